@@ -1,0 +1,41 @@
+# paceline_library(NAME SOURCES … DEPS …): one folder, one target. Its DEPS are all it may include, so the link
+# lists are the dependency graph and a cycle cannot link.
+add_library(paceline_options INTERFACE)
+target_include_directories(paceline_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(paceline_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                                                  -Wno-sign-conversion)
+if(PACELINE_SANITIZE)
+  target_compile_options(paceline_options INTERFACE -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer
+                                                    -fno-sanitize-recover=all)
+  target_link_options(paceline_options INTERFACE -fsanitize=${PACELINE_SANITIZE})
+endif()
+
+function(paceline_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;SYSTEM" ${ARGN})
+  add_library(paceline_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(paceline_${name} PRIVATE paceline_options PUBLIC fmt::fmt absl::status absl::statusor)
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(paceline_${name} PUBLIC paceline_${dep})
+  endforeach()
+  target_link_libraries(paceline_${name} PUBLIC ${ARG_SYSTEM})
+endfunction()
+
+# paceline_test(NAME SOURCES … DEPS … [SLOW]): a GoogleTest program. Everyday tests carry the label "quick".
+function(paceline_test name)
+  cmake_parse_arguments(ARG "SLOW" "TIMEOUT" "SOURCES;DEPS;SYSTEM" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE paceline_options GTest::gtest_main GTest::gmock ${ARG_SYSTEM})
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${name} PRIVATE paceline_${dep})
+  endforeach()
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  if(ARG_SLOW)
+    set_tests_properties(${name} PROPERTIES LABELS slow)
+  else()
+    set_tests_properties(${name} PROPERTIES LABELS quick)
+  endif()
+endfunction()

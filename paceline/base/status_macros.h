@@ -1,0 +1,21 @@
+// Passing an absl::Status up in one line.
+#pragma once
+
+#include <utility>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#define PACELINE_RETURN_IF_ERROR(expression)                                \
+  do {                                                                      \
+    if (::absl::Status status_ = (expression); !status_.ok()) return status_; \
+  } while (false)
+
+#define PACELINE_CONCAT_INNER(a, b) a##b
+#define PACELINE_CONCAT(a, b) PACELINE_CONCAT_INNER(a, b)
+#define PACELINE_ASSIGN_OR_RETURN(lhs, expression) \
+  PACELINE_ASSIGN_OR_RETURN_IMPL(PACELINE_CONCAT(status_or_, __LINE__), lhs, expression)
+#define PACELINE_ASSIGN_OR_RETURN_IMPL(temporary, lhs, expression) \
+  auto temporary = (expression);                                   \
+  if (!temporary.ok()) return std::move(temporary).status();       \
+  lhs = *std::move(temporary)

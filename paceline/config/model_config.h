@@ -1,0 +1,29 @@
+// What the [model] and [data] sections of a job say. Plain data, so that folders without libtorch can read it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace paceline::config {
+
+struct ModelConfig {
+  // mlp, cnn, alexnet-small, resnet20, resnet56, resnet110, vgg11, vgg16 or gpt-byte.
+  std::string name = "gpt-byte";
+  // mlp: width of its two hidden layers. gpt-byte: width of the residual stream.
+  std::int64_t width = 128;
+  // gpt-byte only.
+  std::int64_t layers = 2;
+  std::int64_t heads = 4;
+  std::int64_t context = 64;  // bytes a sample spans
+};
+
+struct DataConfig {
+  // "cifar10:DIR", "mnist:DIR", "text:FILE-or-DIR", or "headers": the C++ library headers of this machine.
+  std::string source = "headers";
+  bool augment = false;              // CIFAR: pad 4, crop, flip
+  std::int64_t train_samples = 0;    // use only the first so many; 0: all
+  std::int64_t test_samples = 0;     // likewise
+  std::int64_t max_bytes = 4 << 20;  // text: read no more than this
+};
+
+}  // namespace paceline::config

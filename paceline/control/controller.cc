@@ -1,0 +1,236 @@
+#include "paceline/control/controller.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "paceline/base/check.h"
+#include "paceline/base/overloaded.h"
+
+namespace paceline::control {
+
+namespace {
+
+template <class... Args>
+absl::Status refuse(fmt::format_string<Args...> format, Args&&... args) {
+  return absl::FailedPreconditionError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Whether the commit is the first to reach another multiple of `every` samples.
+bool crosses(std::int64_t every, const CommitRecord& record) {
+  return every > 0 && record.committed_after() / every > record.committed_before / every;
+}
+
+}  // namespace
+
+Controller::Controller(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy)
+    : config_(std::move(config)),
+      policy_(std::move(policy)),
+      policy_orders_(Version(0)),
+      ledger_(config_.dataset_size, config_.total_samples) {}
+
+absl::Status Controller::restore(const ControllerState& state) {
+  PACELINE_CHECK(members_.empty() && !started_, "restore after the first fact");
+  if (state.version < Version(0) || !ledger_.restore(state.ledger)) {
+    return absl::InvalidArgumentError("the saved state does not fit this job: its samples or epochs were changed");
+  }
+  policy_orders_ = policy::Orders(state.version);
+  restored_clocks_ = state.clocks;
+  return absl::OkStatus();
+}
+
+ControllerState Controller::save() const {
+  ControllerState state{version(), ledger_.save(), {}};
+  for (const auto& [id, member] : members_) {
+    // A gradient that is finished and not committed is lost with the process: its iteration does not count.
+    state.clocks[member.name] = Clock(member.clock.value() - (member.finished ? 1 : 0));
+  }
+  return state;
+}
+
+absl::Status Controller::handle(const Fact& fact, std::vector<Order>& orders) {
+  if (finished_) return absl::OkStatus();
+  return std::visit([&](const auto& what) { return on(fact.at, what, orders); }, fact.what);
+}
+
+absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Order>& orders) {
+  if (members_.contains(fact.replica)) return refuse("replica {} joined before", fact.replica);
+  if (fact.batch <= 0) return refuse("replica {} joined with a batch of {} samples", fact.replica, fact.batch);
+  members_[fact.replica] = {.name = fact.name, .batch = fact.batch, .clock = Clock(0), .base = version()};
+  nominal_batch_ += fact.batch;
+  if (started_) {
+    activate(at, fact.replica, slowest_active());
+  } else {
+    start_if_all_here(at);
+  }
+  settle(at, orders);
+  return absl::OkStatus();
+}
+
+absl::Status Controller::on(Time at, const ReplicaLeft& fact, std::vector<Order>& orders) {
+  const auto found = members_.find(fact.replica);
+  if (found == members_.end()) return refuse("replica {} left and was not here", fact.replica);
+  ledger_.give_back(fact.replica);
+  if (found->second.active) policy_->left(at, {fact.replica}, policy_orders_);
+  nominal_batch_ -= found->second.batch;
+  members_.erase(found);
+  if (!started_) {
+    ++lost_before_start_;
+    start_if_all_here(at);
+  }
+  settle(at, orders);
+  return absl::OkStatus();
+}
+
+absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order>& orders) {
+  const auto found = members_.find(fact.replica);
+  if (found == members_.end()) return refuse("replica {} is not in this run", fact.replica);
+  Member& member = found->second;
+  if (!member.computing || fact.clock != member.clock.next()) {
+    return refuse("replica {} reports iteration {} but was not asked for it", fact.replica, fact.clock);
+  }
+  if (fact.base < member.base || fact.base > version() || fact.compute < Duration::zero()) {
+    return refuse("replica {} reports base version {} and was released on {}", fact.replica, fact.base, member.base);
+  }
+  member.computing = false;
+  member.finished = true;
+  member.clock = fact.clock;
+  member.base = fact.base;
+  const std::int64_t samples = ledger_.held_by(fact.replica).size();
+  policy_->ready(at, {fact.replica, fact.clock, fact.base, samples, fact.compute}, policy_orders_);
+  settle(at, orders);
+  return absl::OkStatus();
+}
+
+absl::Status Controller::on(Time at, const TimerRang&, std::vector<Order>& orders) {
+  policy_->timer(at, policy_orders_);
+  settle(at, orders);
+  return absl::OkStatus();
+}
+
+absl::Status Controller::on(Time, const StopAsked& fact, std::vector<Order>& orders) {
+  finished_ = true;
+  orders.push_back(Finish{fact.why});
+  return absl::OkStatus();
+}
+
+void Controller::start_if_all_here(Time at) {
+  const auto here = static_cast<std::int64_t>(members_.size());
+  if (here == 0 || here + lost_before_start_ < config_.start_replicas) return;
+  started_ = true;
+  // A name that was not in the restored run starts level with the slowest that was.
+  Clock lowest{0};
+  for (auto first = true; const auto& [name, clock] : restored_clocks_) {
+    lowest = std::exchange(first, false) ? clock : std::min(lowest, clock);
+  }
+  for (auto& [id, member] : members_) {
+    const auto restored = restored_clocks_.find(member.name);
+    activate(at, id, restored == restored_clocks_.end() ? lowest : restored->second);
+  }
+}
+
+void Controller::activate(Time at, ReplicaId replica, Clock clock) {
+  Member& member = members_.at(replica);
+  member.clock = std::max(member.clock, clock);
+  member.active = true;
+  policy_->joined(at, {replica, member.clock}, policy_orders_);
+}
+
+bool Controller::unpark_one(Time at) {
+  if (!started_ || !ledger_.any_to_lease()) return false;
+  for (const auto& [id, member] : members_) {
+    if (member.active) continue;
+    activate(at, id, slowest_active());
+    return true;
+  }
+  return false;
+}
+
+Clock Controller::slowest_active() const {
+  std::optional<Clock> slowest;
+  for (const auto& [id, member] : members_) {
+    if (member.active && (!slowest || member.clock < *slowest)) slowest = member.clock;
+  }
+  return slowest.value_or(Clock(0));
+}
+
+void Controller::settle(Time at, std::vector<Order>& orders) {
+  do {
+    // Carrying out one order can bring more: a replica without samples is parked, which the policy hears as Left.
+    for (std::size_t i = 0; i < policy_orders_.list().size(); ++i) {
+      const policy::Order order = policy_orders_.list()[i];
+      std::visit(Overloaded{
+                     [&](const policy::Commit& commit) { carry_out(commit, orders); },
+                     [&](const policy::Release& release) { carry_out(at, release, orders); },
+                     [&](const policy::Discard& discard) {
+                       orders.push_back(Discard{discard.contribution.replica, discard.contribution.clock, discard.why});
+                     },
+                     [&](const policy::WakeAt& wake) { orders.push_back(WakeAt{wake.at}); },
+                 },
+                 order);
+    }
+    policy_orders_.clear();
+  } while (unpark_one(at));
+  if (ledger_.all_committed()) {
+    finished_ = true;
+    orders.push_back(Finish{"every sample is committed"});
+  }
+}
+
+void Controller::carry_out(const policy::Commit& commit, std::vector<Order>& orders) {
+  CommitRecord record;
+  record.version = commit.version;
+  record.committed_before = ledger_.committed();
+  record.why = commit.why;
+  for (const policy::Contribution& contribution : commit.members) {
+    record.members.push_back(take_contribution(contribution));
+    record.samples += record.members.back().lease.size();
+  }
+  record.nominal = nominal_batch_;
+  record.learning_rate = learning_rate(config_.schedule, record.committed_before);
+  weigh(record);
+  const bool last = ledger_.all_committed();
+  record.keep_for_evaluation = last || crosses(config_.evaluate_every, record);
+  if (last || crosses(config_.checkpoint_every, record)) {
+    record.checkpoint = save();
+    record.checkpoint->version = commit.version;
+  }
+  orders.push_back(std::move(record));
+}
+
+CommitMember Controller::take_contribution(const policy::Contribution& contribution) {
+  Member& member = members_.at(contribution.replica);
+  PACELINE_CHECK(member.finished && member.clock == contribution.clock, "replica {} has no gradient {} to commit",
+                 contribution.replica, contribution.clock);
+  member.finished = false;
+  return {.replica = contribution.replica,
+          .clock = contribution.clock,
+          .base = member.base,
+          .lease = ledger_.commit(contribution.replica)};
+}
+
+void Controller::weigh(CommitRecord& record) const {
+  const auto total = static_cast<double>(record.samples);
+  for (CommitMember& member : record.members) {
+    const auto staleness = static_cast<double>(record.version - member.base - 1);
+    member.share = static_cast<double>(member.lease.size()) / total;
+    member.weight = member.share / (1.0 + config_.staleness_damping * staleness);
+  }
+  if (config_.scale == CommitScale::kSamples) record.fraction = total / static_cast<double>(record.nominal);
+}
+
+void Controller::carry_out(Time at, const policy::Release& release, std::vector<Order>& orders) {
+  Member& member = members_.at(release.replica);
+  PACELINE_CHECK(!member.computing && !member.finished, "replica {} is released twice", release.replica);
+  const auto lease = ledger_.lease(release.replica, member.batch);
+  if (!lease) {
+    member.active = false;
+    orders.push_back(Park{release.replica});
+    policy_->left(at, {release.replica}, policy_orders_);
+    return;
+  }
+  member.computing = true;
+  member.base = release.version;
+  orders.push_back(Release{release.replica, member.clock.next(), release.version, *lease, release.why});
+}
+
+}  // namespace paceline::control

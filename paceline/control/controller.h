@@ -1,0 +1,98 @@
+// The one brain of a job: policy, membership, sample ledger and the numbered commit log. The same object runs in a
+// simulation, in virtual time and live; it has no clock, no I/O and no thread.
+//
+// What always holds: commits are numbered without a hole; a contribution (replica, clock) is committed at most
+// once; each position of each epoch is committed at most once, and all of them are when the Finish order says so.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/control/controller_state.h"
+#include "paceline/control/facts.h"
+#include "paceline/control/lr_schedule.h"
+#include "paceline/control/orders.h"
+#include "paceline/control/sample_ledger.h"
+#include "paceline/policy/sync_policy.h"
+
+namespace paceline::control {
+
+// How a commit of part of the bulk is scaled: by its samples [ours], or not at all [paper].
+enum class CommitScale { kSamples, kUpdate };
+
+struct ControllerConfig {
+  std::int64_t dataset_size = 0;     // samples an epoch
+  std::int64_t total_samples = 0;    // over all epochs
+  std::int64_t start_replicas = 1;   // nobody starts before so many have joined
+  LrSchedule schedule;
+  CommitScale scale = CommitScale::kSamples;
+  double staleness_damping = 0;      // λ of 1 / (1 + λτ)
+  std::int64_t evaluate_every = 0;   // samples; 0: at the end only
+  std::int64_t checkpoint_every = 0; // samples; 0: at the end only
+};
+
+class Controller {
+ public:
+  Controller(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy);
+
+  // Before the first fact. Errors: InvalidArgument when `state` cannot come from such a job.
+  absl::Status restore(const ControllerState& state);
+  // As of the newest commit: leases in flight count as given back.
+  ControllerState save() const;
+
+  // Takes one fact and appends the orders it gives. Facts come in non-decreasing time. An error means that the
+  // sender is wrong (an unknown replica, a clock out of turn); the fact is then as if it had never come.
+  absl::Status handle(const Fact& fact, std::vector<Order>& orders);
+
+  Version version() const { return policy_orders_.latest(); }
+  std::int64_t committed_samples() const { return ledger_.committed(); }
+  bool started() const { return started_; }
+  bool finished() const { return finished_; }
+  policy::Bounds bounds() const { return policy_->bounds(); }
+
+ private:
+  struct Member {
+    std::string name;
+    std::int64_t batch = 0;
+    Clock clock;             // iterations finished
+    Version base;            // at first the version released, then that of the finished gradient
+    bool computing = false;  // released and not ready yet
+    bool finished = false;   // ready and not committed yet
+    bool active = false;     // the policy knows it: it is neither parked nor waiting for the start
+  };
+
+  absl::Status on(Time at, const ReplicaJoined& fact, std::vector<Order>& orders);
+  absl::Status on(Time at, const ReplicaLeft& fact, std::vector<Order>& orders);
+  absl::Status on(Time at, const ReplicaReady& fact, std::vector<Order>& orders);
+  absl::Status on(Time at, const TimerRang& fact, std::vector<Order>& orders);
+  absl::Status on(Time at, const StopAsked& fact, std::vector<Order>& orders);
+
+  void start_if_all_here(Time at);
+  void activate(Time at, ReplicaId replica, Clock clock);
+  bool unpark_one(Time at);
+  Clock slowest_active() const;
+  // Carries out what the policy ordered, and what follows from it, until nothing is left to do.
+  void settle(Time at, std::vector<Order>& orders);
+  void carry_out(const policy::Commit& commit, std::vector<Order>& orders);
+  void carry_out(Time at, const policy::Release& release, std::vector<Order>& orders);
+  CommitMember take_contribution(const policy::Contribution& contribution);
+  void weigh(CommitRecord& record) const;
+
+  const ControllerConfig config_;
+  std::unique_ptr<policy::SyncPolicy> policy_;
+  policy::Orders policy_orders_;
+  SampleLedger ledger_;
+  std::map<ReplicaId, Member> members_;
+  std::map<std::string, Clock> restored_clocks_;
+  std::int64_t nominal_batch_ = 0;  // B
+  std::int64_t lost_before_start_ = 0;
+  bool started_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace paceline::control

@@ -1,0 +1,18 @@
+// What of a Controller survives a restart, as of one commit.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "paceline/base/ids.h"
+#include "paceline/control/sample_ledger.h"
+
+namespace paceline::control {
+
+struct ControllerState {
+  Version version;
+  SampleLedger::Saved ledger;           // leases in flight count as given back
+  std::map<std::string, Clock> clocks;  // committed iterations, by replica name
+};
+
+}  // namespace paceline::control

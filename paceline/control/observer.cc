@@ -1,0 +1,160 @@
+#include "paceline/control/observer.h"
+
+#include <algorithm>
+
+#include "paceline/base/overloaded.h"
+
+namespace paceline::control {
+
+namespace {
+using Complaint = std::optional<std::string>;
+}
+
+Observer::Observer(policy::Bounds bounds, std::int64_t dataset_size, std::int64_t total_samples,
+                   const std::optional<ControllerState>& start)
+    : bounds_(bounds), dataset_size_(dataset_size), total_samples_(total_samples) {
+  if (!start) return;
+  version_ = start->version;
+  std::int64_t from = 0;
+  for (const auto& [begin, end] : start->ledger.open) {
+    if (begin > from) done_.emplace(from, begin);
+    from = end;
+  }
+  if (start->ledger.next > from) done_.emplace(from, start->ledger.next);
+}
+
+Complaint Observer::see(const Fact& fact) {
+  return std::visit(Overloaded{
+                        [&](const ReplicaJoined& joined) -> Complaint {
+                          replicas_[joined.replica] = {};
+                          return {};
+                        },
+                        [&](const ReplicaLeft& left) -> Complaint {
+                          forget(left.replica);
+                          return {};
+                        },
+                        [&](const ReplicaReady& ready) { return see_ready(ready); },
+                        [&](const TimerRang&) -> Complaint { return {}; },
+                        [&](const StopAsked&) -> Complaint {
+                          stopped_ = true;
+                          return {};
+                        },
+                    },
+                    fact.what);
+}
+
+Complaint Observer::see(const Order& order) {
+  return std::visit(Overloaded{
+                        [&](const CommitRecord& commit) { return see_commit(commit); },
+                        [&](const Release& release) { return see_release(release); },
+                        [&](const Park& park) -> Complaint {
+                          Seen& seen = replicas_[park.replica];
+                          seen.doing = Doing::kParked;
+                          uncount(seen);
+                          return {};
+                        },
+                        [&](const Finish&) { return see_finish(); },
+                        [](const auto&) -> Complaint { return {}; },
+                    },
+                    order);
+}
+
+Complaint Observer::see_ready(const ReplicaReady& fact) {
+  Seen& seen = replicas_[fact.replica];
+  if (seen.doing != Doing::kComputing) return fmt::format("replica {} is ready and was not released", fact.replica);
+  seen.doing = Doing::kFinished;
+  seen.base = fact.base;
+  count(seen, fact.clock);
+  const std::int64_t gap = fact.clock - *counted_clocks_.begin();
+  largest_gap_ = std::max(largest_gap_, gap);
+  if (bounds_.gap && gap > *bounds_.gap) {
+    return fmt::format("replica {} is {} iterations ahead of the slowest; the policy promised {}", fact.replica, gap,
+                       *bounds_.gap);
+  }
+  return {};
+}
+
+Complaint Observer::see_commit(const CommitRecord& commit) {
+  if (commit.version != version_.next()) return fmt::format("commit {} follows commit {}", commit.version, version_);
+  version_ = commit.version;
+  std::int64_t samples = 0;
+  for (const CommitMember& member : commit.members) {
+    if (Complaint complaint = see_member(commit, member)) return complaint;
+    samples += member.lease.size();
+  }
+  if (samples != commit.samples) return fmt::format("commit {} says {} samples, not {}", version_, commit.samples, samples);
+  return {};
+}
+
+Complaint Observer::see_member(const CommitRecord& commit, const CommitMember& member) {
+  Seen& seen = replicas_[member.replica];
+  if (seen.doing != Doing::kFinished || seen.clock != member.clock || !(seen.lease == member.lease)) {
+    return fmt::format("commit {} takes iteration {} of replica {}, which has no such gradient", commit.version,
+                       member.clock, member.replica);
+  }
+  seen.doing = Doing::kWaiting;
+  const std::int64_t staleness = commit.version - seen.base - 1;
+  largest_staleness_ = std::max(largest_staleness_, staleness);
+  if (bounds_.version_staleness && staleness > *bounds_.version_staleness) {
+    return fmt::format("commit {} has staleness {}; the policy promised {}", commit.version, staleness,
+                       *bounds_.version_staleness);
+  }
+  return mark_done(member.lease);
+}
+
+Complaint Observer::see_release(const Release& release) {
+  Seen& seen = replicas_[release.replica];
+  if (seen.doing != Doing::kWaiting && seen.doing != Doing::kParked) {
+    return fmt::format("replica {} is released while it does not wait", release.replica);
+  }
+  if (release.version > version_) return fmt::format("replica {} is sent to version {}", release.replica, release.version);
+  seen.doing = Doing::kComputing;
+  seen.lease = release.lease;
+  count(seen, Clock(release.clock.value() - 1));
+  return {};
+}
+
+Complaint Observer::see_finish() {
+  const bool all = done_.size() == 1 && done_.begin()->first == 0 && done_.begin()->second == total_samples_;
+  if (!stopped_ && !all) return "the run ends and not every sample was committed";
+  return {};
+}
+
+Complaint Observer::mark_done(const Lease& lease) {
+  std::int64_t begin = lease.epoch * dataset_size_ + lease.begin;
+  std::int64_t end = begin + lease.size();
+  auto after = done_.upper_bound(begin);
+  const auto before = after == done_.begin() ? done_.end() : std::prev(after);
+  if ((before != done_.end() && before->second > begin) || (after != done_.end() && after->first < end)) {
+    return fmt::format("samples {} to {} of epoch {} are committed twice", lease.begin, lease.end, lease.epoch);
+  }
+  if (after != done_.end() && after->first == end) {
+    end = after->second;
+    done_.erase(after);
+  }
+  if (before != done_.end() && before->second == begin) {
+    before->second = end;
+  } else {
+    done_.emplace(begin, end);
+  }
+  return {};
+}
+
+void Observer::forget(ReplicaId replica) {
+  uncount(replicas_[replica]);
+  replicas_.erase(replica);
+}
+
+void Observer::count(Seen& seen, Clock clock) {
+  uncount(seen);
+  seen.clock = clock;
+  seen.counted = true;
+  counted_clocks_.insert(clock);
+}
+
+void Observer::uncount(Seen& seen) {
+  if (seen.counted) counted_clocks_.erase(counted_clocks_.find(seen.clock));
+  seen.counted = false;
+}
+
+}  // namespace paceline::control

@@ -1,0 +1,75 @@
+// What the Controller tells the world to do.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/lease.h"
+#include "paceline/base/time.h"
+#include "paceline/control/controller_state.h"
+#include "paceline/policy/sync_policy.h"
+
+namespace paceline::control {
+
+struct CommitMember {
+  ReplicaId replica;
+  Clock clock;
+  Version base;
+  Lease lease;
+  // This gradient's factor in the sum: b_i / B_C, damped by 1 / (1 + λτ) if the job asks for it.
+  double weight = 0;
+  // Its share b_i / B_C of the samples: the factor of its batch-norm statistics.
+  double share = 0;
+};
+
+// One entry of the commit log: everything a shard needs to make version v of version v − 1.
+struct CommitRecord {
+  Version version;
+  std::vector<CommitMember> members;  // ascending by replica
+  std::int64_t samples = 0;           // B_C
+  std::int64_t nominal = 0;           // B: the live replicas' batches together
+  std::int64_t committed_before = 0;  // global samples before this commit
+  double learning_rate = 0;           // η of the schedule, for a full bulk update
+  double fraction = 1;                // f: B_C / B, or 1 with scale = "update"
+  bool keep_for_evaluation = false;   // keep version v until the evaluator has seen it
+  std::optional<ControllerState> checkpoint;  // set: write version v to disk, and this beside it
+  policy::Reason why;
+
+  std::int64_t committed_after() const { return committed_before + samples; }
+};
+
+struct Release {
+  ReplicaId replica;
+  Clock clock;      // the iteration to run
+  Version version;  // pull this or a later one
+  Lease lease;
+  policy::Reason why;
+};
+
+struct Discard {
+  ReplicaId replica;
+  Clock clock;
+  policy::Reason why;
+};
+
+// No samples are left for the replica now; it may be released later if another one's come back.
+struct Park {
+  ReplicaId replica;
+};
+
+struct WakeAt {
+  Time at;
+};
+
+// Every sample is committed, or a stop was asked for. Nothing follows.
+struct Finish {
+  std::string why;
+};
+
+using Order = std::variant<CommitRecord, Release, Discard, Park, WakeAt, Finish>;
+
+}  // namespace paceline::control

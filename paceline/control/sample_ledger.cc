@@ -1,0 +1,104 @@
+#include "paceline/control/sample_ledger.h"
+
+#include <algorithm>
+
+#include "paceline/base/check.h"
+
+namespace paceline::control {
+
+SampleLedger::SampleLedger(std::int64_t dataset_size, std::int64_t total)
+    : dataset_size_(dataset_size), total_(total) {
+  PACELINE_CHECK(dataset_size > 0 && total > 0, "{} samples an epoch, {} in all", dataset_size, total);
+}
+
+SampleLedger::Saved SampleLedger::save() const {
+  Ranges open = returned_;
+  for (const auto& [replica, lease] : held_) insert(open, position(lease), position(lease) + lease.size());
+  return {next_, {open.begin(), open.end()}};
+}
+
+bool SampleLedger::restore(const Saved& saved) {
+  if (saved.next < 0 || saved.next > total_) return false;
+  Ranges open;
+  std::int64_t before = 0;
+  std::int64_t count = 0;
+  for (const auto& [begin, end] : saved.open) {
+    if (begin < before || end <= begin || end > saved.next) return false;
+    insert(open, begin, end);
+    before = end;
+    count += end - begin;
+  }
+  returned_ = std::move(open);
+  next_ = saved.next;
+  committed_ = saved.next - count;
+  return true;
+}
+
+std::optional<Lease> SampleLedger::lease(ReplicaId replica, std::int64_t count) {
+  PACELINE_CHECK(count > 0 && !held_.contains(replica), "replica {} asks for {} samples", replica, count);
+  if (!any_to_lease()) return std::nullopt;
+  const bool again = !returned_.empty();
+  const std::int64_t begin = again ? returned_.begin()->first : next_;
+  const std::int64_t limit = again ? returned_.begin()->second : total_;
+  const std::int64_t epoch_end = (begin / dataset_size_ + 1) * dataset_size_;
+  const std::int64_t end = std::min({begin + count, limit, epoch_end});
+  if (again) {
+    returned_.erase(returned_.begin());
+    if (end < limit) returned_.emplace(end, limit);
+  } else {
+    next_ = end;
+  }
+  const Lease lease = to_lease(begin, end);
+  held_.emplace(replica, lease);
+  return lease;
+}
+
+Lease SampleLedger::commit(ReplicaId replica) {
+  const Lease lease = held_by(replica);
+  held_.erase(replica);
+  committed_ += lease.size();
+  return lease;
+}
+
+void SampleLedger::give_back(ReplicaId replica) {
+  const auto held = held_.find(replica);
+  if (held == held_.end()) return;
+  const std::int64_t begin = position(held->second);
+  insert(returned_, begin, begin + held->second.size());
+  held_.erase(held);
+}
+
+Lease SampleLedger::held_by(ReplicaId replica) const {
+  const auto held = held_.find(replica);
+  PACELINE_CHECK(held != held_.end(), "replica {} holds no lease", replica);
+  return held->second;
+}
+
+void SampleLedger::insert(Ranges& ranges, std::int64_t begin, std::int64_t end) {
+  auto after = ranges.lower_bound(begin);
+  if (after != ranges.begin()) {
+    const auto before = std::prev(after);
+    PACELINE_CHECK(before->second <= begin, "position {} is open twice", begin);
+    if (before->second == begin) {
+      begin = before->first;
+      ranges.erase(before);
+    }
+  }
+  if (after != ranges.end()) {
+    PACELINE_CHECK(after->first >= end, "position {} is open twice", after->first);
+    if (after->first == end) {
+      end = after->second;
+      ranges.erase(after);
+    }
+  }
+  ranges.emplace(begin, end);
+}
+
+Lease SampleLedger::to_lease(std::int64_t begin, std::int64_t end) const {
+  const std::int64_t epoch = begin / dataset_size_;
+  return {static_cast<std::int32_t>(epoch), begin - epoch * dataset_size_, end - epoch * dataset_size_};
+}
+
+std::int64_t SampleLedger::position(const Lease& lease) const { return lease.epoch * dataset_size_ + lease.begin; }
+
+}  // namespace paceline::control

@@ -1,0 +1,62 @@
+// Which samples are still to be trained on, who holds which, and which are done. One queue of positions over all
+// epochs; a replica takes a lease of a few at a time, and what a departed replica held is leased again before
+// anything new. So each sample is committed exactly once an epoch, whatever joins, leaves or crashes.
+//
+// A position is a place in an epoch's permutation, not a sample's index: the ledger needs no data and no random
+// numbers. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/lease.h"
+
+namespace paceline::control {
+
+class SampleLedger {
+ public:
+  // `dataset_size` samples an epoch, `total` samples in all (the last epoch may be cut short). Both positive.
+  SampleLedger(std::int64_t dataset_size, std::int64_t total);
+
+  // What a restart needs: everything below `next` is done, but for `open`.
+  struct Saved {
+    std::int64_t next = 0;                                      // first position never leased
+    std::vector<std::pair<std::int64_t, std::int64_t>> open;  // [begin, end): leased or given back, not committed
+  };
+  Saved save() const;
+  // Requires: a fresh ledger. False, and unchanged, when `saved` cannot come from a ledger of this size.
+  bool restore(const Saved& saved);
+
+  // Up to `count` samples, never across the end of an epoch. Nothing when none are left to lease. Requires: the
+  // replica holds no lease.
+  std::optional<Lease> lease(ReplicaId replica, std::int64_t count);
+  // The replica's samples are in a commit. Requires: it holds a lease.
+  Lease commit(ReplicaId replica);
+  // Its samples go to others. Nothing happens when it holds none.
+  void give_back(ReplicaId replica);
+  // Requires: it holds one.
+  Lease held_by(ReplicaId replica) const;
+
+  std::int64_t committed() const { return committed_; }
+  std::int64_t total() const { return total_; }
+  bool all_committed() const { return committed_ == total_; }
+  bool any_to_lease() const { return !returned_.empty() || next_ < total_; }
+
+ private:
+  using Ranges = std::map<std::int64_t, std::int64_t>;  // begin → end
+  static void insert(Ranges& ranges, std::int64_t begin, std::int64_t end);
+  Lease to_lease(std::int64_t begin, std::int64_t end) const;
+  std::int64_t position(const Lease& lease) const;
+
+  const std::int64_t dataset_size_;
+  const std::int64_t total_;
+  std::int64_t next_ = 0;
+  std::int64_t committed_ = 0;
+  Ranges returned_;
+  std::map<ReplicaId, Lease> held_;
+};
+
+}  // namespace paceline::control

@@ -1,0 +1,27 @@
+// Bulk synchronous parallel: all commit together, then all are released together. The slowest sets the pace, and
+// no gradient is ever stale. The gradients of a round do not depend on who finished first.
+#pragma once
+
+#include <vector>
+
+#include "paceline/policy/clock_board.h"
+#include "paceline/policy/sync_policy.h"
+
+namespace paceline::policy {
+
+class Bsp final : public SyncPolicy {
+ public:
+  // Starts at once on the current version: the round under way waits for it too.
+  void joined(Time now, const Joined& fact, Orders& orders) override;
+  void left(Time now, const Left& fact, Orders& orders) override;
+  void ready(Time now, const Ready& fact, Orders& orders) override;
+  Bounds bounds() const override { return {.gap = 1, .version_staleness = 0}; }
+
+ private:
+  void commit_if_complete(Orders& orders);
+
+  ClockBoard clocks_;
+  std::vector<Contribution> finished_;  // of this round
+};
+
+}  // namespace paceline::policy

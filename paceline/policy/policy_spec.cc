@@ -1,0 +1,100 @@
+#include "paceline/policy/policy_spec.h"
+
+#include <optional>
+
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_split.h>
+
+#include "paceline/base/overloaded.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/policy/asp.h"
+#include "paceline/policy/bsp.h"
+#include "paceline/policy/dssp.h"
+#include "paceline/policy/ssp.h"
+
+namespace paceline::policy {
+
+namespace {
+
+constexpr std::int64_t kMostIterations = 1'000'000;
+
+absl::Status bad(const std::string& text, const std::string& fix) {
+  return absl::InvalidArgumentError(fmt::format("policy '{}': {}", text, fix));
+}
+
+// A whole number of iterations, nothing else around it.
+std::optional<std::int64_t> iterations(const std::string& text) {
+  std::int64_t value = 0;
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  if (!digits || !absl::SimpleAtoi(text, &value) || value > kMostIterations) return std::nullopt;
+  return value;
+}
+
+absl::StatusOr<PolicySpec> parse_ssp(const std::string& text, const std::vector<std::string>& parts) {
+  const auto s = parts.size() == 2 ? iterations(parts[1]) : std::nullopt;
+  if (!s) return bad(text, "write ssp:S with S from 0 to 1000000, for example ssp:3");
+  return SspSpec{*s};
+}
+
+absl::StatusOr<PolicySpec> parse_dssp(const std::string& text, const std::vector<std::string>& parts) {
+  static constexpr char kForm[] = "write dssp:LOWER-UPPER or dssp:LOWER-UPPER:printed, for example dssp:3-15";
+  const bool printed = parts.size() == 3 && parts[2] == "printed";
+  if (parts.size() != 2 && !printed) return bad(text, kForm);
+  const std::vector<std::string> ends = absl::StrSplit(parts[1], '-');
+  if (ends.size() != 2) return bad(text, kForm);
+  const auto lower = iterations(ends[0]);
+  const auto upper = iterations(ends[1]);
+  if (!lower || !upper) return bad(text, kForm);
+  if (*lower > *upper) {
+    return bad(text, fmt::format("the lower bound {0} is above the upper bound {1}; write dssp:{1}-{0}", *lower, *upper));
+  }
+  return DsspSpec{*lower, *upper, !printed};
+}
+
+}  // namespace
+
+absl::StatusOr<PolicySpec> parse_policy(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ':');
+  if (parts[0] == "ssp") return parse_ssp(text, parts);
+  if (parts[0] == "dssp") return parse_dssp(text, parts);
+  if (parts[0] != "bsp" && parts[0] != "asp") return bad(text, "unknown; write bsp, asp, ssp:S or dssp:LOWER-UPPER");
+  if (parts.size() > 1) return bad(text, fmt::format("{0} takes no number; write {0}", parts[0]));
+  if (parts[0] == "bsp") return BspSpec{};
+  return AspSpec{};
+}
+
+absl::StatusOr<std::vector<PolicySpec>> parse_policies(const std::string& text) {
+  std::vector<PolicySpec> specs;
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    PACELINE_ASSIGN_OR_RETURN(specs.emplace_back(), parse_policy(part));
+  }
+  return specs;
+}
+
+std::string to_string(const PolicySpec& spec) {
+  return std::visit(
+      Overloaded{
+          [](const BspSpec&) -> std::string { return "bsp"; },
+          [](const AspSpec&) -> std::string { return "asp"; },
+          [](const SspSpec& ssp) { return fmt::format("ssp:{}", ssp.s); },
+          [](const DsspSpec& dssp) {
+            return fmt::format("dssp:{}-{}{}", dssp.lower, dssp.upper, dssp.bounded ? "" : ":printed");
+          },
+      },
+      spec);
+}
+
+std::unique_ptr<SyncPolicy> make_policy(const PolicySpec& spec) {
+  return std::visit(
+      Overloaded{
+          [](const BspSpec&) -> std::unique_ptr<SyncPolicy> { return std::make_unique<Bsp>(); },
+          [](const AspSpec&) -> std::unique_ptr<SyncPolicy> { return std::make_unique<Asp>(); },
+          [](const SspSpec& ssp) -> std::unique_ptr<SyncPolicy> { return std::make_unique<Ssp>(ssp.s); },
+          [](const DsspSpec& dssp) -> std::unique_ptr<SyncPolicy> {
+            return std::make_unique<Dssp>(dssp.lower, dssp.upper, dssp.bounded);
+          },
+      },
+      spec);
+}
+
+}  // namespace paceline::policy

@@ -1,0 +1,44 @@
+// A policy as a user writes it: "bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed".
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/policy/sync_policy.h"
+
+namespace paceline::policy {
+
+struct BspSpec {
+  friend bool operator==(const BspSpec&, const BspSpec&) = default;
+};
+struct AspSpec {
+  friend bool operator==(const AspSpec&, const AspSpec&) = default;
+};
+struct SspSpec {
+  std::int64_t s = 3;
+  friend bool operator==(const SspSpec&, const SspSpec&) = default;
+};
+struct DsspSpec {
+  std::int64_t lower = 3;
+  std::int64_t upper = 15;
+  bool bounded = true;
+  friend bool operator==(const DsspSpec&, const DsspSpec&) = default;
+};
+using PolicySpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec>;
+
+// Errors: InvalidArgument that says what is wrong with the text and what to write instead.
+absl::StatusOr<PolicySpec> parse_policy(const std::string& text);
+// A list of them, separated by commas.
+absl::StatusOr<std::vector<PolicySpec>> parse_policies(const std::string& text);
+
+// As parse_policy reads it.
+std::string to_string(const PolicySpec& spec);
+
+std::unique_ptr<SyncPolicy> make_policy(const PolicySpec& spec);
+
+}  // namespace paceline::policy

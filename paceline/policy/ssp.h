@@ -1,0 +1,31 @@
+// Stale synchronous parallel (Ho et al. 2013): every gradient commits alone; a replica more than s iterations
+// ahead of the slowest waits for it. SSP(0) starts nobody before all have finished the iteration before.
+#pragma once
+
+#include <cstdint>
+
+#include "paceline/policy/clock_board.h"
+#include "paceline/policy/sync_policy.h"
+
+namespace paceline::policy {
+
+class Ssp final : public SyncPolicy {
+ public:
+  // Requires: s ≥ 0.
+  explicit Ssp(std::int64_t s) : s_(s) {}
+
+  void joined(Time now, const Joined& fact, Orders& orders) override;
+  void left(Time now, const Left& fact, Orders& orders) override;
+  void ready(Time now, const Ready& fact, Orders& orders) override;
+  // Whoever is released at gap s finishes at gap s + 1.
+  Bounds bounds() const override { return {.gap = s_ + 1, .version_staleness = {}}; }
+
+ private:
+  void release_within_s(Orders& orders);
+
+  const std::int64_t s_;
+  ClockBoard clocks_;
+  HeldReplicas held_;
+};
+
+}  // namespace paceline::policy

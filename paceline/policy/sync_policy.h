@@ -1,0 +1,135 @@
+// A synchronization policy: facts in, orders out. Every scheme is two decisions: which finished gradients become
+// one numbered update of the global weights (commit), and who may start its next iteration (release).
+//
+// A policy is a pure state machine: no clock, no I/O, no thread, no randomness. Time is a field of the fact, so the
+// same policy runs in a simulation, in virtual time and live, and the same facts always give the same orders.
+// One thread; facts come in non-decreasing time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <absl/container/inlined_vector.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/time.h"
+
+namespace paceline::policy {
+
+// ---- Facts ----
+
+// A replica is here and waits for its first release. Its clock starts at the slowest live replica's.
+struct Joined {
+  ReplicaId replica;
+  Clock clock;
+};
+
+// A replica is gone: nothing more comes from it, and whatever it finished but nobody committed is void.
+struct Left {
+  ReplicaId replica;
+};
+
+// A released replica finished iteration `clock`; its gradient waits to be committed.
+struct Ready {
+  ReplicaId replica;
+  Clock clock;           // iterations finished, this one included
+  Version base;          // the version the gradient was computed on
+  std::int64_t samples;  // in the gradient
+  Duration compute;      // from release to ready; waiting is not in it
+};
+
+// The time that an earlier WakeAt asked for has come.
+struct TimerRang {};
+
+// ---- Orders ----
+
+// Why an order was given, in words a person can read. Formatted only when somebody asks: a simulation gives
+// millions of orders. `text` outlives every order (a literal); each "{}" in it takes the next number.
+struct Reason {
+  std::string_view text;
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+};
+std::string to_string(const Reason& reason);
+
+struct Contribution {
+  ReplicaId replica;
+  Clock clock;
+  friend auto operator<=>(const Contribution&, const Contribution&) = default;
+};
+
+// These gradients become update `version` of the global weights, as one. Members ascend by replica, so that the
+// sum does not depend on who came first.
+struct Commit {
+  Version version;
+  absl::InlinedVector<Contribution, 1> members;
+  Reason why;
+};
+
+// The replica may pull a version ≥ `version` and start its next iteration.
+struct Release {
+  ReplicaId replica;
+  Version version;
+  Reason why;
+};
+
+// This finished gradient will never be committed.
+struct Discard {
+  Contribution contribution;
+  Reason why;
+};
+
+// Send TimerRang at this time. A later WakeAt replaces an earlier one.
+struct WakeAt {
+  Time at;
+};
+
+using Order = std::variant<Commit, Release, Discard, WakeAt>;
+
+// The orders one fact gives, in order. Numbers the commits, so that no policy has to.
+class Orders {
+ public:
+  // `latest`: the version of the newest commit so far.
+  explicit Orders(Version latest) : latest_(latest) {}
+
+  void commit(absl::InlinedVector<Contribution, 1> members, Reason why);
+  void release(ReplicaId replica, Reason why) { list_.push_back(Release{replica, latest_, why}); }
+  void discard(Contribution contribution, Reason why) { list_.push_back(Discard{contribution, why}); }
+  void wake_at(Time at) { list_.push_back(WakeAt{at}); }
+
+  Version latest() const { return latest_; }
+  const std::vector<Order>& list() const { return list_; }
+  // Forgets the orders, keeps the memory and the numbering.
+  void clear() { list_.clear(); }
+
+ private:
+  Version latest_;
+  std::vector<Order> list_;
+};
+
+// What a policy promises of every run, for an observer to check.
+struct Bounds {
+  std::optional<std::int64_t> gap;                // finished iterations ahead of the slowest live replica
+  std::optional<std::int64_t> version_staleness;  // τ = v − 1 − u of any commit
+};
+
+class SyncPolicy {
+ public:
+  virtual ~SyncPolicy() = default;
+
+  // Requires: the replica has not joined before (or has left since).
+  virtual void joined(Time now, const Joined& fact, Orders& orders) = 0;
+  // Requires: the replica is live.
+  virtual void left(Time now, const Left& fact, Orders& orders) = 0;
+  // Requires: the replica is live and released, and `clock` is its clock plus one.
+  virtual void ready(Time now, const Ready& fact, Orders& orders) = 0;
+  virtual void timer(Time, Orders&) {}
+
+  virtual Bounds bounds() const = 0;
+};
+
+}  // namespace paceline::policy

@@ -1,0 +1,34 @@
+// The one pass over memory of a commit: sum the members' gradients, step the optimizer, write the new weights.
+// Vectorized for the processor it runs on. Any thread, on ranges of its own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "paceline/ps/update_rule.h"
+
+namespace paceline::ps {
+
+// One member's part: its gradient and its factor in the sum.
+struct Weighted {
+  const float* values;
+  float weight;
+};
+
+// Where a pass works; all pointers to the same range of the flat memory.
+struct UpdateStreams {
+  const float* weights;  // version v − 1
+  float* next_weights;   // version v; must not overlap `weights`
+  float* state1;         // SGD: velocity; Adam: first moment
+  float* state2;         // Adam: second moment
+};
+
+// Over elements [begin, end): ḡ = Σ weight_i · g_i, then the optimizer's step with `numbers`. Members' sums run in
+// the order given, so the result does not depend on how the range is cut. Requires: at least one member.
+void fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<const Weighted> members,
+                  const UpdateStreams& streams, std::int64_t begin, std::int64_t end);
+
+// next = Σ weight_i · value_i: batch-norm statistics.
+void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end);
+
+}  // namespace paceline::ps

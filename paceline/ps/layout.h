@@ -1,0 +1,48 @@
+// How a model lies in flat float32 memory: the tensors in order, each at an offset of its own. Workers,
+// servers and checkpoints all read the same layout, so a weight has one address everywhere.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace paceline::ps {
+
+// A parameter gets a gradient and an optimizer step. A statistic (batch-norm running mean or variance) is
+// averaged over the members of a commit instead.
+enum class TensorKind { kParameter, kStatistic };
+
+struct TensorSpec {
+  std::string name;                 // as the model calls it, "layer1.0.conv1.weight"
+  TensorKind kind = TensorKind::kParameter;
+  std::vector<std::int64_t> shape;  // in elements
+  std::int64_t offset = 0;          // in floats from the start of the flat memory
+  std::int64_t size = 0;            // in floats: the product of the shape
+
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+
+// What always holds: tensors do not overlap, offsets ascend and are multiples of kAlignment, and the padding
+// between them is never read for its value.
+class Layout {
+ public:
+  static constexpr std::int64_t kAlignment = 16;  // floats: one cache line
+
+  void add(std::string name, TensorKind kind, std::vector<std::int64_t> shape);
+
+  const std::vector<TensorSpec>& tensors() const { return tensors_; }
+  // In floats, padding included.
+  std::int64_t size() const { return size_; }
+
+  // Cuts the layout into `count` runs of whole tensors of about equal bytes, one per shard; each part's
+  // offsets start at 0 again. Fewer parts than asked for when there are fewer tensors.
+  std::vector<Layout> split(int count) const;
+
+  friend bool operator==(const Layout&, const Layout&) = default;
+
+ private:
+  std::vector<TensorSpec> tensors_;
+  std::int64_t size_ = 0;
+};
+
+}  // namespace paceline::ps

@@ -1,0 +1,78 @@
+#include "paceline/ps/shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "paceline/base/check.h"
+
+namespace paceline::ps {
+
+Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads)
+    : layout_(std::move(layout)), optimizer_(optimizer), board_(std::move(board)), pool_(threads) {
+  for (const TensorSpec& tensor : layout_.tensors()) {
+    if (!runs_.empty()) runs_.back().end = tensor.offset;
+    if (runs_.empty() || runs_.back().kind != tensor.kind) runs_.push_back({tensor.kind, tensor.offset, 0});
+  }
+  if (!runs_.empty()) runs_.back().end = layout_.size();
+  state_.streams.assign(static_cast<std::size_t>(state_streams(optimizer_.kind)),
+                        std::vector<float>(static_cast<std::size_t>(layout_.size())));
+}
+
+void Shard::start(Version version, std::span<const float> weights) {
+  PACELINE_CHECK(static_cast<std::int64_t>(weights.size()) == layout_.size(), "{} weights for {}", weights.size(),
+                 layout_.size());
+  const std::span<float> first = board_.next();
+  std::copy(weights.begin(), weights.end(), first.begin());
+  board_.publish(version);
+}
+
+absl::Status Shard::restore_optimizer(OptimizerState state) {
+  const bool fits = state.streams.size() == state_.streams.size() &&
+                    std::all_of(state.streams.begin(), state.streams.end(), [&](const auto& stream) {
+                      return static_cast<std::int64_t>(stream.size()) == layout_.size();
+                    });
+  if (!fits) return absl::InvalidArgumentError("the optimizer state is another optimizer's or another model's");
+  state_ = std::move(state);
+  return absl::OkStatus();
+}
+
+absl::Status Shard::apply(const Update& update) {
+  if (update.version <= version()) return absl::OkStatus();
+  if (update.version != version().next()) {
+    return absl::FailedPreconditionError(fmt::format("commit {} came after commit {}", update.version, version()));
+  }
+  state_.fractions += update.fraction;
+  const StepNumbers numbers = step_numbers(optimizer_, update.learning_rate, update.fraction, state_.fractions);
+  const std::span<float> next = board_.next();
+  pool_.share(layout_.size(), Layout::kAlignment, [&](std::int64_t begin, std::int64_t end) {
+    apply_range(update, numbers, next, begin, end);
+  });
+  board_.publish(update.version);
+  return absl::OkStatus();
+}
+
+void Shard::apply_range(const Update& update, const StepNumbers& numbers, std::span<float> next, std::int64_t begin,
+                        std::int64_t end) {
+  std::vector<Weighted> gradients;
+  std::vector<Weighted> statistics;
+  for (const Update::Member& member : update.members) {
+    gradients.push_back({member.gradient, static_cast<float>(member.weight)});
+    statistics.push_back({member.gradient, static_cast<float>(member.share)});
+  }
+  const UpdateStreams streams{.weights = board_.latest().data(),
+                              .next_weights = next.data(),
+                              .state1 = state_.streams[0].data(),
+                              .state2 = state_.streams.back().data()};
+  for (const Run& run : runs_) {
+    const std::int64_t from = std::max(begin, run.begin);
+    const std::int64_t to = std::min(end, run.end);
+    if (from >= to) continue;
+    if (run.kind == TensorKind::kParameter) {
+      fused_update(optimizer_.kind, numbers, gradients, streams, from, to);
+    } else {
+      fused_average(statistics, next.data(), from, to);
+    }
+  }
+}
+
+}  // namespace paceline::ps

@@ -1,0 +1,79 @@
+// One shard: a part of the model's weights and optimizer state, brought from version to version by the commit log.
+//
+// What always holds: version v is the start plus commits 1..v, each applied once and in order. A commit that was
+// applied before changes nothing, so sending one again is harmless. The published weights of a version never change
+// while somebody reads them. One thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/ps/fused_update.h"
+#include "paceline/ps/layout.h"
+#include "paceline/ps/update_rule.h"
+#include "paceline/ps/worker_pool.h"
+#include "paceline/transport/weight_board.h"
+
+namespace paceline::ps {
+
+// One commit, as one shard sees it.
+struct Update {
+  struct Member {
+    const float* gradient;  // layout().size() floats
+    double weight;          // of its gradient in the sum
+    double share;           // of its statistics
+  };
+  Version version;
+  std::vector<Member> members;
+  double learning_rate = 0;  // η
+  double fraction = 1;       // f
+};
+
+// Everything of a shard but the weights that a restart needs.
+struct OptimizerState {
+  std::vector<std::vector<float>> streams;  // state_streams() of layout().size() floats each
+  double fractions = 0;                     // Σ f over the updates so far
+};
+
+class Shard {
+ public:
+  // `board` holds layout.size() floats a buffer.
+  Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads);
+
+  // Publishes `weights` as `version`. Requires: before the first apply; sizes as the layout says.
+  void start(Version version, std::span<const float> weights);
+  // Requires: before the first apply. Errors: InvalidArgument when the sizes are not this model's.
+  absl::Status restore_optimizer(OptimizerState state);
+
+  // Makes version v of v − 1 and publishes it. Errors: FailedPrecondition when a commit before it is missing.
+  absl::Status apply(const Update& update);
+
+  Version version() const { return board_.version(); }
+  const Layout& layout() const { return layout_; }
+  const OptimizerState& optimizer_state() const { return state_; }
+  transport::WeightWriter& board() { return board_; }
+  const transport::WeightWriter& board() const { return board_; }
+
+ private:
+  // Neighbouring tensors of one kind, padding included: one run of the fused pass.
+  struct Run {
+    TensorKind kind;
+    std::int64_t begin;
+    std::int64_t end;
+  };
+  void apply_range(const Update& update, const StepNumbers& numbers, std::span<float> next, std::int64_t begin,
+                   std::int64_t end);
+
+  const Layout layout_;
+  const OptimizerConfig optimizer_;
+  std::vector<Run> runs_;
+  transport::WeightWriter board_;
+  OptimizerState state_;
+  WorkerPool pool_;
+};
+
+}  // namespace paceline::ps

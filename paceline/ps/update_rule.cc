@@ -1,0 +1,33 @@
+#include "paceline/ps/update_rule.h"
+
+#include <cmath>
+
+namespace paceline::ps {
+
+int state_streams(OptimizerKind kind) { return kind == OptimizerKind::kSgd ? 1 : 2; }
+
+StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction, double fractions) {
+  StepNumbers numbers;
+  if (config.kind == OptimizerKind::kSgd) {
+    const double momentum = std::pow(config.momentum, fraction);
+    // At f = 1 the factor is exactly 1, so a bulk commit is plain SGD to the last bit.
+    const double factor = config.momentum > 0 ? (1.0 - momentum) / (1.0 - config.momentum) : 1.0;
+    numbers.rate = static_cast<float>(learning_rate * fraction * factor);
+    numbers.momentum = static_cast<float>(momentum);
+    if (config.momentum == 0) numbers.momentum = 0;
+    numbers.coupled_decay = static_cast<float>(config.weight_decay);
+    return numbers;
+  }
+  numbers.rate = static_cast<float>(learning_rate * fraction);
+  numbers.beta1 = static_cast<float>(std::pow(config.beta1, fraction));
+  numbers.beta2 = static_cast<float>(std::pow(config.beta2, fraction));
+  numbers.correction1 = static_cast<float>(1.0 - std::pow(config.beta1, fractions));
+  numbers.correction2 = static_cast<float>(1.0 - std::pow(config.beta2, fractions));
+  numbers.epsilon = static_cast<float>(config.epsilon);
+  const bool decoupled = config.kind == OptimizerKind::kAdamW;
+  (decoupled ? numbers.shrink : numbers.coupled_decay) =
+      static_cast<float>(decoupled ? learning_rate * fraction * config.weight_decay : config.weight_decay);
+  return numbers;
+}
+
+}  // namespace paceline::ps

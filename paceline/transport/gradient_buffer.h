@@ -1,0 +1,50 @@
+// A worker's flat gradient, in memory that the shards map: what backpropagation writes is what the shard reads.
+//
+// The worker owns it. It writes while it computes, and stamps the clock when the gradient is whole; the shards read
+// only between the commit that names (replica, clock) and its publication, and the worker does not write in that time
+// because it is not released before. So one buffer is enough.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/transport/shared_memory.h"
+
+namespace paceline::transport {
+
+class GradientWriter {
+ public:
+  static absl::StatusOr<GradientWriter> create(std::int64_t floats);
+
+  // Zero at first. The padding of the layout must stay zero.
+  std::span<float> gradient();
+  // The gradient of iteration `clock` is whole.
+  void stamp(Clock clock);
+  std::string path() const { return memory_.path(); }
+
+ private:
+  GradientWriter(SharedMemory memory, Mapping mapping, std::int64_t floats);
+  SharedMemory memory_;
+  Mapping mapping_;
+  std::int64_t floats_;
+};
+
+class GradientReader {
+ public:
+  // Errors: NotFound (the worker is gone), InvalidArgument (not a gradient of this many floats).
+  static absl::StatusOr<GradientReader> open(const std::string& path, std::int64_t floats);
+
+  // The gradient of exactly this iteration. Errors: FailedPrecondition when the buffer holds another.
+  absl::StatusOr<std::span<const float>> gradient(Clock clock) const;
+
+ private:
+  GradientReader(Mapping mapping, std::int64_t floats);
+  Mapping mapping_;
+  std::int64_t floats_;
+};
+
+}  // namespace paceline::transport
