@@ -20,6 +20,14 @@ bool crosses(std::int64_t every, const CommitRecord& record) {
   return every > 0 && record.committed_after() / every > record.committed_before / every;
 }
 
+// Every commit, and every iteration of a replica, took at least one sample.
+bool plausible(const ControllerState& state, std::int64_t committed) {
+  const auto counted = [&](std::int64_t count) { return count >= 0 && count <= committed; };
+  return counted(state.version.value()) && std::all_of(state.clocks.begin(), state.clocks.end(), [&](const auto& one) {
+    return counted(one.second.value());
+  });
+}
+
 }  // namespace
 
 Controller::Controller(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy)
@@ -30,15 +38,18 @@ Controller::Controller(ControllerConfig config, std::unique_ptr<policy::SyncPoli
 
 absl::Status Controller::restore(const ControllerState& state) {
   PACELINE_CHECK(members_.empty() && !started_, "restore after the first fact");
-  if (state.version < Version(0) || !ledger_.restore(state.ledger)) {
+  SampleLedger ledger(config_.dataset_size, config_.total_samples);
+  if (!ledger.restore(state.ledger) || !plausible(state, ledger.committed())) {
     return absl::InvalidArgumentError("the saved state does not fit this job: its samples or epochs were changed");
   }
+  PACELINE_CHECK(ledger_.restore(state.ledger), "a state fits and does not");
   policy_orders_ = policy::Orders(state.version);
   restored_clocks_ = state.clocks;
   return absl::OkStatus();
 }
 
 ControllerState Controller::save() const {
+  if (!started_) return {version(), ledger_.save(), restored_clocks_};
   ControllerState state{version(), ledger_.save(), {}};
   for (const auto& [id, member] : members_) {
     // A gradient that is finished and not committed is lost with the process: its iteration does not count.
@@ -54,11 +65,12 @@ absl::Status Controller::handle(const Fact& fact, std::vector<Order>& orders) {
 
 absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Order>& orders) {
   if (members_.contains(fact.replica)) return refuse("replica {} joined before", fact.replica);
+  if (fact.replica < ReplicaId(0)) return refuse("replica {} joined: numbers start at 0", fact.replica);
   if (fact.batch <= 0) return refuse("replica {} joined with a batch of {} samples", fact.replica, fact.batch);
   members_[fact.replica] = {.name = fact.name, .batch = fact.batch, .clock = Clock(0), .base = version()};
   nominal_batch_ += fact.batch;
   if (started_) {
-    activate(at, fact.replica, slowest_active());
+    activate(at, fact.replica, entry_clock());
   } else {
     start_if_all_here(at);
   }
@@ -109,7 +121,7 @@ absl::Status Controller::on(Time at, const TimerRang&, std::vector<Order>& order
 
 absl::Status Controller::on(Time, const StopAsked& fact, std::vector<Order>& orders) {
   finished_ = true;
-  orders.push_back(Finish{fact.why});
+  orders.emplace_back(Finish{fact.why});
   return absl::OkStatus();
 }
 
@@ -117,15 +129,21 @@ void Controller::start_if_all_here(Time at) {
   const auto here = static_cast<std::int64_t>(members_.size());
   if (here == 0 || here + lost_before_start_ < config_.start_replicas) return;
   started_ = true;
-  // A name that was not in the restored run starts level with the slowest that was.
-  Clock lowest{0};
-  for (auto first = true; const auto& [name, clock] : restored_clocks_) {
-    lowest = std::exchange(first, false) ? clock : std::min(lowest, clock);
-  }
+  const Clock lowest = lowest_restored();
   for (auto& [id, member] : members_) {
     const auto restored = restored_clocks_.find(member.name);
-    activate(at, id, restored == restored_clocks_.end() ? lowest : restored->second);
+    activate(at, id, restored == restored_clocks_.end() ? lowest : std::max(lowest, restored->second));
   }
+}
+
+Clock Controller::lowest_restored() const {
+  if (restored_clocks_.empty()) return Clock(0);
+  const auto [slowest, fastest] =
+      std::minmax_element(restored_clocks_.begin(), restored_clocks_.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; });
+  const std::optional<std::int64_t> gap = bounds().gap;
+  if (!gap) return slowest->second;
+  return std::max(slowest->second, Clock(fastest->second.value() - (*gap - 1)));
 }
 
 void Controller::activate(Time at, ReplicaId replica, Clock clock) {
@@ -139,18 +157,21 @@ bool Controller::unpark_one(Time at) {
   if (!started_ || !ledger_.any_to_lease()) return false;
   for (const auto& [id, member] : members_) {
     if (member.active) continue;
-    activate(at, id, slowest_active());
+    activate(at, id, entry_clock());
     return true;
   }
   return false;
 }
 
-Clock Controller::slowest_active() const {
+Clock Controller::entry_clock() const {
   std::optional<Clock> slowest;
   for (const auto& [id, member] : members_) {
     if (member.active && (!slowest || member.clock < *slowest)) slowest = member.clock;
   }
-  return slowest.value_or(Clock(0));
+  if (slowest) return *slowest;
+  Clock fastest{0};
+  for (const auto& [id, member] : members_) fastest = std::max(fastest, member.clock);
+  return fastest;
 }
 
 void Controller::settle(Time at, std::vector<Order>& orders) {
@@ -162,9 +183,9 @@ void Controller::settle(Time at, std::vector<Order>& orders) {
                      [&](const policy::Commit& commit) { carry_out(commit, orders); },
                      [&](const policy::Release& release) { carry_out(at, release, orders); },
                      [&](const policy::Discard& discard) {
-                       orders.push_back(Discard{discard.contribution.replica, discard.contribution.clock, discard.why});
+                       orders.emplace_back(Discard{discard.contribution.replica, discard.contribution.clock, discard.why});
                      },
-                     [&](const policy::WakeAt& wake) { orders.push_back(WakeAt{wake.at}); },
+                     [&](const policy::WakeAt& wake) { orders.emplace_back(WakeAt{wake.at}); },
                  },
                  order);
     }
@@ -172,7 +193,7 @@ void Controller::settle(Time at, std::vector<Order>& orders) {
   } while (unpark_one(at));
   if (ledger_.all_committed()) {
     finished_ = true;
-    orders.push_back(Finish{"every sample is committed"});
+    orders.emplace_back(Finish{"every sample is committed"});
   }
 }
 
@@ -194,7 +215,7 @@ void Controller::carry_out(const policy::Commit& commit, std::vector<Order>& ord
     record.checkpoint = save();
     record.checkpoint->version = commit.version;
   }
-  orders.push_back(std::move(record));
+  orders.emplace_back(std::move(record));
 }
 
 CommitMember Controller::take_contribution(const policy::Contribution& contribution) {
@@ -224,13 +245,13 @@ void Controller::carry_out(Time at, const policy::Release& release, std::vector<
   const auto lease = ledger_.lease(release.replica, member.batch);
   if (!lease) {
     member.active = false;
-    orders.push_back(Park{release.replica});
+    orders.emplace_back(Park{release.replica});
     policy_->left(at, {release.replica}, policy_orders_);
     return;
   }
   member.computing = true;
   member.base = release.version;
-  orders.push_back(Release{release.replica, member.clock.next(), release.version, *lease, release.why});
+  orders.emplace_back(Release{release.replica, member.clock.next(), release.version, *lease, release.why});
 }
 
 }  // namespace paceline::control

@@ -75,7 +75,12 @@ class Controller {
   void start_if_all_here(Time at);
   void activate(Time at, ReplicaId replica, Clock clock);
   bool unpark_one(Time at);
-  Clock slowest_active() const;
+  // Where a replica comes in: level with the slowest that is active; when all are parked, with the fastest, so that
+  // those unparked after it are not ahead.
+  Clock entry_clock() const;
+  // Where a restored replica comes in at the least. All start at once, so none may be as far behind as the policy's
+  // bound: the fastest is about to get one further ahead.
+  Clock lowest_restored() const;
   // Carries out what the policy ordered, and what follows from it, until nothing is left to do.
   void settle(Time at, std::vector<Order>& orders);
   void carry_out(const policy::Commit& commit, std::vector<Order>& orders);

@@ -103,7 +103,9 @@ Complaint Observer::see_member(const CommitRecord& commit, const CommitMember& m
 }
 
 Complaint Observer::see_release(const Release& release) {
-  Seen& seen = replicas_[release.replica];
+  const auto found = replicas_.find(release.replica);
+  if (found == replicas_.end()) return fmt::format("replica {} is released and is not here", release.replica);
+  Seen& seen = found->second;
   if (seen.doing != Doing::kWaiting && seen.doing != Doing::kParked) {
     return fmt::format("replica {} is released while it does not wait", release.replica);
   }

@@ -11,6 +11,12 @@ SampleLedger::SampleLedger(std::int64_t dataset_size, std::int64_t total)
   PACELINE_CHECK(dataset_size > 0 && total > 0, "{} samples an epoch, {} in all", dataset_size, total);
 }
 
+std::int64_t SampleLedger::Saved::committed() const {
+  std::int64_t count = next;
+  for (const auto& [begin, end] : open) count -= end - begin;
+  return count;
+}
+
 SampleLedger::Saved SampleLedger::save() const {
   Ranges open = returned_;
   for (const auto& [replica, lease] : held_) insert(open, position(lease), position(lease) + lease.size());
@@ -21,16 +27,14 @@ bool SampleLedger::restore(const Saved& saved) {
   if (saved.next < 0 || saved.next > total_) return false;
   Ranges open;
   std::int64_t before = 0;
-  std::int64_t count = 0;
   for (const auto& [begin, end] : saved.open) {
     if (begin < before || end <= begin || end > saved.next) return false;
     insert(open, begin, end);
     before = end;
-    count += end - begin;
   }
   returned_ = std::move(open);
   next_ = saved.next;
-  committed_ = saved.next - count;
+  committed_ = saved.committed();
   return true;
 }
 

@@ -25,6 +25,8 @@ class SampleLedger {
   struct Saved {
     std::int64_t next = 0;                                      // first position never leased
     std::vector<std::pair<std::int64_t, std::int64_t>> open;  // [begin, end): leased or given back, not committed
+
+    std::int64_t committed() const;
   };
   Saved save() const;
   // Requires: a fresh ledger. False, and unchanged, when `saved` cannot come from a ledger of this size.

@@ -78,7 +78,7 @@ absl::StatusOr<SharedMemory> SharedMemory::open(const std::string& path) {
 }
 
 absl::StatusOr<Mapping> SharedMemory::map(std::size_t offset, std::size_t bytes, bool writable) const {
-  if (offset + bytes > size_) {
+  if (offset > size_ || bytes > size_ - offset) {
     return absl::InvalidArgumentError(fmt::format("shared memory of {} bytes is too small for {} at {}", size_, bytes, offset));
   }
   return Mapping::map(fd_, offset, bytes, writable);

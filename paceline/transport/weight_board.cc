@@ -15,7 +15,8 @@ namespace paceline::transport {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x31647262656c6370;  // "pclebrd1"
-constexpr int kMostBuffers = WeightWriter::kMostReaders + 64;
+constexpr int kMostBuffers = WeightWriter::kSlots + 64;
+constexpr std::int64_t kNoVersion = -1;
 constexpr std::size_t kPage = 4096;
 
 std::size_t round_up(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -40,12 +41,11 @@ struct BoardHeader {
   std::uint64_t magic;
   std::int64_t floats;
   std::int32_t buffers;
-  std::int32_t readers;
   std::atomic<std::uint64_t> latest;
   std::atomic<std::uint32_t> published;  // counts publications; readers sleep on it
   // By reader: the pinned buffer + 1, or 0. A cache line would be kinder to many readers, but they pin once an
   // iteration.
-  std::atomic<std::uint32_t> pins[WeightWriter::kMostReaders];
+  std::atomic<std::uint32_t> pins[WeightWriter::kSlots];
   std::atomic<std::int64_t> versions[kMostBuffers];  // by buffer: what it holds
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -56,7 +56,7 @@ std::size_t buffer_bytes(std::int64_t floats) { return round_up(static_cast<std:
 }  // namespace
 
 absl::StatusOr<WeightWriter> WeightWriter::create(std::int64_t floats, int readers, int kept) {
-  PACELINE_CHECK(readers > 0 && readers <= kMostReaders, "{} readers", readers);
+  PACELINE_CHECK(readers > 0 && readers <= kSlots, "{} readers", readers);
   // One the latest, one being written, and one for each that may hold on to an old version.
   const int buffers = 2 + readers + kept;
   PACELINE_CHECK(buffers <= kMostBuffers, "{} buffers", buffers);
@@ -67,7 +67,7 @@ absl::StatusOr<WeightWriter> WeightWriter::create(std::int64_t floats, int reade
   header->magic = kMagic;
   header->floats = floats;
   header->buffers = buffers;
-  header->readers = readers;
+  for (std::atomic<std::int64_t>& version : header->versions) version.store(kNoVersion);
   return WeightWriter(std::move(memory), std::move(mapping), floats, kept);
 }
 
@@ -82,11 +82,16 @@ float* WeightWriter::buffer(int index) const {
   return reinterpret_cast<float*>(mapping_.data() + header_bytes() + static_cast<std::size_t>(index) * buffer_bytes(floats_));
 }
 
+bool WeightWriter::pinned(int index) const {
+  return std::any_of(header_->pins, header_->pins + kSlots,
+                     [&](const auto& pin) { return pin.load() == static_cast<std::uint32_t>(index) + 1; });
+}
+
 int WeightWriter::free_buffer() const {
   std::vector<bool> used(static_cast<std::size_t>(header_->buffers), false);
   used[static_cast<std::size_t>(unpack(header_->latest.load()).buffer)] = true;
   for (const auto& [version, index] : kept_) used[static_cast<std::size_t>(index)] = true;
-  for (int slot = 0; slot < header_->readers; ++slot) {
+  for (int slot = 0; slot < kSlots; ++slot) {
     const std::uint32_t pin = header_->pins[slot].load();
     if (pin > 0 && pin <= used.size()) used[pin - 1] = true;
   }
@@ -97,10 +102,14 @@ int WeightWriter::free_buffer() const {
 }
 
 std::span<float> WeightWriter::next() {
-  taken_ = free_buffer();
-  // Until it is published the buffer holds no version: a late pin_exactly must not take it for its old one.
-  header_->versions[taken_].store(-1);
-  return {buffer(taken_), static_cast<std::size_t>(floats_)};
+  while (true) {
+    taken_ = free_buffer();
+    // Until it is published the buffer holds no version: a late pin_exactly must not take it for its old one. That
+    // pins and then looks at the version; this clears the version and then looks at the pins. One sees the other.
+    const std::int64_t old = header_->versions[taken_].exchange(kNoVersion);
+    if (!pinned(taken_)) return {buffer(taken_), static_cast<std::size_t>(floats_)};
+    header_->versions[taken_].store(old);
+  }
 }
 
 void WeightWriter::publish(Version version) {
@@ -141,7 +150,7 @@ std::span<const float> WeightWriter::kept(Version version) const {
 }
 
 void WeightWriter::release_reader(int slot) {
-  if (slot >= 0 && slot < header_->readers) header_->pins[slot].store(0);
+  if (slot >= 0 && slot < kSlots) header_->pins[slot].store(0);
 }
 
 absl::StatusOr<WeightReader> WeightReader::open(const std::string& path, std::int64_t floats, int slot) {
@@ -149,7 +158,7 @@ absl::StatusOr<WeightReader> WeightReader::open(const std::string& path, std::in
   PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, header_bytes(), true));
   const auto* header = reinterpret_cast<const BoardHeader*>(mapping.data());
   const bool fits = header->magic == kMagic && header->floats == floats && header->buffers > 0 &&
-                    header->buffers <= kMostBuffers && slot >= 0 && slot < header->readers;
+                    header->buffers <= kMostBuffers && slot >= 0 && slot < WeightWriter::kSlots;
   if (!fits) {
     return absl::InvalidArgumentError(fmt::format("{} does not hold weights of this model ({} floats, reader {})", path, floats, slot));
   }
@@ -163,6 +172,9 @@ WeightReader::WeightReader(Mapping header, Mapping buffers, std::int64_t floats,
 
 BoardHeader* WeightReader::header() const { return reinterpret_cast<BoardHeader*>(header_.data()); }
 
+// By what is mapped, not by the header, which others can write.
+int WeightReader::buffer_count() const { return static_cast<int>(buffers_.size() / buffer_bytes(floats_)); }
+
 std::span<const float> WeightReader::buffer(int index) const {
   const std::byte* start = buffers_.data() + static_cast<std::size_t>(index) * buffer_bytes(floats_);
   return {reinterpret_cast<const float*>(start), static_cast<std::size_t>(floats_)};
@@ -174,7 +186,7 @@ std::optional<WeightReader::Pinned> WeightReader::pin(Version version, std::chro
     const std::uint32_t published = header()->published.load();
     const std::uint64_t word = header()->latest.load();
     const Latest latest = unpack(word);
-    if (published > 0 && latest.version >= version && latest.buffer < header()->buffers) {
+    if (published > 0 && latest.version >= version && latest.buffer < buffer_count()) {
       header()->pins[slot_].store(static_cast<std::uint32_t>(latest.buffer) + 1);
       if (header()->latest.load() == word) return Pinned{latest.version, buffer(latest.buffer)};
       continue;
@@ -186,7 +198,7 @@ std::optional<WeightReader::Pinned> WeightReader::pin(Version version, std::chro
 }
 
 std::optional<WeightReader::Pinned> WeightReader::pin_exactly(Version version) {
-  for (int index = 0; index < header()->buffers; ++index) {
+  for (int index = 0; index < buffer_count(); ++index) {
     if (header()->versions[index].load() != version.value()) continue;
     header()->pins[slot_].store(static_cast<std::uint32_t>(index) + 1);
     if (header()->versions[index].load() == version.value()) return Pinned{version, buffer(index)};

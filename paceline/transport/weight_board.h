@@ -31,10 +31,12 @@ struct BoardHeader;
 
 class WeightWriter {
  public:
-  static constexpr int kMostReaders = 1024;
+  // Reader slots. There are many more than readers, so that a slot is not used again soon: the pin of a reader that
+  // died is cleared a little later, and must not be a new reader's.
+  static constexpr int kSlots = 1024;
 
-  // `floats` a buffer; readers use slots 0..readers-1; up to `kept` versions can be kept at once.
-  // Requires: 0 < readers ≤ kMostReaders. Errors: ResourceExhausted.
+  // `floats` a buffer; at most `readers` slots are pinned at once; up to `kept` versions can be kept at once.
+  // Requires: 0 < readers ≤ kSlots. Errors: ResourceExhausted.
   static absl::StatusOr<WeightWriter> create(std::int64_t floats, int readers, int kept);
 
   // A buffer to write the next version into: not the latest, not pinned, not kept. Its contents are old. Every
@@ -60,6 +62,7 @@ class WeightWriter {
  private:
   WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept);
   float* buffer(int index) const;
+  bool pinned(int index) const;
   int free_buffer() const;
 
   SharedMemory memory_;
@@ -88,6 +91,7 @@ class WeightReader {
 
  private:
   WeightReader(Mapping header, Mapping buffers, std::int64_t floats, int slot);
+  int buffer_count() const;
   std::span<const float> buffer(int index) const;
   BoardHeader* header() const;
 

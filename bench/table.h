@@ -1,0 +1,25 @@
+// What a benchmark prints: a table for people, or one JSON object a row for machines.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace paceline::bench {
+
+// Rows of named numbers; every row has the names of the first, in its order.
+class Table {
+ public:
+  using Row = std::vector<std::pair<std::string, double>>;
+  // `label`: what tells the row apart beside its numbers; empty: nothing.
+  void add(std::string label, Row row) { rows_.emplace_back(std::move(label), std::move(row)); }
+  void print(bool json) const;
+
+ private:
+  std::vector<std::pair<std::string, Row>> rows_;
+};
+
+// The middle one. Requires: not empty.
+double median(std::vector<double> values);
+
+}  // namespace paceline::bench

@@ -1,0 +1,28 @@
+#include "paceline/base/sample_order.h"
+
+#include "paceline/base/rng.h"
+
+namespace paceline {
+
+namespace {
+enum Stream : std::uint64_t { kOrder = 1, kAugment = 2, kStep = 3 };
+}
+
+std::span<const std::int32_t> SampleOrder::samples(const Lease& lease) {
+  if (lease.epoch < 0 || lease.begin < 0 || lease.end > dataset_size_ || lease.end <= lease.begin) return {};
+  if (lease.epoch != epoch_) {
+    epoch_ = lease.epoch;
+    order_ = permutation(mix_seed({seed_, kOrder, static_cast<std::uint64_t>(epoch_)}), dataset_size_);
+  }
+  return std::span(order_).subspan(static_cast<std::size_t>(lease.begin), static_cast<std::size_t>(lease.size()));
+}
+
+std::uint64_t SampleOrder::augment_seed(const Lease& lease) const {
+  return mix_seed({seed_, kAugment, static_cast<std::uint64_t>(lease.epoch)});
+}
+
+std::uint64_t SampleOrder::step_seed(const Lease& lease) const {
+  return mix_seed({seed_, kStep, static_cast<std::uint64_t>(lease.epoch), static_cast<std::uint64_t>(lease.begin)});
+}
+
+}  // namespace paceline

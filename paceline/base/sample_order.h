@@ -1,0 +1,32 @@
+// Which samples a lease means, and the seeds of everything random about them: functions of the job's seed and the
+// lease alone, so that whoever trains on a sample, whenever, does the same with it. Keeps the last epoch's
+// permutation. One thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "paceline/base/lease.h"
+
+namespace paceline {
+
+class SampleOrder {
+ public:
+  SampleOrder(std::uint64_t seed, std::int32_t dataset_size) : seed_(seed), dataset_size_(dataset_size) {}
+
+  // Valid until the next call. Nothing when the lease is not one of this data set.
+  std::span<const std::int32_t> samples(const Lease& lease);
+  // Of the augmentation of an epoch's samples.
+  std::uint64_t augment_seed(const Lease& lease) const;
+  // Of what the model draws while it computes on this lease.
+  std::uint64_t step_seed(const Lease& lease) const;
+
+ private:
+  const std::uint64_t seed_;
+  const std::int32_t dataset_size_;
+  std::int32_t epoch_ = -1;
+  std::vector<std::int32_t> order_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,50 @@
+// A child process of ours, which dies with us. One thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+namespace paceline::cli {
+
+class ChildProcess {
+ public:
+  // Runs this very program with `arguments`, its output going to the end of `log_file`. `inherited`: a descriptor it
+  // gets as it is; -1 for none. It is in a process group of its own, so that Ctrl-C reaches only us, and is killed
+  // when we die, however we die.
+  static absl::StatusOr<ChildProcess> start(const std::string& name, const std::vector<std::string>& arguments,
+                                            const std::string& log_file, int inherited = -1);
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&& other) noexcept;
+  // Kills it if it still runs, and waits for its end.
+  ~ChildProcess();
+
+  // The wait status when it has ended; does not wait.
+  std::optional<int> ended();
+  // Sends it a signal if it runs.
+  void signal(int number);
+
+  const std::string& name() const { return name_; }
+  const std::string& log_file() const { return log_file_; }
+  pid_t pid() const { return pid_; }
+
+ private:
+  ChildProcess(std::string name, std::string log_file, pid_t pid);
+
+  std::string name_;
+  std::string log_file_;
+  pid_t pid_ = -1;
+  std::optional<int> status_;
+};
+
+// "exit status 2", "killed by signal 9 (Killed)".
+std::string describe_end(int wait_status);
+
+// The last line of a log, which says why its process ended. Empty when there is none.
+std::string last_line(const std::string& log_file);
+
+}  // namespace paceline::cli

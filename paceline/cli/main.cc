@@ -1,0 +1,113 @@
+// The `paceline` program: reads the command line and calls one file per subcommand. Exit status: 0, or 2 with one
+// line on standard error that says what is wrong and what to do, or 128 + n after signal n.
+#include <cstdio>
+#include <functional>
+
+#include <CLI/CLI.hpp>
+#include <absl/status/statusor.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "paceline/cli/compare_command.h"
+#include "paceline/cli/coordinator_role.h"
+#include "paceline/cli/evaluator_role.h"
+#include "paceline/cli/run_report.h"
+#include "paceline/cli/server_role.h"
+#include "paceline/cli/train_command.h"
+#include "paceline/cli/worker_role.h"
+
+namespace paceline::cli {
+namespace {
+
+constexpr int kExitOfError = 2;
+using Command = std::function<absl::StatusOr<int>()>;
+
+absl::StatusOr<int> exit_of(const absl::Status& status) {
+  if (!status.ok()) return status;
+  return 0;
+}
+
+void add_train(CLI::App& app, Command& command) {
+  auto options = std::make_shared<TrainOptions>();
+  CLI::App* train = app.add_subcommand("train", "train a job on processes of this machine");
+  train->add_option("job", options->job_file, "job.toml; the default job without it");
+  train->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
+  train->add_option("--resume", options->resume, "go on with the run in this folder")->excludes("job");
+  train->add_flag("--json", options->json, "a JSON object a second instead of a progress line");
+  train->callback([options, &command] { command = [options] { return train_command(*options); }; });
+}
+
+void add_compare(CLI::App& app, Command& command) {
+  auto options = std::make_shared<CompareOptions>();
+  CLI::App* compare = app.add_subcommand("compare", "train a job under several policies, one after another");
+  compare->add_option("job", options->job_file, "job.toml; the default job without it");
+  compare->add_option("--policies", options->policies, "for example bsp,asp,ssp:3,dssp:3-15")->required();
+  compare->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
+  compare->add_flag("--json", options->json, "JSON objects instead of a progress line and a table");
+  compare->callback([options, &command] { command = [options] { return compare_command(*options); }; });
+}
+
+void add_roles(CLI::App& app, Command& command) {
+  struct Peer {
+    std::string coordinator;
+    std::string name;
+    int shard = 0;
+  };
+  auto peer = std::make_shared<Peer>();
+  auto own = std::make_shared<CoordinatorRoleOptions>();
+
+  CLI::App* coordinator = app.add_subcommand("coordinator", "one role: decides who commits and who goes on");
+  coordinator->add_option("run", own->run, "the run folder")->required();
+  coordinator->add_flag("--resume", own->resume, "from the newest checkpoint in it");
+  coordinator->add_option("--address-fd", own->address_fd, "descriptor to write the address to");
+  coordinator->callback([own, &command] { command = [own] { return exit_of(run_coordinator(*own)); }; });
+
+  CLI::App* server = app.add_subcommand("server", "one role: keeps a shard of the weights");
+  server->add_option("--coordinator", peer->coordinator, "HOST:PORT")->required();
+  server->add_option("--shard", peer->shard, "which shard, from 0");
+  server->callback([peer, &command] { command = [peer] { return exit_of(run_server(peer->coordinator, peer->shard)); }; });
+
+  CLI::App* worker = app.add_subcommand("worker", "one role: computes gradients");
+  worker->add_option("--coordinator", peer->coordinator, "HOST:PORT")->required();
+  worker->add_option("--name", peer->name, "its place in the job: w0, w1, …")->required();
+  worker->callback([peer, &command] { command = [peer] { return exit_of(run_worker(peer->coordinator, peer->name)); }; });
+
+  CLI::App* evaluator = app.add_subcommand("evaluator", "one role: measures the weights on the test set");
+  evaluator->add_option("--coordinator", peer->coordinator, "HOST:PORT")->required();
+  evaluator->callback([peer, &command] { command = [peer] { return exit_of(run_evaluator(peer->coordinator)); }; });
+}
+
+void add_report(CLI::App& app, Command& command) {
+  auto folder = std::make_shared<std::string>();
+  CLI::App* report = app.add_subcommand("report", "write report.html of a run again, from its journal");
+  report->add_option("run", *folder, "the run folder")->required();
+  report->callback([folder, &command] { command = [folder] { return exit_of(report_command(*folder)); }; });
+}
+
+int run(int argc, char** argv) {
+  spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+  CLI::App app("Paceline trains one neural network over machines of unequal speed.", "paceline");
+  app.set_version_flag("--version", "paceline 0.1.0");
+  app.require_subcommand(1);
+  Command command;
+  add_train(app, command);
+  add_compare(app, command);
+  add_report(app, command);
+  add_roles(app, command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    fmt::print(stderr, "paceline: {}; see paceline --help\n", error.what());
+    return kExitOfError;
+  }
+  const absl::StatusOr<int> status = command();
+  if (status.ok()) return *status;
+  fmt::print(stderr, "paceline: {}\n", std::string(status.status().message()));
+  return kExitOfError;
+}
+
+}  // namespace
+}  // namespace paceline::cli
+
+int main(int argc, char** argv) { return paceline::cli::run(argc, argv); }

@@ -1,0 +1,81 @@
+#include "paceline/cli/run_report.h"
+
+#include <cstdint>
+#include <utility>
+
+#include <absl/strings/numbers.h>
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/cli/run_info.h"
+#include "paceline/report/html.h"
+#include "paceline/report/report_json.h"
+#include "paceline/report/run_stats.h"
+#include "paceline/store/files.h"
+#include "paceline/store/journal_reader.h"
+#include "paceline/store/run_folder.h"
+
+namespace paceline::cli {
+
+namespace {
+
+constexpr std::int64_t kMostJobBytes = 1 << 20;
+
+// Passes everything on, and remembers when the last of it was.
+class Clocked final : public control::RunListener {
+ public:
+  explicit Clocked(control::RunListener& next) : next_(next) {}
+  void on_fact(const control::Fact& fact) override {
+    latest_ = fact.at;
+    next_.on_fact(fact);
+  }
+  void on_order(Time at, const control::Order& order) override { next_.on_order(at, order); }
+  void on_evaluated(const control::Evaluated& evaluated) override { next_.on_evaluated(evaluated); }
+  Time latest() const { return latest_; }
+
+ private:
+  control::RunListener& next_;
+  Time latest_{};
+};
+
+absl::StatusOr<std::int64_t> total_samples(const store::JournalReader& journal, const store::RunPaths& paths) {
+  PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
+  const auto found = about.find(kTotalSamplesKey);
+  std::int64_t total = 0;
+  if (found == about.end() || !absl::SimpleAtoi(found->second, &total) || total <= 0) {
+    return absl::FailedPreconditionError(fmt::format("{}: the run ended before it started to train", paths.root.string()));
+  }
+  return total;
+}
+
+}  // namespace
+
+absl::StatusOr<RunReport> read_run(const std::string& folder) {
+  PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(folder));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, store::read_file(paths.job(), kMostJobBytes));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(store::JournalReader journal, store::JournalReader::open(paths.journal()));
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t total, total_samples(journal, paths));
+  PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
+  report::RunStats stats(run_info(job, total));
+  Clocked clocked(stats);
+  PACELINE_RETURN_IF_ERROR(journal.replay(clocked, attempts.empty() ? 1 : attempts.back().number));
+  report::Summary summary = stats.summary(clocked.latest());
+  report::Json document = report::report_json(summary, stats.history(clocked.latest()));
+  return RunReport{std::move(summary), std::move(document)};
+}
+
+absl::Status write_report(const std::string& folder, const RunReport& report) {
+  PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(folder));
+  PACELINE_RETURN_IF_ERROR(store::atomic_write(paths.summary(), report.document.dump(1)));
+  return store::atomic_write(paths.report(), report::render_report(report.document));
+}
+
+absl::Status report_command(const std::string& folder) {
+  PACELINE_ASSIGN_OR_RETURN(const RunReport report, read_run(folder));
+  PACELINE_RETURN_IF_ERROR(write_report(folder, report));
+  fmt::print("{}/report.html\n", folder);
+  return absl::OkStatus();
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,27 @@
+// What a run folder's journal says of the run: the numbers, and the report a person opens.
+#pragma once
+
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/report/json_values.h"
+#include "paceline/report/summary.h"
+
+namespace paceline::cli {
+
+struct RunReport {
+  report::Summary summary;
+  report::Json document;  // of report_json
+};
+
+// Reads the journal of the run's latest attempt. Errors: not a run, or a journal that cannot be read.
+absl::StatusOr<RunReport> read_run(const std::string& folder);
+
+// Writes report.html and summary.json into the folder.
+absl::Status write_report(const std::string& folder, const RunReport& report);
+
+// `paceline report RUN`.
+absl::Status report_command(const std::string& folder);
+
+}  // namespace paceline::cli

@@ -1,0 +1,129 @@
+#include "paceline/cli/train_command.h"
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include <absl/strings/match.h>
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/cli/display.h"
+#include "paceline/cli/local_cluster.h"
+#include "paceline/cli/run_report.h"
+#include "paceline/cli/stop_signals.h"
+#include "paceline/report/tables.h"
+#include "paceline/store/files.h"
+#include "paceline/store/run_folder.h"
+#include "paceline/train/replica.h"
+
+namespace paceline::cli {
+
+namespace {
+
+constexpr std::chrono::milliseconds kLook{100};
+constexpr std::int64_t kMostJobBytes = 1 << 20;
+constexpr int kExitOfSignal = 128;  // as shells count
+
+// A run may be resumed from anywhere: relative paths become absolute ones.
+std::string absolute_source(const std::string& source) {
+  const std::size_t colon = source.find(':');
+  if (colon == std::string::npos) return source;
+  return source.substr(0, colon + 1) + std::filesystem::absolute(source.substr(colon + 1)).lexically_normal().string();
+}
+
+// Reads the data and builds the model once, so that what is wrong shows before anything is written.
+absl::Status check_data_and_model(const config::JobConfig& job) {
+  PACELINE_ASSIGN_OR_RETURN(const train::DataSets data, train::load_data(job.data, job.model.context));
+  return train::Replica::create(job.model, data.train->sample_shape(), data.train->classes(), job.seed).status();
+}
+
+absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::string& job_toml) {
+  const std::string base = std::filesystem::absolute(job.runs_dir);
+  PACELINE_ASSIGN_OR_RETURN(const auto folder,
+                            store::RunFolder::create(base, job.name, policy::to_string(job.policy),
+                                                     std::chrono::system_clock::now(), job_toml));
+  return folder.paths().root.string();
+}
+
+// Until the coordinator has ended.
+absl::Status watch(LocalCluster& cluster, Display& display) {
+  int signals_seen = stop_signals();
+  while (true) {
+    for (const std::string& news : cluster.tend()) display.note(news);
+    if (cluster.outcome()) return *cluster.outcome();
+    if (const auto status = cluster.status(display.width())) display.show(*status);
+    if (stop_signals() > signals_seen) {
+      const bool first = signals_seen == 0;
+      signals_seen = stop_signals();
+      if (first) {
+        display.note("stopping with a checkpoint; once more stops at once");
+        cluster.stop("interrupted");
+      } else {
+        cluster.kill();
+      }
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+absl::Status with_hint(const absl::Status& status, const std::string& folder) {
+  const bool can_resume = std::filesystem::exists(std::filesystem::path(folder) / "checkpoints");
+  if (!can_resume || absl::IsInvalidArgument(status)) return status;
+  return {status.code(), fmt::format("{}; resume with: paceline train --resume {}", std::string(status.message()), folder)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> checked_job(const TrainOptions& options) {
+  std::string text;
+  std::string file = options.job_file;
+  if (!options.resume.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(options.resume));
+    file = paths.job();
+  }
+  if (!file.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(text, store::read_file(file, kMostJobBytes));
+  }
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, options.sets));
+  PACELINE_RETURN_IF_ERROR(check_data_and_model(job));
+  std::vector<std::string> sets = options.sets;
+  sets.push_back("data.source=" + absolute_source(job.data.source));
+  return config::resolve_job(text, file, sets);
+}
+
+absl::StatusOr<TrainedRun> train(const std::string& job_toml, const TrainOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
+  const bool resume = !options.resume.empty();
+  TrainedRun run;
+  if (resume) {
+    run.folder = std::filesystem::absolute(options.resume);
+  } else {
+    PACELINE_ASSIGN_OR_RETURN(run.folder, new_folder(job, job_toml));
+  }
+  Display display(policy::to_string(job.policy), options.json);
+  const int signals_before = stop_signals();
+  auto cluster = LocalCluster::start(run.folder, job, resume);
+  absl::Status outcome = cluster.ok() ? watch(*cluster, display) : cluster.status();
+  if (!outcome.ok()) return with_hint(outcome, run.folder);
+  run.interrupted = stop_signals() > signals_before;
+  return run;
+}
+
+absl::StatusOr<int> train_command(const TrainOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job(options));
+  catch_stop_signals();
+  PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(job_toml, options));
+  PACELINE_ASSIGN_OR_RETURN(const RunReport report, read_run(run.folder));
+  PACELINE_RETURN_IF_ERROR(write_report(run.folder, report));
+  if (options.json) {
+    fmt::print("{}\n", report.document.at("summary").dump());
+  } else {
+    fmt::print("{}\nreport: {}/report.html\n", report::replica_table(report.summary), run.folder);
+  }
+  if (!run.interrupted) return 0;
+  fmt::print(stderr, "stopped; resume with: paceline train --resume {}\n", run.folder);
+  return kExitOfSignal + last_stop_signal();
+}
+
+}  // namespace paceline::cli

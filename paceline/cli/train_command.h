@@ -1,0 +1,34 @@
+// `paceline train`: one job, on processes of this machine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/job_config.h"
+
+namespace paceline::cli {
+
+struct TrainOptions {
+  std::string job_file;            // empty: the default job
+  std::vector<std::string> sets;   // key=value
+  std::string resume;              // a run folder; then job_file is empty
+  bool json = false;
+};
+
+struct TrainedRun {
+  std::string folder;
+  bool interrupted = false;  // by Ctrl-C or SIGTERM, after a checkpoint
+};
+
+// The job of the options, checked: its data can be read and its model fits them.
+absl::StatusOr<std::string> checked_job(const TrainOptions& options);
+
+// Trains the job in a new run folder, or goes on in `resume`. Shows progress. `label` tells the folder apart.
+absl::StatusOr<TrainedRun> train(const std::string& job_toml, const TrainOptions& options);
+
+// The whole command; the exit status.
+absl::StatusOr<int> train_command(const TrainOptions& options);
+
+}  // namespace paceline::cli

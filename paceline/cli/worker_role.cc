@@ -1,0 +1,194 @@
+#include "paceline/cli/worker_role.h"
+
+#include <chrono>
+#include <stop_token>
+#include <thread>
+
+#include <spdlog/spdlog.h>
+
+#include "paceline/base/sample_order.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/cli/board_readers.h"
+#include "paceline/cli/peer.h"
+#include "paceline/config/pace.h"
+#include "paceline/rpc/wire.h"
+#include "paceline/train/replica.h"
+#include "paceline/train/threads.h"
+#include "paceline/transport/gradient_buffer.h"
+
+namespace paceline::cli {
+
+namespace {
+
+using std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kBeat{250};
+// How often a wait for weights looks up whether the job is over.
+constexpr std::chrono::milliseconds kPullPatience{200};
+
+// Where a worker's time goes; printed when it ends.
+struct TimeSpent {
+  Duration gradient{0}, pull{0}, pace{0}, own{0};
+  std::int64_t iterations = 0;
+
+  void log(const std::string& name) const {
+    if (iterations == 0) return;
+    const auto each_ms = [&](Duration d) { return to_seconds(d) * 1e3 / static_cast<double>(iterations); };
+    const double busy = to_seconds(gradient + own);
+    spdlog::info("{}: {} iterations; each {:.3f} ms gradient, {:.3f} ms own work ({:.2f} % of both), {:.3f} ms pull, "
+                 "{:.3f} ms pace",
+                 name, iterations, each_ms(gradient), each_ms(own), busy > 0 ? 100 * to_seconds(own) / busy : 0,
+                 each_ms(pull), each_ms(pace));
+  }
+};
+
+class Worker {
+ public:
+  Worker(WorkerConnection& connection, std::string name) : connection_(connection), name_(std::move(name)) {}
+
+  // Up to the joining: everything that can be wrong with the job on this machine shows here.
+  absl::Status join();
+  // Releases, until goodbye.
+  absl::Status work();
+
+ private:
+  absl::StatusOr<rpc::wire::WorkerOrder> expect(rpc::wire::WorkerOrder::WhatCase what);
+  absl::Status prepare(const rpc::wire::Welcome& welcome);
+  absl::Status iterate(const rpc::wire::WorkerRelease& release);
+  std::optional<BoardReaders::Pinned> pull(Version version);
+
+  WorkerConnection& connection_;
+  const std::string name_;
+  config::JobConfig job_;
+  std::size_t place_ = 0;
+  train::DataSets data_;
+  std::unique_ptr<train::Replica> replica_;
+  std::optional<transport::GradientWriter> gradient_;
+  std::vector<float*> gradients_;  // by tensor
+  std::optional<BoardReaders> boards_;
+  std::optional<SampleOrder> order_;
+  TimeSpent spent_;
+};
+
+absl::StatusOr<rpc::wire::WorkerOrder> Worker::expect(rpc::wire::WorkerOrder::WhatCase what) {
+  auto order = connection_.next();
+  if (!order) return coordinator_lost();
+  if (order->has_goodbye()) {
+    PACELINE_RETURN_IF_ERROR(farewell(order->goodbye()));
+    return absl::CancelledError(order->goodbye().why());
+  }
+  if (order->what_case() != what) return absl::InternalError("the coordinator answered out of turn");
+  return *std::move(order);
+}
+
+absl::Status Worker::join() {
+  rpc::wire::WorkerMessage hello;
+  hello.mutable_hello()->set_name(name_);
+  if (!connection_.send(hello)) return coordinator_lost();
+  PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(rpc::wire::WorkerOrder::kWelcome));
+  PACELINE_RETURN_IF_ERROR(prepare(welcome.welcome()));
+
+  rpc::wire::WorkerMessage attached;
+  attached.mutable_attached()->set_dataset_size(data_.train->size());
+  *attached.mutable_attached()->mutable_layout() = rpc::to_wire(replica_->layout());
+  attached.mutable_attached()->set_gradient_path(gradient_->path());
+  if (!connection_.send(attached)) return coordinator_lost();
+  PACELINE_ASSIGN_OR_RETURN(const auto boards, expect(rpc::wire::WorkerOrder::kBoards));
+  PACELINE_ASSIGN_OR_RETURN(boards_, BoardReaders::open(boards.boards(), replica_->layout()));
+
+  rpc::wire::WorkerMessage joined;
+  joined.mutable_joined();
+  return connection_.send(joined) ? absl::OkStatus() : coordinator_lost();
+}
+
+absl::Status Worker::prepare(const rpc::wire::Welcome& welcome) {
+  PACELINE_ASSIGN_OR_RETURN(job_, config::parse_job(welcome.job_toml(), "job.toml"));
+  while (place_ < job_.replicas.size() && job_.replicas[place_].name != name_) ++place_;
+  if (place_ == job_.replicas.size()) return absl::InternalError("the job has no place for " + name_);
+  train::use_threads(job_.replicas[place_].threads);
+  PACELINE_ASSIGN_OR_RETURN(data_, train::load_data(job_.data, job_.model.context));
+  order_.emplace(job_.seed, data_.train->size());
+  PACELINE_ASSIGN_OR_RETURN(replica_, train::Replica::create(job_.model, data_.train->sample_shape(),
+                                                             data_.train->classes(), job_.seed));
+  PACELINE_ASSIGN_OR_RETURN(gradient_, transport::GradientWriter::create(replica_->layout().size()));
+  gradients_ = train::tensor_pointers(replica_->layout(), gradient_->gradient().data());
+  // The servers may start from this worker's weights.
+  replica_->initial_weights(gradient_->gradient());
+  return absl::OkStatus();
+}
+
+absl::Status Worker::work() {
+  while (auto order = connection_.next()) {
+    if (order->has_goodbye()) {
+      spent_.log(name_);
+      return farewell(order->goodbye());
+    }
+    if (!order->has_release()) return absl::InternalError("the coordinator answered out of turn");
+    PACELINE_RETURN_IF_ERROR(iterate(order->release()));
+  }
+  return coordinator_lost();
+}
+
+absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
+  const auto start = steady_clock::now();
+  PACELINE_ASSIGN_OR_RETURN(const Lease lease, rpc::from_wire(release.lease()));
+  const auto samples = order_->samples(lease);
+  if (samples.empty()) return absl::InvalidArgumentError("the coordinator leased samples this data set does not have");
+  // While the shards may still be updating.
+  const train::Batch batch = data_.train->batch(samples, order_->augment_seed(lease));
+  const auto prepared = steady_clock::now();
+  const auto weights = pull(Version(release.version()));
+  if (!weights) return absl::OkStatus();  // the job ended meanwhile; the goodbye is next
+  const auto pulled = steady_clock::now();
+  PACELINE_ASSIGN_OR_RETURN(const train::StepResult step,
+                            replica_->step(batch, weights->tensors, gradients_, order_->step_seed(lease)));
+  const auto computed = steady_clock::now();
+  boards_->unpin();
+  gradient_->stamp(Clock(release.clock()));
+  const Duration whole = config::paced(job_, place_, Time(Duration(release.at_ns())), computed - start);
+  if (connection_.wait(start + whole - steady_clock::now())) return absl::OkStatus();  // likewise
+  const auto paced = steady_clock::now();
+
+  rpc::wire::WorkerMessage message;
+  rpc::wire::WorkerReady* ready = message.mutable_ready();
+  ready->set_clock(release.clock());
+  ready->set_base(weights->version.value());
+  ready->set_compute_ns(Duration(paced - start).count());
+  ready->set_loss(step.loss);
+  if (!connection_.send(message)) return coordinator_lost();
+  spent_.iterations += 1;
+  spent_.gradient += computed - pulled;
+  spent_.pull += pulled - prepared;
+  spent_.pace += paced - computed;
+  spent_.own += (prepared - start) + (steady_clock::now() - paced);
+  return absl::OkStatus();
+}
+
+std::optional<BoardReaders::Pinned> Worker::pull(Version version) {
+  while (true) {
+    if (auto pinned = boards_->pin(version, kPullPatience)) return pinned;
+    if (connection_.wait(std::chrono::nanoseconds::zero())) return std::nullopt;
+  }
+}
+
+}  // namespace
+
+absl::Status run_worker(const std::string& coordinator, const std::string& name) {
+  const auto stub = coordinator_stub(coordinator);
+  WorkerConnection connection([&](grpc::ClientContext* context) { return stub->Work(context); });
+  // Says that this process lives while it computes.
+  const std::jthread beats([&](const std::stop_token& stop) {
+    rpc::wire::WorkerMessage beat;
+    beat.mutable_beat();
+    while (!stop.stop_requested()) {
+      std::this_thread::sleep_for(kBeat);
+      if (!stop.stop_requested() && !connection.send(beat)) return;
+    }
+  });
+  Worker worker(connection, name);
+  const absl::Status joined = worker.join();
+  if (absl::IsCancelled(joined)) return absl::OkStatus();  // the job was over before this worker was ready
+  PACELINE_RETURN_IF_ERROR(joined);
+  return worker.work();
+}
+
+}  // namespace paceline::cli

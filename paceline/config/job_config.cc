@@ -1,0 +1,232 @@
+#include "paceline/config/job_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_split.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/config/section.h"
+#include "paceline/config/toml_text.h"
+
+namespace paceline::config {
+
+namespace {
+
+constexpr double kMostEpochs = 1e6;
+constexpr std::int64_t kMostReplicas = 256;
+
+void read_model(Section section, ModelConfig& model) {
+  static const std::vector<std::string> kNames = {"mlp",       "cnn",   "alexnet-small", "resnet20", "resnet56",
+                                                  "resnet110", "vgg11", "vgg16",         "gpt-byte"};
+  model.name = kNames[section.choice("name", kNames.size() - 1, kNames)];
+  model.width = section.integer("width", model.width, 1, 65536);
+  model.layers = section.integer("layers", model.layers, 1, 1024);
+  model.heads = section.integer("heads", model.heads, 1, 1024);
+  model.context = section.integer("context", model.context, 1, 65536);
+  section.finish();
+}
+
+void read_data(Section section, DataConfig& data) {
+  data.source = section.text("source", data.source);
+  data.augment = section.boolean("augment", data.augment);
+  data.train_samples = section.integer("train_samples", 0, 0, 1 << 30);
+  data.test_samples = section.integer("test_samples", 0, 0, 1 << 30);
+  data.max_bytes = section.integer("max_bytes", data.max_bytes, 1024, std::int64_t{1} << 34);
+  section.finish();
+}
+
+void read_optimizer(Section section, JobConfig& job) {
+  ps::OptimizerConfig& optimizer = job.optimizer;
+  optimizer.kind = static_cast<ps::OptimizerKind>(section.choice("name", 0, {"sgd", "adam", "adamw"}));
+  job.learning_rate = section.number("lr", optimizer.kind == ps::OptimizerKind::kSgd ? 0.05 : 0.001, 1e-12, 1e6);
+  optimizer.momentum = section.number("momentum", optimizer.momentum, 0, 0.999999);
+  optimizer.beta1 = section.number("beta1", optimizer.beta1, 0, 0.999999);
+  optimizer.beta2 = section.number("beta2", optimizer.beta2, 0, 0.99999999);
+  optimizer.epsilon = section.number("epsilon", optimizer.epsilon, 1e-16, 1);
+  optimizer.weight_decay = section.number("weight_decay", 0, 0, 1e3);
+  section.finish();
+}
+
+void read_schedule(Section section, JobConfig& job) {
+  job.shape = static_cast<control::LrShape>(section.choice("shape", 0, {"constant", "step", "cosine"}));
+  job.warmup_epochs = section.number("warmup_epochs", 0, 0, kMostEpochs);
+  job.milestone_epochs = section.numbers("milestones", 0, kMostEpochs);
+  if (!std::is_sorted(job.milestone_epochs.begin(), job.milestone_epochs.end())) {
+    section.complain("milestones", "write them in ascending order");
+  }
+  job.gamma = section.number("gamma", job.gamma, 1e-9, 1);
+  job.last_rate = section.number("last", 0, 0, 1e6);
+  section.finish();
+}
+
+void read_sync(Section section, JobConfig& job) {
+  const auto policy = policy::parse_policy(section.text("policy", "bsp"));
+  if (policy.ok()) {
+    job.policy = *policy;
+  } else {
+    section.complain("policy", std::string(policy.status().message()));
+  }
+  job.scale = static_cast<control::CommitScale>(section.choice("scale", 0, {"samples", "update"}));
+  job.staleness_damping = section.number("damping", 0, 0, 1e3);
+  section.finish();
+}
+
+std::optional<double> read_pace(Section& section) {
+  if (!section.has("pace")) return std::nullopt;
+  const std::string text = section.text("pace", "1x");
+  double pace = 0;
+  const bool good = text.size() > 1 && text.back() == 'x' && absl::SimpleAtod(text.substr(0, text.size() - 1), &pace);
+  if (good && pace >= 1 && pace <= 1e4) return pace;
+  section.complain("pace", "write how many times slower, from \"1x\" to \"10000x\", for example \"3.0x\"");
+  return std::nullopt;
+}
+
+void read_replica(Section section, const ReplicaConfig& defaults, JobConfig& job) {
+  const std::int64_t count = section.integer("count", 1, 1, kMostReplicas);
+  ReplicaConfig replica = defaults;
+  replica.batch = section.integer("batch", defaults.batch, 1, 1 << 20);
+  replica.threads = static_cast<int>(section.integer("threads", defaults.threads, 1, 1024));
+  replica.pace = read_pace(section);
+  if (section.has("pace_ms")) replica.pace_ms = section.number("pace_ms", 1, 0.001, 3.6e6);
+  if (replica.pace && replica.pace_ms) section.complain("pace_ms", "give either pace or pace_ms, not both");
+  section.finish();
+  for (std::int64_t i = 0; i < count; ++i) {
+    replica.name = fmt::format("w{}", job.replicas.size());
+    job.replicas.push_back(replica);
+  }
+}
+
+void read_replicas(Section& top, JobConfig& job, Complaints& complaints) {
+  ReplicaConfig defaults;
+  defaults.batch = top.integer("batch", defaults.batch, 1, 1 << 20);
+  defaults.threads = static_cast<int>(top.integer("threads", defaults.threads, 1, 1024));
+  for (const toml::table* table : top.tables("replica")) read_replica({table, "replica", complaints}, defaults, job);
+  if (job.replicas.empty()) read_replica({nullptr, "replica", complaints}, defaults, job);
+  if (job.replicas.size() > static_cast<std::size_t>(kMostReplicas)) {
+    top.complain("replica", fmt::format("{} replicas; at most {} fit one job", job.replicas.size(), kMostReplicas));
+  }
+}
+
+void read_change(Section section, JobConfig& job) {
+  ChangeConfig change;
+  change.replica = section.integer("replica", 0, 0, static_cast<std::int64_t>(job.replicas.size()) - 1);
+  change.at_s = section.number("at_s", 0, 0, 1e9);
+  change.until_s = section.number("until_s", 1e9, 0, 1e9);
+  change.factor = section.number("factor", 1, 1e-3, 1e4);
+  if (change.until_s <= change.at_s) section.complain("until_s", "write a time after at_s");
+  section.finish();
+  job.changes.push_back(change);
+}
+
+void read_cluster(Section section, JobConfig& job) {
+  job.servers = section.integer("servers", job.servers, 1, 64);
+  job.server_threads = section.integer("server_threads", 0, 0, 256);
+  job.listen = section.text("listen", job.listen);
+  section.finish();
+}
+
+std::optional<control::Target> parse_target(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::ByAnyChar(" "), absl::SkipEmpty());
+  double value = 0;
+  if (parts.size() != 3 || !absl::SimpleAtod(parts[2], &value) || !std::isfinite(value)) return std::nullopt;
+  if (parts[0] == "accuracy" && parts[1] == ">=" && value > 0 && value <= 1) return control::Target{control::Target::kAccuracy, value};
+  if (parts[0] == "loss" && parts[1] == "<=" && value > 0) return control::Target{control::Target::kLoss, value};
+  return std::nullopt;
+}
+
+void read_evaluate(Section section, JobConfig& job) {
+  job.evaluate_epochs = section.number("every_epochs", job.evaluate_epochs, 1e-6, kMostEpochs);
+  job.evaluate_batch = section.integer("batch", job.evaluate_batch, 1, 1 << 20);
+  job.stop_at_target = section.boolean("stop_at_target", false);
+  if (section.has("target")) {
+    job.target = parse_target(section.text("target", ""));
+    if (!job.target) section.complain("target", "write \"accuracy >= 0.6\" (a share of 1) or \"loss <= 1.5\"");
+  }
+  if (job.stop_at_target && !section.has("target")) section.complain("stop_at_target", "needs a target as well");
+  section.finish();
+}
+
+void read_checkpoint(Section section, JobConfig& job) {
+  job.checkpoint_epochs = section.number("every_epochs", job.checkpoint_epochs, 1e-6, kMostEpochs);
+  job.checkpoints_kept = section.integer("keep", job.checkpoints_kept, 1, 1000);
+  section.finish();
+}
+
+JobConfig read_job(const toml::table& root, Complaints& complaints) {
+  JobConfig job;
+  Section top(&root, "", complaints);
+  job.name = top.text("name", job.name);
+  const bool plain = !job.name.empty() && job.name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                                     "0123456789-_.") == std::string::npos;
+  if (!plain || job.name[0] == '.') top.complain("name", "write letters, digits, '-', '_' and '.' only");
+  job.seed = static_cast<std::uint64_t>(top.integer("seed", 1, 0, INT64_MAX));
+  job.epochs = top.number("epochs", job.epochs, 1e-6, kMostEpochs);
+  job.runs_dir = top.text("runs_dir", job.runs_dir);
+  read_model({top.table("model"), "model", complaints}, job.model);
+  read_data({top.table("data"), "data", complaints}, job.data);
+  read_optimizer({top.table("optimizer"), "optimizer", complaints}, job);
+  read_schedule({top.table("schedule"), "schedule", complaints}, job);
+  read_sync({top.table("sync"), "sync", complaints}, job);
+  read_replicas(top, job, complaints);
+  for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
+  read_cluster({top.table("cluster"), "cluster", complaints}, job);
+  read_evaluate({top.table("evaluate"), "evaluate", complaints}, job);
+  read_checkpoint({top.table("checkpoint"), "checkpoint", complaints}, job);
+  top.finish();
+  return job;
+}
+
+std::int64_t to_samples(double epochs, std::int64_t dataset_size) {
+  return std::max<std::int64_t>(1, std::llround(epochs * static_cast<double>(dataset_size)));
+}
+
+absl::StatusOr<toml::table> merged(const std::string& text, const std::string& file,
+                                   const std::vector<std::string>& sets) {
+  PACELINE_ASSIGN_OR_RETURN(toml::table root, parse_toml(text, file));
+  PACELINE_RETURN_IF_ERROR(lay_over(root, sets));
+  return root;
+}
+
+}  // namespace
+
+absl::StatusOr<JobConfig> parse_job(const std::string& text, const std::string& file,
+                                    const std::vector<std::string>& sets) {
+  PACELINE_ASSIGN_OR_RETURN(const toml::table root, merged(text, file, sets));
+  Complaints complaints(file);
+  JobConfig job = read_job(root, complaints);
+  PACELINE_RETURN_IF_ERROR(complaints.status());
+  return job;
+}
+
+absl::StatusOr<std::string> resolve_job(const std::string& text, const std::string& file,
+                                        const std::vector<std::string>& sets) {
+  PACELINE_ASSIGN_OR_RETURN(const toml::table root, merged(text, file, sets));
+  std::ostringstream out;
+  out << root << '\n';
+  return out.str();
+}
+
+control::ControllerConfig controller_config(const JobConfig& job, std::int64_t dataset_size) {
+  control::ControllerConfig config;
+  config.dataset_size = dataset_size;
+  config.total_samples = to_samples(job.epochs, dataset_size);
+  config.start_replicas = static_cast<std::int64_t>(job.replicas.size());
+  config.schedule = {.shape = job.shape,
+                     .base = job.learning_rate,
+                     .warmup = job.warmup_epochs > 0 ? to_samples(job.warmup_epochs, dataset_size) : 0,
+                     .milestones = {},
+                     .gamma = job.gamma,
+                     .total = config.total_samples,
+                     .last = job.last_rate};
+  for (double epoch : job.milestone_epochs) config.schedule.milestones.push_back(to_samples(epoch, dataset_size));
+  config.scale = job.scale;
+  config.staleness_damping = job.staleness_damping;
+  config.evaluate_every = to_samples(job.evaluate_epochs, dataset_size);
+  config.checkpoint_every = to_samples(job.checkpoint_epochs, dataset_size);
+  return config;
+}
+
+}  // namespace paceline::config

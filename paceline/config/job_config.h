@@ -1,0 +1,87 @@
+// A job, as job.toml says it: what to train, on what, over which replicas, under which policy. docs/job.md lists the
+// keys. Every key has a default; whatever is wrong is an InvalidArgument of one line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/model_config.h"
+#include "paceline/control/controller.h"
+#include "paceline/control/target.h"
+#include "paceline/policy/policy_spec.h"
+#include "paceline/ps/update_rule.h"
+
+namespace paceline::config {
+
+// One replica's place in the cluster.
+struct ReplicaConfig {
+  std::string name;         // "w0", "w1", …
+  std::int64_t batch = 32;  // samples an iteration
+  int threads = 1;          // libtorch's, within an operation
+  // Imitates a slower device: after its real gradient the replica waits until an iteration has taken `pace` times
+  // its compute time, or `pace_ms`. At most one of them.
+  std::optional<double> pace;
+  std::optional<double> pace_ms;
+};
+
+// From at_s to until_s of the job's time, replica number `replica` is `factor` times slower.
+struct ChangeConfig {
+  std::int64_t replica = 0;
+  double at_s = 0;
+  double until_s = 0;
+  double factor = 1;
+};
+
+struct JobConfig {
+  std::string name = "job";
+  std::uint64_t seed = 1;
+  double epochs = 1;
+  std::string runs_dir = "runs";
+  ModelConfig model;
+  DataConfig data;
+  ps::OptimizerConfig optimizer;
+
+  // [schedule], in epochs.
+  double learning_rate = 0.05;
+  control::LrShape shape = control::LrShape::kConstant;
+  double warmup_epochs = 0;
+  std::vector<double> milestone_epochs;
+  double gamma = 0.1;
+  double last_rate = 0;
+
+  policy::PolicySpec policy;
+  control::CommitScale scale = control::CommitScale::kSamples;
+  double staleness_damping = 0;
+
+  std::vector<ReplicaConfig> replicas;
+  std::vector<ChangeConfig> changes;
+
+  std::int64_t servers = 1;
+  std::int64_t server_threads = 0;  // 0: as many as there are processors, at most 4
+  std::string listen = "127.0.0.1:0";
+
+  double evaluate_epochs = 1;  // epochs between evaluations
+  std::int64_t evaluate_batch = 250;
+  std::optional<control::Target> target;
+  bool stop_at_target = false;
+  double checkpoint_epochs = 1;  // epochs between checkpoints
+  std::int64_t checkpoints_kept = 2;
+};
+
+// `file` is the name errors give. `sets`: "key=value" each, laid over the text; a value that is not TOML is taken as
+// a text. The resolved text (below) parses to the same job.
+absl::StatusOr<JobConfig> parse_job(const std::string& text, const std::string& file,
+                                    const std::vector<std::string>& sets = {});
+
+// The text with `sets` laid over it: what a run folder keeps and workers are sent.
+absl::StatusOr<std::string> resolve_job(const std::string& text, const std::string& file,
+                                        const std::vector<std::string>& sets);
+
+// What the Controller needs, now that the size of the data set is known.
+control::ControllerConfig controller_config(const JobConfig& job, std::int64_t dataset_size);
+
+}  // namespace paceline::config

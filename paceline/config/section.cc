@@ -1,0 +1,143 @@
+#include "paceline/config/section.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <absl/strings/str_join.h>
+#include <fmt/format.h>
+
+namespace paceline::config {
+
+namespace {
+
+// Levenshtein's distance, for "did you mean".
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0u);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string advise(const std::string& key, const std::set<std::string>& known) {
+  const auto closest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
+    return edit_distance(key, a) < edit_distance(key, b);
+  });
+  if (closest != known.end() && edit_distance(key, *closest) <= 2) return fmt::format("did you mean '{}'?", *closest);
+  return fmt::format("known here: {}", absl::StrJoin(known, ", "));
+}
+
+}  // namespace
+
+void Complaints::add(const toml::node* node, const std::string& key, const std::string& what) {
+  if (!status_.ok()) return;
+  const auto line = node == nullptr ? 0 : node->source().begin.line;
+  const std::string place = line > 0 ? fmt::format("{}:{}", file_, line) : file_;
+  status_ = absl::InvalidArgumentError(fmt::format("{}: {}: {}", place, key, what));
+}
+
+std::string Section::full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
+
+const toml::node* Section::find(const std::string& key) {
+  known_.insert(key);
+  return table_ == nullptr ? nullptr : table_->get(key);
+}
+
+bool Section::has(const std::string& key) { return find(key) != nullptr; }
+
+void Section::complain(const std::string& key, const std::string& what) { complaints_.add(find(key), full(key), what); }
+
+std::int64_t Section::integer(const std::string& key, std::int64_t otherwise, std::int64_t least, std::int64_t most) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return otherwise;
+  const auto* value = node->as_integer();
+  if (value != nullptr && value->get() >= least && value->get() <= most) return value->get();
+  complain(key, fmt::format("write a whole number from {} to {}", least, most));
+  return otherwise;
+}
+
+double Section::number(const std::string& key, double otherwise, double least, double most) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return otherwise;
+  const auto value = node->is_number() ? node->value<double>() : std::nullopt;
+  if (value && std::isfinite(*value) && *value >= least && *value <= most) return *value;
+  complain(key, fmt::format("write a number from {} to {}", least, most));
+  return otherwise;
+}
+
+bool Section::boolean(const std::string& key, bool otherwise) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return otherwise;
+  if (node->is_boolean()) return *node->value<bool>();
+  complain(key, "write true or false");
+  return otherwise;
+}
+
+std::string Section::text(const std::string& key, const std::string& otherwise) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return otherwise;
+  if (node->is_string()) return *node->value<std::string>();
+  complain(key, "write a text in quotes");
+  return otherwise;
+}
+
+std::size_t Section::choice(const std::string& key, std::size_t otherwise, const std::vector<std::string>& choices) {
+  if (!has(key)) return otherwise;
+  const std::string value = text(key, choices[otherwise]);
+  const auto found = std::find(choices.begin(), choices.end(), value);
+  if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
+  complain(key, fmt::format("'{}' is unknown; write one of: {}", value, absl::StrJoin(choices, ", ")));
+  return otherwise;
+}
+
+std::vector<double> Section::numbers(const std::string& key, double least, double most) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return {};
+  std::vector<double> values;
+  const auto* array = node->as_array();
+  for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+    const auto value = array->get(i)->is_number() ? array->get(i)->value<double>() : std::nullopt;
+    if (!value || *value < least || *value > most) break;
+    values.push_back(*value);
+  }
+  if (array != nullptr && values.size() == array->size()) return values;
+  complain(key, fmt::format("write a list of numbers from {} to {}, for example [100, 150]", least, most));
+  return {};
+}
+
+const toml::table* Section::table(const std::string& key) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return nullptr;
+  if (!node->is_table()) complain(key, fmt::format("write it as a section, [{}]", full(key)));
+  return node->as_table();
+}
+
+std::vector<const toml::table*> Section::tables(const std::string& key) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return {};
+  std::vector<const toml::table*> found;
+  const auto* array = node->as_array();
+  for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+    if (const auto* table = array->get(i)->as_table()) found.push_back(table);
+  }
+  if (array != nullptr && found.size() == array->size()) return found;
+  complain(key, fmt::format("write each as a section of its own, [[{}]]", full(key)));
+  return {};
+}
+
+void Section::finish() {
+  if (table_ == nullptr) return;
+  for (const auto& [key, node] : *table_) {
+    const std::string name(key.str());
+    if (!known_.contains(name)) complaints_.add(&node, full(name), "unknown key; " + advise(name, known_));
+  }
+}
+
+}  // namespace paceline::config

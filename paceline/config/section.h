@@ -1,0 +1,65 @@
+// Reads one table of a TOML file key by key and remembers which keys it was asked for, so that a wrong type, a value
+// out of range and a misspelt key each get one line that names the file, the key and the fix.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <toml++/toml.h>
+
+namespace paceline::config {
+
+// The first thing found wrong in a file; what comes after is not looked at. One thread.
+class Complaints {
+ public:
+  explicit Complaints(std::string file) : file_(std::move(file)) {}
+  // `node`: where the value stands, for the line number; may be null.
+  void add(const toml::node* node, const std::string& key, const std::string& what);
+  const absl::Status& status() const { return status_; }
+
+ private:
+  std::string file_;
+  absl::Status status_;
+};
+
+class Section {
+ public:
+  // `table` may be null: then every key has its default. `path`: "optimizer", or "" for the top of the file.
+  Section(const toml::table* table, std::string path, Complaints& complaints)
+      : table_(table), path_(std::move(path)), complaints_(complaints) {}
+
+  // The value, or `otherwise` when the key is missing or its value is wrong (which is then complained about).
+  std::int64_t integer(const std::string& key, std::int64_t otherwise, std::int64_t least, std::int64_t most);
+  double number(const std::string& key, double otherwise, double least, double most);
+  bool boolean(const std::string& key, bool otherwise);
+  std::string text(const std::string& key, const std::string& otherwise);
+  // One of `choices`; the answer is its place in the list.
+  std::size_t choice(const std::string& key, std::size_t otherwise, const std::vector<std::string>& choices);
+  std::vector<double> numbers(const std::string& key, double least, double most);
+  bool has(const std::string& key);
+
+  // A table below this one; null when missing.
+  const toml::table* table(const std::string& key);
+  // The tables of an array of tables ([[key]]); none when missing.
+  std::vector<const toml::table*> tables(const std::string& key);
+
+  // Complains about the value of `key`.
+  void complain(const std::string& key, const std::string& what);
+  // Complains about the first key nobody asked for.
+  void finish();
+
+ private:
+  const toml::node* find(const std::string& key);
+  std::string full(const std::string& key) const;
+
+  const toml::table* table_;
+  std::string path_;
+  Complaints& complaints_;
+  std::set<std::string> known_;
+};
+
+}  // namespace paceline::config

@@ -1,0 +1,204 @@
+// The checker, checked: each promise broken by hand must be noticed, and in a run where none is nothing may be.
+#include "paceline/control/observer.h"
+
+#include <optional>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace paceline::control {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+constexpr std::int64_t kDataset = 10;
+constexpr std::int64_t kTotal = 20;
+
+// Shows an Observer facts and orders one by one and keeps its first complaint. Each lease is one sample unless said
+// otherwise.
+class Shown {
+ public:
+  explicit Shown(policy::Bounds bounds = {}, const std::optional<ControllerState>& start = std::nullopt)
+      : observer_(bounds, kDataset, kTotal, start) {}
+
+  Shown& join(int id) { return fact(ReplicaJoined{ReplicaId(id), "w", 4}); }
+  Shown& leave(int id) { return fact(ReplicaLeft{ReplicaId(id), ""}); }
+  Shown& ready(int id, int clock, int base) {
+    return fact(ReplicaReady{ReplicaId(id), Clock(clock), Version(base), Duration(1), 0});
+  }
+  Shown& stop() { return fact(StopAsked{""}); }
+  Shown& release(int id, int clock, int version, Lease lease) {
+    return order(Release{ReplicaId(id), Clock(clock), Version(version), lease, {}});
+  }
+  Shown& commit(int version, int id, int clock, Lease lease, std::int64_t samples = -1) {
+    CommitRecord record;
+    record.version = Version(version);
+    record.members.push_back({.replica = ReplicaId(id), .clock = Clock(clock), .base = Version(0), .lease = lease});
+    record.samples = samples < 0 ? lease.size() : samples;
+    return order(record);
+  }
+  Shown& park(int id) { return order(Park{ReplicaId(id)}); }
+  Shown& finish() { return order(Finish{""}); }
+
+  // One whole iteration on its own: released on `version`, ready, committed as the next.
+  Shown& iteration(int id, int clock, int version, Lease lease) {
+    return release(id, clock, version, lease).ready(id, clock, version).commit(version + 1, id, clock, lease);
+  }
+
+  const std::optional<std::string>& complaint() const { return complaint_; }
+  const Observer& observer() const { return observer_; }
+
+ private:
+  template <class What>
+  Shown& fact(const What& what) {
+    keep(observer_.see(Fact{Time{}, what}));
+    return *this;
+  }
+  Shown& order(const Order& order) {
+    keep(observer_.see(order));
+    return *this;
+  }
+  void keep(const std::optional<std::string>& complaint) {
+    if (!complaint_) complaint_ = complaint;
+  }
+  Observer observer_;
+  std::optional<std::string> complaint_;
+};
+
+Lease sample(int begin, int epoch = 0) { return {epoch, begin, begin + 1}; }
+
+TEST(Observer, IsContentWithAGoodRun) {
+  Shown shown({.gap = 1, .version_staleness = 1});
+  shown.join(0).join(1);
+  shown.release(0, 1, 0, {0, 0, 5}).release(1, 1, 0, {0, 5, 10});
+  shown.ready(1, 1, 0).commit(1, 1, 1, {0, 5, 10});
+  shown.ready(0, 1, 0).commit(2, 0, 1, {0, 0, 5});
+  shown.release(0, 2, 2, {1, 0, 5}).release(1, 2, 2, {1, 5, 10});
+  shown.ready(0, 2, 2).commit(3, 0, 2, {1, 0, 5}).park(0);
+  shown.ready(1, 2, 2).commit(4, 1, 2, {1, 5, 10}).park(1).finish();
+  EXPECT_EQ(shown.complaint(), std::nullopt);
+  EXPECT_EQ(shown.observer().largest_gap(), 1);
+  EXPECT_EQ(shown.observer().largest_staleness(), 1);
+}
+
+TEST(Observer, NoticesAReplicaThatIsTooFarAhead) {
+  Shown shown({.gap = 1, .version_staleness = {}});
+  shown.join(0).join(1).release(0, 1, 0, sample(0)).release(1, 1, 0, sample(1));
+  shown.ready(0, 1, 0).commit(1, 0, 1, sample(0)).release(0, 2, 1, sample(2));
+  EXPECT_EQ(shown.complaint(), std::nullopt);
+  shown.ready(0, 2, 1);
+  EXPECT_THAT(shown.complaint(), Optional(HasSubstr("replica 0 is 2 iterations ahead of the slowest; the policy promised 1")));
+}
+
+TEST(Observer, WhoIsParkedOrGoneDoesNotCountForTheGap) {
+  Shown shown({.gap = 1, .version_staleness = {}});
+  shown.join(0).join(1).join(2);
+  for (int id = 0; id < 3; ++id) shown.release(id, 1, 0, sample(id));
+  shown.ready(1, 1, 0).commit(1, 1, 1, sample(1)).park(1);
+  shown.leave(2);
+  shown.ready(0, 1, 0).commit(2, 0, 1, sample(0));
+  shown.iteration(0, 2, 2, sample(3)).iteration(0, 3, 3, sample(4)).iteration(0, 4, 4, sample(5));
+  EXPECT_EQ(shown.complaint(), std::nullopt);
+  EXPECT_EQ(shown.observer().largest_gap(), 1);
+}
+
+TEST(Observer, NoticesStaleness) {
+  Shown shown({.gap = {}, .version_staleness = 0});
+  shown.join(0).join(1).release(0, 1, 0, sample(0)).release(1, 1, 0, sample(1));
+  shown.ready(0, 1, 0).commit(1, 0, 1, sample(0));
+  EXPECT_EQ(shown.complaint(), std::nullopt);
+  shown.ready(1, 1, 0).commit(2, 1, 1, sample(1));
+  EXPECT_THAT(shown.complaint(), Optional(HasSubstr("commit 2 has staleness 1; the policy promised 0")));
+}
+
+TEST(Observer, NoticesAContributionCommittedTwice) {
+  Shown shown;
+  shown.join(0).iteration(0, 1, 0, sample(0)).commit(2, 0, 1, sample(0));
+  EXPECT_THAT(shown.complaint(), Optional(HasSubstr("commit 2 takes iteration 1 of replica 0, which has no such gradient")));
+}
+
+TEST(Observer, NoticesACommitOfWhatIsNotFinished) {
+  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).commit(1, 0, 1, sample(0)).complaint(),
+              Optional(HasSubstr("no such gradient")));
+  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).commit(1, 0, 2, sample(0)).complaint(),
+              Optional(HasSubstr("iteration 2 of replica 0, which has no such gradient")));
+  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).leave(0).commit(1, 0, 1, sample(0)).complaint(),
+              Optional(HasSubstr("no such gradient")))
+      << "of one that left";
+}
+
+TEST(Observer, NoticesOtherSamplesThanWereLeased) {
+  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).commit(1, 0, 1, sample(1)).complaint(),
+              Optional(HasSubstr("no such gradient")));
+}
+
+TEST(Observer, NoticesAWrongNumberOfSamples) {
+  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).commit(1, 0, 1, sample(0), 2).complaint(),
+              Optional(HasSubstr("commit 1 says 2 samples, not 1")));
+}
+
+TEST(Observer, NoticesAHoleInTheVersions) {
+  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).commit(2, 0, 1, sample(0)).complaint(),
+              Optional(HasSubstr("commit 2 follows commit 0")));
+  EXPECT_THAT(Shown().join(0).iteration(0, 1, 0, sample(0)).iteration(0, 2, 0, sample(1)).complaint(),
+              Optional(HasSubstr("commit 1 follows commit 1")));
+}
+
+TEST(Observer, NoticesAReleaseOfOneThatDoesNotWait) {
+  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).release(0, 1, 0, sample(1)).complaint(),
+              Optional(HasSubstr("replica 0 is released while it does not wait")))
+      << "it computes";
+  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).release(0, 2, 0, sample(1)).complaint(),
+              Optional(HasSubstr("replica 0 is released while it does not wait")))
+      << "its gradient is not committed";
+  EXPECT_THAT(Shown().join(0).leave(0).release(0, 1, 0, sample(0)).complaint(),
+              Optional(HasSubstr("replica 0 is released and is not here")));
+}
+
+TEST(Observer, NoticesAReleaseOnAVersionThatIsNotThereYet) {
+  EXPECT_THAT(Shown().join(0).release(0, 1, 1, sample(0)).complaint(), Optional(HasSubstr("replica 0 is sent to version 1")));
+}
+
+TEST(Observer, NoticesAReadyFromOneThatWasNotReleased) {
+  EXPECT_THAT(Shown().join(0).ready(0, 1, 0).complaint(), Optional(HasSubstr("replica 0 is ready and was not released")));
+}
+
+struct Twice {
+  Lease first;
+  Lease second;
+};
+
+TEST(Observer, NoticesASampleCommittedTwice) {
+  const Twice overlaps[] = {{{0, 2, 5}, {0, 2, 5}}, {{0, 2, 5}, {0, 4, 6}}, {{0, 2, 5}, {0, 0, 3}},
+                            {{0, 2, 5}, {0, 3, 4}}, {{0, 2, 5}, {0, 0, 9}}};
+  for (const Twice& leases : overlaps) {
+    EXPECT_THAT(Shown().join(0).iteration(0, 1, 0, leases.first).iteration(0, 2, 1, leases.second).complaint(),
+                Optional(HasSubstr("are committed twice")));
+  }
+  EXPECT_EQ(Shown().join(0).iteration(0, 1, 0, {0, 2, 5}).iteration(0, 2, 1, {1, 2, 5}).complaint(), std::nullopt)
+      << "the same of another epoch";
+}
+
+TEST(Observer, NoticesAnEndBeforeTheEnd) {
+  EXPECT_THAT(Shown().join(0).iteration(0, 1, 0, {0, 0, 10}).finish().complaint(),
+              Optional(HasSubstr("the run ends and not every sample was committed")));
+  EXPECT_THAT(Shown().join(0).iteration(0, 1, 0, {0, 0, 9}).iteration(0, 2, 1, {1, 0, 10}).finish().complaint(),
+              Optional(HasSubstr("the run ends")));
+  EXPECT_EQ(Shown().join(0).iteration(0, 1, 0, {0, 0, 10}).stop().finish().complaint(), std::nullopt)
+      << "unless a stop was asked for";
+}
+
+TEST(Observer, KnowsWhatARestoredRunHadDone) {
+  const ControllerState start{Version(7), {12, {{3, 5}}}, {}};
+  EXPECT_THAT(Shown({}, start).join(0).iteration(0, 1, 7, {0, 2, 3}).complaint(), Optional(HasSubstr("committed twice")));
+  EXPECT_THAT(Shown({}, start).join(0).iteration(0, 1, 0, {0, 3, 5}).complaint(),
+              Optional(HasSubstr("commit 1 follows commit 7")));
+  Shown rest({}, start);
+  rest.join(0).iteration(0, 1, 7, {0, 3, 5}).iteration(0, 2, 8, {1, 2, 10}).finish();
+  EXPECT_EQ(rest.complaint(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace paceline::control

@@ -1,0 +1,100 @@
+// A Controller in a world of its own: replicas that take a random while for each iteration, in virtual time. An
+// Observer watches; and the world keeps books of its own about what each commit must say.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/base/rng.h"
+#include "paceline/control/controller.h"
+#include "paceline/control/observer.h"
+#include "paceline/policy/policy_spec.h"
+
+namespace paceline::control::testing {
+
+class LittleCluster {
+ public:
+  // `spec` as parse_policy() reads it. `start`: to be restored; must be fit for it.
+  LittleCluster(const ControllerConfig& config, const std::string& spec, std::uint64_t seed,
+                const std::optional<ControllerState>& start = std::nullopt);
+
+  // A replica that needs about `interval` an iteration; `jitter` of it more or less.
+  ReplicaId join(const std::string& name, std::int64_t batch, Duration interval, double jitter = 0);
+  void leave(ReplicaId replica);
+  void stop();
+  // The next replica that is due is ready. False when nobody computes.
+  bool step();
+  void run_until_finished() {
+    while (!finished_ && step()) {
+    }
+  }
+
+  bool finished() const { return finished_; }
+  bool computing(ReplicaId replica) const { return replicas_.at(replica).due.has_value(); }
+  bool parked(ReplicaId replica) const { return replicas_.at(replica).parked; }
+  std::vector<ReplicaId> live() const;
+  Controller& controller() { return controller_; }
+  const Observer& observer() const { return observer_; }
+  Time now() const { return now_; }
+
+  const std::vector<CommitRecord>& log() const { return log_; }
+  const std::vector<Release>& releases() const { return releases_; }
+  int parks() const { return parks_; }
+  // Releases of a replica that was parked.
+  int unparks() const { return unparks_; }
+  int discards() const { return discards_; }
+  // The first thing that was wrong, whoever noticed; empty when all is well.
+  const std::string& broken() const { return broken_; }
+
+ private:
+  struct Replica {
+    std::int64_t batch = 0;
+    Duration interval{0};
+    double jitter = 0;
+    std::optional<Time> due;
+    Clock clock;
+    Version base;
+    Time released{};
+    bool parked = false;
+  };
+
+  void give(const Fact& fact);
+  void follow(const Order& order);
+  void see(const CommitRecord& commit);
+  void complain(const std::string& what);
+
+  const ControllerConfig config_;
+  Rng rng_;
+  Controller controller_;
+  Observer observer_;
+  std::map<ReplicaId, Replica> replicas_;
+  std::int32_t next_id_ = 0;
+  Time now_{};
+  std::int64_t committed_ = 0;
+  bool finished_ = false;
+  std::vector<CommitRecord> log_;
+  std::vector<Release> releases_;
+  int parks_ = 0;
+  int unparks_ = 0;
+  int discards_ = 0;
+  std::string broken_;
+};
+
+// How often each sample of each epoch was committed.
+class SampleBooks {
+ public:
+  SampleBooks(std::int64_t dataset_size, std::int64_t total)
+      : dataset_size_(dataset_size), times_(static_cast<std::size_t>(total)) {}
+  void add(const CommitRecord& commit);
+  // Every sample, once.
+  bool all_once() const;
+
+ private:
+  std::int64_t dataset_size_;
+  std::vector<int> times_;  // by position over all epochs
+};
+
+}  // namespace paceline::control::testing

@@ -1,0 +1,326 @@
+// Each policy against a second, deliberately dumber implementation: plain lists, every replica looked at every time,
+// straight from the definitions. Random facts must give the same commits and the same releases.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "paceline/base/rng.h"
+#include "paceline/policy/policy_spec.h"
+
+namespace paceline::policy {
+namespace {
+
+struct Fact {
+  enum class What { kJoin, kLeave, kReady } what;
+  int replica;
+  Time now;
+  Duration compute;
+};
+
+// What one fact gives, made comparable: commits in order; whoever is released, in order of id.
+struct Answer {
+  std::vector<std::vector<int>> commits;
+  std::vector<int> discards;
+  std::vector<int> releases;
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+
+// ---- The dumb one ----
+
+struct Replica {
+  int id = 0;
+  std::int64_t clock = 0;
+  bool computing = true;
+  bool uncommitted = false;
+  std::vector<Time> readies;
+  Duration compute{0};
+  std::int64_t extra = 0;  // r[p]
+};
+
+class Oracle {
+ public:
+  explicit Oracle(PolicySpec spec) : spec_(spec) {}
+
+  Answer take(const Fact& fact) {
+    Answer answer;
+    if (fact.what == Fact::What::kJoin) {
+      const std::int64_t level = slowest_clock();
+      live_.push_back({});
+      live_.back().id = fact.replica;
+      live_.back().clock = level;
+      answer.releases.push_back(fact.replica);
+      return answer;
+    }
+    if (fact.what == Fact::What::kLeave) {
+      if (find(fact.replica).uncommitted) answer.discards.push_back(fact.replica);
+      std::erase_if(live_, [&](const Replica& replica) { return replica.id == fact.replica; });
+    } else {
+      Replica& replica = find(fact.replica);
+      ++replica.clock;
+      replica.computing = false;
+      replica.uncommitted = true;
+      replica.readies.push_back(fact.now);
+      replica.compute = fact.compute;
+    }
+    if (std::holds_alternative<BspSpec>(spec_)) bulk(answer);
+    else alone(fact, answer);
+    std::sort(answer.releases.begin(), answer.releases.end());
+    return answer;
+  }
+
+  std::int64_t clock(int id) { return find(id).clock; }
+
+ private:
+  Replica& find(int id) {
+    return *std::find_if(live_.begin(), live_.end(), [&](const Replica& replica) { return replica.id == id; });
+  }
+  std::int64_t slowest_clock() const {
+    std::int64_t slowest = live_.empty() ? 0 : live_[0].clock;
+    for (const Replica& replica : live_) slowest = std::min(slowest, replica.clock);
+    return slowest;
+  }
+  void release(Replica& replica, Answer& answer) {
+    replica.computing = true;
+    answer.releases.push_back(replica.id);
+  }
+
+  // "Collect Ready of all live replicas; then one Commit{all}, Release{all}."
+  void bulk(Answer& answer) {
+    if (live_.empty()) return;
+    for (const Replica& replica : live_) {
+      if (!replica.uncommitted) return;
+    }
+    answer.commits.emplace_back();
+    for (Replica& replica : live_) {
+      answer.commits[0].push_back(replica.id);
+      replica.uncommitted = false;
+      release(replica, answer);
+    }
+    std::sort(answer.commits[0].begin(), answer.commits[0].end());
+  }
+
+  void alone(const Fact& fact, Answer& answer) {
+    if (fact.what == Fact::What::kReady) {
+      Replica& replica = find(fact.replica);
+      answer.commits.push_back({replica.id});
+      replica.uncommitted = false;
+      if (std::holds_alternative<AspSpec>(spec_)) return release(replica, answer);
+      if (const auto* dssp = std::get_if<DsspSpec>(&spec_)) look_ahead(*dssp, replica, answer);
+    }
+    // "Release every held replica whose gap ≤ s."
+    const auto* ssp = std::get_if<SspSpec>(&spec_);
+    const auto* dssp = std::get_if<DsspSpec>(&spec_);
+    if (ssp == nullptr && dssp == nullptr) return;
+    for (Replica& replica : live_) {
+      const std::int64_t gap = replica.clock - slowest_clock();
+      if (!replica.computing && gap <= (ssp != nullptr ? ssp->s : dssp->lower)) release(replica, answer);
+    }
+  }
+
+  // Steps 1 to 3 of algorithm 1. Step 4 is everybody's.
+  void look_ahead(const DsspSpec& spec, Replica& replica, Answer& answer) {
+    const std::int64_t gap = replica.clock - slowest_clock();
+    if (replica.extra > 0) {
+      --replica.extra;
+      return release(replica, answer);
+    }
+    if (gap <= spec.lower) return release(replica, answer);
+    for (const Replica& other : live_) {
+      if (other.clock > replica.clock) return;
+    }
+    const std::int64_t best = best_pair(spec, replica, gap);
+    if (best == 0) return;
+    replica.extra = spec.bounded ? best - 1 : best;
+    release(replica, answer);
+  }
+
+  // Algorithm 2: every pair.
+  std::int64_t best_pair(const DsspSpec& spec, const Replica& fast, std::int64_t gap) {
+    const Replica* slow = nullptr;
+    for (const Replica& replica : live_) {
+      const bool slower = slow == nullptr || replica.clock < slow->clock ||
+                          (replica.clock == slow->clock && replica.id < slow->id);
+      if (slower) slow = &replica;
+    }
+    const std::optional<Duration> fast_interval = interval(spec, fast);
+    const std::optional<Duration> slow_interval = interval(spec, *slow);
+    if (!fast_interval || !slow_interval) return 0;
+    const std::int64_t rmax = spec.upper - spec.lower;
+    std::int64_t best = 0;
+    Duration least = Duration::max();
+    for (std::int64_t i = 0; i <= rmax; ++i) {
+      if (spec.bounded && gap + i > spec.upper) continue;
+      for (std::int64_t k = 0; k <= rmax; ++k) {
+        const Time a = fast.readies.back() + i * *fast_interval;
+        const Time b = slow->readies.back() + *slow_interval + k * *slow_interval;
+        if (std::chrono::abs(a - b) < least) {
+          least = std::chrono::abs(a - b);
+          best = i;
+        }
+      }
+    }
+    return best;
+  }
+
+  // Bounded: the last compute interval. As printed: between the last two ready times. Nothing while unknown.
+  static std::optional<Duration> interval(const DsspSpec& spec, const Replica& replica) {
+    const std::size_t needed = spec.bounded ? 1 : 2;
+    if (replica.readies.size() < needed) return std::nullopt;
+    const Duration found =
+        spec.bounded ? replica.compute : replica.readies.back() - replica.readies[replica.readies.size() - 2];
+    if (found <= Duration(0)) return std::nullopt;
+    return found;
+  }
+
+  PolicySpec spec_;
+  std::vector<Replica> live_;
+};
+
+// ---- The real one, asked the same ----
+
+class Asked {
+ public:
+  explicit Asked(const PolicySpec& spec) : policy_(make_policy(spec)) {}
+
+  Answer take(const Fact& fact, std::int64_t clock) {
+    orders_.clear();
+    const ReplicaId replica(fact.replica);
+    if (fact.what == Fact::What::kJoin) policy_->joined(fact.now, {replica, Clock(clock)}, orders_);
+    if (fact.what == Fact::What::kLeave) policy_->left(fact.now, {replica}, orders_);
+    if (fact.what == Fact::What::kReady) {
+      policy_->ready(fact.now, {replica, Clock(clock), Version(0), 1, fact.compute}, orders_);
+    }
+    Answer answer;
+    for (const Order& order : orders_.list()) {
+      if (const auto* commit = std::get_if<Commit>(&order)) {
+        answer.commits.emplace_back();
+        for (const Contribution& member : commit->members) answer.commits.back().push_back(member.replica.value());
+      }
+      if (const auto* release = std::get_if<Release>(&order)) answer.releases.push_back(release->replica.value());
+      if (const auto* discard = std::get_if<Discard>(&order)) {
+        answer.discards.push_back(discard->contribution.replica.value());
+      }
+    }
+    std::sort(answer.releases.begin(), answer.releases.end());
+    return answer;
+  }
+
+ private:
+  std::unique_ptr<SyncPolicy> policy_;
+  Orders orders_{Version(0)};
+};
+
+// ---- Random facts ----
+
+struct Running {
+  int id = 0;
+  Time due;
+  Time released;
+  bool computing = true;
+  Duration usual;
+};
+
+class RandomRun {
+ public:
+  RandomRun(const PolicySpec& spec, std::uint64_t seed) : oracle_(spec), asked_(spec), rng_(seed) {
+    // Every third run in whole seconds, where ties abound.
+    grain_ = seed % 3 == 0 ? std::chrono::seconds(1) : std::chrono::nanoseconds(1);
+    const int replicas = 1 + static_cast<int>(rng_.below(6));
+    for (int i = 0; i < replicas; ++i) join();
+  }
+
+  // False at the first fact to which the two answer differently.
+  bool run(int steps) {
+    for (int step = 0; step < steps && same_; ++step) {
+      if (live_.empty() || rng_.below(40) == 0) {
+        join();
+      } else if (rng_.below(40) == 0) {
+        leave();
+      } else {
+        ready();
+      }
+    }
+    return same_;
+  }
+  const std::string& history() const { return history_; }
+
+ private:
+  void join() {
+    live_.push_back({.id = next_id_++, .due = {}, .released = {}, .usual = round(500 + rng_.below(4000))});
+    give({Fact::What::kJoin, live_.back().id, now_, {}});
+  }
+
+  void leave() {
+    const std::size_t index = rng_.below(live_.size());
+    const int id = live_[index].id;
+    live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(index));
+    give({Fact::What::kLeave, id, now_, {}});
+  }
+
+  void ready() {
+    Running* next = nullptr;
+    for (Running& one : live_) {
+      if (one.computing && (next == nullptr || one.due < next->due)) next = &one;
+    }
+    ASSERT_NE(next, nullptr) << "nobody computes\n" << history_;
+    now_ = next->due;
+    next->computing = false;
+    give({Fact::What::kReady, next->id, now_, now_ - next->released});
+  }
+
+  void give(const Fact& fact) {
+    static constexpr const char* kNames[] = {"join", "leave", "ready"};
+    history_ += fmt::format("{} {} {}\n", to_seconds(fact.now), kNames[static_cast<int>(fact.what)], fact.replica);
+    const Answer expected = oracle_.take(fact);
+    const std::int64_t clock = fact.what == Fact::What::kLeave ? 0 : oracle_.clock(fact.replica);
+    const Answer found = asked_.take(fact, clock);
+    same_ = same_ && expected == found;
+    for (const int id : expected.releases) {
+      Running& one = *std::find_if(live_.begin(), live_.end(), [&](const Running& r) { return r.id == id; });
+      one.computing = true;
+      one.released = now_;
+      one.due = now_ + interval(one);
+    }
+  }
+
+  Duration interval(const Running& one) {
+    if (rng_.below(10) == 0) return round(rng_.below(20'000));  // a hiccup, or nothing at all
+    return one.usual + round(rng_.below(300));
+  }
+  Duration round(std::uint64_t ms) const {
+    const Duration exact = std::chrono::milliseconds(ms) + Duration(ms % 7);
+    return exact / grain_ * grain_;
+  }
+
+  Oracle oracle_;
+  Asked asked_;
+  Rng rng_;
+  Duration grain_;
+  std::vector<Running> live_;
+  Time now_{};
+  int next_id_ = 0;
+  bool same_ = true;
+  std::string history_;
+};
+
+class Oracles : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Oracles, GiveTheSameOrders) {
+  const PolicySpec spec = parse_policy(GetParam()).value();
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    RandomRun run(spec, seed);
+    ASSERT_TRUE(run.run(120)) << GetParam() << ", seed " << seed << ": they differ at the last of\n" << run.history();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, Oracles,
+                         ::testing::Values("bsp", "asp", "ssp:0", "ssp:1", "ssp:3", "dssp:0-0", "dssp:0-4", "dssp:1-3",
+                                           "dssp:3-15", "dssp:0-4:printed", "dssp:3-15:printed"));
+
+}  // namespace
+}  // namespace paceline::policy

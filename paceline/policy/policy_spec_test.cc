@@ -1,0 +1,94 @@
+// Policies as users write them. Every text that is refused says what to write instead.
+#include "paceline/policy/policy_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace paceline::policy {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Good {
+  const char* text;
+  PolicySpec spec;
+};
+
+TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
+  const Good all[] = {
+      {"bsp", BspSpec{}},
+      {"asp", AspSpec{}},
+      {"ssp:0", SspSpec{0}},
+      {"ssp:3", SspSpec{3}},
+      {"ssp:1000000", SspSpec{1'000'000}},
+      {"dssp:3-15", DsspSpec{3, 15, true}},
+      {"dssp:0-0", DsspSpec{0, 0, true}},
+      {"dssp:3-15:printed", DsspSpec{3, 15, false}},
+  };
+  for (const Good& good : all) {
+    const auto spec = parse_policy(good.text);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(*spec, good.spec) << good.text;
+    EXPECT_EQ(to_string(*spec), good.text);
+  }
+}
+
+TEST(PolicySpec, ALeadingZeroIsStillTheNumber) { EXPECT_EQ(parse_policy("ssp:03").value(), PolicySpec(SspSpec{3})); }
+
+struct Bad {
+  const char* text;
+  const char* fix;
+};
+
+class BadSpec : public ::testing::TestWithParam<Bad> {};
+
+TEST_P(BadSpec, SaysWhatToWrite) {
+  const auto spec = parse_policy(GetParam().text);
+  ASSERT_FALSE(spec.ok()) << GetParam().text;
+  EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(spec.status().message()),
+              AllOf(HasSubstr(fmt::format("policy '{}'", GetParam().text)), HasSubstr(GetParam().fix)));
+}
+
+constexpr char kNames[] = "write bsp, asp, ssp:S or dssp:LOWER-UPPER";
+constexpr char kSsp[] = "write ssp:S with S from 0 to 1000000, for example ssp:3";
+constexpr char kDssp[] = "write dssp:LOWER-UPPER or dssp:LOWER-UPPER:printed, for example dssp:3-15";
+
+INSTANTIATE_TEST_SUITE_P(
+    Texts, BadSpec,
+    ::testing::Values(Bad{"", kNames}, Bad{" ", kNames}, Bad{"BSP", kNames}, Bad{" bsp", kNames}, Bad{"bsp ", kNames},
+                      Bad{"ssp3", kNames}, Bad{":", kNames}, Bad{"cgp", kNames}, Bad{"elastic-bsp:15", kNames},
+                      Bad{"bsp:3", "bsp takes no number; write bsp"}, Bad{"bsp:", "bsp takes no number; write bsp"},
+                      Bad{"asp:1", "asp takes no number; write asp"}, Bad{"ssp", kSsp}, Bad{"ssp:", kSsp},
+                      Bad{"ssp:-1", kSsp}, Bad{"ssp:+1", kSsp}, Bad{"ssp:x", kSsp}, Bad{"ssp:3x", kSsp},
+                      Bad{"ssp: 3", kSsp}, Bad{"ssp:3.5", kSsp}, Bad{"ssp:3:4", kSsp}, Bad{"ssp:1000001", kSsp},
+                      Bad{"ssp:99999999999999999999", kSsp}, Bad{"dssp", kDssp}, Bad{"dssp:", kDssp},
+                      Bad{"dssp:3", kDssp}, Bad{"dssp:3-", kDssp}, Bad{"dssp:-15", kDssp}, Bad{"dssp:3-15-20", kDssp},
+                      Bad{"dssp:a-b", kDssp}, Bad{"dssp:3-15:", kDssp}, Bad{"dssp:3-15:bounded", kDssp},
+                      Bad{"dssp:3-15:printed:x", kDssp}, Bad{"dssp:3-99999999999999999999", kDssp},
+                      Bad{"dssp:9-3", "the lower bound 9 is above the upper bound 3; write dssp:3-9"},
+                      Bad{"dssp:9-3:printed", "write dssp:3-9"}));
+
+TEST(PolicySpec, ReadsAListAndNamesTheBadOneInIt) {
+  const auto specs = parse_policies("bsp,ssp:3,dssp:3-15:printed");
+  ASSERT_TRUE(specs.ok()) << specs.status();
+  EXPECT_THAT(*specs, ElementsAre(PolicySpec(BspSpec{}), PolicySpec(SspSpec{3}), PolicySpec(DsspSpec{3, 15, false})));
+  EXPECT_THAT(std::string(parse_policies("bsp,ssp,asp").status().message()), HasSubstr("policy 'ssp'"));
+  EXPECT_THAT(std::string(parse_policies("bsp,,asp").status().message()), HasSubstr(kNames));
+  EXPECT_FALSE(parse_policies("").ok());
+}
+
+TEST(MakePolicy, MakesThePolicyThatWasAskedFor) {
+  EXPECT_EQ(make_policy(BspSpec{})->bounds().gap, 1);
+  EXPECT_EQ(make_policy(BspSpec{})->bounds().version_staleness, 0);
+  EXPECT_EQ(make_policy(AspSpec{})->bounds().gap, std::nullopt);
+  EXPECT_EQ(make_policy(SspSpec{3})->bounds().gap, 4);
+  EXPECT_EQ(make_policy(DsspSpec{3, 15, true})->bounds().gap, 15);
+  EXPECT_EQ(make_policy(DsspSpec{3, 3, true})->bounds().gap, 4);
+  EXPECT_EQ(make_policy(DsspSpec{3, 15, false})->bounds().gap, std::nullopt);
+}
+
+}  // namespace
+}  // namespace paceline::policy

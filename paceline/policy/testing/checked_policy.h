@@ -1,0 +1,72 @@
+// A policy in a world that plays by the rules and checks that the policy does: it keeps its own books of who computes
+// and who waits, makes each fact from them, and says when an order or a bound is wrong. The gap is computed here, from
+// the facts alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "paceline/policy/policy_spec.h"
+#include "paceline/policy/sync_policy.h"
+
+namespace paceline::policy::testing {
+
+class CheckedPolicy {
+ public:
+  explicit CheckedPolicy(const PolicySpec& spec);
+
+  // Each gives the policy one fact and returns its orders, valid until the next. A replica joins at the slowest live
+  // replica's clock. Requires: what the fact's own definition requires.
+  const std::vector<Order>& join(ReplicaId replica, Time now);
+  const std::vector<Order>& leave(ReplicaId replica, Time now);
+  const std::vector<Order>& ready(ReplicaId replica, Time now);
+
+  bool live(ReplicaId replica) const { return replicas_.contains(replica); }
+  bool computing(ReplicaId replica) const { return live(replica) && replicas_.at(replica).computing; }
+  Clock clock(ReplicaId replica) const { return replicas_.at(replica).clock; }
+  std::int64_t gap(ReplicaId replica) const;
+  // Of all that ever ran.
+  std::int64_t largest_gap() const { return largest_gap_; }
+  std::int64_t committed() const { return committed_; }
+  // Finished by a live replica and not committed yet.
+  std::int64_t pending() const;
+
+  // The first promise that was broken; empty while all is well.
+  const std::string& broken() const { return broken_; }
+
+ private:
+  struct Replica {
+    Clock clock;
+    Version base;
+    Time released{};
+    bool computing = false;
+    bool pending = false;  // finished and not committed yet
+  };
+
+  Clock slowest() const;
+  const std::vector<Order>& look_at_orders(Time now);
+  void see(Time now, const Commit& commit);
+  void see(Time now, const Release& release);
+  void see(const Discard& discard);
+  template <class... Args>
+  void complain(fmt::format_string<Args...> format, Args&&... args) {
+    if (broken_.empty()) broken_ = fmt::format(format, std::forward<Args>(args)...);
+  }
+
+  std::unique_ptr<SyncPolicy> policy_;
+  Orders orders_{Version(0)};
+  Version version_;
+  std::map<ReplicaId, Replica> replicas_;
+  std::vector<Contribution> void_;  // pending of the replica that leaves
+  std::int64_t largest_gap_ = 0;
+  std::int64_t committed_ = 0;
+  std::string broken_;
+};
+
+// "commit 3 of 0@2 1@2: reason" and the like.
+std::string to_string(const Order& order);
+
+}  // namespace paceline::policy::testing

@@ -1,0 +1,36 @@
+// For the tests of this folder: the real Controller over replicas of unequal speed in a small discrete
+// simulation, with an invented learning curve that staleness slows down. The same job always gives the same
+// run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/report/run_stats.h"
+
+namespace paceline::report {
+
+struct ExampleReplica {
+  std::string name;
+  double iteration_s = 1;
+  std::optional<double> leaves_at_s = std::nullopt;
+  std::string why_it_leaves = "the process ended";
+};
+
+struct ExampleJob {
+  std::vector<ExampleReplica> replicas;
+  std::int64_t batch = 32;
+  std::int64_t samples = 3200;  // one epoch of so many
+  std::int64_t evaluate_every = 320;
+  double jitter = 0;  // ± this share of the iteration's length
+};
+
+// Four replicas, the last three times slower.
+ExampleJob uneven_four();
+
+// Shows the run to `stats` until it is finished. Returns when that was. `policy`: as a user writes it.
+Time run_example(const ExampleJob& job, const std::string& policy, RunStats& stats);
+
+}  // namespace paceline::report

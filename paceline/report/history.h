@@ -1,0 +1,70 @@
+// The story of a run, as the report draws it: plain values of bounded size, made by RunStats. What is left
+// out of a long run is counted, so that the report can say so.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/time.h"
+#include "paceline/control/run_listener.h"
+#include "paceline/policy/sync_policy.h"
+#include "paceline/report/staleness_histogram.h"
+#include "paceline/report/summary.h"
+
+namespace paceline::report {
+
+// What a replica did from `start` to `end`. Never empty.
+struct Interval {
+  Time start;
+  Time end;
+  Doing doing = Doing::kWaiting;  // computing, waiting or parked
+  Clock iteration;                // that is computed, or that was finished last
+  policy::Reason ended;           // why it ended: the reason of the release, for one that waited
+};
+
+// How long a replica had computed and waited until `at`: what a lane shows where its intervals are left out.
+struct ActivityPoint {
+  Time at;
+  Duration computing{0};
+  Duration waiting{0};
+};
+
+struct GapPoint {
+  Time at;
+  std::int64_t gap = 0;
+};
+
+struct TrainingPoint {
+  Time at;
+  std::int64_t samples = 0;  // committed
+  double loss = 0;           // LossAverage
+};
+
+struct Event {
+  Time at;
+  std::string replica;  // its name; empty when it concerns all
+  std::string text;     // one line for people
+};
+
+struct ReplicaHistory {
+  ReplicaId replica;
+  std::vector<Interval> intervals;  // ascending; the first and the latest of a long run
+  std::int64_t intervals_left_out = 0;
+  std::vector<ActivityPoint> activity;  // of the whole run
+  std::vector<GapPoint> gaps;           // when it became ready and when it was released
+};
+
+struct History {
+  Time start;                         // the first release
+  std::int64_t samples_at_start = 0;  // committed before: a resumed run
+  std::vector<control::Evaluated> evaluations;
+  std::vector<TrainingPoint> training;
+  StalenessHistogram staleness;
+  std::vector<ReplicaHistory> replicas;  // of the first RunStats::kRecordedReplicas
+  std::vector<Event> events;
+  std::int64_t events_left_out = 0;
+};
+
+}  // namespace paceline::report

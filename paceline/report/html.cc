@@ -1,0 +1,49 @@
+#include "paceline/report/html.h"
+
+#include <string_view>
+
+#include "paceline/report/page_parts.h"
+
+namespace paceline::report {
+
+namespace {
+
+// JSON that can stand in a script element: without "<" there is neither "</script" nor "<!--" in it. "<" is
+// found only inside JSON strings, where \u003c means the same.
+std::string embeddable(const Json& json) {
+  std::string text;
+  for (const char c : one_line(json)) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string_view part(std::string_view slot, std::string_view data) {
+  if (slot == "style") return html_style();
+  if (slot == "script") return html_script();
+  return data;
+}
+
+// Fills each "{{slot}}" of the page once: what is filled in is not searched for slots.
+std::string fill(std::string_view page, std::string_view data) {
+  std::string text;
+  for (std::size_t open = 0; (open = page.find("{{")) != std::string_view::npos;) {
+    const std::size_t close = page.find("}}", open);
+    text += page.substr(0, open);
+    text += part(page.substr(open + 2, close - open - 2), data);
+    page.remove_prefix(close + 2);
+  }
+  return text.append(page);
+}
+
+}  // namespace
+
+std::string render_report(const Json& run) { return render_comparison(std::vector<Json>{run}); }
+
+std::string render_comparison(const std::vector<Json>& runs) { return fill(html_page(), embeddable(runs)); }
+
+}  // namespace paceline::report

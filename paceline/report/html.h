@@ -1,0 +1,19 @@
+// The report a person opens in a browser: one self-contained file, no network. Its page, style and script
+// stand beside this file (report.html, report.css, *.js) and are compiled in. Names and reasons come from
+// other machines: they travel as JSON data only, and the script shows them as text only.
+//
+// Input: documents of report_json. Pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "paceline/report/json_values.h"
+
+namespace paceline::report {
+
+std::string render_report(const Json& run);
+// One page for several policies, in the order given.
+std::string render_comparison(const std::vector<Json>& runs);
+
+}  // namespace paceline::report

@@ -1,0 +1,29 @@
+// How this folder writes numbers to JSON: what is unknown or not a finite number is null, and times are in
+// seconds, to a microsecond, which keeps a report of many intervals small.
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "paceline/base/time.h"
+
+namespace paceline::report {
+
+// Keys stay in the order they are written.
+using Json = nlohmann::ordered_json;
+
+inline Json json_number(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+
+inline Json json_seconds(Time time) { return std::round(to_seconds(time) * 1e6) / 1e6; }
+
+// One line. Broken UTF-8 of a name is replaced, never thrown over.
+inline std::string one_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace paceline::report

@@ -1,0 +1,23 @@
+// The lines of a run's metrics.jsonl, and of `--json` on a terminal: one JSON object a line, for machines.
+// Keys are only ever added. What is not known is null. Pure functions; no newline at the end.
+//
+// A snapshot of the whole run, taken every now and then:
+//   kind "snapshot"; time_s; samples (committed); total_samples; samples_per_s; iterations; commits;
+//   wait_share (0..1); gap (now); gap_max; staleness_mean; staleness_max; training_loss; replicas_live;
+//   finished
+// An evaluation of one version on the test set:
+//   kind "evaluation"; time_s (when that version was committed); version; samples; loss (nats); accuracy
+//   (0..1)
+#pragma once
+
+#include <string>
+
+#include "paceline/control/run_listener.h"
+#include "paceline/report/summary.h"
+
+namespace paceline::report {
+
+std::string metrics_line(const Summary& summary);
+std::string metrics_line(const control::Evaluated& evaluated);
+
+}  // namespace paceline::report

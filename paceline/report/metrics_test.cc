@@ -1,0 +1,42 @@
+#include "paceline/report/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace paceline::report {
+namespace {
+
+TEST(Metrics, ASnapshotIsOneLineOfTheDocumentedKeys) {
+  Summary summary;
+  summary.run.total_samples = 1000;
+  summary.at = Time(from_seconds(2.5));
+  summary.samples = 640;
+  summary.samples_per_s = 256;
+  summary.iterations = 12;
+  summary.commits = 10;
+  summary.wait_share = 0.25;
+  summary.gap = 1;
+  summary.gap_max = 3;
+  summary.staleness_mean = 1.5;
+  summary.staleness_max = 4;
+  summary.replicas.resize(2);
+  EXPECT_EQ(metrics_line(summary),
+            R"({"kind":"snapshot","time_s":2.5,"samples":640,"total_samples":1000,"samples_per_s":256.0,)"
+            R"("iterations":12,"commits":10,"wait_share":0.25,"gap":1,"gap_max":3,"staleness_mean":1.5,)"
+            R"("staleness_max":4,"training_loss":null,"replicas_live":2,"finished":false})");
+}
+
+TEST(Metrics, AnEvaluation) {
+  EXPECT_EQ(metrics_line(control::Evaluated{Time(from_seconds(3)), Version(7), 448, 0.5, 0.875}),
+            R"({"kind":"evaluation","time_s":3.0,"version":7,"samples":448,"loss":0.5,"accuracy":0.875})");
+}
+
+TEST(Metrics, WhatIsNotANumberIsNull) {
+  const double infinite = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(metrics_line(control::Evaluated{Time{}, Version(7), 448, infinite, -infinite}),
+            R"({"kind":"evaluation","time_s":0.0,"version":7,"samples":448,"loss":null,"accuracy":null})");
+}
+
+}  // namespace
+}  // namespace paceline::report

@@ -1,0 +1,191 @@
+// The page: one run, or several to compare.
+
+const runs = JSON.parse(document.getElementById('data').textContent);
+const single = runs.length === 1;
+const baseline = runs.find(run => run.policy === 'bsp') ?? runs[0];
+const kWorlds = {simulated: 'simulated time, no gradients', virtual: 'virtual time, real gradients', live: 'live'};
+
+const tile = (name, value, unit, below) => html('div', {}, html('dt', {}, name),
+  html('dd', {}, value, unit ? html('span', {class: 'unit'}, unit) : null), below ? html('dd', {}, below) : null);
+
+function tiles(run) {
+  const {summary, target} = run;
+  const last = summary.last_evaluation;
+  const number = (value, digits) => or_dash(value, known_value => fixed(known_value, digits));
+  const short_seconds = value => fixed(value, value < 10 ? 2 : value < 1000 ? 1 : 0);
+  return html('dl', {class: 'tiles'},
+    ...(last ? [tile('Test accuracy', number(100 * last.accuracy, 1), '%', `best ${number(100 * summary.best_accuracy, 1)}\u00a0%`)] : []),
+    ...(target ? [tile('Time to target', or_dash(target.reached, met => short_seconds(met.time_s)), target.reached ? 's' : '', target.text.replace(' %', '\u00a0%'))] : []),
+    tile('Samples/s', short_count(summary.samples_per_s), '', `${count_text(summary.samples)} of ${count_text(summary.total_samples)}`),
+    tile('Waiting', number(known(summary.wait_share) ? 100 * summary.wait_share : null, 1), known(summary.wait_share) ? '%' : '', 'of the replicas\u2019 time'),
+    tile('Largest gap', count_text(summary.gap_max), '', 'iterations ahead of the slowest'),
+    tile('Staleness', number(summary.staleness_mean, 2), '', `mean; at most ${count_text(summary.staleness_max)}`),
+    tile('Commits', short_count(summary.commits), '', `${count_text(summary.iterations)} iterations`),
+    tile('Elapsed', short_seconds(summary.elapsed_s), 's', summary.finished ? summary.finished_why : 'still running'));
+}
+
+// The learning curves; one switch sets the x axis of both.
+function learning_section() {
+  if (!runs.some(run => run.evaluations.length || run.training.length)) return null;
+  let by_samples = false;
+  const points_of = (run, key) => run.evaluations.filter(each => known(each[key])).map(each => [by_samples ? each.samples : each.time_s, each[key]]);
+  const x_axis = () => by_samples ? {label: 'samples committed', unit: 'samples', low: 0, format: short_count}
+                                  : {label: `seconds (${runs[0].world})`, unit: 's', low: Math.min(...runs.map(run => run.summary.start_s)), format: plain};
+  const rules = metric => runs[0].target?.metric === metric ? [{y: runs[0].target.value, text: `target: ${runs[0].target.text}`, below: metric === 'accuracy'}] : [];
+  const marks = metric => runs.flatMap((run, style) => {
+    const met = run.target?.metric === metric ? run.target.reached : null;
+    const at = met && run.evaluations.find(each => each.time_s === met.time_s);
+    return at ? [{x: by_samples ? met.samples : met.time_s, y: at[metric], style, text: `${run.policy} reached the target at ${seconds_text(met.time_s)}`}] : [];
+  });
+  const training = () => single && runs[0].training.length ? [{name: 'training loss', style: 1, look: 'thin solid faint',
+    points: runs[0].training.filter(point => known(point[2])).map(point => [point[by_samples ? 1 : 0], point[2]])}] : [];
+  const chart = (title, metric, y, more) => line_chart(() => ({title, x: x_axis(), y, rules: rules(metric), marks: marks(metric), with_legend: single,
+    series: [...more(), ...runs.map((run, style) => ({name: single ? title.toLowerCase() : run.policy, style, points: points_of(run, metric)}))]}));
+  const accuracy = chart('Test accuracy', 'accuracy', {format: (value, exact) => percent_text(value, exact ? 2 : 0), most: 1.0001}, () => []);
+  const loss = chart('Test loss', 'loss', {format: value => plain(value), may_be_log: true}, training);
+  const axis_switch = choice('x axis', ['seconds', 'samples'], picked => { by_samples = picked === 'samples'; accuracy.redraw(); loss.redraw(); });
+  const key = single ? null : legend(runs.map((run, style) => ({name: run.policy, style})));
+  return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Learning'), key, axis_switch),
+    html('div', {class: 'columns'}, accuracy.node, loss.node));
+}
+
+function choice(name, texts, act) {
+  return html('fieldset', {class: 'switch', 'aria-label': name}, ...texts.map((text, i) => {
+    const input = html('input', {type: 'radio', name, ...(i === 0 ? {checked: ''} : {})});
+    input.addEventListener('change', () => act(text));
+    return html('label', {}, input, text);
+  }));
+}
+
+const time_axis = () => ({label: `seconds (${runs[0].world})`, unit: 's', low: Math.min(...runs.map(run => run.summary.start_s)), format: plain});
+const whole_number = value => Number.isInteger(value) ? count_text(value) : '';
+
+// The largest of these gaps in each of so many spans of the run: drawn one by one they would be a solid band.
+function largest_gaps(run, gaps, spans = 160) {
+  const {start_s, end_s} = run.summary;
+  const largest = new Array(spans).fill(null);
+  for (const [time, gap] of gaps) {
+    const span = Math.min(spans - 1, Math.max(0, Math.floor((time - start_s) / (end_s - start_s || 1) * spans)));
+    largest[span] = Math.max(largest[span] ?? 0, gap);
+  }
+  return largest.flatMap((gap, i) => gap === null ? [] : [[start_s + (i + 0.5) / spans * (end_s - start_s), gap]]);
+}
+
+function gap_chart() {
+  const recorded = runs[0].replicas.filter(replica => replica.gap);
+  const long = recorded.some(replica => replica.gap.length > 320);
+  const per_replica = () => recorded.map((replica, style) => ({name: replica.name, style, look: 'thin', step: !long,
+    points: long ? largest_gaps(runs[0], replica.gap) : replica.gap}));
+  const any = {name: 'any replica', style: 0, look: 'thin', points: largest_gaps(runs[0], recorded.flatMap(replica => replica.gap))};
+  const per_run = () => runs.map((run, style) => ({name: run.policy, style, look: 'thin', points: largest_gaps(run, run.replicas.flatMap(replica => replica.gap ?? []))}));
+  const few = single && recorded.length <= 8;
+  return line_chart(() => ({title: few ? 'Gap' : 'Largest gap', x: time_axis(), y: {format: whole_number, from_zero: true},
+    with_legend: few, series: few ? per_replica() : single ? [any] : per_run(),
+    note: 'Iterations ahead of the slowest live replica; of a long run, the largest of each span.'})).node;
+}
+
+function throughput_chart() {
+  return line_chart(() => ({title: 'Samples per second', x: time_axis(), y: {format: short_count, from_zero: true}, with_legend: false,
+    series: runs.map((run, style) => ({name: run.policy, style, points: run.throughput})), note: 'Committed samples.'})).node;
+}
+
+function staleness_section() {
+  const bins = Math.max(...runs.map(run => run.staleness.bin_width === 1 ? run.staleness.counts.length : 0), 6);
+  const note = run => `mean ${or_dash(run.summary.staleness_mean, mean => fixed(mean, 2))}, at most ${count_text(run.summary.staleness_max)}`;
+  return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Staleness of the committed gradients')),
+    html('div', {class: 'columns small'}, ...runs.map((run, style) => histogram(run.policy, note(run), run.staleness, style,
+      run.staleness.bin_width === 1 ? bins : 0))));
+}
+
+// The last column holds words.
+function table(heads, rows) {
+  const cell = (tag, value, i) => html(tag, i === heads.length - 1 ? {class: 'left'} : {}, value);
+  return html('div', {class: 'scroll'}, html('table', {}, html('thead', {}, html('tr', {}, ...heads.map((head, i) => cell('th', head, i)))),
+    html('tbody', {}, ...rows.map(row => html('tr', {}, ...row.map((value, i) => cell('td', value, i)))))));
+}
+
+function replica_table(run) {
+  const row = replica => [replica.name, count_text(replica.iterations), count_text(replica.samples),
+    or_dash(replica.mean_compute_s, seconds => fixed(seconds, 3)), or_dash(replica.wait_share, share => fixed(100 * share, 1)),
+    or_dash(replica.mean_staleness, mean => fixed(mean, 2)), count_text(replica.discarded),
+    replica.why ? `${replica.doing}: ${replica.why}` : replica.doing];
+  const node = table(['replica', 'iterations', 'samples', 'compute (s)', 'waiting (%)', 'staleness', 'discarded', 'state'], run.replicas.map(row));
+  const more = run.replicas_left_out > 0 ? html('p', {class: 'note'}, `and ${count_text(run.replicas_left_out)} more replicas`) : null;
+  return html('div', {class: 'tall'}, node, more);
+}
+
+function event_table(run) {
+  const left_out = run.events_left_out > 0 ? `${count_text(run.events_left_out)} events in the middle of the run are not kept.` : null;
+  const rows = run.events.map(event => html('tr', {}, html('td', {}, seconds_text(event.time_s)), html('td', {}, event.replica), html('td', {}, event.text)));
+  return html('div', {class: 'tall'}, html('table', {class: 'events'},
+    html('thead', {}, html('tr', {}, ...['time', 'replica', 'what happened'].map(head => html('th', {class: 'left'}, head)))), html('tbody', {}, ...rows)), left_out ? html('p', {class: 'note'}, left_out) : null);
+}
+
+const section = (title, ...children) => html('section', {}, html('div', {class: 'title'}, html('h2', {}, title)), ...children);
+
+function single_page(run) {
+  const cut = run.staleness.bin_width > 1 ? ` Bins of ${run.staleness.bin_width}.` : '';
+  return [
+    html('header', {}, html('h1', {}, run.title || 'Paceline run'),
+      html('p', {}, `${run.policy} \u00b7 ${count_text(run.summary.replicas)} replicas \u00b7 ${kWorlds[run.world]}`)),
+    tiles(run), learning_section(), lanes_section(runs),
+    html('section', {}, html('div', {class: 'columns three'},
+      histogram('Staleness', `Share of the committed gradients by \u03c4, the commits between a gradient\u2019s weights and its own commit.${cut}`, run.staleness, 0, 6),
+      gap_chart(), throughput_chart())),
+    section('Replicas', replica_table(run)), section('Events', event_table(run))];
+}
+
+// ---- Comparison ----
+
+const time_to_target = run => run.target?.reached?.time_s ?? null;
+const accuracy_of = run => run.summary.last_evaluation?.accuracy ?? null;
+const signed = (value, digits) => `${value < 0 ? '\u2212' : '+'}${fixed(Math.abs(value), digits)}`;
+
+function fastest_run() {
+  const reached = runs.filter(run => time_to_target(run) !== null);
+  return reached.length ? reached.reduce((a, b) => time_to_target(b) < time_to_target(a) ? b : a) : null;
+}
+
+// How many times as fast as the baseline, and how many points of accuracy more.
+const speed_up = run => known(time_to_target(run)) && time_to_target(baseline) ? time_to_target(baseline) / time_to_target(run) : null;
+const accuracy_gain = run => known(accuracy_of(run)) && known(accuracy_of(baseline)) ? 100 * (accuracy_of(run) - accuracy_of(baseline)) : null;
+
+function verdict(fastest) {
+  if (!runs[0].target) return 'No target was set; the curves below say who learned faster.';
+  if (!fastest) return `None of the policies reached the target, ${runs[0].target.text}.`;
+  const first = `${fastest.policy} reached the target (${runs[0].target.text}) first, after ${seconds_text(time_to_target(fastest))}`;
+  if (fastest === baseline || speed_up(fastest) === null) return `${first}.`;
+  const gain = accuracy_gain(fastest);
+  return `${first}: ${fixed(speed_up(fastest), 2)} times as fast as ${baseline.policy}, with ${signed(gain, 2)} points of final accuracy.`;
+}
+
+function comparison_table(fastest) {
+  const heads = ['policy', 'time to target (s)', `speed vs ${baseline.policy} (\u00d7)`, 'samples/s', 'waiting (%)', 'largest gap', 'staleness mean', 'max',
+    'test loss', 'accuracy (%)', `accuracy vs ${baseline.policy} (points)`, `seconds (${runs[0].world})`];
+  const cells = run => [run.policy, or_dash(time_to_target(run), seconds => fixed(seconds, 1)), or_dash(speed_up(run), times => fixed(times, 2)),
+    short_count(run.summary.samples_per_s), or_dash(run.summary.wait_share, share => fixed(100 * share, 1)), count_text(run.summary.gap_max),
+    or_dash(run.summary.staleness_mean, mean => fixed(mean, 2)), count_text(run.summary.staleness_max),
+    or_dash(run.summary.last_evaluation?.loss, loss => fixed(loss, 4)), or_dash(accuracy_of(run), accuracy => fixed(100 * accuracy, 2)),
+    run === baseline ? '\u2013' : or_dash(accuracy_gain(run), points => signed(points, 2)), fixed(run.summary.elapsed_s, 1)];
+  const row = (run, style) => html('tr', run === fastest ? {class: 'best'} : {}, ...cells(run).map((text, i) => i === 0
+    ? html('td', {class: `key policy s${style % 8}`}, svg('svg', {width: 18, height: 10, 'aria-hidden': 'true'}, svg('rect', {class: 'bar', width: 10, height: 10, rx: 2})),
+      text, run === fastest ? html('span', {class: 'badge'}, 'fastest') : null)
+    : html('td', i === 1 ? {class: 'key'} : {}, text)));
+  return html('section', {}, html('div', {class: 'scroll'}, html('table', {}, html('thead', {}, html('tr', {}, ...heads.map(head => html('th', {}, head)))),
+    html('tbody', {}, ...runs.map(row)))));
+}
+
+function comparison_page() {
+  const fastest = fastest_run();
+  const details = run => html('details', {}, html('summary', {}, run.policy), replica_table(run), html('h3', {}, 'Events'), event_table(run));
+  return [
+    html('header', {}, html('h1', {}, runs[0].title || 'Paceline comparison'),
+      html('p', {}, `${runs.length} policies \u00b7 ${count_text(runs[0].summary.replicas)} replicas \u00b7 ${kWorlds[runs[0].world]}`),
+      html('p', {class: 'verdict'}, verdict(fastest))),
+    comparison_table(fastest), learning_section(), lanes_section(runs), staleness_section(),
+    html('section', {}, html('div', {class: 'columns'}, gap_chart(), throughput_chart())),
+    section('Replicas and events', ...runs.map(details))];
+}
+
+document.title = `${runs[0]?.title || 'Paceline'} \u2013 ${single ? runs[0].policy : 'comparison'}`;
+document.getElementById('page').replaceChildren(...(runs.length === 0 ? [html('p', {}, 'No run to show.')] : single ? single_page(runs[0]) : comparison_page()).filter(node => node !== null));

@@ -1,0 +1,83 @@
+#include "paceline/report/progress_line.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "paceline/report/words.h"
+
+namespace paceline::report {
+
+namespace {
+
+constexpr std::size_t kLeastBar = 6;
+constexpr std::size_t kWidestBar = 30;
+const char* const kBetween = "  ";
+
+struct Piece {
+  int rank;  // the lower, the longer it stays when the line gets narrow
+  std::string text;
+};
+
+double done(const Summary& summary) {
+  if (summary.run.total_samples <= 0) return 0;
+  return std::clamp(static_cast<double>(summary.samples) / static_cast<double>(summary.run.total_samples),
+                    0.0, 1.0);
+}
+
+std::vector<Piece> pieces(const Summary& summary) {
+  // Rounded down: 100 % is said when it is true.
+  std::vector<Piece> all{{0, fmt::format("{:3.0f} %", std::floor(100 * done(summary)))}};
+  const auto add = [&](int rank, std::string text) { all.push_back({rank, std::move(text)}); };
+  add(2, fmt::format("{} samples/s", short_number(summary.samples_per_s)));
+  if (summary.training_loss) add(3, fmt::format("loss {:.3f}", *summary.training_loss));
+  if (summary.last_evaluation) {
+    add(4, fmt::format("accuracy {} %", percent(summary.last_evaluation->accuracy, 1)));
+  }
+  if (summary.wait_share) add(5, fmt::format("wait {} %", percent(*summary.wait_share, 0)));
+  add(6, fmt::format("gap {}", summary.gap));
+  add(7, fmt::format("{}/{} live", summary.replicas_live(), summary.replicas.size()));
+  if (summary.finished) {
+    add(1, fmt::format("in {}", short_duration(summary.elapsed_s)));
+  } else if (const auto left = summary.time_left_s()) {
+    add(1, fmt::format("{} left", short_duration(*left)));
+  }
+  return all;
+}
+
+// Drops the least important pieces until the rest takes at most `room` columns. Returns what it takes.
+std::size_t fit(std::vector<Piece>& pieces, std::size_t room) {
+  while (true) {
+    std::size_t taken = 0;
+    for (const Piece& piece : pieces) taken += columns(piece.text) + 2;
+    if (pieces.empty() || taken <= room + 2) return taken;
+    pieces.erase(std::max_element(pieces.begin(), pieces.end(),
+                                  [](const Piece& a, const Piece& b) { return a.rank < b.rank; }));
+  }
+}
+
+// `width` columns, filled to an eighth of a column.
+std::string bar(double share, std::size_t width) {
+  static constexpr std::array kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const auto eighths = static_cast<std::size_t>(share * static_cast<double>(8 * width));
+  std::string text;
+  for (std::size_t i = 0; i < eighths / 8; ++i) text += "█";
+  text += kEighths[eighths % 8];
+  return text + std::string(width - columns(text), ' ');
+}
+
+}  // namespace
+
+std::string progress_line(const Summary& summary, int width) {
+  const auto room = static_cast<std::size_t>(std::max(width, 0));
+  std::vector<Piece> kept = pieces(summary);
+  const std::size_t for_bar = room >= 20 ? kLeastBar + 2 : 0;
+  const std::size_t taken = fit(kept, room - for_bar);
+  std::string line;
+  if (for_bar > 0) line = bar(done(summary), std::min(kWidestBar, room - taken));
+  for (const Piece& piece : kept) line += (line.empty() ? "" : kBetween) + piece.text;
+  return line;
+}
+
+}  // namespace paceline::report

@@ -1,0 +1,15 @@
+// The one line that a terminal shows while a run is under way:
+//   ██████▌       41 %  12.4k samples/s  loss 0.812  accuracy 71.2 %  wait 12 %  gap 2  4/4 live  3m20s left
+// A pure function; whoever owns the terminal prints it after a carriage return.
+#pragma once
+
+#include <string>
+
+#include "paceline/report/summary.h"
+
+namespace paceline::report {
+
+// At most `width` columns, however narrow: what matters less is left out first. The bar takes what is free.
+std::string progress_line(const Summary& summary, int width);
+
+}  // namespace paceline::report

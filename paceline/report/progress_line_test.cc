@@ -1,0 +1,70 @@
+#include "paceline/report/progress_line.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "paceline/report/words.h"
+
+namespace paceline::report {
+namespace {
+
+Summary half_way() {
+  Summary summary;
+  summary.run.total_samples = 1000;
+  summary.samples = 500;
+  summary.samples_per_s = 2.5;
+  summary.elapsed_s = 200;
+  summary.training_loss = 0.8124;
+  summary.last_evaluation = control::Evaluated{{}, Version(3), 400, 0.9, 0.7123};
+  summary.wait_share = 0.128;
+  summary.gap = 2;
+  summary.replicas.resize(4);
+  summary.replicas[3].doing = Doing::kGone;
+  return summary;
+}
+
+TEST(ProgressLine, SaysEverythingWhenThereIsRoom) {
+  EXPECT_EQ(progress_line(half_way(), 120),
+            "██████████████▌                 50 %  2.5 samples/s  loss 0.812  accuracy 71.2 %  wait 13 %  "
+            "gap 2  3/4 live  "
+            "3m20s left");
+}
+
+TEST(ProgressLine, LeavesOutWhatMattersLess) {
+  EXPECT_EQ(progress_line(half_way(), 50), "████████           50 %  2.5 samples/s  3m20s left");
+  EXPECT_EQ(progress_line(half_way(), 10), " 50 %");
+  EXPECT_EQ(progress_line(half_way(), 0), "");
+}
+
+TEST(ProgressLine, NeverExceedsTheWidth) {
+  Summary huge = half_way();
+  huge.samples_per_s = 1e18;
+  huge.training_loss = 1e300;
+  huge.gap = std::numeric_limits<std::int64_t>::max();
+  Summary broken = half_way();
+  broken.training_loss = std::numeric_limits<double>::quiet_NaN();
+  broken.samples_per_s = std::numeric_limits<double>::infinity();
+  for (int width = 1; width <= 400; ++width) {
+    for (const Summary& summary : {half_way(), huge, broken, Summary{}}) {
+      ASSERT_LE(columns(progress_line(summary, width)), static_cast<std::size_t>(width)) << width;
+    }
+  }
+}
+
+TEST(ProgressLine, UsesTheRoomItHas) {
+  for (int width = 20; width <= 100; ++width)
+    EXPECT_GE(columns(progress_line(half_way(), width)), 20U) << width;
+}
+
+TEST(ProgressLine, AHundredPercentIsSaidWhenItIsTrue) {
+  Summary summary = half_way();
+  summary.samples = 999;
+  EXPECT_EQ(progress_line(summary, 19), " 99 %  0s left");
+  summary.samples = 1000;
+  summary.finished = true;
+  EXPECT_EQ(progress_line(summary, 19), "100 %  in 3m20s");
+}
+
+}  // namespace
+}  // namespace paceline::report

@@ -1,0 +1,97 @@
+#include "paceline/report/replica_stats.h"
+
+#include <utility>
+
+namespace paceline::report {
+
+namespace {
+
+std::optional<double> mean(double sum, std::int64_t count) {
+  if (count == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
+}
+
+bool drawn(Doing doing) {
+  return doing == Doing::kComputing || doing == Doing::kWaiting || doing == Doing::kParked;
+}
+
+}  // namespace
+
+std::optional<double> share_waiting(Duration waiting, Duration computing) {
+  const Duration both = waiting + computing;
+  if (both == Duration::zero()) return std::nullopt;
+  return to_seconds(waiting) / to_seconds(both);
+}
+
+ReplicaStats::ReplicaStats(ReplicaId replica, std::string name, bool recorded) {
+  summary_.replica = replica;
+  summary_.name = std::move(name);
+  if (recorded) recording_ = std::make_unique<Recording>();
+}
+
+void ReplicaStats::released(Time at, Clock iteration, const policy::Reason& why) {
+  change(at, Doing::kComputing, why);
+  iteration_ = iteration;
+  summary_.why.clear();
+}
+
+void ReplicaStats::ready(Time at, Duration compute, double loss) {
+  change(at, Doing::kWaiting, {});
+  ++summary_.iterations;
+  compute_sum_ += compute;
+  last_loss_ = loss;
+}
+
+void ReplicaStats::parked(Time at) {
+  change(at, Doing::kParked, {"no samples are left for it"});
+  summary_.why = "no samples are left for it";
+}
+
+void ReplicaStats::left(Time at, const std::string& why) {
+  change(at, Doing::kGone, {"it left"});
+  summary_.why = why;
+}
+
+void ReplicaStats::committed(std::int64_t samples, std::int64_t staleness) {
+  summary_.samples += samples;
+  ++contributions_;
+  staleness_sum_ += staleness;
+}
+
+void ReplicaStats::saw_gap(Time at, std::int64_t gap) {
+  if (recording_) recording_->gaps.add({at, gap});
+}
+
+void ReplicaStats::change(Time at, Doing to, const policy::Reason& why) {
+  computing_ += open(Doing::kComputing, at);
+  waiting_ += open(Doing::kWaiting, at);
+  if (recording_ && drawn(doing()) && at > since_) {
+    recording_->intervals.add({since_, at, doing(), iteration_, why});
+    recording_->activity.add({at, computing_, waiting_});
+  }
+  summary_.doing = to;
+  since_ = at;
+}
+
+Duration ReplicaStats::open(Doing which, Time now) const {
+  return which == doing() && now > since_ ? now - since_ : Duration::zero();
+}
+
+ReplicaSummary ReplicaStats::summary(Time now) const {
+  ReplicaSummary summary = summary_;
+  summary.mean_compute_s = mean(to_seconds(compute_sum_), summary.iterations);
+  summary.wait_share = share_waiting(waiting(now), computing(now));
+  summary.mean_staleness = mean(static_cast<double>(staleness_sum_), contributions_);
+  return summary;
+}
+
+ReplicaHistory ReplicaStats::history(Time now) const {
+  ReplicaHistory history{summary_.replica, recording_->intervals.kept(), recording_->intervals.left_out(),
+                         recording_->activity.points(), recording_->gaps.points()};
+  if (drawn(doing()) && now > since_) {
+    history.intervals.push_back({since_, now, doing(), iteration_, {"the record ends here"}});
+  }
+  return history;
+}
+
+}  // namespace paceline::report

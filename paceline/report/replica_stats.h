@@ -1,0 +1,77 @@
+// The part of RunStats that concerns one replica: what it does now, how long it did what, and, if recorded,
+// its lane and gaps. Every operation is O(1) but for history().
+//
+// What always holds: computing, waiting and parked intervals follow each other without overlap.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/time.h"
+#include "paceline/policy/sync_policy.h"
+#include "paceline/report/first_and_latest.h"
+#include "paceline/report/history.h"
+#include "paceline/report/summary.h"
+#include "paceline/report/thinned.h"
+
+namespace paceline::report {
+
+class ReplicaStats {
+ public:
+  static constexpr std::size_t kFirstIntervals = 4000;
+  static constexpr std::size_t kLatestIntervals = 1000;
+  static constexpr std::size_t kActivityPoints = 500;
+  static constexpr std::size_t kGapPoints = 1000;
+
+  ReplicaStats(ReplicaId replica, std::string name, bool recorded);
+
+  void released(Time at, Clock iteration, const policy::Reason& why);
+  void ready(Time at, Duration compute, double loss);
+  void parked(Time at);
+  void left(Time at, const std::string& why);
+  void committed(std::int64_t samples, std::int64_t staleness);
+  void discarded() { ++summary_.discarded; }
+  void saw_gap(Time at, std::int64_t gap);
+
+  const std::string& name() const { return summary_.name; }
+  Doing doing() const { return summary_.doing; }
+  double last_loss() const { return last_loss_; }
+  bool recorded() const { return recording_ != nullptr; }
+
+  Duration computing(Time now) const { return computing_ + open(Doing::kComputing, now); }
+  Duration waiting(Time now) const { return waiting_ + open(Doing::kWaiting, now); }
+  ReplicaSummary summary(Time now) const;
+  // Requires: recorded. What it does now is the last interval.
+  ReplicaHistory history(Time now) const;
+
+ private:
+  struct HigherGap {
+    GapPoint operator()(const GapPoint& a, const GapPoint& b) const { return a.gap > b.gap ? a : b; }
+  };
+  struct Recording {
+    FirstAndLatest<Interval> intervals{kFirstIntervals, kLatestIntervals};
+    Thinned<ActivityPoint> activity{kActivityPoints};
+    Thinned<GapPoint, HigherGap> gaps{kGapPoints};
+  };
+
+  void change(Time at, Doing to, const policy::Reason& why);
+  Duration open(Doing doing, Time now) const;
+
+  ReplicaSummary summary_;
+  Time since_;
+  Clock iteration_;
+  Duration computing_{0};
+  Duration waiting_{0};
+  Duration compute_sum_{0};
+  std::int64_t contributions_ = 0;
+  std::int64_t staleness_sum_ = 0;
+  double last_loss_ = 0;
+  std::unique_ptr<Recording> recording_;
+};
+
+// waiting / (waiting + computing); nothing when both are zero.
+std::optional<double> share_waiting(Duration waiting, Duration computing);
+
+}  // namespace paceline::report

@@ -1,0 +1,195 @@
+#include "paceline/report/report_json.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "paceline/report/replica_stats.h"
+#include "paceline/report/throughput.h"
+#include "paceline/report/words.h"
+
+namespace paceline::report {
+
+namespace {
+
+constexpr std::size_t kSpans = 50;
+
+// Each reason once: thousands of intervals end for a few reasons.
+class Reasons {
+ public:
+  std::int64_t index(const policy::Reason& reason) {
+    if (reason.text.empty()) return -1;
+    const auto [entry, fresh] = indices_.try_emplace(policy::to_string(reason), std::ssize(texts_));
+    if (fresh) texts_.push_back(entry->first);
+    return entry->second;
+  }
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  std::map<std::string, std::int64_t> indices_;
+  std::vector<std::string> texts_;
+};
+
+std::string name_of(World world) {
+  static constexpr std::array kNames{"simulated", "virtual", "live"};
+  return kNames[static_cast<std::size_t>(world)];
+}
+
+Json evaluation_json(const control::Evaluated& evaluated) {
+  return {{"time_s", json_seconds(evaluated.at)},
+          {"samples", evaluated.samples},
+          {"loss", json_number(evaluated.loss)},
+          {"accuracy", json_number(evaluated.accuracy)}};
+}
+
+Json target_json(const Summary& summary) {
+  const auto& target = summary.run.target;
+  if (!target) return nullptr;
+  Json reached = nullptr;
+  if (const auto& met = summary.met_target)
+    reached = {{"time_s", json_seconds(met->at)}, {"samples", met->samples}};
+  return {{"metric", target->metric == Target::kAccuracy ? "accuracy" : "loss"},
+          {"value", target->value},
+          {"text", to_string(*target)},
+          {"reached", reached}};
+}
+
+Json summary_json(const Summary& summary, const History& history) {
+  return {{"finished", summary.finished},
+          {"finished_why", summary.finished_why},
+          {"start_s", json_seconds(history.start)},
+          {"end_s", json_seconds(std::max(summary.at, history.start))},
+          {"elapsed_s", summary.elapsed_s},
+          {"samples", summary.samples},
+          {"total_samples", summary.run.total_samples},
+          {"samples_per_s", json_number(summary.samples_per_s)},
+          {"iterations", summary.iterations},
+          {"commits", summary.commits},
+          {"wait_share", json_number(summary.wait_share)},
+          {"gap_max", summary.gap_max},
+          {"staleness_mean", json_number(summary.staleness_mean)},
+          {"staleness_max", summary.staleness_max},
+          {"training_loss", json_number(summary.training_loss)},
+          {"best_accuracy", json_number(summary.best_accuracy)},
+          {"last_evaluation",
+           summary.last_evaluation ? evaluation_json(*summary.last_evaluation) : Json(nullptr)},
+          {"replicas", summary.replicas.size()},
+          {"replicas_live", summary.replicas_live()}};
+}
+
+Json evaluations_json(const History& history) {
+  Json list = Json::array();
+  for (const control::Evaluated& evaluated : history.evaluations) list.push_back(evaluation_json(evaluated));
+  return list;
+}
+
+Json training_json(const Summary& summary, const History& history) {
+  Json list = Json::array();
+  if (!summary.training_loss) return list;
+  for (const TrainingPoint& point : history.training) {
+    list.push_back(Json::array({json_seconds(point.at), point.samples, json_number(point.loss)}));
+  }
+  return list;
+}
+
+Json throughput_json(const History& history) {
+  Json list = Json::array();
+  for (const Rate& rate : throughput(history, kSpans)) {
+    list.push_back(Json::array({rate.time_s, rate.samples_per_s}));
+  }
+  return list;
+}
+
+// Of use only where intervals are left out.
+Json activity_json(const ReplicaHistory& history) {
+  Json list = Json::array();
+  if (history.intervals_left_out == 0) return list;
+  for (const ActivityPoint& point : history.activity) {
+    list.push_back(Json::array(
+        {json_seconds(point.at), json_seconds(Time(point.computing)), json_seconds(Time(point.waiting))}));
+  }
+  return list;
+}
+
+Json lane_json(const ReplicaHistory& history, Reasons& reasons) {
+  Json intervals = Json::array();
+  for (const Interval& interval : history.intervals) {
+    intervals.push_back(Json::array({json_seconds(interval.start), json_seconds(interval.end),
+                                     to_string(interval.doing).substr(0, 1), interval.iteration.value(),
+                                     reasons.index(interval.ended)}));
+  }
+  return {{"intervals", intervals},
+          {"left_out", history.intervals_left_out},
+          {"left_out_after", ReplicaStats::kFirstIntervals},
+          {"activity", activity_json(history)}};
+}
+
+Json gap_json(const ReplicaHistory& history) {
+  Json list = Json::array();
+  for (const GapPoint& point : history.gaps) list.push_back(Json::array({json_seconds(point.at), point.gap}));
+  return list;
+}
+
+Json replica_json(const ReplicaSummary& replica) {
+  return {{"id", replica.replica.value()},
+          {"name", replica.name},
+          {"doing", to_string(replica.doing)},
+          {"why", replica.why},
+          {"iterations", replica.iterations},
+          {"discarded", replica.discarded},
+          {"samples", replica.samples},
+          {"mean_compute_s", json_number(replica.mean_compute_s)},
+          {"wait_share", json_number(replica.wait_share)},
+          {"mean_staleness", json_number(replica.mean_staleness)},
+          {"lane", nullptr},
+          {"gap", nullptr}};
+}
+
+Json replicas_json(const Summary& summary, const History& history, Reasons& reasons) {
+  Json list = Json::array();
+  std::map<ReplicaId, const ReplicaHistory*> recorded;
+  for (const ReplicaHistory& replica : history.replicas) recorded[replica.replica] = &replica;
+  for (const ReplicaSummary& replica : summary.replicas) {
+    if (list.size() >= kReplicasInReport) break;
+    list.push_back(replica_json(replica));
+    const auto found = recorded.find(replica.replica);
+    if (found == recorded.end()) continue;
+    list.back()["lane"] = lane_json(*found->second, reasons);
+    list.back()["gap"] = gap_json(*found->second);
+  }
+  return list;
+}
+
+Json events_json(const History& history) {
+  Json list = Json::array();
+  for (const Event& event : history.events) {
+    list.push_back({{"time_s", json_seconds(event.at)}, {"replica", event.replica}, {"text", event.text}});
+  }
+  return list;
+}
+
+}  // namespace
+
+Json report_json(const Summary& summary, const History& history) {
+  Reasons reasons;
+  Json replicas = replicas_json(summary, history, reasons);
+  const std::size_t left_out = summary.replicas.size() - replicas.size();
+  return {
+      {"format", 1},
+      {"title", summary.run.title},
+      {"policy", summary.run.policy},
+      {"world", name_of(summary.run.world)},
+      {"target", target_json(summary)},
+      {"summary", summary_json(summary, history)},
+      {"evaluations", evaluations_json(history)},
+      {"training", training_json(summary, history)},
+      {"throughput", throughput_json(history)},
+      {"staleness", {{"bin_width", history.staleness.bin_width()}, {"counts", history.staleness.counts()}}},
+      {"replicas", std::move(replicas)},
+      {"replicas_left_out", left_out},
+      {"reasons", reasons.texts()},
+      {"events", events_json(history)},
+      {"events_left_out", history.events_left_out}};
+}
+
+}  // namespace paceline::report

@@ -1,0 +1,39 @@
+// A run as one JSON document: the only input of the HTML report, and what `--json` writes of a whole run.
+// Keys are only ever added; `format` counts up when one changes its meaning. Unknown is null, times are
+// seconds of the job's clock. Pure.
+//
+//   format 1, title, policy, world ("simulated" | "virtual" | "live")
+//   target      null or {metric: "accuracy" | "loss", value, text, reached: null or {time_s, samples}}
+//   summary     finished, finished_why, start_s, end_s, elapsed_s, samples, total_samples, samples_per_s,
+//   iterations,
+//               commits, wait_share, gap_max, staleness_mean, staleness_max, training_loss, best_accuracy,
+//               last_evaluation (null or as in evaluations), replicas, replicas_live
+//   evaluations [{time_s, samples, loss, accuracy}]
+//   training    [[time_s, samples, loss]]: the mean of the latest commits
+//   throughput  [[time_s, samples_per_s]]: means over equal spans, each named by its middle
+//   staleness   {bin_width, counts}: bin i counts contributions with i·w ≤ τ < (i + 1)·w
+//   replicas    [{id, name, doing, why, iterations, discarded, samples, mean_compute_s, wait_share,
+//   mean_staleness,
+//               lane, gap}], the first 1,000; replicas_left_out
+//                 lane  null or {intervals: [[start_s, end_s, doing, iteration, why]], left_out,
+//                 left_out_after,
+//                       activity}: doing "c"omputing, "w"aiting, "p"arked; why is an index into `reasons`, or
+//                       −1. If any intervals are left out, after the first left_out_after, then activity is
+//                       [[time_s, computing_s, waiting_s]], sums until that time, else empty
+//                 gap   null or [[time_s, gap]]
+//   reasons     [text]
+//   events      [{time_s, replica, text}]; events_left_out
+#pragma once
+
+#include "paceline/report/history.h"
+#include "paceline/report/json_values.h"
+#include "paceline/report/summary.h"
+
+namespace paceline::report {
+
+inline constexpr std::size_t kReplicasInReport = 1000;
+
+// Requires: both of the same run, at the same time.
+Json report_json(const Summary& summary, const History& history);
+
+}  // namespace paceline::report

@@ -1,0 +1,117 @@
+#include "paceline/report/report_json.h"
+
+#include <gtest/gtest.h>
+
+#include "paceline/report/example_run.h"
+#include "paceline/report/throughput.h"
+
+namespace paceline::report {
+namespace {
+
+RunInfo info() {
+  return {.title = "job",
+          .policy = "bsp",
+          .world = World::kVirtual,
+          .total_samples = 3200,
+          .target = Target{Target::kAccuracy, 0.9}};
+}
+
+Json document(const std::string& policy) {
+  RunStats stats(info());
+  const Time end = run_example(uneven_four(), policy, stats);
+  return report_json(stats.summary(end), stats.history(end));
+}
+
+TEST(ReportJson, TellsTheWholeRun) {
+  const Json run = document("bsp");
+  EXPECT_EQ(run["summary"]["samples"], 3200);
+  EXPECT_EQ(run["summary"]["finished"], true);
+  EXPECT_EQ(run["replicas"].size(), 4U);
+  EXPECT_GE(run["evaluations"].size(), 8U);
+  EXPECT_EQ(run["target"]["text"], "accuracy ≥ 90 %");
+  EXPECT_FALSE(run["target"]["reached"].is_null());
+  EXPECT_EQ(run["staleness"]["counts"], Json::array({100}));
+}
+
+TEST(ReportJson, IntervalsPointAtTheirReasons) {
+  const Json run = document("bsp");
+  const Json& lane = run["replicas"][0]["lane"]["intervals"];
+  ASSERT_EQ(lane.size(), 50U);
+  EXPECT_EQ(lane[0], Json::parse(R"([0.0, 0.1, "c", 1, -1])"));
+  EXPECT_EQ(lane[1][2], "w");
+  EXPECT_EQ(lane[1][1], 0.3);
+  EXPECT_TRUE(run["replicas"][0]["lane"]["activity"].empty());
+  EXPECT_EQ(run["reasons"][lane[1][4].get<std::size_t>()], "the round is committed");
+  EXPECT_LE(run["reasons"].size(), 3U) << "each text once";
+}
+
+// The sums say what happened where single intervals are left out.
+TEST(ReportJson, ALongLaneHasItsActivity) {
+  ExampleJob job = uneven_four();
+  job.samples = 32 * 4 * 4000;
+  RunStats stats(info());
+  const Time end = run_example(job, "bsp", stats);
+  const Json lane = report_json(stats.summary(end), stats.history(end))["replicas"][0]["lane"];
+  EXPECT_EQ(lane["intervals"].size(), ReplicaStats::kFirstIntervals + ReplicaStats::kLatestIntervals);
+  EXPECT_EQ(lane["left_out"], 3000);
+  ASSERT_GT(lane["activity"].size(), 100U);
+  const Json last = lane["activity"].back();
+  EXPECT_NEAR(last[0].get<double>(), 1200, 1e-6);
+  EXPECT_NEAR(last[1].get<double>(), 400, 1e-6);
+  EXPECT_NEAR(last[2].get<double>(), 800, 1e-6);
+}
+
+TEST(ReportJson, AnEmptyRunIsADocumentToo) {
+  const RunStats stats(
+      {.title = "job", .policy = "asp", .world = World::kLive, .total_samples = 10, .target = {}});
+  const Json run = report_json(stats.summary({}), stats.history({}));
+  EXPECT_TRUE(run["target"].is_null());
+  EXPECT_TRUE(run["summary"]["wait_share"].is_null());
+  EXPECT_TRUE(run["throughput"].empty());
+  EXPECT_TRUE(run["evaluations"].empty());
+  EXPECT_TRUE(run["training"].empty());
+}
+
+TEST(ReportJson, SaysHowManyReplicasAreLeftOut) {
+  Summary summary;
+  summary.replicas.resize(kReplicasInReport + 7);
+  const Json run = report_json(summary, {});
+  EXPECT_EQ(run["replicas"].size(), kReplicasInReport);
+  EXPECT_EQ(run["replicas_left_out"], 7);
+  EXPECT_TRUE(run["replicas"][0]["lane"].is_null());
+}
+
+History commits_at(std::vector<double> seconds) {
+  History history;
+  std::int64_t samples = 0;
+  for (const double s : seconds) history.training.push_back({Time(from_seconds(s)), samples += 100, 0});
+  return history;
+}
+
+TEST(Throughput, IsTheMeanOfEachSpan) {
+  // 100 samples a second for four seconds, then 50.
+  const auto rates = throughput(commits_at({1, 2, 3, 4, 6, 8, 10}), 50);
+  ASSERT_EQ(rates.size(), 2U);
+  EXPECT_DOUBLE_EQ(rates[0].time_s, 2.5);
+  EXPECT_DOUBLE_EQ(rates[0].samples_per_s, (400 + 50) / 5.0);
+  EXPECT_DOUBLE_EQ(rates[1].samples_per_s, 250 / 5.0);
+}
+
+TEST(Throughput, OfAResumedRunStartsWithNothing) {
+  History history = commits_at({1, 2, 3, 4});
+  history.samples_at_start = 0;
+  for (TrainingPoint& point : history.training) point.samples += 1'000'000;
+  history.samples_at_start = 1'000'000;
+  EXPECT_DOUBLE_EQ(throughput(history, 50)[0].samples_per_s, 100);
+}
+
+TEST(Throughput, NothingBeforeTheFirstCommit) { EXPECT_TRUE(throughput({}, 50).empty()); }
+
+TEST(Throughput, HasAtMostSoManySpans) {
+  std::vector<double> seconds(1000);
+  for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] = static_cast<double>(i + 1);
+  EXPECT_EQ(throughput(commits_at(seconds), 50).size(), 50U);
+}
+
+}  // namespace
+}  // namespace paceline::report

@@ -1,0 +1,161 @@
+#include "paceline/report/run_stats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "paceline/base/check.h"
+
+namespace paceline::report {
+
+RunStats::RunStats(RunInfo info) : info_(std::move(info)) {}
+
+void RunStats::on_fact(const control::Fact& fact) {
+  std::visit([&](const auto& what) { on(fact.at, what); }, fact.what);
+}
+
+void RunStats::on_order(Time at, const control::Order& order) {
+  std::visit([&](const auto& what) { on(at, what); }, order);
+}
+
+void RunStats::on_evaluated(const control::Evaluated& evaluated) {
+  evaluations_.add(evaluated);
+  last_evaluation_ = evaluated;
+  // Unlike std::max, fmax passes over what is not a number.
+  best_accuracy_ = std::fmax(best_accuracy_.value_or(evaluated.accuracy), evaluated.accuracy);
+  if (!met_target_ && info_.target && meets(*info_.target, evaluated)) met_target_ = evaluated;
+}
+
+void RunStats::on(Time at, const control::ReplicaJoined& fact) {
+  const bool recorded = replicas_.size() < kRecordedReplicas;
+  const auto [entry, fresh] = replicas_.try_emplace(fact.replica, fact.replica, fact.name, recorded);
+  PACELINE_CHECK(fresh, "replica {} joined twice", fact.replica);
+  events_.add({at, fact.name, fmt::format("joined, {} samples an iteration", fact.batch)});
+}
+
+void RunStats::on(Time at, const control::ReplicaLeft& fact) {
+  replica(fact.replica).left(at, fact.why);
+  leave_board(fact.replica);
+  events_.add({at, replica(fact.replica).name(), fmt::format("left: {}", fact.why)});
+}
+
+void RunStats::on(Time at, const control::ReplicaReady& fact) {
+  ReplicaStats& mine = replica(fact.replica);
+  mine.ready(at, fact.compute, fact.loss);
+  ++iterations_;
+  clocks_.finish(fact.replica, fact.clock);
+  const std::int64_t gap = clocks_.gap(fact.replica);
+  gap_max_ = std::max(gap_max_, gap);
+  mine.saw_gap(at, gap);
+}
+
+void RunStats::on(Time at, const control::StopAsked& fact) {
+  events_.add({at, "", fmt::format("a stop was asked for: {}", fact.why)});
+}
+
+void RunStats::on(Time at, const control::CommitRecord& order) {
+  if (!samples_at_start_) samples_at_start_ = order.committed_before;
+  samples_ = order.committed_after();
+  ++commits_;
+  for (const control::CommitMember& member : order.members) {
+    const std::int64_t staleness = order.version - member.base - 1;
+    staleness_.add(staleness);
+    replica(member.replica).committed(member.lease.size(), staleness);
+    average_loss(at, member, kLossWindowBulks * order.nominal);
+  }
+  training_.add({at, samples_, loss_.value().value_or(0)});
+}
+
+void RunStats::on(Time at, const control::Release& order) {
+  if (!start_) start_ = at;
+  ReplicaStats& mine = replica(order.replica);
+  if (mine.doing() == Doing::kParked) events_.add({at, mine.name(), "back: there are samples for it again"});
+  mine.released(at, order.clock, order.why);
+  if (!clocks_.live(order.replica)) clocks_.join(order.replica, Clock(order.clock.value() - 1));
+  mine.saw_gap(at, clocks_.gap(order.replica));
+}
+
+void RunStats::on(Time at, const control::Park& order) {
+  ReplicaStats& mine = replica(order.replica);
+  if (mine.doing() != Doing::kParked) events_.add({at, mine.name(), "parked: no samples are left for it"});
+  mine.parked(at);
+  leave_board(order.replica);
+}
+
+void RunStats::on(Time at, const control::Finish& order) {
+  finished_ = true;
+  finished_at_ = at;
+  finished_why_ = order.why;
+  events_.add({at, "", fmt::format("the end: {}", order.why)});
+}
+
+ReplicaStats& RunStats::replica(ReplicaId id) {
+  const auto found = replicas_.find(id);
+  PACELINE_CHECK(found != replicas_.end(), "replica {} never joined", id);
+  return found->second;
+}
+
+void RunStats::average_loss(Time at, const control::CommitMember& member, std::int64_t window) {
+  const ReplicaStats& from = replica(member.replica);
+  loss_.add(from.last_loss(), member.lease.size(), window);
+  const bool is_number = std::isfinite(from.last_loss());
+  if (loss_is_number_ && !is_number)
+    events_.add({at, from.name(), "its training loss is not a finite number"});
+  loss_is_number_ = is_number;
+}
+
+void RunStats::leave_board(ReplicaId id) {
+  if (clocks_.live(id)) clocks_.leave(id);
+}
+
+Summary RunStats::summary(Time now) const {
+  Summary summary;
+  summary.run = info_;
+  summary.finished = finished_;
+  summary.finished_why = finished_why_;
+  summary.at = until(now);
+  if (start_) summary.elapsed_s = std::max(0.0, to_seconds(summary.at - *start_));
+  const auto here = static_cast<double>(samples_ - samples_at_start_.value_or(0));
+  if (summary.elapsed_s > 0) summary.samples_per_s = here / summary.elapsed_s;
+  summary.samples = samples_;
+  summary.iterations = iterations_;
+  summary.commits = commits_;
+  if (!clocks_.empty()) summary.gap = clocks_.fastest() - clocks_.slowest();
+  summary.gap_max = gap_max_;
+  if (staleness_.total() > 0) summary.staleness_mean = staleness_.mean();
+  summary.staleness_max = staleness_.max();
+  if (info_.world != World::kSimulated) summary.training_loss = loss_.value();
+  summary.last_evaluation = last_evaluation_;
+  summary.best_accuracy = best_accuracy_;
+  summary.met_target = met_target_;
+  add_activity(summary.at, summary);
+  return summary;
+}
+
+void RunStats::add_activity(Time now, Summary& summary) const {
+  Duration computing{0};
+  Duration waiting{0};
+  for (const auto& [id, replica] : replicas_) {
+    computing += replica.computing(now);
+    waiting += replica.waiting(now);
+    summary.replicas.push_back(replica.summary(now));
+  }
+  summary.wait_share = share_waiting(waiting, computing);
+}
+
+History RunStats::history(Time now) const {
+  History history{.start = start_.value_or(Time{}),
+                  .samples_at_start = samples_at_start_.value_or(0),
+                  .evaluations = evaluations_.points(),
+                  .training = training_.points(),
+                  .staleness = staleness_,
+                  .replicas = {},
+                  .events = events_.kept(),
+                  .events_left_out = events_.left_out()};
+  for (const auto& [id, replica] : replicas_) {
+    if (replica.recorded()) history.replicas.push_back(replica.history(until(now)));
+  }
+  return history;
+}
+
+}  // namespace paceline::report

@@ -1,0 +1,85 @@
+// The statistics of a run: a fold of its facts and orders, live or from a replayed journal. Made by whoever
+// hosts a Controller; one thread. An event costs O(log P), and memory is bounded by the replicas that ever
+// joined, however many events there are.
+//
+// It sees only what the Controller took (see RunListener), so an unknown replica is a bug of ours.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "paceline/control/run_listener.h"
+#include "paceline/policy/clock_board.h"
+#include "paceline/report/first_and_latest.h"
+#include "paceline/report/history.h"
+#include "paceline/report/loss_average.h"
+#include "paceline/report/replica_stats.h"
+#include "paceline/report/staleness_histogram.h"
+#include "paceline/report/summary.h"
+#include "paceline/report/thinned.h"
+
+namespace paceline::report {
+
+class RunStats final : public control::RunListener {
+ public:
+  // Lanes and gaps are kept of so many replicas, those that joined first.
+  static constexpr std::size_t kRecordedReplicas = 64;
+  static constexpr std::size_t kCurvePoints = 2000;
+  static constexpr std::size_t kFirstEvents = 500;
+  static constexpr std::size_t kLatestEvents = 500;
+  // The training loss is that of the latest bulk updates, about so many.
+  static constexpr std::int64_t kLossWindowBulks = 10;
+
+  explicit RunStats(RunInfo info);
+
+  void on_fact(const control::Fact& fact) override;
+  void on_order(Time at, const control::Order& order) override;
+  void on_evaluated(const control::Evaluated& evaluated) override;
+
+  // O(P). `now`: not before the latest event; after the end it does not matter.
+  Summary summary(Time now) const;
+  History history(Time now) const;
+
+ private:
+  void on(Time at, const control::ReplicaJoined& fact);
+  void on(Time at, const control::ReplicaLeft& fact);
+  void on(Time at, const control::ReplicaReady& fact);
+  void on(Time, const control::TimerRang&) {}
+  void on(Time at, const control::StopAsked& fact);
+  void on(Time at, const control::CommitRecord& order);
+  void on(Time at, const control::Release& order);
+  void on(Time, const control::Discard& order) { replica(order.replica).discarded(); }
+  void on(Time at, const control::Park& order);
+  void on(Time, const control::WakeAt&) {}
+  void on(Time at, const control::Finish& order);
+
+  ReplicaStats& replica(ReplicaId id);
+  void average_loss(Time at, const control::CommitMember& member, std::int64_t window);
+  void leave_board(ReplicaId id);
+  Time until(Time now) const { return finished_ ? finished_at_ : now; }
+  void add_activity(Time now, Summary& summary) const;
+
+  const RunInfo info_;
+  std::map<ReplicaId, ReplicaStats> replicas_;
+  policy::ClockBoard clocks_;  // of the replicas that are released, or were and wait
+  StalenessHistogram staleness_;
+  LossAverage loss_;
+  bool loss_is_number_ = true;
+  Thinned<TrainingPoint> training_{kCurvePoints};
+  Thinned<control::Evaluated> evaluations_{kCurvePoints};
+  FirstAndLatest<Event> events_{kFirstEvents, kLatestEvents};
+  std::optional<control::Evaluated> last_evaluation_;
+  std::optional<control::Evaluated> met_target_;
+  std::optional<double> best_accuracy_;
+  std::optional<Time> start_;
+  std::optional<std::int64_t> samples_at_start_;
+  std::int64_t samples_ = 0;
+  std::int64_t iterations_ = 0;
+  std::int64_t commits_ = 0;
+  std::int64_t gap_max_ = 0;
+  bool finished_ = false;
+  Time finished_at_;
+  std::string finished_why_;
+};
+
+}  // namespace paceline::report

@@ -1,0 +1,310 @@
+#include "paceline/report/run_stats.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "paceline/report/example_run.h"
+
+namespace paceline::report {
+namespace {
+
+using control::CommitMember;
+using control::CommitRecord;
+using control::Release;
+using testing::ElementsAre;
+
+Time at(double seconds) { return Time(from_seconds(seconds)); }
+
+const RunInfo kInfo{.title = "a job",
+                    .policy = "asp",
+                    .world = World::kVirtual,
+                    .total_samples = 100,
+                    .target = Target{Target::kAccuracy, 0.9}};
+
+// A run told by hand, fact by fact and order by order.
+class Told {
+ public:
+  explicit Told(RunInfo info = kInfo) : stats(std::move(info)) {}
+
+  Told& joined(double when, int replica) {
+    stats.on_fact({at(when), control::ReplicaJoined{ReplicaId(replica), fmt::format("w{}", replica), 10}});
+    return *this;
+  }
+  Told& left(double when, int replica) {
+    stats.on_fact({at(when), control::ReplicaLeft{ReplicaId(replica), "killed"}});
+    return *this;
+  }
+  Told& released(double when, int replica, int clock, policy::Reason why = {"go on"}) {
+    stats.on_order(at(when), Release{ReplicaId(replica), Clock(clock), Version(0), {}, why});
+    return *this;
+  }
+  Told& ready(double when, int replica, int clock, double compute = 1, double loss = 1) {
+    stats.on_fact({at(when), control::ReplicaReady{ReplicaId(replica), Clock(clock), Version(0),
+                                                   from_seconds(compute), loss}});
+    return *this;
+  }
+  // Ten samples of one replica; `base`: of its gradient.
+  Told& committed(double when, int version, int replica, int base) {
+    CommitRecord commit;
+    commit.version = Version(version);
+    commit.samples = 10;
+    commit.nominal = 20;
+    commit.committed_before = 10 * (version - 1);
+    commit.members.push_back({ReplicaId(replica), Clock(0), Version(base), Lease{0, 0, 10}});
+    stats.on_order(at(when), commit);
+    return *this;
+  }
+  Told& parked(double when, int replica) {
+    stats.on_order(at(when), control::Park{ReplicaId(replica)});
+    return *this;
+  }
+  Told& evaluated(double when, double accuracy, double loss) {
+    stats.on_evaluated({at(when), Version(1), 10, loss, accuracy});
+    return *this;
+  }
+  std::vector<Interval> lane(int replica, double now) const {
+    return stats.history(at(now)).replicas[replica].intervals;
+  }
+
+  RunStats stats;
+};
+
+TEST(RunStats, NothingIsKnownOfARunThatHasNotBegun) {
+  const Summary summary = Told().stats.summary(at(5));
+  EXPECT_EQ(summary.elapsed_s, 0);
+  EXPECT_EQ(summary.samples_per_s, 0);
+  EXPECT_EQ(summary.wait_share, std::nullopt);
+  EXPECT_EQ(summary.staleness_mean, std::nullopt);
+  EXPECT_EQ(summary.training_loss, std::nullopt);
+  EXPECT_EQ(summary.time_to_target_s(), std::nullopt);
+  EXPECT_EQ(summary.time_left_s(), std::nullopt);
+}
+
+TEST(RunStats, WaitingIsFromReadyToRelease) {
+  Told run;
+  run.joined(0, 0).released(2, 0, 1).ready(5, 0, 1, 2.5).released(6, 0, 2).ready(9, 0, 2, 3.5);
+  const Summary summary = run.stats.summary(at(10));
+  EXPECT_DOUBLE_EQ(*summary.wait_share, 2.0 / 8)
+      << "6 s computing, 1 + 1 s waiting; before the first release: neither";
+  EXPECT_DOUBLE_EQ(summary.elapsed_s, 8);
+  EXPECT_EQ(summary.iterations, 2);
+  EXPECT_DOUBLE_EQ(*summary.replicas[0].mean_compute_s, 3.0) << "as the replica reports it";
+}
+
+TEST(RunStats, WaitShareIsOverAllReplicasTogether) {
+  Told run;
+  run.joined(0, 0).joined(0, 1).released(0, 0, 1).released(0, 1, 1).ready(1, 0, 1).ready(3, 1, 1);
+  const Summary summary = run.stats.summary(at(3));
+  EXPECT_DOUBLE_EQ(*summary.wait_share, 2.0 / 6);
+  EXPECT_DOUBLE_EQ(*summary.replicas[0].wait_share, 2.0 / 3);
+  EXPECT_DOUBLE_EQ(*summary.replicas[1].wait_share, 0.0);
+}
+
+TEST(RunStats, ParkedTimeIsNeitherWaitingNorComputing) {
+  Told run;
+  run.joined(0, 0).released(0, 0, 1).ready(1, 0, 1).parked(2, 0);
+  EXPECT_DOUBLE_EQ(*run.stats.summary(at(10)).wait_share, 0.5);
+  EXPECT_EQ(run.stats.summary(at(10)).replicas[0].doing, Doing::kParked);
+  EXPECT_EQ(run.stats.summary(at(10)).replicas[0].why, "no samples are left for it");
+  run.released(10, 0, 2);
+  EXPECT_DOUBLE_EQ(*run.stats.summary(at(12)).wait_share, 0.25);
+  EXPECT_EQ(run.stats.summary(at(12)).replicas[0].why, "");
+}
+
+TEST(RunStats, AReplicaThatLeavesMidIterationComputedUntilThen) {
+  Told run;
+  run.joined(0, 0).joined(0, 1).released(0, 0, 1).released(0, 1, 1).left(3, 1);
+  const Summary summary = run.stats.summary(at(8));
+  EXPECT_EQ(summary.replicas_live(), 1);
+  EXPECT_EQ(summary.replicas[1].doing, Doing::kGone);
+  EXPECT_EQ(summary.replicas[1].why, "killed");
+  EXPECT_EQ(summary.replicas[1].iterations, 0);
+  const std::vector<Interval> lane = run.lane(1, 8);
+  ASSERT_EQ(lane.size(), 1U);
+  EXPECT_EQ(lane[0].end, at(3));
+  EXPECT_EQ(policy::to_string(lane[0].ended), "it left");
+}
+
+TEST(RunStats, TheGapIsToTheSlowestThatTakesPart) {
+  Told run;
+  run.joined(0, 0).joined(0, 1).joined(0, 2).released(0, 0, 1).released(0, 1, 1);
+  run.ready(1, 0, 1).released(1, 0, 2).ready(2, 0, 2).released(2, 0, 3);
+  EXPECT_EQ(run.stats.summary(at(2)).gap_max, 2);
+  EXPECT_EQ(run.stats.summary(at(2)).gap, 2);
+  run.left(2, 1).ready(3, 0, 3);
+  EXPECT_EQ(run.stats.summary(at(3)).gap_max, 2) << "the slowest is gone, and w2 never started";
+  EXPECT_EQ(run.stats.summary(at(3)).gap, 0);
+}
+
+TEST(RunStats, AParkedReplicaDoesNotCountForTheGapUntilItIsBack) {
+  Told run;
+  run.joined(0, 0).joined(0, 1).released(0, 0, 1).released(0, 1, 1).ready(1, 1, 1).parked(1, 1);
+  run.ready(1, 0, 1).released(1, 0, 2).ready(2, 0, 2).released(2, 0, 3).ready(3, 0, 3);
+  EXPECT_EQ(run.stats.summary(at(3)).gap_max, 1) << "of w1, before it was parked";
+  run.released(4, 1, 4);  // back, at the slowest clock
+  EXPECT_EQ(run.stats.summary(at(4)).gap, 0);
+}
+
+TEST(RunStats, StalenessIsOfCommittedContributions) {
+  Told run;
+  run.joined(0, 0).joined(0, 1).released(0, 0, 1).released(0, 1, 1);
+  run.committed(1, 1, 0, 0).committed(2, 2, 0, 0).committed(3, 3, 1, 0).committed(4, 4, 1, 3);
+  const Summary summary = run.stats.summary(at(4));
+  EXPECT_DOUBLE_EQ(*summary.staleness_mean, (0 + 1 + 2 + 0) / 4.0);
+  EXPECT_EQ(summary.staleness_max, 2);
+  EXPECT_DOUBLE_EQ(*summary.replicas[0].mean_staleness, 0.5);
+  EXPECT_DOUBLE_EQ(*summary.replicas[1].mean_staleness, 1.0);
+  EXPECT_THAT(run.stats.history(at(4)).staleness.counts(), ElementsAre(2, 1, 1));
+  EXPECT_EQ(summary.replicas[0].samples, 20);
+  EXPECT_EQ(summary.commits, 4);
+}
+
+TEST(RunStats, TheRateCountsOnlyWhatThisRunCommitted) {
+  Told run;
+  run.joined(0, 0).released(0, 0, 1).committed(5, 8, 0, 7);  // resumed with 70 samples
+  const Summary summary = run.stats.summary(at(5));
+  EXPECT_EQ(summary.samples, 80);
+  EXPECT_DOUBLE_EQ(summary.samples_per_s, 2.0);
+  EXPECT_DOUBLE_EQ(*summary.time_left_s(), 10.0);
+}
+
+TEST(RunStats, TheTargetIsMetByTheFirstEvaluationThatDoes) {
+  Told run;
+  run.evaluated(1, 0.5, 2).evaluated(2, 0.91, 1).evaluated(3, 0.95, 0.5).evaluated(4, 0.94, 0.4);
+  const Summary summary = run.stats.summary(at(5));
+  EXPECT_DOUBLE_EQ(*summary.time_to_target_s(), 2.0);
+  EXPECT_DOUBLE_EQ(*summary.best_accuracy, 0.95);
+  EXPECT_DOUBLE_EQ(summary.last_evaluation->accuracy, 0.94);
+}
+
+TEST(RunStats, ALossTargetIsMetFromAbove) {
+  RunInfo info = kInfo;
+  info.target = Target{Target::kLoss, 1.0};
+  Told run(info);
+  run.evaluated(1, 0.99, 1.1).evaluated(2, 0.1, 1.0);
+  EXPECT_DOUBLE_EQ(*run.stats.summary(at(5)).time_to_target_s(), 2.0);
+}
+
+TEST(RunStats, AnEvaluationThatIsNotANumberIsNeverTheBest) {
+  Told run;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  run.evaluated(1, nan, nan).evaluated(2, 0.3, 2).evaluated(3, nan, nan);
+  EXPECT_DOUBLE_EQ(*run.stats.summary(at(5)).best_accuracy, 0.3);
+  EXPECT_EQ(run.stats.summary(at(5)).time_to_target_s(), std::nullopt);
+}
+
+TEST(RunStats, TimeStandsStillAfterTheEnd) {
+  Told run;
+  run.joined(0, 0).released(0, 0, 1).ready(2, 0, 1).committed(2, 1, 0, 0);
+  run.stats.on_order(at(2), control::Finish{"every sample is committed"});
+  const Summary summary = run.stats.summary(at(1000));
+  EXPECT_TRUE(summary.finished);
+  EXPECT_DOUBLE_EQ(summary.elapsed_s, 2);
+  EXPECT_DOUBLE_EQ(*summary.wait_share, 0);
+  EXPECT_EQ(run.lane(0, 1000).size(), 1U) << "it did nothing after the end";
+}
+
+TEST(RunStats, LanesTellWhatEndedTheWaiting) {
+  Told run;
+  run.joined(0, 0)
+      .released(0, 0, 1)
+      .ready(1, 0, 1)
+      .released(3, 0, 2, {"{} ahead, {} allowed", 1, 3})
+      .ready(4, 0, 2);
+  run.released(4, 0, 3);  // at once: no waiting to draw
+  const std::vector<Interval> lane = run.lane(0, 5);
+  ASSERT_EQ(lane.size(), 4U);
+  EXPECT_EQ(lane[1].doing, Doing::kWaiting);
+  EXPECT_EQ(lane[1].start, at(1));
+  EXPECT_EQ(lane[1].end, at(3));
+  EXPECT_EQ(policy::to_string(lane[1].ended), "1 ahead, 3 allowed");
+  EXPECT_EQ(lane[2].iteration, Clock(2));
+  EXPECT_EQ(lane[3].doing, Doing::kComputing);
+  EXPECT_EQ(lane[3].end, at(5)) << "what it does now ends now";
+}
+
+TEST(RunStats, EventsAreInWords) {
+  Told run;
+  run.joined(0, 0).released(0, 0, 1).ready(1, 0, 1, 1, std::numeric_limits<double>::quiet_NaN());
+  run.committed(1, 1, 0, 0).parked(2, 0).parked(2.5, 0).released(3, 0, 2).left(4, 0);
+  std::vector<std::string> texts;
+  for (const Event& event : run.stats.history(at(5)).events)
+    texts.push_back(event.replica + " " + event.text);
+  EXPECT_THAT(texts,
+              ElementsAre("w0 joined, 10 samples an iteration", "w0 its training loss is not a finite number",
+                          "w0 parked: no samples are left for it", "w0 back: there are samples for it again",
+                          "w0 left: killed"));
+}
+
+TEST(RunStats, ASimulationHasNoLoss) {
+  RunInfo info = kInfo;
+  info.world = World::kSimulated;
+  Told run(info);
+  run.joined(0, 0).released(0, 0, 1).ready(1, 0, 1).committed(1, 1, 0, 0);
+  EXPECT_EQ(run.stats.summary(at(1)).training_loss, std::nullopt);
+}
+
+TEST(RunStats, AMillionEventsStayBounded) {
+  Told run;
+  run.joined(0, 0).joined(0, 1).released(0, 1, 1);
+  for (int i = 1; i <= 250'000; ++i) {
+    run.released(i, 0, i).ready(i + 0.5, 0, i).committed(i + 0.6, i, 0, i - 1).evaluated(i + 0.6, 0.5, 1);
+    if (i % 10 == 0) run.parked(i + 0.7, 0);
+  }
+  const History history = run.stats.history(at(250'001));
+  EXPECT_LE(history.training.size(), RunStats::kCurvePoints);
+  EXPECT_LE(history.evaluations.size(), RunStats::kCurvePoints);
+  EXPECT_EQ(history.events.size(), RunStats::kFirstEvents + RunStats::kLatestEvents);
+  EXPECT_GT(history.events_left_out, 40'000);
+  const ReplicaHistory& busy = history.replicas[0];
+  EXPECT_LE(busy.intervals.size(), ReplicaStats::kFirstIntervals + ReplicaStats::kLatestIntervals + 1);
+  EXPECT_GT(busy.intervals_left_out, 400'000);
+  EXPECT_LE(busy.activity.size(), ReplicaStats::kActivityPoints);
+  EXPECT_LE(busy.gaps.size(), ReplicaStats::kGapPoints);
+  EXPECT_EQ(run.stats.summary(at(250'001)).iterations, 250'000) << "the numbers count everything";
+}
+
+TEST(RunStats, LanesAreKeptOfTheFirstReplicasOnly) {
+  Told run;
+  for (int i = 0; i < 100; ++i) run.joined(0, i).released(0, i, 1);
+  EXPECT_EQ(run.stats.history(at(1)).replicas.size(), RunStats::kRecordedReplicas);
+  EXPECT_EQ(run.stats.summary(at(1)).replicas.size(), 100U);
+}
+
+// w3 takes 0.3 s, the others 0.1 s. In a round of BSP three wait 0.2 s of 0.3 s.
+TEST(RunStats, BulkSynchronousRunOfUnevenReplicas) {
+  RunStats stats(kInfo);
+  const Time end = run_example(uneven_four(), "bsp", stats);
+  const Summary summary = stats.summary(end);
+  EXPECT_EQ(summary.samples, 3200);
+  EXPECT_EQ(summary.commits, 25);
+  EXPECT_NEAR(summary.elapsed_s, 7.5, 1e-6);
+  EXPECT_NEAR(*summary.wait_share, 3 * 0.2 / (4 * 0.3), 1e-6);
+  EXPECT_EQ(summary.gap_max, 1);
+  EXPECT_EQ(summary.staleness_max, 0);
+}
+
+// In 0.3 s ASP finishes 3·3 + 1 iterations: 100 iterations take 3 s.
+TEST(RunStats, AsynchronousRunOfUnevenReplicas) {
+  RunStats stats(kInfo);
+  const Time end = run_example(uneven_four(), "asp", stats);
+  const Summary summary = stats.summary(end);
+  EXPECT_EQ(summary.commits, 100);
+  EXPECT_NEAR(summary.elapsed_s, 3.0, 1e-6);
+  EXPECT_DOUBLE_EQ(*summary.wait_share, 0);
+  EXPECT_NEAR(static_cast<double>(summary.gap_max), 20, 1);
+  EXPECT_NEAR(*summary.staleness_mean, 3, 0.2) << "P − 1 in the mean, whatever the speeds";
+}
+
+TEST(RunStats, TheSameRunGivesTheSameStatistics) {
+  RunStats a(kInfo);
+  RunStats b(kInfo);
+  EXPECT_EQ(run_example(uneven_four(), "ssp:3", a), run_example(uneven_four(), "ssp:3", b));
+  EXPECT_EQ(*a.summary({}).training_loss, *b.summary({}).training_loss);
+  EXPECT_EQ(a.summary({}).gap_max, 4) << "SSP(3) finishes four ahead";
+}
+
+}  // namespace
+}  // namespace paceline::report

@@ -1,0 +1,102 @@
+#include "paceline/report/tables.h"
+
+#include <algorithm>
+
+#include "paceline/report/text_table.h"
+#include "paceline/report/words.h"
+
+namespace paceline::report {
+
+namespace {
+
+const char* const kUnknown = "–";
+
+std::string fixed(const std::optional<double>& value, int decimals) {
+  return value ? fmt::format("{:.{}f}", *value, decimals) : kUnknown;
+}
+std::string percent_or_unknown(const std::optional<double>& share, int decimals) {
+  return share ? percent(*share, decimals) : kUnknown;
+}
+std::string seconds_or_unknown(const std::optional<double>& seconds) {
+  return seconds ? seconds_text(*seconds) : kUnknown;
+}
+
+std::string state(const ReplicaSummary& replica) {
+  return replica.why.empty() ? to_string(replica.doing)
+                             : fmt::format("{}: {}", to_string(replica.doing), printable(replica.why));
+}
+
+std::vector<std::string> row(const ReplicaSummary& replica) {
+  return {printable(replica.name),
+          with_thousands(replica.iterations),
+          with_thousands(replica.samples),
+          fixed(replica.mean_compute_s, 3),
+          percent_or_unknown(replica.wait_share, 1),
+          fixed(replica.mean_staleness, 2),
+          state(replica)};
+}
+
+std::string totals(const Summary& summary) {
+  std::string text = fmt::format(
+      "{}: {} of {} samples in {} {}, {} samples/s, {} commits, waiting {} %, largest gap {}",
+      printable(summary.run.policy), with_thousands(summary.samples),
+      with_thousands(summary.run.total_samples), seconds_text(summary.elapsed_s),
+      seconds_of(summary.run.world), rate_text(summary.samples_per_s), with_thousands(summary.commits),
+      percent_or_unknown(summary.wait_share, 1), summary.gap_max);
+  if (summary.last_evaluation) {
+    text += fmt::format(", test accuracy {} %", percent(summary.last_evaluation->accuracy, 2));
+  }
+  return text + "\n";
+}
+
+std::vector<std::string> row(const Summary& run, bool fastest) {
+  const auto& last = run.last_evaluation;
+  return {printable(run.run.policy) + (fastest ? " *" : ""),
+          seconds_or_unknown(run.time_to_target_s()),
+          rate_text(run.samples_per_s),
+          percent_or_unknown(run.wait_share, 1),
+          fmt::format("{}", run.gap_max),
+          fixed(run.staleness_mean, 2),
+          run.staleness_mean ? fmt::format("{}", run.staleness_max) : kUnknown,
+          fixed(last ? std::optional(last->loss) : std::nullopt, 4),
+          percent_or_unknown(last ? std::optional(last->accuracy) : std::nullopt, 2),
+          seconds_text(run.elapsed_s)};
+}
+
+}  // namespace
+
+std::string replica_table(const Summary& summary, std::size_t most) {
+  TextTable table({"replica", "iterations", "samples", "compute (s)", "waiting (%)", "staleness", "state"},
+                  TextTable::LastColumn::kWords);
+  const std::size_t shown = std::min(most, summary.replicas.size());
+  for (std::size_t i = 0; i < shown; ++i) table.add(row(summary.replicas[i]));
+  std::string text = table.text();
+  if (shown < summary.replicas.size()) {
+    text += fmt::format("and {} more replicas\n", summary.replicas.size() - shown);
+  }
+  return text + totals(summary);
+}
+
+std::optional<std::size_t> fastest_to_target(const std::vector<Summary>& runs) {
+  std::optional<std::size_t> fastest;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].met_target) continue;
+    if (!fastest || runs[i].met_target->at < runs[*fastest].met_target->at) fastest = i;
+  }
+  return fastest;
+}
+
+std::string comparison_table(const std::vector<Summary>& runs) {
+  if (runs.empty()) return "nothing to compare\n";
+  const auto& target = runs.front().run.target;
+  TextTable table({"policy", "to target (s)", "samples/s", "waiting (%)", "gap max", "staleness mean", "max",
+                   "test loss", "accuracy (%)", seconds_of(runs.front().run.world)},
+                  TextTable::LastColumn::kNumbers);
+  const auto fastest = fastest_to_target(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) table.add(row(runs[i], i == fastest));
+  std::string text = table.text();
+  if (fastest) text += fmt::format("* first to reach the target, {}\n", to_string(*target));
+  return text;
+}
+
+}  // namespace paceline::report

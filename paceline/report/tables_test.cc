@@ -1,0 +1,109 @@
+#include "paceline/report/tables.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace paceline::report {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string rule(std::size_t width) {
+  std::string text;
+  for (std::size_t i = 0; i < width; ++i) text += "─";
+  return text + "\n";
+}
+
+Summary run_of(const std::string& policy, std::optional<double> target_s, double accuracy) {
+  Summary run;
+  run.run = {.title = "job",
+             .policy = policy,
+             .world = World::kVirtual,
+             .total_samples = 51200,
+             .target = Target{Target::kAccuracy, 0.9}};
+  run.samples = 51200;
+  run.elapsed_s = 104.25;
+  run.samples_per_s = 1491.1;
+  run.commits = 800;
+  run.wait_share = 0.4781;
+  run.gap_max = 4;
+  run.staleness_mean = 1.5;
+  run.staleness_max = 12;
+  run.last_evaluation = control::Evaluated{{}, Version(800), 51200, 0.1255, accuracy};
+  if (target_s) run.met_target = control::Evaluated{Time(from_seconds(*target_s)), Version(9), 0, 0, 0.9};
+  return run;
+}
+
+TEST(ComparisonTable, MarksTheFastest) {
+  EXPECT_EQ(comparison_table(
+                {run_of("bsp", 53.61, 0.9467), run_of("asp", 9.5, 0.94), run_of("dssp:3-15", {}, 0.6)}),
+            "policy     to target (s)  samples/s  waiting (%)  gap max  staleness mean  max  test loss  "
+            "accuracy (%)  virtual s\n" +
+                rule(114) +
+                "bsp                 53.6      1,491         47.8        4            1.50   12     0.1255   "
+                "      94.67      104.2\n"
+                "asp *               9.50      1,491         47.8        4            1.50   12     0.1255   "
+                "      94.00      104.2\n"
+                "dssp:3-15              –      1,491         47.8        4            1.50   12     0.1255   "
+                "      60.00      104.2\n"
+                "* first to reach the target, accuracy ≥ 90 %\n");
+}
+
+TEST(ComparisonTable, WhatIsNotKnownIsADash) {
+  Summary empty;
+  empty.run.policy = "bsp";
+  const std::string text = comparison_table({empty});
+  EXPECT_THAT(text, HasSubstr("bsp                 –          0            –        0               –    –   "
+                              "       –             –    0.00\n"));
+  EXPECT_THAT(text, Not(HasSubstr("*")));
+  EXPECT_EQ(comparison_table({}), "nothing to compare\n");
+}
+
+TEST(ComparisonTable, FastestIsTheFirstInTime) {
+  EXPECT_EQ(fastest_to_target({run_of("a", 3, 1), run_of("b", 2, 1), run_of("c", 2, 1)}), 1U);
+  EXPECT_EQ(fastest_to_target({run_of("a", {}, 1)}), std::nullopt);
+}
+
+ReplicaSummary replica(const std::string& name) {
+  ReplicaSummary summary;
+  summary.name = name;
+  return summary;
+}
+
+TEST(ReplicaTable, OneRowAReplica) {
+  Summary run = run_of("ssp:3", 3, 0.95);
+  run.replicas = {replica("rtx-a"), replica("w1")};
+  ReplicaSummary& first = run.replicas[0];
+  first.doing = Doing::kGone;
+  first.why = "no heartbeat for 3 s";
+  first.iterations = 1234;
+  first.samples = 78976;
+  first.mean_compute_s = 0.10941;
+  first.wait_share = 0.5;
+  first.mean_staleness = 1.25;
+  EXPECT_EQ(
+      replica_table(run),
+      "replica  iterations  samples  compute (s)  waiting (%)  staleness  state\n" + rule(93) +
+          "rtx-a         1,234   78,976        0.109         50.0       1.25  gone: no heartbeat for 3 s\n"
+          "w1                0        0            –            –          –  joining\n"
+          "ssp:3: 51,200 of 51,200 samples in 104.2 virtual s, 1,491 samples/s, 800 commits, waiting 47.8 %, "
+          "largest gap 4, test accuracy 95.00 %\n");
+}
+
+TEST(ReplicaTable, SaysHowManyAreLeftOut) {
+  Summary run = run_of("asp", 3, 0.95);
+  run.replicas.assign(50, replica("w"));
+  EXPECT_THAT(replica_table(run, 40), HasSubstr("and 10 more replicas\n"));
+  EXPECT_THAT(replica_table(run, 50), Not(HasSubstr("more replicas")));
+}
+
+TEST(ReplicaTable, NamesCannotCommandTheTerminal) {
+  Summary run = run_of("asp", 3, 0.95);
+  run.replicas = {replica("\x1b]0;owned\x07")};
+  EXPECT_THAT(replica_table(run), HasSubstr("?]0;owned?"));
+  EXPECT_THAT(replica_table(run), Not(HasSubstr("\x1b")));
+}
+
+}  // namespace
+}  // namespace paceline::report

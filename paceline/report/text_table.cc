@@ -1,0 +1,57 @@
+#include "paceline/report/text_table.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "paceline/base/check.h"
+#include "paceline/report/words.h"
+
+namespace paceline::report {
+
+namespace {
+
+using Cells = std::vector<std::string>;
+using Widths = std::vector<std::size_t>;
+
+Widths widths_of(const std::vector<Cells>& rows) {
+  Widths widths(rows.front().size());
+  for (const Cells& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+  }
+  return widths;
+}
+
+std::string line_of(const Cells& row, const Widths& widths, bool words_last) {
+  std::string line;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const std::string pad(widths[i] - columns(row[i]), ' ');
+    const bool to_the_left = i == 0 || (words_last && i + 1 == row.size());
+    line += (i == 0 ? "" : "  ") + (to_the_left ? row[i] + pad : pad + row[i]);
+  }
+  line.resize(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+std::string rule_of(const Widths& widths) {
+  const std::size_t width = std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
+  std::string rule;
+  for (std::size_t i = 0; i < width; ++i) rule += "─";
+  return rule + "\n";
+}
+
+}  // namespace
+
+void TextTable::add(Cells cells) {
+  PACELINE_CHECK(cells.size() == rows_.front().size(), "a row of {} cells", cells.size());
+  rows_.push_back(std::move(cells));
+}
+
+std::string TextTable::text() const {
+  const Widths widths = widths_of(rows_);
+  const bool words_last = last_ == LastColumn::kWords;
+  std::string text = line_of(rows_.front(), widths, words_last) + rule_of(widths);
+  for (auto row = rows_.begin() + 1; row != rows_.end(); ++row) text += line_of(*row, widths, words_last);
+  return text;
+}
+
+}  // namespace paceline::report

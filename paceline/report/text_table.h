@@ -1,0 +1,26 @@
+// A table of text for a terminal: a head, a rule, rows. The first column stands to the left, numbers to the
+// right.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace paceline::report {
+
+class TextTable {
+ public:
+  enum class LastColumn { kNumbers, kWords };
+
+  TextTable(std::vector<std::string> head, LastColumn last) : rows_{std::move(head)}, last_(last) {}
+
+  // Requires: as many cells as the head has. Cells must be printable.
+  void add(std::vector<std::string> cells);
+  // Ends with a newline; no line ends with a blank.
+  std::string text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+  LastColumn last_;
+};
+
+}  // namespace paceline::report

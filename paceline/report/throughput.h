@@ -1,0 +1,19 @@
+// Samples a second over time, out of the curve of committed samples. Pure.
+#pragma once
+
+#include <vector>
+
+#include "paceline/report/history.h"
+
+namespace paceline::report {
+
+struct Rate {
+  double time_s = 0;  // the middle of the span it is the mean of
+  double samples_per_s = 0;
+};
+
+// Means over equal spans, as many as the points support and at most `most`. Between two commits samples are
+// taken to come evenly: otherwise a policy of few large commits would look like a row of needles.
+std::vector<Rate> throughput(const History& history, std::size_t most);
+
+}  // namespace paceline::report

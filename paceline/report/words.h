@@ -1,0 +1,28 @@
+// Numbers and names as a terminal shows them. Names and reasons come from other machines: nothing of them may
+// reach a terminal as a command. Pure functions; used by the progress line and the tables.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "paceline/report/summary.h"
+
+namespace paceline::report {
+
+// Columns a UTF-8 text takes, one a code point (a wide or combining one is counted wrong).
+std::size_t columns(const std::string& text);
+// Control characters and broken UTF-8 become "?".
+std::string printable(const std::string& text);
+
+std::string with_thousands(std::int64_t number);  // 12,345
+std::string short_number(double number);          // 1234.5 → "1.2k"; three digits at most
+std::string short_duration(double seconds);       // "12s", "3m20s", "1h02m", "2d03h"
+std::string rate_text(double a_second);           // "713", "12,345", "0.42": for a column
+std::string seconds_text(double seconds);         // "3.14", "31.4": for a column headed "s"
+std::string percent(double share, int decimals);  // 0.125 → "12.5"
+std::string to_string(Doing doing);               // "waiting"
+std::string seconds_of(World world);              // "wall s"
+std::string to_string(const Target& target);      // "accuracy ≥ 90 %", "loss ≤ 1.5"
+
+}  // namespace paceline::report

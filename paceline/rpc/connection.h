@@ -1,0 +1,90 @@
+// A process's end of its stream to the coordinator. A thread of its own reads, so that an order is here the moment it
+// comes, whatever the process is busy with.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <grpcpp/grpcpp.h>
+
+namespace paceline::rpc {
+
+template <class Out, class In>
+class Connection {
+ public:
+  using Stream = grpc::ClientReaderWriter<Out, In>;
+
+  // `open` starts the call on a context, e.g. stub->Work(context).
+  explicit Connection(const std::function<std::unique_ptr<Stream>(grpc::ClientContext*)>& open)
+      : stream_(open(&context_)), reader_([this] { read(); }) {}
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection() {
+    context_.TryCancel();
+    reader_.join();
+  }
+
+  // From any thread. False when the stream has ended.
+  bool send(const Out& message) {
+    const std::lock_guard lock(writing_);
+    return stream_->Write(message);
+  }
+
+  // The next order; waits for it. Nothing when the stream has ended and everything was taken.
+  std::optional<In> next() {
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [this] { return ended_ || !orders_.empty(); });
+    if (orders_.empty()) return std::nullopt;
+    In order = std::move(orders_.front());
+    orders_.pop_front();
+    return order;
+  }
+
+  // Waits until an order is here or the stream has ended, but no longer than `limit`. True when there is one.
+  bool wait(std::chrono::nanoseconds limit) {
+    std::unique_lock lock(mutex_);
+    return arrived_.wait_for(lock, limit, [this] { return ended_ || !orders_.empty(); });
+  }
+
+  // The stream has ended: the coordinator is gone, or has finished with this process.
+  bool ended() {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
+
+ private:
+  void read() {
+    In order;
+    while (stream_->Read(&order)) {
+      {
+        const std::lock_guard lock(mutex_);
+        orders_.push_back(std::move(order));
+      }
+      arrived_.notify_all();
+      order = In();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    arrived_.notify_all();
+  }
+
+  grpc::ClientContext context_;
+  std::unique_ptr<Stream> stream_;
+  std::mutex writing_;  // one Write at a time
+  std::mutex mutex_;    // guards what follows
+  std::condition_variable arrived_;
+  std::deque<In> orders_;
+  bool ended_ = false;
+  std::thread reader_;
+};
+
+}  // namespace paceline::rpc

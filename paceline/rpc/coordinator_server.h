@@ -1,0 +1,38 @@
+// The coordinator's port: a gRPC server that feeds a Coordinator on its event loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/event_loop.h"
+#include "paceline/rpc/coordinator.h"
+
+namespace paceline::rpc {
+
+class CoordinatorServer {
+ public:
+  using StatusSource = std::function<void(const wire::StatusRequest&, wire::StatusReply&)>;
+
+  // Listens on `address` ("127.0.0.1:0" takes any free port). `status` runs on the loop. All outlive the server.
+  // Errors: Unavailable when the address cannot be had.
+  static absl::StatusOr<std::unique_ptr<CoordinatorServer>> start(const std::string& address, EventLoop& loop,
+                                                                  Coordinator& coordinator,
+                                                                  StatusSource status);
+  ~CoordinatorServer();
+
+  // Where peers find it.
+  const std::string& address() const { return address_; }
+
+ private:
+  class Service;
+  CoordinatorServer();
+
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+}  // namespace paceline::rpc

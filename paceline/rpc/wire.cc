@@ -1,0 +1,77 @@
+#include "paceline/rpc/wire.h"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace paceline::rpc {
+
+namespace {
+constexpr std::int64_t kMostFloats = std::int64_t{1} << 40;
+constexpr int kMostTensors = 1 << 20;
+}  // namespace
+
+wire::Layout to_wire(const ps::Layout& layout) {
+  wire::Layout message;
+  for (const ps::TensorSpec& tensor : layout.tensors()) {
+    wire::Tensor* added = message.add_tensors();
+    added->set_name(tensor.name);
+    added->set_statistic(tensor.kind == ps::TensorKind::kStatistic);
+    for (std::int64_t extent : tensor.shape) added->add_shape(extent);
+  }
+  return message;
+}
+
+absl::StatusOr<ps::Layout> from_wire(const wire::Layout& message) {
+  if (message.tensors_size() == 0 || message.tensors_size() > kMostTensors) {
+    return absl::InvalidArgumentError(fmt::format("a model of {} tensors", message.tensors_size()));
+  }
+  ps::Layout layout;
+  for (const wire::Tensor& tensor : message.tensors()) {
+    std::int64_t size = 1;
+    for (std::int64_t extent : tensor.shape()) {
+      if (extent <= 0 || extent > kMostFloats / size) {
+        return absl::InvalidArgumentError(fmt::format("tensor '{}' has an impossible shape", tensor.name()));
+      }
+      size *= extent;
+    }
+    if (layout.size() > kMostFloats - size) return absl::InvalidArgumentError("the model is too large");
+    layout.add(tensor.name(), tensor.statistic() ? ps::TensorKind::kStatistic : ps::TensorKind::kParameter,
+               {tensor.shape().begin(), tensor.shape().end()});
+  }
+  return layout;
+}
+
+wire::Lease to_wire(const Lease& lease) {
+  wire::Lease message;
+  message.set_epoch(lease.epoch);
+  message.set_begin(lease.begin);
+  message.set_end(lease.end);
+  return message;
+}
+
+absl::StatusOr<Lease> from_wire(const wire::Lease& message) {
+  const Lease lease{message.epoch(), message.begin(), message.end()};
+  if (lease.epoch < 0 || lease.begin < 0 || lease.end <= lease.begin) {
+    return absl::InvalidArgumentError(fmt::format("a lease of samples {} to {}", lease.begin, lease.end));
+  }
+  return lease;
+}
+
+wire::Apply to_wire(const control::CommitRecord& record) {
+  wire::Apply message;
+  message.set_version(record.version.value());
+  message.set_learning_rate(record.learning_rate);
+  message.set_fraction(record.fraction);
+  for (const control::CommitMember& member : record.members) {
+    wire::Apply::Member* added = message.add_members();
+    added->set_replica(member.replica.value());
+    added->set_clock(member.clock.value());
+    added->set_weight(member.weight);
+    added->set_share(member.share);
+  }
+  return message;
+}
+
+}  // namespace paceline::rpc

@@ -1,0 +1,196 @@
+#include "paceline/store/checkpoint.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/store/controller_state_json.h"
+#include "paceline/store/files.h"
+#include "paceline/store/shard_files.h"
+
+namespace paceline::store {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kPartial = ".partial";
+constexpr const char* kState = "state.json";
+
+fs::path folder_of(const fs::path& run) { return run / "checkpoints"; }
+
+std::string name_of(Version version) { return fmt::format("v{:012}", version.value()); }
+
+fs::path final_path(const fs::path& run, Version version) { return folder_of(run) / name_of(version); }
+
+// Nothing for any other name than a finished checkpoint's.
+std::optional<Version> version_in(const std::string& name) {
+  std::int64_t version = -1;
+  if (name.starts_with('v')) std::from_chars(name.data() + 1, name.data() + name.size(), version);
+  if (version < 0 || name != name_of(Version(version))) return std::nullopt;
+  return Version(version);
+}
+
+absl::StatusOr<std::vector<std::string>> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (error && error.value() != ENOENT) return io_error(folder, "read", error.value());
+  return names;
+}
+
+absl::StatusOr<std::vector<Version>> versions_in(const fs::path& run) {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in(folder_of(run)));
+  std::vector<Version> versions;
+  for (const std::string& name : names) {
+    if (const auto version = version_in(name)) versions.push_back(*version);
+  }
+  std::sort(versions.rbegin(), versions.rend());
+  return versions;
+}
+
+absl::Status move_to(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) return io_error(from, "renamed", errno);
+  return absl::OkStatus();
+}
+
+absl::Status delete_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  return error ? io_error(path, "removed", error.value()) : absl::OkStatus();
+}
+
+// Loses its name before its files: one that is half removed must not look whole.
+absl::Status remove_checkpoint(const fs::path& run, Version version) {
+  const fs::path path = final_path(run, version);
+  const fs::path doomed = path.string() + ".old" + kPartial;
+  PACELINE_RETURN_IF_ERROR(move_to(path, doomed));
+  return delete_tree(doomed);
+}
+
+absl::Status give_name(const fs::path& partial, const fs::path& path) {
+  if (::rename(partial.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  if (errno != ENOTEMPTY && errno != EEXIST) return io_error(partial, "renamed", errno);
+  // A run that was resumed from an older checkpoint comes by this version again: swap, so that one is always
+  // there.
+  if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0)
+    return delete_tree(partial);
+  const fs::path doomed = path.string() + ".old" + kPartial;
+  PACELINE_RETURN_IF_ERROR(delete_tree(doomed));
+  PACELINE_RETURN_IF_ERROR(move_to(path, doomed));
+  PACELINE_RETURN_IF_ERROR(move_to(partial, path));
+  return delete_tree(doomed);
+}
+
+// What would be damaged when it is read must not be written.
+void check_state(const CheckpointState& state, Version version) {
+  const bool sane = state.controller.version == version && state.elapsed >= Duration::zero() &&
+                    state.shards >= 1 && state.shards <= kMaxShards &&
+                    state.samples == committed_samples(state.controller);
+  PACELINE_CHECK(sane,
+                 "the state of version {} with {} samples and {} shards cannot be that of checkpoint {}",
+                 state.controller.version, state.samples, state.shards, version);
+}
+
+absl::Status expect_shards(const fs::path& directory, int count) {
+  for (int index = 1; index <= count; ++index) {
+    for (const fs::path& file :
+         {weights_file(directory, index, count), optimizer_file(directory, index, count)}) {
+      std::error_code error;
+      if (fs::is_regular_file(file, error)) continue;
+      return absl::FailedPreconditionError(fmt::format(
+          "{}: not written, so the checkpoint is not finished; see that server's log", file.string()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status remove_older(const fs::path& run, Version newest, int keep) {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
+  for (int kept = 0; const Version version : versions) {
+    if (version > newest || ++kept <= keep) continue;
+    PACELINE_RETURN_IF_ERROR(remove_checkpoint(run, version));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(fs::path run, Version version)
+    : run_(std::move(run)), version_(version), partial_(final_path(run_, version).string() + kPartial) {}
+
+absl::StatusOr<CheckpointWriter> CheckpointWriter::begin(const fs::path& run, Version version) {
+  CheckpointWriter writer(run, version);
+  PACELINE_RETURN_IF_ERROR(delete_tree(writer.partial_));
+  std::error_code error;
+  fs::create_directories(writer.partial_, error);
+  if (error) return io_error(writer.partial_, "made", error.value());
+  return writer;
+}
+
+absl::StatusOr<fs::path> CheckpointWriter::finish(const CheckpointState& state, int keep) {
+  check_state(state, version_);
+  PACELINE_CHECK(keep >= 1, "{} checkpoints to keep", keep);
+  const fs::path path = final_path(run_, version_);
+  PACELINE_RETURN_IF_ERROR(expect_shards(partial_, state.shards));
+  PACELINE_RETURN_IF_ERROR(atomic_write(partial_ / kState, to_text(state)));
+  PACELINE_RETURN_IF_ERROR(give_name(partial_, path));
+  PACELINE_RETURN_IF_ERROR(sync_directory(folder_of(run_)));
+  PACELINE_RETURN_IF_ERROR(remove_older(run_, version_, keep));
+  return path;
+}
+
+absl::StatusOr<std::vector<Checkpoint>> checkpoints(const fs::path& run) {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
+  std::vector<Checkpoint> found;
+  for (const Version version : versions) {
+    const fs::path directory = final_path(run, version);
+    auto state = read_checkpoint_state(directory / kState);
+    const bool readable = state.ok() && state->controller.version == version;
+    if (readable) found.push_back({directory, *std::move(state)});
+  }
+  return found;
+}
+
+absl::StatusOr<Checkpoint> latest_checkpoint(const fs::path& run) {
+  PACELINE_ASSIGN_OR_RETURN(std::vector<Checkpoint> found, checkpoints(run));
+  if (!found.empty()) return std::move(found.front());
+  return absl::NotFoundError(fmt::format("{}: holds no whole checkpoint to resume from; start the job anew",
+                                         folder_of(run).string()));
+}
+
+absl::Status remove_partial_checkpoints(const fs::path& run) {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in(folder_of(run)));
+  for (const std::string& name : names) {
+    if (name.ends_with(kPartial)) PACELINE_RETURN_IF_ERROR(delete_tree(folder_of(run) / name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status set_aside_newer_checkpoints(const fs::path& run, Version version) {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
+  for (const Version newer : versions) {
+    if (newer <= version) break;
+    const fs::path path = final_path(run, newer);
+    fs::path aside = path.string() + ".set-aside";
+    std::error_code error;
+    for (int n = 2; fs::exists(aside, error); ++n) aside = fmt::format("{}.set-aside-{}", path.string(), n);
+    PACELINE_RETURN_IF_ERROR(move_to(path, aside));
+  }
+  return sync_directory(folder_of(run));
+}
+
+}  // namespace paceline::store

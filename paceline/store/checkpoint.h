@@ -1,0 +1,63 @@
+// Checkpoints of a run: RUN/checkpoints/v<version, 12 digits>/, with two files for each shard (shard_files.h)
+// and state.json (checkpoint_state.h). The coordinator calls begin and finish, on one thread; in between, the
+// servers write their shards into directory().
+//
+// What always holds: a directory with a final name is a whole checkpoint of one version, on disk to stay. One
+// that is not finished is called "….partial", and nobody resumes from it. Older checkpoints go only after a
+// newer one has its name, so that there is one to resume from at every instant.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/store/checkpoint_state.h"
+
+namespace paceline::store {
+
+inline constexpr int kKeptCheckpoints = 2;
+
+class CheckpointWriter {
+ public:
+  // Makes an empty directory for the servers to write into; what an earlier try at this version left is
+  // removed.
+  static absl::StatusOr<CheckpointWriter> begin(const std::filesystem::path& run, Version version);
+
+  const std::filesystem::path& directory() const { return partial_; }
+
+  // To be called when every shard is written. Gives the checkpoint its name, then deletes all but the newest
+  // `keep` up to this version. Errors: FailedPrecondition when a shard's file is missing; ResourceExhausted;
+  // the older checkpoints are then as they were. Requires: the state is of the version begun with, and agrees
+  // with itself.
+  absl::StatusOr<std::filesystem::path> finish(const CheckpointState& state, int keep = kKeptCheckpoints);
+
+ private:
+  CheckpointWriter(std::filesystem::path run, Version version);
+
+  std::filesystem::path run_;
+  Version version_;
+  std::filesystem::path partial_;
+};
+
+struct Checkpoint {
+  std::filesystem::path directory;
+  CheckpointState state;
+};
+
+// All with a readable state, newest first.
+absl::StatusOr<std::vector<Checkpoint>> checkpoints(const std::filesystem::path& run);
+
+// The newest of them. Errors: NotFound when there is none.
+absl::StatusOr<Checkpoint> latest_checkpoint(const std::filesystem::path& run);
+
+// What a killed coordinator left unfinished. Requires: nobody writes a checkpoint of this run now.
+absl::Status remove_partial_checkpoints(const std::filesystem::path& run);
+
+// Before resuming from `version` although newer checkpoints are there (damaged ones, say): those are renamed
+// to "….set-aside", or the next resume would take up a history that this one leaves.
+absl::Status set_aside_newer_checkpoints(const std::filesystem::path& run, Version version);
+
+}  // namespace paceline::store

@@ -1,0 +1,33 @@
+// state.json of a checkpoint: what a coordinator needs to go on, beside the weights. For checkpoint.cc and
+// whoever resumes a run. Any thread.
+//
+// What always holds of a state that was read: some run can have been in it, and its bytes are the ones that
+// were written (they carry a CRC-32). Whether it fits the job at hand is for Controller::restore to say.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/time.h"
+#include "paceline/control/controller_state.h"
+
+namespace paceline::store {
+
+struct CheckpointState {
+  control::ControllerState controller;
+  Duration elapsed{0};       // of the job when that version was committed
+  std::int64_t samples = 0;  // committed, as the controller's state says too
+  int shards = 0;
+};
+
+inline constexpr int kMaxShards = 1'000'000;
+
+std::string to_text(const CheckpointState& state);
+
+// Errors: NotFound; DataLoss when it is damaged; Unimplemented when a newer Paceline wrote it.
+absl::StatusOr<CheckpointState> read_checkpoint_state(const std::filesystem::path& path);
+
+}  // namespace paceline::store

@@ -1,0 +1,139 @@
+#include "paceline/store/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/store/files.h"
+#include "paceline/store/shard_files.h"
+#include "paceline/store/test_directory.h"
+
+namespace paceline::store {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class CheckpointTest : public testing::Test {
+ protected:
+  CheckpointTest() { layout_.add("w", ps::TensorKind::kParameter, {2}); }
+
+  static CheckpointState state_of(std::int64_t version) {
+    CheckpointState state;
+    state.controller = {Version(version), {.next = 10 * version, .open = {}}, {}};
+    state.samples = 10 * version;
+    state.shards = 1;
+    return state;
+  }
+  CheckpointWriter begin(std::int64_t version, float weight = 1) {
+    auto writer = CheckpointWriter::begin(run_, Version(version));
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    std::vector<float> weights(static_cast<std::size_t>(layout_.size()), weight);
+    EXPECT_TRUE(write_shard(writer->directory(), 1, 1, layout_, weights, {{}, 0}).ok());
+    return *std::move(writer);
+  }
+  fs::path make(std::int64_t version, float weight = 1) {
+    const auto path = begin(version, weight).finish(state_of(version));
+    EXPECT_TRUE(path.ok()) << path.status();
+    return *path;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(run_ / "checkpoints"))
+      names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  const TestDirectory directory_;
+  const fs::path run_ = directory_.path();
+  ps::Layout layout_;
+};
+
+TEST_F(CheckpointTest, TheLatestIsFound) {
+  make(9);
+  EXPECT_EQ(make(10).filename(), "v000000000010");
+  const auto latest = latest_checkpoint(run_);
+  ASSERT_TRUE(latest.ok()) << latest.status();
+  EXPECT_EQ(latest->state.controller.version, Version(10));
+  EXPECT_TRUE(read_shard(latest->directory, 1, 1, layout_).ok());
+}
+
+TEST_F(CheckpointTest, TwoAreKept) {
+  for (const std::int64_t version : {1, 5, 30}) make(version);
+  EXPECT_EQ(names(), (std::vector<std::string>{"v000000000005", "v000000000030"}));
+}
+
+TEST_F(CheckpointTest, OneThatWasNotFinishedIsIgnored) {
+  make(1);
+  make(2);
+  begin(3);
+  EXPECT_EQ(latest_checkpoint(run_)->state.controller.version, Version(2));
+  EXPECT_EQ(names().size(), 3u);
+  ASSERT_TRUE(remove_partial_checkpoints(run_).ok());
+  EXPECT_EQ(names(), (std::vector<std::string>{"v000000000001", "v000000000002"}));
+}
+
+TEST_F(CheckpointTest, AMissingShardKeepsTheOlderOnes) {
+  make(1);
+  CheckpointWriter writer = begin(2);
+  CheckpointState state = state_of(2);
+  state.shards = 2;
+  const auto path = writer.finish(state);
+  EXPECT_TRUE(absl::IsFailedPrecondition(path.status()));
+  EXPECT_THAT(std::string(path.status().message()), HasSubstr("weights-1-of-2.safetensors"));
+  EXPECT_EQ(latest_checkpoint(run_)->state.controller.version, Version(1));
+}
+
+TEST_F(CheckpointTest, BeginForgetsAnEarlierTry) {
+  ASSERT_TRUE(atomic_write(begin(1).directory() / "weights-9-of-9.safetensors", "x").ok());
+  const auto writer = CheckpointWriter::begin(run_, Version(1));
+  EXPECT_TRUE(fs::is_empty(writer->directory()));
+}
+
+TEST_F(CheckpointTest, ADamagedStateFallsBackToTheOneBefore) {
+  make(1);
+  ASSERT_TRUE(atomic_write(make(2) / "state.json", "{}").ok());
+  EXPECT_EQ(latest_checkpoint(run_)->state.controller.version, Version(1));
+}
+
+TEST_F(CheckpointTest, AStateOfAnotherVersionDoesNotCount) {
+  make(1);
+  fs::rename(make(2), run_ / "checkpoints" / "v000000000007");
+  EXPECT_EQ(latest_checkpoint(run_)->state.controller.version, Version(1));
+}
+
+TEST_F(CheckpointTest, OtherNamesAreLeftAlone) {
+  for (const char* name :
+       {"v", "v1", "vx", "v00000000000x", "notes", "v0000000000001", "v99999999999999999999"}) {
+    fs::create_directories(run_ / "checkpoints" / name);
+  }
+  EXPECT_TRUE(absl::IsNotFound(latest_checkpoint(run_).status()));
+  for (const std::int64_t version : {1, 2, 3}) make(version);
+  EXPECT_EQ(names().size(), 9u);
+}
+
+TEST_F(CheckpointTest, ARunWithoutCheckpointsSaysSo) {
+  EXPECT_TRUE(absl::IsNotFound(latest_checkpoint(run_).status()));
+  EXPECT_TRUE(remove_partial_checkpoints(run_).ok());
+}
+
+TEST_F(CheckpointTest, AVersionThatComesAgainReplacesTheOldOne) {
+  make(1, 10);
+  const fs::path path = make(1, 20);
+  EXPECT_EQ(read_shard(path, 1, 1, layout_)->weights[0], 20);
+  EXPECT_EQ(names().size(), 1u);
+}
+
+TEST_F(CheckpointTest, NewerOnesCanBeSetAside) {
+  make(1);
+  make(2);
+  ASSERT_TRUE(set_aside_newer_checkpoints(run_, Version(1)).ok());
+  EXPECT_EQ(latest_checkpoint(run_)->state.controller.version, Version(1));
+  make(2);
+  ASSERT_TRUE(set_aside_newer_checkpoints(run_, Version(1)).ok());
+  EXPECT_EQ(names(), (std::vector<std::string>{"v000000000001", "v000000000002.set-aside",
+                                               "v000000000002.set-aside-2"}));
+}
+
+}  // namespace
+}  // namespace paceline::store

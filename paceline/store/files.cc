@@ -1,0 +1,142 @@
+#include "paceline/store/files.h"
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "paceline/base/status_macros.h"
+
+namespace paceline::store {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path directory_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// A name of its own, so that two writers never meet in one temporary file.
+fs::path temporary_name(const fs::path& path) {
+  std::uint32_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number)
+    number = static_cast<std::uint32_t>(::getpid());
+  return fs::path(fmt::format("{}.partial-{:08x}", path.string(), number));
+}
+
+}  // namespace
+
+absl::Status io_error(const fs::path& path, const std::string& done, int error) {
+  const std::string name = path.string();
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return absl::ResourceExhaustedError(fmt::format(
+          "{}: the disk is full; free some space there and try again, nothing was half-written", name));
+    case ENOENT:
+      return absl::NotFoundError(fmt::format("{}: no such file or directory; check the path", name));
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::PermissionDeniedError(
+          fmt::format("{}: may not be {}; check the permissions of it and its directory", name, done));
+    default:
+      return absl::UnavailableError(fmt::format("{}: cannot be {}: {}; check the path and the disk", name,
+                                                done, std::generic_category().message(error)));
+  }
+}
+
+absl::StatusOr<FileDescriptor> open_to_read(const fs::path& path, std::int64_t& size) {
+  // Without O_NONBLOCK a pipe of that name would hang the process.
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat about {};
+  if (!file.valid() || ::fstat(file.get(), &about) != 0) return io_error(path, "read", errno);
+  if (!S_ISREG(about.st_mode)) {
+    return absl::InvalidArgumentError(fmt::format("{}: not a regular file; name one", path.string()));
+  }
+  size = about.st_size;
+  return file;
+}
+
+absl::StatusOr<std::size_t> read_at(const FileDescriptor& file, const fs::path& path, std::int64_t offset,
+                                    void* bytes, std::size_t count) {
+  std::size_t done = 0;
+  while (done < count) {
+    const ssize_t got = ::pread(file.get(), static_cast<char*>(bytes) + done, count - done,
+                                static_cast<off_t>(offset) + static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return io_error(path, "read", errno);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+absl::StatusOr<std::string> read_file(const fs::path& path, std::int64_t max_bytes) {
+  std::int64_t size = 0;
+  PACELINE_ASSIGN_OR_RETURN(const FileDescriptor file, open_to_read(path, size));
+  if (size > max_bytes) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {} bytes long, and no more than {} are read; check that it is the right file",
+                    path.string(), size, max_bytes));
+  }
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  PACELINE_ASSIGN_OR_RETURN(const std::size_t got, read_at(file, path, 0, bytes.data(), bytes.size()));
+  bytes.resize(got);
+  return bytes;
+}
+
+absl::Status write_all(const FileDescriptor& file, const fs::path& path, const void* bytes,
+                       std::size_t count) {
+  const char* next = static_cast<const char*>(bytes);
+  while (count > 0) {
+    const ssize_t wrote = ::write(file.get(), next, count);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return io_error(path, "written", errno);
+    next += wrote;
+    count -= static_cast<std::size_t>(wrote);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status sync_directory(const fs::path& directory) {
+  const FileDescriptor file(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!file.valid()) return io_error(directory, "opened", errno);
+  // Some network file systems cannot sync a directory, and need not.
+  if (::fsync(file.get()) != 0 && errno != EINVAL) return io_error(directory, "written", errno);
+  return absl::OkStatus();
+}
+
+AtomicFile::AtomicFile(fs::path path, fs::path temporary, FileDescriptor file)
+    : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
+
+AtomicFile::~AtomicFile() {
+  if (file_.valid()) ::unlink(temporary_.c_str());
+}
+
+absl::StatusOr<AtomicFile> AtomicFile::create(const fs::path& path) {
+  fs::path temporary = temporary_name(path);
+  FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file.valid()) return io_error(path, "written", errno);
+  return AtomicFile(path, std::move(temporary), std::move(file));
+}
+
+absl::Status AtomicFile::commit() {
+  if (::fsync(file_.get()) != 0) return io_error(path_, "written", errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return io_error(path_, "written", errno);
+  file_ = FileDescriptor();
+  return sync_directory(directory_of(path_));
+}
+
+absl::Status atomic_write(const fs::path& path, const std::string& bytes) {
+  PACELINE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+  PACELINE_RETURN_IF_ERROR(file.write(bytes.data(), bytes.size()));
+  return file.commit();
+}
+
+}  // namespace paceline::store

@@ -1,0 +1,62 @@
+// Bytes to and from disk, for whoever keeps something there. Any thread; one path is written by one of them
+// at a time.
+//
+// What always holds: whatever is written here lies on disk either whole or not at all, also when the process
+// is killed, the disk fills up or the machine loses its power. Nothing read is trusted to have any size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/store/file_descriptor.h"
+
+namespace paceline::store {
+
+// The errno `error` as one line that names `path`: ResourceExhausted when the disk is full, NotFound,
+// PermissionDenied, otherwise Unavailable. `done`: what could not be done to it, "written".
+absl::Status io_error(const std::filesystem::path& path, const std::string& done, int error);
+
+// Opens a regular file to read. Errors: NotFound; InvalidArgument when it is a directory, a pipe or a device.
+absl::StatusOr<FileDescriptor> open_to_read(const std::filesystem::path& path, std::int64_t& size);
+
+// Up to `count` bytes from `offset`; fewer only at the end of the file.
+absl::StatusOr<std::size_t> read_at(const FileDescriptor& file, const std::filesystem::path& path,
+                                    std::int64_t offset, void* bytes, std::size_t count);
+
+// The whole file. Errors: InvalidArgument when it is longer than `max_bytes`.
+absl::StatusOr<std::string> read_file(const std::filesystem::path& path, std::int64_t max_bytes);
+
+// Writes all of it, at the end of what was written before.
+absl::Status write_all(const FileDescriptor& file, const std::filesystem::path& path, const void* bytes,
+                       std::size_t count);
+
+// Makes names that were created, renamed or removed in a directory last.
+absl::Status sync_directory(const std::filesystem::path& directory);
+
+// A file that gets its name only once all of it is on disk; until then whatever had that name is untouched.
+// Without a commit nothing is left of it.
+class AtomicFile {
+ public:
+  static absl::StatusOr<AtomicFile> create(const std::filesystem::path& path);
+  AtomicFile(AtomicFile&&) noexcept = default;
+  ~AtomicFile();
+
+  absl::Status write(const void* bytes, std::size_t count) { return write_all(file_, path_, bytes, count); }
+  absl::Status commit();
+
+ private:
+  AtomicFile(std::filesystem::path path, std::filesystem::path temporary, FileDescriptor file);
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  FileDescriptor file_;
+};
+
+absl::Status atomic_write(const std::filesystem::path& path, const std::string& bytes);
+
+}  // namespace paceline::store

@@ -1,0 +1,202 @@
+#include "paceline/store/journal.h"
+
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/overloaded.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/store/controller_state_json.h"
+#include "paceline/store/journal_schema.h"
+
+namespace paceline::store {
+
+using namespace std::string_view_literals;
+using std::string_view;
+
+namespace {
+
+constexpr const char* kLastSeq = R"sql(
+SELECT max(0, ifnull((SELECT max(seq) FROM facts), 0), ifnull((SELECT max(seq) FROM commits), 0),
+              ifnull((SELECT max(seq) FROM releases), 0), ifnull((SELECT max(seq) FROM other_orders), 0),
+              ifnull((SELECT max(seq) FROM evaluations), 0)))sql";
+
+std::int64_t ns(Time at) { return at.time_since_epoch().count(); }
+std::int64_t ns(Duration time) { return time.count(); }
+std::int64_t number(ReplicaId replica) { return replica.value(); }
+
+absl::StatusOr<std::int64_t> ask(const Database& database, const std::string& query) {
+  PACELINE_ASSIGN_OR_RETURN(Statement statement, database.prepare(query));
+  PACELINE_RETURN_IF_ERROR(statement.start());
+  PACELINE_RETURN_IF_ERROR(statement.next().status());
+  return statement.integer(0);
+}
+
+absl::StatusOr<Statement> insert_into(const Database& database, const std::string& table, int columns) {
+  std::string places = "?";
+  for (int column = 1; column < columns; ++column) places += ",?";
+  return database.prepare(fmt::format("INSERT INTO {} VALUES({})", table, places));
+}
+
+absl::StatusOr<std::int64_t> begin_attempt(const Database& database, Version from) {
+  PACELINE_ASSIGN_OR_RETURN(Statement insert, database.prepare("INSERT INTO attempts VALUES(NULL, ?)"));
+  PACELINE_RETURN_IF_ERROR(insert.run(from.value()));
+  return ask(database, "SELECT max(attempt) FROM attempts");
+}
+
+// The columns from `kind` on.
+template <class Row>
+absl::Status insert_fact(const control::Fact& fact, Row row) {
+  constexpr auto none = nullptr;
+  return std::visit(Overloaded{
+                        [&](const control::ReplicaJoined& joined) {
+                          return row("joined"sv, number(joined.replica), string_view(joined.name),
+                                     joined.batch, none, none, none, none, none);
+                        },
+                        [&](const control::ReplicaLeft& left) {
+                          return row("left"sv, number(left.replica), none, none, none, none, none, none,
+                                     string_view(left.why));
+                        },
+                        [&](const control::ReplicaReady& ready) {
+                          return row("ready"sv, number(ready.replica), none, none, ready.clock.value(),
+                                     ready.base.value(), ns(ready.compute), ready.loss, none);
+                        },
+                        [&](const control::TimerRang&) {
+                          return row("timer"sv, none, none, none, none, none, none, none, none);
+                        },
+                        [&](const control::StopAsked& stop) {
+                          return row("stop"sv, none, none, none, none, none, none, none,
+                                     string_view(stop.why));
+                        },
+                    },
+                    fact.what);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::path& path, Version from) {
+  PACELINE_ASSIGN_OR_RETURN(Database database, Database::open(path, Database::Mode::kWrite));
+  PACELINE_RETURN_IF_ERROR(make_tables_if_empty(database));
+  PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
+  PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"));
+  PACELINE_ASSIGN_OR_RETURN(Statement fact, insert_into(database, "facts", 12));
+  PACELINE_ASSIGN_OR_RETURN(Statement commit, insert_into(database, "commits", 14));
+  PACELINE_ASSIGN_OR_RETURN(Statement member, insert_into(database, "members", 10));
+  PACELINE_ASSIGN_OR_RETURN(Statement release, insert_into(database, "releases", 12));
+  PACELINE_ASSIGN_OR_RETURN(Statement other, insert_into(database, "other_orders", 10));
+  PACELINE_ASSIGN_OR_RETURN(Statement evaluation, insert_into(database, "evaluations", 7));
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t last_seq, ask(database, kLastSeq));
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t attempt, begin_attempt(database, from));
+  Inserts inserts{std::move(fact),    std::move(commit), std::move(member),
+                  std::move(release), std::move(other),  std::move(evaluation)};
+  return std::unique_ptr<Journal>(new Journal(std::move(database), std::move(inserts), attempt, last_seq));
+}
+
+Journal::Journal(Database database, Inserts inserts, std::int64_t attempt, std::int64_t last_seq)
+    : database_(std::move(database)), inserts_(std::move(inserts)), attempt_(attempt), last_seq_(last_seq) {}
+
+Journal::~Journal() {
+  if (!flush().ok()) return;
+  // Somebody may be reading; the file then stays as it is, which is as good but for being two files.
+  database_.set_patience_ms(0);
+  database_.execute("PRAGMA journal_mode = DELETE").IgnoreError();
+}
+
+absl::Status Journal::set(const std::string& key, const std::string& value) {
+  PACELINE_RETURN_IF_ERROR(flush());
+  PACELINE_ASSIGN_OR_RETURN(Statement insert, database_.prepare("INSERT OR REPLACE INTO run VALUES(?, ?)"));
+  return insert.run(string_view(key), string_view(value));
+}
+
+template <class Insert>
+void Journal::record(Insert insert) {
+  if (first_error_.ok()) first_error_ = begin_batch();
+  if (first_error_.ok()) first_error_ = insert(++last_seq_);
+}
+
+absl::Status Journal::begin_batch() {
+  if (in_batch_) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(database_.execute("BEGIN IMMEDIATE"));
+  in_batch_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status Journal::flush() {
+  if (!in_batch_) return first_error_;
+  in_batch_ = false;
+  if (first_error_.ok()) first_error_ = database_.execute("COMMIT");
+  // An event may be there in part. The error may also have rolled it back already; then this one does not
+  // matter.
+  if (!first_error_.ok()) database_.execute("ROLLBACK").IgnoreError();
+  return first_error_;
+}
+
+void Journal::on_fact(const control::Fact& fact) {
+  record([&](std::int64_t seq) {
+    return insert_fact(fact, [&](const auto&... columns) {
+      return inserts_.fact.run(seq, attempt_, ns(fact.at), columns...);
+    });
+  });
+}
+
+void Journal::on_order(Time at, const control::Order& order) {
+  record([&](std::int64_t seq) { return insert(seq, at, order); });
+}
+
+void Journal::on_evaluated(const control::Evaluated& evaluated) {
+  record([&](std::int64_t seq) {
+    return inserts_.evaluation.run(seq, attempt_, ns(evaluated.at), evaluated.version.value(),
+                                   evaluated.samples, evaluated.loss, evaluated.accuracy);
+  });
+}
+
+absl::Status Journal::insert(std::int64_t seq, Time at, const control::Order& order) {
+  constexpr auto none = nullptr;
+  const auto other = [&](const auto&... columns) {
+    return inserts_.other.run(seq, attempt_, ns(at), columns...);
+  };
+  return std::visit(Overloaded{
+                        [&](const control::CommitRecord& commit) { return insert_commit(seq, at, commit); },
+                        [&](const control::Release& release) {
+                          const Lease& lease = release.lease;
+                          return inserts_.release.run(seq, attempt_, ns(at), number(release.replica),
+                                                      release.clock.value(), release.version.value(),
+                                                      std::int64_t{lease.epoch}, lease.begin, lease.end,
+                                                      release.why.text, release.why.a, release.why.b);
+                        },
+                        [&](const control::Discard& discard) {
+                          return other("discard"sv, number(discard.replica), discard.clock.value(), none,
+                                       discard.why.text, discard.why.a, discard.why.b);
+                        },
+                        [&](const control::Park& park) {
+                          return other("park"sv, number(park.replica), none, none, none, none, none);
+                        },
+                        [&](const control::WakeAt& wake) {
+                          return other("wake"sv, none, none, ns(wake.at), none, none, none);
+                        },
+                        [&](const control::Finish& finish) {
+                          return other("finish"sv, none, none, none, string_view(finish.why), none, none);
+                        },
+                    },
+                    order);
+}
+
+absl::Status Journal::insert_commit(std::int64_t seq, Time at, const control::CommitRecord& commit) {
+  const auto row = [&](const auto& checkpoint) {
+    return inserts_.commit.run(seq, attempt_, ns(at), commit.version.value(), commit.samples,
+                               commit.committed_before, commit.nominal, commit.fraction, commit.learning_rate,
+                               std::int64_t{commit.keep_for_evaluation}, checkpoint, commit.why.text,
+                               commit.why.a, commit.why.b);
+  };
+  PACELINE_RETURN_IF_ERROR(commit.checkpoint ? row(string_view(to_text(*commit.checkpoint))) : row(nullptr));
+  for (const control::CommitMember& member : commit.members) {
+    const Lease& lease = member.lease;
+    PACELINE_RETURN_IF_ERROR(inserts_.member.run(
+        seq, commit.version.value(), number(member.replica), member.clock.value(), member.base.value(),
+        std::int64_t{lease.epoch}, lease.begin, lease.end, member.weight, member.share));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paceline::store

@@ -1,0 +1,86 @@
+// RUN/journal.sqlite: everything the Controller of a run was told and everything it ordered. The
+// coordinator's host makes it a listener of the run and calls flush() a few times a second; one thread.
+// journal_reader.h reads it.
+//
+// What always holds: the file is a prefix of the run, without a hole. A killed process loses what came after
+// the last flush; a machine that loses its power may lose a few flushes more, but never the file (WAL,
+// synchronous = NORMAL). After a first error nothing more is recorded, and status() says why.
+//
+// A run that is resumed from the checkpoint of version V adds another attempt. What an older attempt recorded
+// after V stays, as something that happened; its commits are void, and the view kept_commits leaves them out.
+//
+// Tables. `seq` numbers all events of all tables in the order they were recorded. at_ns, wake_ns: nanoseconds
+// since the job's first release. `why` with its numbers why_a and why_b is a reason; each "{}" in it takes
+// the next number. A loss that is no number is NULL. Ranges [begin, end) are positions in the permutation of
+// that epoch.
+//   run           key, value: about the whole run (format_version, and what the host sets)
+//   attempts      attempt (from 1), from_version (0: from the start)
+//   facts         seq, attempt, at_ns, kind, and by kind:
+//                 joined: replica, name, batch; left: replica, why; timer; stop: why;
+//                 ready: replica, clock, base, compute_ns, loss
+//   commits       seq, attempt, at_ns, version, samples, committed_before, nominal, fraction, learning_rate,
+//                 evaluate (0 or 1), checkpoint (NULL, or the state to save as JSON), why, why_a, why_b
+//   members       seq (of the commit), version, replica, clock, base, epoch, begin, end, weight, share
+//   releases      seq, attempt, at_ns, replica, clock, version, epoch, begin, end, why, why_a, why_b
+//   other_orders  seq, attempt, at_ns, kind, and by kind: discard: replica, clock, why, why_a, why_b;
+//                 park: replica; wake: wake_ns; finish: why
+//   evaluations   seq, attempt, at_ns, version, samples, loss, accuracy
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/control/run_listener.h"
+#include "paceline/store/sqlite.h"
+
+namespace paceline::store {
+
+class Journal final : public control::RunListener {
+ public:
+  // Makes the file, or goes on in it with another attempt. `from`: the version resumed from; 0 for a new run.
+  // Errors: DataLoss when the file is damaged; Unavailable when another process has it locked.
+  static absl::StatusOr<std::unique_ptr<Journal>> open(const std::filesystem::path& path, Version from);
+  // Flushes, and leaves a single file that can be copied and read where nothing may be written.
+  ~Journal() override;
+
+  std::int64_t attempt() const { return attempt_; }
+
+  // Puts a fact about the whole run on disk, in place of what `key` said before.
+  absl::Status set(const std::string& key, const std::string& value);
+
+  void on_fact(const control::Fact& fact) override;
+  void on_order(Time at, const control::Order& order) override;
+  void on_evaluated(const control::Evaluated& evaluated) override;
+
+  // Makes what came since the last flush last, in one transaction.
+  absl::Status flush();
+  // The first error, ever since.
+  const absl::Status& status() const { return first_error_; }
+
+ private:
+  struct Inserts {
+    Statement fact, commit, member, release, other, evaluation;
+  };
+  Journal(Database database, Inserts inserts, std::int64_t attempt, std::int64_t last_seq);
+
+  template <class Insert>
+  void record(Insert insert);
+  absl::Status begin_batch();
+  absl::Status insert(std::int64_t seq, Time at, const control::Order& order);
+  absl::Status insert_commit(std::int64_t seq, Time at, const control::CommitRecord& commit);
+
+  Database database_;  // before its statements, which must go first
+  Inserts inserts_;
+  const std::int64_t attempt_;
+  std::int64_t last_seq_;
+  bool in_batch_ = false;
+  absl::Status first_error_;
+};
+
+}  // namespace paceline::store

@@ -1,0 +1,100 @@
+// What a journal's reader makes of a file that nobody vouches for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/store/files.h"
+#include "paceline/store/journal.h"
+#include "paceline/store/journal_reader.h"
+#include "paceline/store/test_directory.h"
+#include "paceline/store/test_events.h"
+
+namespace paceline::store {
+namespace {
+
+class JournalDamageTest : public testing::Test {
+ protected:
+  void SetUp() override { tell(every_kind_of_event(), **Journal::open(path_, Version(0))); }
+
+  absl::Status replay() {
+    auto reader = JournalReader::open(path_);
+    if (!reader.ok()) return reader.status();
+    Recorder recorder;
+    reader->attempts().IgnoreError();
+    reader->run().IgnoreError();
+    return reader->replay(recorder);
+  }
+  absl::Status change(const std::string& sql) {
+    return Database::open(path_, Database::Mode::kWrite)->execute(sql);
+  }
+
+  const TestDirectory directory_;
+  const std::filesystem::path path_ = directory_ / "journal.sqlite";
+};
+
+TEST_F(JournalDamageTest, RowsThatCannotBeEventsAreErrors) {
+  ASSERT_TRUE(replay().ok());
+  for (const char* sql : {
+           "UPDATE facts SET kind = 'ready?' WHERE kind = 'timer'",
+           "UPDATE facts SET replica = -1 WHERE kind = 'left'",
+           "UPDATE facts SET replica = 2147483648 WHERE kind = 'left'",
+           "UPDATE facts SET replica = NULL WHERE kind = 'joined'",
+           "UPDATE facts SET clock = 'x' WHERE kind = 'ready'",
+           "UPDATE facts SET clock = 1.5 WHERE kind = 'ready'",
+           "UPDATE facts SET base = -1 WHERE kind = 'ready'",
+           "UPDATE facts SET compute_ns = -1 WHERE kind = 'ready'",
+           "UPDATE facts SET loss = 'x' WHERE kind = 'ready'",
+           "UPDATE facts SET at_ns = 'x'",
+           "UPDATE commits SET version = -1",
+           "UPDATE commits SET checkpoint = '{}' WHERE version = 2",
+           "UPDATE commits SET why = '{} {} {}'",
+           "UPDATE commits SET why = '{:999999999}'",
+           "UPDATE commits SET why = '{'",
+           "UPDATE commits SET why = '}'",
+           "UPDATE commits SET why = '{{}'",
+           "UPDATE members SET \"end\" = -1",
+           "UPDATE members SET epoch = 1 << 40",
+           "UPDATE members SET weight = 'x'",
+           "UPDATE releases SET \"begin\" = 9, \"end\" = 8",
+           "UPDATE releases SET why = '{0}'",
+           "UPDATE releases SET why_a = 'x'",
+           "UPDATE other_orders SET kind = 'parc' WHERE kind = 'park'",
+           "UPDATE other_orders SET wake_ns = NULL WHERE kind = 'wake'",
+           "UPDATE evaluations SET version = -1",
+           "UPDATE evaluations SET accuracy = 'x'",
+       }) {
+    const std::string saved = *read_file(path_, 1 << 20);
+    ASSERT_TRUE(change(sql).ok()) << sql;
+    const absl::Status status = replay();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << sql << ": " << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(path_.string() + ": damaged"));
+    put_bytes(path_, saved);
+  }
+}
+
+TEST_F(JournalDamageTest, MissingTablesAreErrors) {
+  for (const char* table :
+       {"facts", "commits", "members", "releases", "other_orders", "evaluations", "attempts"}) {
+    const std::string saved = *read_file(path_, 1 << 20);
+    ASSERT_TRUE(change(fmt::format("DROP TABLE {}", table)).ok());
+    EXPECT_TRUE(std::string(table) == "attempts" || !replay().ok()) << table;
+    EXPECT_FALSE(Journal::open(path_, Version(0)).ok()) << table;
+    put_bytes(path_, saved);
+  }
+}
+
+TEST_F(JournalDamageTest, ATruncatedOrChangedFileIsReadOrRefused) {
+  const std::string whole = *read_file(path_, 1 << 20);
+  for (std::size_t size = 0; size < whole.size(); size += 509) {
+    put_bytes(path_, whole.substr(0, size));
+    EXPECT_FALSE(replay().ok()) << size;
+  }
+  for (std::size_t i = 0; i < whole.size(); i += whole[i] == 0 ? 61 : 3) {
+    std::string bytes = whole;
+    bytes[i] = static_cast<char>(bytes[i] ^ (1 << (i % 8)));
+    put_bytes(path_, bytes);
+    replay().IgnoreError();
+  }
+}
+
+}  // namespace
+}  // namespace paceline::store

@@ -1,0 +1,222 @@
+#include "paceline/store/journal_events.h"
+
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/store/controller_state_json.h"
+#include "paceline/store/journal_row.h"
+
+namespace paceline::store {
+
+namespace {
+
+constexpr const char* kOfAttempt = "WHERE ?1 IN (0, attempt) ORDER BY seq";
+
+absl::Status no_event(const char* what, std::int64_t seq) {
+  return absl::InvalidArgumentError(fmt::format("damaged: event {} is no {}", seq, what));
+}
+
+// Columns: 0 seq, 1 at_ns, 2 kind, 3 replica, 4 name, 5 batch, 6 clock, 7 base, 8 compute_ns, 9 loss, 10 why.
+class Facts final : public Events {
+ public:
+  using Events::Events;
+  static constexpr const char* kQuery =
+      "SELECT seq, at_ns, kind, replica, name, batch, clock, base, compute_ns, loss, why FROM facts";
+
+  absl::Status tell(control::RunListener& listener) override {
+    Row row(rows_);
+    control::Fact fact{row.time(1), {}};
+    const bool known = decode(row, fact);
+    if (!known || !row.sane()) return no_event("fact", seq());
+    listener.on_fact(fact);
+    return absl::OkStatus();
+  }
+
+ private:
+  static bool decode(Row& row, control::Fact& fact) {
+    const std::string kind = row.text(2);
+    if (kind == "joined") {
+      fact.what = control::ReplicaJoined{row.replica(3), row.text(4), row.whole(5)};
+    } else if (kind == "left") {
+      fact.what = control::ReplicaLeft{row.replica(3), row.text(10)};
+    } else if (kind == "ready") {
+      fact.what = control::ReplicaReady{row.replica(3), row.clock(6), row.version(7), Duration(row.whole(8)),
+                                        row.real(9)};
+    } else if (kind == "timer") {
+      fact.what = control::TimerRang{};
+    } else if (kind == "stop") {
+      fact.what = control::StopAsked{row.text(10)};
+    } else {
+      return false;
+    }
+    return true;
+  }
+};
+
+// Columns: 0 seq, 1 at_ns, 2 version, 3 samples, 4 committed_before, 5 nominal, 6 fraction, 7 learning_rate,
+// 8 evaluate, 9 checkpoint, 10 why, 11 why_a, 12 why_b.
+class Commits final : public Events {
+ public:
+  static constexpr const char* kQuery =
+      "SELECT seq, at_ns, version, samples, committed_before, nominal, fraction, learning_rate, evaluate, "
+      "checkpoint, "
+      "why, why_a, why_b FROM commits";
+  static constexpr const char* kMembers =
+      R"(SELECT replica, clock, base, epoch, "begin", "end", weight, share FROM members WHERE seq = ? ORDER BY replica)";
+
+  Commits(Statement rows, Statement members, Texts& texts)
+      : Events(std::move(rows)), members_(std::move(members)), texts_(texts) {}
+
+  absl::Status tell(control::RunListener& listener) override {
+    Row row(rows_);
+    control::CommitRecord commit;
+    commit.version = row.version(2);
+    commit.samples = row.whole(3);
+    commit.committed_before = row.whole(4);
+    commit.nominal = row.whole(5);
+    commit.fraction = row.real(6);
+    commit.learning_rate = row.real(7);
+    commit.keep_for_evaluation = row.whole(8) != 0;
+    commit.why = row.reason(10, texts_);
+    const Time at = row.time(1);
+    if (!row.sane() || !read_checkpoint(row, commit)) return no_event("commit", seq());
+    PACELINE_RETURN_IF_ERROR(read_members(commit));
+    listener.on_order(at, commit);
+    return absl::OkStatus();
+  }
+
+ private:
+  static bool read_checkpoint(const Row& row, control::CommitRecord& commit) {
+    if (row.is_null(9)) return true;
+    auto state = controller_state_from_text(row.text(9));
+    if (state.ok()) commit.checkpoint = *std::move(state);
+    return state.ok();
+  }
+
+  absl::Status read_members(control::CommitRecord& commit) {
+    PACELINE_RETURN_IF_ERROR(members_.start(seq()));
+    while (true) {
+      PACELINE_ASSIGN_OR_RETURN(const bool there, members_.next());
+      if (!there) return absl::OkStatus();
+      Row row(members_);
+      commit.members.push_back(
+          {row.replica(0), row.clock(1), row.version(2), row.lease(3), row.real(6), row.real(7)});
+      if (!row.sane()) return no_event("commit", seq());
+    }
+  }
+
+  Statement members_;
+  Texts& texts_;
+};
+
+// Columns: 0 seq, 1 at_ns, 2 replica, 3 clock, 4 version, 5 epoch, 6 begin, 7 end, 8 why, 9 why_a, 10 why_b.
+class Releases final : public Events {
+ public:
+  static constexpr const char* kQuery =
+      R"(SELECT seq, at_ns, replica, clock, version, epoch, "begin", "end", why, why_a, why_b FROM releases)";
+
+  Releases(Statement rows, Texts& texts) : Events(std::move(rows)), texts_(texts) {}
+
+  absl::Status tell(control::RunListener& listener) override {
+    Row row(rows_);
+    const Time at = row.time(1);
+    const control::Release release{row.replica(2), row.clock(3), row.version(4), row.lease(5),
+                                   row.reason(8, texts_)};
+    if (!row.sane()) return no_event("release", seq());
+    listener.on_order(at, release);
+    return absl::OkStatus();
+  }
+
+ private:
+  Texts& texts_;
+};
+
+// Columns: 0 seq, 1 at_ns, 2 kind, 3 replica, 4 clock, 5 wake_ns, 6 why, 7 why_a, 8 why_b.
+class OtherOrders final : public Events {
+ public:
+  static constexpr const char* kQuery =
+      "SELECT seq, at_ns, kind, replica, clock, wake_ns, why, why_a, why_b FROM other_orders";
+
+  OtherOrders(Statement rows, Texts& texts) : Events(std::move(rows)), texts_(texts) {}
+
+  absl::Status tell(control::RunListener& listener) override {
+    Row row(rows_);
+    const Time at = row.time(1);
+    const std::optional<control::Order> order = decode(row);
+    if (!order || !row.sane()) return no_event("order", seq());
+    listener.on_order(at, *order);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::optional<control::Order> decode(Row& row) {
+    const std::string kind = row.text(2);
+    if (kind == "discard") return control::Discard{row.replica(3), row.clock(4), row.reason(6, texts_)};
+    if (kind == "park") return control::Park{row.replica(3)};
+    if (kind == "wake") return control::WakeAt{row.time(5)};
+    if (kind == "finish") return control::Finish{row.text(6)};
+    return std::nullopt;
+  }
+
+  Texts& texts_;
+};
+
+// Columns: 0 seq, 1 at_ns, 2 version, 3 samples, 4 loss, 5 accuracy.
+class Evaluations final : public Events {
+ public:
+  using Events::Events;
+  static constexpr const char* kQuery =
+      "SELECT seq, at_ns, version, samples, loss, accuracy FROM evaluations";
+
+  absl::Status tell(control::RunListener& listener) override {
+    Row row(rows_);
+    const control::Evaluated evaluated{row.time(1), row.version(2), row.whole(3), row.real(4), row.real(5)};
+    if (!row.sane()) return no_event("evaluation", seq());
+    listener.on_evaluated(evaluated);
+    return absl::OkStatus();
+  }
+};
+
+absl::StatusOr<Statement> query(const Database& database, const char* select, std::int64_t attempt) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, database.prepare(fmt::format("{} {}", select, kOfAttempt)));
+  PACELINE_RETURN_IF_ERROR(rows.start(attempt));
+  return rows;
+}
+
+}  // namespace
+
+absl::Status Events::advance() {
+  PACELINE_ASSIGN_OR_RETURN(const bool row, rows_.next());
+  seq_ = row ? rows_.integer(0) : kEnd;
+  return absl::OkStatus();
+}
+
+EventsOr read_facts(const Database& database, std::int64_t attempt, Texts&) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Facts::kQuery, attempt));
+  return std::make_unique<Facts>(std::move(rows));
+}
+
+EventsOr read_commits(const Database& database, std::int64_t attempt, Texts& texts) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Commits::kQuery, attempt));
+  PACELINE_ASSIGN_OR_RETURN(Statement members, database.prepare(Commits::kMembers));
+  return std::make_unique<Commits>(std::move(rows), std::move(members), texts);
+}
+
+EventsOr read_releases(const Database& database, std::int64_t attempt, Texts& texts) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Releases::kQuery, attempt));
+  return std::make_unique<Releases>(std::move(rows), texts);
+}
+
+EventsOr read_other_orders(const Database& database, std::int64_t attempt, Texts& texts) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, OtherOrders::kQuery, attempt));
+  return std::make_unique<OtherOrders>(std::move(rows), texts);
+}
+
+EventsOr read_evaluations(const Database& database, std::int64_t attempt, Texts&) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Evaluations::kQuery, attempt));
+  return std::make_unique<Evaluations>(std::move(rows));
+}
+
+}  // namespace paceline::store

@@ -1,0 +1,52 @@
+// The events of one table of a journal, one by one, in the order they were recorded. For journal_reader.cc
+// only, which merges the tables. A row that cannot be an event is an InvalidArgument, in words that fit after
+// "FILE: ".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/control/run_listener.h"
+#include "paceline/store/sqlite.h"
+
+namespace paceline::store {
+
+// Keeps the texts of reasons alive.
+using Texts = std::set<std::string, std::less<>>;
+
+class Events {
+ public:
+  static constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
+
+  explicit Events(Statement rows) : rows_(std::move(rows)) {}
+  virtual ~Events() = default;
+
+  absl::Status advance();
+  // Of the event at hand; kEnd behind the last one.
+  std::int64_t seq() const { return seq_; }
+  virtual absl::Status tell(control::RunListener& listener) = 0;
+
+ protected:
+  Statement rows_;
+
+ private:
+  std::int64_t seq_ = kEnd;
+};
+
+// Of one attempt, or of all when it is 0. The database and the texts must outlive the events.
+using EventsOr = absl::StatusOr<std::unique_ptr<Events>>;
+EventsOr read_facts(const Database& database, std::int64_t attempt, Texts& texts);
+EventsOr read_commits(const Database& database, std::int64_t attempt, Texts& texts);
+EventsOr read_releases(const Database& database, std::int64_t attempt, Texts& texts);
+EventsOr read_other_orders(const Database& database, std::int64_t attempt, Texts& texts);
+EventsOr read_evaluations(const Database& database, std::int64_t attempt, Texts& texts);
+
+}  // namespace paceline::store

@@ -1,0 +1,124 @@
+#include "paceline/store/journal_reader.h"
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/store/journal_events.h"
+#include "paceline/store/journal_schema.h"
+
+namespace paceline::store {
+
+namespace {
+
+// Passes on what somebody asked for.
+struct Picker final : control::RunListener {
+  std::function<void(const control::Fact&)> fact;
+  std::function<void(Time, const control::CommitRecord&)> commit;
+  std::function<void(const control::Evaluated&)> evaluation;
+
+  void on_fact(const control::Fact& what) override { fact(what); }
+  void on_order(Time at, const control::Order& order) override {
+    commit(at, std::get<control::CommitRecord>(order));
+  }
+  void on_evaluated(const control::Evaluated& what) override { evaluation(what); }
+};
+
+absl::Status advance_all(const std::vector<std::unique_ptr<Events>>& tables) {
+  for (const auto& table : tables) PACELINE_RETURN_IF_ERROR(table->advance());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<JournalReader> JournalReader::open(const std::filesystem::path& path) {
+  PACELINE_ASSIGN_OR_RETURN(Database database, Database::open(path, Database::Mode::kRead));
+  PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
+  return JournalReader(path, std::move(database));
+}
+
+absl::StatusOr<std::vector<Attempt>> JournalReader::attempts() const {
+  std::vector<Attempt> attempts;
+  PACELINE_ASSIGN_OR_RETURN(Statement rows,
+                            database_.prepare("SELECT attempt, from_version FROM attempts ORDER BY attempt"));
+  PACELINE_RETURN_IF_ERROR(rows.start());
+  while (true) {
+    PACELINE_ASSIGN_OR_RETURN(const bool row, rows.next());
+    if (!row) return attempts;
+    attempts.push_back({rows.integer(0), Version(std::max<std::int64_t>(0, rows.integer(1)))});
+  }
+}
+
+absl::StatusOr<std::map<std::string, std::string>> JournalReader::run() const {
+  std::map<std::string, std::string> values;
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, database_.prepare("SELECT key, value FROM run"));
+  PACELINE_RETURN_IF_ERROR(rows.start());
+  while (true) {
+    PACELINE_ASSIGN_OR_RETURN(const bool row, rows.next());
+    if (!row) return values;
+    values[rows.text(0)] = rows.text(1);
+  }
+}
+
+absl::Status JournalReader::replay(control::RunListener& listener, std::int64_t attempt) {
+  return read(kAll, attempt, listener);
+}
+
+absl::Status JournalReader::facts(const std::function<void(const control::Fact&)>& see,
+                                  std::int64_t attempt) {
+  Picker picker;
+  picker.fact = see;
+  return read(kFacts, attempt, picker);
+}
+
+absl::Status JournalReader::commits(const std::function<void(Time, const control::CommitRecord&)>& see,
+                                    std::int64_t attempt) {
+  Picker picker;
+  picker.commit = see;
+  return read(kCommits, attempt, picker);
+}
+
+absl::Status JournalReader::evaluations(const std::function<void(const control::Evaluated&)>& see,
+                                        std::int64_t attempt) {
+  Picker picker;
+  picker.evaluation = see;
+  return read(kEvaluations, attempt, picker);
+}
+
+absl::Status JournalReader::read(unsigned tables, std::int64_t attempt, control::RunListener& listener) {
+  // One transaction, so that all tables are seen as of the same instant.
+  PACELINE_RETURN_IF_ERROR(database_.execute("BEGIN"));
+  absl::Status status = merge(tables, attempt, listener);
+  database_.execute("ROLLBACK").IgnoreError();
+  if (!absl::IsInvalidArgument(status)) return status;
+  return absl::DataLossError(fmt::format("{}: {}; move it away, the checkpoints do not need it",
+                                         path_.string(), std::string(status.message())));
+}
+
+absl::Status JournalReader::merge(unsigned tables, std::int64_t attempt, control::RunListener& listener) {
+  std::vector<std::unique_ptr<Events>> open;
+  const auto add = [&](Table table, auto make) -> absl::Status {
+    if ((tables & table) == 0) return absl::OkStatus();
+    PACELINE_ASSIGN_OR_RETURN(auto events, make(database_, attempt, texts_));
+    open.push_back(std::move(events));
+    return absl::OkStatus();
+  };
+  PACELINE_RETURN_IF_ERROR(add(kFacts, read_facts));
+  PACELINE_RETURN_IF_ERROR(add(kCommits, read_commits));
+  PACELINE_RETURN_IF_ERROR(add(kReleases, read_releases));
+  PACELINE_RETURN_IF_ERROR(add(kOtherOrders, read_other_orders));
+  PACELINE_RETURN_IF_ERROR(add(kEvaluations, read_evaluations));
+  PACELINE_RETURN_IF_ERROR(advance_all(open));
+  while (true) {
+    const auto first = std::min_element(open.begin(), open.end(),
+                                        [](const auto& a, const auto& b) { return a->seq() < b->seq(); });
+    if ((*first)->seq() == Events::kEnd) return absl::OkStatus();
+    PACELINE_RETURN_IF_ERROR((*first)->tell(listener));
+    PACELINE_RETURN_IF_ERROR((*first)->advance());
+  }
+}
+
+}  // namespace paceline::store

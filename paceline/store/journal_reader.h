@@ -1,0 +1,74 @@
+// Reads a run's journal back: for reports, replays and whoever resumes. One thread; the run may still be
+// going on, each call then sees it as of its start. What the tables hold is said in journal.h.
+//
+// What always holds: events come in the order they were recorded, facts before the orders they gave. A
+// journal whose bytes make no sense is an error, never a crash and never an event that cannot have been.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/control/run_listener.h"
+#include "paceline/store/sqlite.h"
+
+namespace paceline::store {
+
+struct Attempt {
+  std::int64_t number = 0;  // from 1
+  Version from;             // resumed from; 0: from the start
+};
+
+class JournalReader {
+ public:
+  static constexpr std::int64_t kAllAttempts = 0;
+
+  // Errors: NotFound; FailedPrecondition when the file is not a journal; DataLoss when it is damaged.
+  static absl::StatusOr<JournalReader> open(const std::filesystem::path& path);
+
+  absl::StatusOr<std::vector<Attempt>> attempts() const;
+  // About the whole run.
+  absl::StatusOr<std::map<std::string, std::string>> run() const;
+
+  // Tells `listener` all that was recorded, or what one attempt recorded. The reasons of the orders hold text
+  // that lives as long as this reader.
+  absl::Status replay(control::RunListener& listener, std::int64_t attempt = kAllAttempts);
+
+  // One kind of event each, in order.
+  absl::Status facts(const std::function<void(const control::Fact&)>& see,
+                     std::int64_t attempt = kAllAttempts);
+  absl::Status commits(const std::function<void(Time, const control::CommitRecord&)>& see,
+                       std::int64_t attempt = kAllAttempts);
+  absl::Status evaluations(const std::function<void(const control::Evaluated&)>& see,
+                           std::int64_t attempt = kAllAttempts);
+
+ private:
+  enum Table : unsigned {
+    kFacts = 1,
+    kCommits = 2,
+    kReleases = 4,
+    kOtherOrders = 8,
+    kEvaluations = 16,
+    kAll = 31
+  };
+
+  JournalReader(std::filesystem::path path, Database database)
+      : path_(std::move(path)), database_(std::move(database)) {}
+  absl::Status read(unsigned tables, std::int64_t attempt, control::RunListener& listener);
+  absl::Status merge(unsigned tables, std::int64_t attempt, control::RunListener& listener);
+
+  std::filesystem::path path_;
+  Database database_;
+  std::set<std::string, std::less<>> texts_;  // a set never moves what it holds
+};
+
+}  // namespace paceline::store

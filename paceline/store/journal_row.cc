@@ -1,0 +1,59 @@
+#include "paceline/store/journal_row.h"
+
+#include <limits>
+#include <string_view>
+
+namespace paceline::store {
+
+namespace {
+
+// Whether to_string(Reason) can format it: braces only as "{}", twice at most, or doubled.
+bool can_be_reason(std::string_view text) {
+  int numbers = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '{' && text[i] != '}') continue;
+    const std::string_view pair = text.substr(i, 2);
+    if (pair != "{}" && pair != "{{" && pair != "}}") return false;
+    numbers += pair == "{}" ? 1 : 0;
+    ++i;
+  }
+  return numbers <= 2;
+}
+
+}  // namespace
+
+std::int64_t Row::integer(int column) {
+  expect(row_.is_integer(column));
+  return row_.integer(column);
+}
+
+std::int64_t Row::whole(int column) {
+  const std::int64_t value = integer(column);
+  expect(value >= 0);
+  return value;
+}
+
+std::int32_t Row::whole32(int column) {
+  const std::int64_t value = whole(column);
+  expect(value <= std::numeric_limits<std::int32_t>::max());
+  return static_cast<std::int32_t>(value);
+}
+
+double Row::real(int column) {
+  expect(row_.is_real(column) || row_.is_null(column));
+  return row_.is_null(column) ? std::numeric_limits<double>::quiet_NaN() : row_.real(column);
+}
+
+Lease Row::lease(int column) {
+  const Lease lease{whole32(column), whole(column + 1), whole(column + 2)};
+  expect(lease.begin <= lease.end);
+  return lease;
+}
+
+policy::Reason Row::reason(int column, Texts& texts) {
+  const std::string_view kept = *texts.insert(row_.text(column)).first;
+  expect(can_be_reason(kept));
+  return {kept, integer(column + 1), integer(column + 2)};
+}
+
+}  // namespace paceline::store

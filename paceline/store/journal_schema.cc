@@ -1,0 +1,76 @@
+#include "paceline/store/journal_schema.h"
+
+#include <string>
+
+#include <fmt/format.h>
+
+namespace paceline::store {
+
+namespace {
+
+constexpr const char* kFormat = "1";
+
+constexpr const char* kTables = R"sql(
+BEGIN;
+CREATE TABLE run(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE attempts(attempt INTEGER PRIMARY KEY, from_version INTEGER NOT NULL);
+CREATE TABLE facts(
+  seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, kind TEXT NOT NULL,
+  replica INTEGER, name TEXT, batch INTEGER, clock INTEGER, base INTEGER, compute_ns INTEGER, loss REAL, why TEXT);
+CREATE TABLE commits(
+  seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, version INTEGER NOT NULL,
+  samples INTEGER NOT NULL, committed_before INTEGER NOT NULL, nominal INTEGER NOT NULL, fraction REAL,
+  learning_rate REAL, evaluate INTEGER NOT NULL, checkpoint TEXT,
+  why TEXT NOT NULL, why_a INTEGER NOT NULL, why_b INTEGER NOT NULL);
+CREATE TABLE members(
+  seq INTEGER NOT NULL, version INTEGER NOT NULL, replica INTEGER NOT NULL, clock INTEGER NOT NULL,
+  base INTEGER NOT NULL, epoch INTEGER NOT NULL, "begin" INTEGER NOT NULL, "end" INTEGER NOT NULL,
+  weight REAL, share REAL, PRIMARY KEY(seq, replica)) WITHOUT ROWID;
+CREATE TABLE releases(
+  seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, replica INTEGER NOT NULL,
+  clock INTEGER NOT NULL, version INTEGER NOT NULL, epoch INTEGER NOT NULL, "begin" INTEGER NOT NULL,
+  "end" INTEGER NOT NULL, why TEXT NOT NULL, why_a INTEGER NOT NULL, why_b INTEGER NOT NULL);
+CREATE TABLE other_orders(
+  seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, kind TEXT NOT NULL,
+  replica INTEGER, clock INTEGER, wake_ns INTEGER, why TEXT, why_a INTEGER, why_b INTEGER);
+CREATE TABLE evaluations(
+  seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, version INTEGER NOT NULL,
+  samples INTEGER NOT NULL, loss REAL, accuracy REAL);
+CREATE VIEW kept_commits AS SELECT * FROM commits AS c WHERE NOT EXISTS (
+  SELECT 1 FROM attempts AS a WHERE a.attempt > c.attempt AND a.from_version < c.version);
+)sql";
+
+// The first table of anything with tables is listed here; an error when it is no database at all.
+absl::StatusOr<bool> has_row(const Database& database, const std::string& query) {
+  PACELINE_ASSIGN_OR_RETURN(Statement statement, database.prepare(query));
+  PACELINE_RETURN_IF_ERROR(statement.start());
+  return statement.next();
+}
+
+}  // namespace
+
+absl::Status make_tables_if_empty(const Database& database) {
+  PACELINE_ASSIGN_OR_RETURN(const bool used, has_row(database, "SELECT 1 FROM sqlite_schema LIMIT 1"));
+  if (used) return absl::OkStatus();
+  return database.execute(
+      fmt::format("{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;", kTables, kFormat));
+}
+
+absl::Status check_is_journal(const Database& database, const std::filesystem::path& path) {
+  PACELINE_ASSIGN_OR_RETURN(
+      const bool has_table,
+      has_row(database, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'run'"));
+  if (!has_table) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}: not a journal of Paceline; check the path, or move the file away", path.string()));
+  }
+  PACELINE_ASSIGN_OR_RETURN(
+      const bool format,
+      has_row(database,
+              fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value = '{}'", kFormat)));
+  if (format) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{}: written by another version of Paceline; use that one", path.string()));
+}
+
+}  // namespace paceline::store

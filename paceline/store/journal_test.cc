@@ -1,0 +1,183 @@
+#include "paceline/store/journal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/store/files.h"
+#include "paceline/store/journal_reader.h"
+#include "paceline/store/test_directory.h"
+#include "paceline/store/test_events.h"
+
+namespace paceline::store {
+namespace {
+
+using testing::ElementsAre;
+
+class JournalTest : public testing::Test {
+ protected:
+  std::unique_ptr<Journal> open(std::int64_t from = 0) {
+    auto journal = Journal::open(path_, Version(from));
+    EXPECT_TRUE(journal.ok()) << journal.status();
+    return *std::move(journal);
+  }
+  std::vector<std::string> replay(std::int64_t attempt = JournalReader::kAllAttempts) {
+    auto reader = JournalReader::open(path_);
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    Recorder recorder;
+    const absl::Status status = reader->replay(recorder, attempt);
+    EXPECT_TRUE(status.ok()) << status;
+    return recorder.lines;
+  }
+
+  const TestDirectory directory_;
+  const std::filesystem::path path_ = directory_ / "journal.sqlite";
+};
+
+TEST_F(JournalTest, EveryKindOfEventComesBack) {
+  tell(every_kind_of_event(), *open());
+  EXPECT_EQ(replay(), describe(every_kind_of_event()));
+}
+
+TEST_F(JournalTest, ARunOfAControllerComesBack) {
+  for (const char* policy : {"bsp", "asp", "dssp:3-15"}) {
+    const auto events = controller_events(policy, 20'000);
+    const auto journal = open();
+    tell(events, *journal);
+    ASSERT_TRUE(journal->flush().ok());
+    EXPECT_EQ(replay(journal->attempt()), describe(events)) << policy;
+  }
+}
+
+TEST_F(JournalTest, WhatIsFlushedIsSeenWhileTheRunGoesOn) {
+  const auto events = every_kind_of_event();
+  const auto journal = open();
+  EXPECT_TRUE(replay().empty());
+  tell(events[0], *journal);
+  EXPECT_TRUE(replay().empty());
+  ASSERT_TRUE(journal->flush().ok());
+  EXPECT_EQ(replay().size(), 1u);
+  EXPECT_TRUE(journal->flush().ok());
+}
+
+TEST_F(JournalTest, AResumedRunIsAnotherAttempt) {
+  const auto events = every_kind_of_event();
+  tell(events, *open());
+  tell({events[0], events[7]}, *open(1));
+  auto reader = JournalReader::open(path_);
+  const auto attempts = reader->attempts();
+  ASSERT_EQ(attempts->size(), 2u);
+  EXPECT_EQ(attempts->at(1).number, 2);
+  EXPECT_EQ(attempts->at(1).from, Version(1));
+  EXPECT_EQ(replay(1), describe(events));
+  EXPECT_EQ(replay(2), describe(std::vector<Event>{events[0], events[7]}));
+  EXPECT_EQ(replay().size(), events.size() + 2);
+}
+
+TEST_F(JournalTest, CommitsThatWereDoneAgainAreVoid) {
+  tell(every_kind_of_event(), *open());
+  tell(every_kind_of_event()[11], *open(1));
+  const auto database = Database::open(path_, Database::Mode::kRead);
+  auto rows = database->prepare("SELECT group_concat(version || '/' || attempt, ' ') FROM kept_commits");
+  ASSERT_TRUE(rows.ok() && rows->start().ok() && rows->next().ok());
+  EXPECT_EQ(rows->text(0), "1/1 2/2");
+}
+
+TEST_F(JournalTest, EachKindCanBeReadAlone) {
+  tell(every_kind_of_event(), *open());
+  auto reader = JournalReader::open(path_);
+  std::vector<Event> facts, commits, evaluations;
+  ASSERT_TRUE(reader->facts([&](const auto& fact) { facts.emplace_back(fact); }).ok());
+  ASSERT_TRUE(reader
+                  ->commits([&](Time at, const auto& commit) {
+                    commits.emplace_back(std::pair(at, control::Order(commit)));
+                  })
+                  .ok());
+  ASSERT_TRUE(reader->evaluations([&](const auto& evaluated) { evaluations.emplace_back(evaluated); }).ok());
+  const auto events = every_kind_of_event();
+  EXPECT_EQ(describe(facts), describe(std::vector<Event>{events[0], events[1], events[4], events[5],
+                                                         events[6], events[10], events[13], events[14]}));
+  EXPECT_EQ(describe(commits), describe(std::vector<Event>{events[7], events[11]}));
+  EXPECT_EQ(describe(evaluations), describe(std::vector<Event>{events[12]}));
+}
+
+TEST_F(JournalTest, ReasonsLiveAsLongAsTheReader) {
+  tell(every_kind_of_event(), *open());
+  auto reader = JournalReader::open(path_);
+  std::vector<control::CommitRecord> kept;
+  ASSERT_TRUE(reader->commits([&](Time, const auto& commit) { kept.push_back(commit); }).ok());
+  auto moved = *std::move(reader);
+  EXPECT_EQ(to_string(kept[0].why), "all 2 of 3 are ready");
+}
+
+TEST_F(JournalTest, WhatIsSaidOfTheRunIsKept) {
+  {
+    const auto journal = open();
+    ASSERT_TRUE(journal->set("policy", "bsp").ok());
+    ASSERT_TRUE(journal->set("policy", "asp").ok());
+    ASSERT_TRUE(journal->set("config", "").ok());
+  }
+  EXPECT_THAT(
+      *JournalReader::open(path_)->run(),
+      ElementsAre(std::pair("config", ""), std::pair("format_version", "1"), std::pair("policy", "asp")));
+}
+
+TEST_F(JournalTest, AClosedJournalIsOneFile) {
+  tell(every_kind_of_event(), *open());
+  EXPECT_EQ(directory_.count(), 1);
+}
+
+TEST_F(JournalTest, AReaderDoesNotHoldUpTheWriter) {
+  tell(every_kind_of_event(), *open());
+  auto reader = JournalReader::open(path_);
+  const auto journal = open(1);
+  ASSERT_TRUE(reader
+                  ->facts([&](const control::Fact& fact) {
+                    journal->on_fact(fact);
+                    ASSERT_TRUE(journal->flush().ok()) << journal->status();
+                  })
+                  .ok());
+  EXPECT_EQ(replay(2).size(), 8u);
+}
+
+TEST_F(JournalTest, OtherFilesAreRefusedAndLeftAlone) {
+  EXPECT_TRUE(absl::IsNotFound(JournalReader::open(path_).status()));
+  ASSERT_TRUE(atomic_write(path_, std::string(5000, 'x')).ok());
+  EXPECT_TRUE(absl::IsDataLoss(JournalReader::open(path_).status()));
+  EXPECT_TRUE(absl::IsDataLoss(Journal::open(path_, Version(0)).status()));
+  EXPECT_EQ(*read_file(path_, 10000), std::string(5000, 'x'));
+
+  const auto other = directory_ / "other.sqlite";
+  {
+    const auto database = Database::open(other, Database::Mode::kWrite);
+    ASSERT_TRUE(database->execute("CREATE TABLE mine(a)").ok());
+  }
+  const std::string before = *read_file(other, 100000);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Journal::open(other, Version(0)).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(JournalReader::open(other).status()));
+  EXPECT_EQ(*read_file(other, 100000), before);
+}
+
+TEST_F(JournalTest, AnotherFormatIsRefused) {
+  ASSERT_TRUE(open()->set("format_version", "2").ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(Journal::open(path_, Version(0)).status()));
+}
+
+TEST_F(JournalTest, TheFirstErrorStaysAndNothingFollowsIt) {
+  const auto events = every_kind_of_event();
+  const auto journal = open();
+  tell(events[0], *journal);
+  ASSERT_TRUE(journal->flush().ok());
+  ASSERT_TRUE(Database::open(path_, Database::Mode::kWrite)->execute("DROP TABLE evaluations").ok());
+  tell(events[12], *journal);
+  const absl::Status first = journal->status();
+  EXPECT_FALSE(first.ok());
+  tell(events[1], *journal);
+  EXPECT_EQ(journal->flush(), first);
+  EXPECT_EQ(journal->flush(), first);
+  int facts = 0;
+  ASSERT_TRUE(JournalReader::open(path_)->facts([&](const auto&) { ++facts; }).ok());
+  EXPECT_EQ(facts, 1);
+}
+
+}  // namespace
+}  // namespace paceline::store

@@ -1,0 +1,125 @@
+#include "paceline/store/run_folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/store/files.h"
+
+namespace paceline::store {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kLongestPart = 80;  // of a folder's name, which may have 255 bytes
+constexpr int kMostTries = 1000;
+constexpr std::int64_t kLongestPid = 32;
+
+std::string as_file_name(std::string text) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  text.resize(std::min(text.size(), kLongestPart));
+  for (char& c : text) {
+    if (std::string(kPlain).find(c) == std::string::npos) c = '-';
+  }
+  // A leading dot would hide the folder, a leading dash look like an option.
+  text.erase(0, std::min(text.find_first_not_of(".-"), text.size()));
+  return text.empty() ? "run" : text;
+}
+
+std::string label_of(const std::string& name, const std::string& policy,
+                     std::chrono::system_clock::time_point now) {
+  const auto utc = fmt::gmtime(std::chrono::system_clock::to_time_t(now));
+  return fmt::format("{}-{:%Y%m%dT%H%M%SZ}-{}", as_file_name(name), utc, as_file_name(policy));
+}
+
+// mkdir tells apart, in one step, what was there and what is new.
+absl::StatusOr<fs::path> make_new_directory(const fs::path& base, const std::string& label) {
+  for (int n = 1; n <= kMostTries; ++n) {
+    fs::path path = base / (n == 1 ? label : fmt::format("{}-{}", label, n));
+    if (::mkdir(path.c_str(), 0777) == 0) return path;
+    if (errno != EEXIST) return io_error(path, "made", errno);
+  }
+  return absl::AlreadyExistsError(
+      fmt::format("{}: exists already; choose another name", (base / label).string()));
+}
+
+absl::Status make_directories(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  return error ? io_error(path, "made", error.value()) : absl::OkStatus();
+}
+
+absl::Status in_use(const RunPaths& paths) {
+  const auto text = read_file(paths.lock(), kLongestPid);
+  int pid = 0;
+  if (text.ok()) std::from_chars(text->data(), text->data() + text->size(), pid);
+  const std::string who = pid > 0 ? fmt::format("process {}", pid) : "another process";
+  return absl::FailedPreconditionError(
+      fmt::format("run folder {} is in use by {}; wait for it or choose another", paths.root.string(), who));
+}
+
+absl::StatusOr<FileDescriptor> take_lock(const RunPaths& paths) {
+  FileDescriptor file(::open(paths.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!file.valid()) return io_error(paths.lock(), "opened", errno);
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    return errno == EWOULDBLOCK ? in_use(paths) : io_error(paths.lock(), "locked", errno);
+  }
+  const std::string pid = fmt::format("{}\n", ::getpid());
+  if (::ftruncate(file.get(), 0) != 0) return io_error(paths.lock(), "written", errno);
+  PACELINE_RETURN_IF_ERROR(write_all(file, paths.lock(), pid.data(), pid.size()));
+  return file;
+}
+
+absl::StatusOr<FileDescriptor> furnish(const RunPaths& paths, const std::string& job) {
+  PACELINE_ASSIGN_OR_RETURN(FileDescriptor lock, take_lock(paths));
+  PACELINE_RETURN_IF_ERROR(make_directories(paths.checkpoints()));
+  PACELINE_RETURN_IF_ERROR(make_directories(paths.logs()));
+  // Last: a folder with a job.toml is a run.
+  PACELINE_RETURN_IF_ERROR(atomic_write(paths.job(), job));
+  PACELINE_RETURN_IF_ERROR(sync_directory(paths.root.parent_path()));
+  return lock;
+}
+
+}  // namespace
+
+absl::StatusOr<RunPaths> find_run(const fs::path& root) {
+  std::error_code error;
+  if (!fs::is_directory(root, error)) {
+    return absl::NotFoundError(fmt::format("{}: no such run folder; check the path", root.string()));
+  }
+  RunPaths paths{root};
+  if (fs::is_regular_file(paths.job(), error)) return paths;
+  return absl::FailedPreconditionError(fmt::format(
+      "{}: not a run folder: it has no job.toml; name one that 'paceline train' made", root.string()));
+}
+
+absl::StatusOr<RunFolder> RunFolder::create(const fs::path& base, const std::string& name,
+                                            const std::string& policy,
+                                            std::chrono::system_clock::time_point now,
+                                            const std::string& job) {
+  PACELINE_RETURN_IF_ERROR(make_directories(base));
+  PACELINE_ASSIGN_OR_RETURN(const fs::path root, make_new_directory(base, label_of(name, policy, now)));
+  RunPaths paths{root};
+  auto lock = furnish(paths, job);
+  if (lock.ok()) return RunFolder(std::move(paths), *std::move(lock));
+  std::error_code ignored;  // the first error is the one to tell
+  fs::remove_all(root, ignored);
+  return lock.status();
+}
+
+absl::StatusOr<RunFolder> RunFolder::resume(const fs::path& root) {
+  PACELINE_ASSIGN_OR_RETURN(RunPaths paths, find_run(root));
+  PACELINE_ASSIGN_OR_RETURN(FileDescriptor lock, take_lock(paths));
+  return RunFolder(std::move(paths), std::move(lock));
+}
+
+}  // namespace paceline::store

@@ -1,0 +1,58 @@
+// A run's folder: everything one run leaves on disk lies in it. Whoever runs the job holds a RunFolder; a
+// report or a replay only reads, and needs no more than RunPaths.
+//
+// What always holds: a folder belongs to one run, and at most one process at a time writes to it (flock on
+// RUN/lock, which the system lets go when the process dies). A folder that exists is never taken for a new
+// run.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/store/file_descriptor.h"
+
+namespace paceline::store {
+
+// Where what lies.
+struct RunPaths {
+  std::filesystem::path root;
+
+  std::filesystem::path job() const { return root / "job.toml"; }  // as resolved, defaults included
+  std::filesystem::path journal() const { return root / "journal.sqlite"; }
+  std::filesystem::path metrics() const { return root / "metrics.jsonl"; }  // a LineFile
+  std::filesystem::path checkpoints() const { return root / "checkpoints"; }
+  std::filesystem::path report() const { return root / "report.html"; }
+  std::filesystem::path summary() const { return root / "summary.json"; }
+  std::filesystem::path logs() const { return root / "logs"; }
+  std::filesystem::path lock() const { return root / "lock"; }
+};
+
+// Of a run that is there, to read. Errors: NotFound; FailedPrecondition when the folder is not a run's.
+absl::StatusOr<RunPaths> find_run(const std::filesystem::path& root);
+
+class RunFolder {
+ public:
+  // Makes "<base>/<name>-<UTC time>-<policy>", or with "-2", "-3" … behind it if that exists, and writes
+  // job.toml. Characters that do not belong in a file name become '-'.
+  static absl::StatusOr<RunFolder> create(const std::filesystem::path& base, const std::string& name,
+                                          const std::string& policy,
+                                          std::chrono::system_clock::time_point now, const std::string& job);
+
+  // Errors: those of find_run; FailedPrecondition when another process uses it.
+  static absl::StatusOr<RunFolder> resume(const std::filesystem::path& root);
+
+  const RunPaths& paths() const { return paths_; }
+
+ private:
+  RunFolder(RunPaths paths, FileDescriptor lock) : paths_(std::move(paths)), lock_(std::move(lock)) {}
+
+  RunPaths paths_;
+  FileDescriptor lock_;  // closed: the folder is free again
+};
+
+}  // namespace paceline::store

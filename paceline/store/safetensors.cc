@@ -1,0 +1,190 @@
+#include "paceline/store/safetensors.h"
+
+#include <bit>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/store/files.h"
+#include "paceline/store/safetensors_header.h"
+
+namespace paceline::store {
+
+namespace fs = std::filesystem;
+
+static_assert(std::endian::native == std::endian::little,
+              "the format is little-endian, and so are its writers");
+
+namespace {
+
+constexpr std::int64_t kLengthBytes = 8;
+constexpr std::int64_t kMaxHeader = 100'000'000;  // the format's own limit
+constexpr std::size_t kHeaderMultiple = 8;        // so that the data is aligned in a mapped file
+constexpr const char* kChecksum = "paceline_crc32";
+// One key alone could lose its name to a flipped bit, and then nothing would be checked.
+constexpr const char* kMark = "paceline_format";
+constexpr const char* kFormat = "1";
+
+using Crc = uLong;
+
+Crc crc_of(const void* bytes, std::size_t count, Crc before) {
+  // zlib takes a null pointer, which an empty vector may have, for a wish to start over.
+  return count == 0 ? before : ::crc32_z(before, static_cast<const Bytef*>(bytes), count);
+}
+
+// Over the header without its checksum; the data goes on from here.
+absl::StatusOr<Crc> crc_of_header(SafetensorsHeader header) {
+  header.metadata.erase(kChecksum);
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, to_text(header));
+  return crc_of(text.data(), text.size(), 0);
+}
+
+std::size_t bytes_of(const TensorEntry& entry) { return static_cast<std::size_t>(entry.end - entry.begin); }
+
+absl::Status with_path(const fs::path& path, const absl::Status& status) {
+  return absl::Status(status.code(), fmt::format("{}: {}", path.string(), std::string(status.message())));
+}
+
+absl::Status with_remedy(const fs::path& path, const absl::Status& status) {
+  return absl::Status(status.code(),
+                      fmt::format("{}: {}; use an older checkpoint: the previous one is kept beside it",
+                                  path.string(), std::string(status.message())));
+}
+
+absl::StatusOr<SafetensorsHeader> lay_out(std::span<const TensorView> tensors,
+                                          const std::map<std::string, std::string>& metadata) {
+  SafetensorsHeader header{{}, metadata};
+  header.metadata[kMark] = kFormat;
+  std::set<std::string> names{"__metadata__"};
+  std::int64_t end = 0;
+  for (const TensorView& tensor : tensors) {
+    if (!names.insert(tensor.name).second) {
+      return absl::InvalidArgumentError(
+          fmt::format("the tensor name '{}' is taken; rename one", tensor.name));
+    }
+    std::int64_t bytes = sizeof(float);
+    for (std::int64_t extent : tensor.shape) bytes *= extent;
+    header.tensors.push_back({tensor.name, tensor.shape, end, end + bytes});
+    end += bytes;
+  }
+  return header;
+}
+
+absl::StatusOr<std::string> checked_text(SafetensorsHeader& header, std::span<const TensorView> tensors) {
+  PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    crc = crc_of(tensors[i].data, bytes_of(header.tensors[i]), crc);
+  }
+  header.metadata[kChecksum] = fmt::format("{:08x}", crc);
+  PACELINE_ASSIGN_OR_RETURN(std::string text, to_text(header));
+  text.resize((text.size() + kHeaderMultiple - 1) / kHeaderMultiple * kHeaderMultiple, ' ');
+  return text;
+}
+
+absl::Status write_file(const fs::path& path, const std::string& text, const SafetensorsHeader& header,
+                        std::span<const TensorView> tensors) {
+  PACELINE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+  const std::uint64_t length = text.size();
+  PACELINE_RETURN_IF_ERROR(file.write(&length, sizeof length));
+  PACELINE_RETURN_IF_ERROR(file.write(text.data(), text.size()));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    PACELINE_RETURN_IF_ERROR(file.write(tensors[i].data, bytes_of(header.tensors[i])));
+  }
+  return file.commit();
+}
+
+absl::Status truncated(std::int64_t there, std::int64_t needed) {
+  return absl::DataLossError(fmt::format("truncated: {} of {} bytes are there", there, needed));
+}
+
+struct OpenFile {
+  fs::path path;
+  FileDescriptor file;
+  std::int64_t size = 0;
+  std::int64_t data_offset = 0;
+};
+
+absl::Status read_exactly(const OpenFile& in, std::int64_t offset, void* bytes, std::size_t count) {
+  PACELINE_ASSIGN_OR_RETURN(const std::size_t got, read_at(in.file, in.path, offset, bytes, count));
+  const auto there = offset + static_cast<std::int64_t>(got);
+  return got == count ? absl::OkStatus() : truncated(there, offset + static_cast<std::int64_t>(count));
+}
+
+absl::StatusOr<SafetensorsHeader> read_header(OpenFile& in) {
+  std::uint64_t length = 0;
+  if (in.size < kLengthBytes) return truncated(in.size, kLengthBytes);
+  PACELINE_RETURN_IF_ERROR(read_exactly(in, 0, &length, sizeof length));
+  if (length > static_cast<std::uint64_t>(kMaxHeader)) {
+    return absl::DataLossError(
+        fmt::format("damaged, or no safetensors file: its header would be {} bytes", length));
+  }
+  in.data_offset = kLengthBytes + static_cast<std::int64_t>(length);
+  if (in.data_offset > in.size) return truncated(in.size, in.data_offset);
+  std::string text(length, '\0');
+  PACELINE_RETURN_IF_ERROR(read_exactly(in, kLengthBytes, text.data(), text.size()));
+  PACELINE_ASSIGN_OR_RETURN(SafetensorsHeader header, parse_header(text));
+  const std::int64_t data = header.tensors.empty() ? 0 : header.tensors.back().end;
+  const std::int64_t there = in.size - in.data_offset;
+  if (there < data) return truncated(in.size, in.size - there + data);
+  if (there > data) return absl::DataLossError(fmt::format("damaged: {} bytes too many", there - data));
+  return header;
+}
+
+// A file of another program has neither key, and nothing to check.
+absl::Status check_crc(const SafetensorsHeader& header, Crc crc) {
+  const auto mark = header.metadata.find(kMark);
+  const auto sum = header.metadata.find(kChecksum);
+  if (mark == header.metadata.end() && sum == header.metadata.end()) return absl::OkStatus();
+  if (mark == header.metadata.end() || sum == header.metadata.end()) {
+    return absl::DataLossError("damaged: its checksum is missing");
+  }
+  if (mark->second != kFormat) {
+    return absl::DataLossError("damaged (checksum), or written by a newer Paceline");
+  }
+  const std::string found = fmt::format("{:08x}", crc);
+  if (found == sum->second) return absl::OkStatus();
+  return absl::DataLossError(fmt::format("damaged (checksum {} is not the one written in it)", found));
+}
+
+absl::StatusOr<SafetensorsFile> read_tensors(OpenFile& in) {
+  PACELINE_ASSIGN_OR_RETURN(SafetensorsHeader header, read_header(in));
+  PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
+  SafetensorsFile file;
+  for (TensorEntry& entry : header.tensors) {
+    std::vector<float> data(bytes_of(entry) / sizeof(float));
+    PACELINE_RETURN_IF_ERROR(read_exactly(in, in.data_offset + entry.begin, data.data(), bytes_of(entry)));
+    crc = crc_of(data.data(), bytes_of(entry), crc);
+    file.tensors.push_back({std::move(entry.name), std::move(entry.shape), std::move(data)});
+  }
+  PACELINE_RETURN_IF_ERROR(check_crc(header, crc));
+  header.metadata.erase(kMark);
+  header.metadata.erase(kChecksum);
+  file.metadata = std::move(header.metadata);
+  return file;
+}
+
+}  // namespace
+
+absl::Status write_safetensors(const fs::path& path, std::span<const TensorView> tensors,
+                               const std::map<std::string, std::string>& metadata) {
+  auto header = lay_out(tensors, metadata);
+  if (!header.ok()) return with_path(path, header.status());
+  const auto text = checked_text(*header, tensors);
+  if (!text.ok()) return with_path(path, text.status());
+  return write_file(path, *text, *header, tensors);
+}
+
+absl::StatusOr<SafetensorsFile> read_safetensors(const fs::path& path) {
+  OpenFile in{path, FileDescriptor(), 0, 0};
+  PACELINE_ASSIGN_OR_RETURN(in.file, open_to_read(path, in.size));
+  auto file = read_tensors(in);
+  // What reading itself complains of names the path already.
+  const bool content = absl::IsDataLoss(file.status()) || absl::IsUnimplemented(file.status());
+  if (content) return with_remedy(path, file.status());
+  return file;
+}
+
+}  // namespace paceline::store

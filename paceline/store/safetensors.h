@@ -1,0 +1,48 @@
+// Tensors of float32 in one safetensors file (https://github.com/huggingface/safetensors), which every tool
+// that knows the format reads. Any thread.
+//
+// What always holds: a file is whole or not there. It carries a CRC-32 of its data and of what its header
+// says, so that a file whose bytes changed is an error and never other weights. Files of other programs carry
+// none and are read as well.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+namespace paceline::store {
+
+// A tensor that lies elsewhere.
+struct TensorView {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  const float* data = nullptr;  // as many as the product of the shape
+};
+
+struct Tensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<float> data;
+};
+
+struct SafetensorsFile {
+  std::vector<Tensor> tensors;                  // as they lie in the file
+  std::map<std::string, std::string> metadata;  // without the checksum
+};
+
+// Streams the tensors to `path` without a copy of them. Errors: InvalidArgument for a name that is there
+// twice or is not UTF-8; ResourceExhausted when the disk is full.
+absl::Status write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
+                               const std::map<std::string, std::string>& metadata);
+
+// Errors: DataLoss when the file is truncated or damaged; Unimplemented when it holds another type than
+// float32.
+absl::StatusOr<SafetensorsFile> read_safetensors(const std::filesystem::path& path);
+
+}  // namespace paceline::store

@@ -1,0 +1,217 @@
+#include "paceline/store/safetensors.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/store/files.h"
+#include "paceline/store/test_directory.h"
+
+namespace paceline::store {
+namespace {
+
+using testing::HasSubstr;
+
+// Bits and not values: NaN must come back as well.
+std::string bits(const SafetensorsFile& file) {
+  std::string all;
+  for (const Tensor& tensor : file.tensors) {
+    all += tensor.name + ":";
+    for (const auto extent : tensor.shape) all += fmt::format("{},", extent);
+    all.append(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size() * sizeof(float));
+  }
+  for (const auto& [key, value] : file.metadata) all += key + "=" + value + ";";
+  return all;
+}
+
+class SafetensorsTest : public testing::Test {
+ protected:
+  // A matrix, a scalar, an empty tensor and a vector.
+  absl::Status write_sample() {
+    const std::vector<TensorView> tensors = {{"m\"é\n", {2, 3}, matrix_.data()},
+                                             {"scalar", {}, matrix_.data() + 1},
+                                             {"empty", {4, 0, 7}, nullptr},
+                                             {"v", {3}, matrix_.data() + 3}};
+    return write_safetensors(path_, tensors, {{"fractions", "0.1"}});
+  }
+  absl::StatusOr<SafetensorsFile> read_bytes(const std::string& bytes) {
+    put_bytes(path_, bytes);
+    return read_safetensors(path_);
+  }
+  absl::StatusOr<SafetensorsFile> read_crafted(const std::string& header, std::size_t data_bytes) {
+    const std::uint64_t length = header.size();
+    std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
+    return read_bytes(bytes + header + std::string(data_bytes, '\0'));
+  }
+
+  const TestDirectory directory_;
+  const std::filesystem::path path_ = directory_ / "file.safetensors";
+  const std::vector<float> matrix_ = {1.5f, -0.0f,  std::numeric_limits<float>::quiet_NaN(),
+                                      4,    1e-45f, INFINITY};
+};
+
+TEST_F(SafetensorsTest, WhatWasWrittenIsRead) {
+  ASSERT_TRUE(write_sample().ok());
+  const auto file = read_safetensors(path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_EQ(file->tensors.size(), 4u);
+  EXPECT_EQ(file->tensors[0].name, "m\"é\n");
+  EXPECT_EQ(file->tensors[0].shape, (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(std::memcmp(file->tensors[0].data.data(), matrix_.data(), 6 * sizeof(float)), 0);
+  EXPECT_EQ(file->tensors[1].data.size(), 1u);
+  EXPECT_EQ(file->metadata, (std::map<std::string, std::string>{{"fractions", "0.1"}}));
+}
+
+TEST_F(SafetensorsTest, AFileOfNoTensorsIsOne) {
+  ASSERT_TRUE(write_safetensors(path_, {}, {}).ok());
+  const auto file = read_safetensors(path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->tensors.empty() && file->metadata.empty());
+}
+
+TEST_F(SafetensorsTest, TheDataIsAligned) {
+  ASSERT_TRUE(write_sample().ok());
+  std::uint64_t length = 0;
+  std::memcpy(&length, read_file(path_, 10000)->data(), sizeof length);
+  EXPECT_EQ(length % 8, 0u);
+}
+
+TEST_F(SafetensorsTest, ATakenOrUnwritableNameIsRefused) {
+  const float one = 1;
+  EXPECT_TRUE(absl::IsInvalidArgument(write_safetensors(path_, {{{"a", {1}, &one}, {"a", {1}, &one}}}, {})));
+  EXPECT_TRUE(absl::IsInvalidArgument(write_safetensors(path_, {{{"__metadata__", {1}, &one}}}, {})));
+  EXPECT_TRUE(absl::IsInvalidArgument(write_safetensors(path_, {{{"\xff", {1}, &one}}}, {})));
+  EXPECT_EQ(directory_.count(), 0);
+}
+
+TEST_F(SafetensorsTest, EveryTruncationIsAnError) {
+  ASSERT_TRUE(write_sample().ok());
+  const std::string whole = *read_file(path_, 10000);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const auto file = read_bytes(whole.substr(0, size));
+    ASSERT_TRUE(absl::IsDataLoss(file.status())) << size << ": " << file.status();
+    EXPECT_THAT(std::string(file.status().message()), HasSubstr("truncated: "));
+    EXPECT_THAT(std::string(file.status().message()), HasSubstr("the previous one is kept beside it"));
+  }
+  EXPECT_FALSE(read_bytes(whole + "x").ok());
+}
+
+TEST_F(SafetensorsTest, AChangedByteIsAnErrorOrChangesNothing) {
+  ASSERT_TRUE(write_sample().ok());
+  const std::string whole = *read_file(path_, 10000);
+  const std::string expected = bits(*read_bytes(whole));
+  int harmless = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    for (int flip = 1; flip < 256; ++flip) {
+      std::string bytes = whole;
+      bytes[i] = static_cast<char>(bytes[i] ^ flip);
+      const auto file = read_bytes(bytes);
+      if (!file.ok()) {
+        ASSERT_EQ(file.status().message().find('\n'), std::string::npos) << file.status();
+        continue;
+      }
+      ++harmless;
+      ASSERT_EQ(bits(*file), expected) << "byte " << i << " flipped by " << flip;
+    }
+  }
+  // Spaces at the end of the header may become other blanks.
+  EXPECT_LE(harmless, 8 * 3);
+}
+
+TEST_F(SafetensorsTest, AChecksumThatDoesNotFitSaysSo) {
+  ASSERT_TRUE(write_sample().ok());
+  std::string bytes = *read_file(path_, 10000);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  EXPECT_THAT(std::string(read_bytes(bytes).status().message()), HasSubstr("damaged (checksum "));
+}
+
+TEST_F(SafetensorsTest, FilesOfOtherProgramsAreRead) {
+  const auto file = read_crafted(
+      R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},"a":{"data_offsets":[0,8],"dtype":"F32","shape":[2,1]},)"
+      R"("__metadata__":{"format":"pt"}}   )",
+      12);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->tensors[0].name, "a");
+  EXPECT_EQ(file->tensors[1].name, "b");
+  EXPECT_EQ(file->metadata.at("format"), "pt");
+}
+
+TEST_F(SafetensorsTest, CraftedLengthsAreErrors) {
+  for (const std::uint64_t length : {std::uint64_t{1}, std::uint64_t{100'000'000}, std::uint64_t{100'000'001},
+                                     std::uint64_t{1} << 63, ~std::uint64_t{0}, ~std::uint64_t{0} - 7}) {
+    std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
+    EXPECT_TRUE(absl::IsDataLoss(read_bytes(bytes + "{}").status())) << length;
+  }
+}
+
+TEST_F(SafetensorsTest, CraftedHeadersAreErrors) {
+  const auto tensor = [](const char* shape, const char* offsets) {
+    return fmt::format(R"({{"a":{{"dtype":"F32","shape":{},"data_offsets":{}}}}})", shape, offsets);
+  };
+  ASSERT_TRUE(read_crafted(tensor("[2]", "[0,8]"), 8).ok());
+  for (const std::string& header : {
+           tensor("[2]", "[0,4]"),
+           tensor("[2]", "[8,0]"),
+           tensor("[2]", "[4,12]"),
+           tensor("[2]", "[0]"),
+           tensor("[2]", "[0,4,8]"),
+           tensor("[2]", "[0,8.0]"),
+           tensor("[2]", "\"0,8\""),
+           tensor("[-2]", "[0,8]"),
+           tensor("[2]", "[-8,0]"),
+           tensor("[2]", "[18446744073709551608,8]"),
+           tensor("[2]", "[18446744073709551608,18446744073709551615]"),
+           tensor("[4611686018427387904]", "[0,8]"),  // times 4 is 0 in 64 bits
+           tensor("[4611686018427387906]", "[0,8]"),  // and this is 8
+           tensor("[4294967296,4294967296]", "[0,0]"),
+           tensor("[2305843009213693951]", "[0,9223372036854775804]"),
+           tensor("[0,9223372036854775807,9223372036854775807]", "[0,8]"),
+           tensor("[[2]]", "[0,8]"),
+           tensor("[[[2]]]", "[0,8]"),
+           tensor("2", "[0,8]"),
+           tensor("null", "[0,8]"),
+           std::string(R"({"a":{"dtype":"F32","shape":[2]}})"),
+           std::string(R"({"a":{"shape":[2],"data_offsets":[0,8]}})"),
+           std::string(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":1}})"),
+           std::string(R"({"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})"),
+           std::string(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                       R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})"),
+           std::string(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                       R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})"),
+           std::string(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})"),
+           std::string(R"({"a":5})"),
+           std::string(R"({"a":[]})"),
+           std::string(R"({"__metadata__":{"a":1}})"),
+           std::string(R"({"__metadata__":"a"})"),
+           std::string("[]"),
+           std::string("{}"),
+           std::string("null"),
+           std::string("        "),
+           std::string(" {}"),
+           std::string("{}x"),
+           std::string(100, '['),
+           std::string(""),
+       }) {
+    const auto file = read_crafted(header, 8);
+    EXPECT_TRUE(absl::IsDataLoss(file.status())) << header << ": " << file.status();
+  }
+}
+
+TEST_F(SafetensorsTest, AnotherTypeIsNamed) {
+  const auto file = read_crafted(R"({"ids\n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", 8);
+  EXPECT_TRUE(absl::IsUnimplemented(file.status()));
+  EXPECT_THAT(std::string(file.status().message()), HasSubstr("tensor 'ids?' is not of dtype F32"));
+}
+
+TEST_F(SafetensorsTest, AMissingFileIsNamed) {
+  const auto status = read_safetensors(path_).status();
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path_.string()));
+}
+
+}  // namespace
+}  // namespace paceline::store

@@ -1,0 +1,159 @@
+#include "paceline/store/shard_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/store/safetensors.h"
+#include "paceline/store/strict_json.h"
+
+namespace paceline::store {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kFractions = "fractions";
+constexpr const char* kStreams = "streams";
+constexpr int kMaxStreams = 16;
+
+using NameOf = std::string (*)(const ps::TensorSpec& tensor, std::size_t stream);
+
+std::string weight_name(const ps::TensorSpec& tensor, std::size_t) { return tensor.name; }
+std::string stream_name(const ps::TensorSpec& tensor, std::size_t stream) {
+  return fmt::format("{}.{}", tensor.name, stream);
+}
+
+void add_views(const ps::Layout& layout, std::span<const float> flat, NameOf name_of, std::size_t stream,
+               std::vector<TensorView>& views) {
+  PACELINE_CHECK(static_cast<std::int64_t>(flat.size()) == layout.size(), "{} floats for a layout of {}",
+                 flat.size(), layout.size());
+  for (const ps::TensorSpec& tensor : layout.tensors()) {
+    views.push_back({name_of(tensor, stream), tensor.shape, flat.data() + tensor.offset});
+  }
+}
+
+absl::Status another_model(const fs::path& path, const std::string& what) {
+  return absl::InvalidArgumentError(
+      fmt::format("{}: {}; resume with the model, optimizer and number of shards it was written with",
+                  path.string(), what));
+}
+
+// The tensors of a file by name, to be taken out one by one.
+class Tensors {
+ public:
+  Tensors(fs::path path, std::vector<Tensor> tensors) : path_(std::move(path)) {
+    for (Tensor& tensor : tensors) by_name_[tensor.name] = std::move(tensor);
+  }
+
+  absl::Status take(const std::string& name, const ps::TensorSpec& spec, std::vector<float>& flat) {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) return another_model(path_, fmt::format("has no tensor '{}'", name));
+    const Tensor& tensor = found->second;
+    if (tensor.shape != spec.shape) {
+      return another_model(path_, fmt::format("tensor '{}' has shape [{}] and not [{}]", name,
+                                              fmt::join(tensor.shape, ", "), fmt::join(spec.shape, ", ")));
+    }
+    std::copy(tensor.data.begin(), tensor.data.end(), flat.begin() + spec.offset);
+    by_name_.erase(found);
+    return absl::OkStatus();
+  }
+
+  absl::Status expect_empty() const {
+    if (by_name_.empty()) return absl::OkStatus();
+    return another_model(path_,
+                         fmt::format("has a tensor '{}' too many", printable(by_name_.begin()->first)));
+  }
+
+ private:
+  const fs::path path_;
+  std::map<std::string, Tensor> by_name_;
+};
+
+absl::StatusOr<std::vector<float>> take_flat(Tensors& tensors, const ps::Layout& layout, NameOf name_of,
+                                             std::size_t stream) {
+  std::vector<float> flat(static_cast<std::size_t>(layout.size()));
+  for (const ps::TensorSpec& tensor : layout.tensors()) {
+    PACELINE_RETURN_IF_ERROR(tensors.take(name_of(tensor, stream), tensor, flat));
+  }
+  return flat;
+}
+
+template <class Number>
+std::optional<Number> number_of(const SafetensorsFile& file, const char* key) {
+  const auto found = file.metadata.find(key);
+  if (found == file.metadata.end()) return std::nullopt;
+  const char* end = found->second.data() + found->second.size();
+  Number number{};
+  const auto [stopped, error] = std::from_chars(found->second.data(), end, number);
+  if (error != std::errc() || stopped != end) return std::nullopt;
+  return number;
+}
+
+absl::StatusOr<std::vector<float>> read_weights(const fs::path& path, const ps::Layout& layout) {
+  PACELINE_ASSIGN_OR_RETURN(SafetensorsFile file, read_safetensors(path));
+  Tensors tensors(path, std::move(file.tensors));
+  PACELINE_ASSIGN_OR_RETURN(std::vector<float> weights, take_flat(tensors, layout, weight_name, 0));
+  PACELINE_RETURN_IF_ERROR(tensors.expect_empty());
+  return weights;
+}
+
+absl::StatusOr<ps::OptimizerState> read_optimizer(const fs::path& path, const ps::Layout& layout) {
+  PACELINE_ASSIGN_OR_RETURN(SafetensorsFile file, read_safetensors(path));
+  const auto fractions = number_of<double>(file, kFractions);
+  const auto streams = number_of<int>(file, kStreams);
+  const bool sane = fractions && std::isfinite(*fractions) && *fractions >= 0 && streams && *streams >= 0 &&
+                    *streams <= kMaxStreams;
+  if (!sane) return another_model(path, "is no optimizer state");
+  Tensors tensors(path, std::move(file.tensors));
+  ps::OptimizerState state{{}, *fractions};
+  for (std::size_t k = 0; k < static_cast<std::size_t>(*streams); ++k) {
+    PACELINE_ASSIGN_OR_RETURN(std::vector<float> stream, take_flat(tensors, layout, stream_name, k));
+    state.streams.push_back(std::move(stream));
+  }
+  PACELINE_RETURN_IF_ERROR(tensors.expect_empty());
+  return state;
+}
+
+}  // namespace
+
+fs::path weights_file(const fs::path& directory, int index, int count) {
+  return directory / fmt::format("weights-{}-of-{}.safetensors", index, count);
+}
+
+fs::path optimizer_file(const fs::path& directory, int index, int count) {
+  return directory / fmt::format("optimizer-{}-of-{}.safetensors", index, count);
+}
+
+absl::Status write_shard(const fs::path& directory, int index, int count, const ps::Layout& layout,
+                         std::span<const float> weights, const ps::OptimizerState& optimizer) {
+  std::vector<TensorView> views;
+  add_views(layout, weights, weight_name, 0, views);
+  PACELINE_RETURN_IF_ERROR(write_safetensors(weights_file(directory, index, count), views, {}));
+  views.clear();
+  for (std::size_t k = 0; k < optimizer.streams.size(); ++k) {
+    add_views(layout, optimizer.streams[k], stream_name, k, views);
+  }
+  // fmt writes the shortest decimal that reads back as the same double.
+  return write_safetensors(optimizer_file(directory, index, count), views,
+                           {{kFractions, fmt::format("{}", optimizer.fractions)},
+                            {kStreams, fmt::format("{}", optimizer.streams.size())}});
+}
+
+absl::StatusOr<ShardContents> read_shard(const fs::path& directory, int index, int count,
+                                         const ps::Layout& layout) {
+  ShardContents shard;
+  PACELINE_ASSIGN_OR_RETURN(shard.weights, read_weights(weights_file(directory, index, count), layout));
+  PACELINE_ASSIGN_OR_RETURN(shard.optimizer, read_optimizer(optimizer_file(directory, index, count), layout));
+  return shard;
+}
+
+}  // namespace paceline::store

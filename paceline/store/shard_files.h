@@ -1,0 +1,40 @@
+// The two files that one shard leaves in a checkpoint: weights-<i>-of-<n>.safetensors and
+// optimizer-<i>-of-<n>.safetensors. Written by the server that owns the shard, on its own thread; read by
+// whoever starts one from a checkpoint.
+//
+// The weights lie under the model's own names, so that any tool that reads safetensors has the model. Stream
+// k of the optimizer state of a tensor is called "<tensor>.<k>". Padding is not stored, and is 0 when read.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/ps/layout.h"
+#include "paceline/ps/shard.h"
+
+namespace paceline::store {
+
+// Shard `index` of `count`, from 1.
+std::filesystem::path weights_file(const std::filesystem::path& directory, int index, int count);
+std::filesystem::path optimizer_file(const std::filesystem::path& directory, int index, int count);
+
+// Requires: `weights` and every stream are layout.size() floats. Errors: ResourceExhausted when the disk is
+// full.
+absl::Status write_shard(const std::filesystem::path& directory, int index, int count,
+                         const ps::Layout& layout, std::span<const float> weights,
+                         const ps::OptimizerState& optimizer);
+
+struct ShardContents {
+  std::vector<float> weights;  // layout.size() floats
+  ps::OptimizerState optimizer;
+};
+
+// Errors: DataLoss when a file is damaged; InvalidArgument when its tensors are another model's; NotFound.
+absl::StatusOr<ShardContents> read_shard(const std::filesystem::path& directory, int index, int count,
+                                         const ps::Layout& layout);
+
+}  // namespace paceline::store

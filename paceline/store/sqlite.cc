@@ -1,0 +1,93 @@
+#include "paceline/store/sqlite.h"
+
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "paceline/store/files.h"
+
+namespace paceline::store {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kPatienceMs = 5000;
+
+absl::Status error_of(sqlite3* database, const fs::path& path) {
+  const std::string name = path.string();
+  const std::string detail = sqlite3_errmsg(database);
+  switch (sqlite3_errcode(database) & 0xff) {
+    case SQLITE_FULL:
+      return io_error(path, "written", ENOSPC);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::UnavailableError(fmt::format("{}: another process holds it locked; close that one", name));
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return absl::DataLossError(
+          fmt::format("{}: damaged ({}); move it away, the checkpoints do not need it", name, detail));
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+      return io_error(path, "written", EACCES);
+    default:
+      break;
+  }
+  const int cause = sqlite3_system_errno(database);
+  if (cause != 0) return io_error(path, "opened or written", cause);
+  return absl::UnavailableError(fmt::format("{}: {}; check the file and the disk", name, detail));
+}
+
+}  // namespace
+
+absl::Status Statement::error() const {
+  sqlite3* database = sqlite3_db_handle(get());
+  return error_of(database, sqlite3_db_filename(database, "main"));
+}
+
+absl::StatusOr<bool> Statement::next() {
+  const int code = sqlite3_step(get());
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  return error();
+}
+
+std::string Statement::text(int column) const {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(get(), column));
+  return text == nullptr ? std::string()
+                         : std::string(text, static_cast<std::size_t>(sqlite3_column_bytes(get(), column)));
+}
+
+void Statement::bind(int place, std::string_view value) {
+  // The statement is stepped while `value` lives. An empty view may have no address, which would bind a NULL.
+  const char* data = value.empty() ? "" : value.data();
+  note(sqlite3_bind_text64(get(), place, data, value.size(), SQLITE_STATIC, SQLITE_UTF8));
+}
+
+absl::StatusOr<Database> Database::open(const fs::path& path, Mode mode) {
+  const int access = mode == Mode::kRead ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  sqlite3* raw = nullptr;
+  const int code = sqlite3_open_v2(path.c_str(), &raw, access | SQLITE_OPEN_NOMUTEX, nullptr);
+  Database database(raw);
+  if (code != SQLITE_OK) return error_of(raw, path);
+  database.set_patience_ms(kPatienceMs);
+  // Whoever wrote the file, its schema may not do more than hold data.
+  sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  return database;
+}
+
+absl::Status Database::execute(const std::string& sql) const {
+  sqlite3* raw = database_.get();
+  if (sqlite3_exec(raw, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK) return absl::OkStatus();
+  return error_of(raw, sqlite3_db_filename(raw, "main"));
+}
+
+absl::StatusOr<Statement> Database::prepare(const std::string& sql) const {
+  sqlite3* raw = database_.get();
+  sqlite3_stmt* statement = nullptr;
+  if (sqlite3_prepare_v2(raw, sql.c_str(), -1, &statement, nullptr) == SQLITE_OK) return Statement(statement);
+  return error_of(raw, sqlite3_db_filename(raw, "main"));
+}
+
+}  // namespace paceline::store

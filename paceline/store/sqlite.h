@@ -1,0 +1,95 @@
+// SQLite, thinly wrapped: what it returns becomes an absl::Status, and what it opened closes itself. For the
+// journal only. One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <sqlite3.h>
+
+#include "paceline/base/status_macros.h"
+
+namespace paceline::store {
+
+// A prepared statement. Must not outlive its Database.
+class Statement {
+ public:
+  // Binds the values in order and runs it to its end.
+  template <class... Values>
+  absl::Status run(const Values&... values) {
+    PACELINE_RETURN_IF_ERROR(start(values...));
+    const absl::StatusOr<bool> row = next();
+    reset();
+    return row.status();
+  }
+
+  // Binds the values for a query; then next() until it says that there is no other row.
+  template <class... Values>
+  absl::Status start(const Values&... values) {
+    reset();
+    int place = 0;
+    (bind(++place, values), ...);
+    return bound_ ? absl::OkStatus() : error();
+  }
+  absl::StatusOr<bool> next();
+
+  // Of the row at hand. A value of another type than the one asked for is converted or 0, as SQLite does.
+  bool is_integer(int column) const { return sqlite3_column_type(get(), column) == SQLITE_INTEGER; }
+  bool is_real(int column) const { return sqlite3_column_type(get(), column) == SQLITE_FLOAT; }
+  bool is_null(int column) const { return sqlite3_column_type(get(), column) == SQLITE_NULL; }
+  std::int64_t integer(int column) const { return sqlite3_column_int64(get(), column); }
+  double real(int column) const { return sqlite3_column_double(get(), column); }
+  std::string text(int column) const;
+
+ private:
+  friend class Database;
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  };
+
+  explicit Statement(sqlite3_stmt* statement) : statement_(statement) {}
+  sqlite3_stmt* get() const { return statement_.get(); }
+  absl::Status error() const;
+  void reset() {
+    sqlite3_reset(get());
+    bound_ = true;
+  }
+  void bind(int place, std::int64_t value) { note(sqlite3_bind_int64(get(), place, value)); }
+  void bind(int place, double value) { note(sqlite3_bind_double(get(), place, value)); }
+  void bind(int place, std::nullptr_t) { note(sqlite3_bind_null(get(), place)); }
+  void bind(int place, std::string_view value);
+  void note(int code) { bound_ = bound_ && code == SQLITE_OK; }
+
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  bool bound_ = true;
+};
+
+class Database {
+ public:
+  enum class Mode { kRead, kWrite };
+
+  // kWrite makes the file when it is not there. Errors: NotFound, PermissionDenied, DataLoss.
+  static absl::StatusOr<Database> open(const std::filesystem::path& path, Mode mode);
+
+  // Runs statements that give no rows.
+  absl::Status execute(const std::string& sql) const;
+  absl::StatusOr<Statement> prepare(const std::string& sql) const;
+  // How long to wait for another process that holds the file.
+  void set_patience_ms(int patience_ms) const { sqlite3_busy_timeout(database_.get(), patience_ms); }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* database) const { sqlite3_close(database); }
+  };
+  explicit Database(sqlite3* database) : database_(database) {}
+
+  std::unique_ptr<sqlite3, Close> database_;
+};
+
+}  // namespace paceline::store

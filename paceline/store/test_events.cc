@@ -1,0 +1,155 @@
+#include "paceline/store/test_events.h"
+
+#include <deque>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/overloaded.h"
+#include "paceline/control/controller.h"
+#include "paceline/policy/policy_spec.h"
+#include "paceline/store/controller_state_json.h"
+
+namespace paceline::store {
+
+namespace {
+
+using control::Order;
+
+std::string text(const Lease& lease) { return fmt::format("{}:{}-{}", lease.epoch, lease.begin, lease.end); }
+
+std::string what(const control::ReplicaJoined& f) {
+  return fmt::format("joined {} '{}' {}", f.replica, f.name, f.batch);
+}
+std::string what(const control::ReplicaLeft& f) { return fmt::format("left {} '{}'", f.replica, f.why); }
+std::string what(const control::ReplicaReady& f) {
+  return fmt::format("ready {} {} {} {} {}", f.replica, f.clock, f.base, f.compute.count(), f.loss);
+}
+std::string what(const control::TimerRang&) { return "timer"; }
+std::string what(const control::StopAsked& f) { return fmt::format("stop '{}'", f.why); }
+
+std::string what(const control::CommitRecord& o) {
+  std::string line =
+      fmt::format("commit {} {} {} {} {} {} {} {}", o.version, o.samples, o.nominal, o.committed_before,
+                  o.learning_rate, o.fraction, o.keep_for_evaluation, to_string(o.why));
+  for (const control::CommitMember& m : o.members) {
+    line += fmt::format(" ({} {} {} {} {} {})", m.replica, m.clock, m.base, text(m.lease), m.weight, m.share);
+  }
+  return o.checkpoint ? line + " " + to_text(*o.checkpoint) : line;
+}
+std::string what(const control::Release& o) {
+  return fmt::format("release {} {} {} {} {}", o.replica, o.clock, o.version, text(o.lease),
+                     to_string(o.why));
+}
+std::string what(const control::Discard& o) {
+  return fmt::format("discard {} {} {}", o.replica, o.clock, to_string(o.why));
+}
+std::string what(const control::Park& o) { return fmt::format("park {}", o.replica); }
+std::string what(const control::WakeAt& o) { return fmt::format("wake {}", o.at.time_since_epoch().count()); }
+std::string what(const control::Finish& o) { return fmt::format("finish '{}'", o.why); }
+
+constexpr Time at(std::int64_t ns) { return Time(Duration(ns)); }
+
+}  // namespace
+
+std::vector<Event> every_kind_of_event() {
+  using namespace control;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int32_t kMost32 = std::numeric_limits<std::int32_t>::max();
+  CommitRecord commit{Version(1), {}, 10, 20, 30, 0.1, 1.0 / 3, true, {}, {"all {} of {} are ready", 2, 3}};
+  commit.members = {{ReplicaId(0), Clock(1), Version(0), {0, 0, 4}, 0.4, 0.4},
+                    {ReplicaId(kMost32), Clock(1), Version(0), {1, 4, 10}, 1e-300, 0.6}};
+  CommitRecord last = commit;
+  last.version = Version(2);
+  last.checkpoint = ControllerState{Version(2), {.next = 10, .open = {{4, 6}}}, {{"w\"0", Clock(1)}}};
+  last.why = {"doubled {{ }} braces", 0, 0};
+  return {
+      Fact{at(-5), ReplicaJoined{ReplicaId(0), "w'0\n\xff", 32}},
+      Fact{at(0), ReplicaJoined{ReplicaId(kMost32), "", 1}},
+      std::pair(at(0),
+                Order(Release{ReplicaId(0), Clock(1), Version(0), {kMost32, 0, kMost}, {"{} ahead", -1, 0}})),
+      std::pair(at(0), Order(WakeAt{at(kMost)})),
+      Fact{at(1), ReplicaReady{ReplicaId(0), Clock(1), Version(0), Duration(kMost), 1.0 / 3}},
+      Fact{at(2), ReplicaReady{ReplicaId(1), Clock(1), Version(0), Duration(0),
+                               std::numeric_limits<double>::quiet_NaN()}},
+      Fact{at(2), ReplicaReady{ReplicaId(1), Clock(2), Version(0), Duration(1),
+                               std::numeric_limits<double>::infinity()}},
+      std::pair(at(2), Order(commit)),
+      std::pair(at(2), Order(Discard{ReplicaId(1), Clock(2), {"", 0, 0}})),
+      std::pair(at(2), Order(Park{ReplicaId(1)})),
+      Fact{at(3), TimerRang{}},
+      std::pair(at(3), Order(last)),
+      Evaluated{at(2), Version(1), 10, 2.5, 0.125},
+      Fact{at(4), ReplicaLeft{ReplicaId(1), "its host is gone"}},
+      Fact{at(kMost), StopAsked{"Ctrl-C"}},
+      std::pair(at(kMost), Order(Finish{"Ctrl-C"})),
+  };
+}
+
+std::vector<Event> controller_events(const std::string& policy, std::int64_t samples) {
+  using namespace control;
+  ControllerConfig config;
+  config.dataset_size = 1000;
+  config.total_samples = samples;
+  config.start_replicas = 4;
+  config.checkpoint_every = 5000;
+  Controller controller(config, policy::make_policy(*policy::parse_policy(policy)));
+  std::vector<Event> events;
+  std::deque<Release> running;
+  std::int64_t now = 0;
+  const auto handle = [&](Fact fact) {
+    std::vector<Order> orders;
+    PACELINE_CHECK(controller.handle(fact, orders).ok(), "the fact is not as it should be");
+    events.emplace_back(fact);
+    for (const Order& order : orders) {
+      events.emplace_back(std::pair(fact.at, order));
+      if (const auto* release = std::get_if<Release>(&order)) running.push_back(*release);
+    }
+  };
+  for (int i = 0; i < 4; ++i) handle({at(now), ReplicaJoined{ReplicaId(i), fmt::format("w{}", i), 8}});
+  while (!running.empty()) {
+    const Release next = running.front();
+    running.pop_front();
+    now += 1000;
+    handle({at(now), ReplicaReady{next.replica, next.clock, next.version, Duration(900), 2.25}});
+  }
+  return events;
+}
+
+void tell(const Event& event, control::RunListener& listener) {
+  std::visit(Overloaded{
+                 [&](const control::Fact& fact) { listener.on_fact(fact); },
+                 [&](const std::pair<Time, Order>& order) { listener.on_order(order.first, order.second); },
+                 [&](const control::Evaluated& evaluated) { listener.on_evaluated(evaluated); },
+             },
+             event);
+}
+
+void tell(const std::vector<Event>& events, control::RunListener& listener) {
+  for (const Event& event : events) tell(event, listener);
+}
+
+std::string describe(const Event& event) {
+  const auto line = [](Time when, const auto& variant) {
+    return fmt::format("{} {}", when.time_since_epoch().count(),
+                       std::visit([](const auto& one) { return what(one); }, variant));
+  };
+  return std::visit(Overloaded{
+                        [&](const control::Fact& fact) { return line(fact.at, fact.what); },
+                        [&](const std::pair<Time, Order>& order) { return line(order.first, order.second); },
+                        [&](const control::Evaluated& e) {
+                          return fmt::format("{} evaluated {} {} {} {}", e.at.time_since_epoch().count(),
+                                             e.version, e.samples, e.loss, e.accuracy);
+                        },
+                    },
+                    event);
+}
+
+std::vector<std::string> describe(const std::vector<Event>& events) {
+  std::vector<std::string> lines;
+  for (const Event& event : events) lines.push_back(describe(event));
+  return lines;
+}
+
+}  // namespace paceline::store

@@ -1,0 +1,40 @@
+// For tests of the journal: events of every kind, and a listener that writes down what it hears.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "paceline/control/run_listener.h"
+
+namespace paceline::store {
+
+using Event = std::variant<control::Fact, std::pair<Time, control::Order>, control::Evaluated>;
+
+// One of each kind, with odd values.
+std::vector<Event> every_kind_of_event();
+
+// What a Controller with four replicas under `policy` is told and orders in `samples` samples.
+std::vector<Event> controller_events(const std::string& policy, std::int64_t samples);
+
+void tell(const Event& event, control::RunListener& listener);
+void tell(const std::vector<Event>& events, control::RunListener& listener);
+
+// Every field of an event in one line.
+std::string describe(const Event& event);
+
+struct Recorder final : control::RunListener {
+  std::vector<std::string> lines;
+
+  void on_fact(const control::Fact& fact) override { lines.push_back(describe(fact)); }
+  void on_order(Time at, const control::Order& order) override {
+    lines.push_back(describe(std::pair(at, order)));
+  }
+  void on_evaluated(const control::Evaluated& evaluated) override { lines.push_back(describe(evaluated)); }
+};
+
+std::vector<std::string> describe(const std::vector<Event>& events);
+
+}  // namespace paceline::store

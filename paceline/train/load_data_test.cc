@@ -1,0 +1,127 @@
+#include <numeric>
+
+#include <torch/torch.h>
+
+#include "paceline/train/dataset.h"
+#include "paceline/train/testing.h"
+
+namespace paceline::train {
+namespace {
+
+config::DataConfig source(const std::string& name) {
+  config::DataConfig data;
+  data.source = name;
+  return data;
+}
+
+// 1,000 bytes: 900 train, 100 test.
+config::DataConfig thousand_bytes(const TempDir& dir) {
+  dir.write("text", Bytes(1000, 'x'));
+  return source("text:" + dir.file("text"));
+}
+
+TEST(LoadData, TestsOnTheLastTenthOfAText) {
+  TempDir dir;
+  const auto sets = load_data(thousand_bytes(dir), 10);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->train->size(), 89);
+  EXPECT_EQ(sets->test->size(), 9);
+}
+
+TEST(LoadData, KeepsTheFirstSamplesOnly) {
+  TempDir dir;
+  config::DataConfig data = thousand_bytes(dir);
+  data.train_samples = 5;
+  data.test_samples = 9;
+  const auto sets = load_data(data, 10);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->train->size(), 5);
+  EXPECT_EQ(sets->test->size(), 9);
+  EXPECT_EQ(sets->train->sample_shape(), (std::vector<std::int64_t>{10}));
+}
+
+TEST(LoadData, RefusesMoreSamplesThanThereAre) {
+  TempDir dir;
+  config::DataConfig data = thousand_bytes(dir);
+  data.train_samples = 90;
+  expect_error(load_data(data, 10).status(), absl::StatusCode::kInvalidArgument,
+               {"data.train_samples = 90", "89"});
+  data.train_samples = 0;
+  data.test_samples = -1;
+  expect_error(load_data(data, 10).status(), absl::StatusCode::kInvalidArgument, {"data.test_samples = -1"});
+}
+
+TEST(LoadData, RefusesTooLittleText) {
+  TempDir dir;
+  config::DataConfig data = thousand_bytes(dir);
+  EXPECT_TRUE(load_data(data, 99).ok());
+  expect_error(load_data(data, 100).status(), absl::StatusCode::kInvalidArgument,
+               {"1000 bytes", "model.context = 100"});
+  expect_error(load_data(data, 0).status(), absl::StatusCode::kInvalidArgument, {"model.context = 0"});
+  data.max_bytes = -1;
+  expect_error(load_data(data, 10).status(), absl::StatusCode::kInvalidArgument, {"data.max_bytes"});
+}
+
+TEST(LoadData, RefusesAnUnknownSource) {
+  for (const char* name : {"", "cifar", "cifar10", "mnist:", "text:", "headers:x", "http://x"}) {
+    expect_error(load_data(source(name), 10).status(), absl::StatusCode::kInvalidArgument,
+                 {"data.source = \"", name});
+  }
+}
+
+TEST(LoadData, AugmentsCifarOnly) {
+  config::DataConfig data = source("headers");
+  data.augment = true;
+  expect_error(load_data(data, 10).status(), absl::StatusCode::kInvalidArgument, {"data.augment"});
+}
+
+TEST(LoadData, ReadsTheHeadersOfThisMachine) {
+  PACELINE_SKIP_WITHOUT("/usr/include/c++");
+  const auto sets = load_data(source("headers"), 64);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_GT(sets->train->size(), 10000);
+}
+
+TEST(LoadData, ReadsTheRealCifar10) {
+  PACELINE_SKIP_WITHOUT("../shared/data/cifar10");
+  config::DataConfig data = source("cifar10:../shared/data/cifar10");
+  data.augment = true;
+  const auto sets = load_data(data, 0);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->train->size() % 10000, 0);
+  std::vector<std::int32_t> indices(1000);
+  std::iota(indices.begin(), indices.end(), 0);
+  // The constants fit the data: about zero mean and unit deviation. The test set is never augmented.
+  const Batch test = sets->test->batch(indices, 1);
+  EXPECT_TRUE(torch::equal(test.inputs, sets->test->batch(indices, 2).inputs));
+  EXPECT_NEAR(test.inputs.mean().item<double>(), 0, 0.05);
+  EXPECT_NEAR(test.inputs.std().item<double>(), 1, 0.05);
+  EXPECT_FALSE(torch::equal(sets->train->batch(indices, 1).inputs, sets->train->batch(indices, 2).inputs));
+}
+
+TEST(LoadData, ReadsTheRealMnist) {
+  PACELINE_SKIP_WITHOUT("../shared/data/mnist");
+  const auto sets = load_data(source("mnist:../shared/data/mnist"), 0);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->train->size(), 8000);
+  EXPECT_EQ(sets->test->size(), 2000);
+  std::vector<std::int32_t> indices(1000);
+  std::iota(indices.begin(), indices.end(), 0);
+  const Batch batch = sets->train->batch(indices, 0);
+  EXPECT_NEAR(batch.inputs.mean().item<double>(), 0, 0.1);
+  EXPECT_NEAR(batch.inputs.std().item<double>(), 1, 0.1);
+  EXPECT_EQ(batch.targets[0].item<int>(), 7);  // the well-known first test digit
+}
+
+TEST(LoadData, ReadsTheRealText) {
+  PACELINE_SKIP_WITHOUT("../shared/data/text");
+  const auto sets = load_data(source("text:../shared/data/text"), 64);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  const std::int32_t first[] = {0};
+  const Batch batch = sets->train->batch(first, 0);
+  EXPECT_EQ(batch.inputs[0][0].item<int>(), 'F');  // "First Citizen:"
+  EXPECT_EQ(batch.targets[0][0].item<int>(), 'i');
+}
+
+}  // namespace
+}  // namespace paceline::train

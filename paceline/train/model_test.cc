@@ -1,0 +1,207 @@
+#include "paceline/train/model.h"
+
+#include <cmath>
+#include <map>
+
+#include <torch/torch.h>
+
+#include "paceline/train/testing.h"
+
+namespace paceline::train {
+namespace {
+
+const std::vector<std::int64_t> kCifar = {3, 32, 32};
+const std::vector<std::int64_t> kMnist = {1, 28, 28};
+
+config::ModelConfig named(const std::string& name) {
+  config::ModelConfig model;
+  model.name = name;
+  return model;
+}
+
+torch::nn::Sequential made(const config::ModelConfig& config, const std::vector<std::int64_t>& shape,
+                           std::int64_t classes = 10, std::uint64_t seed = 1) {
+  auto model = make_model(config, shape, classes, seed);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *model;
+}
+
+std::int64_t parameters(const ps::Layout& layout) {
+  std::int64_t sum = 0;
+  for (const ps::TensorSpec& tensor : layout.tensors()) {
+    if (tensor.kind == ps::TensorKind::kParameter) sum += tensor.size;
+  }
+  return sum;
+}
+
+std::vector<torch::Tensor> weights_of(torch::nn::Sequential model) {
+  std::vector<torch::Tensor> all = model->parameters();
+  for (const torch::Tensor& buffer : model->buffers()) all.push_back(buffer);
+  return all;
+}
+
+// Counted by hand from the architectures; the residual networks' are the 0.27, 0.85 and 1.7 M of He et al.
+TEST(Model, HasTheParametersItsArchitectureSays) {
+  const std::map<std::string, std::int64_t> expected = {
+      {"mlp", 3072 * 128 + 128 + 128 * 128 + 128 + 128 * 10 + 10},
+      {"cnn", 27 * 32 + 32 + 288 * 64 + 64 + 4096 * 128 + 128 + 1280 + 10},
+      {"alexnet-small", 75 * 64 + 64 + 1600 * 64 + 64 + 1600 * 128 + 128 + 2048 * 512 + 512 + 5120 + 10},
+      {"resnet20", 269722},
+      {"resnet56", 853018},
+      {"resnet110", 1727962},
+      {"vgg11", 9 * (3 * 64 + 64 * 128 + 128 * 256 + 256 * 256 + 256 * 512 + 3 * 512 * 512) +
+                    2 * (64 + 128 + 2 * 256 + 4 * 512) + 5130},
+      {"vgg16",
+       9 * (3 * 64 + 64 * 64 + 64 * 128 + 128 * 128 + 128 * 256 + 2 * 256 * 256 + 256 * 512 + 5 * 512 * 512) +
+           2 * (2 * 64 + 2 * 128 + 3 * 256 + 6 * 512) + 5130},
+  };
+  for (const auto& [name, count] : expected) {
+    torch::nn::Sequential model = made(named(name), kCifar);
+    EXPECT_EQ(parameters(layout_of(model)), count) << name;
+  }
+}
+
+TEST(Model, GptByteHasTheParametersItsArchitectureSays) {
+  torch::nn::Sequential model = made(named("gpt-byte"), {64}, 256);
+  const std::int64_t width = 128;
+  const std::int64_t block = 12 * width * width + 13 * width;  // four dense layers and two norms
+  const std::int64_t ends = 256 * width + 64 * width + 2 * width + width * 256 + 256;
+  EXPECT_EQ(parameters(layout_of(model)), 2 * block + ends);
+}
+
+TEST(Model, LayoutIsParametersThenStatistics) {
+  torch::nn::Sequential model = made(named("resnet20"), kCifar);
+  const ps::Layout layout = layout_of(model);
+  std::size_t at = 0;
+  for (const auto& parameter : model->named_parameters()) {
+    const ps::TensorSpec& tensor = layout.tensors().at(at++);
+    EXPECT_EQ(tensor.name, parameter.key());
+    EXPECT_EQ(tensor.kind, ps::TensorKind::kParameter);
+    EXPECT_EQ(parameter.value().sizes(), tensor.shape);
+  }
+  EXPECT_EQ(layout.tensors().size() - at, 2u * 19);  // a mean and a variance for each of 19 norms
+  for (; at < layout.tensors().size(); ++at) {
+    EXPECT_EQ(layout.tensors()[at].kind, ps::TensorKind::kStatistic);
+    EXPECT_NE(layout.tensors()[at].name.find(".running_"), std::string::npos);
+  }
+}
+
+TEST(Model, ImageModelsTakeCifarAndMnist) {
+  const torch::NoGradGuard no_grad;
+  for (const char* name : {"mlp", "cnn", "alexnet-small", "resnet20", "vgg11"}) {
+    for (const auto& shape : {kCifar, kMnist}) {
+      torch::nn::Sequential model = made(named(name), shape, 7);
+      const torch::Tensor logits = model->forward(torch::randn({2, shape[0], shape[1], shape[2]}));
+      EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{2, 7})) << name;
+      EXPECT_TRUE(logits.isfinite().all().item<bool>()) << name;
+    }
+  }
+}
+
+// Each unit on its own, from input to logits: what a pipeline does with the model.
+TEST(Model, CanBeCutBetweenAnyTwoUnits) {
+  const torch::NoGradGuard no_grad;
+  for (const char* name : {"alexnet-small", "resnet20", "gpt-byte"}) {
+    const bool bytes = name == std::string("gpt-byte");
+    torch::nn::Sequential model = bytes ? made(named(name), {64}, 256) : made(named(name), kCifar);
+    const torch::Tensor input =
+        bytes ? torch::randint(256, {2, 64}, torch::kInt64) : torch::randn({2, 3, 32, 32});
+    model->eval();
+    torch::Tensor x = input;
+    for (torch::nn::AnyModule& unit : *model) x = unit.forward(x.clone());
+    EXPECT_TRUE(torch::equal(x, model->forward(input))) << name;
+  }
+}
+
+TEST(Model, GptByteSeesNoByteThatComesLater) {
+  const torch::NoGradGuard no_grad;
+  torch::nn::Sequential model = made(named("gpt-byte"), {64}, 256);
+  const torch::Tensor before = torch::randint(256, {1, 64}, torch::kInt64);
+  torch::Tensor after = before.clone();
+  after[0][40] = (after[0][40] + 1) % 256;
+  const torch::Tensor change = (model->forward(before) - model->forward(after)).abs().sum(2).squeeze(0);
+  EXPECT_EQ(change.slice(0, 0, 40).max().item<float>(), 0.0f);
+  EXPECT_GT(change.slice(0, 40).min().item<float>(), 0.0f);
+}
+
+// Option A, checked on a first block whose convolutions are zero: what comes out is the shortcut alone.
+TEST(Model, ResidualShortcutTakesEveryOtherPixelAndPadsChannels) {
+  const torch::NoGradGuard no_grad;
+  torch::nn::Sequential model = made(named("resnet20"), kCifar);
+  model->eval();
+  const auto units = model->named_children();
+  auto block = units["stage2_0"];
+  for (torch::Tensor& parameter : block->parameters()) parameter.zero_();
+  std::size_t place = 0;
+  while (units.keys()[place] != "stage2_0") ++place;
+  const torch::Tensor x = torch::rand({1, 16, 8, 8});
+  torch::nn::AnyModule unit = *(model->begin() + static_cast<std::ptrdiff_t>(place));
+  const torch::Tensor y = unit.forward(x);
+  EXPECT_EQ(y.sizes(), (std::vector<std::int64_t>{1, 32, 4, 4}));
+  EXPECT_TRUE(torch::equal(y.slice(1, 8, 24), x.slice(2, 0, 8, 2).slice(3, 0, 8, 2)));
+  EXPECT_EQ(y.slice(1, 0, 8).abs().sum().item<float>() + y.slice(1, 24).abs().sum().item<float>(), 0.0f);
+}
+
+TEST(Model, WeightsDependOnTheSeedAlone) {
+  for (const char* name : {"alexnet-small", "resnet20", "gpt-byte"}) {
+    const bool bytes = name == std::string("gpt-byte");
+    const auto shape = bytes ? std::vector<std::int64_t>{64} : kCifar;
+    torch::manual_seed(1);
+    const auto first = weights_of(made(named(name), shape, 256, 42));
+    torch::manual_seed(2);
+    const auto again = weights_of(made(named(name), shape, 256, 42));
+    const auto other = weights_of(made(named(name), shape, 256, 43));
+    bool differs = false;
+    ASSERT_EQ(first.size(), again.size());
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      EXPECT_TRUE(torch::equal(first[i], again[i])) << name << " " << i;
+      differs = differs || !torch::equal(first[i], other[i]);
+    }
+    EXPECT_TRUE(differs) << name;
+  }
+}
+
+TEST(Model, WeightsHaveTheSpreadTheirSchemesSay) {
+  torch::nn::Sequential resnet = made(named("resnet20"), kCifar);
+  const auto image = resnet->named_parameters();
+  EXPECT_NEAR(image["stage3_1.conv1.weight"].std().item<double>(), std::sqrt(2.0 / (64 * 9)), 1e-3);
+  EXPECT_NEAR(image["stage3_1.conv1.weight"].mean().item<double>(), 0, 1e-3);
+  EXPECT_NEAR(image["fc.weight"].abs().max().item<double>(), 1 / 8.0, 2e-3);
+  EXPECT_TRUE(image["stage1_0.bn1.weight"].eq(1).all().item<bool>());
+  EXPECT_TRUE(image["fc.bias"].eq(0).all().item<bool>());
+  torch::nn::Sequential gpt = made(named("gpt-byte"), {64}, 256);
+  const auto text = gpt->named_parameters();
+  EXPECT_NEAR(text["block0.qkv.weight"].std().item<double>(), 0.02, 5e-4);
+  EXPECT_NEAR(text["block1.mlp_out.weight"].std().item<double>(), 0.02 / std::sqrt(4.0), 2e-4);
+  EXPECT_NEAR(text["block1.attention_out.weight"].std().item<double>(), 0.02 / std::sqrt(4.0), 2e-4);
+  EXPECT_TRUE(text["block0.norm1.weight"].eq(1).all().item<bool>());
+}
+
+TEST(Model, RefusesWhatDoesNotFit) {
+  const auto error = [](const config::ModelConfig& model, const std::vector<std::int64_t>& shape) {
+    return make_model(model, shape, 10, 1).status();
+  };
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  expect_error(error(named("resnet18"), kCifar), kInvalid, {"model.name = \"resnet18\"", "resnet20"});
+  expect_error(error(named("cnn"), {64}), kInvalid, {"model.name = \"cnn\"", "[64]", "data.source"});
+  expect_error(error(named("gpt-byte"), kCifar), kInvalid, {"[3, 32, 32]", "data.source"});
+  expect_error(error(named("gpt-byte"), {32}), kInvalid, {"model.context = 64", "[32]"});
+  config::ModelConfig model = named("gpt-byte");
+  model.heads = 3;
+  expect_error(error(model, {64}), kInvalid, {"model.heads = 3", "model.width = 128"});
+  model.heads = 0;
+  expect_error(error(model, {64}), kInvalid, {"model.heads = 0"});
+  model = named("mlp");
+  model.width = 0;
+  expect_error(error(model, kCifar), kInvalid, {"model.width = 0"});
+}
+
+// More memory than there is: libtorch throws, and the exception ends here.
+TEST(Model, TurnsExceptionsIntoStatus) {
+  config::ModelConfig model = named("mlp");
+  model.width = std::int64_t{1} << 40;
+  expect_error(make_model(model, kCifar, 10, 1).status(), absl::StatusCode::kInternal, {"mlp"});
+}
+
+}  // namespace
+}  // namespace paceline::train

@@ -1,0 +1,77 @@
+#include <torch/torch.h>
+
+#include "paceline/train/models.h"
+
+namespace paceline::train {
+
+namespace nn = torch::nn;
+
+namespace {
+
+nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel) {
+  return nn::Conv2d(nn::Conv2dOptions(in, out, kernel).padding(kernel / 2));
+}
+
+// Halves height and width, rounding up.
+nn::MaxPool2d pool(std::int64_t kernel) {
+  return nn::MaxPool2d(
+      nn::MaxPool2dOptions(kernel).stride(2).padding((kernel - 1) / 2).ceil_mode(kernel == 2));
+}
+
+std::int64_t pooled(std::int64_t extent, int times) {
+  for (int i = 0; i < times; ++i) extent = (extent + 1) / 2;
+  return extent;
+}
+
+// What a dense layer sees of `channels` channels after `pools` pools.
+std::int64_t flat_size(ImageShape shape, std::int64_t channels, int pools) {
+  return channels * pooled(shape.height, pools) * pooled(shape.width, pools);
+}
+
+}  // namespace
+
+nn::Sequential build_mlp(ImageShape shape, std::int64_t classes, std::int64_t width) {
+  nn::Sequential model;
+  model->push_back("flatten", nn::Flatten());
+  model->push_back("fc1", nn::Linear(shape.size(), width));
+  model->push_back("relu1", nn::ReLU());
+  model->push_back("fc2", nn::Linear(width, width));
+  model->push_back("relu2", nn::ReLU());
+  model->push_back("fc3", nn::Linear(width, classes));
+  return model;
+}
+
+nn::Sequential build_cnn(ImageShape shape, std::int64_t classes) {
+  nn::Sequential model;
+  model->push_back("conv1", convolution(shape.channels, 32, 3));
+  model->push_back("relu1", nn::ReLU());
+  model->push_back("pool1", pool(2));
+  model->push_back("conv2", convolution(32, 64, 3));
+  model->push_back("relu2", nn::ReLU());
+  model->push_back("pool2", pool(2));
+  model->push_back("flatten", nn::Flatten());
+  model->push_back("fc1", nn::Linear(flat_size(shape, 64, 2), 128));
+  model->push_back("relu3", nn::ReLU());
+  model->push_back("fc2", nn::Linear(128, classes));
+  return model;
+}
+
+nn::Sequential build_alexnet_small(ImageShape shape, std::int64_t classes) {
+  nn::Sequential model;
+  model->push_back("conv1", convolution(shape.channels, 64, 5));
+  model->push_back("relu1", nn::ReLU());
+  model->push_back("pool1", pool(3));
+  model->push_back("conv2", convolution(64, 64, 5));
+  model->push_back("relu2", nn::ReLU());
+  model->push_back("pool2", pool(3));
+  model->push_back("conv3", convolution(64, 128, 5));
+  model->push_back("relu3", nn::ReLU());
+  model->push_back("pool3", pool(3));
+  model->push_back("flatten", nn::Flatten());
+  model->push_back("fc1", nn::Linear(flat_size(shape, 128, 3), 512));
+  model->push_back("relu4", nn::ReLU());
+  model->push_back("fc2", nn::Linear(512, classes));
+  return model;
+}
+
+}  // namespace paceline::train

@@ -1,0 +1,32 @@
+// Bytes from disk, for the data set readers only. Nothing here trusts what it reads: a missing, odd or
+// unreadable file is an error that names it and the fix.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+namespace paceline::train {
+
+using Bytes = std::vector<std::uint8_t>;
+
+inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+// Appends the regular file `path` to `bytes`, which grows to no more than `limit`; the rest is left unread.
+absl::Status append_file(const std::filesystem::path& path, std::int64_t limit, Bytes& bytes);
+
+// Fails unless `path` is a directory. `holding` says what it should hold, for the message.
+absl::Status require_directory(const std::filesystem::path& path, const char* holding);
+
+enum class Depth { kTop, kTree };
+
+// The regular files of a directory, sorted by path, so that every machine sees one order. Links to files
+// count; links to directories are not followed.
+absl::StatusOr<std::vector<std::filesystem::path>> list_files(const std::filesystem::path& directory,
+                                                              Depth depth);
+
+}  // namespace paceline::train

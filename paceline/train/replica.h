@@ -1,0 +1,69 @@
+// One copy of a model that computes gradients on weights somebody else owns. It keeps no weights: every call
+// is told where they lie, and its gradient goes straight to memory the caller names. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/model_config.h"
+#include "paceline/ps/layout.h"
+#include "paceline/train/dataset.h"
+
+namespace paceline::train {
+
+struct StepResult {
+  double loss = 0;  // mean over the batch (for bytes: over its bytes too), in nats
+};
+
+struct Evaluation {
+  double loss = 0;      // mean, in nats
+  double accuracy = 0;  // share of right answers, 0..1
+  std::int64_t samples = 0;
+};
+
+class Replica {
+ public:
+  // Builds the model for samples of this shape. Errors: as make_model.
+  static absl::StatusOr<std::unique_ptr<Replica>> create(const config::ModelConfig& model,
+                                                         const std::vector<std::int64_t>& sample_shape,
+                                                         std::int64_t classes, std::uint64_t seed);
+  ~Replica();
+
+  const ps::Layout& layout() const;
+
+  // The weights that `seed` gives, written to layout().size() floats; padding is zero.
+  void initial_weights(std::span<float> out) const;
+
+  // The mean gradient over the batch at `weights`: one pointer a tensor of layout(), in its order; likewise
+  // `gradients`. Statistics: read from weights, and what they became in this step written to gradients.
+  // `weights` is only read, and may be mapped read-only. `seed` fixes whatever the model draws.
+  // Errors: libtorch's own (out of memory, shapes), as Internal; what is in `gradients` is then worth
+  // nothing.
+  absl::StatusOr<StepResult> step(const Batch& batch, std::span<const float* const> weights,
+                                  std::span<float* const> gradients, std::uint64_t seed);
+
+  // Loss and accuracy over the whole set, in chunks of `chunk` samples, with running statistics. `keep_going`
+  // is asked between chunks; when it says no, the answer is Cancelled.
+  absl::StatusOr<Evaluation> evaluate(const DataSet& data, std::span<const float* const> weights,
+                                      std::int64_t chunk, const std::function<bool()>& keep_going);
+
+ private:
+  struct Impl;
+  explicit Replica(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// One pointer for each tensor of `layout`, which lies at `base`.
+template <class Float>
+std::vector<Float*> tensor_pointers(const ps::Layout& layout, Float* base) {
+  std::vector<Float*> pointers;
+  for (const ps::TensorSpec& tensor : layout.tensors()) pointers.push_back(base + tensor.offset);
+  return pointers;
+}
+
+}  // namespace paceline::train

@@ -1,0 +1,84 @@
+// A worker's gradient as a shard reads it: of exactly the iteration that was asked for, or not at all.
+#include "paceline/transport/gradient_buffer.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/transport/testing/child_process.h"
+#include "paceline/transport/weight_board.h"
+
+namespace paceline::transport {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using transport::testing::ChildProcess;
+
+constexpr std::int64_t kFloats = 3000;
+
+TEST(GradientBuffer, IsZeroUntilItIsWritten) {
+  GradientWriter writer = GradientWriter::create(kFloats).value();
+  EXPECT_EQ(writer.gradient().size(), static_cast<std::size_t>(kFloats));
+  EXPECT_THAT(writer.gradient(), Each(0.0f));
+}
+
+TEST(GradientBuffer, TheReaderSeesWhatWasWrittenOnceItIsStamped) {
+  GradientWriter writer = GradientWriter::create(kFloats).value();
+  const GradientReader reader = GradientReader::open(writer.path(), kFloats).value();
+  std::fill(writer.gradient().begin(), writer.gradient().end(), 2.5f);
+  writer.stamp(Clock(7));
+  const auto gradient = reader.gradient(Clock(7));
+  ASSERT_TRUE(gradient.ok()) << gradient.status();
+  EXPECT_EQ(gradient->size(), static_cast<std::size_t>(kFloats));
+  EXPECT_THAT(*gradient, Each(2.5f));
+}
+
+TEST(GradientBuffer, AnotherIterationIsRefused) {
+  GradientWriter writer = GradientWriter::create(kFloats).value();
+  const GradientReader reader = GradientReader::open(writer.path(), kFloats).value();
+  writer.stamp(Clock(7));
+  for (const Clock wrong : {Clock(1), Clock(6), Clock(8)}) {
+    const absl::Status refused = reader.gradient(wrong).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("holds iteration 7"));
+  }
+  writer.stamp(Clock(8));
+  EXPECT_TRUE(reader.gradient(Clock(8)).ok());
+  EXPECT_FALSE(reader.gradient(Clock(7)).ok());
+}
+
+TEST(GradientBuffer, WorksBetweenProcesses) {
+  GradientWriter writer = GradientWriter::create(kFloats).value();
+  writer.gradient()[static_cast<std::size_t>(kFloats) - 1] = 4.0f;
+  writer.stamp(Clock(1));
+  ChildProcess shard([&](const ChildProcess::Parent&) {
+    const auto reader = GradientReader::open(writer.path(), kFloats);
+    if (!reader.ok()) return 1;
+    const auto gradient = reader->gradient(Clock(1));
+    return gradient.ok() && gradient->back() == 4.0f ? 0 : 2;
+  });
+  EXPECT_EQ(shard.wait(), 0);
+}
+
+TEST(GradientBuffer, AnotherModelsIsRefused) {
+  GradientWriter writer = GradientWriter::create(kFloats).value();
+  for (const std::int64_t floats : {kFloats - 1, kFloats + 1, std::int64_t{1'000'000}}) {
+    EXPECT_EQ(GradientReader::open(writer.path(), floats).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  const WeightWriter board = WeightWriter::create(kFloats, 1, 0).value();
+  EXPECT_EQ(GradientReader::open(board.path(), kFloats).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(GradientBuffer, AWorkerThatIsGoneIsNotFound) {
+  std::string path;
+  {
+    const GradientWriter writer = GradientWriter::create(kFloats).value();
+    path = writer.path();
+  }
+  EXPECT_EQ(GradientReader::open(path, kFloats).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace paceline::transport
