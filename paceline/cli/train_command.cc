@@ -46,6 +46,13 @@ absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::
   return folder.paths().root.string();
 }
 
+// The folder to go on in, with the job as it is now. Errors: somebody uses it.
+absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::string& job_toml) {
+  PACELINE_ASSIGN_OR_RETURN(const auto folder, store::RunFolder::resume(std::filesystem::absolute(options.resume)));
+  if (!options.sets.empty()) PACELINE_RETURN_IF_ERROR(store::atomic_write(folder.paths().job(), job_toml));
+  return folder.paths().root.string();
+}
+
 // Until the coordinator has ended.
 absl::Status watch(LocalCluster& cluster, Display& display) {
   int signals_seen = stop_signals();
@@ -85,6 +92,7 @@ absl::StatusOr<std::string> checked_job(const TrainOptions& options) {
   if (!file.empty()) {
     PACELINE_ASSIGN_OR_RETURN(text, store::read_file(file, kMostJobBytes));
   }
+  if (file.empty()) file = "the default job";
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, options.sets));
   PACELINE_RETURN_IF_ERROR(check_data_and_model(job));
   std::vector<std::string> sets = options.sets;
@@ -96,11 +104,7 @@ absl::StatusOr<TrainedRun> train(const std::string& job_toml, const TrainOptions
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
   const bool resume = !options.resume.empty();
   TrainedRun run;
-  if (resume) {
-    run.folder = std::filesystem::absolute(options.resume);
-  } else {
-    PACELINE_ASSIGN_OR_RETURN(run.folder, new_folder(job, job_toml));
-  }
+  PACELINE_ASSIGN_OR_RETURN(run.folder, resume ? old_folder(options, job_toml) : new_folder(job, job_toml));
   Display display(policy::to_string(job.policy), options.json);
   const int signals_before = stop_signals();
   auto cluster = LocalCluster::start(run.folder, job, resume);

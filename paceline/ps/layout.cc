@@ -14,12 +14,15 @@ void Layout::add(std::string name, TensorKind kind, std::vector<std::int64_t> sh
 
 std::vector<Layout> Layout::split(int count) const {
   std::vector<Layout> parts(1);
+  auto left = static_cast<std::int64_t>(tensors_.size());
   for (const TensorSpec& tensor : tensors_) {
-    // A part is full once the floats so far reach its share of the whole.
+    // A part is full once the floats so far reach its share of the whole, or when the tensors left, this one
+    // included, are just enough for the parts to come.
     const auto made = static_cast<std::int64_t>(parts.size());
-    const bool full = tensor.offset + tensor.size / 2 >= size_ * made / count;
+    const bool full = tensor.offset + tensor.size / 2 >= size_ * made / count || left <= count - made;
     if (full && made < count && parts.back().size() > 0) parts.emplace_back();
     parts.back().add(tensor.name, tensor.kind, tensor.shape);
+    --left;
   }
   return parts;
 }

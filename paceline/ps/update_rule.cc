@@ -9,12 +9,11 @@ int state_streams(OptimizerKind kind) { return kind == OptimizerKind::kSgd ? 1 :
 StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction, double fractions) {
   StepNumbers numbers;
   if (config.kind == OptimizerKind::kSgd) {
-    const double momentum = std::pow(config.momentum, fraction);
-    // At f = 1 the factor is exactly 1, so a bulk commit is plain SGD to the last bit.
-    const double factor = config.momentum > 0 ? (1.0 - momentum) / (1.0 - config.momentum) : 1.0;
+    numbers.momentum = static_cast<float>(std::pow(config.momentum, fraction));
+    // From the momenta as rounded: 1 − μ^f is small, and a rounding of μ^f alone would show in it. At f = 1 the factor
+    // is exactly 1, so a bulk commit is plain SGD to the last bit.
+    const double factor = (1.0 - double{numbers.momentum}) / (1.0 - double{static_cast<float>(config.momentum)});
     numbers.rate = static_cast<float>(learning_rate * fraction * factor);
-    numbers.momentum = static_cast<float>(momentum);
-    if (config.momentum == 0) numbers.momentum = 0;
     numbers.coupled_decay = static_cast<float>(config.weight_decay);
     return numbers;
   }

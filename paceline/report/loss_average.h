@@ -15,7 +15,7 @@ class LossAverage {
   // A loss that is not a number is told at once, and forgotten with the next one that is.
   // Requires: samples and window positive; `window`: the samples after which an old loss counts 1/e.
   void add(double loss, std::int64_t samples, std::int64_t window) {
-    if (!std::isfinite(loss) || broken_) sum_ = weight_ = 0;
+    if (!std::isfinite(loss)) sum_ = weight_ = 0;
     broken_ = !std::isfinite(loss);
     any_ = true;
     if (broken_) return;

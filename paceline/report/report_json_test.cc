@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "paceline/report/example_run.h"
 #include "paceline/report/throughput.h"
 
@@ -59,6 +61,12 @@ TEST(ReportJson, ALongLaneHasItsActivity) {
   EXPECT_NEAR(last[0].get<double>(), 1200, 1e-6);
   EXPECT_NEAR(last[1].get<double>(), 400, 1e-6);
   EXPECT_NEAR(last[2].get<double>(), 800, 1e-6);
+}
+
+TEST(ReportJson, WhatIsNotANumberIsNull) {
+  EXPECT_TRUE(json_number(std::numeric_limits<double>::quiet_NaN()).is_null());
+  EXPECT_TRUE(json_number(std::nullopt).is_null());
+  EXPECT_EQ(json_number(0.5), 0.5);
 }
 
 TEST(ReportJson, AnEmptyRunIsADocumentToo) {

@@ -20,6 +20,7 @@ constexpr std::chrono::duration<double> kSilentFloor{3.0};
 // Evaluations that may wait for the evaluator; beyond that one is left out rather than a buffer held.
 constexpr std::size_t kMostEvaluations = 4;
 constexpr std::chrono::seconds kGoodbyeLimit{5};
+constexpr std::chrono::seconds kEvaluatorLimit{30};
 constexpr int kEvaluatorSlot = 0;
 
 std::string message_of(const absl::Status& status) { return std::string(status.message()); }
@@ -308,17 +309,17 @@ void Coordinator::welcome_evaluator() {
   wire::EvaluatorOrder order;
   *order.mutable_boards() = boards(kEvaluatorSlot);
   evaluator_->send(std::move(order));
+  // A short run may be over before the evaluator is ready.
+  for (const auto& [version, pending] : evaluations_) {
+    if (pending.kept_by == servers_.size()) send_evaluation(version);
+  }
 }
 
 void Coordinator::closed(const EvaluatorSession::Pointer& session) {
   if (session != evaluator_) return;
   evaluator_ = nullptr;
-  evaluator_gone_ = true;
   if (!goodbye_said_) options_.notice("the evaluator died; training goes on without evaluations");
-  while (!evaluations_.empty()) {
-    drop(evaluations_.begin()->first);
-    evaluations_.erase(evaluations_.begin());
-  }
+  give_up_evaluations();
   finish_if_done();
 }
 
@@ -338,16 +339,12 @@ absl::Status Coordinator::take(decltype(control::Fact::what) what) {
   PACELINE_RETURN_IF_ERROR(controller_->handle(fact, orders));
   if (controller_->started() && !started_) started_ = std::chrono::steady_clock::now();
   // Peers first: they wait for their orders, the books do not.
-  std::string finish_why;
   bool finished = false;
   for (const control::Order& order : orders) {
     std::visit(Overloaded{
                    [&](const control::CommitRecord& record) { carry_out(record); },
                    [&](const control::Release& release) { carry_out(release); },
-                   [&](const control::Finish& end) {
-                     finished = true;
-                     finish_why = end.why;
-                   },
+                   [&](const control::Finish&) { finished = true; },
                    [](const auto&) {},
                },
                order);
@@ -359,7 +356,7 @@ absl::Status Coordinator::take(decltype(control::Fact::what) what) {
     for (control::RunListener* listener : options_.listeners) listener->on_order(fact.at, order);
   }
   PACELINE_CHECK(!complaint, "{}", *complaint);
-  if (finished) finish(finish_why);
+  if (finished) finish();
   return absl::OkStatus();
 }
 
@@ -395,9 +392,21 @@ void Coordinator::request_evaluation(const control::CommitRecord& record) {
 void Coordinator::on_kept(Version version) {
   const auto found = evaluations_.find(version);
   if (found == evaluations_.end() || ++found->second.kept_by < servers_.size()) return;
+  if (evaluator_ != nullptr && evaluator_has_boards_) send_evaluation(version);
+}
+
+void Coordinator::send_evaluation(Version version) {
   wire::EvaluatorOrder order;
   order.mutable_evaluate()->set_version(version.value());
-  if (evaluator_ != nullptr) evaluator_->send(std::move(order));
+  evaluator_->send(std::move(order));
+}
+
+void Coordinator::give_up_evaluations() {
+  evaluator_gone_ = true;
+  while (!evaluations_.empty()) {
+    drop(evaluations_.begin()->first);
+    evaluations_.erase(evaluations_.begin());
+  }
 }
 
 void Coordinator::on_evaluated(const wire::Evaluated& message) {
@@ -463,6 +472,8 @@ void Coordinator::tick() {
     refuse(session, why);
     remove_worker(session.get(), why);
   }
+  // An evaluator that never came must not hold the end up for ever.
+  if (finishing_ && evaluator_ == nullptr && seen > finishing_at_ + kEvaluatorLimit) give_up_evaluations();
   finish_if_done();
 }
 
@@ -472,7 +483,7 @@ void Coordinator::ask_stop(const std::string& why) {
     const absl::Status status = take(control::StopAsked{why});
     PACELINE_CHECK(status.ok(), "{}", message_of(status));
   } else {
-    finish(why);
+    finish();
   }
 }
 
@@ -485,8 +496,9 @@ void Coordinator::fail(absl::Status status) {
   say_goodbye();
 }
 
-void Coordinator::finish(const std::string&) {
+void Coordinator::finish() {
   finishing_ = true;
+  finishing_at_ = std::chrono::steady_clock::now();
   finish_if_done();
 }
 

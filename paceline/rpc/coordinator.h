@@ -140,13 +140,15 @@ class Coordinator final : public WorkerSession::Listener,
   void carry_out(const control::Release& release);
   void request_evaluation(const control::CommitRecord& record);
   void on_kept(Version version);
+  void send_evaluation(Version version);
+  void give_up_evaluations();
   void on_evaluated(const wire::Evaluated& evaluated);
   void drop(Version version);
   void request_checkpoint(Version version, control::ControllerState state);
   void on_written(const wire::ServerWritten& written);
 
   // The end.
-  void finish(const std::string& why);
+  void finish();
   void finish_if_done();
   void say_goodbye();
 
@@ -169,6 +171,7 @@ class Coordinator final : public WorkerSession::Listener,
   Version last_checkpoint_{-1};
   std::optional<SteadyTime> started_;
   bool finishing_ = false;
+  SteadyTime finishing_at_;
   bool goodbye_said_ = false;
   SteadyTime goodbye_at_;
   absl::Status result_;

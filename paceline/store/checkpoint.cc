@@ -168,6 +168,10 @@ absl::StatusOr<std::vector<Checkpoint>> checkpoints(const fs::path& run) {
 absl::StatusOr<Checkpoint> latest_checkpoint(const fs::path& run) {
   PACELINE_ASSIGN_OR_RETURN(std::vector<Checkpoint> found, checkpoints(run));
   if (!found.empty()) return std::move(found.front());
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
+  for (const Version version : versions) {
+    PACELINE_RETURN_IF_ERROR(read_checkpoint_state(final_path(run, version) / kState).status());
+  }
   return absl::NotFoundError(fmt::format("{}: holds no whole checkpoint to resume from; start the job anew",
                                          folder_of(run).string()));
 }

@@ -50,7 +50,8 @@ struct Checkpoint {
 // All with a readable state, newest first.
 absl::StatusOr<std::vector<Checkpoint>> checkpoints(const std::filesystem::path& run);
 
-// The newest of them. Errors: NotFound when there is none.
+// The newest of them. Errors: NotFound when there is none; what is wrong with the newest when none is
+// readable.
 absl::StatusOr<Checkpoint> latest_checkpoint(const std::filesystem::path& run);
 
 // What a killed coordinator left unfinished. Requires: nobody writes a checkpoint of this run now.

@@ -64,6 +64,19 @@ TEST(CheckpointState, EveryTruncationAndEveryFlippedBitIsAnErrorOrChangesNothing
   }
 }
 
+TEST(CheckpointState, WhatDoesNotAgreeWithItselfIsRefused) {
+  const TestDirectory directory;
+  std::vector<CheckpointState> odd(4, sample());
+  odd[0].samples = 76;
+  odd[1].shards = 0;
+  odd[2].shards = kMaxShards + 1;
+  odd[3].elapsed = Duration(-1);
+  for (const CheckpointState& state : odd) {
+    put_bytes(directory / "state.json", to_text(state));
+    EXPECT_TRUE(absl::IsDataLoss(read_checkpoint_state(directory / "state.json").status()));
+  }
+}
+
 TEST(ControllerStateJson, WhatNoRunCanHaveBeenInIsRefused) {
   const auto with = [](const char* ledger, const char* clocks, const char* version) {
     return fmt::format(R"({{"version":{},"ledger":{},"clocks":{}}})", version, ledger, clocks);

@@ -63,6 +63,11 @@ TEST_F(CheckpointTest, TwoAreKept) {
   EXPECT_EQ(names(), (std::vector<std::string>{"v000000000005", "v000000000030"}));
 }
 
+TEST_F(CheckpointTest, ANewerOneDoesNotCountAmongTheKept) {
+  for (const std::int64_t version : {30, 1, 3, 5}) make(version);
+  EXPECT_EQ(names(), (std::vector<std::string>{"v000000000003", "v000000000005", "v000000000030"}));
+}
+
 TEST_F(CheckpointTest, OneThatWasNotFinishedIsIgnored) {
   make(1);
   make(2);
@@ -94,6 +99,13 @@ TEST_F(CheckpointTest, ADamagedStateFallsBackToTheOneBefore) {
   make(1);
   ASSERT_TRUE(atomic_write(make(2) / "state.json", "{}").ok());
   EXPECT_EQ(latest_checkpoint(run_)->state.controller.version, Version(1));
+}
+
+TEST_F(CheckpointTest, WhenAllAreDamagedTheNewestIsNamed) {
+  for (const std::int64_t version : {1, 2}) put_bytes(make(version) / "state.json", "{}");
+  const auto status = latest_checkpoint(run_).status();
+  EXPECT_TRUE(absl::IsDataLoss(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("v000000000002/state.json: damaged: "));
 }
 
 TEST_F(CheckpointTest, AStateOfAnotherVersionDoesNotCount) {

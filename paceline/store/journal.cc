@@ -126,8 +126,7 @@ absl::Status Journal::flush() {
   if (!in_batch_) return first_error_;
   in_batch_ = false;
   if (first_error_.ok()) first_error_ = database_.execute("COMMIT");
-  // An event may be there in part. The error may also have rolled it back already; then this one does not
-  // matter.
+  // An event may be there in part. SQLite may have rolled it back already; then this is in vain and harmless.
   if (!first_error_.ok()) database_.execute("ROLLBACK").IgnoreError();
   return first_error_;
 }

@@ -128,7 +128,8 @@ absl::StatusOr<SafetensorsHeader> read_header(OpenFile& in) {
   PACELINE_ASSIGN_OR_RETURN(SafetensorsHeader header, parse_header(text));
   const std::int64_t data = header.tensors.empty() ? 0 : header.tensors.back().end;
   const std::int64_t there = in.size - in.data_offset;
-  if (there < data) return truncated(in.size, in.size - there + data);
+  if (there < data)
+    return absl::DataLossError(fmt::format("truncated: {} of {} bytes of data are there", there, data));
   if (there > data) return absl::DataLossError(fmt::format("damaged: {} bytes too many", there - data));
   return header;
 }

@@ -30,11 +30,13 @@ absl::Status error_of(sqlite3* database, const fs::path& path) {
     case SQLITE_READONLY:
     case SQLITE_PERM:
       return io_error(path, "written", EACCES);
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+      if (const int cause = sqlite3_system_errno(database)) return io_error(path, "opened or written", cause);
+      break;
     default:
       break;
   }
-  const int cause = sqlite3_system_errno(database);
-  if (cause != 0) return io_error(path, "opened or written", cause);
   return absl::UnavailableError(fmt::format("{}: {}; check the file and the disk", name, detail));
 }
 

@@ -14,7 +14,7 @@ namespace paceline::store {
 class TestDirectory {
  public:
   TestDirectory() {
-    std::string pattern = ::testing::TempDir() + "/paceline-store-XXXXXX";
+    std::string pattern = ::testing::TempDir() + "paceline-store-XXXXXX";
     if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
   }
   TestDirectory(const TestDirectory&) = delete;

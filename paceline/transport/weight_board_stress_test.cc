@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t kFloats = 256;
 constexpr int kReaders = 3;
-constexpr int kPinsEach = 4000;
+constexpr int kPinsEach = 2500;
 
 struct ReaderReport {
   std::atomic<int> pins{0};

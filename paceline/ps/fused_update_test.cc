@@ -1,0 +1,180 @@
+// The one pass over memory, against plain loops in double precision, and against plain loops in single precision to the
+// last bit: vectorized code must round as the plain code does.
+#include "paceline/ps/fused_update.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "paceline/base/rng.h"
+
+namespace paceline::ps {
+namespace {
+
+struct Problem {
+  OptimizerKind kind;
+  std::int64_t size;
+  StepNumbers numbers;
+  std::vector<std::vector<float>> gradients;
+  std::vector<float> factors;
+  std::vector<float> weights, state1, state2;
+
+  std::vector<Weighted> members() const {
+    std::vector<Weighted> all;
+    for (std::size_t i = 0; i < gradients.size(); ++i) all.push_back({gradients[i].data(), factors[i]});
+    return all;
+  }
+};
+
+std::vector<float> normals(Rng& rng, std::int64_t size) {
+  std::vector<float> values(static_cast<std::size_t>(size));
+  for (float& value : values) value = static_cast<float>(rng.normal());
+  return values;
+}
+
+Problem problem(OptimizerKind kind, int members, std::int64_t size) {
+  Rng rng(mix_seed({static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(members), static_cast<std::uint64_t>(size)}));
+  const OptimizerConfig config{.kind = kind, .weight_decay = 0.01};
+  Problem p{kind, size, step_numbers(config, 0.1, 1.0 / 3, 2.0), {}, {}, normals(rng, size), normals(rng, size), normals(rng, size)};
+  for (float& second : p.state2) second = second * second;
+  for (int i = 0; i < members; ++i) {
+    p.gradients.push_back(normals(rng, size));
+    p.factors.push_back(static_cast<float>(0.1 + rng.uniform()));
+  }
+  return p;
+}
+
+struct Result {
+  std::vector<float> weights, state1, state2;
+  friend bool operator==(const Result& a, const Result& b) {
+    const auto same = [](const std::vector<float>& x, const std::vector<float>& y) {
+      return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
+    };
+    return same(a.weights, b.weights) && same(a.state1, b.state1) && same(a.state2, b.state2);
+  }
+};
+
+// In pieces that end where `cuts` say.
+Result fused(const Problem& p, const std::vector<std::int64_t>& cuts = {}) {
+  Result result{std::vector<float>(p.weights.size(), -7.0f), p.state1, p.state2};
+  const UpdateStreams streams{p.weights.data(), result.weights.data(), result.state1.data(), result.state2.data()};
+  std::int64_t begin = 0;
+  for (const std::int64_t cut : cuts) {
+    fused_update(p.kind, p.numbers, p.members(), streams, begin, cut);
+    begin = cut;
+  }
+  fused_update(p.kind, p.numbers, p.members(), streams, begin, p.size);
+  return result;
+}
+
+// One element after the other, in any kind of number.
+template <class Number>
+struct Plain {
+  Number weight, state1, state2;
+
+  Plain(const Problem& p, std::size_t i) : weight(p.weights[i]), state1(p.state1[i]), state2(p.state2[i]) {
+    Number sum = Number{p.factors[0]} * Number{p.gradients[0][i]};
+    for (std::size_t m = 1; m < p.gradients.size(); ++m) sum += Number{p.factors[m]} * Number{p.gradients[m][i]};
+    const StepNumbers& k = p.numbers;
+    const Number g = sum + Number{k.coupled_decay} * weight;
+    if (p.kind == OptimizerKind::kSgd) {
+      state1 = Number{k.momentum} * state1 + g;
+      weight = weight - Number{k.rate} * state1;
+      return;
+    }
+    state1 = Number{k.beta1} * state1 + (Number{1} - Number{k.beta1}) * g;
+    state2 = Number{k.beta2} * state2 + (Number{1} - Number{k.beta2}) * g * g;
+    const Number rate = Number{k.rate} / Number{k.correction1};
+    const Number shrunk = weight - Number{k.shrink} * weight;
+    weight = shrunk - rate * state1 / (std::sqrt(state2) / std::sqrt(Number{k.correction2}) + Number{k.epsilon});
+  }
+};
+
+constexpr OptimizerKind kKinds[] = {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW};
+constexpr std::int64_t kSizes[] = {1, 15, 16, 17, 2047, 2048, 2049, 10000};
+
+void expect_close(float found, double expected, const std::string& what) {
+  ASSERT_NEAR(found, expected, 1e-5 * (1 + std::abs(expected))) << what;
+}
+
+TEST(FusedUpdate, IsWhatThePlainLoopsGive) {
+  for (const OptimizerKind kind : kKinds) {
+    for (int members = 1; members <= 9; ++members) {
+      for (const std::int64_t size : kSizes) {
+        const Problem p = problem(kind, members, size);
+        const Result result = fused(p);
+        for (std::size_t i = 0; i < p.weights.size(); ++i) {
+          const std::string what =
+              fmt::format("optimizer {}, {} members, element {} of {}", static_cast<int>(kind), members, i, size);
+          const Plain<double> exact(p, i);
+          expect_close(result.weights[i], exact.weight, what);
+          expect_close(result.state1[i], exact.state1, what);
+          expect_close(result.state2[i], exact.state2, what);
+          const Plain<float> rounded(p, i);
+          ASSERT_EQ(result.weights[i], rounded.weight) << what;
+          ASSERT_EQ(result.state1[i], rounded.state1) << what;
+          ASSERT_EQ(result.state2[i], rounded.state2) << what;
+        }
+      }
+    }
+  }
+}
+
+TEST(FusedUpdate, DoesNotDependOnHowTheRangeIsCut) {
+  for (const OptimizerKind kind : kKinds) {
+    const Problem p = problem(kind, 5, 10000);
+    const Result whole = fused(p);
+    EXPECT_EQ(fused(p, {16}), whole);
+    EXPECT_EQ(fused(p, {1, 2, 3, 4, 5, 6, 7}), whole);
+    EXPECT_EQ(fused(p, {2048, 4096}), whole);
+    EXPECT_EQ(fused(p, {2047, 2049, 9999}), whole);
+    EXPECT_EQ(fused(p, {0, 5000, 5000}), whole) << "empty pieces";
+    Rng rng(7);
+    for (int round = 0; round < 20; ++round) {
+      std::vector<std::int64_t> cuts;
+      for (std::int64_t at = 0; at < p.size; at += 1 + static_cast<std::int64_t>(rng.below(3000))) cuts.push_back(at);
+      EXPECT_EQ(fused(p, cuts), whole);
+    }
+  }
+}
+
+TEST(FusedUpdate, LeavesWhatIsOutsideItsRangeAlone) {
+  const Problem p = problem(OptimizerKind::kAdam, 2, 100);
+  Result result{std::vector<float>(100, -7.0f), p.state1, p.state2};
+  const UpdateStreams streams{p.weights.data(), result.weights.data(), result.state1.data(), result.state2.data()};
+  fused_update(p.kind, p.numbers, p.members(), streams, 30, 61);
+  for (std::size_t i = 0; i < 100; ++i) {
+    if (i >= 30 && i < 61) continue;
+    EXPECT_EQ(result.weights[i], -7.0f) << i;
+    EXPECT_EQ(result.state1[i], p.state1[i]) << i;
+    EXPECT_EQ(result.state2[i], p.state2[i]) << i;
+  }
+}
+
+TEST(FusedAverage, IsTheWeightedSum) {
+  for (const std::int64_t size : kSizes) {
+    const Problem p = problem(OptimizerKind::kSgd, 4, size);
+    std::vector<float> next(static_cast<std::size_t>(size) + 2, -7.0f);
+    fused_average(p.members(), next.data(), 0, size);
+    for (std::size_t i = 0; i < p.weights.size(); ++i) {
+      double expected = 0;
+      for (std::size_t m = 0; m < 4; ++m) expected += double{p.factors[m]} * double{p.gradients[m][i]};
+      expect_close(next[i], expected, "average");
+    }
+    EXPECT_EQ(next[static_cast<std::size_t>(size)], -7.0f) << "one past the end";
+  }
+}
+
+TEST(FusedUpdate, OneMemberOfWeightOneIsPlainSgd) {
+  const Problem p{OptimizerKind::kSgd, 3, {.rate = 0.5f, .momentum = 0.25f}, {{1, 2, 4}}, {1.0f}, {1, 1, 1}, {4, 0, 8}, {0, 0, 0}};
+  const Result result = fused(p);
+  EXPECT_EQ(result.state1, (std::vector<float>{2, 2, 6}));
+  EXPECT_EQ(result.weights, (std::vector<float>{0, 0, -2}));
+}
+
+}  // namespace
+}  // namespace paceline::ps

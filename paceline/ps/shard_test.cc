@@ -1,0 +1,233 @@
+// A shard through its commits: each version once and in order, the same bytes whatever the number of threads, and
+// published weights that hold still while somebody has them.
+#include "paceline/ps/shard.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/base/rng.h"
+
+namespace paceline::ps {
+namespace {
+
+using ::testing::ElementsAreArray;
+
+// Two parameters with a statistic between them, and one behind: 5000 + 40 + 700 + 3 floats and padding.
+Layout layout() {
+  Layout layout;
+  layout.add("weight", TensorKind::kParameter, {50, 100});
+  layout.add("mean", TensorKind::kStatistic, {40});
+  layout.add("bias", TensorKind::kParameter, {700});
+  layout.add("variance", TensorKind::kStatistic, {3});
+  return layout;
+}
+
+constexpr OptimizerConfig kSgd{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 1e-3};
+constexpr OptimizerConfig kAdamW{.kind = OptimizerKind::kAdamW, .weight_decay = 1e-2};
+
+std::vector<float> random_floats(std::uint64_t seed) {
+  Rng rng(seed);
+  std::vector<float> values(static_cast<std::size_t>(layout().size()));
+  for (float& value : values) value = static_cast<float>(rng.normal());
+  return values;
+}
+
+Shard shard_of(const OptimizerConfig& optimizer, int threads = 1, int kept = 1, int readers = 1) {
+  return Shard(layout(), optimizer, transport::WeightWriter::create(layout().size(), readers, kept).value(), threads);
+}
+
+// Gradients for one commit, owned.
+struct Commit {
+  std::vector<std::vector<float>> gradients;
+  Update update;
+
+  Commit(int version, int members) {
+    update.version = Version(version);
+    update.learning_rate = 0.1;
+    update.fraction = 0.5;
+    for (int i = 0; i < members; ++i) {
+      gradients.push_back(random_floats(mix_seed({static_cast<std::uint64_t>(version), static_cast<std::uint64_t>(i)})));
+    }
+    for (const auto& gradient : gradients) update.members.push_back({gradient.data(), 0.5 / members, 1.0 / members});
+  }
+};
+
+std::vector<float> latest(const Shard& shard) {
+  const std::span<const float> weights = shard.board().latest();
+  return {weights.begin(), weights.end()};
+}
+
+TEST(Shard, StartsWithTheWeightsItIsGiven) {
+  Shard shard = shard_of(kSgd);
+  const std::vector<float> start = random_floats(1);
+  shard.start(Version(12), start);
+  EXPECT_EQ(shard.version(), Version(12));
+  EXPECT_EQ(latest(shard), start);
+}
+
+TEST(Shard, AppliesEachVersionOnceAndInOrder) {
+  Shard shard = shard_of(kSgd);
+  shard.start(Version(0), random_floats(1));
+  for (int version = 1; version <= 6; ++version) {
+    ASSERT_TRUE(shard.apply(Commit(version, 3).update).ok());
+    EXPECT_EQ(shard.version(), Version(version));
+  }
+}
+
+TEST(Shard, ACommitThatCameBeforeChangesNothing) {
+  Shard shard = shard_of(kAdamW);
+  shard.start(Version(0), random_floats(1));
+  for (int version = 1; version <= 3; ++version) ASSERT_TRUE(shard.apply(Commit(version, 2).update).ok());
+  const std::vector<float> weights = latest(shard);
+  const OptimizerState state = shard.optimizer_state();
+  for (int version = 0; version <= 3; ++version) {
+    Commit again(version, 5);
+    ASSERT_TRUE(shard.apply(again.update).ok());
+    EXPECT_EQ(shard.version(), Version(3));
+    EXPECT_EQ(latest(shard), weights);
+    EXPECT_EQ(shard.optimizer_state().streams, state.streams);
+    EXPECT_EQ(shard.optimizer_state().fractions, state.fractions);
+  }
+}
+
+TEST(Shard, ACommitWhoseFormerIsMissingIsRefused) {
+  Shard shard = shard_of(kSgd);
+  shard.start(Version(4), random_floats(1));
+  const std::vector<float> weights = latest(shard);
+  EXPECT_EQ(shard.apply(Commit(6, 1).update).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(shard.version(), Version(4));
+  EXPECT_EQ(latest(shard), weights);
+  EXPECT_TRUE(shard.apply(Commit(5, 1).update).ok());
+  EXPECT_TRUE(shard.apply(Commit(6, 1).update).ok());
+}
+
+TEST(Shard, ParametersStepAndStatisticsAreAveragedByShare) {
+  Shard shard = shard_of({.kind = OptimizerKind::kSgd, .momentum = 0.0});
+  const std::vector<float> start = random_floats(1);
+  shard.start(Version(0), start);
+  Commit commit(1, 2);
+  commit.update.fraction = 1.0;
+  commit.update.members[0].weight = 0.125;  // a damped gradient
+  commit.update.members[1].weight = 0.5;
+  commit.update.members[0].share = 0.25;
+  commit.update.members[1].share = 0.75;
+  ASSERT_TRUE(shard.apply(commit.update).ok());
+  const std::vector<float> weights = latest(shard);
+  for (const TensorSpec& tensor : shard.layout().tensors()) {
+    for (auto i = static_cast<std::size_t>(tensor.offset); i < static_cast<std::size_t>(tensor.offset + tensor.size); ++i) {
+      const double a = commit.gradients[0][i];
+      const double b = commit.gradients[1][i];
+      const double expected =
+          tensor.kind == TensorKind::kParameter ? start[i] - 0.1 * (0.125 * a + 0.5 * b) : 0.25 * a + 0.75 * b;
+      ASSERT_NEAR(weights[i], expected, 1e-6) << tensor.name;
+    }
+  }
+}
+
+TEST(Shard, AnyNumberOfThreadsGivesTheSameBytes) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+    std::vector<float> expected;
+    OptimizerState state;
+    for (const int threads : {1, 2, 3, 4, 7}) {
+      Shard shard = shard_of(optimizer, threads);
+      shard.start(Version(0), random_floats(1));
+      for (int version = 1; version <= 5; ++version) ASSERT_TRUE(shard.apply(Commit(version, version).update).ok());
+      if (threads == 1) {
+        expected = latest(shard);
+        state = shard.optimizer_state();
+      }
+      EXPECT_EQ(latest(shard), expected) << threads << " threads";
+      EXPECT_EQ(shard.optimizer_state().streams, state.streams) << threads << " threads";
+    }
+  }
+}
+
+TEST(Shard, AKeptVersionHoldsStillWhileLaterOnesAreApplied) {
+  Shard shard = shard_of(kSgd, 2);
+  shard.start(Version(0), random_floats(1));
+  ASSERT_TRUE(shard.apply(Commit(1, 2).update).ok());
+  const std::vector<float> weights = latest(shard);
+  ASSERT_TRUE(shard.board().keep(Version(1)).ok());
+  for (int version = 2; version <= 8; ++version) {
+    ASSERT_TRUE(shard.apply(Commit(version, 2).update).ok());
+    ASSERT_THAT(shard.board().kept(Version(1)), ElementsAreArray(weights)) << version;
+    ASSERT_NE(latest(shard), weights);
+  }
+  shard.board().drop(Version(1));
+  ASSERT_TRUE(shard.apply(Commit(9, 2).update).ok());
+}
+
+TEST(Shard, APinnedVersionHoldsStillWhileLaterOnesAreApplied) {
+  Shard shard = shard_of(kSgd);
+  shard.start(Version(0), random_floats(1));
+  auto reader = transport::WeightReader::open(shard.board().path(), layout().size(), 0).value();
+  const auto pinned = reader.pin(Version(0), std::chrono::nanoseconds(0));
+  ASSERT_TRUE(pinned);
+  for (int version = 1; version <= 6; ++version) ASSERT_TRUE(shard.apply(Commit(version, 1).update).ok());
+  EXPECT_THAT(pinned->weights, ElementsAreArray(random_floats(1)));
+}
+
+TEST(Shard, GoesOnAfterARestartAsIfNothingHadBeen) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+    Shard undisturbed = shard_of(optimizer);
+    undisturbed.start(Version(0), random_floats(1));
+    for (int version = 1; version <= 3; ++version) ASSERT_TRUE(undisturbed.apply(Commit(version, 2).update).ok());
+    Shard resumed = shard_of(optimizer);
+    resumed.start(Version(3), latest(undisturbed));
+    ASSERT_TRUE(resumed.restore_optimizer(undisturbed.optimizer_state()).ok());
+    for (int version = 4; version <= 6; ++version) {
+      ASSERT_TRUE(undisturbed.apply(Commit(version, 2).update).ok());
+      ASSERT_TRUE(resumed.apply(Commit(version, 2).update).ok());
+    }
+    EXPECT_EQ(latest(resumed), latest(undisturbed));
+    EXPECT_EQ(resumed.optimizer_state().streams, undisturbed.optimizer_state().streams);
+    EXPECT_EQ(resumed.optimizer_state().fractions, 3.0);
+  }
+}
+
+TEST(Shard, AnotherOptimizersOrModelsStateIsRefused) {
+  const auto size = static_cast<std::size_t>(layout().size());
+  Shard shard = shard_of(kAdamW);
+  const auto refused = [&](std::vector<std::vector<float>> streams) {
+    return shard.restore_optimizer({std::move(streams), 1.0}).code() == absl::StatusCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused({}));
+  EXPECT_TRUE(refused({std::vector<float>(size)})) << "SGD's";
+  EXPECT_TRUE(refused({std::vector<float>(size), std::vector<float>(size - 1)}));
+  EXPECT_TRUE(refused({std::vector<float>(size + 1), std::vector<float>(size)}));
+  EXPECT_TRUE(refused({std::vector<float>(size), std::vector<float>(size), std::vector<float>(size)}));
+  EXPECT_EQ(shard.optimizer_state().streams.size(), 2u);
+  EXPECT_EQ(shard.optimizer_state().fractions, 0.0);
+  EXPECT_TRUE(shard.restore_optimizer({{std::vector<float>(size), std::vector<float>(size)}, 1.0}).ok());
+}
+
+// One update of the bulk, cut into pieces: the sum of the shards is the whole, to the last bit.
+TEST(Shard, ShardsOfASplitLayoutGiveTheBytesOfTheWhole) {
+  const Layout whole = layout();
+  Shard one = shard_of(kAdamW);
+  const std::vector<float> start = random_floats(1);
+  one.start(Version(0), start);
+  const Commit commit(1, 3);
+  ASSERT_TRUE(one.apply(commit.update).ok());
+  const std::vector<float> expected = latest(one);
+  std::int64_t offset = 0;
+  for (const Layout& part : whole.split(3)) {
+    Shard shard(part, kAdamW, transport::WeightWriter::create(part.size(), 1, 0).value(), 1);
+    shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(part.size())));
+    Update update = commit.update;
+    for (Update::Member& member : update.members) member.gradient += offset;
+    ASSERT_TRUE(shard.apply(update).ok());
+    const std::span<const float> same =
+        std::span(expected).subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(part.size()));
+    EXPECT_THAT(shard.board().latest(), ElementsAreArray(same));
+    offset += part.size();
+  }
+  EXPECT_EQ(offset, whole.size());
+}
+
+}  // namespace
+}  // namespace paceline::ps

@@ -1,0 +1,159 @@
+// The numbers of a step: exactly the plain optimizer's for a bulk commit, and for a lone one such that a round of lone
+// commits moves the weights as far as one bulk commit.
+#include "paceline/ps/update_rule.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace paceline::ps {
+namespace {
+
+TEST(StepNumbers, ABulkCommitIsPlainSgdToTheLastBit) {
+  for (const double momentum : {0.0, 0.5, 0.9, 0.99}) {
+    for (const double rate : {0.1, 0.05, 1e-4}) {
+      const OptimizerConfig config{.kind = OptimizerKind::kSgd, .momentum = momentum, .weight_decay = 5e-4};
+      const StepNumbers numbers = step_numbers(config, rate, 1.0, 17.0);
+      EXPECT_EQ(numbers.rate, static_cast<float>(rate));
+      EXPECT_EQ(numbers.momentum, static_cast<float>(momentum));
+      EXPECT_EQ(numbers.coupled_decay, 5e-4f);
+      EXPECT_EQ(numbers.shrink, 0.0f);
+    }
+  }
+}
+
+TEST(StepNumbers, ABulkCommitIsPlainAdamToTheLastBit) {
+  const OptimizerConfig config{.kind = OptimizerKind::kAdam, .weight_decay = 0.01};
+  const StepNumbers numbers = step_numbers(config, 1e-3, 1.0, 3.0);
+  EXPECT_EQ(numbers.rate, 1e-3f);
+  EXPECT_EQ(numbers.beta1, 0.9f);
+  EXPECT_EQ(numbers.beta2, 0.999f);
+  EXPECT_EQ(numbers.correction1, static_cast<float>(1 - 0.9 * 0.9 * 0.9));
+  EXPECT_NEAR(numbers.correction2, 1 - 0.999 * 0.999 * 0.999, 1e-9);
+  EXPECT_EQ(numbers.epsilon, 1e-8f);
+  EXPECT_EQ(numbers.coupled_decay, 0.01f);
+  EXPECT_EQ(numbers.shrink, 0.0f);
+}
+
+TEST(StepNumbers, AdamWShrinksApartFromTheGradient) {
+  const OptimizerConfig config{.kind = OptimizerKind::kAdamW, .weight_decay = 0.01};
+  const StepNumbers bulk = step_numbers(config, 1e-3, 1.0, 1.0);
+  EXPECT_EQ(bulk.shrink, 1e-5f);
+  EXPECT_EQ(bulk.coupled_decay, 0.0f);
+  EXPECT_EQ(step_numbers(config, 1e-3, 0.25, 1.0).shrink, 0.25e-5f);
+}
+
+TEST(StepNumbers, StateIsOneStreamForSgdAndTwoForAdam) {
+  EXPECT_EQ(state_streams(OptimizerKind::kSgd), 1);
+  EXPECT_EQ(state_streams(OptimizerKind::kAdam), 2);
+  EXPECT_EQ(state_streams(OptimizerKind::kAdamW), 2);
+}
+
+// The optimizers in double precision, on one weight, driven by the numbers under test.
+struct OneWeight {
+  explicit OneWeight(const OptimizerConfig& optimizer) : config(optimizer) {}
+
+  OptimizerConfig config;
+  double weight = 1.0;
+  double first = 0;  // velocity, or first moment
+  double second = 0;
+  double fractions = 0;
+
+  void step(double gradient, double rate, double fraction) {
+    fractions += fraction;
+    const StepNumbers k = step_numbers(config, rate, fraction, fractions);
+    const double g = gradient + double{k.coupled_decay} * weight;
+    if (config.kind == OptimizerKind::kSgd) {
+      first = double{k.momentum} * first + g;
+      weight -= double{k.rate} * first;
+      return;
+    }
+    first = double{k.beta1} * first + (1 - double{k.beta1}) * g;
+    second = double{k.beta2} * second + (1 - double{k.beta2}) * g * g;
+    const double step = first / double{k.correction1} / (std::sqrt(second / double{k.correction2}) + double{k.epsilon});
+    weight = weight - double{k.shrink} * weight - double{k.rate} * step;
+  }
+};
+
+// How far one round moves the weight under a steady gradient, once the state is steady: a round is one bulk commit, or
+// `parts` lone ones.
+double move_a_round(const OptimizerConfig& config, int parts, double gradient) {
+  OneWeight one(config);
+  const int warm_up_rounds = 20'000;
+  for (int i = 0; i < warm_up_rounds * parts; ++i) one.step(gradient, 1e-12, 1.0 / parts);
+  const double before = one.weight;
+  for (int i = 0; i < parts; ++i) one.step(gradient, 1e-3, 1.0 / parts);
+  return one.weight - before;
+}
+
+TEST(StepNumbers, ARoundOfLoneSgdCommitsMovesAsFarAsOneBulkCommit) {
+  for (const double momentum : {0.0, 0.5, 0.9, 0.99}) {
+    const OptimizerConfig config{.kind = OptimizerKind::kSgd, .momentum = momentum};
+    const double bulk = move_a_round(config, 1, 0.7);
+    EXPECT_NEAR(bulk, -1e-3 * 0.7 / (1 - momentum), 1e-5 * std::abs(bulk));
+    for (const int parts : {2, 3, 4, 8, 16, 100}) {
+      EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 1e-6 * std::abs(bulk))
+          << parts << " parts, momentum " << momentum;
+    }
+  }
+}
+
+TEST(StepNumbers, ARoundOfLoneAdamCommitsMovesAsFarAsOneBulkCommit) {
+  for (const OptimizerKind kind : {OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
+    const OptimizerConfig config{.kind = kind};
+    const double bulk = move_a_round(config, 1, 0.7);
+    EXPECT_NEAR(bulk, -1e-3, 1e-7);
+    for (const int parts : {2, 4, 8}) EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 1e-6 * std::abs(bulk)) << parts;
+  }
+}
+
+TEST(StepNumbers, UnevenPartsOfARoundMoveAsFarAsTheWhole) {
+  const OptimizerConfig config{.kind = OptimizerKind::kSgd, .momentum = 0.9};
+  OneWeight one(config);
+  const double parts[] = {0.5, 0.3, 0.2};
+  for (int round = 0; round < 5000; ++round) {
+    for (const double part : parts) one.step(0.7, 1e-12, part);
+  }
+  const double before = one.weight;
+  for (const double part : parts) one.step(0.7, 1e-3, part);
+  // The velocity is never quite steady when the parts differ: 1 / (1 − μ^f) is another one for each.
+  EXPECT_NEAR(one.weight - before, -1e-3 * 0.7 / 0.1, 0.15 * 7e-3);
+}
+
+// Where a steady pull and weight decay balance: the weight at which the gradient and the decay cancel.
+double resting_place(const OptimizerConfig& config, int parts) {
+  OneWeight one(config);
+  for (int i = 0; i < 40'000 * parts; ++i) one.step(0.2, 0.01, 1.0 / parts);
+  return one.weight;
+}
+
+TEST(StepNumbers, WeightDecayBalancesAtTheSamePlaceHoweverARoundIsCut) {
+  const OptimizerConfig sgd{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.1};
+  const OptimizerConfig adamw{.kind = OptimizerKind::kAdamW, .weight_decay = 0.1};
+  EXPECT_NEAR(resting_place(sgd, 1), -2.0, 1e-4);     // 0.2 + 0.1 w = 0
+  EXPECT_NEAR(resting_place(adamw, 1), -10.0, 1e-3);  // 1 + 0.1 w = 0
+  for (const int parts : {2, 8}) {
+    EXPECT_NEAR(resting_place(sgd, parts), -2.0, 1e-4) << parts;
+    EXPECT_NEAR(resting_place(adamw, parts), -10.0, 1e-3) << parts;
+  }
+}
+
+// How much of the weight is left after many rounds of decay alone.
+double left_after(const OptimizerConfig& config, int parts) {
+  OneWeight one(config);
+  for (int i = 0; i < 500 * parts; ++i) one.step(0.0, 0.01, 1.0 / parts);
+  return one.weight;
+}
+
+TEST(StepNumbers, WeightDecayIsAsFastHoweverARoundIsCut) {
+  const OptimizerConfig sgd{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01};
+  const OptimizerConfig adamw{.kind = OptimizerKind::kAdamW, .weight_decay = 0.1};
+  for (const OptimizerConfig& config : {sgd, adamw}) {
+    const double bulk = left_after(config, 1);
+    EXPECT_LT(bulk, 0.7);
+    for (const int parts : {2, 4, 8}) EXPECT_NEAR(left_after(config, parts), bulk, 0.01 * bulk) << parts;
+  }
+}
+
+}  // namespace
+}  // namespace paceline::ps

@@ -1,0 +1,118 @@
+// What a user can get wrong: one line that names the file, the key and the fix, exit status 2, and nothing left.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "tests/program.h"
+#include "tests/small_job.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Case {
+  std::string name;
+  std::string job;                   // the whole job file
+  std::vector<std::string> says;     // parts of the line
+};
+
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
+// One line on standard error, however many lines a message could have had.
+void expect_one_line(const Ended& ended, const std::vector<std::string>& parts) {
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_EQ(std::count(ended.errors.begin(), ended.errors.end(), '\n'), 1) << ended.errors;
+  for (const std::string& part : parts) EXPECT_NE(ended.errors.find(part), std::string::npos) << ended.errors;
+}
+
+class BadJob : public testing::TestWithParam<Case> {};
+
+TEST_P(BadJob, IsOneLineAndLeavesNothing) {
+  const TempFolder folder;
+  const fs::path job = folder / "job.toml";
+  write_text(job, fmt::format("runs_dir = \"{}\"\n", (folder / "runs").string()) + GetParam().job);
+  expect_one_line(run({"train", job.string()}), GetParam().says);
+  EXPECT_FALSE(fs::exists(folder / "runs"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, BadJob,
+    testing::Values(
+        Case{"broken_toml", "epochs = = 3", {"job.toml:2", "not TOML"}},
+        Case{"unknown_key", "epoch = 3", {"job.toml:2", "epoch", "did you mean 'epochs'"}},
+        Case{"unknown_key_in_section", "[optimizer]\nmomentom = 0.9", {"job.toml:3", "optimizer.momentom", "'momentum'"}},
+        Case{"wrong_type", "[optimizer]\nlr = \"fast\"", {"job.toml:3", "optimizer.lr", "write a number"}},
+        Case{"out_of_range", "batch = 0", {"job.toml:2", "batch", "from 1"}},
+        Case{"impossible_dssp", "[sync]\npolicy = \"dssp:9-3\"", {"job.toml:3", "sync.policy", "write dssp:3-9"}},
+        Case{"unknown_policy", "[sync]\npolicy = \"bps\"", {"sync.policy", "'bps'", "bsp"}},
+        Case{"unknown_model", "[model]\nname = \"resnet21\"", {"model.name", "resnet20"}},
+        Case{"both_paces", "[[replica]]\npace = \"2x\"\npace_ms = 5", {"replica.pace_ms", "not both"}},
+        Case{"bad_pace", "[[replica]]\npace = \"fast\"", {"replica.pace", "3.0x"}},
+        Case{"change_of_nobody", "[[change]]\nreplica = 5", {"change.replica", "from 0 to 0"}},
+        Case{"bad_target", "[evaluate]\ntarget = \"accuracy > 0.5\"", {"evaluate.target", "accuracy >= 0.6"}},
+        Case{"no_such_data", "[data]\nsource = \"cifar10:/no/such/folder\"", {"/no/such/folder"}},
+        Case{"unknown_data", "[data]\nsource = \"imagenet:/tmp\"", {"imagenet", "cifar10:"}},
+        Case{"model_does_not_fit", "[model]\nname = \"resnet20\"", {"resnet20"}},
+        Case{"heads", "[model]\nname = \"gpt-byte\"\nwidth = 30\nheads = 4", {"heads"}},
+        Case{"not_a_section", "model = 3", {"model", "[model]"}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(BadInput, MissingJobFile) { expect_one_line(run({"train", "/no/such/job.toml"}), {"/no/such/job.toml"}); }
+
+TEST(BadInput, UnknownOption) { expect_one_line(run({"train", "--fast"}), {"--fast", "--help"}); }
+
+TEST(BadInput, NoSubcommand) { expect_one_line(run({}), {"--help"}); }
+
+TEST(BadInput, BadSet) {
+  expect_one_line(run({"train", "--set", "optimizer.lr"}), {"--set optimizer.lr", "KEY=VALUE"});
+  expect_one_line(run({"train", "--set", "sync.policy=dssp:9-3"}), {"sync.policy", "dssp:3-9"});
+}
+
+TEST(BadInput, BadPolicies) {
+  expect_one_line(run({"compare", "--policies", "bsp,ssp"}), {"'ssp'", "ssp:3"});
+}
+
+TEST(BadInput, ResumeOfNoRun) {
+  const TempFolder folder;
+  expect_one_line(run({"train", "--resume", folder.path().string()}), {folder.path().string()});
+}
+
+TEST(BadInput, TruncatedCifar) {
+  const TempFolder folder;
+  write_text(folder / "data_batch_1.bin", std::string(3073 * 2 + 5, '\1'));
+  write_text(folder / "test_batch.bin", std::string(3073, '\1'));
+  const std::string source = "data.source=cifar10:" + folder.path().string();
+  expect_one_line(run({"train", "--set", "model.name=cnn", "--set", source}), {"data_batch_1.bin", "3073"});
+}
+
+TEST(BadInput, TakenPort) {
+  const TempFolder folder;
+  // The first run's coordinator listens where the second one wants to.
+  const auto job = small_job(folder.path(), "epochs = 50\n");
+  write_text(job, read_text(job) + "[cluster]\nlisten = \"127.0.0.1:38471\"\n[[replica]]\npace_ms = 50\n");
+  Program first({"train", job.string()});
+  ASSERT_TRUE(eventually([&] { return fs::exists(folder / "runs") && !children(first.pid(), "worker").empty(); }));
+  const Ended second = run({"train", job.string(), "--set", "name=second"});
+  expect_one_line(second, {"cluster.listen", "127.0.0.1:38471", "127.0.0.1:0"});
+}
+
+TEST(BadInput, DamagedCheckpoint) {
+  const TempFolder folder;
+  const auto job = small_job(folder.path(), "epochs = 0.2\n");
+  ASSERT_EQ(run({"train", job.string()}).status, 0);
+  const fs::path run_folder = only_run(folder / "runs");
+  for (const auto& entry : fs::recursive_directory_iterator(run_folder / "checkpoints")) {
+    if (entry.path().filename().string().rfind("weights", 0) != 0) continue;
+    std::string bytes = read_text(entry.path());
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    write_text(entry.path(), bytes);
+  }
+  const Ended resumed = run({"train", "--resume", run_folder.string(), "--set", "epochs=1.0"});
+  EXPECT_EQ(resumed.status, 2);
+  EXPECT_NE(resumed.errors.find("weights-1-of-1.safetensors"), std::string::npos) << resumed.errors;
+  EXPECT_NE(resumed.errors.find("damaged"), std::string::npos) << resumed.errors;
+}
+
+}  // namespace
+}  // namespace paceline::tests

@@ -1,0 +1,188 @@
+// Real processes killed, stopped and interrupted: the others go on, every sample is trained on exactly once, and a
+// run resumes where it was.
+#include <signal.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include <gtest/gtest.h>
+
+#include "tests/program.h"
+#include "tests/recorded_run.h"
+#include "tests/small_job.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kSamples = 1200;  // of small_job
+
+// Four replicas of which the last is three times slower, checkpoints every fifth of an epoch.
+std::string cluster(const std::string& policy, double epochs, int pace_ms) {
+  return fmt::format("epochs = {}\n[sync]\npolicy = \"{}\"\n[evaluate]\nevery_epochs = 0.5\n[checkpoint]\nevery_epochs = 0.2\n"
+                     "[[replica]]\ncount = 3\npace_ms = {}\n[[replica]]\npace_ms = {}\n",
+                     epochs, policy, pace_ms, 3 * pace_ms);
+}
+
+fs::path job_with(const TempFolder& folder, const std::string& more) {
+  const fs::path job = small_job(folder.path(), "");
+  const std::size_t first_section = more.find('[');
+  write_text(job, more.substr(0, first_section) + read_text(job) + more.substr(first_section));
+  return job;
+}
+
+std::int64_t commits_so_far(const fs::path& runs) {
+  if (!fs::exists(runs) || fs::is_empty(runs)) return 0;
+  const fs::path run = fs::directory_iterator(runs)->path();
+  // The metrics are written once a second by the run itself; the journal is not to be disturbed.
+  const std::string metrics = read_text(run / "metrics.jsonl");
+  return static_cast<std::int64_t>(std::count(metrics.begin(), metrics.end(), '\n'));
+}
+
+void expect_each_sample_once(const RecordedRun& recorded, double epochs) {
+  const auto counts = recorded.commits_of_positions();
+  EXPECT_EQ(counts.size(), static_cast<std::size_t>(epochs * kSamples));
+  for (const auto& [position, count] : counts) {
+    ASSERT_EQ(count, 1) << "sample " << position.second << " of epoch " << position.first;
+  }
+}
+
+class WorkerKilled : public testing::TestWithParam<const char*> {};
+
+TEST_P(WorkerKilled, TheOthersTrainOnItsSamples) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster(GetParam(), 2, 20)).string()});
+  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  const auto victims = children(train.pid(), "w1");
+  ASSERT_EQ(victims.size(), 1u);
+  kill(victims[0], SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("w1 was lost (killed by signal 9"), std::string::npos) << ended.errors;
+
+  const RecordedRun recorded = RecordedRun::read(only_run(folder / "runs"));
+  expect_each_sample_once(recorded, 2);
+  const auto left = std::find_if(recorded.facts.begin(), recorded.facts.end(), [](const control::Fact& fact) {
+    return std::holds_alternative<control::ReplicaLeft>(fact.what);
+  });
+  ASSERT_NE(left, recorded.facts.end());
+  const std::int64_t after = std::count_if(recorded.commits.begin(), recorded.commits.end(),
+                                           [&](const auto& commit) { return commit.first > left->at; });
+  EXPECT_GT(after, 0) << "nobody went on";
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, WorkerKilled, testing::Values("bsp", "asp", "ssp:3", "dssp:3-15"), [](const auto& info) {
+  std::string name = info.param;
+  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+});
+
+TEST(Faults, AWorkerThatHangsIsGivenUp) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("bsp", 2, 20)).string()});
+  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  const auto victims = children(train.pid(), "w2");
+  ASSERT_EQ(victims.size(), 1u);
+  kill(victims[0], SIGSTOP);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  expect_each_sample_once(RecordedRun::read(only_run(folder / "runs")), 2);
+}
+
+TEST(Faults, AServerUnmapsWhatADeadWorkerLeft) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("asp", 4, 20)).string()});
+  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  const auto servers = children(train.pid(), "server");
+  ASSERT_EQ(servers.size(), 1u);
+  const auto mapped = [&] {
+    const std::string maps = read_text(fmt::format("/proc/{}/maps", servers[0]));
+    int count = 0;
+    for (std::size_t at = maps.find("paceline-gradient"); at != std::string::npos; at = maps.find("paceline-gradient", at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(mapped(), 4);
+  kill(children(train.pid(), "w0").at(0), SIGKILL);
+  EXPECT_TRUE(eventually([&] { return mapped() == 3; }, 10));
+}
+
+// Runs the job to its end without any fault, and gives its weights.
+std::map<std::string, std::string> undisturbed(const std::string& more) {
+  const TempFolder folder;
+  const Ended ended = run({"train", job_with(folder, more).string()});
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  return checkpoint_weights(only_run(folder / "runs"));
+}
+
+void expect_resumes_to(const fs::path& run_folder, const std::map<std::string, std::string>& weights, double epochs) {
+  Ended resumed;
+  // The children of a killed run die with it, but not in the same instant.
+  ASSERT_TRUE(eventually([&] {
+    resumed = run({"train", "--resume", run_folder.string()});
+    return resumed.errors.find("in use") == std::string::npos;
+  }));
+  ASSERT_EQ(resumed.status, 0) << resumed.errors;
+  EXPECT_EQ(checkpoint_weights(run_folder), weights) << "the weights of an undisturbed run, to the last bit";
+  const RecordedRun last = RecordedRun::read(run_folder, 2);
+  ASSERT_FALSE(last.commits.empty());
+  EXPECT_EQ(last.commits.back().second.committed_after(), static_cast<std::int64_t>(epochs * kSamples));
+}
+
+// Under BSP the sum does not depend on who was first, so a resumed run must end in the very same bytes: the same
+// sample order, the same clocks, the same optimizer state.
+TEST(Faults, AnInterruptedRunResumesToTheSameWeights) {
+  const std::string job = cluster("bsp", 2, 15);
+  const TempFolder folder;
+  Program train({"train", job_with(folder, job).string()});
+  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  train.signal(SIGTERM);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 128 + SIGTERM) << ended.errors;
+  EXPECT_NE(ended.errors.find("resume with: paceline train --resume"), std::string::npos) << ended.errors;
+  expect_resumes_to(only_run(folder / "runs"), undisturbed(job), 2);
+}
+
+TEST(Faults, ARunKilledWholeResumesFromItsLastCheckpoint) {
+  const std::string job = cluster("bsp", 2, 15);
+  const TempFolder folder;
+  fs::path run_folder;
+  {
+    Program train({"train", job_with(folder, job).string()});
+    ASSERT_TRUE(eventually([&] {
+      if (commits_so_far(folder / "runs") < 1) return false;
+      run_folder = only_run(folder / "runs");
+      for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints")) {
+        if (entry.path().extension() != ".partial") return true;
+      }
+      return false;
+    }));
+    train.signal(SIGKILL);
+    train.wait();
+  }
+  expect_resumes_to(run_folder, undisturbed(job), 2);
+}
+
+TEST(Faults, ASecondTrainInTheSameFolderIsRefused) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
+  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  const Ended second = run({"train", "--resume", only_run(folder / "runs").string()});
+  EXPECT_EQ(second.status, 2);
+  EXPECT_NE(second.errors.find("in use"), std::string::npos) << second.errors;
+  EXPECT_TRUE(train.running());
+}
+
+TEST(Faults, ADeadServerEndsTheRunWithAWayBack) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
+  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  kill(children(train.pid(), "server").at(0), SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_NE(ended.errors.find("server 0 died"), std::string::npos) << ended.errors;
+  EXPECT_NE(ended.errors.find("--resume"), std::string::npos) << ended.errors;
+}
+
+}  // namespace
+}  // namespace paceline::tests

@@ -1,0 +1,112 @@
+#include "tests/program.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+namespace paceline::tests {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr char kProgram[] = PACELINE_PROGRAM;
+
+[[noreturn]] void become(std::vector<std::string> words, const fs::path& output, const fs::path& errors) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  dup2(open(output.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
+  dup2(open(errors.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+  execv(kProgram, pointers.data());
+  _exit(127);
+}
+
+}  // namespace
+
+TempFolder::TempFolder() {
+  std::string name = (fs::temp_directory_path() / "paceline-test-XXXXXX").string();
+  path_ = mkdtemp(name.data());
+}
+
+TempFolder::~TempFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+Program::Program(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {kProgram};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  pid_ = fork();
+  if (pid_ == 0) become(words, folder_ / "output", folder_ / "errors");
+}
+
+Program::~Program() {
+  if (ended_) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void Program::signal(int number) const { kill(pid_, number); }
+
+bool Program::running() {
+  if (!ended_) ended_ = waitpid(pid_, &status_, WNOHANG) == pid_;
+  return !ended_;
+}
+
+Ended Program::wait(int seconds) {
+  if (!eventually([this] { return !running(); }, seconds)) {
+    ADD_FAILURE() << "paceline did not end within " << seconds << " s";
+    kill(pid_, SIGKILL);
+    waitpid(pid_, &status_, 0);
+    ended_ = true;
+  }
+  const int status = WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
+  return {status, read_text(folder_ / "output"), read_text(folder_ / "errors")};
+}
+
+Ended run(const std::vector<std::string>& arguments) { return Program(arguments).wait(); }
+
+std::vector<pid_t> children(pid_t parent, const std::string& word) {
+  std::vector<pid_t> found;
+  std::ifstream list("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children");
+  for (pid_t child = 0; list >> child;) {
+    const std::string line = read_text("/proc/" + std::to_string(child) + "/cmdline");
+    if ((line + '\0').find('\0' + word + '\0') != std::string::npos) found.push_back(child);
+  }
+  return found;
+}
+
+bool eventually(const std::function<bool()>& condition, int seconds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+void write_text(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+fs::path only_run(const fs::path& runs) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(runs)) found.push_back(entry.path());
+  EXPECT_EQ(found.size(), 1u) << "run folders in " << runs;
+  return found.empty() ? fs::path() : found.front();
+}
+
+}  // namespace paceline::tests

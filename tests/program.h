@@ -1,0 +1,64 @@
+// Runs the real `paceline` program in tests: as a user would, with its output and exit status.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace paceline::tests {
+
+// A folder of its own for a test, removed at its end.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct Ended {
+  int status = 0;       // exit status; 128 + n after signal n
+  std::string output;   // standard output
+  std::string errors;   // standard error
+};
+
+// A `paceline` process. Killed when the object goes.
+class Program {
+ public:
+  explicit Program(const std::vector<std::string>& arguments);
+  ~Program();
+
+  pid_t pid() const { return pid_; }
+  void signal(int number) const;
+  // Waits for its end, at most `seconds`; a test failure and SIGKILL after that.
+  Ended wait(int seconds = 240);
+  bool running();
+
+ private:
+  TempFolder folder_;
+  pid_t pid_ = -1;
+  int status_ = 0;
+  bool ended_ = false;
+};
+
+Ended run(const std::vector<std::string>& arguments);
+
+// The process ids of the children of `parent` whose command line has `word` among its arguments.
+std::vector<pid_t> children(pid_t parent, const std::string& word);
+
+// Looks every few milliseconds until `condition` holds; false after `seconds`.
+bool eventually(const std::function<bool()>& condition, int seconds = 120);
+
+void write_text(const std::filesystem::path& path, const std::string& text);
+std::string read_text(const std::filesystem::path& path);
+
+// The only run folder in `runs`. A test failure when there is not exactly one.
+std::filesystem::path only_run(const std::filesystem::path& runs);
+
+}  // namespace paceline::tests

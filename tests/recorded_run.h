@@ -1,0 +1,33 @@
+// What a run's journal says, in a form tests can count on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "paceline/control/facts.h"
+#include "paceline/control/orders.h"
+#include "paceline/control/run_listener.h"
+
+namespace paceline::tests {
+
+struct RecordedRun {
+  std::vector<control::Fact> facts;
+  std::vector<std::pair<Time, control::CommitRecord>> commits;
+  std::vector<control::Evaluated> evaluations;
+
+  // Of one attempt (from 1); 0: of all.
+  static RecordedRun read(const std::filesystem::path& run, std::int64_t attempt = 0);
+
+  // How often each position of each epoch was committed, by the commits of this object.
+  std::map<std::pair<int, std::int64_t>, int> commits_of_positions() const;
+  // The mean training loss of each commit, weighted by its members' samples.
+  std::vector<double> commit_losses() const;
+};
+
+// All weights of the newest checkpoint of a run, by tensor, as their bytes.
+std::map<std::string, std::string> checkpoint_weights(const std::filesystem::path& run);
+
+}  // namespace paceline::tests
