@@ -1,5 +1,5 @@
-// The enumerator that the exhaustive tests lean on: every combination, each once, also when later choices depend on
-// earlier ones.
+// The enumerator that the exhaustive tests lean on: every combination, each once, also when later choices
+// depend on earlier ones.
 #include "paceline/base/testing/every_choice.h"
 
 #include <set>

@@ -1,5 +1,5 @@
-// The random numbers are part of what a seed promises: the same bytes on every machine, for ever. The expected values
-// come from an implementation in another language.
+// The random numbers are part of what a seed promises: the same bytes on every machine, for ever. The
+// expected values come from an implementation in another language.
 #include "paceline/base/rng.h"
 
 #include <algorithm>
@@ -25,10 +25,10 @@ std::vector<std::uint64_t> first_outputs(std::uint64_t seed) {
 }
 
 TEST(Rng, FirstOutputsAreThoseOfSplitMix64) {
-  EXPECT_THAT(first_outputs(0),
-              ElementsAre(0xe220a8397b1dcdafu, 0x6e789e6aa1b965f4u, 0x06c45d188009454fu, 0xf88bb8a8724c81ecu));
-  EXPECT_THAT(first_outputs(1),
-              ElementsAre(0x910a2dec89025cc1u, 0xbeeb8da1658eec67u, 0xf893a2eefb32555eu, 0x71c18690ee42c90bu));
+  EXPECT_THAT(first_outputs(0), ElementsAre(0xe220a8397b1dcdafu, 0x6e789e6aa1b965f4u, 0x06c45d188009454fu,
+                                            0xf88bb8a8724c81ecu));
+  EXPECT_THAT(first_outputs(1), ElementsAre(0x910a2dec89025cc1u, 0xbeeb8da1658eec67u, 0xf893a2eefb32555eu,
+                                            0x71c18690ee42c90bu));
 }
 
 TEST(Rng, BelowGivesKnownNumbers) {

@@ -50,7 +50,8 @@ TEST(SampleOrder, DependsOnTheSeedAndTheLeaseAndOnNothingElse) {
 
 TEST(SampleOrder, ALeaseThatIsNotOfThisDataSetMeansNothing) {
   SampleOrder order(7, 100);
-  for (const Lease& lease : {Lease{-1, 0, 1}, Lease{0, -1, 1}, Lease{0, 0, 101}, Lease{0, 5, 5}, Lease{0, 6, 5}}) {
+  for (const Lease& lease :
+       {Lease{-1, 0, 1}, Lease{0, -1, 1}, Lease{0, 0, 101}, Lease{0, 5, 5}, Lease{0, 6, 5}}) {
     EXPECT_THAT(order.samples(lease), IsEmpty());
   }
   EXPECT_EQ(order.samples({0, 99, 100}).size(), 1u);
@@ -61,7 +62,8 @@ TEST(SampleOrder, SeedsAreOneForEachUseEpochAndStep) {
   std::set<std::uint64_t> seeds;
   for (std::int32_t epoch = 0; epoch < 10; ++epoch) {
     seeds.insert(order.augment_seed({epoch, 0, 5}));
-    EXPECT_EQ(order.augment_seed({epoch, 0, 5}), order.augment_seed({epoch, 50, 60})) << "the same all epoch long";
+    EXPECT_EQ(order.augment_seed({epoch, 0, 5}), order.augment_seed({epoch, 50, 60}))
+        << "the same all epoch long";
     for (std::int64_t begin = 0; begin < 100; begin += 10) {
       seeds.insert(order.step_seed({epoch, begin, begin + 10}));
       EXPECT_EQ(order.step_seed({epoch, begin, begin + 10}), order.step_seed({epoch, begin, begin + 1}));

@@ -16,10 +16,14 @@ static_assert(!std::is_convertible_v<Version, std::int64_t>);
 static_assert(!std::is_constructible_v<Version, Clock>, "a clock is not a version");
 static_assert(!std::is_assignable_v<Version&, Clock>);
 template <class A, class B>
-concept Comparable = requires(A a, B b) { a < b; };
+concept Comparable = requires(A a, B b) {
+  a < b;
+};
 static_assert(Comparable<Clock, Clock> && !Comparable<Clock, Version>);
 template <class A, class B>
-concept Subtractable = requires(A a, B b) { a - b; };
+concept Subtractable = requires(A a, B b) {
+  a - b;
+};
 static_assert(Subtractable<Clock, Clock> && !Subtractable<Clock, Version>);
 static_assert(sizeof(ReplicaId) == 4 && sizeof(Version) == 8);
 static_assert(std::is_trivially_copyable_v<Version>);
@@ -36,7 +40,9 @@ TEST(StrongInt, IsOrderedAndHasDistances) {
   EXPECT_EQ(Clock(2) - Clock(5), -3);
 }
 
-TEST(StrongInt, IsFormattedAsItsNumber) { EXPECT_EQ(fmt::format("{} {:>4}", ReplicaId(7), Version(12)), "7   12"); }
+TEST(StrongInt, IsFormattedAsItsNumber) {
+  EXPECT_EQ(fmt::format("{} {:>4}", ReplicaId(7), Version(12)), "7   12");
+}
 
 }  // namespace
 }  // namespace paceline

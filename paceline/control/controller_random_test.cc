@@ -1,6 +1,6 @@
-// Random runs under every policy: uneven and jittery speeds, uneven batches, joins and departures at any moment, and
-// whole runs that die and are restored. The Observer must never complain, and at the end every sample of every epoch
-// must have been committed exactly once.
+// Random runs under every policy: uneven and jittery speeds, uneven batches, joins and departures at any
+// moment, and whole runs that die and are restored. The Observer must never complain, and at the end every
+// sample of every epoch must have been committed exactly once.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 using control::testing::LittleCluster;
 using control::testing::SampleBooks;
 
-constexpr const char* kSpecs[] = {"bsp",  "asp",      "ssp:0",     "ssp:1",
+constexpr const char* kSpecs[] = {"bsp",   "asp",      "ssp:0",     "ssp:1",
                                   "ssp:3", "dssp:0-2", "dssp:3-15", "dssp:1-4:printed"};
 
 struct Met {
@@ -42,7 +42,8 @@ ControllerConfig random_config(Rng& rng) {
 // A run from its start to its end, over as many lives as it takes.
 class WholeRun {
  public:
-  WholeRun(const std::string& spec, std::uint64_t seed) : spec_(spec), seed_(seed), rng_(mix_seed({seed, 1})) {
+  WholeRun(const std::string& spec, std::uint64_t seed)
+      : spec_(spec), seed_(seed), rng_(mix_seed({seed, 1})) {
     config_ = random_config(rng_);
   }
 
@@ -59,7 +60,8 @@ class WholeRun {
       met.discards += cluster.discards();
       if (!cluster.broken().empty()) return fmt::format("life {}, {}", life, cluster.broken());
       remember(cluster);
-      if (cluster.controller().committed_samples() == config_.total_samples && cluster.finished()) return end();
+      if (cluster.controller().committed_samples() == config_.total_samples && cluster.finished())
+        return end();
       if (!may_die) return fmt::format("life {} never ends", life);
     }
     return "too many lives";
@@ -70,7 +72,8 @@ class WholeRun {
     while (!cluster.finished() && cluster.broken().empty()) {
       const std::vector<ReplicaId> here = cluster.live();
       const std::uint64_t dice = rng_.below(100);
-      const bool few = static_cast<std::int64_t>(here.size()) < std::min<std::int64_t>(config_.start_replicas, 2);
+      const bool few =
+          static_cast<std::int64_t>(here.size()) < std::min<std::int64_t>(config_.start_replicas, 2);
       if (here.empty() || few || dice < 3) {
         join(cluster);
       } else if (dice < (any_parked(cluster) ? 30 : 6)) {

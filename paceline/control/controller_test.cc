@@ -45,15 +45,18 @@ std::string text(const Order& order) {
     std::string operator()(const CommitRecord& c) const {
       std::string members;
       for (const CommitMember& m : c.members) {
-        members += fmt::format(" {}@{}[{}:{}-{}]", m.replica, m.clock, m.lease.epoch, m.lease.begin, m.lease.end);
+        members +=
+            fmt::format(" {}@{}[{}:{}-{}]", m.replica, m.clock, m.lease.epoch, m.lease.begin, m.lease.end);
       }
       return fmt::format("commit {}{}", c.version, members);
     }
     std::string operator()(const Release& r) const {
-      return fmt::format("release {}@{} on {} [{}:{}-{}]", r.replica, r.clock, r.version, r.lease.epoch, r.lease.begin,
-                         r.lease.end);
+      return fmt::format("release {}@{} on {} [{}:{}-{}]", r.replica, r.clock, r.version, r.lease.epoch,
+                         r.lease.begin, r.lease.end);
     }
-    std::string operator()(const Discard& d) const { return fmt::format("discard {}@{}", d.replica, d.clock); }
+    std::string operator()(const Discard& d) const {
+      return fmt::format("discard {}@{}", d.replica, d.clock);
+    }
     std::string operator()(const Park& p) const { return fmt::format("park {}", p.replica); }
     std::string operator()(const WakeAt&) const { return "wake"; }
     std::string operator()(const Finish& f) const { return "finish: " + f.why; }
@@ -84,7 +87,8 @@ TEST(Controller, NobodyStartsBeforeAllAreHere) {
   Controller controller = controller_of(config_of(10, 10, 2), "asp");
   EXPECT_THAT(take(controller, joined(0, "w0", 2)), IsEmpty());
   EXPECT_FALSE(controller.started());
-  EXPECT_THAT(take(controller, joined(1, "w1", 3)), ElementsAre("release 0@1 on 0 [0:0-2]", "release 1@1 on 0 [0:2-5]"));
+  EXPECT_THAT(take(controller, joined(1, "w1", 3)),
+              ElementsAre("release 0@1 on 0 [0:0-2]", "release 1@1 on 0 [0:2-5]"));
   EXPECT_TRUE(controller.started());
 }
 
@@ -93,7 +97,8 @@ TEST(Controller, OneLostBeforeTheStartIsNotWaitedFor) {
   take(controller, joined(0, "w0", 2));
   take(controller, joined(1, "w1", 2));
   EXPECT_THAT(take(controller, left(1)), IsEmpty());
-  EXPECT_THAT(take(controller, joined(2, "w2", 2)), ElementsAre("release 0@1 on 0 [0:0-2]", "release 2@1 on 0 [0:2-4]"));
+  EXPECT_THAT(take(controller, joined(2, "w2", 2)),
+              ElementsAre("release 0@1 on 0 [0:0-2]", "release 2@1 on 0 [0:2-4]"));
 }
 
 TEST(Controller, AtTheEndOfTheQueueReplicasAreParkedAndThenTheRunEnds) {
@@ -118,7 +123,8 @@ TEST(Controller, WhatTheLastOneLeavesBehindIsTrainedByAParkedOne) {
     const std::vector<std::string> second = take(controller, ready(2, 1, 0));
     if (!alone) {
       EXPECT_THAT(second, IsEmpty());  // waits for the round
-      EXPECT_THAT(take(controller, left(1)), ElementsAre("commit 1 2@1[0:0-1]", "release 2@2 on 1 [0:1-3]")) << spec;
+      EXPECT_THAT(take(controller, left(1)), ElementsAre("commit 1 2@1[0:0-1]", "release 2@2 on 1 [0:1-3]"))
+          << spec;
     } else {
       EXPECT_EQ(second.front(), "commit 1 2@1[0:0-1]") << spec;
       const std::vector<std::string> back = take(controller, left(1));
@@ -137,7 +143,8 @@ TEST(Controller, AllWhoAreUnparkedTogetherAreLevel) {
   const ReplicaId stuck = cluster.join("stuck", 4, std::chrono::seconds(50));
   // After 2.2 s: "early" is parked after its first iteration; the next two wait for the one that is stuck.
   for (int i = 0; i < 5; ++i) cluster.step();
-  ASSERT_TRUE(cluster.parked(early) && !cluster.parked(late) && !cluster.computing(late) && !cluster.computing(other));
+  ASSERT_TRUE(cluster.parked(early) && !cluster.parked(late) && !cluster.computing(late) &&
+              !cluster.computing(other));
   cluster.leave(stuck);
   cluster.step();  // on what it left they do one more, and the first of them is parked after its third
   ASSERT_TRUE(cluster.parked(late) && cluster.computing(other));
@@ -150,10 +157,22 @@ TEST(Controller, AllWhoAreUnparkedTogetherAreLevel) {
   EXPECT_EQ(cluster.observer().largest_gap(), 2);
 }
 
+TEST(Controller, WhoIsUnparkedGoesOnAfterItsOwnLastIteration) {
+  Controller controller = controller_of(config_of(7, 7, 3), "asp");
+  take(controller, joined(0, "quick", 1));
+  take(controller, joined(1, "slow", 2));
+  take(controller, joined(2, "gone", 2));
+  take(controller, ready(0, 1, 0));
+  take(controller, ready(0, 2, 1));
+  EXPECT_THAT(take(controller, ready(0, 3, 2)), ElementsAre("commit 3 0@3[0:6-7]", "park 0"));
+  EXPECT_THAT(take(controller, left(2)), ElementsAre("release 0@4 on 3 [0:3-4]")) << "the slow one is at 0";
+}
+
 TEST(Controller, AStopEndsTheRunAtOnce) {
   Controller controller = controller_of(config_of(10, 10, 1), "asp");
   take(controller, joined(0, "w0", 2));
-  EXPECT_THAT(take(controller, {Time{}, StopAsked{"the user said so"}}), ElementsAre("finish: the user said so"));
+  EXPECT_THAT(take(controller, {Time{}, StopAsked{"the user said so"}}),
+              ElementsAre("finish: the user said so"));
   EXPECT_THAT(take(controller, ready(0, 1, 0)), IsEmpty());
   EXPECT_EQ(controller.committed_samples(), 0);
 }
@@ -196,8 +215,9 @@ TEST(Controller, ALoneCommitIsAFractionOfTheBulk) {
 TEST(Controller, StaleGradientsAreDampedAndTheirStatisticsAreNot) {
   ControllerConfig config = config_of(100, 100, 2);
   config.staleness_damping = 0.5;
-  const auto commits = commits_of(config, "asp",
-                                  {joined(0, "w0", 5), joined(1, "w1", 5), ready(0, 1, 0), ready(0, 2, 1), ready(1, 1, 0)});
+  const auto commits =
+      commits_of(config, "asp",
+                 {joined(0, "w0", 5), joined(1, "w1", 5), ready(0, 1, 0), ready(0, 2, 1), ready(1, 1, 0)});
   ASSERT_EQ(commits.size(), 3u);
   EXPECT_DOUBLE_EQ(commits[0].members[0].weight, 1.0);
   EXPECT_DOUBLE_EQ(commits[1].members[0].weight, 1.0) << "on version 1, committed as 2: not stale";
@@ -232,7 +252,8 @@ TEST(Controller, EvaluatesAndCheckpointsWhereTheCountIsReached) {
 }
 
 TEST(Controller, EvaluatesAndCheckpointsAtTheEndOnlyUnlessToldOtherwise) {
-  const auto commits = commits_of(config_of(8, 8, 1), "asp", {joined(0, "w0", 4), ready(0, 1, 0), ready(0, 2, 1)});
+  const auto commits =
+      commits_of(config_of(8, 8, 1), "asp", {joined(0, "w0", 4), ready(0, 1, 0), ready(0, 2, 1)});
   EXPECT_FALSE(commits.at(0).keep_for_evaluation || commits.at(0).checkpoint);
   EXPECT_TRUE(commits.at(1).keep_for_evaluation && commits.at(1).checkpoint);
 }
@@ -240,11 +261,46 @@ TEST(Controller, EvaluatesAndCheckpointsAtTheEndOnlyUnlessToldOtherwise) {
 TEST(Controller, ACheckpointIsOfItsCommitAndOfNothingLater) {
   ControllerConfig config = config_of(100, 100, 2);
   config.checkpoint_every = 1;
-  const auto commits = commits_of(
-      config, "asp", {joined(0, "w0", 4), joined(1, "w1", 4), ready(0, 1, 0), ready(0, 2, 1), ready(1, 1, 0)});
+  const auto commits =
+      commits_of(config, "asp",
+                 {joined(0, "w0", 4), joined(1, "w1", 4), ready(0, 1, 0), ready(0, 2, 1), ready(1, 1, 0)});
   EXPECT_EQ(text(*commits.at(0).checkpoint), "version 1 next 8 open 4-8 w0@1 w1@0");
   EXPECT_EQ(text(*commits.at(1).checkpoint), "version 2 next 12 open 4-8 w0@2 w1@0");
   EXPECT_EQ(text(*commits.at(2).checkpoint), "version 3 next 16 open 12-16 w0@2 w1@1");
+}
+
+// Gives everybody's gradient a commit of its own, once all are ready.
+class OneByOne final : public policy::SyncPolicy {
+ public:
+  void joined(Time, const policy::Joined& fact, policy::Orders& orders) override {
+    orders.release(fact.replica, {});
+  }
+  void left(Time, const policy::Left&, policy::Orders&) override {}
+  void ready(Time, const policy::Ready& fact, policy::Orders& orders) override {
+    finished_.push_back({fact.replica, fact.clock});
+    if (finished_.size() < 2) return;
+    for (const policy::Contribution& one : finished_) orders.commit({one}, {});
+  }
+  policy::Bounds bounds() const override { return {}; }
+
+ private:
+  std::vector<policy::Contribution> finished_;
+};
+
+TEST(Controller, EachOfTheCommitsOfOneFactHasACheckpointOfItsOwn) {
+  ControllerConfig config = config_of(100, 100, 2);
+  config.checkpoint_every = 1;
+  Controller controller(config, std::make_unique<OneByOne>());
+  std::vector<Order> orders;
+  for (const Fact& fact : {joined(0, "w0", 4), joined(1, "w1", 4), ready(0, 1, 0), ready(1, 1, 0)}) {
+    ASSERT_TRUE(controller.handle(fact, orders).ok());
+  }
+  std::vector<std::string> checkpoints;
+  for (const Order& order : orders) {
+    if (const auto* commit = std::get_if<CommitRecord>(&order))
+      checkpoints.push_back(text(*commit->checkpoint));
+  }
+  EXPECT_THAT(checkpoints, ElementsAre("version 1 next 8 open 4-8 w0@1 w1@0", "version 2 next 8 w0@1 w1@1"));
 }
 
 // ---- Facts that cannot be ----
@@ -308,7 +364,8 @@ TEST(Controller, RefusesAReadyThatCameBefore) {
   EXPECT_FALSE(controller.handle(ready(0, 2, 0), orders).ok()) << "before it was released";
   EXPECT_THAT(orders, IsEmpty());
   EXPECT_THAT(take(controller, ready(1, 1, 0)),
-              ElementsAre("commit 1 0@1[0:0-4] 1@1[0:4-8]", "release 0@2 on 1 [0:8-12]", "release 1@2 on 1 [0:12-16]"));
+              ElementsAre("commit 1 0@1[0:0-4] 1@1[0:4-8]", "release 0@2 on 1 [0:8-12]",
+                          "release 1@2 on 1 [0:12-16]"));
 }
 
 // ---- Saving and restoring ----
@@ -316,8 +373,8 @@ TEST(Controller, RefusesAReadyThatCameBefore) {
 TEST(Controller, RefusesToRestoreWhatCannotBe) {
   const std::vector<ControllerState> nonsense = {
       {Version(-1), {4, {}}, {}},
-      {Version(5), {4, {}}, {}},              // more commits than samples
-      {Version(1), {41, {}}, {}},             // more samples than there are
+      {Version(5), {4, {}}, {}},   // more commits than samples
+      {Version(1), {41, {}}, {}},  // more samples than there are
       {Version(1), {4, {{3, 5}}}, {}},
       {Version(1), {4, {}}, {{"w0", Clock(-1)}}},
       {Version(1), {4, {}}, {{"w0", Clock(5)}}},  // more iterations than samples
@@ -337,8 +394,9 @@ TEST(Controller, RestoresClocksByNameAndANewNameStartsLevelWithTheSlowest) {
   EXPECT_EQ(controller.committed_samples(), 38);
   take(controller, joined(0, "w1", 4));
   take(controller, joined(1, "w5", 4));
-  EXPECT_THAT(take(controller, joined(2, "w0", 4)),
-              ElementsAre("release 0@3 on 9 [0:10-12]", "release 1@3 on 9 [0:40-44]", "release 2@8 on 9 [0:44-48]"));
+  EXPECT_THAT(
+      take(controller, joined(2, "w0", 4)),
+      ElementsAre("release 0@3 on 9 [0:10-12]", "release 1@3 on 9 [0:40-44]", "release 2@8 on 9 [0:44-48]"));
 }
 
 TEST(Controller, WhatIsRestoredAndNotStartedIsSavedAsItWas) {
@@ -392,7 +450,8 @@ TEST(Controller, ABulkSynchronousRunGoesOnAfterARestartAsIfNothingHadBeen) {
     join_all(resumed);
     resumed.run_until_finished();
     EXPECT_EQ(resumed.broken(), "");
-    EXPECT_EQ(leases_after(resumed, Version(0)), leases_after(undisturbed, commit.version)) << commit.version.value();
+    EXPECT_EQ(leases_after(resumed, Version(0)), leases_after(undisturbed, commit.version))
+        << commit.version.value();
   }
 }
 

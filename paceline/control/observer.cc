@@ -109,6 +109,9 @@ Complaint Observer::see_release(const Release& release) {
   if (seen.doing != Doing::kWaiting && seen.doing != Doing::kParked) {
     return fmt::format("replica {} is released while it does not wait", release.replica);
   }
+  if (release.clock <= seen.clock) {
+    return fmt::format("replica {} is asked for iteration {} and has done {}", release.replica, release.clock, seen.clock);
+  }
   if (release.version > version_) return fmt::format("replica {} is sent to version {}", release.replica, release.version);
   seen.doing = Doing::kComputing;
   seen.lease = release.lease;

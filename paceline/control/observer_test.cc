@@ -1,4 +1,5 @@
-// The checker, checked: each promise broken by hand must be noticed, and in a run where none is nothing may be.
+// The checker, checked: each promise broken by hand must be noticed, and in a run where none is nothing may
+// be.
 #include "paceline/control/observer.h"
 
 #include <optional>
@@ -16,8 +17,8 @@ using ::testing::Optional;
 constexpr std::int64_t kDataset = 10;
 constexpr std::int64_t kTotal = 20;
 
-// Shows an Observer facts and orders one by one and keeps its first complaint. Each lease is one sample unless said
-// otherwise.
+// Shows an Observer facts and orders one by one and keeps its first complaint. Each lease is one sample
+// unless said otherwise.
 class Shown {
  public:
   explicit Shown(policy::Bounds bounds = {}, const std::optional<ControllerState>& start = std::nullopt)
@@ -35,7 +36,8 @@ class Shown {
   Shown& commit(int version, int id, int clock, Lease lease, std::int64_t samples = -1) {
     CommitRecord record;
     record.version = Version(version);
-    record.members.push_back({.replica = ReplicaId(id), .clock = Clock(clock), .base = Version(0), .lease = lease});
+    record.members.push_back(
+        {.replica = ReplicaId(id), .clock = Clock(clock), .base = Version(0), .lease = lease});
     record.samples = samples < 0 ? lease.size() : samples;
     return order(record);
   }
@@ -89,7 +91,8 @@ TEST(Observer, NoticesAReplicaThatIsTooFarAhead) {
   shown.ready(0, 1, 0).commit(1, 0, 1, sample(0)).release(0, 2, 1, sample(2));
   EXPECT_EQ(shown.complaint(), std::nullopt);
   shown.ready(0, 2, 1);
-  EXPECT_THAT(shown.complaint(), Optional(HasSubstr("replica 0 is 2 iterations ahead of the slowest; the policy promised 1")));
+  EXPECT_THAT(shown.complaint(),
+              Optional(HasSubstr("replica 0 is 2 iterations ahead of the slowest; the policy promised 1")));
 }
 
 TEST(Observer, WhoIsParkedOrGoneDoesNotCountForTheGap) {
@@ -116,32 +119,43 @@ TEST(Observer, NoticesStaleness) {
 TEST(Observer, NoticesAContributionCommittedTwice) {
   Shown shown;
   shown.join(0).iteration(0, 1, 0, sample(0)).commit(2, 0, 1, sample(0));
-  EXPECT_THAT(shown.complaint(), Optional(HasSubstr("commit 2 takes iteration 1 of replica 0, which has no such gradient")));
+  EXPECT_THAT(shown.complaint(),
+              Optional(HasSubstr("commit 2 takes iteration 1 of replica 0, which has no such gradient")));
 }
 
 TEST(Observer, NoticesACommitOfWhatIsNotFinished) {
   EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).commit(1, 0, 1, sample(0)).complaint(),
               Optional(HasSubstr("no such gradient")));
-  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).commit(1, 0, 2, sample(0)).complaint(),
-              Optional(HasSubstr("iteration 2 of replica 0, which has no such gradient")));
-  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).leave(0).commit(1, 0, 1, sample(0)).complaint(),
+  EXPECT_THAT(
+      Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).commit(1, 0, 2, sample(0)).complaint(),
+      Optional(HasSubstr("iteration 2 of replica 0, which has no such gradient")));
+  EXPECT_THAT(Shown()
+                  .join(0)
+                  .release(0, 1, 0, sample(0))
+                  .ready(0, 1, 0)
+                  .leave(0)
+                  .commit(1, 0, 1, sample(0))
+                  .complaint(),
               Optional(HasSubstr("no such gradient")))
       << "of one that left";
 }
 
 TEST(Observer, NoticesOtherSamplesThanWereLeased) {
-  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).commit(1, 0, 1, sample(1)).complaint(),
-              Optional(HasSubstr("no such gradient")));
+  EXPECT_THAT(
+      Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).commit(1, 0, 1, sample(1)).complaint(),
+      Optional(HasSubstr("no such gradient")));
 }
 
 TEST(Observer, NoticesAWrongNumberOfSamples) {
-  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).commit(1, 0, 1, sample(0), 2).complaint(),
-              Optional(HasSubstr("commit 1 says 2 samples, not 1")));
+  EXPECT_THAT(
+      Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).commit(1, 0, 1, sample(0), 2).complaint(),
+      Optional(HasSubstr("commit 1 says 2 samples, not 1")));
 }
 
 TEST(Observer, NoticesAHoleInTheVersions) {
-  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).commit(2, 0, 1, sample(0)).complaint(),
-              Optional(HasSubstr("commit 2 follows commit 0")));
+  EXPECT_THAT(
+      Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).commit(2, 0, 1, sample(0)).complaint(),
+      Optional(HasSubstr("commit 2 follows commit 0")));
   EXPECT_THAT(Shown().join(0).iteration(0, 1, 0, sample(0)).iteration(0, 2, 0, sample(1)).complaint(),
               Optional(HasSubstr("commit 1 follows commit 1")));
 }
@@ -150,19 +164,30 @@ TEST(Observer, NoticesAReleaseOfOneThatDoesNotWait) {
   EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).release(0, 1, 0, sample(1)).complaint(),
               Optional(HasSubstr("replica 0 is released while it does not wait")))
       << "it computes";
-  EXPECT_THAT(Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).release(0, 2, 0, sample(1)).complaint(),
-              Optional(HasSubstr("replica 0 is released while it does not wait")))
+  EXPECT_THAT(
+      Shown().join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).release(0, 2, 0, sample(1)).complaint(),
+      Optional(HasSubstr("replica 0 is released while it does not wait")))
       << "its gradient is not committed";
   EXPECT_THAT(Shown().join(0).leave(0).release(0, 1, 0, sample(0)).complaint(),
               Optional(HasSubstr("replica 0 is released and is not here")));
 }
 
+TEST(Observer, NoticesAnIterationThatIsAskedForAgain) {
+  EXPECT_THAT(Shown().join(0).iteration(0, 1, 0, sample(0)).release(0, 1, 1, sample(1)).complaint(),
+              Optional(HasSubstr("replica 0 is asked for iteration 1 and has done 1")));
+  EXPECT_THAT(Shown().join(0).iteration(0, 5, 0, sample(0)).park(0).release(0, 4, 1, sample(1)).complaint(),
+              Optional(HasSubstr("replica 0 is asked for iteration 4 and has done 5")))
+      << "also after it was parked";
+}
+
 TEST(Observer, NoticesAReleaseOnAVersionThatIsNotThereYet) {
-  EXPECT_THAT(Shown().join(0).release(0, 1, 1, sample(0)).complaint(), Optional(HasSubstr("replica 0 is sent to version 1")));
+  EXPECT_THAT(Shown().join(0).release(0, 1, 1, sample(0)).complaint(),
+              Optional(HasSubstr("replica 0 is sent to version 1")));
 }
 
 TEST(Observer, NoticesAReadyFromOneThatWasNotReleased) {
-  EXPECT_THAT(Shown().join(0).ready(0, 1, 0).complaint(), Optional(HasSubstr("replica 0 is ready and was not released")));
+  EXPECT_THAT(Shown().join(0).ready(0, 1, 0).complaint(),
+              Optional(HasSubstr("replica 0 is ready and was not released")));
 }
 
 struct Twice {
@@ -171,28 +196,35 @@ struct Twice {
 };
 
 TEST(Observer, NoticesASampleCommittedTwice) {
-  const Twice overlaps[] = {{{0, 2, 5}, {0, 2, 5}}, {{0, 2, 5}, {0, 4, 6}}, {{0, 2, 5}, {0, 0, 3}},
-                            {{0, 2, 5}, {0, 3, 4}}, {{0, 2, 5}, {0, 0, 9}}};
+  const Twice overlaps[] = {{{0, 2, 5}, {0, 2, 5}},
+                            {{0, 2, 5}, {0, 4, 6}},
+                            {{0, 2, 5}, {0, 0, 3}},
+                            {{0, 2, 5}, {0, 3, 4}},
+                            {{0, 2, 5}, {0, 0, 9}}};
   for (const Twice& leases : overlaps) {
-    EXPECT_THAT(Shown().join(0).iteration(0, 1, 0, leases.first).iteration(0, 2, 1, leases.second).complaint(),
-                Optional(HasSubstr("are committed twice")));
+    EXPECT_THAT(
+        Shown().join(0).iteration(0, 1, 0, leases.first).iteration(0, 2, 1, leases.second).complaint(),
+        Optional(HasSubstr("are committed twice")));
   }
-  EXPECT_EQ(Shown().join(0).iteration(0, 1, 0, {0, 2, 5}).iteration(0, 2, 1, {1, 2, 5}).complaint(), std::nullopt)
+  EXPECT_EQ(Shown().join(0).iteration(0, 1, 0, {0, 2, 5}).iteration(0, 2, 1, {1, 2, 5}).complaint(),
+            std::nullopt)
       << "the same of another epoch";
 }
 
 TEST(Observer, NoticesAnEndBeforeTheEnd) {
   EXPECT_THAT(Shown().join(0).iteration(0, 1, 0, {0, 0, 10}).finish().complaint(),
               Optional(HasSubstr("the run ends and not every sample was committed")));
-  EXPECT_THAT(Shown().join(0).iteration(0, 1, 0, {0, 0, 9}).iteration(0, 2, 1, {1, 0, 10}).finish().complaint(),
-              Optional(HasSubstr("the run ends")));
+  EXPECT_THAT(
+      Shown().join(0).iteration(0, 1, 0, {0, 0, 9}).iteration(0, 2, 1, {1, 0, 10}).finish().complaint(),
+      Optional(HasSubstr("the run ends")));
   EXPECT_EQ(Shown().join(0).iteration(0, 1, 0, {0, 0, 10}).stop().finish().complaint(), std::nullopt)
       << "unless a stop was asked for";
 }
 
 TEST(Observer, KnowsWhatARestoredRunHadDone) {
   const ControllerState start{Version(7), {12, {{3, 5}}}, {}};
-  EXPECT_THAT(Shown({}, start).join(0).iteration(0, 1, 7, {0, 2, 3}).complaint(), Optional(HasSubstr("committed twice")));
+  EXPECT_THAT(Shown({}, start).join(0).iteration(0, 1, 7, {0, 2, 3}).complaint(),
+              Optional(HasSubstr("committed twice")));
   EXPECT_THAT(Shown({}, start).join(0).iteration(0, 1, 0, {0, 3, 5}).complaint(),
               Optional(HasSubstr("commit 1 follows commit 7")));
   Shown rest({}, start);

@@ -23,7 +23,8 @@ enum class State { kNever, kHeld, kReturned, kDone };
 // A state for each position. What is returned goes first, the lowest first; then what was never leased.
 class Model {
  public:
-  Model(std::int64_t dataset_size, std::int64_t total) : dataset_size_(dataset_size), states_(total, State::kNever) {}
+  Model(std::int64_t dataset_size, std::int64_t total)
+      : dataset_size_(dataset_size), states_(total, State::kNever) {}
 
   std::optional<Lease> lease(int replica, std::int64_t count) {
     for (const State wanted : {State::kReturned, State::kNever}) {
@@ -149,15 +150,15 @@ TEST(SampleLedger, SaveCountsLeasesInFlightAsGivenBack) {
 
 TEST(SampleLedger, RefusesToRestoreWhatCannotBeAndStaysAsItWas) {
   const std::vector<SampleLedger::Saved> nonsense = {
-      {-1, {}},                  // before the start
-      {31, {}},                  // beyond the end
-      {10, {{8, 11}}},           // open, and never leased
-      {10, {{-1, 2}}},           // before the start
-      {10, {{5, 5}}},            // empty
-      {10, {{7, 6}}},            // backwards
-      {10, {{5, 8}, {7, 9}}},    // twice
-      {10, {{5, 8}, {1, 2}}},    // out of order
-      {10, {{5, 8}, {5, 8}}},    // twice
+      {-1, {}},                // before the start
+      {31, {}},                // beyond the end
+      {10, {{8, 11}}},         // open, and never leased
+      {10, {{-1, 2}}},         // before the start
+      {10, {{5, 5}}},          // empty
+      {10, {{7, 6}}},          // backwards
+      {10, {{5, 8}, {7, 9}}},  // twice
+      {10, {{5, 8}, {1, 2}}},  // out of order
+      {10, {{5, 8}, {5, 8}}},  // twice
       {0, {{0, 1}}},
   };
   for (const SampleLedger::Saved& saved : nonsense) {

@@ -1,5 +1,6 @@
-// What is known on paper: two replicas at steady intervals of 1.0 s and 2.3 s, communication free. A policy that bounds
-// the gap settles at 2 / 2.3 = 0.870 iterations a second; one that does not reaches 1/1.0 + 1/2.3 = 1.435.
+// What is known on paper: two replicas at steady intervals of 1.0 s and 2.3 s, communication free. A policy
+// that bounds the gap settles at 2 / 2.3 = 0.870 iterations a second; one that does not reaches 1/1.0 + 1/2.3
+// = 1.435.
 #include <array>
 #include <cstdint>
 
@@ -32,7 +33,8 @@ Outcome run(const char* text, int iterations = 4000) {
   for (int id = 0; id < 2; ++id) follow(Time{}, policy.join(ReplicaId(id), Time{}));
   Time now{};
   for (int done = 0; done < iterations; ++done) {
-    const bool first = policy.computing(ReplicaId(0)) && (!policy.computing(ReplicaId(1)) || due[0] <= due[1]);
+    const bool first =
+        policy.computing(ReplicaId(0)) && (!policy.computing(ReplicaId(1)) || due[0] <= due[1]);
     now = first ? due[0] : due[1];
     follow(now, policy.ready(ReplicaId(first ? 0 : 1), now));
   }

@@ -39,9 +39,9 @@ std::int64_t every_pair(const Question& q) {
 }
 
 std::string text(const Question& q) {
-  return fmt::format("fast {} every {}, slow {} every {}, most {}, rmax {}", q.fast_last.time_since_epoch().count(),
-                     q.fast_interval.count(), q.slow_last.time_since_epoch().count(), q.slow_interval.count(), q.most,
-                     q.rmax);
+  return fmt::format("fast {} every {}, slow {} every {}, most {}, rmax {}",
+                     q.fast_last.time_since_epoch().count(), q.fast_interval.count(),
+                     q.slow_last.time_since_epoch().count(), q.slow_interval.count(), q.most, q.rmax);
 }
 
 void compare(std::uint64_t seed, std::uint64_t largest_interval, std::uint64_t largest_lag) {

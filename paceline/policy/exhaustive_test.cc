@@ -1,5 +1,5 @@
-// Every order in which three replicas can finish four iterations each, under every policy, and the same with one of
-// them leaving at every point. Whoever has done its four takes no more part but stays live.
+// Every order in which three replicas can finish four iterations each, under every policy, and the same with
+// one of them leaving at every point. Whoever has done its four takes no more part but stays live.
 #include <cctype>
 #include <chrono>
 #include <string>
@@ -35,7 +35,8 @@ std::string complaint_at_the_end(const CheckedPolicy& policy, std::int64_t finis
   if (!policy.broken().empty()) return policy.broken();
   for (int id = 0; id < kReplicas; ++id) {
     const ReplicaId replica(id);
-    if (policy.live(replica) && policy.clock(replica) < kIterations) return fmt::format("replica {} waits for ever", id);
+    if (policy.live(replica) && policy.clock(replica) < kIterations)
+      return fmt::format("replica {} waits for ever", id);
   }
   if (policy.pending() != 0) return "a gradient is never committed";
   if (policy.committed() != finished) return fmt::format("{} of {} committed", policy.committed(), finished);
@@ -107,9 +108,9 @@ INSTANTIATE_TEST_SUITE_P(Policies, Exhaustive,
 
 // That the enumeration really is one: the number of orders is known for two of the policies.
 TEST(Exhaustive, CountsTheOrders) {
-  EXPECT_EQ(run_all("bsp", false), 6 * 6 * 6 * 6);       // 3! a round
-  EXPECT_EQ(run_all("ssp:0", false), 6 * 6 * 6 * 6);     // the same lockstep
-  EXPECT_EQ(run_all("asp", false), 34650);               // 12! / (4! 4! 4!)
+  EXPECT_EQ(run_all("bsp", false), 6 * 6 * 6 * 6);    // 3! a round
+  EXPECT_EQ(run_all("ssp:0", false), 6 * 6 * 6 * 6);  // the same lockstep
+  EXPECT_EQ(run_all("asp", false), 34650);            // 12! / (4! 4! 4!)
 }
 
 }  // namespace

@@ -87,7 +87,8 @@ class Case {
       if (!next || next->first > end) return lines;
       const auto [now, replica] = *next;
       const std::vector<Order>& orders = give(now, "ready", replica);
-      lines.push_back(fmt::format("  at {} s {} is ready, {} ahead", to_seconds(now), replica, policy_.gap(replica)));
+      lines.push_back(
+          fmt::format("  at {} s {} is ready, {} ahead", to_seconds(now), replica, policy_.gap(replica)));
       for (const std::string& line : lines_of(orders)) lines.push_back(line);
     }
   }

@@ -35,7 +35,9 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
   }
 }
 
-TEST(PolicySpec, ALeadingZeroIsStillTheNumber) { EXPECT_EQ(parse_policy("ssp:03").value(), PolicySpec(SspSpec{3})); }
+TEST(PolicySpec, ALeadingZeroIsStillTheNumber) {
+  EXPECT_EQ(parse_policy("ssp:03").value(), PolicySpec(SspSpec{3}));
+}
 
 struct Bad {
   const char* text;
@@ -58,15 +60,17 @@ constexpr char kDssp[] = "write dssp:LOWER-UPPER or dssp:LOWER-UPPER:printed, fo
 
 INSTANTIATE_TEST_SUITE_P(
     Texts, BadSpec,
-    ::testing::Values(Bad{"", kNames}, Bad{" ", kNames}, Bad{"BSP", kNames}, Bad{" bsp", kNames}, Bad{"bsp ", kNames},
-                      Bad{"ssp3", kNames}, Bad{":", kNames}, Bad{"cgp", kNames}, Bad{"elastic-bsp:15", kNames},
-                      Bad{"bsp:3", "bsp takes no number; write bsp"}, Bad{"bsp:", "bsp takes no number; write bsp"},
+    ::testing::Values(Bad{"", kNames}, Bad{" ", kNames}, Bad{"BSP", kNames}, Bad{" bsp", kNames},
+                      Bad{"bsp ", kNames}, Bad{"ssp3", kNames}, Bad{":", kNames}, Bad{"cgp", kNames},
+                      Bad{"elastic-bsp:15", kNames}, Bad{"bsp:3", "bsp takes no number; write bsp"},
+                      Bad{"bsp:", "bsp takes no number; write bsp"},
                       Bad{"asp:1", "asp takes no number; write asp"}, Bad{"ssp", kSsp}, Bad{"ssp:", kSsp},
                       Bad{"ssp:-1", kSsp}, Bad{"ssp:+1", kSsp}, Bad{"ssp:x", kSsp}, Bad{"ssp:3x", kSsp},
-                      Bad{"ssp: 3", kSsp}, Bad{"ssp:3.5", kSsp}, Bad{"ssp:3:4", kSsp}, Bad{"ssp:1000001", kSsp},
-                      Bad{"ssp:99999999999999999999", kSsp}, Bad{"dssp", kDssp}, Bad{"dssp:", kDssp},
-                      Bad{"dssp:3", kDssp}, Bad{"dssp:3-", kDssp}, Bad{"dssp:-15", kDssp}, Bad{"dssp:3-15-20", kDssp},
-                      Bad{"dssp:a-b", kDssp}, Bad{"dssp:3-15:", kDssp}, Bad{"dssp:3-15:bounded", kDssp},
+                      Bad{"ssp: 3", kSsp}, Bad{"ssp:3.5", kSsp}, Bad{"ssp:3:4", kSsp},
+                      Bad{"ssp:1000001", kSsp}, Bad{"ssp:99999999999999999999", kSsp}, Bad{"dssp", kDssp},
+                      Bad{"dssp:", kDssp}, Bad{"dssp:3", kDssp}, Bad{"dssp:3-", kDssp},
+                      Bad{"dssp:-15", kDssp}, Bad{"dssp:3-15-20", kDssp}, Bad{"dssp:a-b", kDssp},
+                      Bad{"dssp:3-15:", kDssp}, Bad{"dssp:3-15:bounded", kDssp},
                       Bad{"dssp:3-15:printed:x", kDssp}, Bad{"dssp:3-99999999999999999999", kDssp},
                       Bad{"dssp:9-3", "the lower bound 9 is above the upper bound 3; write dssp:3-9"},
                       Bad{"dssp:9-3:printed", "write dssp:3-9"}));
@@ -74,7 +78,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(PolicySpec, ReadsAListAndNamesTheBadOneInIt) {
   const auto specs = parse_policies("bsp,ssp:3,dssp:3-15:printed");
   ASSERT_TRUE(specs.ok()) << specs.status();
-  EXPECT_THAT(*specs, ElementsAre(PolicySpec(BspSpec{}), PolicySpec(SspSpec{3}), PolicySpec(DsspSpec{3, 15, false})));
+  EXPECT_THAT(*specs,
+              ElementsAre(PolicySpec(BspSpec{}), PolicySpec(SspSpec{3}), PolicySpec(DsspSpec{3, 15, false})));
   EXPECT_THAT(std::string(parse_policies("bsp,ssp,asp").status().message()), HasSubstr("policy 'ssp'"));
   EXPECT_THAT(std::string(parse_policies("bsp,,asp").status().message()), HasSubstr(kNames));
   EXPECT_FALSE(parse_policies("").ok());

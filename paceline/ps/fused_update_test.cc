@@ -1,5 +1,5 @@
-// The one pass over memory, against plain loops in double precision, and against plain loops in single precision to the
-// last bit: vectorized code must round as the plain code does.
+// The one pass over memory, against plain loops in double precision, and against plain loops in single
+// precision to the last bit: vectorized code must round as the plain code does.
 #include "paceline/ps/fused_update.h"
 
 #include <cmath>
@@ -37,9 +37,17 @@ std::vector<float> normals(Rng& rng, std::int64_t size) {
 }
 
 Problem problem(OptimizerKind kind, int members, std::int64_t size) {
-  Rng rng(mix_seed({static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(members), static_cast<std::uint64_t>(size)}));
+  Rng rng(mix_seed({static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(members),
+                    static_cast<std::uint64_t>(size)}));
   const OptimizerConfig config{.kind = kind, .weight_decay = 0.01};
-  Problem p{kind, size, step_numbers(config, 0.1, 1.0 / 3, 2.0), {}, {}, normals(rng, size), normals(rng, size), normals(rng, size)};
+  Problem p{kind,
+            size,
+            step_numbers(config, 0.1, 1.0 / 3, 2.0),
+            {},
+            {},
+            normals(rng, size),
+            normals(rng, size),
+            normals(rng, size)};
   for (float& second : p.state2) second = second * second;
   for (int i = 0; i < members; ++i) {
     p.gradients.push_back(normals(rng, size));
@@ -61,7 +69,8 @@ struct Result {
 // In pieces that end where `cuts` say.
 Result fused(const Problem& p, const std::vector<std::int64_t>& cuts = {}) {
   Result result{std::vector<float>(p.weights.size(), -7.0f), p.state1, p.state2};
-  const UpdateStreams streams{p.weights.data(), result.weights.data(), result.state1.data(), result.state2.data()};
+  const UpdateStreams streams{p.weights.data(), result.weights.data(), result.state1.data(),
+                              result.state2.data()};
   std::int64_t begin = 0;
   for (const std::int64_t cut : cuts) {
     fused_update(p.kind, p.numbers, p.members(), streams, begin, cut);
@@ -78,7 +87,8 @@ struct Plain {
 
   Plain(const Problem& p, std::size_t i) : weight(p.weights[i]), state1(p.state1[i]), state2(p.state2[i]) {
     Number sum = Number{p.factors[0]} * Number{p.gradients[0][i]};
-    for (std::size_t m = 1; m < p.gradients.size(); ++m) sum += Number{p.factors[m]} * Number{p.gradients[m][i]};
+    for (std::size_t m = 1; m < p.gradients.size(); ++m)
+      sum += Number{p.factors[m]} * Number{p.gradients[m][i]};
     const StepNumbers& k = p.numbers;
     const Number g = sum + Number{k.coupled_decay} * weight;
     if (p.kind == OptimizerKind::kSgd) {
@@ -90,7 +100,8 @@ struct Plain {
     state2 = Number{k.beta2} * state2 + (Number{1} - Number{k.beta2}) * g * g;
     const Number rate = Number{k.rate} / Number{k.correction1};
     const Number shrunk = weight - Number{k.shrink} * weight;
-    weight = shrunk - rate * state1 / (std::sqrt(state2) / std::sqrt(Number{k.correction2}) + Number{k.epsilon});
+    weight =
+        shrunk - rate * state1 / (std::sqrt(state2) / std::sqrt(Number{k.correction2}) + Number{k.epsilon});
   }
 };
 
@@ -108,8 +119,8 @@ TEST(FusedUpdate, IsWhatThePlainLoopsGive) {
         const Problem p = problem(kind, members, size);
         const Result result = fused(p);
         for (std::size_t i = 0; i < p.weights.size(); ++i) {
-          const std::string what =
-              fmt::format("optimizer {}, {} members, element {} of {}", static_cast<int>(kind), members, i, size);
+          const std::string what = fmt::format("optimizer {}, {} members, element {} of {}",
+                                               static_cast<int>(kind), members, i, size);
           const Plain<double> exact(p, i);
           expect_close(result.weights[i], exact.weight, what);
           expect_close(result.state1[i], exact.state1, what);
@@ -136,7 +147,8 @@ TEST(FusedUpdate, DoesNotDependOnHowTheRangeIsCut) {
     Rng rng(7);
     for (int round = 0; round < 20; ++round) {
       std::vector<std::int64_t> cuts;
-      for (std::int64_t at = 0; at < p.size; at += 1 + static_cast<std::int64_t>(rng.below(3000))) cuts.push_back(at);
+      for (std::int64_t at = 0; at < p.size; at += 1 + static_cast<std::int64_t>(rng.below(3000)))
+        cuts.push_back(at);
       EXPECT_EQ(fused(p, cuts), whole);
     }
   }
@@ -145,7 +157,8 @@ TEST(FusedUpdate, DoesNotDependOnHowTheRangeIsCut) {
 TEST(FusedUpdate, LeavesWhatIsOutsideItsRangeAlone) {
   const Problem p = problem(OptimizerKind::kAdam, 2, 100);
   Result result{std::vector<float>(100, -7.0f), p.state1, p.state2};
-  const UpdateStreams streams{p.weights.data(), result.weights.data(), result.state1.data(), result.state2.data()};
+  const UpdateStreams streams{p.weights.data(), result.weights.data(), result.state1.data(),
+                              result.state2.data()};
   fused_update(p.kind, p.numbers, p.members(), streams, 30, 61);
   for (std::size_t i = 0; i < 100; ++i) {
     if (i >= 30 && i < 61) continue;
@@ -170,7 +183,9 @@ TEST(FusedAverage, IsTheWeightedSum) {
 }
 
 TEST(FusedUpdate, OneMemberOfWeightOneIsPlainSgd) {
-  const Problem p{OptimizerKind::kSgd, 3, {.rate = 0.5f, .momentum = 0.25f}, {{1, 2, 4}}, {1.0f}, {1, 1, 1}, {4, 0, 8}, {0, 0, 0}};
+  const Problem p{OptimizerKind::kSgd, 3,        {.rate = 0.5f, .momentum = 0.25f},
+                  {{1, 2, 4}},         {1.0f},   {1, 1, 1},
+                  {4, 0, 8},           {0, 0, 0}};
   const Result result = fused(p);
   EXPECT_EQ(result.state1, (std::vector<float>{2, 2, 6}));
   EXPECT_EQ(result.weights, (std::vector<float>{0, 0, -2}));

@@ -15,7 +15,8 @@ namespace {
 // Tensors of these sizes, named by their number.
 Layout layout_of(const std::vector<std::int64_t>& sizes) {
   Layout layout;
-  for (std::size_t i = 0; i < sizes.size(); ++i) layout.add("t" + std::to_string(i), TensorKind::kParameter, {sizes[i]});
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    layout.add("t" + std::to_string(i), TensorKind::kParameter, {sizes[i]});
   return layout;
 }
 
@@ -32,7 +33,8 @@ void check(const Layout& layout) {
   EXPECT_EQ(layout.size() % Layout::kAlignment, 0);
 }
 
-// What always holds of its parts: every tensor once, in order; no part empty; none much larger than its share.
+// What always holds of its parts: every tensor once, in order; no part empty; none much larger than its
+// share.
 void check_split(const Layout& layout, int count) {
   const std::vector<Layout> parts = layout.split(count);
   const auto tensors = static_cast<int>(layout.tensors().size());

@@ -1,5 +1,5 @@
-// A shard through its commits: each version once and in order, the same bytes whatever the number of threads, and
-// published weights that hold still while somebody has them.
+// A shard through its commits: each version once and in order, the same bytes whatever the number of threads,
+// and published weights that hold still while somebody has them.
 #include "paceline/ps/shard.h"
 
 #include <algorithm>
@@ -37,7 +37,8 @@ std::vector<float> random_floats(std::uint64_t seed) {
 }
 
 Shard shard_of(const OptimizerConfig& optimizer, int threads = 1, int kept = 1, int readers = 1) {
-  return Shard(layout(), optimizer, transport::WeightWriter::create(layout().size(), readers, kept).value(), threads);
+  return Shard(layout(), optimizer, transport::WeightWriter::create(layout().size(), readers, kept).value(),
+               threads);
 }
 
 // Gradients for one commit, owned.
@@ -50,9 +51,11 @@ struct Commit {
     update.learning_rate = 0.1;
     update.fraction = 0.5;
     for (int i = 0; i < members; ++i) {
-      gradients.push_back(random_floats(mix_seed({static_cast<std::uint64_t>(version), static_cast<std::uint64_t>(i)})));
+      gradients.push_back(
+          random_floats(mix_seed({static_cast<std::uint64_t>(version), static_cast<std::uint64_t>(i)})));
     }
-    for (const auto& gradient : gradients) update.members.push_back({gradient.data(), 0.5 / members, 1.0 / members});
+    for (const auto& gradient : gradients)
+      update.members.push_back({gradient.data(), 0.5 / members, 1.0 / members});
   }
 };
 
@@ -118,11 +121,12 @@ TEST(Shard, ParametersStepAndStatisticsAreAveragedByShare) {
   ASSERT_TRUE(shard.apply(commit.update).ok());
   const std::vector<float> weights = latest(shard);
   for (const TensorSpec& tensor : shard.layout().tensors()) {
-    for (auto i = static_cast<std::size_t>(tensor.offset); i < static_cast<std::size_t>(tensor.offset + tensor.size); ++i) {
+    for (auto i = static_cast<std::size_t>(tensor.offset);
+         i < static_cast<std::size_t>(tensor.offset + tensor.size); ++i) {
       const double a = commit.gradients[0][i];
       const double b = commit.gradients[1][i];
-      const double expected =
-          tensor.kind == TensorKind::kParameter ? start[i] - 0.1 * (0.125 * a + 0.5 * b) : 0.25 * a + 0.75 * b;
+      const double expected = tensor.kind == TensorKind::kParameter ? start[i] - 0.1 * (0.125 * a + 0.5 * b)
+                                                                    : 0.25 * a + 0.75 * b;
       ASSERT_NEAR(weights[i], expected, 1e-6) << tensor.name;
     }
   }
@@ -135,7 +139,8 @@ TEST(Shard, AnyNumberOfThreadsGivesTheSameBytes) {
     for (const int threads : {1, 2, 3, 4, 7}) {
       Shard shard = shard_of(optimizer, threads);
       shard.start(Version(0), random_floats(1));
-      for (int version = 1; version <= 5; ++version) ASSERT_TRUE(shard.apply(Commit(version, version).update).ok());
+      for (int version = 1; version <= 5; ++version)
+        ASSERT_TRUE(shard.apply(Commit(version, version).update).ok());
       if (threads == 1) {
         expected = latest(shard);
         state = shard.optimizer_state();
@@ -175,7 +180,8 @@ TEST(Shard, GoesOnAfterARestartAsIfNothingHadBeen) {
   for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
     Shard undisturbed = shard_of(optimizer);
     undisturbed.start(Version(0), random_floats(1));
-    for (int version = 1; version <= 3; ++version) ASSERT_TRUE(undisturbed.apply(Commit(version, 2).update).ok());
+    for (int version = 1; version <= 3; ++version)
+      ASSERT_TRUE(undisturbed.apply(Commit(version, 2).update).ok());
     Shard resumed = shard_of(optimizer);
     resumed.start(Version(3), latest(undisturbed));
     ASSERT_TRUE(resumed.restore_optimizer(undisturbed.optimizer_state()).ok());
@@ -217,7 +223,8 @@ TEST(Shard, ShardsOfASplitLayoutGiveTheBytesOfTheWhole) {
   std::int64_t offset = 0;
   for (const Layout& part : whole.split(3)) {
     Shard shard(part, kAdamW, transport::WeightWriter::create(part.size(), 1, 0).value(), 1);
-    shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(part.size())));
+    shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset),
+                                                     static_cast<std::size_t>(part.size())));
     Update update = commit.update;
     for (Update::Member& member : update.members) member.gradient += offset;
     ASSERT_TRUE(shard.apply(update).ok());

@@ -1,5 +1,5 @@
-// The numbers of a step: exactly the plain optimizer's for a bulk commit, and for a lone one such that a round of lone
-// commits moves the weights as far as one bulk commit.
+// The numbers of a step: exactly the plain optimizer's for a bulk commit, and for a lone one such that a
+// round of lone commits moves the weights as far as one bulk commit.
 #include "paceline/ps/update_rule.h"
 
 #include <cmath>
@@ -33,6 +33,19 @@ TEST(StepNumbers, ABulkCommitIsPlainAdamToTheLastBit) {
   EXPECT_EQ(numbers.epsilon, 1e-8f);
   EXPECT_EQ(numbers.coupled_decay, 0.01f);
   EXPECT_EQ(numbers.shrink, 0.0f);
+}
+
+TEST(StepNumbers, ARoundOfLoneCommitsForgetsAsMuchAsOneBulkCommit) {
+  const OptimizerConfig sgd{.kind = OptimizerKind::kSgd};
+  const OptimizerConfig adam{.kind = OptimizerKind::kAdam};
+  for (const int parts : {1, 2, 4, 8}) {
+    EXPECT_NEAR(std::pow(step_numbers(sgd, 0.1, 1.0 / parts, 9.0).momentum, parts), 0.9, 1e-6);
+    const StepNumbers lone = step_numbers(adam, 0.1, 1.0 / parts, 9.0);
+    EXPECT_NEAR(std::pow(lone.beta1, parts), 0.9, 1e-6);
+    EXPECT_NEAR(std::pow(lone.beta2, parts), 0.999, 1e-6);
+    EXPECT_NEAR(lone.correction1, 1 - std::pow(0.9, 9), 1e-6) << "by the bulks so far, not by the commits";
+    EXPECT_NEAR(lone.correction2, 1 - std::pow(0.999, 9), 1e-6);
+  }
 }
 
 TEST(StepNumbers, AdamWShrinksApartFromTheGradient) {
@@ -70,13 +83,14 @@ struct OneWeight {
     }
     first = double{k.beta1} * first + (1 - double{k.beta1}) * g;
     second = double{k.beta2} * second + (1 - double{k.beta2}) * g * g;
-    const double step = first / double{k.correction1} / (std::sqrt(second / double{k.correction2}) + double{k.epsilon});
+    const double step =
+        first / double{k.correction1} / (std::sqrt(second / double{k.correction2}) + double{k.epsilon});
     weight = weight - double{k.shrink} * weight - double{k.rate} * step;
   }
 };
 
-// How far one round moves the weight under a steady gradient, once the state is steady: a round is one bulk commit, or
-// `parts` lone ones.
+// How far one round moves the weight under a steady gradient, once the state is steady: a round is one bulk
+// commit, or `parts` lone ones.
 double move_a_round(const OptimizerConfig& config, int parts, double gradient) {
   OneWeight one(config);
   const int warm_up_rounds = 20'000;
@@ -103,7 +117,8 @@ TEST(StepNumbers, ARoundOfLoneAdamCommitsMovesAsFarAsOneBulkCommit) {
     const OptimizerConfig config{.kind = kind};
     const double bulk = move_a_round(config, 1, 0.7);
     EXPECT_NEAR(bulk, -1e-3, 1e-7);
-    for (const int parts : {2, 4, 8}) EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 1e-6 * std::abs(bulk)) << parts;
+    for (const int parts : {2, 4, 8})
+      EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 1e-6 * std::abs(bulk)) << parts;
   }
 }
 

@@ -28,7 +28,8 @@ std::string message_of(const absl::Status& status) { return std::string(status.m
 }  // namespace
 
 Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
-    : loop_(loop), options_(std::move(options)), servers_(static_cast<std::size_t>(options_.job.servers)) {}
+    : loop_(loop), options_(std::move(options)), servers_(static_cast<std::size_t>(options_.job.servers)),
+      next_replica_(static_cast<std::int32_t>(options_.job.replicas.size())) {}
 
 // ---- Workers ----
 
@@ -52,15 +53,16 @@ void Coordinator::received(const WorkerSession::Pointer& session, const wire::Wo
 void Coordinator::on_hello(const WorkerSession::Pointer& session, const wire::WorkerHello& hello) {
   if (finishing_) return refuse(session, "the job is over");
   const auto& places = options_.job.replicas;
-  const auto is_it = [&](const config::ReplicaConfig& place) { return place.name == hello.name(); };
-  if (std::none_of(places.begin(), places.end(), is_it)) {
+  const auto is_it = [&](const config::ReplicaConfig& one) { return one.name == hello.name(); };
+  const auto place = std::find_if(places.begin(), places.end(), is_it);
+  if (place == places.end()) {
     return refuse(session, fmt::format("the job has no replica '{}'; it has {} to {}", hello.name(), places.front().name,
                                        places.back().name));
   }
   for (const auto& [other, worker] : workers_) {
     if (worker.name == hello.name()) return refuse(session, fmt::format("{} is here already", hello.name()));
   }
-  const ReplicaId replica = std::exchange(next_replica_, next_replica_.next());
+  const ReplicaId replica = new_replica(place - places.begin());
   workers_[session.get()] = {.session = session,
                              .replica = replica,
                              .name = hello.name(),
@@ -71,6 +73,12 @@ void Coordinator::on_hello(const WorkerSession::Pointer& session, const wire::Wo
   order.mutable_welcome()->set_job_toml(options_.job_toml);
   order.mutable_welcome()->set_replica(replica.value());
   session->send(std::move(order));
+}
+
+// The first to take a place has its number, so that runs are alike however the processes race at the start.
+ReplicaId Coordinator::new_replica(std::ptrdiff_t place) {
+  const bool first = places_taken_.insert(place).second;
+  return first ? ReplicaId(static_cast<std::int32_t>(place)) : std::exchange(next_replica_, next_replica_.next());
 }
 
 absl::Status Coordinator::on_message(Worker& worker, const wire::WorkerMessage& message) {

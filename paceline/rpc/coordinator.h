@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -116,6 +117,7 @@ class Coordinator final : public WorkerSession::Listener,
 
   // Workers.
   void on_hello(const WorkerSession::Pointer& session, const wire::WorkerHello& hello);
+  ReplicaId new_replica(std::ptrdiff_t place);
   absl::Status on_attached(Worker& worker, const wire::WorkerAttached& attached);
   absl::Status on_ready(Worker& worker, const wire::WorkerReady& ready);
   absl::Status on_message(Worker& worker, const wire::WorkerMessage& message);
@@ -161,11 +163,12 @@ class Coordinator final : public WorkerSession::Listener,
   std::map<WorkerSession*, Worker> workers_;
   std::map<ReplicaId, WorkerSession*> by_replica_;
   std::vector<Server> servers_;
+  std::set<std::ptrdiff_t> places_taken_;  // ever
+  ReplicaId next_replica_;
   bool servers_told_to_start_ = false;
   EvaluatorSession::Pointer evaluator_;
   bool evaluator_has_boards_ = false;
   bool evaluator_gone_ = false;
-  ReplicaId next_replica_{0};
   std::map<Version, PendingEvaluation> evaluations_;
   std::map<Version, PendingCheckpoint> checkpoints_;
   Version last_checkpoint_{-1};

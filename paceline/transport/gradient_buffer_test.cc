@@ -65,7 +65,8 @@ TEST(GradientBuffer, WorksBetweenProcesses) {
 TEST(GradientBuffer, AnotherModelsIsRefused) {
   GradientWriter writer = GradientWriter::create(kFloats).value();
   for (const std::int64_t floats : {kFloats - 1, kFloats + 1, std::int64_t{1'000'000}}) {
-    EXPECT_EQ(GradientReader::open(writer.path(), floats).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(GradientReader::open(writer.path(), floats).status().code(),
+              absl::StatusCode::kInvalidArgument);
   }
   const WeightWriter board = WeightWriter::create(kFloats, 1, 0).value();
   EXPECT_EQ(GradientReader::open(board.path(), kFloats).status().code(), absl::StatusCode::kInvalidArgument);

@@ -115,7 +115,8 @@ TEST(SharedMemory, WhatIsBeyondItsEndCannotBeMapped) {
   EXPECT_EQ(memory.map(kPage, kPage + 1, false).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(memory.map(3 * kPage, 1, false).status().code(), absl::StatusCode::kInvalidArgument);
   // A size so large that adding the offset wraps around.
-  EXPECT_EQ(memory.map(kPage, SIZE_MAX - kPage + 1, false).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(memory.map(kPage, SIZE_MAX - kPage + 1, false).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(SharedMemory, CanBeMovedAround) {

@@ -1,9 +1,9 @@
-// One writer and several readers at once, without a lock. Every float of a version's buffer is the version, so a reader
-// sees at once when what it has pinned is something else or changes under it. Under ThreadSanitizer this also checks
-// that the atomics order the plain reads and writes of the buffers.
+// One writer and several readers at once, without a lock. Every float of a version's buffer is the version,
+// so a reader sees at once when what it has pinned is something else or changes under it. Under
+// ThreadSanitizer this also checks that the atomics order the plain reads and writes of the buffers.
 //
-// The windows in which a wrong protocol fails are a few instructions wide. So readers are stopped all the time wherever
-// they happen to be, by signals whose handler sleeps while the writer goes on.
+// The windows in which a wrong protocol fails are a few instructions wide. So readers are stopped all the
+// time wherever they happen to be, by signals whose handler sleeps while the writer goes on.
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -51,7 +51,7 @@ void read(const std::string& path, int slot, ReaderReport& report) {
   Rng rng(static_cast<std::uint64_t>(slot));
   Version last(0);
   while (report.pins < kPinsEach) {
-    const auto pinned = reader.pin(last, 60s);
+    const auto pinned = reader.pin(rng.below(8) == 0 ? last.next() : last, 60s);
     if (!pinned || pinned->version < last || !holds_still(*pinned, rng)) ++report.wrong;
     if (!pinned) return;
     last = pinned->version;
@@ -72,8 +72,10 @@ void sleep_a_little(int) {
   nanosleep(&pause, nullptr);
 }
 
-// Publishes until every reader is done, and stops one of them now and then; keeps a version now and then. Counts kept versions that changed.
-int write(WeightWriter& writer, const std::vector<ReaderReport>& reports, std::vector<std::jthread>& readers) {
+// Publishes until every reader is done, and stops one of them now and then; keeps a version now and then.
+// Counts kept versions that changed.
+int write(WeightWriter& writer, const std::vector<ReaderReport>& reports,
+          std::vector<std::jthread>& readers) {
   Rng rng(99);
   int wrong = 0;
   Version kept(0);
@@ -103,7 +105,8 @@ TEST(WeightBoardStress, WhatIsPinnedOrKeptNeverChanges) {
   std::vector<ReaderReport> reports(kReaders);
   std::vector<std::jthread> readers;
   for (int slot = 0; slot < kReaders; ++slot) {
-    readers.emplace_back([&, slot, path = writer.path()] { read(path, slot, reports[static_cast<std::size_t>(slot)]); });
+    readers.emplace_back(
+        [&, slot, path = writer.path()] { read(path, slot, reports[static_cast<std::size_t>(slot)]); });
   }
   EXPECT_EQ(write(writer, reports, readers), 0);
   readers.clear();

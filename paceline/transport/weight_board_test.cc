@@ -1,5 +1,5 @@
-// The board step by step: which buffers are taken, what readers find, what survives a reader that dies. Many threads
-// at once are in weight_board_stress_test.cc.
+// The board step by step: which buffers are taken, what readers find, what survives a reader that dies. Many
+// threads at once are in weight_board_stress_test.cc.
 #include "paceline/transport/weight_board.h"
 
 #include <algorithm>
@@ -75,6 +75,8 @@ TEST(WeightBoard, AVersionThatDoesNotComeTimesOut) {
   EXPECT_TRUE(reader.pin(Version(3), 0ns));
 }
 
+// Here and in the next an hour means for ever: a reader that is not woken does not end, and neither does the
+// test.
 TEST(WeightBoard, AReaderSleepsUntilItsVersionComes) {
   WeightWriter writer = board_of(1, 0);
   WeightReader reader = reader_of(writer, 0);
@@ -84,7 +86,7 @@ TEST(WeightBoard, AReaderSleepsUntilItsVersionComes) {
       publish(writer, version);
     }
   });
-  const auto pinned = reader.pin(Version(3), 60s);
+  const auto pinned = reader.pin(Version(3), 1h);
   ASSERT_TRUE(pinned);
   EXPECT_EQ(pinned->version, Version(3));
   EXPECT_THAT(pinned->weights, Each(3.0f));
@@ -97,7 +99,7 @@ TEST(WeightBoard, AReaderInAnotherProcessIsWoken) {
     auto reader = WeightReader::open(writer.path(), kFloats, 0);
     if (!reader.ok()) return 1;
     parent.say("here");
-    const auto pinned = reader->pin(Version(1), 60s);
+    const auto pinned = reader->pin(Version(1), 1h);
     return pinned && pinned->weights.back() == 1.0f ? 0 : 2;
   });
   EXPECT_EQ(child.hear(), "here");
@@ -179,12 +181,12 @@ TEST(WeightBoard, ABufferThatIsBeingWrittenHoldsNoVersion) {
   WeightWriter writer = board_of(1, 0);
   WeightReader reader = reader_of(writer, 0);
   publish(writer, 1);
+  const float* first = writer.latest().data();
   publish(writer, 2);
   ASSERT_TRUE(reader.pin_exactly(Version(1))) << "old, but nobody has taken its buffer";
   reader.unpin();
-  publish(writer, 3);
-  writer.next();
-  EXPECT_FALSE(reader.pin_exactly(Version(1)) && reader.pin_exactly(Version(2))) << "one of the two is being written";
+  ASSERT_EQ(writer.next().data(), first);
+  EXPECT_FALSE(reader.pin_exactly(Version(1)));
 }
 
 TEST(WeightBoard, WhatAKilledReaderHadPinnedIsFreedByReleaseReader) {
@@ -247,16 +249,15 @@ absl::StatusCode opening(const WeightWriter& writer, int slot) {
 
 TEST(WeightBoard, AReaderRefusesABoardThatIsNotItsModels) {
   const WeightWriter writer = board_of(2, 0);
-  EXPECT_EQ(WeightReader::open(writer.path(), kFloats + 1, 0).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(WeightReader::open(writer.path(), kFloats + 1, 0).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(opening(writer, -1), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(opening(writer, WeightWriter::kSlots), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(opening(writer, WeightWriter::kSlots - 1), absl::StatusCode::kOk);
   const SharedMemory small = SharedMemory::create("small", 100).value();
   EXPECT_EQ(WeightReader::open(small.path(), kFloats, 0).status().code(), absl::StatusCode::kInvalidArgument);
   std::string gone;
-  {
-    gone = board_of(1, 0).path();
-  }
+  { gone = board_of(1, 0).path(); }
   EXPECT_EQ(WeightReader::open(gone, kFloats, 0).status().code(), absl::StatusCode::kNotFound);
 }
 

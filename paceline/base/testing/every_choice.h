@@ -1,5 +1,5 @@
-// Runs a piece of test code once for every way its choices can go: depth first, each combination exactly once, with
-// no list of combinations made beforehand. After TigerBeetle's exhaustigen.
+// Runs a piece of test code once for every way its choices can go: depth first, each combination exactly
+// once, with no list of combinations made beforehand. After TigerBeetle's exhaustigen.
 //
 //   for (EveryChoice choose; choose.again();) {
 //     const std::size_t first = choose.below(3);

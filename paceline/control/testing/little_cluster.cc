@@ -76,8 +76,10 @@ void LittleCluster::follow(const Order& order) {
                    const auto found = replicas_.find(release.replica);
                    if (found == replicas_.end()) return complain("a release for nobody");
                    Replica& replica = found->second;
-                   if (replica.due) complain(fmt::format("replica {} is released while it computes", release.replica));
-                   if (release.lease.size() < 1 || release.lease.size() > replica.batch) complain("a lease of a wrong size");
+                   if (replica.due)
+                     complain(fmt::format("replica {} is released while it computes", release.replica));
+                   if (release.lease.size() < 1 || release.lease.size() > replica.batch)
+                     complain("a lease of a wrong size");
                    unparks_ += replica.parked ? 1 : 0;
                    replica.parked = false;
                    replica.clock = release.clock;
@@ -125,14 +127,18 @@ void LittleCluster::see(const CommitRecord& commit) {
     }
     return any;
   };
-  if (commit.keep_for_evaluation != reached(config_.evaluate_every)) complain("an evaluation too many or too few");
-  if (commit.checkpoint.has_value() != reached(config_.checkpoint_every)) complain("a checkpoint too many or too few");
-  if (commit.checkpoint && commit.checkpoint->version != commit.version) complain("a checkpoint of another version");
+  if (commit.keep_for_evaluation != reached(config_.evaluate_every))
+    complain("an evaluation too many or too few");
+  if (commit.checkpoint.has_value() != reached(config_.checkpoint_every))
+    complain("a checkpoint too many or too few");
+  if (commit.checkpoint && commit.checkpoint->version != commit.version)
+    complain("a checkpoint of another version");
   committed_ += samples;
 }
 
 void LittleCluster::complain(const std::string& what) {
-  if (broken_.empty()) broken_ = fmt::format("at {} s, after {} commits: {}", to_seconds(now_), log_.size(), what);
+  if (broken_.empty())
+    broken_ = fmt::format("at {} s, after {} commits: {}", to_seconds(now_), log_.size(), what);
 }
 
 void SampleBooks::add(const CommitRecord& commit) {

@@ -1,5 +1,5 @@
-// A Controller in a world of its own: replicas that take a random while for each iteration, in virtual time. An
-// Observer watches; and the world keeps books of its own about what each commit must say.
+// A Controller in a world of its own: replicas that take a random while for each iteration, in virtual time.
+// An Observer watches; and the world keeps books of its own about what each commit must say.
 #pragma once
 
 #include <cstdint>

@@ -60,7 +60,8 @@ Clock CheckedPolicy::slowest() const {
 std::int64_t CheckedPolicy::gap(ReplicaId replica) const { return clock(replica) - slowest(); }
 
 std::int64_t CheckedPolicy::pending() const {
-  return std::count_if(replicas_.begin(), replicas_.end(), [](const auto& one) { return one.second.pending; });
+  return std::count_if(replicas_.begin(), replicas_.end(),
+                       [](const auto& one) { return one.second.pending; });
 }
 
 const std::vector<Order>& CheckedPolicy::look_at_orders(Time now) {
@@ -82,7 +83,8 @@ const std::vector<Order>& CheckedPolicy::look_at_orders(Time now) {
 void CheckedPolicy::see(Time, const Commit& commit) {
   if (commit.version != version_.next()) complain("commit {} follows {}", commit.version, version_);
   version_ = commit.version;
-  if (!std::is_sorted(commit.members.begin(), commit.members.end())) complain("commit {} is not sorted", version_);
+  if (!std::is_sorted(commit.members.begin(), commit.members.end()))
+    complain("commit {} is not sorted", version_);
   for (const Contribution& member : commit.members) {
     const auto found = replicas_.find(member.replica);
     if (found == replicas_.end() || !found->second.pending || found->second.clock != member.clock) {
@@ -93,7 +95,8 @@ void CheckedPolicy::see(Time, const Commit& commit) {
     ++committed_;
     const std::int64_t staleness = version_ - found->second.base - 1;
     const auto bound = policy_->bounds().version_staleness;
-    if (bound && staleness > *bound) complain("commit {} is {} stale, the bound is {}", version_, staleness, *bound);
+    if (bound && staleness > *bound)
+      complain("commit {} is {} stale, the bound is {}", version_, staleness, *bound);
   }
 }
 
@@ -101,7 +104,8 @@ void CheckedPolicy::see(Time now, const Release& release) {
   const auto found = replicas_.find(release.replica);
   if (found == replicas_.end()) return complain("replica {} is released and not here", release.replica);
   if (found->second.computing) complain("replica {} is released while it computes", release.replica);
-  if (found->second.pending) complain("replica {} is released before its gradient is committed", release.replica);
+  if (found->second.pending)
+    complain("replica {} is released before its gradient is committed", release.replica);
   if (release.version != version_) complain("release on {}, the latest is {}", release.version, version_);
   found->second.computing = true;
   found->second.base = release.version;
@@ -111,7 +115,8 @@ void CheckedPolicy::see(Time now, const Release& release) {
 void CheckedPolicy::see(const Discard& discard) {
   const auto found = std::find(void_.begin(), void_.end(), discard.contribution);
   if (found == void_.end()) {
-    return complain("{}@{} is discarded and nobody left", discard.contribution.replica, discard.contribution.clock);
+    return complain("{}@{} is discarded and nobody left", discard.contribution.replica,
+                    discard.contribution.clock);
   }
   void_.erase(found);
 }
@@ -119,27 +124,29 @@ void CheckedPolicy::see(const Discard& discard) {
 namespace {
 std::string members_of(const Commit& commit) {
   std::string text;
-  for (const Contribution& member : commit.members) text += fmt::format(" {}@{}", member.replica, member.clock);
+  for (const Contribution& member : commit.members)
+    text += fmt::format(" {}@{}", member.replica, member.clock);
   return text;
 }
 }  // namespace
 
 std::string to_string(const Order& order) {
-  return std::visit(
-      Overloaded{
-          [](const Commit& commit) {
-            return fmt::format("commit {} of{}: {}", commit.version, members_of(commit), to_string(commit.why));
-          },
-          [](const Release& release) {
-            return fmt::format("release {} on {}: {}", release.replica, release.version, to_string(release.why));
-          },
-          [](const Discard& discard) {
-            return fmt::format("discard {}@{}: {}", discard.contribution.replica, discard.contribution.clock,
-                               to_string(discard.why));
-          },
-          [](const WakeAt& wake) { return fmt::format("wake at {} s", to_seconds(wake.at)); },
-      },
-      order);
+  return std::visit(Overloaded{
+                        [](const Commit& commit) {
+                          return fmt::format("commit {} of{}: {}", commit.version, members_of(commit),
+                                             to_string(commit.why));
+                        },
+                        [](const Release& release) {
+                          return fmt::format("release {} on {}: {}", release.replica, release.version,
+                                             to_string(release.why));
+                        },
+                        [](const Discard& discard) {
+                          return fmt::format("discard {}@{}: {}", discard.contribution.replica,
+                                             discard.contribution.clock, to_string(discard.why));
+                        },
+                        [](const WakeAt& wake) { return fmt::format("wake at {} s", to_seconds(wake.at)); },
+                    },
+                    order);
 }
 
 }  // namespace paceline::policy::testing

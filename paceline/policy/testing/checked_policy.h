@@ -1,6 +1,6 @@
-// A policy in a world that plays by the rules and checks that the policy does: it keeps its own books of who computes
-// and who waits, makes each fact from them, and says when an order or a bound is wrong. The gap is computed here, from
-// the facts alone.
+// A policy in a world that plays by the rules and checks that the policy does: it keeps its own books of who
+// computes and who waits, makes each fact from them, and says when an order or a bound is wrong. The gap is
+// computed here, from the facts alone.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class CheckedPolicy {
  public:
   explicit CheckedPolicy(const PolicySpec& spec);
 
-  // Each gives the policy one fact and returns its orders, valid until the next. A replica joins at the slowest live
-  // replica's clock. Requires: what the fact's own definition requires.
+  // Each gives the policy one fact and returns its orders, valid until the next. A replica joins at the
+  // slowest live replica's clock. Requires: what the fact's own definition requires.
   const std::vector<Order>& join(ReplicaId replica, Time now);
   const std::vector<Order>& leave(ReplicaId replica, Time now);
   const std::vector<Order>& ready(ReplicaId replica, Time now);

@@ -12,7 +12,8 @@ namespace paceline::transport::testing {
 
 void ChildProcess::Parent::say(const std::string& line) const {
   const std::string text = line + "\n";
-  PACELINE_CHECK(write(out_, text.data(), text.size()) == static_cast<ssize_t>(text.size()), "cannot say {}", line);
+  PACELINE_CHECK(write(out_, text.data(), text.size()) == static_cast<ssize_t>(text.size()), "cannot say {}",
+                 line);
 }
 
 std::string ChildProcess::Parent::hear() const {

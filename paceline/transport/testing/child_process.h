@@ -1,5 +1,5 @@
-// A forked child for tests of what crosses processes: it runs a function and exits with what that returns. The parent
-// talks to it through a pipe each way.
+// A forked child for tests of what crosses processes: it runs a function and exits with what that returns.
+// The parent talks to it through a pipe each way.
 #pragma once
 
 #include <sys/types.h>

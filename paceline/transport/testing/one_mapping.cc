@@ -1,6 +1,6 @@
-// Linked into the stress test: mapping the same shared memory twice in one process gives the same addresses. A race
-// detector goes by addresses, so it would not see that a writer and a reader with mappings of their own use the same
-// memory. (The linker's --wrap=mmap,--wrap=munmap sends the calls here.)
+// Linked into the stress test: mapping the same shared memory twice in one process gives the same addresses.
+// A race detector goes by addresses, so it would not see that a writer and a reader with mappings of their
+// own use the same memory. (The linker's --wrap=mmap,--wrap=munmap sends the calls here.)
 #include <sys/mman.h>
 #include <sys/stat.h>
 

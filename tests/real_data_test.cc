@@ -1,0 +1,55 @@
+// Real data to an accuracy that makes sense, on real processes. Skipped where the data is not.
+#include <gtest/gtest.h>
+
+#include "tests/program.h"
+#include "tests/recorded_run.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kData[] = "../shared/data";
+
+double best_accuracy(const fs::path& job_file, const std::vector<std::string>& sets) {
+  const TempFolder folder;
+  std::vector<std::string> arguments = {"train", job_file.string(), "--set", "runs_dir=" + (folder / "runs").string()};
+  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+  const Ended ended = Program(arguments).wait(600);
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  double best = 0;
+  for (const auto& one : RecordedRun::read(only_run(folder / "runs")).evaluations) best = std::max(best, one.accuracy);
+  return best;
+}
+
+// What an unequal cluster trains, and how well it must do.
+class RealData : public testing::TestWithParam<const char*> {};
+
+TEST_P(RealData, Mnist) {
+  if (!fs::exists(fs::path(kData) / "mnist")) GTEST_SKIP() << kData << "/mnist is not here";
+  const TempFolder folder;
+  write_text(folder / "job.toml",
+             "epochs = 3\nbatch = 32\n[model]\nname = \"mlp\"\nwidth = 64\n[optimizer]\nlr = 0.05\n"
+             "[[replica]]\ncount = 3\npace_ms = 12\n[[replica]]\npace_ms = 36\n");
+  EXPECT_GT(best_accuracy(folder / "job.toml",
+                          {std::string("data.source=mnist:") + kData + "/mnist", std::string("sync.policy=") + GetParam()}),
+            0.90);
+}
+
+TEST_P(RealData, Cifar10) {
+  if (!fs::exists(fs::path(kData) / "cifar10")) GTEST_SKIP() << kData << "/cifar10 is not here";
+  const TempFolder folder;
+  write_text(folder / "job.toml",
+             "epochs = 2\nbatch = 32\n[model]\nname = \"cnn\"\n[optimizer]\nlr = 0.02\n"
+             "[[replica]]\ncount = 3\npace = \"1x\"\n[[replica]]\npace = \"3x\"\n");
+  EXPECT_GT(best_accuracy(folder / "job.toml", {std::string("data.source=cifar10:") + kData + "/cifar10",
+                                                std::string("sync.policy=") + GetParam()}),
+            0.40);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, RealData, testing::Values("bsp", "asp", "dssp:3-15"), [](const auto& info) {
+  return std::string(info.param).substr(0, std::string(info.param).find(':'));
+});
+
+}  // namespace
+}  // namespace paceline::tests
