@@ -1,5 +1,5 @@
-// How many decisions a second each policy makes, alone, with few and with very many replicas: one decision is one
-// Ready fact and the orders it gives. Speeds differ (1× to 4×), so that releases are held and granted.
+// How many decisions a second each policy makes, alone, with few and with very many replicas: one decision is
+// one Ready fact and the orders it gives. Speeds differ (1× to 4×), so that releases are held and granted.
 #include <chrono>
 #include <cstring>
 #include <queue>
@@ -28,7 +28,8 @@ struct Arrival {
 // A cluster with free communication: the smallest world a policy can live in.
 class Cluster {
  public:
-  Cluster(const policy::PolicySpec& spec, std::int32_t replicas) : policy_(policy::make_policy(spec)), orders_(Version(0)) {
+  Cluster(const policy::PolicySpec& spec, std::int32_t replicas)
+      : policy_(policy::make_policy(spec)), orders_(Version(0)) {
     Rng rng(1);
     clocks_.assign(static_cast<std::size_t>(replicas), Clock(0));
     for (std::int32_t i = 0; i < replicas; ++i) {
@@ -46,7 +47,8 @@ class Cluster {
       arrivals_.pop();
       const auto index = static_cast<std::size_t>(next.replica.value());
       clocks_[index] = clocks_[index].next();
-      policy_->ready(next.at, {next.replica, clocks_[index], orders_.latest(), 32, intervals_[index]}, orders_);
+      policy_->ready(next.at, {next.replica, clocks_[index], orders_.latest(), 32, intervals_[index]},
+                     orders_);
       carry_out(next.at);
     }
     return std::chrono::duration<double>(steady_clock::now() - start).count();
@@ -56,7 +58,8 @@ class Cluster {
   void carry_out(Time now) {
     for (const policy::Order& order : orders_.list()) {
       if (const auto* release = std::get_if<policy::Release>(&order)) {
-        arrivals_.push({now + intervals_[static_cast<std::size_t>(release->replica.value())], release->replica});
+        arrivals_.push(
+            {now + intervals_[static_cast<std::size_t>(release->replica.value())], release->replica});
       }
     }
     orders_.clear();
@@ -89,4 +92,6 @@ int run(bool json) {
 }  // namespace
 }  // namespace paceline::bench
 
-int main(int argc, char** argv) { return paceline::bench::run(argc > 1 && std::strcmp(argv[1], "--json") == 0); }
+int main(int argc, char** argv) {
+  return paceline::bench::run(argc > 1 && std::strcmp(argv[1], "--json") == 0);
+}

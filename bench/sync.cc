@@ -1,7 +1,7 @@
-// What a synchronization round costs: a BSP round (push, commit, pull) of W worker processes with M MB of weights, on
-// the live path: gRPC to a coordinator, a server process, shared memory. Beside it, in the same run, what a user would
-// pick instead (Gloo's all-reduce of the same bytes over as many processes), and the floor: the bare fused update on
-// private memory. Workers compute nothing, so the round is all there is.
+// What a synchronization round costs: a BSP round (push, commit, pull) of W worker processes with M MB of
+// weights, on the live path: gRPC to a coordinator, a server process, shared memory. Beside it, in the same
+// run, what a user would pick instead (Gloo's all-reduce of the same bytes over as many processes), and the
+// floor: the bare fused update on private memory. Workers compute nothing, so the round is all there is.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,13 +99,16 @@ void work(const std::string& address, const std::string& name, std::int64_t floa
 }
 
 struct NoCheckpoints final : rpc::CheckpointSink {
-  absl::StatusOr<std::string> begin(Version) override { return absl::UnimplementedError("benchmarks write no checkpoint"); }
+  absl::StatusOr<std::string> begin(Version) override {
+    return absl::UnimplementedError("benchmarks write no checkpoint");
+  }
   absl::Status finish(const control::ControllerState&, Duration) override { return absl::OkStatus(); }
 };
 
 // The coordinator's process: hosts it until it is killed, and says where on `address_out`.
 void coordinate(int address_out) {
-  const std::string toml = fmt::format("batch = 32\nepochs = 1\n[evaluate]\nevery_epochs = 1\n[[replica]]\ncount = {}\n", kWorkers);
+  const std::string toml = fmt::format(
+      "batch = 32\nepochs = 1\n[evaluate]\nevery_epochs = 1\n[[replica]]\ncount = {}\n", kWorkers);
   NoCheckpoints checkpoints;
   EventLoop loop;
   rpc::Coordinator coordinator(loop, {.job = must(config::parse_job(toml, "bench")),
@@ -115,8 +118,8 @@ void coordinate(int address_out) {
                                       .checkpoints = &checkpoints,
                                       .on_data_known = [](const control::ControllerConfig&) {},
                                       .notice = [](const std::string&) {}});
-  const auto server = must(rpc::CoordinatorServer::start("127.0.0.1:0", loop, coordinator,
-                                                         [](const auto&, auto&) {}));
+  const auto server =
+      must(rpc::CoordinatorServer::start("127.0.0.1:0", loop, coordinator, [](const auto&, auto&) {}));
   const std::string line = server->address() + "\n";
   if (write(address_out, line.data(), line.size()) < 0) return;
   loop.run(std::chrono::milliseconds(100), [&] { coordinator.tick(); });
@@ -138,14 +141,16 @@ std::vector<double> read_doubles(int fd, int count) {
 double our_round_ms(std::int64_t mb) {
   int address_pipe[2];
   int times_pipe[2];
-  if (pipe(address_pipe) != 0 || pipe(times_pipe) != 0) die(absl::ResourceExhaustedError("cannot make a pipe"));
+  if (pipe(address_pipe) != 0 || pipe(times_pipe) != 0)
+    die(absl::ResourceExhaustedError("cannot make a pipe"));
   std::vector<pid_t> children;
   children.push_back(in_child([&] { coordinate(address_pipe[1]); }));
   std::string address;
   for (char byte = 0; read(address_pipe[0], &byte, 1) == 1 && byte != '\n';) address.push_back(byte);
   children.push_back(in_child([&] { cli::run_server(address, 0).IgnoreError(); }));
   for (int i = 0; i < kWorkers; ++i) {
-    children.push_back(in_child([&, i] { work(address, fmt::format("w{}", i), mb * kFloatsPerMb, i == 0 ? times_pipe[1] : -1); }));
+    children.push_back(in_child(
+        [&, i] { work(address, fmt::format("w{}", i), mb * kFloatsPerMb, i == 0 ? times_pipe[1] : -1); }));
   }
   constexpr int kWarm = 4;
   std::vector<double> times = read_doubles(times_pipe[0], rounds_for(mb) + kWarm);
@@ -159,11 +164,13 @@ double our_round_ms(std::int64_t mb) {
 double gloo_ms(std::int64_t mb) {
   int times_pipe[2];
   if (pipe(times_pipe) != 0) die(absl::ResourceExhaustedError("cannot make a pipe"));
-  const std::string store = std::filesystem::temp_directory_path() / fmt::format("paceline-bench-{}-{}", getpid(), mb);
+  const std::string store =
+      std::filesystem::temp_directory_path() / fmt::format("paceline-bench-{}-{}", getpid(), mb);
   std::vector<pid_t> children;
   for (int rank = 0; rank < kWorkers; ++rank) {
     children.push_back(in_child([&, rank] {
-      gloo_all_reduce(store, rank, kWorkers, mb * kFloatsPerMb, rounds_for(mb) + 2, rank == 0 ? times_pipe[1] : -1);
+      gloo_all_reduce(store, rank, kWorkers, mb * kFloatsPerMb, rounds_for(mb) + 2,
+                      rank == 0 ? times_pipe[1] : -1);
     }));
   }
   std::vector<double> times = read_doubles(times_pipe[0], rounds_for(mb) + 2);
@@ -175,24 +182,37 @@ double gloo_ms(std::int64_t mb) {
   return median(std::move(times));
 }
 
+// Private memory, aligned to a page as the shared is, so that the floor is not held up by split cache lines.
+struct PrivateFloats {
+  explicit PrivateFloats(std::int64_t floats, float value)
+      : data(
+            static_cast<float*>(std::aligned_alloc(4096, static_cast<std::size_t>(floats) * sizeof(float)))) {
+    std::fill_n(data, floats, value);
+  }
+  PrivateFloats(const PrivateFloats&) = delete;
+  ~PrivateFloats() { std::free(data); }
+  float* data;
+};
+
 double floor_ms(std::int64_t mb) {
   const std::int64_t floats = mb * kFloatsPerMb;
-  const auto size = static_cast<std::size_t>(floats);
-  std::vector<std::vector<float>> gradients(kWorkers, std::vector<float>(size, 1e-6f));
-  std::vector<float> weights(size, 1.0f);
-  std::vector<float> next(size);
-  std::vector<float> velocity(size);
+  const PrivateFloats gradients[kWorkers] = {PrivateFloats(floats, 1e-6f), PrivateFloats(floats, 1e-6f),
+                                             PrivateFloats(floats, 1e-6f), PrivateFloats(floats, 1e-6f)};
+  PrivateFloats weights(floats, 1.0f);
+  PrivateFloats next(floats, 1.0f);
+  PrivateFloats velocity(floats, 0.0f);
   std::vector<ps::Weighted> members;
-  for (const auto& gradient : gradients) members.push_back({gradient.data(), 1.0f / kWorkers});
+  for (const PrivateFloats& gradient : gradients) members.push_back({gradient.data, 1.0f / kWorkers});
   const ps::StepNumbers numbers = ps::step_numbers({}, 0.1, 1, 1);
   ps::WorkerPool pool(static_cast<int>(std::min(4u, std::thread::hardware_concurrency())));
   std::vector<double> times;
   for (int i = 0; i < rounds_for(mb) + 2; ++i) {
     const auto start = steady_clock::now();
     pool.share(floats, 16, [&](std::int64_t begin, std::int64_t end) {
-      ps::fused_update(ps::OptimizerKind::kSgd, numbers, members, {weights.data(), next.data(), velocity.data(), velocity.data()}, begin, end);
+      ps::fused_update(ps::OptimizerKind::kSgd, numbers, members,
+                       {weights.data, next.data, velocity.data, velocity.data}, begin, end);
     });
-    std::swap(weights, next);
+    std::swap(weights.data, next.data);
     times.push_back(ms_since(start));
   }
   times.erase(times.begin(), times.begin() + 2);
@@ -230,4 +250,6 @@ int run(bool json) {
 }  // namespace
 }  // namespace paceline::bench
 
-int main(int argc, char** argv) { return paceline::bench::run(argc > 1 && std::strcmp(argv[1], "--json") == 0); }
+int main(int argc, char** argv) {
+  return paceline::bench::run(argc > 1 && std::strcmp(argv[1], "--json") == 0);
+}

@@ -17,7 +17,8 @@ void Table::print(bool json) const {
   for (const auto& [label, row] : rows_) {
     if (!json && &row == &rows_.front().second) {
       fmt::print("{:<20}", "");
-      for (const auto& [name, value] : row) fmt::print("{:>{}}", name, std::max<std::size_t>(12, name.size() + 2));
+      for (const auto& [name, value] : row)
+        fmt::print("{:>{}}", name, std::max<std::size_t>(12, name.size() + 2));
       fmt::print("\n");
     }
     if (json) {

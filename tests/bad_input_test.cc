@@ -1,4 +1,10 @@
-// What a user can get wrong: one line that names the file, the key and the fix, exit status 2, and nothing left.
+// What a user can get wrong: one line that names the file, the key and the fix, exit status 2, and nothing
+// left.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -13,8 +19,8 @@ namespace fs = std::filesystem;
 
 struct Case {
   std::string name;
-  std::string job;                   // the whole job file
-  std::vector<std::string> says;     // parts of the line
+  std::string job;                // the whole job file
+  std::vector<std::string> says;  // parts of the line
 };
 
 void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
@@ -41,10 +47,14 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"broken_toml", "epochs = = 3", {"job.toml:2", "not TOML"}},
         Case{"unknown_key", "epoch = 3", {"job.toml:2", "epoch", "did you mean 'epochs'"}},
-        Case{"unknown_key_in_section", "[optimizer]\nmomentom = 0.9", {"job.toml:3", "optimizer.momentom", "'momentum'"}},
+        Case{"unknown_key_in_section",
+             "[optimizer]\nmomentom = 0.9",
+             {"job.toml:3", "optimizer.momentom", "'momentum'"}},
         Case{"wrong_type", "[optimizer]\nlr = \"fast\"", {"job.toml:3", "optimizer.lr", "write a number"}},
         Case{"out_of_range", "batch = 0", {"job.toml:2", "batch", "from 1"}},
-        Case{"impossible_dssp", "[sync]\npolicy = \"dssp:9-3\"", {"job.toml:3", "sync.policy", "write dssp:3-9"}},
+        Case{"impossible_dssp",
+             "[sync]\npolicy = \"dssp:9-3\"",
+             {"job.toml:3", "sync.policy", "write dssp:3-9"}},
         Case{"unknown_policy", "[sync]\npolicy = \"bps\"", {"sync.policy", "'bps'", "bsp"}},
         Case{"unknown_model", "[model]\nname = \"resnet21\"", {"model.name", "resnet20"}},
         Case{"both_paces", "[[replica]]\npace = \"2x\"\npace_ms = 5", {"replica.pace_ms", "not both"}},
@@ -56,9 +66,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"model_does_not_fit", "[model]\nname = \"resnet20\"", {"resnet20"}},
         Case{"heads", "[model]\nname = \"gpt-byte\"\nwidth = 30\nheads = 4", {"heads"}},
         Case{"not_a_section", "model = 3", {"model", "[model]"}}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& one) { return one.param.name; });
 
-TEST(BadInput, MissingJobFile) { expect_one_line(run({"train", "/no/such/job.toml"}), {"/no/such/job.toml"}); }
+TEST(BadInput, MissingJobFile) {
+  expect_one_line(run({"train", "/no/such/job.toml"}), {"/no/such/job.toml"});
+}
 
 TEST(BadInput, UnknownOption) { expect_one_line(run({"train", "--fast"}), {"--fast", "--help"}); }
 
@@ -87,14 +99,23 @@ TEST(BadInput, TruncatedCifar) {
 }
 
 TEST(BadInput, TakenPort) {
+  // This test itself listens where the coordinator wants to.
+  const int taken = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{
+      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof address;
+  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(taken, 1), 0);
+  ASSERT_EQ(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string where = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
   const TempFolder folder;
-  // The first run's coordinator listens where the second one wants to.
-  const auto job = small_job(folder.path(), "epochs = 50\n");
-  write_text(job, read_text(job) + "[cluster]\nlisten = \"127.0.0.1:38471\"\n[[replica]]\npace_ms = 50\n");
-  Program first({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return fs::exists(folder / "runs") && !children(first.pid(), "worker").empty(); }));
-  const Ended second = run({"train", job.string(), "--set", "name=second"});
-  expect_one_line(second, {"cluster.listen", "127.0.0.1:38471", "127.0.0.1:0"});
+  const auto job = small_job(folder.path(), "");
+  const Ended ended = run({"train", job.string(), "--set", "cluster.listen=" + where});
+  close(taken);
+  EXPECT_EQ(ended.status, 2);
+  for (const char* part : {"cluster.listen", where.c_str(), "127.0.0.1:0"}) {
+    EXPECT_NE(ended.errors.find(part), std::string::npos) << ended.errors;
+  }
 }
 
 TEST(BadInput, DamagedCheckpoint) {

@@ -1,5 +1,5 @@
-// Real processes killed, stopped and interrupted: the others go on, every sample is trained on exactly once, and a
-// run resumes where it was.
+// Real processes killed, stopped and interrupted: the others go on, every sample is trained on exactly once,
+// and a run resumes where it was.
 #include <signal.h>
 
 #include <algorithm>
@@ -20,9 +20,11 @@ constexpr std::int64_t kSamples = 1200;  // of small_job
 
 // Four replicas of which the last is three times slower, checkpoints every fifth of an epoch.
 std::string cluster(const std::string& policy, double epochs, int pace_ms) {
-  return fmt::format("epochs = {}\n[sync]\npolicy = \"{}\"\n[evaluate]\nevery_epochs = 0.5\n[checkpoint]\nevery_epochs = 0.2\n"
-                     "[[replica]]\ncount = 3\npace_ms = {}\n[[replica]]\npace_ms = {}\n",
-                     epochs, policy, pace_ms, 3 * pace_ms);
+  return fmt::format(
+      "epochs = {}\n[sync]\npolicy = \"{}\"\n[evaluate]\nevery_epochs = 0.5\n[checkpoint]\nevery_epochs = "
+      "0.2\n"
+      "[[replica]]\ncount = 3\npace_ms = {}\n[[replica]]\npace_ms = {}\n",
+      epochs, policy, pace_ms, 3 * pace_ms);
 }
 
 fs::path job_with(const TempFolder& folder, const std::string& more) {
@@ -72,11 +74,13 @@ TEST_P(WorkerKilled, TheOthersTrainOnItsSamples) {
   EXPECT_GT(after, 0) << "nobody went on";
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, WorkerKilled, testing::Values("bsp", "asp", "ssp:3", "dssp:3-15"), [](const auto& info) {
-  std::string name = info.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Policies, WorkerKilled, testing::Values("bsp", "asp", "ssp:3", "dssp:3-15"),
+                         [](const auto& one) {
+                           std::string name = one.param;
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+                           return name;
+                         });
 
 TEST(Faults, AWorkerThatHangsIsGivenUp) {
   const TempFolder folder;
@@ -99,7 +103,9 @@ TEST(Faults, AServerUnmapsWhatADeadWorkerLeft) {
   const auto mapped = [&] {
     const std::string maps = read_text(fmt::format("/proc/{}/maps", servers[0]));
     int count = 0;
-    for (std::size_t at = maps.find("paceline-gradient"); at != std::string::npos; at = maps.find("paceline-gradient", at + 1)) ++count;
+    for (std::size_t at = maps.find("paceline-gradient"); at != std::string::npos;
+         at = maps.find("paceline-gradient", at + 1))
+      ++count;
     return count;
   };
   EXPECT_EQ(mapped(), 4);
@@ -115,7 +121,8 @@ std::map<std::string, std::string> undisturbed(const std::string& more) {
   return checkpoint_weights(only_run(folder / "runs"));
 }
 
-void expect_resumes_to(const fs::path& run_folder, const std::map<std::string, std::string>& weights, double epochs) {
+void expect_resumes_to(const fs::path& run_folder, const std::map<std::string, std::string>& weights,
+                       double epochs) {
   Ended resumed;
   // The children of a killed run die with it, but not in the same instant.
   ASSERT_TRUE(eventually([&] {
@@ -129,8 +136,8 @@ void expect_resumes_to(const fs::path& run_folder, const std::map<std::string, s
   EXPECT_EQ(last.commits.back().second.committed_after(), static_cast<std::int64_t>(epochs * kSamples));
 }
 
-// Under BSP the sum does not depend on who was first, so a resumed run must end in the very same bytes: the same
-// sample order, the same clocks, the same optimizer state.
+// Under BSP the sum does not depend on who was first, so a resumed run must end in the very same bytes: the
+// same sample order, the same clocks, the same optimizer state.
 TEST(Faults, AnInterruptedRunResumesToTheSameWeights) {
   const std::string job = cluster("bsp", 2, 15);
   const TempFolder folder;

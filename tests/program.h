@@ -23,9 +23,9 @@ class TempFolder {
 };
 
 struct Ended {
-  int status = 0;       // exit status; 128 + n after signal n
-  std::string output;   // standard output
-  std::string errors;   // standard error
+  int status = 0;      // exit status; 128 + n after signal n
+  std::string output;  // standard output
+  std::string errors;  // standard error
 };
 
 // A `paceline` process. Killed when the object goes.

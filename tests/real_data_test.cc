@@ -13,12 +13,14 @@ constexpr char kData[] = "../shared/data";
 
 double best_accuracy(const fs::path& job_file, const std::vector<std::string>& sets) {
   const TempFolder folder;
-  std::vector<std::string> arguments = {"train", job_file.string(), "--set", "runs_dir=" + (folder / "runs").string()};
+  std::vector<std::string> arguments = {"train", job_file.string(), "--set",
+                                        "runs_dir=" + (folder / "runs").string()};
   for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
   const Ended ended = Program(arguments).wait(600);
   EXPECT_EQ(ended.status, 0) << ended.errors;
   double best = 0;
-  for (const auto& one : RecordedRun::read(only_run(folder / "runs")).evaluations) best = std::max(best, one.accuracy);
+  for (const auto& one : RecordedRun::read(only_run(folder / "runs")).evaluations)
+    best = std::max(best, one.accuracy);
   return best;
 }
 
@@ -31,8 +33,8 @@ TEST_P(RealData, Mnist) {
   write_text(folder / "job.toml",
              "epochs = 3\nbatch = 32\n[model]\nname = \"mlp\"\nwidth = 64\n[optimizer]\nlr = 0.05\n"
              "[[replica]]\ncount = 3\npace_ms = 12\n[[replica]]\npace_ms = 36\n");
-  EXPECT_GT(best_accuracy(folder / "job.toml",
-                          {std::string("data.source=mnist:") + kData + "/mnist", std::string("sync.policy=") + GetParam()}),
+  EXPECT_GT(best_accuracy(folder / "job.toml", {std::string("data.source=mnist:") + kData + "/mnist",
+                                                std::string("sync.policy=") + GetParam()}),
             0.90);
 }
 
@@ -47,8 +49,8 @@ TEST_P(RealData, Cifar10) {
             0.40);
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, RealData, testing::Values("bsp", "asp", "dssp:3-15"), [](const auto& info) {
-  return std::string(info.param).substr(0, std::string(info.param).find(':'));
+INSTANTIATE_TEST_SUITE_P(Policies, RealData, testing::Values("bsp", "asp", "dssp:3-15"), [](const auto& one) {
+  return std::string(one.param).substr(0, std::string(one.param).find(':'));
 });
 
 }  // namespace

@@ -15,12 +15,20 @@ RecordedRun RecordedRun::read(const std::filesystem::path& run, std::int64_t att
   auto journal = store::JournalReader::open(store::RunPaths{run}.journal());
   EXPECT_TRUE(journal.ok()) << journal.status();
   if (!journal.ok()) return recorded;
-  EXPECT_TRUE(journal->facts([&](const control::Fact& fact) { recorded.facts.push_back(fact); }, attempt).ok());
-  EXPECT_TRUE(journal->commits([&](Time at, const control::CommitRecord& commit) {
-                       recorded.commits.emplace_back(at, commit);
-                       recorded.commits.back().second.why = {};  // its text goes with the reader
-                     }, attempt).ok());
-  EXPECT_TRUE(journal->evaluations([&](const control::Evaluated& one) { recorded.evaluations.push_back(one); }, attempt).ok());
+  EXPECT_TRUE(
+      journal->facts([&](const control::Fact& fact) { recorded.facts.push_back(fact); }, attempt).ok());
+  EXPECT_TRUE(journal
+                  ->commits(
+                      [&](Time at, const control::CommitRecord& commit) {
+                        recorded.commits.emplace_back(at, commit);
+                        recorded.commits.back().second.why = {};  // its text goes with the reader
+                      },
+                      attempt)
+                  .ok());
+  EXPECT_TRUE(
+      journal
+          ->evaluations([&](const control::Evaluated& one) { recorded.evaluations.push_back(one); }, attempt)
+          .ok());
   return recorded;
 }
 
@@ -37,12 +45,14 @@ std::map<std::pair<int, std::int64_t>, int> RecordedRun::commits_of_positions() 
 std::vector<double> RecordedRun::commit_losses() const {
   std::map<std::pair<ReplicaId, Clock>, double> losses;
   for (const control::Fact& fact : facts) {
-    if (const auto* ready = std::get_if<control::ReplicaReady>(&fact.what)) losses[{ready->replica, ready->clock}] = ready->loss;
+    if (const auto* ready = std::get_if<control::ReplicaReady>(&fact.what))
+      losses[{ready->replica, ready->clock}] = ready->loss;
   }
   std::vector<double> means;
   for (const auto& [at, commit] : commits) {
     double mean = 0;
-    for (const control::CommitMember& member : commit.members) mean += member.share * losses.at({member.replica, member.clock});
+    for (const control::CommitMember& member : commit.members)
+      mean += member.share * losses.at({member.replica, member.clock});
     means.push_back(mean);
   }
   return means;
@@ -54,11 +64,13 @@ std::map<std::string, std::string> checkpoint_weights(const std::filesystem::pat
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
   if (!checkpoint.ok()) return weights;
   for (int i = 1; i <= checkpoint->state.shards; ++i) {
-    const auto file = store::read_safetensors(store::weights_file(checkpoint->directory, i, checkpoint->state.shards));
+    const auto file =
+        store::read_safetensors(store::weights_file(checkpoint->directory, i, checkpoint->state.shards));
     EXPECT_TRUE(file.ok()) << file.status();
     if (!file.ok()) continue;
     for (const auto& tensor : file->tensors) {
-      weights[tensor.name] = std::string(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size() * sizeof(float));
+      weights[tensor.name] =
+          std::string(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size() * sizeof(float));
     }
   }
   return weights;

@@ -10,17 +10,18 @@
 
 namespace paceline::tests {
 
-// A job file in `folder`, with its data; runs go to folder/runs. `more` is laid behind the top-level keys, so it may
-// start with some of its own.
+// A job file in `folder`, with its data; runs go to folder/runs. `more` is laid behind the top-level keys, so
+// it may start with some of its own.
 inline std::filesystem::path small_job(const std::filesystem::path& folder, const std::string& more) {
   std::string text;
   for (int i = 0; i < 4000; ++i) text += fmt::format("line {} of {} says {}\n", i, i % 7, (i * i) % 1013);
   write_text(folder / "text.txt", text);
   const std::filesystem::path job = folder / "job.toml";
-  write_text(job, fmt::format("name = \"small\"\nruns_dir = \"{}\"\nbatch = 8\n{}\n"
-                              "[model]\nname = \"gpt-byte\"\nwidth = 16\nlayers = 1\nheads = 2\ncontext = 16\n"
-                              "[data]\nsource = \"text:{}\"\ntrain_samples = 1200\ntest_samples = 100\n",
-                              (folder / "runs").string(), more, (folder / "text.txt").string()));
+  write_text(job,
+             fmt::format("name = \"small\"\nruns_dir = \"{}\"\nbatch = 8\n{}\n"
+                         "[model]\nname = \"gpt-byte\"\nwidth = 16\nlayers = 1\nheads = 2\ncontext = 16\n"
+                         "[data]\nsource = \"text:{}\"\ntrain_samples = 1200\ntest_samples = 100\n",
+                         (folder / "runs").string(), more, (folder / "text.txt").string()));
   return job;
 }
 

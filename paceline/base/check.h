@@ -11,8 +11,8 @@ namespace paceline {
 }  // namespace paceline
 
 // PACELINE_CHECK(condition, "format", arguments…): the message is formatted only when the check fails.
-#define PACELINE_CHECK(condition, ...)                                                               \
-  do {                                                                                               \
-    if (!(condition)) [[unlikely]]                                                                   \
-      ::paceline::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__));          \
+#define PACELINE_CHECK(condition, ...)                                                      \
+  do {                                                                                      \
+    if (!(condition)) [[unlikely]]                                                          \
+      ::paceline::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
   } while (false)

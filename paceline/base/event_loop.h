@@ -16,8 +16,8 @@ class EventLoop {
   // From any thread. False, and the task is dropped, once the loop has ended.
   bool post(Task task);
 
-  // On the loop's thread: runs tasks in the order posted, and `tick` every `period` between them, until stop();
-  // then what was still posted.
+  // On the loop's thread: runs tasks in the order posted, and `tick` every `period` between them, until
+  // stop(); then what was still posted.
   void run(std::chrono::milliseconds period, const Task& tick);
   // On the loop's thread, or posted.
   void stop() { stopped_ = true; }

@@ -14,7 +14,8 @@ std::span<const std::int32_t> SampleOrder::samples(const Lease& lease) {
     epoch_ = lease.epoch;
     order_ = permutation(mix_seed({seed_, kOrder, static_cast<std::uint64_t>(epoch_)}), dataset_size_);
   }
-  return std::span(order_).subspan(static_cast<std::size_t>(lease.begin), static_cast<std::size_t>(lease.size()));
+  return std::span(order_).subspan(static_cast<std::size_t>(lease.begin),
+                                   static_cast<std::size_t>(lease.size()));
 }
 
 std::uint64_t SampleOrder::augment_seed(const Lease& lease) const {
@@ -22,7 +23,8 @@ std::uint64_t SampleOrder::augment_seed(const Lease& lease) const {
 }
 
 std::uint64_t SampleOrder::step_seed(const Lease& lease) const {
-  return mix_seed({seed_, kStep, static_cast<std::uint64_t>(lease.epoch), static_cast<std::uint64_t>(lease.begin)});
+  return mix_seed(
+      {seed_, kStep, static_cast<std::uint64_t>(lease.epoch), static_cast<std::uint64_t>(lease.begin)});
 }
 
 }  // namespace paceline

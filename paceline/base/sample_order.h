@@ -1,6 +1,6 @@
-// Which samples a lease means, and the seeds of everything random about them: functions of the job's seed and the
-// lease alone, so that whoever trains on a sample, whenever, does the same with it. Keeps the last epoch's
-// permutation. One thread.
+// Which samples a lease means, and the seeds of everything random about them: functions of the job's seed and
+// the lease alone, so that whoever trains on a sample, whenever, does the same with it. Keeps the last
+// epoch's permutation. One thread.
 #pragma once
 
 #include <cstdint>

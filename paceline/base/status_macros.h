@@ -6,8 +6,8 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
-#define PACELINE_RETURN_IF_ERROR(expression)                                \
-  do {                                                                      \
+#define PACELINE_RETURN_IF_ERROR(expression)                                  \
+  do {                                                                        \
     if (::absl::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 

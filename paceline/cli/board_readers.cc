@@ -14,10 +14,12 @@ absl::StatusOr<BoardReaders> BoardReaders::open(const rpc::wire::Boards& boards,
   for (const rpc::wire::Board& board : boards.boards()) {
     PACELINE_ASSIGN_OR_RETURN(ps::Layout part, rpc::from_wire(board.part()));
     for (const ps::TensorSpec& tensor : part.tensors()) whole.add(tensor.name, tensor.kind, tensor.shape);
-    PACELINE_ASSIGN_OR_RETURN(auto reader, transport::WeightReader::open(board.path(), part.size(), boards.reader()));
+    PACELINE_ASSIGN_OR_RETURN(auto reader,
+                              transport::WeightReader::open(board.path(), part.size(), boards.reader()));
     shards.push_back({std::move(part), std::move(reader)});
   }
-  if (!(whole == layout)) return absl::InvalidArgumentError("the shards hold another model than this process built");
+  if (!(whole == layout))
+    return absl::InvalidArgumentError("the shards hold another model than this process built");
   return BoardReaders(std::move(shards));
 }
 
@@ -32,7 +34,8 @@ std::optional<BoardReaders::Pinned> BoardReaders::pin_all(PinOne pin_one) {
       return std::nullopt;
     }
     all.version = std::exchange(first, false) ? pinned->version : std::min(all.version, pinned->version);
-    for (const ps::TensorSpec& tensor : shard.part.tensors()) all.tensors.push_back(pinned->weights.data() + tensor.offset);
+    for (const ps::TensorSpec& tensor : shard.part.tensors())
+      all.tensors.push_back(pinned->weights.data() + tensor.offset);
   }
   return all;
 }

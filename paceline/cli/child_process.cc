@@ -34,10 +34,12 @@ namespace {
 
 }  // namespace
 
-absl::StatusOr<ChildProcess> ChildProcess::start(const std::string& name, const std::vector<std::string>& arguments,
+absl::StatusOr<ChildProcess> ChildProcess::start(const std::string& name,
+                                                 const std::vector<std::string>& arguments,
                                                  const std::string& log_file, int inherited) {
   const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log < 0) return absl::PermissionDeniedError(fmt::format("{}: cannot write: {}", log_file, std::strerror(errno)));
+  if (log < 0)
+    return absl::PermissionDeniedError(fmt::format("{}: cannot write: {}", log_file, std::strerror(errno)));
   std::vector<std::string> words = {"paceline"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
@@ -47,7 +49,8 @@ absl::StatusOr<ChildProcess> ChildProcess::start(const std::string& name, const 
   const pid_t pid = fork();
   if (pid == 0) become(pointers.data(), log, inherited, parent);
   close(log);
-  if (pid < 0) return absl::ResourceExhaustedError(fmt::format("cannot start {}: {}", name, std::strerror(errno)));
+  if (pid < 0)
+    return absl::ResourceExhaustedError(fmt::format("cannot start {}: {}", name, std::strerror(errno)));
   return ChildProcess(name, log_file, pid);
 }
 

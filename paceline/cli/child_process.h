@@ -13,10 +13,11 @@ namespace paceline::cli {
 
 class ChildProcess {
  public:
-  // Runs this very program with `arguments`, its output going to the end of `log_file`. `inherited`: a descriptor it
-  // gets as it is; -1 for none. It is in a process group of its own, so that Ctrl-C reaches only us, and is killed
-  // when we die, however we die.
-  static absl::StatusOr<ChildProcess> start(const std::string& name, const std::vector<std::string>& arguments,
+  // Runs this very program with `arguments`, its output going to the end of `log_file`. `inherited`: a
+  // descriptor it gets as it is; -1 for none. It is in a process group of its own, so that Ctrl-C reaches
+  // only us, and is killed when we die, however we die.
+  static absl::StatusOr<ChildProcess> start(const std::string& name,
+                                            const std::vector<std::string>& arguments,
                                             const std::string& log_file, int inherited = -1);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;

@@ -32,13 +32,15 @@ absl::StatusOr<std::string> make_folder(const std::string& base, const std::stri
       std::filesystem::absolute(base) / fmt::format("{}-{:%Y%m%dT%H%M%SZ}-compare", name, fmt::gmtime(now));
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return absl::PermissionDeniedError(fmt::format("{}: cannot make this folder: {}", folder.string(), error.message()));
+  if (error)
+    return absl::PermissionDeniedError(
+        fmt::format("{}: cannot make this folder: {}", folder.string(), error.message()));
   return folder.string();
 }
 
 // False when the user stopped it.
-absl::StatusOr<bool> run_one(const std::string& job_toml, const policy::PolicySpec& policy, const std::string& folder,
-                             bool json, Compared& compared) {
+absl::StatusOr<bool> run_one(const std::string& job_toml, const policy::PolicySpec& policy,
+                             const std::string& folder, bool json, Compared& compared) {
   TrainOptions options;
   options.json = json;
   const std::vector<std::string> sets = {"sync.policy=\"" + policy::to_string(policy) + "\"",
@@ -58,7 +60,8 @@ void print_result(const Compared& compared, const std::string& folder, bool json
     return;
   }
   for (const report::Json& document : compared.documents) {
-    fmt::print("{}\n", report::Json({{"policy", document.at("policy")}, {"summary", document.at("summary")}}).dump());
+    fmt::print("{}\n",
+               report::Json({{"policy", document.at("policy")}, {"summary", document.at("summary")}}).dump());
   }
 }
 
@@ -66,7 +69,8 @@ void print_result(const Compared& compared, const std::string& folder, bool json
 
 absl::StatusOr<int> compare_command(const CompareOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const auto policies, policy::parse_policies(options.policies));
-  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job({options.job_file, options.sets, "", false}));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml,
+                            checked_job({options.job_file, options.sets, "", false}));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, options.job_file));
   PACELINE_ASSIGN_OR_RETURN(const std::string folder, make_folder(job.runs_dir, job.name));
   catch_stop_signals();
@@ -74,7 +78,8 @@ absl::StatusOr<int> compare_command(const CompareOptions& options) {
   bool going_on = true;
   for (const policy::PolicySpec& policy : policies) {
     PACELINE_ASSIGN_OR_RETURN(going_on, run_one(job_toml, policy, folder, options.json, compared));
-    PACELINE_RETURN_IF_ERROR(store::atomic_write(folder + "/report.html", report::render_comparison(compared.documents)));
+    PACELINE_RETURN_IF_ERROR(
+        store::atomic_write(folder + "/report.html", report::render_comparison(compared.documents)));
     if (!going_on) break;
   }
   print_result(compared, folder, options.json);

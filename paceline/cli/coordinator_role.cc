@@ -92,7 +92,8 @@ class Checkpoints final : public rpc::CheckpointSink {
     return writer_->directory().string();
   }
   absl::Status finish(const control::ControllerState& state, Duration elapsed) override {
-    const store::CheckpointState saved{state, elapsed, state.ledger.committed(), static_cast<int>(job_.servers)};
+    const store::CheckpointState saved{state, elapsed, state.ledger.committed(),
+                                       static_cast<int>(job_.servers)};
     return writer_->finish(saved, static_cast<int>(job_.checkpoints_kept)).status();
   }
 
@@ -102,14 +103,15 @@ class Checkpoints final : public rpc::CheckpointSink {
   std::optional<store::CheckpointWriter> writer_;
 };
 
-absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths, const config::JobConfig& job,
-                                                         bool resume) {
+absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths,
+                                                         const config::JobConfig& job, bool resume) {
   PACELINE_RETURN_IF_ERROR(store::remove_partial_checkpoints(paths.root));
   if (!resume) return std::nullopt;
   PACELINE_ASSIGN_OR_RETURN(const store::Checkpoint checkpoint, store::latest_checkpoint(paths.root));
   if (checkpoint.state.shards != job.servers) {
-    return absl::InvalidArgumentError(fmt::format("cluster.servers: the checkpoint {} has {} shards; resume with that many servers",
-                                                  checkpoint.directory.string(), checkpoint.state.shards));
+    return absl::InvalidArgumentError(
+        fmt::format("cluster.servers: the checkpoint {} has {} shards; resume with that many servers",
+                    checkpoint.directory.string(), checkpoint.state.shards));
   }
   return rpc::Restart{checkpoint.state.controller, checkpoint.state.elapsed, checkpoint.directory.string()};
 }
@@ -118,7 +120,8 @@ absl::Status tell_address(const std::string& address, int fd) {
   const std::string line = address + "\n";
   const auto written = write(fd < 0 ? STDOUT_FILENO : fd, line.data(), line.size());
   if (fd >= 0) close(fd);
-  if (written != static_cast<ssize_t>(line.size())) return absl::UnavailableError("nobody reads the coordinator's address");
+  if (written != static_cast<ssize_t>(line.size()))
+    return absl::UnavailableError("nobody reads the coordinator's address");
   return absl::OkStatus();
 }
 
@@ -137,18 +140,20 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   Books books(job, std::move(journal), std::move(metrics));
   Checkpoints checkpoints(paths.root, job);
   EventLoop loop;
-  rpc::Coordinator coordinator(loop, {.job = job,
-                                      .job_toml = job_toml,
-                                      .restart = restart,
-                                      .listeners = {&books},
-                                      .checkpoints = &checkpoints,
-                                      .on_data_known = [&](const control::ControllerConfig& config) { books.start(config); },
-                                      .notice = [](const std::string& line) { spdlog::info("{}", line); }});
+  rpc::Coordinator coordinator(
+      loop, {.job = job,
+             .job_toml = job_toml,
+             .restart = restart,
+             .listeners = {&books},
+             .checkpoints = &checkpoints,
+             .on_data_known = [&](const control::ControllerConfig& config) { books.start(config); },
+             .notice = [](const std::string& line) { spdlog::info("{}", line); }});
   const auto status = [&](const rpc::wire::StatusRequest& request, rpc::wire::StatusReply& reply) {
     reply.set_phase(coordinator.phase());
     if (coordinator.training()) books.status(coordinator.now(), request.width(), reply);
   };
-  PACELINE_ASSIGN_OR_RETURN(const auto server, rpc::CoordinatorServer::start(job.listen, loop, coordinator, status));
+  PACELINE_ASSIGN_OR_RETURN(const auto server,
+                            rpc::CoordinatorServer::start(job.listen, loop, coordinator, status));
   PACELINE_RETURN_IF_ERROR(tell_address(server->address(), options.address_fd));
   loop.run(kTick, [&] {
     coordinator.tick();

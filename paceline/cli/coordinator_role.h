@@ -8,9 +8,9 @@
 namespace paceline::cli {
 
 struct CoordinatorRoleOptions {
-  std::string run;       // the run folder, with its job.toml
-  bool resume = false;   // from the newest checkpoint in it
-  int address_fd = -1;   // where to write the address it listens on, a line; −1: standard output
+  std::string run;      // the run folder, with its job.toml
+  bool resume = false;  // from the newest checkpoint in it
+  int address_fd = -1;  // where to write the address it listens on, a line; −1: standard output
 };
 
 // Runs the job to its end. Errors: why it could not go on.

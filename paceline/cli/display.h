@@ -1,4 +1,5 @@
-// What a person or a program sees of a run under way: one line that changes, or a JSON object a second. One thread.
+// What a person or a program sees of a run under way: one line that changes, or a JSON object a second. One
+// thread.
 #pragma once
 
 #include <chrono>

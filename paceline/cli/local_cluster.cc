@@ -49,14 +49,17 @@ absl::StatusOr<int> wait_for_end(ChildProcess& child) {
     if (const auto ended = child.ended()) return *ended;
     usleep(10'000);
   }
-  return absl::DeadlineExceededError(fmt::format("{} neither listens nor ends; its log is {}", child.name(), child.log_file()));
+  return absl::DeadlineExceededError(
+      fmt::format("{} neither listens nor ends; its log is {}", child.name(), child.log_file()));
 }
 
 }  // namespace
 
-absl::StatusOr<LocalCluster> LocalCluster::start(const std::string& run, const config::JobConfig& job, bool resume) {
+absl::StatusOr<LocalCluster> LocalCluster::start(const std::string& run, const config::JobConfig& job,
+                                                 bool resume) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ResourceExhaustedError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return absl::ResourceExhaustedError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
   std::vector<std::string> arguments = {"coordinator", run, "--address-fd", std::to_string(ends[1])};
   if (resume) arguments.push_back("--resume");
   auto coordinator = ChildProcess::start("coordinator", arguments, run + "/logs/coordinator.log", ends[1]);
@@ -73,11 +76,13 @@ absl::StatusOr<LocalCluster> LocalCluster::start(const std::string& run, const c
   return cluster;
 }
 
-absl::Status LocalCluster::start_peers(const std::string& run, const config::JobConfig& job, const std::string& address) {
+absl::Status LocalCluster::start_peers(const std::string& run, const config::JobConfig& job,
+                                       const std::string& address) {
   stub_ = coordinator_stub(address);
   const auto start_one = [&](const std::string& name, std::vector<std::string> arguments) -> absl::Status {
     arguments.insert(arguments.end(), {"--coordinator", address});
-    PACELINE_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::start(name, arguments, fmt::format("{}/logs/{}.log", run, name)));
+    PACELINE_ASSIGN_OR_RETURN(ChildProcess child,
+                              ChildProcess::start(name, arguments, fmt::format("{}/logs/{}.log", run, name)));
     peers_.push_back(std::move(child));
     return absl::OkStatus();
   };
@@ -115,7 +120,8 @@ std::vector<std::string> LocalCluster::tend() {
       first_error_ = reason_of(*child, *ended);
       stop("a process could not start");
     } else if (failed && training_ && worker(*child)) {
-      news.push_back(fmt::format("{} was lost ({}); the others train on its samples", child->name(), describe_end(*ended)));
+      news.push_back(fmt::format("{} was lost ({}); the others train on its samples", child->name(),
+                                 describe_end(*ended)));
     }
     child = peers_.erase(child);
   }

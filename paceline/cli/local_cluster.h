@@ -1,5 +1,5 @@
-// All processes of a job on this machine: a coordinator, its servers, its workers and an evaluator, children of this
-// one. One thread.
+// All processes of a job on this machine: a coordinator, its servers, its workers and an evaluator, children
+// of this one. One thread.
 #pragma once
 
 #include <csignal>
@@ -19,7 +19,8 @@ namespace paceline::cli {
 class LocalCluster {
  public:
   // Errors: what a process said when it could not start.
-  static absl::StatusOr<LocalCluster> start(const std::string& run, const config::JobConfig& job, bool resume);
+  static absl::StatusOr<LocalCluster> start(const std::string& run, const config::JobConfig& job,
+                                            bool resume);
 
   // How the run is, for a terminal of this width; nothing when the coordinator does not answer.
   std::optional<rpc::wire::StatusReply> status(int width);
@@ -45,7 +46,7 @@ class LocalCluster {
   std::optional<absl::Status> outcome_;
   std::optional<std::string> first_error_;  // of a peer, before training began
   bool training_ = false;
-  bool lost_all_ = false;   // the last workers did not leave in peace
+  bool lost_all_ = false;  // the last workers did not leave in peace
 };
 
 }  // namespace paceline::cli

@@ -1,12 +1,12 @@
-// The `paceline` program: reads the command line and calls one file per subcommand. Exit status: 0, or 2 with one
-// line on standard error that says what is wrong and what to do, or 128 + n after signal n.
+// The `paceline` program: reads the command line and calls one file per subcommand. Exit status: 0, or 2 with
+// one line on standard error that says what is wrong and what to do, or 128 + n after signal n.
 #include <cstdio>
 #include <functional>
 
-#include <CLI/CLI.hpp>
 #include <absl/status/statusor.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <CLI/CLI.hpp>
 
 #include "paceline/cli/compare_command.h"
 #include "paceline/cli/coordinator_role.h"
@@ -65,16 +65,19 @@ void add_roles(CLI::App& app, Command& command) {
   CLI::App* server = app.add_subcommand("server", "one role: keeps a shard of the weights");
   server->add_option("--coordinator", peer->coordinator, "HOST:PORT")->required();
   server->add_option("--shard", peer->shard, "which shard, from 0");
-  server->callback([peer, &command] { command = [peer] { return exit_of(run_server(peer->coordinator, peer->shard)); }; });
+  server->callback(
+      [peer, &command] { command = [peer] { return exit_of(run_server(peer->coordinator, peer->shard)); }; });
 
   CLI::App* worker = app.add_subcommand("worker", "one role: computes gradients");
   worker->add_option("--coordinator", peer->coordinator, "HOST:PORT")->required();
   worker->add_option("--name", peer->name, "its place in the job: w0, w1, …")->required();
-  worker->callback([peer, &command] { command = [peer] { return exit_of(run_worker(peer->coordinator, peer->name)); }; });
+  worker->callback(
+      [peer, &command] { command = [peer] { return exit_of(run_worker(peer->coordinator, peer->name)); }; });
 
   CLI::App* evaluator = app.add_subcommand("evaluator", "one role: measures the weights on the test set");
   evaluator->add_option("--coordinator", peer->coordinator, "HOST:PORT")->required();
-  evaluator->callback([peer, &command] { command = [peer] { return exit_of(run_evaluator(peer->coordinator)); }; });
+  evaluator->callback(
+      [peer, &command] { command = [peer] { return exit_of(run_evaluator(peer->coordinator)); }; });
 }
 
 void add_report(CLI::App& app, Command& command) {

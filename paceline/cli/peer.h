@@ -26,7 +26,8 @@ inline absl::Status coordinator_lost() { return absl::UnavailableError("the coor
 // OK when the job is over; an error when this process is not wanted in it.
 inline absl::Status farewell(const rpc::wire::Goodbye& goodbye) {
   if (!goodbye.refused()) return absl::OkStatus();
-  return absl::FailedPreconditionError(fmt::format("the coordinator sent this process away: {}", goodbye.why()));
+  return absl::FailedPreconditionError(
+      fmt::format("the coordinator sent this process away: {}", goodbye.why()));
 }
 
 }  // namespace paceline::cli

@@ -38,12 +38,14 @@ class Clocked final : public control::RunListener {
   Time latest_{};
 };
 
-absl::StatusOr<std::int64_t> total_samples(const store::JournalReader& journal, const store::RunPaths& paths) {
+absl::StatusOr<std::int64_t> total_samples(const store::JournalReader& journal,
+                                           const store::RunPaths& paths) {
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
   const auto found = about.find(kTotalSamplesKey);
   std::int64_t total = 0;
   if (found == about.end() || !absl::SimpleAtoi(found->second, &total) || total <= 0) {
-    return absl::FailedPreconditionError(fmt::format("{}: the run ended before it started to train", paths.root.string()));
+    return absl::FailedPreconditionError(
+        fmt::format("{}: the run ended before it started to train", paths.root.string()));
   }
   return total;
 }

@@ -100,23 +100,27 @@ absl::Status Server::start(const rpc::wire::ServerStart& order) {
   count_ = order.shard_count();
   part_offset_ = static_cast<std::size_t>(order.part_offset());
   whole_floats_ = order.whole_floats();
-  PACELINE_ASSIGN_OR_RETURN(auto board, transport::WeightWriter::create(part.size(), order.readers(), kMostKept));
+  PACELINE_ASSIGN_OR_RETURN(auto board,
+                            transport::WeightWriter::create(part.size(), order.readers(), kMostKept));
   shard_.emplace(std::move(part), job.optimizer, std::move(board), threads_for(job));
-  PACELINE_RETURN_IF_ERROR(order.checkpoint_dir().empty() ? start_from_worker(order) : start_from_checkpoint(order));
+  PACELINE_RETURN_IF_ERROR(order.checkpoint_dir().empty() ? start_from_worker(order)
+                                                          : start_from_checkpoint(order));
   rpc::wire::ServerMessage started;
   started.mutable_started()->set_board_path(shard_->board().path());
   return send(started) ? absl::OkStatus() : coordinator_lost();
 }
 
 absl::Status Server::start_from_worker(const rpc::wire::ServerStart& order) {
-  PACELINE_ASSIGN_OR_RETURN(const auto reader, transport::GradientReader::open(order.weights_path(), whole_floats_));
+  PACELINE_ASSIGN_OR_RETURN(const auto reader,
+                            transport::GradientReader::open(order.weights_path(), whole_floats_));
   PACELINE_ASSIGN_OR_RETURN(const auto weights, reader.gradient(Clock(0)));
   shard_->start(Version(0), weights.subspan(part_offset_, static_cast<std::size_t>(shard_->layout().size())));
   return absl::OkStatus();
 }
 
 absl::Status Server::start_from_checkpoint(const rpc::wire::ServerStart& order) {
-  PACELINE_ASSIGN_OR_RETURN(auto saved, store::read_shard(order.checkpoint_dir(), index_ + 1, count_, shard_->layout()));
+  PACELINE_ASSIGN_OR_RETURN(auto saved,
+                            store::read_shard(order.checkpoint_dir(), index_ + 1, count_, shard_->layout()));
   PACELINE_RETURN_IF_ERROR(shard_->restore_optimizer(std::move(saved.optimizer)));
   shard_->start(Version(order.version()), saved.weights);
   return absl::OkStatus();
@@ -141,8 +145,8 @@ absl::Status Server::apply(const rpc::wire::Apply& order) {
   for (const auto& member : order.members()) {
     const auto found = gradients_.find(member.replica());
     if (found == gradients_.end()) {
-      return absl::FailedPreconditionError(fmt::format("commit {} names replica {}, whose gradient is not here",
-                                                       order.version(), member.replica()));
+      return absl::FailedPreconditionError(fmt::format(
+          "commit {} names replica {}, whose gradient is not here", order.version(), member.replica()));
     }
     PACELINE_ASSIGN_OR_RETURN(const auto gradient, found->second.gradient(Clock(member.clock())));
     update.members.push_back({gradient.data() + part_offset_, member.weight(), member.share()});
@@ -160,8 +164,8 @@ absl::Status Server::keep(const rpc::wire::Keep& order) {
 absl::Status Server::write_checkpoint(const rpc::wire::WriteCheckpoint& order) {
   const Version version(order.version());
   PACELINE_RETURN_IF_ERROR(shard_->board().keep(version));
-  // The weights stay as they are; the optimizer's state moves on with the next commit, so it is copied. The files are
-  // written beside training.
+  // The weights stay as they are; the optimizer's state moves on with the next commit, so it is copied. The
+  // files are written beside training.
   writer_ = std::jthread([this, dir = order.dir(), version, weights = shard_->board().kept(version),
                           state = shard_->optimizer_state()] {
     const absl::Status status = store::write_shard(dir, index_ + 1, count_, shard_->layout(), weights, state);

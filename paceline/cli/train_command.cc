@@ -29,13 +29,15 @@ constexpr int kExitOfSignal = 128;  // as shells count
 std::string absolute_source(const std::string& source) {
   const std::size_t colon = source.find(':');
   if (colon == std::string::npos) return source;
-  return source.substr(0, colon + 1) + std::filesystem::absolute(source.substr(colon + 1)).lexically_normal().string();
+  return source.substr(0, colon + 1) +
+         std::filesystem::absolute(source.substr(colon + 1)).lexically_normal().string();
 }
 
 // Reads the data and builds the model once, so that what is wrong shows before anything is written.
 absl::Status check_data_and_model(const config::JobConfig& job) {
   PACELINE_ASSIGN_OR_RETURN(const train::DataSets data, train::load_data(job.data, job.model.context));
-  return train::Replica::create(job.model, data.train->sample_shape(), data.train->classes(), job.seed).status();
+  return train::Replica::create(job.model, data.train->sample_shape(), data.train->classes(), job.seed)
+      .status();
 }
 
 absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::string& job_toml) {
@@ -48,7 +50,8 @@ absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::
 
 // The folder to go on in, with the job as it is now. Errors: somebody uses it.
 absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::string& job_toml) {
-  PACELINE_ASSIGN_OR_RETURN(const auto folder, store::RunFolder::resume(std::filesystem::absolute(options.resume)));
+  PACELINE_ASSIGN_OR_RETURN(const auto folder,
+                            store::RunFolder::resume(std::filesystem::absolute(options.resume)));
   if (!options.sets.empty()) PACELINE_RETURN_IF_ERROR(store::atomic_write(folder.paths().job(), job_toml));
   return folder.paths().root.string();
 }
@@ -77,7 +80,8 @@ absl::Status watch(LocalCluster& cluster, Display& display) {
 absl::Status with_hint(const absl::Status& status, const std::string& folder) {
   const bool can_resume = std::filesystem::exists(std::filesystem::path(folder) / "checkpoints");
   if (!can_resume || absl::IsInvalidArgument(status)) return status;
-  return {status.code(), fmt::format("{}; resume with: paceline train --resume {}", std::string(status.message()), folder)};
+  return {status.code(),
+          fmt::format("{}; resume with: paceline train --resume {}", std::string(status.message()), folder)};
 }
 
 }  // namespace

@@ -11,9 +11,9 @@
 namespace paceline::cli {
 
 struct TrainOptions {
-  std::string job_file;            // empty: the default job
-  std::vector<std::string> sets;   // key=value
-  std::string resume;              // a run folder; then job_file is empty
+  std::string job_file;           // empty: the default job
+  std::vector<std::string> sets;  // key=value
+  std::string resume;             // a run folder; then job_file is empty
   bool json = false;
 };
 

@@ -34,10 +34,11 @@ struct TimeSpent {
     if (iterations == 0) return;
     const auto each_ms = [&](Duration d) { return to_seconds(d) * 1e3 / static_cast<double>(iterations); };
     const double busy = to_seconds(gradient + own);
-    spdlog::info("{}: {} iterations; each {:.3f} ms gradient, {:.3f} ms own work ({:.2f} % of both), {:.3f} ms pull, "
-                 "{:.3f} ms pace",
-                 name, iterations, each_ms(gradient), each_ms(own), busy > 0 ? 100 * to_seconds(own) / busy : 0,
-                 each_ms(pull), each_ms(pace));
+    spdlog::info(
+        "{}: {} iterations; each {:.3f} ms gradient, {:.3f} ms own work ({:.2f} % of both), {:.3f} ms pull, "
+        "{:.3f} ms pace",
+        name, iterations, each_ms(gradient), each_ms(own), busy > 0 ? 100 * to_seconds(own) / busy : 0,
+        each_ms(pull), each_ms(pace));
   }
 };
 
@@ -132,7 +133,8 @@ absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   const auto start = steady_clock::now();
   PACELINE_ASSIGN_OR_RETURN(const Lease lease, rpc::from_wire(release.lease()));
   const auto samples = order_->samples(lease);
-  if (samples.empty()) return absl::InvalidArgumentError("the coordinator leased samples this data set does not have");
+  if (samples.empty())
+    return absl::InvalidArgumentError("the coordinator leased samples this data set does not have");
   // While the shards may still be updating.
   const train::Batch batch = data_.train->batch(samples, order_->augment_seed(lease));
   const auto prepared = steady_clock::now();

@@ -1,4 +1,5 @@
-// The worker process: one replica on one device. Stateless: it pulls weights, computes a gradient, and says so.
+// The worker process: one replica on one device. Stateless: it pulls weights, computes a gradient, and says
+// so.
 #pragma once
 
 #include <string>

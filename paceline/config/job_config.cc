@@ -19,8 +19,8 @@ constexpr double kMostEpochs = 1e6;
 constexpr std::int64_t kMostReplicas = 256;
 
 void read_model(Section section, ModelConfig& model) {
-  static const std::vector<std::string> kNames = {"mlp",       "cnn",   "alexnet-small", "resnet20", "resnet56",
-                                                  "resnet110", "vgg11", "vgg16",         "gpt-byte"};
+  static const std::vector<std::string> kNames = {
+      "mlp", "cnn", "alexnet-small", "resnet20", "resnet56", "resnet110", "vgg11", "vgg16", "gpt-byte"};
   model.name = kNames[section.choice("name", kNames.size() - 1, kNames)];
   model.width = section.integer("width", model.width, 1, 65536);
   model.layers = section.integer("layers", model.layers, 1, 1024);
@@ -41,7 +41,8 @@ void read_data(Section section, DataConfig& data) {
 void read_optimizer(Section section, JobConfig& job) {
   ps::OptimizerConfig& optimizer = job.optimizer;
   optimizer.kind = static_cast<ps::OptimizerKind>(section.choice("name", 0, {"sgd", "adam", "adamw"}));
-  job.learning_rate = section.number("lr", optimizer.kind == ps::OptimizerKind::kSgd ? 0.05 : 0.001, 1e-12, 1e6);
+  job.learning_rate =
+      section.number("lr", optimizer.kind == ps::OptimizerKind::kSgd ? 0.05 : 0.001, 1e-12, 1e6);
   optimizer.momentum = section.number("momentum", optimizer.momentum, 0, 0.999999);
   optimizer.beta1 = section.number("beta1", optimizer.beta1, 0, 0.999999);
   optimizer.beta2 = section.number("beta2", optimizer.beta2, 0, 0.99999999);
@@ -78,7 +79,8 @@ std::optional<double> read_pace(Section& section) {
   if (!section.has("pace")) return std::nullopt;
   const std::string text = section.text("pace", "1x");
   double pace = 0;
-  const bool good = text.size() > 1 && text.back() == 'x' && absl::SimpleAtod(text.substr(0, text.size() - 1), &pace);
+  const bool good =
+      text.size() > 1 && text.back() == 'x' && absl::SimpleAtod(text.substr(0, text.size() - 1), &pace);
   if (good && pace >= 1 && pace <= 1e4) return pace;
   section.complain("pace", "write how many times slower, from \"1x\" to \"10000x\", for example \"3.0x\"");
   return std::nullopt;
@@ -103,10 +105,12 @@ void read_replicas(Section& top, JobConfig& job, Complaints& complaints) {
   ReplicaConfig defaults;
   defaults.batch = top.integer("batch", defaults.batch, 1, 1 << 20);
   defaults.threads = static_cast<int>(top.integer("threads", defaults.threads, 1, 1024));
-  for (const toml::table* table : top.tables("replica")) read_replica({table, "replica", complaints}, defaults, job);
+  for (const toml::table* table : top.tables("replica"))
+    read_replica({table, "replica", complaints}, defaults, job);
   if (job.replicas.empty()) read_replica({nullptr, "replica", complaints}, defaults, job);
   if (job.replicas.size() > static_cast<std::size_t>(kMostReplicas)) {
-    top.complain("replica", fmt::format("{} replicas; at most {} fit one job", job.replicas.size(), kMostReplicas));
+    top.complain("replica",
+                 fmt::format("{} replicas; at most {} fit one job", job.replicas.size(), kMostReplicas));
   }
 }
 
@@ -132,8 +136,10 @@ std::optional<control::Target> parse_target(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, absl::ByAnyChar(" "), absl::SkipEmpty());
   double value = 0;
   if (parts.size() != 3 || !absl::SimpleAtod(parts[2], &value) || !std::isfinite(value)) return std::nullopt;
-  if (parts[0] == "accuracy" && parts[1] == ">=" && value > 0 && value <= 1) return control::Target{control::Target::kAccuracy, value};
-  if (parts[0] == "loss" && parts[1] == "<=" && value > 0) return control::Target{control::Target::kLoss, value};
+  if (parts[0] == "accuracy" && parts[1] == ">=" && value > 0 && value <= 1)
+    return control::Target{control::Target::kAccuracy, value};
+  if (parts[0] == "loss" && parts[1] == "<=" && value > 0)
+    return control::Target{control::Target::kLoss, value};
   return std::nullopt;
 }
 
@@ -143,9 +149,11 @@ void read_evaluate(Section section, JobConfig& job) {
   job.stop_at_target = section.boolean("stop_at_target", false);
   if (section.has("target")) {
     job.target = parse_target(section.text("target", ""));
-    if (!job.target) section.complain("target", "write \"accuracy >= 0.6\" (a share of 1) or \"loss <= 1.5\"");
+    if (!job.target)
+      section.complain("target", "write \"accuracy >= 0.6\" (a share of 1) or \"loss <= 1.5\"");
   }
-  if (job.stop_at_target && !section.has("target")) section.complain("stop_at_target", "needs a target as well");
+  if (job.stop_at_target && !section.has("target"))
+    section.complain("stop_at_target", "needs a target as well");
   section.finish();
 }
 
@@ -159,8 +167,9 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   JobConfig job;
   Section top(&root, "", complaints);
   job.name = top.text("name", job.name);
-  const bool plain = !job.name.empty() && job.name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                                     "0123456789-_.") == std::string::npos;
+  const bool plain = !job.name.empty() && job.name.find_first_not_of(
+                                              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                              "0123456789-_.") == std::string::npos;
   if (!plain || job.name[0] == '.') top.complain("name", "write letters, digits, '-', '_' and '.' only");
   job.seed = static_cast<std::uint64_t>(top.integer("seed", 1, 0, INT64_MAX));
   job.epochs = top.number("epochs", job.epochs, 1e-6, kMostEpochs);
@@ -221,7 +230,8 @@ control::ControllerConfig controller_config(const JobConfig& job, std::int64_t d
                      .gamma = job.gamma,
                      .total = config.total_samples,
                      .last = job.last_rate};
-  for (double epoch : job.milestone_epochs) config.schedule.milestones.push_back(to_samples(epoch, dataset_size));
+  for (double epoch : job.milestone_epochs)
+    config.schedule.milestones.push_back(to_samples(epoch, dataset_size));
   config.scale = job.scale;
   config.staleness_damping = job.staleness_damping;
   config.evaluate_every = to_samples(job.evaluate_epochs, dataset_size);

@@ -1,5 +1,5 @@
-// A job, as job.toml says it: what to train, on what, over which replicas, under which policy. docs/job.md lists the
-// keys. Every key has a default; whatever is wrong is an InvalidArgument of one line.
+// A job, as job.toml says it: what to train, on what, over which replicas, under which policy. docs/job.md
+// lists the keys. Every key has a default; whatever is wrong is an InvalidArgument of one line.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct ReplicaConfig {
   std::string name;         // "w0", "w1", …
   std::int64_t batch = 32;  // samples an iteration
   int threads = 1;          // libtorch's, within an operation
-  // Imitates a slower device: after its real gradient the replica waits until an iteration has taken `pace` times
-  // its compute time, or `pace_ms`. At most one of them.
+  // Imitates a slower device: after its real gradient the replica waits until an iteration has taken `pace`
+  // times its compute time, or `pace_ms`. At most one of them.
   std::optional<double> pace;
   std::optional<double> pace_ms;
 };
@@ -72,8 +72,8 @@ struct JobConfig {
   std::int64_t checkpoints_kept = 2;
 };
 
-// `file` is the name errors give. `sets`: "key=value" each, laid over the text; a value that is not TOML is taken as
-// a text. The resolved text (below) parses to the same job.
+// `file` is the name errors give. `sets`: "key=value" each, laid over the text; a value that is not TOML is
+// taken as a text. The resolved text (below) parses to the same job.
 absl::StatusOr<JobConfig> parse_job(const std::string& text, const std::string& file,
                                     const std::vector<std::string>& sets = {});
 

@@ -1,4 +1,5 @@
-// What the [model] and [data] sections of a job say. Plain data, so that folders without libtorch can read it.
+// What the [model] and [data] sections of a job say. Plain data, so that folders without libtorch can read
+// it.
 #pragma once
 
 #include <cstdint>

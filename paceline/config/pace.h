@@ -8,8 +8,8 @@
 
 namespace paceline::config {
 
-// From release to ready, for an iteration that started at `start` and whose real gradient took `compute`. Never less
-// than `compute`.
+// From release to ready, for an iteration that started at `start` and whose real gradient took `compute`.
+// Never less than `compute`.
 Duration paced(const JobConfig& job, std::size_t replica, Time start, Duration compute);
 
 }  // namespace paceline::config

@@ -30,7 +30,8 @@ std::string advise(const std::string& key, const std::set<std::string>& known) {
   const auto closest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
     return edit_distance(key, a) < edit_distance(key, b);
   });
-  if (closest != known.end() && edit_distance(key, *closest) <= 2) return fmt::format("did you mean '{}'?", *closest);
+  if (closest != known.end() && edit_distance(key, *closest) <= 2)
+    return fmt::format("did you mean '{}'?", *closest);
   return fmt::format("known here: {}", absl::StrJoin(known, ", "));
 }
 
@@ -52,9 +53,12 @@ const toml::node* Section::find(const std::string& key) {
 
 bool Section::has(const std::string& key) { return find(key) != nullptr; }
 
-void Section::complain(const std::string& key, const std::string& what) { complaints_.add(find(key), full(key), what); }
+void Section::complain(const std::string& key, const std::string& what) {
+  complaints_.add(find(key), full(key), what);
+}
 
-std::int64_t Section::integer(const std::string& key, std::int64_t otherwise, std::int64_t least, std::int64_t most) {
+std::int64_t Section::integer(const std::string& key, std::int64_t otherwise, std::int64_t least,
+                              std::int64_t most) {
   const toml::node* node = find(key);
   if (node == nullptr) return otherwise;
   const auto* value = node->as_integer();
@@ -88,7 +92,8 @@ std::string Section::text(const std::string& key, const std::string& otherwise) 
   return otherwise;
 }
 
-std::size_t Section::choice(const std::string& key, std::size_t otherwise, const std::vector<std::string>& choices) {
+std::size_t Section::choice(const std::string& key, std::size_t otherwise,
+                            const std::vector<std::string>& choices) {
   if (!has(key)) return otherwise;
   const std::string value = text(key, choices[otherwise]);
   const auto found = std::find(choices.begin(), choices.end(), value);

@@ -1,5 +1,5 @@
-// Reads one table of a TOML file key by key and remembers which keys it was asked for, so that a wrong type, a value
-// out of range and a misspelt key each get one line that names the file, the key and the fix.
+// Reads one table of a TOML file key by key and remembers which keys it was asked for, so that a wrong type,
+// a value out of range and a misspelt key each get one line that names the file, the key and the fix.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,8 @@ toml::table* make_parents(toml::table& root, const std::vector<std::string>& par
 
 absl::Status lay_one_over(toml::table& root, const std::string& set) {
   const std::size_t equals = set.find('=');
-  if (equals == std::string::npos || equals == 0) return bad_set(set, "write KEY=VALUE, for example optimizer.lr=0.1");
+  if (equals == std::string::npos || equals == 0)
+    return bad_set(set, "write KEY=VALUE, for example optimizer.lr=0.1");
   const std::vector<std::string> parts = absl::StrSplit(set.substr(0, equals), '.');
   toml::table* parent = make_parents(root, parts);
   if (parent == nullptr) return bad_set(set, "a part of the key is not a section");

@@ -12,8 +12,8 @@ namespace paceline::config {
 // Errors: InvalidArgument with file, line and what is wrong.
 absl::StatusOr<toml::table> parse_toml(const std::string& text, const std::string& file);
 
-// Sets each "a.b.c=value" in the table, making the tables between. A value that is not TOML is taken as a text.
-// Errors: InvalidArgument that quotes the setting.
+// Sets each "a.b.c=value" in the table, making the tables between. A value that is not TOML is taken as a
+// text. Errors: InvalidArgument that quotes the setting.
 absl::Status lay_over(toml::table& table, const std::vector<std::string>& sets);
 
 }  // namespace paceline::config

@@ -23,9 +23,9 @@ bool crosses(std::int64_t every, const CommitRecord& record) {
 // Every commit, and every iteration of a replica, took at least one sample.
 bool plausible(const ControllerState& state, std::int64_t committed) {
   const auto counted = [&](std::int64_t count) { return count >= 0 && count <= committed; };
-  return counted(state.version.value()) && std::all_of(state.clocks.begin(), state.clocks.end(), [&](const auto& one) {
-    return counted(one.second.value());
-  });
+  return counted(state.version.value()) &&
+         std::all_of(state.clocks.begin(), state.clocks.end(),
+                     [&](const auto& one) { return counted(one.second.value()); });
 }
 
 }  // namespace
@@ -40,7 +40,8 @@ absl::Status Controller::restore(const ControllerState& state) {
   PACELINE_CHECK(members_.empty() && !started_, "restore after the first fact");
   SampleLedger ledger(config_.dataset_size, config_.total_samples);
   if (!ledger.restore(state.ledger) || !plausible(state, ledger.committed())) {
-    return absl::InvalidArgumentError("the saved state does not fit this job: its samples or epochs were changed");
+    return absl::InvalidArgumentError(
+        "the saved state does not fit this job: its samples or epochs were changed");
   }
   PACELINE_CHECK(ledger_.restore(state.ledger), "a state fits and does not");
   policy_orders_ = policy::Orders(state.version);
@@ -66,7 +67,8 @@ absl::Status Controller::handle(const Fact& fact, std::vector<Order>& orders) {
 absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Order>& orders) {
   if (members_.contains(fact.replica)) return refuse("replica {} joined before", fact.replica);
   if (fact.replica < ReplicaId(0)) return refuse("replica {} joined: numbers start at 0", fact.replica);
-  if (fact.batch <= 0) return refuse("replica {} joined with a batch of {} samples", fact.replica, fact.batch);
+  if (fact.batch <= 0)
+    return refuse("replica {} joined with a batch of {} samples", fact.replica, fact.batch);
   members_[fact.replica] = {.name = fact.name, .batch = fact.batch, .clock = Clock(0), .base = version()};
   nominal_batch_ += fact.batch;
   if (started_) {
@@ -101,7 +103,8 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
     return refuse("replica {} reports iteration {} but was not asked for it", fact.replica, fact.clock);
   }
   if (fact.base < member.base || fact.base > version() || fact.compute < Duration::zero()) {
-    return refuse("replica {} reports base version {} and was released on {}", fact.replica, fact.base, member.base);
+    return refuse("replica {} reports base version {} and was released on {}", fact.replica, fact.base,
+                  member.base);
   }
   member.computing = false;
   member.finished = true;
@@ -176,14 +179,16 @@ Clock Controller::entry_clock() const {
 
 void Controller::settle(Time at, std::vector<Order>& orders) {
   do {
-    // Carrying out one order can bring more: a replica without samples is parked, which the policy hears as Left.
+    // Carrying out one order can bring more: a replica without samples is parked, which the policy hears as
+    // Left.
     for (std::size_t i = 0; i < policy_orders_.list().size(); ++i) {
       const policy::Order order = policy_orders_.list()[i];
       std::visit(Overloaded{
                      [&](const policy::Commit& commit) { carry_out(commit, orders); },
                      [&](const policy::Release& release) { carry_out(at, release, orders); },
                      [&](const policy::Discard& discard) {
-                       orders.emplace_back(Discard{discard.contribution.replica, discard.contribution.clock, discard.why});
+                       orders.emplace_back(
+                           Discard{discard.contribution.replica, discard.contribution.clock, discard.why});
                      },
                      [&](const policy::WakeAt& wake) { orders.emplace_back(WakeAt{wake.at}); },
                  },
@@ -220,8 +225,8 @@ void Controller::carry_out(const policy::Commit& commit, std::vector<Order>& ord
 
 CommitMember Controller::take_contribution(const policy::Contribution& contribution) {
   Member& member = members_.at(contribution.replica);
-  PACELINE_CHECK(member.finished && member.clock == contribution.clock, "replica {} has no gradient {} to commit",
-                 contribution.replica, contribution.clock);
+  PACELINE_CHECK(member.finished && member.clock == contribution.clock,
+                 "replica {} has no gradient {} to commit", contribution.replica, contribution.clock);
   member.finished = false;
   return {.replica = contribution.replica,
           .clock = contribution.clock,

@@ -1,8 +1,9 @@
-// The one brain of a job: policy, membership, sample ledger and the numbered commit log. The same object runs in a
-// simulation, in virtual time and live; it has no clock, no I/O and no thread.
+// The one brain of a job: policy, membership, sample ledger and the numbered commit log. The same object runs
+// in a simulation, in virtual time and live; it has no clock, no I/O and no thread.
 //
-// What always holds: commits are numbered without a hole; a contribution (replica, clock) is committed at most
-// once; each position of each epoch is committed at most once, and all of them are when the Finish order says so.
+// What always holds: commits are numbered without a hole; a contribution (replica, clock) is committed at
+// most once; each position of each epoch is committed at most once, and all of them are when the Finish order
+// says so.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +27,14 @@ namespace paceline::control {
 enum class CommitScale { kSamples, kUpdate };
 
 struct ControllerConfig {
-  std::int64_t dataset_size = 0;     // samples an epoch
-  std::int64_t total_samples = 0;    // over all epochs
-  std::int64_t start_replicas = 1;   // nobody starts before so many have joined
+  std::int64_t dataset_size = 0;    // samples an epoch
+  std::int64_t total_samples = 0;   // over all epochs
+  std::int64_t start_replicas = 1;  // nobody starts before so many have joined
   LrSchedule schedule;
   CommitScale scale = CommitScale::kSamples;
-  double staleness_damping = 0;      // λ of 1 / (1 + λτ)
-  std::int64_t evaluate_every = 0;   // samples; 0: at the end only
-  std::int64_t checkpoint_every = 0; // samples; 0: at the end only
+  double staleness_damping = 0;       // λ of 1 / (1 + λτ)
+  std::int64_t evaluate_every = 0;    // samples; 0: at the end only
+  std::int64_t checkpoint_every = 0;  // samples; 0: at the end only
 };
 
 class Controller {
@@ -45,8 +46,8 @@ class Controller {
   // As of the newest commit: leases in flight count as given back.
   ControllerState save() const;
 
-  // Takes one fact and appends the orders it gives. Facts come in non-decreasing time. An error means that the
-  // sender is wrong (an unknown replica, a clock out of turn); the fact is then as if it had never come.
+  // Takes one fact and appends the orders it gives. Facts come in non-decreasing time. An error means that
+  // the sender is wrong (an unknown replica, a clock out of turn); the fact is then as if it had never come.
   absl::Status handle(const Fact& fact, std::vector<Order>& orders);
 
   Version version() const { return policy_orders_.latest(); }
@@ -75,11 +76,11 @@ class Controller {
   void start_if_all_here(Time at);
   void activate(Time at, ReplicaId replica, Clock clock);
   bool unpark_one(Time at);
-  // Where a replica comes in: level with the slowest that is active; when all are parked, with the fastest, so that
-  // those unparked after it are not ahead.
+  // Where a replica comes in: level with the slowest that is active; when all are parked, with the fastest,
+  // so that those unparked after it are not ahead.
   Clock entry_clock() const;
-  // Where a restored replica comes in at the least. All start at once, so none may be as far behind as the policy's
-  // bound: the fastest is about to get one further ahead.
+  // Where a restored replica comes in at the least. All start at once, so none may be as far behind as the
+  // policy's bound: the fastest is about to get one further ahead.
   Clock lowest_restored() const;
   // Carries out what the policy ordered, and what follows from it, until nothing is left to do.
   void settle(Time at, std::vector<Order>& orders);

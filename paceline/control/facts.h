@@ -1,5 +1,5 @@
-// What the world tells the Controller. A run is the sequence of its facts: the same facts give the same orders, so
-// a recorded run can be replayed.
+// What the world tells the Controller. A run is the sequence of its facts: the same facts give the same
+// orders, so a recorded run can be replayed.
 #pragma once
 
 #include <cstdint>

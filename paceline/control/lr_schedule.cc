@@ -10,7 +10,8 @@ namespace {
 
 double cosine(const LrSchedule& schedule, std::int64_t committed) {
   const std::int64_t span = std::max<std::int64_t>(1, schedule.total - schedule.warmup);
-  const double done = std::clamp(static_cast<double>(committed - schedule.warmup) / static_cast<double>(span), 0.0, 1.0);
+  const double done =
+      std::clamp(static_cast<double>(committed - schedule.warmup) / static_cast<double>(span), 0.0, 1.0);
   return schedule.last + (schedule.base - schedule.last) * 0.5 * (1.0 + std::cos(std::numbers::pi * done));
 }
 

@@ -1,5 +1,5 @@
-// Learning-rate schedules on global samples committed, never on a replica's own epochs: a runaway replica does
-// not reach the decay early. Pure.
+// Learning-rate schedules on global samples committed, never on a replica's own epochs: a runaway replica
+// does not reach the decay early. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,10 @@ enum class LrShape { kConstant, kStep, kCosine };
 
 struct LrSchedule {
   LrShape shape = LrShape::kConstant;
-  double base = 0.05;                     // the rate of one full bulk update
-  std::int64_t warmup = 0;                // samples over which the rate rises linearly from 0 to base
-  std::vector<std::int64_t> milestones;  // step: samples after which the rate is multiplied by gamma, ascending
+  double base = 0.05;       // the rate of one full bulk update
+  std::int64_t warmup = 0;  // samples over which the rate rises linearly from 0 to base
+  std::vector<std::int64_t>
+      milestones;  // step: samples after which the rate is multiplied by gamma, ascending
   double gamma = 0.1;
   std::int64_t total = 0;  // cosine: samples at which the rate reaches `last`
   double last = 0;

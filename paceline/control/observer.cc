@@ -61,36 +61,39 @@ Complaint Observer::see(const Order& order) {
 
 Complaint Observer::see_ready(const ReplicaReady& fact) {
   Seen& seen = replicas_[fact.replica];
-  if (seen.doing != Doing::kComputing) return fmt::format("replica {} is ready and was not released", fact.replica);
+  if (seen.doing != Doing::kComputing)
+    return fmt::format("replica {} is ready and was not released", fact.replica);
   seen.doing = Doing::kFinished;
   seen.base = fact.base;
   count(seen, fact.clock);
   const std::int64_t gap = fact.clock - *counted_clocks_.begin();
   largest_gap_ = std::max(largest_gap_, gap);
   if (bounds_.gap && gap > *bounds_.gap) {
-    return fmt::format("replica {} is {} iterations ahead of the slowest; the policy promised {}", fact.replica, gap,
-                       *bounds_.gap);
+    return fmt::format("replica {} is {} iterations ahead of the slowest; the policy promised {}",
+                       fact.replica, gap, *bounds_.gap);
   }
   return {};
 }
 
 Complaint Observer::see_commit(const CommitRecord& commit) {
-  if (commit.version != version_.next()) return fmt::format("commit {} follows commit {}", commit.version, version_);
+  if (commit.version != version_.next())
+    return fmt::format("commit {} follows commit {}", commit.version, version_);
   version_ = commit.version;
   std::int64_t samples = 0;
   for (const CommitMember& member : commit.members) {
     if (Complaint complaint = see_member(commit, member)) return complaint;
     samples += member.lease.size();
   }
-  if (samples != commit.samples) return fmt::format("commit {} says {} samples, not {}", version_, commit.samples, samples);
+  if (samples != commit.samples)
+    return fmt::format("commit {} says {} samples, not {}", version_, commit.samples, samples);
   return {};
 }
 
 Complaint Observer::see_member(const CommitRecord& commit, const CommitMember& member) {
   Seen& seen = replicas_[member.replica];
   if (seen.doing != Doing::kFinished || seen.clock != member.clock || !(seen.lease == member.lease)) {
-    return fmt::format("commit {} takes iteration {} of replica {}, which has no such gradient", commit.version,
-                       member.clock, member.replica);
+    return fmt::format("commit {} takes iteration {} of replica {}, which has no such gradient",
+                       commit.version, member.clock, member.replica);
   }
   seen.doing = Doing::kWaiting;
   const std::int64_t staleness = commit.version - seen.base - 1;
@@ -110,9 +113,11 @@ Complaint Observer::see_release(const Release& release) {
     return fmt::format("replica {} is released while it does not wait", release.replica);
   }
   if (release.clock <= seen.clock) {
-    return fmt::format("replica {} is asked for iteration {} and has done {}", release.replica, release.clock, seen.clock);
+    return fmt::format("replica {} is asked for iteration {} and has done {}", release.replica, release.clock,
+                       seen.clock);
   }
-  if (release.version > version_) return fmt::format("replica {} is sent to version {}", release.replica, release.version);
+  if (release.version > version_)
+    return fmt::format("replica {} is sent to version {}", release.replica, release.version);
   seen.doing = Doing::kComputing;
   seen.lease = release.lease;
   count(seen, Clock(release.clock.value() - 1));
@@ -131,7 +136,8 @@ Complaint Observer::mark_done(const Lease& lease) {
   auto after = done_.upper_bound(begin);
   const auto before = after == done_.begin() ? done_.end() : std::prev(after);
   if ((before != done_.end() && before->second > begin) || (after != done_.end() && after->first < end)) {
-    return fmt::format("samples {} to {} of epoch {} are committed twice", lease.begin, lease.end, lease.epoch);
+    return fmt::format("samples {} to {} of epoch {} are committed twice", lease.begin, lease.end,
+                       lease.epoch);
   }
   if (after != done_.end() && after->first == end) {
     end = after->second;

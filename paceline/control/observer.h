@@ -1,5 +1,5 @@
-// Watches a run from outside and knows nothing of policies: it sees the facts and the orders, keeps books of its
-// own, and says when a promise is broken. It runs in every world; what it reports is a bug of ours.
+// Watches a run from outside and knows nothing of policies: it sees the facts and the orders, keeps books of
+// its own, and says when a promise is broken. It runs in every world; what it reports is a bug of ours.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class Observer {
   Observer(policy::Bounds bounds, std::int64_t dataset_size, std::int64_t total_samples,
            const std::optional<ControllerState>& start = std::nullopt);
 
-  // To be shown every fact the Controller took, then the orders it gave, in order. The first broken promise, in
-  // words; nothing when all is well.
+  // To be shown every fact the Controller took, then the orders it gave, in order. The first broken promise,
+  // in words; nothing when all is well.
   std::optional<std::string> see(const Fact& fact);
   std::optional<std::string> see(const Order& order);
 
@@ -55,7 +55,7 @@ class Observer {
   Version version_;
   bool stopped_ = false;
   std::map<ReplicaId, Seen> replicas_;
-  std::multiset<Clock> counted_clocks_;             // of the replicas that are live and not parked
+  std::multiset<Clock> counted_clocks_;        // of the replicas that are live and not parked
   std::map<std::int64_t, std::int64_t> done_;  // begin → end of committed positions
   std::int64_t largest_gap_ = 0;
   std::int64_t largest_staleness_ = 0;

@@ -29,13 +29,13 @@ struct CommitMember {
 // One entry of the commit log: everything a shard needs to make version v of version v − 1.
 struct CommitRecord {
   Version version;
-  std::vector<CommitMember> members;  // ascending by replica
-  std::int64_t samples = 0;           // B_C
-  std::int64_t nominal = 0;           // B: the live replicas' batches together
-  std::int64_t committed_before = 0;  // global samples before this commit
-  double learning_rate = 0;           // η of the schedule, for a full bulk update
-  double fraction = 1;                // f: B_C / B, or 1 with scale = "update"
-  bool keep_for_evaluation = false;   // keep version v until the evaluator has seen it
+  std::vector<CommitMember> members;          // ascending by replica
+  std::int64_t samples = 0;                   // B_C
+  std::int64_t nominal = 0;                   // B: the live replicas' batches together
+  std::int64_t committed_before = 0;          // global samples before this commit
+  double learning_rate = 0;                   // η of the schedule, for a full bulk update
+  double fraction = 1;                        // f: B_C / B, or 1 with scale = "update"
+  bool keep_for_evaluation = false;           // keep version v until the evaluator has seen it
   std::optional<ControllerState> checkpoint;  // set: write version v to disk, and this beside it
   policy::Reason why;
 

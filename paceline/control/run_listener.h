@@ -1,5 +1,6 @@
-// Whoever wants to know what happens in a run: the journal, the statistics, a recorder in a test. The host of a
-// Controller calls it for each fact the Controller took and then for each order it gave, in order, on one thread.
+// Whoever wants to know what happens in a run: the journal, the statistics, a recorder in a test. The host of
+// a Controller calls it for each fact the Controller took and then for each order it gave, in order, on one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace paceline::control {
 
 // What an evaluation of one version on the test set gave.
 struct Evaluated {
-  Time at;          // when that version was committed, not when the evaluation ended
+  Time at;  // when that version was committed, not when the evaluation ended
   Version version;
   std::int64_t samples = 0;  // committed when that version was
   double loss = 0;           // mean, in nats

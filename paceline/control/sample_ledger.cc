@@ -103,6 +103,8 @@ Lease SampleLedger::to_lease(std::int64_t begin, std::int64_t end) const {
   return {static_cast<std::int32_t>(epoch), begin - epoch * dataset_size_, end - epoch * dataset_size_};
 }
 
-std::int64_t SampleLedger::position(const Lease& lease) const { return lease.epoch * dataset_size_ + lease.begin; }
+std::int64_t SampleLedger::position(const Lease& lease) const {
+  return lease.epoch * dataset_size_ + lease.begin;
+}
 
 }  // namespace paceline::control

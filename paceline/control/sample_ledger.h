@@ -1,9 +1,9 @@
-// Which samples are still to be trained on, who holds which, and which are done. One queue of positions over all
-// epochs; a replica takes a lease of a few at a time, and what a departed replica held is leased again before
-// anything new. So each sample is committed exactly once an epoch, whatever joins, leaves or crashes.
+// Which samples are still to be trained on, who holds which, and which are done. One queue of positions over
+// all epochs; a replica takes a lease of a few at a time, and what a departed replica held is leased again
+// before anything new. So each sample is committed exactly once an epoch, whatever joins, leaves or crashes.
 //
-// A position is a place in an epoch's permutation, not a sample's index: the ledger needs no data and no random
-// numbers. Pure.
+// A position is a place in an epoch's permutation, not a sample's index: the ledger needs no data and no
+// random numbers. Pure.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,9 @@ class SampleLedger {
 
   // What a restart needs: everything below `next` is done, but for `open`.
   struct Saved {
-    std::int64_t next = 0;                                      // first position never leased
-    std::vector<std::pair<std::int64_t, std::int64_t>> open;  // [begin, end): leased or given back, not committed
+    std::int64_t next = 0;  // first position never leased
+    std::vector<std::pair<std::int64_t, std::int64_t>>
+        open;  // [begin, end): leased or given back, not committed
 
     std::int64_t committed() const;
   };
@@ -32,8 +33,8 @@ class SampleLedger {
   // Requires: a fresh ledger. False, and unchanged, when `saved` cannot come from a ledger of this size.
   bool restore(const Saved& saved);
 
-  // Up to `count` samples, never across the end of an epoch. Nothing when none are left to lease. Requires: the
-  // replica holds no lease.
+  // Up to `count` samples, never across the end of an epoch. Nothing when none are left to lease. Requires:
+  // the replica holds no lease.
   std::optional<Lease> lease(ReplicaId replica, std::int64_t count);
   // The replica's samples are in a commit. Requires: it holds a lease.
   Lease commit(ReplicaId replica);

@@ -12,7 +12,8 @@ struct Target {
 };
 
 inline bool meets(const Target& target, const Evaluated& evaluated) {
-  return target.metric == Target::kAccuracy ? evaluated.accuracy >= target.value : evaluated.loss <= target.value;
+  return target.metric == Target::kAccuracy ? evaluated.accuracy >= target.value
+                                            : evaluated.loss <= target.value;
 }
 
 }  // namespace paceline::control

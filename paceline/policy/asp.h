@@ -1,5 +1,5 @@
-// Asynchronous parallel: every gradient commits alone and nobody waits. The fastest possible rate, at whatever
-// staleness the speeds give.
+// Asynchronous parallel: every gradient commits alone and nobody waits. The fastest possible rate, at
+// whatever staleness the speeds give.
 #pragma once
 
 #include "paceline/policy/sync_policy.h"

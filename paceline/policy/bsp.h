@@ -1,5 +1,5 @@
-// Bulk synchronous parallel: all commit together, then all are released together. The slowest sets the pace, and
-// no gradient is ever stale. The gradients of a round do not depend on who finished first.
+// Bulk synchronous parallel: all commit together, then all are released together. The slowest sets the pace,
+// and no gradient is ever stale. The gradients of a round do not depend on who finished first.
 #pragma once
 
 #include <vector>

@@ -78,7 +78,8 @@ bool Dssp::try_release(ReplicaId replica, Orders& orders) {
   const std::int64_t extra = extra_iterations(replica);
   if (extra <= 0) return false;
   mine.granted = bounded_ ? extra - 1 : extra;
-  orders.release(replica, {"{} ahead and fastest: {} extra iterations end closest to the slowest", gap, extra});
+  orders.release(replica,
+                 {"{} ahead and fastest: {} extra iterations end closest to the slowest", gap, extra});
   return true;
 }
 
@@ -96,7 +97,8 @@ void Dssp::release_within_lower(Orders& orders) {
   const Clock slowest = clocks_.slowest();
   ReplicaId replica;
   while (held_.take_within(Clock(slowest.value() + lower_), &replica)) {
-    orders.release(replica, {"{} ahead of the slowest, {} always allowed", clocks_.clock(replica) - slowest, lower_});
+    orders.release(replica,
+                   {"{} ahead of the slowest, {} always allowed", clocks_.clock(replica) - slowest, lower_});
   }
 }
 

@@ -1,12 +1,15 @@
-// Dynamic stale synchronous parallel (Zhao, An, Liu, Chen, ICDCS 2019, algorithms 1 and 2): SSP with a range of
-// thresholds sL..sU. A replica that would have to wait at sL, and is the fastest, may get r* extra iterations:
-// as many as let it end closest to a moment when the slowest is predicted to be ready, so that it waits least.
+// Dynamic stale synchronous parallel (Zhao, An, Liu, Chen, ICDCS 2019, algorithms 1 and 2): SSP with a range
+// of thresholds sL..sU. A replica that would have to wait at sL, and is the fastest, may get r* extra
+// iterations: as many as let it end closest to a moment when the slowest is predicted to be ready, so that it
+// waits least.
 //
 // Two readings:
-//  bounded (default) [ours]: the search is capped at sU − gap, and the release that grants counts as one of the
-//    r*. So sU bounds the gap and the paper's regret bound 4FL√(2(sL + rmax + 1)PT) applies. Intervals are compute
-//    intervals, from release to ready.
-//  as printed [the paper's]: no cap, r* + 1 iterations, and intervals from ready to ready. It grants again and
+//  bounded (default) [ours]: the search is capped at sU − gap, and the release that grants counts as one of
+//  the
+//    r*. So sU bounds the gap and the paper's regret bound 4FL√(2(sL + rmax + 1)PT) applies. Intervals are
+//    compute intervals, from release to ready.
+//  as printed [the paper's]: no cap, r* + 1 iterations, and intervals from ready to ready. It grants again
+//  and
 //    again, so the gap grows without limit.
 #pragma once
 
@@ -21,7 +24,8 @@ namespace paceline::policy {
 class Dssp final : public SyncPolicy {
  public:
   // Requires: 0 ≤ lower ≤ upper.
-  Dssp(std::int64_t lower, std::int64_t upper, bool bounded) : lower_(lower), upper_(upper), bounded_(bounded) {}
+  Dssp(std::int64_t lower, std::int64_t upper, bool bounded)
+      : lower_(lower), upper_(upper), bounded_(bounded) {}
 
   void joined(Time now, const Joined& fact, Orders& orders) override;
   void left(Time now, const Left& fact, Orders& orders) override;
@@ -52,9 +56,9 @@ class Dssp final : public SyncPolicy {
   std::vector<Pace> paces_;  // by replica id
 };
 
-// Algorithm 2: which multiple i ∈ 0..most of the fast replica's interval, from its latest ready time, lies closest
-// to a predicted ready time of the slow one, slow_last + (k + 1)·slow_interval with k ∈ 0..rmax. The lowest i on
-// ties. O(most + rmax). Requires: positive intervals.
+// Algorithm 2: which multiple i ∈ 0..most of the fast replica's interval, from its latest ready time, lies
+// closest to a predicted ready time of the slow one, slow_last + (k + 1)·slow_interval with k ∈ 0..rmax. The
+// lowest i on ties. O(most + rmax). Requires: positive intervals.
 std::int64_t closest_extra_iterations(Time fast_last, Duration fast_interval, Time slow_last,
                                       Duration slow_interval, std::int64_t most, std::int64_t rmax);
 

@@ -46,7 +46,8 @@ absl::StatusOr<PolicySpec> parse_dssp(const std::string& text, const std::vector
   const auto upper = iterations(ends[1]);
   if (!lower || !upper) return bad(text, kForm);
   if (*lower > *upper) {
-    return bad(text, fmt::format("the lower bound {0} is above the upper bound {1}; write dssp:{1}-{0}", *lower, *upper));
+    return bad(text, fmt::format("the lower bound {0} is above the upper bound {1}; write dssp:{1}-{0}",
+                                 *lower, *upper));
   }
   return DsspSpec{*lower, *upper, !printed};
 }
@@ -57,7 +58,8 @@ absl::StatusOr<PolicySpec> parse_policy(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, ':');
   if (parts[0] == "ssp") return parse_ssp(text, parts);
   if (parts[0] == "dssp") return parse_dssp(text, parts);
-  if (parts[0] != "bsp" && parts[0] != "asp") return bad(text, "unknown; write bsp, asp, ssp:S or dssp:LOWER-UPPER");
+  if (parts[0] != "bsp" && parts[0] != "asp")
+    return bad(text, "unknown; write bsp, asp, ssp:S or dssp:LOWER-UPPER");
   if (parts.size() > 1) return bad(text, fmt::format("{0} takes no number; write {0}", parts[0]));
   if (parts[0] == "bsp") return BspSpec{};
   return AspSpec{};
@@ -72,16 +74,16 @@ absl::StatusOr<std::vector<PolicySpec>> parse_policies(const std::string& text) 
 }
 
 std::string to_string(const PolicySpec& spec) {
-  return std::visit(
-      Overloaded{
-          [](const BspSpec&) -> std::string { return "bsp"; },
-          [](const AspSpec&) -> std::string { return "asp"; },
-          [](const SspSpec& ssp) { return fmt::format("ssp:{}", ssp.s); },
-          [](const DsspSpec& dssp) {
-            return fmt::format("dssp:{}-{}{}", dssp.lower, dssp.upper, dssp.bounded ? "" : ":printed");
-          },
-      },
-      spec);
+  return std::visit(Overloaded{
+                        [](const BspSpec&) -> std::string { return "bsp"; },
+                        [](const AspSpec&) -> std::string { return "asp"; },
+                        [](const SspSpec& ssp) { return fmt::format("ssp:{}", ssp.s); },
+                        [](const DsspSpec& dssp) {
+                          return fmt::format("dssp:{}-{}{}", dssp.lower, dssp.upper,
+                                             dssp.bounded ? "" : ":printed");
+                        },
+                    },
+                    spec);
 }
 
 std::unique_ptr<SyncPolicy> make_policy(const PolicySpec& spec) {

@@ -1,9 +1,9 @@
-// A synchronization policy: facts in, orders out. Every scheme is two decisions: which finished gradients become
-// one numbered update of the global weights (commit), and who may start its next iteration (release).
+// A synchronization policy: facts in, orders out. Every scheme is two decisions: which finished gradients
+// become one numbered update of the global weights (commit), and who may start its next iteration (release).
 //
-// A policy is a pure state machine: no clock, no I/O, no thread, no randomness. Time is a field of the fact, so the
-// same policy runs in a simulation, in virtual time and live, and the same facts always give the same orders.
-// One thread; facts come in non-decreasing time.
+// A policy is a pure state machine: no clock, no I/O, no thread, no randomness. Time is a field of the fact,
+// so the same policy runs in a simulation, in virtual time and live, and the same facts always give the same
+// orders. One thread; facts come in non-decreasing time.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +62,8 @@ struct Contribution {
   friend auto operator<=>(const Contribution&, const Contribution&) = default;
 };
 
-// These gradients become update `version` of the global weights, as one. Members ascend by replica, so that the
-// sum does not depend on who came first.
+// These gradients become update `version` of the global weights, as one. Members ascend by replica, so that
+// the sum does not depend on who came first.
 struct Commit {
   Version version;
   absl::InlinedVector<Contribution, 1> members;

@@ -17,18 +17,21 @@ namespace {
 // Members are summed block by block, so that the sum stays in the first-level cache: 8 kB.
 constexpr std::int64_t kBlock = 2048;
 
-// Fused multiply-add would round differently from one instruction set to the next; -ffp-contract=off keeps the
-// same bytes everywhere.
-PACELINE_VECTORIZED void scale(float* __restrict sum, const float* __restrict values, float weight, std::int64_t n) {
+// Fused multiply-add would round differently from one instruction set to the next; -ffp-contract=off keeps
+// the same bytes everywhere.
+PACELINE_VECTORIZED void scale(float* __restrict sum, const float* __restrict values, float weight,
+                               std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] = weight * values[i];
 }
 
-PACELINE_VECTORIZED void accumulate(float* __restrict sum, const float* __restrict values, float weight, std::int64_t n) {
+PACELINE_VECTORIZED void accumulate(float* __restrict sum, const float* __restrict values, float weight,
+                                    std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] += weight * values[i];
 }
 
-PACELINE_VECTORIZED void sgd(const StepNumbers& k, const float* __restrict gradient, const float* __restrict weights,
-                             float* __restrict next, float* __restrict velocity, std::int64_t n) {
+PACELINE_VECTORIZED void sgd(const StepNumbers& k, const float* __restrict gradient,
+                             const float* __restrict weights, float* __restrict next,
+                             float* __restrict velocity, std::int64_t n) {
   const float rate = k.rate;
   const float momentum = k.momentum;
   const float decay = k.coupled_decay;
@@ -38,9 +41,9 @@ PACELINE_VECTORIZED void sgd(const StepNumbers& k, const float* __restrict gradi
   }
 }
 
-PACELINE_VECTORIZED void adam(const StepNumbers& k, const float* __restrict gradient, const float* __restrict weights,
-                              float* __restrict next, float* __restrict first, float* __restrict second,
-                              std::int64_t n) {
+PACELINE_VECTORIZED void adam(const StepNumbers& k, const float* __restrict gradient,
+                              const float* __restrict weights, float* __restrict next,
+                              float* __restrict first, float* __restrict second, std::int64_t n) {
   const StepNumbers c = k;
   const float root_correction = std::sqrt(c.correction2);
   const float rate = c.rate / c.correction1;
@@ -69,7 +72,8 @@ void fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<cons
     if (kind == OptimizerKind::kSgd) {
       sgd(numbers, sum, streams.weights + at, streams.next_weights + at, streams.state1 + at, n);
     } else {
-      adam(numbers, sum, streams.weights + at, streams.next_weights + at, streams.state1 + at, streams.state2 + at, n);
+      adam(numbers, sum, streams.weights + at, streams.next_weights + at, streams.state1 + at,
+           streams.state2 + at, n);
     }
   }
 }

@@ -1,5 +1,5 @@
-// The one pass over memory of a commit: sum the members' gradients, step the optimizer, write the new weights.
-// Vectorized for the processor it runs on. Any thread, on ranges of its own.
+// The one pass over memory of a commit: sum the members' gradients, step the optimizer, write the new
+// weights. Vectorized for the processor it runs on. Any thread, on ranges of its own.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,9 @@ struct UpdateStreams {
   float* state2;         // Adam: second moment
 };
 
-// Over elements [begin, end): ḡ = Σ weight_i · g_i, then the optimizer's step with `numbers`. Members' sums run in
-// the order given, so the result does not depend on how the range is cut. Requires: at least one member.
+// Over elements [begin, end): ḡ = Σ weight_i · g_i, then the optimizer's step with `numbers`. Members' sums
+// run in the order given, so the result does not depend on how the range is cut. Requires: at least one
+// member.
 void fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<const Weighted> members,
                   const UpdateStreams& streams, std::int64_t begin, std::int64_t end);
 

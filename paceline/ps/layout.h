@@ -13,7 +13,7 @@ namespace paceline::ps {
 enum class TensorKind { kParameter, kStatistic };
 
 struct TensorSpec {
-  std::string name;                 // as the model calls it, "layer1.0.conv1.weight"
+  std::string name;  // as the model calls it, "layer1.0.conv1.weight"
   TensorKind kind = TensorKind::kParameter;
   std::vector<std::int64_t> shape;  // in elements
   std::int64_t offset = 0;          // in floats from the start of the flat memory

@@ -19,8 +19,8 @@ Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter b
 }
 
 void Shard::start(Version version, std::span<const float> weights) {
-  PACELINE_CHECK(static_cast<std::int64_t>(weights.size()) == layout_.size(), "{} weights for {}", weights.size(),
-                 layout_.size());
+  PACELINE_CHECK(static_cast<std::int64_t>(weights.size()) == layout_.size(), "{} weights for {}",
+                 weights.size(), layout_.size());
   const std::span<float> first = board_.next();
   std::copy(weights.begin(), weights.end(), first.begin());
   board_.publish(version);
@@ -31,7 +31,8 @@ absl::Status Shard::restore_optimizer(OptimizerState state) {
                     std::all_of(state.streams.begin(), state.streams.end(), [&](const auto& stream) {
                       return static_cast<std::int64_t>(stream.size()) == layout_.size();
                     });
-  if (!fits) return absl::InvalidArgumentError("the optimizer state is another optimizer's or another model's");
+  if (!fits)
+    return absl::InvalidArgumentError("the optimizer state is another optimizer's or another model's");
   state_ = std::move(state);
   return absl::OkStatus();
 }
@@ -39,20 +40,21 @@ absl::Status Shard::restore_optimizer(OptimizerState state) {
 absl::Status Shard::apply(const Update& update) {
   if (update.version <= version()) return absl::OkStatus();
   if (update.version != version().next()) {
-    return absl::FailedPreconditionError(fmt::format("commit {} came after commit {}", update.version, version()));
+    return absl::FailedPreconditionError(
+        fmt::format("commit {} came after commit {}", update.version, version()));
   }
   state_.fractions += update.fraction;
-  const StepNumbers numbers = step_numbers(optimizer_, update.learning_rate, update.fraction, state_.fractions);
+  const StepNumbers numbers =
+      step_numbers(optimizer_, update.learning_rate, update.fraction, state_.fractions);
   const std::span<float> next = board_.next();
-  pool_.share(layout_.size(), Layout::kAlignment, [&](std::int64_t begin, std::int64_t end) {
-    apply_range(update, numbers, next, begin, end);
-  });
+  pool_.share(layout_.size(), Layout::kAlignment,
+              [&](std::int64_t begin, std::int64_t end) { apply_range(update, numbers, next, begin, end); });
   board_.publish(update.version);
   return absl::OkStatus();
 }
 
-void Shard::apply_range(const Update& update, const StepNumbers& numbers, std::span<float> next, std::int64_t begin,
-                        std::int64_t end) {
+void Shard::apply_range(const Update& update, const StepNumbers& numbers, std::span<float> next,
+                        std::int64_t begin, std::int64_t end) {
   std::vector<Weighted> gradients;
   std::vector<Weighted> statistics;
   for (const Update::Member& member : update.members) {

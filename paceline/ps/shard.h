@@ -1,8 +1,9 @@
-// One shard: a part of the model's weights and optimizer state, brought from version to version by the commit log.
+// One shard: a part of the model's weights and optimizer state, brought from version to version by the commit
+// log.
 //
-// What always holds: version v is the start plus commits 1..v, each applied once and in order. A commit that was
-// applied before changes nothing, so sending one again is harmless. The published weights of a version never change
-// while somebody reads them. One thread.
+// What always holds: version v is the start plus commits 1..v, each applied once and in order. A commit that
+// was applied before changes nothing, so sending one again is harmless. The published weights of a version
+// never change while somebody reads them. One thread.
 #pragma once
 
 #include <cstdint>
@@ -65,8 +66,8 @@ class Shard {
     std::int64_t begin;
     std::int64_t end;
   };
-  void apply_range(const Update& update, const StepNumbers& numbers, std::span<float> next, std::int64_t begin,
-                   std::int64_t end);
+  void apply_range(const Update& update, const StepNumbers& numbers, std::span<float> next,
+                   std::int64_t begin, std::int64_t end);
 
   const Layout layout_;
   const OptimizerConfig optimizer_;

@@ -6,13 +6,15 @@ namespace paceline::ps {
 
 int state_streams(OptimizerKind kind) { return kind == OptimizerKind::kSgd ? 1 : 2; }
 
-StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction, double fractions) {
+StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,
+                         double fractions) {
   StepNumbers numbers;
   if (config.kind == OptimizerKind::kSgd) {
     numbers.momentum = static_cast<float>(std::pow(config.momentum, fraction));
-    // From the momenta as rounded: 1 − μ^f is small, and a rounding of μ^f alone would show in it. At f = 1 the factor
-    // is exactly 1, so a bulk commit is plain SGD to the last bit.
-    const double factor = (1.0 - double{numbers.momentum}) / (1.0 - double{static_cast<float>(config.momentum)});
+    // From the momenta as rounded: 1 − μ^f is small, and a rounding of μ^f alone would show in it. At f = 1
+    // the factor is exactly 1, so a bulk commit is plain SGD to the last bit.
+    const double factor =
+        (1.0 - double{numbers.momentum}) / (1.0 - double{static_cast<float>(config.momentum)});
     numbers.rate = static_cast<float>(learning_rate * fraction * factor);
     numbers.coupled_decay = static_cast<float>(config.weight_decay);
     return numbers;

@@ -24,22 +24,24 @@ int state_streams(OptimizerKind kind);
 
 // What the fused pass multiplies with.
 struct StepNumbers {
-  float rate = 0;         // η_C
-  float momentum = 0;     // μ_C
+  float rate = 0;           // η_C
+  float momentum = 0;       // μ_C
   float coupled_decay = 0;  // λ, added to the gradient
-  float shrink = 0;       // share by which the weights shrink, apart from the gradient (AdamW)
+  float shrink = 0;         // share by which the weights shrink, apart from the gradient (AdamW)
   float beta1 = 0, beta2 = 0;
   float correction1 = 1, correction2 = 1;  // 1 − Πβ over all updates so far, this one included
   float epsilon = 0;
 };
 
-// With f = `fraction` of the bulk: μ_C = μ^f and η_C = η·f·(1 − μ^f)/(1 − μ), so that one round of lone commits moves
-// the weights exactly as far as one bulk commit under a steady gradient; Adam's β likewise, with η·f.
+// With f = `fraction` of the bulk: μ_C = μ^f and η_C = η·f·(1 − μ^f)/(1 − μ), so that one round of lone
+// commits moves the weights exactly as far as one bulk commit under a steady gradient; Adam's β likewise,
+// with η·f.
 //
-// Weight decay must come to the same per round too. AdamW's is scaled by f. Coupled decay is part of the gradient, so
-// the scaled rate has done that already: scaling λ again would leave f² of it.
+// Weight decay must come to the same per round too. AdamW's is scaled by f. Coupled decay is part of the
+// gradient, so the scaled rate has done that already: scaling λ again would leave f² of it.
 //
 // `fractions`: Σ f over all updates so far, this one included; for Adam's bias correction. Requires: 0 < f.
-StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction, double fractions);
+StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,
+                         double fractions);
 
 }  // namespace paceline::ps

@@ -1,4 +1,5 @@
-// A few threads that share out one range at a time and go back to sleep. Owned by one thread, which works too.
+// A few threads that share out one range at a time and go back to sleep. Owned by one thread, which works
+// too.
 #pragma once
 
 #include <condition_variable>
@@ -16,9 +17,10 @@ class WorkerPool {
   explicit WorkerPool(int threads);
   ~WorkerPool();
 
-  // Calls work(begin, end) for pieces of [0, size), one a thread, cut at multiples of `grain`; returns when all are
-  // done. The pieces depend on size, grain and the number of threads only.
-  void share(std::int64_t size, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)>& work);
+  // Calls work(begin, end) for pieces of [0, size), one a thread, cut at multiples of `grain`; returns when
+  // all are done. The pieces depend on size, grain and the number of threads only.
+  void share(std::int64_t size, std::int64_t grain,
+             const std::function<void(std::int64_t, std::int64_t)>& work);
 
  private:
   void serve(std::size_t index);

@@ -13,8 +13,8 @@ namespace paceline::rpc {
 
 namespace {
 
-// A crash ends the stream and is known at once. This is for a process that is stopped, or hangs: so many times its own
-// rhythm without a word, and never less than the floor, which a busy machine's scheduler needs.
+// A crash ends the stream and is known at once. This is for a process that is stopped, or hangs: so many
+// times its own rhythm without a word, and never less than the floor, which a busy machine's scheduler needs.
 constexpr double kSilentRhythms = 12;
 constexpr std::chrono::duration<double> kSilentFloor{3.0};
 // Evaluations that may wait for the evaluator; beyond that one is left out rather than a buffer held.
@@ -28,57 +28,60 @@ std::string message_of(const absl::Status& status) { return std::string(status.m
 }  // namespace
 
 Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
-    : loop_(loop), options_(std::move(options)), servers_(static_cast<std::size_t>(options_.job.servers)),
+    : loop_(loop),
+      options_(std::move(options)),
+      servers_(static_cast<std::size_t>(options_.job.servers)),
       next_replica_(static_cast<std::int32_t>(options_.job.replicas.size())) {}
 
 // ---- Workers ----
 
-void Coordinator::received(const WorkerSession::Pointer& session, const wire::WorkerMessage& message) {
+void Coordinator::received(const WorkerStream::Pointer& stream, const wire::WorkerMessage& message) {
   if (message.has_hello()) {
-    on_hello(session, message.hello());
+    on_hello(stream, message.hello());
     return;
   }
-  const auto found = workers_.find(session.get());
+  const auto found = workers_.find(stream.get());
   if (found == workers_.end()) return;  // it was sent away, and this was on its way
   Worker& worker = found->second;
   const auto heard = std::chrono::steady_clock::now();
   worker.rhythm = 0.9 * worker.rhythm + 0.1 * std::chrono::duration<double>(heard - worker.heard);
   worker.heard = heard;
   if (const absl::Status status = on_message(worker, message); !status.ok()) {
-    refuse(session, message_of(status));
-    remove_worker(session.get(), message_of(status));
+    refuse(stream, message_of(status));
+    remove_worker(stream.get(), message_of(status));
   }
 }
 
-void Coordinator::on_hello(const WorkerSession::Pointer& session, const wire::WorkerHello& hello) {
-  if (finishing_) return refuse(session, "the job is over");
+void Coordinator::on_hello(const WorkerStream::Pointer& stream, const wire::WorkerHello& hello) {
+  if (finishing_) return refuse(stream, "the job is over");
   const auto& places = options_.job.replicas;
   const auto is_it = [&](const config::ReplicaConfig& one) { return one.name == hello.name(); };
   const auto place = std::find_if(places.begin(), places.end(), is_it);
   if (place == places.end()) {
-    return refuse(session, fmt::format("the job has no replica '{}'; it has {} to {}", hello.name(), places.front().name,
-                                       places.back().name));
+    return refuse(stream, fmt::format("the job has no replica '{}'; it has {} to {}", hello.name(),
+                                      places.front().name, places.back().name));
   }
   for (const auto& [other, worker] : workers_) {
-    if (worker.name == hello.name()) return refuse(session, fmt::format("{} is here already", hello.name()));
+    if (worker.name == hello.name()) return refuse(stream, fmt::format("{} is here already", hello.name()));
   }
   const ReplicaId replica = new_replica(place - places.begin());
-  workers_[session.get()] = {.session = session,
-                             .replica = replica,
-                             .name = hello.name(),
-                             .attached = {},
-                             .heard = std::chrono::steady_clock::now()};
-  by_replica_[replica] = session.get();
+  workers_[stream.get()] = {.stream = stream,
+                            .replica = replica,
+                            .name = hello.name(),
+                            .attached = {},
+                            .heard = std::chrono::steady_clock::now()};
+  by_replica_[replica] = stream.get();
   wire::WorkerOrder order;
   order.mutable_welcome()->set_job_toml(options_.job_toml);
   order.mutable_welcome()->set_replica(replica.value());
-  session->send(std::move(order));
+  stream->send(std::move(order));
 }
 
 // The first to take a place has its number, so that runs are alike however the processes race at the start.
 ReplicaId Coordinator::new_replica(std::ptrdiff_t place) {
   const bool first = places_taken_.insert(place).second;
-  return first ? ReplicaId(static_cast<std::int32_t>(place)) : std::exchange(next_replica_, next_replica_.next());
+  return first ? ReplicaId(static_cast<std::int32_t>(place))
+               : std::exchange(next_replica_, next_replica_.next());
 }
 
 absl::Status Coordinator::on_message(Worker& worker, const wire::WorkerMessage& message) {
@@ -103,8 +106,9 @@ absl::Status Coordinator::on_attached(Worker& worker, const wire::WorkerAttached
   if (worker.attached) return absl::FailedPreconditionError("attached twice");
   if (!job_facts_) PACELINE_RETURN_IF_ERROR(learn_job(attached));
   if (attached.dataset_size() != job_facts_->dataset_size()) {
-    return absl::InvalidArgumentError(fmt::format("{} has a data set of {} samples, the others one of {}", worker.name,
-                                                  attached.dataset_size(), job_facts_->dataset_size()));
+    return absl::InvalidArgumentError(fmt::format("{} has a data set of {} samples, the others one of {}",
+                                                  worker.name, attached.dataset_size(),
+                                                  job_facts_->dataset_size()));
   }
   if (attached.layout().SerializeAsString() != job_facts_->layout().SerializeAsString()) {
     return absl::InvalidArgumentError(fmt::format("{} built another model than the others", worker.name));
@@ -121,7 +125,8 @@ absl::Status Coordinator::learn_job(const wire::WorkerAttached& attached) {
   parts_ = layout.split(static_cast<int>(servers_.size()));
   if (parts_.size() < servers_.size()) {
     fail(absl::InvalidArgumentError(
-        fmt::format("cluster.servers: the model has too few tensors for {} servers; write at most {}", servers_.size(), parts_.size())));
+        fmt::format("cluster.servers: the model has too few tensors for {} servers; write at most {}",
+                    servers_.size(), parts_.size())));
     return absl::OkStatus();
   }
   job_facts_ = attached;
@@ -136,13 +141,15 @@ absl::Status Coordinator::learn_job(const wire::WorkerAttached& attached) {
       return absl::OkStatus();
     }
   }
-  observer_ = std::make_unique<control::Observer>(controller_->bounds(), config.dataset_size, config.total_samples, state);
+  observer_ = std::make_unique<control::Observer>(controller_->bounds(), config.dataset_size,
+                                                  config.total_samples, state);
   options_.on_data_known(config);
   return absl::OkStatus();
 }
 
 void Coordinator::send_boards(Worker& worker) {
-  const bool started = std::all_of(servers_.begin(), servers_.end(), [](const Server& s) { return !s.board_path.empty(); });
+  const bool started =
+      std::all_of(servers_.begin(), servers_.end(), [](const Server& s) { return !s.board_path.empty(); });
   if (!started || !worker.attached || worker.boards_sent) return;
   worker.boards_sent = true;
   wire::ServerOrder map;
@@ -151,7 +158,7 @@ void Coordinator::send_boards(Worker& worker) {
   tell_servers(map);
   wire::WorkerOrder order;
   *order.mutable_boards() = boards(reader_slot(worker.replica));
-  worker.session->send(std::move(order));
+  worker.stream->send(std::move(order));
 }
 
 absl::Status Coordinator::on_ready(Worker& worker, const wire::WorkerReady& ready) {
@@ -163,21 +170,21 @@ absl::Status Coordinator::on_ready(Worker& worker, const wire::WorkerReady& read
                                     .loss = ready.loss()});
 }
 
-void Coordinator::refuse(const WorkerSession::Pointer& session, const std::string& why) {
+void Coordinator::refuse(const WorkerStream::Pointer& stream, const std::string& why) {
   wire::WorkerOrder order;
   order.mutable_goodbye()->set_refused(true);
   order.mutable_goodbye()->set_why(why);
-  session->send(std::move(order));
-  session->close();
+  stream->send(std::move(order));
+  stream->close();
 }
 
-void Coordinator::closed(const WorkerSession::Pointer& session) {
-  remove_worker(session.get(), "its process ended");
+void Coordinator::closed(const WorkerStream::Pointer& stream) {
+  remove_worker(stream.get(), "its process ended");
   finish_if_done();
 }
 
-void Coordinator::remove_worker(WorkerSession* session, const std::string& why) {
-  const auto found = workers_.find(session);
+void Coordinator::remove_worker(WorkerStream* stream, const std::string& why) {
+  const auto found = workers_.find(stream);
   if (found == workers_.end()) return;
   const Worker worker = std::move(found->second);
   workers_.erase(found);
@@ -201,9 +208,10 @@ int Coordinator::reader_slot(ReplicaId replica) const {
 
 // ---- Servers and the evaluator ----
 
-void Coordinator::received(const ServerSession::Pointer& session, const wire::ServerMessage& message) {
-  if (message.has_hello()) return on_hello(session, message.hello());
-  const auto server = std::find_if(servers_.begin(), servers_.end(), [&](const Server& s) { return s.session == session; });
+void Coordinator::received(const ServerStream::Pointer& stream, const wire::ServerMessage& message) {
+  if (message.has_hello()) return on_hello(stream, message.hello());
+  const auto server =
+      std::find_if(servers_.begin(), servers_.end(), [&](const Server& s) { return s.stream == stream; });
   if (server == servers_.end()) return;
   if (message.has_started()) {
     server->board_path = message.started().board_path();
@@ -213,40 +221,45 @@ void Coordinator::received(const ServerSession::Pointer& session, const wire::Se
   } else if (message.has_written()) {
     on_written(message.written());
   } else if (message.has_failed()) {
-    fail(absl::InternalError(fmt::format("server {}: {}", server - servers_.begin(), message.failed().error())));
+    fail(absl::InternalError(
+        fmt::format("server {}: {}", server - servers_.begin(), message.failed().error())));
   }
 }
 
-void Coordinator::on_hello(const ServerSession::Pointer& session, const wire::ServerHello& hello) {
+void Coordinator::on_hello(const ServerStream::Pointer& stream, const wire::ServerHello& hello) {
   const auto shard = static_cast<std::size_t>(hello.shard());
-  if (shard >= servers_.size() || servers_[shard].session != nullptr) {
+  if (shard >= servers_.size() || servers_[shard].stream != nullptr) {
     wire::ServerOrder order;
     order.mutable_goodbye()->set_refused(true);
-    order.mutable_goodbye()->set_why(fmt::format("there is no place for a server of shard {}", hello.shard()));
-    session->send(std::move(order));
-    session->close();
+    order.mutable_goodbye()->set_why(
+        fmt::format("there is no place for a server of shard {}", hello.shard()));
+    stream->send(std::move(order));
+    stream->close();
     return;
   }
-  servers_[shard].session = session;
+  servers_[shard].stream = stream;
   start_servers_if_ready();
 }
 
-void Coordinator::closed(const ServerSession::Pointer& session) {
+void Coordinator::closed(const ServerStream::Pointer& stream) {
   for (std::size_t i = 0; i < servers_.size(); ++i) {
-    if (servers_[i].session != session) continue;
-    servers_[i].session = nullptr;
-    if (!goodbye_said_) fail(absl::UnavailableError(fmt::format("server {} died; its weights since the last checkpoint are lost", i)));
+    if (servers_[i].stream != stream) continue;
+    servers_[i].stream = nullptr;
+    if (!goodbye_said_)
+      fail(absl::UnavailableError(
+          fmt::format("server {} died; its weights since the last checkpoint are lost", i)));
   }
   finish_if_done();
 }
 
 void Coordinator::start_servers_if_ready() {
-  const bool here = std::all_of(servers_.begin(), servers_.end(), [](const Server& s) { return s.session != nullptr; });
+  const bool here =
+      std::all_of(servers_.begin(), servers_.end(), [](const Server& s) { return s.stream != nullptr; });
   if (!here || !job_facts_ || std::exchange(servers_told_to_start_, true)) return;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     wire::ServerOrder order;
     *order.mutable_start() = server_start(i);
-    servers_[i].session->send(std::move(order));
+    servers_[i].stream->send(std::move(order));
   }
 }
 
@@ -276,7 +289,7 @@ wire::ServerStart Coordinator::server_start(std::size_t shard) const {
 }
 
 void Coordinator::on_servers_started() {
-  for (auto& [session, worker] : workers_) send_boards(worker);
+  for (auto& [stream, worker] : workers_) send_boards(worker);
   welcome_evaluator();
 }
 
@@ -293,26 +306,27 @@ wire::Boards Coordinator::boards(int reader) const {
 
 void Coordinator::tell_servers(const wire::ServerOrder& order) {
   for (const Server& server : servers_) {
-    if (server.session != nullptr) server.session->send(order);
+    if (server.stream != nullptr) server.stream->send(order);
   }
 }
 
-void Coordinator::received(const EvaluatorSession::Pointer& session, const wire::EvaluatorMessage& message) {
+void Coordinator::received(const EvaluatorStream::Pointer& stream, const wire::EvaluatorMessage& message) {
   if (message.has_hello() && evaluator_ == nullptr) {
-    evaluator_ = session;
+    evaluator_ = stream;
     wire::EvaluatorOrder order;
     order.mutable_welcome()->set_job_toml(options_.job_toml);
-    session->send(std::move(order));
+    stream->send(std::move(order));
     welcome_evaluator();
-  } else if (message.has_evaluated() && session == evaluator_) {
+  } else if (message.has_evaluated() && stream == evaluator_) {
     on_evaluated(message.evaluated());
   } else {
-    session->close();
+    stream->close();
   }
 }
 
 void Coordinator::welcome_evaluator() {
-  const bool started = std::all_of(servers_.begin(), servers_.end(), [](const Server& s) { return !s.board_path.empty(); });
+  const bool started =
+      std::all_of(servers_.begin(), servers_.end(), [](const Server& s) { return !s.board_path.empty(); });
   if (!started || evaluator_ == nullptr || std::exchange(evaluator_has_boards_, true)) return;
   wire::EvaluatorOrder order;
   *order.mutable_boards() = boards(kEvaluatorSlot);
@@ -323,8 +337,8 @@ void Coordinator::welcome_evaluator() {
   }
 }
 
-void Coordinator::closed(const EvaluatorSession::Pointer& session) {
-  if (session != evaluator_) return;
+void Coordinator::closed(const EvaluatorStream::Pointer& stream) {
+  if (stream != evaluator_) return;
   evaluator_ = nullptr;
   if (!goodbye_said_) options_.notice("the evaluator died; training goes on without evaluations");
   give_up_evaluations();
@@ -385,7 +399,7 @@ void Coordinator::carry_out(const control::Release& release) {
   message->set_version(release.version.value());
   *message->mutable_lease() = to_wire(release.lease);
   message->set_at_ns(now().time_since_epoch().count());
-  workers_.at(found->second).session->send(std::move(order));
+  workers_.at(found->second).stream->send(std::move(order));
 }
 
 void Coordinator::request_evaluation(const control::CommitRecord& record) {
@@ -462,7 +476,8 @@ void Coordinator::on_written(const wire::ServerWritten& written) {
   last_checkpoint_ = found->first;
   checkpoints_.erase(found);
   drop(last_checkpoint_);
-  if (const absl::Status status = options_.checkpoints->finish(done.state, done.elapsed); !status.ok()) return fail(status);
+  if (const absl::Status status = options_.checkpoints->finish(done.state, done.elapsed); !status.ok())
+    return fail(status);
   finish_if_done();
 }
 
@@ -470,15 +485,16 @@ void Coordinator::on_written(const wire::ServerWritten& written) {
 
 void Coordinator::tick() {
   const auto seen = std::chrono::steady_clock::now();
-  std::vector<WorkerSession::Pointer> silent;
-  for (const auto& [session, worker] : workers_) {
+  std::vector<WorkerStream::Pointer> silent;
+  for (const auto& [stream, worker] : workers_) {
     const auto limit = std::max(kSilentFloor, kSilentRhythms * worker.rhythm);
-    if (worker.joined && seen - worker.heard > limit) silent.push_back(worker.session);
+    if (worker.joined && seen - worker.heard > limit) silent.push_back(worker.stream);
   }
-  for (const auto& session : silent) {
-    const std::string why = fmt::format("silent for {:.1f} s", std::chrono::duration<double>(seen - workers_.at(session.get()).heard).count());
-    refuse(session, why);
-    remove_worker(session.get(), why);
+  for (const auto& stream : silent) {
+    const std::string why = fmt::format(
+        "silent for {:.1f} s", std::chrono::duration<double>(seen - workers_.at(stream.get()).heard).count());
+    refuse(stream, why);
+    remove_worker(stream.get(), why);
   }
   // An evaluator that never came must not hold the end up for ever.
   if (finishing_ && evaluator_ == nullptr && seen > finishing_at_ + kEvaluatorLimit) give_up_evaluations();
@@ -513,7 +529,8 @@ void Coordinator::finish() {
 void Coordinator::finish_if_done() {
   if (!finishing_) return;
   if (goodbye_said_) {
-    const bool servers_gone = std::none_of(servers_.begin(), servers_.end(), [](const Server& s) { return s.session != nullptr; });
+    const bool servers_gone =
+        std::none_of(servers_.begin(), servers_.end(), [](const Server& s) { return s.stream != nullptr; });
     const bool all_gone = workers_.empty() && servers_gone && evaluator_ == nullptr;
     if (all_gone || std::chrono::steady_clock::now() > goodbye_at_ + kGoodbyeLimit) loop_.stop();
     return;
@@ -532,14 +549,14 @@ void Coordinator::say_goodbye() {
   if (std::exchange(goodbye_said_, true)) return;
   goodbye_at_ = std::chrono::steady_clock::now();
   const std::string why = result_.ok() ? "the job is over" : message_of(result_);
-  const auto bid = [&](const auto& session, auto order) {
+  const auto bid = [&](const auto& stream, auto order) {
     order.mutable_goodbye()->set_why(why);
-    session->send(std::move(order));
-    session->close();
+    stream->send(std::move(order));
+    stream->close();
   };
-  for (const auto& [session, worker] : workers_) bid(worker.session, wire::WorkerOrder());
+  for (const auto& [stream, worker] : workers_) bid(worker.stream, wire::WorkerOrder());
   for (const Server& server : servers_) {
-    if (server.session != nullptr) bid(server.session, wire::ServerOrder());
+    if (server.stream != nullptr) bid(server.stream, wire::ServerOrder());
   }
   if (evaluator_ != nullptr) bid(evaluator_, wire::EvaluatorOrder());
 }

@@ -1,9 +1,9 @@
-// The live host of a Controller: it turns what peers send into facts, and orders into messages. It decides nothing
-// itself. Everything here runs on one event loop's thread.
+// The live host of a Controller: it turns what peers send into facts, and orders into messages. It decides
+// nothing itself. Everything here runs on one event loop's thread.
 //
-// A run goes through these phases: workers attach and say what their model and data are → the servers start from the
-// first worker's initial weights or from a checkpoint → workers join → facts and orders → the last evaluation and
-// checkpoint → goodbye to all.
+// A run goes through these phases: workers attach and say what their model and data are → the servers start
+// from the first worker's initial weights or from a checkpoint → workers join → facts and orders → the last
+// evaluation and checkpoint → goodbye to all.
 #pragma once
 
 #include <chrono>
@@ -24,13 +24,13 @@
 #include "paceline/control/run_listener.h"
 #include "paceline/ps/layout.h"
 #include "paceline/rpc/paceline.pb.h"
-#include "paceline/rpc/session.h"
+#include "paceline/rpc/peer_stream.h"
 
 namespace paceline::rpc {
 
-using WorkerSession = Session<wire::WorkerMessage, wire::WorkerOrder>;
-using ServerSession = Session<wire::ServerMessage, wire::ServerOrder>;
-using EvaluatorSession = Session<wire::EvaluatorMessage, wire::EvaluatorOrder>;
+using WorkerStream = PeerStream<wire::WorkerMessage, wire::WorkerOrder>;
+using ServerStream = PeerStream<wire::ServerMessage, wire::ServerOrder>;
+using EvaluatorStream = PeerStream<wire::EvaluatorMessage, wire::EvaluatorOrder>;
 
 // Where a run goes on from.
 struct Restart {
@@ -61,18 +61,18 @@ struct CoordinatorOptions {
   std::function<void(const std::string&)> notice;
 };
 
-class Coordinator final : public WorkerSession::Listener,
-                          public ServerSession::Listener,
-                          public EvaluatorSession::Listener {
+class Coordinator final : public WorkerStream::Listener,
+                          public ServerStream::Listener,
+                          public EvaluatorStream::Listener {
  public:
   Coordinator(EventLoop& loop, CoordinatorOptions options);
 
-  void received(const WorkerSession::Pointer& session, const wire::WorkerMessage& message) override;
-  void received(const ServerSession::Pointer& session, const wire::ServerMessage& message) override;
-  void received(const EvaluatorSession::Pointer& session, const wire::EvaluatorMessage& message) override;
-  void closed(const WorkerSession::Pointer& session) override;
-  void closed(const ServerSession::Pointer& session) override;
-  void closed(const EvaluatorSession::Pointer& session) override;
+  void received(const WorkerStream::Pointer& stream, const wire::WorkerMessage& message) override;
+  void received(const ServerStream::Pointer& stream, const wire::ServerMessage& message) override;
+  void received(const EvaluatorStream::Pointer& stream, const wire::EvaluatorMessage& message) override;
+  void closed(const WorkerStream::Pointer& stream) override;
+  void closed(const ServerStream::Pointer& stream) override;
+  void closed(const EvaluatorStream::Pointer& stream) override;
 
   // To be called a few times a second: notices who has gone silent, and when all is over.
   void tick();
@@ -91,7 +91,7 @@ class Coordinator final : public WorkerSession::Listener,
  private:
   using SteadyTime = std::chrono::steady_clock::time_point;
   struct Worker {
-    WorkerSession::Pointer session;
+    WorkerStream::Pointer stream;
     ReplicaId replica;
     std::string name;
     std::optional<wire::WorkerAttached> attached;
@@ -101,7 +101,7 @@ class Coordinator final : public WorkerSession::Listener,
     std::chrono::duration<double> rhythm{0};  // moving average between two messages
   };
   struct Server {
-    ServerSession::Pointer session;
+    ServerStream::Pointer stream;
     std::string board_path;  // empty: not started yet
   };
   struct PendingEvaluation {
@@ -116,19 +116,19 @@ class Coordinator final : public WorkerSession::Listener,
   };
 
   // Workers.
-  void on_hello(const WorkerSession::Pointer& session, const wire::WorkerHello& hello);
+  void on_hello(const WorkerStream::Pointer& stream, const wire::WorkerHello& hello);
   ReplicaId new_replica(std::ptrdiff_t place);
   absl::Status on_attached(Worker& worker, const wire::WorkerAttached& attached);
   absl::Status on_ready(Worker& worker, const wire::WorkerReady& ready);
   absl::Status on_message(Worker& worker, const wire::WorkerMessage& message);
   absl::Status learn_job(const wire::WorkerAttached& attached);
   void send_boards(Worker& worker);
-  void remove_worker(WorkerSession* session, const std::string& why);
-  static void refuse(const WorkerSession::Pointer& session, const std::string& why);
+  void remove_worker(WorkerStream* stream, const std::string& why);
+  static void refuse(const WorkerStream::Pointer& stream, const std::string& why);
   int reader_slot(ReplicaId replica) const;
 
   // Servers and the evaluator.
-  void on_hello(const ServerSession::Pointer& session, const wire::ServerHello& hello);
+  void on_hello(const ServerStream::Pointer& stream, const wire::ServerHello& hello);
   void start_servers_if_ready();
   wire::ServerStart server_start(std::size_t shard) const;
   void on_servers_started();
@@ -160,13 +160,13 @@ class Coordinator final : public WorkerSession::Listener,
   std::unique_ptr<control::Observer> observer_;
   std::optional<wire::WorkerAttached> job_facts_;  // the first worker's: model, data and initial weights
   std::vector<ps::Layout> parts_;
-  std::map<WorkerSession*, Worker> workers_;
-  std::map<ReplicaId, WorkerSession*> by_replica_;
+  std::map<WorkerStream*, Worker> workers_;
+  std::map<ReplicaId, WorkerStream*> by_replica_;
   std::vector<Server> servers_;
   std::set<std::ptrdiff_t> places_taken_;  // ever
   ReplicaId next_replica_;
   bool servers_told_to_start_ = false;
-  EvaluatorSession::Pointer evaluator_;
+  EvaluatorStream::Pointer evaluator_;
   bool evaluator_has_boards_ = false;
   bool evaluator_gone_ = false;
   std::map<Version, PendingEvaluation> evaluations_;

@@ -11,14 +11,17 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   Service(EventLoop& loop, rpc::Coordinator& coordinator, StatusSource status)
       : loop_(loop), coordinator_(coordinator), status_(std::move(status)) {}
 
-  grpc::ServerBidiReactor<wire::WorkerMessage, wire::WorkerOrder>* Work(grpc::CallbackServerContext*) override {
-    return WorkerSession::start(loop_, coordinator_);
+  grpc::ServerBidiReactor<wire::WorkerMessage, wire::WorkerOrder>* Work(
+      grpc::CallbackServerContext*) override {
+    return WorkerStream::start(loop_, coordinator_);
   }
-  grpc::ServerBidiReactor<wire::ServerMessage, wire::ServerOrder>* Serve(grpc::CallbackServerContext*) override {
-    return ServerSession::start(loop_, coordinator_);
+  grpc::ServerBidiReactor<wire::ServerMessage, wire::ServerOrder>* Serve(
+      grpc::CallbackServerContext*) override {
+    return ServerStream::start(loop_, coordinator_);
   }
-  grpc::ServerBidiReactor<wire::EvaluatorMessage, wire::EvaluatorOrder>* Evaluate(grpc::CallbackServerContext*) override {
-    return EvaluatorSession::start(loop_, coordinator_);
+  grpc::ServerBidiReactor<wire::EvaluatorMessage, wire::EvaluatorOrder>* Evaluate(
+      grpc::CallbackServerContext*) override {
+    return EvaluatorStream::start(loop_, coordinator_);
   }
 
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const wire::StatusRequest* request,
@@ -48,7 +51,8 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
 
 CoordinatorServer::CoordinatorServer() = default;
 
-absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(const std::string& address, EventLoop& loop,
+absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(const std::string& address,
+                                                                            EventLoop& loop,
                                                                             Coordinator& coordinator,
                                                                             StatusSource status) {
   auto made = std::unique_ptr<CoordinatorServer>(new CoordinatorServer());
@@ -61,17 +65,18 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(cons
   builder.RegisterService(made->service_.get());
   made->server_ = builder.BuildAndStart();
   if (made->server_ == nullptr || port == 0) {
-    return absl::UnavailableError(
-        fmt::format("cluster.listen: cannot listen on '{}': the port is taken or the address is not this machine's; "
-                    "write \"127.0.0.1:0\" for any free port",
-                    address));
+    return absl::UnavailableError(fmt::format(
+        "cluster.listen: cannot listen on '{}': the port is taken or the address is not this machine's; "
+        "write \"127.0.0.1:0\" for any free port",
+        address));
   }
   made->address_ = fmt::format("{}:{}", address.substr(0, address.rfind(':')), port);
   return made;
 }
 
 CoordinatorServer::~CoordinatorServer() {
-  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+  if (server_ != nullptr)
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
 }
 
 }  // namespace paceline::rpc

@@ -16,8 +16,8 @@ class CoordinatorServer {
  public:
   using StatusSource = std::function<void(const wire::StatusRequest&, wire::StatusReply&)>;
 
-  // Listens on `address` ("127.0.0.1:0" takes any free port). `status` runs on the loop. All outlive the server.
-  // Errors: Unavailable when the address cannot be had.
+  // Listens on `address` ("127.0.0.1:0" takes any free port). `status` runs on the loop. All outlive the
+  // server. Errors: Unavailable when the address cannot be had.
   static absl::StatusOr<std::unique_ptr<CoordinatorServer>> start(const std::string& address, EventLoop& loop,
                                                                   Coordinator& coordinator,
                                                                   StatusSource status);

@@ -10,7 +10,8 @@
 namespace paceline::transport {
 
 // Not FUTEX_PRIVATE_FLAG: the word is shared between processes.
-void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds timeout) {
+void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                std::chrono::nanoseconds timeout) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
   const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (timeout - seconds).count()};
   syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0);

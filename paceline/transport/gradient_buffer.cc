@@ -21,7 +21,9 @@ struct GradientHeader {
   std::atomic<std::int64_t> clock;  // of the iteration the gradient is from
 };
 
-std::size_t bytes_for(std::int64_t floats) { return kHeaderBytes + static_cast<std::size_t>(floats) * sizeof(float); }
+std::size_t bytes_for(std::int64_t floats) {
+  return kHeaderBytes + static_cast<std::size_t>(floats) * sizeof(float);
+}
 
 std::span<float> floats_of(const Mapping& mapping, std::int64_t floats) {
   return {reinterpret_cast<float*>(mapping.data() + kHeaderBytes), static_cast<std::size_t>(floats)};
@@ -30,7 +32,8 @@ std::span<float> floats_of(const Mapping& mapping, std::int64_t floats) {
 }  // namespace
 
 absl::StatusOr<GradientWriter> GradientWriter::create(std::int64_t floats) {
-  PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::create("paceline-gradient", bytes_for(floats)));
+  PACELINE_ASSIGN_OR_RETURN(SharedMemory memory,
+                            SharedMemory::create("paceline-gradient", bytes_for(floats)));
   PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, bytes_for(floats), true));
   auto* header = new (mapping.data()) GradientHeader{};
   header->magic = kMagic;
@@ -52,18 +55,21 @@ absl::StatusOr<GradientReader> GradientReader::open(const std::string& path, std
   PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, bytes_for(floats), false));
   const auto* header = reinterpret_cast<const GradientHeader*>(mapping.data());
   if (header->magic != kMagic || header->floats != floats) {
-    return absl::InvalidArgumentError(fmt::format("{} is not a gradient of this model ({} floats)", path, floats));
+    return absl::InvalidArgumentError(
+        fmt::format("{} is not a gradient of this model ({} floats)", path, floats));
   }
   return GradientReader(std::move(mapping), floats);
 }
 
-GradientReader::GradientReader(Mapping mapping, std::int64_t floats) : mapping_(std::move(mapping)), floats_(floats) {}
+GradientReader::GradientReader(Mapping mapping, std::int64_t floats)
+    : mapping_(std::move(mapping)), floats_(floats) {}
 
 absl::StatusOr<std::span<const float>> GradientReader::gradient(Clock clock) const {
   const auto* header = reinterpret_cast<const GradientHeader*>(mapping_.data());
   const std::int64_t held = header->clock.load(std::memory_order_acquire);
   if (held != clock.value()) {
-    return absl::FailedPreconditionError(fmt::format("the worker's buffer holds iteration {}, not {}", held, clock));
+    return absl::FailedPreconditionError(
+        fmt::format("the worker's buffer holds iteration {}, not {}", held, clock));
   }
   return std::span<const float>(floats_of(mapping_, floats_));
 }

@@ -1,8 +1,9 @@
-// A worker's flat gradient, in memory that the shards map: what backpropagation writes is what the shard reads.
+// A worker's flat gradient, in memory that the shards map: what backpropagation writes is what the shard
+// reads.
 //
-// The worker owns it. It writes while it computes, and stamps the clock when the gradient is whole; the shards read
-// only between the commit that names (replica, clock) and its publication, and the worker does not write in that time
-// because it is not released before. So one buffer is enough.
+// The worker owns it. It writes while it computes, and stamps the clock when the gradient is whole; the
+// shards read only between the commit that names (replica, clock) and its publication, and the worker does
+// not write in that time because it is not released before. So one buffer is enough.
 #pragma once
 
 #include <cstdint>

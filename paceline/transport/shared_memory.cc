@@ -27,7 +27,8 @@ absl::StatusOr<Mapping> Mapping::map(int fd, std::size_t offset, std::size_t byt
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   void* address = mmap(nullptr, bytes, protection, MAP_SHARED, fd, static_cast<off_t>(offset));
   if (address == MAP_FAILED) {
-    return absl::ResourceExhaustedError(fmt::format("cannot map {} bytes of shared memory: {}", bytes, std::strerror(errno)));
+    return absl::ResourceExhaustedError(
+        fmt::format("cannot map {} bytes of shared memory: {}", bytes, std::strerror(errno)));
   }
   Mapping mapping;
   mapping.data_ = static_cast<std::byte*>(address);
@@ -51,7 +52,8 @@ SharedMemory::~SharedMemory() {
 absl::StatusOr<SharedMemory> SharedMemory::create(const std::string& name, std::size_t bytes) {
   const int fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) {
-    return absl::ResourceExhaustedError(fmt::format("cannot make shared memory '{}': {}", name, std::strerror(errno)));
+    return absl::ResourceExhaustedError(
+        fmt::format("cannot make shared memory '{}': {}", name, std::strerror(errno)));
   }
   SharedMemory memory(fd, bytes);
   if (ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
@@ -79,7 +81,8 @@ absl::StatusOr<SharedMemory> SharedMemory::open(const std::string& path) {
 
 absl::StatusOr<Mapping> SharedMemory::map(std::size_t offset, std::size_t bytes, bool writable) const {
   if (offset > size_ || bytes > size_ - offset) {
-    return absl::InvalidArgumentError(fmt::format("shared memory of {} bytes is too small for {} at {}", size_, bytes, offset));
+    return absl::InvalidArgumentError(
+        fmt::format("shared memory of {} bytes is too small for {} at {}", size_, bytes, offset));
   }
   return Mapping::map(fd_, offset, bytes, writable);
 }

@@ -29,10 +29,12 @@ struct Latest {
 constexpr int kBufferBits = 12;
 static_assert(kMostBuffers < (1 << kBufferBits));
 std::uint64_t pack(Latest latest) {
-  return static_cast<std::uint64_t>(latest.version.value()) << kBufferBits | static_cast<std::uint64_t>(latest.buffer);
+  return static_cast<std::uint64_t>(latest.version.value()) << kBufferBits |
+         static_cast<std::uint64_t>(latest.buffer);
 }
 Latest unpack(std::uint64_t word) {
-  return {Version(static_cast<std::int64_t>(word >> kBufferBits)), static_cast<int>(word & ((1 << kBufferBits) - 1))};
+  return {Version(static_cast<std::int64_t>(word >> kBufferBits)),
+          static_cast<int>(word & ((1 << kBufferBits) - 1))};
 }
 
 }  // namespace
@@ -43,8 +45,8 @@ struct BoardHeader {
   std::int32_t buffers;
   std::atomic<std::uint64_t> latest;
   std::atomic<std::uint32_t> published;  // counts publications; readers sleep on it
-  // By reader: the pinned buffer + 1, or 0. A cache line would be kinder to many readers, but they pin once an
-  // iteration.
+  // By reader: the pinned buffer + 1, or 0. A cache line would be kinder to many readers, but they pin once
+  // an iteration.
   std::atomic<std::uint32_t> pins[WeightWriter::kSlots];
   std::atomic<std::int64_t> versions[kMostBuffers];  // by buffer: what it holds
 };
@@ -52,7 +54,9 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 namespace {
 std::size_t header_bytes() { return round_up(sizeof(BoardHeader)); }
-std::size_t buffer_bytes(std::int64_t floats) { return round_up(static_cast<std::size_t>(floats) * sizeof(float)); }
+std::size_t buffer_bytes(std::int64_t floats) {
+  return round_up(static_cast<std::size_t>(floats) * sizeof(float));
+}
 }  // namespace
 
 absl::StatusOr<WeightWriter> WeightWriter::create(std::int64_t floats, int readers, int kept) {
@@ -79,7 +83,8 @@ WeightWriter::WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t fl
       most_kept_(static_cast<std::size_t>(kept)) {}
 
 float* WeightWriter::buffer(int index) const {
-  return reinterpret_cast<float*>(mapping_.data() + header_bytes() + static_cast<std::size_t>(index) * buffer_bytes(floats_));
+  return reinterpret_cast<float*>(mapping_.data() + header_bytes() +
+                                  static_cast<std::size_t>(index) * buffer_bytes(floats_));
 }
 
 bool WeightWriter::pinned(int index) const {
@@ -104,8 +109,9 @@ int WeightWriter::free_buffer() const {
 std::span<float> WeightWriter::next() {
   while (true) {
     taken_ = free_buffer();
-    // Until it is published the buffer holds no version: a late pin_exactly must not take it for its old one. That
-    // pins and then looks at the version; this clears the version and then looks at the pins. One sees the other.
+    // Until it is published the buffer holds no version: a late pin_exactly must not take it for its old one.
+    // That pins and then looks at the version; this clears the version and then looks at the pins. One sees
+    // the other.
     const std::int64_t old = header_->versions[taken_].exchange(kNoVersion);
     if (!pinned(taken_)) return {buffer(taken_), static_cast<std::size_t>(floats_)};
     header_->versions[taken_].store(old);
@@ -113,8 +119,8 @@ std::span<float> WeightWriter::next() {
 }
 
 void WeightWriter::publish(Version version) {
-  PACELINE_CHECK(taken_ >= 0 && (version > this->version() || version == Version(0)), "publish {} after {}", version,
-                 this->version());
+  PACELINE_CHECK(taken_ >= 0 && (version > this->version() || version == Version(0)), "publish {} after {}",
+                 version, this->version());
   header_->versions[taken_].store(version.value());
   header_->latest.store(pack({version, taken_}));
   header_->published.fetch_add(1);
@@ -131,20 +137,24 @@ std::span<const float> WeightWriter::latest() const {
 absl::Status WeightWriter::keep(Version version) {
   const Latest latest = unpack(header_->latest.load());
   if (version != latest.version) {
-    return absl::FailedPreconditionError(fmt::format("version {} is not the latest, {}", version, latest.version));
+    return absl::FailedPreconditionError(
+        fmt::format("version {} is not the latest, {}", version, latest.version));
   }
-  if (kept_.size() >= most_kept_) return absl::ResourceExhaustedError(fmt::format("{} versions are kept", most_kept_));
+  if (kept_.size() >= most_kept_)
+    return absl::ResourceExhaustedError(fmt::format("{} versions are kept", most_kept_));
   kept_.emplace_back(version, latest.buffer);
   return absl::OkStatus();
 }
 
 void WeightWriter::drop(Version version) {
-  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const auto& one) { return one.first == version; });
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const auto& one) { return one.first == version; });
   if (found != kept_.end()) kept_.erase(found);
 }
 
 std::span<const float> WeightWriter::kept(Version version) const {
-  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const auto& one) { return one.first == version; });
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const auto& one) { return one.first == version; });
   PACELINE_CHECK(found != kept_.end(), "version {} is not kept", version);
   return {buffer(found->second), static_cast<std::size_t>(floats_)};
 }
@@ -160,7 +170,8 @@ absl::StatusOr<WeightReader> WeightReader::open(const std::string& path, std::in
   const bool fits = header->magic == kMagic && header->floats == floats && header->buffers > 0 &&
                     header->buffers <= kMostBuffers && slot >= 0 && slot < WeightWriter::kSlots;
   if (!fits) {
-    return absl::InvalidArgumentError(fmt::format("{} does not hold weights of this model ({} floats, reader {})", path, floats, slot));
+    return absl::InvalidArgumentError(
+        fmt::format("{} does not hold weights of this model ({} floats, reader {})", path, floats, slot));
   }
   const std::size_t bytes = static_cast<std::size_t>(header->buffers) * buffer_bytes(floats);
   PACELINE_ASSIGN_OR_RETURN(Mapping buffers, memory.map(header_bytes(), bytes, false));

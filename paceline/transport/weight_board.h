@@ -1,12 +1,15 @@
-// The published weights of one shard, in memory that every process of the host maps. The shard writes version v + 1
-// into a buffer nobody looks at and then publishes it; readers train on the buffer itself. No copy, no lock.
+// The published weights of one shard, in memory that every process of the host maps. The shard writes version
+// v + 1 into a buffer nobody looks at and then publishes it; readers train on the buffer itself. No copy, no
+// lock.
 //
 //   header │ buffer 0 │ buffer 1 │ …            every buffer holds one version of the shard's weights
 //
 // Invariants
-//  1. A published buffer does not change while it is the latest, while a reader has it pinned, or while it is kept.
+//  1. A published buffer does not change while it is the latest, while a reader has it pinned, or while it is
+//  kept.
 //  2. `latest` (version and buffer in one word) only moves forward.
-//  3. A reader pins, then looks again whether what it pinned is still the latest (a hazard pointer: Michael 2004). If
+//  3. A reader pins, then looks again whether what it pinned is still the latest (a hazard pointer: Michael
+//  2004). If
 //     it is, the writer cannot have chosen the buffer before the pin, and sees the pin when it chooses after.
 // A reader that died leaves its pin behind; the writer's owner clears it with release_reader().
 //
@@ -31,16 +34,16 @@ struct BoardHeader;
 
 class WeightWriter {
  public:
-  // Reader slots. There are many more than readers, so that a slot is not used again soon: the pin of a reader that
-  // died is cleared a little later, and must not be a new reader's.
+  // Reader slots. There are many more than readers, so that a slot is not used again soon: the pin of a
+  // reader that died is cleared a little later, and must not be a new reader's.
   static constexpr int kSlots = 1024;
 
   // `floats` a buffer; at most `readers` slots are pinned at once; up to `kept` versions can be kept at once.
   // Requires: 0 < readers ≤ kSlots. Errors: ResourceExhausted.
   static absl::StatusOr<WeightWriter> create(std::int64_t floats, int readers, int kept);
 
-  // A buffer to write the next version into: not the latest, not pinned, not kept. Its contents are old. Every
-  // buffer taken must be published or taken again.
+  // A buffer to write the next version into: not the latest, not pinned, not kept. Its contents are old.
+  // Every buffer taken must be published or taken again.
   std::span<float> next();
   // Makes what was last taken the latest. Requires: `version` above the latest.
   void publish(Version version);
@@ -76,7 +79,8 @@ class WeightWriter {
 
 class WeightReader {
  public:
-  // Errors: NotFound (the server is gone), InvalidArgument (not a board of this many floats, or no such slot).
+  // Errors: NotFound (the server is gone), InvalidArgument (not a board of this many floats, or no such
+  // slot).
   static absl::StatusOr<WeightReader> open(const std::string& path, std::int64_t floats, int slot);
 
   struct Pinned {

@@ -1,8 +1,8 @@
-// The coordinator's end of one peer's stream. gRPC's threads call the reactor; what they bring is posted to the
-// event loop, on which everything else lives.
+// The coordinator's end of one peer's stream. gRPC's threads call the reactor; what they bring is posted to
+// the event loop, on which everything else lives.
 //
-// Lifetime: gRPC keeps a session until its stream has ended and OnDone was called; the coordinator may hold it longer.
-// That is the one place where two owners are real, hence shared_ptr.
+// Lifetime: gRPC keeps one until its stream has ended and OnDone was called; the coordinator may hold it
+// longer. That is the one place where two owners are real, hence shared_ptr.
 #pragma once
 
 #include <deque>
@@ -18,24 +18,24 @@
 namespace paceline::rpc {
 
 template <class In, class Out>
-class Session final : public grpc::ServerBidiReactor<In, Out> {
+class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
  public:
-  using Pointer = std::shared_ptr<Session>;
+  using Pointer = std::shared_ptr<PeerStream>;
 
   // What happens on the stream; called on the event loop. `closed` comes once, last.
   class Listener {
    public:
     virtual ~Listener() = default;
-    virtual void received(const Pointer& session, const In& message) = 0;
-    virtual void closed(const Pointer& session) = 0;
+    virtual void received(const Pointer& stream, const In& message) = 0;
+    virtual void closed(const Pointer& stream) = 0;
   };
 
-  // `loop` and `listener` outlive the session.
-  static Session* start(EventLoop& loop, Listener& listener) {
-    auto session = std::make_shared<Session>(Token{}, loop, listener);
-    session->self_ = session;
-    session->StartRead(&session->incoming_);
-    return session.get();
+  // `loop` and `listener` outlive the stream.
+  static PeerStream* start(EventLoop& loop, Listener& listener) {
+    auto stream = std::make_shared<PeerStream>(Token{}, loop, listener);
+    stream->self_ = stream;
+    stream->StartRead(&stream->incoming_);
+    return stream.get();
   }
 
   // From any thread. Dropped when the stream has ended.
@@ -82,7 +82,7 @@ class Session final : public grpc::ServerBidiReactor<In, Out> {
   struct Token {};
 
  public:
-  Session(Token, EventLoop& loop, Listener& listener) : loop_(loop), listener_(listener) {}
+  PeerStream(Token, EventLoop& loop, Listener& listener) : loop_(loop), listener_(listener) {}
 
  private:
   // Requires: the lock. gRPC wants one Finish, and no write under way.
@@ -93,11 +93,11 @@ class Session final : public grpc::ServerBidiReactor<In, Out> {
   EventLoop& loop_;
   Listener& listener_;
   In incoming_;
-  std::mutex mutex_;           // guards what follows
-  std::deque<Out> outgoing_;   // the front is being written
-  bool finishing_ = false;     // nothing more is taken
-  bool finished_ = false;      // Finish was called
-  std::shared_ptr<Session> self_;
+  std::mutex mutex_;          // guards what follows
+  std::deque<Out> outgoing_;  // the front is being written
+  bool finishing_ = false;    // nothing more is taken
+  bool finished_ = false;     // Finish was called
+  std::shared_ptr<PeerStream> self_;
 };
 
 }  // namespace paceline::rpc
