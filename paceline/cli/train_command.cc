@@ -13,6 +13,7 @@
 #include "paceline/cli/run_report.h"
 #include "paceline/cli/stop_signals.h"
 #include "paceline/report/tables.h"
+#include "paceline/store/checkpoint.h"
 #include "paceline/store/files.h"
 #include "paceline/store/run_folder.h"
 #include "paceline/train/replica.h"
@@ -78,7 +79,7 @@ absl::Status watch(LocalCluster& cluster, Display& display) {
 }
 
 absl::Status with_hint(const absl::Status& status, const std::string& folder) {
-  const bool can_resume = std::filesystem::exists(std::filesystem::path(folder) / "checkpoints");
+  const bool can_resume = store::latest_checkpoint(folder).ok();
   if (!can_resume || absl::IsInvalidArgument(status)) return status;
   return {status.code(),
           fmt::format("{}; resume with: paceline train --resume {}", std::string(status.message()), folder)};
