@@ -19,8 +19,6 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr int kExitOfSignal = 128;  // as shells count
-
 struct Compared {
   std::vector<report::Summary> summaries;
   std::vector<report::Json> documents;
@@ -83,7 +81,7 @@ absl::StatusOr<int> compare_command(const CompareOptions& options) {
     if (!going_on) break;
   }
   print_result(compared, folder, options.json);
-  return going_on ? 0 : kExitOfSignal + last_stop_signal();
+  return going_on ? 0 : exit_of_stop();
 }
 
 }  // namespace paceline::cli

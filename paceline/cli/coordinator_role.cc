@@ -11,6 +11,7 @@
 
 #include "paceline/base/event_loop.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/job_file.h"
 #include "paceline/cli/run_info.h"
 #include "paceline/config/job_config.h"
 #include "paceline/report/metrics.h"
@@ -19,7 +20,6 @@
 #include "paceline/rpc/coordinator.h"
 #include "paceline/rpc/coordinator_server.h"
 #include "paceline/store/checkpoint.h"
-#include "paceline/store/files.h"
 #include "paceline/store/journal.h"
 #include "paceline/store/line_file.h"
 #include "paceline/store/run_folder.h"
@@ -30,7 +30,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::seconds kMetricsEvery{1};
-constexpr std::int64_t kMostJobBytes = 1 << 20;
 
 // The books of a run: its journal, its metrics, and the statistics people watch.
 class Books final : public control::RunListener {
@@ -130,7 +129,7 @@ absl::Status tell_address(const std::string& address, int fd) {
 absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunFolder folder, store::RunFolder::resume(options.run));
   const store::RunPaths& paths = folder.paths();
-  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, store::read_file(paths.job(), kMostJobBytes));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, read_job_file(paths.job()));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
   PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(paths, job, options.resume));
   const Version from = restart ? restart->state.version : Version(0);

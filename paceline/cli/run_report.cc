@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/job_file.h"
 #include "paceline/cli/run_info.h"
 #include "paceline/report/html.h"
 #include "paceline/report/report_json.h"
@@ -18,8 +19,6 @@
 namespace paceline::cli {
 
 namespace {
-
-constexpr std::int64_t kMostJobBytes = 1 << 20;
 
 // Passes everything on, and remembers when the last of it was.
 class Clocked final : public control::RunListener {
@@ -54,7 +53,7 @@ absl::StatusOr<std::int64_t> total_samples(const store::JournalReader& journal,
 
 absl::StatusOr<RunReport> read_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(folder));
-  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, store::read_file(paths.job(), kMostJobBytes));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, read_job_file(paths.job()));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
   PACELINE_ASSIGN_OR_RETURN(store::JournalReader journal, store::JournalReader::open(paths.journal()));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t total, total_samples(journal, paths));

@@ -24,6 +24,6 @@ void catch_stop_signals() {
 }
 
 int stop_signals() { return count; }
-int last_stop_signal() { return last; }
+int exit_of_stop() { return 128 + last; }
 
 }  // namespace paceline::cli

@@ -9,7 +9,7 @@ void catch_stop_signals();
 
 // How often one of them came.
 int stop_signals();
-// The last one's number; 0: none came.
-int last_stop_signal();
+// The exit status of a command that one of them stopped: 128 + its number, as shells count.
+int exit_of_stop();
 
 }  // namespace paceline::cli

@@ -9,6 +9,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/display.h"
+#include "paceline/cli/job_file.h"
 #include "paceline/cli/local_cluster.h"
 #include "paceline/cli/run_report.h"
 #include "paceline/cli/stop_signals.h"
@@ -23,8 +24,6 @@ namespace paceline::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{100};
-constexpr std::int64_t kMostJobBytes = 1 << 20;
-constexpr int kExitOfSignal = 128;  // as shells count
 
 // A run may be resumed from anywhere: relative paths become absolute ones.
 std::string absolute_source(const std::string& source) {
@@ -95,7 +94,7 @@ absl::StatusOr<std::string> checked_job(const TrainOptions& options) {
     file = paths.job();
   }
   if (!file.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(text, store::read_file(file, kMostJobBytes));
+    PACELINE_ASSIGN_OR_RETURN(text, read_job_file(file));
   }
   if (file.empty()) file = "the default job";
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, options.sets));
@@ -132,7 +131,7 @@ absl::StatusOr<int> train_command(const TrainOptions& options) {
   }
   if (!run.interrupted) return 0;
   fmt::print(stderr, "stopped; resume with: paceline train --resume {}\n", run.folder);
-  return kExitOfSignal + last_stop_signal();
+  return exit_of_stop();
 }
 
 }  // namespace paceline::cli
