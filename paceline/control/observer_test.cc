@@ -86,7 +86,7 @@ TEST(Observer, IsContentWithAGoodRun) {
 }
 
 TEST(Observer, NoticesAReplicaThatIsTooFarAhead) {
-  Shown shown({.gap = 1, .version_staleness = {}});
+  Shown shown({.gap = 1});
   shown.join(0).join(1).release(0, 1, 0, sample(0)).release(1, 1, 0, sample(1));
   shown.ready(0, 1, 0).commit(1, 0, 1, sample(0)).release(0, 2, 1, sample(2));
   EXPECT_EQ(shown.complaint(), std::nullopt);
@@ -96,7 +96,7 @@ TEST(Observer, NoticesAReplicaThatIsTooFarAhead) {
 }
 
 TEST(Observer, WhoIsParkedOrGoneDoesNotCountForTheGap) {
-  Shown shown({.gap = 1, .version_staleness = {}});
+  Shown shown({.gap = 1});
   shown.join(0).join(1).join(2);
   for (int id = 0; id < 3; ++id) shown.release(id, 1, 0, sample(id));
   shown.ready(1, 1, 0).commit(1, 1, 1, sample(1)).park(1);

@@ -26,7 +26,7 @@ std::int64_t closest_extra_iterations(Time fast_last, Duration fast_interval, Ti
 
 Bounds Dssp::bounds() const {
   if (!bounded_) return {};
-  return {.gap = std::max(upper_, lower_ + 1), .version_staleness = {}};
+  return {.gap = std::max(upper_, lower_ + 1)};
 }
 
 void Dssp::joined(Time, const Joined& fact, Orders& orders) {

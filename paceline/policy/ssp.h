@@ -18,7 +18,7 @@ class Ssp final : public SyncPolicy {
   void left(Time now, const Left& fact, Orders& orders) override;
   void ready(Time now, const Ready& fact, Orders& orders) override;
   // Whoever is released at gap s finishes at gap s + 1.
-  Bounds bounds() const override { return {.gap = s_ + 1, .version_staleness = {}}; }
+  Bounds bounds() const override { return {.gap = s_ + 1}; }
 
  private:
   void release_within_s(Orders& orders);

@@ -113,8 +113,11 @@ class Orders {
 
 // What a policy promises of every run, for an observer to check.
 struct Bounds {
-  std::optional<std::int64_t> gap;                // finished iterations ahead of the slowest live replica
-  std::optional<std::int64_t> version_staleness;  // τ = v − 1 − u of any commit
+  std::optional<std::int64_t> gap{};                // finished iterations ahead of the slowest live replica
+  std::optional<std::int64_t> version_staleness{};  // τ = v − 1 − u of any commit
+  // Supersteps end in a commit of all live replicas. Within one, from the moment when each of them has been
+  // ready twice, none finishes more than so many iterations; those that join later are not bound.
+  std::optional<std::int64_t> quota{};
 };
 
 class SyncPolicy {
