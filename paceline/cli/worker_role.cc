@@ -10,7 +10,6 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/board_readers.h"
 #include "paceline/cli/peer.h"
-#include "paceline/config/pace.h"
 #include "paceline/rpc/wire.h"
 #include "paceline/train/replica.h"
 #include "paceline/train/threads.h"
@@ -146,7 +145,8 @@ absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   const auto computed = steady_clock::now();
   boards_->unpin();
   gradient_->stamp(Clock(release.clock()));
-  const Duration whole = config::paced(job_, place_, Time(Duration(release.at_ns())), computed - start);
+  const Duration whole =
+      config::paced(job_, place_, Clock(release.clock()), Time(Duration(release.at_ns())), computed - start);
   if (connection_.wait(start + whole - steady_clock::now())) return absl::OkStatus();  // likewise
   const auto paced = steady_clock::now();
 

@@ -86,7 +86,7 @@ std::optional<double> read_pace(Section& section) {
   return std::nullopt;
 }
 
-void read_replica(Section section, const ReplicaConfig& defaults, JobConfig& job) {
+void read_replica(Section section, const ReplicaConfig& defaults, JobConfig& job, Complaints& complaints) {
   const std::int64_t count = section.integer("count", 1, 1, kMostReplicas);
   ReplicaConfig replica = defaults;
   replica.batch = section.integer("batch", defaults.batch, 1, 1 << 20);
@@ -94,6 +94,8 @@ void read_replica(Section section, const ReplicaConfig& defaults, JobConfig& job
   replica.pace = read_pace(section);
   if (section.has("pace_ms")) replica.pace_ms = section.number("pace_ms", 1, 0.001, 3.6e6);
   if (replica.pace && replica.pace_ms) section.complain("pace_ms", "give either pace or pace_ms, not both");
+  replica.unevenness = read_unevenness(section);
+  replica.link = read_link(section.table("link"), "replica.link", defaults.link, complaints);
   section.finish();
   for (std::int64_t i = 0; i < count; ++i) {
     replica.name = fmt::format("w{}", job.replicas.size());
@@ -105,9 +107,11 @@ void read_replicas(Section& top, JobConfig& job, Complaints& complaints) {
   ReplicaConfig defaults;
   defaults.batch = top.integer("batch", defaults.batch, 1, 1 << 20);
   defaults.threads = static_cast<int>(top.integer("threads", defaults.threads, 1, 1024));
+  job.free_communication = !top.has("link");
+  defaults.link = read_link(top.table("link"), "link", defaults.link, complaints);
   for (const toml::table* table : top.tables("replica"))
-    read_replica({table, "replica", complaints}, defaults, job);
-  if (job.replicas.empty()) read_replica({nullptr, "replica", complaints}, defaults, job);
+    read_replica({table, "replica", complaints}, defaults, job, complaints);
+  if (job.replicas.empty()) read_replica({nullptr, "replica", complaints}, defaults, job, complaints);
   if (job.replicas.size() > static_cast<std::size_t>(kMostReplicas)) {
     top.complain("replica",
                  fmt::format("{} replicas; at most {} fit one job", job.replicas.size(), kMostReplicas));
@@ -115,20 +119,27 @@ void read_replicas(Section& top, JobConfig& job, Complaints& complaints) {
 }
 
 void read_change(Section section, JobConfig& job) {
-  ChangeConfig change;
+  Slowdown change;
   change.replica = section.integer("replica", 0, 0, static_cast<std::int64_t>(job.replicas.size()) - 1);
   change.at_s = section.number("at_s", 0, 0, 1e9);
   change.until_s = section.number("until_s", 1e9, 0, 1e9);
   change.factor = section.number("factor", 1, 1e-3, 1e4);
   if (change.until_s <= change.at_s) section.complain("until_s", "write a time after at_s");
   section.finish();
-  job.changes.push_back(change);
+  job.slowdowns.push_back(change);
 }
 
 void read_cluster(Section section, JobConfig& job) {
   job.servers = section.integer("servers", job.servers, 1, 64);
   job.server_threads = section.integer("server_threads", 0, 0, 256);
   job.listen = section.text("listen", job.listen);
+  job.server_gbps = section.number("server_gbps", job.server_gbps, 1e-6, 1e6);
+  job.servers_colocated = section.boolean("colocated", false);
+  section.finish();
+}
+
+void read_virtual(Section section, JobConfig& job) {
+  job.virtual_compute_ms = section.number("compute_ms", job.virtual_compute_ms, 0.001, 3.6e6);
   section.finish();
 }
 
@@ -182,6 +193,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   read_replicas(top, job, complaints);
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
+  read_virtual({top.table("virtual"), "virtual", complaints}, job);
   read_evaluate({top.table("evaluate"), "evaluate", complaints}, job);
   read_checkpoint({top.table("checkpoint"), "checkpoint", complaints}, job);
   top.finish();
@@ -216,6 +228,16 @@ absl::StatusOr<std::string> resolve_job(const std::string& text, const std::stri
   std::ostringstream out;
   out << root << '\n';
   return out.str();
+}
+
+Duration paced(const JobConfig& job, std::size_t replica, Clock clock, Time start, Duration compute) {
+  const ReplicaConfig& place = job.replicas[replica];
+  const auto number = static_cast<std::int64_t>(replica);
+  const double seconds =
+      place.pace_ms ? *place.pace_ms / 1000.0 : to_seconds(compute) * place.pace.value_or(1.0);
+  return std::max(compute,
+                  from_seconds(seconds * unevenness_factor(place.unevenness, job.seed, number, clock) *
+                               slowdown_factor(job.slowdowns, number, start)));
 }
 
 control::ControllerConfig controller_config(const JobConfig& job, std::int64_t dataset_size) {

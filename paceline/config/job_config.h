@@ -10,6 +10,8 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/config/model_config.h"
+#include "paceline/config/network.h"
+#include "paceline/config/pace.h"
 #include "paceline/control/controller.h"
 #include "paceline/control/target.h"
 #include "paceline/policy/policy_spec.h"
@@ -26,14 +28,8 @@ struct ReplicaConfig {
   // times its compute time, or `pace_ms`. At most one of them.
   std::optional<double> pace;
   std::optional<double> pace_ms;
-};
-
-// From at_s to until_s of the job's time, replica number `replica` is `factor` times slower.
-struct ChangeConfig {
-  std::int64_t replica = 0;
-  double at_s = 0;
-  double until_s = 0;
-  double factor = 1;
+  Unevenness unevenness;  // of the paced time
+  Link link;
 };
 
 struct JobConfig {
@@ -58,7 +54,13 @@ struct JobConfig {
   double staleness_damping = 0;
 
   std::vector<ReplicaConfig> replicas;
-  std::vector<ChangeConfig> changes;
+  std::vector<Slowdown> slowdowns;
+
+  // Of virtual time alone.
+  double virtual_compute_ms = 100;  // of an iteration without pace_ms; `pace` multiplies it
+  bool free_communication = true;   // no [link] in the file
+  double server_gbps = 10;
+  bool servers_colocated = false;
 
   std::int64_t servers = 1;
   std::int64_t server_threads = 0;  // 0: as many as there are processors, at most 4
@@ -80,6 +82,10 @@ absl::StatusOr<JobConfig> parse_job(const std::string& text, const std::string& 
 // The text with `sets` laid over it: what a run folder keeps and workers are sent.
 absl::StatusOr<std::string> resolve_job(const std::string& text, const std::string& file,
                                         const std::vector<std::string>& sets);
+
+// From release to ready, for iteration `clock` of a paced replica that started at `start` and whose real
+// gradient took `compute`. Never less than `compute`.
+Duration paced(const JobConfig& job, std::size_t replica, Clock clock, Time start, Duration compute);
 
 // What the Controller needs, now that the size of the data set is known.
 control::ControllerConfig controller_config(const JobConfig& job, std::int64_t dataset_size);

@@ -1,18 +1,47 @@
 #include "paceline/config/pace.h"
 
-#include <algorithm>
+#include <cmath>
+
+#include "paceline/base/rng.h"
 
 namespace paceline::config {
 
-Duration paced(const JobConfig& job, std::size_t replica, Time start, Duration compute) {
-  const ReplicaConfig& place = job.replicas[replica];
-  double seconds = place.pace_ms ? *place.pace_ms / 1000.0 : to_seconds(compute) * place.pace.value_or(1.0);
-  for (const ChangeConfig& change : job.changes) {
-    const bool mine = change.replica == static_cast<std::int64_t>(replica);
-    if (mine && to_seconds(start) >= change.at_s && to_seconds(start) < change.until_s)
-      seconds *= change.factor;
+Unevenness read_unevenness(Section& section) {
+  Unevenness unevenness;
+  unevenness.jitter = section.number("jitter", 0, 0, 10);
+  unevenness.slow_chance = section.number("slow_chance", 0, 0, 1);
+  if (!section.has("slow_factor")) return unevenness;
+  const std::vector<double> ends = section.numbers("slow_factor", 1, 1e4);
+  if (ends.size() == 2 && ends[0] <= ends[1]) {
+    unevenness.slow_least = ends[0];
+    unevenness.slow_most = ends[1];
+  } else {
+    section.complain("slow_factor", "write the least and the most, for example [2.0, 5.0]");
   }
-  return std::max(compute, from_seconds(seconds));
+  return unevenness;
+}
+
+double unevenness_factor(const Unevenness& unevenness, std::uint64_t seed, std::int64_t replica,
+                         Clock clock) {
+  double factor = 1;
+  if (unevenness.jitter <= 0 && unevenness.slow_chance <= 0) return factor;
+  Rng rng(mix_seed({seed, static_cast<std::uint64_t>(replica), static_cast<std::uint64_t>(clock.value())}));
+  if (unevenness.jitter > 0) {
+    const double variance = std::log1p(unevenness.jitter * unevenness.jitter);
+    factor = std::exp(std::sqrt(variance) * rng.normal() - variance / 2);
+  }
+  if (rng.uniform() < unevenness.slow_chance)
+    factor *= unevenness.slow_least + (unevenness.slow_most - unevenness.slow_least) * rng.uniform();
+  return factor;
+}
+
+double slowdown_factor(std::span<const Slowdown> slowdowns, std::int64_t replica, Time start) {
+  double factor = 1;
+  const double start_s = to_seconds(start);
+  for (const Slowdown& one : slowdowns) {
+    if (one.replica == replica && start_s >= one.at_s && start_s < one.until_s) factor *= one.factor;
+  }
+  return factor;
 }
 
 }  // namespace paceline::config

@@ -1,15 +1,41 @@
-// How long an iteration of a paced replica takes: a slower device, imitated. Pure.
+// How long iterations take where nobody measures them, or where a faster device imitates a slower one: how
+// uneven they are, and slowdowns that come and go. Pure: the same seed, replica and iteration give the same
+// length, in every world.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "paceline/base/ids.h"
 #include "paceline/base/time.h"
-#include "paceline/config/job_config.h"
+#include "paceline/config/section.h"
 
 namespace paceline::config {
 
-// From release to ready, for an iteration that started at `start` and whose real gradient took `compute`.
-// Never less than `compute`.
-Duration paced(const JobConfig& job, std::size_t replica, Time start, Duration compute);
+// By how much the iterations of one replica differ from each other.
+struct Unevenness {
+  double jitter = 0;       // standard deviation / mean of a log-normal factor with mean 1
+  double slow_chance = 0;  // of one iteration, to be slow_least to slow_most times longer (uniform)
+  double slow_least = 2;
+  double slow_most = 5;
+};
+
+// From at_s to until_s of the job's time, replica number `replica` is `factor` times slower: the iterations
+// that start then.
+struct Slowdown {
+  std::int64_t replica = 0;
+  double at_s = 0;
+  double until_s = 0;
+  double factor = 1;
+};
+
+// The keys jitter, slow_chance and slow_factor = [least, most] of a [[replica]].
+Unevenness read_unevenness(Section& section);
+
+// The factor of iteration `clock`.
+double unevenness_factor(const Unevenness& unevenness, std::uint64_t seed, std::int64_t replica, Clock clock);
+
+// The factor of an iteration of `replica` that starts at `start`.
+double slowdown_factor(std::span<const Slowdown> slowdowns, std::int64_t replica, Time start);
 
 }  // namespace paceline::config

@@ -1,0 +1,25 @@
+// The network between replicas and servers, as a job or a scenario describes it.
+#pragma once
+
+#include "paceline/config/section.h"
+
+namespace paceline::config {
+
+// A replica's link to the servers, full duplex.
+struct Link {
+  double gbps = 10;  // 10⁹ bits a second each way
+  double latency_us = 50;
+};
+
+// The keys gbps and latency_us of a [link]; what is missing is as in `otherwise`. `table` may be null.
+Link read_link(const toml::table* table, const std::string& path, const Link& otherwise,
+               Complaints& complaints);
+
+// What all servers together can carry. Pushes and pulls queue for it.
+struct ServerLinks {
+  std::int64_t count = 1;
+  double gbps = 10;        // what each server takes in, and gives out
+  bool colocated = false;  // one beside each replica, on its link, instead of `count`
+};
+
+}  // namespace paceline::config

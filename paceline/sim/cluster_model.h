@@ -1,0 +1,45 @@
+// A cluster as a model: how long iterations take, what the network carries, who comes, goes and crashes when.
+// Made of a scenario file or of a job; read by the VirtualCluster. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "paceline/base/time.h"
+#include "paceline/config/network.h"
+#include "paceline/config/pace.h"
+
+namespace paceline::sim {
+
+// One place in the cluster, which a replica holds, leaves and takes again.
+struct PlaceModel {
+  std::string name;          // "w0", "w1", …
+  double compute_ms = 1000;  // mean of an iteration, without pushing and pulling
+  config::Unevenness unevenness;
+  std::int64_t batch = 128;  // samples an iteration
+  config::Link link;
+  double mtbf_s = 0;   // mean time between failures, exponential; 0: never
+  double mttr_s = 60;  // mean time to repair, exponential
+};
+
+// Something that happens to a place at a fixed time.
+enum class Happening { kJoin, kLeave, kCrash };
+struct Change {
+  Time at;
+  std::int64_t place = 0;
+  Happening what = Happening::kJoin;
+};
+
+struct ClusterModel {
+  std::uint64_t seed = 1;
+  std::int64_t bytes = 0;  // of one push or one pull; 0: communication is free and takes no time
+  config::ServerLinks servers;
+  std::vector<PlaceModel> places;
+  std::vector<config::Slowdown> slowdowns;  // `replica` is a place
+  std::vector<Change> changes;              // ascending; a place whose first change is a join starts empty
+  Duration detection{from_seconds(0.01)};   // from a crash until the Controller hears of it
+  Time faults_end{Time::max()};             // no failure by mtbf_s after this
+};
+
+}  // namespace paceline::sim

@@ -1,0 +1,78 @@
+// How long pushes and pulls take: pipes of given rates, in which transfers follow each other. Pure.
+//
+// The model. Pushes queue for what the servers take in, pulls for what they give out; each also has its
+// replica's link, of which both directions are free at once. A transfer goes through chunk by chunk, so it
+// takes as long as its slowest pipe, not the sum. The weights are spread evenly over the servers, so that all
+// of them together are one pipe. Chunks of the pushes of one commit interleave and commits follow each other,
+// so weights of a version can be pulled from the moment (`open`) when the last of its members pushes and the
+// version before is complete; the pull ends when the version is complete at the earliest.
+//
+// With one server beside each of P replicas, 1/P of a replica's bytes stay at home, and pushes and pulls
+// share one pipe of P times the slowest link: what each link sends is the replica's own pushes and the pulls
+// it serves.
+#pragma once
+
+#include <cstdint>
+#include <set>
+
+#include "paceline/base/time.h"
+#include "paceline/config/network.h"
+
+namespace paceline::sim {
+
+// A resource that is taken for a while, in order of asking.
+class Pipe {
+ public:
+  // The moment from which it is taken: not before `earliest`.
+  Time take(Time earliest, Duration length) {
+    const Time start = std::max(earliest, free_);
+    free_ = start + length;
+    return start;
+  }
+
+ private:
+  Time free_{};
+};
+
+// One replica's end of the network.
+struct Port {
+  config::Link link;
+  Pipe up;
+  Pipe down;
+};
+
+struct Transfer {
+  Time start;  // the first chunk goes
+  Time end;    // the last one is there
+};
+
+class Network {
+ public:
+  // `bytes` of one push or pull; 0: everything takes no time.
+  Network(const config::ServerLinks& servers, std::int64_t bytes) : servers_(servers), bytes_(bytes) {}
+
+  bool free() const { return bytes_ == 0; }
+  Duration latency(const Port& port) const;
+
+  // A replica takes part from now on, or no longer. O(log P).
+  void join(const config::Link& link);
+  void leave(const config::Link& link);
+
+  Transfer push(Port& port, Time now);
+  // Not before `earliest`; the weights are complete at `complete`.
+  Transfer pull(Port& port, Time earliest, Time complete);
+
+ private:
+  Transfer pass(Pipe& own, Pipe& shared, const Port& port, Time earliest);
+  // Bytes that one transfer moves over the network, and the servers' rate for them, bytes a second.
+  double moved() const;
+  double servers_rate() const;
+
+  const config::ServerLinks servers_;
+  const std::int64_t bytes_;
+  std::multiset<double> links_;  // Gb/s of those that take part
+  Pipe in_;
+  Pipe out_;
+};
+
+}  // namespace paceline::sim

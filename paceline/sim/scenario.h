@@ -1,0 +1,25 @@
+// A scenario file: a cluster to simulate and how long. docs/scenario.md lists the keys. Every key has a
+// default; whatever is wrong is an InvalidArgument of one line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/sim/cluster_model.h"
+
+namespace paceline::sim {
+
+struct Scenario {
+  ClusterModel cluster;
+  // The run ends after so many finished iterations of all replicas together, or when so many samples are
+  // committed, each once. Exactly one of them is not 0.
+  std::int64_t iterations = 0;
+  std::int64_t samples = 0;
+};
+
+// `file` is the name errors give. The text is not trusted.
+absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::string& file);
+
+}  // namespace paceline::sim

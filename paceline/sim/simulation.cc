@@ -1,0 +1,38 @@
+#include "paceline/sim/simulation.h"
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/report/run_stats.h"
+#include "paceline/sim/virtual_cluster.h"
+
+namespace paceline::sim {
+
+namespace {
+
+// The samples of a run that ends by its iterations: more than it can ever need.
+constexpr std::int64_t kEndless = std::int64_t{1} << 60;
+
+}  // namespace
+
+control::ControllerConfig controller_config(const Scenario& scenario) {
+  control::ControllerConfig config;
+  config.total_samples = scenario.samples > 0 ? scenario.samples : kEndless;
+  config.dataset_size = config.total_samples;
+  return config;
+}
+
+absl::StatusOr<Simulated> simulate(const Scenario& scenario, const policy::PolicySpec& policy) {
+  const control::ControllerConfig config = controller_config(scenario);
+  report::RunStats stats({.title = "",
+                          .policy = policy::to_string(policy),
+                          .world = report::World::kSimulated,
+                          .total_samples = config.total_samples,
+                          .target = {}});
+  VirtualCluster cluster(scenario.cluster, config, policy::make_policy(policy),
+                         {.listeners = {&stats}, .stop_after_iterations = scenario.iterations});
+  PACELINE_RETURN_IF_ERROR(cluster.run_until_over());
+  PACELINE_CHECK(!cluster.broken(), "{}", *cluster.broken());
+  return Simulated{stats.summary(cluster.now()), ""};
+}
+
+}  // namespace paceline::sim

@@ -1,0 +1,312 @@
+#include "paceline/sim/virtual_cluster.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "paceline/base/check.h"
+#include "paceline/base/overloaded.h"
+#include "paceline/base/rng.h"
+#include "paceline/base/status_macros.h"
+
+namespace paceline::sim {
+
+namespace {
+
+constexpr std::uint64_t kFailureSeed = 0x6661696c;  // sets failures apart from iteration times
+
+std::vector<bool> empty_at_first(const ClusterModel& model) {
+  std::vector<bool> empty(model.places.size(), false);
+  std::vector<bool> seen(model.places.size(), false);
+  for (const Change& change : model.changes) {
+    const auto place = static_cast<std::size_t>(change.place);
+    if (!seen[place]) empty[place] = change.what == Happening::kJoin;
+    seen[place] = true;
+  }
+  return empty;
+}
+
+control::ControllerConfig starting_with(control::ControllerConfig config, const ClusterModel& model) {
+  const std::vector<bool> empty = empty_at_first(model);
+  config.start_replicas = std::max<std::int64_t>(1, std::count(empty.begin(), empty.end(), false));
+  return config;
+}
+
+Duration exponential(double mean_s, Rng& rng) {
+  return from_seconds(-mean_s * std::log(1.0 - rng.uniform()));
+}
+
+}  // namespace
+
+VirtualCluster::VirtualCluster(ClusterModel model, control::ControllerConfig config,
+                               std::unique_ptr<policy::SyncPolicy> policy, VirtualClusterOptions options)
+    : model_(std::move(model)),
+      options_(std::move(options)),
+      controller_(starting_with(config, model_), std::move(policy)),
+      observer_(controller_.bounds(), config.dataset_size, config.total_samples),
+      network_(model_.servers, model_.bytes),
+      places_(model_.places.size()),
+      slowdowns_(model_.places.size()) {
+  for (const config::Slowdown& one : model_.slowdowns)
+    slowdowns_[static_cast<std::size_t>(one.replica)].push_back(one);
+  for (std::size_t i = 0; i < places_.size(); ++i) places_[i].port.link = model_.places[i].link;
+  for (std::size_t i = 0; i < model_.changes.size(); ++i)
+    at(model_.changes[i].at, Kind::kChange, static_cast<std::int32_t>(i));
+  const std::vector<bool> empty = empty_at_first(model_);
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (!empty[i]) join(static_cast<std::int32_t>(i));
+  }
+}
+
+absl::Status VirtualCluster::run_until_over() {
+  while (!over()) PACELINE_RETURN_IF_ERROR(step());
+  return absl::OkStatus();
+}
+
+absl::Status VirtualCluster::step() {
+  if (stop_asked_ && !finished_) {
+    give(control::StopAsked{*std::exchange(stop_asked_, std::nullopt)});
+    return trouble_;
+  }
+  if (under_way_ == 0 && !wake_ && !finished_) return why_nothing_happens();
+  const auto event = events_.take();
+  now_ = event.at;
+  if (event.what.kind != Kind::kFail && event.what.kind != Kind::kWake) --under_way_;
+  if (!outdated(event.what)) PACELINE_RETURN_IF_ERROR(handle(event.what));
+  return trouble_;
+}
+
+absl::Status VirtualCluster::why_nothing_happens() const {
+  const bool nobody = std::none_of(places_.begin(), places_.end(),
+                                   [](const Place& place) { return place.replica.has_value(); });
+  PACELINE_CHECK(nobody, "at {} s replicas wait for ever, after {} iterations", to_seconds(now_),
+                 iterations_);
+  return absl::FailedPreconditionError(
+      fmt::format("every replica is gone after {:.1f} s and {} iterations, and none comes back",
+                  to_seconds(now_), iterations_));
+}
+
+// ---- Events ----
+
+void VirtualCluster::at(Time time, Kind kind, std::int32_t place) {
+  if (kind != Kind::kFail && kind != Kind::kWake) ++under_way_;
+  const bool of_holder = kind != Kind::kChange && kind != Kind::kWake && kind != Kind::kComplete;
+  events_.put(time, {kind, place, of_holder ? places_[static_cast<std::size_t>(place)].holder : 0});
+}
+
+bool VirtualCluster::outdated(const Event& event) const {
+  switch (event.kind) {
+    case Kind::kPull:
+    case Kind::kDone:
+    case Kind::kReady:
+    case Kind::kFail:
+    case Kind::kRepair:
+      return finished_ || event.holder != places_[static_cast<std::size_t>(event.place)].holder;
+    case Kind::kComplete:
+      return false;
+    default:
+      return finished_;
+  }
+}
+
+absl::Status VirtualCluster::handle(const Event& event) {
+  switch (event.kind) {
+    case Kind::kPull:
+      return pull(event.place);
+    case Kind::kDone:
+      done(event.place);
+      return absl::OkStatus();
+    case Kind::kReady:
+      return ready(event.place);
+    case Kind::kComplete:
+      return complete();
+    case Kind::kChange: {
+      const Change& change = model_.changes[static_cast<std::size_t>(event.place)];
+      happen(change.place, change.what);
+      return absl::OkStatus();
+    }
+    case Kind::kFail:
+      fail(event.place);
+      return absl::OkStatus();
+    case Kind::kRepair:
+      join(event.place);
+      return absl::OkStatus();
+    case Kind::kLost:
+      give(control::ReplicaLeft{ReplicaId(event.place), "crashed"});
+      return absl::OkStatus();
+    case Kind::kWake:
+      if (wake_ && *wake_ <= now_) {
+        wake_.reset();
+        give(control::TimerRang{});
+      }
+      return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VirtualCluster::pull(std::int32_t index) {
+  Place& place = places_[static_cast<std::size_t>(index)];
+  place.base = std::max(completed_, place.release.version);
+  if (options_.work == nullptr) return absl::OkStatus();
+  return options_.work->start(place.release);
+}
+
+void VirtualCluster::done(std::int32_t index) {
+  Place& place = places_[static_cast<std::size_t>(index)];
+  place.push = network_.push(place.port, now_);
+  at(now_ + network_.latency(place.port), Kind::kReady, index);
+}
+
+absl::Status VirtualCluster::ready(std::int32_t index) {
+  Place& place = places_[static_cast<std::size_t>(index)];
+  control::ReplicaReady fact{.replica = *place.replica,
+                             .clock = place.release.clock,
+                             .base = place.base,
+                             .compute = now_ - network_.latency(place.port) - place.asked};
+  if (options_.work != nullptr) {
+    PACELINE_ASSIGN_OR_RETURN(fact.loss, options_.work->finish(*place.replica));
+  }
+  ++iterations_;
+  give(fact);
+  if (iterations_ == options_.stop_after_iterations)
+    give(control::StopAsked{fmt::format("{} iterations are finished", iterations_)});
+  return absl::OkStatus();
+}
+
+absl::Status VirtualCluster::complete() {
+  const Pending next = std::move(pending_.front());
+  pending_.pop_front();
+  completed_ = next.record.version;
+  return options_.work == nullptr ? absl::OkStatus() : options_.work->commit(now_, next.record);
+}
+
+// ---- Who is there ----
+
+void VirtualCluster::happen(std::int64_t place, Happening what) {
+  const auto index = static_cast<std::int32_t>(place);
+  const bool held = places_[static_cast<std::size_t>(place)].replica.has_value();
+  if (what == Happening::kJoin && !held) join(index);
+  if (what == Happening::kCrash && held) go(index, model_.detection);
+  if (what == Happening::kLeave && held) go(index, Duration::zero());
+}
+
+void VirtualCluster::fail(std::int32_t index) {
+  go(index, model_.detection);
+  const auto place = static_cast<std::size_t>(index);
+  Rng rng(mix_seed({model_.seed, kFailureSeed, place, ++places_[place].failures}));
+  at(now_ + exponential(model_.places[place].mttr_s, rng), Kind::kRepair, index);
+}
+
+void VirtualCluster::draw_failure(std::int32_t index) {
+  const auto place = static_cast<std::size_t>(index);
+  if (model_.places[place].mtbf_s <= 0) return;
+  Rng rng(mix_seed({model_.seed, kFailureSeed, place, ++places_[place].failures}));
+  const Time when = now_ + exponential(model_.places[place].mtbf_s, rng);
+  if (when < model_.faults_end) at(when, Kind::kFail, index);
+}
+
+void VirtualCluster::join(std::int32_t index) {
+  Place& place = places_[static_cast<std::size_t>(index)];
+  place.replica = ReplicaId(static_cast<std::int32_t>(place_of_.size()));
+  place_of_.push_back(index);
+  ++place.holder;
+  network_.join(place.port.link);
+  draw_failure(index);
+  const PlaceModel& model = model_.places[static_cast<std::size_t>(index)];
+  give(control::ReplicaJoined{*place.replica, model.name, model.batch});
+}
+
+void VirtualCluster::go(std::int32_t index, Duration until_heard) {
+  Place& place = places_[static_cast<std::size_t>(index)];
+  const ReplicaId replica = *std::exchange(place.replica, std::nullopt);
+  ++place.holder;
+  network_.leave(place.port.link);
+  if (options_.work != nullptr) options_.work->gone(replica);
+  if (until_heard == Duration::zero()) return give(control::ReplicaLeft{replica, "left"});
+  ++under_way_;
+  events_.put(now_ + until_heard, {Kind::kLost, replica.value(), 0});
+}
+
+VirtualCluster::Place* VirtualCluster::held_by(ReplicaId replica) {
+  Place& place = places_[static_cast<std::size_t>(place_of_[static_cast<std::size_t>(replica.value())])];
+  return place.replica == replica ? &place : nullptr;
+}
+
+// ---- The Controller ----
+
+void VirtualCluster::give(decltype(control::Fact::what) what) {
+  if (finished_) return;
+  const control::Fact fact{now_, std::move(what)};
+  orders_.clear();
+  const absl::Status taken = controller_.handle(fact, orders_);
+  PACELINE_CHECK(taken.ok(), "{}", std::string(taken.message()));
+  auto complaint = observer_.see(fact);
+  for (control::RunListener* listener : options_.listeners) listener->on_fact(fact);
+  for (const control::Order& order : orders_) {
+    if (!complaint) complaint = observer_.see(order);
+    for (control::RunListener* listener : options_.listeners) listener->on_order(now_, order);
+    carry_out(order);
+  }
+  if (complaint && !broken_) broken_ = fmt::format("at {} s: {}", to_seconds(now_), *complaint);
+}
+
+void VirtualCluster::carry_out(const control::Order& order) {
+  std::visit(Overloaded{
+                 [&](const control::CommitRecord& record) { commit(record); },
+                 [&](const control::Release& one) { release(one); },
+                 [&](const control::WakeAt& wake) { wake_at(wake.at); },
+                 [&](const control::Finish&) { finished_ = true; },
+                 [](const auto&) {},
+             },
+             order);
+}
+
+void VirtualCluster::commit(const control::CommitRecord& record) {
+  if (network_.free()) {
+    completed_ = record.version;
+    if (options_.work != nullptr) trouble_.Update(options_.work->commit(now_, record));
+    return;
+  }
+  open_ = std::max(now_, complete_);
+  Time through = open_;
+  for (const control::CommitMember& member : record.members) {
+    const std::int32_t place = place_of_[static_cast<std::size_t>(member.replica.value())];
+    through = std::max(through, places_[static_cast<std::size_t>(place)].push.end);
+  }
+  complete_ = through;
+  pending_.push_back({record, complete_});
+  at(complete_, Kind::kComplete, 0);
+}
+
+void VirtualCluster::release(const control::Release& order) {
+  Place* place = held_by(order.replica);
+  if (place == nullptr) return;  // it crashed, and the Controller has not heard of it
+  const std::int32_t index = place_of_[static_cast<std::size_t>(order.replica.value())];
+  place->release = order;
+  place->asked = now_ + network_.latency(place->port);
+  if (network_.free()) {
+    trouble_.Update(pull(index));
+    return at(now_ + iteration_length(index), Kind::kDone, index);
+  }
+  const bool under_way = order.version > completed_;
+  const Transfer transfer = network_.pull(
+      place->port, under_way ? std::max(place->asked, open_) : place->asked, under_way ? complete_ : now_);
+  at(std::max(transfer.start, under_way ? complete_ : now_), Kind::kPull, index);
+  at(transfer.end + iteration_length(index), Kind::kDone, index);
+}
+
+Duration VirtualCluster::iteration_length(std::int32_t index) const {
+  const auto place = static_cast<std::size_t>(index);
+  const PlaceModel& model = model_.places[place];
+  return from_seconds(
+      model.compute_ms / 1000.0 *
+      config::unevenness_factor(model.unevenness, model_.seed, index, places_[place].release.clock) *
+      config::slowdown_factor(slowdowns_[place], index, now_));
+}
+
+void VirtualCluster::wake_at(Time when) {
+  wake_ = when;
+  at(std::max(now_, when), Kind::kWake, 0);
+}
+
+}  // namespace paceline::sim

@@ -1,0 +1,126 @@
+// A cluster in virtual time: the world around a Controller, made of a model. It turns events into facts and
+// carries orders out; like every host of a Controller it decides nothing itself. With Work it trains a real
+// model, without it it only counts. One thread; as fast as the machine can.
+//
+// What always holds: the same model, configuration, policy and Work give the same facts and orders. An
+// Observer watches every run; what it finds is a bug of ours.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/control/controller.h"
+#include "paceline/control/observer.h"
+#include "paceline/control/run_listener.h"
+#include "paceline/sim/cluster_model.h"
+#include "paceline/sim/event_queue.h"
+#include "paceline/sim/network.h"
+#include "paceline/sim/work.h"
+
+namespace paceline::sim {
+
+struct VirtualClusterOptions {
+  std::vector<control::RunListener*> listeners;  // outlive the cluster
+  Work* work = nullptr;                          // likewise; none: a simulation
+  std::int64_t stop_after_iterations = 0;        // finished, of all replicas together; 0: never
+};
+
+class VirtualCluster {
+ public:
+  // `config.start_replicas` is set here: nobody starts before all that are there from the start.
+  VirtualCluster(ClusterModel model, control::ControllerConfig config,
+                 std::unique_ptr<policy::SyncPolicy> policy, VirtualClusterOptions options);
+
+  // The next event. Requires: not over. Errors: those of Work; FailedPrecondition when all replicas are gone
+  // for good and the job is not done. Both end the run.
+  absl::Status step();
+  // The run has ended, and every commit is carried out.
+  bool over() const { return finished_ && pending_.empty(); }
+  absl::Status run_until_over();
+
+  // Stops before the next event.
+  void ask_stop(std::string why) { stop_asked_ = std::move(why); }
+
+  Time now() const { return now_; }
+  const control::Controller& controller() const { return controller_; }
+  // The first broken promise; nothing when all is well.
+  const std::optional<std::string>& broken() const { return broken_; }
+
+ private:
+  struct Place {
+    std::optional<ReplicaId> replica;  // who holds it now
+    Port port;
+    control::Release release{};
+    Version base;
+    Time asked{};              // when its release arrived
+    Transfer push{};           // of its latest gradient
+    std::uint32_t holder = 0;  // counts who held it: events of one that is gone mean nothing
+    std::uint64_t failures = 0;
+  };
+  enum class Kind { kPull, kDone, kReady, kComplete, kChange, kFail, kRepair, kLost, kWake };
+  struct Event {
+    Kind kind = Kind::kDone;
+    std::int32_t place = 0;    // kChange: the number of the change
+    std::uint32_t holder = 0;  // kLost: the replica's id
+  };
+  // A commit that is ordered and not complete.
+  struct Pending {
+    control::CommitRecord record;
+    Time complete;
+  };
+
+  // Events.
+  absl::Status handle(const Event& event);
+  absl::Status pull(std::int32_t place);
+  void done(std::int32_t place);
+  absl::Status ready(std::int32_t place);
+  absl::Status complete();
+  void happen(std::int64_t place, Happening what);
+  void fail(std::int32_t place);
+  void join(std::int32_t place);
+  void go(std::int32_t place, Duration until_heard);
+
+  // Orders.
+  void give(decltype(control::Fact::what) what);
+  void carry_out(const control::Order& order);
+  void commit(const control::CommitRecord& record);
+  void release(const control::Release& release);
+  void wake_at(Time at);
+
+  Duration iteration_length(std::int32_t place) const;
+  void draw_failure(std::int32_t place);
+  void at(Time time, Kind kind, std::int32_t place);
+  bool outdated(const Event& event) const;
+  absl::Status why_nothing_happens() const;
+  Place* held_by(ReplicaId replica);
+
+  const ClusterModel model_;
+  const VirtualClusterOptions options_;
+  control::Controller controller_;
+  control::Observer observer_;
+  Network network_;
+  EventQueue<Event> events_;
+  std::vector<Place> places_;
+  std::vector<std::vector<config::Slowdown>> slowdowns_;  // by place
+  std::vector<std::int32_t> place_of_;                    // by replica id
+  std::deque<Pending> pending_;
+  std::vector<control::Order> orders_;
+  Time now_{};
+  Time open_{};      // of the newest commit
+  Time complete_{};  // likewise
+  Version completed_;
+  std::optional<Time> wake_;
+  std::int64_t under_way_ = 0;  // iterations, facts on their way, changes to come
+  std::int64_t iterations_ = 0;
+  std::optional<std::string> stop_asked_;
+  bool finished_ = false;
+  absl::Status trouble_;  // of Work, inside an order
+  std::optional<std::string> broken_;
+};
+
+}  // namespace paceline::sim
