@@ -13,6 +13,7 @@
 #include "paceline/cli/evaluator_role.h"
 #include "paceline/cli/run_report.h"
 #include "paceline/cli/server_role.h"
+#include "paceline/cli/simulate_command.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/cli/worker_role.h"
 
@@ -80,6 +81,15 @@ void add_roles(CLI::App& app, Command& command) {
       [peer, &command] { command = [peer] { return exit_of(run_evaluator(peer->coordinator)); }; });
 }
 
+void add_simulate(CLI::App& app, Command& command) {
+  auto options = std::make_shared<SimulateOptions>();
+  CLI::App* simulate = app.add_subcommand("simulate", "a cluster in modelled time, under several policies");
+  simulate->add_option("scenario", options->scenario_file, "scenario.toml")->required();
+  simulate->add_option("--policies", options->policies, "for example bsp,asp,ssp:3,dssp:3-15,elastic-bsp:15");
+  simulate->add_option("--json", options->json_file, "FILE for an object a policy, or - for standard output");
+  simulate->callback([options, &command] { command = [options] { return simulate_command(*options); }; });
+}
+
 void add_report(CLI::App& app, Command& command) {
   auto folder = std::make_shared<std::string>();
   CLI::App* report = app.add_subcommand("report", "write report.html of a run again, from its journal");
@@ -95,6 +105,7 @@ int run(int argc, char** argv) {
   Command command;
   add_train(app, command);
   add_compare(app, command);
+  add_simulate(app, command);
   add_report(app, command);
   add_roles(app, command);
   try {

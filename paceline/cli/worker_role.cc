@@ -10,6 +10,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/board_readers.h"
 #include "paceline/cli/peer.h"
+#include "paceline/config/job_config.h"
 #include "paceline/rpc/wire.h"
 #include "paceline/train/replica.h"
 #include "paceline/train/threads.h"

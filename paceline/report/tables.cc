@@ -99,4 +99,18 @@ std::string comparison_table(const std::vector<Summary>& runs) {
   return text;
 }
 
+std::string simulation_table(const std::vector<Summary>& runs) {
+  TextTable table({"policy", "iterations/s", "samples/s", "waiting (%)", "gap max", "staleness mean", "max",
+                   "commits", seconds_of(World::kSimulated)},
+                  TextTable::LastColumn::kNumbers);
+  for (const Summary& run : runs) {
+    const double rate = run.elapsed_s > 0 ? static_cast<double>(run.iterations) / run.elapsed_s : 0;
+    table.add({printable(run.run.policy), fmt::format("{:.3f}", rate), rate_text(run.samples_per_s),
+               percent_or_unknown(run.wait_share, 1), with_thousands(run.gap_max),
+               fixed(run.staleness_mean, 2), with_thousands(run.staleness_max), with_thousands(run.commits),
+               seconds_text(run.elapsed_s)});
+  }
+  return table.text();
+}
+
 }  // namespace paceline::report

@@ -15,6 +15,9 @@ std::string replica_table(const Summary& summary, std::size_t most = 40);
 // One row a run; the first to reach its target is marked with "*".
 std::string comparison_table(const std::vector<Summary>& runs);
 
+// Of runs without gradients: what they waited and what they did, one line a policy.
+std::string simulation_table(const std::vector<Summary>& runs);
+
 // The run that reached its target first: its index, or nothing when none did.
 std::optional<std::size_t> fastest_to_target(const std::vector<Summary>& runs);
 

@@ -1,0 +1,71 @@
+#include "paceline/cli/simulate_command.h"
+
+#include <chrono>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/cli/job_file.h"
+#include "paceline/report/json_values.h"
+#include "paceline/report/tables.h"
+#include "paceline/sim/simulation.h"
+#include "paceline/store/files.h"
+
+namespace paceline::cli {
+
+namespace {
+
+report::Json to_json(const sim::Simulated& simulated, std::size_t places, double wall_s) {
+  const report::Summary& summary = simulated.summary;
+  report::Json iterations = report::Json::array();
+  for (const report::ReplicaSummary& replica : summary.replicas) iterations.push_back(replica.iterations);
+  return {{"policy", summary.run.policy},
+          {"replicas", places},
+          {"iterations", summary.iterations},
+          {"virtual_s", summary.elapsed_s},
+          {"samples", summary.samples},
+          {"commits", summary.commits},
+          {"wait_share", report::json_number(summary.wait_share)},
+          {"gap_max", summary.gap_max},
+          {"staleness_mean", report::json_number(summary.staleness_mean)},
+          {"staleness_max", summary.staleness_max},
+          {"iterations_per_replica", std::move(iterations)},
+          {"wall_s", wall_s},
+          {"trace_hash", simulated.trace_hash}};
+}
+
+// An array with one object a line: for programs, and for people with grep.
+std::string lines(const std::vector<report::Json>& objects) {
+  std::string text = "[";
+  for (const report::Json& object : objects)
+    text += (text.size() > 1 ? ",\n" : "\n") + report::one_line(object);
+  return text + "\n]\n";
+}
+
+}  // namespace
+
+absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const auto policies, policy::parse_policies(options.policies));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(options.scenario_file));
+  PACELINE_ASSIGN_OR_RETURN(const sim::Scenario scenario, sim::parse_scenario(text, options.scenario_file));
+  std::vector<report::Json> objects;
+  std::vector<report::Summary> summaries;
+  for (const policy::PolicySpec& policy : policies) {
+    const auto start = std::chrono::steady_clock::now();
+    PACELINE_ASSIGN_OR_RETURN(const sim::Simulated simulated, sim::simulate(scenario, policy));
+    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
+    objects.push_back(to_json(simulated, scenario.cluster.places.size(), wall.count()));
+    summaries.push_back(simulated.summary);
+  }
+  if (options.json_file == "-") {
+    fmt::print("{}", lines(objects));
+    return 0;
+  }
+  fmt::print("{}", report::simulation_table(summaries));
+  if (!options.json_file.empty())
+    PACELINE_RETURN_IF_ERROR(store::atomic_write(options.json_file, lines(objects)));
+  return 0;
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,22 @@
+// `paceline simulate`: a scenario under several policies, in modelled time and without gradients.
+#pragma once
+
+#include <string>
+
+#include <absl/status/statusor.h>
+
+namespace paceline::cli {
+
+struct SimulateOptions {
+  std::string scenario_file;
+  std::string policies = "bsp,asp,ssp:3,dssp:3-15";
+  std::string json_file;  // "-": standard output; empty: none, and a table is shown
+};
+
+// Writes one JSON object a policy, in an array: policy, replicas (places of the scenario), iterations
+// (finished), virtual_s, samples (committed), commits, wait_share (null when nobody computed), gap_max,
+// staleness_mean (null before the first commit), staleness_max, iterations_per_replica (by replica, those
+// that left too), wall_s, trace_hash. The exit status.
+absl::StatusOr<int> simulate_command(const SimulateOptions& options);
+
+}  // namespace paceline::cli
