@@ -38,9 +38,10 @@ absl::StatusOr<std::string> make_folder(const std::string& base, const std::stri
 
 // False when the user stopped it.
 absl::StatusOr<bool> run_one(const std::string& job_toml, const policy::PolicySpec& policy,
-                             const std::string& folder, bool json, Compared& compared) {
+                             const std::string& folder, const CompareOptions& compare, Compared& compared) {
   TrainOptions options;
-  options.json = json;
+  options.json = compare.json;
+  options.in_virtual_time = compare.in_virtual_time;
   const std::vector<std::string> sets = {"sync.policy=\"" + policy::to_string(policy) + "\"",
                                          "runs_dir=\"" + folder + "\""};
   PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, config::resolve_job(job_toml, "job.toml", sets));
@@ -68,14 +69,14 @@ void print_result(const Compared& compared, const std::string& folder, bool json
 absl::StatusOr<int> compare_command(const CompareOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const auto policies, policy::parse_policies(options.policies));
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml,
-                            checked_job({options.job_file, options.sets, "", false}));
+                            checked_job({.job_file = options.job_file, .sets = options.sets}));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, options.job_file));
   PACELINE_ASSIGN_OR_RETURN(const std::string folder, make_folder(job.runs_dir, job.name));
   catch_stop_signals();
   Compared compared;
   bool going_on = true;
   for (const policy::PolicySpec& policy : policies) {
-    PACELINE_ASSIGN_OR_RETURN(going_on, run_one(job_toml, policy, folder, options.json, compared));
+    PACELINE_ASSIGN_OR_RETURN(going_on, run_one(job_toml, policy, folder, options, compared));
     PACELINE_RETURN_IF_ERROR(
         store::atomic_write(folder + "/report.html", report::render_comparison(compared.documents)));
     if (!going_on) break;

@@ -13,6 +13,7 @@ struct CompareOptions {
   std::vector<std::string> sets;
   std::string policies;  // "bsp,asp,ssp:3"
   bool json = false;
+  bool in_virtual_time = false;
 };
 
 // The exit status.

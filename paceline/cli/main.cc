@@ -35,6 +35,7 @@ void add_train(CLI::App& app, Command& command) {
   train->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
   train->add_option("--resume", options->resume, "go on with the run in this folder")->excludes("job");
   train->add_flag("--json", options->json, "a JSON object a second instead of a progress line");
+  train->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");
   train->callback([options, &command] { command = [options] { return train_command(*options); }; });
 }
 
@@ -45,6 +46,7 @@ void add_compare(CLI::App& app, Command& command) {
   compare->add_option("--policies", options->policies, "for example bsp,asp,ssp:3,dssp:3-15")->required();
   compare->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
   compare->add_flag("--json", options->json, "JSON objects instead of a progress line and a table");
+  compare->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");
   compare->callback([options, &command] { command = [options] { return compare_command(*options); }; });
 }
 

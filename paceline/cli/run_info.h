@@ -8,13 +8,18 @@
 
 namespace paceline::cli {
 
-// The journal's key for the samples of the whole job.
+// The journal's keys for what the whole run is, and the values of kWorldKey.
 inline constexpr char kTotalSamplesKey[] = "total_samples";
+inline constexpr char kDatasetSizeKey[] = "dataset_size";
+inline constexpr char kWorldKey[] = "world";
+inline constexpr char kLiveWorld[] = "live";
+inline constexpr char kVirtualWorld[] = "virtual";
 
-inline report::RunInfo run_info(const config::JobConfig& job, std::int64_t total_samples) {
+inline report::RunInfo run_info(const config::JobConfig& job, report::World world,
+                                std::int64_t total_samples) {
   return {.title = job.name,
           .policy = policy::to_string(job.policy),
-          .world = report::World::kLive,
+          .world = world,
           .total_samples = total_samples,
           .target = job.target};
 }

@@ -37,9 +37,14 @@ class Clocked final : public control::RunListener {
   Time latest_{};
 };
 
-absl::StatusOr<std::int64_t> total_samples(const store::JournalReader& journal,
+report::World world_of(const std::map<std::string, std::string>& about) {
+  const auto found = about.find(kWorldKey);
+  const bool is_virtual = found != about.end() && found->second == kVirtualWorld;
+  return is_virtual ? report::World::kVirtual : report::World::kLive;
+}
+
+absl::StatusOr<std::int64_t> total_samples(const std::map<std::string, std::string>& about,
                                            const store::RunPaths& paths) {
-  PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
   const auto found = about.find(kTotalSamplesKey);
   std::int64_t total = 0;
   if (found == about.end() || !absl::SimpleAtoi(found->second, &total) || total <= 0) {
@@ -56,9 +61,10 @@ absl::StatusOr<RunReport> read_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, read_job_file(paths.job()));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
   PACELINE_ASSIGN_OR_RETURN(store::JournalReader journal, store::JournalReader::open(paths.journal()));
-  PACELINE_ASSIGN_OR_RETURN(const std::int64_t total, total_samples(journal, paths));
+  PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t total, total_samples(about, paths));
   PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
-  report::RunStats stats(run_info(job, total));
+  report::RunStats stats(run_info(job, world_of(about), total));
   Clocked clocked(stats);
   PACELINE_RETURN_IF_ERROR(journal.replay(clocked, attempts.empty() ? 1 : attempts.back().number));
   report::Summary summary = stats.summary(clocked.latest());

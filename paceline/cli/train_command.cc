@@ -13,6 +13,7 @@
 #include "paceline/cli/local_cluster.h"
 #include "paceline/cli/run_report.h"
 #include "paceline/cli/stop_signals.h"
+#include "paceline/cli/virtual_train.h"
 #include "paceline/report/tables.h"
 #include "paceline/store/checkpoint.h"
 #include "paceline/store/files.h"
@@ -77,6 +78,12 @@ absl::Status watch(LocalCluster& cluster, Display& display) {
   }
 }
 
+absl::Status train_live(const std::string& run, const config::JobConfig& job, bool resume, bool json) {
+  Display display(policy::to_string(job.policy), json);
+  PACELINE_ASSIGN_OR_RETURN(LocalCluster cluster, LocalCluster::start(run, job, resume));
+  return watch(cluster, display);
+}
+
 absl::Status with_hint(const absl::Status& status, const std::string& folder) {
   const bool can_resume = store::latest_checkpoint(folder).ok();
   if (!can_resume || absl::IsInvalidArgument(status)) return status;
@@ -109,10 +116,10 @@ absl::StatusOr<TrainedRun> train(const std::string& job_toml, const TrainOptions
   const bool resume = !options.resume.empty();
   TrainedRun run;
   PACELINE_ASSIGN_OR_RETURN(run.folder, resume ? old_folder(options, job_toml) : new_folder(job, job_toml));
-  Display display(policy::to_string(job.policy), options.json);
   const int signals_before = stop_signals();
-  auto cluster = LocalCluster::start(run.folder, job, resume);
-  absl::Status outcome = cluster.ok() ? watch(*cluster, display) : cluster.status();
+  const absl::Status outcome = options.in_virtual_time
+                                   ? train_virtually(run.folder, job, resume, options.json)
+                                   : train_live(run.folder, job, resume, options.json);
   if (!outcome.ok()) return with_hint(outcome, run.folder);
   run.interrupted = stop_signals() > signals_before;
   return run;

@@ -1,4 +1,4 @@
-// `paceline train`: one job, on processes of this machine.
+// `paceline train`: one job, on processes of this machine or in virtual time.
 #pragma once
 
 #include <string>
@@ -13,8 +13,9 @@ namespace paceline::cli {
 struct TrainOptions {
   std::string job_file;           // empty: the default job
   std::vector<std::string> sets;  // key=value
-  std::string resume;             // a run folder; then job_file is empty
+  std::string resume{};           // a run folder; then job_file is empty
   bool json = false;
+  bool in_virtual_time = false;  // modelled time, in this process
 };
 
 struct TrainedRun {
@@ -25,7 +26,7 @@ struct TrainedRun {
 // The job of the options, checked: its data can be read and its model fits them.
 absl::StatusOr<std::string> checked_job(const TrainOptions& options);
 
-// Trains the job in a new run folder, or goes on in `resume`. Shows progress. `label` tells the folder apart.
+// Trains the job in a new run folder, or goes on in `resume`. Shows progress.
 absl::StatusOr<TrainedRun> train(const std::string& job_toml, const TrainOptions& options);
 
 // The whole command; the exit status.

@@ -43,10 +43,16 @@ VirtualCluster::VirtualCluster(ClusterModel model, control::ControllerConfig con
     : model_(std::move(model)),
       options_(std::move(options)),
       controller_(starting_with(config, model_), std::move(policy)),
-      observer_(controller_.bounds(), config.dataset_size, config.total_samples),
+      observer_(controller_.bounds(), config.dataset_size, config.total_samples, options_.start),
       network_(model_.servers, model_.bytes),
       places_(model_.places.size()),
-      slowdowns_(model_.places.size()) {
+      slowdowns_(model_.places.size()),
+      now_(options_.elapsed) {
+  if (options_.start) {
+    const absl::Status restored = controller_.restore(*options_.start);
+    PACELINE_CHECK(restored.ok(), "{}", std::string(restored.message()));
+    completed_ = options_.start->version;
+  }
   for (const config::Slowdown& one : model_.slowdowns)
     slowdowns_[static_cast<std::size_t>(one.replica)].push_back(one);
   for (std::size_t i = 0; i < places_.size(); ++i) places_[i].port.link = model_.places[i].link;
@@ -221,7 +227,6 @@ void VirtualCluster::go(std::int32_t index, Duration until_heard) {
   const ReplicaId replica = *std::exchange(place.replica, std::nullopt);
   ++place.holder;
   network_.leave(place.port.link);
-  if (options_.work != nullptr) options_.work->gone(replica);
   if (until_heard == Duration::zero()) return give(control::ReplicaLeft{replica, "left"});
   ++under_way_;
   events_.put(now_ + until_heard, {Kind::kLost, replica.value(), 0});

@@ -28,6 +28,9 @@ struct VirtualClusterOptions {
   std::vector<control::RunListener*> listeners;  // outlive the cluster
   Work* work = nullptr;                          // likewise; none: a simulation
   std::int64_t stop_after_iterations = 0;        // finished, of all replicas together; 0: never
+  // What the run goes on from, and the time it took until then. Must fit the configuration.
+  std::optional<control::ControllerState> start{};
+  Duration elapsed{0};
 };
 
 class VirtualCluster {

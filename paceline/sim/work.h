@@ -15,10 +15,8 @@ class Work {
   virtual ~Work() = default;
   // The replica pulls the weights, as they are now, and starts the iteration of `release`.
   virtual absl::Status start(const control::Release& release) = 0;
-  // Its iteration is over; its loss. Requires: started, and not gone since.
+  // Its iteration is over; its loss. Requires: started. One that crashes or leaves is not finished.
   virtual absl::StatusOr<double> finish(ReplicaId replica) = 0;
-  // Whatever it holds is void. It may have started nothing.
-  virtual void gone(ReplicaId replica) = 0;
   // The servers make the next version.
   virtual absl::Status commit(Time at, const control::CommitRecord& record) = 0;
 };

@@ -1,0 +1,50 @@
+#include "paceline/cli/books.h"
+
+#include "paceline/base/status_macros.h"
+#include "paceline/cli/run_info.h"
+#include "paceline/report/metrics.h"
+#include "paceline/report/progress_line.h"
+
+namespace paceline::cli {
+
+absl::StatusOr<std::unique_ptr<Books>> Books::open(const config::JobConfig& job, const store::RunPaths& paths,
+                                                   report::World world, Version from) {
+  PACELINE_ASSIGN_OR_RETURN(auto journal, store::Journal::open(paths.journal(), from));
+  PACELINE_ASSIGN_OR_RETURN(auto metrics, store::LineFile::open(paths.metrics()));
+  return std::unique_ptr<Books>(new Books(job, world, std::move(journal), std::move(metrics)));
+}
+
+void Books::start(const control::ControllerConfig& config) {
+  stats_.emplace(run_info(job_, world_, config.total_samples));
+  note(journal_->set(kTotalSamplesKey, std::to_string(config.total_samples)));
+  note(journal_->set(kDatasetSizeKey, std::to_string(config.dataset_size)));
+  note(journal_->set(kWorldKey, world_ == report::World::kLive ? kLiveWorld : kVirtualWorld));
+}
+
+void Books::on_fact(const control::Fact& fact) {
+  journal_->on_fact(fact);
+  stats_->on_fact(fact);
+}
+
+void Books::on_order(Time at, const control::Order& order) {
+  journal_->on_order(at, order);
+  stats_->on_order(at, order);
+}
+
+void Books::on_evaluated(const control::Evaluated& evaluated) {
+  journal_->on_evaluated(evaluated);
+  stats_->on_evaluated(evaluated);
+  note(metrics_.append_line(report::metrics_line(evaluated)));
+}
+
+void Books::add_metrics(Time now) { note(metrics_.append_line(report::metrics_line(stats_->summary(now)))); }
+
+rpc::wire::StatusReply Books::status(Time now, int width) const {
+  rpc::wire::StatusReply reply;
+  const report::Summary summary = stats_->summary(now);
+  reply.set_line(report::progress_line(summary, width));
+  reply.set_json(report::metrics_line(summary));
+  return reply;
+}
+
+}  // namespace paceline::cli

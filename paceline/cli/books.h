@@ -1,0 +1,57 @@
+// The books of a run: its journal, its metrics, and the statistics people watch. Kept by whoever hosts the
+// run's Controller; one thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/report/run_stats.h"
+#include "paceline/rpc/paceline.pb.h"
+#include "paceline/store/journal.h"
+#include "paceline/store/line_file.h"
+#include "paceline/store/run_folder.h"
+
+namespace paceline::cli {
+
+class Books final : public control::RunListener {
+ public:
+  // `from`: the version resumed from; 0 for a new run. `job` outlives the books.
+  static absl::StatusOr<std::unique_ptr<Books>> open(const config::JobConfig& job,
+                                                     const store::RunPaths& paths, report::World world,
+                                                     Version from);
+
+  // Before the first fact.
+  void start(const control::ControllerConfig& config);
+
+  void on_fact(const control::Fact& fact) override;
+  void on_order(Time at, const control::Order& order) override;
+  void on_evaluated(const control::Evaluated& evaluated) override;
+
+  // Makes the journal last.
+  void flush() { note(journal_->flush()); }
+  // Another line of metrics: where the run stands. Requires: started.
+  void add_metrics(Time now);
+  // The same for people, at most so many columns wide, and for programs. Requires: started.
+  rpc::wire::StatusReply status(Time now, int width) const;
+
+  // The first thing that could not be written.
+  const absl::Status& trouble() const { return trouble_; }
+
+ private:
+  Books(const config::JobConfig& job, report::World world, std::unique_ptr<store::Journal> journal,
+        store::LineFile metrics)
+      : job_(job), world_(world), journal_(std::move(journal)), metrics_(std::move(metrics)) {}
+  void note(const absl::Status& status) { trouble_.Update(status); }
+
+  const config::JobConfig& job_;
+  const report::World world_;
+  std::unique_ptr<store::Journal> journal_;
+  store::LineFile metrics_;
+  std::optional<report::RunStats> stats_;
+  absl::Status trouble_;
+};
+
+}  // namespace paceline::cli

@@ -1,0 +1,35 @@
+// A run's checkpoints, as its host writes them and starts from them. One thread.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/rpc/coordinator.h"
+#include "paceline/store/checkpoint.h"
+#include "paceline/store/run_folder.h"
+
+namespace paceline::cli {
+
+class Checkpoints final : public rpc::CheckpointSink {
+ public:
+  // `job` outlives it.
+  Checkpoints(std::filesystem::path run, const config::JobConfig& job) : run_(std::move(run)), job_(job) {}
+
+  absl::StatusOr<std::string> begin(Version version) override;
+  absl::Status finish(const control::ControllerState& state, Duration elapsed) override;
+
+ private:
+  const std::filesystem::path run_;
+  const config::JobConfig& job_;
+  std::optional<store::CheckpointWriter> writer_;
+};
+
+// What the run goes on from, if it is to; clears away what was left unfinished. Errors: no checkpoint, or one
+// of another number of servers.
+absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths,
+                                                         const config::JobConfig& job, bool resume);
+
+}  // namespace paceline::cli

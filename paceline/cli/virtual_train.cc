@@ -1,0 +1,107 @@
+#include "paceline/cli/virtual_train.h"
+
+#include <chrono>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/cli/books.h"
+#include "paceline/cli/checkpoints.h"
+#include "paceline/cli/display.h"
+#include "paceline/cli/stop_signals.h"
+#include "paceline/cli/virtual_work.h"
+#include "paceline/sim/job_cluster.h"
+#include "paceline/sim/virtual_cluster.h"
+
+namespace paceline::cli {
+
+namespace {
+
+using std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kLook{100};
+// Metrics are written at fixed numbers of samples, so that their bytes do not depend on this machine's speed.
+constexpr std::int64_t kMetricsLines = 200;
+
+// What goes on beside the run: the journal reaches the disk, people see progress.
+class Onlooker {
+ public:
+  Onlooker(Books& books, const sim::VirtualCluster& cluster, Display& display, std::int64_t total_samples)
+      : books_(books), cluster_(cluster), display_(display), total_(total_samples) {}
+
+  // To be called after every step.
+  void look() {
+    const std::int64_t line = cluster_.controller().committed_samples() * kMetricsLines / total_;
+    if (line > metrics_line_) books_.add_metrics(cluster_.now());
+    metrics_line_ = line;
+    const auto wall = steady_clock::now();
+    if (wall < next_) return;
+    next_ = wall + kLook;
+    books_.flush();
+    display_.show(books_.status(cluster_.now(), display_.width()));
+  }
+
+ private:
+  Books& books_;
+  const sim::VirtualCluster& cluster_;
+  Display& display_;
+  const std::int64_t total_;
+  std::int64_t metrics_line_ = 0;
+  steady_clock::time_point next_{};
+};
+
+// Until the end, or until a second signal.
+absl::Status run(sim::VirtualCluster& cluster, Books& books, Onlooker& onlooker, Display& display) {
+  const int signals_before = stop_signals();
+  bool stopping = false;
+  while (!cluster.over()) {
+    PACELINE_RETURN_IF_ERROR(cluster.step());
+    PACELINE_CHECK(!cluster.broken(), "{}", *cluster.broken());
+    PACELINE_RETURN_IF_ERROR(books.trouble());
+    onlooker.look();
+    const int signals = stop_signals() - signals_before;
+    if (signals > 1) return absl::CancelledError("stopped at once");
+    if (signals == 1 && !std::exchange(stopping, true)) {
+      display.note("stopping with a checkpoint; once more stops at once");
+      cluster.ask_stop("interrupted");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status train_virtually(const std::string& folder, const config::JobConfig& job, bool resume,
+                             bool json) {
+  PACELINE_ASSIGN_OR_RETURN(const store::RunFolder lock, store::RunFolder::resume(folder));
+  const store::RunPaths& paths = lock.paths();
+  PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(paths, job, resume));
+  const Version from = restart ? restart->state.version : Version(0);
+  PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job, paths, report::World::kVirtual, from));
+  Checkpoints checkpoints(paths.root, job);
+  sim::VirtualCluster* cluster = nullptr;
+  const auto on_evaluated = [&](const control::Evaluated& evaluated) {
+    books->on_evaluated(evaluated);
+    if (job.stop_at_target && control::meets(*job.target, evaluated))
+      cluster->ask_stop("the target is reached");
+  };
+  PACELINE_ASSIGN_OR_RETURN(const auto work, VirtualWork::create(job, restart, checkpoints, on_evaluated));
+  const control::ControllerConfig config = config::controller_config(job, work->dataset_size());
+  books->start(config);
+
+  sim::VirtualClusterOptions options{.listeners = {books.get()}, .work = work.get()};
+  if (restart) {
+    options.start = restart->state;
+    options.elapsed = restart->elapsed;
+  }
+  sim::VirtualCluster virtual_cluster(sim::cluster_of(job, work->model_bytes()), config,
+                                      policy::make_policy(job.policy), std::move(options));
+  cluster = &virtual_cluster;
+  Display display(policy::to_string(job.policy), json);
+  Onlooker onlooker(*books, virtual_cluster, display, config.total_samples);
+  PACELINE_RETURN_IF_ERROR(run(virtual_cluster, *books, onlooker, display));
+  PACELINE_RETURN_IF_ERROR(
+      work->save(virtual_cluster.controller().save(), virtual_cluster.now().time_since_epoch()));
+  books->flush();
+  return books->trouble();
+}
+
+}  // namespace paceline::cli
