@@ -53,8 +53,9 @@ absl::Status run(sim::VirtualCluster& cluster, Books& books, Onlooker& onlooker,
   const int signals_before = stop_signals();
   bool stopping = false;
   while (!cluster.over()) {
-    PACELINE_RETURN_IF_ERROR(cluster.step());
+    const absl::Status status = cluster.step();
     PACELINE_CHECK(!cluster.broken(), "{}", *cluster.broken());
+    PACELINE_RETURN_IF_ERROR(status);
     PACELINE_RETURN_IF_ERROR(books.trouble());
     onlooker.look();
     const int signals = stop_signals() - signals_before;

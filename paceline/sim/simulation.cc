@@ -30,8 +30,9 @@ absl::StatusOr<Simulated> simulate(const Scenario& scenario, const policy::Polic
                           .target = {}});
   VirtualCluster cluster(scenario.cluster, config, policy::make_policy(policy),
                          {.listeners = {&stats}, .stop_after_iterations = scenario.iterations});
-  PACELINE_RETURN_IF_ERROR(cluster.run_until_over());
+  const absl::Status status = cluster.run_until_over();
   PACELINE_CHECK(!cluster.broken(), "{}", *cluster.broken());
+  PACELINE_RETURN_IF_ERROR(status);
   return Simulated{stats.summary(cluster.now()), ""};
 }
 

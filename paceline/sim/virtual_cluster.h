@@ -40,7 +40,7 @@ class VirtualCluster {
                  std::unique_ptr<policy::SyncPolicy> policy, VirtualClusterOptions options);
 
   // The next event. Requires: not over. Errors: those of Work; FailedPrecondition when all replicas are gone
-  // for good and the job is not done. Both end the run.
+  // for good and the job is not done. Both end the run; look at broken() first.
   absl::Status step();
   // The run has ended, and every commit is carried out.
   bool over() const { return finished_ && pending_.empty(); }
@@ -99,7 +99,7 @@ class VirtualCluster {
   void draw_failure(std::int32_t place);
   void at(Time time, Kind kind, std::int32_t place);
   bool outdated(const Event& event) const;
-  absl::Status why_nothing_happens() const;
+  absl::Status nothing_happens();
   Place* held_by(ReplicaId replica);
 
   const ClusterModel model_;

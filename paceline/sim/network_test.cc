@@ -1,0 +1,121 @@
+#include "paceline/sim/network.h"
+
+#include <gtest/gtest.h>
+
+#include "paceline/sim/simulation.h"
+
+namespace paceline::sim {
+namespace {
+
+constexpr std::int64_t kBytes = 1'250'000;  // 1 ms at 10 Gb/s
+
+Time ms(double value) { return Time{} + from_seconds(value / 1000); }
+
+Port port(double gbps, double latency_us = 0) { return {.link = {gbps, latency_us}, .up = {}, .down = {}}; }
+
+TEST(Network, NothingTakesTimeWithoutBytes) {
+  Network network({}, 0);
+  Port one = port(0.001, 1000);
+  EXPECT_TRUE(network.free());
+  EXPECT_EQ(network.latency(one), Duration::zero());
+  EXPECT_EQ(network.push(one, ms(5)).end, ms(5));
+}
+
+TEST(Network, ATransferTakesAsLongAsItsSlowestPipe) {
+  Network network({.count = 1, .gbps = 10, .colocated = false}, kBytes);
+  Port fast = port(40);
+  EXPECT_EQ(network.push(fast, ms(0)).end, ms(1));
+  Port slow = port(1);
+  EXPECT_EQ(network.push(slow, ms(100)).end, ms(110));
+}
+
+TEST(Network, LatencyIsAddedOnce) {
+  Network network({}, kBytes);
+  Port one = port(10, 250);
+  EXPECT_EQ(network.push(one, ms(0)).end, ms(1.25));
+  EXPECT_EQ(network.pull(one, ms(10), ms(0)).end, ms(11.25));
+}
+
+TEST(Network, PushesQueueForTheServersAndPullsDoNotWaitForPushes) {
+  Network network({}, kBytes);
+  Port a = port(10), b = port(10), c = port(10);
+  EXPECT_EQ(network.push(a, ms(0)).end, ms(1));
+  EXPECT_EQ(network.push(b, ms(0)).end, ms(2));
+  EXPECT_EQ(network.pull(c, ms(0), ms(0)).end, ms(1));
+}
+
+TEST(Network, ASlowLinkDoesNotHoldTheServersUp) {
+  Network network({}, kBytes);
+  Port slow = port(1), fast = port(10);
+  EXPECT_EQ(network.push(slow, ms(0)).end, ms(10));
+  EXPECT_EQ(network.push(fast, ms(0)).end, ms(2));
+}
+
+TEST(Network, MoreServersTakeMore) {
+  Network network({.count = 4, .gbps = 10, .colocated = false}, 4 * kBytes);
+  Port one = port(1000);
+  EXPECT_EQ(network.push(one, ms(0)).end, ms(1));
+}
+
+TEST(Network, APullEndsWhenTheWeightsAreCompleteAtTheEarliest) {
+  Network network({}, kBytes);
+  Port one = port(10);
+  const Transfer pull = network.pull(one, ms(3), ms(9));
+  EXPECT_EQ(pull.start, ms(3));
+  EXPECT_EQ(pull.end, ms(9));
+}
+
+TEST(Network, WithAServerBesideEachReplicaAPartStaysAtHome) {
+  Network network({.count = 1, .gbps = 10, .colocated = true}, 4 * kBytes);
+  for (int i = 0; i < 4; ++i) network.join({10, 0});
+  Port one = port(10);
+  EXPECT_EQ(network.push(one, ms(0)).end, ms(3));
+  network.leave({10, 0});
+  network.leave({10, 0});
+  network.leave({10, 0});
+  EXPECT_EQ(network.push(one, ms(100)).end, ms(100));  // alone: nothing moves
+}
+
+report::Summary simulated(const std::string& text, const std::string& policy) {
+  return simulate(parse_scenario(text, "s.toml").value(), policy::parse_policy(policy).value())
+      .value()
+      .summary;
+}
+
+// 25 MB at 1 Gb/s: 0.2 s a transfer. Eight replicas of 0.4 s.
+constexpr char kScarce[] = R"(
+iterations = 4000
+[model]
+bytes = 25_000_000
+[link]
+gbps = 1.0
+latency_us = 0
+[server]
+gbps = 1.0
+[[replica]]
+count = 8
+compute_ms = 400
+)";
+
+double rate(const report::Summary& summary) {
+  return static_cast<double>(summary.iterations) / summary.elapsed_s;
+}
+
+TEST(ScarceServers, BspTakesTheSlowestIterationAndOneTransferAReplica) {
+  // Pushes and pulls go on at once, chunk by chunk: 8 pulls of 0.2 s from the moment of the last push.
+  EXPECT_NEAR(rate(simulated(kScarce, "bsp")), 8 / (0.4 + 8 * 0.2), 0.02);
+}
+
+TEST(ScarceServers, AspTakesWhatTheServersTake) {
+  EXPECT_NEAR(rate(simulated(kScarce, "asp")), 1 / 0.2, 0.02);
+}
+
+TEST(ScarceServers, BspOverServersBesideReplicasIsARing) {
+  // 2(P − 1)/P of the bytes through each link, as in a ring's reduce-scatter and all-gather.
+  std::string beside = kScarce;
+  beside.replace(beside.find("[server]\n"), 9, "[server]\ncolocated = true\n");
+  EXPECT_NEAR(rate(simulated(beside, "bsp")), 8 / (0.4 + 2 * 0.2 * 7 / 8), 0.05);
+}
+
+}  // namespace
+}  // namespace paceline::sim

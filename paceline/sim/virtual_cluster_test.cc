@@ -1,0 +1,294 @@
+#include "paceline/sim/virtual_cluster.h"
+
+#include <map>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/policy/policy_spec.h"
+#include "paceline/sim/simulation.h"
+
+namespace paceline::sim {
+namespace {
+
+// Everything a run said, as it came.
+class Recorder final : public control::RunListener {
+ public:
+  void on_fact(const control::Fact& fact) override { facts.push_back(fact); }
+  void on_order(Time, const control::Order& order) override { orders.push_back(order); }
+  void on_evaluated(const control::Evaluated&) override {}
+
+  template <class What>
+  std::vector<std::pair<double, What>> of() const {
+    std::vector<std::pair<double, What>> found;
+    for (const control::Fact& fact : facts) {
+      if (const auto* what = std::get_if<What>(&fact.what)) found.emplace_back(to_seconds(fact.at), *what);
+    }
+    return found;
+  }
+
+  std::vector<control::Fact> facts;
+  std::vector<control::Order> orders;
+};
+
+struct Ran {
+  Recorder recorder;
+  absl::Status status;
+  std::optional<std::string> broken;
+  double end_s = 0;
+};
+
+Ran run(const std::string& text, const std::string& policy, Work* work = nullptr) {
+  const Scenario scenario = parse_scenario(text, "s.toml").value();
+  Ran ran;
+  VirtualCluster cluster(
+      scenario.cluster, controller_config(scenario),
+      policy::make_policy(policy::parse_policy(policy).value()),
+      {.listeners = {&ran.recorder}, .work = work, .stop_after_iterations = scenario.iterations});
+  ran.status = cluster.run_until_over();
+  ran.broken = cluster.broken();
+  ran.end_s = to_seconds(cluster.now());
+  return ran;
+}
+
+using control::ReplicaJoined;
+using control::ReplicaLeft;
+using control::ReplicaReady;
+
+TEST(VirtualCluster, EndsWithTheLastIterationAskedFor) {
+  const Ran ran = run("iterations = 7\n[[replica]]\ncompute_ms = 100", "asp");
+  EXPECT_TRUE(ran.status.ok());
+  EXPECT_EQ(ran.recorder.of<ReplicaReady>().size(), 7u);
+  EXPECT_NEAR(ran.end_s, 0.7, 1e-9);
+}
+
+TEST(VirtualCluster, EndsWhenEverySampleIsCommitted) {
+  const Ran ran = run("samples = 1000\n[[replica]]\ncount = 3\nbatch = 64", "bsp");
+  EXPECT_TRUE(ran.status.ok());
+  const auto& last = ran.recorder.orders.back();
+  EXPECT_EQ(std::get<control::Finish>(last).why, "every sample is committed");
+}
+
+TEST(VirtualCluster, ASlowdownIsOfTheIterationsThatStartInIt) {
+  const Ran ran =
+      run("iterations = 4\n[[replica]]\ncompute_ms = 1000\n[[change]]\nat_s = 0.5\nuntil_s = 2.5\nfactor = 3",
+          "asp");
+  const auto ready = ran.recorder.of<ReplicaReady>();
+  ASSERT_EQ(ready.size(), 4u);
+  EXPECT_NEAR(ready[0].first, 1, 1e-9);
+  EXPECT_NEAR(ready[1].first, 4, 1e-9);  // started at 1
+  EXPECT_NEAR(ready[2].first, 5, 1e-9);
+}
+
+TEST(VirtualCluster, ACrashIsHeardOfLaterAndALeaveAtOnce) {
+  const Ran ran = run(R"(
+iterations = 50
+detection_ms = 500
+[[replica]]
+count = 3
+[[change]]
+at_s = 2.25
+replica = 1
+what = "crash"
+[[change]]
+at_s = 4.25
+replica = 2
+what = "leave"
+)",
+                      "bsp");
+  ASSERT_TRUE(ran.status.ok());
+  const auto left = ran.recorder.of<ReplicaLeft>();
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_NEAR(left[0].first, 2.75, 1e-9);
+  EXPECT_EQ(left[0].second.replica, ReplicaId(1));
+  EXPECT_NEAR(left[1].first, 4.25, 1e-9);
+  // The gradient it was computing never came.
+  for (const auto& [at, ready] : ran.recorder.of<ReplicaReady>())
+    EXPECT_FALSE(ready.replica == ReplicaId(1) && at > 2.25);
+}
+
+TEST(VirtualCluster, WhoeverComesBackIsANewReplicaInItsOldPlace) {
+  const Ran ran = run(R"(
+iterations = 50
+[[replica]]
+count = 2
+[[change]]
+at_s = 2.5
+replica = 1
+what = "crash"
+[[change]]
+at_s = 5.5
+replica = 1
+what = "join"
+)",
+                      "bsp");
+  ASSERT_TRUE(ran.status.ok());
+  const auto joined = ran.recorder.of<ReplicaJoined>();
+  ASSERT_EQ(joined.size(), 3u);
+  EXPECT_EQ(joined[2].second.replica, ReplicaId(2));
+  EXPECT_EQ(joined[2].second.name, "w1");
+  EXPECT_NEAR(joined[2].first, 5.5, 1e-9);
+}
+
+TEST(VirtualCluster, APlaceWhoseFirstChangeIsAJoinStartsEmpty) {
+  const Ran ran = run(
+      "iterations = 9\n[[replica]]\ncount = 2\n[[change]]\nat_s = 3\nreplica = 0\nwhat = \"join\"", "asp");
+  const auto joined = ran.recorder.of<ReplicaJoined>();
+  ASSERT_EQ(joined.size(), 2u);
+  EXPECT_EQ(joined[0].second.name, "w1");
+  EXPECT_EQ(joined[1].second.name, "w0");
+}
+
+TEST(VirtualCluster, FailuresAndRepairsGoOnUntilTheyAreToldToStop) {
+  const Ran ran = run(R"(
+samples = 40_000
+faults_end_s = 200
+[[replica]]
+count = 4
+batch = 10
+mtbf_s = 20
+mttr_s = 5
+)",
+                      "ssp:3");
+  ASSERT_TRUE(ran.status.ok()) << ran.status;
+  EXPECT_FALSE(ran.broken) << *ran.broken;
+  const auto left = ran.recorder.of<ReplicaLeft>();
+  // 200 s of four replicas that fail every 25 s or so.
+  EXPECT_GT(left.size(), 15u);
+  EXPECT_LT(left.size(), 60u);
+  EXPECT_LT(left.back().first, 201);
+}
+
+TEST(VirtualCluster, SaysSoWhenAllAreGoneForGood) {
+  const Ran ran = run("iterations = 9\n[[replica]]\n[[change]]\nat_s = 2.5\nwhat = \"leave\"", "bsp");
+  EXPECT_EQ(ran.status.message(), "every replica is gone after 2.5 s and 2 iterations, and none comes back");
+  EXPECT_FALSE(ran.broken);
+}
+
+// A policy that forgets everybody.
+class Forgetful final : public policy::SyncPolicy {
+ public:
+  void joined(Time, const policy::Joined& fact, policy::Orders& orders) override {
+    orders.release(fact.replica, {"go"});
+  }
+  void left(Time, const policy::Left&, policy::Orders&) override {}
+  void ready(Time, const policy::Ready&, policy::Orders&) override {}
+  policy::Bounds bounds() const override { return {}; }
+};
+
+TEST(VirtualCluster, NoticesWhenReplicasWaitForEver) {
+  const Scenario scenario = parse_scenario("[[replica]]\ncount = 2", "s.toml").value();
+  VirtualCluster cluster(scenario.cluster, controller_config(scenario), std::make_unique<Forgetful>(), {});
+  EXPECT_FALSE(cluster.run_until_over().ok());
+  EXPECT_EQ(*cluster.broken(), "at 1 s 2 replicas wait for ever");
+}
+
+// Commits each gradient when its timer rings.
+class Timed final : public policy::SyncPolicy {
+ public:
+  void joined(Time, const policy::Joined& fact, policy::Orders& orders) override {
+    orders.release(fact.replica, {"go"});
+  }
+  void left(Time, const policy::Left&, policy::Orders&) override {}
+  void ready(Time now, const policy::Ready& fact, policy::Orders& orders) override {
+    waiting_ = {fact.replica, fact.clock};
+    orders.wake_at(now + from_seconds(9));
+    orders.wake_at(now + from_seconds(0.5));  // takes the place of the first
+  }
+  void timer(Time, policy::Orders& orders) override {
+    orders.commit({waiting_}, {"it rang"});
+    orders.release(waiting_.replica, {"it rang"});
+  }
+  policy::Bounds bounds() const override { return {}; }
+
+ private:
+  policy::Contribution waiting_;
+};
+
+TEST(VirtualCluster, RingsWhenAPolicyAsksForIt) {
+  const Scenario scenario = parse_scenario("iterations = 4\n[[replica]]", "s.toml").value();
+  Recorder recorder;
+  VirtualCluster cluster(scenario.cluster, controller_config(scenario), std::make_unique<Timed>(),
+                         {.listeners = {&recorder}, .stop_after_iterations = 4});
+  ASSERT_TRUE(cluster.run_until_over().ok());
+  const auto rang = recorder.of<control::TimerRang>();
+  ASSERT_EQ(rang.size(), 3u);
+  EXPECT_NEAR(rang[0].first, 1.5, 1e-9);
+  EXPECT_NEAR(rang[2].first, 4.5, 1e-9);
+}
+
+// Checks that the cluster asks for real work in an order that can be done.
+class StrictWork final : public Work {
+ public:
+  absl::Status start(const control::Release& release) override {
+    EXPECT_GE(version_, release.version) << "the weights it may pull are not there";
+    EXPECT_TRUE(computing_.emplace(release.replica, version_).second) << "it computes already";
+    return absl::OkStatus();
+  }
+  absl::StatusOr<double> finish(ReplicaId replica) override {
+    EXPECT_EQ(computing_.count(replica), 1u) << "it has not started";
+    bases[replica] = computing_.at(replica);
+    computing_.erase(replica);
+    return 0.5;
+  }
+  absl::Status commit(Time, const control::CommitRecord& record) override {
+    EXPECT_EQ(record.version, version_.next());
+    version_ = record.version;
+    for (const control::CommitMember& member : record.members) {
+      EXPECT_EQ(computing_.count(member.replica), 0u) << "its gradient is overwritten";
+      EXPECT_EQ(bases.at(member.replica), member.base) << "the fact names another version than was pulled";
+    }
+    return absl::OkStatus();
+  }
+  Version version() const { return version_; }
+  std::map<ReplicaId, Version> bases;
+
+ private:
+  Version version_;
+  std::map<ReplicaId, Version> computing_;
+};
+
+TEST(VirtualCluster, WorkIsAskedForInAnOrderThatCanBeDone) {
+  for (const char* network : {"", "[model]\nbytes = 25_000_000\n[link]\ngbps = 1.0\n"}) {
+    for (const char* policy : {"bsp", "asp", "ssp:2", "dssp:1-4"}) {
+      StrictWork work;
+      const Ran ran = run(std::string("samples = 3000\n") + network + R"(
+[[replica]]
+count = 3
+compute_ms = 300
+jitter = 0.3
+batch = 10
+[[replica]]
+compute_ms = 900
+batch = 10
+)",
+                          policy, &work);
+      EXPECT_TRUE(ran.status.ok()) << ran.status;
+      EXPECT_FALSE(ran.broken) << *ran.broken;
+      EXPECT_GE(work.version(), Version(75));
+    }
+  }
+}
+
+// Fails at its third gradient.
+class FailingWork final : public Work {
+ public:
+  absl::Status start(const control::Release&) override { return absl::OkStatus(); }
+  absl::StatusOr<double> finish(ReplicaId) override {
+    if (++finished_ == 3) return absl::InternalError("out of memory");
+    return 0.0;
+  }
+  absl::Status commit(Time, const control::CommitRecord&) override { return absl::OkStatus(); }
+
+ private:
+  int finished_ = 0;
+};
+
+TEST(VirtualCluster, WhatGoesWrongInTheWorkEndsTheRun) {
+  FailingWork work;
+  EXPECT_EQ(run("", "asp", &work).status.message(), "out of memory");
+}
+
+}  // namespace
+}  // namespace paceline::sim
