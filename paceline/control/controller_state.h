@@ -13,6 +13,7 @@ struct ControllerState {
   Version version;
   SampleLedger::Saved ledger;           // leases in flight count as given back
   std::map<std::string, Clock> clocks;  // committed iterations, by replica name
+  friend bool operator==(const ControllerState&, const ControllerState&) = default;
 };
 
 }  // namespace paceline::control

@@ -24,6 +24,7 @@ struct CommitMember {
   double weight = 0;
   // Its share b_i / B_C of the samples: the factor of its batch-norm statistics.
   double share = 0;
+  friend bool operator==(const CommitMember&, const CommitMember&) = default;
 };
 
 // One entry of the commit log: everything a shard needs to make version v of version v − 1.
@@ -40,6 +41,7 @@ struct CommitRecord {
   policy::Reason why;
 
   std::int64_t committed_after() const { return committed_before + samples; }
+  friend bool operator==(const CommitRecord&, const CommitRecord&) = default;
 };
 
 struct Release {
@@ -48,26 +50,31 @@ struct Release {
   Version version;  // pull this or a later one
   Lease lease;
   policy::Reason why;
+  friend bool operator==(const Release&, const Release&) = default;
 };
 
 struct Discard {
   ReplicaId replica;
   Clock clock;
   policy::Reason why;
+  friend bool operator==(const Discard&, const Discard&) = default;
 };
 
 // No samples are left for the replica now; it may be released later if another one's come back.
 struct Park {
   ReplicaId replica;
+  friend bool operator==(const Park&, const Park&) = default;
 };
 
 struct WakeAt {
   Time at;
+  friend bool operator==(const WakeAt&, const WakeAt&) = default;
 };
 
 // Every sample is committed, or a stop was asked for. Nothing follows.
 struct Finish {
   std::string why;
+  friend bool operator==(const Finish&, const Finish&) = default;
 };
 
 using Order = std::variant<CommitRecord, Release, Discard, Park, WakeAt, Finish>;

@@ -28,6 +28,7 @@ class SampleLedger {
         open;  // [begin, end): leased or given back, not committed
 
     std::int64_t committed() const;
+    friend bool operator==(const Saved&, const Saved&) = default;
   };
   Saved save() const;
   // Requires: a fresh ledger. False, and unchanged, when `saved` cannot come from a ledger of this size.

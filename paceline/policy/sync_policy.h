@@ -53,6 +53,7 @@ struct Reason {
   std::string_view text;
   std::int64_t a = 0;
   std::int64_t b = 0;
+  friend bool operator==(const Reason&, const Reason&) = default;
 };
 std::string to_string(const Reason& reason);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "paceline/base/check.h"
 #include "paceline/base/overloaded.h"
@@ -9,11 +10,12 @@
 namespace paceline::control::testing {
 
 LittleCluster::LittleCluster(const ControllerConfig& config, const std::string& spec, std::uint64_t seed,
-                             const std::optional<ControllerState>& start)
+                             const std::optional<ControllerState>& start, std::vector<RunListener*> listeners)
     : config_(config),
       rng_(seed),
       controller_(config, policy::make_policy(policy::parse_policy(spec).value())),
-      observer_(controller_.bounds(), config.dataset_size, config.total_samples, start) {
+      witnesses_({controller_.bounds(), config.dataset_size, config.total_samples, start},
+                 std::move(listeners)) {
   if (!start) return;
   const absl::Status restored = controller_.restore(*start);
   PACELINE_CHECK(restored.ok(), "{}", restored.ToString());
@@ -60,10 +62,9 @@ void LittleCluster::give(const Fact& fact) {
   std::vector<Order> orders;
   const absl::Status taken = controller_.handle(fact, orders);
   if (!taken.ok()) complain(taken.ToString());
-  if (const auto complaint = observer_.see(fact)) complain(*complaint);
+  if (const auto complaint = witnesses_.record(fact, orders)) complain(*complaint);
   for (const Order& order : orders) {
     if (finished_) complain("an order after the end");
-    if (const auto complaint = observer_.see(order)) complain(*complaint);
     follow(order);
   }
 }

@@ -10,16 +10,17 @@
 
 #include "paceline/base/rng.h"
 #include "paceline/control/controller.h"
-#include "paceline/control/observer.h"
+#include "paceline/control/witnesses.h"
 #include "paceline/policy/policy_spec.h"
 
 namespace paceline::control::testing {
 
 class LittleCluster {
  public:
-  // `spec` as parse_policy() reads it. `start`: to be restored; must be fit for it.
+  // `spec` as parse_policy() reads it. `start`: to be restored; must be fit for it. `listeners` hear of all.
   LittleCluster(const ControllerConfig& config, const std::string& spec, std::uint64_t seed,
-                const std::optional<ControllerState>& start = std::nullopt);
+                const std::optional<ControllerState>& start = std::nullopt,
+                std::vector<RunListener*> listeners = {});
 
   // A replica that needs about `interval` an iteration; `jitter` of it more or less.
   ReplicaId join(const std::string& name, std::int64_t batch, Duration interval, double jitter = 0);
@@ -37,7 +38,7 @@ class LittleCluster {
   bool parked(ReplicaId replica) const { return replicas_.at(replica).parked; }
   std::vector<ReplicaId> live() const;
   Controller& controller() { return controller_; }
-  const Observer& observer() const { return observer_; }
+  const Observer& observer() const { return witnesses_.observer(); }
   Time now() const { return now_; }
 
   const std::vector<CommitRecord>& log() const { return log_; }
@@ -69,7 +70,7 @@ class LittleCluster {
   const ControllerConfig config_;
   Rng rng_;
   Controller controller_;
-  Observer observer_;
+  Witnesses witnesses_;
   std::map<ReplicaId, Replica> replicas_;
   std::int32_t next_id_ = 0;
   Time now_{};

@@ -1,0 +1,78 @@
+#include "paceline/control/replay.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/control/to_string.h"
+
+namespace paceline::control {
+
+namespace {
+
+constexpr std::string_view kNothing = "nothing more";
+
+// A commit of a thousand members is too long to read: of a long text, the part around `at`.
+std::string excerpt(std::string_view text, std::size_t at) {
+  constexpr std::size_t kLongest = 400;
+  constexpr std::size_t kBefore = 150;
+  if (text.size() <= kLongest) return std::string(text);
+  const std::size_t from = at > kBefore ? at - kBefore : 0;
+  return fmt::format("{}{}{}", from > 0 ? "... " : "", text.substr(from, kLongest),
+                     from + kLongest < text.size() ? " ..." : "");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Replay>> Replay::make(ControllerConfig config,
+                                                     std::unique_ptr<policy::SyncPolicy> policy,
+                                                     const std::optional<ControllerState>& start) {
+  std::unique_ptr<Replay> replay(new Replay(std::move(config), std::move(policy)));
+  if (start) PACELINE_RETURN_IF_ERROR(replay->controller_.restore(*start));
+  return replay;
+}
+
+Replay::Replay(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy)
+    : controller_(std::move(config), std::move(policy)) {}
+
+void Replay::on_fact(const Fact& fact) {
+  if (difference_) return;
+  if (seen_ < expected_.size()) return differ(kNothing, to_string(expected_[seen_]));
+  expected_.clear();
+  seen_ = 0;
+  fact_ = fact;
+  ++facts_;
+  const absl::Status taken = controller_.handle(fact, expected_);
+  if (!taken.ok())
+    difference_ =
+        fmt::format("{}; the Controller refuses it: {}", fact_in_words(), std::string(taken.message()));
+}
+
+void Replay::on_order(Time at, const Order& order) {
+  if (difference_) return;
+  if (!fact_) {
+    difference_ = fmt::format("before the first fact: recorded: {}", to_string(order));
+  } else if (at != fact_->at) {
+    differ(fmt::format("at {} s: {}", to_seconds(at), to_string(order)), "nothing at that time");
+  } else if (seen_ == expected_.size()) {
+    differ(to_string(order), kNothing);
+  } else if (!(order == expected_[seen_])) {
+    differ(to_string(order), to_string(expected_[seen_]));
+  } else {
+    ++seen_;
+    ++orders_;
+  }
+}
+
+void Replay::differ(std::string_view recorded, std::string_view now) {
+  const auto first = std::mismatch(recorded.begin(), recorded.end(), now.begin(), now.end()).first;
+  const auto at = static_cast<std::size_t>(first - recorded.begin());
+  difference_ = fmt::format("{}; recorded: {}; the Controller orders: {}", fact_in_words(),
+                            excerpt(recorded, at), excerpt(now, at));
+}
+
+std::string Replay::fact_in_words() const { return fmt::format("fact {}, {}", facts_, to_string(*fact_)); }
+
+}  // namespace paceline::control

@@ -1,0 +1,56 @@
+// Holds a recorded run to a fresh Controller: the same facts must give the same orders, field by field. Shown
+// the recording as a RunListener (of a journal, or beside a run under way), it keeps the first difference in
+// words and from then on looks at nothing.
+//
+// A recording may end in the middle of a fact's orders, where a file ends: that is no difference. Evaluations
+// do not concern it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/control/controller.h"
+#include "paceline/control/run_listener.h"
+
+namespace paceline::control {
+
+class Replay final : public RunListener {
+ public:
+  // `start`: what the recorded run was restored from, if it was. Errors: those of Controller::restore().
+  static absl::StatusOr<std::unique_ptr<Replay>> make(ControllerConfig config,
+                                                      std::unique_ptr<policy::SyncPolicy> policy,
+                                                      const std::optional<ControllerState>& start);
+
+  void on_fact(const Fact& fact) override;
+  void on_order(Time at, const Order& order) override;
+  void on_evaluated(const Evaluated&) override {}
+
+  // At which fact, what was recorded, and what the Controller orders now. Nothing while all is the same.
+  const std::optional<std::string>& difference() const { return difference_; }
+  // Shown, up to the first difference; its fact included.
+  std::int64_t facts() const { return facts_; }
+  // That agreed.
+  std::int64_t orders() const { return orders_; }
+
+ private:
+  Replay(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy);
+  void differ(std::string_view recorded, std::string_view now);
+  std::string fact_in_words() const;
+
+  Controller controller_;
+  std::optional<Fact> fact_;     // the latest
+  std::vector<Order> expected_;  // what it gives
+  std::size_t seen_ = 0;         // of expected_
+  std::int64_t facts_ = 0;
+  std::int64_t orders_ = 0;
+  std::optional<std::string> difference_;
+};
+
+}  // namespace paceline::control

@@ -1,0 +1,63 @@
+// One number for all that was told and ordered in a run: two runs with the same number took the same course.
+// It folds every field of every fact and order, in order, but for the losses: they are a matter of the
+// gradients, which differ between machines, and decide nothing. Evaluations are left out for the same reason.
+//
+// What always holds: the same course gives the same number on every machine (a cosine learning rate is as
+// equal as the C libraries' cosines are), and a change of one field of it gives another one. Against chance,
+// not against malice.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "paceline/control/run_listener.h"
+
+namespace paceline::control {
+
+class TraceHash final : public RunListener {
+ public:
+  void on_fact(const Fact& fact) override;
+  void on_order(Time at, const Order& order) override;
+  void on_evaluated(const Evaluated&) override {}
+
+  std::uint64_t value() const { return state_; }
+  // value() in 16 digits.
+  std::string hex() const;
+
+ private:
+  template <class... Fields>
+  void fold_all(const Fields&... fields) {
+    (fold(fields), ...);
+  }
+  void fold(std::uint64_t word);
+  void fold(std::int64_t number) { fold(static_cast<std::uint64_t>(number)); }
+  void fold(std::string_view text);
+  void fold(double number);
+  void fold(Time at) { fold(std::int64_t{at.time_since_epoch().count()}); }
+  void fold(Duration duration) { fold(std::int64_t{duration.count()}); }
+  template <class Tag, class Rep>
+  void fold(StrongInt<Tag, Rep> id) {
+    fold(std::int64_t{id.value()});
+  }
+  void fold(const Lease& lease);
+  void fold(const policy::Reason& why) { fold_all(why.text, why.a, why.b); }
+  void fold(const ControllerState& state);
+
+  void fold(const ReplicaJoined& fact);
+  void fold(const ReplicaLeft& fact);
+  void fold(const ReplicaReady& fact);
+  void fold(const TimerRang&) {}
+  void fold(const StopAsked& fact) { fold(std::string_view(fact.why)); }
+  void fold(const CommitMember& member);
+  void fold(const CommitRecord& order);
+  void fold(const Release& order);
+  void fold(const Discard& order);
+  void fold(const Park& order) { fold(order.replica); }
+  void fold(const WakeAt& order) { fold(order.at); }
+  void fold(const Finish& order) { fold(std::string_view(order.why)); }
+
+  std::uint64_t state_ = 0;
+};
+
+}  // namespace paceline::control

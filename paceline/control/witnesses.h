@@ -1,0 +1,36 @@
+// All who watch a run beside those who carry out its orders: the Observer, which may complain, and the
+// listeners, which only take note. The host of a Controller shows them each fact the Controller took, with
+// the orders it gave; one thread.
+//
+// What always holds: every listener hears of everything, in order, a broken promise included, so that the
+// record shows what broke it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/control/facts.h"
+#include "paceline/control/observer.h"
+#include "paceline/control/orders.h"
+#include "paceline/control/run_listener.h"
+
+namespace paceline::control {
+
+class Witnesses {
+ public:
+  // The listeners outlive this and are told in their order here.
+  Witnesses(Observer observer, std::vector<RunListener*> listeners);
+
+  // The first broken promise, in words; nothing when all is well.
+  std::optional<std::string> record(const Fact& fact, const std::vector<Order>& orders);
+  void evaluated(const Evaluated& evaluated);
+
+  const Observer& observer() const { return observer_; }
+
+ private:
+  Observer observer_;
+  std::vector<RunListener*> listeners_;
+};
+
+}  // namespace paceline::control
