@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include <absl/status/statusor.h>
 
@@ -23,8 +24,8 @@ class Books final : public control::RunListener {
                                                      const store::RunPaths& paths, report::World world,
                                                      Version from);
 
-  // Before the first fact.
-  void start(const control::ControllerConfig& config);
+  // Before the first fact. `job_toml`: as this attempt runs it.
+  void start(const control::ControllerConfig& config, const std::string& job_toml);
 
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;

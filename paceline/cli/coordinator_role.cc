@@ -48,13 +48,14 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   Checkpoints checkpoints(paths.root, job);
   EventLoop loop;
   rpc::Coordinator coordinator(
-      loop, {.job = job,
-             .job_toml = job_toml,
-             .restart = restart,
-             .listeners = {books.get()},
-             .checkpoints = &checkpoints,
-             .on_data_known = [&](const control::ControllerConfig& config) { books->start(config); },
-             .notice = [](const std::string& line) { spdlog::info("{}", line); }});
+      loop,
+      {.job = job,
+       .job_toml = job_toml,
+       .restart = restart,
+       .listeners = {books.get()},
+       .checkpoints = &checkpoints,
+       .on_data_known = [&](const control::ControllerConfig& config) { books->start(config, job_toml); },
+       .notice = [](const std::string& line) { spdlog::info("{}", line); }});
   const auto status = [&](const rpc::wire::StatusRequest& request, rpc::wire::StatusReply& reply) {
     if (coordinator.training()) reply = books->status(coordinator.now(), request.width());
     reply.set_phase(coordinator.phase());

@@ -11,6 +11,7 @@
 #include "paceline/cli/compare_command.h"
 #include "paceline/cli/coordinator_role.h"
 #include "paceline/cli/evaluator_role.h"
+#include "paceline/cli/replay_command.h"
 #include "paceline/cli/run_report.h"
 #include "paceline/cli/server_role.h"
 #include "paceline/cli/simulate_command.h"
@@ -99,6 +100,13 @@ void add_report(CLI::App& app, Command& command) {
   report->callback([folder, &command] { command = [folder] { return exit_of(report_command(*folder)); }; });
 }
 
+void add_replay(CLI::App& app, Command& command) {
+  auto folder = std::make_shared<std::string>();
+  CLI::App* replay = app.add_subcommand("replay", "hold a run's recorded orders to what is ordered today");
+  replay->add_option("run", *folder, "the run folder")->required();
+  replay->callback([folder, &command] { command = [folder] { return exit_of(replay_command(*folder)); }; });
+}
+
 int run(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
   CLI::App app("Paceline trains one neural network over machines of unequal speed.", "paceline");
@@ -109,6 +117,7 @@ int run(int argc, char** argv) {
   add_compare(app, command);
   add_simulate(app, command);
   add_report(app, command);
+  add_replay(app, command);
   add_roles(app, command);
   try {
     app.parse(argc, argv);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "paceline/config/job_config.h"
 #include "paceline/report/summary.h"
@@ -14,6 +15,9 @@ inline constexpr char kDatasetSizeKey[] = "dataset_size";
 inline constexpr char kWorldKey[] = "world";
 inline constexpr char kLiveWorld[] = "live";
 inline constexpr char kVirtualWorld[] = "virtual";
+
+// The job as an attempt ran it: a resumed run may have changed it.
+inline std::string job_key(std::int64_t attempt) { return "job_" + std::to_string(attempt); }
 
 inline report::RunInfo run_info(const config::JobConfig& job, report::World world,
                                 std::int64_t total_samples) {

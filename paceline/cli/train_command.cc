@@ -117,9 +117,8 @@ absl::StatusOr<TrainedRun> train(const std::string& job_toml, const TrainOptions
   TrainedRun run;
   PACELINE_ASSIGN_OR_RETURN(run.folder, resume ? old_folder(options, job_toml) : new_folder(job, job_toml));
   const int signals_before = stop_signals();
-  const absl::Status outcome = options.in_virtual_time
-                                   ? train_virtually(run.folder, job, resume, options.json)
-                                   : train_live(run.folder, job, resume, options.json);
+  const absl::Status outcome = options.in_virtual_time ? train_virtually(run.folder, resume, options.json)
+                                                       : train_live(run.folder, job, resume, options.json);
   if (!outcome.ok()) return with_hint(outcome, run.folder);
   run.interrupted = stop_signals() > signals_before;
   return run;

@@ -7,6 +7,7 @@
 #include "paceline/cli/books.h"
 #include "paceline/cli/checkpoints.h"
 #include "paceline/cli/display.h"
+#include "paceline/cli/job_file.h"
 #include "paceline/cli/stop_signals.h"
 #include "paceline/cli/virtual_work.h"
 #include "paceline/sim/job_cluster.h"
@@ -70,10 +71,11 @@ absl::Status run(sim::VirtualCluster& cluster, Books& books, Onlooker& onlooker,
 
 }  // namespace
 
-absl::Status train_virtually(const std::string& folder, const config::JobConfig& job, bool resume,
-                             bool json) {
+absl::Status train_virtually(const std::string& folder, bool resume, bool json) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunFolder lock, store::RunFolder::resume(folder));
   const store::RunPaths& paths = lock.paths();
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, read_job_file(paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
   PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(paths, job, resume));
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job, paths, report::World::kVirtual, from));
@@ -86,7 +88,7 @@ absl::Status train_virtually(const std::string& folder, const config::JobConfig&
   };
   PACELINE_ASSIGN_OR_RETURN(const auto work, VirtualWork::create(job, restart, checkpoints, on_evaluated));
   const control::ControllerConfig config = config::controller_config(job, work->dataset_size());
-  books->start(config);
+  books->start(config, job_toml);
 
   sim::VirtualClusterOptions options{.listeners = {books.get()}, .work = work.get()};
   if (restart) {

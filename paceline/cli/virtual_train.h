@@ -3,14 +3,13 @@
 
 #include <string>
 
-#include <absl/status/statusor.h>
-
-#include "paceline/config/job_config.h"
+#include <absl/status/status.h>
 
 namespace paceline::cli {
 
-// Runs the job in its run folder, from the start or from its newest checkpoint. Shows progress. The first
-// Ctrl-C stops with a checkpoint, the second at once. Errors: those of the data, the model and the disk.
-absl::Status train_virtually(const std::string& run, const config::JobConfig& job, bool resume, bool json);
+// Runs the job that lies in a run folder, from the start or from its newest checkpoint. Shows progress. The
+// first Ctrl-C stops with a checkpoint, the second at once. Errors: those of the data, the model and the
+// disk.
+absl::Status train_virtually(const std::string& run, bool resume, bool json);
 
 }  // namespace paceline::cli

@@ -2,6 +2,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/control/trace_hash.h"
 #include "paceline/report/run_stats.h"
 #include "paceline/sim/virtual_cluster.h"
 
@@ -28,12 +29,13 @@ absl::StatusOr<Simulated> simulate(const Scenario& scenario, const policy::Polic
                           .world = report::World::kSimulated,
                           .total_samples = config.total_samples,
                           .target = {}});
+  control::TraceHash trace;
   VirtualCluster cluster(scenario.cluster, config, policy::make_policy(policy),
-                         {.listeners = {&stats}, .stop_after_iterations = scenario.iterations});
+                         {.listeners = {&stats, &trace}, .stop_after_iterations = scenario.iterations});
   const absl::Status status = cluster.run_until_over();
   PACELINE_CHECK(!cluster.broken(), "{}", *cluster.broken());
   PACELINE_RETURN_IF_ERROR(status);
-  return Simulated{stats.summary(cluster.now()), ""};
+  return Simulated{stats.summary(cluster.now()), trace.hex()};
 }
 
 }  // namespace paceline::sim

@@ -43,7 +43,9 @@ VirtualCluster::VirtualCluster(ClusterModel model, control::ControllerConfig con
     : model_(std::move(model)),
       options_(std::move(options)),
       controller_(starting_with(config, model_), std::move(policy)),
-      observer_(controller_.bounds(), config.dataset_size, config.total_samples, options_.start),
+      witnesses_(
+          control::Observer(controller_.bounds(), config.dataset_size, config.total_samples, options_.start),
+          options_.listeners),
       network_(model_.servers, model_.bytes),
       places_(model_.places.size()),
       slowdowns_(model_.places.size()),
@@ -246,13 +248,8 @@ void VirtualCluster::give(decltype(control::Fact::what) what) {
   orders_.clear();
   const absl::Status taken = controller_.handle(fact, orders_);
   PACELINE_CHECK(taken.ok(), "{}", std::string(taken.message()));
-  auto complaint = observer_.see(fact);
-  for (control::RunListener* listener : options_.listeners) listener->on_fact(fact);
-  for (const control::Order& order : orders_) {
-    if (!complaint) complaint = observer_.see(order);
-    for (control::RunListener* listener : options_.listeners) listener->on_order(now_, order);
-    carry_out(order);
-  }
+  const auto complaint = witnesses_.record(fact, orders_);
+  for (const control::Order& order : orders_) carry_out(order);
   if (complaint && !broken_) broken_ = fmt::format("at {} s: {}", to_seconds(now_), *complaint);
 }
 

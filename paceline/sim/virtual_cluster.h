@@ -15,8 +15,7 @@
 #include <absl/status/status.h>
 
 #include "paceline/control/controller.h"
-#include "paceline/control/observer.h"
-#include "paceline/control/run_listener.h"
+#include "paceline/control/witnesses.h"
 #include "paceline/sim/cluster_model.h"
 #include "paceline/sim/event_queue.h"
 #include "paceline/sim/network.h"
@@ -105,7 +104,7 @@ class VirtualCluster {
   const ClusterModel model_;
   const VirtualClusterOptions options_;
   control::Controller controller_;
-  control::Observer observer_;
+  control::Witnesses witnesses_;
   Network network_;
   EventQueue<Event> events_;
   std::vector<Place> places_;

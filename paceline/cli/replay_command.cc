@@ -1,0 +1,102 @@
+#include "paceline/cli/replay_command.h"
+
+#include <map>
+#include <optional>
+
+#include <absl/strings/numbers.h>
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/cli/run_info.h"
+#include "paceline/control/replay.h"
+#include "paceline/store/journal_reader.h"
+#include "paceline/store/run_folder.h"
+
+namespace paceline::cli {
+
+namespace {
+
+using About = std::map<std::string, std::string>;
+// What a later attempt may have gone on from, by version.
+using States = std::map<Version, control::ControllerState>;
+
+// Passes a recording on to the replay, and keeps the states that were saved on the way.
+class Saving final : public control::RunListener {
+ public:
+  Saving(control::Replay& replay, States& states) : replay_(replay), states_(states) {}
+  void on_fact(const control::Fact& fact) override { replay_.on_fact(fact); }
+  void on_order(Time at, const control::Order& order) override {
+    const auto* commit = std::get_if<control::CommitRecord>(&order);
+    if (commit != nullptr && commit->checkpoint) states_[commit->version] = *commit->checkpoint;
+    replay_.on_order(at, order);
+  }
+  void on_evaluated(const control::Evaluated&) override {}
+
+ private:
+  control::Replay& replay_;
+  States& states_;
+};
+
+absl::Status not_recorded(const std::string& folder) {
+  return absl::FailedPreconditionError(
+      fmt::format("{}: the run ended before it started to train, or an older Paceline recorded it", folder));
+}
+
+absl::StatusOr<control::ControllerConfig> config_of(const About& about, const std::string& folder,
+                                                    const config::JobConfig& job) {
+  const auto found = about.find(kDatasetSizeKey);
+  std::int64_t size = 0;
+  if (found == about.end() || !absl::SimpleAtoi(found->second, &size) || size <= 0)
+    return not_recorded(folder);
+  return config::controller_config(job, size);
+}
+
+absl::Status replay_attempt(const std::string& folder, const About& about, const store::Attempt& attempt,
+                            store::JournalReader& journal, States& states) {
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(about.at(job_key(attempt.number)),
+                                                                           folder + ", its recorded job"));
+  PACELINE_ASSIGN_OR_RETURN(const control::ControllerConfig config, config_of(about, folder, job));
+  std::optional<control::ControllerState> start;
+  if (attempt.from > Version(0)) {
+    const auto found = states.find(attempt.from);
+    if (found == states.end()) {
+      return absl::DataLossError(
+          fmt::format("{}: attempt {} goes on from version {}, whose state no earlier attempt recorded",
+                      folder, attempt.number, attempt.from));
+    }
+    start = found->second;
+  }
+  PACELINE_ASSIGN_OR_RETURN(const auto replay,
+                            control::Replay::make(config, policy::make_policy(job.policy), start));
+  Saving saving(*replay, states);
+  PACELINE_RETURN_IF_ERROR(journal.replay(saving, attempt.number));
+  if (replay->difference()) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}: attempt {}: {}", folder, attempt.number, *replay->difference()));
+  }
+  // A run that was stopped saved itself at its end.
+  const control::ControllerState last = replay->state();
+  states.emplace(last.version, last);
+  fmt::print("attempt {}: {} facts gave the same {} orders\n", attempt.number, replay->facts(),
+             replay->orders());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status replay_command(const std::string& folder) {
+  PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(folder));
+  PACELINE_ASSIGN_OR_RETURN(store::JournalReader journal, store::JournalReader::open(paths.journal()));
+  PACELINE_ASSIGN_OR_RETURN(const About about, journal.run());
+  PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
+  States states;
+  bool any = false;
+  for (const store::Attempt& attempt : attempts) {
+    if (!about.contains(job_key(attempt.number))) continue;  // it never came to train
+    any = true;
+    PACELINE_RETURN_IF_ERROR(replay_attempt(folder, about, attempt, journal, states));
+  }
+  return any ? absl::OkStatus() : not_recorded(folder);
+}
+
+}  // namespace paceline::cli
