@@ -12,8 +12,8 @@
 #include "paceline/base/event_loop.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/books.h"
-#include "paceline/cli/checkpoints.h"
 #include "paceline/cli/job_file.h"
+#include "paceline/cli/run_checkpoints.h"
 #include "paceline/config/job_config.h"
 #include "paceline/rpc/coordinator.h"
 #include "paceline/rpc/coordinator_server.h"
@@ -45,7 +45,7 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(paths, job, options.resume));
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job, paths, report::World::kLive, from));
-  Checkpoints checkpoints(paths.root, job);
+  RunCheckpoints checkpoints(paths.root, job);
   EventLoop loop;
   rpc::Coordinator coordinator(
       loop,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "paceline/config/job_config.h"
@@ -18,6 +19,13 @@ inline constexpr char kVirtualWorld[] = "virtual";
 
 // The job as an attempt ran it: a resumed run may have changed it.
 inline std::string job_key(std::int64_t attempt) { return "job_" + std::to_string(attempt); }
+
+// `about`: those keys and their values.
+inline report::World world_of(const std::map<std::string, std::string>& about) {
+  const auto found = about.find(kWorldKey);
+  const bool is_virtual = found != about.end() && found->second == kVirtualWorld;
+  return is_virtual ? report::World::kVirtual : report::World::kLive;
+}
 
 inline report::RunInfo run_info(const config::JobConfig& job, report::World world,
                                 std::int64_t total_samples) {

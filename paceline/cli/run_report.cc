@@ -37,12 +37,6 @@ class Clocked final : public control::RunListener {
   Time latest_{};
 };
 
-report::World world_of(const std::map<std::string, std::string>& about) {
-  const auto found = about.find(kWorldKey);
-  const bool is_virtual = found != about.end() && found->second == kVirtualWorld;
-  return is_virtual ? report::World::kVirtual : report::World::kLive;
-}
-
 absl::StatusOr<std::int64_t> total_samples(const std::map<std::string, std::string>& about,
                                            const store::RunPaths& paths) {
   const auto found = about.find(kTotalSamplesKey);

@@ -11,12 +11,14 @@
 #include "paceline/cli/display.h"
 #include "paceline/cli/job_file.h"
 #include "paceline/cli/local_cluster.h"
+#include "paceline/cli/run_info.h"
 #include "paceline/cli/run_report.h"
 #include "paceline/cli/stop_signals.h"
 #include "paceline/cli/virtual_train.h"
 #include "paceline/report/tables.h"
 #include "paceline/store/checkpoint.h"
 #include "paceline/store/files.h"
+#include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
 #include "paceline/train/replica.h"
 
@@ -84,6 +86,21 @@ absl::Status train_live(const std::string& run, const config::JobConfig& job, bo
   return watch(cluster, display);
 }
 
+// A run that is resumed stays what it was: its times are either modelled or the wall's.
+absl::Status stay_in_its_world(TrainOptions& options) {
+  if (options.resume.empty()) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(options.resume));
+  PACELINE_ASSIGN_OR_RETURN(const store::JournalReader journal, store::JournalReader::open(paths.journal()));
+  PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
+  const bool was_virtual = world_of(about) == report::World::kVirtual;
+  if (options.in_virtual_time && !was_virtual) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: this run is not a virtual one; resume it without --virtual", options.resume));
+  }
+  options.in_virtual_time = was_virtual;
+  return absl::OkStatus();
+}
+
 absl::Status with_hint(const absl::Status& status, const std::string& folder) {
   const bool can_resume = store::latest_checkpoint(folder).ok();
   if (!can_resume || absl::IsInvalidArgument(status)) return status;
@@ -124,7 +141,8 @@ absl::StatusOr<TrainedRun> train(const std::string& job_toml, const TrainOptions
   return run;
 }
 
-absl::StatusOr<int> train_command(const TrainOptions& options) {
+absl::StatusOr<int> train_command(TrainOptions options) {
+  PACELINE_RETURN_IF_ERROR(stay_in_its_world(options));
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job(options));
   catch_stop_signals();
   PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(job_toml, options));

@@ -30,6 +30,6 @@ absl::StatusOr<std::string> checked_job(const TrainOptions& options);
 absl::StatusOr<TrainedRun> train(const std::string& job_toml, const TrainOptions& options);
 
 // The whole command; the exit status.
-absl::StatusOr<int> train_command(const TrainOptions& options);
+absl::StatusOr<int> train_command(TrainOptions options);
 
 }  // namespace paceline::cli

@@ -5,9 +5,9 @@
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/books.h"
-#include "paceline/cli/checkpoints.h"
 #include "paceline/cli/display.h"
 #include "paceline/cli/job_file.h"
+#include "paceline/cli/run_checkpoints.h"
 #include "paceline/cli/stop_signals.h"
 #include "paceline/cli/virtual_work.h"
 #include "paceline/sim/job_cluster.h"
@@ -79,7 +79,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, bool json) 
   PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(paths, job, resume));
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job, paths, report::World::kVirtual, from));
-  Checkpoints checkpoints(paths.root, job);
+  RunCheckpoints checkpoints(paths.root, job);
   sim::VirtualCluster* cluster = nullptr;
   const auto on_evaluated = [&](const control::Evaluated& evaluated) {
     books->on_evaluated(evaluated);

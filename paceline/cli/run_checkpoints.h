@@ -13,10 +13,10 @@
 
 namespace paceline::cli {
 
-class Checkpoints final : public rpc::CheckpointSink {
+class RunCheckpoints final : public rpc::CheckpointSink {
  public:
   // `job` outlives it.
-  Checkpoints(std::filesystem::path run, const config::JobConfig& job) : run_(std::move(run)), job_(job) {}
+  RunCheckpoints(std::filesystem::path run, const config::JobConfig& job) : run_(std::move(run)), job_(job) {}
 
   absl::StatusOr<std::string> begin(Version version) override;
   absl::Status finish(const control::ControllerState& state, Duration elapsed) override;

@@ -1,4 +1,4 @@
-#include "paceline/cli/checkpoints.h"
+#include "paceline/cli/run_checkpoints.h"
 
 #include <fmt/format.h>
 
@@ -6,12 +6,12 @@
 
 namespace paceline::cli {
 
-absl::StatusOr<std::string> Checkpoints::begin(Version version) {
+absl::StatusOr<std::string> RunCheckpoints::begin(Version version) {
   PACELINE_ASSIGN_OR_RETURN(writer_, store::CheckpointWriter::begin(run_, version));
   return writer_->directory().string();
 }
 
-absl::Status Checkpoints::finish(const control::ControllerState& state, Duration elapsed) {
+absl::Status RunCheckpoints::finish(const control::ControllerState& state, Duration elapsed) {
   const store::CheckpointState saved{state, elapsed, state.ledger.committed(),
                                      static_cast<int>(job_.servers)};
   return writer_->finish(saved, static_cast<int>(job_.checkpoints_kept)).status();
