@@ -75,7 +75,7 @@ TEST_F(EvaluationsTest, AnEvaluatorThatComesLateGetsWhatIsKeptByAll) {
   kept_by_all(1);
   evaluations_.kept(Version(2));
   kept_by_all(3);
-  said();
+  EXPECT_THAT(said(), ElementsAre("keep 1", "keep 2", "keep 3"));
   evaluations_.evaluator_is_ready();
   EXPECT_THAT(said(), ElementsAre("evaluate 1", "evaluate 3"));
   evaluations_.kept(Version(2));
