@@ -72,8 +72,9 @@ TEST_F(CheckpointsTest, OneAtATimeAndEachVersionOnce) {
   EXPECT_THAT(said(), ElementsAre("write 4 to dir-4"));
   EXPECT_TRUE(written(5).ok());
   EXPECT_TRUE(written(4).ok());
+  EXPECT_TRUE(checkpoints_.writing()) << "nobody was asked to write version 5";
   EXPECT_TRUE(written(4).ok());
-  said();
+  EXPECT_THAT(said(), ElementsAre("drop 4", "finish 4 at 104"));
   EXPECT_TRUE(request(4).ok());
   EXPECT_THAT(said(), IsEmpty());
   EXPECT_TRUE(request(5).ok());
