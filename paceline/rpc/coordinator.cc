@@ -115,8 +115,8 @@ absl::Status Coordinator::learn_job(const wire::WorkerAttached& attached) {
 absl::Status Coordinator::make_controller(std::int64_t dataset_size) {
   const control::ControllerConfig config = config::controller_config(options_.job, dataset_size);
   auto controller =
-      std::make_unique<LiveController>(config, policy::make_policy(options_.job.policy), options_.listeners,
-                                       [this](const control::Order& order) {
+      std::make_unique<LiveController>(loop_, config, policy::make_policy(options_.job.policy),
+                                       options_.listeners, [this](const control::Order& order) {
                                          std::visit([this](const auto& one) { carry_out(one); }, order);
                                        });
   if (options_.restart)

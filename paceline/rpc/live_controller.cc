@@ -1,5 +1,6 @@
 #include "paceline/rpc/live_controller.h"
 
+#include <string>
 #include <utility>
 
 #include "paceline/base/check.h"
@@ -7,7 +8,7 @@
 
 namespace paceline::rpc {
 
-LiveController::LiveController(const control::ControllerConfig& config,
+LiveController::LiveController(EventLoop& loop, const control::ControllerConfig& config,
                                std::unique_ptr<policy::SyncPolicy> policy,
                                std::vector<control::RunListener*> listeners,
                                std::function<void(const control::Order&)> carry_out)
@@ -15,7 +16,11 @@ LiveController::LiveController(const control::ControllerConfig& config,
       controller_(config, std::move(policy)),
       observer_(std::in_place, controller_.bounds(), config.dataset_size, config.total_samples),
       listeners_(std::move(listeners)),
-      carry_out_(std::move(carry_out)) {}
+      carry_out_(std::move(carry_out)),
+      timer_(loop, [this] {
+        const absl::Status status = take(control::TimerRang{});
+        PACELINE_CHECK(status.ok(), "{}", std::string(status.message()));
+      }) {}
 
 absl::Status LiveController::restore(const control::ControllerState& state, Duration elapsed) {
   PACELINE_RETURN_IF_ERROR(controller_.restore(state));
@@ -37,17 +42,22 @@ absl::Status LiveController::take(decltype(control::Fact::what) what) {
   PACELINE_RETURN_IF_ERROR(controller_.handle(fact, orders));
   if (controller_.started() && !started_) started_ = std::chrono::steady_clock::now();
   // Peers first: they wait for their orders, the books do not. But what ends the run waits for the books.
-  const auto is_finish = [](const control::Order& one) {
-    return std::holds_alternative<control::Finish>(one);
-  };
+  const bool finished = controller_.finished();
   for (const control::Order& order : orders) {
-    if (!is_finish(order)) carry_out_(order);
+    if (!std::holds_alternative<control::Finish>(order)) carry_out(order);
   }
   tell_books(fact, orders);
-  for (const control::Order& order : orders) {
-    if (is_finish(order)) carry_out_(order);
+  if (finished) {
+    end();
+    carry_out(orders.back());
   }
   return absl::OkStatus();
+}
+
+void LiveController::carry_out(const control::Order& order) {
+  const auto* wake = std::get_if<control::WakeAt>(&order);
+  if (wake == nullptr) return carry_out_(order);
+  timer_.set(*started_ + (wake->at.time_since_epoch() - elapsed_before_));
 }
 
 void LiveController::tell_books(const control::Fact& fact, const std::vector<control::Order>& orders) {

@@ -1,5 +1,5 @@
-// A Controller in real time: stamps what happens with the job's time, has the orders carried out, and shows
-// facts and orders to the Observer and the listeners. Of the event loop's thread.
+// A Controller in real time: stamps what happens with the job's time, has the orders carried out, rings its
+// timer, and shows facts and orders to the Observer and the listeners. Of the event loop's thread.
 //
 // What always holds: the orders of a fact are carried out before the next fact is taken, and nothing is taken
 // after the end.
@@ -13,6 +13,7 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/base/event_loop.h"
 #include "paceline/control/controller.h"
 #include "paceline/control/observer.h"
 #include "paceline/control/run_listener.h"
@@ -21,9 +22,9 @@ namespace paceline::rpc {
 
 class LiveController {
  public:
-  // `carry_out`: called for each order, within take(). `listeners` outlive this.
-  LiveController(const control::ControllerConfig& config, std::unique_ptr<policy::SyncPolicy> policy,
-                 std::vector<control::RunListener*> listeners,
+  // `carry_out`: called within take() for each order but WakeAt. The loop and the listeners outlive this.
+  LiveController(EventLoop& loop, const control::ControllerConfig& config,
+                 std::unique_ptr<policy::SyncPolicy> policy, std::vector<control::RunListener*> listeners,
                  std::function<void(const control::Order&)> carry_out);
 
   // Before the first fact: the job's time goes on from `elapsed`. Errors: those of Controller::restore.
@@ -31,7 +32,7 @@ class LiveController {
 
   // Errors: those of Controller::handle.
   absl::Status take(decltype(control::Fact::what) what);
-  // No fact is taken from now on.
+  // No fact is taken from now on, the timer's included.
   void end() { ended_ = true; }
 
   Time now() const;
@@ -41,6 +42,7 @@ class LiveController {
   control::ControllerState save() const { return controller_.save(); }
 
  private:
+  void carry_out(const control::Order& order);
   void tell_books(const control::Fact& fact, const std::vector<control::Order>& orders);
 
   const control::ControllerConfig config_;
@@ -50,6 +52,7 @@ class LiveController {
   const std::function<void(const control::Order&)> carry_out_;
   Duration elapsed_before_{0};
   std::optional<std::chrono::steady_clock::time_point> started_;
+  Timer timer_;
   bool ended_ = false;
 };
 
