@@ -1,4 +1,5 @@
-// One thread's work, handed to it by others. Whatever lives on the loop needs no lock.
+// One thread's work, handed to it by others, and done at its time by timers. Whatever lives on the loop needs
+// no lock.
 #pragma once
 
 #include <chrono>
@@ -6,8 +7,12 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <set>
+#include <utility>
 
 namespace paceline {
+
+class Timer;
 
 class EventLoop {
  public:
@@ -17,17 +22,45 @@ class EventLoop {
   bool post(Task task);
 
   // On the loop's thread: runs tasks in the order posted, and `tick` every `period` between them, until
-  // stop(); then what was still posted.
+  // stop(); then what was still posted. A timer rings between them too, as soon as its time has come.
   void run(std::chrono::milliseconds period, const Task& tick);
   // On the loop's thread, or posted.
   void stop() { stopped_ = true; }
 
  private:
-  std::mutex mutex_;
+  friend class Timer;
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
+  SteadyTime next_alarm(SteadyTime next_tick) const;
+  void ring_first_due();
+
+  std::mutex mutex_;  // guards what follows, up to `closed_`
   std::condition_variable posted_;
   std::deque<Task> tasks_;
   bool closed_ = false;
-  bool stopped_ = false;  // of the loop's thread
+  // Of the loop's thread.
+  bool stopped_ = false;
+  std::set<std::pair<SteadyTime, Timer*>> timers_;  // those that are set
+};
+
+// One task of a loop, run at a time that can be moved. Used on the loop's thread only; the loop outlives it.
+class Timer {
+ public:
+  Timer(EventLoop& loop, EventLoop::Task task) : loop_(loop), task_(std::move(task)) {}
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+  ~Timer() { cancel(); }
+
+  // Runs the task once, not before `when`; in place of what was set earlier. A time that is over is now.
+  void set(std::chrono::steady_clock::time_point when);
+  void cancel();
+
+ private:
+  friend class EventLoop;
+
+  EventLoop& loop_;
+  const EventLoop::Task task_;
+  std::chrono::steady_clock::time_point when_;  // its key in the loop's timers
 };
 
 }  // namespace paceline

@@ -1,8 +1,10 @@
 // Work handed to one thread by others: in order, each once, and nothing lost at the end without saying so.
+// And timers: each at its time, not before.
 #include "paceline/base/event_loop.h"
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -80,6 +82,109 @@ TEST(EventLoop, TasksOfEveryThreadRunOnceAndInItsOrder) {
     ASSERT_EQ(one.size(), static_cast<std::size_t>(kTasks));
     for (int i = 0; i < kTasks; ++i) ASSERT_EQ(one[static_cast<std::size_t>(i)], i);
   }
+}
+
+TEST(EventLoop, TimersRingInTheOrderOfTheirTimesNotBeforeThem) {
+  EventLoop loop;
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<int> seen;
+  Timer last(loop, [&] { loop.stop(); });
+  Timer second(loop, [&] {
+    EXPECT_GE(std::chrono::steady_clock::now(), start + 2ms);
+    seen.push_back(2);
+  });
+  Timer first(loop, [&] {
+    EXPECT_GE(std::chrono::steady_clock::now(), start + 1ms);
+    seen.push_back(1);
+  });
+  loop.post(kNothing);  // wakes the loop before any of them
+  last.set(start + 3ms);
+  second.set(start + 2ms);
+  first.set(start + 1ms);
+  // With a tick in an hour, only the timers can wake the loop.
+  loop.run(1h, kNothing);
+  EXPECT_THAT(seen, ElementsAre(1, 2));
+}
+
+TEST(EventLoop, TimersOfOneTimeAllRing) {
+  EventLoop loop;
+  int rung = 0;
+  const auto ring = [&] {
+    if (++rung == 2) loop.stop();
+  };
+  Timer one(loop, ring);
+  Timer other(loop, ring);
+  const auto when = std::chrono::steady_clock::now();
+  one.set(when);
+  other.set(when);
+  loop.run(1h, kNothing);
+  EXPECT_EQ(rung, 2);
+}
+
+TEST(EventLoop, ATimerRingsOnceAtTheTimeItWasSetToLast) {
+  EventLoop loop;
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<int> seen;
+  Timer later(loop, [&] { seen.push_back(1); });
+  Timer sooner(loop, [&] { seen.push_back(2); });
+  Timer end(loop, [&] { loop.stop(); });
+  later.set(start);
+  later.set(start + 2ms);
+  sooner.set(start + 1h);
+  sooner.set(start + 1ms);
+  end.set(start + 3ms);
+  loop.run(1h, kNothing);
+  EXPECT_THAT(seen, ElementsAre(2, 1));
+}
+
+TEST(EventLoop, ATimerThatIsCancelledOrGoneDoesNotRing) {
+  EventLoop loop;
+  const auto now = std::chrono::steady_clock::now();
+  bool rung = false;
+  const auto ring = [&] { rung = true; };
+  Timer cancelled(loop, ring);
+  cancelled.set(now);
+  cancelled.cancel();
+  std::optional<Timer> gone(std::in_place, loop, ring);
+  gone->set(now);
+  gone.reset();
+  Timer end(loop, [&] { loop.stop(); });
+  end.set(now + 1ms);
+  loop.run(1h, kNothing);
+  EXPECT_FALSE(rung);
+}
+
+TEST(EventLoop, NoTimerRingsAfterTheStop) {
+  EventLoop loop;
+  bool rung = false;
+  Timer timer(loop, [&] { rung = true; });
+  loop.post([&] {
+    timer.set(std::chrono::steady_clock::now());
+    loop.stop();
+    loop.post([] {});
+  });
+  loop.run(1h, kNothing);
+  EXPECT_FALSE(rung);
+}
+
+TEST(EventLoop, ATimerThatSetsItselfLeavesRoomForTasksAndTicks) {
+  EventLoop loop;
+  Timer again(loop, [&] { again.set(std::chrono::steady_clock::now()); });
+  again.set(std::chrono::steady_clock::now());
+  bool task_ran = false;
+  loop.post([&] { loop.post([&] { task_ran = true; }); });
+  loop.run(1ms, [&] {
+    if (task_ran) loop.stop();
+  });
+  EXPECT_TRUE(task_ran);
+}
+
+// A timer set from a posted task must cut the wait that follows short, whatever other threads post.
+TEST(EventLoop, ATimerSetByATaskOfAnotherThreadRings) {
+  EventLoop loop;
+  Timer timer(loop, [&] { loop.stop(); });
+  std::jthread other([&] { loop.post([&] { timer.set(std::chrono::steady_clock::now() + 1ms); }); });
+  loop.run(1h, kNothing);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The live host of a Controller: it turns what peers send into facts, and orders into messages. It decides
-// nothing itself. Everything here runs on one event loop's thread.
+// The live host of a Controller: streams in, facts to the Controller, its orders out. It decides nothing
+// itself, and runs on one event loop's thread. Workers, servers, evaluations and checkpoints have files of
+// their own.
 //
 // A run goes through these phases: workers attach and say what their model and data are → the servers start
 // from the first worker's initial weights or from a checkpoint → workers join → facts and orders → the last
@@ -8,10 +9,8 @@
 
 #include <chrono>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -19,17 +18,17 @@
 
 #include "paceline/base/event_loop.h"
 #include "paceline/config/job_config.h"
-#include "paceline/control/controller.h"
-#include "paceline/control/observer.h"
 #include "paceline/control/run_listener.h"
-#include "paceline/ps/layout.h"
+#include "paceline/rpc/checkpoints.h"
+#include "paceline/rpc/evaluations.h"
+#include "paceline/rpc/live_controller.h"
 #include "paceline/rpc/paceline.pb.h"
 #include "paceline/rpc/peer_stream.h"
+#include "paceline/rpc/server_fleet.h"
+#include "paceline/rpc/worker_table.h"
 
 namespace paceline::rpc {
 
-using WorkerStream = PeerStream<wire::WorkerMessage, wire::WorkerOrder>;
-using ServerStream = PeerStream<wire::ServerMessage, wire::ServerOrder>;
 using EvaluatorStream = PeerStream<wire::EvaluatorMessage, wire::EvaluatorOrder>;
 
 // Where a run goes on from.
@@ -37,16 +36,6 @@ struct Restart {
   control::ControllerState state;
   Duration elapsed{0};
   std::string checkpoint_dir;
-};
-
-// Where checkpoints go. All calls on the loop's thread, for one version at a time.
-class CheckpointSink {
- public:
-  virtual ~CheckpointSink() = default;
-  // A folder for the shards to write into.
-  virtual absl::StatusOr<std::string> begin(Version version) = 0;
-  // Every shard has written: make it count.
-  virtual absl::Status finish(const control::ControllerState& state, Duration elapsed) = 0;
 };
 
 struct CoordinatorOptions {
@@ -83,71 +72,40 @@ class Coordinator final : public WorkerStream::Listener,
   void fail(absl::Status status);
 
   std::string phase() const;
-  bool training() const { return started_.has_value(); }
-  Time now() const;
+  bool training() const { return controller_ != nullptr && controller_->started(); }
+  // Of the job; 0 before the data are known.
+  Time now() const { return controller_ == nullptr ? Time{} : controller_->now(); }
   // After the loop has stopped: why the run could not go on, if it could not.
   const absl::Status& result() const { return result_; }
 
  private:
   using SteadyTime = std::chrono::steady_clock::time_point;
-  struct Worker {
-    WorkerStream::Pointer stream;
-    ReplicaId replica;
-    std::string name;
-    std::optional<wire::WorkerAttached> attached;
-    bool boards_sent = false;
-    bool joined = false;
-    SteadyTime heard;
-    std::chrono::duration<double> rhythm{0};  // moving average between two messages
-  };
-  struct Server {
-    ServerStream::Pointer stream;
-    std::string board_path;  // empty: not started yet
-  };
-  struct PendingEvaluation {
-    Time at;
-    std::int64_t samples = 0;
-    std::size_t kept_by = 0;  // servers that keep the version
-  };
-  struct PendingCheckpoint {
-    control::ControllerState state;
-    Duration elapsed{0};
-    std::size_t written_by = 0;
-  };
 
   // Workers.
   void on_hello(const WorkerStream::Pointer& stream, const wire::WorkerHello& hello);
-  ReplicaId new_replica(std::ptrdiff_t place);
-  absl::Status on_attached(Worker& worker, const wire::WorkerAttached& attached);
-  absl::Status on_ready(Worker& worker, const wire::WorkerReady& ready);
   absl::Status on_message(Worker& worker, const wire::WorkerMessage& message);
+  absl::Status on_attached(Worker& worker, const wire::WorkerAttached& attached);
+  absl::Status on_joined(Worker& worker);
+  absl::Status on_ready(Worker& worker, const wire::WorkerReady& ready);
   absl::Status learn_job(const wire::WorkerAttached& attached);
+  absl::Status make_controller(std::int64_t dataset_size);
   void send_boards(Worker& worker);
-  void remove_worker(WorkerStream* stream, const std::string& why);
-  static void refuse(const WorkerStream::Pointer& stream, const std::string& why);
-  int reader_slot(ReplicaId replica) const;
+  void send_away(const WorkerStream::Pointer& stream, const std::string& why);
+  void remove_worker(const WorkerStream::Pointer& stream, const std::string& why);
 
   // Servers and the evaluator.
-  void on_hello(const ServerStream::Pointer& stream, const wire::ServerHello& hello);
   void start_servers_if_ready();
-  wire::ServerStart server_start(std::size_t shard) const;
-  void on_servers_started();
-  wire::Boards boards(int reader) const;
-  void tell_servers(const wire::ServerOrder& order);
+  void on_started(std::size_t shard, const std::string& board_path);
   void welcome_evaluator();
+  void evaluate(Version version);
+  void on_evaluated(const wire::Evaluated& message);
 
-  // The Controller.
-  absl::Status take(decltype(control::Fact::what) what);
+  // Orders.
   void carry_out(const control::CommitRecord& record);
   void carry_out(const control::Release& release);
-  void request_evaluation(const control::CommitRecord& record);
-  void on_kept(Version version);
-  void send_evaluation(Version version);
-  void give_up_evaluations();
-  void on_evaluated(const wire::Evaluated& evaluated);
-  void drop(Version version);
-  void request_checkpoint(Version version, control::ControllerState state);
-  void on_written(const wire::ServerWritten& written);
+  void carry_out(const control::Finish&) { finish(); }
+  template <class Other>
+  void carry_out(const Other&) {}
 
   // The end.
   void finish();
@@ -156,23 +114,15 @@ class Coordinator final : public WorkerStream::Listener,
 
   EventLoop& loop_;
   const CoordinatorOptions options_;
-  std::unique_ptr<control::Controller> controller_;
-  std::unique_ptr<control::Observer> observer_;
+  std::unique_ptr<LiveController> controller_;     // once the data are known
   std::optional<wire::WorkerAttached> job_facts_;  // the first worker's: model, data and initial weights
-  std::vector<ps::Layout> parts_;
-  std::map<WorkerStream*, Worker> workers_;
-  std::map<ReplicaId, WorkerStream*> by_replica_;
-  std::vector<Server> servers_;
-  std::set<std::ptrdiff_t> places_taken_;  // ever
-  ReplicaId next_replica_;
+  WorkerTable workers_;
+  ServerFleet servers_;
   bool servers_told_to_start_ = false;
   EvaluatorStream::Pointer evaluator_;
   bool evaluator_has_boards_ = false;
-  bool evaluator_gone_ = false;
-  std::map<Version, PendingEvaluation> evaluations_;
-  std::map<Version, PendingCheckpoint> checkpoints_;
-  Version last_checkpoint_{-1};
-  std::optional<SteadyTime> started_;
+  Evaluations evaluations_;
+  Checkpoints checkpoints_;
   bool finishing_ = false;
   SteadyTime finishing_at_;
   bool goodbye_said_ = false;

@@ -1,0 +1,101 @@
+// When a checkpoint counts, which are left out, and whose errors come through.
+#include "paceline/rpc/checkpoints.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace paceline::rpc {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class CheckpointsTest : public testing::Test, public CheckpointSink {
+ protected:
+  absl::StatusOr<std::string> begin(Version version) override {
+    if (!begin_status_.ok()) return begin_status_;
+    return fmt::format("dir-{}", version);
+  }
+  absl::Status finish(const control::ControllerState& state, Duration elapsed) override {
+    said_.push_back(fmt::format("finish {} at {}", state.version, elapsed.count()));
+    return finish_status_;
+  }
+
+  absl::Status request(std::int64_t version) {
+    control::ControllerState state;
+    state.version = Version(version);
+    return checkpoints_.request(state, Duration(100 + version));
+  }
+  absl::Status written(std::int64_t version, const std::string& error = "") {
+    wire::ServerWritten message;
+    message.set_version(version);
+    message.set_error(error);
+    return checkpoints_.written(message);
+  }
+  std::vector<std::string> said() { return std::exchange(said_, {}); }
+
+  std::vector<std::string> said_;
+  absl::Status begin_status_;
+  absl::Status finish_status_;
+  Checkpoints checkpoints_{
+      2,
+      [this](const wire::ServerOrder& order) {
+        said_.push_back(order.has_drop() ? fmt::format("drop {}", order.drop().version())
+                                         : fmt::format("write {} to {}", order.write_checkpoint().version(),
+                                                       order.write_checkpoint().dir()));
+      },
+      *this, Version(3)};
+};
+
+TEST_F(CheckpointsTest, CountsOnceEveryServerHasWritten) {
+  EXPECT_TRUE(request(4).ok());
+  EXPECT_THAT(said(), ElementsAre("write 4 to dir-4"));
+  EXPECT_TRUE(written(4).ok());
+  EXPECT_THAT(said(), IsEmpty());
+  EXPECT_TRUE(checkpoints_.writing());
+  EXPECT_EQ(checkpoints_.newest(), Version(3));
+  EXPECT_TRUE(written(4).ok());
+  EXPECT_THAT(said(), ElementsAre("drop 4", "finish 4 at 104"));
+  EXPECT_FALSE(checkpoints_.writing());
+  EXPECT_EQ(checkpoints_.newest(), Version(4));
+}
+
+TEST_F(CheckpointsTest, OneAtATimeAndEachVersionOnce) {
+  EXPECT_TRUE(request(3).ok());
+  EXPECT_THAT(said(), IsEmpty()) << "the run was resumed from it";
+  EXPECT_TRUE(request(4).ok());
+  EXPECT_TRUE(request(5).ok());
+  EXPECT_THAT(said(), ElementsAre("write 4 to dir-4"));
+  EXPECT_TRUE(written(5).ok());
+  EXPECT_TRUE(written(4).ok());
+  EXPECT_TRUE(checkpoints_.writing()) << "nobody was asked to write version 5";
+  EXPECT_TRUE(written(4).ok());
+  EXPECT_THAT(said(), ElementsAre("drop 4", "finish 4 at 104"));
+  EXPECT_TRUE(request(4).ok());
+  EXPECT_THAT(said(), IsEmpty());
+  EXPECT_TRUE(request(5).ok());
+  EXPECT_THAT(said(), ElementsAre("write 5 to dir-5"));
+}
+
+TEST_F(CheckpointsTest, ErrorsComeThrough) {
+  begin_status_ = absl::PermissionDeniedError("no folder");
+  EXPECT_EQ(request(4), begin_status_);
+  EXPECT_FALSE(checkpoints_.writing());
+  begin_status_ = absl::OkStatus();
+  EXPECT_TRUE(request(4).ok());
+  EXPECT_EQ(written(4, "disk full").message(), "disk full");
+  EXPECT_TRUE(written(4).ok());
+  EXPECT_TRUE(checkpoints_.writing()) << "it does not count with a shard missing";
+  checkpoints_.forget();
+  EXPECT_TRUE(request(5).ok());
+  EXPECT_TRUE(written(5).ok());
+  finish_status_ = absl::ResourceExhaustedError("no space");
+  EXPECT_EQ(written(5), finish_status_);
+}
+
+}  // namespace
+}  // namespace paceline::rpc

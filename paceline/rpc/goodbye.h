@@ -1,0 +1,26 @@
+// The last word to a peer, whoever it is.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "paceline/rpc/peer_stream.h"
+
+namespace paceline::rpc {
+
+// The job is over for it: `why`, and the end of the stream. `refused`: it is not wanted in this job.
+template <class In, class Out>
+void say_goodbye(PeerStream<In, Out>& stream, const std::string& why, bool refused = false) {
+  Out order;
+  order.mutable_goodbye()->set_refused(refused);
+  order.mutable_goodbye()->set_why(why);
+  stream.send(std::move(order));
+  stream.close();
+}
+
+template <class In, class Out>
+void refuse(PeerStream<In, Out>& stream, const std::string& why) {
+  say_goodbye(stream, why, true);
+}
+
+}  // namespace paceline::rpc

@@ -1,0 +1,73 @@
+#include "paceline/rpc/live_controller.h"
+
+#include <string>
+#include <utility>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+
+namespace paceline::rpc {
+
+LiveController::LiveController(EventLoop& loop, const control::ControllerConfig& config,
+                               std::unique_ptr<policy::SyncPolicy> policy,
+                               std::vector<control::RunListener*> listeners,
+                               std::function<void(const control::Order&)> carry_out)
+    : config_(config),
+      controller_(config, std::move(policy)),
+      observer_(std::in_place, controller_.bounds(), config.dataset_size, config.total_samples),
+      listeners_(std::move(listeners)),
+      carry_out_(std::move(carry_out)),
+      timer_(loop, [this] {
+        const absl::Status status = take(control::TimerRang{});
+        PACELINE_CHECK(status.ok(), "{}", std::string(status.message()));
+      }) {}
+
+absl::Status LiveController::restore(const control::ControllerState& state, Duration elapsed) {
+  PACELINE_RETURN_IF_ERROR(controller_.restore(state));
+  observer_.emplace(controller_.bounds(), config_.dataset_size, config_.total_samples, state);
+  elapsed_before_ = elapsed;
+  return absl::OkStatus();
+}
+
+Time LiveController::now() const {
+  Time time = Time{} + elapsed_before_;
+  if (started_) time += std::chrono::steady_clock::now() - *started_;
+  return time;
+}
+
+absl::Status LiveController::take(decltype(control::Fact::what) what) {
+  if (ended_) return absl::OkStatus();
+  const control::Fact fact{now(), std::move(what)};
+  std::vector<control::Order> orders;
+  PACELINE_RETURN_IF_ERROR(controller_.handle(fact, orders));
+  if (controller_.started() && !started_) started_ = std::chrono::steady_clock::now();
+  // Peers first: they wait for their orders, the books do not. But what ends the run waits for the books.
+  const bool finished = controller_.finished();
+  for (const control::Order& order : orders) {
+    if (!std::holds_alternative<control::Finish>(order)) carry_out(order);
+  }
+  tell_books(fact, orders);
+  if (finished) {
+    end();
+    carry_out(orders.back());
+  }
+  return absl::OkStatus();
+}
+
+void LiveController::carry_out(const control::Order& order) {
+  const auto* wake = std::get_if<control::WakeAt>(&order);
+  if (wake == nullptr) return carry_out_(order);
+  timer_.set(*started_ + (wake->at.time_since_epoch() - elapsed_before_));
+}
+
+void LiveController::tell_books(const control::Fact& fact, const std::vector<control::Order>& orders) {
+  auto complaint = observer_->see(fact);
+  for (control::RunListener* listener : listeners_) listener->on_fact(fact);
+  for (const control::Order& order : orders) {
+    if (!complaint) complaint = observer_->see(order);
+    for (control::RunListener* listener : listeners_) listener->on_order(fact.at, order);
+  }
+  PACELINE_CHECK(!complaint, "{}", *complaint);
+}
+
+}  // namespace paceline::rpc

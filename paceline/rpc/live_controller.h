@@ -1,0 +1,59 @@
+// A Controller in real time: stamps what happens with the job's time, has the orders carried out, rings its
+// timer, and shows facts and orders to the Observer and the listeners. Of the event loop's thread.
+//
+// What always holds: the orders of a fact are carried out before the next fact is taken, and nothing is taken
+// after the end.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/base/event_loop.h"
+#include "paceline/control/controller.h"
+#include "paceline/control/observer.h"
+#include "paceline/control/run_listener.h"
+
+namespace paceline::rpc {
+
+class LiveController {
+ public:
+  // `carry_out`: called within take() for each order but WakeAt. The loop and the listeners outlive this.
+  LiveController(EventLoop& loop, const control::ControllerConfig& config,
+                 std::unique_ptr<policy::SyncPolicy> policy, std::vector<control::RunListener*> listeners,
+                 std::function<void(const control::Order&)> carry_out);
+
+  // Before the first fact: the job's time goes on from `elapsed`. Errors: those of Controller::restore.
+  absl::Status restore(const control::ControllerState& state, Duration elapsed);
+
+  // Errors: those of Controller::handle.
+  absl::Status take(decltype(control::Fact::what) what);
+  // No fact is taken from now on, the timer's included.
+  void end() { ended_ = true; }
+
+  Time now() const;
+  bool started() const { return started_.has_value(); }
+  bool finished() const { return controller_.finished(); }
+  Version version() const { return controller_.version(); }
+  control::ControllerState save() const { return controller_.save(); }
+
+ private:
+  void carry_out(const control::Order& order);
+  void tell_books(const control::Fact& fact, const std::vector<control::Order>& orders);
+
+  const control::ControllerConfig config_;
+  control::Controller controller_;
+  std::optional<control::Observer> observer_;
+  const std::vector<control::RunListener*> listeners_;
+  const std::function<void(const control::Order&)> carry_out_;
+  Duration elapsed_before_{0};
+  std::optional<std::chrono::steady_clock::time_point> started_;
+  Timer timer_;
+  bool ended_ = false;
+};
+
+}  // namespace paceline::rpc

@@ -1,0 +1,85 @@
+#include "paceline/rpc/worker_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace paceline::rpc {
+
+namespace {
+
+// A crash ends the stream and is known at once. This is for a process that is stopped, or hangs: so many
+// times its own rhythm without a word, and never less than the floor, which a busy machine's scheduler needs.
+constexpr double kSilentRhythms = 12;
+constexpr std::chrono::duration<double> kSilentFloor{3.0};
+
+}  // namespace
+
+WorkerTable::WorkerTable(const std::vector<config::ReplicaConfig>& places)
+    : places_(places), next_replica_(static_cast<std::int32_t>(places.size())) {}
+
+absl::StatusOr<ReplicaId> WorkerTable::take_place(const WorkerStream::Pointer& stream,
+                                                  const std::string& name) {
+  const auto is_it = [&](const config::ReplicaConfig& one) { return one.name == name; };
+  const auto place = std::find_if(places_.begin(), places_.end(), is_it);
+  if (place == places_.end()) {
+    return absl::NotFoundError(fmt::format("the job has no replica '{}'; it has {} to {}", name,
+                                           places_.front().name, places_.back().name));
+  }
+  for (const auto& [other, worker] : workers_) {
+    const bool taken = worker.place == &*place || other == stream.get();
+    if (taken) return absl::AlreadyExistsError(fmt::format("{} is here already", name));
+  }
+  const ReplicaId replica = new_replica(place - places_.begin());
+  workers_[stream.get()] = {.stream = stream,
+                            .replica = replica,
+                            .place = &*place,
+                            .attached = {},
+                            .heard = std::chrono::steady_clock::now()};
+  by_replica_[replica] = stream.get();
+  return replica;
+}
+
+// The first to take a place has its number, so that runs are alike however the processes race at the start.
+ReplicaId WorkerTable::new_replica(std::ptrdiff_t place) {
+  const bool first = places_taken_.insert(place).second;
+  return first ? ReplicaId(static_cast<std::int32_t>(place))
+               : std::exchange(next_replica_, next_replica_.next());
+}
+
+std::optional<Worker> WorkerTable::remove(const WorkerStream::Pointer& stream) {
+  const auto found = workers_.find(stream.get());
+  if (found == workers_.end()) return std::nullopt;
+  by_replica_.erase(found->second.replica);
+  return std::move(workers_.extract(found).mapped());
+}
+
+Worker* WorkerTable::find(const WorkerStream::Pointer& stream) {
+  const auto found = workers_.find(stream.get());
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+Worker* WorkerTable::find(ReplicaId replica) {
+  const auto found = by_replica_.find(replica);
+  return found == by_replica_.end() ? nullptr : &workers_.at(found->second);
+}
+
+void WorkerTable::hear(Worker& worker) {
+  const auto now = std::chrono::steady_clock::now();
+  worker.rhythm = 0.9 * worker.rhythm + 0.1 * std::chrono::duration<double>(now - worker.heard);
+  worker.heard = now;
+}
+
+std::vector<std::pair<WorkerStream::Pointer, std::chrono::duration<double>>> WorkerTable::silent() const {
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<std::pair<WorkerStream::Pointer, std::chrono::duration<double>>> found;
+  for (const auto& [stream, worker] : workers_) {
+    const std::chrono::duration<double> silence = now - worker.heard;
+    const bool too_long = silence > std::max(kSilentFloor, kSilentRhythms * worker.rhythm);
+    if (worker.joined && too_long) found.emplace_back(worker.stream, silence);
+  }
+  return found;
+}
+
+}  // namespace paceline::rpc
