@@ -38,7 +38,10 @@ std::vector<Piece> pieces(const Summary& summary) {
   if (summary.wait_share) add(5, fmt::format("wait {} %", percent(*summary.wait_share, 0)));
   add(6, fmt::format("gap {}", summary.gap));
   add(7, fmt::format("{}/{} live", summary.replicas_live(), summary.replicas.size()));
-  if (summary.finished) {
+  if (summary.run.world != World::kLive) {
+    // How long it will take on the wall is another matter.
+    add(1, fmt::format("{} {}", short_number(summary.elapsed_s), seconds_of(summary.run.world)));
+  } else if (summary.finished) {
     add(1, fmt::format("in {}", short_duration(summary.elapsed_s)));
   } else if (const auto left = summary.time_left_s()) {
     add(1, fmt::format("{} left", short_duration(*left)));

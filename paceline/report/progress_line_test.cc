@@ -31,6 +31,12 @@ TEST(ProgressLine, SaysEverythingWhenThereIsRoom) {
             "3m20s left");
 }
 
+TEST(ProgressLine, PromisesNothingOfTheWallInAModelledWorld) {
+  Summary summary = half_way();
+  summary.run.world = World::kVirtual;
+  EXPECT_EQ(progress_line(summary, 60), "█████▌        50 %  2.5 samples/s  loss 0.812  200 virtual s");
+}
+
 TEST(ProgressLine, LeavesOutWhatMattersLess) {
   EXPECT_EQ(progress_line(half_way(), 50), "████████           50 %  2.5 samples/s  3m20s left");
   EXPECT_EQ(progress_line(half_way(), 10), " 50 %");

@@ -1,0 +1,142 @@
+// Real gradients in modelled time, through the program: the same bytes every time, the same bytes as live,
+// and the times that the model says.
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/program.h"
+#include "tests/recorded_run.h"
+#include "tests/small_job.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kMixed[] =
+    "[[replica]]\ncount = 3\npace_ms = 20\njitter = 0.3\n[[replica]]\npace_ms = 50\nslow_chance = 0.2\n";
+
+struct Trained {
+  fs::path run;
+  nlohmann::json summary;
+};
+
+// `keys` stand before the sections of small_job, `sections` behind them.
+Trained train(const TempFolder& folder, const std::string& name, const std::string& keys,
+              const std::string& sections, std::vector<std::string> arguments) {
+  fs::create_directory(folder / name);
+  const fs::path job = small_job(folder / name, keys);
+  write_text(job, read_text(job) + sections);
+  arguments.insert(arguments.begin(), {"train", job.string()});
+  const Ended ended = run(arguments);
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  const fs::path folder_of_run = only_run(folder / name / "runs");
+  return {folder_of_run, nlohmann::json::parse(read_text(folder_of_run / "summary.json"))};
+}
+
+class VirtualTime : public testing::TestWithParam<const char*> {};
+
+TEST_P(VirtualTime, TheSameSeedGivesTheSameBytes) {
+  const TempFolder folder;
+  const std::string sections = std::string("[evaluate]\nevery_epochs = 0.25\n[sync]\npolicy = \"") +
+                               GetParam() + "\"\n[link]\ngbps = 0.01\n" + kMixed;
+  const Trained one = train(folder, "one", "epochs = 1\n", sections, {"--virtual"});
+  const Trained two = train(folder, "two", "epochs = 1\n", sections, {"--virtual"});
+  EXPECT_EQ(checkpoint_weights(one.run), checkpoint_weights(two.run));
+  EXPECT_EQ(read_text(one.run / "metrics.jsonl"), read_text(two.run / "metrics.jsonl"));
+  EXPECT_EQ(one.summary, two.summary);
+  EXPECT_EQ(one.summary.at("summary").at("trace_hash").get<std::string>().size(), 16u);
+
+  const Trained other = train(folder, "other", "epochs = 1\nseed = 2\n", sections, {"--virtual"});
+  EXPECT_NE(checkpoint_weights(one.run), checkpoint_weights(other.run));
+  EXPECT_NE(one.summary.at("summary").at("trace_hash"), other.summary.at("summary").at("trace_hash"));
+}
+
+TEST_P(VirtualTime, ARecordedRunGivesTheSameOrdersAgain) {
+  const TempFolder folder;
+  const Trained trained =
+      train(folder, "run", "epochs = 1\n", std::string("[sync]\npolicy = \"") + GetParam() + "\"\n" + kMixed,
+            {"--virtual"});
+  const Ended replayed = run({"replay", trained.run.string()});
+  EXPECT_EQ(replayed.status, 0) << replayed.errors;
+  EXPECT_EQ(replayed.output.rfind("attempt 1: ", 0), 0u) << replayed.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, VirtualTime,
+                         testing::Values("bsp", "asp", "ssp:3", "dssp:1-4", "elastic-bsp:15"),
+                         [](const auto& one) {
+                           std::string name = one.param;
+                           name = name.substr(0, name.find(':'));
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(VirtualAndLive, BulkSynchronousTrainingGivesTheSameWeights) {
+  const TempFolder folder;
+  const std::string sections = "[cluster]\nservers = 2\n[[replica]]\ncount = 3\npace_ms = 5\n";
+  const Trained live = train(folder, "live", "epochs = 0.5\n", sections, {});
+  const Trained in_virtual_time = train(folder, "virtual", "epochs = 0.5\n", sections, {"--virtual"});
+  EXPECT_EQ(checkpoint_weights(live.run), checkpoint_weights(in_virtual_time.run));
+  EXPECT_EQ(live.summary.at("world"), "live");
+  EXPECT_EQ(in_virtual_time.summary.at("world"), "virtual");
+}
+
+TEST(VirtualRun, TakesTheTimeOfItsPaces) {
+  const TempFolder folder;
+  // 1,200 samples, 24 a round: 50 rounds of 80 ms.
+  const Trained trained = train(folder, "run", "epochs = 1\n",
+                                "[[replica]]\ncount = 2\npace = \"2x\"\n[[replica]]\npace_ms = 80\n"
+                                "[virtual]\ncompute_ms = 30\n",
+                                {"--virtual"});
+  EXPECT_NEAR(trained.summary.at("summary").at("elapsed_s").get<double>(), 50 * 0.08, 1e-6);
+}
+
+TEST(VirtualRun, TakesTheTimeOfItsLinks) {
+  const TempFolder folder;
+  const std::string replicas = "[[replica]]\ncount = 3\npace_ms = 80\n";
+  const Trained free = train(folder, "free", "epochs = 1\n", replicas, {"--virtual"});
+  const Trained slow =
+      train(folder, "slow", "epochs = 1\n", replicas + "[link]\ngbps = 0.01\n[cluster]\nserver_gbps = 0.01\n",
+            {"--virtual"});
+  // Everything costs one transfer a replica and round more, for the pulls that follow the pushes.
+  const double bytes = [&] {
+    double sum = 0;
+    for (const auto& [name, tensor] : checkpoint_weights(free.run)) sum += static_cast<double>(tensor.size());
+    return sum;
+  }();
+  const double transfers_s = 49 * 3 * bytes / (0.01e9 / 8);
+  const double took_s = slow.summary.at("summary").at("elapsed_s").get<double>() -
+                        free.summary.at("summary").at("elapsed_s").get<double>();
+  EXPECT_NEAR(took_s, transfers_s, 0.1 * transfers_s);  // tensors are padded
+}
+
+TEST(VirtualRun, GoesOnFromItsCheckpointAsIfItHadNeverStopped) {
+  const TempFolder folder;
+  const Trained whole = train(folder, "whole", "epochs = 2\n", "[[replica]]\ncount = 3\n", {"--virtual"});
+  const Trained half = train(folder, "half", "epochs = 1\n", "[[replica]]\ncount = 3\n", {"--virtual"});
+  const Ended resumed = run({"train", "--resume", half.run.string(), "--set", "epochs=2"});
+  ASSERT_EQ(resumed.status, 0) << resumed.errors;
+  EXPECT_EQ(checkpoint_weights(whole.run), checkpoint_weights(half.run));
+  EXPECT_EQ(run({"replay", half.run.string()}).status, 0);
+}
+
+TEST(VirtualRun, StopsAtItsTarget) {
+  const TempFolder folder;
+  const Trained trained = train(folder, "run", "epochs = 50\n",
+                                "[evaluate]\nevery_epochs = 0.5\ntarget = \"loss <= 5.5\"\nstop_at_target = "
+                                "true\n[[replica]]\ncount = 2\n",
+                                {"--virtual"});
+  const auto& summary = trained.summary.at("summary");
+  EXPECT_EQ(summary.at("finished_why"), "the target is reached");
+  EXPECT_LT(summary.at("samples").get<int>(), 50 * 1200);
+}
+
+TEST(VirtualRun, IsNotResumedIntoAnotherWorld) {
+  const TempFolder folder;
+  const Trained live = train(folder, "live", "epochs = 0.1\n", "", {});
+  const Ended resumed = run({"train", "--resume", live.run.string(), "--virtual"});
+  EXPECT_EQ(resumed.status, 2);
+  EXPECT_NE(resumed.errors.find("resume it without --virtual"), std::string::npos) << resumed.errors;
+}
+
+}  // namespace
+}  // namespace paceline::tests
