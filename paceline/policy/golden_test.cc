@@ -139,7 +139,8 @@ TEST_P(Golden, GivesTheOrdersInTheFile) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, Golden, ::testing::Values("bsp.txt", "asp.txt", "ssp.txt", "dssp.txt"),
+INSTANTIATE_TEST_SUITE_P(Files, Golden,
+                         ::testing::Values("bsp.txt", "asp.txt", "ssp.txt", "dssp.txt", "elastic_bsp.txt"),
                          [](const auto& test) {
                            const std::string file = test.param;
                            return file.substr(0, file.find('.'));

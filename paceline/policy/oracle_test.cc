@@ -11,24 +11,15 @@
 
 #include "paceline/base/rng.h"
 #include "paceline/policy/policy_spec.h"
+#include "paceline/policy/testing/elastic_oracle.h"
+#include "paceline/policy/testing/oracle_fact.h"
 
 namespace paceline::policy {
 namespace {
 
-struct Fact {
-  enum class What { kJoin, kLeave, kReady } what;
-  int replica;
-  Time now;
-  Duration compute;
-};
-
-// What one fact gives, made comparable: commits in order; whoever is released, in order of id.
-struct Answer {
-  std::vector<std::vector<int>> commits;
-  std::vector<int> discards;
-  std::vector<int> releases;
-  friend bool operator==(const Answer&, const Answer&) = default;
-};
+using policy::testing::Answer;
+using policy::testing::ElasticOracle;
+using policy::testing::Fact;
 
 // ---- The dumb one ----
 
@@ -44,9 +35,12 @@ struct Replica {
 
 class Oracle {
  public:
-  explicit Oracle(PolicySpec spec) : spec_(spec) {}
+  explicit Oracle(PolicySpec spec) : spec_(spec) {
+    if (const auto* elastic = std::get_if<ElasticBspSpec>(&spec_)) elastic_.emplace(*elastic);
+  }
 
   Answer take(const Fact& fact) {
+    if (elastic_) return elastic_->take(fact);
     Answer answer;
     if (fact.what == Fact::What::kJoin) {
       const std::int64_t level = slowest_clock();
@@ -75,7 +69,7 @@ class Oracle {
     return answer;
   }
 
-  std::int64_t clock(int id) { return find(id).clock; }
+  std::int64_t clock(int id) { return elastic_ ? elastic_->clock(id) : find(id).clock; }
 
  private:
   Replica& find(int id) {
@@ -182,6 +176,7 @@ class Oracle {
 
   PolicySpec spec_;
   std::vector<Replica> live_;
+  std::optional<ElasticOracle> elastic_;  // has books of its own
 };
 
 // ---- The real one, asked the same ----
@@ -337,7 +332,10 @@ TEST_P(Oracles, GiveTheSameOrders) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, Oracles,
                          ::testing::Values("bsp", "asp", "ssp:0", "ssp:1", "ssp:3", "dssp:0-0", "dssp:0-4",
-                                           "dssp:1-3", "dssp:3-15", "dssp:0-4:printed", "dssp:3-15:printed"));
+                                           "dssp:1-3", "dssp:3-15", "dssp:0-4:printed", "dssp:3-15:printed",
+                                           "elastic-bsp:1", "elastic-bsp:2", "elastic-bsp:6",
+                                           "elastic-bsp:15", "elastic-bsp:2:average",
+                                           "elastic-bsp:15:average"));
 
 }  // namespace
 }  // namespace paceline::policy

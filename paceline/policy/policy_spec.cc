@@ -10,6 +10,7 @@
 #include "paceline/policy/asp.h"
 #include "paceline/policy/bsp.h"
 #include "paceline/policy/dssp.h"
+#include "paceline/policy/elastic_bsp.h"
 #include "paceline/policy/ssp.h"
 
 namespace paceline::policy {
@@ -17,6 +18,8 @@ namespace paceline::policy {
 namespace {
 
 constexpr std::int64_t kMostIterations = 1'000'000;
+// ElasticBSP's plan costs O(R log n) a fact.
+constexpr std::int64_t kMostLookAhead = 10'000;
 
 absl::Status bad(const std::string& text, const std::string& fix) {
   return absl::InvalidArgumentError(fmt::format("policy '{}': {}", text, fix));
@@ -52,14 +55,26 @@ absl::StatusOr<PolicySpec> parse_dssp(const std::string& text, const std::vector
   return DsspSpec{*lower, *upper, !printed};
 }
 
+absl::StatusOr<PolicySpec> parse_elastic_bsp(const std::string& text, const std::vector<std::string>& parts) {
+  static constexpr char kForm[] =
+      "write elastic-bsp:R or elastic-bsp:R:average with R from 1 to 10000, for example elastic-bsp:15";
+  if (parts.size() == 1) return ElasticBspSpec{};
+  const bool average = parts.size() == 3 && parts[2] == "average";
+  if (parts.size() != 2 && !average) return bad(text, kForm);
+  const auto look_ahead = iterations(parts[1]);
+  if (!look_ahead || *look_ahead < 1 || *look_ahead > kMostLookAhead) return bad(text, kForm);
+  return ElasticBspSpec{*look_ahead, average};
+}
+
 }  // namespace
 
 absl::StatusOr<PolicySpec> parse_policy(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, ':');
   if (parts[0] == "ssp") return parse_ssp(text, parts);
   if (parts[0] == "dssp") return parse_dssp(text, parts);
+  if (parts[0] == "elastic-bsp") return parse_elastic_bsp(text, parts);
   if (parts[0] != "bsp" && parts[0] != "asp")
-    return bad(text, "unknown; write bsp, asp, ssp:S or dssp:LOWER-UPPER");
+    return bad(text, "unknown; write bsp, asp, ssp:S, dssp:LOWER-UPPER or elastic-bsp:R");
   if (parts.size() > 1) return bad(text, fmt::format("{0} takes no number; write {0}", parts[0]));
   if (parts[0] == "bsp") return BspSpec{};
   return AspSpec{};
@@ -74,16 +89,19 @@ absl::StatusOr<std::vector<PolicySpec>> parse_policies(const std::string& text) 
 }
 
 std::string to_string(const PolicySpec& spec) {
-  return std::visit(Overloaded{
-                        [](const BspSpec&) -> std::string { return "bsp"; },
-                        [](const AspSpec&) -> std::string { return "asp"; },
-                        [](const SspSpec& ssp) { return fmt::format("ssp:{}", ssp.s); },
-                        [](const DsspSpec& dssp) {
-                          return fmt::format("dssp:{}-{}{}", dssp.lower, dssp.upper,
-                                             dssp.bounded ? "" : ":printed");
-                        },
-                    },
-                    spec);
+  return std::visit(
+      Overloaded{
+          [](const BspSpec&) -> std::string { return "bsp"; },
+          [](const AspSpec&) -> std::string { return "asp"; },
+          [](const SspSpec& ssp) { return fmt::format("ssp:{}", ssp.s); },
+          [](const DsspSpec& dssp) {
+            return fmt::format("dssp:{}-{}{}", dssp.lower, dssp.upper, dssp.bounded ? "" : ":printed");
+          },
+          [](const ElasticBspSpec& elastic) {
+            return fmt::format("elastic-bsp:{}{}", elastic.look_ahead, elastic.average ? ":average" : "");
+          },
+      },
+      spec);
 }
 
 std::unique_ptr<SyncPolicy> make_policy(const PolicySpec& spec) {
@@ -94,6 +112,9 @@ std::unique_ptr<SyncPolicy> make_policy(const PolicySpec& spec) {
           [](const SspSpec& ssp) -> std::unique_ptr<SyncPolicy> { return std::make_unique<Ssp>(ssp.s); },
           [](const DsspSpec& dssp) -> std::unique_ptr<SyncPolicy> {
             return std::make_unique<Dssp>(dssp.lower, dssp.upper, dssp.bounded);
+          },
+          [](const ElasticBspSpec& elastic) -> std::unique_ptr<SyncPolicy> {
+            return std::make_unique<ElasticBsp>(elastic.look_ahead, elastic.average);
           },
       },
       spec);

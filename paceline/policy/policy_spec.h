@@ -1,4 +1,5 @@
-// A policy as a user writes it: "bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed".
+// A policy as a user writes it: "bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed",
+// "elastic-bsp:15", "elastic-bsp:15:average".
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,12 @@ struct DsspSpec {
   bool bounded = true;
   friend bool operator==(const DsspSpec&, const DsspSpec&) = default;
 };
-using PolicySpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec>;
+struct ElasticBspSpec {
+  std::int64_t look_ahead = 15;
+  bool average = false;
+  friend bool operator==(const ElasticBspSpec&, const ElasticBspSpec&) = default;
+};
+using PolicySpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec>;
 
 // Errors: InvalidArgument that says what is wrong with the text and what to write instead.
 absl::StatusOr<PolicySpec> parse_policy(const std::string& text);

@@ -26,6 +26,9 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
       {"dssp:3-15", DsspSpec{3, 15, true}},
       {"dssp:0-0", DsspSpec{0, 0, true}},
       {"dssp:3-15:printed", DsspSpec{3, 15, false}},
+      {"elastic-bsp:1", ElasticBspSpec{1, false}},
+      {"elastic-bsp:240", ElasticBspSpec{240, false}},
+      {"elastic-bsp:10000:average", ElasticBspSpec{10'000, true}},
   };
   for (const Good& good : all) {
     const auto spec = parse_policy(good.text);
@@ -33,6 +36,10 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
     EXPECT_EQ(*spec, good.spec) << good.text;
     EXPECT_EQ(to_string(*spec), good.text);
   }
+}
+
+TEST(PolicySpec, ElasticBspAloneLooksAsFarAheadAsThePaper) {
+  EXPECT_EQ(parse_policy("elastic-bsp").value(), PolicySpec(ElasticBspSpec{15, false}));
 }
 
 TEST(PolicySpec, ALeadingZeroIsStillTheNumber) {
@@ -54,15 +61,21 @@ TEST_P(BadSpec, SaysWhatToWrite) {
               AllOf(HasSubstr(fmt::format("policy '{}'", GetParam().text)), HasSubstr(GetParam().fix)));
 }
 
-constexpr char kNames[] = "write bsp, asp, ssp:S or dssp:LOWER-UPPER";
+constexpr char kNames[] = "write bsp, asp, ssp:S, dssp:LOWER-UPPER or elastic-bsp:R";
 constexpr char kSsp[] = "write ssp:S with S from 0 to 1000000, for example ssp:3";
 constexpr char kDssp[] = "write dssp:LOWER-UPPER or dssp:LOWER-UPPER:printed, for example dssp:3-15";
+constexpr char kElastic[] =
+    "write elastic-bsp:R or elastic-bsp:R:average with R from 1 to 10000, for example elastic-bsp:15";
 
 INSTANTIATE_TEST_SUITE_P(
     Texts, BadSpec,
     ::testing::Values(Bad{"", kNames}, Bad{" ", kNames}, Bad{"BSP", kNames}, Bad{" bsp", kNames},
                       Bad{"bsp ", kNames}, Bad{"ssp3", kNames}, Bad{":", kNames}, Bad{"cgp", kNames},
-                      Bad{"elastic-bsp:15", kNames}, Bad{"bsp:3", "bsp takes no number; write bsp"},
+                      Bad{"elastic", kNames}, Bad{"elastic-bsp:", kElastic}, Bad{"elastic-bsp:0", kElastic},
+                      Bad{"elastic-bsp:-1", kElastic}, Bad{"elastic-bsp:10001", kElastic},
+                      Bad{"elastic-bsp:average", kElastic}, Bad{"elastic-bsp:15:", kElastic},
+                      Bad{"elastic-bsp:15:mean", kElastic}, Bad{"elastic-bsp:15:average:x", kElastic},
+                      Bad{"bsp:3", "bsp takes no number; write bsp"},
                       Bad{"bsp:", "bsp takes no number; write bsp"},
                       Bad{"asp:1", "asp takes no number; write asp"}, Bad{"ssp", kSsp}, Bad{"ssp:", kSsp},
                       Bad{"ssp:-1", kSsp}, Bad{"ssp:+1", kSsp}, Bad{"ssp:x", kSsp}, Bad{"ssp:3x", kSsp},
@@ -93,6 +106,8 @@ TEST(MakePolicy, MakesThePolicyThatWasAskedFor) {
   EXPECT_EQ(make_policy(DsspSpec{3, 15, true})->bounds().gap, 15);
   EXPECT_EQ(make_policy(DsspSpec{3, 3, true})->bounds().gap, 4);
   EXPECT_EQ(make_policy(DsspSpec{3, 15, false})->bounds().gap, std::nullopt);
+  EXPECT_EQ(make_policy(ElasticBspSpec{15, false})->bounds().quota, 15);
+  EXPECT_EQ(make_policy(ElasticBspSpec{15, false})->bounds().gap, std::nullopt);
 }
 
 }  // namespace

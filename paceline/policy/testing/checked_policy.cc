@@ -24,6 +24,8 @@ const std::vector<Order>& CheckedPolicy::leave(ReplicaId replica, Time now) {
   const Replica gone = replicas_.at(replica);
   if (gone.pending) void_.push_back({replica, gone.clock});
   replicas_.erase(replica);
+  if (replicas_.empty()) start_superstep();
+  look_whether_all_are_measured();
   orders_.clear();
   policy_->left(now, {replica}, orders_);
   look_at_orders(now);
@@ -44,9 +46,36 @@ const std::vector<Order>& CheckedPolicy::ready(ReplicaId replica, Time now) {
   if (bounds.gap && ahead > *bounds.gap) {
     complain("replica {} is {} ahead, the bound is {}", replica, ahead, *bounds.gap);
   }
+  count_in_superstep(replica, mine);
   orders_.clear();
   policy_->ready(now, {replica, mine.clock, mine.base, 1, now - mine.released}, orders_);
   return look_at_orders(now);
+}
+
+void CheckedPolicy::count_in_superstep(ReplicaId id, Replica& mine) {
+  ++mine.readies;
+  if (!mine.bound) return look_whether_all_are_measured();
+  largest_quota_ = std::max(largest_quota_, ++mine.since_measured);
+  const std::optional<std::int64_t> bound = policy_->bounds().quota;
+  if (bound && mine.since_measured > *bound) {
+    complain("replica {} finished {} iterations since all were ready twice, the bound is {}", id,
+             mine.since_measured, *bound);
+  }
+}
+
+void CheckedPolicy::look_whether_all_are_measured() {
+  if (measured_ || replicas_.empty()) return;
+  measured_ = std::all_of(replicas_.begin(), replicas_.end(),
+                          [](const auto& one) { return one.second.readies >= 2; });
+  for (auto& [id, replica] : replicas_) replica.bound = measured_;
+}
+
+void CheckedPolicy::start_superstep() {
+  measured_ = false;
+  for (auto& [id, replica] : replicas_) {
+    replica.readies = replica.since_measured = 0;
+    replica.bound = false;
+  }
 }
 
 Clock CheckedPolicy::slowest() const {
@@ -97,6 +126,10 @@ void CheckedPolicy::see(Time, const Commit& commit) {
     const auto bound = policy_->bounds().version_staleness;
     if (bound && staleness > *bound)
       complain("commit {} is {} stale, the bound is {}", version_, staleness, *bound);
+  }
+  if (commit.members.size() == replicas_.size()) {
+    ++barriers_;
+    start_superstep();
   }
 }
 

@@ -1,6 +1,6 @@
 // A policy in a world that plays by the rules and checks that the policy does: it keeps its own books of who
-// computes and who waits, makes each fact from them, and says when an order or a bound is wrong. The gap is
-// computed here, from the facts alone.
+// computes and who waits, makes each fact from them, and says when an order or a bound is wrong. The gap and
+// the quota are computed here, from the facts alone.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,9 @@ class CheckedPolicy {
   // Of all that ever ran.
   std::int64_t largest_gap() const { return largest_gap_; }
   std::int64_t committed() const { return committed_; }
+  // Commits of all live replicas, and the most iterations one finished in a superstep once all were measured.
+  std::int64_t barriers() const { return barriers_; }
+  std::int64_t largest_quota() const { return largest_quota_; }
   // Finished by a live replica and not committed yet.
   std::int64_t pending() const;
 
@@ -43,10 +46,16 @@ class CheckedPolicy {
     Version base;
     Time released{};
     bool computing = false;
-    bool pending = false;  // finished and not committed yet
+    bool pending = false;             // finished and not committed yet
+    std::int64_t readies = 0;         // since the last commit of all
+    std::int64_t since_measured = 0;  // iterations finished since all had been ready twice
+    bool bound = false;               // was there at that moment
   };
 
   Clock slowest() const;
+  void count_in_superstep(ReplicaId id, Replica& mine);
+  void look_whether_all_are_measured();
+  void start_superstep();
   const std::vector<Order>& look_at_orders(Time now);
   void see(Time now, const Commit& commit);
   void see(Time now, const Release& release);
@@ -63,6 +72,9 @@ class CheckedPolicy {
   std::vector<Contribution> void_;  // pending of the replica that leaves
   std::int64_t largest_gap_ = 0;
   std::int64_t committed_ = 0;
+  bool measured_ = false;  // all have been ready twice in this superstep
+  std::int64_t barriers_ = 0;
+  std::int64_t largest_quota_ = 0;
   std::string broken_;
 };
 

@@ -1,0 +1,98 @@
+// Elastic bulk synchronous parallel (Zhao, Papagelis, An, Chen, Liu, Hu, ICDM 2019): a superstep lets each
+// replica run its own number of iterations, then all meet at one barrier. The fast ones do not wait for the
+// slow one after every iteration, and nobody's weights grow older than a superstep.
+//
+//  measure  after a barrier every gradient commits alone, until each live replica has been ready twice
+//  [paper] plan     from each one's last ready time predict R more, at its interval; ZipLine picks one of
+//  each so that
+//           they lie closest together; the pick of a replica is its quota, in iterations [paper]
+//  run      until its quota every gradient of a replica commits alone; at its quota the replica is held with
+//  its
+//           gradient uncommitted; when all are held, they commit together and are released together [paper:
+//           "aggregated similarly to BSP"; the quota, and not a deadline, is ours: the same facts in the same
+//           order always meet at the same barrier]
+//
+// Our completions [ours]:
+//  An interval is the last compute time, from release to ready, so that waiting is not in it; or, as an
+//  option, an
+//    average that moves towards the last one by a quarter of the difference.
+//  A replica that is ready more than one of its own intervals later than predicted asks for a new plan. It is
+//  made
+//    at the next Ready of a replica with a quota, that one included, but at most once in n facts, n live
+//    replicas. Those held stay where they are; the others get new quotas, not below what they have finished
+//    or are running, and never above R from the first plan. An iteration that is overdue is predicted for
+//    now.
+//  Whoever joins after the plan has no quota. It runs on, and is held when it is ready after all with quotas
+//  are
+//    held. As in BSP, the barrier waits for whoever joined before it.
+//  A replica that is alone meets only itself: each of its iterations ends a superstep.
+//
+// A fact costs O(log n), and the plans O(R log n) a fact on average.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "paceline/policy/sync_policy.h"
+#include "paceline/policy/zip_line.h"
+
+namespace paceline::policy {
+
+class ElasticBsp final : public SyncPolicy {
+ public:
+  // Requires: look_ahead ≥ 1. That is the paper's R.
+  ElasticBsp(std::int64_t look_ahead, bool average) : look_ahead_(look_ahead), average_(average) {}
+
+  void joined(Time now, const Joined& fact, Orders& orders) override;
+  void left(Time now, const Left& fact, Orders& orders) override;
+  void ready(Time now, const Ready& fact, Orders& orders) override;
+  Bounds bounds() const override { return {.quota = look_ahead_}; }
+
+ private:
+  enum class Phase { kMeasure, kRun };
+
+  struct Replica {
+    Clock clock{};
+    Time last_ready{};
+    Duration interval{0};      // last or average; zero until it has been ready once
+    std::int64_t readies = 0;  // since the barrier
+    bool held = false;
+    bool planned = false;  // has a quota; only then the rest means something
+    Clock start{};         // its clock when the first plan of the superstep was made
+    Clock quota{};         // its clock at the barrier
+    Duration step{0};      // the interval the plan counts with
+    Time expected{};       // when the plan has it ready next
+  };
+
+  void learn(Time now, const Ready& fact, Replica& mine) const;
+  // What follows from a Ready in each phase.
+  void measure(ReplicaId id, Replica& mine, Orders& orders);
+  void run(ReplicaId id, Replica& mine, Time now, Orders& orders);
+
+  void start_measuring();
+  void start_run();
+  // Gives quotas to all that are planned and not held. `earliest`: nothing that computes is predicted to be
+  // ready before. `arrived`: the replica that is ready now and may be held where it is; null: none may.
+  void plan(Time earliest, const Replica* arrived);
+  // The times at which a replica can come to a barrier; the first one at its present clock, if it `stays`.
+  EvenTimes predict(const Replica& replica, Time earliest, bool stays) const;
+  Duration step_of(const Replica& replica) const;
+  void plan_again_if_late(Time now, Replica& mine);
+
+  bool at_barrier(const Replica& mine) const;
+  void hold(Replica& mine, Orders& orders);
+  void meet_if_all_held(Orders& orders);
+
+  const std::int64_t look_ahead_;
+  const bool average_;
+  std::map<ReplicaId, Replica> replicas_;  // the live ones
+  Phase phase_ = Phase::kMeasure;
+  std::size_t unmeasured_ = 0;  // while measuring: those that were ready less than twice
+  std::size_t on_the_way_ = 0;  // while running: those with a quota that are not held
+  std::size_t held_ = 0;
+  std::size_t since_plan_ = 0;  // Ready facts
+  bool late_ = false;           // somebody was, since the last plan
+};
+
+}  // namespace paceline::policy

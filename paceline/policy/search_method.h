@@ -1,0 +1,32 @@
+// The searches of zip_line.h by name, over lists from outside: what the command line and the benchmarks call.
+// Nothing is trusted: lists that no search can take, and searches that would take for ever, are errors.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/policy/zip_line.h"
+
+namespace paceline::policy {
+
+enum class SearchMethod { kZipLine, kFullGridScan, kGridScan, kNaive };
+inline constexpr SearchMethod kSearchMethods[] = {SearchMethod::kZipLine, SearchMethod::kFullGridScan,
+                                                  SearchMethod::kGridScan, SearchMethod::kNaive};
+
+// "zip-line", "full-grid-scan", "grid-scan", "naive".
+std::string to_string(SearchMethod method);
+// Errors: InvalidArgument that lists the names.
+absl::StatusOr<SearchMethod> parse_search_method(const std::string& text);
+
+// How many elements the method looks at on lists of these sizes, at most: what tells a second from a year.
+double search_steps(SearchMethod method, const std::vector<std::size_t>& sizes);
+// About a minute.
+inline constexpr double kMostSearchSteps = 3e10;
+
+// Errors: InvalidArgument when there is no list, when one is empty or descends, and when the method would
+// take more than kMostSearchSteps.
+absl::StatusOr<Selection<NumberList>> search(SearchMethod method, const std::vector<NumberList>& lists);
+
+}  // namespace paceline::policy

@@ -1,0 +1,25 @@
+// What an oracle is told and what it answers: the same words for every second implementation.
+#pragma once
+
+#include <vector>
+
+#include "paceline/base/time.h"
+
+namespace paceline::policy::testing {
+
+struct Fact {
+  enum class What { kJoin, kLeave, kReady } what;
+  int replica;
+  Time now;
+  Duration compute;
+};
+
+// What one fact gives, made comparable: commits in order; whoever is released, in order of id.
+struct Answer {
+  std::vector<std::vector<int>> commits;
+  std::vector<int> discards;
+  std::vector<int> releases;
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+
+}  // namespace paceline::policy::testing

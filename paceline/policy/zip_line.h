@@ -1,0 +1,69 @@
+// ZipLine (Zhao, Papagelis, An, Chen, Liu, Hu; Machine Learning 2021): from each of n ascending lists one
+// element, so that the range, largest − smallest, is least. ElasticBSP finds its barrier with it: the lists
+// are predicted ready times, and the largest of the chosen ones is when all meet.
+//
+// What always holds: of several selections with the least range the one with the earliest end is chosen, and
+// in each list the earliest element that fits. So the exact methods agree on every number and every pick.
+//
+// Four methods over the same input:
+//  zip_line        O(Rn log n) time and O(n) space for n lists of R elements: a heap of n cursors and a
+//  running
+//                  maximum [ours; the same least range as the paper's sorted scan, which costs O(Rn²)]
+//  full_grid_scan  O(R²n²): every element of every list in turn is the smallest, and each other list gives
+//  its
+//                  first element not before it. Exact [the paper's cost; taking the first element not before
+//                  it, and not the closest, is ours: the closest misses the optimum]
+//  grid_scan       O(R²n): every element of the first list in turn, with the closest one of each other list.
+//  A
+//                  heuristic, not always optimal [paper]
+//  naive           O(Rⁿ): every selection [paper]
+// All are pure. Each has one implementation for three kinds of list: EvenTimes, vectors of times, and vectors
+// of doubles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "paceline/base/time.h"
+
+namespace paceline::policy {
+
+// An ascending list that needs no storage: first, first + step, first + 2 step, …
+struct EvenTimes {
+  Time first;
+  Duration step;
+  std::size_t count;
+
+  Time operator[](std::size_t i) const { return first + static_cast<std::int64_t>(i) * step; }
+  std::size_t size() const { return count; }
+};
+
+using TimeList = std::vector<Time>;
+using NumberList = std::vector<double>;
+
+template <class List>
+struct Selection {
+  using Value = std::remove_cvref_t<decltype(std::declval<const List&>()[0])>;
+  using Range = decltype(std::declval<Value>() - std::declval<Value>());
+
+  Range range;
+  Value begin;                     // the smallest chosen element
+  Value end;                       // the largest
+  std::vector<std::size_t> picks;  // for each list the place of its element, from 0
+  friend bool operator==(const Selection&, const Selection&) = default;
+};
+
+// Requires of each: at least one list, none empty, each in non-descending order.
+template <class List>
+Selection<List> zip_line(const std::vector<List>& lists);
+template <class List>
+Selection<List> full_grid_scan(const std::vector<List>& lists);
+template <class List>
+Selection<List> grid_scan(const std::vector<List>& lists);
+template <class List>
+Selection<List> naive(const std::vector<List>& lists);
+
+}  // namespace paceline::policy
