@@ -1,8 +1,8 @@
 // How many decisions a second a host of a Controller can make, with few and with very many replicas: the
 // Controller alone, watched by the Observer, and with the statistics of the run as well. One decision is one
 // Ready fact and the orders it gives. Speeds differ (1× to 4×), so that releases are held and granted.
-#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <optional>
 #include <queue>
 #include <string>
@@ -22,11 +22,12 @@
 namespace paceline::bench {
 namespace {
 
-using std::chrono::steady_clock;
-
 constexpr std::int64_t kBatch = 32;
 constexpr std::int64_t kDecisions = 1'000'000;
-constexpr std::chrono::seconds kLongest{5};
+constexpr double kLongest_s = 5;
+
+// Of this process: what else the machine does is not counted.
+double cpu_s() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 enum class Watched { kNot, kByObserver, kByAll };
 
@@ -66,15 +67,16 @@ class Cluster {
     }
   }
 
-  // Decisions a second, the queue of arrivals included; of so many, or of as many as there is time for.
+  // Decisions in a second of one core, the queue of arrivals included; of so many, or of as many as there is
+  // time for.
   double run(std::int64_t decisions) {
-    const auto start = steady_clock::now();
+    const double start = cpu_s();
     std::int64_t made = 0;
     while (made < decisions) {
       step();
-      if (++made % 64 == 0 && steady_clock::now() - start > kLongest) break;
+      if (++made % 64 == 0 && cpu_s() - start > kLongest_s) break;
     }
-    return static_cast<double>(made) / std::chrono::duration<double>(steady_clock::now() - start).count();
+    return static_cast<double>(made) / (cpu_s() - start);
   }
 
  private:

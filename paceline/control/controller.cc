@@ -10,6 +10,9 @@ namespace paceline::control {
 
 namespace {
 
+// Far more than any run has, and few enough for a table.
+constexpr std::int32_t kMostReplicas = 1 << 24;
+
 template <class... Args>
 absl::Status refuse(fmt::format_string<Args...> format, Args&&... args) {
   return absl::FailedPreconditionError(fmt::format(format, std::forward<Args>(args)...));
@@ -37,7 +40,7 @@ Controller::Controller(ControllerConfig config, std::unique_ptr<policy::SyncPoli
       ledger_(config_.dataset_size, config_.total_samples) {}
 
 absl::Status Controller::restore(const ControllerState& state) {
-  PACELINE_CHECK(members_.empty() && !started_, "restore after the first fact");
+  PACELINE_CHECK(here_ == 0 && !started_, "restore after the first fact");
   SampleLedger ledger(config_.dataset_size, config_.total_samples);
   if (!ledger.restore(state.ledger) || !plausible(state, ledger.committed())) {
     return absl::InvalidArgumentError(
@@ -52,9 +55,9 @@ absl::Status Controller::restore(const ControllerState& state) {
 ControllerState Controller::save() const {
   if (!started_) return {version(), ledger_.save(), restored_clocks_};
   ControllerState state{version(), ledger_.save(), {}};
-  for (const auto& [id, member] : members_) {
+  for (const Member& member : members_) {
     // A gradient that is finished and not committed is lost with the process: its iteration does not count.
-    state.clocks[member.name] = Clock(member.clock.value() - (member.finished ? 1 : 0));
+    if (member.here()) state.clocks[member.name] = Clock(member.clock.value() - (member.finished ? 1 : 0));
   }
   return state;
 }
@@ -65,11 +68,16 @@ absl::Status Controller::handle(const Fact& fact, std::vector<Order>& orders) {
 }
 
 absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Order>& orders) {
-  if (members_.contains(fact.replica)) return refuse("replica {} joined before", fact.replica);
-  if (fact.replica < ReplicaId(0)) return refuse("replica {} joined: numbers start at 0", fact.replica);
+  if (here(fact.replica)) return refuse("replica {} joined before", fact.replica);
+  if (fact.replica < ReplicaId(0) || fact.replica >= ReplicaId(kMostReplicas)) {
+    return refuse("replica {} joined: numbers start at 0 and end below {}", fact.replica, kMostReplicas);
+  }
   if (fact.batch <= 0)
     return refuse("replica {} joined with a batch of {} samples", fact.replica, fact.batch);
-  members_[fact.replica] = {.name = fact.name, .batch = fact.batch, .clock = Clock(0), .base = version()};
+  const auto index = static_cast<std::size_t>(fact.replica.value());
+  if (index >= members_.size()) members_.resize(index + 1);
+  members_[index] = {.name = fact.name, .batch = fact.batch, .clock = Clock(0), .base = version()};
+  ++here_;
   nominal_batch_ += fact.batch;
   if (started_) {
     activate(at, fact.replica, entry_clock());
@@ -81,12 +89,13 @@ absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Orde
 }
 
 absl::Status Controller::on(Time at, const ReplicaLeft& fact, std::vector<Order>& orders) {
-  const auto found = members_.find(fact.replica);
-  if (found == members_.end()) return refuse("replica {} left and was not here", fact.replica);
+  if (!here(fact.replica)) return refuse("replica {} left and was not here", fact.replica);
   ledger_.give_back(fact.replica);
-  if (found->second.active) policy_->left(at, {fact.replica}, policy_orders_);
-  nominal_batch_ -= found->second.batch;
-  members_.erase(found);
+  if (active(fact.replica)) deactivate(at, fact.replica);
+  parked_.erase(fact.replica);
+  nominal_batch_ -= member(fact.replica).batch;
+  member(fact.replica) = {};
+  --here_;
   if (!started_) {
     ++lost_before_start_;
     start_if_all_here(at);
@@ -96,20 +105,20 @@ absl::Status Controller::on(Time at, const ReplicaLeft& fact, std::vector<Order>
 }
 
 absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order>& orders) {
-  const auto found = members_.find(fact.replica);
-  if (found == members_.end()) return refuse("replica {} is not in this run", fact.replica);
-  Member& member = found->second;
-  if (!member.computing || fact.clock != member.clock.next()) {
+  if (!here(fact.replica)) return refuse("replica {} is not in this run", fact.replica);
+  Member& mine = member(fact.replica);
+  if (!mine.computing || fact.clock != mine.clock.next()) {
     return refuse("replica {} reports iteration {} but was not asked for it", fact.replica, fact.clock);
   }
-  if (fact.base < member.base || fact.base > version() || fact.compute < Duration::zero()) {
+  if (fact.base < mine.base || fact.base > version() || fact.compute < Duration::zero()) {
     return refuse("replica {} reports base version {} and was released on {}", fact.replica, fact.base,
-                  member.base);
+                  mine.base);
   }
-  member.computing = false;
-  member.finished = true;
-  member.clock = fact.clock;
-  member.base = fact.base;
+  mine.computing = false;
+  mine.finished = true;
+  mine.clock = fact.clock;
+  mine.base = fact.base;
+  active_.finish(fact.replica, fact.clock);
   const std::int64_t samples = ledger_.held_by(fact.replica).size();
   policy_->ready(at, {fact.replica, fact.clock, fact.base, samples, fact.compute}, policy_orders_);
   settle(at, orders);
@@ -128,14 +137,20 @@ absl::Status Controller::on(Time, const StopAsked& fact, std::vector<Order>& ord
   return absl::OkStatus();
 }
 
+bool Controller::here(ReplicaId replica) const {
+  const auto index = static_cast<std::size_t>(replica.value());
+  return index < members_.size() && members_[index].here();
+}
+
 void Controller::start_if_all_here(Time at) {
-  const auto here = static_cast<std::int64_t>(members_.size());
-  if (here == 0 || here + lost_before_start_ < config_.start_replicas) return;
+  if (here_ == 0 || here_ + lost_before_start_ < config_.start_replicas) return;
   started_ = true;
   const Clock lowest = lowest_restored();
-  for (auto& [id, member] : members_) {
-    const auto restored = restored_clocks_.find(member.name);
-    activate(at, id, restored == restored_clocks_.end() ? lowest : std::max(lowest, restored->second));
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (!members_[i].here()) continue;
+    const auto restored = restored_clocks_.find(members_[i].name);
+    activate(at, ReplicaId(static_cast<std::int32_t>(i)),
+             restored == restored_clocks_.end() ? lowest : std::max(lowest, restored->second));
   }
 }
 
@@ -150,30 +165,29 @@ Clock Controller::lowest_restored() const {
 }
 
 void Controller::activate(Time at, ReplicaId replica, Clock clock) {
-  Member& member = members_.at(replica);
-  member.clock = std::max(member.clock, clock);
-  member.active = true;
-  policy_->joined(at, {replica, member.clock}, policy_orders_);
+  Member& mine = member(replica);
+  mine.clock = std::max(mine.clock, clock);
+  active_.join(replica, mine.clock);
+  policy_->joined(at, {replica, mine.clock}, policy_orders_);
+}
+
+void Controller::deactivate(Time at, ReplicaId replica) {
+  active_.leave(replica);
+  policy_->left(at, {replica}, policy_orders_);
 }
 
 bool Controller::unpark_one(Time at) {
-  if (!started_ || !ledger_.any_to_lease()) return false;
-  for (const auto& [id, member] : members_) {
-    if (member.active) continue;
-    activate(at, id, entry_clock());
-    return true;
-  }
-  return false;
+  if (parked_.empty() || !ledger_.any_to_lease()) return false;
+  const ReplicaId replica = *parked_.begin();
+  parked_.erase(parked_.begin());
+  activate(at, replica, entry_clock());
+  return true;
 }
 
 Clock Controller::entry_clock() const {
-  std::optional<Clock> slowest;
-  for (const auto& [id, member] : members_) {
-    if (member.active && (!slowest || member.clock < *slowest)) slowest = member.clock;
-  }
-  if (slowest) return *slowest;
+  if (!active_.empty()) return active_.slowest();
   Clock fastest{0};
-  for (const auto& [id, member] : members_) fastest = std::max(fastest, member.clock);
+  for (const Member& member : members_) fastest = std::max(fastest, member.clock);
   return fastest;
 }
 
@@ -181,20 +195,10 @@ void Controller::settle(Time at, std::vector<Order>& orders) {
   do {
     // Carrying out one order can bring more: a replica without samples is parked, which the policy hears as
     // Left.
-    for (std::size_t i = 0; i < policy_orders_.list().size(); ++i) {
-      const policy::Order order = policy_orders_.list()[i];
-      std::visit(Overloaded{
-                     [&](const policy::Commit& commit) { carry_out(commit, orders); },
-                     [&](const policy::Release& release) { carry_out(at, release, orders); },
-                     [&](const policy::Discard& discard) {
-                       orders.emplace_back(
-                           Discard{discard.contribution.replica, discard.contribution.clock, discard.why});
-                     },
-                     [&](const policy::WakeAt& wake) { orders.emplace_back(WakeAt{wake.at}); },
-                 },
-                 order);
+    while (!policy_orders_.list().empty()) {
+      policy_orders_.move_to(carried_out_);
+      for (const policy::Order& order : carried_out_) carry_out(at, order, orders);
     }
-    policy_orders_.clear();
   } while (unpark_one(at));
   if (ledger_.all_committed()) {
     finished_ = true;
@@ -202,11 +206,24 @@ void Controller::settle(Time at, std::vector<Order>& orders) {
   }
 }
 
-void Controller::carry_out(const policy::Commit& commit, std::vector<Order>& orders) {
-  CommitRecord record;
+void Controller::carry_out(Time at, const policy::Order& order, std::vector<Order>& orders) {
+  std::visit(Overloaded{
+                 [&](const policy::Commit& one) { commit(one, orders); },
+                 [&](const policy::Release& one) { release(at, one, orders); },
+                 [&](const policy::Discard& one) {
+                   orders.emplace_back(Discard{one.contribution.replica, one.contribution.clock, one.why});
+                 },
+                 [&](const policy::WakeAt& one) { orders.emplace_back(WakeAt{one.at}); },
+             },
+             order);
+}
+
+void Controller::commit(const policy::Commit& commit, std::vector<Order>& orders) {
+  auto& record = std::get<CommitRecord>(orders.emplace_back(std::in_place_type<CommitRecord>));
   record.version = commit.version;
   record.committed_before = ledger_.committed();
   record.why = commit.why;
+  record.members.reserve(commit.members.size());
   for (const policy::Contribution& contribution : commit.members) {
     record.members.push_back(take_contribution(contribution));
     record.samples += record.members.back().lease.size();
@@ -220,17 +237,17 @@ void Controller::carry_out(const policy::Commit& commit, std::vector<Order>& ord
     record.checkpoint = save();
     record.checkpoint->version = commit.version;
   }
-  orders.emplace_back(std::move(record));
 }
 
 CommitMember Controller::take_contribution(const policy::Contribution& contribution) {
-  Member& member = members_.at(contribution.replica);
-  PACELINE_CHECK(member.finished && member.clock == contribution.clock,
-                 "replica {} has no gradient {} to commit", contribution.replica, contribution.clock);
-  member.finished = false;
+  PACELINE_CHECK(here(contribution.replica), "replica {} is not here to commit", contribution.replica);
+  Member& mine = member(contribution.replica);
+  PACELINE_CHECK(mine.finished && mine.clock == contribution.clock, "replica {} has no gradient {} to commit",
+                 contribution.replica, contribution.clock);
+  mine.finished = false;
   return {.replica = contribution.replica,
           .clock = contribution.clock,
-          .base = member.base,
+          .base = mine.base,
           .lease = ledger_.commit(contribution.replica)};
 }
 
@@ -244,19 +261,21 @@ void Controller::weigh(CommitRecord& record) const {
   if (config_.scale == CommitScale::kSamples) record.fraction = total / static_cast<double>(record.nominal);
 }
 
-void Controller::carry_out(Time at, const policy::Release& release, std::vector<Order>& orders) {
-  Member& member = members_.at(release.replica);
-  PACELINE_CHECK(!member.computing && !member.finished, "replica {} is released twice", release.replica);
-  const auto lease = ledger_.lease(release.replica, member.batch);
+void Controller::release(Time at, const policy::Release& release, std::vector<Order>& orders) {
+  PACELINE_CHECK(active(release.replica), "replica {} is released and the policy has not heard of it",
+                 release.replica);
+  Member& mine = member(release.replica);
+  PACELINE_CHECK(!mine.computing && !mine.finished, "replica {} is released twice", release.replica);
+  const auto lease = ledger_.lease(release.replica, mine.batch);
   if (!lease) {
-    member.active = false;
+    parked_.insert(release.replica);
     orders.emplace_back(Park{release.replica});
-    policy_->left(at, {release.replica}, policy_orders_);
+    deactivate(at, release.replica);
     return;
   }
-  member.computing = true;
-  member.base = release.version;
-  orders.emplace_back(Release{release.replica, member.clock.next(), release.version, *lease, release.why});
+  mine.computing = true;
+  mine.base = release.version;
+  orders.emplace_back(Release{release.replica, mine.clock.next(), release.version, *lease, release.why});
 }
 
 }  // namespace paceline::control

@@ -3,12 +3,13 @@
 //
 // What always holds: commits are numbered without a hole; a contribution (replica, clock) is committed at
 // most once; each position of each epoch is committed at most once, and all of them are when the Finish order
-// says so.
+// says so. A fact costs O(log P) for each of its orders; memory grows with the largest replica number.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "paceline/control/lr_schedule.h"
 #include "paceline/control/orders.h"
 #include "paceline/control/sample_ledger.h"
+#include "paceline/policy/clock_board.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::control {
@@ -59,12 +61,12 @@ class Controller {
  private:
   struct Member {
     std::string name;
-    std::int64_t batch = 0;
+    std::int64_t batch = 0;  // 0: it is not here
     Clock clock;             // iterations finished
     Version base;            // at first the version released, then that of the finished gradient
     bool computing = false;  // released and not ready yet
     bool finished = false;   // ready and not committed yet
-    bool active = false;     // the policy knows it: it is neither parked nor waiting for the start
+    bool here() const { return batch > 0; }
   };
 
   absl::Status on(Time at, const ReplicaJoined& fact, std::vector<Order>& orders);
@@ -73,27 +75,38 @@ class Controller {
   absl::Status on(Time at, const TimerRang& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const StopAsked& fact, std::vector<Order>& orders);
 
+  bool here(ReplicaId replica) const;
+  Member& member(ReplicaId replica) { return members_[static_cast<std::size_t>(replica.value())]; }
+  // The policy knows it: it is neither parked nor waiting for the start.
+  bool active(ReplicaId replica) const { return active_.live(replica); }
   void start_if_all_here(Time at);
   void activate(Time at, ReplicaId replica, Clock clock);
+  void deactivate(Time at, ReplicaId replica);
   bool unpark_one(Time at);
   // Where a replica comes in: level with the slowest that is active; when all are parked, with the fastest,
-  // so that those unparked after it are not ahead.
+  // so that those unparked after it are not ahead. O(1), but O(P) when all are parked, which only the leaving
+  // of the last active one brings about.
   Clock entry_clock() const;
   // Where a restored replica comes in at the least. All start at once, so none may be as far behind as the
   // policy's bound: the fastest is about to get one further ahead.
   Clock lowest_restored() const;
   // Carries out what the policy ordered, and what follows from it, until nothing is left to do.
   void settle(Time at, std::vector<Order>& orders);
-  void carry_out(const policy::Commit& commit, std::vector<Order>& orders);
-  void carry_out(Time at, const policy::Release& release, std::vector<Order>& orders);
+  void carry_out(Time at, const policy::Order& order, std::vector<Order>& orders);
+  void commit(const policy::Commit& commit, std::vector<Order>& orders);
+  void release(Time at, const policy::Release& release, std::vector<Order>& orders);
   CommitMember take_contribution(const policy::Contribution& contribution);
   void weigh(CommitRecord& record) const;
 
   const ControllerConfig config_;
   std::unique_ptr<policy::SyncPolicy> policy_;
   policy::Orders policy_orders_;
+  std::vector<policy::Order> carried_out_;  // at the moment; its memory is used again
   SampleLedger ledger_;
-  std::map<ReplicaId, Member> members_;
+  std::vector<Member> members_;  // by replica id
+  std::int64_t here_ = 0;        // of them
+  policy::ClockBoard active_;
+  std::set<ReplicaId> parked_;
   std::map<std::string, Clock> restored_clocks_;
   std::int64_t nominal_batch_ = 0;  // B
   std::int64_t lost_before_start_ = 0;

@@ -1,11 +1,11 @@
 // What the Controller tells the world to do.
 #pragma once
 
+#include <absl/container/inlined_vector.h>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "paceline/base/ids.h"
 #include "paceline/base/lease.h"
@@ -30,14 +30,14 @@ struct CommitMember {
 // One entry of the commit log: everything a shard needs to make version v of version v − 1.
 struct CommitRecord {
   Version version;
-  std::vector<CommitMember> members;          // ascending by replica
-  std::int64_t samples = 0;                   // B_C
-  std::int64_t nominal = 0;                   // B: the live replicas' batches together
-  std::int64_t committed_before = 0;          // global samples before this commit
-  double learning_rate = 0;                   // η of the schedule, for a full bulk update
-  double fraction = 1;                        // f: B_C / B, or 1 with scale = "update"
-  bool keep_for_evaluation = false;           // keep version v until the evaluator has seen it
-  std::optional<ControllerState> checkpoint;  // set: write version v to disk, and this beside it
+  absl::InlinedVector<CommitMember, 1> members;  // ascending by replica
+  std::int64_t samples = 0;                      // B_C
+  std::int64_t nominal = 0;                      // B: the live replicas' batches together
+  std::int64_t committed_before = 0;             // global samples before this commit
+  double learning_rate = 0;                      // η of the schedule, for a full bulk update
+  double fraction = 1;                           // f: B_C / B, or 1 with scale = "update"
+  bool keep_for_evaluation = false;              // keep version v until the evaluator has seen it
+  std::optional<ControllerState> checkpoint;     // set: write version v to disk, and this beside it
   policy::Reason why;
 
   std::int64_t committed_after() const { return committed_before + samples; }

@@ -19,7 +19,9 @@ std::int64_t SampleLedger::Saved::committed() const {
 
 SampleLedger::Saved SampleLedger::save() const {
   Ranges open = returned_;
-  for (const auto& [replica, lease] : held_) insert(open, position(lease), position(lease) + lease.size());
+  for (const Lease& lease : held_) {
+    if (lease.size() > 0) insert(open, position(lease), position(lease) + lease.size());
+  }
   return {next_, {open.begin(), open.end()}};
 }
 
@@ -39,7 +41,7 @@ bool SampleLedger::restore(const Saved& saved) {
 }
 
 std::optional<Lease> SampleLedger::lease(ReplicaId replica, std::int64_t count) {
-  PACELINE_CHECK(count > 0 && !held_.contains(replica), "replica {} asks for {} samples", replica, count);
+  PACELINE_CHECK(count > 0 && !holds(replica), "replica {} asks for {} samples", replica, count);
   if (!any_to_lease()) return std::nullopt;
   const bool again = !returned_.empty();
   const std::int64_t begin = again ? returned_.begin()->first : next_;
@@ -53,29 +55,29 @@ std::optional<Lease> SampleLedger::lease(ReplicaId replica, std::int64_t count) 
     next_ = end;
   }
   const Lease lease = to_lease(begin, end);
-  held_.emplace(replica, lease);
+  const auto index = static_cast<std::size_t>(replica.value());
+  if (index >= held_.size()) held_.resize(index + 1);
+  held_[index] = lease;
   return lease;
 }
 
 Lease SampleLedger::commit(ReplicaId replica) {
   const Lease lease = held_by(replica);
-  held_.erase(replica);
+  held_[static_cast<std::size_t>(replica.value())] = {};
   committed_ += lease.size();
   return lease;
 }
 
 void SampleLedger::give_back(ReplicaId replica) {
-  const auto held = held_.find(replica);
-  if (held == held_.end()) return;
-  const std::int64_t begin = position(held->second);
-  insert(returned_, begin, begin + held->second.size());
-  held_.erase(held);
+  if (!holds(replica)) return;
+  Lease& held = held_[static_cast<std::size_t>(replica.value())];
+  insert(returned_, position(held), position(held) + held.size());
+  held = {};
 }
 
 Lease SampleLedger::held_by(ReplicaId replica) const {
-  const auto held = held_.find(replica);
-  PACELINE_CHECK(held != held_.end(), "replica {} holds no lease", replica);
-  return held->second;
+  PACELINE_CHECK(holds(replica), "replica {} holds no lease", replica);
+  return held_[static_cast<std::size_t>(replica.value())];
 }
 
 void SampleLedger::insert(Ranges& ranges, std::int64_t begin, std::int64_t end) {
@@ -101,6 +103,11 @@ void SampleLedger::insert(Ranges& ranges, std::int64_t begin, std::int64_t end) 
 Lease SampleLedger::to_lease(std::int64_t begin, std::int64_t end) const {
   const std::int64_t epoch = begin / dataset_size_;
   return {static_cast<std::int32_t>(epoch), begin - epoch * dataset_size_, end - epoch * dataset_size_};
+}
+
+bool SampleLedger::holds(ReplicaId replica) const {
+  const auto index = static_cast<std::size_t>(replica.value());
+  return index < held_.size() && held_[index].size() > 0;
 }
 
 std::int64_t SampleLedger::position(const Lease& lease) const {

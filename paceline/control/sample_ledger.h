@@ -35,7 +35,7 @@ class SampleLedger {
   bool restore(const Saved& saved);
 
   // Up to `count` samples, never across the end of an epoch. Nothing when none are left to lease. Requires:
-  // the replica holds no lease.
+  // the replica holds no lease, and its number is a small one: memory grows with the largest.
   std::optional<Lease> lease(ReplicaId replica, std::int64_t count);
   // The replica's samples are in a commit. Requires: it holds a lease.
   Lease commit(ReplicaId replica);
@@ -54,13 +54,14 @@ class SampleLedger {
   static void insert(Ranges& ranges, std::int64_t begin, std::int64_t end);
   Lease to_lease(std::int64_t begin, std::int64_t end) const;
   std::int64_t position(const Lease& lease) const;
+  bool holds(ReplicaId replica) const;
 
   const std::int64_t dataset_size_;
   const std::int64_t total_;
   std::int64_t next_ = 0;
   std::int64_t committed_ = 0;
   Ranges returned_;
-  std::map<ReplicaId, Lease> held_;
+  std::vector<Lease> held_;  // by replica id; an empty one: none
 };
 
 }  // namespace paceline::control

@@ -2,12 +2,11 @@
 // O(log P). Part of a policy's state.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <set>
-#include <utility>
-#include <vector>
 
 #include "paceline/base/ids.h"
+#include "paceline/policy/least_clock.h"
 
 namespace paceline::policy {
 
@@ -18,35 +17,39 @@ class ClockBoard {
   // Requires: live, and `clock` is one more than before.
   void finish(ReplicaId replica, Clock clock);
 
-  bool live(ReplicaId replica) const;
+  bool live(ReplicaId replica) const { return clocks_.of(replica) != LeastClock::kNone; }
   // Requires of each: live replica(s).
   Clock clock(ReplicaId replica) const;
-  Clock slowest() const { return by_clock_.begin()->first; }
-  Clock fastest() const { return by_clock_.rbegin()->first; }
+  Clock slowest() const { return clocks_.least(); }
+  Clock fastest() const { return Clock(-negated_.least().value()); }
   // Of the slowest replicas the one with the lowest id.
-  ReplicaId slowest_replica() const { return by_clock_.begin()->second; }
+  ReplicaId slowest_replica() const { return clocks_.whose(); }
   // c[p] − min over live q of c[q].
   std::int64_t gap(ReplicaId replica) const { return clock(replica) - slowest(); }
 
-  std::size_t size() const { return by_clock_.size(); }
-  bool empty() const { return by_clock_.empty(); }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
 
  private:
-  static constexpr Clock kAbsent{-1};
-  std::vector<Clock> clocks_;  // by replica id; kAbsent: not live
-  std::set<std::pair<Clock, ReplicaId>> by_clock_;
+  void set(ReplicaId replica, Clock clock);
+
+  LeastClock clocks_;
+  LeastClock negated_;  // the least of these is the fastest
+  std::size_t size_ = 0;
 };
 
 // The replicas that wait for the slowest, most patient (lowest clock) first.
 class HeldReplicas {
  public:
-  void hold(Clock clock, ReplicaId replica) { held_.emplace(clock, replica); }
-  void drop(Clock clock, ReplicaId replica) { held_.erase({clock, replica}); }
-  // Takes out one whose clock is at most `limit`, if there is one.
+  // Requires: it is not held.
+  void hold(Clock clock, ReplicaId replica) { held_.set(replica, clock); }
+  // Nothing happens when it is not held with this clock.
+  void drop(Clock clock, ReplicaId replica);
+  // Takes out one whose clock is at most `limit`, if there is one; of equal ones that with the lowest id.
   bool take_within(Clock limit, ReplicaId* replica);
 
  private:
-  std::set<std::pair<Clock, ReplicaId>> held_;
+  LeastClock held_;
 };
 
 }  // namespace paceline::policy

@@ -106,6 +106,11 @@ class Orders {
   const std::vector<Order>& list() const { return list_; }
   // Forgets the orders, keeps the memory and the numbering.
   void clear() { list_.clear(); }
+  // As clear(), and what was there is now in `taken`, instead of what `taken` held.
+  void move_to(std::vector<Order>& taken) {
+    taken.clear();
+    list_.swap(taken);
+  }
 
  private:
   Version latest_;
