@@ -74,7 +74,7 @@ class Cluster {
 
 int run(bool json) {
   Table table;
-  for (const char* text : {"bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed"}) {
+  for (const char* text : {"bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed", "elastic-bsp:15"}) {
     for (const std::int32_t replicas : {4, 1000, 100'000}) {
       Cluster cluster(*policy::parse_policy(text), replicas);
       cluster.run(replicas);  // warm

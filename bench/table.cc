@@ -1,6 +1,7 @@
 #include "bench/table.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,13 @@ double median(std::vector<double> values) {
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
+
+namespace {
+std::string text_of(double value) {
+  if (std::isnan(value)) return "–";
+  return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
+}  // namespace
 
 void Table::print(bool json) const {
   for (const auto& [label, row] : rows_) {
@@ -31,7 +39,7 @@ void Table::print(bool json) const {
     fmt::print("{:<20}", label);
     for (const auto& [name, value] : row) {
       const std::size_t width = std::max<std::size_t>(12, name.size() + 2);
-      value >= 1000 ? fmt::print("{:>{}.0f}", value, width) : fmt::print("{:>{}.4g}", value, width);
+      fmt::print("{:>{}}", text_of(value), width);
     }
     fmt::print("\n");
   }

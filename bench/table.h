@@ -7,7 +7,7 @@
 
 namespace paceline::bench {
 
-// Rows of named numbers; every row has the names of the first, in its order.
+// Rows of named numbers; every row has the names of the first, in its order. NaN: there is none.
 class Table {
  public:
   using Row = std::vector<std::pair<std::string, double>>;

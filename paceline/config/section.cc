@@ -7,6 +7,8 @@
 #include <absl/strings/str_join.h>
 #include <fmt/format.h>
 
+#include "paceline/config/one_line.h"
+
 namespace paceline::config {
 
 namespace {
@@ -41,7 +43,7 @@ void Complaints::add(const toml::node* node, const std::string& key, const std::
   if (!status_.ok()) return;
   const auto line = node == nullptr ? 0 : node->source().begin.line;
   const std::string place = line > 0 ? fmt::format("{}:{}", file_, line) : file_;
-  status_ = absl::InvalidArgumentError(fmt::format("{}: {}: {}", place, key, what));
+  status_ = absl::InvalidArgumentError(one_line(fmt::format("{}: {}: {}", place, key, what)));
 }
 
 std::string Section::full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }

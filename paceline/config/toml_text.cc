@@ -4,13 +4,14 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/config/one_line.h"
 
 namespace paceline::config {
 
 namespace {
 
 absl::Status bad_set(const std::string& set, const std::string& what) {
-  return absl::InvalidArgumentError(fmt::format("--set {}: {}", set, what));
+  return absl::InvalidArgumentError(one_line(fmt::format("--set {}: {}", set, what)));
 }
 
 // The table that the last part of the key stands in; null when a part between is no table.
@@ -47,8 +48,8 @@ absl::StatusOr<toml::table> parse_toml(const std::string& text, const std::strin
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {
-    return absl::InvalidArgumentError(fmt::format("{}:{}: not TOML: {}", file, error.source().begin.line,
-                                                  std::string(error.description())));
+    return absl::InvalidArgumentError(one_line(fmt::format(
+        "{}:{}: not TOML: {}", file, error.source().begin.line, std::string(error.description()))));
   }
 }
 

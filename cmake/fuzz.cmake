@@ -1,0 +1,35 @@
+# paceline_fuzz(NAME SOURCES … CORPUS FOLDER DEPS …): a libFuzzer program beside the reader that it feeds. CORPUS
+# holds the inputs it starts from. Only with PACELINE_FUZZ, which wants clang; ./dev fuzz runs whatever is
+# registered here: each is a line "NAME CORPUS" of fuzz_targets.txt in the build folder.
+set_property(GLOBAL PROPERTY paceline_fuzz_targets "")
+
+if(PACELINE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+    message(FATAL_ERROR "libFuzzer is part of clang; configure with the preset fuzz")
+  endif()
+  # The libraries are made to report what they cover; only the programs get libFuzzer's main.
+  target_compile_options(paceline_options INTERFACE -fsanitize=fuzzer-no-link)
+  add_custom_target(fuzz_targets)
+endif()
+
+function(paceline_fuzz name)
+  if(NOT PACELINE_FUZZ)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE paceline_options)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${name} PRIVATE paceline_${dep})
+  endforeach()
+  add_dependencies(fuzz_targets ${name})
+  file(RELATIVE_PATH corpus ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_CORPUS})
+  set_property(GLOBAL APPEND_STRING PROPERTY paceline_fuzz_targets "${name} ${corpus}\n")
+endfunction()
+
+# To be called when every folder has been added.
+function(paceline_list_fuzz_targets)
+  get_property(targets GLOBAL PROPERTY paceline_fuzz_targets)
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/fuzz_targets.txt CONTENT "${targets}")
+endfunction()
