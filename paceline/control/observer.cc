@@ -1,6 +1,8 @@
 #include "paceline/control/observer.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "paceline/base/overloaded.h"
 
@@ -13,6 +15,7 @@ using Complaint = std::optional<std::string>;
 Observer::Observer(policy::Bounds bounds, std::int64_t dataset_size, std::int64_t total_samples,
                    const std::optional<ControllerState>& start)
     : bounds_(bounds), dataset_size_(dataset_size), total_samples_(total_samples) {
+  if (bounds.quota) supersteps_.emplace();
   if (!start) return;
   version_ = start->version;
   std::int64_t from = 0;
@@ -26,11 +29,11 @@ Observer::Observer(policy::Bounds bounds, std::int64_t dataset_size, std::int64_
 Complaint Observer::see(const Fact& fact) {
   return std::visit(Overloaded{
                         [&](const ReplicaJoined& joined) -> Complaint {
-                          replicas_[joined.replica] = {};
+                          see_joined(joined.replica);
                           return {};
                         },
                         [&](const ReplicaLeft& left) -> Complaint {
-                          forget(left.replica);
+                          leave(left.replica, Doing::kGone);
                           return {};
                         },
                         [&](const ReplicaReady& ready) { return see_ready(ready); },
@@ -48,9 +51,7 @@ Complaint Observer::see(const Order& order) {
                         [&](const CommitRecord& commit) { return see_commit(commit); },
                         [&](const Release& release) { return see_release(release); },
                         [&](const Park& park) -> Complaint {
-                          Seen& seen = replicas_[park.replica];
-                          seen.doing = Doing::kParked;
-                          uncount(seen);
+                          leave(park.replica, Doing::kParked);
                           return {};
                         },
                         [&](const Finish&) { return see_finish(); },
@@ -59,18 +60,34 @@ Complaint Observer::see(const Order& order) {
                     order);
 }
 
+void Observer::see_joined(ReplicaId replica) {
+  const auto index = static_cast<std::size_t>(replica.value());
+  if (index >= replicas_.size()) replicas_.resize(index + 1);
+  leave(replica, Doing::kGone);
+  replicas_[index] = {.doing = Doing::kWaiting};
+}
+
 Complaint Observer::see_ready(const ReplicaReady& fact) {
-  Seen& seen = replicas_[fact.replica];
-  if (seen.doing != Doing::kComputing)
+  Seen* seen = find(fact.replica);
+  if (seen == nullptr || seen->doing != Doing::kComputing)
     return fmt::format("replica {} is ready and was not released", fact.replica);
-  seen.doing = Doing::kFinished;
-  seen.base = fact.base;
-  count(seen, fact.clock);
-  const std::int64_t gap = fact.clock - *counted_clocks_.begin();
+  seen->doing = Doing::kFinished;
+  seen->base = fact.base;
+  count(*seen, fact.clock);
+  const std::int64_t gap = fact.clock - counted_clocks_.begin()->first;
   largest_gap_ = std::max(largest_gap_, gap);
   if (bounds_.gap && gap > *bounds_.gap) {
     return fmt::format("replica {} is {} iterations ahead of the slowest; the policy promised {}",
                        fact.replica, gap, *bounds_.gap);
+  }
+  return supersteps_ ? see_finished_in_superstep(fact.replica) : std::nullopt;
+}
+
+Complaint Observer::see_finished_in_superstep(ReplicaId replica) {
+  const std::int64_t finished = supersteps_->ready(replica);
+  if (finished > *bounds_.quota) {
+    return fmt::format("replica {} finished {} iterations since all were ready twice; the policy promised {}",
+                       replica, finished, *bounds_.quota);
   }
   return {};
 }
@@ -86,17 +103,19 @@ Complaint Observer::see_commit(const CommitRecord& commit) {
   }
   if (samples != commit.samples)
     return fmt::format("commit {} says {} samples, not {}", version_, commit.samples, samples);
+  if (supersteps_) supersteps_->committed(commit.members.size());
   return {};
 }
 
 Complaint Observer::see_member(const CommitRecord& commit, const CommitMember& member) {
-  Seen& seen = replicas_[member.replica];
-  if (seen.doing != Doing::kFinished || seen.clock != member.clock || !(seen.lease == member.lease)) {
+  Seen* seen = find(member.replica);
+  if (seen == nullptr || seen->doing != Doing::kFinished || seen->clock != member.clock ||
+      !(seen->lease == member.lease)) {
     return fmt::format("commit {} takes iteration {} of replica {}, which has no such gradient",
                        commit.version, member.clock, member.replica);
   }
-  seen.doing = Doing::kWaiting;
-  const std::int64_t staleness = commit.version - seen.base - 1;
+  seen->doing = Doing::kWaiting;
+  const std::int64_t staleness = commit.version - seen->base - 1;
   largest_staleness_ = std::max(largest_staleness_, staleness);
   if (bounds_.version_staleness && staleness > *bounds_.version_staleness) {
     return fmt::format("commit {} has staleness {}; the policy promised {}", commit.version, staleness,
@@ -106,21 +125,21 @@ Complaint Observer::see_member(const CommitRecord& commit, const CommitMember& m
 }
 
 Complaint Observer::see_release(const Release& release) {
-  const auto found = replicas_.find(release.replica);
-  if (found == replicas_.end()) return fmt::format("replica {} is released and is not here", release.replica);
-  Seen& seen = found->second;
-  if (seen.doing != Doing::kWaiting && seen.doing != Doing::kParked) {
+  Seen* seen = find(release.replica);
+  if (seen == nullptr) return fmt::format("replica {} is released and is not here", release.replica);
+  if (seen->doing != Doing::kWaiting && seen->doing != Doing::kParked) {
     return fmt::format("replica {} is released while it does not wait", release.replica);
   }
-  if (release.clock <= seen.clock) {
+  if (release.clock <= seen->clock) {
     return fmt::format("replica {} is asked for iteration {} and has done {}", release.replica, release.clock,
-                       seen.clock);
+                       seen->clock);
   }
   if (release.version > version_)
     return fmt::format("replica {} is sent to version {}", release.replica, release.version);
-  seen.doing = Doing::kComputing;
-  seen.lease = release.lease;
-  count(seen, Clock(release.clock.value() - 1));
+  if (supersteps_ && !seen->counted) supersteps_->enter(release.replica);
+  seen->doing = Doing::kComputing;
+  seen->lease = release.lease;
+  count(*seen, Clock(release.clock.value() - 1));
   return {};
 }
 
@@ -131,41 +150,50 @@ Complaint Observer::see_finish() {
 }
 
 Complaint Observer::mark_done(const Lease& lease) {
-  std::int64_t begin = lease.epoch * dataset_size_ + lease.begin;
-  std::int64_t end = begin + lease.size();
-  auto after = done_.upper_bound(begin);
+  const std::int64_t begin = lease.epoch * dataset_size_ + lease.begin;
+  const std::int64_t end = begin + lease.size();
+  const auto after = done_.upper_bound(begin);
   const auto before = after == done_.begin() ? done_.end() : std::prev(after);
   if ((before != done_.end() && before->second > begin) || (after != done_.end() && after->first < end)) {
     return fmt::format("samples {} to {} of epoch {} are committed twice", lease.begin, lease.end,
                        lease.epoch);
   }
-  if (after != done_.end() && after->first == end) {
-    end = after->second;
-    done_.erase(after);
-  }
-  if (before != done_.end() && before->second == begin) {
-    before->second = end;
-  } else {
-    done_.emplace(begin, end);
-  }
+  const bool touches_before = before != done_.end() && before->second == begin;
+  const bool touches_after = after != done_.end() && after->first == end;
+  const std::int64_t until = touches_after ? after->second : end;
+  if (touches_before) before->second = until;
+  // A change of the map ends its iterators: nothing after these two lines uses them.
+  if (touches_after) done_.erase(after);
+  if (!touches_before) done_.emplace(begin, until);
   return {};
 }
 
-void Observer::forget(ReplicaId replica) {
-  uncount(replicas_[replica]);
-  replicas_.erase(replica);
+Observer::Seen* Observer::find(ReplicaId replica) {
+  const auto index = static_cast<std::size_t>(replica.value());
+  if (index >= replicas_.size() || replicas_[index].doing == Doing::kGone) return nullptr;
+  return &replicas_[index];
+}
+
+void Observer::leave(ReplicaId replica, Doing to) {
+  Seen* seen = find(replica);
+  if (seen == nullptr) return;
+  uncount(*seen);
+  seen->doing = to;
+  if (supersteps_) supersteps_->leave(replica);
 }
 
 void Observer::count(Seen& seen, Clock clock) {
+  if (seen.counted && seen.clock == clock) return;
   uncount(seen);
   seen.clock = clock;
   seen.counted = true;
-  counted_clocks_.insert(clock);
+  ++counted_clocks_[clock];
 }
 
 void Observer::uncount(Seen& seen) {
-  if (seen.counted) counted_clocks_.erase(counted_clocks_.find(seen.clock));
-  seen.counted = false;
+  if (!std::exchange(seen.counted, false)) return;
+  const auto counted = counted_clocks_.find(seen.clock);
+  if (--counted->second == 0) counted_clocks_.erase(counted);
 }
 
 }  // namespace paceline::control

@@ -1,16 +1,20 @@
 // Watches a run from outside and knows nothing of policies: it sees the facts and the orders, keeps books of
-// its own, and says when a promise is broken. It runs in every world; what it reports is a bug of ours.
+// its own, and says when a promise is broken. It runs in every world; what it reports is a bug of ours. A
+// fact or an order costs O(log P), and memory grows with the largest replica number.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
+#include <vector>
+
+#include <absl/container/btree_map.h>
 
 #include "paceline/control/controller_state.h"
 #include "paceline/control/facts.h"
 #include "paceline/control/orders.h"
+#include "paceline/control/superstep_books.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::control {
@@ -30,22 +34,27 @@ class Observer {
   std::int64_t largest_staleness() const { return largest_staleness_; }
 
  private:
-  enum class Doing { kWaiting, kComputing, kFinished, kParked };
+  enum class Doing { kGone, kWaiting, kComputing, kFinished, kParked };
   struct Seen {
-    Doing doing = Doing::kWaiting;
-    Clock clock;
+    Doing doing = Doing::kGone;
     bool counted = false;  // its clock is in counted_clocks_
-    Version base;
-    Lease lease;
+    Clock clock{};
+    Version base{};
+    Lease lease{};
   };
 
+  void see_joined(ReplicaId replica);
   std::optional<std::string> see_ready(const ReplicaReady& fact);
+  std::optional<std::string> see_finished_in_superstep(ReplicaId replica);
   std::optional<std::string> see_commit(const CommitRecord& commit);
   std::optional<std::string> see_member(const CommitRecord& commit, const CommitMember& member);
   std::optional<std::string> see_release(const Release& release);
   std::optional<std::string> see_finish();
   std::optional<std::string> mark_done(const Lease& lease);
-  void forget(ReplicaId replica);
+  // Null when it is not here.
+  Seen* find(ReplicaId replica);
+  // It is parked or gone.
+  void leave(ReplicaId replica, Doing to);
   void count(Seen& seen, Clock clock);
   void uncount(Seen& seen);
 
@@ -54,9 +63,12 @@ class Observer {
   const std::int64_t total_samples_;
   Version version_;
   bool stopped_ = false;
-  std::map<ReplicaId, Seen> replicas_;
-  std::multiset<Clock> counted_clocks_;        // of the replicas that are live and not parked
-  std::map<std::int64_t, std::int64_t> done_;  // begin → end of committed positions
+  std::vector<Seen> replicas_;                    // by id
+  std::map<Clock, std::int64_t> counted_clocks_;  // of the replicas that are live and not parked: how many
+  std::optional<SuperstepBooks> supersteps_;      // where a quota is promised
+  // Begin → end of committed positions. About as many as replicas, and changed with each commit: nodes of
+  // many entries keep that fast.
+  absl::btree_map<std::int64_t, std::int64_t> done_;
   std::int64_t largest_gap_ = 0;
   std::int64_t largest_staleness_ = 0;
 };

@@ -2,8 +2,10 @@
 // be.
 #include "paceline/control/observer.h"
 
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,6 +41,13 @@ class Shown {
     record.members.push_back(
         {.replica = ReplicaId(id), .clock = Clock(clock), .base = Version(0), .lease = lease});
     record.samples = samples < 0 ? lease.size() : samples;
+    return order(record);
+  }
+  Shown& commit(int version, const std::vector<CommitMember>& members) {
+    CommitRecord record;
+    record.version = Version(version);
+    record.members = {members.begin(), members.end()};
+    for (const CommitMember& member : members) record.samples += member.lease.size();
     return order(record);
   }
   Shown& park(int id) { return order(Park{ReplicaId(id)}); }
@@ -230,6 +239,128 @@ TEST(Observer, KnowsWhatARestoredRunHadDone) {
   Shown rest({}, start);
   rest.join(0).iteration(0, 1, 7, {0, 3, 5}).iteration(0, 2, 8, {1, 2, 10}).finish();
   EXPECT_EQ(rest.complaint(), std::nullopt);
+}
+
+// ---- The quota of a superstep ----
+
+// Iterations of one sample each; the versions and leases are kept here.
+class Supersteps {
+ public:
+  explicit Supersteps(std::int64_t quota) : shown_({.gap = {}, .version_staleness = {}, .quota = quota}) {}
+
+  Supersteps& join(int id) {
+    shown_.join(id);
+    return release(id);
+  }
+  // Released after it was parked.
+  Supersteps& release(int id) {
+    const Lease lease = sample(position_ % 10, position_ / 10);
+    ++position_;
+    leases_[id] = lease;
+    shown_.release(id, ++clocks_[id], version_, lease);
+    return *this;
+  }
+  Supersteps& leave(int id) {
+    shown_.leave(id);
+    return *this;
+  }
+  Supersteps& park(int id) {
+    shown_.park(id);
+    return *this;
+  }
+  // Finishes an iteration and is held.
+  Supersteps& hold(int id) {
+    shown_.ready(id, clocks_[id], version_);
+    return *this;
+  }
+  Supersteps& commit(const std::vector<int>& ids) {
+    std::vector<CommitMember> members;
+    for (const int id : ids) {
+      members.push_back({ReplicaId(id), Clock(clocks_[id]), Version(0), leases_[id], 0, 0});
+    }
+    shown_.commit(++version_, members);
+    return *this;
+  }
+  // Finishes an iteration, which commits alone.
+  Supersteps& lone(int id) { return hold(id).commit({id}).release(id); }
+  // All meet. Requires: they are held.
+  Supersteps& barrier(const std::vector<int>& ids) {
+    commit(ids);
+    for (const int id : ids) release(id);
+    return *this;
+  }
+  const std::optional<std::string>& complaint() const { return shown_.complaint(); }
+
+ private:
+  Shown shown_;
+  std::map<int, int> clocks_;
+  std::map<int, Lease> leases_;
+  int version_ = 0;
+  int position_ = 0;
+};
+
+constexpr const char* kTooMany = "iterations since all were ready twice; the policy promised 2";
+
+TEST(ObserverQuota, CountsFromTheMomentWhenAllWereReadyTwice) {
+  Supersteps run(2);
+  run.join(0).join(1).lone(0).lone(0).lone(0).lone(0).lone(1).lone(1);  // measured
+  run.lone(0).hold(0).lone(1).hold(1).barrier({0, 1});
+  run.lone(0).lone(0).lone(0).lone(1).lone(1).lone(1).lone(1);
+  EXPECT_EQ(run.complaint(), std::nullopt);
+  run.lone(1);
+  EXPECT_THAT(run.complaint(), Optional(HasSubstr("replica 1 finished 3 iterations since all were ready")));
+}
+
+TEST(ObserverQuota, ABarrierIsOfAllWhoAreLive) {
+  Supersteps run(2);
+  run.join(0).join(1).join(2).lone(0).lone(0).lone(1).lone(1).lone(2).lone(2);
+  run.lone(0).hold(0).lone(1).hold(1).barrier({0, 1});
+  EXPECT_EQ(run.complaint(), std::nullopt);
+  EXPECT_THAT(run.lone(0).complaint(), Optional(HasSubstr(kTooMany))) << "replica 2 was not in it";
+}
+
+TEST(ObserverQuota, WhoIsParkedOrGoneIsNotWaitedFor) {
+  for (const bool parked : {true, false}) {
+    Supersteps run(2);
+    run.join(0).join(1).join(2).lone(0).lone(0).lone(1).lone(1).lone(2);
+    if (parked) {
+      run.hold(2).commit({2}).park(2);
+    } else {
+      run.leave(2);
+    }
+    run.lone(0).hold(0).hold(1).barrier({0, 1}).lone(0).lone(0).lone(1).lone(1).lone(1).lone(1);
+    EXPECT_EQ(run.complaint(), std::nullopt);
+    EXPECT_THAT(run.lone(1).complaint(), Optional(HasSubstr(kTooMany)));
+  }
+}
+
+TEST(ObserverQuota, TheMomentMayComeWhenOneLeaves) {
+  Supersteps run(2);
+  run.join(0).join(1).join(2).lone(0).lone(0).lone(1).lone(1).leave(2).lone(0).lone(0);
+  EXPECT_EQ(run.complaint(), std::nullopt);
+  EXPECT_THAT(run.lone(0).complaint(), Optional(HasSubstr(kTooMany)));
+}
+
+TEST(ObserverQuota, WhoJoinsBeforeTheMomentIsBoundAndWhoJoinsLaterIsNot) {
+  Supersteps run(2);
+  run.join(0).lone(0).join(1).lone(0).lone(0).lone(0).lone(1).lone(1).join(2);
+  for (int i = 0; i < 5; ++i) run.lone(2);
+  EXPECT_EQ(run.lone(1).lone(1).complaint(), std::nullopt);
+  EXPECT_THAT(run.lone(1).complaint(), Optional(HasSubstr(kTooMany)));
+}
+
+TEST(ObserverQuota, WhoIsReleasedAgainAfterItWasParkedHasJoined) {
+  Supersteps run(2);
+  run.join(0).join(1).lone(0).lone(0).lone(1).lone(1).hold(1).commit({1}).park(1).release(1);
+  for (int i = 0; i < 5; ++i) run.lone(1);
+  EXPECT_EQ(run.complaint(), std::nullopt);
+}
+
+TEST(ObserverQuota, WhoIsAloneMeetsOnlyItself) {
+  Supersteps run(1);
+  run.join(0);
+  for (int i = 0; i < 9; ++i) run.lone(0);
+  EXPECT_EQ(run.complaint(), std::nullopt);
 }
 
 }  // namespace

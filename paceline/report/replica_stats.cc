@@ -6,6 +6,8 @@ namespace paceline::report {
 
 namespace {
 
+constexpr const char* kNoSamplesLeft = "no samples are left for it";
+
 std::optional<double> mean(double sum, std::int64_t count) {
   if (count == 0) return std::nullopt;
   return sum / static_cast<double>(count);
@@ -23,37 +25,32 @@ std::optional<double> share_waiting(Duration waiting, Duration computing) {
   return to_seconds(waiting) / to_seconds(both);
 }
 
-ReplicaStats::ReplicaStats(ReplicaId replica, std::string name, bool recorded) {
-  summary_.replica = replica;
-  summary_.name = std::move(name);
+ReplicaStats::ReplicaStats(ReplicaId replica, std::string name, bool recorded)
+    : replica_(replica), name_(std::move(name)) {
   if (recorded) recording_ = std::make_unique<Recording>();
 }
 
 void ReplicaStats::released(Time at, Clock iteration, const policy::Reason& why) {
   change(at, Doing::kComputing, why);
   iteration_ = iteration;
-  summary_.why.clear();
 }
 
 void ReplicaStats::ready(Time at, Duration compute, double loss) {
   change(at, Doing::kWaiting, {});
-  ++summary_.iterations;
+  ++iterations_;
   compute_sum_ += compute;
   last_loss_ = loss;
 }
 
-void ReplicaStats::parked(Time at) {
-  change(at, Doing::kParked, {"no samples are left for it"});
-  summary_.why = "no samples are left for it";
-}
+void ReplicaStats::parked(Time at) { change(at, Doing::kParked, {kNoSamplesLeft}); }
 
 void ReplicaStats::left(Time at, const std::string& why) {
   change(at, Doing::kGone, {"it left"});
-  summary_.why = why;
+  left_why_ = why;
 }
 
 void ReplicaStats::committed(std::int64_t samples, std::int64_t staleness) {
-  summary_.samples += samples;
+  samples_ += samples;
   ++contributions_;
   staleness_sum_ += staleness;
 }
@@ -69,7 +66,7 @@ void ReplicaStats::change(Time at, Doing to, const policy::Reason& why) {
     recording_->intervals.add({since_, at, doing(), iteration_, why});
     recording_->activity.add({at, computing_, waiting_});
   }
-  summary_.doing = to;
+  doing_ = to;
   since_ = at;
 }
 
@@ -78,15 +75,20 @@ Duration ReplicaStats::open(Doing which, Time now) const {
 }
 
 ReplicaSummary ReplicaStats::summary(Time now) const {
-  ReplicaSummary summary = summary_;
-  summary.mean_compute_s = mean(to_seconds(compute_sum_), summary.iterations);
-  summary.wait_share = share_waiting(waiting(now), computing(now));
-  summary.mean_staleness = mean(static_cast<double>(staleness_sum_), contributions_);
-  return summary;
+  return {.replica = replica_,
+          .name = name_,
+          .doing = doing_,
+          .why = doing_ == Doing::kParked ? kNoSamplesLeft : left_why_,
+          .iterations = iterations_,
+          .discarded = discarded_,
+          .samples = samples_,
+          .mean_compute_s = mean(to_seconds(compute_sum_), iterations_),
+          .wait_share = share_waiting(waiting(now), computing(now)),
+          .mean_staleness = mean(static_cast<double>(staleness_sum_), contributions_)};
 }
 
 ReplicaHistory ReplicaStats::history(Time now) const {
-  ReplicaHistory history{summary_.replica, recording_->intervals.kept(), recording_->intervals.left_out(),
+  ReplicaHistory history{replica_, recording_->intervals.kept(), recording_->intervals.left_out(),
                          recording_->activity.points(), recording_->gaps.points()};
   if (drawn(doing()) && now > since_) {
     history.intervals.push_back({since_, now, doing(), iteration_, {"the record ends here"}});

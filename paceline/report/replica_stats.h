@@ -32,11 +32,11 @@ class ReplicaStats {
   void parked(Time at);
   void left(Time at, const std::string& why);
   void committed(std::int64_t samples, std::int64_t staleness);
-  void discarded() { ++summary_.discarded; }
+  void discarded() { ++discarded_; }
   void saw_gap(Time at, std::int64_t gap);
 
-  const std::string& name() const { return summary_.name; }
-  Doing doing() const { return summary_.doing; }
+  const std::string& name() const { return name_; }
+  Doing doing() const { return doing_; }
   double last_loss() const { return last_loss_; }
   bool recorded() const { return recording_ != nullptr; }
 
@@ -59,16 +59,23 @@ class ReplicaStats {
   void change(Time at, Doing to, const policy::Reason& why);
   Duration open(Doing doing, Time now) const;
 
-  ReplicaSummary summary_;
+  // First what every iteration changes, close together: with many replicas each line of memory counts.
+  Doing doing_ = Doing::kJoining;
   Time since_;
   Clock iteration_;
   Duration computing_{0};
   Duration waiting_{0};
   Duration compute_sum_{0};
+  std::int64_t iterations_ = 0;
   std::int64_t contributions_ = 0;
+  std::int64_t samples_ = 0;
   std::int64_t staleness_sum_ = 0;
   double last_loss_ = 0;
   std::unique_ptr<Recording> recording_;
+  ReplicaId replica_;
+  std::int64_t discarded_ = 0;
+  std::string name_;
+  std::string left_why_;
 };
 
 // waiting / (waiting + computing); nothing when both are zero.

@@ -27,9 +27,11 @@ void RunStats::on_evaluated(const control::Evaluated& evaluated) {
 }
 
 void RunStats::on(Time at, const control::ReplicaJoined& fact) {
-  const bool recorded = replicas_.size() < kRecordedReplicas;
-  const auto [entry, fresh] = replicas_.try_emplace(fact.replica, fact.replica, fact.name, recorded);
-  PACELINE_CHECK(fresh, "replica {} joined twice", fact.replica);
+  const auto index = static_cast<std::size_t>(fact.replica.value());
+  if (index >= replicas_.size()) replicas_.resize(index + 1);
+  PACELINE_CHECK(!replicas_[index], "replica {} joined twice", fact.replica);
+  replicas_[index].emplace(fact.replica, fact.name, joined_ < kRecordedReplicas);
+  ++joined_;
   events_.add({at, fact.name, fmt::format("joined, {} samples an iteration", fact.batch)});
 }
 
@@ -60,8 +62,9 @@ void RunStats::on(Time at, const control::CommitRecord& order) {
   for (const control::CommitMember& member : order.members) {
     const std::int64_t staleness = order.version - member.base - 1;
     staleness_.add(staleness);
-    replica(member.replica).committed(member.lease.size(), staleness);
-    average_loss(at, member, kLossWindowBulks * order.nominal);
+    ReplicaStats& from = replica(member.replica);
+    from.committed(member.lease.size(), staleness);
+    average_loss(at, from, member.lease.size(), kLossWindowBulks * order.nominal);
   }
   training_.add({at, samples_, loss_.value().value_or(0)});
 }
@@ -90,14 +93,13 @@ void RunStats::on(Time at, const control::Finish& order) {
 }
 
 ReplicaStats& RunStats::replica(ReplicaId id) {
-  const auto found = replicas_.find(id);
-  PACELINE_CHECK(found != replicas_.end(), "replica {} never joined", id);
-  return found->second;
+  const auto index = static_cast<std::size_t>(id.value());
+  PACELINE_CHECK(index < replicas_.size() && replicas_[index], "replica {} never joined", id);
+  return *replicas_[index];
 }
 
-void RunStats::average_loss(Time at, const control::CommitMember& member, std::int64_t window) {
-  const ReplicaStats& from = replica(member.replica);
-  loss_.add(from.last_loss(), member.lease.size(), window);
+void RunStats::average_loss(Time at, const ReplicaStats& from, std::int64_t samples, std::int64_t window) {
+  loss_.add(from.last_loss(), samples, window);
   const bool is_number = std::isfinite(from.last_loss());
   if (loss_is_number_ && !is_number)
     events_.add({at, from.name(), "its training loss is not a finite number"});
@@ -135,10 +137,11 @@ Summary RunStats::summary(Time now) const {
 void RunStats::add_activity(Time now, Summary& summary) const {
   Duration computing{0};
   Duration waiting{0};
-  for (const auto& [id, replica] : replicas_) {
-    computing += replica.computing(now);
-    waiting += replica.waiting(now);
-    summary.replicas.push_back(replica.summary(now));
+  for (const std::optional<ReplicaStats>& replica : replicas_) {
+    if (!replica) continue;
+    computing += replica->computing(now);
+    waiting += replica->waiting(now);
+    summary.replicas.push_back(replica->summary(now));
   }
   summary.wait_share = share_waiting(waiting, computing);
 }
@@ -152,8 +155,8 @@ History RunStats::history(Time now) const {
                   .replicas = {},
                   .events = events_.kept(),
                   .events_left_out = events_.left_out()};
-  for (const auto& [id, replica] : replicas_) {
-    if (replica.recorded()) history.replicas.push_back(replica.history(until(now)));
+  for (const std::optional<ReplicaStats>& replica : replicas_) {
+    if (replica && replica->recorded()) history.replicas.push_back(replica->history(until(now)));
   }
   return history;
 }

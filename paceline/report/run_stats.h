@@ -1,12 +1,15 @@
 // The statistics of a run: a fold of its facts and orders, live or from a replayed journal. Made by whoever
-// hosts a Controller; one thread. An event costs O(log P), and memory is bounded by the replicas that ever
-// joined, however many events there are.
+// hosts a Controller; one thread. An event costs O(log P), and memory is bounded by the largest replica
+// number, however many events there are.
 //
 // It sees only what the Controller took (see RunListener), so an unknown replica is a bug of ours.
 #pragma once
 
-#include <map>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "paceline/control/run_listener.h"
 #include "paceline/policy/clock_board.h"
@@ -54,14 +57,15 @@ class RunStats final : public control::RunListener {
   void on(Time at, const control::Finish& order);
 
   ReplicaStats& replica(ReplicaId id);
-  void average_loss(Time at, const control::CommitMember& member, std::int64_t window);
+  void average_loss(Time at, const ReplicaStats& from, std::int64_t samples, std::int64_t window);
   void leave_board(ReplicaId id);
   Time until(Time now) const { return finished_ ? finished_at_ : now; }
   void add_activity(Time now, Summary& summary) const;
 
   const RunInfo info_;
-  std::map<ReplicaId, ReplicaStats> replicas_;
-  policy::ClockBoard clocks_;  // of the replicas that are released, or were and wait
+  std::vector<std::optional<ReplicaStats>> replicas_;  // by id
+  std::size_t joined_ = 0;                             // of them
+  policy::ClockBoard clocks_;                          // of the replicas that are released, or were and wait
   StalenessHistogram staleness_;
   LossAverage loss_;
   bool loss_is_number_ = true;
