@@ -55,7 +55,13 @@ absl::StatusOr<int> compare_command(const CompareOptions& options) {
   Comparison compared;
   bool going_on = true;
   for (const policy::PolicySpec& policy : policies) {
-    PACELINE_ASSIGN_OR_RETURN(going_on, run_one(job_toml, policy, folder, options.json, compared));
+    const auto ran = run_one(job_toml, policy, folder, options.json, compared);
+    if (!ran.ok()) {
+      std::error_code ignored;
+      std::filesystem::remove(folder, ignored);  // does nothing when there is something in it
+      return ran.status();
+    }
+    going_on = *ran;
     PACELINE_RETURN_IF_ERROR(write_comparison(folder, compared));
     if (!going_on) break;
   }

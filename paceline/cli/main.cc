@@ -13,6 +13,7 @@
 #include "paceline/cli/evaluator_role.h"
 #include "paceline/cli/report_command.h"
 #include "paceline/cli/server_role.h"
+#include "paceline/cli/stop_signals.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/cli/worker_role.h"
 
@@ -107,7 +108,7 @@ int run(int argc, char** argv) {
   const absl::StatusOr<int> status = command();
   if (status.ok()) return *status;
   fmt::print(stderr, "paceline: {}\n", std::string(status.status().message()));
-  return kExitOfError;
+  return absl::IsCancelled(status.status()) ? exit_of_stop() : kExitOfError;
 }
 
 }  // namespace
