@@ -111,11 +111,28 @@ TEST(BadInput, TakenPort) {
   const TempFolder folder;
   const auto job = small_job(folder.path(), "");
   const Ended ended = run({"train", job.string(), "--set", "cluster.listen=" + where});
+  expect_one_line(ended, {"cluster.listen", where, "127.0.0.1:0"});
+  EXPECT_TRUE(fs::is_empty(folder / "runs")) << "nothing was trained, and the line says all";
+
+  const Ended compared =
+      run({"compare", job.string(), "--policies", "bsp", "--set", "cluster.listen=" + where});
   close(taken);
+  expect_one_line(compared, {"cluster.listen"});
+  EXPECT_TRUE(fs::is_empty(folder / "runs"));
+}
+
+TEST(BadInput, MoreServersThanTheModelHasTensors) {
+  const TempFolder folder;
+  write_text(folder / "data_batch_1.bin", std::string(3073 * 2, '\1'));
+  write_text(folder / "test_batch.bin", std::string(3073, '\1'));
+  const Ended ended = run({"train", "--set", "model.name=mlp", "--set", "cluster.servers=8", "--set",
+                           "data.source=cifar10:" + folder.path().string(), "--set",
+                           "runs_dir=" + (folder / "runs").string()});
   EXPECT_EQ(ended.status, 2);
-  for (const char* part : {"cluster.listen", where.c_str(), "127.0.0.1:0"}) {
-    EXPECT_NE(ended.errors.find(part), std::string::npos) << ended.errors;
-  }
+  EXPECT_NE(ended.errors.find("paceline: cluster.servers: the model has too few tensors for 8 servers"),
+            std::string::npos)
+      << ended.errors;
+  EXPECT_TRUE(fs::is_empty(folder / "runs"));
 }
 
 TEST(BadInput, DamagedCheckpoint) {

@@ -180,6 +180,30 @@ TEST(Faults, ASecondTrainInTheSameFolderIsRefused) {
   EXPECT_TRUE(train.running());
 }
 
+TEST(Faults, AServerThatDiesBeforeTheStartLeavesOneLine) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
+  ASSERT_TRUE(eventually([&] {
+    const auto servers = children(train.pid(), "server");
+    return !servers.empty() && kill(servers[0], SIGKILL) == 0;
+  }));
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_NE(ended.errors.find("paceline: server0: killed by signal 9 (Killed)\n"), std::string::npos)
+      << ended.errors;
+  EXPECT_TRUE(fs::is_empty(folder / "runs")) << "it has nothing to tell";
+}
+
+TEST(Faults, AStopBeforeTheStartLeavesNothing) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
+  ASSERT_TRUE(eventually([&] { return !children(train.pid(), "coordinator").empty(); }));
+  train.signal(SIGINT);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;
+  EXPECT_TRUE(fs::is_empty(folder / "runs")) << ended.errors;
+}
+
 TEST(Faults, ADeadServerEndsTheRunWithAWayBack) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});

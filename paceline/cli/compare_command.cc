@@ -7,22 +7,14 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/cli/run_report.h"
+#include "paceline/cli/comparison.h"
 #include "paceline/cli/stop_signals.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/policy/policy_spec.h"
-#include "paceline/report/html.h"
-#include "paceline/report/tables.h"
-#include "paceline/store/files.h"
 
 namespace paceline::cli {
 
 namespace {
-
-struct Compared {
-  std::vector<report::Summary> summaries;
-  std::vector<report::Json> documents;
-};
 
 absl::StatusOr<std::string> make_folder(const std::string& base, const std::string& name) {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
@@ -38,7 +30,7 @@ absl::StatusOr<std::string> make_folder(const std::string& base, const std::stri
 
 // False when the user stopped it.
 absl::StatusOr<bool> run_one(const std::string& job_toml, const policy::PolicySpec& policy,
-                             const std::string& folder, const CompareOptions& compare, Compared& compared) {
+                             const std::string& folder, const CompareOptions& compare, Comparison& compared) {
   TrainOptions options;
   options.json = compare.json;
   options.in_virtual_time = compare.in_virtual_time;
@@ -48,20 +40,8 @@ absl::StatusOr<bool> run_one(const std::string& job_toml, const policy::PolicySp
   PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(own_toml, options));
   PACELINE_ASSIGN_OR_RETURN(RunReport report, read_run(run.folder));
   PACELINE_RETURN_IF_ERROR(write_report(run.folder, report));
-  compared.summaries.push_back(report.summary);
-  compared.documents.push_back(std::move(report.document));
+  compared.add(std::move(report));
   return !run.interrupted;
-}
-
-void print_result(const Compared& compared, const std::string& folder, bool json) {
-  if (!json) {
-    fmt::print("{}\nreport: {}/report.html\n", report::comparison_table(compared.summaries), folder);
-    return;
-  }
-  for (const report::Json& document : compared.documents) {
-    fmt::print("{}\n",
-               report::Json({{"policy", document.at("policy")}, {"summary", document.at("summary")}}).dump());
-  }
 }
 
 }  // namespace
@@ -73,15 +53,20 @@ absl::StatusOr<int> compare_command(const CompareOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, options.job_file));
   PACELINE_ASSIGN_OR_RETURN(const std::string folder, make_folder(job.runs_dir, job.name));
   catch_stop_signals();
-  Compared compared;
+  Comparison compared;
   bool going_on = true;
   for (const policy::PolicySpec& policy : policies) {
-    PACELINE_ASSIGN_OR_RETURN(going_on, run_one(job_toml, policy, folder, options, compared));
-    PACELINE_RETURN_IF_ERROR(
-        store::atomic_write(folder + "/report.html", report::render_comparison(compared.documents)));
+    const auto ran = run_one(job_toml, policy, folder, options, compared);
+    if (!ran.ok()) {
+      std::error_code ignored;
+      std::filesystem::remove(folder, ignored);  // does nothing when there is something in it
+      return ran.status();
+    }
+    going_on = *ran;
+    PACELINE_RETURN_IF_ERROR(write_comparison(folder, compared));
     if (!going_on) break;
   }
-  print_result(compared, folder, options.json);
+  print_comparison(compared, folder, options.json);
   return going_on ? 0 : exit_of_stop();
 }
 

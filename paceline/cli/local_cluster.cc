@@ -27,7 +27,13 @@ std::string reason_of(const ChildProcess& child, int wait_status) {
   const std::string line = last_line(child.log_file());
   const bool said = WIFEXITED(wait_status) && absl::StartsWith(line, kErrorPrefix);
   if (said) return line.substr(sizeof(kErrorPrefix) - 1);
-  return fmt::format("{} ({}); its log is {}", child.name(), describe_end(wait_status), child.log_file());
+  const std::string end = fmt::format("{}: {}", child.name(), describe_end(wait_status));
+  return line.empty() ? end : fmt::format("{}; its log is {}", end, child.log_file());
+}
+
+// It ended because the coordinator had: no error of its own.
+bool lost_coordinator(const ChildProcess& child) {
+  return absl::EndsWith(last_line(child.log_file()), coordinator_lost().message());
 }
 
 bool worker(const ChildProcess& child) { return absl::StartsWith(child.name(), "w"); }
@@ -116,7 +122,7 @@ std::vector<std::string> LocalCluster::tend() {
       continue;
     }
     const bool failed = *ended != 0;
-    if (failed && !training_ && !first_error_) {
+    if (failed && !training_ && !first_error_ && !lost_coordinator(*child)) {
       first_error_ = reason_of(*child, *ended);
       stop("a process could not start");
     } else if (failed && training_ && worker(*child)) {

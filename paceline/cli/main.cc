@@ -12,9 +12,10 @@
 #include "paceline/cli/coordinator_role.h"
 #include "paceline/cli/evaluator_role.h"
 #include "paceline/cli/replay_command.h"
-#include "paceline/cli/run_report.h"
+#include "paceline/cli/report_command.h"
 #include "paceline/cli/server_role.h"
 #include "paceline/cli/simulate_command.h"
+#include "paceline/cli/stop_signals.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/cli/worker_role.h"
 
@@ -95,8 +96,8 @@ void add_simulate(CLI::App& app, Command& command) {
 
 void add_report(CLI::App& app, Command& command) {
   auto folder = std::make_shared<std::string>();
-  CLI::App* report = app.add_subcommand("report", "write report.html of a run again, from its journal");
-  report->add_option("run", *folder, "the run folder")->required();
+  CLI::App* report = app.add_subcommand("report", "write report.html of a run or a comparison again");
+  report->add_option("folder", *folder, "the run's, or the comparison's")->required();
   report->callback([folder, &command] { command = [folder] { return exit_of(report_command(*folder)); }; });
 }
 
@@ -129,7 +130,7 @@ int run(int argc, char** argv) {
   const absl::StatusOr<int> status = command();
   if (status.ok()) return *status;
   fmt::print(stderr, "paceline: {}\n", std::string(status.status().message()));
-  return kExitOfError;
+  return absl::IsCancelled(status.status()) ? exit_of_stop() : kExitOfError;
 }
 
 }  // namespace

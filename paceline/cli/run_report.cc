@@ -72,11 +72,4 @@ absl::Status write_report(const std::string& folder, const RunReport& report) {
   return store::atomic_write(paths.report(), report::render_report(report.document));
 }
 
-absl::Status report_command(const std::string& folder) {
-  PACELINE_ASSIGN_OR_RETURN(const RunReport report, read_run(folder));
-  PACELINE_RETURN_IF_ERROR(write_report(folder, report));
-  fmt::print("{}/report.html\n", folder);
-  return absl::OkStatus();
-}
-
 }  // namespace paceline::cli

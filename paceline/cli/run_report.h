@@ -21,7 +21,4 @@ absl::StatusOr<RunReport> read_run(const std::string& folder);
 // Writes report.html and summary.json into the folder.
 absl::Status write_report(const std::string& folder, const RunReport& report);
 
-// `paceline report RUN`.
-absl::Status report_command(const std::string& folder);
-
 }  // namespace paceline::cli

@@ -9,6 +9,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/display.h"
+#include "paceline/cli/failed_run.h"
 #include "paceline/cli/job_file.h"
 #include "paceline/cli/local_cluster.h"
 #include "paceline/cli/run_info.h"
@@ -16,7 +17,6 @@
 #include "paceline/cli/stop_signals.h"
 #include "paceline/cli/virtual_train.h"
 #include "paceline/report/tables.h"
-#include "paceline/store/checkpoint.h"
 #include "paceline/store/files.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
@@ -59,15 +59,15 @@ absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::s
   return folder.paths().root.string();
 }
 
-// Until the coordinator has ended.
-absl::Status watch(LocalCluster& cluster, Display& display) {
-  int signals_seen = stop_signals();
+// Until the coordinator has ended. `signals_seen`: those that came before the run.
+absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen) {
+  const int signals_before = signals_seen;
   while (true) {
     for (const std::string& news : cluster.tend()) display.note(news);
     if (cluster.outcome()) return *cluster.outcome();
     if (const auto status = cluster.status(display.width())) display.show(*status);
     if (stop_signals() > signals_seen) {
-      const bool first = signals_seen == 0;
+      const bool first = signals_seen == signals_before;
       signals_seen = stop_signals();
       if (first) {
         display.note("stopping with a checkpoint; once more stops at once");
@@ -81,9 +81,10 @@ absl::Status watch(LocalCluster& cluster, Display& display) {
 }
 
 absl::Status train_live(const std::string& run, const config::JobConfig& job, bool resume, bool json) {
+  const int signals_before = stop_signals();
   Display display(policy::to_string(job.policy), json);
   PACELINE_ASSIGN_OR_RETURN(LocalCluster cluster, LocalCluster::start(run, job, resume));
-  return watch(cluster, display);
+  return watch(cluster, display, signals_before);
 }
 
 // A run that is resumed stays what it was: its times are either modelled or the wall's.
@@ -99,13 +100,6 @@ absl::Status stay_in_its_world(TrainOptions& options) {
   }
   options.in_virtual_time = was_virtual;
   return absl::OkStatus();
-}
-
-absl::Status with_hint(const absl::Status& status, const std::string& folder) {
-  const bool can_resume = store::latest_checkpoint(folder).ok();
-  if (!can_resume || absl::IsInvalidArgument(status)) return status;
-  return {status.code(),
-          fmt::format("{}; resume with: paceline train --resume {}", std::string(status.message()), folder)};
 }
 
 }  // namespace
@@ -134,10 +128,12 @@ absl::StatusOr<TrainedRun> train(const std::string& job_toml, const TrainOptions
   TrainedRun run;
   PACELINE_ASSIGN_OR_RETURN(run.folder, resume ? old_folder(options, job_toml) : new_folder(job, job_toml));
   const int signals_before = stop_signals();
-  const absl::Status outcome = options.in_virtual_time ? train_virtually(run.folder, resume, options.json)
-                                                       : train_live(run.folder, job, resume, options.json);
-  if (!outcome.ok()) return with_hint(outcome, run.folder);
+  absl::Status outcome = options.in_virtual_time ? train_virtually(run.folder, resume, options.json)
+                                                 : train_live(run.folder, job, resume, options.json);
   run.interrupted = stop_signals() > signals_before;
+  if (outcome.ok() && run.interrupted && !has_trained(run.folder))
+    outcome = absl::CancelledError("stopped before it trained");
+  if (!outcome.ok()) return end_of_failed(outcome, run.folder, resume);
   return run;
 }
 

@@ -57,7 +57,7 @@ void Coordinator::received(const WorkerStream::Pointer& stream, const wire::Work
 }
 
 void Coordinator::on_hello(const WorkerStream::Pointer& stream, const wire::WorkerHello& hello) {
-  if (finishing_) return refuse(*stream, "the job is over");
+  if (finishing_) return rpc::say_goodbye(*stream, "the job is over");
   const auto replica = workers_.take_place(stream, hello.name());
   if (!replica.ok()) return refuse(*stream, message_of(replica.status()));
   wire::WorkerOrder order;
@@ -182,6 +182,7 @@ void Coordinator::remove_worker(const WorkerStream::Pointer& stream, const std::
 
 void Coordinator::received(const ServerStream::Pointer& stream, const wire::ServerMessage& message) {
   if (message.has_hello()) {
+    if (goodbye_said_) return rpc::say_goodbye(*stream, "the job is over");
     const std::int32_t shard = message.hello().shard();
     if (!servers_.take_place(stream, shard))
       return refuse(*stream, fmt::format("there is no place for a server of shard {}", shard));
@@ -234,7 +235,9 @@ void Coordinator::on_started(std::size_t shard, const std::string& board_path) {
 // ---- The evaluator ----
 
 void Coordinator::received(const EvaluatorStream::Pointer& stream, const wire::EvaluatorMessage& message) {
-  if (message.has_hello() && evaluator_ == nullptr) {
+  if (message.has_hello() && goodbye_said_) {
+    rpc::say_goodbye(*stream, "the job is over");
+  } else if (message.has_hello() && evaluator_ == nullptr) {
     evaluator_ = stream;
     wire::EvaluatorOrder order;
     order.mutable_welcome()->set_job_toml(options_.job_toml);

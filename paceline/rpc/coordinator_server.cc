@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <grpc/support/log.h>
+
 #include "paceline/rpc/paceline.grpc.pb.h"
 
 namespace paceline::rpc {
@@ -63,7 +65,10 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(cons
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(made->service_.get());
+  // What gRPC itself would print of an address that cannot be used, the error below says.
+  gpr_set_log_function([](gpr_log_func_args*) {});
   made->server_ = builder.BuildAndStart();
+  gpr_set_log_function(nullptr);
   if (made->server_ == nullptr || port == 0) {
     return absl::UnavailableError(fmt::format(
         "cluster.listen: cannot listen on '{}': the port is taken or the address is not this machine's; "

@@ -37,8 +37,10 @@ std::string as_file_name(std::string text) {
 
 std::string label_of(const std::string& name, const std::string& policy,
                      std::chrono::system_clock::time_point now) {
-  const auto utc = fmt::gmtime(std::chrono::system_clock::to_time_t(now));
-  return fmt::format("{}-{:%Y%m%dT%H%M%SZ}-{}", as_file_name(name), utc, as_file_name(policy));
+  const auto second = std::chrono::floor<std::chrono::seconds>(now);
+  const auto ms = std::chrono::floor<std::chrono::milliseconds>(now - second).count();
+  return fmt::format("{}-{:%Y%m%dT%H%M%S}.{:03}Z-{}", as_file_name(name), fmt::gmtime(second), ms,
+                     as_file_name(policy));
 }
 
 // mkdir tells apart, in one step, what was there and what is new.

@@ -37,8 +37,9 @@ absl::StatusOr<RunPaths> find_run(const std::filesystem::path& root);
 
 class RunFolder {
  public:
-  // Makes "<base>/<name>-<UTC time>-<policy>", or with "-2", "-3" … behind it if that exists, and writes
-  // job.toml. Characters that do not belong in a file name become '-'.
+  // Makes "<base>/<name>-<UTC time, to the millisecond>-<policy>", so that runs of one name sort by when they
+  // were made; or with "-2", "-3" … behind it if that exists, and writes job.toml. Characters that do not
+  // belong in a file name become '-'.
   static absl::StatusOr<RunFolder> create(const std::filesystem::path& base, const std::string& name,
                                           const std::string& policy,
                                           std::chrono::system_clock::time_point now, const std::string& job);

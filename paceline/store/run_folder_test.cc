@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 constexpr std::chrono::system_clock::time_point kNoon{
-    std::chrono::seconds(1'735'732'800)};  // 2025-01-01 12:00
+    std::chrono::milliseconds(1'735'732'800'042)};  // 2025-01-01 12:00
 
 absl::StatusOr<RunFolder> create(const fs::path& base, const std::string& name = "cifar") {
   return RunFolder::create(base, name, "dssp:3-15", kNoon, "[job]\n");
@@ -28,7 +28,7 @@ TEST(RunFolder, IsMadeWithAllItNeeds) {
   const TestDirectory directory;
   const auto run = create(directory / "runs");
   ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(run->paths().root, directory / "runs/cifar-20250101T120000Z-dssp-3-15");
+  EXPECT_EQ(run->paths().root, directory / "runs/cifar-20250101T120000.042Z-dssp-3-15");
   EXPECT_EQ(*read_file(run->paths().job(), 100), "[job]\n");
   EXPECT_TRUE(fs::is_directory(run->paths().checkpoints()) && fs::is_directory(run->paths().logs()));
 }

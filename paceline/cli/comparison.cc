@@ -1,0 +1,64 @@
+#include "paceline/cli/comparison.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/report/html.h"
+#include "paceline/report/tables.h"
+#include "paceline/store/files.h"
+#include "paceline/store/run_folder.h"
+
+namespace paceline::cli {
+
+void Comparison::add(RunReport report) {
+  summaries.push_back(std::move(report.summary));
+  documents.push_back(std::move(report.document));
+}
+
+std::vector<std::string> runs_in(const std::string& folder) {
+  std::vector<std::string> runs;
+  std::error_code error;
+  for (auto entry = std::filesystem::directory_iterator(folder, error);
+       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (store::find_run(entry->path()).ok()) runs.push_back(entry->path().string());
+  }
+  // Runs of one job have its name in front, then the time.
+  std::sort(runs.begin(), runs.end());
+  return runs;
+}
+
+absl::StatusOr<Comparison> read_comparison(const std::string& folder) {
+  Comparison comparison;
+  for (const std::string& run : runs_in(folder)) {
+    absl::StatusOr<RunReport> report = read_run(run);
+    if (report.ok()) {
+      comparison.add(*std::move(report));
+    } else {
+      fmt::print(stderr, "left out: {}\n", std::string(report.status().message()));
+    }
+  }
+  if (!comparison.documents.empty()) return comparison;
+  return absl::FailedPreconditionError(fmt::format("{}: no run in it has trained", folder));
+}
+
+absl::Status write_comparison(const std::string& folder, const Comparison& comparison) {
+  return store::atomic_write(store::RunPaths{folder}.report(),
+                             report::render_comparison(comparison.documents));
+}
+
+void print_comparison(const Comparison& comparison, const std::string& folder, bool json) {
+  if (!json) {
+    fmt::print("{}\nreport: {}/report.html\n", report::comparison_table(comparison.summaries), folder);
+    return;
+  }
+  for (const report::Json& document : comparison.documents) {
+    fmt::print("{}\n",
+               report::Json({{"policy", document.at("policy")}, {"summary", document.at("summary")}}).dump());
+  }
+}
+
+}  // namespace paceline::cli

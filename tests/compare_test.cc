@@ -1,0 +1,40 @@
+// `paceline compare`, and `paceline report` on the folder it leaves.
+#include <gtest/gtest.h>
+
+#include "tests/program.h"
+#include "tests/small_job.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(Compare, ReportGivesTheSameAgainFromTheJournals) {
+  const TempFolder folder;
+  const fs::path job = small_job(folder.path(), "epochs = 0.1\n");
+  // Neither the policies nor their names are in alphabetical order.
+  const Ended compared = run({"compare", job.string(), "--policies", "ssp:2,bsp,asp"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  const fs::path comparison = fs::directory_iterator(folder / "runs")->path();
+  const std::string page = read_text(comparison / "report.html");
+  fs::remove(comparison / "report.html");
+
+  const Ended again = run({"report", comparison.string()});
+  EXPECT_EQ(again.status, 0) << again.errors;
+  EXPECT_EQ(again.output, compared.output);
+  EXPECT_EQ(again.errors, "");
+  EXPECT_TRUE(read_text(comparison / "report.html") == page);
+
+  for (const auto& entry : fs::directory_iterator(comparison)) {
+    if (entry.path().string().ends_with("-bsp")) fs::remove(entry.path() / "journal.sqlite");
+  }
+  const Ended without = run({"report", comparison.string()});
+  EXPECT_EQ(without.status, 0) << without.errors;
+  EXPECT_NE(without.errors.find("left out: "), std::string::npos) << without.errors;
+  EXPECT_NE(without.errors.find("-bsp/journal.sqlite"), std::string::npos) << without.errors;
+  EXPECT_EQ(without.output.find("bsp"), std::string::npos) << without.output;
+  EXPECT_NE(without.output.find("asp"), std::string::npos) << without.output;
+}
+
+}  // namespace
+}  // namespace paceline::tests
