@@ -18,6 +18,7 @@
 #include "paceline/cli/stop_signals.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/cli/worker_role.h"
+#include "paceline/cli/zipline_command.h"
 
 namespace paceline::cli {
 namespace {
@@ -108,6 +109,17 @@ void add_replay(CLI::App& app, Command& command) {
   replay->callback([folder, &command] { command = [folder] { return exit_of(replay_command(*folder)); }; });
 }
 
+void add_zipline(CLI::App& app, Command& command) {
+  auto options = std::make_shared<ZiplineOptions>();
+  CLI::App* zipline = app.add_subcommand("zipline", "when replicas should meet, from predicted ready times");
+  zipline->add_option("file", options->file, "a line NAME:TIME,TIME,… for each replica")->required();
+  zipline->add_option("--method", options->method, "zip-line, full-grid-scan, grid-scan or naive");
+  zipline->add_option("--json", options->json,
+                      "a file for a JSON object instead of a table; -: standard output");
+  zipline->callback(
+      [options, &command] { command = [options] { return exit_of(zipline_command(*options)); }; });
+}
+
 int run(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
   CLI::App app("Paceline trains one neural network over machines of unequal speed.", "paceline");
@@ -119,6 +131,7 @@ int run(int argc, char** argv) {
   add_simulate(app, command);
   add_report(app, command);
   add_replay(app, command);
+  add_zipline(app, command);
   add_roles(app, command);
   try {
     app.parse(argc, argv);

@@ -29,8 +29,8 @@ Transfer Network::pull(Port& port, Time earliest, Time complete) {
 
 Transfer Network::pass(Pipe& own, Pipe& shared, const Port& port, Time earliest) {
   if (free()) return {earliest, earliest};
-  const Duration own_length = from_seconds(moved() / (port.link.gbps * kBytesPerGbit));
-  const Duration shared_length = from_seconds(moved() / servers_rate());
+  const Duration own_length = bounded_seconds(moved() / (port.link.gbps * kBytesPerGbit));
+  const Duration shared_length = bounded_seconds(moved() / servers_rate());
   const Time start = shared.take(own.take(earliest, own_length), shared_length);
   return {start, start + std::max(own_length, shared_length)};
 }

@@ -12,6 +12,7 @@
 // it serves.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 
@@ -20,13 +21,16 @@
 
 namespace paceline::sim {
 
+// No run goes on for longer. What is waited for later than this can still be computed with.
+inline constexpr Time kEndOfTime{std::chrono::hours(24 * 365 * 100)};
+
 // A resource that is taken for a while, in order of asking.
 class Pipe {
  public:
   // The moment from which it is taken: not before `earliest`.
   Time take(Time earliest, Duration length) {
     const Time start = std::max(earliest, free_);
-    free_ = start + length;
+    free_ = std::min(start + length, kEndOfTime);
     return start;
   }
 

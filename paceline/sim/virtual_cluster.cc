@@ -33,7 +33,7 @@ control::ControllerConfig starting_with(control::ControllerConfig config, const 
 }
 
 Duration exponential(double mean_s, Rng& rng) {
-  return from_seconds(-mean_s * std::log(1.0 - rng.uniform()));
+  return bounded_seconds(-mean_s * std::log(1.0 - rng.uniform()));
 }
 
 }  // namespace
@@ -80,6 +80,10 @@ absl::Status VirtualCluster::step() {
   const auto event = events_.take();
   if (event.what.kind != Kind::kFail && event.what.kind != Kind::kWake) --under_way_;
   if (outdated(event.what)) return absl::OkStatus();
+  if (event.at > kEndOfTime) {
+    return absl::OutOfRangeError(
+        fmt::format("the run takes more than 100 modelled years; {} iterations are done", iterations_));
+  }
   now_ = event.at;
   PACELINE_RETURN_IF_ERROR(handle(event.what));
   return trouble_;

@@ -39,7 +39,8 @@ class VirtualCluster {
                  std::unique_ptr<policy::SyncPolicy> policy, VirtualClusterOptions options);
 
   // The next event. Requires: not over. Errors: those of Work; FailedPrecondition when all replicas are gone
-  // for good and the job is not done. Both end the run; look at broken() first.
+  // for good and the job is not done; OutOfRange after a hundred years. All end the run; look at broken()
+  // first.
   absl::Status step();
   // The run has ended, and every commit is carried out.
   bool over() const { return finished_ && pending_.empty(); }
