@@ -74,7 +74,8 @@ TEST_P(WorkerKilled, TheOthersTrainOnItsSamples) {
   EXPECT_GT(after, 0) << "nobody went on";
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, WorkerKilled, testing::Values("bsp", "asp", "ssp:3", "dssp:3-15"),
+INSTANTIATE_TEST_SUITE_P(Policies, WorkerKilled,
+                         testing::Values("bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5"),
                          [](const auto& one) {
                            std::string name = one.param;
                            std::replace_if(

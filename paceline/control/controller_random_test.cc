@@ -17,8 +17,9 @@ namespace {
 using control::testing::LittleCluster;
 using control::testing::SampleBooks;
 
-constexpr const char* kSpecs[] = {"bsp",   "asp",      "ssp:0",     "ssp:1",
-                                  "ssp:3", "dssp:0-2", "dssp:3-15", "dssp:1-4:printed"};
+constexpr const char* kSpecs[] = {"bsp",           "asp",          "ssp:0",     "ssp:1",
+                                  "ssp:3",         "dssp:0-2",     "dssp:3-15", "dssp:1-4:printed",
+                                  "elastic-bsp:1", "elastic-bsp:4"};
 
 struct Met {
   int lives = 0;

@@ -113,7 +113,8 @@ TEST(Controller, AtTheEndOfTheQueueReplicasAreParkedAndThenTheRunEnds) {
 }
 
 TEST(Controller, WhatTheLastOneLeavesBehindIsTrainedByAParkedOne) {
-  for (const char* spec : {"bsp", "asp", "ssp:0", "ssp:3", "dssp:3-15", "dssp:3-15:printed"}) {
+  for (const char* spec :
+       {"bsp", "asp", "ssp:0", "ssp:3", "dssp:3-15", "dssp:3-15:printed", "elastic-bsp:5"}) {
     Controller controller = controller_of(config_of(5, 5, 2), spec);
     take(controller, joined(0, "w0", 1));
     take(controller, joined(1, "w1", 4));
@@ -330,7 +331,7 @@ std::vector<Wrong> wrong_facts() {
 }
 
 TEST(Controller, RefusesFactsThatCannotBeAndIsAsIfTheyHadNeverCome) {
-  for (const char* spec : {"asp", "ssp:3", "dssp:1-4"}) {
+  for (const char* spec : {"asp", "ssp:3", "dssp:1-4", "elastic-bsp:2"}) {
     const ControllerConfig config = config_of(20, 40, 2);
     Controller calm = controller_of(config, spec);
     Controller harassed = controller_of(config, spec);
