@@ -318,6 +318,7 @@ std::vector<Wrong> wrong_facts() {
       {joined(5, "w5", 0), "joined with a batch of 0 samples"},
       {joined(5, "w5", -3), "joined with a batch of -3 samples"},
       {joined(-1, "w5", 4), "numbers start at 0"},
+      {joined(1 << 24, "w16777216", 4), "numbers start at 0 and end below 16777216"},
       {left(2), "replica 2 left and was not here"},
       {left(-1), "replica -1 left and was not here"},
       {ready(2, 1, 0), "replica 2 is not in this run"},

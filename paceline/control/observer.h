@@ -1,6 +1,6 @@
 // Watches a run from outside and knows nothing of policies: it sees the facts and the orders, keeps books of
 // its own, and says when a promise is broken. It runs in every world; what it reports is a bug of ours. A
-// fact or an order costs O(log P), and memory grows with the largest replica number.
+// fact or an order costs O(log P) for each replica in it, and memory grows with the largest replica number.
 #pragma once
 
 #include <cstdint>

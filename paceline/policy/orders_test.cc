@@ -43,6 +43,17 @@ TEST(Orders, ForgettingThemKeepsTheNumbering) {
   EXPECT_THAT(lines(orders), ElementsAre("commit 2 of 0@2: again"));
 }
 
+TEST(Orders, MovingThemAwayForgetsThemToo) {
+  Orders orders(Version(0));
+  std::vector<Order> taken{WakeAt{Time{}}};
+  orders.release(kA, {"go"});
+  orders.release(kB, {"go"});
+  orders.move_to(taken);
+  EXPECT_THAT(orders.list(), IsEmpty());
+  ASSERT_EQ(taken.size(), 2u) << "and what was there before is gone";
+  EXPECT_EQ(std::get<Release>(taken[1]).replica, kB);
+}
+
 TEST(Reason, TakesItsNumbersWhenSomebodyAsks) {
   EXPECT_EQ(to_string(Reason{"nobody waits"}), "nobody waits");
   EXPECT_EQ(to_string(Reason{"{} of {}", 3, -4}), "3 of -4");

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/control/replay.h"
+#include "paceline/policy/policy_spec.h"
 #include "paceline/store/files.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/test_directory.h"
@@ -45,6 +47,21 @@ TEST_F(JournalTest, ARunOfAControllerComesBack) {
     tell(events, *journal);
     ASSERT_TRUE(journal->flush().ok());
     EXPECT_EQ(replay(journal->attempt()), describe(events)) << policy;
+  }
+}
+
+// Nothing that decides is lost on the way through the file.
+TEST_F(JournalTest, AControllerOrdersTheSameAgain) {
+  for (const char* policy : {"bsp", "asp", "dssp:3-15"}) {
+    const auto journal = open();
+    tell(controller_events(policy, 20'000), *journal);
+    ASSERT_TRUE(journal->flush().ok());
+    auto replay = control::Replay::make(controller_config(20'000),
+                                        policy::make_policy(*policy::parse_policy(policy)), std::nullopt);
+    ASSERT_TRUE(replay.ok());
+    ASSERT_TRUE(JournalReader::open(path_)->replay(**replay, journal->attempt()).ok());
+    EXPECT_EQ((*replay)->difference(), std::nullopt) << policy;
+    EXPECT_GT((*replay)->orders(), 3000);
   }
 }
 

@@ -7,7 +7,6 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/overloaded.h"
-#include "paceline/control/controller.h"
 #include "paceline/policy/policy_spec.h"
 #include "paceline/store/controller_state_json.h"
 
@@ -87,14 +86,18 @@ std::vector<Event> every_kind_of_event() {
   };
 }
 
-std::vector<Event> controller_events(const std::string& policy, std::int64_t samples) {
-  using namespace control;
-  ControllerConfig config;
+control::ControllerConfig controller_config(std::int64_t samples) {
+  control::ControllerConfig config;
   config.dataset_size = 1000;
   config.total_samples = samples;
   config.start_replicas = 4;
   config.checkpoint_every = 5000;
-  Controller controller(config, policy::make_policy(*policy::parse_policy(policy)));
+  return config;
+}
+
+std::vector<Event> controller_events(const std::string& policy, std::int64_t samples) {
+  using namespace control;
+  Controller controller(controller_config(samples), policy::make_policy(*policy::parse_policy(policy)));
   std::vector<Event> events;
   std::deque<Release> running;
   std::int64_t now = 0;

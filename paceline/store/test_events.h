@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "paceline/control/controller.h"
 #include "paceline/control/run_listener.h"
 
 namespace paceline::store {
@@ -16,7 +17,8 @@ using Event = std::variant<control::Fact, std::pair<Time, control::Order>, contr
 // One of each kind, with odd values.
 std::vector<Event> every_kind_of_event();
 
-// What a Controller with four replicas under `policy` is told and orders in `samples` samples.
+// What a Controller of this job with four replicas under `policy` is told and orders in `samples` samples.
+control::ControllerConfig controller_config(std::int64_t samples);
 std::vector<Event> controller_events(const std::string& policy, std::int64_t samples);
 
 void tell(const Event& event, control::RunListener& listener);
