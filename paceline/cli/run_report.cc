@@ -15,6 +15,7 @@
 #include "paceline/store/files.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
+#include "paceline/store/whole_run.h"
 
 namespace paceline::cli {
 
@@ -57,10 +58,9 @@ absl::StatusOr<RunReport> read_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
   PACELINE_ASSIGN_OR_RETURN(store::JournalReader journal, store::JournalReader::open(paths.journal()));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t total, total_samples(journal, paths));
-  PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
   report::RunStats stats(run_info(job, total));
   Clocked clocked(stats);
-  PACELINE_RETURN_IF_ERROR(journal.replay(clocked, attempts.empty() ? 1 : attempts.back().number));
+  PACELINE_RETURN_IF_ERROR(store::replay_whole_run(journal, clocked));
   report::Summary summary = stats.summary(clocked.latest());
   report::Json document = report::report_json(summary, stats.history(clocked.latest()));
   return RunReport{std::move(summary), std::move(document)};

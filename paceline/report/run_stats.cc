@@ -29,7 +29,8 @@ void RunStats::on_evaluated(const control::Evaluated& evaluated) {
 void RunStats::on(Time at, const control::ReplicaJoined& fact) {
   const bool recorded = replicas_.size() < kRecordedReplicas;
   const auto [entry, fresh] = replicas_.try_emplace(fact.replica, fact.replica, fact.name, recorded);
-  PACELINE_CHECK(fresh, "replica {} joined twice", fact.replica);
+  // In a run that was resumed, one that left with its process is the same again.
+  PACELINE_CHECK(fresh || entry->second.doing() == Doing::kGone, "replica {} joined twice", fact.replica);
   events_.add({at, fact.name, fmt::format("joined, {} samples an iteration", fact.batch)});
 }
 
