@@ -55,8 +55,10 @@ class Books final : public control::RunListener {
     note(metrics_.append_line(report::metrics_line(evaluated)));
   }
 
+  // Makes the journal last.
+  void flush() { note(journal_->flush()); }
   void tick(Time now) {
-    note(journal_->flush());
+    flush();
     const auto clock = std::chrono::steady_clock::now();
     if (!stats_ || clock < next_metrics_) return;
     next_metrics_ = clock + kMetricsEvery;
@@ -102,6 +104,24 @@ class Checkpoints final : public rpc::CheckpointSink {
   std::optional<store::CheckpointWriter> writer_;
 };
 
+// A checkpoint counts only once the journal has all that led to it, so that the record of a run that is
+// resumed from it has no hole.
+class JournalFirst final : public rpc::CheckpointSink {
+ public:
+  JournalFirst(Books& books, rpc::CheckpointSink& next) : books_(books), next_(next) {}
+
+  absl::StatusOr<std::string> begin(Version version) override { return next_.begin(version); }
+  absl::Status finish(const control::ControllerState& state, Duration elapsed) override {
+    books_.flush();
+    PACELINE_RETURN_IF_ERROR(books_.trouble());
+    return next_.finish(state, elapsed);
+  }
+
+ private:
+  Books& books_;
+  rpc::CheckpointSink& next_;
+};
+
 absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths,
                                                          const config::JobConfig& job, bool resume) {
   PACELINE_RETURN_IF_ERROR(store::remove_partial_checkpoints(paths.root));
@@ -138,13 +158,14 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
 
   Books books(job, std::move(journal), std::move(metrics));
   Checkpoints checkpoints(paths.root, job);
+  JournalFirst journal_first(books, checkpoints);
   EventLoop loop;
   rpc::Coordinator coordinator(
       loop, {.job = job,
              .job_toml = job_toml,
              .restart = restart,
              .listeners = {&books},
-             .checkpoints = &checkpoints,
+             .checkpoints = &journal_first,
              .on_data_known = [&](const control::ControllerConfig& config) { books.start(config); },
              .notice = [](const std::string& line) { spdlog::info("{}", line); }});
   const auto status = [&](const rpc::wire::StatusRequest& request, rpc::wire::StatusReply& reply) {
