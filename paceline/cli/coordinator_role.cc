@@ -12,6 +12,7 @@
 #include "paceline/base/event_loop.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/job_file.h"
+#include "paceline/cli/journal_first.h"
 #include "paceline/cli/run_info.h"
 #include "paceline/config/job_config.h"
 #include "paceline/report/metrics.h"
@@ -104,24 +105,6 @@ class Checkpoints final : public rpc::CheckpointSink {
   std::optional<store::CheckpointWriter> writer_;
 };
 
-// A checkpoint counts only once the journal has all that led to it, so that the record of a run that is
-// resumed from it has no hole.
-class JournalFirst final : public rpc::CheckpointSink {
- public:
-  JournalFirst(Books& books, rpc::CheckpointSink& next) : books_(books), next_(next) {}
-
-  absl::StatusOr<std::string> begin(Version version) override { return next_.begin(version); }
-  absl::Status finish(const control::ControllerState& state, Duration elapsed) override {
-    books_.flush();
-    PACELINE_RETURN_IF_ERROR(books_.trouble());
-    return next_.finish(state, elapsed);
-  }
-
- private:
-  Books& books_;
-  rpc::CheckpointSink& next_;
-};
-
 absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths,
                                                          const config::JobConfig& job, bool resume) {
   PACELINE_RETURN_IF_ERROR(store::remove_partial_checkpoints(paths.root));
@@ -158,7 +141,11 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
 
   Books books(job, std::move(journal), std::move(metrics));
   Checkpoints checkpoints(paths.root, job);
-  JournalFirst journal_first(books, checkpoints);
+  const auto flush = [&] {
+    books.flush();
+    return books.trouble();
+  };
+  JournalFirst journal_first(flush, checkpoints);
   EventLoop loop;
   rpc::Coordinator coordinator(
       loop, {.job = job,

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <thread>
 
-#include <absl/strings/match.h>
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
