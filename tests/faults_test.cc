@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/program.h"
 #include "tests/recorded_run.h"
@@ -135,6 +136,11 @@ void expect_resumes_to(const fs::path& run_folder, const std::map<std::string, s
   const RecordedRun last = RecordedRun::read(run_folder, 2);
   ASSERT_FALSE(last.commits.empty());
   EXPECT_EQ(last.commits.back().second.committed_after(), static_cast<std::int64_t>(epochs * kSamples));
+  // The report is of both attempts: each version once, each replica in one row.
+  const auto report = nlohmann::json::parse(read_text(run_folder / "summary.json"));
+  EXPECT_EQ(report.at("summary").at("commits"), last.commits.back().second.version.value());
+  EXPECT_EQ(report.at("summary").at("start_s"), 0);
+  EXPECT_EQ(report.at("replicas").size(), 4u);
 }
 
 // Under BSP the sum does not depend on who was first, so a resumed run must end in the very same bytes: the

@@ -31,14 +31,16 @@ class Books final : public control::RunListener {
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
 
-  // Makes the journal last.
-  void flush() { note(journal_->flush()); }
+  // Makes the journal last. The first thing that could not be written, ever since.
+  const absl::Status& flush() {
+    note(journal_->flush());
+    return trouble_;
+  }
   // Another line of metrics: where the run stands. Requires: started.
   void add_metrics(Time now);
   // The same for people, at most so many columns wide, and for programs. Requires: started.
   rpc::wire::StatusReply status(Time now, int width) const;
 
-  // The first thing that could not be written.
   const absl::Status& trouble() const { return trouble_; }
 
  private:

@@ -13,6 +13,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/books.h"
 #include "paceline/cli/job_file.h"
+#include "paceline/cli/journal_first.h"
 #include "paceline/cli/run_checkpoints.h"
 #include "paceline/config/job_config.h"
 #include "paceline/rpc/coordinator.h"
@@ -46,6 +47,7 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job, paths, report::World::kLive, from));
   RunCheckpoints checkpoints(paths.root, job);
+  JournalFirst journal_first([&] { return books->flush(); }, checkpoints);
   EventLoop loop;
   rpc::Coordinator coordinator(
       loop,
@@ -53,7 +55,7 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
        .job_toml = job_toml,
        .restart = restart,
        .listeners = {books.get()},
-       .checkpoints = &checkpoints,
+       .checkpoints = &journal_first,
        .on_data_known = [&](const control::ControllerConfig& config) { books->start(config, job_toml); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); }});
   const auto status = [&](const rpc::wire::StatusRequest& request, rpc::wire::StatusReply& reply) {
@@ -73,9 +75,9 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
     }
     if (!books->trouble().ok()) coordinator.fail(books->trouble());
   });
-  books->flush();
+  const absl::Status written = books->flush();
   PACELINE_RETURN_IF_ERROR(coordinator.result());
-  return books->trouble();
+  return written;
 }
 
 }  // namespace paceline::cli

@@ -9,31 +9,39 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/job_file.h"
 #include "paceline/cli/run_info.h"
+#include "paceline/control/trace_hash.h"
 #include "paceline/report/html.h"
 #include "paceline/report/report_json.h"
 #include "paceline/report/run_stats.h"
 #include "paceline/store/files.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
+#include "paceline/store/whole_run.h"
 
 namespace paceline::cli {
 
 namespace {
 
-// Passes everything on, and remembers when the last of it was.
-class Clocked final : public control::RunListener {
+// Passes everything on, and remembers its course and when the last of it was.
+class Followed final : public control::RunListener {
  public:
-  explicit Clocked(control::RunListener& next) : next_(next) {}
+  explicit Followed(control::RunListener& next) : next_(next) {}
   void on_fact(const control::Fact& fact) override {
     latest_ = fact.at;
+    trace_.on_fact(fact);
     next_.on_fact(fact);
   }
-  void on_order(Time at, const control::Order& order) override { next_.on_order(at, order); }
+  void on_order(Time at, const control::Order& order) override {
+    trace_.on_order(at, order);
+    next_.on_order(at, order);
+  }
   void on_evaluated(const control::Evaluated& evaluated) override { next_.on_evaluated(evaluated); }
   Time latest() const { return latest_; }
+  const control::TraceHash& trace() const { return trace_; }
 
  private:
   control::RunListener& next_;
+  control::TraceHash trace_;
   Time latest_{};
 };
 
@@ -57,12 +65,12 @@ absl::StatusOr<RunReport> read_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(store::JournalReader journal, store::JournalReader::open(paths.journal()));
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t total, total_samples(about, paths));
-  PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
   report::RunStats stats(run_info(job, world_of(about), total));
-  Clocked clocked(stats);
-  PACELINE_RETURN_IF_ERROR(journal.replay(clocked, attempts.empty() ? 1 : attempts.back().number));
-  report::Summary summary = stats.summary(clocked.latest());
-  report::Json document = report::report_json(summary, stats.history(clocked.latest()));
+  Followed followed(stats);
+  PACELINE_RETURN_IF_ERROR(store::replay_whole_run(journal, followed));
+  report::Summary summary = stats.summary(followed.latest());
+  report::Json document = report::report_json(summary, stats.history(followed.latest()));
+  document["summary"]["trace_hash"] = followed.trace().hex();
   return RunReport{std::move(summary), std::move(document)};
 }
 

@@ -15,7 +15,8 @@ struct RunReport {
   report::Json document;  // of report_json
 };
 
-// Reads the journal of the run's latest attempt. Errors: not a run, or a journal that cannot be read.
+// Reads the run's journal: the whole run, however often it was resumed. Errors: not a run, or a journal that
+// cannot be read.
 absl::StatusOr<RunReport> read_run(const std::string& folder);
 
 // Writes report.html and summary.json into the folder.

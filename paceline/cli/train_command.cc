@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <thread>
 
-#include <absl/strings/match.h>
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
@@ -148,6 +147,8 @@ absl::StatusOr<int> train_command(TrainOptions options) {
     fmt::print("{}\n", report.document.at("summary").dump());
   } else {
     fmt::print("{}\nreport: {}/report.html\n", report::replica_table(report.summary), run.folder);
+    if (options.in_virtual_time)
+      fmt::print("trace: {}\n", report.document.at("summary").at("trace_hash").get<std::string>());
   }
   if (!run.interrupted) return 0;
   fmt::print(stderr, "stopped; resume with: paceline train --resume {}\n", run.folder);

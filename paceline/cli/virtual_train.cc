@@ -7,6 +7,7 @@
 #include "paceline/cli/books.h"
 #include "paceline/cli/display.h"
 #include "paceline/cli/job_file.h"
+#include "paceline/cli/journal_first.h"
 #include "paceline/cli/run_checkpoints.h"
 #include "paceline/cli/stop_signals.h"
 #include "paceline/cli/virtual_work.h"
@@ -80,13 +81,14 @@ absl::Status train_virtually(const std::string& folder, bool resume, bool json) 
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job, paths, report::World::kVirtual, from));
   RunCheckpoints checkpoints(paths.root, job);
+  JournalFirst journal_first([&] { return books->flush(); }, checkpoints);
   sim::VirtualCluster* cluster = nullptr;
   const auto on_evaluated = [&](const control::Evaluated& evaluated) {
     books->on_evaluated(evaluated);
     if (job.stop_at_target && control::meets(*job.target, evaluated))
       cluster->ask_stop("the target is reached");
   };
-  PACELINE_ASSIGN_OR_RETURN(const auto work, VirtualWork::create(job, restart, checkpoints, on_evaluated));
+  PACELINE_ASSIGN_OR_RETURN(const auto work, VirtualWork::create(job, restart, journal_first, on_evaluated));
   const control::ControllerConfig config = config::controller_config(job, work->dataset_size());
   books->start(config, job_toml);
 
@@ -103,8 +105,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, bool json) 
   PACELINE_RETURN_IF_ERROR(run(virtual_cluster, *books, onlooker, display));
   PACELINE_RETURN_IF_ERROR(
       work->save(virtual_cluster.controller().save(), virtual_cluster.now().time_since_epoch()));
-  books->flush();
-  return books->trouble();
+  return books->flush();
 }
 
 }  // namespace paceline::cli

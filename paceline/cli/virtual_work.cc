@@ -40,7 +40,7 @@ VirtualWork::Slot::Slot(const ps::Layout& layout)
 
 absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(const config::JobConfig& job,
                                                                  const std::optional<rpc::Restart>& restart,
-                                                                 RunCheckpoints& checkpoints,
+                                                                 rpc::CheckpointSink& checkpoints,
                                                                  OnEvaluated on_evaluated) {
   PACELINE_ASSIGN_OR_RETURN(train::DataSets data, train::load_data(job.data, job.model.context));
   PACELINE_ASSIGN_OR_RETURN(auto replicas, make_replicas(job, *data.train));
@@ -62,8 +62,8 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(const config::J
 }
 
 VirtualWork::VirtualWork(const config::JobConfig& job, train::DataSets data, ps::Layout layout,
-                         LocalShards shards, std::unique_ptr<ComputePool> pool, RunCheckpoints& checkpoints,
-                         OnEvaluated on_evaluated)
+                         LocalShards shards, std::unique_ptr<ComputePool> pool,
+                         rpc::CheckpointSink& checkpoints, OnEvaluated on_evaluated)
     : job_(job),
       data_(std::move(data)),
       layout_(std::move(layout)),

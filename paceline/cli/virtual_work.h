@@ -13,8 +13,8 @@
 #include "paceline/base/sample_order.h"
 #include "paceline/cli/compute_pool.h"
 #include "paceline/cli/local_shards.h"
-#include "paceline/cli/run_checkpoints.h"
 #include "paceline/control/run_listener.h"
+#include "paceline/rpc/coordinator.h"
 #include "paceline/sim/work.h"
 
 namespace paceline::cli {
@@ -26,7 +26,7 @@ class VirtualWork final : public sim::Work {
   // Reads the data and starts from initial weights, or from `restart`. `job` and `checkpoints` outlive it.
   static absl::StatusOr<std::unique_ptr<VirtualWork>> create(const config::JobConfig& job,
                                                              const std::optional<rpc::Restart>& restart,
-                                                             RunCheckpoints& checkpoints,
+                                                             rpc::CheckpointSink& checkpoints,
                                                              OnEvaluated on_evaluated);
 
   std::int64_t dataset_size() const { return data_.train->size(); }
@@ -51,7 +51,7 @@ class VirtualWork final : public sim::Work {
   };
 
   VirtualWork(const config::JobConfig& job, train::DataSets data, ps::Layout layout, LocalShards shards,
-              std::unique_ptr<ComputePool> pool, RunCheckpoints& checkpoints, OnEvaluated on_evaluated);
+              std::unique_ptr<ComputePool> pool, rpc::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
   Slot& slot(ReplicaId replica);
   absl::Status evaluate(Time at, const control::CommitRecord& record);
 
@@ -60,7 +60,7 @@ class VirtualWork final : public sim::Work {
   const ps::Layout layout_;
   LocalShards shards_;
   SampleOrder order_;
-  RunCheckpoints& checkpoints_;
+  rpc::CheckpointSink& checkpoints_;
   const OnEvaluated on_evaluated_;
   Version saved_{-1};
   std::map<ReplicaId, std::unique_ptr<Slot>> slots_;

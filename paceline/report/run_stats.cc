@@ -29,9 +29,13 @@ void RunStats::on_evaluated(const control::Evaluated& evaluated) {
 void RunStats::on(Time at, const control::ReplicaJoined& fact) {
   const auto index = static_cast<std::size_t>(fact.replica.value());
   if (index >= replicas_.size()) replicas_.resize(index + 1);
-  PACELINE_CHECK(!replicas_[index], "replica {} joined twice", fact.replica);
-  replicas_[index].emplace(fact.replica, fact.name, joined_ < kRecordedReplicas);
-  ++joined_;
+  const bool fresh = !replicas_[index];
+  if (fresh) {
+    replicas_[index].emplace(fact.replica, fact.name, joined_ < kRecordedReplicas);
+    ++joined_;
+  }
+  // In a run that was resumed, one that left with its process is the same again.
+  PACELINE_CHECK(fresh || replicas_[index]->doing() == Doing::kGone, "replica {} joined twice", fact.replica);
   events_.add({at, fact.name, fmt::format("joined, {} samples an iteration", fact.batch)});
 }
 

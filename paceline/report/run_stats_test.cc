@@ -127,6 +127,23 @@ TEST(RunStats, AReplicaThatLeavesMidIterationComputedUntilThen) {
   EXPECT_EQ(policy::to_string(lane[0].ended), "it left");
 }
 
+TEST(RunStats, AReplicaThatComesBackGoesOnWhereItWas) {
+  Told run;
+  run.joined(0, 0).released(0, 0, 1).ready(2, 0, 1).committed(2, 1, 0, 0).left(2, 0);
+  run.joined(5, 0).released(5, 0, 2).ready(8, 0, 2, 3).committed(8, 2, 0, 1).parked(8, 0);
+  const Summary summary = run.stats.summary(at(8));
+  ASSERT_EQ(summary.replicas.size(), 1U);
+  EXPECT_EQ(summary.replicas[0].doing, Doing::kParked);
+  EXPECT_EQ(summary.replicas[0].iterations, 2);
+  EXPECT_EQ(summary.replicas[0].samples, 20);
+  EXPECT_EQ(summary.replicas[0].mean_compute_s, 2.0);
+  EXPECT_EQ(summary.wait_share, 0.0) << "nobody waits while it is gone";
+  const std::vector<Interval> lane = run.lane(0, 8);
+  ASSERT_EQ(lane.size(), 2U);
+  EXPECT_EQ(lane[0].end, at(2));
+  EXPECT_EQ(lane[1].start, at(5));
+}
+
 TEST(RunStats, TheGapIsToTheSlowestThatTakesPart) {
   Told run;
   run.joined(0, 0).joined(0, 1).joined(0, 2).released(0, 0, 1).released(0, 1, 1);

@@ -1,0 +1,31 @@
+// A checkpoint counts only once the journal has all that led to it, so that the record of a run that is
+// resumed from it has no hole. Stands before the sink of checkpoints; one thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/rpc/checkpoints.h"
+
+namespace paceline::cli {
+
+class JournalFirst final : public rpc::CheckpointSink {
+ public:
+  // `flush`: makes the journal last. `next` outlives this.
+  JournalFirst(std::function<absl::Status()> flush, rpc::CheckpointSink& next)
+      : flush_(std::move(flush)), next_(next) {}
+
+  absl::StatusOr<std::string> begin(Version version) override { return next_.begin(version); }
+  absl::Status finish(const control::ControllerState& state, Duration elapsed) override {
+    PACELINE_RETURN_IF_ERROR(flush_());
+    return next_.finish(state, elapsed);
+  }
+
+ private:
+  const std::function<absl::Status()> flush_;
+  rpc::CheckpointSink& next_;
+};
+
+}  // namespace paceline::cli

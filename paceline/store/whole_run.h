@@ -1,0 +1,20 @@
+// The whole run as one history, however often it was resumed: of each attempt what later ones built upon,
+// then the next attempt. For reports. What the tables hold, and what is void, is said in journal.h.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include "paceline/control/run_listener.h"
+#include "paceline/store/journal_reader.h"
+
+namespace paceline::store {
+
+// Tells `listener` the facts and orders of each attempt up to the commit of the version that a later one was
+// resumed from, and the evaluations up to that version. Whoever was there then leaves, with that as the
+// reason; if the next attempt has a replica of the same name, it is the same replica again, otherwise a new
+// one.
+//
+// The reasons of the orders live as long as `journal`. Errors: those of JournalReader.
+absl::Status replay_whole_run(JournalReader& journal, control::RunListener& listener);
+
+}  // namespace paceline::store
