@@ -14,17 +14,24 @@ LiveController::LiveController(EventLoop& loop, const control::ControllerConfig&
                                std::function<void(const control::Order&)> carry_out)
     : config_(config),
       controller_(config, std::move(policy)),
-      observer_(std::in_place, controller_.bounds(), config.dataset_size, config.total_samples),
       listeners_(std::move(listeners)),
       carry_out_(std::move(carry_out)),
       timer_(loop, [this] {
         const absl::Status status = take(control::TimerRang{});
         PACELINE_CHECK(status.ok(), "{}", std::string(status.message()));
-      }) {}
+      }) {
+  watch({});
+}
+
+void LiveController::watch(const std::optional<control::ControllerState>& start) {
+  witnesses_.emplace(
+      control::Observer(controller_.bounds(), config_.dataset_size, config_.total_samples, start),
+      listeners_);
+}
 
 absl::Status LiveController::restore(const control::ControllerState& state, Duration elapsed) {
   PACELINE_RETURN_IF_ERROR(controller_.restore(state));
-  observer_.emplace(controller_.bounds(), config_.dataset_size, config_.total_samples, state);
+  watch(state);
   elapsed_before_ = elapsed;
   return absl::OkStatus();
 }
@@ -46,7 +53,8 @@ absl::Status LiveController::take(decltype(control::Fact::what) what) {
   for (const control::Order& order : orders) {
     if (!std::holds_alternative<control::Finish>(order)) carry_out(order);
   }
-  tell_books(fact, orders);
+  const auto complaint = witnesses_->record(fact, orders);
+  PACELINE_CHECK(!complaint, "{}", *complaint);
   if (finished) {
     end();
     carry_out(orders.back());
@@ -58,16 +66,6 @@ void LiveController::carry_out(const control::Order& order) {
   const auto* wake = std::get_if<control::WakeAt>(&order);
   if (wake == nullptr) return carry_out_(order);
   timer_.set(*started_ + (wake->at.time_since_epoch() - elapsed_before_));
-}
-
-void LiveController::tell_books(const control::Fact& fact, const std::vector<control::Order>& orders) {
-  auto complaint = observer_->see(fact);
-  for (control::RunListener* listener : listeners_) listener->on_fact(fact);
-  for (const control::Order& order : orders) {
-    if (!complaint) complaint = observer_->see(order);
-    for (control::RunListener* listener : listeners_) listener->on_order(fact.at, order);
-  }
-  PACELINE_CHECK(!complaint, "{}", *complaint);
 }
 
 }  // namespace paceline::rpc

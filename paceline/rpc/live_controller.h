@@ -15,8 +15,7 @@
 
 #include "paceline/base/event_loop.h"
 #include "paceline/control/controller.h"
-#include "paceline/control/observer.h"
-#include "paceline/control/run_listener.h"
+#include "paceline/control/witnesses.h"
 
 namespace paceline::rpc {
 
@@ -42,13 +41,13 @@ class LiveController {
   control::ControllerState save() const { return controller_.save(); }
 
  private:
+  void watch(const std::optional<control::ControllerState>& start);
   void carry_out(const control::Order& order);
-  void tell_books(const control::Fact& fact, const std::vector<control::Order>& orders);
 
   const control::ControllerConfig config_;
   control::Controller controller_;
-  std::optional<control::Observer> observer_;
   const std::vector<control::RunListener*> listeners_;
+  std::optional<control::Witnesses> witnesses_;
   const std::function<void(const control::Order&)> carry_out_;
   Duration elapsed_before_{0};
   std::optional<std::chrono::steady_clock::time_point> started_;
