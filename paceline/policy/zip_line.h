@@ -7,14 +7,12 @@
 //
 // Four methods over the same input, n lists of R elements. The costs are the papers', but zip_line's:
 //
-//  zip_line: O(Rn log n) time, O(n) space. A heap of n cursors and a running maximum [ours; the same answer
-//  as
-//    the paper's sorted scan, which costs O(Rn²)].
+//  zip_line: O(Rn log n) time, O(n) space. A heap of n cursors and a running maximum [ours; the same
+//    answer as the paper's sorted scan, which costs O(Rn²)].
 //
-//  full_grid_scan: O(R²n²). Every element of every list in turn is the smallest, and each other list gives
-//  its
-//    first element not before it. Exact [our reading: were it the closest element, the scan could miss the
-//    least range].
+//  full_grid_scan: O(R²n²). Every element of every list in turn is the smallest; each other list gives
+//    its first element not before it. Exact [our reading: were it the closest element, the scan could
+//    miss the least range].
 //
 //  grid_scan: O(R²n). Every element of the first list in turn, with the closest one of each other list. Not
 //    always optimal [our reading].
