@@ -1,31 +1,35 @@
 // Elastic bulk synchronous parallel (Zhao, Papagelis, An, Chen, Liu, Hu, ICDM 2019): a superstep lets each
 // replica run its own number of iterations, then all meet at one barrier. The fast ones do not wait for the
-// slow one after every iteration, and nobody's weights grow older than a superstep.
+// slow one after every iteration.
 //
-//  measure  after a barrier every gradient commits alone, until each live replica has been ready twice
-//  [paper] plan     from each one's last ready time predict R more, at its interval; ZipLine picks one of
-//  each so that
-//           they lie closest together; the pick of a replica is its quota, in iterations [paper]
-//  run      until its quota every gradient of a replica commits alone; at its quota the replica is held with
-//  its
-//           gradient uncommitted; when all are held, they commit together and are released together [paper:
-//           "aggregated similarly to BSP"; the quota, and not a deadline, is ours: the same facts in the same
-//           order always meet at the same barrier]
+// A superstep:
+//
+//  Measure. After a barrier every gradient commits alone, until each live replica has been ready twice
+//    [paper].
+//
+//  Plan. From each one's last ready time R more are predicted, at its interval. ZipLine picks one of each, so
+//    that they lie closest together. The pick of a replica is its quota, in iterations [paper].
+//
+//  Run. Until its quota every gradient of a replica commits alone. At its quota the replica is held with its
+//    gradient uncommitted. When all are held, they commit together and are released together [paper:
+//    "aggregated similarly to BSP"]. That it is a quota and not a deadline is ours: the same facts in the
+//    same order always meet at the same barrier.
 //
 // Our completions [ours]:
-//  An interval is the last compute time, from release to ready, so that waiting is not in it; or, as an
-//  option, an
-//    average that moves towards the last one by a quarter of the difference.
-//  A replica that is ready more than one of its own intervals later than predicted asks for a new plan. It is
-//  made
-//    at the next Ready of a replica with a quota, that one included, but at most once in n facts, n live
-//    replicas. Those held stay where they are; the others get new quotas, not below what they have finished
-//    or are running, and never above R from the first plan. An iteration that is overdue is predicted for
-//    now.
-//  Whoever joins after the plan has no quota. It runs on, and is held when it is ready after all with quotas
-//  are
-//    held. As in BSP, the barrier waits for whoever joined before it.
-//  A replica that is alone meets only itself: each of its iterations ends a superstep.
+//
+//  Intervals. An interval is the last compute time, from release to ready, so that waiting is not in it. As
+//    an option it is an average that moves towards the last one by a quarter of the difference.
+//
+//  Guard. A replica that is ready more than one of its own intervals later than predicted asks for a new
+//    plan. It is made at the next Ready of a replica with a quota, that one included, but at most once in n
+//    Ready facts, n live replicas. Those held stay where they are. The others get new quotas, not below what
+//    they have finished or are running, and never above R from the first plan. An iteration that is overdue
+//    is predicted for now.
+//
+//  Joiners. Whoever joins after the plan has no quota. It runs on, and is held when it is ready after all
+//    with quotas are held. As in BSP, the barrier waits for whoever joined before it.
+//
+//  One alone. A replica that is alone meets only itself: each of its iterations ends a superstep.
 //
 // A fact costs O(log n), and the plans O(R log n) a fact on average.
 #pragma once

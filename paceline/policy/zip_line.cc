@@ -82,7 +82,8 @@ class Cursors {
   void sift_down(std::size_t hole) {
     const Cursor moved = heap_[hole];
     for (std::size_t child = 2 * hole + 1; child < heap_.size(); child = 2 * hole + 1) {
-      if (child + 1 < heap_.size() && heap_[child + 1].value < heap_[child].value) ++child;
+      // An addition and not a branch: which child is the smaller cannot be predicted.
+      if (child + 1 < heap_.size()) child += heap_[child + 1].value < heap_[child].value ? 1 : 0;
       if (!(heap_[child].value < moved.value)) break;
       heap_[hole] = heap_[child];
       hole = child;

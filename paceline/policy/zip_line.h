@@ -5,20 +5,21 @@
 // What always holds: of several selections with the least range the one with the earliest end is chosen, and
 // in each list the earliest element that fits. So the exact methods agree on every number and every pick.
 //
-// Four methods over the same input:
-//  zip_line        O(Rn log n) time and O(n) space for n lists of R elements: a heap of n cursors and a
-//  running
-//                  maximum [ours; the same least range as the paper's sorted scan, which costs O(Rn²)]
-//  full_grid_scan  O(R²n²): every element of every list in turn is the smallest, and each other list gives
-//  its
-//                  first element not before it. Exact [the paper's cost; taking the first element not before
-//                  it, and not the closest, is ours: the closest misses the optimum]
-//  grid_scan       O(R²n): every element of the first list in turn, with the closest one of each other list.
-//  A
-//                  heuristic, not always optimal [paper]
-//  naive           O(Rⁿ): every selection [paper]
-// All are pure. Each has one implementation for three kinds of list: EvenTimes, vectors of times, and vectors
-// of doubles.
+// Four methods over the same input, n lists of R elements. The costs are the papers', but zip_line's:
+//
+//  zip_line: O(Rn log n) time, O(n) space. A heap of n cursors and a running maximum [ours; the same
+//    answer as the paper's sorted scan, which costs O(Rn²)].
+//
+//  full_grid_scan: O(R²n²). Every element of every list in turn is the smallest; each other list gives
+//    its first element not before it. Exact [our reading: were it the closest element, the scan could
+//    miss the least range].
+//
+//  grid_scan: O(R²n). Every element of the first list in turn, with the closest one of each other list. Not
+//    always optimal [our reading].
+//
+//  naive: O(Rⁿ). Every selection [paper].
+//
+// All are pure, and made for three kinds of list: EvenTimes, vectors of times, vectors of doubles.
 #pragma once
 
 #include <cstddef>
