@@ -135,6 +135,26 @@ TEST(BadInput, MoreServersThanTheModelHasTensors) {
   EXPECT_TRUE(fs::is_empty(folder / "runs"));
 }
 
+TEST(BadInput, Scenario) {
+  const TempFolder folder;
+  write_text(folder / "s.toml", "[[replica]]\ncompute = 5\n");
+  expect_one_line(run({"simulate", (folder / "s.toml").string()}),
+                  {"s.toml:2", "replica.compute", "unknown key", "compute_ms"});
+  expect_one_line(run({"simulate", (folder / "none.toml").string()}), {"none.toml", "no such file"});
+}
+
+TEST(BadInput, AClusterThatEmptiesForGood) {
+  const TempFolder folder;
+  write_text(folder / "s.toml", "[[replica]]\n[[change]]\nat_s = 2.5\nwhat = \"crash\"\n");
+  expect_one_line(run({"simulate", (folder / "s.toml").string(), "--policies", "asp"}),
+                  {"every replica is gone", "none comes back"});
+}
+
+TEST(BadInput, ReplayOfWhatIsNoRun) {
+  const TempFolder folder;
+  expect_one_line(run({"replay", folder.path().string()}), {"not a run folder"});
+}
+
 TEST(BadInput, DamagedCheckpoint) {
   const TempFolder folder;
   const auto job = small_job(folder.path(), "epochs = 0.2\n");

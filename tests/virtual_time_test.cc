@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/store/sqlite.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"
@@ -128,6 +129,22 @@ TEST(VirtualRun, StopsAtItsTarget) {
   const auto& summary = trained.summary.at("summary");
   EXPECT_EQ(summary.at("finished_why"), "the target is reached");
   EXPECT_LT(summary.at("samples").get<int>(), 50 * 1200);
+}
+
+TEST(Replay, FindsARecordingThatWasChanged) {
+  const TempFolder folder;
+  const Trained trained = train(folder, "run", "epochs = 1\n",
+                                "[sync]\npolicy = \"ssp:2\"\n[[replica]]\ncount = 3\n", {"--virtual"});
+  {
+    const auto journal =
+        store::Database::open(trained.run / "journal.sqlite", store::Database::Mode::kWrite).value();
+    ASSERT_TRUE(
+        journal.execute("UPDATE releases SET version = version - 1 WHERE replica = 1 AND clock = 7").ok());
+  }
+  const Ended replayed = run({"replay", trained.run.string()});
+  EXPECT_EQ(replayed.status, 2);
+  EXPECT_NE(replayed.errors.find("attempt 1: "), std::string::npos) << replayed.errors;
+  EXPECT_NE(replayed.errors.find("iteration 7"), std::string::npos) << replayed.errors;
 }
 
 TEST(VirtualRun, IsNotResumedIntoAnotherWorld) {

@@ -9,7 +9,7 @@ namespace paceline::cli {
 
 struct SimulateOptions {
   std::string scenario_file;
-  std::string policies = "bsp,asp,ssp:3,dssp:3-15";
+  std::string policies = "bsp,asp,ssp:3,dssp:3-15,elastic-bsp:15";
   std::string json_file;  // "-": standard output; empty: none, and a table is shown
 };
 

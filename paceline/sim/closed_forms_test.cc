@@ -46,5 +46,9 @@ INSTANTIATE_TEST_SUITE_P(Policies, ClosedForms,
                                          Form{"dssp:3-15:printed", 1.435, 1001, 4000},
                                          Form{"dssp:3-15", 0.870, 4, 15}));
 
+TEST(TwoReplicas, ElasticBspIsNearlyAsynchronous) {
+  EXPECT_GE(iterations_per_s(two_replicas("elastic-bsp:15")), 1.42);
+}
+
 }  // namespace
 }  // namespace paceline::sim
