@@ -1,7 +1,6 @@
 // How many decisions a second a host of a Controller can make, with few and with very many replicas: the
 // Controller alone, watched by the Observer, and with the statistics of the run as well. One decision is one
 // Ready fact and the orders it gives. Speeds differ (1× to 4×), so that releases are held and granted.
-#include <cstring>
 #include <ctime>
 #include <optional>
 #include <queue>
@@ -128,8 +127,7 @@ double decisions_per_s(const std::string& spec, std::int32_t replicas, Watched w
   return cluster.run(kDecisions);
 }
 
-int run(bool json) {
-  Table table;
+void measure(Table& table) {
   for (const char* spec : {"bsp", "asp", "ssp:3", "dssp:3-15"}) {
     for (const std::int32_t replicas : {10, 1000, 10'000, 100'000}) {
       const double all = decisions_per_s(spec, replicas, Watched::kByAll);
@@ -140,13 +138,9 @@ int run(bool json) {
                        {"ns_with_statistics", 1e9 / all}});
     }
   }
-  table.print(json);
-  return 0;
 }
 
 }  // namespace
 }  // namespace paceline::bench
 
-int main(int argc, char** argv) {
-  return paceline::bench::run(argc > 1 && std::strcmp(argv[1], "--json") == 0);
-}
+int main(int argc, char** argv) { return paceline::bench::run(argc, argv, paceline::bench::measure); }

@@ -1,7 +1,6 @@
 // How many decisions a second each policy makes, alone, with few and with very many replicas: one decision is
 // one Ready fact and the orders it gives. Speeds differ (1× to 4×), so that releases are held and granted.
 #include <chrono>
-#include <cstring>
 #include <queue>
 #include <vector>
 
@@ -72,8 +71,7 @@ class Cluster {
   std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
 };
 
-int run(bool json) {
-  Table table;
+void measure(Table& table) {
   for (const char* text : {"bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed", "elastic-bsp:15"}) {
     for (const std::int32_t replicas : {4, 1000, 100'000}) {
       Cluster cluster(*policy::parse_policy(text), replicas);
@@ -85,13 +83,9 @@ int run(bool json) {
                        {"ns_per_decision", 1e9 * seconds / kDecisions}});
     }
   }
-  table.print(json);
-  return 0;
 }
 
 }  // namespace
 }  // namespace paceline::bench
 
-int main(int argc, char** argv) {
-  return paceline::bench::run(argc > 1 && std::strcmp(argv[1], "--json") == 0);
-}
+int main(int argc, char** argv) { return paceline::bench::run(argc, argv, paceline::bench::measure); }

@@ -1,7 +1,6 @@
 // What a simulated iteration costs, with few and with very many replicas: a million finished iterations of
 // every policy (ten a replica where that is more), everything included: events, Controller, Observer,
 // statistics and the trace hash. Speeds 1× to 4×, 10 % jitter, free communication.
-#include <cstring>
 #include <ctime>
 #include <string>
 #include <vector>
@@ -27,8 +26,7 @@ sim::Scenario mixed_speeds(std::int64_t replicas) {
   return scenario;
 }
 
-int run(bool json) {
-  Table table;
+void measure(Table& table) {
   for (const std::int64_t replicas : {10, 100, 1'000, 10'000, 100'000}) {
     const sim::Scenario scenario = mixed_speeds(replicas);
     for (const char* policy : {"bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed", "elastic-bsp:15"}) {
@@ -43,13 +41,9 @@ int run(bool json) {
                          {"iterations a virtual s", iterations / simulated->summary.elapsed_s}});
     }
   }
-  table.print(json);
-  return 0;
 }
 
 }  // namespace
 }  // namespace paceline::bench
 
-int main(int argc, char** argv) {
-  return paceline::bench::run(argc > 1 && std::strcmp(argv[1], "--json") == 0);
-}
+int main(int argc, char** argv) { return paceline::bench::run(argc, argv, paceline::bench::measure); }

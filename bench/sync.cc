@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <thread>
@@ -219,8 +218,7 @@ double floor_ms(std::int64_t mb) {
   return median(std::move(times));
 }
 
-int run(bool json) {
-  Table table;
+void measure(Table& table) {
   for (const std::int64_t mb : {1, 16, 64, 256}) {
     const double ours = our_round_ms(mb);
     const double gloo = gloo_ms(mb);
@@ -243,13 +241,9 @@ int run(bool json) {
                    {"ratio_to_gloo", gloo / ours},
                    {"ratio_to_floor", ours / floor}});
   }
-  table.print(json);
-  return 0;
 }
 
 }  // namespace
 }  // namespace paceline::bench
 
-int main(int argc, char** argv) {
-  return paceline::bench::run(argc > 1 && std::strcmp(argv[1], "--json") == 0);
-}
+int main(int argc, char** argv) { return paceline::bench::run(argc, argv, paceline::bench::measure); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -43,6 +44,13 @@ void Table::print(bool json) const {
     }
     fmt::print("\n");
   }
+}
+
+int run(int argc, char** argv, void (*measure)(Table&)) {
+  Table table;
+  measure(table);
+  table.print(argc > 1 && std::strcmp(argv[1], "--json") == 0);
+  return 0;
 }
 
 }  // namespace paceline::bench

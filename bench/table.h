@@ -19,6 +19,9 @@ class Table {
   std::vector<std::pair<std::string, Row>> rows_;
 };
 
+// A benchmark's main: fills a table and prints it, as JSON after --json. The exit status.
+int run(int argc, char** argv, void (*measure)(Table&));
+
 // The middle one. Requires: not empty.
 double median(std::vector<double> values);
 

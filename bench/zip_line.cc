@@ -2,7 +2,6 @@
 // at intervals of 0.1 to 0.4 s, R ready times predicted for each. zip-line stands here twice: over stored
 // lists, as the others, and over even times, which need no storage and are what ElasticBSP searches.
 #include <chrono>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -82,8 +81,7 @@ double paper_us(SearchMethod method, const Size& size) {
   return kNotInPaper;
 }
 
-int run(bool json) {
-  Table table;
+void measure(Table& table) {
   for (const Size& size : kSizes) {
     const std::vector<EvenTimes> even = predictions(size);
     const std::vector<NumberList> lists = stored(even);
@@ -99,13 +97,9 @@ int run(bool json) {
       }
     }
   }
-  table.print(json);
-  return 0;
 }
 
 }  // namespace
 }  // namespace paceline::bench
 
-int main(int argc, char** argv) {
-  return paceline::bench::run(argc > 1 && std::strcmp(argv[1], "--json") == 0);
-}
+int main(int argc, char** argv) { return paceline::bench::run(argc, argv, paceline::bench::measure); }
