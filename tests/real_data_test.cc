@@ -1,4 +1,5 @@
 // Real data to an accuracy that makes sense, on real processes. Skipped where the data is not.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/program.h"
@@ -47,6 +48,26 @@ TEST_P(RealData, Cifar10) {
   EXPECT_GT(best_accuracy(folder / "job.toml", {std::string("data.source=cifar10:") + kData + "/cifar10",
                                                 std::string("sync.policy=") + GetParam()}),
             0.35);  // chance is 0.1; asynchronous runs vary by a few points
+}
+
+TEST(VirtualTime, SixtyFourReplicasOfAResNetAtOnce) {
+  if (!fs::exists(fs::path(kData) / "cifar10")) GTEST_SKIP() << kData << "/cifar10 is not here";
+  const TempFolder folder;
+  write_text(folder / "job.toml", fmt::format("runs_dir = \"{}\"\nepochs = 2\nbatch = 8\n[model]\nname = "
+                                              "\"resnet20\"\n[data]\nsource = \"cifar10:{}/cifar10\"\n"
+                                              "train_samples = 1024\ntest_samples = 100\n"
+                                              "[[replica]]\ncount = 64\njitter = 0.2\n",
+                                              (folder / "runs").string(), kData));
+  const Ended ended =
+      Program({"train", (folder / "job.toml").string(), "--virtual", "--set", "sync.policy=asp"}).wait(600);
+  ASSERT_EQ(ended.status, 0) << ended.errors;
+  const RecordedRun recorded = RecordedRun::read(only_run(folder / "runs"));
+  // Each of the 64 was computing on weights of its own when the others committed.
+  std::int64_t most_stale = 0;
+  for (const auto& [at, commit] : recorded.commits)
+    most_stale = std::max(most_stale, commit.version - commit.members.front().base - 1);
+  EXPECT_GE(most_stale, 63);
+  EXPECT_EQ(recorded.commits.size(), 256u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, RealData, testing::Values("bsp", "asp", "dssp:3-15"), [](const auto& one) {
