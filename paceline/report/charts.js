@@ -96,6 +96,9 @@ function draw_lines(options, width) {
       svg('text', {class: 'strong', x: right, y: y(rule.y) + (rule.below ? 15 : -6), 'text-anchor': 'end'}, rule.text))),
     ...options.series.map(series =>
       svg('path', {class: `line s${series.style % 8} ${series.look ?? ''}`, d: path_of(series, x, y)})),
+    // A line of one point cannot be seen.
+    ...options.series.filter(series => series.points.length === 1).map(({style, points: [[px, py]]}) =>
+      svg('circle', {class: `dot s${style % 8}`, cx: x(px), cy: y(py), r: 3.5})),
     ...(options.marks ?? []).map(mark =>
       svg('circle', {class: `mark s${mark.style % 8}`, cx: x(mark.x), cy: y(mark.y), r: 5}, svg('title', {}, mark.text))));
   cursor(picture, options, x, y, height);
