@@ -166,6 +166,45 @@ TEST(VirtualCluster, SaysSoWhenAllAreGoneForGood) {
   EXPECT_FALSE(ran.broken);
 }
 
+// A transfer is 1 s through the server and 0.1 s through a link.
+constexpr char kBusyServer[] = R"(
+iterations = 4
+[model]
+bytes = 125_000_000
+[link]
+latency_us = 0
+[server]
+gbps = 1.0
+[[replica]]
+compute_ms = 1150
+[[replica]]
+compute_ms = 200
+)";
+
+TEST(VirtualCluster, WeightsOpenWhenTheVersionBeforeIsComplete) {
+  // The first pulls end at 1 and 2. w0 pushes from 2.15 to 3.15, w1 after it to 4.15; ssp:0 releases both
+  // at 2.2, on version 2, whose first chunk is made when version 1 is complete: w0 pulls from 3.15, then w1
+  // from 4.15.
+  const auto ready = run(kBusyServer, "ssp:0").recorder.of<ReplicaReady>();
+  ASSERT_EQ(ready.size(), 4u);
+  EXPECT_NEAR(ready[0].first, 2.15, 1e-9);
+  EXPECT_NEAR(ready[1].first, 2.2, 1e-9);
+  EXPECT_EQ(ready[2].second.replica, ReplicaId(0));
+  EXPECT_NEAR(ready[2].first, 5.3, 1e-9);
+  EXPECT_NEAR(ready[3].first, 5.35, 1e-9);
+}
+
+TEST(VirtualCluster, MessagesTakeTheirLatencyAndComputeTimesDoNotHaveIt) {
+  const Ran ran = run(
+      "iterations = 1\n[model]\nbytes = 1\n[link]\nlatency_us = 1_000_000\n[[replica]]\ncompute_ms = 1000",
+      "asp");
+  const auto ready = ran.recorder.of<ReplicaReady>();
+  ASSERT_EQ(ready.size(), 1u);
+  // The release takes a second, the weights take one, the iteration, and the word of it.
+  EXPECT_NEAR(ready[0].first, 4, 1e-6);
+  EXPECT_NEAR(to_seconds(ready[0].second.compute), 2, 1e-6);
+}
+
 // A policy that forgets everybody.
 class Forgetful final : public policy::SyncPolicy {
  public:
@@ -250,7 +289,8 @@ class StrictWork final : public Work {
 };
 
 TEST(VirtualCluster, WorkIsAskedForInAnOrderThatCanBeDone) {
-  for (const char* network : {"", "[model]\nbytes = 25_000_000\n[link]\ngbps = 1.0\n"}) {
+  for (const char* network : {"", "[model]\nbytes = 25_000_000\n[link]\ngbps = 1.0\n",
+                              "[model]\nbytes = 25_000_000\n[server]\ngbps = 1.0\n"}) {
     for (const char* policy : {"bsp", "asp", "ssp:2", "dssp:1-4"}) {
       StrictWork work;
       const Ran ran = run(std::string("samples = 3000\n") + network + R"(
