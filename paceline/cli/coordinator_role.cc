@@ -65,12 +65,13 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const auto server,
                             rpc::CoordinatorServer::start(job.listen, loop, coordinator, status));
   PACELINE_RETURN_IF_ERROR(tell_address(server->address(), options.address_fd));
-  auto next_metrics = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point next_metrics{};
   loop.run(kTick, [&] {
     coordinator.tick();
     books->flush();
-    if (coordinator.training() && std::chrono::steady_clock::now() >= next_metrics) {
-      next_metrics += kMetricsEvery;
+    const auto wall = std::chrono::steady_clock::now();
+    if (coordinator.training() && wall >= next_metrics) {
+      next_metrics = wall + kMetricsEvery;
       books->add_metrics(coordinator.now());
     }
     if (!books->trouble().ok()) coordinator.fail(books->trouble());
