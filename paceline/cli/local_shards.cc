@@ -2,20 +2,14 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "paceline/base/status_macros.h"
+#include "paceline/config/server_parts.h"
 #include "paceline/store/shard_files.h"
 
 namespace paceline::cli {
 
 absl::StatusOr<LocalShards> LocalShards::create(const config::JobConfig& job, const ps::Layout& layout) {
-  const std::vector<ps::Layout> parts = layout.split(static_cast<int>(job.servers));
-  if (parts.size() < static_cast<std::size_t>(job.servers)) {
-    return absl::InvalidArgumentError(
-        fmt::format("cluster.servers: the model has too few tensors for {} servers; write at most {}",
-                    job.servers, parts.size()));
-  }
+  PACELINE_ASSIGN_OR_RETURN(const auto parts, config::server_parts(layout, job.servers));
   constexpr int kReaders = 1;
   constexpr int kKept = 1;
   constexpr int kThreads = 1;

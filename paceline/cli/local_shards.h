@@ -32,7 +32,6 @@ class LocalShards {
   void copy_weights(std::span<float> out) const;
   // Writes the newest version into a checkpoint's folder.
   absl::Status write(const std::string& dir) const;
-  Version version() const { return shards_.front()->version(); }
 
  private:
   std::vector<std::unique_ptr<ps::Shard>> shards_;

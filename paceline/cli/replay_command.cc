@@ -3,7 +3,6 @@
 #include <map>
 #include <optional>
 
-#include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
@@ -44,11 +43,9 @@ absl::Status not_recorded(const std::string& folder) {
 
 absl::StatusOr<control::ControllerConfig> config_of(const About& about, const std::string& folder,
                                                     const config::JobConfig& job) {
-  const auto found = about.find(kDatasetSizeKey);
-  std::int64_t size = 0;
-  if (found == about.end() || !absl::SimpleAtoi(found->second, &size) || size <= 0)
-    return not_recorded(folder);
-  return config::controller_config(job, size);
+  const auto size = count_in(about, kDatasetSizeKey);
+  if (!size) return not_recorded(folder);
+  return config::controller_config(job, *size);
 }
 
 absl::Status replay_attempt(const std::string& folder, const About& about, const store::Attempt& attempt,

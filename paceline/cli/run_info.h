@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+
+#include <absl/strings/numbers.h>
 
 #include "paceline/config/job_config.h"
 #include "paceline/report/summary.h"
@@ -20,7 +23,16 @@ inline constexpr char kVirtualWorld[] = "virtual";
 // The job as an attempt ran it: a resumed run may have changed it.
 inline std::string job_key(std::int64_t attempt) { return "job_" + std::to_string(attempt); }
 
-// `about`: those keys and their values.
+// `about`: those keys and their values. Nothing when the key is missing, or does not hold a positive number.
+inline std::optional<std::int64_t> count_in(const std::map<std::string, std::string>& about,
+                                            const std::string& key) {
+  const auto found = about.find(key);
+  std::int64_t count = 0;
+  if (found == about.end() || !absl::SimpleAtoi(found->second, &count) || count <= 0) return std::nullopt;
+  return count;
+}
+
+// Of a run whose journal says nothing of it: live.
 inline report::World world_of(const std::map<std::string, std::string>& about) {
   const auto found = about.find(kWorldKey);
   const bool is_virtual = found != about.end() && found->second == kVirtualWorld;

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <utility>
 
-#include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
@@ -47,13 +46,9 @@ class Followed final : public control::RunListener {
 
 absl::StatusOr<std::int64_t> total_samples(const std::map<std::string, std::string>& about,
                                            const store::RunPaths& paths) {
-  const auto found = about.find(kTotalSamplesKey);
-  std::int64_t total = 0;
-  if (found == about.end() || !absl::SimpleAtoi(found->second, &total) || total <= 0) {
-    return absl::FailedPreconditionError(
-        fmt::format("{}: the run ended before it started to train", paths.root.string()));
-  }
-  return total;
+  if (const auto total = count_in(about, kTotalSamplesKey)) return *total;
+  return absl::FailedPreconditionError(
+      fmt::format("{}: the run ended before it started to train", paths.root.string()));
 }
 
 }  // namespace

@@ -236,8 +236,8 @@ Duration paced(const JobConfig& job, std::size_t replica, Clock clock, Time star
   const double seconds =
       place.pace_ms ? *place.pace_ms / 1000.0 : to_seconds(compute) * place.pace.value_or(1.0);
   return std::max(compute,
-                  from_seconds(seconds * unevenness_factor(place.unevenness, job.seed, number, clock) *
-                               slowdown_factor(job.slowdowns, number, start)));
+                  bounded_seconds(seconds * unevenness_factor(place.unevenness, job.seed, number, clock) *
+                                  slowdown_factor(job.slowdowns, number, start)));
 }
 
 control::ControllerConfig controller_config(const JobConfig& job, std::int64_t dataset_size) {

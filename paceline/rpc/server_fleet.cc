@@ -3,19 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
+#include "paceline/base/status_macros.h"
+#include "paceline/config/server_parts.h"
 #include "paceline/rpc/goodbye.h"
 #include "paceline/rpc/wire.h"
 
 namespace paceline::rpc {
 
 absl::Status ServerFleet::split(const ps::Layout& layout) {
-  parts_ = layout.split(static_cast<int>(size()));
-  if (parts_.size() == size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("cluster.servers: the model has too few tensors for {} servers; write at most {}", size(),
-                  parts_.size()));
+  PACELINE_ASSIGN_OR_RETURN(parts_, config::server_parts(layout, static_cast<std::int64_t>(size())));
+  return absl::OkStatus();
 }
 
 bool ServerFleet::take_place(const ServerStream::Pointer& stream, std::int32_t shard) {

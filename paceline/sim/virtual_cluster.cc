@@ -78,7 +78,7 @@ absl::Status VirtualCluster::step() {
   }
   if (under_way_ == 0 && !wake_ && !finished_) return nothing_happens();
   const auto event = events_.take();
-  if (event.what.kind != Kind::kFail && event.what.kind != Kind::kWake) --under_way_;
+  if (counts(event.what.kind)) --under_way_;
   if (outdated(event.what)) return absl::OkStatus();
   if (event.at > kEndOfTime) {
     return absl::OutOfRangeError(
@@ -102,7 +102,7 @@ absl::Status VirtualCluster::nothing_happens() {
 // ---- Events ----
 
 void VirtualCluster::at(Time time, Kind kind, std::int32_t place) {
-  if (kind != Kind::kFail && kind != Kind::kWake) ++under_way_;
+  if (counts(kind)) ++under_way_;
   const bool of_holder = kind != Kind::kChange && kind != Kind::kWake && kind != Kind::kComplete;
   events_.put(time, {kind, place, of_holder ? places_[static_cast<std::size_t>(place)].holder : 0});
 }

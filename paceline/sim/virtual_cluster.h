@@ -66,6 +66,8 @@ class VirtualCluster {
     std::uint64_t failures = 0;
   };
   enum class Kind { kPull, kDone, kReady, kComplete, kChange, kFail, kRepair, kLost, kWake };
+  // Whether such an event, still to come, means that the run goes on: failures and timers do not.
+  static bool counts(Kind kind) { return kind != Kind::kFail && kind != Kind::kWake; }
   struct Event {
     Kind kind = Kind::kDone;
     std::int32_t place = 0;    // kChange: the number of the change
