@@ -48,6 +48,7 @@ absl::Status Controller::restore(const ControllerState& state) {
   }
   PACELINE_CHECK(ledger_.restore(state.ledger), "a state fits and does not");
   policy_orders_ = policy::Orders(state.version);
+  completed_ = state.version;
   restored_clocks_ = state.clocks;
   return absl::OkStatus();
 }
@@ -134,6 +135,17 @@ absl::Status Controller::on(Time at, const TimerRang&, std::vector<Order>& order
 absl::Status Controller::on(Time, const StopAsked& fact, std::vector<Order>& orders) {
   finished_ = true;
   orders.emplace_back(Finish{fact.why});
+  return absl::OkStatus();
+}
+
+absl::Status Controller::on(Time at, const CommitComplete& fact, std::vector<Order>& orders) {
+  if (fact.version <= completed_ || fact.version > version()) {
+    return refuse("version {} is said to be complete after version {}, and {} is the newest ordered",
+                  fact.version, completed_, version());
+  }
+  completed_ = fact.version;
+  policy_->completed(at, {fact.version}, policy_orders_);
+  settle(at, orders);
   return absl::OkStatus();
 }
 

@@ -57,6 +57,9 @@ class Controller {
   bool started() const { return started_; }
   bool finished() const { return finished_; }
   policy::Bounds bounds() const { return policy_->bounds(); }
+  // Whether CommitComplete is to be told, and how its commits are summed.
+  bool hears_of_completion() const { return policy_->hears_of_completion(); }
+  policy::Reduction reduction() const { return policy_->reduction(); }
 
  private:
   struct Member {
@@ -74,6 +77,7 @@ class Controller {
   absl::Status on(Time at, const ReplicaReady& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const TimerRang& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const StopAsked& fact, std::vector<Order>& orders);
+  absl::Status on(Time at, const CommitComplete& fact, std::vector<Order>& orders);
 
   bool here(ReplicaId replica) const;
   Member& member(ReplicaId replica) { return members_[static_cast<std::size_t>(replica.value())]; }
@@ -109,6 +113,7 @@ class Controller {
   std::set<ReplicaId> parked_;
   std::map<std::string, Clock> restored_clocks_;
   std::int64_t nominal_batch_ = 0;  // B
+  Version completed_{0};            // as told
   std::int64_t lost_before_start_ = 0;
   bool started_ = false;
   bool finished_ = false;

@@ -37,9 +37,14 @@ struct StopAsked {
   std::string why;
 };
 
+// Version `version` is complete on every server. Told only where the policy wants to hear it.
+struct CommitComplete {
+  Version version;
+};
+
 struct Fact {
   Time at;
-  std::variant<ReplicaJoined, ReplicaLeft, ReplicaReady, TimerRang, StopAsked> what;
+  std::variant<ReplicaJoined, ReplicaLeft, ReplicaReady, TimerRang, StopAsked, CommitComplete> what;
 };
 
 }  // namespace paceline::control

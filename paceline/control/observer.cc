@@ -38,6 +38,7 @@ Complaint Observer::see(const Fact& fact) {
                         },
                         [&](const ReplicaReady& ready) { return see_ready(ready); },
                         [&](const TimerRang&) -> Complaint { return {}; },
+                        [&](const CommitComplete&) -> Complaint { return {}; },
                         [&](const StopAsked&) -> Complaint {
                           stopped_ = true;
                           return {};

@@ -22,6 +22,7 @@ std::string text(const ReplicaReady& fact) {
 }
 std::string text(const TimerRang&) { return "the timer rings"; }
 std::string text(const StopAsked& fact) { return fmt::format("a stop is asked for: {}", fact.why); }
+std::string text(const CommitComplete& fact) { return fmt::format("version {} is complete", fact.version); }
 
 std::string text(const CommitRecord& order) {
   std::string line =

@@ -49,6 +49,7 @@ class TraceHash final : public RunListener {
   void fold(const ReplicaReady& fact);
   void fold(const TimerRang&) {}
   void fold(const StopAsked& fact) { fold(std::string_view(fact.why)); }
+  void fold(const CommitComplete& fact) { fold(fact.version); }
   void fold(const CommitMember& member);
   void fold(const CommitRecord& order);
   void fold(const Release& order);

@@ -84,6 +84,8 @@ TEST(TraceHash, EveryFieldOfAFactCounts) {
   all.add(Fact{now, TimerRang{}});
   all.add(Fact{now, StopAsked{"now"}});
   all.add(Fact{now, StopAsked{"later"}});
+  all.add(Fact{now, CommitComplete{Version(1)}});
+  all.add(Fact{now, CommitComplete{Version(2)}});
 }
 
 TEST(TraceHash, ALossDoesNotCount) {

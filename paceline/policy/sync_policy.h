@@ -45,6 +45,12 @@ struct Ready {
 // The time that an earlier WakeAt asked for has come.
 struct TimerRang {};
 
+// Update `version` of the global weights is complete on every server. Only those policies hear of it that ask
+// for it (hears_of_completion).
+struct Completed {
+  Version version;
+};
+
 // ---- Orders ----
 
 // Why an order was given, in words a person can read. Formatted only when somebody asks: a simulation gives
@@ -126,6 +132,12 @@ struct Bounds {
   std::optional<std::int64_t> quota{};
 };
 
+// How the gradients of a commit's members become one sum.
+enum class Reduction {
+  kAtServers,  // each replica pushes its own as soon as it is ready, and the servers sum
+  kInGroup,    // the members reduce among themselves once the commit is ordered, and push the sum
+};
+
 class SyncPolicy {
  public:
   virtual ~SyncPolicy() = default;
@@ -137,7 +149,11 @@ class SyncPolicy {
   // Requires: the replica is live and released, and `clock` is its clock plus one.
   virtual void ready(Time now, const Ready& fact, Orders& orders) = 0;
   virtual void timer(Time, Orders&) {}
+  // Completions come in order of the versions.
+  virtual void completed(Time, const Completed&, Orders&) {}
 
+  virtual bool hears_of_completion() const { return false; }
+  virtual Reduction reduction() const { return Reduction::kAtServers; }
   virtual Bounds bounds() const = 0;
 };
 

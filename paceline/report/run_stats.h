@@ -49,6 +49,7 @@ class RunStats final : public control::RunListener {
   void on(Time at, const control::ReplicaReady& fact);
   void on(Time, const control::TimerRang&) {}
   void on(Time at, const control::StopAsked& fact);
+  void on(Time, const control::CommitComplete&) {}
   void on(Time at, const control::CommitRecord& order);
   void on(Time at, const control::Release& order);
   void on(Time, const control::Discard& order) { replica(order.replica).discarded(); }

@@ -65,6 +65,10 @@ absl::Status insert_fact(const control::Fact& fact, Row row) {
                         [&](const control::TimerRang&) {
                           return row("timer"sv, none, none, none, none, none, none, none, none);
                         },
+                        [&](const control::CommitComplete& complete) {
+                          return row("complete"sv, none, none, none, none, complete.version.value(), none,
+                                     none, none);
+                        },
                         [&](const control::StopAsked& stop) {
                           return row("stop"sv, none, none, none, none, none, none, none,
                                      string_view(stop.why));

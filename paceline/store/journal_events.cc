@@ -46,6 +46,8 @@ class Facts final : public Events {
                                         row.real(9)};
     } else if (kind == "timer") {
       fact.what = control::TimerRang{};
+    } else if (kind == "complete") {
+      fact.what = control::CommitComplete{row.version(7)};
     } else if (kind == "stop") {
       fact.what = control::StopAsked{row.text(10)};
     } else {

@@ -14,6 +14,7 @@ namespace paceline::store {
 
 namespace {
 
+using control::CommitComplete;
 using control::Order;
 
 std::string text(const Lease& lease) { return fmt::format("{}:{}-{}", lease.epoch, lease.begin, lease.end); }
@@ -26,6 +27,7 @@ std::string what(const control::ReplicaReady& f) {
   return fmt::format("ready {} {} {} {} {}", f.replica, f.clock, f.base, f.compute.count(), f.loss);
 }
 std::string what(const control::TimerRang&) { return "timer"; }
+std::string what(const control::CommitComplete& f) { return fmt::format("complete {}", f.version); }
 std::string what(const control::StopAsked& f) { return fmt::format("stop '{}'", f.why); }
 
 std::string what(const control::CommitRecord& o) {
@@ -78,6 +80,7 @@ std::vector<Event> every_kind_of_event() {
       std::pair(at(2), Order(Discard{ReplicaId(1), Clock(2), {"", 0, 0}})),
       std::pair(at(2), Order(Park{ReplicaId(1)})),
       Fact{at(3), TimerRang{}},
+      Fact{at(3), CommitComplete{Version(kMost - 1)}},
       std::pair(at(3), Order(last)),
       Evaluated{at(2), Version(1), 10, 2.5, 0.125},
       Fact{at(4), ReplicaLeft{ReplicaId(1), "its host is gone"}},
