@@ -399,9 +399,17 @@ TEST(RunStats, AMillionEventsStayBounded) {
 
 TEST(RunStats, LanesAreKeptOfTheFirstReplicasOnly) {
   Told run;
-  for (int i = 0; i < 100; ++i) run.joined(0, i).released(0, i, 1);
+  std::vector<int> all;
+  for (int i = 0; i < 100; ++i) {
+    run.joined(0, i).released(0, i, 1);
+    all.push_back(i);
+  }
+  run.committed_together(1, 1, all, {"everyone"});
   EXPECT_EQ(run.stats.history(at(1)).replicas.size(), RunStats::kRecordedReplicas);
   EXPECT_EQ(run.stats.summary(at(1)).replicas.size(), 100U);
+  const Group group = run.stats.history(at(1)).groups.formed.at(0);
+  EXPECT_EQ(group.size, 100);
+  EXPECT_EQ(group.drawn.size(), RunStats::kRecordedReplicas);
 }
 
 // w3 takes 0.3 s, the others 0.1 s. In a round of BSP three wait 0.2 s of 0.3 s.
