@@ -48,6 +48,7 @@ class Server {
 
   ServerConnection& connection_;
   std::optional<ps::Shard> shard_;
+  bool announce_ = false;
   int index_ = 0;
   int count_ = 1;
   std::size_t part_offset_ = 0;
@@ -96,6 +97,7 @@ absl::Status Server::carry_out(const rpc::wire::ServerOrder& order) {
 absl::Status Server::start(const rpc::wire::ServerStart& order) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(order.job_toml(), "job.toml"));
   PACELINE_ASSIGN_OR_RETURN(ps::Layout part, rpc::from_wire(order.part()));
+  announce_ = order.announce();
   index_ = order.shard();
   count_ = order.shard_count();
   part_offset_ = static_cast<std::size_t>(order.part_offset());
@@ -151,7 +153,11 @@ absl::Status Server::apply(const rpc::wire::Apply& order) {
     PACELINE_ASSIGN_OR_RETURN(const auto gradient, found->second.gradient(Clock(member.clock())));
     update.members.push_back({gradient.data() + part_offset_, member.weight(), member.share()});
   }
-  return shard_->apply(update);
+  PACELINE_RETURN_IF_ERROR(shard_->apply(update));
+  if (!announce_) return absl::OkStatus();
+  rpc::wire::ServerMessage applied;
+  applied.mutable_applied()->set_version(order.version());
+  return send(applied) ? absl::OkStatus() : coordinator_lost();
 }
 
 absl::Status Server::keep(const rpc::wire::Keep& order) {

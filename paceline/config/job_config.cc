@@ -63,6 +63,22 @@ void read_schedule(Section section, JobConfig& job) {
   section.finish();
 }
 
+// What `cgp` can be told one by one, over what its text says. Other policies have none of it.
+void read_cgp(Section& section, policy::CgpSpec& cgp) {
+  constexpr std::int64_t kMost = 1'000'000;
+  cgp.k_min = section.integer("k_min", cgp.k_min, 1, kMost);
+  if (section.has("k_max")) cgp.k_max = section.integer("k_max", 1, 1, kMost);
+  if (section.has("staleness")) cgp.staleness = section.integer("staleness", 0, 0, kMost);
+  if (section.has("wait_max_ms"))
+    cgp.wait_max = from_seconds(section.number("wait_max_ms", 0, 0, 1e9) / 1000);
+  const auto grouping = section.choice("grouping", static_cast<std::size_t>(cgp.grouping),
+                                       {to_string(policy::Grouping::kNatural),
+                                        to_string(policy::Grouping::kWindow), to_string(policy::Grouping::kDp)});
+  cgp.grouping = static_cast<policy::Grouping>(grouping);
+  if (cgp.k_min > cgp.k_max && cgp.wait_max != policy::CgpOptions::kForever)
+    section.complain("k_min", "write a number that is not above k_max");
+}
+
 void read_sync(Section section, JobConfig& job) {
   const auto policy = policy::parse_policy(section.text("policy", "bsp"));
   if (policy.ok()) {
@@ -70,6 +86,9 @@ void read_sync(Section section, JobConfig& job) {
   } else {
     section.complain("policy", std::string(policy.status().message()));
   }
+  policy::CgpSpec none;
+  auto* cgp = std::get_if<policy::CgpSpec>(&job.policy);
+  read_cgp(section, cgp != nullptr ? *cgp : none);
   job.scale = static_cast<control::CommitScale>(section.choice("scale", 0, {"samples", "update"}));
   job.staleness_damping = section.number("damping", 0, 0, 1e3);
   section.finish();
