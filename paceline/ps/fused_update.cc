@@ -36,9 +36,10 @@ PACELINE_VECTORIZED void sgd(const StepNumbers& k, const float* __restrict gradi
                              float* __restrict velocity, std::int64_t n) {
   const float rate = k.rate;
   const float momentum = k.momentum;
+  const float gain = k.gain;
   const float decay = k.coupled_decay;
   for (std::int64_t i = 0; i < n; ++i) {
-    velocity[i] = momentum * velocity[i] + (gradient[i] + decay * weights[i]);
+    velocity[i] = momentum * velocity[i] + gain * (gradient[i] + decay * weights[i]);
     next[i] = weights[i] - rate * velocity[i];
   }
 }

@@ -92,7 +92,7 @@ struct Plain {
     const StepNumbers& k = p.numbers;
     const Number g = sum + Number{k.coupled_decay} * weight;
     if (p.kind == OptimizerKind::kSgd) {
-      state1 = Number{k.momentum} * state1 + g;
+      state1 = Number{k.momentum} * state1 + Number{k.gain} * g;
       weight = weight - Number{k.rate} * state1;
       return;
     }
