@@ -7,6 +7,7 @@
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_split.h>
 
+#include "paceline/base/overloaded.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
@@ -63,6 +64,11 @@ void read_schedule(Section section, JobConfig& job) {
   section.finish();
 }
 
+// Whether a policy looks ahead where the file does not say: those of papers do not, as published.
+bool looks_ahead(const policy::PolicySpec& policy) {
+  return std::visit(Overloaded{[](const auto&) { return false; }}, policy);
+}
+
 void read_sync(Section section, JobConfig& job) {
   const auto policy = policy::parse_policy(section.text("policy", "bsp"));
   if (policy.ok()) {
@@ -72,6 +78,7 @@ void read_sync(Section section, JobConfig& job) {
   }
   job.scale = static_cast<control::CommitScale>(section.choice("scale", 0, {"samples", "update"}));
   job.staleness_damping = section.number("damping", 0, 0, 1e3);
+  job.look_ahead = section.boolean("look_ahead", looks_ahead(job.policy));
   section.finish();
 }
 
@@ -256,6 +263,7 @@ control::ControllerConfig controller_config(const JobConfig& job, std::int64_t d
     config.schedule.milestones.push_back(to_samples(epoch, dataset_size));
   config.scale = job.scale;
   config.staleness_damping = job.staleness_damping;
+  config.look_ahead = job.look_ahead;
   config.evaluate_every = to_samples(job.evaluate_epochs, dataset_size);
   config.checkpoint_every = to_samples(job.checkpoint_epochs, dataset_size);
   return config;

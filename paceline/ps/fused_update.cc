@@ -3,14 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-// One copy of each loop for each instruction set, chosen when the program is loaded. Not with clang, which
-// has no attribute "optimize"; it builds the fuzz targets only.
-#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define PACELINE_VECTORIZED __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
-#else
-#define PACELINE_VECTORIZED
-#endif
+#include "paceline/ps/vectorized.h"
 
 namespace paceline::ps {
 
@@ -19,8 +12,6 @@ namespace {
 // Members are summed block by block, so that the sum stays in the first-level cache: 8 kB.
 constexpr std::int64_t kBlock = 2048;
 
-// Fused multiply-add would round differently from one instruction set to the next; -ffp-contract=off keeps
-// the same bytes everywhere.
 PACELINE_VECTORIZED void scale(float* __restrict sum, const float* __restrict values, float weight,
                                std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] = weight * values[i];
@@ -59,6 +50,16 @@ PACELINE_VECTORIZED void adam(const StepNumbers& k, const float* __restrict grad
   }
 }
 
+PACELINE_VECTORIZED void adam_direction(const StepNumbers& k, const float* __restrict first,
+                                        const float* __restrict second, float* __restrict direction,
+                                        std::int64_t n) {
+  const float root_correction = std::sqrt(k.correction2);
+  const float correction = k.correction1;
+  const float epsilon = k.epsilon;
+  for (std::int64_t i = 0; i < n; ++i)
+    direction[i] = first[i] / correction / (std::sqrt(second[i]) / root_correction + epsilon);
+}
+
 void weighted_sum(std::span<const Weighted> members, float* sum, std::int64_t begin, std::int64_t n) {
   scale(sum, members[0].values + begin, members[0].weight, n);
   for (const Weighted& member : members.subspan(1)) accumulate(sum, member.values + begin, member.weight, n);
@@ -78,6 +79,18 @@ void fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<cons
       adam(numbers, sum, streams.weights + at, streams.next_weights + at, streams.state1 + at,
            streams.state2 + at, n);
     }
+    // While the block is in the cache.
+    if (streams.direction != nullptr) update_direction(kind, numbers, streams, at, at + n);
+  }
+}
+
+void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,
+                      std::int64_t begin, std::int64_t end) {
+  if (kind == OptimizerKind::kSgd) {
+    std::copy(streams.state1 + begin, streams.state1 + end, streams.direction + begin);
+  } else {
+    adam_direction(numbers, streams.state1 + begin, streams.state2 + begin, streams.direction + begin,
+                   end - begin);
   }
 }
 
