@@ -103,7 +103,8 @@ absl::Status Server::start(const rpc::wire::ServerStart& order) {
   part_offset_ = static_cast<std::size_t>(order.part_offset());
   whole_floats_ = order.whole_floats();
   PACELINE_ASSIGN_OR_RETURN(auto board,
-                            transport::WeightWriter::create(part.size(), order.readers(), kMostKept));
+                            transport::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead),
+                                                            order.readers(), kMostKept));
   shard_.emplace(std::move(part), job.optimizer, std::move(board), threads_for(job));
   PACELINE_RETURN_IF_ERROR(order.checkpoint_dir().empty() ? start_from_worker(order)
                                                           : start_from_checkpoint(order));
@@ -172,7 +173,7 @@ absl::Status Server::write_checkpoint(const rpc::wire::WriteCheckpoint& order) {
   PACELINE_RETURN_IF_ERROR(shard_->board().keep(version));
   // The weights stay as they are; the optimizer's state moves on with the next commit, so it is copied. The
   // files are written beside training.
-  writer_ = std::jthread([this, dir = order.dir(), version, weights = shard_->board().kept(version),
+  writer_ = std::jthread([this, dir = order.dir(), version, weights = shard_->kept_weights(version),
                           state = shard_->optimizer_state()] {
     const absl::Status status = store::write_shard(dir, index_ + 1, count_, shard_->layout(), weights, state);
     rpc::wire::ServerMessage written;

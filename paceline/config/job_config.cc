@@ -7,6 +7,7 @@
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_split.h>
 
+#include "paceline/base/overloaded.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
@@ -79,6 +80,11 @@ void read_cgp(Section& section, policy::CgpSpec& cgp) {
     section.complain("k_min", "write a number that is not above k_max");
 }
 
+// Whether a policy looks ahead where the file does not say: those of papers do not, as published.
+bool looks_ahead(const policy::PolicySpec& policy) {
+  return std::holds_alternative<policy::CgpSpec>(policy);
+}
+
 void read_sync(Section section, JobConfig& job) {
   const auto policy = policy::parse_policy(section.text("policy", "bsp"));
   if (policy.ok()) {
@@ -91,6 +97,7 @@ void read_sync(Section section, JobConfig& job) {
   read_cgp(section, cgp != nullptr ? *cgp : none);
   job.scale = static_cast<control::CommitScale>(section.choice("scale", 0, {"samples", "update"}));
   job.staleness_damping = section.number("damping", 0, 0, 1e3);
+  job.look_ahead = section.boolean("look_ahead", looks_ahead(job.policy));
   section.finish();
 }
 
@@ -275,6 +282,7 @@ control::ControllerConfig controller_config(const JobConfig& job, std::int64_t d
     config.schedule.milestones.push_back(to_samples(epoch, dataset_size));
   config.scale = job.scale;
   config.staleness_damping = job.staleness_damping;
+  config.look_ahead = job.look_ahead;
   config.evaluate_every = to_samples(job.evaluate_epochs, dataset_size);
   config.checkpoint_every = to_samples(job.checkpoint_epochs, dataset_size);
   return config;

@@ -315,6 +315,9 @@ void Coordinator::carry_out(const control::Release& release) {
   message->set_version(release.version.value());
   *message->mutable_lease() = to_wire(release.lease);
   message->set_at_ns(now().time_since_epoch().count());
+  message->set_learning_rate(release.learning_rate);
+  message->set_staleness(release.staleness);
+  message->set_fraction(release.fraction);
   worker->stream->send(std::move(order));
 }
 
