@@ -1,5 +1,6 @@
 #include "paceline/policy/policy_spec.h"
 
+#include <cmath>
 #include <optional>
 
 #include <absl/strings/numbers.h>
@@ -79,7 +80,15 @@ std::optional<Duration> wait_max(const std::string& text) {
                       text.find_first_not_of("0123456789.") == text.size() - 2 &&
                       absl::SimpleAtod(text.substr(0, text.size() - 2), &ms);
   if (!number || ms > kMostWaitMs) return std::nullopt;
-  return from_seconds(ms / 1000);
+  return Duration(std::llround(ms * 1e6));
+}
+
+// To the nanosecond, so that what is read back is what was written.
+std::string milliseconds(Duration duration) {
+  std::string text = fmt::format("{:.6f}", static_cast<double>(duration.count()) / 1e6);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text + "ms";
 }
 
 std::optional<Grouping> grouping(const std::string& text) {
@@ -123,7 +132,7 @@ std::string to_text(const CgpSpec& spec) {
   if (spec.wait_max == CgpOptions::kForever) {
     text += ":wait_max=forever";
   } else if (spec.wait_max) {
-    text += fmt::format(":wait_max={}ms", to_seconds(*spec.wait_max) * 1000);
+    text += ":wait_max=" + milliseconds(*spec.wait_max);
   }
   if (spec.grouping != Grouping::kNatural) text += fmt::format(":grouping={}", to_string(spec.grouping));
   return text;
