@@ -1,5 +1,5 @@
 // A policy as a user writes it: "bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed",
-// "elastic-bsp:15", "elastic-bsp:15:average".
+// "elastic-bsp:15", "elastic-bsp:15:average", "cgp", "cgp:k_min=2:k_max=4:S=16:wait_max=50ms:grouping=dp".
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/policy/cgp.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::policy {
@@ -35,7 +36,8 @@ struct ElasticBspSpec {
   bool average = false;
   friend bool operator==(const ElasticBspSpec&, const ElasticBspSpec&) = default;
 };
-using PolicySpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec>;
+using CgpSpec = CgpOptions;
+using PolicySpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec, CgpSpec>;
 
 // Errors: InvalidArgument that says what is wrong with the text and what to write instead.
 absl::StatusOr<PolicySpec> parse_policy(const std::string& text);

@@ -1,6 +1,8 @@
 // Policies as users write them. Every text that is refused says what to write instead.
 #include "paceline/policy/policy_spec.h"
 
+#include <chrono>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,6 +31,19 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
       {"elastic-bsp:1", ElasticBspSpec{1, false}},
       {"elastic-bsp:240", ElasticBspSpec{240, false}},
       {"elastic-bsp:10000:average", ElasticBspSpec{10'000, true}},
+      {"cgp", CgpSpec{}},
+      {"cgp:k_min=2:k_max=4:S=16:wait_max=50ms:grouping=dp",
+       CgpSpec{2, 4, 16, std::chrono::milliseconds(50), Grouping::kDp}},
+      {"cgp:k_max=1", CgpSpec{.k_max = 1}},
+      {"cgp:S=0", CgpSpec{.staleness = 0}},
+      {"cgp:k_min=1000000:wait_max=forever", CgpSpec{.k_min = 1'000'000, .wait_max = CgpSpec::kForever}},
+      {"cgp:k_min=3:k_max=2:wait_max=forever",
+       CgpSpec{.k_min = 3, .k_max = 2, .wait_max = CgpSpec::kForever}},
+      {"cgp:wait_max=0ms", CgpSpec{.wait_max = Duration::zero()}},
+      {"cgp:wait_max=0.3ms", CgpSpec{.wait_max = std::chrono::microseconds(300)}},
+      {"cgp:wait_max=0.00001ms", CgpSpec{.wait_max = std::chrono::nanoseconds(10)}},
+      {"cgp:wait_max=1000000000ms", CgpSpec{.wait_max = std::chrono::seconds(1'000'000)}},
+      {"cgp:grouping=window", CgpSpec{.grouping = Grouping::kWindow}},
   };
   for (const Good& good : all) {
     const auto spec = parse_policy(good.text);
@@ -40,6 +55,21 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
 
 TEST(PolicySpec, ElasticBspAloneLooksAsFarAheadAsThePaper) {
   EXPECT_EQ(parse_policy("elastic-bsp").value(), PolicySpec(ElasticBspSpec{15, false}));
+}
+
+TEST(PolicySpec, CgpTakesItsKeysInAnyOrderAndLeavesOutWhatIsUsual) {
+  const auto spec = parse_policy("cgp:grouping=natural:S=3:k_min=1:k_max=2");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(to_string(*spec), "cgp:k_max=2:S=3");
+}
+
+TEST(PolicySpec, EveryWaitOfCgpIsReadBackAsItWas) {
+  for (std::int64_t ns = 1; ns <= 1'000'000'000'000'000; ns = ns * 7 + 3) {
+    const PolicySpec spec = CgpSpec{.wait_max = std::chrono::nanoseconds(ns)};
+    const auto read = parse_policy(to_string(spec));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, spec) << to_string(spec);
+  }
 }
 
 TEST(PolicySpec, ALeadingZeroIsStillTheNumber) {
@@ -61,32 +91,41 @@ TEST_P(BadSpec, SaysWhatToWrite) {
               AllOf(HasSubstr(fmt::format("policy '{}'", GetParam().text)), HasSubstr(GetParam().fix)));
 }
 
-constexpr char kNames[] = "write bsp, asp, ssp:S, dssp:LOWER-UPPER or elastic-bsp:R";
+constexpr char kNames[] = "write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R or cgp";
 constexpr char kSsp[] = "write ssp:S with S from 0 to 1000000, for example ssp:3";
 constexpr char kDssp[] = "write dssp:LOWER-UPPER or dssp:LOWER-UPPER:printed, for example dssp:3-15";
 constexpr char kElastic[] =
     "write elastic-bsp:R or elastic-bsp:R:average with R from 1 to 10000, for example elastic-bsp:15";
+constexpr char kCgp[] = "for example cgp:k_min=2:S=16";
 
 INSTANTIATE_TEST_SUITE_P(
     Texts, BadSpec,
-    ::testing::Values(Bad{"", kNames}, Bad{" ", kNames}, Bad{"BSP", kNames}, Bad{" bsp", kNames},
-                      Bad{"bsp ", kNames}, Bad{"ssp3", kNames}, Bad{":", kNames}, Bad{"cgp", kNames},
-                      Bad{"elastic", kNames}, Bad{"elastic-bsp:", kElastic}, Bad{"elastic-bsp:0", kElastic},
-                      Bad{"elastic-bsp:-1", kElastic}, Bad{"elastic-bsp:10001", kElastic},
-                      Bad{"elastic-bsp:average", kElastic}, Bad{"elastic-bsp:15:", kElastic},
-                      Bad{"elastic-bsp:15:mean", kElastic}, Bad{"elastic-bsp:15:average:x", kElastic},
-                      Bad{"bsp:3", "bsp takes no number; write bsp"},
-                      Bad{"bsp:", "bsp takes no number; write bsp"},
-                      Bad{"asp:1", "asp takes no number; write asp"}, Bad{"ssp", kSsp}, Bad{"ssp:", kSsp},
-                      Bad{"ssp:-1", kSsp}, Bad{"ssp:+1", kSsp}, Bad{"ssp:x", kSsp}, Bad{"ssp:3x", kSsp},
-                      Bad{"ssp: 3", kSsp}, Bad{"ssp:3.5", kSsp}, Bad{"ssp:3:4", kSsp},
-                      Bad{"ssp:1000001", kSsp}, Bad{"ssp:99999999999999999999", kSsp}, Bad{"dssp", kDssp},
-                      Bad{"dssp:", kDssp}, Bad{"dssp:3", kDssp}, Bad{"dssp:3-", kDssp},
-                      Bad{"dssp:-15", kDssp}, Bad{"dssp:3-15-20", kDssp}, Bad{"dssp:a-b", kDssp},
-                      Bad{"dssp:3-15:", kDssp}, Bad{"dssp:3-15:bounded", kDssp},
-                      Bad{"dssp:3-15:printed:x", kDssp}, Bad{"dssp:3-99999999999999999999", kDssp},
-                      Bad{"dssp:9-3", "the lower bound 9 is above the upper bound 3; write dssp:3-9"},
-                      Bad{"dssp:9-3:printed", "write dssp:3-9"}));
+    ::testing::Values(
+        Bad{"", kNames}, Bad{" ", kNames}, Bad{"BSP", kNames}, Bad{" bsp", kNames}, Bad{"bsp ", kNames},
+        Bad{"ssp3", kNames}, Bad{":", kNames}, Bad{"cgp2", kNames}, Bad{"elastic", kNames},
+        Bad{"elastic-bsp:", kElastic}, Bad{"elastic-bsp:0", kElastic}, Bad{"elastic-bsp:-1", kElastic},
+        Bad{"elastic-bsp:10001", kElastic}, Bad{"elastic-bsp:average", kElastic},
+        Bad{"elastic-bsp:15:", kElastic}, Bad{"elastic-bsp:15:mean", kElastic},
+        Bad{"elastic-bsp:15:average:x", kElastic}, Bad{"bsp:3", "bsp takes no number; write bsp"},
+        Bad{"bsp:", "bsp takes no number; write bsp"}, Bad{"asp:1", "asp takes no number; write asp"},
+        Bad{"ssp", kSsp}, Bad{"ssp:", kSsp}, Bad{"ssp:-1", kSsp}, Bad{"ssp:+1", kSsp}, Bad{"ssp:x", kSsp},
+        Bad{"ssp:3x", kSsp}, Bad{"ssp: 3", kSsp}, Bad{"ssp:3.5", kSsp}, Bad{"ssp:3:4", kSsp},
+        Bad{"ssp:1000001", kSsp}, Bad{"ssp:99999999999999999999", kSsp}, Bad{"dssp", kDssp},
+        Bad{"dssp:", kDssp}, Bad{"dssp:3", kDssp}, Bad{"dssp:3-", kDssp}, Bad{"dssp:-15", kDssp},
+        Bad{"dssp:3-15-20", kDssp}, Bad{"dssp:a-b", kDssp}, Bad{"dssp:3-15:", kDssp},
+        Bad{"dssp:3-15:bounded", kDssp}, Bad{"dssp:3-15:printed:x", kDssp},
+        Bad{"dssp:3-99999999999999999999", kDssp},
+        Bad{"dssp:9-3", "the lower bound 9 is above the upper bound 3; write dssp:3-9"},
+        Bad{"dssp:9-3:printed", "write dssp:3-9"}, Bad{"cgp:", kCgp}, Bad{"cgp:2", kCgp},
+        Bad{"cgp:k_min", kCgp}, Bad{"cgp:k_min=", kCgp}, Bad{"cgp:k_min=0", kCgp}, Bad{"cgp:k_max=0", kCgp},
+        Bad{"cgp:k_max=-1", kCgp}, Bad{"cgp:k_min=2=3", kCgp}, Bad{"cgp:k_min=1000001", kCgp},
+        Bad{"cgp:S=-1", kCgp}, Bad{"cgp:s=1", kCgp}, Bad{"cgp:S=none", kCgp}, Bad{"cgp:k_min=2:", kCgp},
+        Bad{"cgp:wait_max=50", kCgp}, Bad{"cgp:wait_max=ms", kCgp}, Bad{"cgp:wait_max=.ms", kCgp},
+        Bad{"cgp:wait_max=-1ms", kCgp}, Bad{"cgp:wait_max=1e3ms", kCgp}, Bad{"cgp:wait_max=1.2.3ms", kCgp},
+        Bad{"cgp:wait_max=1000000001ms", kCgp}, Bad{"cgp:wait_max=infms", kCgp},
+        Bad{"cgp:wait_max=never", kCgp}, Bad{"cgp:grouping=", kCgp}, Bad{"cgp:grouping=static", kCgp},
+        Bad{"cgp:k_min=3:k_max=2", "k_min is above k_max; write k_max=3 or more"},
+        Bad{"cgp:k_max=2:k_min=3:wait_max=9ms", "write k_max=3 or more"}));
 
 TEST(PolicySpec, ReadsAListAndNamesTheBadOneInIt) {
   const auto specs = parse_policies("bsp,ssp:3,dssp:3-15:printed");
@@ -108,6 +147,9 @@ TEST(MakePolicy, MakesThePolicyThatWasAskedFor) {
   EXPECT_EQ(make_policy(DsspSpec{3, 15, false})->bounds().gap, std::nullopt);
   EXPECT_EQ(make_policy(ElasticBspSpec{15, false})->bounds().quota, 15);
   EXPECT_EQ(make_policy(ElasticBspSpec{15, false})->bounds().gap, std::nullopt);
+  EXPECT_EQ(make_policy(CgpSpec{.staleness = 3})->bounds().version_staleness, 3);
+  EXPECT_EQ(make_policy(CgpSpec{})->bounds().version_staleness, std::nullopt);
+  EXPECT_EQ(make_policy(CgpSpec{})->bounds().gap, std::nullopt);
 }
 
 }  // namespace
