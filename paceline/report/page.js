@@ -173,7 +173,7 @@ function comparison_table(fastest) {
     ? html('td', {class: `key policy s${style % 8}`}, svg('svg', {width: 18, height: 10, 'aria-hidden': 'true'}, svg('rect', {class: 'bar', width: 10, height: 10, rx: 2})),
       text, run === fastest ? html('span', {class: 'badge'}, 'fastest') : null)
     : html('td', i === 1 ? {class: 'key'} : {}, text)));
-  return html('section', {}, html('div', {class: 'scroll'}, html('table', {}, html('thead', {}, html('tr', {}, ...heads.map(head => html('th', {}, head)))),
+  return html('section', {}, html('div', {class: 'scroll'}, html('table', {class: 'many'}, html('thead', {}, html('tr', {}, ...heads.map(head => html('th', {}, head)))),
     html('tbody', {}, ...runs.map(row)))));
 }
 
