@@ -80,7 +80,7 @@ function group_facts({summary}) {
     `\u03b7\u00b7q\u00b7\u03c4 for the largest \u03c4; ${bound ? `the bound \u03b7\u00b7q\u00b7S is ${plain(deviation.bound)}\u00a0G` : 'without a bound'}`]);
   const note = deviation ? `The weights a gradient was computed on were at most so far from those it was applied to, in multiples of G, the largest norm of a gradient. `
     + `\u03b7 = ${plain(deviation.learning_rate)} is the largest learning rate, q = ${plain(deviation.fraction)} the largest part of the bulk in one update. `
-    + 'This is for plain SGD: momentum \u03bc makes it up to 1/(1\u00a0\u2212\u00a0\u03bc) times as far.' : null;
+    + 'This is for plain SGD: momentum \u03bc, without look-ahead, makes it up to 1/(1\u00a0\u2212\u00a0\u03bc) times as far.' : null;
   return html('div', {class: 'facts'}, table(['', 'this run', ''], rows), note ? html('p', {class: 'note'}, note) : null);
 }
 

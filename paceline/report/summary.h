@@ -60,7 +60,7 @@ struct GroupSummary {
 };
 
 // How far the weights that a gradient was computed on were from those it was committed to, at most: with
-// gradients of norm ‖g‖ ≤ G, η·q·τ·G for plain SGD (momentum μ makes it up to 1 / (1 − μ) times as far).
+// gradients of norm ‖g‖ ≤ G, η·q·τ·G for plain SGD (momentum μ, without look-ahead: up to 1 / (1 − μ) times).
 // Here in multiples of G, with the largest η and q of the run.
 struct Deviation {
   std::optional<double> bound;  // for the staleness τ = S that the policy allows
