@@ -29,6 +29,13 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
       {"elastic-bsp:1", ElasticBspSpec{1, false}},
       {"elastic-bsp:240", ElasticBspSpec{240, false}},
       {"elastic-bsp:10000:average", ElasticBspSpec{10'000, true}},
+      {"backup:0", BackupSpec{0}},
+      {"backup:1000000", BackupSpec{1'000'000}},
+      {"groups:4:asp", GroupsSpec{{4}, AspSpec{}}},
+      {"groups:2+2+4:ssp:3", GroupsSpec{{2, 2, 4}, SspSpec{3}}},
+      {"groups:1+1000000:dssp:3-15:printed", GroupsSpec{{1, 1'000'000}, DsspSpec{3, 15, false}}},
+      {"groups:2+2:elastic-bsp:15:average", GroupsSpec{{2, 2}, ElasticBspSpec{15, true}}},
+      {"groups:2+2:backup:1", GroupsSpec{{2, 2}, BackupSpec{1}}},
   };
   for (const Good& good : all) {
     const auto spec = parse_policy(good.text);
@@ -61,32 +68,47 @@ TEST_P(BadSpec, SaysWhatToWrite) {
               AllOf(HasSubstr(fmt::format("policy '{}'", GetParam().text)), HasSubstr(GetParam().fix)));
 }
 
-constexpr char kNames[] = "write bsp, asp, ssp:S, dssp:LOWER-UPPER or elastic-bsp:R";
+constexpr char kNames[] =
+    "write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, backup:C or groups:SIZES:POLICY";
 constexpr char kSsp[] = "write ssp:S with S from 0 to 1000000, for example ssp:3";
 constexpr char kDssp[] = "write dssp:LOWER-UPPER or dssp:LOWER-UPPER:printed, for example dssp:3-15";
 constexpr char kElastic[] =
     "write elastic-bsp:R or elastic-bsp:R:average with R from 1 to 10000, for example elastic-bsp:15";
 
+constexpr char kBackup[] = "write backup:C with C from 0 to 1000000, for example backup:1";
+constexpr char kGroups[] =
+    "write groups:SIZES:POLICY with sizes from 1 to 1000000, for example groups:2+2+4:ssp:3";
+
 INSTANTIATE_TEST_SUITE_P(
     Texts, BadSpec,
-    ::testing::Values(Bad{"", kNames}, Bad{" ", kNames}, Bad{"BSP", kNames}, Bad{" bsp", kNames},
-                      Bad{"bsp ", kNames}, Bad{"ssp3", kNames}, Bad{":", kNames}, Bad{"cgp", kNames},
-                      Bad{"elastic", kNames}, Bad{"elastic-bsp:", kElastic}, Bad{"elastic-bsp:0", kElastic},
-                      Bad{"elastic-bsp:-1", kElastic}, Bad{"elastic-bsp:10001", kElastic},
-                      Bad{"elastic-bsp:average", kElastic}, Bad{"elastic-bsp:15:", kElastic},
-                      Bad{"elastic-bsp:15:mean", kElastic}, Bad{"elastic-bsp:15:average:x", kElastic},
-                      Bad{"bsp:3", "bsp takes no number; write bsp"},
-                      Bad{"bsp:", "bsp takes no number; write bsp"},
-                      Bad{"asp:1", "asp takes no number; write asp"}, Bad{"ssp", kSsp}, Bad{"ssp:", kSsp},
-                      Bad{"ssp:-1", kSsp}, Bad{"ssp:+1", kSsp}, Bad{"ssp:x", kSsp}, Bad{"ssp:3x", kSsp},
-                      Bad{"ssp: 3", kSsp}, Bad{"ssp:3.5", kSsp}, Bad{"ssp:3:4", kSsp},
-                      Bad{"ssp:1000001", kSsp}, Bad{"ssp:99999999999999999999", kSsp}, Bad{"dssp", kDssp},
-                      Bad{"dssp:", kDssp}, Bad{"dssp:3", kDssp}, Bad{"dssp:3-", kDssp},
-                      Bad{"dssp:-15", kDssp}, Bad{"dssp:3-15-20", kDssp}, Bad{"dssp:a-b", kDssp},
-                      Bad{"dssp:3-15:", kDssp}, Bad{"dssp:3-15:bounded", kDssp},
-                      Bad{"dssp:3-15:printed:x", kDssp}, Bad{"dssp:3-99999999999999999999", kDssp},
-                      Bad{"dssp:9-3", "the lower bound 9 is above the upper bound 3; write dssp:3-9"},
-                      Bad{"dssp:9-3:printed", "write dssp:3-9"}));
+    ::testing::Values(
+        Bad{"", kNames}, Bad{" ", kNames}, Bad{"BSP", kNames}, Bad{" bsp", kNames}, Bad{"bsp ", kNames},
+        Bad{"ssp3", kNames}, Bad{":", kNames}, Bad{"cgp", kNames}, Bad{"elastic", kNames},
+        Bad{"elastic-bsp:", kElastic}, Bad{"elastic-bsp:0", kElastic}, Bad{"elastic-bsp:-1", kElastic},
+        Bad{"elastic-bsp:10001", kElastic}, Bad{"elastic-bsp:average", kElastic},
+        Bad{"elastic-bsp:15:", kElastic}, Bad{"elastic-bsp:15:mean", kElastic},
+        Bad{"elastic-bsp:15:average:x", kElastic}, Bad{"bsp:3", "bsp takes no number; write bsp"},
+        Bad{"bsp:", "bsp takes no number; write bsp"}, Bad{"asp:1", "asp takes no number; write asp"},
+        Bad{"ssp", kSsp}, Bad{"ssp:", kSsp}, Bad{"ssp:-1", kSsp}, Bad{"ssp:+1", kSsp}, Bad{"ssp:x", kSsp},
+        Bad{"ssp:3x", kSsp}, Bad{"ssp: 3", kSsp}, Bad{"ssp:3.5", kSsp}, Bad{"ssp:3:4", kSsp},
+        Bad{"ssp:1000001", kSsp}, Bad{"ssp:99999999999999999999", kSsp}, Bad{"dssp", kDssp},
+        Bad{"dssp:", kDssp}, Bad{"dssp:3", kDssp}, Bad{"dssp:3-", kDssp}, Bad{"dssp:-15", kDssp},
+        Bad{"dssp:3-15-20", kDssp}, Bad{"dssp:a-b", kDssp}, Bad{"dssp:3-15:", kDssp},
+        Bad{"dssp:3-15:bounded", kDssp}, Bad{"dssp:3-15:printed:x", kDssp},
+        Bad{"dssp:3-99999999999999999999", kDssp},
+        Bad{"dssp:9-3", "the lower bound 9 is above the upper bound 3; write dssp:3-9"},
+        Bad{"dssp:9-3:printed", "write dssp:3-9"}, Bad{"backup", kBackup}, Bad{"backup:", kBackup},
+        Bad{"backup:-1", kBackup}, Bad{"backup:1:2", kBackup}, Bad{"backup:1000001", kBackup},
+        Bad{"groups", kGroups}, Bad{"groups:2+2", kGroups}, Bad{"groups::asp", kGroups},
+        Bad{"groups:2+:asp", kGroups}, Bad{"groups:0+2:asp", kGroups}, Bad{"groups:2+-2:asp", kGroups},
+        Bad{"groups:2-2:asp", kGroups}, Bad{"groups:1000001:asp", kGroups}, Bad{"groups:asp", kGroups},
+        Bad{"groups:2+2:groups:1+1:asp", "'groups:1+1:asp' makes groups of its own; write another policy"}));
+
+TEST(PolicySpec, WhatIsWrongBetweenGroupsIsSaidOfThat) {
+  EXPECT_THAT(std::string(parse_policy("groups:2+2:ssp").status().message()),
+              AllOf(HasSubstr("policy 'ssp'"), HasSubstr(kSsp)));
+  EXPECT_THAT(std::string(parse_policy("groups:2+2:").status().message()), HasSubstr(kNames));
+}
 
 TEST(PolicySpec, ReadsAListAndNamesTheBadOneInIt) {
   const auto specs = parse_policies("bsp,ssp:3,dssp:3-15:printed");
@@ -108,6 +130,11 @@ TEST(MakePolicy, MakesThePolicyThatWasAskedFor) {
   EXPECT_EQ(make_policy(DsspSpec{3, 15, false})->bounds().gap, std::nullopt);
   EXPECT_EQ(make_policy(ElasticBspSpec{15, false})->bounds().quota, 15);
   EXPECT_EQ(make_policy(ElasticBspSpec{15, false})->bounds().gap, std::nullopt);
+  EXPECT_EQ(make_policy(BackupSpec{1})->bounds().version_staleness, 0);
+  EXPECT_EQ(make_policy(BackupSpec{1})->bounds().gap, std::nullopt);
+  EXPECT_EQ(make_policy(GroupsSpec{{2, 2}, BspSpec{}})->bounds().version_staleness, 0);
+  EXPECT_EQ(make_policy(GroupsSpec{{2, 2}, AspSpec{}})->bounds().version_staleness, std::nullopt);
+  EXPECT_EQ(make_policy(GroupsSpec{{2, 2}, AspSpec{}})->reduction(), Reduction::kInGroup);
 }
 
 }  // namespace
