@@ -5,15 +5,14 @@
 //
 // Whoever is late computes on. When it is ready its gradient is of an older version than the newest: it is
 // discarded, its samples go back to the queue, and it starts at once on the newest version, in the round
-// under way [ours: the paper's late gradients are dropped with their samples]. At most c are late at a time,
-// or all but one where no more than c are live. So enough to complete the round compute on its version or
-// have done so; where leaving has taken those, whoever is late makes up for them when it is ready. Nobody
-// waits for ever.
+// under way [ours: the paper's late gradients are dropped with their samples]. When a round ends at most c
+// are late and at least one is not, so enough for the next round compute on its version; if those leave,
+// whoever is late makes up for them once it is ready. Nobody waits for ever.
 //
 // What is promised: no gradient is ever stale. The gap is not bounded: the clock counts iterations finished,
-// discarded ones too, and one that is always late falls behind without limit. It also asks for the same
-// samples again, as they are the first in the queue: they are committed when it is on time for once, or at
-// the end of the queue, where the others are parked and it is alone.
+// discarded ones too, and one that is always late falls behind without limit. It also gets the same samples
+// again, as they are the first in the queue: they are committed when it is on time for once, or at the end of
+// the queue, where the others are parked and it is alone.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 #include "paceline/policy/policy_spec.h"
 
+#include <cmath>
 #include <optional>
 #include <type_traits>
 
@@ -24,6 +25,7 @@ namespace {
 constexpr std::int64_t kMostIterations = 1'000'000;
 // ElasticBSP's plan costs O(R log n) a fact.
 constexpr std::int64_t kMostLookAhead = 10'000;
+constexpr double kMostWaitMs = 1e9;
 
 absl::Status bad(const std::string& text, const std::string& fix) {
   return absl::InvalidArgumentError(fmt::format("policy '{}': {}", text, fix));
@@ -107,19 +109,102 @@ PolicySpec as_policy(const UngroupedSpec& ungrouped) {
   return std::visit([](const auto& spec) -> PolicySpec { return spec; }, ungrouped);
 }
 
+constexpr char kCgpForm[] =
+    "write cgp, and any of :k_min=N :k_max=N :S=N :wait_max=MILLISECONDSms (or forever) "
+    ":grouping=natural|window|dp behind it, for example cgp:k_min=2:S=16";
+
+// "forever", or milliseconds: "50ms", "2.5ms".
+std::optional<Duration> wait_max(const std::string& text) {
+  if (text == "forever") return CgpOptions::kForever;
+  double ms = 0;
+  const bool number = text.size() > 2 && text.ends_with("ms") &&
+                      text.find_first_not_of("0123456789.") == text.size() - 2 &&
+                      absl::SimpleAtod(text.substr(0, text.size() - 2), &ms);
+  if (!number || ms > kMostWaitMs) return std::nullopt;
+  return Duration(std::llround(ms * 1e6));
+}
+
+// To the nanosecond, so that what is read back is what was written.
+std::string milliseconds(Duration duration) {
+  std::string text = fmt::format("{:.6f}", static_cast<double>(duration.count()) / 1e6);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text + "ms";
+}
+
+std::optional<Grouping> grouping(const std::string& text) {
+  for (const Grouping one : {Grouping::kNatural, Grouping::kWindow, Grouping::kDp}) {
+    if (text == to_string(one)) return one;
+  }
+  return std::nullopt;
+}
+
+// Whether the key is known and the value fits it.
+bool set_cgp(CgpSpec& spec, const std::string& key, const std::string& value) {
+  const auto whole = iterations(value);
+  const auto set = [](const auto& from, auto& to) {
+    if (from) to = *from;
+    return from.has_value();
+  };
+  if (key == "k_min") return set(whole, spec.k_min) && spec.k_min >= 1;
+  if (key == "k_max") return set(whole, spec.k_max) && spec.k_max >= 1;
+  if (key == "S") return set(whole, spec.staleness);
+  if (key == "wait_max") return set(wait_max(value), spec.wait_max);
+  return key == "grouping" && set(grouping(value), spec.grouping);
+}
+
+absl::StatusOr<PolicySpec> parse_cgp(const std::string& text, const std::vector<std::string>& parts) {
+  CgpSpec spec;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::vector<std::string> sides = absl::StrSplit(parts[i], absl::MaxSplits('=', 1));
+    if (sides.size() != 2 || !set_cgp(spec, sides[0], sides[1])) return bad(text, kCgpForm);
+  }
+  const bool all_together = spec.wait_max == CgpOptions::kForever;
+  if (spec.k_min > spec.k_max && !all_together)
+    return bad(text, fmt::format("k_min is above k_max; write k_max={} or more", spec.k_min));
+  return spec;
+}
+
+std::string to_text(const CgpSpec& spec) {
+  std::string text = "cgp";
+  if (spec.k_min != 1) text += fmt::format(":k_min={}", spec.k_min);
+  if (spec.k_max != CgpOptions::kNoLimit) text += fmt::format(":k_max={}", spec.k_max);
+  if (spec.staleness != CgpOptions::kNoLimit) text += fmt::format(":S={}", spec.staleness);
+  if (spec.wait_max == CgpOptions::kForever) {
+    text += ":wait_max=forever";
+  } else if (spec.wait_max) {
+    text += ":wait_max=" + milliseconds(*spec.wait_max);
+  }
+  if (spec.grouping != Grouping::kNatural) text += fmt::format(":grouping={}", to_string(spec.grouping));
+  return text;
+}
+
 }  // namespace
+
+std::string to_string(Grouping grouping) {
+  switch (grouping) {
+    case Grouping::kNatural:
+      return "natural";
+    case Grouping::kWindow:
+      return "window";
+    case Grouping::kDp:
+      return "dp";
+  }
+  return {};
+}
 
 absl::StatusOr<PolicySpec> parse_policy(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, ':');
   if (parts[0] == "ssp") return parse_ssp(text, parts);
   if (parts[0] == "dssp") return parse_dssp(text, parts);
   if (parts[0] == "elastic-bsp") return parse_elastic_bsp(text, parts);
+  if (parts[0] == "cgp") return parse_cgp(text, parts);
   if (parts[0] == "backup") return parse_backup(text, parts);
   if (parts[0] == "groups") return parse_groups(text);
   if (parts[0] != "bsp" && parts[0] != "asp")
     return bad(text,
-               "unknown; write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, backup:C or "
-               "groups:SIZES:POLICY");
+               "unknown; write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, backup:C, "
+               "groups:SIZES:POLICY or cgp");
   if (parts.size() > 1) return bad(text, fmt::format("{0} takes no number; write {0}", parts[0]));
   if (parts[0] == "bsp") return BspSpec{};
   return AspSpec{};
@@ -150,6 +235,7 @@ std::string to_string(const PolicySpec& spec) {
             return fmt::format("groups:{}:{}", absl::StrJoin(groups.sizes, "+"),
                                to_string(as_policy(groups.inner)));
           },
+          [](const CgpSpec& cgp) { return to_text(cgp); },
       },
       spec);
 }
@@ -172,6 +258,7 @@ std::unique_ptr<SyncPolicy> make_policy(const PolicySpec& spec) {
           [](const GroupsSpec& groups) -> std::unique_ptr<SyncPolicy> {
             return std::make_unique<Grouped>(groups.sizes, make_policy(as_policy(groups.inner)));
           },
+          [](const CgpSpec& cgp) -> std::unique_ptr<SyncPolicy> { return std::make_unique<Cgp>(cgp); },
       },
       spec);
 }

@@ -1,5 +1,6 @@
 // A policy as a user writes it: "bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed",
-// "elastic-bsp:15", "elastic-bsp:15:average", "backup:1", "groups:2+2+4:ssp:3".
+// "elastic-bsp:15", "elastic-bsp:15:average", "backup:1", "groups:2+2+4:ssp:3", "cgp",
+// "cgp:k_min=2:k_max=4:S=16:wait_max=50ms:grouping=dp".
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/policy/cgp.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::policy {
@@ -46,7 +48,9 @@ struct GroupsSpec {
   UngroupedSpec inner;
   friend bool operator==(const GroupsSpec&, const GroupsSpec&) = default;
 };
-using PolicySpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec, BackupSpec, GroupsSpec>;
+using CgpSpec = CgpOptions;
+using PolicySpec =
+    std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec, BackupSpec, GroupsSpec, CgpSpec>;
 
 // Errors: InvalidArgument that says what is wrong with the text and what to write instead.
 absl::StatusOr<PolicySpec> parse_policy(const std::string& text);

@@ -1,6 +1,8 @@
 // Policies as users write them. Every text that is refused says what to write instead.
 #include "paceline/policy/policy_spec.h"
 
+#include <chrono>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,6 +38,19 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
       {"groups:1+1000000:dssp:3-15:printed", GroupsSpec{{1, 1'000'000}, DsspSpec{3, 15, false}}},
       {"groups:2+2:elastic-bsp:15:average", GroupsSpec{{2, 2}, ElasticBspSpec{15, true}}},
       {"groups:2+2:backup:1", GroupsSpec{{2, 2}, BackupSpec{1}}},
+      {"cgp", CgpSpec{}},
+      {"cgp:k_min=2:k_max=4:S=16:wait_max=50ms:grouping=dp",
+       CgpSpec{2, 4, 16, std::chrono::milliseconds(50), Grouping::kDp}},
+      {"cgp:k_max=1", CgpSpec{.k_max = 1}},
+      {"cgp:S=0", CgpSpec{.staleness = 0}},
+      {"cgp:k_min=1000000:wait_max=forever", CgpSpec{.k_min = 1'000'000, .wait_max = CgpSpec::kForever}},
+      {"cgp:k_min=3:k_max=2:wait_max=forever",
+       CgpSpec{.k_min = 3, .k_max = 2, .wait_max = CgpSpec::kForever}},
+      {"cgp:wait_max=0ms", CgpSpec{.wait_max = Duration::zero()}},
+      {"cgp:wait_max=0.3ms", CgpSpec{.wait_max = std::chrono::microseconds(300)}},
+      {"cgp:wait_max=0.00001ms", CgpSpec{.wait_max = std::chrono::nanoseconds(10)}},
+      {"cgp:wait_max=1000000000ms", CgpSpec{.wait_max = std::chrono::seconds(1'000'000)}},
+      {"cgp:grouping=window", CgpSpec{.grouping = Grouping::kWindow}},
   };
   for (const Good& good : all) {
     const auto spec = parse_policy(good.text);
@@ -47,6 +62,21 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
 
 TEST(PolicySpec, ElasticBspAloneLooksAsFarAheadAsThePaper) {
   EXPECT_EQ(parse_policy("elastic-bsp").value(), PolicySpec(ElasticBspSpec{15, false}));
+}
+
+TEST(PolicySpec, CgpTakesItsKeysInAnyOrderAndLeavesOutWhatIsUsual) {
+  const auto spec = parse_policy("cgp:grouping=natural:S=3:k_min=1:k_max=2");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(to_string(*spec), "cgp:k_max=2:S=3");
+}
+
+TEST(PolicySpec, EveryWaitOfCgpIsReadBackAsItWas) {
+  for (std::int64_t ns = 1; ns <= 1'000'000'000'000'000; ns = ns * 7 + 3) {
+    const PolicySpec spec = CgpSpec{.wait_max = std::chrono::nanoseconds(ns)};
+    const auto read = parse_policy(to_string(spec));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, spec) << to_string(spec);
+  }
 }
 
 TEST(PolicySpec, ALeadingZeroIsStillTheNumber) {
@@ -69,11 +99,12 @@ TEST_P(BadSpec, SaysWhatToWrite) {
 }
 
 constexpr char kNames[] =
-    "write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, backup:C or groups:SIZES:POLICY";
+    "write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, backup:C, groups:SIZES:POLICY or cgp";
 constexpr char kSsp[] = "write ssp:S with S from 0 to 1000000, for example ssp:3";
 constexpr char kDssp[] = "write dssp:LOWER-UPPER or dssp:LOWER-UPPER:printed, for example dssp:3-15";
 constexpr char kElastic[] =
     "write elastic-bsp:R or elastic-bsp:R:average with R from 1 to 10000, for example elastic-bsp:15";
+constexpr char kCgp[] = "for example cgp:k_min=2:S=16";
 
 constexpr char kBackup[] = "write backup:C with C from 0 to 1000000, for example backup:1";
 constexpr char kGroups[] =
@@ -83,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
     Texts, BadSpec,
     ::testing::Values(
         Bad{"", kNames}, Bad{" ", kNames}, Bad{"BSP", kNames}, Bad{" bsp", kNames}, Bad{"bsp ", kNames},
-        Bad{"ssp3", kNames}, Bad{":", kNames}, Bad{"cgp", kNames}, Bad{"elastic", kNames},
+        Bad{"ssp3", kNames}, Bad{":", kNames}, Bad{"cgp2", kNames}, Bad{"elastic", kNames},
         Bad{"elastic-bsp:", kElastic}, Bad{"elastic-bsp:0", kElastic}, Bad{"elastic-bsp:-1", kElastic},
         Bad{"elastic-bsp:10001", kElastic}, Bad{"elastic-bsp:average", kElastic},
         Bad{"elastic-bsp:15:", kElastic}, Bad{"elastic-bsp:15:mean", kElastic},
@@ -102,7 +133,18 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"groups", kGroups}, Bad{"groups:2+2", kGroups}, Bad{"groups::asp", kGroups},
         Bad{"groups:2+:asp", kGroups}, Bad{"groups:0+2:asp", kGroups}, Bad{"groups:2+-2:asp", kGroups},
         Bad{"groups:2-2:asp", kGroups}, Bad{"groups:1000001:asp", kGroups}, Bad{"groups:asp", kGroups},
-        Bad{"groups:2+2:groups:1+1:asp", "'groups:1+1:asp' makes groups of its own; write another policy"}));
+        Bad{"groups:2+2:groups:1+1:asp", "'groups:1+1:asp' makes groups of its own; write another policy"},
+        Bad{"groups:2+2:cgp:k_min=2", "'cgp:k_min=2' makes groups of its own; write another policy"},
+        Bad{"cgp:", kCgp}, Bad{"cgp:2", kCgp}, Bad{"cgp:k_min", kCgp}, Bad{"cgp:k_min=", kCgp},
+        Bad{"cgp:k_min=0", kCgp}, Bad{"cgp:k_max=0", kCgp}, Bad{"cgp:k_max=-1", kCgp},
+        Bad{"cgp:k_min=2=3", kCgp}, Bad{"cgp:k_min=1000001", kCgp}, Bad{"cgp:S=-1", kCgp},
+        Bad{"cgp:s=1", kCgp}, Bad{"cgp:S=none", kCgp}, Bad{"cgp:k_min=2:", kCgp},
+        Bad{"cgp:wait_max=50", kCgp}, Bad{"cgp:wait_max=ms", kCgp}, Bad{"cgp:wait_max=.ms", kCgp},
+        Bad{"cgp:wait_max=-1ms", kCgp}, Bad{"cgp:wait_max=1e3ms", kCgp}, Bad{"cgp:wait_max=1.2.3ms", kCgp},
+        Bad{"cgp:wait_max=1000000001ms", kCgp}, Bad{"cgp:wait_max=infms", kCgp},
+        Bad{"cgp:wait_max=never", kCgp}, Bad{"cgp:grouping=", kCgp}, Bad{"cgp:grouping=static", kCgp},
+        Bad{"cgp:k_min=3:k_max=2", "k_min is above k_max; write k_max=3 or more"},
+        Bad{"cgp:k_max=2:k_min=3:wait_max=9ms", "write k_max=3 or more"}));
 
 TEST(PolicySpec, WhatIsWrongBetweenGroupsIsSaidOfThat) {
   EXPECT_THAT(std::string(parse_policy("groups:2+2:ssp").status().message()),
@@ -135,6 +177,9 @@ TEST(MakePolicy, MakesThePolicyThatWasAskedFor) {
   EXPECT_EQ(make_policy(GroupsSpec{{2, 2}, BspSpec{}})->bounds().version_staleness, 0);
   EXPECT_EQ(make_policy(GroupsSpec{{2, 2}, AspSpec{}})->bounds().version_staleness, std::nullopt);
   EXPECT_EQ(make_policy(GroupsSpec{{2, 2}, AspSpec{}})->reduction(), Reduction::kInGroup);
+  EXPECT_EQ(make_policy(CgpSpec{.staleness = 3})->bounds().version_staleness, 3);
+  EXPECT_EQ(make_policy(CgpSpec{})->bounds().version_staleness, std::nullopt);
+  EXPECT_EQ(make_policy(CgpSpec{})->bounds().gap, std::nullopt);
 }
 
 }  // namespace

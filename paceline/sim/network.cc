@@ -29,10 +29,55 @@ Transfer Network::pull(Port& port, Time earliest, Time complete) {
 
 Transfer Network::pass(Pipe& own, Pipe& shared, const Port& port, Time earliest) {
   if (free()) return {earliest, earliest};
-  const Duration own_length = bounded_seconds(moved() / (port.link.gbps * kBytesPerGbit));
-  const Duration shared_length = bounded_seconds(moved() / servers_rate());
-  const Time start = shared.take(own.take(earliest, own_length), shared_length);
-  return {start, start + std::max(own_length, shared_length)};
+  const Duration own_time = own_length(port);
+  const Duration shared_time = shared_length();
+  const Time start = shared.take(own.take(earliest, own_time), shared_time);
+  return {start, start + std::max(own_time, shared_time)};
+}
+
+Duration Network::own_length(const Port& port) const {
+  return bounded_seconds(moved() / (port.link.gbps * kBytesPerGbit));
+}
+
+Duration Network::shared_length() const { return bounded_seconds(moved() / servers_rate()); }
+
+// A ring's first chunk is complete after k − 1 hops.
+Duration Network::group_latency(std::span<Port* const> members) const {
+  Duration longest{0};
+  for (const Port* member : members) longest = std::max(longest, latency(*member));
+  return longest * static_cast<std::int64_t>(members.size());
+}
+
+Transfer Network::push_group(std::span<Port* const> members, Time now) {
+  if (free()) return {now, now};
+  const auto k = static_cast<std::int64_t>(members.size());
+  Time start = now;
+  Duration slowest{0};
+  for (Port* member : members) {
+    const Duration own_time = own_length(*member);
+    start = std::max({start, member->up.take(now, own_time), member->down.take(now, own_time * (k - 1) / k)});
+    slowest = std::max(slowest, own_time);
+  }
+  // Where the links are slower than the servers, the push comes in bit by bit; taken as late as possible, it
+  // leaves the servers to others until then.
+  const Duration shared_time = shared_length();
+  Pipe& pipe = servers_.colocated ? out_ : in_;
+  const Time pushes = pipe.take(start + std::max(Duration::zero(), slowest - shared_time), shared_time);
+  return {pushes, std::max(start + slowest, pushes + shared_time) + group_latency(members)};
+}
+
+Transfer Network::pull_group(std::span<Port* const> members, Time earliest, Time complete) {
+  if (free()) return {earliest, complete};
+  const auto k = static_cast<std::int64_t>(members.size());
+  const Duration shared_time = shared_length();
+  const Time start = out_.take(earliest, shared_time);
+  Time end = std::max(start + shared_time, complete);
+  for (Port* member : members) {
+    const Duration own_time = own_length(*member);
+    end = std::max({end, member->up.take(earliest, own_time * (k - 1) / k) + own_time * (k - 1) / k,
+                    member->down.take(earliest, own_time) + own_time});
+  }
+  return {start, end + group_latency(members)};
 }
 
 double Network::moved() const {

@@ -7,6 +7,12 @@
 // so weights of a version can be pulled from the moment (`open`) when the last of its members pushes and the
 // version before is complete; the pull ends when the version is complete at the earliest.
 //
+// A group (policy::Reduction::kInGroup) reduces over its members' links, in a ring, and each member then
+// pushes its part of the sum, so that one gradient and not k of them goes to the servers; one copy of the
+// weights comes back, in parts that the members pass on. All of it goes through chunk by chunk: each link
+// carries 2(k − 1)/k + 1/k times the bytes in each direction, the servers' pipes once the bytes, and the step
+// takes as long as the slowest of them.
+//
 // With one server beside each of P replicas, 1/P of a replica's bytes stay at home, and pushes and pulls
 // share one pipe of P times the slowest link: what each link sends is the replica's own pushes and the pulls
 // it serves.
@@ -15,6 +21,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <span>
 
 #include "paceline/base/time.h"
 #include "paceline/config/network.h"
@@ -66,7 +73,14 @@ class Network {
   // Not before `earliest`; the weights are complete at `complete`.
   Transfer pull(Port& port, Time earliest, Time complete);
 
+  // The same for a group. Its members have nothing else under way. Requires: at least one.
+  Transfer push_group(std::span<Port* const> members, Time now);
+  Transfer pull_group(std::span<Port* const> members, Time earliest, Time complete);
+
  private:
+  Duration own_length(const Port& port) const;
+  Duration shared_length() const;
+  Duration group_latency(std::span<Port* const> members) const;
   Transfer pass(Pipe& own, Pipe& shared, const Port& port, Time earliest);
   // Bytes that one transfer moves over the network, and the servers' rate for them, bytes a second.
   double moved() const;

@@ -53,7 +53,7 @@ VirtualCluster::VirtualCluster(ClusterModel model, control::ControllerConfig con
   if (options_.start) {
     const absl::Status restored = controller_.restore(*options_.start);
     PACELINE_CHECK(restored.ok(), "{}", std::string(restored.message()));
-    completed_ = options_.start->version;
+    completed_ = told_ = options_.start->version;
   }
   for (const config::Slowdown& one : model_.slowdowns)
     slowdowns_[static_cast<std::size_t>(one.replica)].push_back(one);
@@ -103,7 +103,7 @@ absl::Status VirtualCluster::nothing_happens() {
 
 void VirtualCluster::at(Time time, Kind kind, std::int32_t place) {
   if (counts(kind)) ++under_way_;
-  const bool of_holder = kind != Kind::kChange && kind != Kind::kWake && kind != Kind::kComplete;
+  const bool of_holder = kind != Kind::kChange && kind != Kind::kWake && kind != Kind::kComplete && kind != Kind::kTold;
   events_.put(time, {kind, place, of_holder ? places_[static_cast<std::size_t>(place)].holder : 0});
 }
 
@@ -133,6 +133,10 @@ absl::Status VirtualCluster::handle(const Event& event) {
       return ready(event.place);
     case Kind::kComplete:
       return complete();
+    case Kind::kTold:
+      told_ = told_.next();
+      give(control::CommitComplete{told_});
+      return absl::OkStatus();
     case Kind::kChange: {
       const Change& change = model_.changes[static_cast<std::size_t>(event.place)];
       happen(change.place, change.what);
@@ -166,7 +170,7 @@ absl::Status VirtualCluster::pull(std::int32_t index) {
 
 void VirtualCluster::done(std::int32_t index) {
   Place& place = places_[static_cast<std::size_t>(index)];
-  place.push = network_.push(place.port, now_);
+  if (!in_groups()) place.push = network_.push(place.port, now_);
   at(now_ + network_.latency(place.port), Kind::kReady, index);
 }
 
@@ -190,7 +194,12 @@ absl::Status VirtualCluster::complete() {
   const Pending next = std::move(pending_.front());
   pending_.pop_front();
   completed_ = next.record.version;
-  return options_.work == nullptr ? absl::OkStatus() : options_.work->commit(now_, next.record);
+  if (options_.work != nullptr) PACELINE_RETURN_IF_ERROR(options_.work->commit(now_, next.record));
+  if (controller_.hears_of_completion()) {
+    told_ = completed_;
+    give(control::CommitComplete{completed_});
+  }
+  return absl::OkStatus();
 }
 
 // ---- Who is there ----
@@ -254,6 +263,7 @@ void VirtualCluster::give(decltype(control::Fact::what) what) {
   PACELINE_CHECK(taken.ok(), "{}", std::string(taken.message()));
   const auto complaint = witnesses_.record(fact, orders_);
   for (const control::Order& order : orders_) carry_out(order);
+  pull_together();
   if (complaint && !broken_) broken_ = fmt::format("at {} s: {}", to_seconds(now_), *complaint);
 }
 
@@ -272,17 +282,26 @@ void VirtualCluster::commit(const control::CommitRecord& record) {
   if (network_.free()) {
     completed_ = record.version;
     if (options_.work != nullptr) trouble_.Update(options_.work->commit(now_, record));
+    if (controller_.hears_of_completion()) at(now_, Kind::kTold, 0);
     return;
   }
-  open_ = std::max(now_, complete_);
-  Time through = open_;
-  for (const control::CommitMember& member : record.members) {
-    const std::int32_t place = place_of_[static_cast<std::size_t>(member.replica.value())];
-    through = std::max(through, places_[static_cast<std::size_t>(place)].push.end);
-  }
-  complete_ = through;
+  const Transfer pushes = push_together(record);
+  open_ = std::max(pushes.start, complete_);
+  complete_ = std::max(pushes.end, open_);
   pending_.push_back({record, complete_});
   at(complete_, Kind::kComplete, 0);
+}
+
+Transfer VirtualCluster::push_together(const control::CommitRecord& record) {
+  Transfer all{now_, now_};
+  std::vector<Port*> ports;
+  for (const control::CommitMember& member : record.members) {
+    const std::int32_t index = place_of_[static_cast<std::size_t>(member.replica.value())];
+    Place& place = places_[static_cast<std::size_t>(index)];
+    ports.push_back(&place.port);
+    all.end = std::max(all.end, place.push.end);
+  }
+  return in_groups() ? network_.push_group(ports, now_) : all;
 }
 
 void VirtualCluster::release(const control::Release& order) {
@@ -295,9 +314,31 @@ void VirtualCluster::release(const control::Release& order) {
     trouble_.Update(pull(index));
     return at(now_ + iteration_length(index), Kind::kDone, index);
   }
+  if (in_groups()) return pulling_.push_back(index);
   const bool under_way = order.version > completed_;
-  const Transfer transfer = network_.pull(
-      place->port, under_way ? std::max(place->asked, open_) : place->asked, under_way ? complete_ : now_);
+  start_pulled(index, network_.pull(place->port, under_way ? std::max(place->asked, open_) : place->asked,
+                                    under_way ? complete_ : now_));
+}
+
+void VirtualCluster::pull_together() {
+  if (pulling_.empty()) return;
+  std::vector<Port*> ports;
+  Time asked = now_;
+  bool under_way = false;
+  for (const std::int32_t index : pulling_) {
+    Place& place = places_[static_cast<std::size_t>(index)];
+    ports.push_back(&place.port);
+    asked = std::max(asked, place.asked);
+    under_way = under_way || place.release.version > completed_;
+  }
+  const Transfer transfer =
+      network_.pull_group(ports, under_way ? std::max(asked, open_) : asked, under_way ? complete_ : now_);
+  for (const std::int32_t index : pulling_) start_pulled(index, transfer);
+  pulling_.clear();
+}
+
+void VirtualCluster::start_pulled(std::int32_t index, const Transfer& transfer) {
+  const bool under_way = places_[static_cast<std::size_t>(index)].release.version > completed_;
   at(std::max(transfer.start, under_way ? complete_ : now_), Kind::kPull, index);
   at(transfer.end + iteration_length(index), Kind::kDone, index);
 }

@@ -65,12 +65,12 @@ class VirtualCluster {
     std::uint32_t holder = 0;  // counts who held it: events of one that is gone mean nothing
     std::uint64_t failures = 0;
   };
-  enum class Kind { kPull, kDone, kReady, kComplete, kChange, kFail, kRepair, kLost, kWake };
+  enum class Kind { kPull, kDone, kReady, kComplete, kTold, kChange, kFail, kRepair, kLost, kWake };
   // Whether such an event, still to come, means that the run goes on: failures and timers do not.
   static bool counts(Kind kind) { return kind != Kind::kFail && kind != Kind::kWake; }
   struct Event {
     Kind kind = Kind::kDone;
-    std::int32_t place = 0;    // kChange: the number of the change
+    std::int32_t place = 0;    // kChange: the number of the change; kTold: nothing
     std::uint32_t holder = 0;  // kLost: the replica's id
   };
   // A commit that is ordered and not complete.
@@ -90,11 +90,18 @@ class VirtualCluster {
   void join(std::int32_t place);
   void go(std::int32_t place, Duration until_heard);
 
+  bool in_groups() const { return controller_.reduction() == policy::Reduction::kInGroup; }
+
   // Orders.
   void give(decltype(control::Fact::what) what);
   void carry_out(const control::Order& order);
   void commit(const control::CommitRecord& record);
+  // When the gradients of a commit that is ordered now are all at the servers.
+  Transfer push_together(const control::CommitRecord& record);
   void release(const control::Release& release);
+  // Those released by one fact on one version, where groups reduce among themselves: they pull as a group.
+  void pull_together();
+  void start_pulled(std::int32_t place, const Transfer& transfer);
   void wake_at(Time at);
 
   Duration iteration_length(std::int32_t place) const;
@@ -115,6 +122,8 @@ class VirtualCluster {
   std::vector<std::int32_t> place_of_;                    // by replica id
   std::deque<Pending> pending_;
   std::vector<control::Order> orders_;
+  std::vector<std::int32_t> pulling_;  // places that are released and have not been told when they pull
+  Version told_;                       // the newest that the Controller was told to be complete
   Time now_{};
   Time open_{};      // of the newest commit
   Time complete_{};  // likewise
