@@ -23,7 +23,8 @@ bool crosses(std::int64_t every, const CommitRecord& record) {
   return every > 0 && record.committed_after() / every > record.committed_before / every;
 }
 
-// Every commit, and every iteration of a replica, took at least one sample.
+// Every commit took at least one sample, and so did every iteration of a replica, or else a commit came first
+// and its gradient was discarded.
 bool plausible(const ControllerState& state, std::int64_t committed) {
   const auto counted = [&](std::int64_t count) { return count >= 0 && count <= committed; };
   return counted(state.version.value()) &&
@@ -223,9 +224,7 @@ void Controller::carry_out(Time at, const policy::Order& order, std::vector<Orde
   std::visit(Overloaded{
                  [&](const policy::Commit& one) { commit(one, orders); },
                  [&](const policy::Release& one) { release(at, one, orders); },
-                 [&](const policy::Discard& one) {
-                   orders.emplace_back(Discard{one.contribution.replica, one.contribution.clock, one.why});
-                 },
+                 [&](const policy::Discard& one) { discard(one, orders); },
                  [&](const policy::WakeAt& one) { orders.emplace_back(WakeAt{one.at}); },
              },
              order);
@@ -273,6 +272,19 @@ void Controller::weigh(CommitRecord& record) const {
     member.weight = member.share / (1.0 + config_.staleness_damping * staleness);
   }
   if (config_.scale == CommitScale::kSamples) record.fraction = total / static_cast<double>(record.nominal);
+}
+
+void Controller::discard(const policy::Discard& discard, std::vector<Order>& orders) {
+  const auto [replica, clock] = discard.contribution;
+  // One that has left gave its samples back when it did.
+  if (here(replica)) {
+    Member& mine = member(replica);
+    PACELINE_CHECK(mine.finished && mine.clock == clock, "replica {} has no gradient {} to discard", replica,
+                   clock);
+    mine.finished = false;
+    ledger_.give_back(replica);
+  }
+  orders.emplace_back(Discard{replica, clock, discard.why});
 }
 
 void Controller::learn(const CommitRecord& record) {

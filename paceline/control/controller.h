@@ -102,6 +102,7 @@ class Controller {
   void carry_out(Time at, const policy::Order& order, std::vector<Order>& orders);
   void commit(const policy::Commit& commit, std::vector<Order>& orders);
   void release(Time at, const policy::Release& release, std::vector<Order>& orders);
+  void discard(const policy::Discard& discard, std::vector<Order>& orders);
   CommitMember take_contribution(const policy::Contribution& contribution);
   void weigh(CommitRecord& record) const;
   void learn(const CommitRecord& record);

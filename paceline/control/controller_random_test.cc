@@ -17,9 +17,24 @@ namespace {
 using control::testing::LittleCluster;
 using control::testing::SampleBooks;
 
-constexpr const char* kSpecs[] = {"bsp",           "asp",          "ssp:0",     "ssp:1",
-                                  "ssp:3",         "dssp:0-2",     "dssp:3-15", "dssp:1-4:printed",
-                                  "elastic-bsp:1", "elastic-bsp:4"};
+constexpr const char* kSpecs[] = {"bsp",
+                                  "asp",
+                                  "ssp:0",
+                                  "ssp:1",
+                                  "ssp:3",
+                                  "dssp:0-2",
+                                  "dssp:3-15",
+                                  "dssp:1-4:printed",
+                                  "elastic-bsp:1",
+                                  "elastic-bsp:4",
+                                  "backup:1",
+                                  "backup:3",
+                                  "groups:2+1:asp",
+                                  "groups:1+2+2:ssp:1",
+                                  "groups:2+2:bsp",
+                                  "groups:1+2:dssp:0-2",
+                                  "groups:2+2:elastic-bsp:4",
+                                  "groups:1+2+1:backup:1"};
 
 struct Met {
   int lives = 0;
@@ -146,8 +161,12 @@ TEST_P(RandomRuns, CommitEverySampleOnceAndKeepEveryPromise) {
   EXPECT_GT(met.lives, 3500);
   EXPECT_GT(met.parks, 2000);
   EXPECT_GT(met.unparks, 100);
-  if (std::string(GetParam()) == "bsp") {
+  const std::string spec = GetParam();
+  if (spec == "bsp" || spec == "groups:2+2:bsp") {
     EXPECT_GT(met.discards, 20);
+  }
+  if (spec.find("backup") != std::string::npos) {
+    EXPECT_GT(met.discards, 2000);
   }
 }
 

@@ -113,8 +113,8 @@ TEST(Controller, AtTheEndOfTheQueueReplicasAreParkedAndThenTheRunEnds) {
 }
 
 TEST(Controller, WhatTheLastOneLeavesBehindIsTrainedByAParkedOne) {
-  for (const char* spec :
-       {"bsp", "asp", "ssp:0", "ssp:3", "dssp:3-15", "dssp:3-15:printed", "elastic-bsp:5"}) {
+  for (const char* spec : {"bsp", "asp", "ssp:0", "ssp:3", "dssp:3-15", "dssp:3-15:printed", "elastic-bsp:5",
+                           "backup:1", "groups:1+1:asp"}) {
     Controller controller = controller_of(config_of(5, 5, 2), spec);
     take(controller, joined(0, "w0", 1));
     take(controller, joined(1, "w1", 4));
@@ -393,6 +393,72 @@ TEST(Controller, EachOfTheCommitsOfOneFactHasACheckpointOfItsOwn) {
   EXPECT_THAT(checkpoints, ElementsAre("version 1 next 8 open 4-8 w0@1 w1@0", "version 2 next 8 w0@1 w1@1"));
 }
 
+// ---- Gradients that are discarded ----
+
+// Discards every gradient of replica 0, whose turn it then is not any more; commits all others alone.
+class DropsTheFirst final : public policy::SyncPolicy {
+ public:
+  void joined(Time, const policy::Joined& fact, policy::Orders& orders) override {
+    orders.release(fact.replica, {});
+  }
+  void left(Time, const policy::Left&, policy::Orders&) override {}
+  void ready(Time, const policy::Ready& fact, policy::Orders& orders) override {
+    if (fact.replica == ReplicaId(0)) return orders.discard({fact.replica, fact.clock}, {"of the first"});
+    orders.commit({{fact.replica, fact.clock}}, {});
+    orders.release(fact.replica, {});
+  }
+  policy::Bounds bounds() const override { return {}; }
+};
+
+TEST(Controller, TheSamplesOfADiscardedGradientAreIssuedAgainBeforeAnythingNew) {
+  Controller controller(config_of(12, 12, 2), std::make_unique<DropsTheFirst>());
+  take(controller, joined(0, "w0", 2));
+  take(controller, joined(1, "w1", 4));
+  EXPECT_THAT(take(controller, ready(0, 1, 0)), ElementsAre("discard 0@1"));
+  EXPECT_EQ(text(controller.save()), "version 0 next 6 open 0-6 w0@1 w1@0") << "the iteration counts";
+  EXPECT_THAT(take(controller, ready(1, 1, 0)),
+              ElementsAre("commit 1 1@1[0:2-6]", "release 1@2 on 1 [0:0-2]"));
+  EXPECT_THAT(take(controller, ready(1, 2, 1)),
+              ElementsAre("commit 2 1@2[0:0-2]", "release 1@3 on 2 [0:6-10]"));
+}
+
+TEST(Controller, AParkedReplicaGetsTheSamplesOfADiscardedGradient) {
+  Controller controller(config_of(6, 6, 2), std::make_unique<DropsTheFirst>());
+  take(controller, joined(0, "w0", 2));
+  take(controller, joined(1, "w1", 4));
+  EXPECT_THAT(take(controller, ready(1, 1, 0)), ElementsAre("commit 1 1@1[0:2-6]", "park 1"));
+  EXPECT_THAT(take(controller, ready(0, 1, 0)), ElementsAre("discard 0@1", "release 1@2 on 1 [0:0-2]"));
+  EXPECT_THAT(take(controller, ready(1, 2, 1)),
+              ElementsAre("commit 2 1@2[0:0-2]", "park 1", "finish: every sample is committed"));
+}
+
+TEST(Controller, WhoIsLateForItsRoundStartsInTheNextOne) {
+  Controller controller = controller_of(config_of(20, 20, 3), "backup:1");
+  for (int id = 0; id < 3; ++id) take(controller, joined(id, fmt::format("w{}", id), 2));
+  take(controller, ready(0, 1, 0));
+  EXPECT_EQ(take(controller, ready(1, 1, 0)).front(), "commit 1 0@1[0:0-2] 1@1[0:2-4]");
+  EXPECT_THAT(take(controller, ready(2, 1, 0)), ElementsAre("discard 2@1", "release 2@2 on 1 [0:4-6]"));
+  take(controller, ready(2, 2, 1));
+  EXPECT_EQ(take(controller, ready(0, 2, 1)).front(), "commit 2 0@2[0:6-8] 2@2[0:4-6]");
+}
+
+// Discards what nobody has finished.
+class DropsTheUnfinished final : public policy::SyncPolicy {
+ public:
+  void joined(Time, const policy::Joined& fact, policy::Orders& orders) override {
+    orders.release(fact.replica, {});
+    orders.discard({fact.replica, fact.clock.next()}, {});
+  }
+  void left(Time, const policy::Left&, policy::Orders&) override {}
+  void ready(Time, const policy::Ready&, policy::Orders&) override {}
+  policy::Bounds bounds() const override { return {}; }
+};
+
+TEST(ControllerDeathTest, OnlyAFinishedGradientCanBeDiscarded) {
+  Controller controller(config_of(10, 10, 1), std::make_unique<DropsTheUnfinished>());
+  EXPECT_DEATH(take(controller, joined(0, "w0", 2)), "replica 0 has no gradient 1 to discard");
+}
+
 // ---- Facts that cannot be ----
 
 struct Wrong {
@@ -421,7 +487,7 @@ std::vector<Wrong> wrong_facts() {
 }
 
 TEST(Controller, RefusesFactsThatCannotBeAndIsAsIfTheyHadNeverCome) {
-  for (const char* spec : {"asp", "ssp:3", "dssp:1-4", "elastic-bsp:2"}) {
+  for (const char* spec : {"asp", "ssp:3", "dssp:1-4", "elastic-bsp:2", "groups:1+1:asp"}) {
     const ControllerConfig config = config_of(20, 40, 2);
     Controller calm = controller_of(config, spec);
     Controller harassed = controller_of(config, spec);

@@ -55,8 +55,9 @@ Complaint Observer::see(const Order& order) {
                           leave(park.replica, Doing::kParked);
                           return {};
                         },
+                        [&](const Discard& discard) { return see_discard(discard); },
                         [&](const Finish&) { return see_finish(); },
-                        [](const auto&) -> Complaint { return {}; },
+                        [](const WakeAt&) -> Complaint { return {}; },
                     },
                     order);
 }
@@ -144,6 +145,19 @@ Complaint Observer::see_release(const Release& release) {
   return {};
 }
 
+Complaint Observer::see_discard(const Discard& discard) {
+  const auto index = static_cast<std::size_t>(discard.replica.value());
+  Seen* seen = index < replicas_.size() ? &replicas_[index] : nullptr;
+  const bool known = seen != nullptr && seen->clock == discard.clock;
+  if (known && seen->doing == Doing::kFinished) {
+    seen->doing = Doing::kWaiting;
+  } else if (!known || !std::exchange(seen->left_a_gradient, false)) {
+    return fmt::format("iteration {} of replica {} is discarded, which has no such gradient", discard.clock,
+                       discard.replica);
+  }
+  return {};
+}
+
 Complaint Observer::see_finish() {
   const bool all = done_.size() == 1 && done_.begin()->first == 0 && done_.begin()->second == total_samples_;
   if (!stopped_ && !all) return "the run ends and not every sample was committed";
@@ -179,6 +193,7 @@ void Observer::leave(ReplicaId replica, Doing to) {
   Seen* seen = find(replica);
   if (seen == nullptr) return;
   uncount(*seen);
+  seen->left_a_gradient = seen->doing == Doing::kFinished;
   seen->doing = to;
   if (supersteps_) supersteps_->leave(replica);
 }

@@ -37,7 +37,8 @@ class Observer {
   enum class Doing { kGone, kWaiting, kComputing, kFinished, kParked };
   struct Seen {
     Doing doing = Doing::kGone;
-    bool counted = false;  // its clock is in counted_clocks_
+    bool counted = false;          // its clock is in counted_clocks_
+    bool left_a_gradient = false;  // finished when it left, and not discarded since
     Clock clock{};
     Version base{};
     Lease lease{};
@@ -49,6 +50,7 @@ class Observer {
   std::optional<std::string> see_commit(const CommitRecord& commit);
   std::optional<std::string> see_member(const CommitRecord& commit, const CommitMember& member);
   std::optional<std::string> see_release(const Release& release);
+  std::optional<std::string> see_discard(const Discard& discard);
   std::optional<std::string> see_finish();
   std::optional<std::string> mark_done(const Lease& lease);
   // Null when it is not here.

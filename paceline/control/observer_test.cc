@@ -50,6 +50,7 @@ class Shown {
     for (const CommitMember& member : members) record.samples += member.lease.size();
     return order(record);
   }
+  Shown& discard(int id, int clock) { return order(Discard{ReplicaId(id), Clock(clock), {}}); }
   Shown& park(int id) { return order(Park{ReplicaId(id)}); }
   Shown& finish() { return order(Finish{""}); }
 
@@ -218,6 +219,40 @@ TEST(Observer, NoticesASampleCommittedTwice) {
   EXPECT_EQ(Shown().join(0).iteration(0, 1, 0, {0, 2, 5}).iteration(0, 2, 1, {1, 2, 5}).complaint(),
             std::nullopt)
       << "the same of another epoch";
+}
+
+TEST(Observer, WhoseGradientIsDiscardedWaits) {
+  Shown shown;
+  shown.join(0).join(1).release(0, 1, 0, {0, 0, 5}).release(1, 1, 0, {0, 5, 10});
+  shown.ready(0, 1, 0).discard(0, 1).release(0, 2, 0, {0, 0, 5});
+  shown.ready(0, 2, 0).ready(1, 1, 0).commit(1, 0, 2, {0, 0, 5}).commit(2, 1, 1, {0, 5, 10});
+  EXPECT_EQ(shown.complaint(), std::nullopt);
+  EXPECT_THAT(shown.commit(3, 0, 1, {0, 0, 5}).complaint(), Optional(HasSubstr("no such gradient")));
+}
+
+TEST(Observer, WhatOneThatLeftHadFinishedIsDiscardedOnce) {
+  Shown shown;
+  shown.join(0).release(0, 1, 0, sample(0)).ready(0, 1, 0).leave(0).discard(0, 1);
+  EXPECT_EQ(shown.complaint(), std::nullopt);
+  EXPECT_THAT(shown.discard(0, 1).complaint(),
+              Optional(HasSubstr("iteration 1 of replica 0 is discarded, which has no such gradient")));
+}
+
+TEST(Observer, NoticesADiscardOfWhatIsNotFinished) {
+  const auto computing = [] {
+    Shown shown;
+    return shown.join(0).release(0, 1, 0, sample(0));
+  };
+  EXPECT_EQ(computing().ready(0, 1, 0).discard(0, 1).complaint(), std::nullopt);
+  for (Shown shown :
+       {computing().discard(0, 1), computing().leave(0).discard(0, 1),
+        computing().ready(0, 1, 0).discard(0, 2), computing().ready(0, 1, 0).leave(0).discard(0, 2),
+        computing().ready(0, 1, 0).discard(1, 1),
+        computing().ready(0, 1, 0).commit(1, 0, 1, sample(0)).discard(0, 1),
+        computing().ready(0, 1, 0).commit(1, 0, 1, sample(0)).leave(0).discard(0, 1),
+        computing().ready(0, 1, 0).discard(0, 1).discard(0, 1)}) {
+    EXPECT_THAT(shown.complaint(), Optional(HasSubstr("is discarded, which has no such gradient")));
+  }
 }
 
 TEST(Observer, NoticesAnEndBeforeTheEnd) {

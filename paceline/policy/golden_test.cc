@@ -140,7 +140,8 @@ TEST_P(Golden, GivesTheOrdersInTheFile) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, Golden,
-                         ::testing::Values("bsp.txt", "asp.txt", "ssp.txt", "dssp.txt", "elastic_bsp.txt"),
+                         ::testing::Values("bsp.txt", "asp.txt", "ssp.txt", "dssp.txt", "elastic_bsp.txt",
+                                           "backup.txt", "grouped.txt"),
                          [](const auto& test) {
                            const std::string file = test.param;
                            return file.substr(0, file.find('.'));

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -12,6 +14,7 @@
 #include "paceline/base/rng.h"
 #include "paceline/policy/policy_spec.h"
 #include "paceline/policy/testing/elastic_oracle.h"
+#include "paceline/policy/testing/groups_oracle.h"
 #include "paceline/policy/testing/oracle_fact.h"
 
 namespace paceline::policy {
@@ -20,6 +23,7 @@ namespace {
 using policy::testing::Answer;
 using policy::testing::ElasticOracle;
 using policy::testing::Fact;
+using policy::testing::GroupsOracle;
 
 // ---- The dumb one ----
 
@@ -28,6 +32,7 @@ struct Replica {
   std::int64_t clock = 0;
   bool computing = true;
   bool uncommitted = false;
+  std::int64_t base = 0;
   std::vector<Time> readies;
   Duration compute{0};
   std::int64_t extra = 0;  // r[p]
@@ -35,12 +40,18 @@ struct Replica {
 
 class Oracle {
  public:
-  explicit Oracle(PolicySpec spec) : spec_(spec) {
+  explicit Oracle(PolicySpec spec) : spec_(std::move(spec)) {
     if (const auto* elastic = std::get_if<ElasticBspSpec>(&spec_)) elastic_.emplace(*elastic);
+    if (const auto* groups = std::get_if<GroupsSpec>(&spec_)) {
+      const auto as_policy = [](const auto& one) -> PolicySpec { return one; };
+      between_groups_ = std::make_unique<Oracle>(std::visit(as_policy, groups->inner));
+      groups_.emplace(groups->sizes, [this](const Fact& fact) { return between_groups_->take(fact); });
+    }
   }
 
   Answer take(const Fact& fact) {
     if (elastic_) return elastic_->take(fact);
+    if (groups_) return groups_->take(fact);
     Answer answer;
     if (fact.what == Fact::What::kJoin) {
       const std::int64_t level = slowest_clock();
@@ -60,16 +71,23 @@ class Oracle {
       replica.uncommitted = true;
       replica.readies.push_back(fact.now);
       replica.compute = fact.compute;
+      replica.base = fact.base;
     }
     if (std::holds_alternative<BspSpec>(spec_))
       bulk(answer);
+    else if (const auto* backup = std::get_if<BackupSpec>(&spec_))
+      bulk_without(backup->spare, answer);
     else
       alone(fact, answer);
+    version_ += static_cast<std::int64_t>(answer.commits.size());
     std::sort(answer.releases.begin(), answer.releases.end());
     return answer;
   }
 
-  std::int64_t clock(int id) { return elastic_ ? elastic_->clock(id) : find(id).clock; }
+  std::int64_t clock(int id) {
+    if (groups_) return groups_->clock(id);
+    return elastic_ ? elastic_->clock(id) : find(id).clock;
+  }
 
  private:
   Replica& find(int id) {
@@ -99,6 +117,31 @@ class Oracle {
       release(replica, answer);
     }
     std::sort(answer.commits[0].begin(), answer.commits[0].end());
+  }
+
+  // What is not of the newest version is dropped. Of the rest, all go when no more than `spare` are missing.
+  void bulk_without(std::int64_t spare, Answer& answer) {
+    std::int64_t missing = 0;
+    for (Replica& replica : live_) {
+      const bool late = replica.uncommitted && replica.base != version_;
+      if (late) {
+        answer.discards.push_back(replica.id);
+        replica.uncommitted = false;
+        release(replica, answer);
+      }
+      missing += replica.uncommitted ? 0 : 1;
+    }
+    std::vector<int> members;
+    if (missing > spare) return;
+    for (Replica& replica : live_) {
+      if (!replica.uncommitted) continue;
+      members.push_back(replica.id);
+      replica.uncommitted = false;
+      release(replica, answer);
+    }
+    if (members.empty()) return;
+    std::sort(members.begin(), members.end());
+    answer.commits.push_back(members);
   }
 
   void alone(const Fact& fact, Answer& answer) {
@@ -176,7 +219,11 @@ class Oracle {
 
   PolicySpec spec_;
   std::vector<Replica> live_;
-  std::optional<ElasticOracle> elastic_;  // has books of its own
+  std::int64_t version_ = 0;
+  // These have books of their own.
+  std::optional<ElasticOracle> elastic_;
+  std::optional<GroupsOracle> groups_;
+  std::unique_ptr<Oracle> between_groups_;
 };
 
 // ---- The real one, asked the same ----
@@ -191,7 +238,7 @@ class Asked {
     if (fact.what == Fact::What::kJoin) policy_->joined(fact.now, {replica, Clock(clock)}, orders_);
     if (fact.what == Fact::What::kLeave) policy_->left(fact.now, {replica}, orders_);
     if (fact.what == Fact::What::kReady) {
-      policy_->ready(fact.now, {replica, Clock(clock), Version(0), 1, fact.compute}, orders_);
+      policy_->ready(fact.now, {replica, Clock(clock), Version(fact.base), 1, fact.compute}, orders_);
     }
     Answer answer;
     for (const Order& order : orders_.list()) {
@@ -221,8 +268,9 @@ struct Running {
   int id = 0;
   Time due;
   Time released;
-  bool computing = true;
+  bool computing = false;
   Duration usual;
+  std::int64_t base = 0;  // the version of its release
 };
 
 class RandomRun {
@@ -279,7 +327,9 @@ class RandomRun {
     ASSERT_NE(next, nullptr) << "nobody computes\n" << history_;
     now_ = next->due;
     next->computing = false;
-    give({Fact::What::kReady, next->id, now_, now_ - next->released});
+    // Now and then it pulled a version newer than that of its release.
+    const std::int64_t base = rng_.below(5) == 0 ? version_ : next->base;
+    give({Fact::What::kReady, next->id, now_, now_ - next->released, base});
   }
 
   void give(const Fact& fact) {
@@ -290,11 +340,13 @@ class RandomRun {
     const std::int64_t clock = fact.what == Fact::What::kLeave ? 0 : oracle_.clock(fact.replica);
     const Answer found = asked_.take(fact, clock);
     same_ = same_ && expected == found;
+    version_ += static_cast<std::int64_t>(expected.commits.size());
     for (const int id : expected.releases) {
       Running& one = *std::find_if(live_.begin(), live_.end(), [&](const Running& r) { return r.id == id; });
       one.computing = true;
       one.released = now_;
       one.due = now_ + interval(one);
+      one.base = version_;
     }
   }
 
@@ -313,6 +365,7 @@ class RandomRun {
   Duration grain_;
   std::vector<Running> live_;
   Time now_{};
+  std::int64_t version_ = 0;
   int next_id_ = 0;
   std::vector<int> gone_;
   bool same_ = true;
@@ -335,7 +388,11 @@ INSTANTIATE_TEST_SUITE_P(Policies, Oracles,
                                            "dssp:1-3", "dssp:3-15", "dssp:0-4:printed", "dssp:3-15:printed",
                                            "elastic-bsp:1", "elastic-bsp:2", "elastic-bsp:6",
                                            "elastic-bsp:15", "elastic-bsp:2:average",
-                                           "elastic-bsp:15:average"));
+                                           "elastic-bsp:15:average", "backup:0", "backup:1", "backup:2",
+                                           "groups:2+2:bsp", "groups:1+2:asp", "groups:2+1+2:ssp:1",
+                                           "groups:1+2+2:ssp:3", "groups:2+2:dssp:0-4",
+                                           "groups:2+1+1:dssp:3-15:printed", "groups:1+3+1:elastic-bsp:4",
+                                           "groups:1+2+1+1:backup:1"));
 
 }  // namespace
 }  // namespace paceline::policy

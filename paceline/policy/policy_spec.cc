@@ -2,16 +2,20 @@
 
 #include <cmath>
 #include <optional>
+#include <type_traits>
 
 #include <absl/strings/numbers.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 
 #include "paceline/base/overloaded.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/policy/asp.h"
+#include "paceline/policy/backup.h"
 #include "paceline/policy/bsp.h"
 #include "paceline/policy/dssp.h"
 #include "paceline/policy/elastic_bsp.h"
+#include "paceline/policy/grouped.h"
 #include "paceline/policy/ssp.h"
 
 namespace paceline::policy {
@@ -66,6 +70,43 @@ absl::StatusOr<PolicySpec> parse_elastic_bsp(const std::string& text, const std:
   const auto look_ahead = iterations(parts[1]);
   if (!look_ahead || *look_ahead < 1 || *look_ahead > kMostLookAhead) return bad(text, kForm);
   return ElasticBspSpec{*look_ahead, average};
+}
+
+absl::StatusOr<PolicySpec> parse_backup(const std::string& text, const std::vector<std::string>& parts) {
+  const auto spare = parts.size() == 2 ? iterations(parts[1]) : std::nullopt;
+  if (!spare) return bad(text, "write backup:C with C from 0 to 1000000, for example backup:1");
+  return BackupSpec{*spare};
+}
+
+absl::StatusOr<PolicySpec> parse_groups(const std::string& text) {
+  static constexpr char kForm[] =
+      "write groups:SIZES:POLICY with sizes from 1 to 1000000, for example groups:2+2+4:ssp:3";
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(':', 2));
+  if (parts.size() < 3) return bad(text, kForm);
+  GroupsSpec groups;
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(parts[1], '+'))) {
+    const auto size = iterations(part);
+    if (!size || *size < 1) return bad(text, kForm);
+    groups.sizes.push_back(*size);
+  }
+  PACELINE_ASSIGN_OR_RETURN(const PolicySpec inner, parse_policy(parts[2]));
+  const bool ungrouped = std::visit(
+      [&]<class Spec>(const Spec& spec) {
+        if constexpr (std::is_constructible_v<UngroupedSpec, Spec>) {
+          groups.inner = spec;
+          return true;
+        } else {
+          return false;
+        }
+      },
+      inner);
+  if (!ungrouped)
+    return bad(text, fmt::format("'{}' makes groups of its own; write another policy", parts[2]));
+  return groups;
+}
+
+PolicySpec as_policy(const UngroupedSpec& ungrouped) {
+  return std::visit([](const auto& spec) -> PolicySpec { return spec; }, ungrouped);
 }
 
 constexpr char kCgpForm[] =
@@ -158,8 +199,12 @@ absl::StatusOr<PolicySpec> parse_policy(const std::string& text) {
   if (parts[0] == "dssp") return parse_dssp(text, parts);
   if (parts[0] == "elastic-bsp") return parse_elastic_bsp(text, parts);
   if (parts[0] == "cgp") return parse_cgp(text, parts);
+  if (parts[0] == "backup") return parse_backup(text, parts);
+  if (parts[0] == "groups") return parse_groups(text);
   if (parts[0] != "bsp" && parts[0] != "asp")
-    return bad(text, "unknown; write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R or cgp");
+    return bad(text,
+               "unknown; write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, backup:C, "
+               "groups:SIZES:POLICY or cgp");
   if (parts.size() > 1) return bad(text, fmt::format("{0} takes no number; write {0}", parts[0]));
   if (parts[0] == "bsp") return BspSpec{};
   return AspSpec{};
@@ -185,6 +230,11 @@ std::string to_string(const PolicySpec& spec) {
           [](const ElasticBspSpec& elastic) {
             return fmt::format("elastic-bsp:{}{}", elastic.look_ahead, elastic.average ? ":average" : "");
           },
+          [](const BackupSpec& backup) { return fmt::format("backup:{}", backup.spare); },
+          [](const GroupsSpec& groups) {
+            return fmt::format("groups:{}:{}", absl::StrJoin(groups.sizes, "+"),
+                               to_string(as_policy(groups.inner)));
+          },
           [](const CgpSpec& cgp) { return to_text(cgp); },
       },
       spec);
@@ -201,6 +251,12 @@ std::unique_ptr<SyncPolicy> make_policy(const PolicySpec& spec) {
           },
           [](const ElasticBspSpec& elastic) -> std::unique_ptr<SyncPolicy> {
             return std::make_unique<ElasticBsp>(elastic.look_ahead, elastic.average);
+          },
+          [](const BackupSpec& backup) -> std::unique_ptr<SyncPolicy> {
+            return std::make_unique<Backup>(backup.spare);
+          },
+          [](const GroupsSpec& groups) -> std::unique_ptr<SyncPolicy> {
+            return std::make_unique<Grouped>(groups.sizes, make_policy(as_policy(groups.inner)));
           },
           [](const CgpSpec& cgp) -> std::unique_ptr<SyncPolicy> { return std::make_unique<Cgp>(cgp); },
       },

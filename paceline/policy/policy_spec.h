@@ -1,5 +1,6 @@
 // A policy as a user writes it: "bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed",
-// "elastic-bsp:15", "elastic-bsp:15:average", "cgp", "cgp:k_min=2:k_max=4:S=16:wait_max=50ms:grouping=dp".
+// "elastic-bsp:15", "elastic-bsp:15:average", "backup:1", "groups:2+2+4:ssp:3", "cgp",
+// "cgp:k_min=2:k_max=4:S=16:wait_max=50ms:grouping=dp".
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,20 @@ struct ElasticBspSpec {
   bool average = false;
   friend bool operator==(const ElasticBspSpec&, const ElasticBspSpec&) = default;
 };
+struct BackupSpec {
+  std::int64_t spare = 1;
+  friend bool operator==(const BackupSpec&, const BackupSpec&) = default;
+};
+// What may stand between groups: whatever makes no groups of its own.
+using UngroupedSpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec, BackupSpec>;
+struct GroupsSpec {
+  std::vector<std::int64_t> sizes;
+  UngroupedSpec inner;
+  friend bool operator==(const GroupsSpec&, const GroupsSpec&) = default;
+};
 using CgpSpec = CgpOptions;
-using PolicySpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec, CgpSpec>;
+using PolicySpec =
+    std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec, BackupSpec, GroupsSpec, CgpSpec>;
 
 // Errors: InvalidArgument that says what is wrong with the text and what to write instead.
 absl::StatusOr<PolicySpec> parse_policy(const std::string& text);

@@ -31,6 +31,13 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
       {"elastic-bsp:1", ElasticBspSpec{1, false}},
       {"elastic-bsp:240", ElasticBspSpec{240, false}},
       {"elastic-bsp:10000:average", ElasticBspSpec{10'000, true}},
+      {"backup:0", BackupSpec{0}},
+      {"backup:1000000", BackupSpec{1'000'000}},
+      {"groups:4:asp", GroupsSpec{{4}, AspSpec{}}},
+      {"groups:2+2+4:ssp:3", GroupsSpec{{2, 2, 4}, SspSpec{3}}},
+      {"groups:1+1000000:dssp:3-15:printed", GroupsSpec{{1, 1'000'000}, DsspSpec{3, 15, false}}},
+      {"groups:2+2:elastic-bsp:15:average", GroupsSpec{{2, 2}, ElasticBspSpec{15, true}}},
+      {"groups:2+2:backup:1", GroupsSpec{{2, 2}, BackupSpec{1}}},
       {"cgp", CgpSpec{}},
       {"cgp:k_min=2:k_max=4:S=16:wait_max=50ms:grouping=dp",
        CgpSpec{2, 4, 16, std::chrono::milliseconds(50), Grouping::kDp}},
@@ -91,12 +98,17 @@ TEST_P(BadSpec, SaysWhatToWrite) {
               AllOf(HasSubstr(fmt::format("policy '{}'", GetParam().text)), HasSubstr(GetParam().fix)));
 }
 
-constexpr char kNames[] = "write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R or cgp";
+constexpr char kNames[] =
+    "write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, backup:C, groups:SIZES:POLICY or cgp";
 constexpr char kSsp[] = "write ssp:S with S from 0 to 1000000, for example ssp:3";
 constexpr char kDssp[] = "write dssp:LOWER-UPPER or dssp:LOWER-UPPER:printed, for example dssp:3-15";
 constexpr char kElastic[] =
     "write elastic-bsp:R or elastic-bsp:R:average with R from 1 to 10000, for example elastic-bsp:15";
 constexpr char kCgp[] = "for example cgp:k_min=2:S=16";
+
+constexpr char kBackup[] = "write backup:C with C from 0 to 1000000, for example backup:1";
+constexpr char kGroups[] =
+    "write groups:SIZES:POLICY with sizes from 1 to 1000000, for example groups:2+2+4:ssp:3";
 
 INSTANTIATE_TEST_SUITE_P(
     Texts, BadSpec,
@@ -116,16 +128,29 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"dssp:3-15:bounded", kDssp}, Bad{"dssp:3-15:printed:x", kDssp},
         Bad{"dssp:3-99999999999999999999", kDssp},
         Bad{"dssp:9-3", "the lower bound 9 is above the upper bound 3; write dssp:3-9"},
-        Bad{"dssp:9-3:printed", "write dssp:3-9"}, Bad{"cgp:", kCgp}, Bad{"cgp:2", kCgp},
-        Bad{"cgp:k_min", kCgp}, Bad{"cgp:k_min=", kCgp}, Bad{"cgp:k_min=0", kCgp}, Bad{"cgp:k_max=0", kCgp},
-        Bad{"cgp:k_max=-1", kCgp}, Bad{"cgp:k_min=2=3", kCgp}, Bad{"cgp:k_min=1000001", kCgp},
-        Bad{"cgp:S=-1", kCgp}, Bad{"cgp:s=1", kCgp}, Bad{"cgp:S=none", kCgp}, Bad{"cgp:k_min=2:", kCgp},
+        Bad{"dssp:9-3:printed", "write dssp:3-9"}, Bad{"backup", kBackup}, Bad{"backup:", kBackup},
+        Bad{"backup:-1", kBackup}, Bad{"backup:1:2", kBackup}, Bad{"backup:1000001", kBackup},
+        Bad{"groups", kGroups}, Bad{"groups:2+2", kGroups}, Bad{"groups::asp", kGroups},
+        Bad{"groups:2+:asp", kGroups}, Bad{"groups:0+2:asp", kGroups}, Bad{"groups:2+-2:asp", kGroups},
+        Bad{"groups:2-2:asp", kGroups}, Bad{"groups:1000001:asp", kGroups}, Bad{"groups:asp", kGroups},
+        Bad{"groups:2+2:groups:1+1:asp", "'groups:1+1:asp' makes groups of its own; write another policy"},
+        Bad{"groups:2+2:cgp:k_min=2", "'cgp:k_min=2' makes groups of its own; write another policy"},
+        Bad{"cgp:", kCgp}, Bad{"cgp:2", kCgp}, Bad{"cgp:k_min", kCgp}, Bad{"cgp:k_min=", kCgp},
+        Bad{"cgp:k_min=0", kCgp}, Bad{"cgp:k_max=0", kCgp}, Bad{"cgp:k_max=-1", kCgp},
+        Bad{"cgp:k_min=2=3", kCgp}, Bad{"cgp:k_min=1000001", kCgp}, Bad{"cgp:S=-1", kCgp},
+        Bad{"cgp:s=1", kCgp}, Bad{"cgp:S=none", kCgp}, Bad{"cgp:k_min=2:", kCgp},
         Bad{"cgp:wait_max=50", kCgp}, Bad{"cgp:wait_max=ms", kCgp}, Bad{"cgp:wait_max=.ms", kCgp},
         Bad{"cgp:wait_max=-1ms", kCgp}, Bad{"cgp:wait_max=1e3ms", kCgp}, Bad{"cgp:wait_max=1.2.3ms", kCgp},
         Bad{"cgp:wait_max=1000000001ms", kCgp}, Bad{"cgp:wait_max=infms", kCgp},
         Bad{"cgp:wait_max=never", kCgp}, Bad{"cgp:grouping=", kCgp}, Bad{"cgp:grouping=static", kCgp},
         Bad{"cgp:k_min=3:k_max=2", "k_min is above k_max; write k_max=3 or more"},
         Bad{"cgp:k_max=2:k_min=3:wait_max=9ms", "write k_max=3 or more"}));
+
+TEST(PolicySpec, WhatIsWrongBetweenGroupsIsSaidOfThat) {
+  EXPECT_THAT(std::string(parse_policy("groups:2+2:ssp").status().message()),
+              AllOf(HasSubstr("policy 'ssp'"), HasSubstr(kSsp)));
+  EXPECT_THAT(std::string(parse_policy("groups:2+2:").status().message()), HasSubstr(kNames));
+}
 
 TEST(PolicySpec, ReadsAListAndNamesTheBadOneInIt) {
   const auto specs = parse_policies("bsp,ssp:3,dssp:3-15:printed");
@@ -147,6 +172,11 @@ TEST(MakePolicy, MakesThePolicyThatWasAskedFor) {
   EXPECT_EQ(make_policy(DsspSpec{3, 15, false})->bounds().gap, std::nullopt);
   EXPECT_EQ(make_policy(ElasticBspSpec{15, false})->bounds().quota, 15);
   EXPECT_EQ(make_policy(ElasticBspSpec{15, false})->bounds().gap, std::nullopt);
+  EXPECT_EQ(make_policy(BackupSpec{1})->bounds().version_staleness, 0);
+  EXPECT_EQ(make_policy(BackupSpec{1})->bounds().gap, std::nullopt);
+  EXPECT_EQ(make_policy(GroupsSpec{{2, 2}, BspSpec{}})->bounds().version_staleness, 0);
+  EXPECT_EQ(make_policy(GroupsSpec{{2, 2}, AspSpec{}})->bounds().version_staleness, std::nullopt);
+  EXPECT_EQ(make_policy(GroupsSpec{{2, 2}, AspSpec{}})->reduction(), Reduction::kInGroup);
   EXPECT_EQ(make_policy(CgpSpec{.staleness = 3})->bounds().version_staleness, 3);
   EXPECT_EQ(make_policy(CgpSpec{})->bounds().version_staleness, std::nullopt);
   EXPECT_EQ(make_policy(CgpSpec{})->bounds().gap, std::nullopt);

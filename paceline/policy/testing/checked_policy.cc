@@ -146,12 +146,13 @@ void CheckedPolicy::see(Time now, const Release& release) {
 }
 
 void CheckedPolicy::see(const Discard& discard) {
-  const auto found = std::find(void_.begin(), void_.end(), discard.contribution);
-  if (found == void_.end()) {
-    return complain("{}@{} is discarded and nobody left", discard.contribution.replica,
-                    discard.contribution.clock);
-  }
-  void_.erase(found);
+  const auto [replica, clock] = discard.contribution;
+  if (std::erase(void_, discard.contribution) > 0) return;
+  const auto found = replicas_.find(replica);
+  if (found == replicas_.end() || !found->second.pending || found->second.clock != clock)
+    return complain("{}@{} is discarded and does not wait to be committed", replica, clock);
+  found->second.pending = false;
+  ++discarded_;
 }
 
 namespace {

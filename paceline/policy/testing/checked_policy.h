@@ -34,7 +34,9 @@ class CheckedPolicy {
   // Commits of all live replicas, and the most iterations one finished in a superstep once all were measured.
   std::int64_t barriers() const { return barriers_; }
   std::int64_t largest_quota() const { return largest_quota_; }
-  // Finished by a live replica and not committed yet.
+  // Of live replicas.
+  std::int64_t discarded() const { return discarded_; }
+  // Finished by a live replica and not committed or discarded yet.
   std::int64_t pending() const;
 
   // The first promise that was broken; empty while all is well.
@@ -46,7 +48,7 @@ class CheckedPolicy {
     Version base;
     Time released{};
     bool computing = false;
-    bool pending = false;             // finished and not committed yet
+    bool pending = false;             // finished and not committed or discarded yet
     std::int64_t readies = 0;         // since the last commit of all
     std::int64_t since_measured = 0;  // iterations finished since all had been ready twice
     bool bound = false;               // was there at that moment
@@ -72,6 +74,7 @@ class CheckedPolicy {
   std::vector<Contribution> void_;  // pending of the replica that leaves
   std::int64_t largest_gap_ = 0;
   std::int64_t committed_ = 0;
+  std::int64_t discarded_ = 0;
   bool measured_ = false;  // all have been ready twice in this superstep
   std::int64_t barriers_ = 0;
   std::int64_t largest_quota_ = 0;

@@ -1,6 +1,7 @@
 // What an oracle is told and what it answers: the same words for every second implementation.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "paceline/base/time.h"
@@ -12,6 +13,7 @@ struct Fact {
   int replica;
   Time now;
   Duration compute;
+  std::int64_t base = 0;  // the version a gradient was computed on
 };
 
 // What one fact gives, made comparable: commits in order; whoever is released, in order of id.

@@ -32,7 +32,15 @@ const std::vector<std::string> kPolicies = {"bsp",
                                             "dssp:0-4",
                                             "dssp:3-15:printed",
                                             "elastic-bsp:15",
-                                            "elastic-bsp:4:average"};
+                                            "elastic-bsp:4:average",
+                                            "backup:1",
+                                            "backup:3",
+                                            "groups:2+2+4:ssp:3",
+                                            "groups:1+2:asp",
+                                            "groups:2+1+3:bsp",
+                                            "groups:1+3+2:dssp:3-15",
+                                            "groups:2+2+2:elastic-bsp:4",
+                                            "groups:2+1+2+1:backup:1"};
 
 std::string current_case;
 

@@ -1,0 +1,44 @@
+// Bulk synchronous parallel with c backup workers (Chen, Pan, Monga, Bengio, Jozefowicz 2016, Revisiting
+// Distributed Synchronous SGD, arXiv 1604.00981): of N live replicas the first N − c that are ready commit,
+// at least one, and are released together. So up to c stragglers at a time cost nobody a wait. With c = 0 it
+// is BSP.
+//
+// Whoever is late computes on. When it is ready its gradient is of an older version than the newest: it is
+// discarded, its samples go back to the queue, and it starts at once on the newest version, in the round
+// under way [ours: the paper's late gradients are dropped with their samples]. When a round ends at most c
+// are late and at least one is not, so enough for the next round compute on its version; if those leave,
+// whoever is late makes up for them once it is ready. Nobody waits for ever.
+//
+// What is promised: no gradient is ever stale. The gap is not bounded: the clock counts iterations finished,
+// discarded ones too, and one that is always late falls behind without limit. It also gets the same samples
+// again, as they are the first in the queue: they are committed when it is on time for once, or at the end of
+// the queue, where the others are parked and it is alone.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "paceline/policy/sync_policy.h"
+
+namespace paceline::policy {
+
+class Backup final : public SyncPolicy {
+ public:
+  // Requires: spare ≥ 0. That is c.
+  explicit Backup(std::int64_t spare) : spare_(spare) {}
+
+  // Starts at once on the newest version, and the round under way needs one more.
+  void joined(Time now, const Joined& fact, Orders& orders) override;
+  void left(Time now, const Left& fact, Orders& orders) override;
+  void ready(Time now, const Ready& fact, Orders& orders) override;
+  Bounds bounds() const override { return {.version_staleness = 0}; }
+
+ private:
+  void commit_if_enough(Orders& orders);
+
+  const std::int64_t spare_;
+  std::int64_t live_ = 0;
+  std::vector<Contribution> finished_;  // of this round
+};
+
+}  // namespace paceline::policy

@@ -1,0 +1,91 @@
+// Static groups under any policy: synchronous inside a group, whatever the inner policy says between groups.
+// Over SSP that is GSSP, over ASP it is CGP with given groups [ours]. The inner policy sees each
+// group as one replica:
+//
+//  Joined when its first member is there, Left when its last one is gone.
+//
+//  Ready when all its live members are ready: computed for as long as the slowest of them, on the oldest of
+//    their versions, with the samples of all.
+//
+//  What the inner policy commits, releases or discards of groups is done to all their members; a commit of
+//    several groups is one commit. The reasons are the inner policy's: its replicas are groups.
+//
+// Replicas take places in the order in which they join, each in the first group with a vacancy; so one that
+// comes back after a crash fills the hole. When all places are taken the last group takes the rest.
+//
+// Whoever joins a group that computes is released at once and takes part. Whoever joins one that waits is
+// released with it. If all that made a gradient leave while it waits to be committed, those who waited beside
+// them have nothing to commit: the inner policy hears that the group left and joined again.
+//
+// Clocks. Members' clocks differ by what joiners bring, and only name contributions. A group has a clock of
+// its own for the inner policy: it starts level with the slowest group, alone at its first member's clock,
+// and counts the group's iterations. So nobody waits for a joiner's past.
+//
+// What is promised: the inner policy's version staleness, as no member's gradient is staler than its group's.
+// No gap: who joins a group that is ahead of the slowest replica stays behind its group by as much for good,
+// and the next one to join starts where that one is. And no quota: a group that joined after the plan is not
+// bound by it, and its members may have been there when all replicas had been ready twice.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "paceline/policy/sync_policy.h"
+
+namespace paceline::policy {
+
+class Grouped final : public SyncPolicy {
+ public:
+  // Requires: at least one size, and none below 1.
+  Grouped(const std::vector<std::int64_t>& sizes, std::unique_ptr<SyncPolicy> inner);
+
+  // Coming and going costs O(groups + members of the group) at most, the rest O(log P) for each order.
+  void joined(Time now, const Joined& fact, Orders& orders) override;
+  void left(Time now, const Left& fact, Orders& orders) override;
+  void ready(Time now, const Ready& fact, Orders& orders) override;
+  void timer(Time now, Orders& orders) override;
+  void completed(Time now, const Completed& fact, Orders& orders) override;
+
+  bool hears_of_completion() const override { return inner_->hears_of_completion(); }
+  Reduction reduction() const override { return Reduction::kInGroup; }
+  Bounds bounds() const override { return {.version_staleness = inner_->bounds().version_staleness}; }
+
+ private:
+  enum class Doing { kWaiting, kComputing, kFinished };  // finished: and not committed or discarded
+  struct Member {
+    Doing doing = Doing::kWaiting;
+    Ready latest{};  // its clock always; the rest once it has been ready
+  };
+  struct Group {
+    std::int64_t places = 0;
+    std::map<ReplicaId, Member> members{};  // the live ones
+    Clock clock{};
+    bool computing = false;       // released, and not all were ready since
+    std::int64_t on_the_way = 0;  // members that compute
+    bool uncommitted = false;     // the inner policy has a gradient of it
+  };
+
+  Group& group(ReplicaId number) { return groups_[static_cast<std::size_t>(number.value())]; }
+  ReplicaId first_vacancy() const;
+  static bool any_finished(const Group& group);
+  static void start(Group& group, ReplicaId replica, Member& member, Reason why, Orders& orders);
+
+  // What the inner policy is told.
+  void enter(Time now, ReplicaId number, Orders& orders);
+  void leave(Time now, ReplicaId number, Orders& orders);
+  void ready_if_complete(Time now, ReplicaId number, Orders& orders);
+
+  // What it orders.
+  void carry_out(const Orders& of_groups, Orders& orders);
+  void commit(const Commit& of_groups, Orders& orders);
+  void release(const Release& of_group, Orders& orders);
+  void discard(const Discard& of_group, Orders& orders);
+
+  const std::unique_ptr<SyncPolicy> inner_;
+  std::vector<Group> groups_;
+  std::map<ReplicaId, ReplicaId> group_of_;  // of the live replicas
+};
+
+}  // namespace paceline::policy
