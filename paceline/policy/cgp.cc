@@ -11,7 +11,6 @@ constexpr std::size_t kLargestPlanned = 64;
 
 void Cgp::joined(Time now, const Joined& fact, Orders& orders) {
   release(fact.replica, now, orders, {"joined: takes part from here on"});
-  deadline_.reset();
 }
 
 void Cgp::left(Time now, const Left& fact, Orders& orders) {
@@ -58,6 +57,7 @@ void Cgp::close_due(Time now, Orders& orders) {
     if (!why) break;
     close(now, *why, orders);
   }
+  if (waiting_.empty()) blocked_ = false;
   if (waiting_.empty() || wake == Time::max() || wake_ == wake) return;
   wake_ = wake;
   orders.wake_at(wake);
@@ -158,6 +158,8 @@ std::vector<Cgp::Waiting> Cgp::take_group(Version latest) {
   while (end != waiting_.end() && latest.next() - end->base > options_.staleness) ++end;
   group.assign(waiting_.begin(), end);
   waiting_.erase(waiting_.begin(), end);
+  std::stable_sort(waiting_.begin(), waiting_.end(),
+                   [](const Waiting& a, const Waiting& b) { return a.since < b.since; });
   return group;
 }
 
