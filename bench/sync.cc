@@ -77,7 +77,7 @@ void work(const std::string& address, const std::string& name, std::int64_t floa
   message.mutable_attached()->set_gradient_path(gradient.path());
   connection.send(message);
   const auto order = connection.next();
-  auto boards = must(cli::BoardReaders::open(order->boards(), layout));
+  auto boards = must(cli::BoardReaders::open(order->boards(), layout, false));
   message.mutable_joined();
   connection.send(message);
 

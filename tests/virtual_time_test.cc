@@ -81,6 +81,41 @@ TEST(VirtualAndLive, BulkSynchronousTrainingGivesTheSameWeights) {
   EXPECT_EQ(in_virtual_time.summary.at("world"), "virtual");
 }
 
+TEST(LookAhead, ChangesNoByteWhereNobodyIsLate) {
+  const TempFolder folder;
+  const std::string sections =
+      "[cluster]\nservers = 2\n[[replica]]\ncount = 3\npace_ms = 5\n[sync]\nlook_ahead = ";
+  const Trained off = train(folder, "off", "epochs = 0.5\n", sections + "false\n", {"--virtual"});
+  const Trained on = train(folder, "on", "epochs = 0.5\n", sections + "true\n", {"--virtual"});
+  const Trained live = train(folder, "live", "epochs = 0.5\n", sections + "true\n", {});
+  EXPECT_EQ(checkpoint_weights(on.run), checkpoint_weights(off.run));
+  EXPECT_EQ(checkpoint_weights(live.run), checkpoint_weights(off.run));
+}
+
+TEST(LookAhead, OfAnAsynchronousRunIsRepeatableAndReplayed) {
+  const TempFolder folder;
+  const std::string sections =
+      std::string(kMixed) + "[optimizer]\nlr = 0.5\n[sync]\npolicy = \"asp\"\nlook_ahead = ";
+  const Trained one = train(folder, "one", "epochs = 1\n", sections + "true\n", {"--virtual"});
+  const Trained two = train(folder, "two", "epochs = 1\n", sections + "true\n", {"--virtual"});
+  const Trained off = train(folder, "off", "epochs = 1\n", sections + "false\n", {"--virtual"});
+  EXPECT_EQ(checkpoint_weights(one.run), checkpoint_weights(two.run));
+  EXPECT_EQ(one.summary, two.summary);
+  EXPECT_NE(checkpoint_weights(one.run), checkpoint_weights(off.run));
+  const Ended replayed = run({"replay", one.run.string()});
+  EXPECT_EQ(replayed.status, 0) << replayed.errors;
+}
+
+TEST(LookAhead, TrainsLiveOnTwoServers) {
+  const TempFolder folder;
+  const Trained live = train(folder, "live", "epochs = 1\n",
+                             "[cluster]\nservers = 2\n[[replica]]\ncount = 3\npace_ms = 5\n[sync]\npolicy = "
+                             "\"asp\"\nlook_ahead = true\n",
+                             {});
+  EXPECT_GT(live.summary.at("summary").at("staleness_mean").get<double>(), 0.5);
+  EXPECT_EQ(run({"replay", live.run.string()}).status, 0);
+}
+
 TEST(VirtualRun, TakesTheTimeOfItsPaces) {
   const TempFolder folder;
   // 1,200 samples, 24 a round: 50 rounds of 80 ms.

@@ -1,4 +1,4 @@
-// The published weights of all shards, as one replica's tensors.
+// The published weights of all shards, as one replica's tensors: where they lie, or looked ahead from.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,10 @@ namespace paceline::cli {
 
 class BoardReaders {
  public:
-  // Errors: what a shard's board cannot be opened for, or that the parts are not the model's `layout`.
-  static absl::StatusOr<BoardReaders> open(const rpc::wire::Boards& boards, const ps::Layout& layout);
+  // `look_ahead`: the job's, which says whether directions lie behind the weights. Errors: what a shard's
+  // board cannot be opened for, or that the parts are not the model's `layout`.
+  static absl::StatusOr<BoardReaders> open(const rpc::wire::Boards& boards, const ps::Layout& layout,
+                                           bool look_ahead);
 
   struct Pinned {
     Version version;                    // the lowest of the shards'
@@ -24,6 +26,9 @@ class BoardReaders {
   };
   // A version ≥ `version` of every shard; nothing when they are not there within `timeout`.
   std::optional<Pinned> pin(Version version, std::chrono::nanoseconds timeout);
+  // The same, so far along its direction, in memory of this object that holds until the next call; nothing is
+  // pinned then. Requires: look_ahead.
+  std::optional<Pinned> pull_ahead(Version version, float reach, std::chrono::nanoseconds timeout);
   // Exactly this version, which the shards keep.
   std::optional<Pinned> pin_exactly(Version version);
   void unpin();
@@ -38,6 +43,7 @@ class BoardReaders {
   std::optional<Pinned> pin_all(PinOne pin_one);
 
   std::vector<Shard> shards_;
+  std::vector<float> ahead_;  // of the whole layout; empty before the first pull_ahead()
 };
 
 }  // namespace paceline::cli

@@ -15,7 +15,7 @@ absl::StatusOr<std::unique_ptr<Books>> Books::open(const config::JobConfig& job,
 }
 
 void Books::start(const control::ControllerConfig& config, const std::string& job_toml) {
-  stats_.emplace(run_info(job_, world_, config.total_samples));
+  stats_.emplace(run_info(job_, world_, config.total_samples, config.dataset_size));
   note(journal_->set(kTotalSamplesKey, std::to_string(config.total_samples)));
   note(journal_->set(kDatasetSizeKey, std::to_string(config.dataset_size)));
   note(journal_->set(job_key(journal_->attempt()), job_toml));

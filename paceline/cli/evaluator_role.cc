@@ -56,7 +56,7 @@ absl::Status Evaluator::evaluate(Version version) {
 absl::Status Evaluator::carry_out(const rpc::wire::EvaluatorOrder& order) {
   if (order.has_welcome()) return prepare(order.welcome());
   if (order.has_boards() && replica != nullptr) {
-    PACELINE_ASSIGN_OR_RETURN(boards, BoardReaders::open(order.boards(), replica->layout()));
+    PACELINE_ASSIGN_OR_RETURN(boards, BoardReaders::open(order.boards(), replica->layout(), job.look_ahead));
     return absl::OkStatus();
   }
   if (order.has_evaluate() && boards) return evaluate(Version(order.evaluate().version()));

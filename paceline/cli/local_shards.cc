@@ -4,6 +4,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/config/server_parts.h"
+#include "paceline/ps/look_ahead.h"
 #include "paceline/store/shard_files.h"
 
 namespace paceline::cli {
@@ -15,7 +16,9 @@ absl::StatusOr<LocalShards> LocalShards::create(const config::JobConfig& job, co
   constexpr int kThreads = 1;
   LocalShards shards;
   for (const ps::Layout& part : parts) {
-    PACELINE_ASSIGN_OR_RETURN(auto board, transport::WeightWriter::create(part.size(), kReaders, kKept));
+    PACELINE_ASSIGN_OR_RETURN(
+        auto board,
+        transport::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead), kReaders, kKept));
     shards.shards_.push_back(std::make_unique<ps::Shard>(part, job.optimizer, std::move(board), kThreads));
   }
   return shards;
@@ -58,8 +61,16 @@ absl::Status LocalShards::apply(const control::CommitRecord& record,
 
 void LocalShards::copy_weights(std::span<float> out) const {
   for (const auto& shard : shards_) {
-    const std::span<const float> weights = shard->board().latest();
+    const std::span<const float> weights = shard->weights();
     std::copy(weights.begin(), weights.end(), out.begin());
+    out = out.subspan(weights.size());
+  }
+}
+
+void LocalShards::copy_weights_ahead(float reach, std::span<float> out) const {
+  for (const auto& shard : shards_) {
+    const std::span<const float> weights = shard->weights();
+    ps::look_ahead(weights, shard->direction(), reach, out.first(weights.size()));
     out = out.subspan(weights.size());
   }
 }
@@ -68,8 +79,8 @@ absl::Status LocalShards::write(const std::string& dir) const {
   const int count = static_cast<int>(shards_.size());
   for (int i = 0; i < count; ++i) {
     const ps::Shard& shard = *shards_[static_cast<std::size_t>(i)];
-    PACELINE_RETURN_IF_ERROR(store::write_shard(dir, i + 1, count, shard.layout(), shard.board().latest(),
-                                                shard.optimizer_state()));
+    PACELINE_RETURN_IF_ERROR(
+        store::write_shard(dir, i + 1, count, shard.layout(), shard.weights(), shard.optimizer_state()));
   }
   return absl::OkStatus();
 }

@@ -28,8 +28,9 @@ class LocalShards {
   // `gradients`: of each member of the commit, in its order.
   absl::Status apply(const control::CommitRecord& record, std::span<const float* const> gradients);
 
-  // Copies the newest weights.
+  // Copies the newest weights; or those so far along their direction. Requires: the job looks ahead.
   void copy_weights(std::span<float> out) const;
+  void copy_weights_ahead(float reach, std::span<float> out) const;
   // Writes the newest version into a checkpoint's folder.
   absl::Status write(const std::string& dir) const;
 

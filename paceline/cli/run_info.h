@@ -9,6 +9,7 @@
 #include <absl/strings/numbers.h>
 
 #include "paceline/config/job_config.h"
+#include "paceline/policy/policy_spec.h"
 #include "paceline/report/summary.h"
 
 namespace paceline::cli {
@@ -39,13 +40,16 @@ inline report::World world_of(const std::map<std::string, std::string>& about) {
   return is_virtual ? report::World::kVirtual : report::World::kLive;
 }
 
-inline report::RunInfo run_info(const config::JobConfig& job, report::World world,
-                                std::int64_t total_samples) {
+// `epoch_samples`: 0 where it is not known.
+inline report::RunInfo run_info(const config::JobConfig& job, report::World world, std::int64_t total_samples,
+                                std::int64_t epoch_samples) {
   return {.title = job.name,
           .policy = policy::to_string(job.policy),
           .world = world,
           .total_samples = total_samples,
-          .target = job.target};
+          .target = job.target,
+          .epoch_samples = epoch_samples,
+          .staleness_bound = policy::make_policy(job.policy)->bounds().version_staleness};
 }
 
 }  // namespace paceline::cli

@@ -60,7 +60,8 @@ absl::StatusOr<RunReport> read_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(store::JournalReader journal, store::JournalReader::open(paths.journal()));
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t total, total_samples(about, paths));
-  report::RunStats stats(run_info(job, world_of(about), total));
+  const std::int64_t epoch = count_in(about, kDatasetSizeKey).value_or(0);
+  report::RunStats stats(run_info(job, world_of(about), total, epoch));
   Followed followed(stats);
   PACELINE_RETURN_IF_ERROR(store::replay_whole_run(journal, followed));
   report::Summary summary = stats.summary(followed.latest());

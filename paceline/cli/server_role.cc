@@ -48,6 +48,7 @@ class Server {
 
   ServerConnection& connection_;
   std::optional<ps::Shard> shard_;
+  bool announce_ = false;
   int index_ = 0;
   int count_ = 1;
   std::size_t part_offset_ = 0;
@@ -96,12 +97,14 @@ absl::Status Server::carry_out(const rpc::wire::ServerOrder& order) {
 absl::Status Server::start(const rpc::wire::ServerStart& order) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(order.job_toml(), "job.toml"));
   PACELINE_ASSIGN_OR_RETURN(ps::Layout part, rpc::from_wire(order.part()));
+  announce_ = order.announce();
   index_ = order.shard();
   count_ = order.shard_count();
   part_offset_ = static_cast<std::size_t>(order.part_offset());
   whole_floats_ = order.whole_floats();
   PACELINE_ASSIGN_OR_RETURN(auto board,
-                            transport::WeightWriter::create(part.size(), order.readers(), kMostKept));
+                            transport::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead),
+                                                            order.readers(), kMostKept));
   shard_.emplace(std::move(part), job.optimizer, std::move(board), threads_for(job));
   PACELINE_RETURN_IF_ERROR(order.checkpoint_dir().empty() ? start_from_worker(order)
                                                           : start_from_checkpoint(order));
@@ -151,7 +154,11 @@ absl::Status Server::apply(const rpc::wire::Apply& order) {
     PACELINE_ASSIGN_OR_RETURN(const auto gradient, found->second.gradient(Clock(member.clock())));
     update.members.push_back({gradient.data() + part_offset_, member.weight(), member.share()});
   }
-  return shard_->apply(update);
+  PACELINE_RETURN_IF_ERROR(shard_->apply(update));
+  if (!announce_) return absl::OkStatus();
+  rpc::wire::ServerMessage applied;
+  applied.mutable_applied()->set_version(order.version());
+  return send(applied) ? absl::OkStatus() : coordinator_lost();
 }
 
 absl::Status Server::keep(const rpc::wire::Keep& order) {
@@ -166,7 +173,7 @@ absl::Status Server::write_checkpoint(const rpc::wire::WriteCheckpoint& order) {
   PACELINE_RETURN_IF_ERROR(shard_->board().keep(version));
   // The weights stay as they are; the optimizer's state moves on with the next commit, so it is copied. The
   // files are written beside training.
-  writer_ = std::jthread([this, dir = order.dir(), version, weights = shard_->board().kept(version),
+  writer_ = std::jthread([this, dir = order.dir(), version, weights = shard_->kept_weights(version),
                           state = shard_->optimizer_state()] {
     const absl::Status status = store::write_shard(dir, index_ + 1, count_, shard_->layout(), weights, state);
     rpc::wire::ServerMessage written;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/ps/look_ahead.h"
 
 namespace paceline::cli {
 
@@ -82,7 +83,7 @@ VirtualWork::Slot& VirtualWork::slot(ReplicaId replica) {
 
 absl::Status VirtualWork::start(const control::Release& release) {
   Slot& mine = slot(release.replica);
-  shards_.copy_weights(mine.weights);
+  pull(release, mine.weights);
   const auto samples = order_.samples(release.lease);
   mine.step = compute_on<absl::StatusOr<train::StepResult>>(
       *pool_, [&mine, indices = std::vector<std::int32_t>(samples.begin(), samples.end()),
@@ -92,6 +93,13 @@ absl::Status VirtualWork::start(const control::Release& release) {
                             mine.gradient_by_tensor, step_seed);
       });
   return absl::OkStatus();
+}
+
+void VirtualWork::pull(const control::Release& release, std::span<float> weights) const {
+  if (!job_.look_ahead) return shards_.copy_weights(weights);
+  const double reach =
+      ps::look_ahead_reach(job_.optimizer, release.learning_rate, release.staleness, release.fraction);
+  shards_.copy_weights_ahead(static_cast<float>(reach), weights);
 }
 
 absl::StatusOr<double> VirtualWork::finish(ReplicaId replica) {

@@ -53,6 +53,8 @@ class VirtualWork final : public sim::Work {
   VirtualWork(const config::JobConfig& job, train::DataSets data, ps::Layout layout, LocalShards shards,
               std::unique_ptr<ComputePool> pool, rpc::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
   Slot& slot(ReplicaId replica);
+  // The weights that the replica is to compute on.
+  void pull(const control::Release& release, std::span<float> weights) const;
   absl::Status evaluate(Time at, const control::CommitRecord& record);
 
   const config::JobConfig& job_;

@@ -55,7 +55,7 @@ class Worker {
   absl::StatusOr<rpc::wire::WorkerOrder> expect(rpc::wire::WorkerOrder::WhatCase what);
   absl::Status prepare(const rpc::wire::Welcome& welcome);
   absl::Status iterate(const rpc::wire::WorkerRelease& release);
-  std::optional<BoardReaders::Pinned> pull(Version version);
+  std::optional<BoardReaders::Pinned> pull(Version version, float reach);
 
   WorkerConnection& connection_;
   const std::string name_;
@@ -94,7 +94,8 @@ absl::Status Worker::join() {
   attached.mutable_attached()->set_gradient_path(gradient_->path());
   if (!connection_.send(attached)) return coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto boards, expect(rpc::wire::WorkerOrder::kBoards));
-  PACELINE_ASSIGN_OR_RETURN(boards_, BoardReaders::open(boards.boards(), replica_->layout()));
+  PACELINE_ASSIGN_OR_RETURN(boards_,
+                            BoardReaders::open(boards.boards(), replica_->layout(), job_.look_ahead));
 
   rpc::wire::WorkerMessage joined;
   joined.mutable_joined();
@@ -132,13 +133,14 @@ absl::Status Worker::work() {
 absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   const auto start = steady_clock::now();
   PACELINE_ASSIGN_OR_RETURN(const Lease lease, rpc::from_wire(release.lease()));
+  PACELINE_ASSIGN_OR_RETURN(const float reach, rpc::look_ahead_reach(release, job_.optimizer));
   const auto samples = order_->samples(lease);
   if (samples.empty())
     return absl::InvalidArgumentError("the coordinator leased samples this data set does not have");
   // While the shards may still be updating.
   const train::Batch batch = data_.train->batch(samples, order_->augment_seed(lease));
   const auto prepared = steady_clock::now();
-  const auto weights = pull(Version(release.version()));
+  const auto weights = pull(Version(release.version()), reach);
   if (!weights) return absl::OkStatus();  // the job ended meanwhile; the goodbye is next
   const auto pulled = steady_clock::now();
   PACELINE_ASSIGN_OR_RETURN(const train::StepResult step,
@@ -166,9 +168,11 @@ absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   return absl::OkStatus();
 }
 
-std::optional<BoardReaders::Pinned> Worker::pull(Version version) {
+std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {
   while (true) {
-    if (auto pinned = boards_->pin(version, kPullPatience)) return pinned;
+    auto pulled = reach == 0 ? boards_->pin(version, kPullPatience)
+                             : boards_->pull_ahead(version, reach, kPullPatience);
+    if (pulled) return pulled;
     if (connection_.wait(std::chrono::nanoseconds::zero())) return std::nullopt;
   }
 }

@@ -7,6 +7,7 @@
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_split.h>
 
+#include "paceline/base/overloaded.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
@@ -63,6 +64,27 @@ void read_schedule(Section section, JobConfig& job) {
   section.finish();
 }
 
+// What `cgp` can be told one by one, over what its text says. Other policies have none of it.
+void read_cgp(Section& section, policy::CgpSpec& cgp) {
+  constexpr std::int64_t kMost = 1'000'000;
+  cgp.k_min = section.integer("k_min", cgp.k_min, 1, kMost);
+  if (section.has("k_max")) cgp.k_max = section.integer("k_max", 1, 1, kMost);
+  if (section.has("staleness")) cgp.staleness = section.integer("staleness", 0, 0, kMost);
+  if (section.has("wait_max_ms"))
+    cgp.wait_max = from_seconds(section.number("wait_max_ms", 0, 0, 1e9) / 1000);
+  const auto grouping = section.choice("grouping", static_cast<std::size_t>(cgp.grouping),
+                                       {to_string(policy::Grouping::kNatural),
+                                        to_string(policy::Grouping::kWindow), to_string(policy::Grouping::kDp)});
+  cgp.grouping = static_cast<policy::Grouping>(grouping);
+  if (cgp.k_min > cgp.k_max && cgp.wait_max != policy::CgpOptions::kForever)
+    section.complain("k_min", "write a number that is not above k_max");
+}
+
+// Whether a policy looks ahead where the file does not say: those of papers do not, as published.
+bool looks_ahead(const policy::PolicySpec& policy) {
+  return std::holds_alternative<policy::CgpSpec>(policy);
+}
+
 void read_sync(Section section, JobConfig& job) {
   const auto policy = policy::parse_policy(section.text("policy", "bsp"));
   if (policy.ok()) {
@@ -70,8 +92,12 @@ void read_sync(Section section, JobConfig& job) {
   } else {
     section.complain("policy", std::string(policy.status().message()));
   }
+  policy::CgpSpec none;
+  auto* cgp = std::get_if<policy::CgpSpec>(&job.policy);
+  read_cgp(section, cgp != nullptr ? *cgp : none);
   job.scale = static_cast<control::CommitScale>(section.choice("scale", 0, {"samples", "update"}));
   job.staleness_damping = section.number("damping", 0, 0, 1e3);
+  job.look_ahead = section.boolean("look_ahead", looks_ahead(job.policy));
   section.finish();
 }
 
@@ -256,6 +282,7 @@ control::ControllerConfig controller_config(const JobConfig& job, std::int64_t d
     config.schedule.milestones.push_back(to_samples(epoch, dataset_size));
   config.scale = job.scale;
   config.staleness_damping = job.staleness_damping;
+  config.look_ahead = job.look_ahead;
   config.evaluate_every = to_samples(job.evaluate_epochs, dataset_size);
   config.checkpoint_every = to_samples(job.checkpoint_epochs, dataset_size);
   return config;

@@ -52,6 +52,7 @@ struct JobConfig {
   policy::PolicySpec policy;
   control::CommitScale scale = control::CommitScale::kSamples;
   double staleness_damping = 0;
+  bool look_ahead = false;  // by the policy where the file does not say
 
   std::vector<ReplicaConfig> replicas;
   std::vector<Slowdown> slowdowns;

@@ -77,7 +77,8 @@ absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Orde
     return refuse("replica {} joined with a batch of {} samples", fact.replica, fact.batch);
   const auto index = static_cast<std::size_t>(fact.replica.value());
   if (index >= members_.size()) members_.resize(index + 1);
-  members_[index] = {.name = fact.name, .batch = fact.batch, .clock = Clock(0), .base = version()};
+  members_[index] = {
+      .name = fact.name, .batch = fact.batch, .clock = Clock(0), .base = version(), .staleness = {}};
   ++here_;
   nominal_batch_ += fact.batch;
   if (started_) {
@@ -243,6 +244,7 @@ void Controller::commit(const policy::Commit& commit, std::vector<Order>& orders
   record.nominal = nominal_batch_;
   record.learning_rate = learning_rate(config_.schedule, record.committed_before);
   weigh(record);
+  if (config_.look_ahead) learn(record);
   const bool last = ledger_.all_committed();
   record.keep_for_evaluation = last || crosses(config_.evaluate_every, record);
   if (last || crosses(config_.checkpoint_every, record)) {
@@ -273,6 +275,22 @@ void Controller::weigh(CommitRecord& record) const {
   if (config_.scale == CommitScale::kSamples) record.fraction = total / static_cast<double>(record.nominal);
 }
 
+void Controller::learn(const CommitRecord& record) {
+  for (const CommitMember& one : record.members) {
+    const auto staleness = static_cast<double>(record.version - one.base - 1);
+    member(one.replica).staleness.add(staleness);
+    staleness_.add(staleness);
+  }
+  fraction_.add(record.fraction);
+}
+
+// A replica that has not committed yet is taken to be as late as the others have been.
+void Controller::look_ahead(Release& release) {
+  release.learning_rate = learning_rate(config_.schedule, ledger_.committed());
+  release.staleness = member(release.replica).staleness.value_or(staleness_.value_or(0));
+  release.fraction = fraction_.value_or(1);
+}
+
 void Controller::release(Time at, const policy::Release& release, std::vector<Order>& orders) {
   PACELINE_CHECK(active(release.replica), "replica {} is released and the policy has not heard of it",
                  release.replica);
@@ -287,7 +305,9 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   }
   mine.computing = true;
   mine.base = release.version;
-  orders.emplace_back(Release{release.replica, mine.clock.next(), release.version, *lease, release.why});
+  auto& order = std::get<Release>(
+      orders.emplace_back(Release{release.replica, mine.clock.next(), release.version, *lease, release.why}));
+  if (config_.look_ahead) look_ahead(order);
 }
 
 }  // namespace paceline::control

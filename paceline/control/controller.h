@@ -18,6 +18,7 @@
 #include "paceline/control/controller_state.h"
 #include "paceline/control/facts.h"
 #include "paceline/control/lr_schedule.h"
+#include "paceline/control/moving_average.h"
 #include "paceline/control/orders.h"
 #include "paceline/control/sample_ledger.h"
 #include "paceline/policy/clock_board.h"
@@ -35,6 +36,7 @@ struct ControllerConfig {
   LrSchedule schedule;
   CommitScale scale = CommitScale::kSamples;
   double staleness_damping = 0;       // λ of 1 / (1 + λτ)
+  bool look_ahead = false;            // releases say how far
   std::int64_t evaluate_every = 0;    // samples; 0: at the end only
   std::int64_t checkpoint_every = 0;  // samples; 0: at the end only
 };
@@ -64,11 +66,12 @@ class Controller {
  private:
   struct Member {
     std::string name;
-    std::int64_t batch = 0;  // 0: it is not here
-    Clock clock;             // iterations finished
-    Version base;            // at first the version released, then that of the finished gradient
-    bool computing = false;  // released and not ready yet
-    bool finished = false;   // ready and not committed yet
+    std::int64_t batch = 0;   // 0: it is not here
+    Clock clock;              // iterations finished
+    Version base;             // at first the version released, then that of the finished gradient
+    bool computing = false;   // released and not ready yet
+    bool finished = false;    // ready and not committed yet
+    MovingAverage staleness;  // of its commits
     bool here() const { return batch > 0; }
   };
 
@@ -101,6 +104,8 @@ class Controller {
   void release(Time at, const policy::Release& release, std::vector<Order>& orders);
   CommitMember take_contribution(const policy::Contribution& contribution);
   void weigh(CommitRecord& record) const;
+  void learn(const CommitRecord& record);
+  void look_ahead(Release& release);
 
   const ControllerConfig config_;
   std::unique_ptr<policy::SyncPolicy> policy_;
@@ -114,6 +119,8 @@ class Controller {
   std::map<std::string, Clock> restored_clocks_;
   std::int64_t nominal_batch_ = 0;  // B
   Version completed_{0};            // as told
+  MovingAverage staleness_;         // of the commits of all
+  MovingAverage fraction_;          // of all commits
   std::int64_t lost_before_start_ = 0;
   bool started_ = false;
   bool finished_ = false;

@@ -270,6 +270,95 @@ TEST(Controller, ACheckpointIsOfItsCommitAndOfNothingLater) {
   EXPECT_EQ(text(*commits.at(2).checkpoint), "version 3 next 16 open 12-16 w0@2 w1@1");
 }
 
+// ---- What a release says to those who look ahead ----
+
+std::vector<Release> releases_of(const ControllerConfig& config, const std::string& spec,
+                                 const std::vector<Fact>& facts) {
+  Controller controller = controller_of(config, spec);
+  std::vector<Order> orders;
+  for (const Fact& fact : facts) EXPECT_TRUE(controller.handle(fact, orders).ok());
+  std::vector<Release> releases;
+  for (const Order& order : orders) {
+    if (const auto* release = std::get_if<Release>(&order)) releases.push_back(*release);
+  }
+  return releases;
+}
+
+ControllerConfig looking_ahead(std::int64_t start_replicas) {
+  ControllerConfig config = config_of(100, 100, start_replicas);
+  config.look_ahead = true;
+  return config;
+}
+
+// Two replicas, of which 0 is twice as fast; then a third one.
+std::vector<Fact> asynchronous_facts() {
+  return {joined(0, "w0", 5), joined(1, "w1", 5), ready(0, 1, 0), ready(0, 2, 1),
+          ready(1, 1, 0),     ready(0, 3, 2),     ready(1, 2, 3), joined(2, "w2", 10)};
+}
+
+TEST(Controller, LearnsHowLateEachReplicaIs) {
+  const auto releases = releases_of(looking_ahead(2), "asp", asynchronous_facts());
+  ASSERT_EQ(releases.size(), 8u);
+  std::vector<std::pair<int, double>> staleness;
+  for (const Release& one : releases) staleness.emplace_back(one.replica.value(), one.staleness);
+  using ::testing::DoubleEq;
+  using ::testing::Pair;
+  EXPECT_THAT(staleness, ElementsAre(Pair(0, 0.0), Pair(1, 0.0),  // nothing is known
+                                     Pair(0, 0.0), Pair(0, 0.0),  // it had the newest version
+                                     Pair(1, 2.0),                // its first one, on version 0, was commit 3
+                                     Pair(0, DoubleEq(0.2)),      // a fifth of 1, which was its third
+                                     Pair(1, DoubleEq(1.8)),      // 2, then 1
+                                     Pair(2, DoubleEq(0.616))));  // of all: 0, 0, 2, 1, 1
+}
+
+TEST(Controller, LearnsWhatFractionACommitIs) {
+  const auto releases = releases_of(looking_ahead(2), "asp", asynchronous_facts());
+  EXPECT_EQ(releases.at(1).fraction, 1.0) << "nothing is known";
+  EXPECT_DOUBLE_EQ(releases.at(2).fraction, 0.5);
+  auto facts = asynchronous_facts();
+  facts.push_back(ready(2, 3, 5));
+  facts.push_back(ready(0, 4, 4));
+  const auto more = releases_of(looking_ahead(2), "asp", facts);
+  EXPECT_DOUBLE_EQ(more.at(8).fraction, 0.5) << "10 of 20 now";
+  EXPECT_DOUBLE_EQ(more.at(9).fraction, 0.45) << "and 5 of 20";
+  ControllerConfig whole = looking_ahead(2);
+  whole.scale = CommitScale::kUpdate;
+  EXPECT_EQ(releases_of(whole, "asp", facts).at(9).fraction, 1.0);
+}
+
+TEST(Controller, TellsTheRateOfTheSchedule) {
+  ControllerConfig config = looking_ahead(1);
+  config.schedule = {.shape = LrShape::kStep, .base = 1.0, .warmup = 0, .milestones = {8}, .gamma = 0.5};
+  const auto releases =
+      releases_of(config, "asp", {joined(0, "w0", 4), ready(0, 1, 0), ready(0, 2, 1), ready(0, 3, 2)});
+  EXPECT_DOUBLE_EQ(releases.at(1).learning_rate, 1.0);
+  EXPECT_DOUBLE_EQ(releases.at(2).learning_rate, 0.5) << "8 samples are committed";
+}
+
+TEST(Controller, NobodyLooksAheadInABulkSynchronousRun) {
+  for (const Release& one :
+       releases_of(looking_ahead(2), "bsp",
+                   {joined(0, "w0", 5), joined(1, "w1", 5), ready(1, 1, 0), ready(0, 1, 0), ready(0, 2, 1)}))
+    EXPECT_EQ(one.staleness, 0.0);
+}
+
+TEST(Controller, SaysNothingOfItWhereNobodyLooksAhead) {
+  ControllerConfig config = looking_ahead(2);
+  config.look_ahead = false;
+  for (const Release& one : releases_of(config, "asp", asynchronous_facts())) {
+    EXPECT_FALSE(one.looks_ahead());
+    EXPECT_EQ(one.learning_rate, 0.0);
+  }
+}
+
+// Who comes again is another replica: what the one before it was like is forgotten.
+TEST(Controller, LearnsAnewOfAReplicaThatComesAgain) {
+  auto facts = asynchronous_facts();
+  facts.push_back(left(1));
+  facts.push_back(joined(3, "w1", 5));
+  EXPECT_DOUBLE_EQ(releases_of(looking_ahead(2), "asp", facts).back().staleness, 0.616);
+}
+
 // Gives everybody's gradient a commit of its own, once all are ready.
 class OneByOne final : public policy::SyncPolicy {
  public:

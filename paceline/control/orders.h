@@ -50,6 +50,14 @@ struct Release {
   Version version;  // pull this or a later one
   Lease lease;
   policy::Reason why;
+  // For a replica that looks ahead: the rate of the schedule now, for a full bulk update; how many commits
+  // are expected between its pull and its own commit (τ̂); and what fraction of the bulk a commit is (f̂).
+  // These values where nobody looks ahead.
+  double learning_rate = 0;
+  double staleness = 0;
+  double fraction = 1;
+
+  bool looks_ahead() const { return learning_rate != 0 || staleness != 0 || fraction != 1; }
   friend bool operator==(const Release&, const Release&) = default;
 };
 

@@ -39,6 +39,7 @@ ControllerConfig config() {
   config.start_replicas = 3;
   config.checkpoint_every = 40;
   config.staleness_damping = 0.3;
+  config.look_ahead = true;
   return config;
 }
 

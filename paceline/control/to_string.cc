@@ -33,9 +33,14 @@ std::string text(const CommitRecord& order) {
   if (order.checkpoint) line += "; checkpoint of " + to_string(*order.checkpoint);
   return line;
 }
+std::string ahead(const Release& order) {
+  if (!order.looks_ahead()) return "";
+  return fmt::format(", {} commits of fraction {} ahead at rate {}", order.staleness, order.fraction,
+                     order.learning_rate);
+}
 std::string text(const Release& order) {
-  return fmt::format("release replica {} for iteration {} on version {}, {} ({})", order.replica, order.clock,
-                     order.version, text(order.lease), to_string(order.why));
+  return fmt::format("release replica {} for iteration {} on version {}, {}{} ({})", order.replica,
+                     order.clock, order.version, text(order.lease), ahead(order), to_string(order.why));
 }
 std::string text(const Discard& order) {
   return fmt::format("discard iteration {} of replica {} ({})", order.clock, order.replica,

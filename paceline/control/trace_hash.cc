@@ -85,6 +85,8 @@ void TraceHash::fold(const CommitRecord& order) {
 
 void TraceHash::fold(const Release& order) {
   fold_all(order.replica, order.clock, order.version, order.lease, order.why);
+  // Only a run that looks ahead: the hash of any other is what it was before there was such a thing.
+  if (order.looks_ahead()) fold_all(order.learning_rate, order.staleness, order.fraction);
 }
 
 void TraceHash::fold(const Discard& order) { fold_all(order.replica, order.clock, order.why); }

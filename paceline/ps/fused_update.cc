@@ -3,14 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-// One copy of each loop for each instruction set, chosen when the program is loaded. Not with clang, which
-// has no attribute "optimize"; it builds the fuzz targets only.
-#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define PACELINE_VECTORIZED __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
-#else
-#define PACELINE_VECTORIZED
-#endif
+#include "paceline/ps/vectorized.h"
 
 namespace paceline::ps {
 
@@ -19,8 +12,6 @@ namespace {
 // Members are summed block by block, so that the sum stays in the first-level cache: 8 kB.
 constexpr std::int64_t kBlock = 2048;
 
-// Fused multiply-add would round differently from one instruction set to the next; -ffp-contract=off keeps
-// the same bytes everywhere.
 PACELINE_VECTORIZED void scale(float* __restrict sum, const float* __restrict values, float weight,
                                std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] = weight * values[i];
@@ -36,9 +27,10 @@ PACELINE_VECTORIZED void sgd(const StepNumbers& k, const float* __restrict gradi
                              float* __restrict velocity, std::int64_t n) {
   const float rate = k.rate;
   const float momentum = k.momentum;
+  const float gain = k.gain;
   const float decay = k.coupled_decay;
   for (std::int64_t i = 0; i < n; ++i) {
-    velocity[i] = momentum * velocity[i] + (gradient[i] + decay * weights[i]);
+    velocity[i] = momentum * velocity[i] + gain * (gradient[i] + decay * weights[i]);
     next[i] = weights[i] - rate * velocity[i];
   }
 }
@@ -56,6 +48,16 @@ PACELINE_VECTORIZED void adam(const StepNumbers& k, const float* __restrict grad
     const float shrunk = weights[i] - c.shrink * weights[i];
     next[i] = shrunk - rate * first[i] / (std::sqrt(second[i]) / root_correction + c.epsilon);
   }
+}
+
+PACELINE_VECTORIZED void adam_direction(const StepNumbers& k, const float* __restrict first,
+                                        const float* __restrict second, float* __restrict direction,
+                                        std::int64_t n) {
+  const float root_correction = std::sqrt(k.correction2);
+  const float correction = k.correction1;
+  const float epsilon = k.epsilon;
+  for (std::int64_t i = 0; i < n; ++i)
+    direction[i] = first[i] / correction / (std::sqrt(second[i]) / root_correction + epsilon);
 }
 
 void weighted_sum(std::span<const Weighted> members, float* sum, std::int64_t begin, std::int64_t n) {
@@ -77,6 +79,18 @@ void fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<cons
       adam(numbers, sum, streams.weights + at, streams.next_weights + at, streams.state1 + at,
            streams.state2 + at, n);
     }
+    // While the block is in the cache.
+    if (streams.direction != nullptr) update_direction(kind, numbers, streams, at, at + n);
+  }
+}
+
+void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,
+                      std::int64_t begin, std::int64_t end) {
+  if (kind == OptimizerKind::kSgd) {
+    std::copy(streams.state1 + begin, streams.state1 + end, streams.direction + begin);
+  } else {
+    adam_direction(numbers, streams.state1 + begin, streams.state2 + begin, streams.direction + begin,
+                   end - begin);
   }
 }
 

@@ -21,6 +21,9 @@ struct UpdateStreams {
   float* next_weights;   // version v; must not overlap `weights`
   float* state1;         // SGD: velocity; Adam: first moment
   float* state2;         // Adam: second moment
+  // What the rate multiplied in this update, for those who look ahead. SGD: the new velocity; Adam: m̂/(√v̂ +
+  // ε). Null: nobody does.
+  float* direction = nullptr;
 };
 
 // Over elements [begin, end): ḡ = Σ weight_i · g_i, then the optimizer's step with `numbers`. Members' sums
@@ -28,6 +31,11 @@ struct UpdateStreams {
 // member.
 void fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<const Weighted> members,
                   const UpdateStreams& streams, std::int64_t begin, std::int64_t end);
+
+// Writes the direction alone, of the state as it is. Requires: streams.direction; `numbers` of the latest
+// update.
+void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,
+                      std::int64_t begin, std::int64_t end);
 
 // next = Σ weight_i · value_i: batch-norm statistics.
 void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end);

@@ -2,6 +2,7 @@
 // precision to the last bit: vectorized code must round as the plain code does.
 #include "paceline/ps/fused_update.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -57,20 +58,30 @@ Problem problem(OptimizerKind kind, int members, std::int64_t size) {
 }
 
 struct Result {
-  std::vector<float> weights, state1, state2;
+  std::vector<float> weights, state1, state2, direction;
   friend bool operator==(const Result& a, const Result& b) {
     const auto same = [](const std::vector<float>& x, const std::vector<float>& y) {
       return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
     };
-    return same(a.weights, b.weights) && same(a.state1, b.state1) && same(a.state2, b.state2);
+    return same(a.weights, b.weights) && same(a.state1, b.state1) && same(a.state2, b.state2) &&
+           same(a.direction, b.direction);
   }
 };
 
+Result before(const Problem& p) {
+  const std::vector<float> untouched(p.weights.size(), -7.0f);
+  return {untouched, p.state1, p.state2, untouched};
+}
+
+UpdateStreams streams_of(const Problem& p, Result& result) {
+  return {p.weights.data(), result.weights.data(), result.state1.data(), result.state2.data(),
+          result.direction.data()};
+}
+
 // In pieces that end where `cuts` say.
 Result fused(const Problem& p, const std::vector<std::int64_t>& cuts = {}) {
-  Result result{std::vector<float>(p.weights.size(), -7.0f), p.state1, p.state2};
-  const UpdateStreams streams{p.weights.data(), result.weights.data(), result.state1.data(),
-                              result.state2.data()};
+  Result result = before(p);
+  const UpdateStreams streams = streams_of(p, result);
   std::int64_t begin = 0;
   for (const std::int64_t cut : cuts) {
     fused_update(p.kind, p.numbers, p.members(), streams, begin, cut);
@@ -83,7 +94,7 @@ Result fused(const Problem& p, const std::vector<std::int64_t>& cuts = {}) {
 // One element after the other, in any kind of number.
 template <class Number>
 struct Plain {
-  Number weight, state1, state2;
+  Number weight, state1, state2, direction;
 
   Plain(const Problem& p, std::size_t i) : weight(p.weights[i]), state1(p.state1[i]), state2(p.state2[i]) {
     Number sum = Number{p.factors[0]} * Number{p.gradients[0][i]};
@@ -92,8 +103,9 @@ struct Plain {
     const StepNumbers& k = p.numbers;
     const Number g = sum + Number{k.coupled_decay} * weight;
     if (p.kind == OptimizerKind::kSgd) {
-      state1 = Number{k.momentum} * state1 + g;
+      state1 = Number{k.momentum} * state1 + Number{k.gain} * g;
       weight = weight - Number{k.rate} * state1;
+      direction = state1;
       return;
     }
     state1 = Number{k.beta1} * state1 + (Number{1} - Number{k.beta1}) * g;
@@ -102,6 +114,8 @@ struct Plain {
     const Number shrunk = weight - Number{k.shrink} * weight;
     weight =
         shrunk - rate * state1 / (std::sqrt(state2) / std::sqrt(Number{k.correction2}) + Number{k.epsilon});
+    direction = state1 / Number{k.correction1} /
+                (std::sqrt(state2) / std::sqrt(Number{k.correction2}) + Number{k.epsilon});
   }
 };
 
@@ -125,10 +139,12 @@ TEST(FusedUpdate, IsWhatThePlainLoopsGive) {
           expect_close(result.weights[i], exact.weight, what);
           expect_close(result.state1[i], exact.state1, what);
           expect_close(result.state2[i], exact.state2, what);
+          expect_close(result.direction[i], exact.direction, what);
           const Plain<float> rounded(p, i);
           ASSERT_EQ(result.weights[i], rounded.weight) << what;
           ASSERT_EQ(result.state1[i], rounded.state1) << what;
           ASSERT_EQ(result.state2[i], rounded.state2) << what;
+          ASSERT_EQ(result.direction[i], rounded.direction) << what;
         }
       }
     }
@@ -156,15 +172,38 @@ TEST(FusedUpdate, DoesNotDependOnHowTheRangeIsCut) {
 
 TEST(FusedUpdate, LeavesWhatIsOutsideItsRangeAlone) {
   const Problem p = problem(OptimizerKind::kAdam, 2, 100);
-  Result result{std::vector<float>(100, -7.0f), p.state1, p.state2};
-  const UpdateStreams streams{p.weights.data(), result.weights.data(), result.state1.data(),
-                              result.state2.data()};
-  fused_update(p.kind, p.numbers, p.members(), streams, 30, 61);
+  Result result = before(p);
+  fused_update(p.kind, p.numbers, p.members(), streams_of(p, result), 30, 61);
   for (std::size_t i = 0; i < 100; ++i) {
     if (i >= 30 && i < 61) continue;
     EXPECT_EQ(result.weights[i], -7.0f) << i;
     EXPECT_EQ(result.state1[i], p.state1[i]) << i;
     EXPECT_EQ(result.state2[i], p.state2[i]) << i;
+    EXPECT_EQ(result.direction[i], -7.0f) << i;
+  }
+}
+
+TEST(FusedUpdate, WithoutADirectionIsTheSameUpdate) {
+  for (const OptimizerKind kind : kKinds) {
+    const Problem p = problem(kind, 3, 5000);
+    Result result = before(p);
+    UpdateStreams streams = streams_of(p, result);
+    streams.direction = nullptr;
+    fused_update(p.kind, p.numbers, p.members(), streams, 0, p.size);
+    Result expected = fused(p);
+    expected.direction = before(p).direction;
+    EXPECT_EQ(result, expected);
+  }
+}
+
+TEST(UpdateDirection, IsThatOfTheUpdateBeforeIt) {
+  for (const OptimizerKind kind : kKinds) {
+    const Problem p = problem(kind, 3, 5000);
+    const Result updated = fused(p);
+    Result again = updated;
+    std::fill(again.direction.begin(), again.direction.end(), -7.0f);
+    update_direction(kind, p.numbers, streams_of(p, again), 0, p.size);
+    EXPECT_EQ(again, updated);
   }
 }
 

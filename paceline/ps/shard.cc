@@ -14,6 +14,9 @@ Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter b
     if (runs_.empty() || runs_.back().kind != tensor.kind) runs_.push_back({tensor.kind, tensor.offset, 0});
   }
   if (!runs_.empty()) runs_.back().end = layout_.size();
+  const auto floats = static_cast<std::int64_t>(board_.latest().size());
+  PACELINE_CHECK(floats == board_floats(layout_, false) || floats == board_floats(layout_, true),
+                 "a board of {} floats for {}", floats, layout_.size());
   state_.streams.assign(static_cast<std::size_t>(state_streams(optimizer_.kind)),
                         std::vector<float>(static_cast<std::size_t>(layout_.size())));
 }
@@ -23,6 +26,7 @@ void Shard::start(Version version, std::span<const float> weights) {
                  weights.size(), layout_.size());
   const std::span<float> first = board_.next();
   std::copy(weights.begin(), weights.end(), first.begin());
+  write_direction(first);
   board_.publish(version);
 }
 
@@ -46,14 +50,37 @@ absl::Status Shard::apply(const Update& update) {
   state_.fractions += update.fraction;
   const StepNumbers numbers =
       step_numbers(optimizer_, update.learning_rate, update.fraction, state_.fractions);
-  const std::span<float> next = board_.next();
-  pool_.share(layout_.size(), Layout::kAlignment,
-              [&](std::int64_t begin, std::int64_t end) { apply_range(update, numbers, next, begin, end); });
+  const UpdateStreams streams = streams_into(board_.next());
+  pool_.share(layout_.size(), Layout::kAlignment, [&](std::int64_t begin, std::int64_t end) {
+    apply_range(update, numbers, streams, begin, end);
+  });
   board_.publish(update.version);
   return absl::OkStatus();
 }
 
-void Shard::apply_range(const Update& update, const StepNumbers& numbers, std::span<float> next,
+UpdateStreams Shard::streams_into(std::span<float> buffer) {
+  const std::span<float> direction = buffer.subspan(weights_of(buffer).size());
+  return {.weights = weights().data(),
+          .next_weights = buffer.data(),
+          .state1 = state_.streams[0].data(),
+          .state2 = state_.streams.back().data(),
+          .direction = direction.empty() ? nullptr : direction.data()};
+}
+
+// Statistics do not step: their direction is 0.
+void Shard::write_direction(std::span<float> buffer) {
+  const UpdateStreams streams = streams_into(buffer);
+  if (streams.direction == nullptr) return;
+  std::fill_n(streams.direction, layout_.size(), 0.0f);
+  if (state_.fractions == 0) return;  // no update yet
+  const StepNumbers numbers = step_numbers(optimizer_, 0, 1, state_.fractions);
+  for (const Run& run : runs_) {
+    if (run.kind == TensorKind::kParameter)
+      update_direction(optimizer_.kind, numbers, streams, run.begin, run.end);
+  }
+}
+
+void Shard::apply_range(const Update& update, const StepNumbers& numbers, const UpdateStreams& streams,
                         std::int64_t begin, std::int64_t end) {
   std::vector<Weighted> gradients;
   std::vector<Weighted> statistics;
@@ -61,10 +88,6 @@ void Shard::apply_range(const Update& update, const StepNumbers& numbers, std::s
     gradients.push_back({member.gradient, static_cast<float>(member.weight)});
     statistics.push_back({member.gradient, static_cast<float>(member.share)});
   }
-  const UpdateStreams streams{.weights = board_.latest().data(),
-                              .next_weights = next.data(),
-                              .state1 = state_.streams[0].data(),
-                              .state2 = state_.streams.back().data()};
   for (const Run& run : runs_) {
     const std::int64_t from = std::max(begin, run.begin);
     const std::int64_t to = std::min(end, run.end);
@@ -72,7 +95,8 @@ void Shard::apply_range(const Update& update, const StepNumbers& numbers, std::s
     if (run.kind == TensorKind::kParameter) {
       fused_update(optimizer_.kind, numbers, gradients, streams, from, to);
     } else {
-      fused_average(statistics, next.data(), from, to);
+      fused_average(statistics, streams.next_weights, from, to);
+      if (streams.direction != nullptr) std::fill(streams.direction + from, streams.direction + to, 0.0f);
     }
   }
 }

@@ -3,7 +3,8 @@
 //
 // What always holds: version v is the start plus commits 1..v, each applied once and in order. A commit that
 // was applied before changes nothing, so sending one again is harmless. The published weights of a version
-// never change while somebody reads them. One thread.
+// never change while somebody reads them. Where replicas look ahead, a version's direction (where its update
+// went, UpdateStreams::direction) is published behind its weights. One thread.
 #pragma once
 
 #include <cstdint>
@@ -42,18 +43,28 @@ struct OptimizerState {
 
 class Shard {
  public:
-  // `board` holds layout.size() floats a buffer.
+  // Of a buffer of the board.
+  static std::int64_t board_floats(const Layout& layout, bool look_ahead) {
+    return layout.size() * (look_ahead ? 2 : 1);
+  }
+  // `board` holds board_floats() a buffer; by their number the shard knows whether replicas look ahead.
   Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads);
 
-  // Publishes `weights` as `version`. Requires: before the first apply; sizes as the layout says.
+  // Publishes `weights` as `version`. Requires: before the first apply, and after restore_optimizer() if that
+  // is called; sizes as the layout says.
   void start(Version version, std::span<const float> weights);
-  // Requires: before the first apply. Errors: InvalidArgument when the sizes are not this model's.
+  // Requires: before start(). Errors: InvalidArgument when the sizes are not this model's.
   absl::Status restore_optimizer(OptimizerState state);
 
   // Makes version v of v − 1 and publishes it. Errors: FailedPrecondition when a commit before it is missing.
   absl::Status apply(const Update& update);
 
   Version version() const { return board_.version(); }
+  // Of the latest version, and of one that the board keeps.
+  std::span<const float> weights() const { return weights_of(board_.latest()); }
+  std::span<const float> kept_weights(Version version) const { return weights_of(board_.kept(version)); }
+  // Of the latest version; empty when nobody looks ahead.
+  std::span<const float> direction() const { return board_.latest().subspan(weights().size()); }
   const Layout& layout() const { return layout_; }
   const OptimizerState& optimizer_state() const { return state_; }
   transport::WeightWriter& board() { return board_; }
@@ -66,8 +77,14 @@ class Shard {
     std::int64_t begin;
     std::int64_t end;
   };
-  void apply_range(const Update& update, const StepNumbers& numbers, std::span<float> next,
+  template <class Float>
+  std::span<Float> weights_of(std::span<Float> buffer) const {
+    return buffer.first(static_cast<std::size_t>(layout_.size()));
+  }
+  UpdateStreams streams_into(std::span<float> buffer);
+  void apply_range(const Update& update, const StepNumbers& numbers, const UpdateStreams& streams,
                    std::int64_t begin, std::int64_t end);
+  void write_direction(std::span<float> buffer);
 
   const Layout layout_;
   const OptimizerConfig optimizer_;

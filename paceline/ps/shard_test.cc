@@ -36,9 +36,9 @@ std::vector<float> random_floats(std::uint64_t seed) {
   return values;
 }
 
-Shard shard_of(const OptimizerConfig& optimizer, int threads = 1, int kept = 1, int readers = 1) {
-  return Shard(layout(), optimizer, transport::WeightWriter::create(layout().size(), readers, kept).value(),
-               threads);
+Shard shard_of(const OptimizerConfig& optimizer, int threads = 1, bool look_ahead = false) {
+  const std::int64_t floats = Shard::board_floats(layout(), look_ahead);
+  return Shard(layout(), optimizer, transport::WeightWriter::create(floats, 1, 1).value(), threads);
 }
 
 // Gradients for one commit, owned.
@@ -59,10 +59,8 @@ struct Commit {
   }
 };
 
-std::vector<float> latest(const Shard& shard) {
-  const std::span<const float> weights = shard.board().latest();
-  return {weights.begin(), weights.end()};
-}
+std::vector<float> copy_of(std::span<const float> floats) { return {floats.begin(), floats.end()}; }
+std::vector<float> latest(const Shard& shard) { return copy_of(shard.weights()); }
 
 TEST(Shard, StartsWithTheWeightsItIsGiven) {
   Shard shard = shard_of(kSgd);
@@ -159,7 +157,7 @@ TEST(Shard, AKeptVersionHoldsStillWhileLaterOnesAreApplied) {
   ASSERT_TRUE(shard.board().keep(Version(1)).ok());
   for (int version = 2; version <= 8; ++version) {
     ASSERT_TRUE(shard.apply(Commit(version, 2).update).ok());
-    ASSERT_THAT(shard.board().kept(Version(1)), ElementsAreArray(weights)) << version;
+    ASSERT_THAT(shard.kept_weights(Version(1)), ElementsAreArray(weights)) << version;
     ASSERT_NE(latest(shard), weights);
   }
   shard.board().drop(Version(1));
@@ -183,8 +181,8 @@ TEST(Shard, GoesOnAfterARestartAsIfNothingHadBeen) {
     for (int version = 1; version <= 3; ++version)
       ASSERT_TRUE(undisturbed.apply(Commit(version, 2).update).ok());
     Shard resumed = shard_of(optimizer);
-    resumed.start(Version(3), latest(undisturbed));
     ASSERT_TRUE(resumed.restore_optimizer(undisturbed.optimizer_state()).ok());
+    resumed.start(Version(3), latest(undisturbed));
     for (int version = 4; version <= 6; ++version) {
       ASSERT_TRUE(undisturbed.apply(Commit(version, 2).update).ok());
       ASSERT_TRUE(resumed.apply(Commit(version, 2).update).ok());
@@ -211,6 +209,85 @@ TEST(Shard, AnotherOptimizersOrModelsStateIsRefused) {
   EXPECT_TRUE(shard.restore_optimizer({{std::vector<float>(size), std::vector<float>(size)}, 1.0}).ok());
 }
 
+// ---- Where replicas look ahead ----
+
+TEST(Shard, LooksAheadWithTheSameWeights) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+    Shard plain = shard_of(optimizer);
+    Shard ahead = shard_of(optimizer, 1, true);
+    plain.start(Version(0), random_floats(1));
+    ahead.start(Version(0), random_floats(1));
+    for (int version = 1; version <= 4; ++version) {
+      ASSERT_TRUE(plain.apply(Commit(version, 2).update).ok());
+      ASSERT_TRUE(ahead.apply(Commit(version, 2).update).ok());
+      EXPECT_EQ(latest(ahead), latest(plain));
+      EXPECT_EQ(ahead.optimizer_state().streams, plain.optimizer_state().streams);
+    }
+    EXPECT_TRUE(plain.direction().empty());
+    EXPECT_EQ(ahead.direction().size(), ahead.weights().size());
+  }
+}
+
+// The last update went by −rate · direction, apart from what AdamW shrinks.
+TEST(Shard, TheDirectionIsWhereItsUpdateWentAndNowhereForStatistics) {
+  for (OptimizerConfig optimizer : {kSgd, kAdamW}) {
+    optimizer.weight_decay = 0;
+    Shard shard = shard_of(optimizer, 3, true);
+    shard.start(Version(0), random_floats(1));
+    EXPECT_EQ(copy_of(shard.direction()), std::vector<float>(shard.weights().size(), 0.0f));
+    for (int version = 1; version <= 6; ++version) {
+      const std::vector<float> before = latest(shard);
+      const Commit commit(version, 2);
+      ASSERT_TRUE(shard.apply(commit.update).ok());
+      const double rate = commit.update.learning_rate * commit.update.fraction;
+      for (const TensorSpec& tensor : shard.layout().tensors()) {
+        const bool steps = tensor.kind == TensorKind::kParameter;
+        for (auto i = static_cast<std::size_t>(tensor.offset);
+             i < static_cast<std::size_t>(tensor.offset + tensor.size); ++i) {
+          const double went = steps ? (before[i] - shard.weights()[i]) / rate : 0;
+          ASSERT_NEAR(shard.direction()[i], went, steps ? 1e-4 : 0) << tensor.name << " of " << version;
+        }
+      }
+    }
+  }
+}
+
+TEST(Shard, AnyNumberOfThreadsGivesTheSameDirection) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+    std::vector<float> expected;
+    for (const int threads : {1, 2, 3, 4, 7}) {
+      Shard shard = shard_of(optimizer, threads, true);
+      shard.start(Version(0), random_floats(1));
+      for (int version = 1; version <= 5; ++version)
+        ASSERT_TRUE(shard.apply(Commit(version, version).update).ok());
+      if (threads == 1) expected = copy_of(shard.direction());
+      EXPECT_EQ(copy_of(shard.direction()), expected) << threads << " threads";
+    }
+  }
+}
+
+TEST(Shard, HasItsDirectionAgainAfterARestart) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+    Shard undisturbed = shard_of(optimizer, 1, true);
+    undisturbed.start(Version(0), random_floats(1));
+    for (int version = 1; version <= 3; ++version)
+      ASSERT_TRUE(undisturbed.apply(Commit(version, 2).update).ok());
+    Shard resumed = shard_of(optimizer, 1, true);
+    ASSERT_TRUE(resumed.restore_optimizer(undisturbed.optimizer_state()).ok());
+    resumed.start(Version(3), latest(undisturbed));
+    EXPECT_EQ(copy_of(resumed.direction()), copy_of(undisturbed.direction()));
+    EXPECT_NE(copy_of(resumed.direction()), std::vector<float>(resumed.weights().size(), 0.0f));
+  }
+}
+
+TEST(Shard, AKeptVersionIsItsWeightsAlone) {
+  Shard shard = shard_of(kSgd, 1, true);
+  shard.start(Version(0), random_floats(1));
+  ASSERT_TRUE(shard.board().keep(Version(0)).ok());
+  ASSERT_TRUE(shard.apply(Commit(1, 1).update).ok());
+  EXPECT_EQ(copy_of(shard.kept_weights(Version(0))), random_floats(1));
+}
+
 // One update of the bulk, cut into pieces: the sum of the shards is the whole, to the last bit.
 TEST(Shard, ShardsOfASplitLayoutGiveTheBytesOfTheWhole) {
   const Layout whole = layout();
@@ -230,7 +307,7 @@ TEST(Shard, ShardsOfASplitLayoutGiveTheBytesOfTheWhole) {
     ASSERT_TRUE(shard.apply(update).ok());
     const std::span<const float> same =
         std::span(expected).subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(part.size()));
-    EXPECT_THAT(shard.board().latest(), ElementsAreArray(same));
+    EXPECT_THAT(shard.weights(), ElementsAreArray(same));
     offset += part.size();
   }
   EXPECT_EQ(offset, whole.size());

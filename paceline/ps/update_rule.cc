@@ -12,10 +12,10 @@ StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, do
   if (config.kind == OptimizerKind::kSgd) {
     numbers.momentum = static_cast<float>(std::pow(config.momentum, fraction));
     // From the momenta as rounded: 1 − μ^f is small, and a rounding of μ^f alone would show in it. At f = 1
-    // the factor is exactly 1, so a bulk commit is plain SGD to the last bit.
-    const double factor =
-        (1.0 - double{numbers.momentum}) / (1.0 - double{static_cast<float>(config.momentum)});
-    numbers.rate = static_cast<float>(learning_rate * fraction * factor);
+    // the gain is exactly 1, so a bulk commit is plain SGD to the last bit.
+    numbers.gain = static_cast<float>((1.0 - double{numbers.momentum}) /
+                                      (1.0 - double{static_cast<float>(config.momentum)}));
+    numbers.rate = static_cast<float>(learning_rate * fraction);
     numbers.coupled_decay = static_cast<float>(config.weight_decay);
     return numbers;
   }

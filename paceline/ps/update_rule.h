@@ -24,8 +24,9 @@ int state_streams(OptimizerKind kind);
 
 // What the fused pass multiplies with.
 struct StepNumbers {
-  float rate = 0;           // η_C
-  float momentum = 0;       // μ_C
+  float rate = 0;           // η·f
+  float momentum = 0;       // μ^f
+  float gain = 1;           // of the gradient, as it enters the velocity
   float coupled_decay = 0;  // λ, added to the gradient
   float shrink = 0;         // share by which the weights shrink, apart from the gradient (AdamW)
   float beta1 = 0, beta2 = 0;
@@ -33,12 +34,14 @@ struct StepNumbers {
   float epsilon = 0;
 };
 
-// With f = `fraction` of the bulk: μ_C = μ^f and η_C = η·f·(1 − μ^f)/(1 − μ), so that one round of lone
-// commits moves the weights exactly as far as one bulk commit under a steady gradient; Adam's β likewise,
-// with η·f.
+// With f = `fraction` of the bulk, SGD is v ← μ^f·v + (1 − μ^f)/(1 − μ)·g and w ← w − η·f·v: one round of
+// lone commits moves the weights exactly as far as one bulk commit under a steady gradient. The gain stands
+// before the gradient and not in the rate, because it belongs to the gradient's own commit: in the rate it
+// would be that of each later commit, and a lone gradient would in the end move the weights as far as the
+// mean of four. Adam's β are raised to f likewise, with the rate η·f; its (1 − β^f) is such a gain already.
 //
 // Weight decay must come to the same per round too. AdamW's is scaled by f. Coupled decay is part of the
-// gradient, so the scaled rate has done that already: scaling λ again would leave f² of it.
+// gradient, so gain and rate have done that already: scaling λ again would leave f² of it.
 //
 // `fractions`: Σ f over all updates so far, this one included; for Adam's bias correction. Requires: 0 < f.
 StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,

@@ -16,6 +16,7 @@ TEST(StepNumbers, ABulkCommitIsPlainSgdToTheLastBit) {
       const StepNumbers numbers = step_numbers(config, rate, 1.0, 17.0);
       EXPECT_EQ(numbers.rate, static_cast<float>(rate));
       EXPECT_EQ(numbers.momentum, static_cast<float>(momentum));
+      EXPECT_EQ(numbers.gain, 1.0f);
       EXPECT_EQ(numbers.coupled_decay, 5e-4f);
       EXPECT_EQ(numbers.shrink, 0.0f);
     }
@@ -77,7 +78,7 @@ struct OneWeight {
     const StepNumbers k = step_numbers(config, rate, fraction, fractions);
     const double g = gradient + double{k.coupled_decay} * weight;
     if (config.kind == OptimizerKind::kSgd) {
-      first = double{k.momentum} * first + g;
+      first = double{k.momentum} * first + double{k.gain} * g;
       weight -= double{k.rate} * first;
       return;
     }
@@ -131,8 +132,30 @@ TEST(StepNumbers, UnevenPartsOfARoundMoveAsFarAsTheWhole) {
   }
   const double before = one.weight;
   for (const double part : parts) one.step(0.7, 1e-3, part);
-  // The velocity is never quite steady when the parts differ: 1 / (1 − μ^f) is another one for each.
-  EXPECT_NEAR(one.weight - before, -1e-3 * 0.7 / 0.1, 0.15 * 7e-3);
+  EXPECT_NEAR(one.weight - before, -1e-3 * 0.7 / 0.1, 1e-6 * 7e-3);
+}
+
+// How far one gradient moves the weight in the end, when it is committed as `fraction` among lone commits of
+// an eighth, which bring none.
+double displacement(const OptimizerConfig& config, double fraction) {
+  OneWeight one(config);
+  for (int i = 0; i < 20'000; ++i) one.step(i == 1000 ? 1.0 : 0.0, 1e-3, i == 1000 ? fraction : 0.125);
+  return one.weight - 1.0;
+}
+
+TEST(StepNumbers, AGradientMovesTheWeightsInProportionToItsSamplesWhateverIsCommittedAfterIt) {
+  for (const double momentum : {0.0, 0.5, 0.9, 0.99}) {
+    const OptimizerConfig config{.kind = OptimizerKind::kSgd, .momentum = momentum};
+    const double lone = displacement(config, 0.125);
+    EXPECT_NEAR(lone, -1e-3 * 0.125 / (1 - momentum), 1e-4 * std::abs(lone)) << momentum;
+    for (const double parts : {2.0, 4.0}) {
+      // Not exactly: what moves within one step is counted as if it had moved at its end.
+      const double expected = parts * lone;
+      const double tolerance = momentum == 0.5 ? 0.12 : 0.02;
+      EXPECT_NEAR(displacement(config, parts * 0.125), expected, tolerance * std::abs(expected))
+          << parts << " parts, momentum " << momentum;
+    }
+  }
 }
 
 // Where a steady pull and weight decay balance: the weight at which the gradient and the decay cancel.

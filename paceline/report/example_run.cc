@@ -1,7 +1,10 @@
 #include "paceline/report/example_run.h"
 
+#include <algorithm>
 #include <cmath>
 #include <queue>
+#include <set>
+#include <utility>
 
 #include "paceline/base/check.h"
 #include "paceline/base/overloaded.h"
@@ -15,10 +18,8 @@ namespace {
 
 class Example {
  public:
-  Example(const ExampleJob& job, const std::string& policy, RunStats& stats)
-      : job_(job),
-        stats_(stats),
-        controller_(config_of(job), policy::make_policy(*policy::parse_policy(policy))) {}
+  Example(const ExampleJob& job, std::unique_ptr<policy::SyncPolicy> policy, RunStats& stats)
+      : job_(job), stats_(stats), controller_(config_of(job), std::move(policy)) {}
 
   Time run() {
     for (std::size_t i = 0; i < job_.replicas.size(); ++i) {
@@ -112,6 +113,54 @@ class Example {
   Time now_;
 };
 
+class Gathering final : public policy::SyncPolicy {
+ public:
+  Gathering(std::size_t size, Duration longest_wait) : size_(size), longest_wait_(longest_wait) {}
+
+  void joined(Time, const policy::Joined& fact, policy::Orders& orders) override {
+    live_.insert(fact.replica);
+    orders.release(fact.replica, {"joined"});
+  }
+  void left(Time, const policy::Left& fact, policy::Orders& orders) override {
+    live_.erase(fact.replica);
+    std::erase_if(open_, [&](const policy::Contribution& one) { return one.replica == fact.replica; });
+    close_if_full(orders);
+  }
+  void ready(Time now, const policy::Ready& fact, policy::Orders& orders) override {
+    if (open_.empty()) orders.wake_at(closes_at_ = now + longest_wait_);
+    open_.push_back({fact.replica, fact.clock});
+    close_if_full(orders);
+  }
+  void timer(Time now, policy::Orders& orders) override {
+    if (!open_.empty() && now >= closes_at_)
+      close(orders, {"timer: {} gradients have waited long enough", count()});
+  }
+  policy::Bounds bounds() const override { return {}; }
+
+ private:
+  std::int64_t count() const { return std::ssize(open_); }
+
+  void close_if_full(policy::Orders& orders) {
+    if (open_.empty()) return;
+    if (open_.size() == live_.size()) return close(orders, {"everyone: all {} are ready", count()});
+    if (open_.size() == size_) close(orders, {"full: {} gradients", count()});
+  }
+
+  void close(policy::Orders& orders, policy::Reason why) {
+    std::sort(open_.begin(), open_.end());
+    orders.commit({open_.begin(), open_.end()}, why);
+    for (const policy::Contribution& member : std::exchange(open_, {})) {
+      orders.release(member.replica, {"its group is committed"});
+    }
+  }
+
+  const std::size_t size_;
+  const Duration longest_wait_;
+  std::set<ReplicaId> live_;
+  std::vector<policy::Contribution> open_;
+  Time closes_at_;
+};
+
 }  // namespace
 
 ExampleJob uneven_four() {
@@ -122,7 +171,15 @@ ExampleJob uneven_four() {
 }
 
 Time run_example(const ExampleJob& job, const std::string& policy, RunStats& stats) {
-  return Example(job, policy, stats).run();
+  return run_example(job, policy::make_policy(*policy::parse_policy(policy)), stats);
+}
+
+Time run_example(const ExampleJob& job, std::unique_ptr<policy::SyncPolicy> policy, RunStats& stats) {
+  return Example(job, std::move(policy), stats).run();
+}
+
+std::unique_ptr<policy::SyncPolicy> gathering(std::size_t size, double longest_wait_s) {
+  return std::make_unique<Gathering>(size, from_seconds(longest_wait_s));
 }
 
 }  // namespace paceline::report

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "paceline/policy/sync_policy.h"
 #include "paceline/report/run_stats.h"
 
 namespace paceline::report {
@@ -32,5 +34,10 @@ ExampleJob uneven_four();
 
 // Shows the run to `stats` until it is finished. Returns when that was. `policy`: as a user writes it.
 Time run_example(const ExampleJob& job, const std::string& policy, RunStats& stats);
+Time run_example(const ExampleJob& job, std::unique_ptr<policy::SyncPolicy> policy, RunStats& stats);
+
+// Gradients gather until there are `size` of them, or one of each live replica, or until the first of them
+// has waited for so long: then they commit as one group.
+std::unique_ptr<policy::SyncPolicy> gathering(std::size_t size, double longest_wait_s);
 
 }  // namespace paceline::report

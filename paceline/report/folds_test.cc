@@ -3,8 +3,12 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "paceline/report/first_and_latest.h"
+#include "paceline/report/group_histogram.h"
 #include "paceline/report/loss_average.h"
 #include "paceline/report/staleness_histogram.h"
 #include "paceline/report/thinned.h"
@@ -77,6 +81,52 @@ TEST(StalenessHistogram, WidensItsBinsForLargeValues) {
   EXPECT_DOUBLE_EQ(histogram.mean(), 86.0) << "the mean does not suffer from the bins";
   histogram.add(1'000'000'000);
   EXPECT_LE(std::ssize(histogram.counts()), StalenessHistogram::kMaxBins);
+}
+
+policy::Reason because(std::string_view text) { return {text, 3, 4}; }
+
+TEST(GroupHistogram, CountsBySizeAndCause) {
+  GroupHistogram histogram;
+  histogram.add(1, because("path free: {} gradients"));
+  histogram.add(3, because("full: {} of {}"));
+  histogram.add(3, because("path free: more of it"));
+  histogram.add(3, because("full: {} of {}"));
+  EXPECT_THAT(histogram.causes(), ElementsAre("path free", "full"));
+  const auto bins = histogram.bins();
+  ASSERT_EQ(bins.size(), 3U);
+  EXPECT_EQ(bins[2].from, 3);
+  EXPECT_EQ(bins[2].to, 3);
+  EXPECT_THAT(bins[0].commits, ElementsAre(1, 0));
+  EXPECT_THAT(bins[1].commits, ElementsAre(0, 0));
+  EXPECT_THAT(bins[2].commits, ElementsAre(1, 2));
+}
+
+TEST(GroupHistogram, LargeSizesShareTheirBins) {
+  GroupHistogram histogram;
+  for (const std::int64_t size : {16, 17, 32, 33, 64, 65, 100'000}) histogram.add(size, because("all"));
+  const auto bins = histogram.bins();
+  ASSERT_EQ(bins.size(), 16U + 13);
+  const auto bin = [&](std::size_t i) { return std::tuple(bins[i].from, bins[i].to, bins[i].commits.at(0)); };
+  EXPECT_EQ(bin(15), std::tuple(16, 16, 1));
+  EXPECT_EQ(bin(16), std::tuple(17, 32, 2));
+  EXPECT_EQ(bin(17), std::tuple(33, 64, 2));
+  EXPECT_EQ(bin(18), std::tuple(65, 128, 1));
+  EXPECT_EQ(bin(28), std::tuple(65'537, 131'072, 1));
+}
+
+TEST(GroupHistogram, HasAHandfulOfCauses) {
+  const std::vector<std::string> texts = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
+  GroupHistogram histogram;
+  for (const std::string& text : texts) histogram.add(1, because(text));
+  histogram.add(1, because("b"));
+  EXPECT_THAT(histogram.causes(), ElementsAre("a", "b", "c", "d", "e", "f", "g", "other"));
+  EXPECT_THAT(histogram.bins()[0].commits, ElementsAre(1, 2, 1, 1, 1, 1, 1, 2));
+}
+
+TEST(GroupHistogram, ACauseHasNoNumbers) {
+  EXPECT_EQ(cause_of(because("all {} live replicas are ready")), "all … live replicas are ready");
+  EXPECT_EQ(cause_of(because("path free: {} of {}")), "path free");
+  EXPECT_EQ(cause_of({}), "");
 }
 
 TEST(LossAverage, WeighsBySamples) {

@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+#include <absl/container/inlined_vector.h>
+
 #include "paceline/base/ids.h"
 #include "paceline/base/time.h"
 #include "paceline/control/run_listener.h"
 #include "paceline/policy/sync_policy.h"
+#include "paceline/report/group_histogram.h"
 #include "paceline/report/staleness_histogram.h"
 #include "paceline/report/summary.h"
 
@@ -42,6 +45,23 @@ struct TrainingPoint {
   double loss = 0;           // LossAverage
 };
 
+// A commit of several gradients.
+struct Group {
+  using Members = absl::InlinedVector<ReplicaId, 4>;
+
+  Time at;
+  Version version;
+  std::int64_t size = 0;
+  Members drawn;  // of its replicas those that have a lane, ascending
+  policy::Reason why;
+};
+
+struct GroupHistory {
+  GroupHistogram sizes;       // of all commits
+  std::vector<Group> formed;  // ascending; the first and the latest of a long run
+  std::int64_t left_out = 0;
+};
+
 struct Event {
   Time at;
   std::string replica;  // its name; empty when it concerns all
@@ -62,6 +82,7 @@ struct History {
   std::vector<control::Evaluated> evaluations;
   std::vector<TrainingPoint> training;
   StalenessHistogram staleness;
+  GroupHistory groups;
   std::vector<ReplicaHistory> replicas;  // of the first RunStats::kRecordedReplicas
   std::vector<Event> events;
   std::int64_t events_left_out = 0;

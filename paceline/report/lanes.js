@@ -4,6 +4,7 @@ const kDoing = {c: 'computing', w: 'waiting', p: 'parked'};
 
 const lane_left = width => width < 560 ? 70 : 120;
 const lane_right = 84;
+const kReach = 4;  // how near a pointer has to be
 // Lanes of many replicas are slim.
 const row_height = run => shown_lanes(run).length > 24 ? 14 : 26;
 const shown_lanes = run => run.replicas.filter(replica => replica.lane);
@@ -124,7 +125,7 @@ function lane_words(run, replica, at) {
 }
 
 // Hovering tells, dragging chooses a window, Ctrl and the wheel zoom, a double click shows everything.
-function lane_pointer(picture, run, lanes, view, x, bounds, window_of) {
+function lane_pointer(picture, run, lanes, groups, view, x, bounds, window_of) {
   let started = null;
   const row = row_height(run);
   const picked = svg('rect', {class: 'picked', y: 0, height: lanes.length * row, width: 0});
@@ -139,7 +140,9 @@ function lane_pointer(picture, run, lanes, view, x, bounds, window_of) {
     }
     const [px, py] = picture_point(event, picture);
     const lane = lanes[Math.floor(py / row)];
-    if (lane && px >= bounds[0] && px <= bounds[1]) show_tooltip(event, lane_words(run, lane, at));
+    if (lane && px >= bounds[0] && px <= bounds[1]) {
+      show_tooltip(event, group_words(run, lane, groups, at, x.back(kReach) - x.back(0)) ?? lane_words(run, lane, at));
+    }
     else hide_tooltip();
   });
   picture.addEventListener('pointerleave', hide_tooltip);
@@ -166,13 +169,15 @@ function draw_lanes(run, index, view, width, window_of) {
   const hatch = `hatch${index}`;
   const row = row_height(run);
   const bottom = lanes.length * row;
+  const groups = groups_in(run, lanes, view, bounds[1] - bounds[0]);
   const picture = canvas(width, bottom + 22, 'what each replica did when', hatching(hatch),
     ...lanes.map((replica, i) => draw_lane(replica, view, x, {top: i * row, height: row * 0.72}, bounds, hatch, columns)),
+    draw_groups(lanes, groups, x, row),
     ...ticks(view.from, view.to, Math.max(2, width / 110)).map(value => svg('g', {},
       svg('line', {class: 'axis', x1: x(value), x2: x(value), y1: bottom - 4, y2: bottom + 1}),
       svg('text', {x: x(value), y: bottom + 15, 'text-anchor': 'middle'}, `${plain(value)} s`))));
   picture.classList.add('lanes', `s${index % 8}`);
-  lane_pointer(picture, run, lanes, view, x, bounds, window_of);
+  lane_pointer(picture, run, lanes, groups, view, x, bounds, window_of);
   return picture;
 }
 
@@ -216,6 +221,8 @@ function lane_note(runs) {
   if (runs.some(run => run.replicas.some(replica => replica.lane?.left_out > 0))) {
     notes.push('Of replicas with very many intervals only the first and the latest are recorded one by one; between them the lane shows shares of the time.');
   }
+  if (runs.some(run => run.groups.formed.length)) notes.push('A thin line joins the replicas whose gradients became one update; zoom in where there are too many to draw.');
+  if (runs.some(run => run.groups.left_out > 0)) notes.push('Of very many groups only the first and the latest are recorded.');
   for (const run of runs) {
     const all = run.summary.replicas;
     const shown = shown_lanes(run).length;
@@ -224,11 +231,11 @@ function lane_note(runs) {
   return notes.join(' ');
 }
 
-const lane_key = () => html('ul', {class: 'legend'}, ...['c', 'w', 'p'].map(doing => html('li', {class: 's0'},
+const lane_key = runs => html('ul', {class: 'legend'}, ...['c', 'w', 'p'].map(doing => html('li', {class: 's0'},
   svg('svg', {width: 22, height: 12, 'aria-hidden': 'true'}, hatching('key-hatch'),
     doing === 'w' ? svg('rect', {width: 22, height: 12, fill: 'url(#key-hatch)'})
                   : svg('rect', {width: 21, height: 11, x: 0.5, y: 0.5, class: kDoing[doing]})),
-  kDoing[doing])));
+  kDoing[doing])), runs.some(run => run.groups.formed.length) ? group_key() : null);
 
 function lanes_section(runs) {
   if (!runs.some(run => shown_lanes(run).length)) return null;
@@ -250,6 +257,6 @@ function lanes_section(runs) {
     return html('div', {class: 'chart lane-run'}, title, holder);
   });
   changed();
-  return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Who worked and who waited'), lane_key(),
+  return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Who worked and who waited'), lane_key(runs),
     lane_tools(view, opening, window_of, label)), ...pictures, html('p', {class: 'note'}, lane_note(runs)));
 }

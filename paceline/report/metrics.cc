@@ -17,6 +17,9 @@ std::string metrics_line(const Summary& summary) {
                    {"gap_max", summary.gap_max},
                    {"staleness_mean", json_number(summary.staleness_mean)},
                    {"staleness_max", summary.staleness_max},
+                   {"commits_per_epoch", json_number(summary.commits_per_epoch())},
+                   {"group_size_mean", json_number(summary.groups.size_mean)},
+                   {"group_size_of_late", json_number(summary.groups.size_of_late)},
                    {"training_loss", json_number(summary.training_loss)},
                    {"replicas_live", summary.replicas_live()},
                    {"finished", summary.finished}});

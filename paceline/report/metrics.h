@@ -3,8 +3,9 @@
 //
 // A snapshot of the whole run, taken every now and then:
 //   kind "snapshot"; time_s; samples (committed); total_samples; samples_per_s; iterations; commits;
-//   wait_share (0..1); gap (now); gap_max; staleness_mean; staleness_max; training_loss; replicas_live;
-//   finished
+//   wait_share (0..1); gap (now); gap_max; staleness_mean; staleness_max; commits_per_epoch;
+//   group_size_mean (gradients a commit); group_size_of_late (of the latest 20 commits or so); training_loss;
+//   replicas_live; finished
 // An evaluation of one version on the test set:
 //   kind "evaluation"; time_s (when that version was committed); version; samples; loss (nats); accuracy
 //   (0..1)

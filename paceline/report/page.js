@@ -1,6 +1,7 @@
 // The page: one run, or several to compare.
 
 const runs = JSON.parse(document.getElementById('data').textContent);
+for (const run of runs) run.names = new Map(run.replicas.map(replica => [replica.id, replica.name]));
 const single = runs.length === 1;
 const baseline = runs.find(run => run.policy === 'bsp') ?? runs[0];
 const kWorlds = {simulated: 'simulated time, no gradients', virtual: 'virtual time, real gradients', live: 'live'};
@@ -128,7 +129,7 @@ function single_page(run) {
   return [
     html('header', {}, html('h1', {}, run.title || 'Paceline run'),
       html('p', {}, `${run.policy} \u00b7 ${count_text(run.summary.replicas)} replicas \u00b7 ${kWorlds[run.world]}`)),
-    tiles(run), learning_section(), lanes_section(runs),
+    tiles(run), learning_section(), lanes_section(runs), groups_section(run),
     html('section', {}, html('div', {class: 'columns three'},
       histogram('Staleness', `Share of the committed gradients by \u03c4, the commits between a gradient\u2019s weights and its own commit.${cut}`, run.staleness, 0, 6),
       gap_chart(), throughput_chart())),
@@ -161,10 +162,11 @@ function verdict(fastest) {
 
 function comparison_table(fastest) {
   const heads = ['policy', 'time to target (s)', `speed vs ${baseline.policy} (\u00d7)`, 'samples/s', 'waiting (%)', 'largest gap', 'staleness mean', 'max',
-    'test loss', 'accuracy (%)', `accuracy vs ${baseline.policy} (points)`, `seconds (${runs[0].world})`];
+    'updates an epoch', 'gradients an update', 'test loss', 'accuracy (%)', `accuracy vs ${baseline.policy} (points)`, `seconds (${runs[0].world})`];
   const cells = run => [run.policy, or_dash(time_to_target(run), seconds => fixed(seconds, 1)), or_dash(speed_up(run), times => fixed(times, 2)),
     short_count(run.summary.samples_per_s), or_dash(run.summary.wait_share, share => fixed(100 * share, 1)), count_text(run.summary.gap_max),
     or_dash(run.summary.staleness_mean, mean => fixed(mean, 2)), count_text(run.summary.staleness_max),
+    or_dash(run.summary.commits_per_epoch, plain), or_dash(run.summary.group_size_mean, mean => fixed(mean, 2)),
     or_dash(run.summary.last_evaluation?.loss, loss => fixed(loss, 4)), or_dash(accuracy_of(run), accuracy => fixed(100 * accuracy, 2)),
     run === baseline ? '\u2013' : or_dash(accuracy_gain(run), points => signed(points, 2)), fixed(run.summary.elapsed_s, 1)];
   const row = (run, style) => html('tr', run === fastest ? {class: 'best'} : {}, ...cells(run).map((text, i) => i === 0
@@ -182,7 +184,7 @@ function comparison_page() {
     html('header', {}, html('h1', {}, runs[0].title || 'Paceline comparison'),
       html('p', {}, `${runs.length} policies \u00b7 ${count_text(runs[0].summary.replicas)} replicas \u00b7 ${kWorlds[runs[0].world]}`),
       html('p', {class: 'verdict'}, verdict(fastest))),
-    comparison_table(fastest), learning_section(), lanes_section(runs), staleness_section(),
+    comparison_table(fastest), learning_section(), lanes_section(runs), staleness_section(), compared_groups(runs),
     html('section', {}, html('div', {class: 'columns'}, gap_chart(), throughput_chart())),
     section('Replicas and events', ...runs.map(details))];
 }

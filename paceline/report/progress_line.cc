@@ -36,8 +36,13 @@ std::vector<Piece> pieces(const Summary& summary) {
     add(4, fmt::format("accuracy {} %", percent(summary.last_evaluation->accuracy, 1)));
   }
   if (summary.wait_share) add(5, fmt::format("wait {} %", percent(*summary.wait_share, 0)));
-  add(6, fmt::format("gap {}", summary.gap));
-  add(7, fmt::format("{}/{} live", summary.replicas_live(), summary.replicas.size()));
+  // Where each commits alone, or all together, that goes without saying.
+  if (summary.groups.between) {
+    add(6, fmt::format("groups {:.1f}", summary.groups.size_of_late.value_or(0)));
+    add(8, fmt::format("now {}: {}", summary.groups.latest_size, printable(summary.groups.latest_cause)));
+  }
+  add(7, fmt::format("gap {}", summary.gap));
+  add(9, fmt::format("{}/{} live", summary.replicas_live(), summary.replicas.size()));
   if (summary.run.world != World::kLive) {
     // How long it will take on the wall is another matter.
     add(1, fmt::format("{} {}", short_number(summary.elapsed_s), seconds_of(summary.run.world)));

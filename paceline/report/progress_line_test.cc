@@ -43,6 +43,39 @@ TEST(ProgressLine, LeavesOutWhatMattersLess) {
   EXPECT_EQ(progress_line(half_way(), 0), "");
 }
 
+Summary grouping() {
+  Summary summary = half_way();
+  summary.groups = {.gradients = 8,
+                    .size_mean = 2,
+                    .size_of_late = 2.62,
+                    .size_max = 3,
+                    .between = true,
+                    .latest_size = 3,
+                    .latest_cause = "path free"};
+  return summary;
+}
+
+TEST(ProgressLine, SaysHowGroupsForm) {
+  EXPECT_EQ(progress_line(grouping(), 140),
+            "█████████▌            50 %  2.5 samples/s  loss 0.812  accuracy 71.2 %  wait 13 %  "
+            "groups 2.6  now 3: path free  gap 2  3/4 live  3m20s left");
+  EXPECT_EQ(progress_line(grouping(), 95),
+            "████▌       50 %  2.5 samples/s  loss 0.812  accuracy 71.2 %  wait 13 %  groups 2.6  3m20s left")
+      << "rather than the gap";
+}
+
+TEST(ProgressLine, SaysNothingOfGroupsThatAreOneOrAll) {
+  Summary summary = grouping();
+  summary.groups.between = false;
+  EXPECT_EQ(progress_line(summary, 120), progress_line(half_way(), 120));
+}
+
+TEST(ProgressLine, ACauseCannotCommandTheTerminal) {
+  Summary summary = grouping();
+  summary.groups.latest_cause = "\x1b[31m";
+  EXPECT_EQ(progress_line(summary, 140).find('\x1b'), std::string::npos);
+}
+
 TEST(ProgressLine, NeverExceedsTheWidth) {
   Summary huge = half_way();
   huge.samples_per_s = 1e18;
@@ -52,7 +85,7 @@ TEST(ProgressLine, NeverExceedsTheWidth) {
   broken.training_loss = std::numeric_limits<double>::quiet_NaN();
   broken.samples_per_s = std::numeric_limits<double>::infinity();
   for (int width = 1; width <= 400; ++width) {
-    for (const Summary& summary : {half_way(), huge, broken, Summary{}}) {
+    for (const Summary& summary : {half_way(), grouping(), huge, broken, Summary{}}) {
       ASSERT_LE(columns(progress_line(summary, width)), static_cast<std::size_t>(width)) << width;
     }
   }

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "paceline/report/group_stats.h"
 #include "paceline/report/replica_stats.h"
 #include "paceline/report/throughput.h"
 #include "paceline/report/words.h"
@@ -54,6 +55,17 @@ Json target_json(const Summary& summary) {
           {"reached", reached}};
 }
 
+Json optional_json(const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json deviation_json(const Summary& summary) {
+  const std::optional<Deviation> deviation = summary.deviation();
+  if (!deviation) return nullptr;
+  return {{"learning_rate", json_number(summary.groups.learning_rate_max)},
+          {"fraction", json_number(summary.groups.fraction_max)},
+          {"bound", json_number(deviation->bound)},
+          {"measured", json_number(deviation->measured)}};
+}
+
 Json summary_json(const Summary& summary, const History& history) {
   return {{"finished", summary.finished},
           {"finished_why", summary.finished_why},
@@ -69,6 +81,12 @@ Json summary_json(const Summary& summary, const History& history) {
           {"gap_max", summary.gap_max},
           {"staleness_mean", json_number(summary.staleness_mean)},
           {"staleness_max", summary.staleness_max},
+          {"staleness_bound", optional_json(summary.run.staleness_bound)},
+          {"commits_per_epoch", json_number(summary.commits_per_epoch())},
+          {"gradients_per_epoch", json_number(summary.gradients_per_epoch())},
+          {"group_size_mean", json_number(summary.groups.size_mean)},
+          {"group_size_max", summary.groups.size_max},
+          {"deviation", deviation_json(summary)},
           {"training_loss", json_number(summary.training_loss)},
           {"best_accuracy", json_number(summary.best_accuracy)},
           {"last_evaluation",
@@ -98,6 +116,33 @@ Json throughput_json(const History& history) {
     list.push_back(Json::array({rate.time_s, rate.samples_per_s}));
   }
   return list;
+}
+
+Json group_sizes_json(const GroupHistogram& histogram) {
+  Json list = Json::array();
+  for (const GroupHistogram::Bin& bin : histogram.bins()) {
+    list.push_back({{"from", bin.from}, {"to", bin.to}, {"commits", bin.commits}});
+  }
+  return list;
+}
+
+Json formed_json(const std::vector<Group>& groups, Reasons& reasons) {
+  Json list = Json::array();
+  for (const Group& group : groups) {
+    Json ids = Json::array();
+    for (const ReplicaId id : group.drawn) ids.push_back(id.value());
+    list.push_back(Json::array({json_seconds(group.at), group.version.value(), group.size, std::move(ids),
+                                reasons.index(group.why)}));
+  }
+  return list;
+}
+
+Json groups_json(const GroupHistory& groups, Reasons& reasons) {
+  return {{"causes", groups.sizes.causes()},
+          {"sizes", group_sizes_json(groups.sizes)},
+          {"formed", formed_json(groups.formed, reasons)},
+          {"left_out", groups.left_out},
+          {"left_out_after", GroupStats::kFirstGroups}};
 }
 
 // Of use only where intervals are left out.
@@ -173,6 +218,7 @@ Json events_json(const History& history) {
 Json report_json(const Summary& summary, const History& history) {
   Reasons reasons;
   Json replicas = replicas_json(summary, history, reasons);
+  Json groups = groups_json(history.groups, reasons);
   const std::size_t left_out = summary.replicas.size() - replicas.size();
   return {
       {"format", 1},
@@ -185,6 +231,7 @@ Json report_json(const Summary& summary, const History& history) {
       {"training", training_json(summary, history)},
       {"throughput", throughput_json(history)},
       {"staleness", {{"bin_width", history.staleness.bin_width()}, {"counts", history.staleness.counts()}}},
+      {"groups", std::move(groups)},
       {"replicas", std::move(replicas)},
       {"replicas_left_out", left_out},
       {"reasons", reasons.texts()},

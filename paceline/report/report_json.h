@@ -6,12 +6,20 @@
 //   target      null or {metric: "accuracy" | "loss", value, text, reached: null or {time_s, samples}}
 //   summary     finished, finished_why, start_s, end_s, elapsed_s, samples, total_samples, samples_per_s,
 //   iterations,
-//               commits, wait_share, gap_max, staleness_mean, staleness_max, training_loss, best_accuracy,
-//               last_evaluation (null or as in evaluations), replicas, replicas_live
+//               commits, wait_share, gap_max, staleness_mean, staleness_max, staleness_bound (S, null where
+//               the policy promises none), commits_per_epoch, gradients_per_epoch (what ASP would commit),
+//               group_size_mean (gradients a commit), group_size_max, deviation, training_loss,
+//               best_accuracy, last_evaluation (null or as in evaluations), replicas, replicas_live
+//                 deviation  null or {learning_rate, fraction, bound, measured}: largest η, largest q (the
+//                            part of the bulk in one update), η·q·S or null, η·q·τ_max
 //   evaluations [{time_s, samples, loss, accuracy}]
 //   training    [[time_s, samples, loss]]: the mean of the latest commits
 //   throughput  [[time_s, samples_per_s]]: means over equal spans, each named by its middle
 //   staleness   {bin_width, counts}: bin i counts contributions with i·w ≤ τ < (i + 1)·w
+//   groups      {causes: [text], sizes: [{from, to, commits}], formed: [[time_s, version, size, ids, why]],
+//               left_out, left_out_after}: commits of so many gradients by cause; those of several gradients
+//               one by one, ids being the replicas that have a lane and why an index into `reasons`. If any
+//               of them are left out, then after the first left_out_after
 //   replicas    [{id, name, doing, why, iterations, discarded, samples, mean_compute_s, wait_share,
 //   mean_staleness,
 //               lane, gap}], the first 1,000; replicas_left_out

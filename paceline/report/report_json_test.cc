@@ -35,6 +35,35 @@ TEST(ReportJson, TellsTheWholeRun) {
   EXPECT_EQ(run["staleness"]["counts"], Json::array({100}));
 }
 
+// Three fast ones commit together every 0.1 s; the slow one is ready with them every third time.
+TEST(ReportJson, TellsHowGroupsFormed) {
+  RunInfo grouped = info();
+  grouped.epoch_samples = 1600;
+  grouped.staleness_bound = 4;
+  RunStats stats(grouped);
+  const Time end = run_example(uneven_four(), gathering(3, 0.05), stats);
+  const Summary summary = stats.summary(end);
+  const Json run = report_json(summary, stats.history(end));
+  EXPECT_EQ(run["summary"]["staleness_bound"], 4);
+  EXPECT_EQ(run["summary"]["gradients_per_epoch"], 50.0);
+  EXPECT_EQ(run["summary"]["commits_per_epoch"], static_cast<double>(summary.commits) / 2);
+  EXPECT_EQ(run["summary"]["group_size_mean"], 100.0 / static_cast<double>(summary.commits));
+  EXPECT_EQ(run["summary"]["group_size_max"], 3);
+  const Json& deviation = run["summary"]["deviation"];
+  EXPECT_EQ(deviation["learning_rate"], 0.05);
+  EXPECT_EQ(deviation["fraction"], 0.75);
+  EXPECT_DOUBLE_EQ(deviation["bound"].get<double>(), 0.05 * 0.75 * 4);
+  EXPECT_DOUBLE_EQ(deviation["measured"].get<double>(),
+                   0.05 * 0.75 * static_cast<double>(summary.staleness_max));
+  const Json& groups = run["groups"];
+  EXPECT_EQ(groups["formed"][0].dump().substr(0, 17), "[0.1,1,3,[0,1,2],");
+  EXPECT_EQ(run["reasons"][groups["formed"][0][4].get<std::size_t>()], "full: 3 gradients");
+  EXPECT_EQ(groups["sizes"].size(), 3U);
+  EXPECT_EQ(groups["sizes"][2]["from"], 3);
+  EXPECT_EQ(groups["sizes"][2]["commits"].size(), groups["causes"].size());
+  EXPECT_EQ(groups["left_out"], 0);
+}
+
 TEST(ReportJson, IntervalsPointAtTheirReasons) {
   const Json run = document("bsp");
   const Json& lane = run["replicas"][0]["lane"]["intervals"];
@@ -78,6 +107,9 @@ TEST(ReportJson, AnEmptyRunIsADocumentToo) {
   EXPECT_TRUE(run["throughput"].empty());
   EXPECT_TRUE(run["evaluations"].empty());
   EXPECT_TRUE(run["training"].empty());
+  EXPECT_TRUE(run["summary"]["deviation"].is_null());
+  EXPECT_TRUE(run["summary"]["commits_per_epoch"].is_null());
+  EXPECT_TRUE(run["groups"]["sizes"].empty());
 }
 
 TEST(ReportJson, SaysHowManyReplicasAreLeftOut) {

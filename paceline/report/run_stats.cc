@@ -63,13 +63,16 @@ void RunStats::on(Time at, const control::CommitRecord& order) {
   if (!samples_at_start_) samples_at_start_ = order.committed_before;
   samples_ = order.committed_after();
   ++commits_;
+  Group::Members drawn;
   for (const control::CommitMember& member : order.members) {
     const std::int64_t staleness = order.version - member.base - 1;
     staleness_.add(staleness);
     ReplicaStats& from = replica(member.replica);
     from.committed(member.lease.size(), staleness);
+    if (from.recorded()) drawn.push_back(member.replica);
     average_loss(at, from, member.lease.size(), kLossWindowBulks * order.nominal);
   }
+  groups_.add(at, order, std::move(drawn), clocks_.size());
   training_.add({at, samples_, loss_.value().value_or(0)});
 }
 
@@ -126,6 +129,8 @@ Summary RunStats::summary(Time now) const {
   summary.samples = samples_;
   summary.iterations = iterations_;
   summary.commits = commits_;
+  if (info_.epoch_samples > 0) summary.epochs = here / static_cast<double>(info_.epoch_samples);
+  summary.groups = groups_.summary();
   if (!clocks_.empty()) summary.gap = clocks_.fastest() - clocks_.slowest();
   summary.gap_max = gap_max_;
   if (staleness_.total() > 0) summary.staleness_mean = staleness_.mean();
@@ -156,6 +161,7 @@ History RunStats::history(Time now) const {
                   .evaluations = evaluations_.points(),
                   .training = training_.points(),
                   .staleness = staleness_,
+                  .groups = groups_.history(),
                   .replicas = {},
                   .events = events_.kept(),
                   .events_left_out = events_.left_out()};

@@ -14,6 +14,7 @@
 #include "paceline/control/run_listener.h"
 #include "paceline/policy/clock_board.h"
 #include "paceline/report/first_and_latest.h"
+#include "paceline/report/group_stats.h"
 #include "paceline/report/history.h"
 #include "paceline/report/loss_average.h"
 #include "paceline/report/replica_stats.h"
@@ -68,6 +69,7 @@ class RunStats final : public control::RunListener {
   std::size_t joined_ = 0;                             // of them
   policy::ClockBoard clocks_;                          // of the replicas that are released, or were and wait
   StalenessHistogram staleness_;
+  GroupStats groups_;
   LossAverage loss_;
   bool loss_is_number_ = true;
   Thinned<TrainingPoint> training_{kCurvePoints};

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "paceline/report/example_run.h"
@@ -53,6 +54,22 @@ class Told {
     commit.nominal = 20;
     commit.committed_before = 10 * (version - 1);
     commit.members.push_back({ReplicaId(replica), Clock(0), Version(base), Lease{0, 0, 10}});
+    stats.on_order(at(when), commit);
+    return *this;
+  }
+  // Ten samples of each of these replicas.
+  Told& committed_together(double when, int version, const std::vector<int>& replicas, policy::Reason why,
+                           double learning_rate = 0, double fraction = 1) {
+    CommitRecord commit;
+    commit.version = Version(version);
+    commit.samples = 10 * std::ssize(replicas);
+    commit.nominal = 20;
+    commit.learning_rate = learning_rate;
+    commit.fraction = fraction;
+    commit.why = why;
+    for (const int replica : replicas) {
+      commit.members.push_back({ReplicaId(replica), Clock(0), Version(version - 1), Lease{0, 0, 10}});
+    }
     stats.on_order(at(when), commit);
     return *this;
   }
@@ -187,6 +204,100 @@ TEST(RunStats, TheRateCountsOnlyWhatThisRunCommitted) {
   EXPECT_DOUBLE_EQ(*summary.time_left_s(), 10.0);
 }
 
+TEST(RunStats, ACommitIsAGroupOfItsMembers) {
+  Told run;
+  for (int i = 0; i < 4; ++i) run.joined(0, i).released(0, i, 1);
+  run.committed_together(1, 1, {2}, {"path free: {} gradients", 1});
+  EXPECT_FALSE(run.stats.summary(at(1)).groups.between);
+  run.committed_together(2, 2, {0, 1, 3}, {"full: {} of {}", 3, 4});
+  const GroupSummary groups = run.stats.summary(at(2)).groups;
+  EXPECT_EQ(groups.gradients, 4);
+  EXPECT_DOUBLE_EQ(*groups.size_mean, 2);
+  EXPECT_DOUBLE_EQ(*groups.size_of_late, 2);
+  EXPECT_EQ(groups.size_max, 3);
+  EXPECT_TRUE(groups.between);
+  EXPECT_EQ(groups.latest_size, 3);
+  EXPECT_EQ(groups.latest_cause, "full");
+  const GroupHistory history = run.stats.history(at(2)).groups;
+  ASSERT_EQ(history.formed.size(), 1U) << "one gradient alone joins nobody";
+  EXPECT_EQ(history.formed[0].at, at(2));
+  EXPECT_EQ(history.formed[0].version, Version(2));
+  EXPECT_EQ(history.formed[0].size, 3);
+  EXPECT_THAT(history.formed[0].drawn, ElementsAre(ReplicaId(0), ReplicaId(1), ReplicaId(3)));
+  EXPECT_EQ(policy::to_string(history.formed[0].why), "full: 3 of 4");
+  EXPECT_THAT(history.sizes.causes(), ElementsAre("path free", "full"));
+}
+
+TEST(RunStats, NoGroupsBeforeTheFirstCommit) {
+  const Summary summary = Told().stats.summary(at(1));
+  EXPECT_EQ(summary.groups.size_mean, std::nullopt);
+  EXPECT_EQ(summary.commits_per_epoch(), std::nullopt);
+  EXPECT_EQ(summary.deviation(), std::nullopt);
+}
+
+// Whoever left or is parked is not waited for: a group of all others is one of all.
+TEST(RunStats, AGroupOfAllThatTakePartIsNotBetween) {
+  Told run;
+  for (int i = 0; i < 4; ++i) run.joined(0, i).released(0, i, 1);
+  run.left(1, 0).ready(1, 1, 1).parked(1, 1).committed_together(2, 1, {2, 3}, {"all"});
+  EXPECT_FALSE(run.stats.summary(at(2)).groups.between);
+  run.released(3, 1, 2).committed_together(4, 2, {2, 3}, {"all"});
+  EXPECT_TRUE(run.stats.summary(at(4)).groups.between);
+}
+
+TEST(RunStats, TheSizeOfLateForgets) {
+  Told run;
+  run.joined(0, 0).released(0, 0, 1).joined(0, 1).released(0, 1, 1);
+  int version = 0;
+  while (version < 200) run.committed_together(1, ++version, {0, 1}, {"both"});
+  while (version < 240) run.committed_together(1, ++version, {0}, {"alone"});
+  const GroupSummary groups = run.stats.summary(at(1)).groups;
+  EXPECT_NEAR(*groups.size_mean, 2 - 1.0 / 6, 1e-9);
+  EXPECT_NEAR(*groups.size_of_late, 1 + std::pow(0.95, 40), 1e-9);
+}
+
+// An epoch of 40 samples; 60 are committed here, in three updates of six gradients.
+TEST(RunStats, UpdatesAnEpochBesideWhatAspWouldMake) {
+  RunInfo info = kInfo;
+  info.epoch_samples = 40;
+  Told run(info);
+  for (int i = 0; i < 3; ++i) run.joined(0, i).released(0, i, 1);
+  const auto commit = [&](int version, int before, const std::vector<int>& replicas) {
+    CommitRecord record;
+    record.version = Version(version);
+    record.samples = 10 * std::ssize(replicas);
+    record.nominal = 30;
+    record.committed_before = before;
+    for (const int id : replicas) {
+      record.members.push_back({ReplicaId(id), Clock(0), Version(version - 1), Lease{0, 0, 10}});
+    }
+    run.stats.on_order(at(version), record);
+  };
+  commit(8, 1000, {0, 1, 2});  // resumed
+  commit(9, 1030, {0});
+  commit(10, 1040, {1, 2});
+  const Summary summary = run.stats.summary(at(10));
+  EXPECT_DOUBLE_EQ(summary.epochs, 1.5);
+  EXPECT_DOUBLE_EQ(*summary.commits_per_epoch(), 2);
+  EXPECT_DOUBLE_EQ(*summary.gradients_per_epoch(), 4);
+}
+
+TEST(RunStats, TheDeviationTakesTheLargestOfAll) {
+  RunInfo info = kInfo;
+  info.staleness_bound = 5;
+  Told run(info);
+  run.joined(0, 0).released(0, 0, 1).joined(0, 1).released(0, 1, 1);
+  run.committed_together(1, 1, {0}, {"alone"}, 0.2, 0.25)
+      .committed_together(2, 2, {0, 1}, {"both"}, 0.1, 0.5);
+  run.committed(3, 3, 0, 0);  // τ = 2, f = 1, no rate
+  const Deviation deviation = run.stats.summary(at(3)).deviation().value();
+  EXPECT_DOUBLE_EQ(deviation.measured, 0.2 * 1 * 2);
+  EXPECT_DOUBLE_EQ(*deviation.bound, 0.2 * 1 * 5);
+  Told unbound;
+  unbound.joined(0, 0).released(0, 0, 1).committed(1, 1, 0, 0);
+  EXPECT_EQ(unbound.stats.summary(at(1)).deviation()->bound, std::nullopt);
+}
+
 TEST(RunStats, TheTargetIsMetByTheFirstEvaluationThatDoes) {
   Told run;
   run.evaluated(1, 0.5, 2).evaluated(2, 0.91, 1).evaluated(3, 0.95, 0.5).evaluated(4, 0.94, 0.4);
@@ -267,7 +378,8 @@ TEST(RunStats, AMillionEventsStayBounded) {
   Told run;
   run.joined(0, 0).joined(0, 1).released(0, 1, 1);
   for (int i = 1; i <= 250'000; ++i) {
-    run.released(i, 0, i).ready(i + 0.5, 0, i).committed(i + 0.6, i, 0, i - 1).evaluated(i + 0.6, 0.5, 1);
+    run.released(i, 0, i).ready(i + 0.5, 0, i).evaluated(i + 0.6, 0.5, 1);
+    run.committed_together(i + 0.6, i, {0, 1}, {"both"});
     if (i % 10 == 0) run.parked(i + 0.7, 0);
   }
   const History history = run.stats.history(at(250'001));
@@ -280,6 +392,8 @@ TEST(RunStats, AMillionEventsStayBounded) {
   EXPECT_GT(busy.intervals_left_out, 400'000);
   EXPECT_LE(busy.activity.size(), ReplicaStats::kActivityPoints);
   EXPECT_LE(busy.gaps.size(), ReplicaStats::kGapPoints);
+  EXPECT_EQ(history.groups.formed.size(), GroupStats::kFirstGroups + GroupStats::kLatestGroups);
+  EXPECT_GT(history.groups.left_out, 200'000);
   EXPECT_EQ(run.stats.summary(at(250'001)).iterations, 250'000) << "the numbers count everything";
 }
 
@@ -313,6 +427,30 @@ TEST(RunStats, AsynchronousRunOfUnevenReplicas) {
   EXPECT_DOUBLE_EQ(*summary.wait_share, 0);
   EXPECT_NEAR(static_cast<double>(summary.gap_max), 20, 1);
   EXPECT_NEAR(*summary.staleness_mean, 3, 0.2) << "P − 1 in the mean, whatever the speeds";
+}
+
+TEST(RunStats, BulkAndAsynchronousRunsHaveNothingBetween) {
+  for (const char* const policy : {"bsp", "asp", "ssp:3", "elastic-bsp:5"}) {
+    RunStats stats(kInfo);
+    ExampleJob job = uneven_four();
+    job.replicas[1].leaves_at_s = 1.05;
+    const Summary summary = stats.summary(run_example(job, policy, stats));
+    EXPECT_FALSE(summary.groups.between) << policy;
+  }
+}
+
+// The three fast ones are ready together and wait 50 ms for the slow one, which mostly comes alone.
+TEST(RunStats, AGroupingRunOfUnevenReplicas) {
+  RunInfo info = kInfo;
+  info.epoch_samples = 3200;
+  RunStats stats(info);
+  const Summary summary = stats.summary(run_example(uneven_four(), gathering(3, 0.05), stats));
+  EXPECT_TRUE(summary.groups.between);
+  EXPECT_EQ(summary.groups.size_max, 3);
+  EXPECT_EQ(summary.groups.gradients, 100);
+  EXPECT_EQ(summary.commits_per_epoch(), static_cast<double>(summary.commits));
+  EXPECT_EQ(summary.gradients_per_epoch(), 100.0);
+  EXPECT_THAT(stats.history({}).groups.sizes.causes(), testing::IsSupersetOf({"full", "timer"}));
 }
 
 TEST(RunStats, TheSameRunGivesTheSameStatistics) {

@@ -27,6 +27,8 @@ struct RunInfo {
   World world = World::kLive;
   std::int64_t total_samples = 0;  // over all epochs
   std::optional<Target> target;
+  std::int64_t epoch_samples = 0;                 // 0: not known
+  std::optional<std::int64_t> staleness_bound{};  // S, where the policy promises one
 };
 
 enum class Doing { kJoining, kComputing, kWaiting, kParked, kGone };
@@ -44,6 +46,27 @@ struct ReplicaSummary {
   std::optional<double> mean_staleness;
 };
 
+// Each commit is a group of gradients that became one update.
+struct GroupSummary {
+  std::int64_t gradients = 0;          // committed here
+  std::optional<double> size_mean;     // gradients a commit
+  std::optional<double> size_of_late;  // the same, of the latest commits
+  std::int64_t size_max = 0;
+  bool between = false;  // some had several gradients, but not one of every replica
+  std::int64_t latest_size = 0;
+  std::string latest_cause;  // cause_of()
+  double learning_rate_max = 0;
+  double fraction_max = 0;  // of the bulk, as the updates are scaled
+};
+
+// How far the weights that a gradient was computed on were from those it was committed to, at most: with
+// gradients of norm ‖g‖ ≤ G, η·q·τ·G for plain SGD (momentum μ makes it up to 1 / (1 − μ) times as far).
+// Here in multiples of G, with the largest η and q of the run.
+struct Deviation {
+  std::optional<double> bound;  // for the staleness τ = S that the policy allows
+  double measured = 0;          // for the largest τ there was
+};
+
 struct Summary {
   RunInfo run;
   bool finished = false;
@@ -54,6 +77,8 @@ struct Summary {
   double samples_per_s = 0;     // committed here, over elapsed_s
   std::int64_t iterations = 0;  // finished by all replicas
   std::int64_t commits = 0;
+  double epochs = 0;  // committed here; 0 where the length of an epoch is not known
+  GroupSummary groups;
   // Time from ready to release over that and the time from release to ready, of all replicas together. Being
   // parked or not released yet is neither.
   std::optional<double> wait_share;
@@ -73,6 +98,11 @@ struct Summary {
   std::int64_t replicas_live() const;
   // At the mean rate so far. Nothing before the first commit.
   std::optional<double> time_left_s() const;
+  // Updates of the global weights an epoch, and what they would be if each gradient were one (ASP).
+  std::optional<double> commits_per_epoch() const;
+  std::optional<double> gradients_per_epoch() const;
+  // Nothing before the first commit.
+  std::optional<Deviation> deviation() const;
 };
 
 }  // namespace paceline::report

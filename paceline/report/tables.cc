@@ -37,11 +37,13 @@ std::vector<std::string> row(const ReplicaSummary& replica) {
 }
 
 std::string totals(const Summary& summary) {
+  const GroupSummary& groups = summary.groups;
   std::string text = fmt::format(
-      "{}: {} of {} samples in {} {}, {} samples/s, {} commits, waiting {} %, largest gap {}",
+      "{}: {} of {} samples in {} {}, {} samples/s, {} commits{}, waiting {} %, largest gap {}",
       printable(summary.run.policy), with_thousands(summary.samples),
       with_thousands(summary.run.total_samples), seconds_text(summary.elapsed_s),
       seconds_of(summary.run.world), rate_text(summary.samples_per_s), with_thousands(summary.commits),
+      groups.between ? fmt::format(" of {} gradients", fixed(groups.size_mean, 2)) : "",
       percent_or_unknown(summary.wait_share, 1), summary.gap_max);
   if (summary.last_evaluation) {
     text += fmt::format(", test accuracy {} %", percent(summary.last_evaluation->accuracy, 2));

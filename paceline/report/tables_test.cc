@@ -91,6 +91,14 @@ TEST(ReplicaTable, OneRowAReplica) {
           "largest gap 4, test accuracy 95.00 %\n");
 }
 
+TEST(ReplicaTable, SaysHowManyGradientsAnUpdateHadWhereGroupsForm) {
+  Summary run = run_of("cgp", 3, 0.95);
+  run.groups.size_mean = 2.625;
+  EXPECT_THAT(replica_table(run), HasSubstr("800 commits, waiting"));
+  run.groups.between = true;
+  EXPECT_THAT(replica_table(run), HasSubstr("800 commits of 2.62 gradients, waiting"));
+}
+
 TEST(ReplicaTable, SaysHowManyAreLeftOut) {
   Summary run = run_of("asp", 3, 0.95);
   run.replicas.assign(50, replica("w"));

@@ -192,6 +192,8 @@ void Coordinator::received(const ServerStream::Pointer& stream, const wire::Serv
   if (!shard) return;
   if (message.has_started()) {
     on_started(*shard, message.started().board_path());
+  } else if (message.has_applied()) {
+    on_applied(*shard, Version(message.applied().version()));
   } else if (message.has_kept()) {
     evaluations_.kept(Version(message.kept().version()));
   } else if (message.has_written()) {
@@ -200,6 +202,15 @@ void Coordinator::received(const ServerStream::Pointer& stream, const wire::Serv
     finish_if_done();
   } else if (message.has_failed()) {
     fail(absl::InternalError(fmt::format("server {}: {}", *shard, message.failed().error())));
+  }
+}
+
+void Coordinator::on_applied(std::size_t shard, Version version) {
+  const Version by_all = servers_.applied(shard, version);
+  while (completed_ < by_all) {
+    completed_ = completed_.next();
+    const absl::Status status = controller_->take(control::CommitComplete{completed_});
+    if (!status.ok()) return fail(status);
   }
 }
 
@@ -217,7 +228,9 @@ void Coordinator::start_servers_if_ready() {
   start.set_job_toml(options_.job_toml);
   // A replica that died and its successor may both hold a version for a moment.
   start.set_readers(static_cast<std::int32_t>(2 * options_.job.replicas.size() + 1));
+  start.set_announce(controller_->hears_of_completion());
   if (options_.restart) {
+    completed_ = options_.restart->state.version;
     start.set_version(options_.restart->state.version.value());
     start.set_checkpoint_dir(options_.restart->checkpoint_dir);
   } else {
@@ -302,6 +315,9 @@ void Coordinator::carry_out(const control::Release& release) {
   message->set_version(release.version.value());
   *message->mutable_lease() = to_wire(release.lease);
   message->set_at_ns(now().time_since_epoch().count());
+  message->set_learning_rate(release.learning_rate);
+  message->set_staleness(release.staleness);
+  message->set_fraction(release.fraction);
   worker->stream->send(std::move(order));
 }
 

@@ -96,6 +96,7 @@ class Coordinator final : public WorkerStream::Listener,
   // Servers and the evaluator.
   void start_servers_if_ready();
   void on_started(std::size_t shard, const std::string& board_path);
+  void on_applied(std::size_t shard, Version version);
   void welcome_evaluator();
   void evaluate(Version version);
   void on_evaluated(const wire::Evaluated& message);
@@ -115,6 +116,7 @@ class Coordinator final : public WorkerStream::Listener,
   EventLoop& loop_;
   const CoordinatorOptions options_;
   std::unique_ptr<LiveController> controller_;     // once the data are known
+  Version completed_{};  // by all servers, as the Controller was told; only where it wants to hear
   std::optional<wire::WorkerAttached> job_facts_;  // the first worker's: model, data and initial weights
   WorkerTable workers_;
   ServerFleet servers_;

@@ -38,6 +38,7 @@ class LiveController {
   bool started() const { return started_.has_value(); }
   bool finished() const { return controller_.finished(); }
   Version version() const { return controller_.version(); }
+  bool hears_of_completion() const { return controller_.hears_of_completion(); }
   control::ControllerState save() const { return controller_.save(); }
 
  private:

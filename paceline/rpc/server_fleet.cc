@@ -76,6 +76,14 @@ wire::Boards ServerFleet::boards(int reader) const {
   return message;
 }
 
+Version ServerFleet::applied(std::size_t shard, Version version) {
+  servers_[shard].applied = version;
+  const auto least = std::min_element(servers_.begin(), servers_.end(), [](const Server& a, const Server& b) {
+    return a.applied < b.applied;
+  });
+  return least->applied;
+}
+
 void ServerFleet::tell(const wire::ServerOrder& order) const {
   for (const Server& server : servers_) {
     if (server.stream != nullptr) server.stream->send(order);

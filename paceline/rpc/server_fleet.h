@@ -11,6 +11,7 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/base/ids.h"
 #include "paceline/ps/layout.h"
 #include "paceline/rpc/paceline.pb.h"
 #include "paceline/rpc/peer_stream.h"
@@ -44,6 +45,9 @@ class ServerFleet {
   // Where a reader finds the weights. Requires: all started.
   wire::Boards boards(int reader) const;
 
+  // That server has made that version. The newest that all have made.
+  Version applied(std::size_t shard, Version version);
+
   void tell(const wire::ServerOrder& order) const;
   void say_goodbye(const std::string& why) const;
 
@@ -51,6 +55,7 @@ class ServerFleet {
   struct Server {
     ServerStream::Pointer stream;  // null: it is not here
     std::string board_path;        // empty: it has not started
+    Version applied{};
   };
 
   std::vector<Server> servers_;

@@ -1,9 +1,12 @@
 #include "paceline/rpc/wire.h"
 
+#include <cmath>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "paceline/ps/look_ahead.h"
 
 namespace paceline::rpc {
 
@@ -57,6 +60,18 @@ absl::StatusOr<Lease> from_wire(const wire::Lease& message) {
     return absl::InvalidArgumentError(fmt::format("a lease of samples {} to {}", lease.begin, lease.end));
   }
   return lease;
+}
+
+absl::StatusOr<float> look_ahead_reach(const wire::WorkerRelease& message,
+                                       const ps::OptimizerConfig& optimizer) {
+  const auto sane = [](double number) { return std::isfinite(number) && number >= 0; };
+  if (!sane(message.learning_rate()) || !sane(message.staleness()) || !sane(message.fraction())) {
+    return absl::InvalidArgumentError(fmt::format("a look {} commits of fraction {} ahead at rate {}",
+                                                  message.staleness(), message.fraction(),
+                                                  message.learning_rate()));
+  }
+  return static_cast<float>(
+      ps::look_ahead_reach(optimizer, message.learning_rate(), message.staleness(), message.fraction()));
 }
 
 wire::Apply to_wire(const control::CommitRecord& record) {

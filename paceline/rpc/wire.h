@@ -6,6 +6,7 @@
 #include "paceline/base/lease.h"
 #include "paceline/control/orders.h"
 #include "paceline/ps/layout.h"
+#include "paceline/ps/update_rule.h"
 #include "paceline/rpc/paceline.pb.h"
 
 namespace paceline::rpc {
@@ -17,6 +18,11 @@ absl::StatusOr<ps::Layout> from_wire(const wire::Layout& message);
 wire::Lease to_wire(const Lease& lease);
 // Errors: InvalidArgument for an empty or negative range.
 absl::StatusOr<Lease> from_wire(const wire::Lease& message);
+
+// How far along the direction its replica is to look ahead under this optimizer. Errors: InvalidArgument for
+// numbers that are none, or below 0.
+absl::StatusOr<float> look_ahead_reach(const wire::WorkerRelease& message,
+                                       const ps::OptimizerConfig& optimizer);
 
 wire::Apply to_wire(const control::CommitRecord& record);
 

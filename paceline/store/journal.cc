@@ -49,32 +49,31 @@ absl::StatusOr<std::int64_t> begin_attempt(const Database& database, Version fro
 template <class Row>
 absl::Status insert_fact(const control::Fact& fact, Row row) {
   constexpr auto none = nullptr;
-  return std::visit(Overloaded{
-                        [&](const control::ReplicaJoined& joined) {
-                          return row("joined"sv, number(joined.replica), string_view(joined.name),
-                                     joined.batch, none, none, none, none, none);
-                        },
-                        [&](const control::ReplicaLeft& left) {
-                          return row("left"sv, number(left.replica), none, none, none, none, none, none,
-                                     string_view(left.why));
-                        },
-                        [&](const control::ReplicaReady& ready) {
-                          return row("ready"sv, number(ready.replica), none, none, ready.clock.value(),
-                                     ready.base.value(), ns(ready.compute), ready.loss, none);
-                        },
-                        [&](const control::TimerRang&) {
-                          return row("timer"sv, none, none, none, none, none, none, none, none);
-                        },
-                        [&](const control::CommitComplete& complete) {
-                          return row("complete"sv, none, none, none, none, complete.version.value(), none,
-                                     none, none);
-                        },
-                        [&](const control::StopAsked& stop) {
-                          return row("stop"sv, none, none, none, none, none, none, none,
-                                     string_view(stop.why));
-                        },
-                    },
-                    fact.what);
+  return std::visit(
+      Overloaded{
+          [&](const control::ReplicaJoined& joined) {
+            return row("joined"sv, number(joined.replica), string_view(joined.name), joined.batch, none, none,
+                       none, none, none);
+          },
+          [&](const control::ReplicaLeft& left) {
+            return row("left"sv, number(left.replica), none, none, none, none, none, none,
+                       string_view(left.why));
+          },
+          [&](const control::ReplicaReady& ready) {
+            return row("ready"sv, number(ready.replica), none, none, ready.clock.value(), ready.base.value(),
+                       ns(ready.compute), ready.loss, none);
+          },
+          [&](const control::TimerRang&) {
+            return row("timer"sv, none, none, none, none, none, none, none, none);
+          },
+          [&](const control::CommitComplete& complete) {
+            return row("complete"sv, none, none, none, none, complete.version.value(), none, none, none);
+          },
+          [&](const control::StopAsked& stop) {
+            return row("stop"sv, none, none, none, none, none, none, none, string_view(stop.why));
+          },
+      },
+      fact.what);
 }
 
 }  // namespace
@@ -87,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   PACELINE_ASSIGN_OR_RETURN(Statement fact, insert_into(database, "facts", 12));
   PACELINE_ASSIGN_OR_RETURN(Statement commit, insert_into(database, "commits", 14));
   PACELINE_ASSIGN_OR_RETURN(Statement member, insert_into(database, "members", 10));
-  PACELINE_ASSIGN_OR_RETURN(Statement release, insert_into(database, "releases", 12));
+  PACELINE_ASSIGN_OR_RETURN(Statement release, insert_into(database, "releases", 15));
   PACELINE_ASSIGN_OR_RETURN(Statement other, insert_into(database, "other_orders", 10));
   PACELINE_ASSIGN_OR_RETURN(Statement evaluation, insert_into(database, "evaluations", 7));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t last_seq, ask(database, kLastSeq));
@@ -163,10 +162,11 @@ absl::Status Journal::insert(std::int64_t seq, Time at, const control::Order& or
                         [&](const control::CommitRecord& commit) { return insert_commit(seq, at, commit); },
                         [&](const control::Release& release) {
                           const Lease& lease = release.lease;
-                          return inserts_.release.run(seq, attempt_, ns(at), number(release.replica),
-                                                      release.clock.value(), release.version.value(),
-                                                      std::int64_t{lease.epoch}, lease.begin, lease.end,
-                                                      release.why.text, release.why.a, release.why.b);
+                          return inserts_.release.run(
+                              seq, attempt_, ns(at), number(release.replica), release.clock.value(),
+                              release.version.value(), std::int64_t{lease.epoch}, lease.begin, lease.end,
+                              release.learning_rate, release.staleness, release.fraction, release.why.text,
+                              release.why.a, release.why.b);
                         },
                         [&](const control::Discard& discard) {
                           return other("discard"sv, number(discard.replica), discard.clock.value(), none,

@@ -113,19 +113,21 @@ class Commits final : public Events {
   Texts& texts_;
 };
 
-// Columns: 0 seq, 1 at_ns, 2 replica, 3 clock, 4 version, 5 epoch, 6 begin, 7 end, 8 why, 9 why_a, 10 why_b.
+// Columns: 0 seq, 1 at_ns, 2 replica, 3 clock, 4 version, 5 epoch, 6 begin, 7 end, 8 learning_rate, 9
+// staleness, 10 fraction, 11 why, 12 why_a, 13 why_b.
 class Releases final : public Events {
  public:
   static constexpr const char* kQuery =
-      R"(SELECT seq, at_ns, replica, clock, version, epoch, "begin", "end", why, why_a, why_b FROM releases)";
+      R"(SELECT seq, at_ns, replica, clock, version, epoch, "begin", "end", learning_rate, staleness, fraction, )"
+      "why, why_a, why_b FROM releases";
 
   Releases(Statement rows, Texts& texts) : Events(std::move(rows)), texts_(texts) {}
 
   absl::Status tell(control::RunListener& listener) override {
     Row row(rows_);
     const Time at = row.time(1);
-    const control::Release release{row.replica(2), row.clock(3), row.version(4), row.lease(5),
-                                   row.reason(8, texts_)};
+    const control::Release release{row.replica(2),         row.clock(3), row.version(4), row.lease(5),
+                                   row.reason(11, texts_), row.real(8),  row.real(9),    row.real(10)};
     if (!row.sane()) return no_event("release", seq());
     listener.on_order(at, release);
     return absl::OkStatus();

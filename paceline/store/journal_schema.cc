@@ -8,7 +8,7 @@ namespace paceline::store {
 
 namespace {
 
-constexpr const char* kFormat = "1";
+constexpr const char* kFormat = "2";
 
 constexpr const char* kTables = R"sql(
 BEGIN;
@@ -29,7 +29,8 @@ CREATE TABLE members(
 CREATE TABLE releases(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, replica INTEGER NOT NULL,
   clock INTEGER NOT NULL, version INTEGER NOT NULL, epoch INTEGER NOT NULL, "begin" INTEGER NOT NULL,
-  "end" INTEGER NOT NULL, why TEXT NOT NULL, why_a INTEGER NOT NULL, why_b INTEGER NOT NULL);
+  "end" INTEGER NOT NULL, learning_rate REAL, staleness REAL, fraction REAL,
+  why TEXT NOT NULL, why_a INTEGER NOT NULL, why_b INTEGER NOT NULL);
 CREATE TABLE other_orders(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, kind TEXT NOT NULL,
   replica INTEGER, clock INTEGER, wake_ns INTEGER, why TEXT, why_a INTEGER, why_b INTEGER);

@@ -40,8 +40,8 @@ std::string what(const control::CommitRecord& o) {
   return o.checkpoint ? line + " " + to_text(*o.checkpoint) : line;
 }
 std::string what(const control::Release& o) {
-  return fmt::format("release {} {} {} {} {}", o.replica, o.clock, o.version, text(o.lease),
-                     to_string(o.why));
+  return fmt::format("release {} {} {} {} {} {} {} {}", o.replica, o.clock, o.version, text(o.lease),
+                     o.learning_rate, o.staleness, o.fraction, to_string(o.why));
 }
 std::string what(const control::Discard& o) {
   return fmt::format("discard {} {} {}", o.replica, o.clock, to_string(o.why));
@@ -70,6 +70,8 @@ std::vector<Event> every_kind_of_event() {
       Fact{at(0), ReplicaJoined{ReplicaId(kMost32), "", 1}},
       std::pair(at(0),
                 Order(Release{ReplicaId(0), Clock(1), Version(0), {kMost32, 0, kMost}, {"{} ahead", -1, 0}})),
+      std::pair(at(0), Order(Release{
+                           ReplicaId(1), Clock(1), Version(0), {0, 0, 1}, {"", 0, 0}, 0.1, 1.0 / 3, 1e-300})),
       std::pair(at(0), Order(WakeAt{at(kMost)})),
       Fact{at(1), ReplicaReady{ReplicaId(0), Clock(1), Version(0), Duration(kMost), 1.0 / 3}},
       Fact{at(2), ReplicaReady{ReplicaId(1), Clock(1), Version(0), Duration(0),
@@ -95,6 +97,7 @@ control::ControllerConfig controller_config(std::int64_t samples) {
   config.total_samples = samples;
   config.start_replicas = 4;
   config.checkpoint_every = 5000;
+  config.look_ahead = true;
   return config;
 }
 

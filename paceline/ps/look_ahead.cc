@@ -1,0 +1,38 @@
+#include "paceline/ps/look_ahead.h"
+
+#include <cmath>
+#include <cstddef>
+
+#include "paceline/base/check.h"
+#include "paceline/ps/vectorized.h"
+
+namespace paceline::ps {
+
+namespace {
+
+PACELINE_VECTORIZED void step_along(const float* __restrict weights, const float* __restrict direction,
+                                    float reach, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = weights[i] - reach * direction[i];
+}
+
+}  // namespace
+
+double look_ahead_reach(const OptimizerConfig& config, double learning_rate, double staleness,
+                        double fraction) {
+  const double kept = config.kind == OptimizerKind::kSgd ? config.momentum : config.beta1;
+  if (kept == 0 || staleness == 0 || fraction == 0) return 0;
+  // The geometric sum with q = kept^f: q·(1 − q^τ)/(1 − q). Small differences of powers near 1, so by expm1.
+  const double log_q = fraction * std::log(kept);
+  const double sum =
+      log_q == 0 ? staleness : std::exp(log_q) * std::expm1(staleness * log_q) / std::expm1(log_q);
+  return learning_rate * fraction * sum;
+}
+
+void look_ahead(std::span<const float> weights, std::span<const float> direction, float reach,
+                std::span<float> out) {
+  PACELINE_CHECK(weights.size() == out.size() && direction.size() == out.size(),
+                 "{} weights and {} of direction into {}", weights.size(), direction.size(), out.size());
+  step_along(weights.data(), direction.data(), reach, out.data(), out.size());
+}
+
+}  // namespace paceline::ps

@@ -1,0 +1,24 @@
+// Weights predicted for the moment a gradient will be committed: the velocity that is there now will have
+// carried them on by then, and a gradient computed there meets the weights it was computed for. [ours, after
+// DANA: Hakimi, Barkai, Gabel, Schuster 2019, arXiv 1907.11612] Pure; any thread.
+#pragma once
+
+#include <span>
+
+#include "paceline/ps/update_rule.h"
+
+namespace paceline::ps {
+
+// How far along −direction the next `staleness` commits of a fraction f each carry the weights when they
+// bring nothing new: η·f·Σ_{i=1..τ} μ^(i·f), for a real τ ≥ 0; 0 when τ or μ is 0. Adam: its direction fades
+// like the first moment, so β1 is in place of μ. What decoupled decay takes meanwhile is left out. Requires:
+// no number below 0.
+double look_ahead_reach(const OptimizerConfig& config, double learning_rate, double staleness,
+                        double fraction);
+
+// out = weights − reach · direction, the same bytes on every processor. Sizes are equal; `out` overlaps
+// neither.
+void look_ahead(std::span<const float> weights, std::span<const float> direction, float reach,
+                std::span<float> out);
+
+}  // namespace paceline::ps
