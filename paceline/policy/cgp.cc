@@ -11,7 +11,6 @@ constexpr std::size_t kLargestPlanned = 64;
 
 void Cgp::joined(Time now, const Joined& fact, Orders& orders) {
   release(fact.replica, now, orders, {"joined: takes part from here on"});
-  deadline_.reset();
 }
 
 void Cgp::left(Time now, const Left& fact, Orders& orders) {
@@ -47,9 +46,7 @@ Bounds Cgp::bounds() const {
   return {.version_staleness = options_.staleness};
 }
 
-Reduction Cgp::reduction() const {
-  return options_.k_max > 1 ? Reduction::kInGroup : Reduction::kAtServers;
-}
+Reduction Cgp::reduction() const { return options_.k_max > 1 ? Reduction::kInGroup : Reduction::kAtServers; }
 
 void Cgp::close_due(Time now, Orders& orders) {
   if (wake_ && *wake_ <= now) wake_.reset();
@@ -60,6 +57,7 @@ void Cgp::close_due(Time now, Orders& orders) {
     if (!why) break;
     close(now, *why, orders);
   }
+  if (waiting_.empty()) blocked_ = false;
   if (waiting_.empty() || wake == Time::max() || wake_ == wake) return;
   wake_ = wake;
   orders.wake_at(wake);
@@ -71,11 +69,12 @@ std::optional<Reason> Cgp::closing(Time now, Version latest, Time& wake) {
     blocked_ = true;
     return std::nullopt;
   }
-  if (blocked_) return Reason{"bound: the last of {} that would have been too stale is ready", k};
+  if (blocked_) return Reason{"bound: {} are ready, and nobody is too stale any more", k};
   if (k >= options_.k_max) return Reason{"full: {} are ready", k};
   if (computing_.empty()) return Reason{"everyone: all {} live replicas are ready", k};
   if (!deadline_) deadline_ = deadline(now);
-  if (*deadline_ <= now) return Reason{"timer: {} of at least {} are ready, and nobody else in time", k, options_.k_min};
+  if (*deadline_ <= now)
+    return Reason{"timer: {} of at least {} are ready, and nobody else in time", k, options_.k_min};
   wake = *deadline_;
   if (k < options_.k_min) return std::nullopt;
   if (options_.grouping != Grouping::kNatural) return closing_by_plan(now, wake);
@@ -124,8 +123,8 @@ std::optional<Time> Cgp::worth_waiting_for(Time now) {
   const auto coming = arrivals_.coming(now, computing_.size());
   std::vector<Duration> waits(k, Duration::zero());
   for (const Arrivals::Expected& one : coming) waits.push_back(after(one));
-  const auto largest = static_cast<std::size_t>(
-      std::min(options_.k_max, static_cast<std::int64_t>(kLargestPlanned)));
+  const auto largest =
+      static_cast<std::size_t>(std::min(options_.k_max, static_cast<std::int64_t>(kLargestPlanned)));
   const std::size_t first = best_first_group(waits, k, largest, costs);
   if (first <= k) return std::nullopt;
   return coming[first - k - 1].latest;
@@ -159,6 +158,8 @@ std::vector<Cgp::Waiting> Cgp::take_group(Version latest) {
   while (end != waiting_.end() && latest.next() - end->base > options_.staleness) ++end;
   group.assign(waiting_.begin(), end);
   waiting_.erase(waiting_.begin(), end);
+  std::stable_sort(waiting_.begin(), waiting_.end(),
+                   [](const Waiting& a, const Waiting& b) { return a.since < b.since; });
   return group;
 }
 

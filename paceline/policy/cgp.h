@@ -16,8 +16,9 @@
 // comes or anybody leaves; if it rings, the group closes as it is.
 //
 // Guard. No commit has a version staleness τ > S. Whoever computes, or waits, on version u must get into
-// commit u + 1 + S at the latest; closing waits for it, whatever the timers say, and takes it in, whatever
-// k_max says. S = 0 is bulk synchronous.
+// commit u + 1 + S at the latest; closing waits for it, whatever the timers say, follows at once when it
+// is there or has left, and takes it in, whatever k_max says: more than k_max go by the version they are on,
+// the stalest first, and as many as could not get into the next commit. S = 0 is bulk synchronous.
 //
 // Limits: k_max = 1 gives the orders of ASP; k_min above the number of replicas with no timer those of BSP.
 //

@@ -25,7 +25,7 @@ void average(std::optional<double>& value, double now) {
 void GlobalPath::ordered(Version version, std::size_t members, Time now) {
   const Time start = idle() ? now : std::max(now + reduce(members), free_);
   free_ = (idle() ? start + reduce(members) : start) + global();
-  under_way_.push_back({version, members, now, free_});
+  under_way_.push_back({version, members, now, free_ - late_});
 }
 
 void GlobalPath::completed(Version version, Time now) {
@@ -36,7 +36,9 @@ void GlobalPath::completed(Version version, Time now) {
   learn(commit, now);
   last_completion_ = now;
   // What follows comes as much later, or earlier, as this one did.
-  free_ = idle() ? now : std::max(now, free_ + (now - commit.expected));
+  const Duration later = now - (commit.expected + late_);
+  late_ += later;
+  free_ += later;
 }
 
 void GlobalPath::learn(const UnderWay& commit, Time now) {

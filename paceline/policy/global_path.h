@@ -44,7 +44,7 @@ class GlobalPath {
     Version version;
     std::size_t members;
     Time ordered;
-    Time expected;  // complete
+    Time expected;  // complete, but for late_
   };
   void learn(const UnderWay& commit, Time now);
   std::optional<double> span(std::size_t members) const;
@@ -52,6 +52,7 @@ class GlobalPath {
   std::deque<UnderWay> under_way_;
   Time last_completion_{Time::min()};
   Time free_{};                               // expected
+  Duration late_{0};                          // what completions came later than expected, all together
   std::optional<double> global_;              // seconds
   std::vector<std::optional<double>> spans_;  // by members: from order to completion of those that met nobody
 };

@@ -52,6 +52,22 @@ const std::vector<Order>& CheckedPolicy::ready(ReplicaId replica, Time now) {
   return look_at_orders(now);
 }
 
+const std::vector<Order>& CheckedPolicy::complete(Time now) {
+  PACELINE_CHECK(under_way(), "no commit after {} is under way", completed_);
+  completed_ = completed_.next();
+  orders_.clear();
+  if (policy_->hears_of_completion()) policy_->completed(now, {completed_}, orders_);
+  return look_at_orders(now);
+}
+
+const std::vector<Order>& CheckedPolicy::ring(Time now) {
+  PACELINE_CHECK(wake_ && *wake_ <= now, "no timer is due");
+  wake_.reset();
+  orders_.clear();
+  policy_->timer(now, orders_);
+  return look_at_orders(now);
+}
+
 void CheckedPolicy::count_in_superstep(ReplicaId id, Replica& mine) {
   ++mine.readies;
   if (!mine.bound) return look_whether_all_are_measured();
@@ -99,7 +115,7 @@ const std::vector<Order>& CheckedPolicy::look_at_orders(Time now) {
                    [&](const Commit& commit) { see(now, commit); },
                    [&](const Release& release) { see(now, release); },
                    [&](const Discard& discard) { see(discard); },
-                   [](const WakeAt&) {},
+                   [&](const WakeAt& wake) { wake_ = wake.at; },
                },
                order);
   }

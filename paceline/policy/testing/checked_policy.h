@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,14 @@ class CheckedPolicy {
   const std::vector<Order>& join(ReplicaId replica, Time now);
   const std::vector<Order>& leave(ReplicaId replica, Time now);
   const std::vector<Order>& ready(ReplicaId replica, Time now);
+  // The oldest commit under way is complete. Requires: there is one.
+  const std::vector<Order>& complete(Time now);
+  // The timer that was asked for. Requires: wake().
+  const std::vector<Order>& ring(Time now);
+  std::optional<Time> wake() const { return wake_; }
+  bool under_way() const { return completed_ != version_; }
+  Version version() const { return version_; }
+  Version completed() const { return completed_; }
 
   bool live(ReplicaId replica) const { return replicas_.contains(replica); }
   bool computing(ReplicaId replica) const { return live(replica) && replicas_.at(replica).computing; }
@@ -70,6 +79,8 @@ class CheckedPolicy {
   std::unique_ptr<SyncPolicy> policy_;
   Orders orders_{Version(0)};
   Version version_;
+  Version completed_;
+  std::optional<Time> wake_;
   std::map<ReplicaId, Replica> replicas_;
   std::vector<Contribution> void_;  // pending of the replica that leaves
   std::int64_t largest_gap_ = 0;

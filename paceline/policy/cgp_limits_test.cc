@@ -1,0 +1,83 @@
+// What CGP must be at its limits: the orders of ASP when groups are of one, those of BSP when a group is of
+// all. The reasons are its own, and a timer may ring for nothing.
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "paceline/policy/policy_spec.h"
+#include "paceline/policy/testing/random_world.h"
+
+namespace paceline::policy {
+namespace {
+
+using policy::testing::RandomWorld;
+using policy::testing::tell;
+using policy::testing::WorldFact;
+
+std::string without_reasons(const std::vector<Order>& orders) {
+  std::string text;
+  for (const Order& order : orders) {
+    if (const auto* commit = std::get_if<Commit>(&order)) {
+      text += fmt::format(" commit {}:", commit->version);
+      for (const Contribution& member : commit->members)
+        text += fmt::format(" {}@{}", member.replica, member.clock);
+    }
+    if (const auto* release = std::get_if<Release>(&order))
+      text += fmt::format(" release {} on {}", release->replica, release->version);
+    if (const auto* discard = std::get_if<Discard>(&order))
+      text += fmt::format(" discard {}@{}", discard->contribution.replica, discard->contribution.clock);
+  }
+  return text;
+}
+
+struct Limit {
+  const char* cgp;
+  const char* other;
+};
+
+class CgpLimits : public ::testing::TestWithParam<Limit> {};
+
+TEST_P(CgpLimits, GiveTheSameOrdersOverRandomFacts) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    RandomWorld world(seed, seed % 3 == 0);
+    const std::unique_ptr<SyncPolicy> cgp = make_policy(parse_policy(GetParam().cgp).value());
+    const std::unique_ptr<SyncPolicy> other = make_policy(parse_policy(GetParam().other).value());
+    Orders found(Version(0));
+    Orders expected(Version(0));
+    std::string history;
+    for (int step = 0; step < 150; ++step) {
+      const WorldFact fact = world.next();
+      history += to_string(fact) + "\n";
+      tell(*cgp, fact, found);
+      tell(*other, fact, expected);
+      ASSERT_EQ(without_reasons(found.list()), without_reasons(expected.list())) << "seed " << seed << "\n"
+                                                                                 << history;
+      world.follow(found.list());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, CgpLimits,
+                         ::testing::Values(Limit{"cgp:k_max=1", "asp"},
+                                           Limit{"cgp:k_max=1:grouping=window", "asp"},
+                                           Limit{"cgp:k_max=1:grouping=dp:wait_max=10ms", "asp"},
+                                           Limit{"cgp:k_min=1000000:wait_max=forever", "bsp"},
+                                           Limit{"cgp:k_min=1000000:wait_max=forever:grouping=dp", "bsp"},
+                                           Limit{"cgp:S=0", "bsp"}, Limit{"cgp:S=0:wait_max=10ms", "bsp"},
+                                           Limit{"cgp:S=0:k_max=2", "bsp"}, Limit{"cgp:S=0:k_max=1", "bsp"}));
+
+TEST(CgpLimits, GroupsOfOneAreSummedAtTheServersAndLargerOnesAmongThemselves) {
+  const auto one = make_policy(CgpSpec{.k_max = 1});
+  EXPECT_EQ(one->reduction(), Reduction::kAtServers);
+  EXPECT_FALSE(one->hears_of_completion());
+  for (const CgpSpec& spec : {CgpSpec{}, CgpSpec{.k_max = 2}, CgpSpec{.staleness = 0}}) {
+    EXPECT_EQ(make_policy(spec)->reduction(), Reduction::kInGroup);
+    EXPECT_TRUE(make_policy(spec)->hears_of_completion());
+  }
+}
+
+}  // namespace
+}  // namespace paceline::policy

@@ -1,0 +1,288 @@
+#include "paceline/policy/testing/cgp_oracle.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paceline::policy::testing {
+
+namespace {
+
+// An average that moves by a quarter of the difference, over the whole list.
+double moving_average(const std::vector<double>& values) {
+  double average = values.front();
+  for (const double value : values) average += 0.25 * (value - average);
+  return average;
+}
+
+double pair_sum(const std::vector<double>& waits, std::size_t first, std::size_t last) {
+  double sum = 0;
+  for (std::size_t q = first; q <= last; ++q) sum += waits[last] - waits[q];
+  return sum;
+}
+
+}  // namespace
+
+Version CgpOracle::latest() const {
+  Version latest;
+  for (const Event& event : events_) {
+    if (event.what == Event::What::kOrder) latest = event.version;
+  }
+  return latest;
+}
+
+std::optional<CgpOracle::Event> CgpOracle::computing(ReplicaId replica) const {
+  std::optional<Event> release;
+  for (const Event& event : events_) {
+    if (event.replica != replica) continue;
+    if (event.what == Event::What::kRelease) release = event;
+    if (event.what == Event::What::kReady || event.what == Event::What::kLeave) release.reset();
+  }
+  return release;
+}
+
+std::vector<CgpOracle::Event> CgpOracle::all_computing() const {
+  std::vector<Event> all;
+  for (int id = 0; id < 1000; ++id) {
+    const bool known = std::any_of(events_.begin(), events_.end(), [&](const Event& event) {
+      return event.what == Event::What::kRelease && event.replica == ReplicaId(id);
+    });
+    if (!known) break;
+    if (const auto release = computing(ReplicaId(id))) all.push_back(*release);
+  }
+  return all;
+}
+
+// "From release to ready … its mean and variance are averages that move by a quarter of the difference."
+std::optional<CgpOracle::Expected> CgpOracle::expected(const Event& release) const {
+  std::vector<double> intervals;
+  Time released;
+  for (const Event& event : events_) {
+    if (event.replica != release.replica) continue;
+    if (event.what == Event::What::kRelease) released = event.at;
+    if (event.what == Event::What::kReady) intervals.push_back(to_seconds(event.at - released));
+    if (event.what == Event::What::kLeave) intervals.clear();
+  }
+  if (intervals.empty()) return std::nullopt;
+  double mean = intervals.front();
+  double variance = 0;
+  for (const double interval : intervals) {
+    const double difference = interval - mean;
+    mean += 0.25 * difference;
+    variance = 0.75 * variance + 0.75 * 0.25 * difference * difference;
+  }
+  const double sigma = std::max(std::sqrt(variance), 0.01 * mean);
+  return Expected{release.at + from_seconds(mean), release.at + from_seconds(mean + 2 * sigma)};
+}
+
+std::vector<CgpOracle::Expected> CgpOracle::coming(Time now) const {
+  std::vector<Expected> all;
+  for (const Event& release : all_computing()) {
+    const std::optional<Expected> one = expected(release);
+    if (one && one->latest > now) all.push_back(*one);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Expected& a, const Expected& b) { return a.at < b.at; });
+  return all;
+}
+
+// Of the same number of members, or the nearest.
+double CgpOracle::Path::span(std::size_t members) const {
+  const auto distance = [&](std::size_t seen) {
+    return seen > members ? 2 * (seen - members) + 1 : 2 * (members - seen);  // the smaller one first
+  };
+  std::optional<std::size_t> nearest;
+  for (const auto& [seen, took] : spans) {
+    if (!nearest || distance(seen) < distance(*nearest)) nearest = seen;
+  }
+  if (!nearest) return 0;
+  std::vector<double> same;
+  for (const auto& [seen, took] : spans) {
+    if (seen == *nearest) same.push_back(took);
+  }
+  return moving_average(same);
+}
+
+Duration CgpOracle::Path::reduce(std::size_t members) const {
+  return from_seconds(std::max(0.0, span(members) - global.value_or(0)));
+}
+
+CgpOracle::Path CgpOracle::path() const {
+  Path path;
+  Time last_completion = Time::min();
+  for (const Event& event : events_) {
+    if (event.what == Event::What::kOrder) {
+      Time pushes = event.at + path.reduce(event.members);
+      if (!path.under_way.empty()) pushes = std::max(pushes, path.expected.back());
+      path.expected.push_back(pushes + from_seconds(path.global.value_or(0)));
+      path.under_way.push_back(event);
+    }
+    if (event.what != Event::What::kComplete) continue;
+    const Event order = path.under_way.front();
+    const double took = to_seconds(event.at - order.at);
+    const double spacing = to_seconds(event.at - last_completion);
+    if (order.at >= last_completion) {
+      path.spans.emplace_back(order.members, took);
+      path.global = std::min(path.global.value_or(took), took);
+    } else if (took > 1.05 * path.span(order.members)) {
+      *path.global += 0.25 * (spacing - *path.global);
+    } else {
+      path.global = std::min(*path.global, spacing);
+    }
+    const Duration later = event.at - path.expected.front();
+    for (Time& expected : path.expected) expected += later;
+    path.expected.erase(path.expected.begin());
+    path.under_way.erase(path.under_way.begin());
+    last_completion = event.at;
+  }
+  return path;
+}
+
+// "Whoever computes on version u must get into commit u + 1 + S at the latest."
+bool CgpOracle::blocked() const {
+  if (options_.staleness == CgpOptions::kNoLimit) return false;
+  for (const Event& release : all_computing()) {
+    if (latest().next().value() >= release.version.value() + 1 + options_.staleness) return true;
+  }
+  return false;
+}
+
+Time CgpOracle::timer(Time now) const {
+  if (options_.wait_max == CgpOptions::kForever || group_.empty()) return Time::max();
+  Time first = Time::max();
+  for (const Event& one : group_) first = std::min(first, one.at);
+  const Time most = options_.wait_max ? first + *options_.wait_max : Time::max();
+  const auto k = static_cast<std::int64_t>(group_.size());
+  if (k >= options_.k_min) return most;
+  const std::vector<Expected> others = coming(now);
+  Time last = now;
+  for (std::int64_t i = 0; i < options_.k_min - k && i < static_cast<std::int64_t>(others.size()); ++i)
+    last = std::max(last, others[static_cast<std::size_t>(i)].latest);
+  return std::min(most, last);
+}
+
+bool CgpOracle::closes(Time now, Time& again) const {
+  const auto k = static_cast<std::int64_t>(group_.size());
+  if (blocked()) return false;
+  if (was_blocked_ || k >= options_.k_max || all_computing().empty() || timer_ <= now) return true;
+  again = timer_;
+  if (k < options_.k_min) return false;
+  if (options_.grouping == Grouping::kNatural) return natural_closes(now, again);
+  return options_.grouping == Grouping::kWindow ? window_closes(now, again) : dp_closes(now, again);
+}
+
+bool CgpOracle::natural_closes(Time now, Time& again) const {
+  const Path known = path();
+  if (known.under_way.empty()) return true;
+  if (!known.global) return false;
+  const Time free = known.expected.back() - known.reduce(group_.size()) - from_seconds(0.05 * *known.global);
+  again = std::min(again, free);
+  return free <= now;
+}
+
+bool CgpOracle::window_closes(Time now, Time& again) const {
+  const std::vector<Expected> others = coming(now);
+  if (others.empty()) return true;
+  const Path known = path();
+  const std::size_t k = group_.size();
+  const Duration queue =
+      known.under_way.empty() ? Duration(0) : std::max(Duration(0), known.expected.back() - now);
+  const double saved =
+      to_seconds(from_seconds(known.global.value_or(0)) + queue + known.reduce(k) - known.reduce(k + 1));
+  const double waited = static_cast<double>(k) * to_seconds(std::max(Duration(0), others[0].at - now));
+  again = std::min(again, others[0].latest);
+  return waited > saved;
+}
+
+bool CgpOracle::dp_closes(Time now, Time& again) const {
+  const std::vector<Expected> others = coming(now);
+  const Path known = path();
+  const std::size_t k = group_.size();
+  std::vector<double> f(k, 0);
+  for (const Expected& one : others) f.push_back(std::max(0.0, to_seconds(one.at - now)));
+  const std::size_t most =
+      std::max<std::size_t>(k, static_cast<std::size_t>(std::min<std::int64_t>(options_.k_max, 64)));
+  // least[j]: of the first j; ends[j]: where its first group ends.
+  std::vector<double> least(f.size() + 1, 0);
+  std::vector<std::size_t> ends(f.size() + 1, 0);
+  for (std::size_t j = k; j <= f.size(); ++j) {
+    bool found = false;
+    for (std::size_t size = 1; size <= std::min(j, most); ++size) {
+      const std::size_t i = j - size;
+      if (i != 0 && i < k) continue;
+      const double cost = (i == 0 ? 0 : least[i]) + pair_sum(f, i, j - 1) +
+                          static_cast<double>(size) * to_seconds(known.reduce(size)) +
+                          to_seconds(from_seconds(known.global.value_or(0)));
+      // Of equals the one whose last group is smallest.
+      if (found && cost >= least[j]) continue;
+      found = true;
+      least[j] = cost;
+      ends[j] = i == 0 ? j : ends[i];
+    }
+  }
+  const std::size_t first = ends.back();
+  if (first <= k) return true;
+  again = std::min(again, others[first - k - 1].latest);
+  return false;
+}
+
+CgpAnswer CgpOracle::take(const WorldFact& fact) {
+  CgpAnswer answer;
+  using What = WorldFact::What;
+  if (fact.what == What::kJoin) release(fact.replica, fact.now, answer);
+  if (fact.what == What::kLeave) {
+    const auto mine = std::find_if(group_.begin(), group_.end(),
+                                   [&](const Event& one) { return one.replica == fact.replica; });
+    if (mine != group_.end()) {
+      answer.discards.push_back({mine->replica, mine->clock});
+      group_.erase(mine);
+    }
+    events_.push_back({.what = Event::What::kLeave, .at = fact.now, .replica = fact.replica});
+  }
+  if (fact.what == What::kReady) {
+    events_.push_back({Event::What::kReady, fact.now, fact.replica, fact.clock, fact.version});
+    group_.push_back(events_.back());
+  }
+  if (fact.what == What::kComplete && options_.k_max > 1)
+    events_.push_back({.what = Event::What::kComplete, .at = fact.now, .replica = ReplicaId(-1)});
+  if (fact.what == What::kReady || fact.what == What::kLeave) timer_ = timer(fact.now);
+  Time again = Time::max();
+  while (!group_.empty() && closes(fact.now, again = Time::max())) close(fact.now, answer);
+  was_blocked_ = !group_.empty() && (was_blocked_ || blocked());
+  if (!group_.empty() && !blocked() && again != Time::max()) answer.wake = again;
+  std::sort(answer.releases.begin(), answer.releases.end());
+  return answer;
+}
+
+void CgpOracle::close(Time now, CgpAnswer& answer) {
+  const Version version = latest().next();
+  // The stalest first, of equals who came first.
+  std::vector<Event> order = group_;
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Event& a, const Event& b) { return a.version < b.version; });
+  std::vector<Contribution> members;
+  for (const Event& one : order) {
+    const bool fits = static_cast<std::int64_t>(members.size()) < options_.k_max;
+    // In the commit after this one τ would be version + 1 − 1 − u.
+    const bool could_not_wait =
+        options_.staleness != CgpOptions::kNoLimit && version - one.version > options_.staleness;
+    if (!fits && !could_not_wait) break;
+    members.push_back({one.replica, one.clock});
+    std::erase_if(group_, [&](const Event& other) { return other.replica == one.replica; });
+  }
+  std::sort(members.begin(), members.end());
+  answer.commits.push_back(members);
+  events_.push_back({.what = Event::What::kOrder,
+                     .at = now,
+                     .replica = ReplicaId(-1),
+                     .version = version,
+                     .members = members.size()});
+  for (const Contribution& member : members) release(member.replica, now, answer);
+  timer_ = timer(now);
+  was_blocked_ = false;
+}
+
+void CgpOracle::release(ReplicaId replica, Time now, CgpAnswer& answer) {
+  events_.push_back({.what = Event::What::kRelease, .at = now, .replica = replica, .version = latest()});
+  answer.releases.push_back(replica);
+}
+
+}  // namespace paceline::policy::testing

@@ -1,0 +1,75 @@
+// Cgp a second time, deliberately dumber, from its text and not from its code: it keeps every event of its
+// life in one list, and counts whatever it needs to know from the whole of it, each time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "paceline/policy/cgp.h"
+#include "paceline/policy/testing/random_world.h"
+
+namespace paceline::policy::testing {
+
+struct CgpAnswer {
+  std::vector<std::vector<Contribution>> commits;
+  std::vector<ReplicaId> releases;  // in order of id
+  std::vector<Contribution> discards;
+  std::optional<Time> wake;  // when the open group wants to be looked at again
+};
+
+class CgpOracle {
+ public:
+  explicit CgpOracle(const CgpOptions& options) : options_(options) {}
+  CgpAnswer take(const WorldFact& fact);
+
+ private:
+  // A fact, or an order of this oracle.
+  struct Event {
+    enum class What { kRelease, kReady, kLeave, kOrder, kComplete } what;
+    Time at;
+    ReplicaId replica{};
+    Clock clock{};
+    Version version{};  // released on, base, or the commit's
+    std::size_t members = 0;
+  };
+  struct Expected {
+    Time at;
+    Time latest;
+  };
+  // What the events say of the path.
+  struct Path {
+    std::optional<double> global;
+    std::vector<std::pair<std::size_t, double>> spans;  // by members
+    std::vector<Time> expected;                         // completions, of those under way
+    std::vector<Event> under_way;
+    double span(std::size_t members) const;
+    Duration reduce(std::size_t members) const;
+  };
+
+  Version latest() const;
+  // Its newest release, if it computes.
+  std::optional<Event> computing(ReplicaId replica) const;
+  std::vector<Event> all_computing() const;
+  std::optional<Expected> expected(const Event& release) const;
+  // Those that are expected and not overdue, in order.
+  std::vector<Expected> coming(Time now) const;
+  Path path() const;
+  bool blocked() const;
+  // Whether the group closes now. If not, the time at which to look again.
+  bool closes(Time now, Time& again) const;
+  bool natural_closes(Time now, Time& again) const;
+  bool window_closes(Time now, Time& again) const;
+  bool dp_closes(Time now, Time& again) const;
+  Time timer(Time now) const;
+  void close(Time now, CgpAnswer& answer);
+  void release(ReplicaId replica, Time now, CgpAnswer& answer);
+
+  const CgpOptions options_;
+  std::vector<Event> events_;
+  std::vector<Event> group_;  // the Readies that wait, in order of coming
+  Time timer_{Time::max()};
+  bool was_blocked_ = false;  // the group that is open
+};
+
+}  // namespace paceline::policy::testing
