@@ -1,5 +1,7 @@
 // Real gradients in modelled time, through the program: the same bytes every time, the same bytes as live,
 // and the times that the model says.
+#include <cstring>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -114,6 +116,44 @@ TEST(LookAhead, TrainsLiveOnTwoServers) {
                              {});
   EXPECT_GT(live.summary.at("summary").at("staleness_mean").get<double>(), 0.5);
   EXPECT_EQ(run({"replay", live.run.string()}).status, 0);
+}
+
+// The floats of all tensors, one after the other.
+std::vector<float> floats_of(const fs::path& run) {
+  std::vector<float> all;
+  for (const auto& [name, bytes] : checkpoint_weights(run)) {
+    const std::size_t before = all.size();
+    all.resize(before + bytes.size() / sizeof(float));
+    std::memcpy(all.data() + before, bytes.data(), bytes.size());
+  }
+  return all;
+}
+
+TEST(LocalSgd, OfOneStepWithoutMomentumIsBulkSynchronousTraining) {
+  const TempFolder folder;
+  const std::string sections =
+      "[optimizer]\nlr = 0.2\nmomentum = 0\n[[replica]]\ncount = 2\n[[replica]]\nbatch = 5\n[sync]\npolicy "
+      "= ";
+  const Trained bsp = train(folder, "bsp", "epochs = 0.5\n", sections + "\"bsp\"\n", {"--virtual"});
+  const Trained local =
+      train(folder, "local", "epochs = 0.5\n", sections + "\"local-sgd:1\"\n", {"--virtual"});
+  const std::vector<float> expected = floats_of(bsp.run);
+  const std::vector<float> found = floats_of(local.run);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << i;
+}
+
+TEST(LocalSgd, GivesTheSameBytesLiveAndIsReplayed) {
+  const TempFolder folder;
+  const std::string sections =
+      "[cluster]\nservers = 2\n[sync]\npolicy = \"local-sgd:4\"\n[[replica]]\ncount = 3\npace_ms = 5\n";
+  const Trained live = train(folder, "live", "epochs = 1\n", sections, {});
+  const Trained in_virtual_time = train(folder, "virtual", "epochs = 1\n", sections, {"--virtual"});
+  EXPECT_EQ(checkpoint_weights(live.run), checkpoint_weights(in_virtual_time.run));
+  EXPECT_EQ(run({"replay", live.run.string()}).status, 0);
+  // 1,200 samples, 96 a round of four steps: twelve rounds of 20 ms, and half a round more in four steps.
+  EXPECT_NEAR(in_virtual_time.summary.at("summary").at("elapsed_s").get<double>(), 13 * 0.02, 1e-6);
+  EXPECT_EQ(in_virtual_time.summary.at("summary").at("commits"), 13);
 }
 
 TEST(VirtualRun, TakesTheTimeOfItsPaces) {

@@ -50,7 +50,8 @@ absl::Status LocalShards::apply(const control::CommitRecord& record,
     ps::Update update{.version = record.version,
                       .members = {},
                       .learning_rate = record.learning_rate,
-                      .fraction = record.fraction};
+                      .fraction = record.fraction,
+                      .of_differences = record.of_differences};
     for (std::size_t i = 0; i < record.members.size(); ++i)
       update.members.push_back({gradients[i] + offset, record.members[i].weight, record.members[i].share});
     PACELINE_RETURN_IF_ERROR(shard->apply(update));

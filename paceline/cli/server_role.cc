@@ -144,7 +144,8 @@ absl::Status Server::apply(const rpc::wire::Apply& order) {
   ps::Update update{.version = Version(order.version()),
                     .members = {},
                     .learning_rate = order.learning_rate(),
-                    .fraction = order.fraction()};
+                    .fraction = order.fraction(),
+                    .of_differences = order.of_differences()};
   for (const auto& member : order.members()) {
     const auto found = gradients_.find(member.replica());
     if (found == gradients_.end()) {

@@ -84,6 +84,10 @@ VirtualWork::Slot& VirtualWork::slot(ReplicaId replica) {
 absl::Status VirtualWork::start(const control::Release& release) {
   Slot& mine = slot(release.replica);
   pull(release, mine.weights);
+  if (release.steps > 0) {
+    start_steps(release, mine);
+    return absl::OkStatus();
+  }
   const auto samples = order_.samples(release.lease);
   mine.step = compute_on<absl::StatusOr<train::StepResult>>(
       *pool_, [&mine, indices = std::vector<std::int32_t>(samples.begin(), samples.end()),
@@ -93,6 +97,16 @@ absl::Status VirtualWork::start(const control::Release& release) {
                             mine.gradient_by_tensor, step_seed);
       });
   return absl::OkStatus();
+}
+
+void VirtualWork::start_steps(const control::Release& release, Slot& mine) {
+  if (!mine.local) mine.local.emplace(layout_, job_.optimizer);
+  mine.step = compute_on<absl::StatusOr<train::StepResult>>(
+      *pool_, [&mine, samples = step_samples(order_, release.lease, release.steps),
+               rate = release.learning_rate, data = data_.train.get()](train::Replica& replica) {
+        return mine.local->take(replica, *data, samples, rate, mine.weights_by_tensor,
+                                mine.gradient_by_tensor);
+      });
 }
 
 void VirtualWork::pull(const control::Release& release, std::span<float> weights) const {

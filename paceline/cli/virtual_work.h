@@ -13,6 +13,7 @@
 #include "paceline/base/sample_order.h"
 #include "paceline/cli/compute_pool.h"
 #include "paceline/cli/local_shards.h"
+#include "paceline/cli/local_steps.h"
 #include "paceline/control/run_listener.h"
 #include "paceline/rpc/coordinator.h"
 #include "paceline/sim/work.h"
@@ -47,12 +48,14 @@ class VirtualWork final : public sim::Work {
     std::vector<float> gradient;
     std::vector<const float*> weights_by_tensor;
     std::vector<float*> gradient_by_tensor;
+    std::optional<LocalSteps> local;  // once it has stepped by itself
     std::future<absl::StatusOr<train::StepResult>> step;
   };
 
   VirtualWork(const config::JobConfig& job, train::DataSets data, ps::Layout layout, LocalShards shards,
               std::unique_ptr<ComputePool> pool, rpc::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
   Slot& slot(ReplicaId replica);
+  void start_steps(const control::Release& release, Slot& mine);
   // The weights that the replica is to compute on.
   void pull(const control::Release& release, std::span<float> weights) const;
   absl::Status evaluate(Time at, const control::CommitRecord& record);

@@ -1,6 +1,8 @@
 #include "paceline/cli/worker_role.h"
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <stop_token>
 #include <thread>
 
@@ -9,6 +11,7 @@
 #include "paceline/base/sample_order.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/board_readers.h"
+#include "paceline/cli/local_steps.h"
 #include "paceline/cli/peer.h"
 #include "paceline/config/job_config.h"
 #include "paceline/rpc/wire.h"
@@ -54,6 +57,10 @@ class Worker {
  private:
   absl::StatusOr<rpc::wire::WorkerOrder> expect(rpc::wire::WorkerOrder::WhatCase what);
   absl::Status prepare(const rpc::wire::Welcome& welcome);
+  // An iteration from its weights on; it leaves the contribution in the gradient buffer.
+  using Compute = std::function<absl::StatusOr<train::StepResult>(std::span<const float* const>)>;
+  absl::StatusOr<Compute> prepare(const rpc::wire::WorkerRelease& release);
+  absl::StatusOr<Compute> prepare_steps(const Lease& lease, const rpc::wire::WorkerRelease& release);
   absl::Status iterate(const rpc::wire::WorkerRelease& release);
   std::optional<BoardReaders::Pinned> pull(Version version, float reach);
 
@@ -67,6 +74,7 @@ class Worker {
   std::vector<float*> gradients_;  // by tensor
   std::optional<BoardReaders> boards_;
   std::optional<SampleOrder> order_;
+  std::optional<LocalSteps> local_;  // of a policy that has its replicas step by themselves
   TimeSpent spent_;
 };
 
@@ -112,6 +120,8 @@ absl::Status Worker::prepare(const rpc::wire::Welcome& welcome) {
   PACELINE_ASSIGN_OR_RETURN(replica_, train::Replica::create(job_.model, data_.train->sample_shape(),
                                                              data_.train->classes(), job_.seed));
   PACELINE_ASSIGN_OR_RETURN(gradient_, transport::GradientWriter::create(replica_->layout().size()));
+  if (std::holds_alternative<policy::LocalSgdSpec>(job_.policy))
+    local_.emplace(replica_->layout(), job_.optimizer);
   gradients_ = train::tensor_pointers(replica_->layout(), gradient_->gradient().data());
   // The servers may start from this worker's weights.
   replica_->initial_weights(gradient_->gradient());
@@ -132,24 +142,19 @@ absl::Status Worker::work() {
 
 absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   const auto start = steady_clock::now();
-  PACELINE_ASSIGN_OR_RETURN(const Lease lease, rpc::from_wire(release.lease()));
   PACELINE_ASSIGN_OR_RETURN(const float reach, rpc::look_ahead_reach(release, job_.optimizer));
-  const auto samples = order_->samples(lease);
-  if (samples.empty())
-    return absl::InvalidArgumentError("the coordinator leased samples this data set does not have");
   // While the shards may still be updating.
-  const train::Batch batch = data_.train->batch(samples, order_->augment_seed(lease));
+  PACELINE_ASSIGN_OR_RETURN(const Compute compute, prepare(release));
   const auto prepared = steady_clock::now();
   const auto weights = pull(Version(release.version()), reach);
   if (!weights) return absl::OkStatus();  // the job ended meanwhile; the goodbye is next
   const auto pulled = steady_clock::now();
-  PACELINE_ASSIGN_OR_RETURN(const train::StepResult step,
-                            replica_->step(batch, weights->tensors, gradients_, order_->step_seed(lease)));
+  PACELINE_ASSIGN_OR_RETURN(const train::StepResult step, compute(weights->tensors));
   const auto computed = steady_clock::now();
   boards_->unpin();
   gradient_->stamp(Clock(release.clock()));
-  const Duration whole =
-      config::paced(job_, place_, Clock(release.clock()), Time(Duration(release.at_ns())), computed - start);
+  const Duration whole = config::paced(job_, place_, Clock(release.clock()), Time(Duration(release.at_ns())),
+                                       std::max<std::int64_t>(1, release.steps()), computed - start);
   if (connection_.wait(start + whole - steady_clock::now())) return absl::OkStatus();  // likewise
   const auto paced = steady_clock::now();
 
@@ -166,6 +171,29 @@ absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   spent_.pace += paced - computed;
   spent_.own += (prepared - start) + (steady_clock::now() - paced);
   return absl::OkStatus();
+}
+
+absl::StatusOr<Worker::Compute> Worker::prepare(const rpc::wire::WorkerRelease& release) {
+  PACELINE_ASSIGN_OR_RETURN(const Lease lease, rpc::from_wire(release.lease()));
+  if (order_->samples(lease).empty())
+    return absl::InvalidArgumentError("the coordinator leased samples this data set does not have");
+  if (release.steps() != 0) return prepare_steps(lease, release);
+  return [this, batch = data_.train->batch(order_->samples(lease), order_->augment_seed(lease)),
+          seed = order_->step_seed(lease)](std::span<const float* const> weights) {
+    return replica_->step(batch, weights, gradients_, seed);
+  };
+}
+
+absl::StatusOr<Worker::Compute> Worker::prepare_steps(const Lease& lease,
+                                                      const rpc::wire::WorkerRelease& release) {
+  if (!local_ || release.steps() < 0 || release.steps() > lease.size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("the coordinator asks for {} steps on {} samples", release.steps(), lease.size()));
+  }
+  return [this, samples = step_samples(*order_, lease, release.steps()),
+          rate = release.learning_rate()](std::span<const float* const> weights) {
+    return local_->take(*replica_, *data_.train, samples, rate, weights, gradients_);
+  };
 }
 
 std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {

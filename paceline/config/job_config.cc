@@ -7,7 +7,6 @@
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_split.h>
 
-#include "paceline/base/overloaded.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
@@ -72,23 +71,25 @@ void read_cgp(Section& section, policy::CgpSpec& cgp) {
   if (section.has("staleness")) cgp.staleness = section.integer("staleness", 0, 0, kMost);
   if (section.has("wait_max_ms"))
     cgp.wait_max = from_seconds(section.number("wait_max_ms", 0, 0, 1e9) / 1000);
-  const auto grouping = section.choice("grouping", static_cast<std::size_t>(cgp.grouping),
-                                       {to_string(policy::Grouping::kNatural),
-                                        to_string(policy::Grouping::kWindow), to_string(policy::Grouping::kDp)});
+  const auto grouping =
+      section.choice("grouping", static_cast<std::size_t>(cgp.grouping),
+                     {to_string(policy::Grouping::kNatural), to_string(policy::Grouping::kWindow),
+                      to_string(policy::Grouping::kDp)});
   cgp.grouping = static_cast<policy::Grouping>(grouping);
   if (cgp.k_min > cgp.k_max && cgp.wait_max != policy::CgpOptions::kForever)
     section.complain("k_min", "write a number that is not above k_max");
 }
 
 // Whether a policy looks ahead where the file does not say: those of papers do not, as published.
-bool looks_ahead(const policy::PolicySpec& policy) {
-  return std::holds_alternative<policy::CgpSpec>(policy);
-}
+bool looks_ahead(const policy::PolicySpec& policy) { return std::holds_alternative<policy::CgpSpec>(policy); }
 
 void read_sync(Section section, JobConfig& job) {
   const auto policy = policy::parse_policy(section.text("policy", "bsp"));
   if (policy.ok()) {
     job.policy = *policy;
+    const bool local = std::holds_alternative<policy::LocalSgdSpec>(job.policy);
+    if (local && job.optimizer.kind != ps::OptimizerKind::kSgd)
+      section.complain("policy", "local-sgd steps with SGD only; write optimizer.name = \"sgd\"");
   } else {
     section.complain("policy", std::string(policy.status().message()));
   }
@@ -256,11 +257,12 @@ absl::StatusOr<std::string> resolve_job(const std::string& text, const std::stri
   return out.str();
 }
 
-Duration paced(const JobConfig& job, std::size_t replica, Clock clock, Time start, Duration compute) {
+Duration paced(const JobConfig& job, std::size_t replica, Clock clock, Time start, std::int64_t gradients,
+               Duration compute) {
   const ReplicaConfig& place = job.replicas[replica];
   const auto number = static_cast<std::int64_t>(replica);
-  const double seconds =
-      place.pace_ms ? *place.pace_ms / 1000.0 : to_seconds(compute) * place.pace.value_or(1.0);
+  const double seconds = place.pace_ms ? *place.pace_ms / 1000.0 * static_cast<double>(gradients)
+                                       : to_seconds(compute) * place.pace.value_or(1.0);
   return std::max(compute,
                   bounded_seconds(seconds * unevenness_factor(place.unevenness, job.seed, number, clock) *
                                   slowdown_factor(job.slowdowns, number, start)));

@@ -84,9 +84,10 @@ absl::StatusOr<JobConfig> parse_job(const std::string& text, const std::string& 
 absl::StatusOr<std::string> resolve_job(const std::string& text, const std::string& file,
                                         const std::vector<std::string>& sets);
 
-// From release to ready, for iteration `clock` of a paced replica that started at `start` and whose real
-// gradient took `compute`. Never less than `compute`.
-Duration paced(const JobConfig& job, std::size_t replica, Clock clock, Time start, Duration compute);
+// From release to ready, for iteration `clock` of a paced replica that started at `start` and whose
+// `gradients` real gradients took `compute`. Never less than `compute`.
+Duration paced(const JobConfig& job, std::size_t replica, Clock clock, Time start, std::int64_t gradients,
+               Duration compute);
 
 // What the Controller needs, now that the size of the data set is known.
 control::ControllerConfig controller_config(const JobConfig& job, std::int64_t dataset_size);

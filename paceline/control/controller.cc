@@ -37,6 +37,7 @@ bool plausible(const ControllerState& state, std::int64_t committed) {
 Controller::Controller(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy)
     : config_(std::move(config)),
       policy_(std::move(policy)),
+      local_steps_(policy_->local_steps()),
       policy_orders_(Version(0)),
       ledger_(config_.dataset_size, config_.total_samples) {}
 
@@ -240,7 +241,8 @@ void Controller::commit(const policy::Commit& commit, std::vector<Order>& orders
     record.members.push_back(take_contribution(contribution));
     record.samples += record.members.back().lease.size();
   }
-  record.nominal = nominal_batch_;
+  record.nominal = nominal_batch_ * std::max<std::int64_t>(1, local_steps_);
+  record.of_differences = local_steps_ > 0;
   record.learning_rate = learning_rate(config_.schedule, record.committed_before);
   weigh(record);
   if (config_.look_ahead) learn(record);
@@ -271,7 +273,8 @@ void Controller::weigh(CommitRecord& record) const {
     member.share = static_cast<double>(member.lease.size()) / total;
     member.weight = member.share / (1.0 + config_.staleness_damping * staleness);
   }
-  if (config_.scale == CommitScale::kSamples) record.fraction = total / static_cast<double>(record.nominal);
+  if (config_.scale == CommitScale::kSamples && !record.of_differences)
+    record.fraction = total / static_cast<double>(record.nominal);
 }
 
 void Controller::discard(const policy::Discard& discard, std::vector<Order>& orders) {
@@ -308,7 +311,7 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
                  release.replica);
   Member& mine = member(release.replica);
   PACELINE_CHECK(!mine.computing && !mine.finished, "replica {} is released twice", release.replica);
-  const auto lease = ledger_.lease(release.replica, mine.batch);
+  const auto lease = ledger_.lease(release.replica, mine.batch * std::max<std::int64_t>(1, local_steps_));
   if (!lease) {
     parked_.insert(release.replica);
     orders.emplace_back(Park{release.replica});
@@ -320,6 +323,9 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   auto& order = std::get<Release>(
       orders.emplace_back(Release{release.replica, mine.clock.next(), release.version, *lease, release.why}));
   if (config_.look_ahead) look_ahead(order);
+  if (local_steps_ == 0) return;
+  order.learning_rate = learning_rate(config_.schedule, ledger_.committed());
+  order.steps = (lease->size() + mine.batch - 1) / mine.batch;
 }
 
 }  // namespace paceline::control

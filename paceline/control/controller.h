@@ -110,6 +110,7 @@ class Controller {
 
   const ControllerConfig config_;
   std::unique_ptr<policy::SyncPolicy> policy_;
+  const std::int64_t local_steps_;
   policy::Orders policy_orders_;
   std::vector<policy::Order> carried_out_;  // at the moment; its memory is used again
   SampleLedger ledger_;

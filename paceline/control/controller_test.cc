@@ -346,7 +346,7 @@ TEST(Controller, SaysNothingOfItWhereNobodyLooksAhead) {
   ControllerConfig config = looking_ahead(2);
   config.look_ahead = false;
   for (const Release& one : releases_of(config, "asp", asynchronous_facts())) {
-    EXPECT_FALSE(one.looks_ahead());
+    EXPECT_TRUE(one.plain());
     EXPECT_EQ(one.learning_rate, 0.0);
   }
 }
@@ -357,6 +357,38 @@ TEST(Controller, LearnsAnewOfAReplicaThatComesAgain) {
   facts.push_back(left(1));
   facts.push_back(joined(3, "w1", 5));
   EXPECT_DOUBLE_EQ(releases_of(looking_ahead(2), "asp", facts).back().staleness, 0.616);
+}
+
+// ---- Replicas that step by themselves ----
+
+TEST(Controller, LeasesWhatALocalReplicaStepsThroughInARound) {
+  const std::vector<Fact> facts = {joined(0, "w0", 3), joined(1, "w1", 2), ready(0, 1, 0), ready(1, 1, 0)};
+  ControllerConfig config = config_of(30, 30, 2);
+  config.schedule.base = 0.25;
+  const auto releases = releases_of(config, "local-sgd:4", facts);
+  ASSERT_EQ(releases.size(), 3u) << "nothing is left for the other one";
+  EXPECT_EQ(releases[0].lease, (Lease{0, 0, 12}));
+  EXPECT_EQ(releases[1].lease, (Lease{0, 12, 20}));
+  EXPECT_EQ(releases[2].lease, (Lease{0, 20, 30})) << "what is left";
+  EXPECT_EQ(releases[0].steps, 4);
+  EXPECT_EQ(releases[1].steps, 4);
+  EXPECT_EQ(releases[2].steps, 4) << "ten samples in steps of at most three";
+  EXPECT_EQ(releases[0].learning_rate, 0.25);
+}
+
+TEST(Controller, CommitsOfDifferencesAreWholeHoweverFewSamplesAreInThem) {
+  const std::vector<Fact> facts = {joined(0, "w0", 3), joined(1, "w1", 2), ready(0, 1, 0), ready(1, 1, 0),
+                                   ready(0, 2, 1)};
+  const auto commits = commits_of(config_of(22, 22, 2), "local-sgd:4", facts);
+  ASSERT_EQ(commits.size(), 2u);
+  for (const CommitRecord& commit : commits) {
+    EXPECT_TRUE(commit.of_differences);
+    EXPECT_EQ(commit.fraction, 1.0);
+  }
+  EXPECT_EQ(commits[0].nominal, 20);
+  EXPECT_DOUBLE_EQ(commits[0].members[0].weight, 0.6);
+  EXPECT_EQ(commits[1].samples, 2);
+  EXPECT_FALSE(commits_of(config_of(22, 22, 2), "bsp", facts).at(0).of_differences);
 }
 
 // Gives everybody's gradient a commit of its own, once all are ready.

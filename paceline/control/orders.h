@@ -36,6 +36,8 @@ struct CommitRecord {
   std::int64_t committed_before = 0;             // global samples before this commit
   double learning_rate = 0;                      // η of the schedule, for a full bulk update
   double fraction = 1;                           // f: B_C / B, or 1 with scale = "update"
+  bool of_differences = false;                   // members contribute how far they moved the weights by
+                                                 // steps of their own, not gradients; f is 1
   bool keep_for_evaluation = false;              // keep version v until the evaluator has seen it
   std::optional<ControllerState> checkpoint;     // set: write version v to disk, and this beside it
   policy::Reason why;
@@ -50,14 +52,16 @@ struct Release {
   Version version;  // pull this or a later one
   Lease lease;
   policy::Reason why;
-  // For a replica that looks ahead: the rate of the schedule now, for a full bulk update; how many commits
-  // are expected between its pull and its own commit (τ̂); and what fraction of the bulk a commit is (f̂).
-  // These values where nobody looks ahead.
+  // For a replica that looks ahead or steps by itself: the rate of the schedule now, for a full bulk update.
+  // For one that looks ahead: how many commits are expected between its pull and its own commit (τ̂), and what
+  // fraction of the bulk a commit is (f̂). For one that steps by itself: into how many steps the lease is to
+  // be cut. These values for all others.
   double learning_rate = 0;
   double staleness = 0;
   double fraction = 1;
+  std::int64_t steps = 0;
 
-  bool looks_ahead() const { return learning_rate != 0 || staleness != 0 || fraction != 1; }
+  bool plain() const { return learning_rate == 0 && staleness == 0 && fraction == 1 && steps == 0; }
   friend bool operator==(const Release&, const Release&) = default;
 };
 

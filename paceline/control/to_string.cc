@@ -26,21 +26,22 @@ std::string text(const CommitComplete& fact) { return fmt::format("version {} is
 
 std::string text(const CommitRecord& order) {
   std::string line =
-      fmt::format("commit {}, {} of {} samples after {}, rate {}, fraction {}{} ({})", order.version,
+      fmt::format("commit {}, {} of {} samples after {}, rate {}, fraction {}{}{} ({})", order.version,
                   order.samples, order.nominal, order.committed_before, order.learning_rate, order.fraction,
+                  order.of_differences ? ", of differences" : "",
                   order.keep_for_evaluation ? ", to be evaluated" : "", to_string(order.why));
   for (const CommitMember& member : order.members) line += "; " + to_string(member);
   if (order.checkpoint) line += "; checkpoint of " + to_string(*order.checkpoint);
   return line;
 }
-std::string ahead(const Release& order) {
-  if (!order.looks_ahead()) return "";
-  return fmt::format(", {} commits of fraction {} ahead at rate {}", order.staleness, order.fraction,
-                     order.learning_rate);
+std::string more(const Release& order) {
+  if (order.plain()) return "";
+  return fmt::format(", rate {}, {} commits of fraction {} ahead, {} local steps", order.learning_rate,
+                     order.staleness, order.fraction, order.steps);
 }
 std::string text(const Release& order) {
   return fmt::format("release replica {} for iteration {} on version {}, {}{} ({})", order.replica,
-                     order.clock, order.version, text(order.lease), ahead(order), to_string(order.why));
+                     order.clock, order.version, text(order.lease), more(order), to_string(order.why));
 }
 std::string text(const Discard& order) {
   return fmt::format("discard iteration {} of replica {} ({})", order.clock, order.replica,

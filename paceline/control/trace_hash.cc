@@ -81,12 +81,14 @@ void TraceHash::fold(const CommitRecord& order) {
   for (const CommitMember& member : order.members) fold(member);
   fold(std::uint64_t{order.checkpoint.has_value()});
   if (order.checkpoint) fold(*order.checkpoint);
+  if (order.of_differences) fold(std::uint64_t{1});  // see Release
 }
 
 void TraceHash::fold(const Release& order) {
   fold_all(order.replica, order.clock, order.version, order.lease, order.why);
-  // Only a run that looks ahead: the hash of any other is what it was before there was such a thing.
-  if (order.looks_ahead()) fold_all(order.learning_rate, order.staleness, order.fraction);
+  // Runs in which nobody looks ahead or steps by itself have the hashes they had before there was such a
+  // thing.
+  if (!order.plain()) fold_all(order.learning_rate, order.staleness, order.fraction, order.steps);
 }
 
 void TraceHash::fold(const Discard& order) { fold_all(order.replica, order.clock, order.why); }

@@ -105,6 +105,7 @@ TEST(TraceHash, EveryFieldOfACommitCounts) {
   changed([](auto& c) { c.learning_rate = std::nextafter(0.1, 1.0); });
   changed([](auto& c) { c.fraction = std::nextafter(0.5, 1.0); });
   changed([](auto& c) { c.keep_for_evaluation = true; });
+  changed([](auto& c) { c.of_differences = true; });
   changed([](auto& c) { c.why.text = "all {} or {}"; });
   changed([](auto& c) { c.why.a = 9; });
   changed([](auto& c) { c.why.b = 8; });
@@ -142,6 +143,7 @@ TEST(TraceHash, EveryFieldOfTheOtherOrdersCounts) {
   add(with(release, [](auto& o) { o.learning_rate = 0.1; }));
   add(with(release, [](auto& o) { o.staleness = 1.5; }));
   add(with(release, [](auto& o) { o.fraction = 0.5; }));
+  add(with(release, [](auto& o) { o.steps = 4; }));
   add(discard);
   add(with(discard, [](auto& o) { o.replica = ReplicaId(2); }));
   add(with(discard, [](auto& o) { o.clock = Clock(3); }));

@@ -9,7 +9,7 @@
 
 namespace paceline::policy {
 
-class Bsp final : public SyncPolicy {
+class Bsp : public SyncPolicy {
  public:
   // Starts at once on the current version: the round under way waits for it too.
   void joined(Time now, const Joined& fact, Orders& orders) override;

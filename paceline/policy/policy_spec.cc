@@ -16,6 +16,7 @@
 #include "paceline/policy/dssp.h"
 #include "paceline/policy/elastic_bsp.h"
 #include "paceline/policy/grouped.h"
+#include "paceline/policy/local_sgd.h"
 #include "paceline/policy/ssp.h"
 
 namespace paceline::policy {
@@ -25,6 +26,7 @@ namespace {
 constexpr std::int64_t kMostIterations = 1'000'000;
 // ElasticBSP's plan costs O(R log n) a fact.
 constexpr std::int64_t kMostLookAhead = 10'000;
+constexpr std::int64_t kMostLocalSteps = 10'000;
 constexpr double kMostWaitMs = 1e9;
 
 absl::Status bad(const std::string& text, const std::string& fix) {
@@ -43,6 +45,13 @@ absl::StatusOr<PolicySpec> parse_ssp(const std::string& text, const std::vector<
   const auto s = parts.size() == 2 ? iterations(parts[1]) : std::nullopt;
   if (!s) return bad(text, "write ssp:S with S from 0 to 1000000, for example ssp:3");
   return SspSpec{*s};
+}
+
+absl::StatusOr<PolicySpec> parse_local_sgd(const std::string& text, const std::vector<std::string>& parts) {
+  const auto steps = parts.size() == 2 ? iterations(parts[1]) : std::nullopt;
+  if (!steps || *steps < 1 || *steps > kMostLocalSteps)
+    return bad(text, "write local-sgd:H with H from 1 to 10000, for example local-sgd:8");
+  return LocalSgdSpec{*steps};
 }
 
 absl::StatusOr<PolicySpec> parse_dssp(const std::string& text, const std::vector<std::string>& parts) {
@@ -198,13 +207,14 @@ absl::StatusOr<PolicySpec> parse_policy(const std::string& text) {
   if (parts[0] == "ssp") return parse_ssp(text, parts);
   if (parts[0] == "dssp") return parse_dssp(text, parts);
   if (parts[0] == "elastic-bsp") return parse_elastic_bsp(text, parts);
+  if (parts[0] == "local-sgd") return parse_local_sgd(text, parts);
   if (parts[0] == "cgp") return parse_cgp(text, parts);
   if (parts[0] == "backup") return parse_backup(text, parts);
   if (parts[0] == "groups") return parse_groups(text);
   if (parts[0] != "bsp" && parts[0] != "asp")
     return bad(text,
-               "unknown; write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, backup:C, "
-               "groups:SIZES:POLICY or cgp");
+               "unknown; write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, cgp, local-sgd:H, backup:C or "
+               "groups:SIZES:POLICY");
   if (parts.size() > 1) return bad(text, fmt::format("{0} takes no number; write {0}", parts[0]));
   if (parts[0] == "bsp") return BspSpec{};
   return AspSpec{};
@@ -236,6 +246,7 @@ std::string to_string(const PolicySpec& spec) {
                                to_string(as_policy(groups.inner)));
           },
           [](const CgpSpec& cgp) { return to_text(cgp); },
+          [](const LocalSgdSpec& local) { return fmt::format("local-sgd:{}", local.steps); },
       },
       spec);
 }
@@ -259,6 +270,9 @@ std::unique_ptr<SyncPolicy> make_policy(const PolicySpec& spec) {
             return std::make_unique<Grouped>(groups.sizes, make_policy(as_policy(groups.inner)));
           },
           [](const CgpSpec& cgp) -> std::unique_ptr<SyncPolicy> { return std::make_unique<Cgp>(cgp); },
+          [](const LocalSgdSpec& local) -> std::unique_ptr<SyncPolicy> {
+            return std::make_unique<LocalSgd>(local.steps);
+          },
       },
       spec);
 }

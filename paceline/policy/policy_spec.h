@@ -1,5 +1,5 @@
-// A policy as a user writes it: "bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed",
-// "elastic-bsp:15", "elastic-bsp:15:average", "backup:1", "groups:2+2+4:ssp:3", "cgp",
+// A policy as a user writes it: "bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed", "elastic-bsp:15",
+// "elastic-bsp:15:average", "local-sgd:8", "backup:1", "groups:2+2+4:ssp:3", "cgp",
 // "cgp:k_min=2:k_max=4:S=16:wait_max=50ms:grouping=dp".
 #pragma once
 
@@ -21,6 +21,10 @@ struct BspSpec {
 };
 struct AspSpec {
   friend bool operator==(const AspSpec&, const AspSpec&) = default;
+};
+struct LocalSgdSpec {
+  std::int64_t steps = 1;
+  friend bool operator==(const LocalSgdSpec&, const LocalSgdSpec&) = default;
 };
 struct SspSpec {
   std::int64_t s = 3;
@@ -49,8 +53,8 @@ struct GroupsSpec {
   friend bool operator==(const GroupsSpec&, const GroupsSpec&) = default;
 };
 using CgpSpec = CgpOptions;
-using PolicySpec =
-    std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec, BackupSpec, GroupsSpec, CgpSpec>;
+using PolicySpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec, BackupSpec, GroupsSpec,
+                                CgpSpec, LocalSgdSpec>;
 
 // Errors: InvalidArgument that says what is wrong with the text and what to write instead.
 absl::StatusOr<PolicySpec> parse_policy(const std::string& text);

@@ -22,6 +22,8 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
   const Good all[] = {
       {"bsp", BspSpec{}},
       {"asp", AspSpec{}},
+      {"local-sgd:1", LocalSgdSpec{1}},
+      {"local-sgd:10000", LocalSgdSpec{10'000}},
       {"ssp:0", SspSpec{0}},
       {"ssp:3", SspSpec{3}},
       {"ssp:1000000", SspSpec{1'000'000}},
@@ -99,11 +101,12 @@ TEST_P(BadSpec, SaysWhatToWrite) {
 }
 
 constexpr char kNames[] =
-    "write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, backup:C, groups:SIZES:POLICY or cgp";
+    "write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, cgp, local-sgd:H, backup:C or groups:SIZES:POLICY";
 constexpr char kSsp[] = "write ssp:S with S from 0 to 1000000, for example ssp:3";
 constexpr char kDssp[] = "write dssp:LOWER-UPPER or dssp:LOWER-UPPER:printed, for example dssp:3-15";
 constexpr char kElastic[] =
     "write elastic-bsp:R or elastic-bsp:R:average with R from 1 to 10000, for example elastic-bsp:15";
+constexpr char kLocal[] = "write local-sgd:H with H from 1 to 10000, for example local-sgd:8";
 constexpr char kCgp[] = "for example cgp:k_min=2:S=16";
 
 constexpr char kBackup[] = "write backup:C with C from 0 to 1000000, for example backup:1";
@@ -113,19 +116,20 @@ constexpr char kGroups[] =
 INSTANTIATE_TEST_SUITE_P(
     Texts, BadSpec,
     ::testing::Values(
-        Bad{"", kNames}, Bad{" ", kNames}, Bad{"BSP", kNames}, Bad{" bsp", kNames}, Bad{"bsp ", kNames},
-        Bad{"ssp3", kNames}, Bad{":", kNames}, Bad{"cgp2", kNames}, Bad{"elastic", kNames},
-        Bad{"elastic-bsp:", kElastic}, Bad{"elastic-bsp:0", kElastic}, Bad{"elastic-bsp:-1", kElastic},
-        Bad{"elastic-bsp:10001", kElastic}, Bad{"elastic-bsp:average", kElastic},
-        Bad{"elastic-bsp:15:", kElastic}, Bad{"elastic-bsp:15:mean", kElastic},
-        Bad{"elastic-bsp:15:average:x", kElastic}, Bad{"bsp:3", "bsp takes no number; write bsp"},
-        Bad{"bsp:", "bsp takes no number; write bsp"}, Bad{"asp:1", "asp takes no number; write asp"},
-        Bad{"ssp", kSsp}, Bad{"ssp:", kSsp}, Bad{"ssp:-1", kSsp}, Bad{"ssp:+1", kSsp}, Bad{"ssp:x", kSsp},
-        Bad{"ssp:3x", kSsp}, Bad{"ssp: 3", kSsp}, Bad{"ssp:3.5", kSsp}, Bad{"ssp:3:4", kSsp},
-        Bad{"ssp:1000001", kSsp}, Bad{"ssp:99999999999999999999", kSsp}, Bad{"dssp", kDssp},
-        Bad{"dssp:", kDssp}, Bad{"dssp:3", kDssp}, Bad{"dssp:3-", kDssp}, Bad{"dssp:-15", kDssp},
-        Bad{"dssp:3-15-20", kDssp}, Bad{"dssp:a-b", kDssp}, Bad{"dssp:3-15:", kDssp},
-        Bad{"dssp:3-15:bounded", kDssp}, Bad{"dssp:3-15:printed:x", kDssp},
+        Bad{"local-sgd", kLocal}, Bad{"local-sgd:0", kLocal}, Bad{"local-sgd:10001", kLocal},
+        Bad{"local-sgd:-1", kLocal}, Bad{"local-sgd:8:2", kLocal}, Bad{"", kNames}, Bad{" ", kNames},
+        Bad{"BSP", kNames}, Bad{" bsp", kNames}, Bad{"bsp ", kNames}, Bad{"ssp3", kNames}, Bad{":", kNames},
+        Bad{"cgp2", kNames}, Bad{"elastic", kNames}, Bad{"elastic-bsp:", kElastic},
+        Bad{"elastic-bsp:0", kElastic}, Bad{"elastic-bsp:-1", kElastic}, Bad{"elastic-bsp:10001", kElastic},
+        Bad{"elastic-bsp:average", kElastic}, Bad{"elastic-bsp:15:", kElastic},
+        Bad{"elastic-bsp:15:mean", kElastic}, Bad{"elastic-bsp:15:average:x", kElastic},
+        Bad{"bsp:3", "bsp takes no number; write bsp"}, Bad{"bsp:", "bsp takes no number; write bsp"},
+        Bad{"asp:1", "asp takes no number; write asp"}, Bad{"ssp", kSsp}, Bad{"ssp:", kSsp},
+        Bad{"ssp:-1", kSsp}, Bad{"ssp:+1", kSsp}, Bad{"ssp:x", kSsp}, Bad{"ssp:3x", kSsp},
+        Bad{"ssp: 3", kSsp}, Bad{"ssp:3.5", kSsp}, Bad{"ssp:3:4", kSsp}, Bad{"ssp:1000001", kSsp},
+        Bad{"ssp:99999999999999999999", kSsp}, Bad{"dssp", kDssp}, Bad{"dssp:", kDssp}, Bad{"dssp:3", kDssp},
+        Bad{"dssp:3-", kDssp}, Bad{"dssp:-15", kDssp}, Bad{"dssp:3-15-20", kDssp}, Bad{"dssp:a-b", kDssp},
+        Bad{"dssp:3-15:", kDssp}, Bad{"dssp:3-15:bounded", kDssp}, Bad{"dssp:3-15:printed:x", kDssp},
         Bad{"dssp:3-99999999999999999999", kDssp},
         Bad{"dssp:9-3", "the lower bound 9 is above the upper bound 3; write dssp:3-9"},
         Bad{"dssp:9-3:printed", "write dssp:3-9"}, Bad{"backup", kBackup}, Bad{"backup:", kBackup},

@@ -154,6 +154,9 @@ class SyncPolicy {
 
   virtual bool hears_of_completion() const { return false; }
   virtual Reduction reduction() const { return Reduction::kAtServers; }
+  // How many steps a replica takes by itself in an iteration; it then contributes how far they moved the
+  // weights. 0: an iteration is one gradient.
+  virtual std::int64_t local_steps() const { return 0; }
   virtual Bounds bounds() const = 0;
 };
 

@@ -47,9 +47,12 @@ absl::Status Shard::apply(const Update& update) {
     return absl::FailedPreconditionError(
         fmt::format("commit {} came after commit {}", update.version, version()));
   }
+  if (update.of_differences && optimizer_.kind != OptimizerKind::kSgd)
+    return absl::InvalidArgumentError("only replicas that step with SGD can give differences of weights");
   state_.fractions += update.fraction;
-  const StepNumbers numbers =
-      step_numbers(optimizer_, update.learning_rate, update.fraction, state_.fractions);
+  const StepNumbers numbers = update.of_differences ? averaging_numbers()
+                                                    : step_numbers(optimizer_, update.learning_rate,
+                                                                   update.fraction, state_.fractions);
   const UpdateStreams streams = streams_into(board_.next());
   pool_.share(layout_.size(), Layout::kAlignment, [&](std::int64_t begin, std::int64_t end) {
     apply_range(update, numbers, streams, begin, end);
@@ -67,12 +70,10 @@ UpdateStreams Shard::streams_into(std::span<float> buffer) {
           .direction = direction.empty() ? nullptr : direction.data()};
 }
 
-// Statistics do not step: their direction is 0.
+// Statistics do not step: nobody writes their direction, and a board's memory is 0 at first.
 void Shard::write_direction(std::span<float> buffer) {
   const UpdateStreams streams = streams_into(buffer);
-  if (streams.direction == nullptr) return;
-  std::fill_n(streams.direction, layout_.size(), 0.0f);
-  if (state_.fractions == 0) return;  // no update yet
+  if (streams.direction == nullptr || state_.fractions == 0) return;  // 0: no update yet
   const StepNumbers numbers = step_numbers(optimizer_, 0, 1, state_.fractions);
   for (const Run& run : runs_) {
     if (run.kind == TensorKind::kParameter)
@@ -96,7 +97,6 @@ void Shard::apply_range(const Update& update, const StepNumbers& numbers, const 
       fused_update(optimizer_.kind, numbers, gradients, streams, from, to);
     } else {
       fused_average(statistics, streams.next_weights, from, to);
-      if (streams.direction != nullptr) std::fill(streams.direction + from, streams.direction + to, 0.0f);
     }
   }
 }

@@ -33,6 +33,9 @@ struct Update {
   std::vector<Member> members;
   double learning_rate = 0;  // η
   double fraction = 1;       // f
+  // Members give how far they moved the weights by steps of their own: the weights go by the mean of that,
+  // and the optimizer has no part in it.
+  bool of_differences = false;
 };
 
 // Everything of a shard but the weights that a restart needs.
@@ -56,7 +59,8 @@ class Shard {
   // Requires: before start(). Errors: InvalidArgument when the sizes are not this model's.
   absl::Status restore_optimizer(OptimizerState state);
 
-  // Makes version v of v − 1 and publishes it. Errors: FailedPrecondition when a commit before it is missing.
+  // Makes version v of v − 1 and publishes it. Errors: FailedPrecondition when a commit before it is missing;
+  // InvalidArgument for differences where the optimizer is not SGD.
   absl::Status apply(const Update& update);
 
   Version version() const { return board_.version(); }

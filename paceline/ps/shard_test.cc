@@ -209,6 +209,36 @@ TEST(Shard, AnotherOptimizersOrModelsStateIsRefused) {
   EXPECT_TRUE(shard.restore_optimizer({{std::vector<float>(size), std::vector<float>(size)}, 1.0}).ok());
 }
 
+TEST(Shard, DifferencesMoveTheWeightsByTheirMeanWhateverTheOptimizer) {
+  Shard shard = shard_of(kSgd);  // with momentum and decay
+  shard.start(Version(0), random_floats(1));
+  for (int version = 1; version <= 3; ++version) {
+    const std::vector<float> before = latest(shard);
+    Commit commit(version, 2);
+    commit.update.of_differences = true;
+    commit.update.members[0].weight = commit.update.members[0].share = 0.25;
+    commit.update.members[1].weight = commit.update.members[1].share = 0.75;
+    ASSERT_TRUE(shard.apply(commit.update).ok());
+    for (const TensorSpec& tensor : shard.layout().tensors()) {
+      for (auto i = static_cast<std::size_t>(tensor.offset);
+           i < static_cast<std::size_t>(tensor.offset + tensor.size); ++i) {
+        const double mean = 0.25 * commit.gradients[0][i] + 0.75 * commit.gradients[1][i];
+        const double expected = tensor.kind == TensorKind::kParameter ? before[i] - mean : mean;
+        ASSERT_NEAR(shard.weights()[i], expected, 1e-5) << tensor.name;
+      }
+    }
+  }
+}
+
+TEST(Shard, RefusesDifferencesUnderAnotherOptimizerThanSgd) {
+  Shard shard = shard_of(kAdamW);
+  shard.start(Version(0), random_floats(1));
+  Commit commit(1, 2);
+  commit.update.of_differences = true;
+  EXPECT_EQ(shard.apply(commit.update).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(shard.version(), Version(0));
+}
+
 // ---- Where replicas look ahead ----
 
 TEST(Shard, LooksAheadWithTheSameWeights) {

@@ -31,4 +31,6 @@ StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, do
   return numbers;
 }
 
+StepNumbers averaging_numbers() { return {.rate = 1}; }
+
 }  // namespace paceline::ps

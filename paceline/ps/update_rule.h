@@ -47,4 +47,7 @@ struct StepNumbers {
 StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,
                          double fractions);
 
+// SGD that moves the weights by the mean of what the members give, and by nothing else.
+StepNumbers averaging_numbers();
+
 }  // namespace paceline::ps

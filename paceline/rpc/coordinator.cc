@@ -318,6 +318,7 @@ void Coordinator::carry_out(const control::Release& release) {
   message->set_learning_rate(release.learning_rate);
   message->set_staleness(release.staleness);
   message->set_fraction(release.fraction);
+  message->set_steps(release.steps);
   worker->stream->send(std::move(order));
 }
 

@@ -79,6 +79,7 @@ wire::Apply to_wire(const control::CommitRecord& record) {
   message.set_version(record.version.value());
   message.set_learning_rate(record.learning_rate);
   message.set_fraction(record.fraction);
+  message.set_of_differences(record.of_differences);
   for (const control::CommitMember& member : record.members) {
     wire::Apply::Member* added = message.add_members();
     added->set_replica(member.replica.value());

@@ -103,7 +103,8 @@ absl::Status VirtualCluster::nothing_happens() {
 
 void VirtualCluster::at(Time time, Kind kind, std::int32_t place) {
   if (counts(kind)) ++under_way_;
-  const bool of_holder = kind != Kind::kChange && kind != Kind::kWake && kind != Kind::kComplete && kind != Kind::kTold;
+  const bool of_holder =
+      kind != Kind::kChange && kind != Kind::kWake && kind != Kind::kComplete && kind != Kind::kTold;
   events_.put(time, {kind, place, of_holder ? places_[static_cast<std::size_t>(place)].holder : 0});
 }
 
@@ -346,10 +347,11 @@ void VirtualCluster::start_pulled(std::int32_t index, const Transfer& transfer) 
 Duration VirtualCluster::iteration_length(std::int32_t index) const {
   const auto place = static_cast<std::size_t>(index);
   const PlaceModel& model = model_.places[place];
-  return from_seconds(
-      model.compute_ms / 1000.0 *
-      config::unevenness_factor(model.unevenness, model_.seed, index, places_[place].release.clock) *
-      config::slowdown_factor(slowdowns_[place], index, now_));
+  const control::Release& release = places_[place].release;
+  return from_seconds(model.compute_ms / 1000.0 *
+                      static_cast<double>(std::max<std::int64_t>(1, release.steps)) *
+                      config::unevenness_factor(model.unevenness, model_.seed, index, release.clock) *
+                      config::slowdown_factor(slowdowns_[place], index, now_));
 }
 
 void VirtualCluster::wake_at(Time when) {

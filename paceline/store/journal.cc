@@ -84,9 +84,9 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
   PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"));
   PACELINE_ASSIGN_OR_RETURN(Statement fact, insert_into(database, "facts", 12));
-  PACELINE_ASSIGN_OR_RETURN(Statement commit, insert_into(database, "commits", 14));
+  PACELINE_ASSIGN_OR_RETURN(Statement commit, insert_into(database, "commits", 15));
   PACELINE_ASSIGN_OR_RETURN(Statement member, insert_into(database, "members", 10));
-  PACELINE_ASSIGN_OR_RETURN(Statement release, insert_into(database, "releases", 15));
+  PACELINE_ASSIGN_OR_RETURN(Statement release, insert_into(database, "releases", 16));
   PACELINE_ASSIGN_OR_RETURN(Statement other, insert_into(database, "other_orders", 10));
   PACELINE_ASSIGN_OR_RETURN(Statement evaluation, insert_into(database, "evaluations", 7));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t last_seq, ask(database, kLastSeq));
@@ -165,8 +165,8 @@ absl::Status Journal::insert(std::int64_t seq, Time at, const control::Order& or
                           return inserts_.release.run(
                               seq, attempt_, ns(at), number(release.replica), release.clock.value(),
                               release.version.value(), std::int64_t{lease.epoch}, lease.begin, lease.end,
-                              release.learning_rate, release.staleness, release.fraction, release.why.text,
-                              release.why.a, release.why.b);
+                              release.learning_rate, release.staleness, release.fraction, release.steps,
+                              release.why.text, release.why.a, release.why.b);
                         },
                         [&](const control::Discard& discard) {
                           return other("discard"sv, number(discard.replica), discard.clock.value(), none,
@@ -187,10 +187,10 @@ absl::Status Journal::insert(std::int64_t seq, Time at, const control::Order& or
 
 absl::Status Journal::insert_commit(std::int64_t seq, Time at, const control::CommitRecord& commit) {
   const auto row = [&](const auto& checkpoint) {
-    return inserts_.commit.run(seq, attempt_, ns(at), commit.version.value(), commit.samples,
-                               commit.committed_before, commit.nominal, commit.fraction, commit.learning_rate,
-                               std::int64_t{commit.keep_for_evaluation}, checkpoint, commit.why.text,
-                               commit.why.a, commit.why.b);
+    return inserts_.commit.run(
+        seq, attempt_, ns(at), commit.version.value(), commit.samples, commit.committed_before,
+        commit.nominal, commit.fraction, std::int64_t{commit.of_differences}, commit.learning_rate,
+        std::int64_t{commit.keep_for_evaluation}, checkpoint, commit.why.text, commit.why.a, commit.why.b);
   };
   PACELINE_RETURN_IF_ERROR(commit.checkpoint ? row(string_view(to_text(*commit.checkpoint))) : row(nullptr));
   for (const control::CommitMember& member : commit.members) {

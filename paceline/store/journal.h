@@ -18,11 +18,12 @@
 //   facts         seq, attempt, at_ns, kind, and by kind:
 //                 joined: replica, name, batch; left: replica, why; timer; stop: why;
 //                 ready: replica, clock, base, compute_ns, loss
-//   commits       seq, attempt, at_ns, version, samples, committed_before, nominal, fraction, learning_rate,
-//                 evaluate (0 or 1), checkpoint (NULL, or the state to save as JSON), why, why_a, why_b
+//   commits       seq, attempt, at_ns, version, samples, committed_before, nominal, fraction,
+//                 of_differences (0 or 1), learning_rate, evaluate (0 or 1), checkpoint (NULL, or the state
+//                 to save as JSON), why, why_a, why_b
 //   members       seq (of the commit), version, replica, clock, base, epoch, begin, end, weight, share
 //   releases      seq, attempt, at_ns, replica, clock, version, epoch, begin, end, learning_rate, staleness,
-//                 fraction, why, why_a, why_b
+//                 fraction, steps, why, why_a, why_b
 //   other_orders  seq, attempt, at_ns, kind, and by kind: discard: replica, clock, why, why_a, why_b;
 //                 park: replica; wake: wake_ns; finish: why
 //   evaluations   seq, attempt, at_ns, version, samples, loss, accuracy

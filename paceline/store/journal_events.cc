@@ -57,13 +57,13 @@ class Facts final : public Events {
   }
 };
 
-// Columns: 0 seq, 1 at_ns, 2 version, 3 samples, 4 committed_before, 5 nominal, 6 fraction, 7 learning_rate,
-// 8 evaluate, 9 checkpoint, 10 why, 11 why_a, 12 why_b.
+// Columns: 0 seq, 1 at_ns, 2 version, 3 samples, 4 committed_before, 5 nominal, 6 fraction, 7 of_differences,
+// 8 learning_rate, 9 evaluate, 10 checkpoint, 11 why, 12 why_a, 13 why_b.
 class Commits final : public Events {
  public:
   static constexpr const char* kQuery =
-      "SELECT seq, at_ns, version, samples, committed_before, nominal, fraction, learning_rate, evaluate, "
-      "checkpoint, "
+      "SELECT seq, at_ns, version, samples, committed_before, nominal, fraction, of_differences, "
+      "learning_rate, evaluate, checkpoint, "
       "why, why_a, why_b FROM commits";
   static constexpr const char* kMembers =
       R"(SELECT replica, clock, base, epoch, "begin", "end", weight, share FROM members WHERE seq = ? ORDER BY replica)";
@@ -79,9 +79,10 @@ class Commits final : public Events {
     commit.committed_before = row.whole(4);
     commit.nominal = row.whole(5);
     commit.fraction = row.real(6);
-    commit.learning_rate = row.real(7);
-    commit.keep_for_evaluation = row.whole(8) != 0;
-    commit.why = row.reason(10, texts_);
+    commit.of_differences = row.whole(7) != 0;
+    commit.learning_rate = row.real(8);
+    commit.keep_for_evaluation = row.whole(9) != 0;
+    commit.why = row.reason(11, texts_);
     const Time at = row.time(1);
     if (!row.sane() || !read_checkpoint(row, commit)) return no_event("commit", seq());
     PACELINE_RETURN_IF_ERROR(read_members(commit));
@@ -91,8 +92,8 @@ class Commits final : public Events {
 
  private:
   static bool read_checkpoint(const Row& row, control::CommitRecord& commit) {
-    if (row.is_null(9)) return true;
-    auto state = controller_state_from_text(row.text(9));
+    if (row.is_null(10)) return true;
+    auto state = controller_state_from_text(row.text(10));
     if (state.ok()) commit.checkpoint = *std::move(state);
     return state.ok();
   }
@@ -114,11 +115,11 @@ class Commits final : public Events {
 };
 
 // Columns: 0 seq, 1 at_ns, 2 replica, 3 clock, 4 version, 5 epoch, 6 begin, 7 end, 8 learning_rate, 9
-// staleness, 10 fraction, 11 why, 12 why_a, 13 why_b.
+// staleness, 10 fraction, 11 steps, 12 why, 13 why_a, 14 why_b.
 class Releases final : public Events {
  public:
   static constexpr const char* kQuery =
-      R"(SELECT seq, at_ns, replica, clock, version, epoch, "begin", "end", learning_rate, staleness, fraction, )"
+      R"(SELECT seq, at_ns, replica, clock, version, epoch, "begin", "end", learning_rate, staleness, fraction, steps, )"
       "why, why_a, why_b FROM releases";
 
   Releases(Statement rows, Texts& texts) : Events(std::move(rows)), texts_(texts) {}
@@ -126,8 +127,9 @@ class Releases final : public Events {
   absl::Status tell(control::RunListener& listener) override {
     Row row(rows_);
     const Time at = row.time(1);
-    const control::Release release{row.replica(2),         row.clock(3), row.version(4), row.lease(5),
-                                   row.reason(11, texts_), row.real(8),  row.real(9),    row.real(10)};
+    const control::Release release{row.replica(2), row.clock(3),           row.version(4),
+                                   row.lease(5),   row.reason(12, texts_), row.real(8),
+                                   row.real(9),    row.real(10),           row.whole(11)};
     if (!row.sane()) return no_event("release", seq());
     listener.on_order(at, release);
     return absl::OkStatus();

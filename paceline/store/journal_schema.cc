@@ -8,7 +8,7 @@ namespace paceline::store {
 
 namespace {
 
-constexpr const char* kFormat = "2";
+constexpr const char* kFormat = "3";
 
 constexpr const char* kTables = R"sql(
 BEGIN;
@@ -20,7 +20,7 @@ CREATE TABLE facts(
 CREATE TABLE commits(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, version INTEGER NOT NULL,
   samples INTEGER NOT NULL, committed_before INTEGER NOT NULL, nominal INTEGER NOT NULL, fraction REAL,
-  learning_rate REAL, evaluate INTEGER NOT NULL, checkpoint TEXT,
+  of_differences INTEGER NOT NULL, learning_rate REAL, evaluate INTEGER NOT NULL, checkpoint TEXT,
   why TEXT NOT NULL, why_a INTEGER NOT NULL, why_b INTEGER NOT NULL);
 CREATE TABLE members(
   seq INTEGER NOT NULL, version INTEGER NOT NULL, replica INTEGER NOT NULL, clock INTEGER NOT NULL,
@@ -29,7 +29,7 @@ CREATE TABLE members(
 CREATE TABLE releases(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, replica INTEGER NOT NULL,
   clock INTEGER NOT NULL, version INTEGER NOT NULL, epoch INTEGER NOT NULL, "begin" INTEGER NOT NULL,
-  "end" INTEGER NOT NULL, learning_rate REAL, staleness REAL, fraction REAL,
+  "end" INTEGER NOT NULL, learning_rate REAL, staleness REAL, fraction REAL, steps INTEGER NOT NULL,
   why TEXT NOT NULL, why_a INTEGER NOT NULL, why_b INTEGER NOT NULL);
 CREATE TABLE other_orders(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, kind TEXT NOT NULL,

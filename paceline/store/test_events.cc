@@ -32,16 +32,16 @@ std::string what(const control::StopAsked& f) { return fmt::format("stop '{}'", 
 
 std::string what(const control::CommitRecord& o) {
   std::string line =
-      fmt::format("commit {} {} {} {} {} {} {} {}", o.version, o.samples, o.nominal, o.committed_before,
-                  o.learning_rate, o.fraction, o.keep_for_evaluation, to_string(o.why));
+      fmt::format("commit {} {} {} {} {} {} {} {} {}", o.version, o.samples, o.nominal, o.committed_before,
+                  o.learning_rate, o.fraction, o.of_differences, o.keep_for_evaluation, to_string(o.why));
   for (const control::CommitMember& m : o.members) {
     line += fmt::format(" ({} {} {} {} {} {})", m.replica, m.clock, m.base, text(m.lease), m.weight, m.share);
   }
   return o.checkpoint ? line + " " + to_text(*o.checkpoint) : line;
 }
 std::string what(const control::Release& o) {
-  return fmt::format("release {} {} {} {} {} {} {} {}", o.replica, o.clock, o.version, text(o.lease),
-                     o.learning_rate, o.staleness, o.fraction, to_string(o.why));
+  return fmt::format("release {} {} {} {} {} {} {} {} {}", o.replica, o.clock, o.version, text(o.lease),
+                     o.learning_rate, o.staleness, o.fraction, o.steps, to_string(o.why));
 }
 std::string what(const control::Discard& o) {
   return fmt::format("discard {} {} {}", o.replica, o.clock, to_string(o.why));
@@ -58,11 +58,13 @@ std::vector<Event> every_kind_of_event() {
   using namespace control;
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   constexpr std::int32_t kMost32 = std::numeric_limits<std::int32_t>::max();
-  CommitRecord commit{Version(1), {}, 10, 20, 30, 0.1, 1.0 / 3, true, {}, {"all {} of {} are ready", 2, 3}};
+  CommitRecord commit{
+      Version(1), {}, 10, 20, 30, 0.1, 1.0 / 3, true, true, {}, {"all {} of {} are ready", 2, 3}};
   commit.members = {{ReplicaId(0), Clock(1), Version(0), {0, 0, 4}, 0.4, 0.4},
                     {ReplicaId(kMost32), Clock(1), Version(0), {1, 4, 10}, 1e-300, 0.6}};
   CommitRecord last = commit;
   last.version = Version(2);
+  last.of_differences = false;
   last.checkpoint = ControllerState{Version(2), {.next = 10, .open = {{4, 6}}}, {{"w\"0", Clock(1)}}};
   last.why = {"doubled {{ }} braces", 0, 0};
   return {
@@ -70,8 +72,9 @@ std::vector<Event> every_kind_of_event() {
       Fact{at(0), ReplicaJoined{ReplicaId(kMost32), "", 1}},
       std::pair(at(0),
                 Order(Release{ReplicaId(0), Clock(1), Version(0), {kMost32, 0, kMost}, {"{} ahead", -1, 0}})),
-      std::pair(at(0), Order(Release{
-                           ReplicaId(1), Clock(1), Version(0), {0, 0, 1}, {"", 0, 0}, 0.1, 1.0 / 3, 1e-300})),
+      std::pair(at(0),
+                Order(Release{
+                    ReplicaId(1), Clock(1), Version(0), {0, 0, 1}, {"", 0, 0}, 0.1, 1.0 / 3, 1e-300, kMost})),
       std::pair(at(0), Order(WakeAt{at(kMost)})),
       Fact{at(1), ReplicaReady{ReplicaId(0), Clock(1), Version(0), Duration(kMost), 1.0 / 3}},
       Fact{at(2), ReplicaReady{ReplicaId(1), Clock(1), Version(0), Duration(0),
