@@ -1,7 +1,8 @@
 // What a synchronization round costs: a BSP round (push, commit, pull) of W worker processes with M MB of
-// weights, on the live path: gRPC to a coordinator, a server process, shared memory. Beside it, in the same
-// run, what a user would pick instead (Gloo's all-reduce of the same bytes over as many processes), and the
-// floor: the bare fused update on private memory. Workers compute nothing, so the round is all there is.
+// weights, on the live path: gRPC to a coordinator, a server process, shared memory; once with the server
+// summing the gradients, once with the workers summing among themselves (group). Beside it, in the same run,
+// what a user would pick instead (Gloo's all-reduce of the same bytes over as many processes), and the floor:
+// the bare fused update on private memory. Workers compute nothing, so the round is all there is.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "bench/table.h"
 #include "paceline/base/event_loop.h"
 #include "paceline/cli/board_readers.h"
+#include "paceline/cli/group_member.h"
 #include "paceline/cli/peer.h"
 #include "paceline/cli/server_role.h"
 #include "paceline/ps/fused_update.h"
@@ -81,8 +83,14 @@ void work(const std::string& address, const std::string& name, std::int64_t floa
   message.mutable_joined();
   connection.send(message);
 
+  cli::GroupMember group(gradient, layout.size());
   auto last = steady_clock::now();
   while (const auto next = connection.next()) {
+    if (next->has_reduce()) {
+      const Version version(next->reduce().version());
+      if (!group.reduce(next->reduce(), [&] { return boards.published(version); }).ok()) break;
+      continue;
+    }
     if (!next->has_release()) break;
     const auto weights = boards.pin(Version(next->release().version()), std::chrono::seconds(60));
     boards.unpin();
@@ -105,9 +113,11 @@ struct NoCheckpoints final : rpc::CheckpointSink {
 };
 
 // The coordinator's process: hosts it until it is killed, and says where on `address_out`.
-void coordinate(int address_out) {
+void coordinate(int address_out, const std::string& reduction) {
   const std::string toml = fmt::format(
-      "batch = 32\nepochs = 1\n[evaluate]\nevery_epochs = 1\n[[replica]]\ncount = {}\n", kWorkers);
+      "batch = 32\nepochs = 1\n[evaluate]\nevery_epochs = 1\n[[replica]]\ncount = {}\n"
+      "[cluster]\nreduction = \"{}\"\n",
+      kWorkers, reduction);
   NoCheckpoints checkpoints;
   EventLoop loop;
   rpc::Coordinator coordinator(loop, {.job = must(config::parse_job(toml, "bench")),
@@ -137,13 +147,13 @@ std::vector<double> read_doubles(int fd, int count) {
 }
 
 // The median round of the live path. Children are forked before this process has any thread.
-double our_round_ms(std::int64_t mb) {
+double our_round_ms(std::int64_t mb, const std::string& reduction) {
   int address_pipe[2];
   int times_pipe[2];
   if (pipe(address_pipe) != 0 || pipe(times_pipe) != 0)
     die(absl::ResourceExhaustedError("cannot make a pipe"));
   std::vector<pid_t> children;
-  children.push_back(in_child([&] { coordinate(address_pipe[1]); }));
+  children.push_back(in_child([&] { coordinate(address_pipe[1], reduction); }));
   std::string address;
   for (char byte = 0; read(address_pipe[0], &byte, 1) == 1 && byte != '\n';) address.push_back(byte);
   children.push_back(in_child([&] { cli::run_server(address, 0).IgnoreError(); }));
@@ -220,7 +230,8 @@ double floor_ms(std::int64_t mb) {
 
 void measure(Table& table) {
   for (const std::int64_t mb : {1, 16, 64, 256}) {
-    const double ours = our_round_ms(mb);
+    const double ours = our_round_ms(mb, "servers");
+    const double group = our_round_ms(mb, "group");
     const double gloo = gloo_ms(mb);
     // In a child: this process must stay without threads, as it forks.
     int pipe_ends[2];
@@ -236,6 +247,7 @@ void measure(Table& table) {
     table.add("", {{"workers", kWorkers},
                    {"mb", static_cast<double>(mb)},
                    {"round_ms", ours},
+                   {"group_ms", group},
                    {"gloo_ms", gloo},
                    {"floor_ms", floor},
                    {"ratio_to_gloo", gloo / ours},

@@ -75,4 +75,9 @@ void BoardReaders::unpin() {
   for (Shard& shard : shards_) shard.reader.unpin();
 }
 
+bool BoardReaders::published(Version version) const {
+  return std::all_of(shards_.begin(), shards_.end(),
+                     [&](const Shard& shard) { return shard.reader.version() >= version; });
+}
+
 }  // namespace paceline::cli

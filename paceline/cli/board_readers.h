@@ -32,6 +32,8 @@ class BoardReaders {
   // Exactly this version, which the shards keep.
   std::optional<Pinned> pin_exactly(Version version);
   void unpin();
+  // Every shard has published it, or a later one.
+  bool published(Version version) const;
 
  private:
   struct Shard {

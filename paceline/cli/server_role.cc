@@ -146,6 +146,7 @@ absl::Status Server::apply(const rpc::wire::Apply& order) {
                     .learning_rate = order.learning_rate(),
                     .fraction = order.fraction(),
                     .of_differences = order.of_differences()};
+  std::vector<const transport::GradientReader*> readers;
   for (const auto& member : order.members()) {
     const auto found = gradients_.find(member.replica());
     if (found == gradients_.end()) {
@@ -154,6 +155,11 @@ absl::Status Server::apply(const rpc::wire::Apply& order) {
     }
     PACELINE_ASSIGN_OR_RETURN(const auto gradient, found->second.gradient(Clock(member.clock())));
     update.members.push_back({gradient.data() + part_offset_, member.weight(), member.share()});
+    readers.push_back(&found->second);
+  }
+  if (order.group() && !readers.empty()) {
+    update.group.emplace(update.version, std::move(readers), whole_floats_,
+                         static_cast<std::int64_t>(part_offset_));
   }
   PACELINE_RETURN_IF_ERROR(shard_->apply(update));
   if (!announce_) return absl::OkStatus();

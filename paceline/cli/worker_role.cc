@@ -11,6 +11,7 @@
 #include "paceline/base/sample_order.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/board_readers.h"
+#include "paceline/cli/group_member.h"
 #include "paceline/cli/local_steps.h"
 #include "paceline/cli/peer.h"
 #include "paceline/config/job_config.h"
@@ -30,7 +31,7 @@ constexpr std::chrono::milliseconds kPullPatience{200};
 
 // Where a worker's time goes; printed when it ends.
 struct TimeSpent {
-  Duration gradient{0}, pull{0}, pace{0}, own{0};
+  Duration gradient{0}, pull{0}, pace{0}, own{0}, group{0};
   std::int64_t iterations = 0;
 
   void log(const std::string& name) const {
@@ -39,9 +40,9 @@ struct TimeSpent {
     const double busy = to_seconds(gradient + own);
     spdlog::info(
         "{}: {} iterations; each {:.3f} ms gradient, {:.3f} ms own work ({:.2f} % of both), {:.3f} ms pull, "
-        "{:.3f} ms pace",
+        "{:.3f} ms pace, {:.3f} ms summing with others",
         name, iterations, each_ms(gradient), each_ms(own), busy > 0 ? 100 * to_seconds(own) / busy : 0,
-        each_ms(pull), each_ms(pace));
+        each_ms(pull), each_ms(pace), each_ms(group));
   }
 };
 
@@ -62,6 +63,7 @@ class Worker {
   absl::StatusOr<Compute> prepare(const rpc::wire::WorkerRelease& release);
   absl::StatusOr<Compute> prepare_steps(const Lease& lease, const rpc::wire::WorkerRelease& release);
   absl::Status iterate(const rpc::wire::WorkerRelease& release);
+  absl::Status reduce(const rpc::wire::Reduce& order);
   std::optional<BoardReaders::Pinned> pull(Version version, float reach);
 
   WorkerConnection& connection_;
@@ -71,6 +73,7 @@ class Worker {
   train::DataSets data_;
   std::unique_ptr<train::Replica> replica_;
   std::optional<transport::GradientWriter> gradient_;
+  std::optional<GroupMember> group_;
   std::vector<float*> gradients_;  // by tensor
   std::optional<BoardReaders> boards_;
   std::optional<SampleOrder> order_;
@@ -122,6 +125,7 @@ absl::Status Worker::prepare(const rpc::wire::Welcome& welcome) {
   PACELINE_ASSIGN_OR_RETURN(gradient_, transport::GradientWriter::create(replica_->layout().size()));
   if (std::holds_alternative<policy::LocalSgdSpec>(job_.policy))
     local_.emplace(replica_->layout(), job_.optimizer);
+  group_.emplace(*gradient_, replica_->layout().size());
   gradients_ = train::tensor_pointers(replica_->layout(), gradient_->gradient().data());
   // The servers may start from this worker's weights.
   replica_->initial_weights(gradient_->gradient());
@@ -134,10 +138,23 @@ absl::Status Worker::work() {
       spent_.log(name_);
       return farewell(order->goodbye());
     }
-    if (!order->has_release()) return absl::InternalError("the coordinator answered out of turn");
-    PACELINE_RETURN_IF_ERROR(iterate(order->release()));
+    if (order->has_reduce()) {
+      PACELINE_RETURN_IF_ERROR(reduce(order->reduce()));
+    } else if (order->has_release()) {
+      PACELINE_RETURN_IF_ERROR(iterate(order->release()));
+    } else {
+      return absl::InternalError("the coordinator answered out of turn");
+    }
   }
   return coordinator_lost();
+}
+
+absl::Status Worker::reduce(const rpc::wire::Reduce& order) {
+  const auto start = steady_clock::now();
+  const Version version(order.version());
+  PACELINE_RETURN_IF_ERROR(group_->reduce(order, [&] { return boards_->published(version); }));
+  spent_.group += steady_clock::now() - start;
+  return absl::OkStatus();
 }
 
 absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {

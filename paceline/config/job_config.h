@@ -32,6 +32,9 @@ struct ReplicaConfig {
   Link link;
 };
 
+// Who sums the gradients of a commit, live on one host.
+enum class ReductionChoice { kPolicy, kServers, kGroup };
+
 struct JobConfig {
   std::string name = "job";
   std::uint64_t seed = 1;
@@ -66,6 +69,7 @@ struct JobConfig {
   std::int64_t servers = 1;
   std::int64_t server_threads = 0;  // 0: as many as there are processors, at most 4
   std::string listen = "127.0.0.1:0";
+  ReductionChoice reduction = ReductionChoice::kPolicy;
 
   double evaluate_epochs = 1;  // epochs between evaluations
   std::int64_t evaluate_batch = 250;

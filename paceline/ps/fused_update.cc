@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "paceline/ps/vectorized.h"
+#include "paceline/base/vectorized.h"
+#include "paceline/collective/weighted_sum.h"
 
 namespace paceline::ps {
 
@@ -11,16 +12,6 @@ namespace {
 
 // Members are summed block by block, so that the sum stays in the first-level cache: 8 kB.
 constexpr std::int64_t kBlock = 2048;
-
-PACELINE_VECTORIZED void scale(float* __restrict sum, const float* __restrict values, float weight,
-                               std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) sum[i] = weight * values[i];
-}
-
-PACELINE_VECTORIZED void accumulate(float* __restrict sum, const float* __restrict values, float weight,
-                                    std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) sum[i] += weight * values[i];
-}
 
 PACELINE_VECTORIZED void sgd(const StepNumbers& k, const float* __restrict gradient,
                              const float* __restrict weights, float* __restrict next,
@@ -61,8 +52,9 @@ PACELINE_VECTORIZED void adam_direction(const StepNumbers& k, const float* __res
 }
 
 void weighted_sum(std::span<const Weighted> members, float* sum, std::int64_t begin, std::int64_t n) {
-  scale(sum, members[0].values + begin, members[0].weight, n);
-  for (const Weighted& member : members.subspan(1)) accumulate(sum, member.values + begin, member.weight, n);
+  collective::product(sum, members[0].values + begin, members[0].weight, n);
+  for (const Weighted& member : members.subspan(1))
+    collective::accumulate(sum, member.values + begin, member.weight, n);
 }
 
 }  // namespace

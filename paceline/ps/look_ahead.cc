@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "paceline/base/check.h"
-#include "paceline/ps/vectorized.h"
+#include "paceline/base/vectorized.h"
 
 namespace paceline::ps {
 

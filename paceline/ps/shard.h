@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/ps/fused_update.h"
+#include "paceline/ps/group_sum.h"
 #include "paceline/ps/layout.h"
 #include "paceline/ps/update_rule.h"
 #include "paceline/ps/worker_pool.h"
@@ -36,6 +38,7 @@ struct Update {
   // Members give how far they moved the weights by steps of their own: the weights go by the mean of that,
   // and the optimizer has no part in it.
   bool of_differences = false;
+  std::optional<GroupSum> group = {};  // where the members sum among themselves
 };
 
 // Everything of a shard but the weights that a restart needs.
@@ -88,6 +91,9 @@ class Shard {
   UpdateStreams streams_into(std::span<float> buffer);
   void apply_range(const Update& update, const StepNumbers& numbers, const UpdateStreams& streams,
                    std::int64_t begin, std::int64_t end);
+  // Parameters [begin, end), whose gradient is the members' weighted sum.
+  void step(const Update& update, const StepNumbers& numbers, std::span<const Weighted> gradients,
+            const UpdateStreams& streams, std::int64_t begin, std::int64_t end) const;
   void write_direction(std::span<float> buffer);
 
   const Layout layout_;

@@ -8,6 +8,7 @@
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/rpc/goodbye.h"
+#include "paceline/rpc/group_reduction.h"
 #include "paceline/rpc/wire.h"
 #include "paceline/transport/weight_board.h"
 
@@ -167,6 +168,7 @@ void Coordinator::remove_worker(const WorkerStream::Pointer& stream, const std::
   const std::optional<Worker> worker = workers_.remove(stream);
   if (!worker || finishing_) return;
   options_.notice(fmt::format("{} left: {}", worker->place->name, why));
+  for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(worker->replica);
   if (worker->joined) {
     const absl::Status status = controller_->take(control::ReplicaLeft{worker->replica, why});
     PACELINE_CHECK(status.ok(), "{}", message_of(status));
@@ -296,9 +298,16 @@ void Coordinator::closed(const EvaluatorStream::Pointer& stream) {
 
 // ---- Orders ----
 
+bool Coordinator::reduces_in_group() const {
+  if (options_.job.reduction == config::ReductionChoice::kPolicy)
+    return controller_->reduction() == policy::Reduction::kInGroup;
+  return options_.job.reduction == config::ReductionChoice::kGroup;
+}
+
 void Coordinator::carry_out(const control::CommitRecord& record) {
   wire::ServerOrder order;
   *order.mutable_apply() = to_wire(record);
+  order.mutable_apply()->set_group(reduces_in_group() && order_reduction(record, workers_));
   servers_.tell(order);
   if (record.keep_for_evaluation) evaluations_.request(record, now(), controller_->finished());
   if (!record.checkpoint) return;

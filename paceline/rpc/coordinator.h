@@ -102,6 +102,7 @@ class Coordinator final : public WorkerStream::Listener,
   void on_evaluated(const wire::Evaluated& message);
 
   // Orders.
+  bool reduces_in_group() const;
   void carry_out(const control::CommitRecord& record);
   void carry_out(const control::Release& release);
   void carry_out(const control::Finish&) { finish(); }
@@ -115,7 +116,7 @@ class Coordinator final : public WorkerStream::Listener,
 
   EventLoop& loop_;
   const CoordinatorOptions options_;
-  std::unique_ptr<LiveController> controller_;     // once the data are known
+  std::unique_ptr<LiveController> controller_;  // once the data are known
   Version completed_{};  // by all servers, as the Controller was told; only where it wants to hear
   std::optional<wire::WorkerAttached> job_facts_;  // the first worker's: model, data and initial weights
   WorkerTable workers_;

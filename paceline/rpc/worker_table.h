@@ -29,6 +29,7 @@ struct Worker {
   std::optional<wire::WorkerAttached> attached;
   bool boards_sent = false;
   bool joined = false;
+  std::vector<ReplicaId> left;  // replicas that have gone since it was last told to sum with others
   std::chrono::steady_clock::time_point heard;
   std::chrono::duration<double> rhythm{0};  // moving average between two messages
 };

@@ -4,6 +4,10 @@
 // The worker owns it. It writes while it computes, and stamps the clock when the gradient is whole; the
 // shards read only between the commit that names (replica, clock) and its publication, and the worker does
 // not write in that time because it is not released before. So one buffer is enough.
+//
+// Beside the gradient lies room for sums: where a commit's members sum among themselves, the worker's part of
+// it. It is apart, so that the gradient stays whole until the commit is complete, and takes no memory before
+// it is used.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +29,9 @@ class GradientWriter {
   std::span<float> gradient();
   // The gradient of iteration `clock` is whole.
   void stamp(Clock clock);
+  // As long as the gradient. What the published word says of them must be written before.
+  std::span<float> sums();
+  void publish_sums(std::uint64_t progress);
   std::string path() const { return memory_.path(); }
 
  private:
@@ -41,6 +48,9 @@ class GradientReader {
 
   // The gradient of exactly this iteration. Errors: FailedPrecondition when the buffer holds another.
   absl::StatusOr<std::span<const float>> gradient(Clock clock) const;
+  // What the worker published of its sums last; 0 before. Whoever sees the word sees what it speaks of.
+  std::uint64_t sums_progress() const;
+  std::span<const float> sums() const;
 
  private:
   GradientReader(Mapping mapping, std::int64_t floats);

@@ -49,6 +49,19 @@ TEST(GradientBuffer, AnotherIterationIsRefused) {
   EXPECT_FALSE(reader.gradient(Clock(7)).ok());
 }
 
+TEST(GradientBuffer, SumsLieBesideTheGradient) {
+  GradientWriter writer = GradientWriter::create(kFloats).value();
+  const GradientReader reader = GradientReader::open(writer.path(), kFloats).value();
+  EXPECT_EQ(reader.sums_progress(), 0u);
+  std::fill(writer.gradient().begin(), writer.gradient().end(), 2.5f);
+  std::fill(writer.sums().begin(), writer.sums().end(), 4.0f);
+  writer.publish_sums(77);
+  EXPECT_EQ(reader.sums_progress(), 77u);
+  EXPECT_EQ(reader.sums().size(), static_cast<std::size_t>(kFloats));
+  EXPECT_THAT(reader.sums(), Each(4.0f));
+  EXPECT_THAT(*reader.gradient(Clock(0)), Each(2.5f));
+}
+
 TEST(GradientBuffer, WorksBetweenProcesses) {
   GradientWriter writer = GradientWriter::create(kFloats).value();
   writer.gradient()[static_cast<std::size_t>(kFloats) - 1] = 4.0f;

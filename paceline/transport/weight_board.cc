@@ -220,4 +220,6 @@ std::optional<WeightReader::Pinned> WeightReader::pin_exactly(Version version) {
 
 void WeightReader::unpin() { header()->pins[slot_].store(0); }
 
+Version WeightReader::version() const { return unpack(header()->latest.load()).version; }
+
 }  // namespace paceline::transport

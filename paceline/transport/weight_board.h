@@ -92,6 +92,8 @@ class WeightReader {
   // Pins exactly this version; nothing when it is not there (it must be kept, or the latest).
   std::optional<Pinned> pin_exactly(Version version);
   void unpin();
+  // The latest; a look, no pin.
+  Version version() const;
 
  private:
   WeightReader(Mapping header, Mapping buffers, std::int64_t floats, int slot);
