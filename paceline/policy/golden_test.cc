@@ -153,11 +153,7 @@ TEST_P(Golden, GivesTheOrdersInTheFile) {
 
 INSTANTIATE_TEST_SUITE_P(Files, Golden,
                          ::testing::Values("bsp.txt", "asp.txt", "ssp.txt", "dssp.txt", "elastic_bsp.txt",
-<<<<<<< HEAD
-                                           "backup.txt", "grouped.txt"),
-=======
-                                           "cgp.txt"),
->>>>>>> wt-ct
+                                           "backup.txt", "grouped.txt", "cgp.txt"),
                          [](const auto& test) {
                            const std::string file = test.param;
                            return file.substr(0, file.find('.'));
