@@ -17,20 +17,19 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Writes down what it is told. Whoever joins is released; a gradient waits for the timer, which commits all.
+// Writes down what it is told. Whoever joins is released, if it is that kind; a gradient waits for the timer,
+// which commits all.
 class Told final : public SyncPolicy {
  public:
   explicit Told(std::vector<std::string>& lines) : lines_(lines) {}
 
   void joined(Time, const Joined& fact, Orders& orders) override {
     lines_.push_back(fmt::format("{} joined at {}", fact.replica, fact.clock));
-    orders.release(fact.replica, {"joined"});
+    if (releases_joiners) orders.release(fact.replica, {"joined"});
   }
-  void left(Time, const Left& fact, Orders& orders) override {
+  // What it had of the replica is void, whether it says so or not.
+  void left(Time, const Left& fact, Orders&) override {
     lines_.push_back(fmt::format("{} left", fact.replica));
-    for (const Contribution& one : waiting_) {
-      if (one.replica == fact.replica) orders.discard(one, {"left"});
-    }
     std::erase_if(waiting_, [&](const Contribution& one) { return one.replica == fact.replica; });
   }
   void ready(Time now, const Ready& fact, Orders& orders) override {
@@ -54,6 +53,8 @@ class Told final : public SyncPolicy {
   }
   bool hears_of_completion() const override { return true; }
   Bounds bounds() const override { return {.gap = 1, .version_staleness = 2, .quota = 3}; }
+
+  bool releases_joiners = true;
 
  private:
   std::vector<std::string>& lines_;
@@ -85,7 +86,8 @@ class GroupedTest : public ::testing::Test {
   std::vector<std::string> told() { return std::exchange(told_, {}); }
 
   std::vector<std::string> told_;
-  Grouped grouped_{{2, 2}, std::make_unique<Told>(told_)};
+  Told* inner_ = new Told(told_);  // grouped_ owns it
+  Grouped grouped_{{2, 2}, std::unique_ptr<SyncPolicy>(inner_)};
 
  private:
   template <class Give>
@@ -157,6 +159,21 @@ TEST_F(GroupedTest, WhoWaitsBesideAGradientThatIsGoneJoinsAnew) {
   EXPECT_THAT(leave(2), ElementsAre("discard 2@1: left before its group's gradient was committed",
                                     "release 3 on 7: joined"));
   EXPECT_THAT(told(), ElementsAre("1 left", "1 joined at 0"));
+}
+
+TEST_F(GroupedTest, AGroupThatLeftStartsAnew) {
+  join(0, 0);
+  ready(0, 1);
+  EXPECT_THAT(leave(0), ElementsAre("discard 0@1: left before its group's gradient was committed"));
+  join(1, 0);
+  join(2, 0);
+  told();
+  EXPECT_THAT(leave(1), IsEmpty()) << "what waited to be committed is long forgotten";
+  EXPECT_THAT(told(), IsEmpty());
+  leave(2);
+  inner_->releases_joiners = false;
+  EXPECT_THAT(join(3, 0), IsEmpty());
+  EXPECT_THAT(join(4, 0), IsEmpty()) << "the group computed when it left, and does not now";
 }
 
 }  // namespace
