@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/base/rng.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"
@@ -75,14 +78,38 @@ TEST_P(WorkerKilled, TheOthersTrainOnItsSamples) {
   EXPECT_GT(after, 0) << "nobody went on";
 }
 
+std::string test_name(const testing::TestParamInfo<const char*>& one) {
+  std::string name = one.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, WorkerKilled,
-                         testing::Values("bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5"),
-                         [](const auto& one) {
-                           std::string name = one.param;
-                           std::replace_if(
-                               name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
-                           return name;
-                         });
+                         testing::Values("bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5"), test_name);
+
+// Its members sum among themselves; two of four are killed at any moment, one after the other.
+class GroupMembersKilled : public testing::TestWithParam<const char*> {};
+
+TEST_P(GroupMembersKilled, TheOthersTrainOnTheirSamples) {
+  Rng rng(5);
+  for (int round = 0; round < 4; ++round) {
+    SCOPED_TRACE(round);
+    const TempFolder folder;
+    const std::string job = cluster(GetParam(), 2, 15) + "[cluster]\nreduction = \"group\"\n";
+    Program train({"train", job_with(folder, job).string(), "--set", "model.width=128"});
+    ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 1; }));
+    for (const char* victim : {"w1", "w3"}) {
+      std::this_thread::sleep_for(std::chrono::microseconds(rng.below(50'000)));
+      kill(children(train.pid(), victim).at(0), SIGKILL);
+    }
+    const Ended ended = train.wait();
+    EXPECT_EQ(ended.status, 0) << ended.errors;
+    expect_each_sample_once(RecordedRun::read(only_run(folder / "runs")), 2);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, GroupMembersKilled, testing::Values("bsp", "cgp"), test_name);
 
 TEST(Faults, AWorkerThatHangsIsGivenUp) {
   const TempFolder folder;
@@ -96,23 +123,36 @@ TEST(Faults, AWorkerThatHangsIsGivenUp) {
   expect_each_sample_once(RecordedRun::read(only_run(folder / "runs")), 2);
 }
 
+int mapped_gradients(pid_t process) {
+  const std::string maps = read_text(fmt::format("/proc/{}/maps", process));
+  int count = 0;
+  for (std::size_t at = maps.find("paceline-gradient"); at != std::string::npos;
+       at = maps.find("paceline-gradient", at + 1))
+    ++count;
+  return count;
+}
+
 TEST(Faults, AServerUnmapsWhatADeadWorkerLeft) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("asp", 4, 20)).string()});
   ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
   const auto servers = children(train.pid(), "server");
   ASSERT_EQ(servers.size(), 1u);
-  const auto mapped = [&] {
-    const std::string maps = read_text(fmt::format("/proc/{}/maps", servers[0]));
-    int count = 0;
-    for (std::size_t at = maps.find("paceline-gradient"); at != std::string::npos;
-         at = maps.find("paceline-gradient", at + 1))
-      ++count;
-    return count;
-  };
-  EXPECT_EQ(mapped(), 4);
+  EXPECT_EQ(mapped_gradients(servers[0]), 4);
   kill(children(train.pid(), "w0").at(0), SIGKILL);
-  EXPECT_TRUE(eventually([&] { return mapped() == 3; }, 10));
+  EXPECT_TRUE(eventually([&] { return mapped_gradients(servers[0]) == 3; }, 10));
+}
+
+TEST(Faults, AMemberUnmapsWhatADeadMemberLeft) {
+  const TempFolder folder;
+  const std::string job = cluster("bsp", 8, 20) + "[cluster]\nreduction = \"group\"\n";
+  Program train({"train", job_with(folder, job).string()});
+  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  const auto members = children(train.pid(), "w2");
+  ASSERT_EQ(members.size(), 1u);
+  EXPECT_EQ(mapped_gradients(members[0]), 4);
+  kill(children(train.pid(), "w0").at(0), SIGKILL);
+  EXPECT_TRUE(eventually([&] { return mapped_gradients(members[0]) == 3; }, 10));
 }
 
 // Runs the job to its end without any fault, and gives its weights.

@@ -160,8 +160,7 @@ void read_cluster(Section section, JobConfig& job) {
   job.servers = section.integer("servers", job.servers, 1, 64);
   job.server_threads = section.integer("server_threads", 0, 0, 256);
   job.listen = section.text("listen", job.listen);
-  job.reduction =
-      static_cast<ReductionChoice>(section.choice("reduction", 0, {"policy", "servers", "group"}));
+  job.reduce_in_group = section.choice("reduction", 0, {"servers", "group"}) == 1;
   job.server_gbps = section.number("server_gbps", job.server_gbps, 1e-6, 1e6);
   job.servers_colocated = section.boolean("colocated", false);
   section.finish();

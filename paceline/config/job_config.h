@@ -32,9 +32,6 @@ struct ReplicaConfig {
   Link link;
 };
 
-// Who sums the gradients of a commit, live on one host.
-enum class ReductionChoice { kPolicy, kServers, kGroup };
-
 struct JobConfig {
   std::string name = "job";
   std::uint64_t seed = 1;
@@ -69,7 +66,7 @@ struct JobConfig {
   std::int64_t servers = 1;
   std::int64_t server_threads = 0;  // 0: as many as there are processors, at most 4
   std::string listen = "127.0.0.1:0";
-  ReductionChoice reduction = ReductionChoice::kPolicy;
+  bool reduce_in_group = false;  // live: a commit's members sum among themselves, servers take the sum
 
   double evaluate_epochs = 1;  // epochs between evaluations
   std::int64_t evaluate_batch = 250;

@@ -298,16 +298,10 @@ void Coordinator::closed(const EvaluatorStream::Pointer& stream) {
 
 // ---- Orders ----
 
-bool Coordinator::reduces_in_group() const {
-  if (options_.job.reduction == config::ReductionChoice::kPolicy)
-    return controller_->reduction() == policy::Reduction::kInGroup;
-  return options_.job.reduction == config::ReductionChoice::kGroup;
-}
-
 void Coordinator::carry_out(const control::CommitRecord& record) {
   wire::ServerOrder order;
   *order.mutable_apply() = to_wire(record);
-  order.mutable_apply()->set_group(reduces_in_group() && order_reduction(record, workers_));
+  order.mutable_apply()->set_group(options_.job.reduce_in_group && order_reduction(record, workers_));
   servers_.tell(order);
   if (record.keep_for_evaluation) evaluations_.request(record, now(), controller_->finished());
   if (!record.checkpoint) return;

@@ -102,7 +102,6 @@ class Coordinator final : public WorkerStream::Listener,
   void on_evaluated(const wire::Evaluated& message);
 
   // Orders.
-  bool reduces_in_group() const;
   void carry_out(const control::CommitRecord& record);
   void carry_out(const control::Release& release);
   void carry_out(const control::Finish&) { finish(); }

@@ -39,7 +39,6 @@ class LiveController {
   bool finished() const { return controller_.finished(); }
   Version version() const { return controller_.version(); }
   bool hears_of_completion() const { return controller_.hears_of_completion(); }
-  policy::Reduction reduction() const { return controller_.reduction(); }
   control::ControllerState save() const { return controller_.save(); }
 
  private:
