@@ -65,13 +65,33 @@ TEST_P(VirtualTime, ARecordedRunGivesTheSameOrdersAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, VirtualTime,
-                         testing::Values("bsp", "asp", "ssp:3", "dssp:1-4", "elastic-bsp:15"),
+                         testing::Values("bsp", "asp", "ssp:3", "dssp:1-4", "elastic-bsp:15", "cgp:S=4"),
                          [](const auto& one) {
                            std::string name = one.param;
                            name = name.substr(0, name.find(':'));
                            std::erase(name, '-');
                            return name;
                          });
+
+// What CGP is at its limits, to the last bit of the weights.
+void expect_same_weights(const std::string& one, const std::string& other, const std::string& sections) {
+  const TempFolder folder;
+  const auto weights_under = [&](const std::string& name, const std::string& policy) {
+    const std::string sync = "[sync]\nlook_ahead = false\npolicy = \"" + policy + "\"\n";
+    return checkpoint_weights(train(folder, name, "epochs = 0.5\n", sync + sections, {"--virtual"}).run);
+  };
+  EXPECT_EQ(weights_under("one", one), weights_under("other", other)) << one << " and " << other;
+}
+
+TEST(CgpLimits, GroupsOfOneTrainAsAspDoes) {
+  expect_same_weights("cgp:k_max=1", "asp", kMixed);
+  expect_same_weights("cgp:k_max=1", "asp", std::string("[link]\ngbps = 0.01\n") + kMixed);
+}
+
+TEST(CgpLimits, AGroupOfAllTrainsAsBspDoes) {
+  expect_same_weights("cgp:k_min=1000:wait_max=forever", "bsp", kMixed);
+  expect_same_weights("cgp:S=0", "bsp", kMixed);
+}
 
 TEST(VirtualAndLive, BulkSynchronousTrainingGivesTheSameWeights) {
   const TempFolder folder;

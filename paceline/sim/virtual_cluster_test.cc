@@ -291,7 +291,7 @@ class StrictWork final : public Work {
 TEST(VirtualCluster, WorkIsAskedForInAnOrderThatCanBeDone) {
   for (const char* network : {"", "[model]\nbytes = 25_000_000\n[link]\ngbps = 1.0\n",
                               "[model]\nbytes = 25_000_000\n[server]\ngbps = 1.0\n"}) {
-    for (const char* policy : {"bsp", "asp", "ssp:2", "dssp:1-4"}) {
+    for (const char* policy : {"bsp", "asp", "ssp:2", "dssp:1-4", "cgp", "cgp:k_min=2:S=3"}) {
       StrictWork work;
       const Ran ran = run(std::string("samples = 3000\n") + network + R"(
 [[replica]]
