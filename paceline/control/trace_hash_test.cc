@@ -140,10 +140,12 @@ TEST(TraceHash, EveryFieldOfTheOtherOrdersCounts) {
   add(with(release, [](auto& o) { o.version = Version(4); }));
   add(with(release, [](auto& o) { o.lease.end = 7; }));
   add(with(release, [](auto& o) { o.why.a = 8; }));
-  add(with(release, [](auto& o) { o.learning_rate = 0.1; }));
-  add(with(release, [](auto& o) { o.staleness = 1.5; }));
-  add(with(release, [](auto& o) { o.fraction = 0.5; }));
-  add(with(release, [](auto& o) { o.steps = 4; }));
+  for (const int value : {2, 3}) {
+    add(with(release, [&](auto& o) { o.learning_rate = value; }));
+    add(with(release, [&](auto& o) { o.staleness = value; }));
+    add(with(release, [&](auto& o) { o.fraction = value; }));
+    add(with(release, [&](auto& o) { o.steps = value; }));
+  }
   add(discard);
   add(with(discard, [](auto& o) { o.replica = ReplicaId(2); }));
   add(with(discard, [](auto& o) { o.clock = Clock(3); }));
