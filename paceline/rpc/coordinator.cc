@@ -168,7 +168,9 @@ void Coordinator::remove_worker(const WorkerStream::Pointer& stream, const std::
   const std::optional<Worker> worker = workers_.remove(stream);
   if (!worker || finishing_) return;
   options_.notice(fmt::format("{} left: {}", worker->place->name, why));
-  for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(worker->replica);
+  if (options_.job.reduce_in_group) {
+    for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(worker->replica);
+  }
   if (worker->joined) {
     const absl::Status status = controller_->take(control::ReplicaLeft{worker->replica, why});
     PACELINE_CHECK(status.ok(), "{}", message_of(status));
