@@ -36,6 +36,12 @@ void Cgp::ready(Time now, const Ready& fact, Orders& orders) {
   close_due(now, orders);
 }
 
+void Cgp::timer(Time now, Orders& orders) {
+  // If it rang a little early, it is asked for again.
+  wake_.reset();
+  close_due(now, orders);
+}
+
 void Cgp::completed(Time now, const Completed& fact, Orders& orders) {
   path_.completed(fact.version, now);
   close_due(now, orders);
@@ -49,7 +55,6 @@ Bounds Cgp::bounds() const {
 Reduction Cgp::reduction() const { return options_.k_max > 1 ? Reduction::kInGroup : Reduction::kAtServers; }
 
 void Cgp::close_due(Time now, Orders& orders) {
-  if (wake_ && *wake_ <= now) wake_.reset();
   Time wake = Time::max();
   while (!waiting_.empty()) {
     wake = Time::max();

@@ -63,7 +63,7 @@ class Cgp final : public SyncPolicy {
   void joined(Time now, const Joined& fact, Orders& orders) override;
   void left(Time now, const Left& fact, Orders& orders) override;
   void ready(Time now, const Ready& fact, Orders& orders) override;
-  void timer(Time now, Orders& orders) override { close_due(now, orders); }
+  void timer(Time now, Orders& orders) override;
   void completed(Time now, const Completed& fact, Orders& orders) override;
 
   Bounds bounds() const override;

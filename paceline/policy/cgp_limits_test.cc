@@ -79,5 +79,24 @@ TEST(CgpLimits, GroupsOfOneAreSummedAtTheServersAndLargerOnesAmongThemselves) {
   }
 }
 
+TEST(Cgp, ATimerThatRingsALittleEarlyIsAskedForAgain) {
+  const auto s = [](double seconds) { return Time{} + from_seconds(seconds); };
+  const auto cgp = make_policy(CgpSpec{.k_min = 3, .wait_max = from_seconds(0.5)});
+  Orders orders(Version(0));
+  for (int id = 0; id < 3; ++id) cgp->joined(s(0), {ReplicaId(id), Clock(0)}, orders);
+  cgp->ready(s(1), {ReplicaId(0), Clock(1), Version(0), 1, {}}, orders);  // nobody is expected: alone
+  orders.clear();
+  cgp->ready(s(1.8), {ReplicaId(1), Clock(1), Version(0), 1, {}}, orders);
+  ASSERT_EQ(orders.list().size(), 1u);
+  const Time at = std::get<WakeAt>(orders.list()[0]).at;
+  orders.clear();
+  cgp->timer(at - from_seconds(0.0001), orders);
+  ASSERT_EQ(orders.list().size(), 1u);
+  EXPECT_EQ(std::get<WakeAt>(orders.list()[0]).at, at);
+  orders.clear();
+  cgp->timer(at, orders);
+  EXPECT_TRUE(std::holds_alternative<Commit>(orders.list().at(0)));
+}
+
 }  // namespace
 }  // namespace paceline::policy

@@ -17,6 +17,9 @@ std::size_t best_first_group(std::span<const Duration> waits, std::size_t ready,
   k_max = std::max(k_max, ready);
   std::vector<double> sums(n + 1, 0);  // of the first so many waits, seconds
   for (std::size_t j = 0; j < n; ++j) sums[j + 1] = sums[j] + to_seconds(waits[j]);
+  std::vector<double> group(std::min(k_max, n) + 1, 0);  // what one of so many costs beside the waiting
+  for (std::size_t k = 1; k < group.size(); ++k)
+    group[k] = static_cast<double>(k) * to_seconds(costs.reduce(k)) + to_seconds(costs.global);
   // best[j]: the least cost of the first j; first[j]: the size of its first group.
   std::vector<double> best(n + 1, std::numeric_limits<double>::infinity());
   std::vector<std::size_t> first(n + 1, 0);
@@ -26,8 +29,7 @@ std::size_t best_first_group(std::span<const Duration> waits, std::size_t ready,
       const std::size_t before = j - k;
       if (before > 0 && before < ready) continue;
       const double waited = static_cast<double>(k) * to_seconds(waits[j - 1]) - (sums[j] - sums[before]);
-      const double cost = best[before] + waited + static_cast<double>(k) * to_seconds(costs.reduce(k)) +
-                          to_seconds(costs.global);
+      const double cost = best[before] + waited + group[k];
       if (cost < best[j]) {
         best[j] = cost;
         first[j] = before == 0 ? k : first[before];

@@ -1,5 +1,7 @@
 #include "paceline/sim/network.h"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "paceline/sim/simulation.h"
@@ -76,6 +78,62 @@ TEST(Network, WithAServerBesideEachReplicaAPartStaysAtHome) {
   EXPECT_EQ(network.push(one, ms(100)).end, ms(100));  // alone: nothing moves
 }
 
+// ---- Groups ----
+
+struct Members {
+  explicit Members(int count, double gbps, double latency_us = 0) : ports(count, port(gbps, latency_us)) {
+    for (Port& one : ports) all.push_back(&one);
+  }
+  std::vector<Port> ports;
+  std::vector<Port*> all;
+};
+
+TEST(GroupTransfer, OfOneIsALoneOne) {
+  Network network({}, kBytes);
+  Members group(1, 5, 250);
+  EXPECT_EQ(network.push_group(group.all, ms(0)).end, ms(2.25));
+  EXPECT_EQ(network.pull_group(group.all, ms(10), ms(0)).end, ms(12.25));
+}
+
+TEST(GroupTransfer, TakesNoTimeWithoutBytes) {
+  Network network({}, 0);
+  Members group(3, 1, 250);
+  EXPECT_EQ(network.push_group(group.all, ms(5)).end, ms(5));
+}
+
+TEST(GroupTransfer, TheServersTakeOneGradientAGroup) {
+  Network network({}, kBytes);
+  Members one(3, 10), other(4, 10), third(2, 10);
+  EXPECT_EQ(network.push_group(one.all, ms(0)).end, ms(1));
+  EXPECT_EQ(network.push_group(other.all, ms(0)).end, ms(2));
+  EXPECT_EQ(network.push_group(third.all, ms(0)).end, ms(3));
+  // And give one copy of the weights.
+  EXPECT_EQ(network.pull_group(one.all, ms(10), ms(0)).end, ms(11));
+  EXPECT_EQ(network.pull_group(other.all, ms(10), ms(0)).end, ms(12));
+}
+
+TEST(GroupTransfer, TakesAsLongAsItsSlowestLinkAndAHopAMember) {
+  Network network({}, kBytes);
+  Members group(3, 10, 250);
+  group.ports[1].link.gbps = 2;
+  EXPECT_EQ(network.push_group(group.all, ms(0)).end, ms(5.75));
+  EXPECT_EQ(network.pull_group(group.all, ms(20), ms(0)).end, ms(25.75));
+}
+
+TEST(GroupTransfer, EndsWhenTheWeightsAreCompleteAtTheEarliest) {
+  Network network({}, kBytes);
+  Members group(3, 10);
+  EXPECT_EQ(network.pull_group(group.all, ms(3), ms(9)).end, ms(9));
+}
+
+TEST(GroupTransfer, APullWaitsForTheGroupsOwnPushInItsLinks) {
+  Network network({}, kBytes);
+  Members group(4, 10);
+  network.push_group(group.all, ms(0));
+  // In each direction 2(k − 1)/k + 1/k times the bytes.
+  EXPECT_EQ(network.pull_group(group.all, ms(0), ms(1)).end, ms(1.75));
+}
+
 report::Summary simulated(const std::string& text, const std::string& policy) {
   return simulate(parse_scenario(text, "s.toml").value(), policy::parse_policy(policy).value())
       .value()
@@ -108,6 +166,14 @@ TEST(ScarceServers, BspTakesTheSlowestIterationAndOneTransferAReplica) {
 
 TEST(ScarceServers, AspTakesWhatTheServersTake) {
   EXPECT_NEAR(rate(simulated(kScarce, "asp")), 1 / 0.2, 0.02);
+}
+
+TEST(ScarceServers, OneGroupOfAllTakesARingAndItsPartOfThePush) {
+  EXPECT_NEAR(rate(simulated(kScarce, "cgp:S=0")), 8 / (0.4 + 0.2 * (2.0 * 7 / 8 + 1.0 / 8)), 0.05);
+}
+
+TEST(ScarceServers, NaturalGroupsGoMuchFasterThanLoneUpdates) {
+  EXPECT_GT(rate(simulated(kScarce, "cgp")), 1.5 * rate(simulated(kScarce, "asp")));
 }
 
 TEST(ScarceServers, BspOverServersBesideReplicasIsARing) {

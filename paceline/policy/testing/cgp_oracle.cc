@@ -208,9 +208,9 @@ bool CgpOracle::dp_closes(Time now, Time& again) const {
     for (std::size_t size = 1; size <= std::min(j, most); ++size) {
       const std::size_t i = j - size;
       if (i != 0 && i < k) continue;
-      const double cost = (i == 0 ? 0 : least[i]) + pair_sum(f, i, j - 1) +
-                          static_cast<double>(size) * to_seconds(known.reduce(size)) +
-                          to_seconds(from_seconds(known.global.value_or(0)));
+      const double own = static_cast<double>(size) * to_seconds(known.reduce(size)) +
+                         to_seconds(from_seconds(known.global.value_or(0)));
+      const double cost = (i == 0 ? 0 : least[i]) + pair_sum(f, i, j - 1) + own;
       // Of equals the one whose last group is smallest.
       if (found && cost >= least[j]) continue;
       found = true;
