@@ -16,6 +16,7 @@
 #include "paceline/cli/server_role.h"
 #include "paceline/cli/simulate_command.h"
 #include "paceline/cli/stop_signals.h"
+#include "paceline/cli/sweep_command.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/cli/worker_role.h"
 #include "paceline/cli/zipline_command.h"
@@ -96,6 +97,17 @@ void add_simulate(CLI::App& app, Command& command) {
   simulate->callback([options, &command] { command = [options] { return simulate_command(*options); }; });
 }
 
+void add_sweep(CLI::App& app, Command& command) {
+  auto options = std::make_shared<SweepOptions>();
+  CLI::App* sweep =
+      app.add_subcommand("sweep", "train a job in virtual time under every choice of some axes");
+  sweep->add_option("sweep", options->file, "sweep.toml")->required();
+  CLI::Option* markdown = sweep->add_flag("--markdown", options->markdown, "tables for a Markdown file");
+  sweep->add_option("--json", options->json_file, "FILE for an object a training, or - for standard output")
+      ->excludes(markdown);
+  sweep->callback([options, &command] { command = [options] { return sweep_command(*options); }; });
+}
+
 void add_report(CLI::App& app, Command& command) {
   auto folder = std::make_shared<std::string>();
   CLI::App* report = app.add_subcommand("report", "write report.html of a run or a comparison again");
@@ -129,6 +141,7 @@ int run(int argc, char** argv) {
   Command command;
   add_train(app, command);
   add_compare(app, command);
+  add_sweep(app, command);
   add_simulate(app, command);
   add_report(app, command);
   add_replay(app, command);

@@ -35,14 +35,6 @@ report::Json to_json(const sim::Simulated& simulated, std::size_t places, double
           {"trace_hash", simulated.trace_hash}};
 }
 
-// An array with one object a line: for programs, and for people with grep.
-std::string lines(const std::vector<report::Json>& objects) {
-  std::string text = "[";
-  for (const report::Json& object : objects)
-    text += (text.size() > 1 ? ",\n" : "\n") + report::one_line(object);
-  return text + "\n]\n";
-}
-
 }  // namespace
 
 absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
@@ -59,12 +51,12 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
     summaries.push_back(simulated.summary);
   }
   if (options.json_file == "-") {
-    fmt::print("{}", lines(objects));
+    fmt::print("{}", report::lines(objects));
     return 0;
   }
   fmt::print("{}", report::simulation_table(summaries));
   if (!options.json_file.empty())
-    PACELINE_RETURN_IF_ERROR(store::atomic_write(options.json_file, lines(objects)));
+    PACELINE_RETURN_IF_ERROR(store::atomic_write(options.json_file, report::lines(objects)));
   return 0;
 }
 

@@ -27,21 +27,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{100};
 
-// A run may be resumed from anywhere: relative paths become absolute ones.
-std::string absolute_source(const std::string& source) {
-  const std::size_t colon = source.find(':');
-  if (colon == std::string::npos) return source;
-  return source.substr(0, colon + 1) +
-         std::filesystem::absolute(source.substr(colon + 1)).lexically_normal().string();
-}
-
-// Reads the data and builds the model once, so that what is wrong shows before anything is written.
-absl::Status check_data_and_model(const config::JobConfig& job) {
-  PACELINE_ASSIGN_OR_RETURN(const train::DataSets data, train::load_data(job.data, job.model.context));
-  return train::Replica::create(job.model, data.train->sample_shape(), data.train->classes(), job.seed)
-      .status();
-}
-
 absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::string& job_toml) {
   const std::string base = std::filesystem::absolute(job.runs_dir);
   PACELINE_ASSIGN_OR_RETURN(const auto folder,
@@ -102,6 +87,19 @@ absl::Status stay_in_its_world(TrainOptions& options) {
 }
 
 }  // namespace
+
+std::string absolute_source(const std::string& source) {
+  const std::size_t colon = source.find(':');
+  if (colon == std::string::npos) return source;
+  return source.substr(0, colon + 1) +
+         std::filesystem::absolute(source.substr(colon + 1)).lexically_normal().string();
+}
+
+absl::Status check_data_and_model(const config::JobConfig& job) {
+  PACELINE_ASSIGN_OR_RETURN(const train::DataSets data, train::load_data(job.data, job.model.context));
+  return train::Replica::create(job.model, data.train->sample_shape(), data.train->classes(), job.seed)
+      .status();
+}
 
 absl::StatusOr<std::string> checked_job(const TrainOptions& options) {
   std::string text;

@@ -23,6 +23,11 @@ struct TrainedRun {
   bool interrupted = false;  // by Ctrl-C or SIGTERM, after a checkpoint
 };
 
+// Reads the data and builds the model once, so that what is wrong shows before anything is written.
+absl::Status check_data_and_model(const config::JobConfig& job);
+// A run may be resumed from anywhere: relative paths of a data source become absolute ones.
+std::string absolute_source(const std::string& source);
+
 // The job of the options, checked: its data can be read and its model fits them.
 absl::StatusOr<std::string> checked_job(const TrainOptions& options);
 

@@ -16,6 +16,7 @@ struct ModelConfig {
   std::int64_t layers = 2;
   std::int64_t heads = 4;
   std::int64_t context = 64;  // bytes a sample spans
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
 struct DataConfig {
@@ -25,6 +26,7 @@ struct DataConfig {
   std::int64_t train_samples = 0;    // use only the first so many; 0: all
   std::int64_t test_samples = 0;     // likewise
   std::int64_t max_bytes = 4 << 20;  // text: read no more than this
+  friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
 
 }  // namespace paceline::config

@@ -119,6 +119,19 @@ std::vector<double> Section::numbers(const std::string& key, double least, doubl
   return {};
 }
 
+std::vector<std::string> Section::texts(const std::string& key) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return {};
+  std::vector<std::string> values;
+  const auto* array = node->as_array();
+  for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+    if (const auto value = array->get(i)->value_exact<std::string>()) values.push_back(*value);
+  }
+  if (array != nullptr && values.size() == array->size()) return values;
+  complain(key, "write a list of texts, for example [\"1\", \"2\"]");
+  return {};
+}
+
 const toml::table* Section::table(const std::string& key) {
   const toml::node* node = find(key);
   if (node == nullptr) return nullptr;

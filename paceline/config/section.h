@@ -40,6 +40,7 @@ class Section {
   // One of `choices`; the answer is its place in the list.
   std::size_t choice(const std::string& key, std::size_t otherwise, const std::vector<std::string>& choices);
   std::vector<double> numbers(const std::string& key, double least, double most);
+  std::vector<std::string> texts(const std::string& key);
   bool has(const std::string& key);
 
   // A table below this one; null when missing.

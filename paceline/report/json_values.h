@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -24,6 +25,13 @@ inline Json json_seconds(Time time) { return std::round(to_seconds(time) * 1e6) 
 // One line. Broken UTF-8 of a name is replaced, never thrown over.
 inline std::string one_line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// An array with one object a line: for programs, and for people with grep.
+inline std::string lines(const std::vector<Json>& objects) {
+  std::string text = "[";
+  for (const Json& object : objects) text += (text.size() > 1 ? ",\n" : "\n") + one_line(object);
+  return text + "\n]\n";
 }
 
 }  // namespace paceline::report

@@ -21,8 +21,9 @@ void RunStats::on_order(Time at, const control::Order& order) {
 void RunStats::on_evaluated(const control::Evaluated& evaluated) {
   evaluations_.add(evaluated);
   last_evaluation_ = evaluated;
-  // Unlike std::max, fmax passes over what is not a number.
+  // Unlike std::max and std::min, these pass over what is not a number.
   best_accuracy_ = std::fmax(best_accuracy_.value_or(evaluated.accuracy), evaluated.accuracy);
+  best_loss_ = std::fmin(best_loss_.value_or(evaluated.loss), evaluated.loss);
   if (!met_target_ && info_.target && meets(*info_.target, evaluated)) met_target_ = evaluated;
 }
 
@@ -138,6 +139,7 @@ Summary RunStats::summary(Time now) const {
   if (info_.world != World::kSimulated) summary.training_loss = loss_.value();
   summary.last_evaluation = last_evaluation_;
   summary.best_accuracy = best_accuracy_;
+  summary.best_loss = best_loss_;
   summary.met_target = met_target_;
   add_activity(summary.at, summary);
   return summary;

@@ -78,6 +78,7 @@ class RunStats final : public control::RunListener {
   std::optional<control::Evaluated> last_evaluation_;
   std::optional<control::Evaluated> met_target_;
   std::optional<double> best_accuracy_;
+  std::optional<double> best_loss_;
   std::optional<Time> start_;
   std::optional<std::int64_t> samples_at_start_;
   std::int64_t samples_ = 0;

@@ -304,6 +304,7 @@ TEST(RunStats, TheTargetIsMetByTheFirstEvaluationThatDoes) {
   const Summary summary = run.stats.summary(at(5));
   EXPECT_DOUBLE_EQ(*summary.time_to_target_s(), 2.0);
   EXPECT_DOUBLE_EQ(*summary.best_accuracy, 0.95);
+  EXPECT_DOUBLE_EQ(*summary.best_loss, 0.4);
   EXPECT_DOUBLE_EQ(summary.last_evaluation->accuracy, 0.94);
 }
 
@@ -320,6 +321,7 @@ TEST(RunStats, AnEvaluationThatIsNotANumberIsNeverTheBest) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   run.evaluated(1, nan, nan).evaluated(2, 0.3, 2).evaluated(3, nan, nan);
   EXPECT_DOUBLE_EQ(*run.stats.summary(at(5)).best_accuracy, 0.3);
+  EXPECT_DOUBLE_EQ(*run.stats.summary(at(5)).best_loss, 2);
   EXPECT_EQ(run.stats.summary(at(5)).time_to_target_s(), std::nullopt);
 }
 

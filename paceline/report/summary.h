@@ -89,6 +89,7 @@ struct Summary {
   std::optional<double> training_loss;  // of the latest commits (LossAverage)
   std::optional<control::Evaluated> last_evaluation;
   std::optional<double> best_accuracy;
+  std::optional<double> best_loss;               // on the test set
   std::optional<control::Evaluated> met_target;  // the first evaluation that did
   std::vector<ReplicaSummary> replicas;          // ascending; those that left, too
 

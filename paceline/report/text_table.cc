@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include <absl/strings/str_replace.h>
+
 #include "paceline/base/check.h"
 #include "paceline/report/words.h"
 
@@ -21,11 +23,15 @@ Widths widths_of(const std::vector<Cells>& rows) {
   return widths;
 }
 
+bool is_to_the_left(std::size_t column, std::size_t count, bool words_last) {
+  return column == 0 || (words_last && column + 1 == count);
+}
+
 std::string line_of(const Cells& row, const Widths& widths, bool words_last) {
   std::string line;
   for (std::size_t i = 0; i < row.size(); ++i) {
     const std::string pad(widths[i] - columns(row[i]), ' ');
-    const bool to_the_left = i == 0 || (words_last && i + 1 == row.size());
+    const bool to_the_left = is_to_the_left(i, row.size(), words_last);
     line += (i == 0 ? "" : "  ") + (to_the_left ? row[i] + pad : pad + row[i]);
   }
   line.resize(line.find_last_not_of(' ') + 1);
@@ -37,6 +43,12 @@ std::string rule_of(const Widths& widths) {
   std::string rule;
   for (std::size_t i = 0; i < width; ++i) rule += "─";
   return rule + "\n";
+}
+
+std::string markdown_line(const Cells& row) {
+  std::string line = "|";
+  for (const std::string& cell : row) line += " " + absl::StrReplaceAll(cell, {{"|", "\\|"}}) + " |";
+  return line + "\n";
 }
 
 }  // namespace
@@ -51,6 +63,16 @@ std::string TextTable::text() const {
   const bool words_last = last_ == LastColumn::kWords;
   std::string text = line_of(rows_.front(), widths, words_last) + rule_of(widths);
   for (auto row = rows_.begin() + 1; row != rows_.end(); ++row) text += line_of(*row, widths, words_last);
+  return text;
+}
+
+std::string TextTable::markdown() const {
+  const std::size_t count = rows_.front().size();
+  std::string text = markdown_line(rows_.front()) + "|";
+  for (std::size_t i = 0; i < count; ++i)
+    text += is_to_the_left(i, count, last_ == LastColumn::kWords) ? "---|" : "---:|";
+  text += "\n";
+  for (auto row = rows_.begin() + 1; row != rows_.end(); ++row) text += markdown_line(*row);
   return text;
 }
 

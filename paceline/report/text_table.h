@@ -1,5 +1,5 @@
-// A table of text for a terminal: a head, a rule, rows. The first column stands to the left, numbers to the
-// right.
+// A table of text for a terminal or a Markdown file: a head, a rule, rows. The first column
+// stands to the left, numbers to the right.
 #pragma once
 
 #include <string>
@@ -17,6 +17,8 @@ class TextTable {
   void add(std::vector<std::string> cells);
   // Ends with a newline; no line ends with a blank.
   std::string text() const;
+  // The same for a Markdown file.
+  std::string markdown() const;
 
  private:
   std::vector<std::vector<std::string>> rows_;

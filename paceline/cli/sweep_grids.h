@@ -1,0 +1,18 @@
+// A sweep's tables, filled with what is there of its results.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "paceline/config/sweep.h"
+#include "paceline/report/sweep_table.h"
+
+namespace paceline::cli {
+
+// The result of a cell; null when there is none.
+using ResultOf = std::function<const report::SweepResult*(const config::SweepCell&)>;
+
+// One for each table of the sweep. Rows are the values of the axes that are neither columns nor averaged.
+std::vector<report::SweepGrid> sweep_grids(const config::Sweep& sweep, const ResultOf& result_of);
+
+}  // namespace paceline::cli

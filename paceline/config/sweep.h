@@ -1,0 +1,58 @@
+// A sweep, as sweep.toml says it: one job under every choice of values of some axes, and the tables that are
+// made of the results. docs/sweep.md lists the keys. Plain values; whatever is wrong is an InvalidArgument of
+// one line.
+//
+// What always holds: names are not empty and unique, of axes and of the values of one axis; every index is of
+// something that is there; each table has a cell.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+namespace paceline::config {
+
+struct SweepValue {
+  std::string name;
+  std::vector<std::string> sets;  // "key=value", laid over the job
+};
+
+struct SweepAxis {
+  std::string name;
+  std::vector<SweepValue> values;
+};
+
+// One training: of each axis the index of a value.
+using SweepCell = std::vector<std::size_t>;
+
+struct SweepTable {
+  std::string title;                             // may be empty
+  std::vector<std::vector<std::size_t>> values;  // by axis, those that the table has, ascending
+};
+
+struct Sweep {
+  std::string job;  // a file beside the sweep's
+  std::string out;  // folder of the results
+  std::vector<SweepAxis> axes;
+  std::size_t columns = 0;               // the axis whose values are a table's columns
+  std::optional<std::size_t> mean_over;  // the axis that tables average; another one than `columns`
+  std::optional<std::size_t> compare;    // the column that tables hold the others to
+  std::vector<SweepTable> tables;        // at least one
+};
+
+absl::StatusOr<Sweep> parse_sweep(const std::string& text, const std::string& file);
+
+// Every choice of one value of each axis, `values` by axis; the last axis changes first.
+std::vector<SweepCell> cells_of(const std::vector<std::vector<std::size_t>>& values);
+// The cells of all tables, each once, in the order of the axes.
+std::vector<SweepCell> cells_of(const Sweep& sweep);
+
+// What is laid over the job, in the order of the axes: a later axis has the last word.
+std::vector<std::string> sets_of(const Sweep& sweep, const SweepCell& cell);
+// The names of the cell's values: "static-mix, BSP, 1".
+std::string name_of(const Sweep& sweep, const SweepCell& cell);
+
+}  // namespace paceline::config

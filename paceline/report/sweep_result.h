@@ -1,0 +1,36 @@
+// What a sweep keeps of one training: a line of results.jsonl. Plain values; a std::optional is empty where
+// there is nothing to tell (no evaluation, the target was not met, a loss that is no number).
+//
+// What always holds: reading what was written gives the same values; but for wall_s they are the same for the
+// same job.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "paceline/report/json_values.h"
+#include "paceline/report/summary.h"
+
+namespace paceline::report {
+
+struct SweepResult {
+  double virtual_s = 0;
+  std::optional<double> to_target_s;  // virtual seconds at the first evaluation that met it
+  std::optional<double> accuracy;     // of the last evaluation
+  std::optional<double> best_accuracy;
+  std::optional<double> loss;
+  std::optional<double> best_loss;
+  std::int64_t samples = 0;
+  std::int64_t commits = 0;
+  std::optional<double> staleness_mean;
+  std::int64_t staleness_max = 0;
+  double wall_s = 0;
+};
+
+SweepResult sweep_result(const Summary& summary, double wall_s);
+
+Json to_json(const SweepResult& result);
+// Nothing when a key is missing or its value is of another type. Other keys are left alone.
+std::optional<SweepResult> sweep_result_from(const Json& json);
+
+}  // namespace paceline::report

@@ -1,0 +1,177 @@
+#include "paceline/report/sweep_table.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "paceline/report/text_table.h"
+#include "paceline/report/words.h"
+
+namespace paceline::report {
+
+namespace {
+
+using Place = SweepGrid::Place;
+using Numbers = std::vector<double>;
+using Field = std::optional<double> SweepResult::*;
+
+const char* const kUnknown = "–";
+
+std::optional<double> mean(const Numbers& numbers) {
+  if (numbers.empty()) return std::nullopt;
+  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
+}
+
+Numbers known(const Place& place, Field field) {
+  Numbers numbers;
+  for (const SweepResult& result : place) {
+    if (result.*field) numbers.push_back(*(result.*field));
+  }
+  return numbers;
+}
+
+// " (2 of 3)", or nothing when it is all of them.
+std::string share(std::size_t some, std::size_t all) {
+  return some == all ? "" : fmt::format(" ({} of {})", some, all);
+}
+
+std::string time_cell(const Place& place) {
+  if (place.empty()) return kUnknown;
+  const Numbers times = known(place, &SweepResult::to_target_s);
+  if (times.empty()) return "never";
+  return seconds_text(*mean(times)) + share(times.size(), place.size());
+}
+
+std::string accuracy_cell(const Place& place) {
+  const Numbers shares = known(place, &SweepResult::accuracy);
+  if (shares.empty()) return kUnknown;
+  const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
+  std::string text = percent(*mean(shares), 2);
+  if (shares.size() > 1) text += fmt::format(" ± {}", percent((*most - *least) / 2, 2));
+  return text + share(shares.size(), place.size());
+}
+
+// One place's time that can be held to another's.
+std::optional<double> whole_time(const Place& place) {
+  const Numbers times = known(place, &SweepResult::to_target_s);
+  return times.size() == place.size() ? mean(times) : std::nullopt;
+}
+
+// How the compared column stands to the others in one row, or in the mean of all.
+struct Standing {
+  Numbers ratios;  // time of another column / its time, of those that have one
+  std::optional<double> ratio;
+  std::string fastest;  // of the others
+  std::optional<double> fastest_ratio;
+  std::vector<std::optional<double>> points;  // accuracy, its own less the other's, by other column
+};
+
+Standing standing_of(const SweepGrid& grid, const std::vector<Place>& row) {
+  Standing standing;
+  const Place& own = row[*grid.compare];
+  const auto own_time = whole_time(own);
+  const auto own_accuracy = mean(known(own, &SweepResult::accuracy));
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (i == *grid.compare) continue;
+    const auto accuracy = mean(known(row[i], &SweepResult::accuracy));
+    standing.points.push_back(accuracy && own_accuracy ? std::optional(*own_accuracy - *accuracy)
+                                                       : std::nullopt);
+    const auto time = whole_time(row[i]);
+    if (!time || !own_time || *own_time <= 0) continue;
+    standing.ratios.push_back(*time / *own_time);
+    if (standing.fastest_ratio && *standing.fastest_ratio <= standing.ratios.back()) continue;
+    standing.fastest_ratio = standing.ratios.back();
+    standing.fastest = grid.columns[i];
+  }
+  standing.ratio = mean(standing.ratios);
+  return standing;
+}
+
+Standing mean_of(const std::vector<Standing>& rows) {
+  const auto over = [&](const auto& field) {
+    Numbers numbers;
+    for (const Standing& row : rows) {
+      if (const std::optional<double> value = field(row)) numbers.push_back(*value);
+    }
+    return mean(numbers);
+  };
+  Standing all;
+  all.ratio = over([](const Standing& row) { return row.ratio; });
+  all.fastest_ratio = over([](const Standing& row) { return row.fastest_ratio; });
+  for (std::size_t i = 0; i < rows.front().points.size(); ++i)
+    all.points.push_back(over([i](const Standing& row) { return row.points[i]; }));
+  return all;
+}
+
+std::string ratio_text(const std::optional<double>& ratio) {
+  return ratio ? fmt::format("{:.2f}", *ratio) : kUnknown;
+}
+
+std::vector<std::string> cells_of(std::string name, const Standing& standing, std::string counted) {
+  std::vector<std::string> cells = {std::move(name), ratio_text(standing.ratio) + std::move(counted)};
+  cells.push_back(ratio_text(standing.fastest_ratio) +
+                  (standing.fastest.empty() ? "" : " " + printable(standing.fastest)));
+  for (const auto& points : standing.points)
+    cells.push_back(points ? fmt::format("{:+.2f}", 100 * *points) : kUnknown);
+  return cells;
+}
+
+std::string text_of(const TextTable& table, TableStyle style) {
+  return style == TableStyle::kMarkdown ? table.markdown() : table.text();
+}
+
+std::vector<std::string> head_of(const SweepGrid& grid) {
+  std::vector<std::string> head = {printable(grid.row_head)};
+  for (const std::string& column : grid.columns) head.push_back(printable(column));
+  return head;
+}
+
+std::string measure(const SweepGrid& grid, std::string (*cell)(const Place&), TableStyle style) {
+  TextTable table(head_of(grid), TextTable::LastColumn::kNumbers);
+  for (std::size_t i = 0; i < grid.rows.size(); ++i) {
+    std::vector<std::string> cells = {printable(grid.rows[i])};
+    for (const Place& place : grid.places[i]) cells.push_back(cell(place));
+    table.add(std::move(cells));
+  }
+  return text_of(table, style);
+}
+
+std::string comparison(const SweepGrid& grid, TableStyle style) {
+  const std::string own = printable(grid.columns[*grid.compare]);
+  std::vector<std::string> head = {printable(grid.row_head), "time / " + own, "fastest other"};
+  for (std::size_t i = 0; i < grid.columns.size(); ++i) {
+    if (i != *grid.compare) head.push_back("points to " + printable(grid.columns[i]));
+  }
+  TextTable table(std::move(head), TextTable::LastColumn::kNumbers);
+  std::vector<Standing> rows;
+  for (std::size_t i = 0; i < grid.rows.size(); ++i) {
+    rows.push_back(standing_of(grid, grid.places[i]));
+    const std::string counted = rows[i].ratio ? share(rows[i].ratios.size(), grid.columns.size() - 1) : "";
+    table.add(cells_of(printable(grid.rows[i]), rows[i], counted));
+  }
+  if (rows.size() > 1) table.add(cells_of("mean", mean_of(rows), ""));
+  return text_of(table, style);
+}
+
+std::string heading(const std::string& text, TableStyle style) {
+  return style == TableStyle::kMarkdown ? fmt::format("**{}**\n\n", text) : text + "\n";
+}
+
+}  // namespace
+
+std::string sweep_tables(const SweepGrid& grid, TableStyle style) {
+  const std::string before = grid.title.empty() ? "" : printable(grid.title) + ": ";
+  std::string text = heading(before + "virtual seconds to the target", style) +
+                     measure(grid, time_cell, style) + "\n" +
+                     heading(before + "accuracy at the end (%)", style) + measure(grid, accuracy_cell, style);
+  if (!grid.compare) return text;
+  return text + "\n" +
+         heading(
+             fmt::format("{}{} and the others: mean of their times over its own; its accuracy less theirs",
+                         before, printable(grid.columns[*grid.compare])),
+             style) +
+         comparison(grid, style);
+}
+
+}  // namespace paceline::report

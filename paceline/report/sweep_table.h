@@ -1,0 +1,32 @@
+// The tables of a sweep: for each row and column the time to the target and the accuracy at the end, and how
+// one column stands to the others. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/report/sweep_result.h"
+
+namespace paceline::report {
+
+struct SweepGrid {
+  using Place = std::vector<SweepResult>;  // the trainings that are averaged, as far as they are there
+
+  std::string title;     // may be empty
+  std::string row_head;  // "model, scenario"
+  std::vector<std::string> rows;
+  std::vector<std::string> columns;
+  std::vector<std::vector<Place>> places;  // by row, then by column
+  std::optional<std::size_t> compare;      // the column to hold the others to
+};
+
+enum class TableStyle { kText, kMarkdown };
+
+// Time to target: the mean of the trainings that met it, and how many did where not all; "never" where none.
+// Accuracy: the mean, ± half the distance between the least and the most. "–": no training, or no evaluation.
+// The comparison counts a column's time only where all its trainings met the target.
+std::string sweep_tables(const SweepGrid& grid, TableStyle style);
+
+}  // namespace paceline::report

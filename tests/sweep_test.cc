@@ -1,0 +1,168 @@
+// `paceline sweep`: stopped in the middle and gone on with, it finds what it would have found at once.
+#include <signal.h>
+
+#include <algorithm>
+
+#include <absl/strings/str_split.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/program.h"
+#include "tests/small_job.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kAxes[] = R"(
+[[axis]]
+name = "cluster"
+[[axis.value]]
+name = "mixed"
+set = ["replica=[{count=2, pace_ms=20, jitter=0.1}, {pace_ms=60}]"]
+[[axis]]
+name = "method"
+[[axis.value]]
+name = "BSP"
+set = ["sync.policy=bsp"]
+[[axis.value]]
+name = "ASP"
+set = ["sync.policy=asp"]
+[[axis]]
+name = "seed"
+[[axis.value]]
+name = "1"
+[[axis.value]]
+name = "2"
+set = ["seed=2"]
+)";
+
+// A sweep of four trainings; its results go to folder/out.
+fs::path small_sweep(const fs::path& folder, const std::string& epochs, const std::string& axes = kAxes) {
+  const fs::path job = small_job(folder, "epochs = " + epochs + "\n");
+  write_text(job, read_text(job) +
+                      "[evaluate]\nevery_epochs = 0.5\ntarget = \"loss <= 5.5\"\n"
+                      "[checkpoint]\nevery_epochs = 1000\nkeep = 1\n");
+  const fs::path sweep = folder / "sweep.toml";
+  write_text(sweep, fmt::format("job = \"job.toml\"\nout = \"{}\"\ncolumns = \"method\"\n"
+                                "mean_over = \"seed\"\ncompare = \"ASP\"\n{}",
+                                (folder / "out").string(), axes));
+  return sweep;
+}
+
+// What results.jsonl says, a line a training, without the seconds of the wall.
+std::vector<nlohmann::ordered_json> results(const fs::path& folder) {
+  std::vector<nlohmann::ordered_json> lines;
+  const std::string text = read_text(folder / "out" / "results.jsonl");
+  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    lines.push_back(nlohmann::ordered_json::parse(line.begin(), line.end()));
+    EXPECT_GT(lines.back().at("wall_s").get<double>(), 0);
+    lines.back().erase("wall_s");
+  }
+  return lines;
+}
+
+std::size_t lines_of(const fs::path& file) {
+  const std::string text = fs::exists(file) ? read_text(file) : "";
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+std::size_t folders_in(const fs::path& out) {
+  return static_cast<std::size_t>(std::count_if(fs::directory_iterator(out), fs::directory_iterator(),
+                                                [](const auto& entry) { return entry.is_directory(); }));
+}
+
+TEST(Sweep, GoesOnWhereItWasStopped) {
+  const TempFolder folder;
+  const fs::path sweep = small_sweep(folder.path(), "2");
+  const fs::path file = folder / "out" / "results.jsonl";
+  Program stopped({"sweep", sweep.string()});
+  ASSERT_TRUE(eventually([&] { return lines_of(file) >= 1; }));
+  stopped.signal(SIGINT);
+  const Ended ended = stopped.wait();
+  EXPECT_EQ(ended.status, 130) << ended.errors;
+  EXPECT_NE(ended.errors.find("stopped; go on with: paceline sweep "), std::string::npos) << ended.errors;
+  const auto before = results(folder.path());
+  ASSERT_LT(before.size(), 4u);
+  EXPECT_EQ(folders_in(folder / "out"), before.size());  // nothing is left of the one that was stopped
+
+  const Ended rest = run({"sweep", sweep.string()});
+  ASSERT_EQ(rest.status, 0) << rest.errors;
+  EXPECT_NE(rest.errors.find(fmt::format("1 of {}: mixed, ", 4 - before.size())), std::string::npos);
+  const auto whole = results(folder.path());
+  ASSERT_EQ(whole.size(), 4u);
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), whole.begin()));
+  EXPECT_NE(rest.output.find("ASP and the others"), std::string::npos) << rest.output;
+
+  // All there: nothing is trained, and the table is the same.
+  const Ended again = run({"sweep", sweep.string()});
+  EXPECT_EQ(again.errors, "");
+  EXPECT_EQ(again.output, rest.output);
+
+  // At once, elsewhere: the same numbers.
+  const TempFolder other;
+  const Ended at_once = run({"sweep", small_sweep(other.path(), "2").string(), "--json", "-"});
+  ASSERT_EQ(at_once.status, 0) << at_once.errors;
+  auto fresh = results(other.path());
+  ASSERT_EQ(fresh.size(), whole.size());
+  for (std::size_t i = 0; i < fresh.size(); ++i) {
+    fresh[i]["job"] = whole[i]["job"];  // the paths of the data differ
+    EXPECT_EQ(fresh[i], whole[i]);
+  }
+  EXPECT_EQ(nlohmann::json::parse(at_once.output).size(), 4u);
+}
+
+TEST(Sweep, TrainsAgainWhatHasChanged) {
+  const TempFolder folder;
+  const fs::path sweep = small_sweep(folder.path(), "0.2");
+  ASSERT_EQ(run({"sweep", sweep.string()}).status, 0);
+  std::string text = read_text(sweep);
+  const std::string policy = "sync.policy=asp";
+  text.replace(text.find(policy), policy.size(), "sync.policy=ssp:1");
+  write_text(sweep, text);
+  const Ended changed = run({"sweep", sweep.string(), "--markdown"});
+  ASSERT_EQ(changed.status, 0) << changed.errors;
+  EXPECT_EQ(results(folder.path()).size(), 6u);
+  EXPECT_NE(changed.errors.find("2 of 2: mixed, ASP, 2"), std::string::npos) << changed.errors;
+  EXPECT_NE(changed.output.find("| cluster | BSP | ASP |\n|---|---:|---:|\n| mixed | "), std::string::npos)
+      << changed.output;
+}
+
+// One line, exit status 2, and nothing is made.
+void expect_bad(const fs::path& sweep, const std::vector<std::string>& parts) {
+  const Ended ended = run({"sweep", sweep.string()});
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_EQ(std::count(ended.errors.begin(), ended.errors.end(), '\n'), 1) << ended.errors;
+  for (const std::string& part : parts) EXPECT_NE(ended.errors.find(part), std::string::npos) << ended.errors;
+  EXPECT_FALSE(fs::exists(sweep.parent_path() / "out"));
+}
+
+TEST(Sweep, ChecksEveryJobBeforeItTrainsOne) {
+  const TempFolder folder;
+  const std::string axes = kAxes;
+  const auto with_last_set = [&](const std::string& set) {
+    return small_sweep(folder.path(), "0.2", axes.substr(0, axes.rfind("set = ")) + "set = [" + set + "]\n");
+  };
+  expect_bad(with_last_set("\"sed=2\""), {"sweep.toml: mixed, BSP, 2: ", "job.toml", "'seed'"});
+  expect_bad(with_last_set("\"seed\""), {"sweep.toml: mixed, BSP, 2: ", "write KEY=VALUE"});
+  expect_bad(with_last_set("\"data.source=mnist:nowhere\""), {"sweep.toml: mixed, BSP, 2: ", "nowhere"});
+  const fs::path sweep = with_last_set("\"seed=2\"");
+  write_text(folder / "job.toml", "epochs = 1\n");
+  expect_bad(sweep, {"evaluate.target"});
+  fs::remove(folder / "job.toml");
+  expect_bad(sweep, {"job.toml"});
+}
+
+TEST(Sweep, SaysWhichLineIsNoResult) {
+  const TempFolder folder;
+  const fs::path sweep = small_sweep(folder.path(), "0.2");
+  fs::create_directory(folder / "out");
+  write_text(folder / "out" / "results.jsonl", "\n{\"job\": 3}\n");
+  const Ended ended = run({"sweep", sweep.string()});
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_NE(ended.errors.find("results.jsonl:2: not a result"), std::string::npos) << ended.errors;
+}
+
+}  // namespace
+}  // namespace paceline::tests
