@@ -86,6 +86,10 @@ void update_direction(OptimizerKind kind, const StepNumbers& numbers, const Upda
   }
 }
 
+void pull_part_way(const float* before, float pull, float* next, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) next[i] = before[i] + pull * (next[i] - before[i]);
+}
+
 void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end) {
   weighted_sum(members, next + begin, begin, end - begin);
 }

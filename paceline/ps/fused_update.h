@@ -40,4 +40,7 @@ void update_direction(OptimizerKind kind, const StepNumbers& numbers, const Upda
 // next = Σ weight_i · value_i: batch-norm statistics.
 void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end);
 
+// next = before + pull · (next − before).
+void pull_part_way(const float* before, float pull, float* next, std::int64_t begin, std::int64_t end);
+
 }  // namespace paceline::ps

@@ -97,6 +97,8 @@ void Shard::apply_range(const Update& update, const StepNumbers& numbers, const 
       step(update, numbers, gradients, streams, from, to);
     } else {
       fused_average(statistics, streams.next_weights, from, to);
+      const float pull = statistics_pull(update.fraction);
+      if (pull != 1) pull_part_way(streams.weights, pull, streams.next_weights, from, to);
     }
   }
 }

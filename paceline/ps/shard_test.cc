@@ -130,6 +130,30 @@ TEST(Shard, ParametersStepAndStatisticsAreAveragedByShare) {
   }
 }
 
+// Each member moves its own statistics a tenth of the way to what it saw, as batch-norm does.
+TEST(Shard, StatisticsForgetAsMuchInARoundOfLoneCommitsAsInABulkCommit) {
+  constexpr int kRound = 8;
+  constexpr float kSeen = 3;
+  Shard shard = shard_of({.kind = OptimizerKind::kSgd, .momentum = 0.0});
+  const std::vector<float> start = random_floats(1);
+  shard.start(Version(0), start);
+  for (int version = 1; version <= kRound; ++version) {
+    std::vector<float> values = latest(shard);
+    for (float& value : values) value += 0.1f * (kSeen - value);
+    Update update{.version = Version(version), .members = {{values.data(), 1, 1}}};
+    update.fraction = 1.0 / kRound;
+    ASSERT_TRUE(shard.apply(update).ok());
+  }
+  const std::vector<float> weights = latest(shard);
+  for (const TensorSpec& tensor : shard.layout().tensors()) {
+    if (tensor.kind == TensorKind::kParameter) continue;
+    for (auto i = static_cast<std::size_t>(tensor.offset);
+         i < static_cast<std::size_t>(tensor.offset + tensor.size); ++i) {
+      ASSERT_NEAR(weights[i], start[i] + 0.1 * (kSeen - start[i]), 1e-6) << tensor.name;
+    }
+  }
+}
+
 TEST(Shard, AnyNumberOfThreadsGivesTheSameBytes) {
   for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
     std::vector<float> expected;

@@ -31,6 +31,11 @@ StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, do
   return numbers;
 }
 
+float statistics_pull(double fraction) {
+  constexpr double kMoved = 0.1;
+  return static_cast<float>(fraction == 1 ? 1 : (1 - std::pow(1 - kMoved, fraction)) / kMoved);
+}
+
 StepNumbers averaging_numbers() { return {.rate = 1}; }
 
 }  // namespace paceline::ps

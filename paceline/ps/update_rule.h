@@ -47,6 +47,12 @@ struct StepNumbers {
 StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,
                          double fractions);
 
+// How far batch-norm statistics go from those of version v − 1 to the average of the members' own, after a
+// commit of f = `fraction` of the bulk: (1 − (1 − m)^f)/m, for a member moved its own by m = 0.1 (as libtorch
+// does) towards what it saw. A round of lone commits then forgets as much as one bulk commit, and what is
+// left of the noise of small batches is the same. At f = 1 exactly 1.
+float statistics_pull(double fraction);
+
 // SGD that moves the weights by the mean of what the members give, and by nothing else.
 StepNumbers averaging_numbers();
 

@@ -78,9 +78,8 @@ wire::Boards ServerFleet::boards(int reader) const {
 
 Version ServerFleet::applied(std::size_t shard, Version version) {
   servers_[shard].applied = version;
-  const auto least = std::min_element(servers_.begin(), servers_.end(), [](const Server& a, const Server& b) {
-    return a.applied < b.applied;
-  });
+  const auto least = std::min_element(servers_.begin(), servers_.end(),
+                                      [](const Server& a, const Server& b) { return a.applied < b.applied; });
   return least->applied;
 }
 

@@ -58,8 +58,8 @@ Transfer Network::push_group(std::span<Port* const> members, Time now) {
     start = std::max({start, member->up.take(now, own_time), member->down.take(now, own_time * (k - 1) / k)});
     slowest = std::max(slowest, own_time);
   }
-  // Where the links are slower than the servers, the push comes in bit by bit; taken as late as possible, it
-  // leaves the servers to others until then.
+  // Where the links are slower than the servers, the push comes in bit by bit, and is counted where it ends.
+  // Nobody could overtake it: versions are complete in order.
   const Duration shared_time = shared_length();
   Pipe& pipe = servers_.colocated ? out_ : in_;
   const Time pushes = pipe.take(start + std::max(Duration::zero(), slowest - shared_time), shared_time);
