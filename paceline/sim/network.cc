@@ -2,11 +2,39 @@
 
 #include <algorithm>
 
+#include "paceline/collective/cost.h"
+
 namespace paceline::sim {
 
 namespace {
 constexpr double kBytesPerGbit = 1e9 / 8;
+
+Duration part_of(Duration whole, double share) { return bounded_seconds(to_seconds(whole) * share); }
+
+// Counting the steps of a ring of k costs O(k²). Of larger ones it is 1 − 1/k, as the count comes to.
+constexpr std::size_t kMostCounted = 64;
+
+// The share of the bytes that each member of a group of k sends, and receives, in half of a ring's
+// all-reduce.
+double ring_share(std::size_t k) {
+  if (k > kMostCounted) return 1.0 - 1.0 / static_cast<double>(k);
+  static const std::vector<double> kShares = [] {
+    constexpr std::int64_t kElements = 1 << 20;
+    std::vector<double> shares{0};
+    for (std::size_t ranks = 1; ranks <= kMostCounted; ++ranks) {
+      const auto traffic = collective::traffic({.algorithm = collective::Algorithm::kRing,
+                                                .phases = collective::Phases::kReduceScatter,
+                                                .ranks = static_cast<int>(ranks),
+                                                .elements = kElements,
+                                                .chunk = kElements});
+      shares.push_back(static_cast<double>(traffic[0].down) / (sizeof(float) * kElements));
+    }
+    return shares;
+  }();
+  return kShares[k];
 }
+
+}  // namespace
 
 Duration Network::latency(const Port& port) const {
   return free() ? Duration::zero() : from_seconds(port.link.latency_us * 1e-6);
@@ -50,12 +78,13 @@ Duration Network::group_latency(std::span<Port* const> members) const {
 
 Transfer Network::push_group(std::span<Port* const> members, Time now) {
   if (free()) return {now, now};
-  const auto k = static_cast<std::int64_t>(members.size());
+  const double share = ring_share(members.size());
   Time start = now;
   Duration slowest{0};
   for (Port* member : members) {
     const Duration own_time = own_length(*member);
-    start = std::max({start, member->up.take(now, own_time), member->down.take(now, own_time * (k - 1) / k)});
+    start =
+        std::max({start, member->up.take(now, own_time), member->down.take(now, part_of(own_time, share))});
     slowest = std::max(slowest, own_time);
   }
   // Where the links are slower than the servers, the push comes in bit by bit, and is counted where it ends.
@@ -68,13 +97,14 @@ Transfer Network::push_group(std::span<Port* const> members, Time now) {
 
 Transfer Network::pull_group(std::span<Port* const> members, Time earliest, Time complete) {
   if (free()) return {earliest, complete};
-  const auto k = static_cast<std::int64_t>(members.size());
+  const double share = ring_share(members.size());
   const Duration shared_time = shared_length();
   const Time start = out_.take(earliest, shared_time);
   Time end = std::max(start + shared_time, complete);
   for (Port* member : members) {
     const Duration own_time = own_length(*member);
-    end = std::max({end, member->up.take(earliest, own_time * (k - 1) / k) + own_time * (k - 1) / k,
+    const Duration passed_on = part_of(own_time, share);
+    end = std::max({end, member->up.take(earliest, passed_on) + passed_on,
                     member->down.take(earliest, own_time) + own_time});
   }
   return {start, end + group_latency(members)};
