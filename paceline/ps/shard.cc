@@ -97,7 +97,7 @@ void Shard::apply_range(const Update& update, const StepNumbers& numbers, const 
       step(update, numbers, gradients, streams, from, to);
     } else {
       fused_average(statistics, streams.next_weights, from, to);
-      const float pull = statistics_pull(update.fraction);
+      const float pull = update.of_differences ? 1.0f : statistics_pull(update.fraction);
       if (pull != 1) pull_part_way(streams.weights, pull, streams.next_weights, from, to);
     }
   }

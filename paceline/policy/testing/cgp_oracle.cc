@@ -107,7 +107,7 @@ Duration CgpOracle::Path::reduce(std::size_t members) const {
 
 CgpOracle::Path CgpOracle::path() const {
   Path path;
-  Time last_completion = Time::min();
+  Time last_completion{};
   for (const Event& event : events_) {
     if (event.what == Event::What::kOrder) {
       Time pushes = event.at + path.reduce(event.members);
