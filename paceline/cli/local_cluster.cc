@@ -32,6 +32,8 @@ std::string reason_of(const ChildProcess& child, int wait_status) {
 }
 
 // It ended because the coordinator had: no error of its own.
+constexpr int kAnyWidth = 80;
+
 bool lost_coordinator(const ChildProcess& child) {
   return absl::EndsWith(last_line(child.log_file()), coordinator_lost().message());
 }
@@ -122,6 +124,9 @@ std::vector<std::string> LocalCluster::tend() {
       continue;
     }
     const bool failed = *ended != 0;
+    // Training may have begun since somebody asked last. One that could not start says so itself; one that was
+    // killed is asked about.
+    if (failed && !training_ && WIFSIGNALED(*ended)) status(kAnyWidth);
     if (failed && !training_ && !first_error_ && !lost_coordinator(*child)) {
       first_error_ = reason_of(*child, *ended);
       stop("a process could not start");
