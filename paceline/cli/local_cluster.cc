@@ -31,9 +31,9 @@ std::string reason_of(const ChildProcess& child, int wait_status) {
   return line.empty() ? end : fmt::format("{}; its log is {}", end, child.log_file());
 }
 
-// It ended because the coordinator had: no error of its own.
 constexpr int kAnyWidth = 80;
 
+// It ended because the coordinator had: no error of its own.
 bool lost_coordinator(const ChildProcess& child) {
   return absl::EndsWith(last_line(child.log_file()), coordinator_lost().message());
 }
