@@ -1,9 +1,5 @@
 #include "paceline/cli/sweep_results.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
-#include <cerrno>
 #include <cstdint>
 #include <optional>
 
@@ -12,6 +8,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/store/files.h"
+#include "paceline/store/lock_file.h"
 
 namespace paceline::cli {
 
@@ -22,11 +19,8 @@ using Results = std::map<std::string, report::SweepResult>;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 28;
 
 absl::StatusOr<store::FileDescriptor> take(const fs::path& out) {
-  const fs::path path = out / "lock";
-  store::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!file.valid()) return store::io_error(path, "opened", errno);
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
-  if (errno != EWOULDBLOCK) return store::io_error(path, "locked", errno);
+  PACELINE_ASSIGN_OR_RETURN(std::optional<store::FileDescriptor> held, store::lock_file(out / "lock"));
+  if (held) return *std::move(held);
   return absl::FailedPreconditionError(
       fmt::format("{}: another sweep uses this folder; wait for it or choose another 'out'", out.string()));
 }

@@ -8,11 +8,11 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/store/files.h"
+#include "paceline/store/lock_file.h"
 
 namespace paceline::store {
 
@@ -70,11 +70,9 @@ absl::Status in_use(const RunPaths& paths) {
 }
 
 absl::StatusOr<FileDescriptor> take_lock(const RunPaths& paths) {
-  FileDescriptor file(::open(paths.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!file.valid()) return io_error(paths.lock(), "opened", errno);
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    return errno == EWOULDBLOCK ? in_use(paths) : io_error(paths.lock(), "locked", errno);
-  }
+  PACELINE_ASSIGN_OR_RETURN(std::optional<FileDescriptor> held, lock_file(paths.lock()));
+  if (!held) return in_use(paths);
+  FileDescriptor file = *std::move(held);
   const std::string pid = fmt::format("{}\n", ::getpid());
   if (::ftruncate(file.get(), 0) != 0) return io_error(paths.lock(), "written", errno);
   PACELINE_RETURN_IF_ERROR(write_all(file, paths.lock(), pid.data(), pid.size()));

@@ -1,0 +1,16 @@
+// A file that one process at a time holds, for as long as it has the descriptor; a crash lets go of it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/store/file_descriptor.h"
+
+namespace paceline::store {
+
+// Makes the file if need be. Nothing when another process holds it. Errors: what the file system says.
+absl::StatusOr<std::optional<FileDescriptor>> lock_file(const std::filesystem::path& path);
+
+}  // namespace paceline::store
