@@ -76,6 +76,7 @@ void read_cgp(Section& section, policy::CgpSpec& cgp) {
                      {to_string(policy::Grouping::kNatural), to_string(policy::Grouping::kWindow),
                       to_string(policy::Grouping::kDp)});
   cgp.grouping = static_cast<policy::Grouping>(grouping);
+  cgp.patience = section.number("patience", cgp.patience, 0, 1e6);
   if (cgp.k_min > cgp.k_max && cgp.wait_max != policy::CgpOptions::kForever)
     section.complain("k_min", "write a number that is not above k_max");
 }

@@ -42,6 +42,8 @@ void Arrivals::forget_expected(ReplicaId replica, Rhythm& rhythm) {
   rhythm.expected.reset();
 }
 
+Duration Arrivals::interval(ReplicaId replica) const { return bounded_seconds(*rhythms_.at(replica).mean); }
+
 std::vector<Arrivals::Expected> Arrivals::coming(Time now, std::size_t most) {
   const auto overdue = [&](ReplicaId replica) { return rhythms_.at(replica).expected->latest <= now; };
   while (!coming_.empty() && overdue(coming_.begin()->second)) {

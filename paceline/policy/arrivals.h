@@ -1,4 +1,5 @@
-// When the replicas that compute will be ready, told from how long each took before. Part of a policy's state.
+// When the replicas that compute will be ready, told from how long each took before. Part of a policy's
+// state.
 //
 // An interval is from release to ready as the policy sees it, so the way of the weights is in it; waiting is
 // not. Its mean and variance are averages that move by a quarter of the difference [ours].
@@ -31,6 +32,9 @@ class Arrivals {
   // The next so many that are expected and not overdue, earliest first. Who was never ready is not expected.
   // O(most), and O(log P) once for each overdue one at the front.
   std::vector<Expected> coming(Time now, std::size_t most);
+
+  // The mean of its intervals. Requires: it was ready and has not left.
+  Duration interval(ReplicaId replica) const;
 
  private:
   struct Rhythm {

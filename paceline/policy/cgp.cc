@@ -11,6 +11,7 @@ constexpr std::size_t kLargestPlanned = 64;
 
 void Cgp::joined(Time now, const Joined& fact, Orders& orders) {
   release(fact.replica, now, orders, {"joined: takes part from here on"});
+  close_due(now, orders);  // with more replicas each is waited for less
 }
 
 void Cgp::left(Time now, const Left& fact, Orders& orders) {
@@ -83,6 +84,10 @@ std::optional<Reason> Cgp::closing(Time now, Version latest, Time& wake) {
   wake = *deadline_;
   if (k < options_.k_min) return std::nullopt;
   if (options_.grouping != Grouping::kNatural) return closing_by_plan(now, wake);
+  if (const std::optional<Time> until = patient_until(now)) {
+    wake = std::min(wake, *until);
+    return std::nullopt;
+  }
   const std::optional<Time> free = path_.free_soon(waiting_.size());
   if (free && *free <= now) return Reason{"path free: {} of {} live replicas are ready", k, live()};
   if (free) wake = std::min(wake, *free);
@@ -97,6 +102,20 @@ std::optional<Reason> Cgp::closing_by_plan(Time now, Time& wake) {
   }
   wake = std::min(wake, *latest);
   return std::nullopt;
+}
+
+std::optional<Time> Cgp::patient_until(Time now) {
+  if (options_.patience == 0) return std::nullopt;
+  const auto next = arrivals_.coming(now, 1);
+  if (next.empty()) return std::nullopt;
+  double rates = 0;  // a second
+  for (const Waiting& one : waiting_)
+    rates += 1 / std::max(to_seconds(arrivals_.interval(one.contribution.replica)), 1e-9);
+  const double share = options_.patience / static_cast<double>(live());
+  const Duration most = bounded_seconds(share * static_cast<double>(waiting_.size()) / rates);
+  const Time until = std::min(next[0].latest, next[0].at + most);
+  if (next[0].at - now > most || until <= now) return std::nullopt;
+  return until;
 }
 
 bool Cgp::bound_blocks(Version latest) const {

@@ -6,7 +6,13 @@
 //  natural   While the global path (the servers and their links) is busy, waiting costs nothing: ready
 //            replicas gather, and go as one group when the path is about to be free, as a database's group
 //            commit does. On an idle path that is at once, and CGP is ASP; the dearer updates are, the
-//            larger the groups become by themselves.
+//            larger the groups become by themselves. On a path that is free the group still stays open for
+//            the next replica if that one is close: two gradients that are committed apart make each other
+//            stale, and it takes little time to spare them that. With c the share of its worth that a
+//            gradient loses by being one round of everybody's late, k members of one group spare themselves
+//            and the next one 2ck/N gradients of N a round, and lose Σ δ/T_i for waiting δ in iterations of
+//            T_i. So they wait while δ is at most patience/N of their (harmonic) mean iteration; patience =
+//            2c.
 //  window    stays open for the next replica while that saves more than the waiting costs (grouping.h).
 //  dp        closes where the best division of all expected arrivals has its first cut (grouping.h).
 //
@@ -52,12 +58,13 @@ struct CgpOptions {
   static constexpr Duration kForever = Duration::max();
   std::optional<Duration> wait_max{};
   Grouping grouping = Grouping::kNatural;
+  double patience = 0.8;  // of `natural`; ≥ 0
   friend bool operator==(const CgpOptions&, const CgpOptions&) = default;
 };
 
 class Cgp final : public SyncPolicy {
  public:
-  // Requires: 1 ≤ k_min, 1 ≤ k_max, 0 ≤ S.
+  // Requires: 1 ≤ k_min, 1 ≤ k_max, 0 ≤ S, 0 ≤ patience.
   explicit Cgp(const CgpOptions& options) : options_(options) {}
 
   void joined(Time now, const Joined& fact, Orders& orders) override;
@@ -82,6 +89,8 @@ class Cgp final : public SyncPolicy {
   std::optional<Reason> closing_by_plan(Time now, Time& wake);
   bool bound_blocks(Version latest) const;
   Time deadline(Time now);
+  // Until when a natural group stays open for the next one, whatever the path; nothing: it does not.
+  std::optional<Time> patient_until(Time now);
   // The latest arrival of the one the rule waits for; nothing: it waits for nobody.
   std::optional<Time> worth_waiting_for(Time now);
   void close_due(Time now, Orders& orders);

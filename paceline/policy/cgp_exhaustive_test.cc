@@ -84,9 +84,10 @@ class Run {
 
   void ring() {
     const Version before = policy_.version();
-    // A timer asked for with fewer members is another one, and to window and dp one of several.
+    // A timer asked for with fewer members is another one, and to the patient, window and dp one of several.
     const bool too_few = static_cast<std::int64_t>(waiting_.size()) < options_.k_min;
-    const bool final = too_few || (options_.grouping == Grouping::kNatural && asked_for_these_);
+    const bool asks_once = options_.grouping == Grouping::kNatural && options_.patience == 0;
+    const bool final = too_few || (asks_once && asked_for_these_);
     now_ = std::max(now_, *policy_.wake());
     const bool open = !waiting_.empty() && !blocked() && options_.wait_max != CgpOptions::kForever;
     follow(policy_.ring(now_));
@@ -188,7 +189,9 @@ void every_setting(Grouping grouping, bool with_departure) {
   for (const std::int64_t k_min : {1, 2, 9}) {
     for (const std::int64_t k_max : {std::int64_t{1}, std::int64_t{2}, CgpOptions::kNoLimit}) {
       for (const std::int64_t s : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, CgpOptions::kNoLimit}) {
-        for (const auto& wait_max : waits) run_all({k_min, k_max, s, wait_max, grouping}, with_departure);
+        for (const auto& wait_max : waits) run_all({k_min, k_max, s, wait_max, grouping, 0}, with_departure);
+        if (grouping == Grouping::kNatural)
+          run_all({k_min, k_max, s, kPredicted, grouping, 2}, with_departure);
       }
     }
   }

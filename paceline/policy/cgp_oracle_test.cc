@@ -69,7 +69,7 @@ class Asked {
 std::string difference(const CgpOptions& options, std::uint64_t seed, int steps) {
   // Costs of groups that tie to the last bit are cut by rounding: only the natural grouping goes in even
   // steps.
-  RandomWorld world(seed, seed % 3 == 0 && options.grouping == Grouping::kNatural);
+  RandomWorld world(seed, seed % 3 == 0 && options.grouping == Grouping::kNatural && options.patience == 0);
   CgpOracle oracle(options);
   Asked asked(options);
   std::string history;
@@ -104,10 +104,11 @@ INSTANTIATE_TEST_SUITE_P(
                       "cgp:S=1:k_max=1", "cgp:S=2:k_max=2", "cgp:S=1:k_min=3", "cgp:S=3:k_min=2:k_max=2",
                       "cgp:k_min=9:wait_max=500ms", "cgp:wait_max=0ms", "cgp:k_min=3:S=4:wait_max=800ms",
                       "cgp:S=2:k_max=2:wait_max=900ms:k_min=2", "cgp:k_min=9:wait_max=forever",
-                      "cgp:k_min=2:wait_max=forever:S=2", "cgp:grouping=window",
-                      "cgp:grouping=window:k_min=2:S=3", "cgp:grouping=window:wait_max=300ms:k_max=3",
-                      "cgp:grouping=dp", "cgp:grouping=dp:k_min=2:S=3",
-                      "cgp:grouping=dp:wait_max=300ms:k_max=3"));
+                      "cgp:k_min=2:wait_max=forever:S=2", "cgp:patience=0", "cgp:patience=0.4",
+                      "cgp:patience=3:k_max=3", "cgp:patience=2:S=2:k_min=2", "cgp:patience=8:wait_max=300ms",
+                      "cgp:grouping=window", "cgp:grouping=window:k_min=2:S=3",
+                      "cgp:grouping=window:wait_max=300ms:k_max=3", "cgp:grouping=dp",
+                      "cgp:grouping=dp:k_min=2:S=3", "cgp:grouping=dp:wait_max=300ms:k_max=3"));
 
 }  // namespace
 }  // namespace paceline::policy

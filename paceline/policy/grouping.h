@@ -12,8 +12,8 @@ namespace paceline::policy {
 
 // What a group costs, as it was learnt.
 struct GroupCosts {
-  Duration global;                             // T_global
-  Duration queue;                              // until the global path is free
+  Duration global;                              // T_global
+  Duration queue;                               // until the global path is free
   std::function<Duration(std::size_t)> reduce;  // T_reduce(k)
 };
 

@@ -28,6 +28,7 @@ constexpr std::int64_t kMostIterations = 1'000'000;
 constexpr std::int64_t kMostLookAhead = 10'000;
 constexpr std::int64_t kMostLocalSteps = 10'000;
 constexpr double kMostWaitMs = 1e9;
+constexpr double kMostPatience = 1e6;
 
 absl::Status bad(const std::string& text, const std::string& fix) {
   return absl::InvalidArgumentError(fmt::format("policy '{}': {}", text, fix));
@@ -120,7 +121,7 @@ PolicySpec as_policy(const UngroupedSpec& ungrouped) {
 
 constexpr char kCgpForm[] =
     "write cgp, and any of :k_min=N :k_max=N :S=N :wait_max=MILLISECONDSms (or forever) "
-    ":grouping=natural|window|dp behind it, for example cgp:k_min=2:S=16";
+    ":patience=SHARE :grouping=natural|window|dp behind it, for example cgp:k_min=2:S=16";
 
 // "forever", or milliseconds: "50ms", "2.5ms".
 std::optional<Duration> wait_max(const std::string& text) {
@@ -148,6 +149,13 @@ std::optional<Grouping> grouping(const std::string& text) {
   return std::nullopt;
 }
 
+std::optional<double> patience(const std::string& text) {
+  double value = 0;
+  const bool number = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos &&
+                      absl::SimpleAtod(text, &value);
+  return number && value <= kMostPatience ? std::optional(value) : std::nullopt;
+}
+
 // Whether the key is known and the value fits it.
 bool set_cgp(CgpSpec& spec, const std::string& key, const std::string& value) {
   const auto whole = iterations(value);
@@ -159,6 +167,7 @@ bool set_cgp(CgpSpec& spec, const std::string& key, const std::string& value) {
   if (key == "k_max") return set(whole, spec.k_max) && spec.k_max >= 1;
   if (key == "S") return set(whole, spec.staleness);
   if (key == "wait_max") return set(wait_max(value), spec.wait_max);
+  if (key == "patience") return set(patience(value), spec.patience);
   return key == "grouping" && set(grouping(value), spec.grouping);
 }
 
@@ -184,6 +193,7 @@ std::string to_text(const CgpSpec& spec) {
   } else if (spec.wait_max) {
     text += ":wait_max=" + milliseconds(*spec.wait_max);
   }
+  if (spec.patience != CgpOptions{}.patience) text += fmt::format(":patience={}", spec.patience);
   if (spec.grouping != Grouping::kNatural) text += fmt::format(":grouping={}", to_string(spec.grouping));
   return text;
 }
@@ -212,9 +222,10 @@ absl::StatusOr<PolicySpec> parse_policy(const std::string& text) {
   if (parts[0] == "backup") return parse_backup(text, parts);
   if (parts[0] == "groups") return parse_groups(text);
   if (parts[0] != "bsp" && parts[0] != "asp")
-    return bad(text,
-               "unknown; write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, cgp, local-sgd:H, backup:C or "
-               "groups:SIZES:POLICY");
+    return bad(
+        text,
+        "unknown; write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, cgp, local-sgd:H, backup:C or "
+        "groups:SIZES:POLICY");
   if (parts.size() > 1) return bad(text, fmt::format("{0} takes no number; write {0}", parts[0]));
   if (parts[0] == "bsp") return BspSpec{};
   return AspSpec{};

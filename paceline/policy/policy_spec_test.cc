@@ -101,7 +101,8 @@ TEST_P(BadSpec, SaysWhatToWrite) {
 }
 
 constexpr char kNames[] =
-    "write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, cgp, local-sgd:H, backup:C or groups:SIZES:POLICY";
+    "write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, cgp, local-sgd:H, backup:C or "
+    "groups:SIZES:POLICY";
 constexpr char kSsp[] = "write ssp:S with S from 0 to 1000000, for example ssp:3";
 constexpr char kDssp[] = "write dssp:LOWER-UPPER or dssp:LOWER-UPPER:printed, for example dssp:3-15";
 constexpr char kElastic[] =

@@ -67,7 +67,7 @@ std::optional<CgpOracle::Expected> CgpOracle::expected(const Event& release) con
   double variance = 0;
   for (const double interval : intervals) {
     const double difference = interval - mean;
-    mean += 0.25 * difference;
+    mean = interval - 0.75 * difference;  // to the last bit: timers rest on it
     variance = 0.75 * variance + 0.75 * 0.25 * difference * difference;
   }
   const double sigma = std::max(std::sqrt(variance), 0.01 * mean);
@@ -169,7 +169,37 @@ bool CgpOracle::closes(Time now, Time& again) const {
   return options_.grouping == Grouping::kWindow ? window_closes(now, again) : dp_closes(now, again);
 }
 
+// "Each of the k stays for the next one, expected in δ, while Σ δ/T_i ≤ k·patience/N; and for the one that
+// is late, as long again, until it is overdue."
+bool CgpOracle::patient(Time now, Time& again) const {
+  const std::vector<Expected> others = coming(now);
+  if (options_.patience == 0 || others.empty()) return false;
+  double losses_a_second = 0;
+  for (const Event& one : group_) {
+    std::vector<double> intervals;
+    Time released;
+    for (const Event& event : events_) {
+      if (event.replica != one.replica) continue;
+      if (event.what == Event::What::kRelease) released = event.at;
+      if (event.what == Event::What::kReady) intervals.push_back(to_seconds(event.at - released));
+      if (event.what == Event::What::kLeave) intervals.clear();
+    }
+    double mean = intervals.front();
+    for (const double interval : intervals) mean = interval - 0.75 * (interval - mean);
+    losses_a_second += 1 / std::max(to_seconds(bounded_seconds(mean)), 1e-9);
+  }
+  const auto k = static_cast<double>(group_.size());
+  const auto live = k + static_cast<double>(all_computing().size());
+  const Duration most = bounded_seconds(options_.patience / live * k / losses_a_second);
+  if (others[0].at - now > most) return false;
+  const Time until = std::min(others[0].latest, others[0].at + most);
+  if (until <= now) return false;
+  again = std::min(again, until);
+  return true;
+}
+
 bool CgpOracle::natural_closes(Time now, Time& again) const {
+  if (patient(now, again)) return false;
   const Path known = path();
   if (known.under_way.empty()) return true;
   if (!known.global) return false;

@@ -58,6 +58,7 @@ class CgpOracle {
   bool blocked() const;
   // Whether the group closes now. If not, the time at which to look again.
   bool closes(Time now, Time& again) const;
+  bool patient(Time now, Time& again) const;
   bool natural_closes(Time now, Time& again) const;
   bool window_closes(Time now, Time& again) const;
   bool dp_closes(Time now, Time& again) const;
