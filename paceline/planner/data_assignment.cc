@@ -1,0 +1,260 @@
+#include "paceline/planner/data_assignment.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/planner/linear_program.h"
+
+namespace paceline::planner {
+
+namespace {
+
+// A replica in the terms of the closed form: it holds rate · (θ − start) samples, between 0 and cap.
+struct Vessel {
+  double start = 0;
+  double rate = 0;
+  double cap = 0;
+  double cost = 0;
+
+  double at(double level) const { return std::clamp((level - start) * rate, 0.0, cap); }
+  double full() const { return start + cap / rate; }
+};
+
+std::vector<Vessel> vessels_of(const DataProblem& problem) {
+  std::vector<Vessel> vessels;
+  vessels.reserve(problem.replicas.size());
+  for (const ReplicaTime& replica : problem.replicas) {
+    PACELINE_CHECK(replica.beta_ms > 0, "a micro-batch takes {} ms", replica.beta_ms);
+    vessels.push_back({replica.alpha_ms, static_cast<double>(problem.micro_batch) / replica.beta_ms,
+                       static_cast<double>(std::min(replica.most_samples, problem.batch)),
+                       replica.sample_cost});
+  }
+  return vessels;
+}
+
+// The smallest level to which the vessels hold `amount`; nothing when they cannot.
+std::optional<double> level_of(const std::vector<Vessel>& vessels, double amount) {
+  std::vector<std::pair<double, double>> bends;  // level, change of the rate there
+  bends.reserve(2 * vessels.size());
+  double most = 0;
+  for (const Vessel& vessel : vessels) {
+    most += vessel.cap;
+    if (vessel.cap <= 0) continue;
+    bends.emplace_back(vessel.start, vessel.rate);
+    bends.emplace_back(vessel.full(), -vessel.rate);
+  }
+  if (most < amount) return std::nullopt;
+  std::sort(bends.begin(), bends.end());
+  double held = 0, rate = 0, level = 0;
+  for (const auto& [bend, change] : bends) {
+    const double next = held + rate * (bend - level);
+    // A vessel may be full a last bit below its cap.
+    if (next >= amount * (1 - 1e-12)) return std::min(bend, level + std::max(0.0, amount - held) / rate);
+    held = next;
+    rate += change;
+    level = bend;
+  }
+  return level;
+}
+
+// Fills the vessels in the order of `order` to `level` until `amount` is placed.
+DataShares pour(const std::vector<Vessel>& vessels, const std::vector<std::size_t>& order, double level,
+                double amount, double time_cost) {
+  DataShares shares{std::vector<double>(vessels.size()), level, time_cost * level};
+  for (const std::size_t g : order) {
+    const double part = std::min(amount, vessels[g].at(level));
+    shares.samples[g] = part;
+    shares.cost += vessels[g].cost * part;
+    amount -= part;
+  }
+  return shares;
+}
+
+// Every level at which the cost as a function of the level may bend: where a vessel begins and is full, and
+// where the cheapest k hold all.
+std::vector<double> bending_levels(const std::vector<Vessel>& vessels, const std::vector<std::size_t>& order,
+                                   double amount, double least) {
+  std::vector<double> levels;
+  std::vector<Vessel> cheapest;
+  for (const std::size_t g : order) {
+    cheapest.push_back(vessels[g]);
+    if (const auto level = level_of(cheapest, amount)) levels.push_back(*level);
+    levels.push_back(vessels[g].start);
+    levels.push_back(vessels[g].full());
+  }
+  std::erase_if(levels, [&](double level) { return level < least; });
+  return levels;
+}
+
+absl::Status too_little_room(const DataProblem& problem) {
+  std::int64_t room = 0;
+  for (const ReplicaTime& replica : problem.replicas) room += std::min(replica.most_samples, problem.batch);
+  return absl::ResourceExhaustedError(
+      fmt::format("the replicas have memory for {} samples of a batch of {}; {} too few", room, problem.batch,
+                  problem.batch - room));
+}
+
+// Rows and variables of the program with the replicas `in` allowed samples: their b, and θ last.
+LinearProgram program_of(const DataProblem& problem, const std::vector<std::size_t>& in) {
+  LinearProgram program;
+  const auto batch = static_cast<double>(problem.batch);
+  LinearRow all{std::vector<double>(in.size() + 1, 1.0), batch, batch};
+  all.weights.back() = 0;
+  double least_time = 0;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const ReplicaTime& replica = problem.replicas[in[i]];
+    program.variables.push_back(
+        {replica.sample_cost, 0, static_cast<double>(std::min(replica.most_samples, problem.batch))});
+    LinearRow time{std::vector<double>(in.size() + 1), -kUnbounded, -replica.alpha_ms};
+    time.weights[i] = replica.beta_ms / static_cast<double>(problem.micro_batch);
+    time.weights.back() = -1;
+    program.rows.push_back(std::move(time));
+    least_time = std::max(least_time, replica.alpha_ms);
+  }
+  program.variables.push_back({problem.time_cost, least_time, kUnbounded});
+  program.rows.push_back(std::move(all));
+  for (const DataLimit& limit : problem.limits) {
+    LinearRow row{std::vector<double>(in.size() + 1), -kUnbounded, limit.most};
+    for (std::size_t i = 0; i < in.size(); ++i) row.weights[i] = limit.per_sample[in[i]];
+    row.weights.back() = limit.per_ms;
+    program.rows.push_back(std::move(row));
+  }
+  return program;
+}
+
+double used_by(const DataLimit& limit, const std::vector<double>& samples, double time_ms) {
+  double used = limit.per_ms * time_ms;
+  for (std::size_t g = 0; g < samples.size(); ++g) used += limit.per_sample[g] * samples[g];
+  return used;
+}
+
+// By how much the most broken limit is broken, as a share of it; 0 when all are kept.
+double excess(const DataProblem& problem, const std::vector<double>& samples, double time_ms) {
+  double worst = 0;
+  for (const DataLimit& limit : problem.limits) {
+    const double over = used_by(limit, samples, time_ms) - limit.most;
+    if (over > 1e-9 * std::abs(limit.most)) worst = std::max(worst, over / std::max(limit.most, 1e-12));
+  }
+  return worst;
+}
+
+double time_of(const ReplicaTime& replica, std::int64_t samples, std::int64_t micro_batch) {
+  if (samples == 0) return 0;
+  return replica.alpha_ms + replica.beta_ms * static_cast<double>((samples + micro_batch - 1) / micro_batch);
+}
+
+// Whole micro-batches of the shares; what is left goes, a micro-batch at a time, to whom it costs least.
+DataAssignment rounded(const DataProblem& problem, const DataShares& shares) {
+  const std::int64_t u = problem.micro_batch;
+  DataAssignment whole{std::vector<std::int64_t>(shares.samples.size()), 0};
+  std::int64_t left = problem.batch;
+  for (std::size_t g = 0; g < shares.samples.size(); ++g) {
+    // A share that is a whole number but for rounding counts as one.
+    const double parts = shares.samples[g] / static_cast<double>(u);
+    std::int64_t samples = static_cast<std::int64_t>(std::floor(parts * (1 + 1e-12) + 1e-9)) * u;
+    samples = std::min({samples, left, problem.replicas[g].most_samples});
+    whole.samples[g] = samples;
+    whole.time_ms = std::max(whole.time_ms, time_of(problem.replicas[g], samples, u));
+    left -= samples;
+  }
+  while (left > 0) {
+    std::size_t best = 0;
+    std::int64_t best_part = 0;
+    double best_cost = kUnbounded, best_time = 0;
+    for (std::size_t g = 0; g < whole.samples.size(); ++g) {
+      const ReplicaTime& replica = problem.replicas[g];
+      const std::int64_t part =
+          std::min({u - whole.samples[g] % u, left, replica.most_samples - whole.samples[g]});
+      if (part <= 0) continue;
+      const double time = time_of(replica, whole.samples[g] + part, u);
+      const double cost = problem.time_cost * std::max(0.0, time - whole.time_ms) +
+                          replica.sample_cost * static_cast<double>(part);
+      if (cost > best_cost || (cost == best_cost && time >= best_time)) continue;
+      best = g, best_part = part, best_cost = cost, best_time = time;
+    }
+    PACELINE_CHECK(best_part > 0, "{} samples fit nowhere", left);
+    whole.samples[best] += best_part;
+    whole.time_ms = std::max(whole.time_ms, best_time);
+    left -= best_part;
+  }
+  return whole;
+}
+
+}  // namespace
+
+absl::StatusOr<DataShares> fill(const DataProblem& problem) {
+  const std::vector<Vessel> vessels = vessels_of(problem);
+  const auto amount = static_cast<double>(problem.batch);
+  const auto least = level_of(vessels, amount);
+  if (!least) return too_little_room(problem);
+  std::vector<std::size_t> order(vessels.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return vessels[a].cost < vessels[b].cost; });
+  DataShares best = pour(vessels, order, *least, amount, problem.time_cost);
+  if (vessels[order.front()].cost == vessels[order.back()].cost) return best;
+  for (const double level : bending_levels(vessels, order, amount, *least)) {
+    DataShares shares = pour(vessels, order, level, amount, problem.time_cost);
+    if (shares.cost < best.cost) best = std::move(shares);
+  }
+  return best;
+}
+
+absl::StatusOr<DataShares> solve_shares(const DataProblem& problem) {
+  PACELINE_RETURN_IF_ERROR(fill(problem).status());
+  // Whoever has samples has α ≤ θ: of replicas in the order of α, some first ones. Each such choice is a
+  // program.
+  std::vector<std::size_t> order(problem.replicas.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return problem.replicas[a].alpha_ms < problem.replicas[b].alpha_ms;
+  });
+  std::optional<DataShares> best;
+  std::vector<std::size_t> in;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    in.push_back(order[i]);
+    const double alpha = problem.replicas[order[i]].alpha_ms;
+    if (i + 1 < order.size() && problem.replicas[order[i + 1]].alpha_ms == alpha) continue;
+    if (best && problem.time_cost * alpha >= best->cost) break;
+    const auto solved = solve(program_of(problem, in));
+    if (absl::IsNotFound(solved.status())) continue;
+    PACELINE_RETURN_IF_ERROR(solved.status());
+    if (best && best->cost <= solved->value) continue;
+    best = DataShares{std::vector<double>(order.size()), solved->x.back(), solved->value};
+    for (std::size_t j = 0; j < in.size(); ++j) best->samples[in[j]] = solved->x[j];
+  }
+  if (!best) return absl::NotFoundError("no assignment of the samples keeps the limits");
+  return *std::move(best);
+}
+
+absl::StatusOr<DataAssignment> assign_samples(const DataProblem& problem) {
+  PACELINE_ASSIGN_OR_RETURN(DataShares shares, fill(problem));
+  const auto doubles = [](const std::vector<std::int64_t>& samples) {
+    return std::vector<double>(samples.begin(), samples.end());
+  };
+  DataAssignment whole = rounded(problem, shares);
+  // Rounding may go over a limit again; then it is drawn tighter by as much.
+  DataProblem tightened = problem;
+  constexpr int kTries = 4;
+  for (int i = 0; i < kTries && excess(problem, doubles(whole.samples), whole.time_ms) > 0; ++i) {
+    PACELINE_ASSIGN_OR_RETURN(shares, solve_shares(tightened));
+    whole = rounded(problem, shares);
+    for (std::size_t k = 0; k < problem.limits.size(); ++k) {
+      const double over =
+          used_by(problem.limits[k], doubles(whole.samples), whole.time_ms) - problem.limits[k].most;
+      if (over > 0) tightened.limits[k].most -= over;
+    }
+  }
+  if (excess(problem, doubles(whole.samples), whole.time_ms) > 0)
+    return absl::NotFoundError("no assignment of whole samples was found that keeps the limits");
+  return whole;
+}
+
+}  // namespace paceline::planner
