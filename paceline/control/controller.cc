@@ -99,6 +99,7 @@ absl::Status Controller::on(Time at, const ReplicaLeft& fact, std::vector<Order>
   parked_.erase(fact.replica);
   nominal_batch_ -= member(fact.replica).batch;
   member(fact.replica) = {};
+  if (config_.uneven_data) shares_.forget(fact.replica);
   --here_;
   if (!started_) {
     ++lost_before_start_;
@@ -124,6 +125,7 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
   mine.base = fact.base;
   active_.finish(fact.replica, fact.clock);
   const std::int64_t samples = ledger_.held_by(fact.replica).size();
+  if (config_.uneven_data) shares_.finished(fact.replica, samples, fact.compute);
   policy_->ready(at, {fact.replica, fact.clock, fact.base, samples, fact.compute}, policy_orders_);
   settle(at, orders);
   return absl::OkStatus();
@@ -183,11 +185,13 @@ void Controller::activate(Time at, ReplicaId replica, Clock clock) {
   Member& mine = member(replica);
   mine.clock = std::max(mine.clock, clock);
   active_.join(replica, mine.clock);
+  if (config_.uneven_data) shares_.joined(replica, mine.batch);
   policy_->joined(at, {replica, mine.clock}, policy_orders_);
 }
 
 void Controller::deactivate(Time at, ReplicaId replica) {
   active_.leave(replica);
+  if (config_.uneven_data) shares_.paused(replica);
   policy_->left(at, {replica}, policy_orders_);
 }
 
@@ -311,7 +315,8 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
                  release.replica);
   Member& mine = member(release.replica);
   PACELINE_CHECK(!mine.computing && !mine.finished, "replica {} is released twice", release.replica);
-  const auto lease = ledger_.lease(release.replica, mine.batch * std::max<std::int64_t>(1, local_steps_));
+  const std::int64_t batch = config_.uneven_data ? shares_.next(release.replica) : mine.batch;
+  const auto lease = ledger_.lease(release.replica, batch * std::max<std::int64_t>(1, local_steps_));
   if (!lease) {
     parked_.insert(release.replica);
     orders.emplace_back(Park{release.replica});
@@ -325,7 +330,7 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   if (config_.look_ahead) look_ahead(order);
   if (local_steps_ == 0) return;
   order.learning_rate = learning_rate(config_.schedule, ledger_.committed());
-  order.steps = (lease->size() + mine.batch - 1) / mine.batch;
+  order.steps = (lease->size() + batch - 1) / batch;
 }
 
 }  // namespace paceline::control

@@ -16,6 +16,7 @@
 #include <absl/status/status.h>
 
 #include "paceline/control/controller_state.h"
+#include "paceline/control/data_shares.h"
 #include "paceline/control/facts.h"
 #include "paceline/control/lr_schedule.h"
 #include "paceline/control/moving_average.h"
@@ -37,6 +38,7 @@ struct ControllerConfig {
   CommitScale scale = CommitScale::kSamples;
   double staleness_damping = 0;       // λ of 1 / (1 + λτ)
   bool look_ahead = false;            // releases say how far
+  bool uneven_data = false;           // leases as DataShares says, not of each replica's batch
   std::int64_t evaluate_every = 0;    // samples; 0: at the end only
   std::int64_t checkpoint_every = 0;  // samples; 0: at the end only
 };
@@ -114,6 +116,7 @@ class Controller {
   policy::Orders policy_orders_;
   std::vector<policy::Order> carried_out_;  // at the moment; its memory is used again
   SampleLedger ledger_;
+  DataShares shares_;            // of uneven data
   std::vector<Member> members_;  // by replica id
   std::int64_t here_ = 0;        // of them
   policy::ClockBoard active_;

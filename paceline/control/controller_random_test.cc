@@ -53,6 +53,7 @@ ControllerConfig random_config(Rng& rng) {
   config.evaluate_every = static_cast<std::int64_t>(rng.below(40));
   config.checkpoint_every = static_cast<std::int64_t>(rng.below(30));
   config.look_ahead = rng.below(2) == 0;
+  config.uneven_data = rng.below(2) == 0;
   return config;
 }
 

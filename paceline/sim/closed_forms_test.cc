@@ -7,8 +7,8 @@
 namespace paceline::sim {
 namespace {
 
-report::Summary two_replicas(const std::string& policy) {
-  const auto scenario = parse_scenario(R"(
+report::Summary two_replicas(const std::string& policy, const std::string& parallel = "data") {
+  const auto scenario = parse_scenario("parallel = \"" + parallel + R"("
 iterations = 4000
 [[replica]]
 compute_ms = 1000
@@ -48,6 +48,13 @@ INSTANTIATE_TEST_SUITE_P(Policies, ClosedForms,
 
 TEST(TwoReplicas, ElasticBspIsNearlyAsynchronous) {
   EXPECT_GE(iterations_per_s(two_replicas("elastic-bsp:15")), 1.42);
+}
+
+// 256 samples shared out 178.4 : 77.6 take both 1.394 s.
+TEST(TwoReplicas, BulkSynchronousWithUnevenDataWaitForNobody) {
+  const report::Summary summary = two_replicas("bsp", "uneven-data");
+  EXPECT_NEAR(iterations_per_s(summary), 2 / 1.394, 0.01);
+  EXPECT_NEAR(summary.elapsed_s, 4000 / 1.435, 28);
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ struct ClusterModel {
   std::int64_t bytes = 0;  // of one push or one pull; 0: communication is free and takes no time
   config::ServerLinks servers;
   std::vector<PlaceModel> places;
+  bool uneven_data = false;  // leases by speed; an iteration takes compute_ms a batch of the samples in it
   std::vector<config::Slowdown> slowdowns;  // `replica` is a place
   std::vector<Change> changes;              // ascending; a place whose first change is a join starts empty
   Duration detection{from_seconds(0.01)};   // from a crash until the Controller hears of it

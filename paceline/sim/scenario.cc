@@ -84,6 +84,7 @@ Scenario read_scenario(const toml::table& root, Complaints& complaints) {
   Section top(&root, "", complaints);
   cluster.seed = static_cast<std::uint64_t>(top.integer("seed", 1, 0, INT64_MAX));
   read_length(top, scenario);
+  cluster.uneven_data = top.choice("parallel", 0, {"data", "uneven-data"}) == 1;
   cluster.detection = from_seconds(top.number("detection_ms", 10, 0, 1e9) / 1000);
   if (top.has("faults_end_s"))
     cluster.faults_end = Time{} + from_seconds(top.number("faults_end_s", 0, 0, kMostSeconds));

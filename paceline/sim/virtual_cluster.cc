@@ -28,6 +28,7 @@ std::vector<bool> empty_at_first(const ClusterModel& model) {
 
 control::ControllerConfig starting_with(control::ControllerConfig config, const ClusterModel& model) {
   const std::vector<bool> empty = empty_at_first(model);
+  config.uneven_data = model.uneven_data;
   config.start_replicas = std::max<std::int64_t>(1, std::count(empty.begin(), empty.end(), false));
   return config;
 }
@@ -348,8 +349,10 @@ Duration VirtualCluster::iteration_length(std::int32_t index) const {
   const auto place = static_cast<std::size_t>(index);
   const PlaceModel& model = model_.places[place];
   const control::Release& release = places_[place].release;
-  return from_seconds(model.compute_ms / 1000.0 *
-                      static_cast<double>(std::max<std::int64_t>(1, release.steps)) *
+  const double batches = model_.uneven_data
+                             ? static_cast<double>(release.lease.size()) / static_cast<double>(model.batch)
+                             : static_cast<double>(std::max<std::int64_t>(1, release.steps));
+  return from_seconds(model.compute_ms / 1000.0 * batches *
                       config::unevenness_factor(model.unevenness, model_.seed, index, release.clock) *
                       config::slowdown_factor(slowdowns_[place], index, now_));
 }

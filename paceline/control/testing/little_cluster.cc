@@ -79,7 +79,7 @@ void LittleCluster::follow(const Order& order) {
                    Replica& replica = found->second;
                    if (replica.due)
                      complain(fmt::format("replica {} is released while it computes", release.replica));
-                   if (release.lease.size() < 1 || release.lease.size() > replica.batch)
+                   if (release.lease.size() < 1 || release.lease.size() > most_leased(replica))
                      complain("a lease of a wrong size");
                    unparks_ += replica.parked ? 1 : 0;
                    replica.parked = false;
@@ -119,7 +119,7 @@ void LittleCluster::see(const CommitRecord& commit) {
   if (commit.nominal != nominal) complain("a wrong nominal batch");
   const double fraction = static_cast<double>(samples) / static_cast<double>(nominal);
   const double expected = config_.scale == CommitScale::kSamples ? fraction : 1.0;
-  if (commit.fraction != expected || expected > 1.0) complain("a wrong fraction");
+  if (commit.fraction != expected || (expected > 1.0 && !config_.uneven_data)) complain("a wrong fraction");
   if (commit.committed_before != committed_) complain("a wrong number of samples before");
   const auto reached = [&](std::int64_t every) {
     bool any = committed_ + samples == config_.total_samples;
@@ -135,6 +135,14 @@ void LittleCluster::see(const CommitRecord& commit) {
   if (commit.checkpoint && commit.checkpoint->version != commit.version)
     complain("a checkpoint of another version");
   committed_ += samples;
+}
+
+// With uneven data one may get what all together would.
+std::int64_t LittleCluster::most_leased(const Replica& replica) const {
+  if (!config_.uneven_data) return replica.batch;
+  std::int64_t all = 0;
+  for (const auto& [id, one] : replicas_) all += one.batch;
+  return all;
 }
 
 void LittleCluster::complain(const std::string& what) {

@@ -65,6 +65,7 @@ class LittleCluster {
   void give(const Fact& fact);
   void follow(const Order& order);
   void see(const CommitRecord& commit);
+  std::int64_t most_leased(const Replica& replica) const;
   void complain(const std::string& what);
 
   const ControllerConfig config_;

@@ -1,0 +1,77 @@
+#include "paceline/control/data_shares.h"
+
+#include <algorithm>
+
+#include "paceline/base/check.h"
+#include "paceline/planner/data_assignment.h"
+
+namespace paceline::control {
+
+namespace {
+// Less than any iteration takes, and enough to divide by.
+constexpr double kLeastMs = 1e-6;
+// One slow iteration is not a slow replica: it counts as so many times the average at most.
+constexpr double kOutlier = 1.5;
+}  // namespace
+
+DataShares::Member& DataShares::member(ReplicaId replica) {
+  const auto index = static_cast<std::size_t>(replica.value());
+  if (index >= members_.size()) members_.resize(index + 1);
+  return members_[index];
+}
+
+void DataShares::joined(ReplicaId replica, std::int64_t batch) {
+  member(replica).batch = batch;
+  ++active_;
+  until_next_ = 0;
+}
+
+void DataShares::paused(ReplicaId replica) {
+  member(replica).batch = 0;
+  --active_;
+  until_next_ = 0;
+}
+
+void DataShares::forget(ReplicaId replica) { member(replica) = {}; }
+
+void DataShares::finished(ReplicaId replica, std::int64_t samples, Duration compute) {
+  MovingAverage& average = member(replica).ms_per_sample;
+  const double ms = std::max(kLeastMs, to_seconds(compute) * 1e3 / static_cast<double>(samples));
+  average.add(std::clamp(ms, average.value_or(ms) / kOutlier, average.value_or(ms) * kOutlier));
+}
+
+std::int64_t DataShares::next(ReplicaId replica) {
+  if (until_next_ == 0) assign();
+  --until_next_;
+  return member(replica).share;
+}
+
+// Who has not finished anything yet is taken to be as fast as the others are on average.
+void DataShares::assign() {
+  planner::DataProblem problem;
+  double known_ms = 0;
+  std::int64_t known = 0;
+  for (const Member& one : members_) {
+    if (one.batch == 0) continue;
+    problem.batch += one.batch;
+    problem.replicas.push_back({.beta_ms = one.ms_per_sample.value_or(0)});
+    known_ms += problem.replicas.back().beta_ms;
+    known += problem.replicas.back().beta_ms > 0 ? 1 : 0;
+  }
+  until_next_ = active_;
+  const double usual_ms = known > 0 ? known_ms / static_cast<double>(known) : 0;
+  for (planner::ReplicaTime& one : problem.replicas) one.beta_ms = one.beta_ms > 0 ? one.beta_ms : usual_ms;
+  std::size_t next = 0;
+  if (known == 0) {
+    for (Member& one : members_) one.share = one.batch;
+    return;
+  }
+  const auto assigned = planner::assign_samples(problem);
+  PACELINE_CHECK(assigned.ok(), "samples without caps cannot be shared out: {}",
+                 std::string(assigned.status().message()));
+  for (Member& one : members_) {
+    if (one.batch > 0) one.share = std::max<std::int64_t>(1, assigned->samples[next++]);
+  }
+}
+
+}  // namespace paceline::control

@@ -1,0 +1,48 @@
+// How many samples each replica gets of every batch, so that all take equally long: uneven data parallelism
+// (JDMP's data assignment where every replica is one device; LB-BSP, Chen and others 2020). Learnt from what
+// iterations take, and so for any policy: where replicas wait for each other the waiting goes, and where they
+// do not none is staler than the others.
+//
+// A replica's time is taken to be proportional to its samples, as of its newest iterations. Where part of it
+// is not (α > 0) the shares still settle where all take equally long, after a few rounds instead of one.
+//
+// What always holds: the shares add up to the batches of all active replicas, but that nobody gets less than
+// one sample. O(log P) an iteration on average: shares are computed once for so many iterations as there are
+// replicas, and when one comes or goes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/time.h"
+#include "paceline/control/moving_average.h"
+
+namespace paceline::control {
+
+class DataShares {
+ public:
+  // `batch`: its part of all samples, and its share as long as nothing is known.
+  void joined(ReplicaId replica, std::int64_t batch);
+  // It comes back, or forget() follows.
+  void paused(ReplicaId replica);
+  void forget(ReplicaId replica);
+  void finished(ReplicaId replica, std::int64_t samples, Duration compute);
+  // Of its next iteration. Requires: joined.
+  std::int64_t next(ReplicaId replica);
+
+ private:
+  struct Member {
+    std::int64_t batch = 0;  // 0: not active
+    std::int64_t share = 0;
+    MovingAverage ms_per_sample;
+  };
+  Member& member(ReplicaId replica);
+  void assign();
+
+  std::vector<Member> members_;  // by replica id
+  std::int64_t active_ = 0;
+  std::int64_t until_next_ = 0;  // iterations on these shares
+};
+
+}  // namespace paceline::control

@@ -1,0 +1,94 @@
+#include "paceline/control/data_shares.h"
+
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace paceline::control {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Replicas that take α + β·b milliseconds, in rounds in which everybody computes once.
+class Rounds {
+ public:
+  explicit Rounds(std::vector<std::pair<double, double>> times) : times_(std::move(times)) {
+    for (std::size_t i = 0; i < times_.size(); ++i) shares_.joined(id(i), 32);
+  }
+
+  std::vector<std::int64_t> next() {
+    std::vector<std::int64_t> samples;
+    for (std::size_t i = 0; i < times_.size(); ++i) samples.push_back(shares_.next(id(i)));
+    for (std::size_t i = 0; i < times_.size(); ++i)
+      shares_.finished(id(i), samples[i], from_seconds(time_ms(i, samples[i]) / 1e3));
+    return samples;
+  }
+  std::vector<std::int64_t> after(int rounds) {
+    for (int i = 1; i < rounds; ++i) next();
+    return next();
+  }
+  double time_ms(std::size_t i, std::int64_t samples) const {
+    return times_[i].first + times_[i].second * static_cast<double>(samples);
+  }
+  void change(std::size_t i, double beta_ms) { times_[i].second = beta_ms; }
+  DataShares& shares() { return shares_; }
+  static ReplicaId id(std::size_t i) { return ReplicaId(static_cast<std::int32_t>(i)); }
+
+ private:
+  std::vector<std::pair<double, double>> times_;
+  DataShares shares_;
+};
+
+TEST(DataShares, AreBatchesAtFirstAndProportionalToSpeedsThen) {
+  Rounds rounds({{0, 1}, {0, 1}, {0, 2}, {0, 4}});
+  EXPECT_THAT(rounds.next(), ElementsAre(32, 32, 32, 32));
+  // 128 samples over speeds 4 : 4 : 2 : 1, in whole samples: nobody takes longer than 48 ms.
+  const auto shares = rounds.next();
+  EXPECT_EQ(std::accumulate(shares.begin(), shares.end(), std::int64_t{0}), 128);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_LE(rounds.time_ms(i, shares[i]), 48);
+}
+
+TEST(DataShares, SettleWhereAllTakeEquallyLongThoughPartOfTheTimeIsFixed) {
+  Rounds rounds({{20, 1}, {5, 1}, {50, 0.5}, {10, 2}});
+  const auto shares = rounds.after(200);
+  std::vector<double> times;
+  for (std::size_t i = 0; i < 4; ++i) times.push_back(rounds.time_ms(i, shares[i]));
+  const auto [least, most] = std::minmax_element(times.begin(), times.end());
+  EXPECT_LE(*most - *least, 3) << "a sample takes up to 2 ms";
+}
+
+TEST(DataShares, FollowAReplicaThatChangesItsSpeed) {
+  Rounds rounds({{0, 1}, {0, 1}});
+  EXPECT_THAT(rounds.after(3), ElementsAre(32, 32));
+  rounds.change(1, 3);
+  EXPECT_THAT(rounds.after(30), ElementsAre(48, 16));
+  rounds.change(1, 1);
+  EXPECT_THAT(rounds.after(60), ElementsAre(32, 32));
+}
+
+TEST(DataShares, LeaveNobodyWithoutAnything) {
+  Rounds rounds({{0, 0.01}, {0, 1000}});
+  rounds.next();
+  EXPECT_THAT(rounds.next(), ElementsAre(64, 1));
+}
+
+TEST(DataShares, ANewcomerIsTakenToBeLikeTheOthers) {
+  Rounds rounds({{0, 1}, {0, 1}, {0, 3}});
+  rounds.after(5);
+  rounds.shares().joined(ReplicaId(3), 32);
+  // As if it took 5/3 ms a sample: 128 over 1 + 1 + 1/3 + 3/5 of a sample a millisecond.
+  EXPECT_EQ(rounds.shares().next(ReplicaId(3)), 26);
+}
+
+TEST(DataShares, OfWhoIsGoneGoToTheOthers) {
+  Rounds rounds({{0, 1}, {0, 1}, {0, 2}});
+  rounds.after(5);
+  rounds.shares().paused(ReplicaId(1));
+  EXPECT_EQ(rounds.shares().next(ReplicaId(0)) + rounds.shares().next(ReplicaId(2)), 64);
+  rounds.shares().joined(ReplicaId(1), 32);  // and its speed is still known
+  EXPECT_NEAR(static_cast<double>(rounds.shares().next(ReplicaId(1))), 96 * 0.4, 1);
+}
+
+}  // namespace
+}  // namespace paceline::control
