@@ -1,0 +1,56 @@
+// What the planner knows of the machines: devices, the links between them, and the servers that hold the
+// weights. Plain values. Devices are named by their index; one that has left keeps its index and is not
+// present.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "paceline/planner/profile.h"
+
+namespace paceline::planner {
+
+// One direction; the other one is as fast, and both may be used at once.
+struct Link {
+  double latency_ms = 0;
+  double bytes_per_ms = std::numeric_limits<double>::infinity();
+
+  double sending_ms(double bytes) const { return bytes / bytes_per_ms; }    // it is busy for so long
+  double ms(double bytes) const { return latency_ms + sending_ms(bytes); }  // until the last byte is there
+};
+
+struct Device {
+  static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+  std::string name;
+  double speed = 1;  // φ: work done per unit of time, where the profile's device has 1
+  std::vector<double>
+      layer_ms;            // measured, of one sample forward and backward, at speed 1; empty: the profile's
+  double overhead_ms = 0;  // of each micro-batch on a stage, whatever its size
+  std::int64_t memory_bytes = kNoLimit;
+  double price_per_hour = 0;
+  double power_w = 0;  // while it computes
+  std::int32_t site = 0;
+  Link servers;  // to the servers
+  bool present = true;
+};
+
+struct Cluster {
+  std::vector<Device> devices;
+  std::vector<Link> links;  // from · devices.size() + to; the diagonal is not used
+  // What all servers together take in, and give out.
+  double server_bytes_per_ms = std::numeric_limits<double>::infinity();
+  std::int32_t server_site = 0;
+
+  std::int32_t size() const { return static_cast<std::int32_t>(devices.size()); }
+  const Link& link(std::int32_t from, std::int32_t to) const { return links[place(from, to)]; }
+  Link& link(std::int32_t from, std::int32_t to) { return links[place(from, to)]; }
+
+ private:
+  std::size_t place(std::int32_t from, std::int32_t to) const {
+    return static_cast<std::size_t>(from) * devices.size() + static_cast<std::size_t>(to);
+  }
+};
+
+}  // namespace paceline::planner

@@ -1,0 +1,232 @@
+#include "paceline/planner/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+
+namespace paceline::planner {
+
+namespace {
+
+constexpr double kMsPerHour = 3.6e6;
+
+std::size_t money() { return static_cast<std::size_t>(CostKind::kMoney); }
+std::size_t energy() { return static_cast<std::size_t>(CostKind::kEnergy); }
+std::size_t cross_site() { return static_cast<std::size_t>(CostKind::kCrossSite); }
+
+std::int64_t micro_batches_of(std::int64_t samples, std::int64_t u) { return (samples + u - 1) / u; }
+
+}  // namespace
+
+ReplicaTime pipeline_time(const std::vector<double>& stage_ms, const std::vector<double>& link_ms) {
+  double all = 0, beta = 0;
+  for (std::size_t i = 0; i < stage_ms.size(); ++i) {
+    double run = 0;
+    for (std::size_t j = i; j < stage_ms.size(); ++j) {
+      run += stage_ms[j] + (j > i ? link_ms[j - 1] : 0);
+      beta = std::max(beta, run / static_cast<double>(j - i + 1));
+    }
+    if (i == 0) all = run;
+  }
+  return {std::max(0.0, all - beta), beta};
+}
+
+CostModel::CostModel(const Problem& problem) : problem_(problem), weights_(1), activations_(1) {
+  const std::vector<LayerProfile>& layers = problem.model.layers;
+  PACELINE_CHECK(!layers.empty() && !problem.micro_batches.empty(), "{} layers, {} micro-batch sizes",
+                 layers.size(), problem.micro_batches.size());
+  for (const LayerProfile& layer : layers) {
+    weights_.push_back(weights_.back() + layer.parameter_bytes);
+    activations_.push_back(activations_.back() + layer.activation_bytes);
+  }
+  for (const Device& device : problem.cluster.devices) {
+    work_.push_back(0);
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+      const double ms = device.layer_ms.empty() ? layers[l].work_ms : device.layer_ms[l];
+      work_.push_back(work_.back() + ms / device.speed);
+    }
+  }
+}
+
+double CostModel::compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end,
+                             std::int64_t u) const {
+  const std::size_t first = row(device);
+  const double work =
+      work_[first + static_cast<std::size_t>(end)] - work_[first + static_cast<std::size_t>(begin)];
+  return problem_.cluster.devices[static_cast<std::size_t>(device)].overhead_ms +
+         static_cast<double>(u) * work;
+}
+
+double CostModel::transfer_ms(std::int32_t from, std::int32_t to, std::int32_t cut, std::int64_t u) const {
+  const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(cut) - 1];
+  return 2 * problem_.cluster.link(from, to).ms(static_cast<double>(u * layer.output_bytes));
+}
+
+std::int64_t CostModel::weight_bytes(std::int32_t begin, std::int32_t end) const {
+  return weights_[static_cast<std::size_t>(end)] - weights_[static_cast<std::size_t>(begin)];
+}
+
+std::int64_t CostModel::memory_bytes(std::int32_t begin, std::int32_t end, std::int64_t u,
+                                     std::int64_t in_flight) const {
+  const std::int64_t kept =
+      activations_[static_cast<std::size_t>(end)] - activations_[static_cast<std::size_t>(begin)];
+  return 2 * weight_bytes(begin, end) + in_flight * u * kept;
+}
+
+ReplicaTerms CostModel::terms(const PlannedReplica& replica, std::int64_t u) const {
+  const std::int32_t layers = problem_.layers();
+  const auto stages = replica.devices.size();
+  const auto samples = static_cast<double>(u);
+  ReplicaTerms terms;
+  std::vector<double> stage_ms(stages), link_ms(stages - 1);
+  std::int64_t most_micro_batches = ReplicaTime::kNoCap;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const std::int32_t n = replica.devices[s], begin = replica.begin(s), end = replica.end(s, layers);
+    const Device& device = problem_.cluster.devices[static_cast<std::size_t>(n)];
+    const std::int64_t bytes = weight_bytes(begin, end);
+    stage_ms[s] = compute_ms(n, begin, end, u);
+    terms.per_ms[money()] += device.price_per_hour / kMsPerHour;
+    terms.per_sample[energy()] += device.power_w * stage_ms[s] / samples / 1000;
+    if (device.site != problem_.cluster.server_site)
+      terms.fixed[cross_site()] += 2 * static_cast<double>(bytes);
+    terms.push_ms = std::max(terms.push_ms, 2 * device.servers.ms(static_cast<double>(bytes)));
+    const auto in_flight = static_cast<std::int64_t>(stages - s);
+    if (memory_bytes(begin, end, u, in_flight) > device.memory_bytes) {
+      const std::int64_t each = memory_bytes(begin, end, u, 1) - 2 * bytes;
+      const std::int64_t room = std::max<std::int64_t>(0, device.memory_bytes - 2 * bytes);
+      most_micro_batches = std::min(most_micro_batches, each > 0 ? room / each : 0);
+    }
+    if (s == 0) continue;
+    const std::int32_t before = replica.devices[s - 1];
+    link_ms[s - 1] = transfer_ms(before, n, begin, u);
+    if (problem_.cluster.devices[static_cast<std::size_t>(before)].site != device.site) {
+      terms.per_sample[cross_site()] +=
+          2 * static_cast<double>(problem_.model.layers[static_cast<std::size_t>(begin) - 1].output_bytes);
+    }
+  }
+  terms.pushed_bytes = weight_bytes(0, layers);
+  terms.time = pipeline_time(stage_ms, link_ms);
+  if (most_micro_batches < ReplicaTime::kNoCap) terms.time.most_samples = most_micro_batches * u;
+  return terms;
+}
+
+double CostModel::sync_ms(double slowest_push_ms, std::int64_t pushed_bytes) const {
+  return std::max(slowest_push_ms,
+                  2 * static_cast<double>(pushed_bytes) / problem_.cluster.server_bytes_per_ms);
+}
+
+Forecast CostModel::forecast(const Plan& plan) const {
+  Forecast forecast;
+  double slowest = 0, push = 0;
+  std::int64_t pushed = 0;
+  Costs per_ms{};
+  for (const PlannedReplica& replica : plan.replicas) {
+    const ReplicaTerms known = terms(replica, plan.micro_batch);
+    ReplicaForecast& one = forecast.replicas.emplace_back();
+    one.alpha_ms = known.time.alpha_ms;
+    one.beta_ms = known.time.beta_ms;
+    one.micro_batches = micro_batches_of(replica.samples, plan.micro_batch);
+    if (replica.samples > 0)
+      one.time_ms = one.alpha_ms + one.beta_ms * static_cast<double>(one.micro_batches);
+    for (std::size_t s = 0; s < replica.devices.size(); ++s) {
+      const std::int32_t begin = replica.begin(s), end = replica.end(s, problem_.layers());
+      one.stage_ms.push_back(compute_ms(replica.devices[s], begin, end, plan.micro_batch));
+      const auto deepest = static_cast<std::int64_t>(replica.devices.size() - s);
+      one.memory_bytes.push_back(
+          memory_bytes(begin, end, plan.micro_batch, std::min(deepest, one.micro_batches)));
+      if (s > 0) {
+        one.link_ms.push_back(
+            transfer_ms(replica.devices[s - 1], replica.devices[s], begin, plan.micro_batch));
+      }
+    }
+    slowest = std::max(slowest, one.time_ms);
+    push = std::max(push, known.push_ms);
+    pushed += known.pushed_bytes;
+    for (std::size_t k = 0; k < kCostKinds; ++k) {
+      forecast.costs[k] += known.fixed[k] + known.per_sample[k] * static_cast<double>(replica.samples);
+      per_ms[k] += known.per_ms[k];
+    }
+  }
+  forecast.sync_ms = sync_ms(push, pushed);
+  forecast.batch_ms = slowest + forecast.sync_ms;
+  for (std::size_t k = 0; k < kCostKinds; ++k) forecast.costs[k] += per_ms[k] * forecast.batch_ms;
+  return forecast;
+}
+
+PipelineTimes CostModel::timeline_input(const PlannedReplica& replica, std::int64_t u) const {
+  PipelineTimes times;
+  for (std::size_t s = 0; s < replica.devices.size(); ++s) {
+    const std::int32_t n = replica.devices[s], begin = replica.begin(s),
+                       end = replica.end(s, problem_.layers());
+    double work = 0, forward = 0;
+    for (std::int32_t l = begin; l < end; ++l) {
+      const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(l)];
+      const double ms = compute_ms(n, l, l + 1, 1);
+      work += ms;
+      forward += ms * layer.forward_share;
+    }
+    const double comp = compute_ms(n, begin, end, u);
+    times.forward_ms.push_back(work > 0 ? comp * forward / work : comp / 3);
+    times.backward_ms.push_back(comp - times.forward_ms.back());
+    if (s == 0) continue;
+    times.links.push_back(problem_.cluster.link(replica.devices[s - 1], n));
+    times.bytes.push_back(
+        static_cast<double>(u * problem_.model.layers[static_cast<std::size_t>(begin) - 1].output_bytes));
+  }
+  return times;
+}
+
+double CostModel::exact_batch_ms(const Plan& plan) const {
+  double slowest = 0;
+  const std::int64_t u = plan.micro_batch;
+  for (const PlannedReplica& replica : plan.replicas) {
+    if (replica.samples == 0) continue;
+    const std::int64_t count = micro_batches_of(replica.samples, u);
+    const std::int64_t last = replica.samples - (count - 1) * u;
+    slowest = std::max(slowest, pipeline_ms(timeline_input(replica, u), count,
+                                            static_cast<double>(last) / static_cast<double>(u)));
+  }
+  return slowest + forecast(plan).sync_ms;
+}
+
+absl::Status CostModel::check(const Plan& plan) const {
+  const auto wrong = [](std::string what) { return absl::InvalidArgumentError(std::move(what)); };
+  std::vector<bool> used(problem_.cluster.devices.size());
+  std::int64_t samples = 0;
+  if (plan.micro_batch < 1 || plan.micro_batch > problem_.batch)
+    return wrong(fmt::format("micro-batches of {} in a batch of {}", plan.micro_batch, problem_.batch));
+  for (std::size_t g = 0; g < plan.replicas.size(); ++g) {
+    const PlannedReplica& replica = plan.replicas[g];
+    samples += replica.samples;
+    if (replica.devices.empty() || replica.cuts.size() + 1 != replica.devices.size() || replica.samples < 0)
+      return wrong(fmt::format("replica {} has {} devices, {} cuts and {} samples", g, replica.devices.size(),
+                               replica.cuts.size(), replica.samples));
+    const std::int64_t count = micro_batches_of(replica.samples, plan.micro_batch);
+    for (std::size_t s = 0; s < replica.devices.size(); ++s) {
+      const std::int32_t n = replica.devices[s], begin = replica.begin(s),
+                         end = replica.end(s, problem_.layers());
+      if (n < 0 || n >= problem_.cluster.size())
+        return wrong(fmt::format("replica {} is on device {}, which is none", g, n));
+      const Device& device = problem_.cluster.devices[static_cast<std::size_t>(n)];
+      if (!device.present) return wrong(fmt::format("replica {} is on {}, which has left", g, device.name));
+      if (used[static_cast<std::size_t>(n)]) return wrong(fmt::format("{} is used twice", device.name));
+      used[static_cast<std::size_t>(n)] = true;
+      if (begin >= end || begin < 0 || end > problem_.layers())
+        return wrong(
+            fmt::format("{} is to run layers {} to {} of {}", device.name, begin, end, problem_.layers()));
+      const std::int64_t deepest = static_cast<std::int64_t>(replica.devices.size() - s);
+      const std::int64_t bytes = memory_bytes(begin, end, plan.micro_batch, std::min(deepest, count));
+      if (bytes > device.memory_bytes)
+        return wrong(
+            fmt::format("{} needs {} bytes of memory and has {}", device.name, bytes, device.memory_bytes));
+    }
+  }
+  if (samples == problem_.batch) return absl::OkStatus();
+  return wrong(fmt::format("{} samples are given out of a batch of {}", samples, problem_.batch));
+}
+
+}  // namespace paceline::planner

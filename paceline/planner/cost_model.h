@@ -1,0 +1,107 @@
+// How long a plan takes and what it costs, in closed form. Pure; never changes after it is made; made anew
+// when what is known of the cluster changes.
+//
+// Stage s of a replica on device n, per micro-batch of u samples, forward and backward:
+//   comp_s = overhead_n + u·Σ w_l/φ_n,   comm_s = 2·latency + 2·u·y/bandwidth  (the activation and its
+//   gradient).
+// A replica of M = ⌈b/u⌉ micro-batches takes T = α + β·M, where α + β = Σ comp + Σ comm, the first
+// micro-batch's way there and back, and β is what each further one adds:
+//   β = max over runs i..j of neighbouring stages of (Σ_{i..j} comp + Σ_{i..j−1} comm) / (j − i + 1).
+// JDMP's model as we had it first is the largest comp or comm. That is the same where links are free; but
+// under 1F1B a stage does not run ahead of the next by more than its place allows, so a transfer is waited
+// for by the stages at both its ends: k stages in a row have k micro-batches between them, and need the time
+// of one whole way through for those k. timeline_test.cc holds this to the exact schedule: β is its slope in
+// M, and T is at most a quarter above it (where the slowest stage comes first) and at most 1 % below.
+//
+// Synchronizing: T_sync = max(max over devices of 2·(latency + P/bandwidth) of its link to the servers, 2·ΣP
+// / what the servers take), with P the bytes of the weights of a stage: gradients go there and weights come
+// back. Batch time τ = max T + T_sync.
+//
+// Memory of stage s of S: its weights and gradients (2·P; the servers hold the optimizer's state) and, under
+// 1F1B, the activations of min(S − s, M) micro-batches. Costs are of one batch: money = Σ price·τ over the
+// plan's devices, energy = Σ power·comp, traffic between sites = activations and gradients over such links,
+// and what stages away from the servers' site push and pull.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/planner/data_assignment.h"
+#include "paceline/planner/plan.h"
+#include "paceline/planner/problem.h"
+#include "paceline/planner/timeline.h"
+
+namespace paceline::planner {
+
+// What a replica is, whatever data it gets: T = α + β·M, costs = Σ per_sample·b + per_ms·τ + fixed.
+struct ReplicaTerms {
+  ReplicaTime time;  // most_samples is 0 where memory does not hold the weights and one micro-batch
+  Costs per_sample{};
+  Costs per_ms{};
+  Costs fixed{};
+  double push_ms = 0;             // of its slowest device: gradients there, weights back
+  std::int64_t pushed_bytes = 0;  // weights of all stages
+};
+
+struct ReplicaForecast {
+  std::vector<double> stage_ms;  // comp, of a full micro-batch
+  std::vector<double> link_ms;   // comm, there and back; one fewer
+  std::vector<std::int64_t> memory_bytes;
+  double alpha_ms = 0;
+  double beta_ms = 0;
+  std::int64_t micro_batches = 0;  // M
+  double time_ms = 0;              // α + β·M; 0 without samples
+};
+
+struct Forecast {
+  std::vector<ReplicaForecast> replicas;
+  double sync_ms = 0;
+  double batch_ms = 0;  // τ
+  Costs costs{};
+};
+
+// α + β = Σ comp + Σ comm and β of the formula above. Requires: as many links as stages, less one.
+ReplicaTime pipeline_time(const std::vector<double>& stage_ms, const std::vector<double>& link_ms);
+
+class CostModel {
+ public:
+  // Keeps a reference to the problem.
+  explicit CostModel(const Problem& problem);
+
+  const Problem& problem() const { return problem_; }
+  // comp of layers [begin, end).
+  double compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end, std::int64_t u) const;
+  // comm between devices, where layer `cut` is the first of the second one.
+  double transfer_ms(std::int32_t from, std::int32_t to, std::int32_t cut, std::int64_t u) const;
+  std::int64_t weight_bytes(std::int32_t begin, std::int32_t end) const;  // P
+  // Of a stage that keeps so many micro-batches.
+  std::int64_t memory_bytes(std::int32_t begin, std::int32_t end, std::int64_t u,
+                            std::int64_t in_flight) const;
+
+  ReplicaTerms terms(const PlannedReplica& replica, std::int64_t u) const;
+  // T_sync of replicas that together push this much, the slowest of them in this time.
+  double sync_ms(double slowest_push_ms, std::int64_t pushed_bytes) const;
+  Forecast forecast(const Plan& plan) const;
+  // The exact schedule's input of a replica of the plan.
+  PipelineTimes timeline_input(const PlannedReplica& replica, std::int64_t u) const;
+  // τ by the exact schedule instead of the closed form.
+  double exact_batch_ms(const Plan& plan) const;
+  // Layers covered once by each replica, devices present and used once, Σ b = B, u ≤ B, memory kept. Says
+  // what is not.
+  absl::Status check(const Plan& plan) const;
+
+ private:
+  std::size_t row(std::int32_t device) const {
+    return static_cast<std::size_t>(device) * (problem_.model.layers.size() + 1);
+  }
+
+  const Problem& problem_;
+  std::vector<double> work_;               // by device: Σ w_l/φ of the first layers
+  std::vector<std::int64_t> weights_;      // Σ of the first layers
+  std::vector<std::int64_t> activations_;  // Σ of the first layers
+};
+
+}  // namespace paceline::planner

@@ -1,0 +1,180 @@
+#include "paceline/planner/partition.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "paceline/base/check.h"
+
+namespace paceline::planner {
+
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+// The pipeline to be cut, and what its parts take.
+struct Pipeline {
+  const CostModel& model;
+  const std::vector<std::int32_t>& devices;
+  std::int64_t u;
+  std::int64_t micro_batches;
+
+  std::size_t stages() const { return devices.size(); }
+  std::size_t layers() const { return model.problem().model.layers.size(); }
+  double comp(std::size_t s, std::size_t begin, std::size_t end) const {
+    return model.compute_ms(devices[s], static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end), u);
+  }
+  // Before stage s; none before the first.
+  double comm(std::size_t s, std::size_t cut) const {
+    return s == 0 ? 0 : model.transfer_ms(devices[s - 1], devices[s], static_cast<std::int32_t>(cut), u);
+  }
+  bool fits(std::size_t s, std::size_t begin, std::size_t end) const {
+    const auto deepest = static_cast<std::int64_t>(stages() - s);
+    return model.memory_bytes(static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end), u,
+                              std::min(deepest, micro_batches)) <=
+           model.problem().cluster.devices[static_cast<std::size_t>(devices[s])].memory_bytes;
+  }
+  // The stages before and after s need a layer each: how many layers the first s + 1 stages may have.
+  std::size_t least_end(std::size_t s) const { return s + 1; }
+  std::size_t most_end(std::size_t s) const { return layers() - (stages() - 1 - s); }
+};
+
+// F of the header, over all ends of every stage. With `with_links` false links count as free, and the last
+// value is a lower bound of every β.
+struct Balanced {
+  double largest = kInfinite;
+  Cuts cuts;
+};
+
+Balanced balance(const Pipeline& pipe, bool with_links) {
+  const std::size_t stages = pipe.stages(), layers = pipe.layers();
+  std::vector<double> least(stages * (layers + 1), kInfinite);
+  std::vector<std::size_t> from(stages * (layers + 1));
+  const auto at = [&](std::size_t s, std::size_t i) { return s * (layers + 1) + i; };
+  for (std::size_t s = 0; s < stages; ++s) {
+    for (std::size_t end = pipe.least_end(s); end <= pipe.most_end(s); ++end) {
+      double& best = least[at(s, end)];
+      for (std::size_t begin = s == 0 ? 0 : end - 1;; --begin) {
+        const double comp = pipe.comp(s, begin, end);
+        // Further back the stage only grows.
+        if (comp >= best || !pipe.fits(s, begin, end)) break;
+        const double before = s == 0 ? 0 : least[at(s - 1, begin)];
+        const double largest = std::max({before, comp, with_links ? pipe.comm(s, begin) : 0});
+        if (largest < best) {
+          best = largest;
+          from[at(s, end)] = begin;
+        }
+        if (begin <= s) break;
+      }
+    }
+  }
+  Balanced found{least[at(stages - 1, layers)], Cuts(stages - 1)};
+  if (found.largest == kInfinite) return found;
+  for (std::size_t s = stages - 1, end = layers; s > 0; --s) {
+    end = from[at(s, end)];
+    found.cuts[s - 1] = static_cast<std::int32_t>(end);
+  }
+  return found;
+}
+
+// A way to cut some first layers into some first stages.
+struct Label {
+  double sum = 0;          // Σ comp + Σ comm
+  double run = 0;          // K of the header
+  std::size_t cut = 0;     // where its last stage begins
+  std::size_t before = 0;  // the label of what comes before, there
+};
+
+void insert(std::vector<Label>& labels, const Label& label) {
+  for (const Label& other : labels) {
+    if (other.sum <= label.sum && other.run <= label.run) return;
+  }
+  std::erase_if(labels, [&](const Label& other) { return label.sum <= other.sum && label.run <= other.run; });
+  labels.push_back(label);
+}
+
+struct Cheapest {
+  double sum = kInfinite;
+  Cuts cuts;
+};
+
+// The least Σ comp + Σ comm with β ≤ cap.
+Cheapest cheapest_under(const Pipeline& pipe, double cap) {
+  const std::size_t stages = pipe.stages(), layers = pipe.layers();
+  std::vector<std::vector<Label>> labels(stages * (layers + 1));
+  const auto at = [&](std::size_t s, std::size_t i) { return s * (layers + 1) + i; };
+  const auto extend = [&](std::size_t s, std::size_t begin, double comp, const Label& before,
+                          std::size_t index, std::vector<Label>& into) {
+    const double comm = pipe.comm(s, begin);
+    // Without a cap every run is short enough.
+    const double run = cap == kInfinite ? 0 : (s == 0 ? 0 : std::max(before.run + comm, 0.0)) + comp - cap;
+    if (run <= 0) insert(into, {before.sum + comm + comp, run, begin, index});
+  };
+  for (std::size_t s = 0; s < stages; ++s) {
+    for (std::size_t end = pipe.least_end(s); end <= pipe.most_end(s); ++end) {
+      std::vector<Label>& into = labels[at(s, end)];
+      for (std::size_t begin = s == 0 ? 0 : end - 1;; --begin) {
+        const double comp = pipe.comp(s, begin, end);
+        if (comp > cap || !pipe.fits(s, begin, end)) break;
+        if (s == 0) {
+          extend(s, begin, comp, {}, 0, into);
+          break;
+        }
+        const std::vector<Label>& before = labels[at(s - 1, begin)];
+        for (std::size_t k = 0; k < before.size(); ++k) extend(s, begin, comp, before[k], k, into);
+        if (begin <= s) break;
+      }
+    }
+  }
+  const std::vector<Label>& ends = labels[at(stages - 1, layers)];
+  const auto best = std::min_element(ends.begin(), ends.end(),
+                                     [](const Label& a, const Label& b) { return a.sum < b.sum; });
+  if (best == ends.end()) return {};
+  Cheapest found{best->sum, Cuts(stages - 1)};
+  const Label* label = &*best;
+  for (std::size_t s = stages - 1; s > 0; --s) {
+    found.cuts[s - 1] = static_cast<std::int32_t>(label->cut);
+    label = &labels[at(s - 1, label->cut)][label->before];
+  }
+  return found;
+}
+
+ReplicaTime time_of(const Pipeline& pipe, const Cuts& cuts) {
+  return pipe.model.terms({pipe.devices, cuts, 0}, pipe.u).time;
+}
+
+}  // namespace
+
+std::optional<Cuts> balanced_cuts(const CostModel& model, const std::vector<std::int32_t>& devices,
+                                  std::int64_t u, std::int64_t micro_batches) {
+  const Pipeline pipe{model, devices, u, micro_batches};
+  if (pipe.stages() > pipe.layers()) return std::nullopt;
+  Balanced found = balance(pipe, true);
+  if (found.largest == kInfinite) return std::nullopt;
+  return std::move(found.cuts);
+}
+
+std::optional<Cuts> best_cuts(const CostModel& model, const std::vector<std::int32_t>& devices,
+                              std::int64_t u, std::int64_t micro_batches) {
+  PACELINE_CHECK(!devices.empty() && micro_batches >= 1, "{} devices, {} micro-batches", devices.size(),
+                 micro_batches);
+  const Pipeline pipe{model, devices, u, micro_batches};
+  if (pipe.stages() > pipe.layers()) return std::nullopt;
+  const double least_beta = balance(pipe, false).largest;
+  if (least_beta == kInfinite) return std::nullopt;
+  const auto more = static_cast<double>(micro_batches - 1);
+  double best = kInfinite, cap = kInfinite;
+  Cuts cuts;
+  for (;;) {
+    Cheapest found = cheapest_under(pipe, cap);
+    if (found.sum + more * least_beta >= best) break;
+    const ReplicaTime time = time_of(pipe, found.cuts);
+    if (found.sum + more * time.beta_ms < best) {
+      best = found.sum + more * time.beta_ms;
+      cuts = std::move(found.cuts);
+    }
+    cap = time.beta_ms * (1 - 1e-9);
+  }
+  return cuts;
+}
+
+}  // namespace paceline::planner
