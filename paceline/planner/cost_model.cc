@@ -221,8 +221,9 @@ absl::Status CostModel::check(const Plan& plan) const {
       const std::int64_t deepest = static_cast<std::int64_t>(replica.devices.size() - s);
       const std::int64_t bytes = memory_bytes(begin, end, plan.micro_batch, std::min(deepest, count));
       if (bytes > device.memory_bytes)
-        return wrong(
-            fmt::format("{} needs {} bytes of memory and has {}", device.name, bytes, device.memory_bytes));
+        return wrong(fmt::format("{} would need {:.4g} MB for layers {} to {} and has {:.4g} MB", device.name,
+                                 static_cast<double>(bytes) / 1e6, begin, end - 1,
+                                 static_cast<double>(device.memory_bytes) / 1e6));
     }
   }
   if (samples == problem_.batch) return absl::OkStatus();

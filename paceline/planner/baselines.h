@@ -1,0 +1,39 @@
+// What else could be done with the cluster: the plans of the systems that JDMP is compared with. Each is
+// given the best micro-batch for it, our 1F1B schedule and today's measurements. Pure.
+//
+//  bsp        even data parallel: every device holds the whole model and gets as many samples as any other.
+//  lb-bsp     uneven data only (Chen and others 2020): the same replicas, samples by speed.
+//  gpipe      Huang and others 2019: one pipeline of all devices in their given order, as many layers each.
+//  pipedream  static, after Narayanan and others 2019: the devices in their given order, in equal pipelines
+//  cut
+//             by dynamic programming so that the largest part is least; even data; the best number of
+//             pipelines. (The paper replicates single stages; whole pipelines are what a plan can say.)
+//  hetpipe    Park and others 2020: virtual workers made alike by dealing the devices out by speed, cut as
+//             above; even data; the best number of them. (Its asynchrony between workers is a policy's
+//             business.)
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/planner/cost_model.h"
+
+namespace paceline::planner {
+
+struct Baseline {
+  std::string name;
+  absl::StatusOr<Plan> plan;  // with its samples; or why it cannot be
+};
+
+// In the order above.
+std::vector<Baseline> baselines(const CostModel& model);
+
+// B over the replicas, as evenly as it goes.
+void share_evenly(Plan& plan, std::int64_t batch);
+
+// The devices that are present, in their order.
+std::vector<std::int32_t> present_devices(const Cluster& cluster);
+
+}  // namespace paceline::planner

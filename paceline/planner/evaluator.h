@@ -1,0 +1,60 @@
+// How good a plan is for what is wanted: gives its samples out as well as can be (data_assignment.h) and
+// weighs time against costs. Pure; shared by the search and by the decisions during a run.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "paceline/planner/cost_model.h"
+#include "paceline/planner/queues.h"
+
+namespace paceline::planner {
+
+// What is wanted. Without weights each batch is to keep every budget, and of those that do (or come closest)
+// the fastest is best. With weights: least V·τ + Σ Q_k·c_k.
+struct Goal {
+  double time_cost = 1;         // V, of a millisecond; > 0
+  std::vector<double> weights;  // by budget, of a unit of its cost; empty: budgets are limits
+
+  static Goal within_budgets() { return {}; }
+  // V without a unit, as queues.h counts.
+  static Goal weighed(const QueueState& queues, const std::vector<Budget>& budgets, double v);
+};
+
+struct Evaluation {
+  static constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  double over = kInfinite;   // Σ of the shares by which limits are broken; infinite: the plan cannot be
+  double score = kInfinite;  // what is minimised
+  double batch_ms = kInfinite;
+  Costs costs{};
+
+  bool possible() const { return over < kInfinite; }
+  // First the limits, then the score.
+  friend bool operator<(const Evaluation& a, const Evaluation& b) {
+    return a.over != b.over ? a.over < b.over : a.score < b.score;
+  }
+};
+
+class Evaluator {
+ public:
+  // Keeps a reference to the model.
+  Evaluator(const CostModel& model, Goal goal) : model_(model), goal_(std::move(goal)) {}
+
+  const CostModel& model() const { return model_; }
+  const Problem& problem() const { return model_.problem(); }
+  // Sets the replicas' samples. Replicas that get none are taken out of the plan unless `keep_all`. The
+  // devices and cuts must be possible but for memory, which is looked at here.
+  Evaluation assign(Plan& plan, bool keep_all = false) const;
+  // Of the samples that the plan has.
+  Evaluation weigh(const Plan& plan) const;
+
+ private:
+  Evaluation weigh(const Plan& plan, const std::vector<ReplicaTerms>& terms) const;
+  DataProblem data_problem(const std::vector<ReplicaTerms>& terms, std::int64_t u) const;
+  double time_cost_of(double batch_ms, const Costs& costs) const;
+
+  const CostModel& model_;
+  Goal goal_;
+};
+
+}  // namespace paceline::planner

@@ -1,0 +1,148 @@
+#include "paceline/planner/planner.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+
+namespace paceline::planner {
+
+namespace {
+
+const std::string& name_of_device(const Problem& problem, std::int32_t n) {
+  return problem.cluster.devices[static_cast<std::size_t>(n)].name;
+}
+
+std::string amount(CostKind kind, double value) {
+  switch (kind) {
+    case CostKind::kMoney:
+      return fmt::format("{:.4g} (money)", value);
+    case CostKind::kEnergy:
+      return fmt::format("{:.4g} J", value);
+    case CostKind::kCrossSite:
+      return fmt::format("{:.4g} MB between sites", value / 1e6);
+  }
+  return "";
+}
+
+std::vector<BaselineResult> weighed_baselines(const Evaluator& evaluator) {
+  std::vector<BaselineResult> results;
+  for (Baseline& baseline : baselines(evaluator.model())) {
+    BaselineResult result{std::move(baseline.name), std::move(baseline.plan), {}};
+    if (result.plan.ok()) result.evaluation = evaluator.weigh(*result.plan);
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+absl::StatusOr<std::vector<Plan>> starts_of(const CostModel& model,
+                                            const std::vector<BaselineResult>& baselines) {
+  std::vector<Plan> starts;
+  for (const BaselineResult& baseline : baselines) {
+    if (baseline.plan.ok()) starts.push_back(*baseline.plan);
+  }
+  absl::StatusOr<Plan> any = any_plan(model);
+  if (any.ok()) starts.push_back(*std::move(any));
+  if (starts.empty()) return any.status();
+  return starts;
+}
+
+// No plan keeps the budgets: the least that each broken one would have to be, if it were the only one.
+absl::Status budget_too_small(const CostModel& model, const std::vector<Plan>& starts, const Evaluation& best,
+                              const SearchOptions& options) {
+  const Problem& problem = model.problem();
+  for (const Budget& budget : problem.budgets) {
+    if (best.costs[budget.index()] <= budget.allowed(best.batch_ms) * (1 + 1e-9)) continue;
+    Problem alone = problem;
+    alone.budgets = {budget};
+    // So little that nothing keeps it: the search then comes as close to it as it can.
+    alone.budgets[0].most = budget.most * 1e-9;
+    const CostModel alone_model(alone);
+    PACELINE_ASSIGN_OR_RETURN(const SearchResult cheapest,
+                              search({alone_model, Goal::within_budgets()}, starts, options));
+    const double cost = cheapest.evaluation.costs[budget.index()];
+    const double least = budget.per_second ? cost * 1000 / cheapest.evaluation.batch_ms : cost;
+    if (least <= budget.most) continue;
+    const char* of = budget.per_second ? "second" : "batch";
+    return absl::ResourceExhaustedError(
+        fmt::format("the budget of {} a {} is below the cheapest plan that was found, which costs {}",
+                    amount(budget.kind, budget.most), of, amount(budget.kind, least)));
+  }
+  return absl::ResourceExhaustedError(
+      "each budget can be kept, but no plan was found that keeps all of them; raise one of them");
+}
+
+// What adds most to each micro-batch of the slowest replica.
+std::string bottleneck_of(const Problem& problem, const Plan& plan, const Forecast& forecast) {
+  const auto slowest = std::max_element(
+      forecast.replicas.begin(), forecast.replicas.end(),
+      [](const ReplicaForecast& a, const ReplicaForecast& b) { return a.time_ms < b.time_ms; });
+  const PlannedReplica& replica =
+      plan.replicas[static_cast<std::size_t>(slowest - forecast.replicas.begin())];
+  const auto stage = std::max_element(slowest->stage_ms.begin(), slowest->stage_ms.end());
+  const auto link = std::max_element(slowest->link_ms.begin(), slowest->link_ms.end());
+  const auto s = static_cast<std::size_t>(stage - slowest->stage_ms.begin());
+  if (link != slowest->link_ms.end() && *link > *stage) {
+    const auto at = static_cast<std::size_t>(link - slowest->link_ms.begin());
+    return fmt::format("the link from {} to {}, {:.4g} ms for each micro-batch of {}",
+                       name_of_device(problem, replica.devices[at]),
+                       name_of_device(problem, replica.devices[at + 1]), *link, plan.micro_batch);
+  }
+  return fmt::format("layers {} to {} on {}, {:.4g} ms for each micro-batch of {}", replica.begin(s),
+                     replica.end(s, problem.layers()) - 1, name_of_device(problem, replica.devices[s]),
+                     *stage, plan.micro_batch);
+}
+
+std::string against(double batch_ms, const std::vector<BaselineResult>& baselines) {
+  const BaselineResult* best = nullptr;
+  for (const BaselineResult& one : baselines) {
+    if (one.evaluation.possible() && (best == nullptr || one.evaluation < best->evaluation)) best = &one;
+  }
+  if (best == nullptr) return "no baseline is possible";
+  if (best->evaluation.over > 0) return "no baseline keeps the budgets";
+  const double ratio = best->evaluation.batch_ms / batch_ms;
+  if (ratio < 1 + 1e-9) return fmt::format("nothing better than {} was found", best->name);
+  return fmt::format("{:.2f} times as fast as the best baseline ({}, {:.4g} ms)", ratio, best->name,
+                     best->evaluation.batch_ms);
+}
+
+}  // namespace
+
+std::string names_of(const Problem& problem, const PlannedReplica& replica) {
+  std::string names;
+  for (const std::int32_t n : replica.devices)
+    names += (names.empty() ? "" : " → ") + name_of_device(problem, n);
+  return names;
+}
+
+std::string reason_of(const CostModel& model, const Plan& plan,
+                      const std::vector<BaselineResult>& baselines) {
+  const Problem& problem = model.problem();
+  const Forecast forecast = model.forecast(plan);
+  std::size_t devices = 0;
+  for (const PlannedReplica& replica : plan.replicas) devices += replica.devices.size();
+  const std::size_t present = present_devices(problem.cluster).size();
+  return fmt::format("{} replica{} on {} of {} devices: {}; held up by {}; {:.3g} ms of synchronizing",
+                     plan.replicas.size(), plan.replicas.size() == 1 ? "" : "s", devices, present,
+                     against(forecast.batch_ms, baselines), bottleneck_of(problem, plan, forecast),
+                     forecast.sync_ms);
+}
+
+absl::StatusOr<Planned> make_plan(const Problem& problem, const SearchOptions& options) {
+  const CostModel model(problem);
+  const Evaluator evaluator(model, Goal::within_budgets());
+  if (present_devices(problem.cluster).empty())
+    return absl::InvalidArgumentError("the cluster has no device");
+  Planned planned;
+  planned.baselines = weighed_baselines(evaluator);
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<Plan> starts, starts_of(model, planned.baselines));
+  PACELINE_ASSIGN_OR_RETURN(planned.found, search(evaluator, starts, options));
+  if (planned.found.evaluation.over > 0)
+    return budget_too_small(model, starts, planned.found.evaluation, options);
+  planned.forecast = model.forecast(planned.found.plan);
+  planned.reason = reason_of(model, planned.found.plan, planned.baselines);
+  return planned;
+}
+
+}  // namespace paceline::planner

@@ -1,0 +1,232 @@
+#include "paceline/planner/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/planner/partition.h"
+
+namespace paceline::planner {
+
+namespace {
+
+constexpr std::size_t kMostStarts = 4;
+// One plan in so many is made up from nothing, before the walks; the best of them is walked from too.
+constexpr std::int64_t kMovesPerMadeUp = 8;
+// A plan this much worse is kept one time in three (e⁻¹) at the start and at the end.
+constexpr double kFirstTemperature = 0.1;
+constexpr double kLastTemperature = 0.0005;
+// What breaking budgets by a tenth counts for in the walk, as a share of the score.
+constexpr double kOverWeight = 10;
+constexpr int kMostRounds = 50;
+
+struct Candidate {
+  Plan plan;
+  Evaluation evaluation;
+};
+
+double energy(const Evaluation& evaluation) { return evaluation.score * (1 + kOverWeight * evaluation.over); }
+
+class Walk {
+ public:
+  Walk(const Evaluator& evaluator, const SearchOptions& options, Candidate best)
+      : evaluator_(evaluator), options_(options), rng_(options.seed), best_(std::move(best)) {}
+
+  // The best of some plans that are drawn at random; nothing when none of them is possible.
+  std::optional<Candidate> made_up(std::int64_t count) {
+    std::optional<Candidate> best;
+    for (std::int64_t i = 0; i < count; ++i) {
+      Candidate one;
+      if (!random_plan(evaluator_.model(), rng_, one.plan)) continue;
+      one.evaluation = score(one.plan);
+      if (!one.evaluation.possible() || (best && !(one.evaluation < best->evaluation))) continue;
+      best = std::move(one);
+    }
+    if (best && best->evaluation < best_.evaluation) best_ = *best;
+    return best;
+  }
+
+  void anneal(Candidate current, std::int64_t moves) {
+    for (std::int64_t i = 0; i < moves; ++i) {
+      const double done = static_cast<double>(i) / static_cast<double>(moves);
+      const double temperature = kFirstTemperature * std::pow(kLastTemperature / kFirstTemperature, done);
+      Candidate next{current.plan, {}};
+      if (!random_move(evaluator_.model(), options_.scope, rng_, next.plan)) continue;
+      next.evaluation = score(next.plan);
+      if (!next.evaluation.possible() || !accepts(current.evaluation, next.evaluation, temperature)) continue;
+      current = std::move(next);
+      ++accepted_;
+      if (current.evaluation < best_.evaluation) best_ = current;
+    }
+  }
+
+  // Cuts exactly and tries all neighbours until nothing gets better.
+  void polish() {
+    for (int round = 0; round < kMostRounds; ++round) {
+      bool better = cut_exactly();
+      for (Plan& plan : neighbours(evaluator_.model(), options_.scope, best_.plan)) {
+        if (improves(std::move(plan))) {
+          better = true;
+          break;
+        }
+      }
+      if (!better) return;
+    }
+  }
+
+  SearchResult result() && { return {std::move(best_.plan), best_.evaluation, moves_, accepted_}; }
+
+ private:
+  Evaluation score(Plan& plan) {
+    ++moves_;
+    return evaluator_.assign(plan);
+  }
+
+  bool accepts(const Evaluation& from, const Evaluation& to, double temperature) {
+    const double worse = energy(to) / energy(from) - 1;
+    return worse <= 0 || rng_.uniform() < std::exp(-worse / temperature);
+  }
+
+  bool improves(Plan plan) {
+    const Evaluation evaluation = score(plan);
+    if (!(evaluation < best_.evaluation)) return false;
+    best_ = {std::move(plan), evaluation};
+    ++accepted_;
+    return true;
+  }
+
+  bool cut_exactly() {
+    bool better = false;
+    for (std::size_t g = 0; g < best_.plan.replicas.size(); ++g) {
+      Plan plan = best_.plan;
+      PlannedReplica& replica = plan.replicas[g];
+      const std::int64_t count =
+          std::max<std::int64_t>(1, (replica.samples + plan.micro_batch - 1) / plan.micro_batch);
+      auto cuts = best_cuts(evaluator_.model(), replica.devices, plan.micro_batch, count);
+      if (!cuts || *cuts == replica.cuts) continue;
+      replica.cuts = *std::move(cuts);
+      better = improves(std::move(plan)) || better;
+    }
+    return better;
+  }
+
+  const Evaluator& evaluator_;
+  const SearchOptions& options_;
+  Rng rng_;
+  Candidate best_;
+  std::int64_t moves_ = 0;
+  std::int64_t accepted_ = 0;
+};
+
+std::int64_t moves_for(const Problem& problem, MoveScope scope) {
+  const auto devices = static_cast<std::int64_t>(problem.cluster.devices.size());
+  return std::clamp<std::int64_t>(1000 * devices, 2000, 16'000) / (scope == MoveScope::kCuts ? 8 : 1);
+}
+
+double megabytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+absl::Status memory_is_missing(const CostModel& model, const std::vector<std::int32_t>& devices);
+
+// One pipeline over the largest devices, of any number; the smallest u.
+absl::StatusOr<Plan> largest_first(const CostModel& model, std::vector<std::int32_t> devices) {
+  const Problem& problem = model.problem();
+  std::stable_sort(devices.begin(), devices.end(), [&](std::int32_t a, std::int32_t b) {
+    return problem.cluster.devices[static_cast<std::size_t>(a)].memory_bytes >
+           problem.cluster.devices[static_cast<std::size_t>(b)].memory_bytes;
+  });
+  const std::int64_t u = problem.micro_batches.front();
+  const std::int64_t count = (problem.batch + u - 1) / u;
+  Rng rng(1);
+  constexpr int kOrders = 20;
+  for (std::size_t stages = 1; stages <= devices.size(); ++stages) {
+    std::vector<std::int32_t> first(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(stages));
+    for (int order = 0; order < (stages > 1 ? kOrders : 1); ++order) {
+      if (auto cuts = balanced_cuts(model, first, u, count)) return Plan{{{first, *cuts, problem.batch}}, u};
+      for (std::size_t i = stages; i > 1; --i) std::swap(first[i - 1], first[rng.below(i)]);
+    }
+  }
+  return memory_is_missing(model, devices);
+}
+
+absl::Status memory_is_missing(const CostModel& model, const std::vector<std::int32_t>& devices) {
+  const Problem& problem = model.problem();
+  const std::int64_t u = problem.micro_batches.front();
+  const std::int64_t whole = model.memory_bytes(0, problem.layers(), u, 1);
+  std::int64_t have = 0, largest = 0;
+  for (const std::int32_t n : devices) {
+    const std::int64_t bytes = problem.cluster.devices[static_cast<std::size_t>(n)].memory_bytes;
+    have += bytes;
+    largest = std::max(largest, bytes);
+  }
+  if (whole > have) {
+    return absl::ResourceExhaustedError(fmt::format(
+        "the model needs {:.4g} MB of memory (weights, gradients, activations of {} sample{}) and the {} "
+        "devices have "
+        "{:.4g} MB together: {:.4g} MB are missing",
+        megabytes(whole), u, u == 1 ? "" : "s", devices.size(), megabytes(have), megabytes(whole - have)));
+  }
+  for (std::int32_t l = 0; l < problem.layers(); ++l) {
+    const std::int64_t layer = model.memory_bytes(l, l + 1, u, 1);
+    if (layer <= largest) continue;
+    return absl::ResourceExhaustedError(fmt::format(
+        "layer {} needs {:.4g} MB of memory and the largest device has {:.4g} MB: {:.4g} MB are missing",
+        problem.model.layers[static_cast<std::size_t>(l)].name, megabytes(layer), megabytes(largest),
+        megabytes(layer - largest)));
+  }
+  // Together they have enough, but no cutting fits: how much more would each need?
+  std::int64_t least = 0, enough = whole;
+  const auto possible = [&](std::int64_t more) {
+    Problem larger = problem;
+    for (Device& device : larger.cluster.devices) device.memory_bytes += more;
+    const CostModel of_larger(larger);
+    std::vector<std::int32_t> first = devices;
+    for (; !first.empty(); first.pop_back()) {
+      if (balanced_cuts(of_larger, first, u, (problem.batch + u - 1) / u)) return true;
+    }
+    return false;
+  };
+  for (int i = 0; i < 40 && enough - least > 1; ++i) {
+    const std::int64_t middle = least + (enough - least) / 2;
+    (possible(middle) ? enough : least) = middle;
+  }
+  return absl::ResourceExhaustedError(fmt::format(
+      "no way to cut the model fits into the memory of the {} devices; with {:.4g} MB more on each it would",
+      devices.size(), megabytes(enough)));
+}
+
+}  // namespace
+
+absl::StatusOr<SearchResult> search(const Evaluator& evaluator, const std::vector<Plan>& starts,
+                                    const SearchOptions& options) {
+  std::vector<Candidate> candidates;
+  for (const Plan& start : starts) {
+    Candidate one{start, {}};
+    one.evaluation = evaluator.assign(one.plan);
+    if (one.evaluation.possible()) candidates.push_back(std::move(one));
+  }
+  if (candidates.empty()) return absl::InvalidArgumentError("no plan to start from is possible");
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.evaluation < b.evaluation; });
+  candidates.resize(std::min(candidates.size(), kMostStarts));
+  const std::int64_t moves =
+      options.moves > 0 ? options.moves : moves_for(evaluator.problem(), options.scope);
+  Walk walk(evaluator, options, candidates.front());
+  if (options.scope == MoveScope::kGroups) {
+    if (auto drawn = walk.made_up(moves / kMovesPerMadeUp)) candidates.push_back(*std::move(drawn));
+  }
+  for (Candidate& candidate : candidates)
+    walk.anneal(std::move(candidate), moves / static_cast<std::int64_t>(candidates.size()));
+  walk.polish();
+  return std::move(walk).result();
+}
+
+absl::StatusOr<Plan> any_plan(const CostModel& model) {
+  const std::vector<std::int32_t> devices = present_devices(model.problem().cluster);
+  if (devices.empty()) return absl::ResourceExhaustedError("no device is there");
+  return largest_first(model, devices);
+}
+
+}  // namespace paceline::planner

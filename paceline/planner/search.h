@@ -1,0 +1,44 @@
+// JDMP's tentative search: which devices form which replica, in which order, where each pipeline is cut, and
+// u. The same problem and seed give the same plan; the number of moves is fixed beforehand, not the time.
+// Pure.
+//
+// From each of the best few starts, and from the best of some plans drawn at random, random moves (moves.h)
+// are scored by the model; a worse plan is kept with a chance that falls with how much worse it is and
+// towards the end (simulated annealing). At the end the best plan's pipelines are cut exactly (partition.h)
+// and all its neighbours are tried until none is better. The starts are every baseline that is possible, so
+// the plan is never predicted to be worse than any of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/planner/baselines.h"
+#include "paceline/planner/evaluator.h"
+#include "paceline/planner/moves.h"
+
+namespace paceline::planner {
+
+struct SearchOptions {
+  std::uint64_t seed = 1;
+  std::int64_t moves = 0;  // 0: as the size of the problem asks
+  MoveScope scope = MoveScope::kGroups;
+};
+
+struct SearchResult {
+  Plan plan;
+  Evaluation evaluation;
+  std::int64_t moves = 0;     // plans that were scored
+  std::int64_t accepted = 0;  // and became the one to go on from
+};
+
+// The best plan found from these starts. Errors: InvalidArgument when no start is possible.
+absl::StatusOr<SearchResult> search(const Evaluator& evaluator, const std::vector<Plan>& starts,
+                                    const SearchOptions& options);
+
+// A plan that memory allows, not meant to be fast. Errors: ResourceExhausted, with what is missing.
+absl::StatusOr<Plan> any_plan(const CostModel& model);
+
+}  // namespace paceline::planner

@@ -1,0 +1,135 @@
+// The search against every plan of tiny clusters, and what must hold of its plans on random larger ones.
+#include "paceline/planner/search.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "paceline/planner/planner.h"
+#include "paceline/planner/testing/random_problem.h"
+
+namespace paceline::planner {
+namespace {
+
+// Every way to cut each of the plan's replicas.
+void every_cutting(const Problem& problem, Plan plan, std::size_t g, const std::function<void(Plan)>& visit) {
+  if (g == plan.replicas.size()) return visit(plan);
+  PlannedReplica& replica = plan.replicas[g];
+  const std::size_t stages = replica.devices.size();
+  if (stages > problem.model.layers.size()) return;
+  replica.cuts.assign(stages - 1, 0);
+  const std::function<void(std::size_t, std::int32_t)> place = [&](std::size_t s, std::int32_t least) {
+    if (s + 1 == stages) return every_cutting(problem, plan, g + 1, visit);
+    for (replica.cuts[s] = least; replica.cuts[s] < problem.layers(); ++replica.cuts[s])
+      place(s + 1, replica.cuts[s] + 1);
+  };
+  place(0, 1);
+}
+
+// Every order of some of the devices, divided everywhere into replicas.
+void every_plan(const Problem& problem, const std::function<void(Plan)>& visit) {
+  std::vector<std::int32_t> devices(problem.cluster.devices.size());
+  std::iota(devices.begin(), devices.end(), 0);
+  do {
+    for (std::size_t used = 1; used <= devices.size(); ++used) {
+      for (std::uint32_t ends = 0; ends < (1u << (used - 1)); ++ends) {
+        for (const std::int64_t u : problem.micro_batches) {
+          Plan plan{{{}}, u};
+          for (std::size_t i = 0; i < used; ++i) {
+            plan.replicas.back().devices.push_back(devices[i]);
+            if (i + 1 < used && (ends >> i & 1) != 0) plan.replicas.emplace_back();
+          }
+          every_cutting(problem, std::move(plan), 0, visit);
+        }
+      }
+    }
+  } while (std::next_permutation(devices.begin(), devices.end()));
+}
+
+TEST(Search, FindsTheBestOfAllPlansOfTinyClusters) {
+  Rng rng(1);
+  int impossible = 0, budgeted = 0;
+  for (int i = 0; i < 120; ++i) {
+    testing::ProblemShape shape{1, 3, 1, 4, 24};
+    if (i % 2 == 0) shape.least_memory = 0.3, shape.most_memory = 2;
+    Problem problem = testing::random_problem(rng, shape);
+    const CostModel model(problem);
+    const Evaluator evaluator(model, Goal::within_budgets());
+    const auto free = make_plan(problem, {});
+    if (i % 3 == 0 && free.ok()) {
+      problem.budgets = {{static_cast<CostKind>(i % kCostKinds), 0, i % 2 == 0}};
+      Budget& budget = problem.budgets[0];
+      const double cost = free->found.evaluation.costs[budget.index()];
+      budget.most =
+          (0.5 + rng.uniform()) * (budget.per_second ? 1000 * cost / free->found.evaluation.batch_ms : cost);
+      if (budget.most <= 0) problem.budgets.clear();
+      budgeted += static_cast<int>(problem.budgets.size());
+    }
+    Evaluation best;
+    every_plan(problem, [&](Plan plan) {
+      const Evaluation one = evaluator.assign(plan);
+      if (one < best) best = one;
+    });
+    const auto planned = make_plan(problem, {});
+    if (!best.possible() || best.over > 0) {
+      ++impossible;
+      ASSERT_TRUE(absl::IsResourceExhausted(planned.status())) << i << planned.status();
+      continue;
+    }
+    ASSERT_TRUE(planned.ok()) << i << planned.status();
+    ASSERT_NEAR(planned->found.evaluation.batch_ms, best.batch_ms, 1e-9 * best.batch_ms) << i;
+  }
+  EXPECT_GT(impossible, 3);
+  EXPECT_GT(budgeted, 10);
+}
+
+TEST(Search, PlansArePossibleAndNeverBehindABaseline) {
+  Rng rng(2);
+  int possible = 0, faster = 0, optimistic = 0;
+  for (int i = 0; i < 1000; ++i) {
+    testing::ProblemShape shape{1, 10, 1, 20, 200};
+    if (i % 2 == 0) shape.least_memory = 0.1, shape.most_memory = 1.5;
+    const Problem problem = testing::random_problem(rng, shape);
+    const CostModel model(problem);
+    SearchOptions options;
+    options.moves = 400;
+    const auto planned = make_plan(problem, options);
+    if (!planned.ok()) {
+      ASSERT_TRUE(absl::IsResourceExhausted(planned.status())) << planned.status();
+      ASSERT_NE(planned.status().message().find(" MB"), std::string::npos) << planned.status();
+      continue;
+    }
+    ++possible;
+    const Plan& plan = planned->found.plan;
+    ASSERT_TRUE(model.check(plan).ok()) << i << model.check(plan);
+    ASSERT_DOUBLE_EQ(planned->forecast.batch_ms, planned->found.evaluation.batch_ms);
+    double best = Evaluation::kInfinite;
+    for (const BaselineResult& baseline : planned->baselines) {
+      if (!baseline.plan.ok()) continue;
+      ASSERT_TRUE(model.check(*baseline.plan).ok()) << baseline.name << model.check(*baseline.plan);
+      best = std::min(best, model.forecast(*baseline.plan).batch_ms);
+    }
+    ASSERT_LE(planned->forecast.batch_ms, best * (1 + 1e-9)) << i;
+    if (planned->forecast.batch_ms < 0.95 * best) ++faster;
+    // The closed form that is planned with is close to the exact schedule of the plan.
+    ASSERT_LE(model.exact_batch_ms(plan), 1.2 * planned->forecast.batch_ms) << i;
+    if (model.exact_batch_ms(plan) > 1.02 * planned->forecast.batch_ms) ++optimistic;
+  }
+  EXPECT_GT(possible, 700);
+  EXPECT_GT(faster, 300);
+  EXPECT_LT(optimistic, 20);
+}
+
+TEST(Search, TheSameSeedGivesTheSamePlan) {
+  Rng rng(3);
+  const Problem problem = testing::random_problem(rng, {8, 8, 12, 12, 128});
+  const auto first = make_plan(problem, {}), second = make_plan(problem, {});
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->found.plan, second->found.plan);
+  EXPECT_EQ(first->found.accepted, second->found.accepted);
+}
+
+}  // namespace
+}  // namespace paceline::planner
