@@ -13,6 +13,7 @@
 #include "paceline/config/model_config.h"
 #include "paceline/ps/layout.h"
 #include "paceline/train/dataset.h"
+#include "paceline/train/micro_batches.h"
 
 namespace paceline::train {
 
@@ -42,10 +43,12 @@ class Replica {
   // The mean gradient over the batch at `weights`: one pointer a tensor of layout(), in its order; likewise
   // `gradients`. Statistics: read from weights, and what they became in this step written to gradients.
   // `weights` is only read, and may be mapped read-only. `seed` fixes whatever the model draws.
-  // Errors: libtorch's own (out of memory, shapes), as Internal; what is in `gradients` is then worth
-  // nothing.
+  // The batch is computed `micro_batch` samples at a time, as the stages of a pipeline do it (stage.h says
+  // what that means to batch norm). Errors: libtorch's own (out of memory, shapes), as Internal; what is in
+  // `gradients` is then worth nothing.
   absl::StatusOr<StepResult> step(const Batch& batch, std::span<const float* const> weights,
-                                  std::span<float* const> gradients, std::uint64_t seed);
+                                  std::span<float* const> gradients, std::uint64_t seed,
+                                  std::int64_t micro_batch = kWholeBatch);
 
   // Loss and accuracy over the whole set, in chunks of `chunk` samples, with running statistics. `keep_going`
   // is asked between chunks; when it says no, the answer is Cancelled.

@@ -6,123 +6,16 @@
 #include <numeric>
 #include <string>
 
-#include <sys/mman.h>
-
 #include <torch/torch.h>
 
 #include "paceline/base/rng.h"
 #include "paceline/train/model.h"
 #include "paceline/train/testing.h"
+#include "paceline/train/testing/bench.h"
 #include "paceline/train/threads.h"
 
 namespace paceline::train {
 namespace {
-
-const std::vector<std::int64_t> kCifar = {3, 32, 32};
-
-// Flat weights and gradients as a worker has them: in mapped memory, so that the weights can be made
-// read-only.
-class Mapped {
- public:
-  explicit Mapped(std::int64_t floats) : bytes_(static_cast<std::size_t>(floats) * sizeof(float)) {
-    base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  }
-  ~Mapped() { munmap(base_, bytes_); }
-  Mapped(const Mapped&) = delete;
-  Mapped& operator=(const Mapped&) = delete;
-
-  std::span<float> floats() { return {static_cast<float*>(base_), bytes_ / sizeof(float)}; }
-  void make_read_only() { ASSERT_EQ(mprotect(base_, bytes_, PROT_READ), 0); }
-
- private:
-  std::size_t bytes_;
-  void* base_ = nullptr;
-};
-
-// A replica with memory of its own. Gradients start as rubbish, which a step must overwrite.
-struct Bench {
-  Bench(const config::ModelConfig& model, const std::vector<std::int64_t>& shape, std::int64_t classes)
-      : config(model) {
-    use_threads(1);
-    auto created = Replica::create(config, shape, classes, 42);
-    EXPECT_TRUE(created.ok()) << created.status();
-    replica = *std::move(created);
-    const ps::Layout& layout = replica->layout();
-    weights = std::make_unique<Mapped>(layout.size());
-    gradients = std::make_unique<Mapped>(layout.size());
-    replica->initial_weights(weights->floats());
-    std::fill(gradients->floats().begin(), gradients->floats().end(), 1e9f);
-    weight_pointers = tensor_pointers<const float>(layout, weights->floats().data());
-    gradient_pointers = tensor_pointers<float>(layout, gradients->floats().data());
-  }
-
-  absl::StatusOr<StepResult> step(const Batch& batch) {
-    return replica->step(batch, weight_pointers, gradient_pointers, 7);
-  }
-
-  // One step of plain SGD.
-  void descend(float rate) {
-    for (const ps::TensorSpec& tensor : replica->layout().tensors()) {
-      for (std::int64_t at = tensor.offset; at < tensor.offset + tensor.size; ++at) {
-        const auto place = static_cast<std::size_t>(at);
-        weights->floats()[place] -= rate * gradients->floats()[place];
-      }
-    }
-  }
-
-  // Tensor i of the gradients, copied.
-  torch::Tensor gradient(std::size_t i) const {
-    return torch::from_blob(gradient_pointers[i], replica->layout().tensors()[i].shape).clone();
-  }
-
-  std::vector<torch::Tensor> all_gradients() const {
-    std::vector<torch::Tensor> all;
-    for (std::size_t i = 0; i < gradient_pointers.size(); ++i) all.push_back(gradient(i));
-    return all;
-  }
-
-  config::ModelConfig config;
-  std::unique_ptr<Replica> replica;
-  std::unique_ptr<Mapped> weights;
-  std::unique_ptr<Mapped> gradients;
-  std::vector<const float*> weight_pointers;
-  std::vector<float*> gradient_pointers;
-};
-
-Batch random_images(std::int64_t count) {
-  torch::manual_seed(3);
-  return {torch::randn({count, 3, 32, 32}), torch::randint(10, {count}, torch::kInt64)};
-}
-
-Batch random_bytes(std::int64_t count) {
-  torch::manual_seed(3);
-  return {torch::randint(256, {count, 64}, torch::kInt64), torch::randint(256, {count, 64}, torch::kInt64)};
-}
-
-bool is_text(const std::string& name) { return name == "gpt-byte"; }
-
-std::vector<std::int64_t> shape_for(const std::string& name) {
-  return is_text(name) ? std::vector<std::int64_t>{64} : kCifar;
-}
-
-std::int64_t classes_for(const std::string& name) { return is_text(name) ? 256 : 10; }
-
-Bench bench_for(const std::string& name) {
-  config::ModelConfig model;
-  model.name = name;
-  return Bench(model, shape_for(name), classes_for(name));
-}
-
-// The same model held the ordinary way, by libtorch alone.
-torch::nn::Sequential model_for(const std::string& name) {
-  config::ModelConfig model;
-  model.name = name;
-  return *make_model(model, shape_for(name), classes_for(name), 42);
-}
-
-Batch batch_for(const std::string& name, std::int64_t count) {
-  return is_text(name) ? random_bytes(count) : random_images(count);
-}
 
 class ReplicaOf : public ::testing::TestWithParam<const char*> {};
 
@@ -201,6 +94,44 @@ TEST(Replica, GradientOfABatchIsTheMean) {
       EXPECT_FALSE(torch::allclose(first[i], second[i], 1e-4, 1e-6)) << name << i;
     }
   }
+}
+
+TEST(Replica, MicroBatchesGiveTheGradientOfTheBatch) {
+  for (const char* name : {"mlp", "cnn", "alexnet-small", "gpt-byte"}) {  // no batch norm
+    Bench bench = bench_for(name);
+    const Batch batch = batch_for(name, 7);
+    const auto whole = bench.step(batch);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    const auto expected = bench.all_gradients();
+    for (const std::int64_t micro_batch : {1, 2, 3, 6, 7, 100}) {  // of which most leave a smaller last one
+      const auto result = bench.step(batch, micro_batch);
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_NEAR(result->loss, whole->loss, 1e-5) << name << micro_batch;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_TRUE(torch::allclose(bench.gradient(i), expected[i], 1e-5, 1e-5)) << name << micro_batch << i;
+        if (micro_batch >= 7) {
+          EXPECT_TRUE(torch::equal(bench.gradient(i), expected[i])) << name << i;
+        }
+      }
+    }
+  }
+}
+
+// Each micro-batch is as if it were the batch of a replica of its own, and they were averaged by samples.
+TEST(Replica, MicroBatchesAreAveragedWhereBatchNormMixesSamples) {
+  Bench bench = bench_for("resnet20");
+  const Batch batch = random_images(5);
+  std::vector<torch::Tensor> expected;
+  for (const auto& [begin, end] : {std::pair{0, 2}, std::pair{2, 4}, std::pair{4, 5}}) {
+    ASSERT_TRUE(bench.step({batch.inputs.slice(0, begin, end), batch.targets.slice(0, begin, end)}).ok());
+    std::vector<torch::Tensor> part = bench.all_gradients();
+    for (torch::Tensor& one : part) one *= (end - begin) / 5.0;
+    for (std::size_t i = 0; i < expected.size(); ++i) part[i] += expected[i];
+    expected = std::move(part);
+  }
+  ASSERT_TRUE(bench.step(batch, 2).ok());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(torch::allclose(bench.gradient(i), expected[i], 1e-4, 1e-6)) << i;
 }
 
 TEST(Replica, StatisticsMoveATenthTowardsTheBatch) {

@@ -1,0 +1,66 @@
+// A run of a model's units on weights somebody else owns: what a Stage and a Replica compute with, and where
+// the promises of stage.h are kept. For this folder only; libtorch's exceptions pass through. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include <torch/nn/modules/container/any.h>
+#include <torch/nn/modules/container/sequential.h>
+
+#include "paceline/ps/layout.h"
+
+namespace paceline::train {
+
+// Mean cross entropy, in nats: [n, …, classes] against [n, …].
+torch::Tensor loss_of(const torch::Tensor& logits, const torch::Tensor& targets);
+
+class Units {
+ public:
+  // Keeps units [begin, end) alone. Requires: at least one, and the model has them.
+  Units(torch::nn::Sequential model, std::int64_t begin, std::int64_t end);
+
+  // Of the whole model.
+  const ps::Layout& layout() const { return layout_; }
+
+  // As Stage has them.
+  void start(std::span<const float* const> weights, std::span<float* const> gradients, std::uint64_t seed);
+  torch::Tensor forward(std::int64_t micro, const torch::Tensor& input, double share);
+  double forward(std::int64_t micro, const torch::Tensor& input, const torch::Tensor& targets, double share);
+  torch::Tensor backward(std::int64_t micro, const torch::Tensor& output_gradient);
+
+  // Without gradients, on running statistics; ends an iteration under way.
+  void start_evaluation(std::span<const float* const> weights);
+  torch::Tensor evaluate(const torch::Tensor& input);
+
+ private:
+  struct Own {
+    std::size_t place;     // in the layout
+    torch::Tensor tensor;  // the model's own
+    ps::TensorSpec spec;
+  };
+  // A micro-batch between its two passes. The graph hangs on `output`.
+  struct Pending {
+    torch::Tensor input;
+    torch::Tensor output;           // the loss, of the last stage
+    torch::Tensor output_gradient;  // of the loss: the micro-batch's share; else undefined
+  };
+
+  void bind_weights(std::span<const float* const> weights);
+  void bind_gradients(std::span<float* const> gradients);
+  void read_statistics();
+  void add_statistics(double share);
+  torch::Tensor run(torch::Tensor x);
+
+  ps::Layout layout_;
+  std::vector<torch::nn::AnyModule> units_;
+  std::vector<Own> parameters_;
+  std::vector<Own> statistics_;
+  std::vector<const float*> weights_;  // by tensor of the layout
+  std::vector<float*> gradients_;      // likewise
+  std::map<std::int64_t, Pending> pending_;
+};
+
+}  // namespace paceline::train
