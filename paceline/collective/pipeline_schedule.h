@@ -1,9 +1,9 @@
 // What each stage of a pipeline does with the micro-batches of one batch, as data. Pure.
 //
-// One forward, one backward (1F1B), with a flush (PipeDream-Flush: Narayanan and others 2021): a stage runs as many micro-batches forward as there are stages behind it,
-// then one forward and one backward in turn, then the backward passes that are left. So stage s of S keeps at
-// most S − s micro-batches between their two passes, however many there are, and the weights stay as they are
-// for the whole batch.
+// One forward, one backward (1F1B), with a flush (PipeDream-Flush: Narayanan and others 2021): a stage runs
+// as many micro-batches forward as there are stages behind it, then one forward and one backward in turn,
+// then the backward passes that are left. So stage s of S keeps at most S − s micro-batches between their two
+// passes, however many there are, and the weights stay as they are for the whole batch.
 //
 // What always holds: every micro-batch goes forward once and then backward once, each pass in ascending
 // order; with channels between neighbours that hold a message each way, some stage can always go on.
