@@ -100,6 +100,11 @@ absl::Status LocalCluster::start_peers(const std::string& run, const config::Job
   for (const config::ReplicaConfig& replica : job.replicas) {
     PACELINE_RETURN_IF_ERROR(start_one(replica.name, {"worker", "--name", replica.name}));
   }
+  for (const planner::PlannedReplica& planned : job.parallel.plan.replicas) {
+    std::vector<std::string>& names = replicas_.emplace_back();
+    for (const std::int32_t device : planned.devices)
+      names.push_back(job.replicas[static_cast<std::size_t>(device)].name);
+  }
   return start_one("evaluator", {"evaluator"});
 }
 
@@ -116,7 +121,7 @@ std::optional<rpc::wire::StatusReply> LocalCluster::status(int width) {
 
 std::vector<std::string> LocalCluster::tend() {
   std::vector<std::string> news;
-  const bool any_worker_before = std::any_of(peers_.begin(), peers_.end(), worker);
+  const bool any_before = any_replica_whole();
   for (auto child = peers_.begin(); child != peers_.end();) {
     const auto ended = child->ended();
     if (!ended) {
@@ -124,8 +129,8 @@ std::vector<std::string> LocalCluster::tend() {
       continue;
     }
     const bool failed = *ended != 0;
-    // Training may have begun since somebody asked last. One that could not start says so itself; one that was
-    // killed is asked about.
+    // Training may have begun since somebody asked last. One that could not start says so itself; one that
+    // was killed is asked about.
     if (failed && !training_ && WIFSIGNALED(*ended)) status(kAnyWidth);
     if (failed && !training_ && !first_error_ && !lost_coordinator(*child)) {
       first_error_ = reason_of(*child, *ended);
@@ -137,18 +142,27 @@ std::vector<std::string> LocalCluster::tend() {
     child = peers_.erase(child);
   }
   if (const auto ended = coordinator_.ended(); ended && !outcome_) outcome_ = end_of_coordinator(*ended);
-  const bool any_worker = std::any_of(peers_.begin(), peers_.end(), worker);
   // At a job's end the workers leave in peace; a coordinator that is ending ignores this.
-  if (!outcome_ && any_worker_before && !any_worker && training_) {
+  if (!outcome_ && any_before && !any_replica_whole() && training_) {
     lost_all_ = lost_all_ || !news.empty();
-    stop("no worker is left");
+    stop("no replica is left");
   }
   return news;
 }
 
+bool LocalCluster::any_replica_whole() const {
+  const auto here = [&](const std::string& name) {
+    return std::any_of(peers_.begin(), peers_.end(),
+                       [&](const ChildProcess& child) { return child.name() == name; });
+  };
+  return std::any_of(replicas_.begin(), replicas_.end(), [&](const std::vector<std::string>& names) {
+    return std::all_of(names.begin(), names.end(), here);
+  });
+}
+
 absl::Status LocalCluster::end_of_coordinator(int wait_status) const {
   if (first_error_) return absl::InvalidArgumentError(*first_error_);
-  if (wait_status == 0 && lost_all_) return absl::UnavailableError("every worker was lost");
+  if (wait_status == 0 && lost_all_) return absl::UnavailableError("every replica lost its workers");
   if (wait_status == 0) return absl::OkStatus();
   return absl::UnavailableError(reason_of(coordinator_, wait_status));
 }

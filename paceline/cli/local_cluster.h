@@ -39,14 +39,17 @@ class LocalCluster {
   explicit LocalCluster(ChildProcess coordinator) : coordinator_(std::move(coordinator)) {}
   absl::Status start_peers(const std::string& run, const config::JobConfig& job, const std::string& address);
   absl::Status end_of_coordinator(int wait_status) const;
+  // Some replica has all of its workers.
+  bool any_replica_whole() const;
 
   ChildProcess coordinator_;
-  std::vector<ChildProcess> peers_;  // servers, workers, evaluator
+  std::vector<ChildProcess> peers_;                 // servers, workers, evaluator
+  std::vector<std::vector<std::string>> replicas_;  // the names of each one's workers
   std::unique_ptr<rpc::wire::Coordinator::Stub> stub_;
   std::optional<absl::Status> outcome_;
   std::optional<std::string> first_error_;  // of a peer, before training began
   bool training_ = false;
-  bool lost_all_ = false;  // the last workers did not leave in peace
+  bool lost_all_ = false;  // the last replica did not leave in peace
 };
 
 }  // namespace paceline::cli

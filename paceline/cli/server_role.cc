@@ -76,9 +76,11 @@ absl::Status Server::carry_out(const rpc::wire::ServerOrder& order) {
   switch (order.what_case()) {
     case rpc::wire::ServerOrder::kMapGradient:
       return map_gradient(order.map_gradient());
-    case rpc::wire::ServerOrder::kReclaim:
-      shard_->board().release_reader(order.reclaim().reader());
-      gradients_.erase(order.reclaim().replica());
+    case rpc::wire::ServerOrder::kUnmapGradient:
+      gradients_.erase(order.unmap_gradient().replica());
+      return absl::OkStatus();
+    case rpc::wire::ServerOrder::kReleaseReader:
+      shard_->board().release_reader(order.release_reader().reader());
       return absl::OkStatus();
     case rpc::wire::ServerOrder::kApply:
       return apply(order.apply());

@@ -14,6 +14,7 @@
 #include "paceline/cli/group_member.h"
 #include "paceline/cli/local_steps.h"
 #include "paceline/cli/peer.h"
+#include "paceline/cli/pipeline_stage.h"
 #include "paceline/config/job_config.h"
 #include "paceline/rpc/wire.h"
 #include "paceline/train/replica.h"
@@ -31,7 +32,7 @@ constexpr std::chrono::milliseconds kPullPatience{200};
 
 // Where a worker's time goes; printed when it ends.
 struct TimeSpent {
-  Duration gradient{0}, pull{0}, pace{0}, own{0}, group{0};
+  Duration gradient{0}, pull{0}, pace{0}, own{0}, group{0}, stages{0};
   std::int64_t iterations = 0;
 
   void log(const std::string& name) const {
@@ -40,9 +41,9 @@ struct TimeSpent {
     const double busy = to_seconds(gradient + own);
     spdlog::info(
         "{}: {} iterations; each {:.3f} ms gradient, {:.3f} ms own work ({:.2f} % of both), {:.3f} ms pull, "
-        "{:.3f} ms pace, {:.3f} ms summing with others",
+        "{:.3f} ms pace, {:.3f} ms summing with others, {:.3f} ms waiting for other stages",
         name, iterations, each_ms(gradient), each_ms(own), busy > 0 ? 100 * to_seconds(own) / busy : 0,
-        each_ms(pull), each_ms(pace), each_ms(group));
+        each_ms(pull), each_ms(pace), each_ms(group), each_ms(stages));
   }
 };
 
@@ -58,11 +59,23 @@ class Worker {
  private:
   absl::StatusOr<rpc::wire::WorkerOrder> expect(rpc::wire::WorkerOrder::WhatCase what);
   absl::Status prepare(const rpc::wire::Welcome& welcome);
-  // An iteration from its weights on; it leaves the contribution in the gradient buffer.
-  using Compute = std::function<absl::StatusOr<train::StepResult>(std::span<const float* const>)>;
+  absl::Status carry_out(const rpc::wire::WorkerOrder& order);
+  absl::Status take_role(const rpc::wire::Role& role);
+  struct Computed {
+    double loss = 0;
+    Duration pace{0}, stages{0};  // of the time it took
+  };
+  // An iteration from its weights on; it leaves the contribution in the gradient buffer. Nothing when it was
+  // given up.
+  using Compute = std::function<absl::StatusOr<std::optional<Computed>>(std::span<const float* const>)>;
   absl::StatusOr<Compute> prepare(const rpc::wire::WorkerRelease& release);
   absl::StatusOr<Compute> prepare_steps(const Lease& lease, const rpc::wire::WorkerRelease& release);
+  static absl::StatusOr<std::optional<Computed>> computed(const absl::StatusOr<train::StepResult>& step);
+  Compute prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release);
   absl::Status iterate(const rpc::wire::WorkerRelease& release);
+  // As config::paced has it, of an iteration under way.
+  Duration paced(const rpc::wire::WorkerRelease& release, double iterations, Duration compute) const;
+  double iterations(const Lease& lease) const;
   absl::Status reduce(const rpc::wire::Reduce& order);
   std::optional<BoardReaders::Pinned> pull(Version version, float reach);
 
@@ -78,6 +91,8 @@ class Worker {
   std::optional<BoardReaders> boards_;
   std::optional<SampleOrder> order_;
   std::optional<LocalSteps> local_;  // of a policy that has its replicas step by themselves
+  std::optional<rpc::wire::Role> role_;
+  std::optional<PipelineStage> stage_;  // where that is in a pipeline
   TimeSpent spent_;
 };
 
@@ -138,15 +153,43 @@ absl::Status Worker::work() {
       spent_.log(name_);
       return farewell(order->goodbye());
     }
-    if (order->has_reduce()) {
-      PACELINE_RETURN_IF_ERROR(reduce(order->reduce()));
-    } else if (order->has_release()) {
-      PACELINE_RETURN_IF_ERROR(iterate(order->release()));
-    } else {
-      return absl::InternalError("the coordinator answered out of turn");
-    }
+    PACELINE_RETURN_IF_ERROR(carry_out(*order));
   }
   return coordinator_lost();
+}
+
+absl::Status Worker::carry_out(const rpc::wire::WorkerOrder& order) {
+  switch (order.what_case()) {
+    case rpc::wire::WorkerOrder::kRole:
+      return take_role(order.role());
+    case rpc::wire::WorkerOrder::kRelease:
+      return iterate(order.release());
+    case rpc::wire::WorkerOrder::kReduce:
+      return reduce(order.reduce());
+    case rpc::wire::WorkerOrder::kDissolve:
+      stage_.reset();
+      role_.reset();
+      return absl::OkStatus();
+    default:
+      return absl::InternalError("the coordinator answered out of turn");
+  }
+}
+
+absl::Status Worker::take_role(const rpc::wire::Role& role) {
+  role_ = role;
+  if (role.cuts_size() > 0) {
+    auto stage =
+        PipelineStage::create(job_, *data_.train, role, *gradient_,
+                              [this](std::chrono::nanoseconds limit) { return connection_.wait(limit); });
+    // A neighbour that died this very moment: the end of the replica is the next thing to come.
+    if (absl::IsNotFound(stage.status())) return absl::OkStatus();
+    PACELINE_RETURN_IF_ERROR(stage.status());
+    stage_ = *std::move(stage);
+  }
+  rpc::wire::WorkerMessage taken;
+  taken.mutable_role_taken()->set_replica(role.replica());
+  if (stage_) taken.mutable_role_taken()->set_link_path(stage_->link_path());
+  return connection_.send(taken) ? absl::OkStatus() : coordinator_lost();
 }
 
 absl::Status Worker::reduce(const rpc::wire::Reduce& order) {
@@ -158,21 +201,26 @@ absl::Status Worker::reduce(const rpc::wire::Reduce& order) {
 }
 
 absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
+  if (!role_) return absl::InternalError("the coordinator answered out of turn");
   const auto start = steady_clock::now();
   PACELINE_ASSIGN_OR_RETURN(const float reach, rpc::look_ahead_reach(release, job_.optimizer));
   // While the shards may still be updating.
   PACELINE_ASSIGN_OR_RETURN(const Compute compute, prepare(release));
   const auto prepared = steady_clock::now();
   const auto weights = pull(Version(release.version()), reach);
-  if (!weights) return absl::OkStatus();  // the job ended meanwhile; the goodbye is next
+  if (!weights) return absl::OkStatus();  // the job or the replica ended meanwhile; the word of it is next
   const auto pulled = steady_clock::now();
-  PACELINE_ASSIGN_OR_RETURN(const train::StepResult step, compute(weights->tensors));
+  PACELINE_ASSIGN_OR_RETURN(const std::optional<Computed> step, compute(weights->tensors));
   const auto computed = steady_clock::now();
   boards_->unpin();
-  gradient_->stamp(Clock(release.clock()));
-  const Duration whole = config::paced(job_, place_, Clock(release.clock()), Time(Duration(release.at_ns())),
-                                       std::max<std::int64_t>(1, release.steps()), computed - start);
-  if (connection_.wait(start + whole - steady_clock::now())) return absl::OkStatus();  // likewise
+  if (!step) return absl::OkStatus();  // likewise
+  if (!stage_ || stage_->first()) gradient_->stamp(Clock(release.clock()));
+  if (!stage_) {
+    PACELINE_ASSIGN_OR_RETURN(const Lease lease, rpc::from_wire(release.lease()));
+    const double whole = release.steps() > 0 ? static_cast<double>(release.steps()) : iterations(lease);
+    const Duration paced_time = paced(release, whole, computed - start);
+    if (connection_.wait(start + paced_time - steady_clock::now())) return absl::OkStatus();  // likewise
+  }
   const auto paced = steady_clock::now();
 
   rpc::wire::WorkerMessage message;
@@ -180,14 +228,27 @@ absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   ready->set_clock(release.clock());
   ready->set_base(weights->version.value());
   ready->set_compute_ns(Duration(paced - start).count());
-  ready->set_loss(step.loss);
+  ready->set_loss(step->loss);
+  ready->set_replica(role_->replica());
   if (!connection_.send(message)) return coordinator_lost();
   spent_.iterations += 1;
-  spent_.gradient += computed - pulled;
+  spent_.gradient += computed - pulled - step->pace - step->stages;
   spent_.pull += pulled - prepared;
-  spent_.pace += paced - computed;
+  spent_.pace += step->pace + (paced - computed);
+  spent_.stages += step->stages;
   spent_.own += (prepared - start) + (steady_clock::now() - paced);
   return absl::OkStatus();
+}
+
+Duration Worker::paced(const rpc::wire::WorkerRelease& release, double iterations, Duration compute) const {
+  return config::paced(job_, place_, Clock(release.clock()), Time(Duration(release.at_ns())), iterations,
+                       compute);
+}
+
+// A replica of its own computes a batch of its own, and takes the same time for the last one of an epoch.
+double Worker::iterations(const Lease& lease) const {
+  if (job_.parallel.mode == config::Parallel::kData) return 1;
+  return static_cast<double>(lease.size()) / static_cast<double>(job_.replicas[place_].batch);
 }
 
 absl::StatusOr<Worker::Compute> Worker::prepare(const rpc::wire::WorkerRelease& release) {
@@ -195,21 +256,47 @@ absl::StatusOr<Worker::Compute> Worker::prepare(const rpc::wire::WorkerRelease& 
   if (order_->samples(lease).empty())
     return absl::InvalidArgumentError("the coordinator leased samples this data set does not have");
   if (release.steps() != 0) return prepare_steps(lease, release);
+  if (stage_) return prepare_stage(lease, release);
   return [this, batch = data_.train->batch(order_->samples(lease), order_->augment_seed(lease)),
           seed = order_->step_seed(lease)](std::span<const float* const> weights) {
-    return replica_->step(batch, weights, gradients_, seed);
+    return computed(replica_->step(batch, weights, gradients_, seed, role_->micro_batch()));
   };
 }
 
 absl::StatusOr<Worker::Compute> Worker::prepare_steps(const Lease& lease,
                                                       const rpc::wire::WorkerRelease& release) {
-  if (!local_ || release.steps() < 0 || release.steps() > lease.size()) {
+  if (!local_ || stage_ || release.steps() < 0 || release.steps() > lease.size()) {
     return absl::InvalidArgumentError(
         fmt::format("the coordinator asks for {} steps on {} samples", release.steps(), lease.size()));
   }
   return [this, samples = step_samples(*order_, lease, release.steps()),
           rate = release.learning_rate()](std::span<const float* const> weights) {
-    return local_->take(*replica_, *data_.train, samples, rate, weights, gradients_);
+    return computed(local_->take(*replica_, *data_.train, samples, rate, weights, gradients_));
+  };
+}
+
+absl::StatusOr<std::optional<Worker::Computed>> Worker::computed(
+    const absl::StatusOr<train::StepResult>& step) {
+  PACELINE_RETURN_IF_ERROR(step.status());
+  return Computed{.loss = step->loss};
+}
+
+Worker::Compute Worker::prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release) {
+  PipelineStage::Iteration iteration{
+      .samples = lease.size(),
+      .batch = {},
+      .seed = order_->step_seed(lease),
+      .pace = [this, &release, whole = iterations(lease)](double part, Duration compute) {
+        return paced(release, whole * part, compute);
+      }};
+  // Between the first stage and the last nobody needs the data.
+  if (stage_->first() || stage_->last())
+    iteration.batch = data_.train->batch(order_->samples(lease), order_->augment_seed(lease));
+  return [this, iteration = std::move(iteration)](
+             std::span<const float* const> weights) -> absl::StatusOr<std::optional<Computed>> {
+    PACELINE_ASSIGN_OR_RETURN(const auto done, stage_->run(iteration, weights));
+    if (!done) return std::nullopt;
+    return Computed{done->loss, done->pace, done->waited};
   };
 }
 

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include <absl/strings/numbers.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 
 #include "paceline/base/status_macros.h"
@@ -146,6 +147,16 @@ void read_replicas(Section& top, JobConfig& job, Complaints& complaints) {
   }
 }
 
+void read_plan(Section& top, JobConfig& job, Complaints& complaints) {
+  std::vector<PlanDevice> devices;
+  for (const ReplicaConfig& device : job.replicas) devices.push_back({device.name, device.batch});
+  job.parallel = read_parallel(top, devices, complaints);
+  if (!std::holds_alternative<policy::LocalSgdSpec>(job.policy)) return;
+  if (job.parallel.pipelined())
+    top.complain("parallel", "local-sgd steps on one device; it has no pipelines");
+  if (top.has("micro_batch")) top.complain("micro_batch", "local-sgd takes whole batches; leave it out");
+}
+
 void read_change(Section section, JobConfig& job) {
   Slowdown change;
   change.replica = section.integer("replica", 0, 0, static_cast<std::int64_t>(job.replicas.size()) - 1);
@@ -220,6 +231,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   read_schedule({top.table("schedule"), "schedule", complaints}, job);
   read_sync({top.table("sync"), "sync", complaints}, job);
   read_replicas(top, job, complaints);
+  read_plan(top, job, complaints);
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
   read_virtual({top.table("virtual"), "virtual", complaints}, job);
@@ -259,22 +271,29 @@ absl::StatusOr<std::string> resolve_job(const std::string& text, const std::stri
   return out.str();
 }
 
-Duration paced(const JobConfig& job, std::size_t replica, Clock clock, Time start, std::int64_t gradients,
+Duration paced(const JobConfig& job, std::size_t device, Clock clock, Time start, double iterations,
                Duration compute) {
-  const ReplicaConfig& place = job.replicas[replica];
-  const auto number = static_cast<std::int64_t>(replica);
-  const double seconds = place.pace_ms ? *place.pace_ms / 1000.0 * static_cast<double>(gradients)
-                                       : to_seconds(compute) * place.pace.value_or(1.0);
+  const ReplicaConfig& place = job.replicas[device];
+  const auto number = static_cast<std::int64_t>(device);
+  const double seconds =
+      place.pace_ms ? *place.pace_ms / 1000.0 * iterations : to_seconds(compute) * place.pace.value_or(1.0);
   return std::max(compute,
                   bounded_seconds(seconds * unevenness_factor(place.unevenness, job.seed, number, clock) *
                                   slowdown_factor(job.slowdowns, number, start)));
+}
+
+std::string replica_name(const JobConfig& job, const planner::PlannedReplica& replica) {
+  std::vector<std::string> names;
+  for (const std::int32_t device : replica.devices)
+    names.push_back(job.replicas[static_cast<std::size_t>(device)].name);
+  return absl::StrJoin(names, "+");
 }
 
 control::ControllerConfig controller_config(const JobConfig& job, std::int64_t dataset_size) {
   control::ControllerConfig config;
   config.dataset_size = dataset_size;
   config.total_samples = to_samples(job.epochs, dataset_size);
-  config.start_replicas = static_cast<std::int64_t>(job.replicas.size());
+  config.start_replicas = static_cast<std::int64_t>(job.parallel.plan.replicas.size());
   config.schedule = {.shape = job.shape,
                      .base = job.learning_rate,
                      .warmup = job.warmup_epochs > 0 ? to_samples(job.warmup_epochs, dataset_size) : 0,

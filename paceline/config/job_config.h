@@ -12,6 +12,7 @@
 #include "paceline/config/model_config.h"
 #include "paceline/config/network.h"
 #include "paceline/config/pace.h"
+#include "paceline/config/parallel.h"
 #include "paceline/control/controller.h"
 #include "paceline/control/target.h"
 #include "paceline/policy/policy_spec.h"
@@ -19,13 +20,14 @@
 
 namespace paceline::config {
 
-// One replica's place in the cluster.
+// One device's place in the cluster. It is a replica, or a stage of one where the job has pipelines.
 struct ReplicaConfig {
   std::string name;         // "w0", "w1", …
-  std::int64_t batch = 32;  // samples an iteration
+  std::int64_t batch = 32;  // samples an iteration; what pace_ms is for, in a pipeline
   int threads = 1;          // libtorch's, within an operation
-  // Imitates a slower device: after its real gradient the replica waits until an iteration has taken `pace`
-  // times its compute time, or `pace_ms`. At most one of them.
+  // Imitates a slower device: after its real gradient the device waits until an iteration has taken `pace`
+  // times its compute time, or `pace_ms`. At most one of them. A stage waits after each pass of a
+  // micro-batch, for its part of an iteration of the whole model.
   std::optional<double> pace;
   std::optional<double> pace_ms;
   Unevenness unevenness;  // of the paced time
@@ -54,7 +56,8 @@ struct JobConfig {
   double staleness_damping = 0;
   bool look_ahead = false;  // by the policy where the file does not say
 
-  std::vector<ReplicaConfig> replicas;
+  std::vector<ReplicaConfig> replicas;  // the devices
+  ParallelConfig parallel;
   std::vector<Slowdown> slowdowns;
 
   // Of virtual time alone.
@@ -85,10 +88,14 @@ absl::StatusOr<JobConfig> parse_job(const std::string& text, const std::string& 
 absl::StatusOr<std::string> resolve_job(const std::string& text, const std::string& file,
                                         const std::vector<std::string>& sets);
 
-// From release to ready, for iteration `clock` of a paced replica that started at `start` and whose
-// `gradients` real gradients took `compute`. Never less than `compute`.
-Duration paced(const JobConfig& job, std::size_t replica, Clock clock, Time start, std::int64_t gradients,
+// How long so much work is to take on a paced device, in iteration `clock` that started at `start`, when its
+// real computing took `compute`. `iterations`: of the whole model on the device's own batch, in which pace_ms
+// is measured. Never less than `compute`.
+Duration paced(const JobConfig& job, std::size_t device, Clock clock, Time start, double iterations,
                Duration compute);
+
+// Of a place in the plan: "w2", or "w0+w1" for a pipeline.
+std::string replica_name(const JobConfig& job, const planner::PlannedReplica& replica);
 
 // What the Controller needs, now that the size of the data set is known.
 control::ControllerConfig controller_config(const JobConfig& job, std::int64_t dataset_size);

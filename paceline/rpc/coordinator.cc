@@ -22,9 +22,9 @@ constexpr int kEvaluatorSlot = 0;
 
 std::string message_of(const absl::Status& status) { return std::string(status.message()); }
 
-// Where a replica reads the weights.
-int reader_slot(ReplicaId replica) {
-  return kEvaluatorSlot + 1 + replica.value() % (transport::WeightWriter::kSlots - 1);
+// Where a worker reads the weights.
+int reader_slot(const Worker& worker) {
+  return kEvaluatorSlot + 1 + worker.number % (transport::WeightWriter::kSlots - 1);
 }
 
 std::optional<Version> version_of(const std::optional<Restart>& restart) {
@@ -38,6 +38,7 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
     : loop_(loop),
       options_(std::move(options)),
       workers_(options_.job.replicas),
+      replicas_(options_.job.parallel.plan),
       servers_(static_cast<std::size_t>(options_.job.servers)),
       evaluations_(
           servers_.size(), [this](const auto& order) { servers_.tell(order); },
@@ -59,11 +60,10 @@ void Coordinator::received(const WorkerStream::Pointer& stream, const wire::Work
 
 void Coordinator::on_hello(const WorkerStream::Pointer& stream, const wire::WorkerHello& hello) {
   if (finishing_) return rpc::say_goodbye(*stream, "the job is over");
-  const auto replica = workers_.take_place(stream, hello.name());
-  if (!replica.ok()) return refuse(*stream, message_of(replica.status()));
+  const absl::Status taken = workers_.take_place(stream, hello.name());
+  if (!taken.ok()) return refuse(*stream, message_of(taken));
   wire::WorkerOrder order;
   order.mutable_welcome()->set_job_toml(options_.job_toml);
-  order.mutable_welcome()->set_replica(replica->value());
   stream->send(std::move(order));
 }
 
@@ -73,6 +73,8 @@ absl::Status Coordinator::on_message(Worker& worker, const wire::WorkerMessage& 
       return on_attached(worker, message.attached());
     case wire::WorkerMessage::kJoined:
       return on_joined(worker);
+    case wire::WorkerMessage::kRoleTaken:
+      return on_role_taken(worker, message.role_taken());
     case wire::WorkerMessage::kReady:
       return on_ready(worker, message.ready());
     default:
@@ -86,12 +88,11 @@ absl::Status Coordinator::on_attached(Worker& worker, const wire::WorkerAttached
   if (!job_facts_) return absl::OkStatus();  // the run has failed
   if (attached.dataset_size() != job_facts_->dataset_size()) {
     return absl::InvalidArgumentError(fmt::format("{} has a data set of {} samples, the others one of {}",
-                                                  worker.place->name, attached.dataset_size(),
+                                                  worker.name, attached.dataset_size(),
                                                   job_facts_->dataset_size()));
   }
   if (attached.layout().SerializeAsString() != job_facts_->layout().SerializeAsString()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} built another model than the others", worker.place->name));
+    return absl::InvalidArgumentError(fmt::format("{} built another model than the others", worker.name));
   }
   worker.attached = attached;
   start_servers_if_ready();
@@ -130,28 +131,55 @@ absl::Status Coordinator::make_controller(std::int64_t dataset_size) {
 void Coordinator::send_boards(Worker& worker) {
   if (!servers_.all_started() || !worker.attached || worker.boards_sent) return;
   worker.boards_sent = true;
-  wire::ServerOrder map;
-  map.mutable_map_gradient()->set_replica(worker.replica.value());
-  map.mutable_map_gradient()->set_path(worker.attached->gradient_path());
-  servers_.tell(map);
   wire::WorkerOrder order;
-  *order.mutable_boards() = servers_.boards(reader_slot(worker.replica));
+  *order.mutable_boards() = servers_.boards(reader_slot(worker));
   worker.stream->send(std::move(order));
 }
 
 absl::Status Coordinator::on_joined(Worker& worker) {
   if (!worker.boards_sent || worker.joined) return absl::FailedPreconditionError("joined out of turn");
   worker.joined = true;
-  return controller_->take(control::ReplicaJoined{worker.replica, worker.place->name, worker.place->batch});
+  if (const LiveReplica* replica = replicas_.form(worker, workers_)) give_role(*replica, "");
+  return absl::OkStatus();
 }
 
-absl::Status Coordinator::on_ready(Worker& worker, const wire::WorkerReady& ready) {
-  if (!worker.joined) return absl::FailedPreconditionError("ready before it joined");
-  return controller_->take(control::ReplicaReady{.replica = worker.replica,
-                                                 .clock = Clock(ready.clock()),
-                                                 .base = Version(ready.base()),
-                                                 .compute = Duration(ready.compute_ns()),
-                                                 .loss = ready.loss()});
+// To the first stage that has none.
+void Coordinator::give_role(const LiveReplica& replica, const std::string& previous_link) {
+  const planner::Plan& plan = options_.job.parallel.plan;
+  wire::WorkerOrder order;
+  wire::Role& role = *order.mutable_role();
+  role.set_replica(replica.id.value());
+  role.set_stage(static_cast<std::int32_t>(replica.roles_taken));
+  for (const std::int32_t cut : plan.replicas[replica.place].cuts) role.add_cuts(cut);
+  role.set_micro_batch(plan.micro_batch);
+  role.set_gradient_path(replica.stages.front()->attached->gradient_path());
+  role.set_previous_link(previous_link);
+  replica.stages[replica.roles_taken]->stream->send(std::move(order));
+}
+
+absl::Status Coordinator::on_role_taken(const Worker& worker, const wire::RoleTaken& taken) {
+  if (!worker.replica || worker.replica->value() != taken.replica())
+    return absl::OkStatus();  // it is no more
+  LiveReplica& replica = *replicas_.find(*worker.replica);
+  if (stage_of(replica, worker) != replica.roles_taken)
+    return absl::FailedPreconditionError("took a role out of turn");
+  replica.whole = ++replica.roles_taken == replica.stages.size();
+  if (!replica.whole) {
+    give_role(replica, taken.link_path());
+    return absl::OkStatus();
+  }
+  wire::ServerOrder map;
+  map.mutable_map_gradient()->set_replica(replica.id.value());
+  map.mutable_map_gradient()->set_path(replica.stages.front()->attached->gradient_path());
+  servers_.tell(map);
+  const planner::PlannedReplica& planned = options_.job.parallel.plan.replicas[replica.place];
+  return controller_->take(
+      control::ReplicaJoined{replica.id, config::replica_name(options_.job, planned), planned.samples});
+}
+
+absl::Status Coordinator::on_ready(const Worker& worker, const wire::WorkerReady& ready) {
+  PACELINE_ASSIGN_OR_RETURN(const auto fact, replicas_.done(worker, ready));
+  return fact ? controller_->take(*fact) : absl::OkStatus();
 }
 
 void Coordinator::closed(const WorkerStream::Pointer& stream) {
@@ -165,21 +193,40 @@ void Coordinator::send_away(const WorkerStream::Pointer& stream, const std::stri
 }
 
 void Coordinator::remove_worker(const WorkerStream::Pointer& stream, const std::string& why) {
-  const std::optional<Worker> worker = workers_.remove(stream);
-  if (!worker || finishing_) return;
-  options_.notice(fmt::format("{} left: {}", worker->place->name, why));
-  if (options_.job.reduce_in_group) {
-    for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(worker->replica);
+  const Worker* worker = workers_.find(stream);
+  if (worker == nullptr) return;
+  if (!finishing_) options_.notice(fmt::format("{} left: {}", worker->name, why));
+  std::optional<LiveReplica> replica;
+  std::string of_stage = why;
+  if (worker->replica) {
+    replica = replicas_.dissolve(*worker->replica);
+    if (replica->stages.size() > 1)
+      of_stage = fmt::format("stage {}, {}: {}", stage_of(*replica, *worker), worker->name, why);
+    std::erase(replica->stages, worker);
   }
-  if (worker->joined) {
-    const absl::Status status = controller_->take(control::ReplicaLeft{worker->replica, why});
-    PACELINE_CHECK(status.ok(), "{}", message_of(status));
-  }
-  // After whatever its leaving committed: the shards read orders in sequence.
+  const Worker gone = *workers_.remove(stream);
+  if (finishing_) return;
+  if (replica) leave(*replica, of_stage);
   wire::ServerOrder order;
-  order.mutable_reclaim()->set_replica(worker->replica.value());
-  order.mutable_reclaim()->set_reader(reader_slot(worker->replica));
-  if (worker->boards_sent) servers_.tell(order);
+  order.mutable_release_reader()->set_reader(reader_slot(gone));
+  if (gone.boards_sent) servers_.tell(order);
+}
+
+// `stages` are those that are still here.
+void Coordinator::leave(const LiveReplica& replica, const std::string& why) {
+  wire::WorkerOrder dissolve;
+  dissolve.mutable_dissolve()->set_replica(replica.id.value());
+  for (const Worker* stage : replica.stages) stage->stream->send(dissolve);
+  if (!replica.whole) return;
+  if (options_.job.reduce_in_group) {
+    for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(replica.id);
+  }
+  const absl::Status status = controller_->take(control::ReplicaLeft{replica.id, why});
+  PACELINE_CHECK(status.ok(), "{}", message_of(status));
+  // After whatever its leaving committed: the shards read orders in sequence.
+  wire::ServerOrder unmap;
+  unmap.mutable_unmap_gradient()->set_replica(replica.id.value());
+  servers_.tell(unmap);
 }
 
 // ---- Servers ----
@@ -230,7 +277,7 @@ void Coordinator::start_servers_if_ready() {
   if (!servers_.all_here() || !job_facts_ || std::exchange(servers_told_to_start_, true)) return;
   wire::ServerStart start;
   start.set_job_toml(options_.job_toml);
-  // A replica that died and its successor may both hold a version for a moment.
+  // A worker that died and its successor may both hold a version for a moment.
   start.set_readers(static_cast<std::int32_t>(2 * options_.job.replicas.size() + 1));
   start.set_announce(controller_->hears_of_completion());
   if (options_.restart) {
@@ -303,7 +350,7 @@ void Coordinator::closed(const EvaluatorStream::Pointer& stream) {
 void Coordinator::carry_out(const control::CommitRecord& record) {
   wire::ServerOrder order;
   *order.mutable_apply() = to_wire(record);
-  order.mutable_apply()->set_group(options_.job.reduce_in_group && order_reduction(record, workers_));
+  order.mutable_apply()->set_group(options_.job.reduce_in_group && order_reduction(record, replicas_));
   servers_.tell(order);
   if (record.keep_for_evaluation) evaluations_.request(record, now(), controller_->finished());
   if (!record.checkpoint) return;
@@ -312,8 +359,8 @@ void Coordinator::carry_out(const control::CommitRecord& record) {
 }
 
 void Coordinator::carry_out(const control::Release& release) {
-  const Worker* worker = workers_.find(release.replica);
-  if (worker == nullptr) return;  // it left in this very moment; the fact of it is on its way
+  const LiveReplica* replica = replicas_.find(release.replica);
+  if (replica == nullptr) return;  // it left in this very moment; the fact of it is on its way
   wire::WorkerOrder order;
   wire::WorkerRelease* message = order.mutable_release();
   message->set_clock(release.clock.value());
@@ -324,7 +371,7 @@ void Coordinator::carry_out(const control::Release& release) {
   message->set_staleness(release.staleness);
   message->set_fraction(release.fraction);
   message->set_steps(release.steps);
-  worker->stream->send(std::move(order));
+  for (const Worker* stage : replica->stages) stage->stream->send(order);
 }
 
 // ---- The end ----

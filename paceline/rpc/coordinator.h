@@ -3,8 +3,8 @@
 // their own.
 //
 // A run goes through these phases: workers attach and say what their model and data are → the servers start
-// from the first worker's initial weights or from a checkpoint → workers join → facts and orders → the last
-// evaluation and checkpoint → goodbye to all.
+// from the first worker's initial weights or from a checkpoint → workers join, and take their roles in
+// replicas → facts and orders → the last evaluation and checkpoint → goodbye to all.
 #pragma once
 
 #include <chrono>
@@ -24,6 +24,7 @@
 #include "paceline/rpc/live_controller.h"
 #include "paceline/rpc/paceline.pb.h"
 #include "paceline/rpc/peer_stream.h"
+#include "paceline/rpc/replica_table.h"
 #include "paceline/rpc/server_fleet.h"
 #include "paceline/rpc/worker_table.h"
 
@@ -86,12 +87,15 @@ class Coordinator final : public WorkerStream::Listener,
   absl::Status on_message(Worker& worker, const wire::WorkerMessage& message);
   absl::Status on_attached(Worker& worker, const wire::WorkerAttached& attached);
   absl::Status on_joined(Worker& worker);
-  absl::Status on_ready(Worker& worker, const wire::WorkerReady& ready);
+  absl::Status on_role_taken(const Worker& worker, const wire::RoleTaken& taken);
+  absl::Status on_ready(const Worker& worker, const wire::WorkerReady& ready);
   absl::Status learn_job(const wire::WorkerAttached& attached);
   absl::Status make_controller(std::int64_t dataset_size);
   void send_boards(Worker& worker);
+  void give_role(const LiveReplica& replica, const std::string& previous_link);
   void send_away(const WorkerStream::Pointer& stream, const std::string& why);
   void remove_worker(const WorkerStream::Pointer& stream, const std::string& why);
+  void leave(const LiveReplica& replica, const std::string& why);
 
   // Servers and the evaluator.
   void start_servers_if_ready();
@@ -119,6 +123,7 @@ class Coordinator final : public WorkerStream::Listener,
   Version completed_{};  // by all servers, as the Controller was told; only where it wants to hear
   std::optional<wire::WorkerAttached> job_facts_;  // the first worker's: model, data and initial weights
   WorkerTable workers_;
+  ReplicaTable replicas_;
   ServerFleet servers_;
   bool servers_told_to_start_ = false;
   EvaluatorStream::Pointer evaluator_;

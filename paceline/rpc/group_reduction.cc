@@ -6,14 +6,15 @@
 
 namespace paceline::rpc {
 
-bool order_reduction(const control::CommitRecord& record, WorkerTable& workers) {
+bool order_reduction(const control::CommitRecord& record, ReplicaTable& replicas) {
   std::vector<Worker*> members;
   wire::WorkerOrder order;
   wire::Reduce& reduce = *order.mutable_reduce();
   reduce.set_version(record.version.value());
   for (const control::CommitMember& member : record.members) {
-    members.push_back(workers.find(member.replica));
-    if (members.back() == nullptr) return false;
+    const LiveReplica* replica = replicas.find(member.replica);
+    if (replica == nullptr) return false;
+    members.push_back(replica->stages.front());
     wire::Reduce::Member* added = reduce.add_members();
     added->set_replica(member.replica.value());
     added->set_clock(member.clock.value());

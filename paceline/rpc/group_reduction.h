@@ -1,13 +1,14 @@
-// Has the members of a commit sum their gradients among themselves. Of the event loop's thread.
+// Has the members of a commit sum their gradients among themselves; of a pipeline, its first stage does. Of
+// the event loop's thread.
 #pragma once
 
 #include "paceline/control/orders.h"
-#include "paceline/rpc/worker_table.h"
+#include "paceline/rpc/replica_table.h"
 
 namespace paceline::rpc {
 
 // Tells every member who the others are, before it is released. False, and nobody is told, when one member is
 // alone or not all of them are here: then the servers sum.
-bool order_reduction(const control::CommitRecord& record, WorkerTable& workers);
+bool order_reduction(const control::CommitRecord& record, ReplicaTable& replicas);
 
 }  // namespace paceline::rpc

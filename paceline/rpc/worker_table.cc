@@ -16,42 +16,32 @@ constexpr std::chrono::duration<double> kSilentFloor{3.0};
 
 }  // namespace
 
-WorkerTable::WorkerTable(const std::vector<config::ReplicaConfig>& places)
-    : places_(places), next_replica_(static_cast<std::int32_t>(places.size())) {}
-
-absl::StatusOr<ReplicaId> WorkerTable::take_place(const WorkerStream::Pointer& stream,
-                                                  const std::string& name) {
+absl::Status WorkerTable::take_place(const WorkerStream::Pointer& stream, const std::string& name) {
   const auto is_it = [&](const config::ReplicaConfig& one) { return one.name == name; };
   const auto place = std::find_if(places_.begin(), places_.end(), is_it);
   if (place == places_.end()) {
     return absl::NotFoundError(fmt::format("the job has no replica '{}'; it has {} to {}", name,
                                            places_.front().name, places_.back().name));
   }
-  for (const auto& [other, worker] : workers_) {
-    const bool taken = worker.place == &*place || other == stream.get();
-    if (taken) return absl::AlreadyExistsError(fmt::format("{} is here already", name));
-  }
-  const ReplicaId replica = new_replica(place - places_.begin());
+  const auto device = static_cast<std::size_t>(place - places_.begin());
+  if (by_device_.contains(device) || workers_.contains(stream.get()))
+    return absl::AlreadyExistsError(fmt::format("{} is here already", name));
   workers_[stream.get()] = {.stream = stream,
-                            .replica = replica,
-                            .place = &*place,
+                            .number = next_number_++,
+                            .device = device,
+                            .name = name,
                             .attached = {},
+                            .replica = {},
+                            .left = {},
                             .heard = std::chrono::steady_clock::now()};
-  by_replica_[replica] = stream.get();
-  return replica;
-}
-
-// The first to take a place has its number, so that runs are alike however the processes race at the start.
-ReplicaId WorkerTable::new_replica(std::ptrdiff_t place) {
-  const bool first = places_taken_.insert(place).second;
-  return first ? ReplicaId(static_cast<std::int32_t>(place))
-               : std::exchange(next_replica_, next_replica_.next());
+  by_device_[device] = stream.get();
+  return absl::OkStatus();
 }
 
 std::optional<Worker> WorkerTable::remove(const WorkerStream::Pointer& stream) {
   const auto found = workers_.find(stream.get());
   if (found == workers_.end()) return std::nullopt;
-  by_replica_.erase(found->second.replica);
+  by_device_.erase(found->second.device);
   return std::move(workers_.extract(found).mapped());
 }
 
@@ -60,9 +50,9 @@ Worker* WorkerTable::find(const WorkerStream::Pointer& stream) {
   return found == workers_.end() ? nullptr : &found->second;
 }
 
-Worker* WorkerTable::find(ReplicaId replica) {
-  const auto found = by_replica_.find(replica);
-  return found == by_replica_.end() ? nullptr : &workers_.at(found->second);
+Worker* WorkerTable::at(std::size_t device) {
+  const auto found = by_device_.find(device);
+  return found == by_device_.end() ? nullptr : &workers_.at(found->second);
 }
 
 void WorkerTable::hear(Worker& worker) {

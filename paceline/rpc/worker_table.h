@@ -1,13 +1,12 @@
-// The workers of a run as the coordinator sees them: who has which place in the job, how far each has come on
-// its way into it, and who has gone silent. Of the event loop's thread.
+// The workers of a run as the coordinator sees them, one a device: who has which place in the job, how far
+// each has come on its way into it, and who has gone silent. Of the event loop's thread.
 //
-// What always holds: a place has at most one worker at a time, and no two workers ever had the same replica.
+// What always holds: a place has at most one worker at a time, and no two workers ever had the same number.
 #pragma once
 
 #include <chrono>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -24,12 +23,14 @@ using WorkerStream = PeerStream<wire::WorkerMessage, wire::WorkerOrder>;
 
 struct Worker {
   WorkerStream::Pointer stream;
-  ReplicaId replica;
-  const config::ReplicaConfig* place = nullptr;
+  std::int32_t number = 0;  // from 0, never used twice in a run
+  std::size_t device = 0;   // its place in the job
+  std::string name;         // of that
   std::optional<wire::WorkerAttached> attached;
   bool boards_sent = false;
   bool joined = false;
-  std::vector<ReplicaId> left;  // replicas that have gone since it was last told to sum with others
+  std::optional<ReplicaId> replica;  // that it has a role in
+  std::vector<ReplicaId> left;       // replicas that have gone since it was last told to sum with others
   std::chrono::steady_clock::time_point heard;
   std::chrono::duration<double> rhythm{0};  // moving average between two messages
 };
@@ -37,16 +38,16 @@ struct Worker {
 class WorkerTable {
  public:
   // `places` outlives the table.
-  explicit WorkerTable(const std::vector<config::ReplicaConfig>& places);
+  explicit WorkerTable(const std::vector<config::ReplicaConfig>& places) : places_(places) {}
 
   // The worker has that place from now on. Errors: there is none of that name, or it is taken.
-  absl::StatusOr<ReplicaId> take_place(const WorkerStream::Pointer& stream, const std::string& name);
+  absl::Status take_place(const WorkerStream::Pointer& stream, const std::string& name);
   // The worker that was there; nothing when there was none.
   std::optional<Worker> remove(const WorkerStream::Pointer& stream);
 
   // Null when it is not here.
   Worker* find(const WorkerStream::Pointer& stream);
-  Worker* find(ReplicaId replica);
+  Worker* at(std::size_t device);
   std::map<WorkerStream*, Worker>& all() { return workers_; }
   std::size_t size() const { return workers_.size(); }
 
@@ -56,13 +57,10 @@ class WorkerTable {
   std::vector<std::pair<WorkerStream::Pointer, std::chrono::duration<double>>> silent() const;
 
  private:
-  ReplicaId new_replica(std::ptrdiff_t place);
-
   const std::vector<config::ReplicaConfig>& places_;
   std::map<WorkerStream*, Worker> workers_;
-  std::map<ReplicaId, WorkerStream*> by_replica_;
-  std::set<std::ptrdiff_t> places_taken_;  // ever
-  ReplicaId next_replica_;
+  std::map<std::size_t, WorkerStream*> by_device_;
+  std::int32_t next_number_ = 0;
 };
 
 }  // namespace paceline::rpc

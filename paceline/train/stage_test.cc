@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "paceline/train/tensor_bytes.h"
 #include "paceline/train/testing.h"
 #include "paceline/train/testing/bench.h"
 
@@ -163,6 +164,20 @@ TEST(Stage, TouchesItsOwnTensorsAlone) {
     own += untouched ? 0 : 1;
   }
   EXPECT_EQ(own, 10);  // two convolutions, two norms of four
+}
+
+TEST(TensorBytes, ArriveAsTheyWereSent) {
+  const torch::Tensor sent = torch::randn({4, 3, 2}).transpose(1, 2);  // not in order in memory
+  std::vector<std::byte> room(200);
+  const auto bytes = write_tensor(sent, room);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(static_cast<std::int64_t>(*bytes), tensor_bytes({2, 3}, 4));
+  const auto received = read_tensor(std::span(room).first(*bytes), {2, 3}, 4);
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_TRUE(torch::equal(*received, sent));
+  expect_error(read_tensor(room, {2, 3}, 4).status(), absl::StatusCode::kDataLoss, {"200 bytes"});
+  expect_error(write_tensor(sent, std::span(room).first(95)).status(), absl::StatusCode::kInvalidArgument,
+               {"96 bytes", "95"});
 }
 
 TEST(Stage, ReportsUnitsThatAreNotThere) {

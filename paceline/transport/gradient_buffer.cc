@@ -39,6 +39,22 @@ std::span<float> sums_of(const Mapping& mapping, std::int64_t floats) {
   return {gradient_of(mapping, floats).data() + floats, static_cast<std::size_t>(floats)};
 }
 
+struct OpenGradient {
+  SharedMemory memory;
+  Mapping mapping;
+};
+
+absl::StatusOr<OpenGradient> open_gradient(const std::string& path, std::int64_t floats, bool writable) {
+  PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::open(path));
+  PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, bytes_for(floats), writable));
+  const GradientHeader* header = header_of(mapping);
+  if (header->magic != kMagic || header->floats != floats) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} is not a gradient of this model ({} floats)", path, floats));
+  }
+  return OpenGradient{std::move(memory), std::move(mapping)};
+}
+
 }  // namespace
 
 absl::StatusOr<GradientWriter> GradientWriter::create(std::int64_t floats) {
@@ -49,6 +65,11 @@ absl::StatusOr<GradientWriter> GradientWriter::create(std::int64_t floats) {
   header->magic = kMagic;
   header->floats = floats;
   return GradientWriter(std::move(memory), std::move(mapping), floats);
+}
+
+absl::StatusOr<GradientWriter> GradientWriter::open(const std::string& path, std::int64_t floats) {
+  PACELINE_ASSIGN_OR_RETURN(OpenGradient open, open_gradient(path, floats, true));
+  return GradientWriter(std::move(open.memory), std::move(open.mapping), floats);
 }
 
 GradientWriter::GradientWriter(SharedMemory memory, Mapping mapping, std::int64_t floats)
@@ -66,14 +87,8 @@ void GradientWriter::publish_sums(std::uint64_t progress) {
 }
 
 absl::StatusOr<GradientReader> GradientReader::open(const std::string& path, std::int64_t floats) {
-  PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::open(path));
-  PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, bytes_for(floats), false));
-  const GradientHeader* header = header_of(mapping);
-  if (header->magic != kMagic || header->floats != floats) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} is not a gradient of this model ({} floats)", path, floats));
-  }
-  return GradientReader(std::move(mapping), floats);
+  PACELINE_ASSIGN_OR_RETURN(OpenGradient open, open_gradient(path, floats, false));
+  return GradientReader(std::move(open.mapping), floats);
 }
 
 GradientReader::GradientReader(Mapping mapping, std::int64_t floats)

@@ -5,6 +5,9 @@
 // shards read only between the commit that names (replica, clock) and its publication, and the worker does
 // not write in that time because it is not released before. So one buffer is enough.
 //
+// Where a replica is a pipeline of processes, its gradient is one such buffer: the first stage owns it, the
+// others open it and each writes its own tensors.
+//
 // Beside the gradient lies room for sums: where a commit's members sum among themselves, the worker's part of
 // it. It is apart, so that the gradient stays whole until the commit is complete, and takes no memory before
 // it is used.
@@ -24,6 +27,8 @@ namespace paceline::transport {
 class GradientWriter {
  public:
   static absl::StatusOr<GradientWriter> create(std::int64_t floats);
+  // Another process's, to write a part of. Errors: as GradientReader::open.
+  static absl::StatusOr<GradientWriter> open(const std::string& path, std::int64_t floats);
 
   // Zero at first. The padding of the layout must stay zero.
   std::span<float> gradient();

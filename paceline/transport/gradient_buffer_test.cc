@@ -75,10 +75,29 @@ TEST(GradientBuffer, WorksBetweenProcesses) {
   EXPECT_EQ(shard.wait(), 0);
 }
 
+TEST(GradientBuffer, StagesInTwoProcessesWriteTheirPartsOfOne) {
+  GradientWriter first = GradientWriter::create(kFloats).value();
+  std::fill_n(first.gradient().begin(), 1000, 1.0f);
+  ChildProcess second([&](const ChildProcess::Parent&) {
+    auto part = GradientWriter::open(first.path(), kFloats);
+    if (!part.ok()) return 1;
+    std::fill(part->gradient().begin() + 1000, part->gradient().end(), 2.0f);
+    return 0;
+  });
+  EXPECT_EQ(second.wait(), 0);
+  first.stamp(Clock(1));
+  const GradientReader reader = GradientReader::open(first.path(), kFloats).value();
+  const auto gradient = reader.gradient(Clock(1)).value();
+  EXPECT_THAT(gradient.first(1000), Each(1.0f));
+  EXPECT_THAT(gradient.subspan(1000), Each(2.0f));
+}
+
 TEST(GradientBuffer, AnotherModelsIsRefused) {
   GradientWriter writer = GradientWriter::create(kFloats).value();
   for (const std::int64_t floats : {kFloats - 1, kFloats + 1, std::int64_t{1'000'000}}) {
     EXPECT_EQ(GradientReader::open(writer.path(), floats).status().code(),
+              absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(GradientWriter::open(writer.path(), floats).status().code(),
               absl::StatusCode::kInvalidArgument);
   }
   const WeightWriter board = WeightWriter::create(kFloats, 1, 0).value();

@@ -1,0 +1,109 @@
+#include "paceline/config/parallel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+
+namespace paceline::config {
+
+namespace {
+
+constexpr std::int64_t kMostSamples = 1 << 20;
+constexpr double kMostUnits = 10'000;
+
+std::int32_t place_of(const std::string& name, const std::vector<PlanDevice>& devices) {
+  const auto found = std::find_if(devices.begin(), devices.end(),
+                                  [&](const PlanDevice& device) { return device.name == name; });
+  return found == devices.end() ? -1 : static_cast<std::int32_t>(found - devices.begin());
+}
+
+// So many whole numbers, each above the one before.
+bool good_cuts(const std::vector<double>& cuts, std::size_t count) {
+  return cuts.size() == count &&
+         std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) == cuts.end() &&
+         std::all_of(cuts.begin(), cuts.end(), [](double cut) { return cut == std::floor(cut); });
+}
+
+planner::PlannedReplica read_pipeline(Section section, const std::vector<PlanDevice>& devices) {
+  planner::PlannedReplica replica;
+  for (const std::string& name : section.texts("devices")) {
+    replica.devices.push_back(place_of(name, devices));
+    if (replica.devices.back() < 0) {
+      section.complain("devices", fmt::format("there is no '{}'; the job has {} to {}", name,
+                                              devices.front().name, devices.back().name));
+    }
+  }
+  if (replica.devices.empty()) section.complain("devices", "name at least one, for example [\"w0\", \"w1\"]");
+  const std::vector<double> cuts = section.numbers("cuts", 1, kMostUnits);
+  for (const double cut : cuts) replica.cuts.push_back(static_cast<std::int32_t>(cut));
+  if (!replica.devices.empty() && !good_cuts(cuts, replica.devices.size() - 1)) {
+    section.complain("cuts",
+                     "write the first unit of each stage but the first, in ascending order: one "
+                     "number fewer than there are devices");
+  }
+  replica.samples = section.integer("samples", 32, 1, kMostSamples);
+  section.finish();
+  return replica;
+}
+
+void complain_unless_each_is_used_once(Section& top, const planner::Plan& plan,
+                                       const std::vector<PlanDevice>& devices) {
+  std::vector<int> uses(devices.size(), 0);
+  for (const planner::PlannedReplica& replica : plan.replicas) {
+    for (const std::int32_t device : replica.devices) {
+      if (device >= 0) ++uses[static_cast<std::size_t>(device)];
+    }
+  }
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    if (uses[i] == 1) continue;
+    top.complain("pipeline", fmt::format("{} is in {} of them; put every [[replica]] in one", devices[i].name,
+                                         uses[i] == 0 ? "none" : "several"));
+  }
+}
+
+}  // namespace
+
+bool ParallelConfig::pipelined() const {
+  return std::any_of(plan.replicas.begin(), plan.replicas.end(),
+                     [](const planner::PlannedReplica& replica) { return replica.devices.size() > 1; });
+}
+
+ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& devices, Complaints& complaints) {
+  ParallelConfig config;
+  config.mode = static_cast<Parallel>(top.choice("parallel", 0, {"data", "static"}));
+  const auto pipelines = top.tables("pipeline");
+  if (config.mode == Parallel::kStatic) {
+    for (const toml::table* table : pipelines)
+      config.plan.replicas.push_back(read_pipeline({table, "pipeline", complaints}, devices));
+    complain_unless_each_is_used_once(top, config.plan, devices);
+  } else {
+    if (!pipelines.empty()) top.complain("pipeline", "is for parallel = \"static\" only");
+    for (std::size_t i = 0; i < devices.size(); ++i)
+      config.plan.replicas.push_back({{static_cast<std::int32_t>(i)}, {}, devices[i].batch});
+  }
+  std::int64_t largest = 1;
+  for (const planner::PlannedReplica& replica : config.plan.replicas)
+    largest = std::max(largest, replica.samples);
+  config.plan.micro_batch = top.integer("micro_batch", largest, 1, kMostSamples);
+  if (config.pipelined() && !top.has("micro_batch"))
+    top.complain("micro_batch", "write how many samples a stage computes at a time, for example 8");
+  config.work = top.numbers("work", 1e-9, 1e18);
+  return config;
+}
+
+double share_of_work(const std::vector<double>& work, std::int64_t begin, std::int64_t end,
+                     std::int64_t units) {
+  PACELINE_CHECK(0 <= begin && begin <= end && end <= units, "units {} to {} of {}", begin, end, units);
+  if (work.empty()) return static_cast<double>(end - begin) / static_cast<double>(units);
+  PACELINE_CHECK(work.size() == static_cast<std::size_t>(units), "the work of {} units out of {}",
+                 work.size(), units);
+  return std::accumulate(work.begin() + begin, work.begin() + end, 0.0) /
+         std::accumulate(work.begin(), work.end(), 0.0);
+}
+
+}  // namespace paceline::config

@@ -1,0 +1,65 @@
+// The replicas of a run as the coordinator sees them: which workers each is made of, and what of an iteration
+// is done. Of the event loop's thread.
+//
+// A replica is formed of the free workers of its place in the plan, one a stage. They take their roles one
+// after the other; when all have, it is whole, and the Controller may hear of it. It is dissolved when one of
+// its workers goes; the others are free again.
+//
+// What always holds: a worker is in one replica at most, and no two replicas ever had the same number.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/control/facts.h"
+#include "paceline/planner/plan.h"
+#include "paceline/rpc/worker_table.h"
+
+namespace paceline::rpc {
+
+struct LiveReplica {
+  ReplicaId id;
+  std::size_t place = 0;        // in the plan
+  std::vector<Worker*> stages;  // in their order
+  std::size_t roles_taken = 0;
+  bool whole = false;                                  // all roles are
+  std::vector<std::optional<wire::WorkerReady>> done;  // of the iteration under way, by stage
+};
+
+class ReplicaTable {
+ public:
+  // `plan` outlives the table.
+  explicit ReplicaTable(const planner::Plan& plan);
+
+  // The replica that this worker was missing for; null when another one still is, or is busy.
+  LiveReplica* form(const Worker& worker, WorkerTable& workers);
+  // Its workers are free from now on. Requires: there is such a replica.
+  LiveReplica dissolve(ReplicaId replica);
+
+  // Null when it is not here.
+  LiveReplica* find(ReplicaId replica);
+
+  // That worker has done its part of an iteration: the fact, once all stages have. Nothing when it was for a
+  // replica that is no more. Errors: a part that nobody asked for.
+  absl::StatusOr<std::optional<control::ReplicaReady>> done(const Worker& worker,
+                                                            const wire::WorkerReady& ready);
+
+ private:
+  ReplicaId new_replica(std::size_t place);
+
+  const planner::Plan& plan_;
+  std::map<ReplicaId, LiveReplica> replicas_;
+  std::set<std::size_t> places_taken_;  // ever
+  ReplicaId next_replica_;
+};
+
+// Its place among the stages. Requires: it is one of them.
+std::size_t stage_of(const LiveReplica& replica, const Worker& worker);
+
+}  // namespace paceline::rpc
