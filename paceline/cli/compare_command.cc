@@ -32,7 +32,7 @@ absl::StatusOr<std::string> make_folder(const std::string& base, const std::stri
 absl::StatusOr<bool> run_one(const std::string& job_toml, const policy::PolicySpec& policy,
                              const std::string& folder, const CompareOptions& compare, Comparison& compared) {
   TrainOptions options;
-  options.json = compare.json;
+  options.shown = compare.json ? Shown::kJson : Shown::kLine;
   options.in_virtual_time = compare.in_virtual_time;
   const std::vector<std::string> sets = {"sync.policy=\"" + policy::to_string(policy) + "\"",
                                          "runs_dir=\"" + folder + "\""};

@@ -17,8 +17,10 @@ constexpr std::chrono::seconds kJsonEvery{1};
 constexpr int kUsualWidth = 100;
 }  // namespace
 
-Display::Display(std::string label, bool json)
-    : label_(std::move(label)), json_(json), terminal_(!json && isatty(STDERR_FILENO) == 1) {}
+Display::Display(std::string label, Shown shown)
+    : label_(std::move(label)),
+      what_(shown),
+      terminal_(shown == Shown::kLine && isatty(STDERR_FILENO) == 1) {}
 
 Display::~Display() { clear(); }
 
@@ -30,9 +32,10 @@ int Display::width() const {
 }
 
 void Display::show(const rpc::wire::StatusReply& status) {
+  if (what_ == Shown::kNothing) return;
   const auto now = std::chrono::steady_clock::now();
   const bool starting = status.line().empty();
-  if (json_) {
+  if (what_ == Shown::kJson) {
     if (starting || (last_ && now - *last_ < kJsonEvery) || status.json() == last_json_) return;
     last_ = now;
     last_json_ = status.json();

@@ -10,10 +10,16 @@
 
 namespace paceline::cli {
 
+enum class Shown {
+  kLine,
+  kJson,     // objects on standard output instead
+  kNothing,  // but notes
+};
+
 class Display {
  public:
-  // `label`: before the line, which policy runs. `json`: objects on standard output instead of a line.
-  Display(std::string label, bool json);
+  // `label`: before the line, which policy runs.
+  Display(std::string label, Shown shown);
   ~Display();
 
   void show(const rpc::wire::StatusReply& status);
@@ -25,7 +31,7 @@ class Display {
   void clear();
 
   const std::string label_;
-  const bool json_;
+  const Shown what_;
   const bool terminal_;  // standard error is one: the line can change in place
   bool shown_ = false;
   std::string last_phase_;

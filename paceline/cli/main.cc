@@ -38,7 +38,9 @@ void add_train(CLI::App& app, Command& command) {
   train->add_option("job", options->job_file, "job.toml; the default job without it");
   train->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
   train->add_option("--resume", options->resume, "go on with the run in this folder")->excludes("job");
-  train->add_flag("--json", options->json, "a JSON object a second instead of a progress line");
+  train->add_flag_callback(
+      "--json", [options] { options->shown = Shown::kJson; },
+      "a JSON object a second instead of a progress line");
   train->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");
   train->callback([options, &command] { command = [options] { return train_command(*options); }; });
 }
@@ -102,6 +104,7 @@ void add_sweep(CLI::App& app, Command& command) {
   CLI::App* sweep =
       app.add_subcommand("sweep", "train a job in virtual time under every choice of some axes");
   sweep->add_option("sweep", options->file, "sweep.toml")->required();
+  sweep->add_option("--jobs", options->jobs, "so many trainings at a time")->check(CLI::Range(1, 1024));
   CLI::Option* markdown = sweep->add_flag("--markdown", options->markdown, "tables for a Markdown file");
   sweep->add_option("--json", options->json_file, "FILE for an object a training, or - for standard output")
       ->excludes(markdown);

@@ -11,11 +11,12 @@ namespace paceline::cli {
 struct SweepOptions {
   std::string file;
   bool markdown = false;
+  std::int64_t jobs = 1;  // trainings at a time
   std::string json_file;  // an object a training instead of the tables; "-": standard output
 };
 
 // The exit status. Every job is checked before the first is trained. Ctrl-C ends it after the present step;
-// the training it ends is of no use, and is trained anew the next time.
+// the trainings it ends are of no use, and are trained anew the next time.
 absl::StatusOr<int> sweep_command(const SweepOptions& options);
 
 }  // namespace paceline::cli

@@ -64,9 +64,9 @@ absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen) {
   }
 }
 
-absl::Status train_live(const std::string& run, const config::JobConfig& job, bool resume, bool json) {
+absl::Status train_live(const std::string& run, const config::JobConfig& job, bool resume, Shown shown) {
   const int signals_before = stop_signals();
-  Display display(policy::to_string(job.policy), json);
+  Display display(policy::to_string(job.policy), shown);
   PACELINE_ASSIGN_OR_RETURN(LocalCluster cluster, LocalCluster::start(run, job, resume));
   return watch(cluster, display, signals_before);
 }
@@ -125,8 +125,8 @@ absl::StatusOr<TrainedRun> train(const std::string& job_toml, const TrainOptions
   TrainedRun run;
   PACELINE_ASSIGN_OR_RETURN(run.folder, resume ? old_folder(options, job_toml) : new_folder(job, job_toml));
   const int signals_before = stop_signals();
-  absl::Status outcome = options.in_virtual_time ? train_virtually(run.folder, resume, options.json)
-                                                 : train_live(run.folder, job, resume, options.json);
+  absl::Status outcome = options.in_virtual_time ? train_virtually(run.folder, resume, options.shown)
+                                                 : train_live(run.folder, job, resume, options.shown);
   run.interrupted = stop_signals() > signals_before;
   if (outcome.ok() && run.interrupted && !has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");
@@ -141,7 +141,7 @@ absl::StatusOr<int> train_command(TrainOptions options) {
   PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(job_toml, options));
   PACELINE_ASSIGN_OR_RETURN(const RunReport report, read_run(run.folder));
   PACELINE_RETURN_IF_ERROR(write_report(run.folder, report));
-  if (options.json) {
+  if (options.shown == Shown::kJson) {
     fmt::print("{}\n", report.document.at("summary").dump());
   } else {
     fmt::print("{}\nreport: {}/report.html\n", report::replica_table(report.summary), run.folder);

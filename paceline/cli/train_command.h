@@ -6,6 +6,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/cli/display.h"
 #include "paceline/config/job_config.h"
 
 namespace paceline::cli {
@@ -14,7 +15,7 @@ struct TrainOptions {
   std::string job_file;           // empty: the default job
   std::vector<std::string> sets;  // key=value
   std::string resume{};           // a run folder; then job_file is empty
-  bool json = false;
+  Shown shown = Shown::kLine;
   bool in_virtual_time = false;  // modelled time, in this process
 };
 

@@ -72,7 +72,7 @@ absl::Status run(sim::VirtualCluster& cluster, Books& books, Onlooker& onlooker,
 
 }  // namespace
 
-absl::Status train_virtually(const std::string& folder, bool resume, bool json) {
+absl::Status train_virtually(const std::string& folder, bool resume, Shown shown) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunFolder lock, store::RunFolder::resume(folder));
   const store::RunPaths& paths = lock.paths();
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, read_job_file(paths.job()));
@@ -100,7 +100,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, bool json) 
   sim::VirtualCluster virtual_cluster(sim::cluster_of(job, work->model_bytes()), config,
                                       policy::make_policy(job.policy), std::move(options));
   cluster = &virtual_cluster;
-  Display display(policy::to_string(job.policy), json);
+  Display display(policy::to_string(job.policy), shown);
   Onlooker onlooker(*books, virtual_cluster, display, config.total_samples);
   PACELINE_RETURN_IF_ERROR(run(virtual_cluster, *books, onlooker, display));
   PACELINE_RETURN_IF_ERROR(

@@ -217,7 +217,8 @@ absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   if (!stage_ || stage_->first()) gradient_->stamp(Clock(release.clock()));
   if (!stage_) {
     PACELINE_ASSIGN_OR_RETURN(const Lease lease, rpc::from_wire(release.lease()));
-    const double whole = release.steps() > 0 ? static_cast<double>(release.steps()) : iterations(lease);
+    const double steps = static_cast<double>(std::max<std::int64_t>(1, release.steps()));
+    const double whole = job_.parallel.mode == config::Parallel::kData ? steps : iterations(lease);
     const Duration paced_time = paced(release, whole, computed - start);
     if (connection_.wait(start + paced_time - steady_clock::now())) return absl::OkStatus();  // likewise
   }
@@ -245,9 +246,8 @@ Duration Worker::paced(const rpc::wire::WorkerRelease& release, double iteration
                        compute);
 }
 
-// A replica of its own computes a batch of its own, and takes the same time for the last one of an epoch.
+// Its pace is for a batch of its own.
 double Worker::iterations(const Lease& lease) const {
-  if (job_.parallel.mode == config::Parallel::kData) return 1;
   return static_cast<double>(lease.size()) / static_cast<double>(job_.replicas[place_].batch);
 }
 

@@ -306,6 +306,7 @@ control::ControllerConfig controller_config(const JobConfig& job, std::int64_t d
   config.scale = job.scale;
   config.staleness_damping = job.staleness_damping;
   config.look_ahead = job.look_ahead;
+  config.uneven_data = job.parallel.mode == Parallel::kUnevenData;
   config.evaluate_every = to_samples(job.evaluate_epochs, dataset_size);
   config.checkpoint_every = to_samples(job.checkpoint_epochs, dataset_size);
   return config;

@@ -75,7 +75,7 @@ bool ParallelConfig::pipelined() const {
 
 ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& devices, Complaints& complaints) {
   ParallelConfig config;
-  config.mode = static_cast<Parallel>(top.choice("parallel", 0, {"data", "static"}));
+  config.mode = static_cast<Parallel>(top.choice("parallel", 0, {"data", "static", "uneven-data"}));
   const auto pipelines = top.tables("pipeline");
   if (config.mode == Parallel::kStatic) {
     for (const toml::table* table : pipelines)

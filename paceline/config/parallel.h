@@ -11,8 +11,9 @@
 namespace paceline::config {
 
 enum class Parallel {
-  kData,    // each device is a replica
-  kStatic,  // [[pipeline]] says which devices are
+  kData,        // each device is a replica
+  kStatic,      // [[pipeline]] says which devices are
+  kUnevenData,  // each device is a replica, and gets samples by its measured speed
 };
 
 struct ParallelConfig {

@@ -8,6 +8,7 @@ ClusterModel cluster_of(const config::JobConfig& job, std::int64_t model_bytes) 
   cluster.bytes = job.free_communication ? 0 : model_bytes;
   cluster.servers = {.count = job.servers, .gbps = job.server_gbps, .colocated = job.servers_colocated};
   cluster.slowdowns = job.slowdowns;
+  cluster.uneven_data = job.parallel.mode == config::Parallel::kUnevenData;
   for (const config::ReplicaConfig& replica : job.replicas) {
     cluster.places.push_back(
         {.name = replica.name,

@@ -1,0 +1,40 @@
+// The trainings of a sweep that are missing, several at a time. Each is deterministic by itself, so it does
+// not matter what else runs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/cli/sweep_results.h"
+#include "paceline/config/job_config.h"
+#include "paceline/config/sweep.h"
+
+namespace paceline::cli {
+
+struct Training {
+  config::SweepCell cell;
+  std::string label;  // "static-mix, BSP, 1"
+  report::Json axes;  // {"scenario": "static-mix", …}
+  config::JobConfig job;
+  std::string text;  // of the job, as resolved
+  std::string name;  // of the job: equal texts have equal names, wherever the results go
+};
+
+struct SweepPlace {
+  std::string file;  // the sweep's, for errors
+  std::filesystem::path out;
+  std::int64_t jobs = 1;  // trainings at a time; ≥ 1
+};
+
+// The status, with the file and the training in front of it.
+absl::Status about_training(const Training& training, const std::string& file, const absl::Status& status);
+
+// Shows progress. False when the user stopped it; the trainings under way are then of no use, and nothing of
+// them is left. Errors: the first of a training's; those under way end first.
+absl::StatusOr<bool> train_all(const std::vector<const Training*>& trainings, const SweepPlace& place,
+                               SweepResults& results);
+
+}  // namespace paceline::cli
