@@ -68,6 +68,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"unknown_data", "[data]\nsource = \"imagenet:/tmp\"", {"imagenet", "cifar10:"}},
         Case{"model_does_not_fit", "[model]\nname = \"resnet20\"", {"resnet20"}},
         Case{"heads", "[model]\nname = \"gpt-byte\"\nwidth = 30\nheads = 4", {"heads"}},
+        Case{"pipelines_of_local_sgd",
+             "parallel = \"static\"\nmicro_batch = 1\n[sync]\npolicy = \"local-sgd:2\"\n[[replica]]\ncount = "
+             "2\n[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]",
+             {"job.toml:2", "parallel", "local-sgd"}},
         Case{"not_a_section", "model = 3", {"model", "[model]"}}),
     [](const auto& one) { return one.param.name; });
 

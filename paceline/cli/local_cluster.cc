@@ -162,7 +162,7 @@ bool LocalCluster::any_replica_whole() const {
 
 absl::Status LocalCluster::end_of_coordinator(int wait_status) const {
   if (first_error_) return absl::InvalidArgumentError(*first_error_);
-  if (wait_status == 0 && lost_all_) return absl::UnavailableError("every replica lost its workers");
+  if (wait_status == 0 && lost_all_) return absl::UnavailableError("every replica lost a worker");
   if (wait_status == 0) return absl::OkStatus();
   return absl::UnavailableError(reason_of(coordinator_, wait_status));
 }

@@ -22,15 +22,10 @@ transport::ChannelSizes link_sizes(const std::vector<std::int64_t>& shape, std::
   return {size, size};
 }
 
-absl::StatusOr<train::UnitRange> units_of(const config::JobConfig& job, const rpc::wire::Role& role,
-                                          std::int64_t units) {
+absl::StatusOr<train::UnitRange> units_of(const rpc::wire::Role& role, std::int64_t units) {
   const int stage = role.stage();
   if (stage < 0 || stage > role.cuts_size() || role.micro_batch() < 1)
     return absl::InvalidArgumentError(fmt::format("the coordinator gave the role of stage {}", stage));
-  if (!job.parallel.work.empty() && static_cast<std::int64_t>(job.parallel.work.size()) != units) {
-    return absl::InvalidArgumentError(fmt::format("work: lists {} units, and model.name = \"{}\" has {}",
-                                                  job.parallel.work.size(), job.model.name, units));
-  }
   return train::UnitRange{stage == 0 ? 0 : role.cuts(stage - 1),
                           stage == role.cuts_size() ? units : role.cuts(stage)};
 }
@@ -42,7 +37,7 @@ absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job
                                                     transport::GradientWriter& own, Interrupted interrupted) {
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t units,
                             train::unit_count(job.model, data.sample_shape(), data.classes()));
-  PACELINE_ASSIGN_OR_RETURN(const train::UnitRange range, units_of(job, role, units));
+  PACELINE_ASSIGN_OR_RETURN(const train::UnitRange range, units_of(role, units));
   PipelineStage made;
   PACELINE_ASSIGN_OR_RETURN(made.stage_,
                             train::Stage::create(job.model, data.sample_shape(), data.classes(), range));
@@ -107,8 +102,8 @@ absl::StatusOr<bool> PipelineStage::take(const collective::PipelineStep& step, c
     PACELINE_ASSIGN_OR_RETURN(in_hand_, stage_->backward(step.micro, in_hand_));
   }
   const Duration compute = steady_clock::now() - start;
-  const double part =
-      share_of_work_ * micros.share(step.micro) * (is_forward ? kForwardPart : 1 - kForwardPart);
+  const double part = share_of_work_ * micros.share(step.micro) *
+                      (is_forward ? config::kForwardPart : 1 - config::kForwardPart);
   const Duration whole = iteration.pace(part, compute);
   done.compute += compute;
   done.pace += whole - compute;

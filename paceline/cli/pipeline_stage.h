@@ -64,9 +64,6 @@ class PipelineStage {
   absl::StatusOr<std::optional<Done>> run(const Iteration& iteration, std::span<const float* const> weights);
 
  private:
-  // Two thirds of the work are in the backward pass: it computes two products where the forward pass has one.
-  static constexpr double kForwardPart = 1.0 / 3;
-
   PipelineStage() = default;
   // One step of the schedule. False when it was interrupted.
   absl::StatusOr<bool> take(const collective::PipelineStep& step, const Iteration& iteration,

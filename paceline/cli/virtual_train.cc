@@ -97,7 +97,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, Shown shown
     options.start = restart->state;
     options.elapsed = restart->elapsed;
   }
-  sim::VirtualCluster virtual_cluster(sim::cluster_of(job, work->model_bytes()), config,
+  sim::VirtualCluster virtual_cluster(sim::cluster_of(job, work->model_bytes(), work->units()), config,
                                       policy::make_policy(job.policy), std::move(options));
   cluster = &virtual_cluster;
   Display display(policy::to_string(job.policy), shown);

@@ -6,6 +6,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/ps/look_ahead.h"
+#include "paceline/train/stage.h"
 
 namespace paceline::cli {
 
@@ -21,8 +22,8 @@ std::future<Result> compute_on(ComputePool& pool, std::function<Result(train::Re
 
 absl::StatusOr<std::vector<std::unique_ptr<train::Replica>>> make_replicas(const config::JobConfig& job,
                                                                            const train::DataSet& data) {
-  const std::size_t threads =
-      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), job.replicas.size());
+  const std::size_t threads = std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()),
+                                                    job.parallel.plan.replicas.size());
   std::vector<std::unique_ptr<train::Replica>> replicas(threads);
   for (auto& replica : replicas) {
     PACELINE_ASSIGN_OR_RETURN(
@@ -44,6 +45,9 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(const config::J
                                                                  rpc::CheckpointSink& checkpoints,
                                                                  OnEvaluated on_evaluated) {
   PACELINE_ASSIGN_OR_RETURN(train::DataSets data, train::load_data(job.data, job.model.context));
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t units,
+                            train::unit_count(job.model, data.train->sample_shape(), data.train->classes()));
+  PACELINE_RETURN_IF_ERROR(config::check_units(job.parallel, job.model.name, units));
   PACELINE_ASSIGN_OR_RETURN(auto replicas, make_replicas(job, *data.train));
   ps::Layout layout = replicas.front()->layout();
   PACELINE_ASSIGN_OR_RETURN(LocalShards shards, LocalShards::create(job, layout));
@@ -55,18 +59,19 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(const config::J
     shards.start(weights);
   }
   auto pool = std::make_unique<ComputePool>(std::move(replicas));
-  std::unique_ptr<VirtualWork> work(new VirtualWork(job, std::move(data), std::move(layout),
+  std::unique_ptr<VirtualWork> work(new VirtualWork(job, std::move(data), units, std::move(layout),
                                                     std::move(shards), std::move(pool), checkpoints,
                                                     std::move(on_evaluated)));
   if (restart) work->saved_ = restart->state.version;
   return work;
 }
 
-VirtualWork::VirtualWork(const config::JobConfig& job, train::DataSets data, ps::Layout layout,
-                         LocalShards shards, std::unique_ptr<ComputePool> pool,
+VirtualWork::VirtualWork(const config::JobConfig& job, train::DataSets data, std::int64_t units,
+                         ps::Layout layout, LocalShards shards, std::unique_ptr<ComputePool> pool,
                          rpc::CheckpointSink& checkpoints, OnEvaluated on_evaluated)
     : job_(job),
       data_(std::move(data)),
+      units_(units),
       layout_(std::move(layout)),
       shards_(std::move(shards)),
       order_(job.seed, data_.train->size()),
@@ -90,11 +95,12 @@ absl::Status VirtualWork::start(const control::Release& release) {
   }
   const auto samples = order_.samples(release.lease);
   mine.step = compute_on<absl::StatusOr<train::StepResult>>(
-      *pool_, [&mine, indices = std::vector<std::int32_t>(samples.begin(), samples.end()),
-               augment_seed = order_.augment_seed(release.lease), step_seed = order_.step_seed(release.lease),
-               data = data_.train.get()](train::Replica& replica) {
+      *pool_,
+      [&mine, indices = std::vector<std::int32_t>(samples.begin(), samples.end()),
+       augment_seed = order_.augment_seed(release.lease), step_seed = order_.step_seed(release.lease),
+       data = data_.train.get(), micro_batch = job_.parallel.plan.micro_batch](train::Replica& replica) {
         return replica.step(data->batch(indices, augment_seed), mine.weights_by_tensor,
-                            mine.gradient_by_tensor, step_seed);
+                            mine.gradient_by_tensor, step_seed, micro_batch);
       });
   return absl::OkStatus();
 }

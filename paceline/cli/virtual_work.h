@@ -31,6 +31,7 @@ class VirtualWork final : public sim::Work {
                                                              OnEvaluated on_evaluated);
 
   std::int64_t dataset_size() const { return data_.train->size(); }
+  std::int64_t units() const { return units_; }
   std::int64_t model_bytes() const { return layout_.size() * static_cast<std::int64_t>(sizeof(float)); }
 
   absl::Status start(const control::Release& release) override;
@@ -52,8 +53,9 @@ class VirtualWork final : public sim::Work {
     std::future<absl::StatusOr<train::StepResult>> step;
   };
 
-  VirtualWork(const config::JobConfig& job, train::DataSets data, ps::Layout layout, LocalShards shards,
-              std::unique_ptr<ComputePool> pool, rpc::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
+  VirtualWork(const config::JobConfig& job, train::DataSets data, std::int64_t units, ps::Layout layout,
+              LocalShards shards, std::unique_ptr<ComputePool> pool, rpc::CheckpointSink& checkpoints,
+              OnEvaluated on_evaluated);
   Slot& slot(ReplicaId replica);
   void start_steps(const control::Release& release, Slot& mine);
   // The weights that the replica is to compute on.
@@ -62,6 +64,7 @@ class VirtualWork final : public sim::Work {
 
   const config::JobConfig& job_;
   const train::DataSets data_;
+  const std::int64_t units_;  // of the model
   const ps::Layout layout_;
   LocalShards shards_;
   SampleOrder order_;

@@ -135,6 +135,10 @@ absl::Status Worker::prepare(const rpc::wire::Welcome& welcome) {
   train::use_threads(job_.replicas[place_].threads);
   PACELINE_ASSIGN_OR_RETURN(data_, train::load_data(job_.data, job_.model.context));
   order_.emplace(job_.seed, data_.train->size());
+  PACELINE_ASSIGN_OR_RETURN(
+      const std::int64_t units,
+      train::unit_count(job_.model, data_.train->sample_shape(), data_.train->classes()));
+  PACELINE_RETURN_IF_ERROR(config::check_units(job_.parallel, job_.model.name, units));
   PACELINE_ASSIGN_OR_RETURN(replica_, train::Replica::create(job_.model, data_.train->sample_shape(),
                                                              data_.train->classes(), job_.seed));
   PACELINE_ASSIGN_OR_RETURN(gradient_, transport::GradientWriter::create(replica_->layout().size()));

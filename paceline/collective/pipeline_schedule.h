@@ -10,10 +10,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
-
-#include "paceline/base/time.h"
 
 namespace paceline::collective {
 
@@ -34,15 +31,5 @@ struct PipelineStep {
 
 // Requires: 0 ≤ stage < stages, micros ≥ 0.
 std::vector<PipelineStep> pipeline_steps(int stage, int stages, std::int64_t micros);
-
-// How long one micro-batch occupies a stage.
-struct StageTime {
-  Duration forward{0};
-  Duration backward{0};
-};
-
-// How long the batch takes from the first forward to the last backward, when sending takes no time and
-// nobody waits for room in a channel. `times`: by stage, for each of its micro-batches. O(stages · micros).
-Duration pipeline_time(std::span<const std::vector<StageTime>> times);
 
 }  // namespace paceline::collective

@@ -38,5 +38,73 @@ TEST(JobConfig, LooksAheadWhereTheFileSaysSo) {
   EXPECT_FALSE(looks_ahead("[sync]\nlook_ahead = false\n", {}));
 }
 
+TEST(JobConfig, MakesAReplicaOfEachDeviceWhereNothingElseIsSaid) {
+  const JobConfig job = parse_job("[[replica]]\ncount = 2\n[[replica]]\nbatch = 5\n", "job.toml").value();
+  const planner::Plan expected{{{{0}, {}, 32}, {{1}, {}, 32}, {{2}, {}, 5}}, 1 << 20};
+  EXPECT_EQ(job.parallel.plan, expected);
+  EXPECT_FALSE(job.parallel.pipelined());
+  EXPECT_EQ(controller_config(job, 100).start_replicas, 3);
+}
+
+constexpr char kPipelines[] =
+    "parallel = \"static\"\nmicro_batch = 8\nwork = [1, 2, 3.5]\n[[replica]]\ncount = 4\n"
+    "[[pipeline]]\ndevices = [\"w3\", \"w0\", \"w1\"]\ncuts = [1, 2]\nsamples = 64\n"
+    "[[pipeline]]\ndevices = [\"w2\"]\n";
+
+TEST(JobConfig, TakesPipelinesAsTheyAreWritten) {
+  const JobConfig job = parse_job(kPipelines, "job.toml").value();
+  const planner::Plan expected{{{{3, 0, 1}, {1, 2}, 64}, {{2}, {}, 32}}, 8};
+  EXPECT_EQ(job.parallel.plan, expected);
+  EXPECT_TRUE(job.parallel.pipelined());
+  EXPECT_EQ(job.parallel.work, (std::vector<double>{1, 2, 3.5}));
+  EXPECT_EQ(controller_config(job, 1000).start_replicas, 2);
+  EXPECT_EQ(replica_name(job, job.parallel.plan.replicas[0]), "w3+w0+w1");
+}
+
+TEST(JobConfig, RefusesPipelinesThatCannotBe) {
+  const auto refused = [](const std::string& pipelines, const std::string& says,
+                          const std::string& keys = "micro_batch = 8\n") {
+    SCOPED_TRACE(pipelines);
+    const std::string text = "parallel = \"static\"\n" + keys + "[[replica]]\ncount = 3\n" + pipelines;
+    expect_one_line(parse_job(text, "job.toml").status(), says);
+  };
+  const std::string w2 = "[[pipeline]]\ndevices = [\"w2\"]\n";
+  const std::string both = "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\n";
+  refused("", "pipeline: w0 is in none of them");
+  refused(w2 + both + "cuts = [1]\n" + w2, "pipeline: w2 is in several of them");
+  refused(w2 + both + w2, "pipeline.cuts");
+  refused(w2 + both + "cuts = [1.5]\n", "pipeline.cuts");
+  refused(w2 + both + "cuts = [0]\n", "pipeline.cuts");
+  refused("[[pipeline]]\ndevices = [\"w2\", \"w1\", \"w0\"]\ncuts = [2, 2]\n", "pipeline.cuts");
+  refused(w2 + "[[pipeline]]\ndevices = [\"w0\", \"w7\"]\ncuts = [1]\n",
+          "pipeline.devices: there is no 'w7'");
+  refused("[[pipeline]]\n" + w2, "pipeline.devices: name at least one");
+  refused(w2 + both + "cuts = [1]\nsamples = 0\n", "pipeline.samples");
+  refused(w2 + both + "cuts = [1]\n", "micro_batch: write how many samples", "");
+  refused(w2 + both + "cuts = [1]\n[sync]\npolicy = \"local-sgd:2\"\n", "parallel: local-sgd");
+  expect_one_line(parse_job(w2, "job.toml").status(), "pipeline: is for parallel = \"static\" only");
+  expect_one_line(parse_job("micro_batch = 2\n[sync]\npolicy = \"local-sgd:2\"\n", "job.toml").status(),
+                  "micro_batch: local-sgd");
+}
+
+TEST(ShareOfWork, IsByTheWorkOfTheUnitsOrTheirNumber) {
+  EXPECT_DOUBLE_EQ(share_of_work({}, 1, 3, 4), 0.5);
+  EXPECT_DOUBLE_EQ(share_of_work({1, 2, 3, 4}, 1, 3, 4), 0.5);
+  EXPECT_DOUBLE_EQ(share_of_work({1, 2, 3, 4}, 3, 4, 4), 0.4);
+  EXPECT_DOUBLE_EQ(share_of_work({1, 2, 3, 4}, 0, 4, 4), 1);
+}
+
+TEST(Paced, TakesItsPartOfAnIteration) {
+  const JobConfig job =
+      parse_job("[[replica]]\npace_ms = 300\n[[replica]]\npace = \"3x\"\n", "job.toml").value();
+  const auto of = [&](std::size_t device, double iterations) {
+    return paced(job, device, Clock(1), Time{}, iterations, from_seconds(0.01));
+  };
+  EXPECT_EQ(of(0, 1), from_seconds(0.3));
+  EXPECT_EQ(of(0, 0.5), from_seconds(0.15));
+  EXPECT_EQ(of(0, 0.01), from_seconds(0.01)) << "no less than it takes";
+  EXPECT_EQ(of(1, 0.5), from_seconds(0.03)) << "of what it takes, whatever that is a part of";
+}
+
 }  // namespace
 }  // namespace paceline::config

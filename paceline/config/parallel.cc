@@ -86,14 +86,24 @@ ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& device
     for (std::size_t i = 0; i < devices.size(); ++i)
       config.plan.replicas.push_back({{static_cast<std::int32_t>(i)}, {}, devices[i].batch});
   }
-  std::int64_t largest = 1;
-  for (const planner::PlannedReplica& replica : config.plan.replicas)
-    largest = std::max(largest, replica.samples);
-  config.plan.micro_batch = top.integer("micro_batch", largest, 1, kMostSamples);
+  config.plan.micro_batch = top.integer("micro_batch", kMostSamples, 1, kMostSamples);
   if (config.pipelined() && !top.has("micro_batch"))
     top.complain("micro_batch", "write how many samples a stage computes at a time, for example 8");
   config.work = top.numbers("work", 1e-9, 1e18);
   return config;
+}
+
+absl::Status check_units(const ParallelConfig& parallel, const std::string& model, std::int64_t units) {
+  for (const planner::PlannedReplica& replica : parallel.plan.replicas) {
+    if (replica.cuts.empty() || replica.cuts.back() < units) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("pipeline.cuts: {} is no unit of {}, which has {}, from 0 to {}", replica.cuts.back(),
+                    model, units, units - 1));
+  }
+  if (parallel.work.empty() || static_cast<std::int64_t>(parallel.work.size()) == units)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("work: lists {} units, but {} has {}", parallel.work.size(), model, units));
 }
 
 double share_of_work(const std::vector<double>& work, std::int64_t begin, std::int64_t end,

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <absl/status/status.h>
+
 #include "paceline/config/section.h"
 #include "paceline/planner/plan.h"
 
@@ -35,6 +37,12 @@ struct PlanDevice {
 
 // The keys parallel, micro_batch and work, and the sections [[pipeline]].
 ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& devices, Complaints& complaints);
+
+// The forward pass's part of the work on a micro-batch: the backward pass has two products where it has one.
+inline constexpr double kForwardPart = 1.0 / 3;
+
+// Errors: InvalidArgument when a model of so many units cannot be cut so, or `work` lists others.
+absl::Status check_units(const ParallelConfig& parallel, const std::string& model, std::int64_t units);
 
 // Of units [begin, end) in the work of all, from 0 to 1. `work` may be empty. Requires: a range of `units`.
 double share_of_work(const std::vector<double>& work, std::int64_t begin, std::int64_t end,

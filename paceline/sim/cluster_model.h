@@ -12,10 +12,20 @@
 
 namespace paceline::sim {
 
+// One device of a replica that is a pipeline. What it hands to its neighbours takes no time.
+struct StageModel {
+  double sample_ms = 0;  // mean of a sample's two passes through its units
+  std::int64_t device = 0;
+  config::Unevenness unevenness;
+  std::vector<config::Slowdown> slowdowns;  // `replica` is the device
+};
+
 // One place in the cluster, which a replica holds, leaves and takes again.
 struct PlaceModel {
-  std::string name;          // "w0", "w1", …
-  double compute_ms = 1000;  // mean of an iteration, without pushing and pulling
+  std::string name;                // "w0", "w1", …
+  double compute_ms = 1000;        // mean of an iteration, without pushing and pulling
+  std::vector<StageModel> stages;  // where there are any, they say how long it takes
+  std::int64_t micro_batch = 1;    // samples, in the stages
   config::Unevenness unevenness;
   std::int64_t batch = 128;  // samples an iteration
   config::Link link;

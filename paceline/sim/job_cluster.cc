@@ -2,20 +2,52 @@
 
 namespace paceline::sim {
 
-ClusterModel cluster_of(const config::JobConfig& job, std::int64_t model_bytes) {
+namespace {
+
+// Of an iteration of the device's own batch.
+double compute_ms(const config::JobConfig& job, const config::ReplicaConfig& device) {
+  return device.pace_ms.value_or(job.virtual_compute_ms * device.pace.value_or(1.0));
+}
+
+std::vector<StageModel> stages_of(const config::JobConfig& job, const planner::PlannedReplica& planned,
+                                  std::int64_t units) {
+  std::vector<StageModel> stages;
+  for (std::size_t s = 0; s < planned.devices.size(); ++s) {
+    const std::int64_t number = planned.devices[s];
+    const config::ReplicaConfig& device = job.replicas[static_cast<std::size_t>(number)];
+    const double share = config::share_of_work(job.parallel.work, planned.begin(s),
+                                               planned.end(s, static_cast<std::int32_t>(units)), units);
+    stages.push_back({.sample_ms = compute_ms(job, device) * share / static_cast<double>(device.batch),
+                      .device = number,
+                      .unevenness = device.unevenness,
+                      .slowdowns = job.slowdowns});
+  }
+  return stages;
+}
+
+}  // namespace
+
+ClusterModel cluster_of(const config::JobConfig& job, std::int64_t model_bytes, std::int64_t units) {
   ClusterModel cluster;
   cluster.seed = job.seed;
   cluster.bytes = job.free_communication ? 0 : model_bytes;
   cluster.servers = {.count = job.servers, .gbps = job.server_gbps, .colocated = job.servers_colocated};
-  cluster.slowdowns = job.slowdowns;
+  const bool each_alone = job.parallel.mode != config::Parallel::kStatic;
   cluster.uneven_data = job.parallel.mode == config::Parallel::kUnevenData;
-  for (const config::ReplicaConfig& replica : job.replicas) {
-    cluster.places.push_back(
-        {.name = replica.name,
-         .compute_ms = replica.pace_ms.value_or(job.virtual_compute_ms * replica.pace.value_or(1.0)),
-         .unevenness = replica.unevenness,
-         .batch = replica.batch,
-         .link = replica.link});
+  if (each_alone) cluster.slowdowns = job.slowdowns;
+  for (const planner::PlannedReplica& planned : job.parallel.plan.replicas) {
+    const config::ReplicaConfig& device = job.replicas[static_cast<std::size_t>(planned.devices.front())];
+    PlaceModel& place = cluster.places.emplace_back();
+    place.name = config::replica_name(job, planned);
+    place.batch = planned.samples;
+    place.link = device.link;
+    if (each_alone) {
+      place.compute_ms = compute_ms(job, device);
+      place.unevenness = device.unevenness;
+    } else {
+      place.stages = stages_of(job, planned, units);
+      place.micro_batch = job.parallel.plan.micro_batch;
+    }
   }
   return cluster;
 }

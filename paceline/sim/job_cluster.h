@@ -8,7 +8,8 @@
 
 namespace paceline::sim {
 
-// `model_bytes`: of all weights together.
-ClusterModel cluster_of(const config::JobConfig& job, std::int64_t model_bytes);
+// `model_bytes`: of all weights together; `units`: of the model. A pipeline pushes and pulls over the link of
+// its first device.
+ClusterModel cluster_of(const config::JobConfig& job, std::int64_t model_bytes, std::int64_t units);
 
 }  // namespace paceline::sim

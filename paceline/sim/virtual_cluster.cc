@@ -8,6 +8,8 @@
 #include "paceline/base/overloaded.h"
 #include "paceline/base/rng.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/config/parallel.h"
+#include "paceline/planner/timeline.h"
 
 namespace paceline::sim {
 
@@ -349,12 +351,33 @@ Duration VirtualCluster::iteration_length(std::int32_t index) const {
   const auto place = static_cast<std::size_t>(index);
   const PlaceModel& model = model_.places[place];
   const control::Release& release = places_[place].release;
+  if (!model.stages.empty()) return pipeline_length(model, release);
   const double batches = model_.uneven_data
                              ? static_cast<double>(release.lease.size()) / static_cast<double>(model.batch)
                              : static_cast<double>(std::max<std::int64_t>(1, release.steps));
   return from_seconds(model.compute_ms / 1000.0 * batches *
                       config::unevenness_factor(model.unevenness, model_.seed, index, release.clock) *
                       config::slowdown_factor(slowdowns_[place], index, now_));
+}
+
+Duration VirtualCluster::pipeline_length(const PlaceModel& model, const control::Release& release) const {
+  planner::PipelineTimes times;
+  for (const StageModel& stage : model.stages) {
+    const double micro_ms =
+        stage.sample_ms * static_cast<double>(model.micro_batch) *
+        config::unevenness_factor(stage.unevenness, model_.seed, stage.device, release.clock) *
+        config::slowdown_factor(stage.slowdowns, stage.device, now_);
+    times.forward_ms.push_back(config::kForwardPart * micro_ms);
+    times.backward_ms.push_back((1 - config::kForwardPart) * micro_ms);
+  }
+  times.links.resize(model.stages.size() - 1);
+  times.bytes.resize(model.stages.size() - 1, 0);
+  const std::int64_t samples = release.lease.size();
+  const std::int64_t micros = (samples + model.micro_batch - 1) / model.micro_batch;
+  const std::int64_t last = samples - (micros - 1) * model.micro_batch;
+  const double ms =
+      planner::pipeline_ms(times, micros, static_cast<double>(last) / static_cast<double>(model.micro_batch));
+  return bounded_seconds(ms / 1000);
 }
 
 void VirtualCluster::wake_at(Time when) {

@@ -105,6 +105,7 @@ class VirtualCluster {
   void wake_at(Time at);
 
   Duration iteration_length(std::int32_t place) const;
+  Duration pipeline_length(const PlaceModel& model, const control::Release& release) const;
   void draw_failure(std::int32_t place);
   void at(Time time, Kind kind, std::int32_t place);
   bool outdated(const Event& event) const;
