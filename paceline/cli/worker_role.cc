@@ -1,25 +1,18 @@
 #include "paceline/cli/worker_role.h"
 
-#include <algorithm>
 #include <chrono>
-#include <functional>
+#include <memory>
 #include <stop_token>
 #include <thread>
 
 #include <spdlog/spdlog.h>
 
-#include "paceline/base/sample_order.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/board_readers.h"
+#include "paceline/cli/computation.h"
 #include "paceline/cli/group_member.h"
-#include "paceline/cli/local_steps.h"
 #include "paceline/cli/peer.h"
-#include "paceline/cli/pipeline_stage.h"
-#include "paceline/config/job_config.h"
 #include "paceline/rpc/wire.h"
-#include "paceline/train/replica.h"
-#include "paceline/train/threads.h"
-#include "paceline/transport/gradient_buffer.h"
 
 namespace paceline::cli {
 
@@ -58,41 +51,17 @@ class Worker {
 
  private:
   absl::StatusOr<rpc::wire::WorkerOrder> expect(rpc::wire::WorkerOrder::WhatCase what);
-  absl::Status prepare(const rpc::wire::Welcome& welcome);
   absl::Status carry_out(const rpc::wire::WorkerOrder& order);
   absl::Status take_role(const rpc::wire::Role& role);
-  struct Computed {
-    double loss = 0;
-    Duration pace{0}, stages{0};  // of the time it took
-  };
-  // An iteration from its weights on; it leaves the contribution in the gradient buffer. Nothing when it was
-  // given up.
-  using Compute = std::function<absl::StatusOr<std::optional<Computed>>(std::span<const float* const>)>;
-  absl::StatusOr<Compute> prepare(const rpc::wire::WorkerRelease& release);
-  absl::StatusOr<Compute> prepare_steps(const Lease& lease, const rpc::wire::WorkerRelease& release);
-  static absl::StatusOr<std::optional<Computed>> computed(const absl::StatusOr<train::StepResult>& step);
-  Compute prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release);
   absl::Status iterate(const rpc::wire::WorkerRelease& release);
-  // As config::paced has it, of an iteration under way.
-  Duration paced(const rpc::wire::WorkerRelease& release, double iterations, Duration compute) const;
-  double iterations(const Lease& lease) const;
   absl::Status reduce(const rpc::wire::Reduce& order);
   std::optional<BoardReaders::Pinned> pull(Version version, float reach);
 
   WorkerConnection& connection_;
   const std::string name_;
-  config::JobConfig job_;
-  std::size_t place_ = 0;
-  train::DataSets data_;
-  std::unique_ptr<train::Replica> replica_;
-  std::optional<transport::GradientWriter> gradient_;
+  std::unique_ptr<Computation> computation_;
   std::optional<GroupMember> group_;
-  std::vector<float*> gradients_;  // by tensor
   std::optional<BoardReaders> boards_;
-  std::optional<SampleOrder> order_;
-  std::optional<LocalSteps> local_;  // of a policy that has its replicas step by themselves
-  std::optional<rpc::wire::Role> role_;
-  std::optional<PipelineStage> stage_;  // where that is in a pipeline
   TimeSpent spent_;
 };
 
@@ -112,43 +81,25 @@ absl::Status Worker::join() {
   hello.mutable_hello()->set_name(name_);
   if (!connection_.send(hello)) return coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(rpc::wire::WorkerOrder::kWelcome));
-  PACELINE_RETURN_IF_ERROR(prepare(welcome.welcome()));
+  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome().job_toml(), name_,
+                                                              [this](std::chrono::nanoseconds limit) {
+                                                                return connection_.wait(limit);
+                                                              }));
+  const ps::Layout& layout = computation_->layout();
+  group_.emplace(computation_->gradient(), layout.size());
 
   rpc::wire::WorkerMessage attached;
-  attached.mutable_attached()->set_dataset_size(data_.train->size());
-  *attached.mutable_attached()->mutable_layout() = rpc::to_wire(replica_->layout());
-  attached.mutable_attached()->set_gradient_path(gradient_->path());
+  attached.mutable_attached()->set_dataset_size(computation_->dataset_size());
+  *attached.mutable_attached()->mutable_layout() = rpc::to_wire(layout);
+  attached.mutable_attached()->set_gradient_path(computation_->gradient().path());
   if (!connection_.send(attached)) return coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto boards, expect(rpc::wire::WorkerOrder::kBoards));
   PACELINE_ASSIGN_OR_RETURN(boards_,
-                            BoardReaders::open(boards.boards(), replica_->layout(), job_.look_ahead));
+                            BoardReaders::open(boards.boards(), layout, computation_->job().look_ahead));
 
   rpc::wire::WorkerMessage joined;
   joined.mutable_joined();
   return connection_.send(joined) ? absl::OkStatus() : coordinator_lost();
-}
-
-absl::Status Worker::prepare(const rpc::wire::Welcome& welcome) {
-  PACELINE_ASSIGN_OR_RETURN(job_, config::parse_job(welcome.job_toml(), "job.toml"));
-  while (place_ < job_.replicas.size() && job_.replicas[place_].name != name_) ++place_;
-  if (place_ == job_.replicas.size()) return absl::InternalError("the job has no place for " + name_);
-  train::use_threads(job_.replicas[place_].threads);
-  PACELINE_ASSIGN_OR_RETURN(data_, train::load_data(job_.data, job_.model.context));
-  order_.emplace(job_.seed, data_.train->size());
-  PACELINE_ASSIGN_OR_RETURN(
-      const std::int64_t units,
-      train::unit_count(job_.model, data_.train->sample_shape(), data_.train->classes()));
-  PACELINE_RETURN_IF_ERROR(config::check_units(job_.parallel, job_.model.name, units));
-  PACELINE_ASSIGN_OR_RETURN(replica_, train::Replica::create(job_.model, data_.train->sample_shape(),
-                                                             data_.train->classes(), job_.seed));
-  PACELINE_ASSIGN_OR_RETURN(gradient_, transport::GradientWriter::create(replica_->layout().size()));
-  if (std::holds_alternative<policy::LocalSgdSpec>(job_.policy))
-    local_.emplace(replica_->layout(), job_.optimizer);
-  group_.emplace(*gradient_, replica_->layout().size());
-  gradients_ = train::tensor_pointers(replica_->layout(), gradient_->gradient().data());
-  // The servers may start from this worker's weights.
-  replica_->initial_weights(gradient_->gradient());
-  return absl::OkStatus();
 }
 
 absl::Status Worker::work() {
@@ -171,8 +122,7 @@ absl::Status Worker::carry_out(const rpc::wire::WorkerOrder& order) {
     case rpc::wire::WorkerOrder::kReduce:
       return reduce(order.reduce());
     case rpc::wire::WorkerOrder::kDissolve:
-      stage_.reset();
-      role_.reset();
+      computation_->leave();
       return absl::OkStatus();
     default:
       return absl::InternalError("the coordinator answered out of turn");
@@ -180,19 +130,16 @@ absl::Status Worker::carry_out(const rpc::wire::WorkerOrder& order) {
 }
 
 absl::Status Worker::take_role(const rpc::wire::Role& role) {
-  role_ = role;
-  if (role.cuts_size() > 0) {
-    auto stage =
-        PipelineStage::create(job_, *data_.train, role, *gradient_,
-                              [this](std::chrono::nanoseconds limit) { return connection_.wait(limit); });
-    // A neighbour that died this very moment: the end of the replica is the next thing to come.
-    if (absl::IsNotFound(stage.status())) return absl::OkStatus();
-    PACELINE_RETURN_IF_ERROR(stage.status());
-    stage_ = *std::move(stage);
+  const absl::Status took = computation_->take(role);
+  // A neighbour that died this very moment: the end of the replica is the next thing to come.
+  if (absl::IsNotFound(took)) {
+    spdlog::warn("{}: {}", name_, std::string(took.message()));
+    return absl::OkStatus();
   }
+  PACELINE_RETURN_IF_ERROR(took);
   rpc::wire::WorkerMessage taken;
   taken.mutable_role_taken()->set_replica(role.replica());
-  if (stage_) taken.mutable_role_taken()->set_link_path(stage_->link_path());
+  taken.mutable_role_taken()->set_link_path(computation_->link_path());
   return connection_.send(taken) ? absl::OkStatus() : coordinator_lost();
 }
 
@@ -205,27 +152,22 @@ absl::Status Worker::reduce(const rpc::wire::Reduce& order) {
 }
 
 absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
-  if (!role_) return absl::InternalError("the coordinator answered out of turn");
+  if (!computation_->replica()) return absl::InternalError("the coordinator answered out of turn");
   const auto start = steady_clock::now();
-  PACELINE_ASSIGN_OR_RETURN(const float reach, rpc::look_ahead_reach(release, job_.optimizer));
+  PACELINE_ASSIGN_OR_RETURN(const float reach, rpc::look_ahead_reach(release, computation_->job().optimizer));
   // While the shards may still be updating.
-  PACELINE_ASSIGN_OR_RETURN(const Compute compute, prepare(release));
+  PACELINE_ASSIGN_OR_RETURN(const Computation::Compute compute, computation_->prepare(release));
   const auto prepared = steady_clock::now();
   const auto weights = pull(Version(release.version()), reach);
   if (!weights) return absl::OkStatus();  // the job or the replica ended meanwhile; the word of it is next
   const auto pulled = steady_clock::now();
-  PACELINE_ASSIGN_OR_RETURN(const std::optional<Computed> step, compute(weights->tensors));
+  PACELINE_ASSIGN_OR_RETURN(const auto done, compute(weights->tensors));
   const auto computed = steady_clock::now();
   boards_->unpin();
-  if (!step) return absl::OkStatus();  // likewise
-  if (!stage_ || stage_->first()) gradient_->stamp(Clock(release.clock()));
-  if (!stage_) {
-    PACELINE_ASSIGN_OR_RETURN(const Lease lease, rpc::from_wire(release.lease()));
-    const double steps = static_cast<double>(std::max<std::int64_t>(1, release.steps()));
-    const double whole = job_.parallel.mode == config::Parallel::kData ? steps : iterations(lease);
-    const Duration paced_time = paced(release, whole, computed - start);
-    if (connection_.wait(start + paced_time - steady_clock::now())) return absl::OkStatus();  // likewise
-  }
+  if (!done) return absl::OkStatus();  // likewise
+  computation_->finish(Clock(release.clock()));
+  const Duration whole = computation_->paced(release, computed - start);
+  if (connection_.wait(start + whole - steady_clock::now())) return absl::OkStatus();  // likewise
   const auto paced = steady_clock::now();
 
   rpc::wire::WorkerMessage message;
@@ -233,75 +175,16 @@ absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   ready->set_clock(release.clock());
   ready->set_base(weights->version.value());
   ready->set_compute_ns(Duration(paced - start).count());
-  ready->set_loss(step->loss);
-  ready->set_replica(role_->replica());
+  ready->set_loss(done->loss);
+  ready->set_replica(*computation_->replica());
   if (!connection_.send(message)) return coordinator_lost();
   spent_.iterations += 1;
-  spent_.gradient += computed - pulled - step->pace - step->stages;
+  spent_.gradient += computed - pulled - done->pace - done->stages;
   spent_.pull += pulled - prepared;
-  spent_.pace += step->pace + (paced - computed);
-  spent_.stages += step->stages;
+  spent_.pace += done->pace + (paced - computed);
+  spent_.stages += done->stages;
   spent_.own += (prepared - start) + (steady_clock::now() - paced);
   return absl::OkStatus();
-}
-
-Duration Worker::paced(const rpc::wire::WorkerRelease& release, double iterations, Duration compute) const {
-  return config::paced(job_, place_, Clock(release.clock()), Time(Duration(release.at_ns())), iterations,
-                       compute);
-}
-
-// Its pace is for a batch of its own.
-double Worker::iterations(const Lease& lease) const {
-  return static_cast<double>(lease.size()) / static_cast<double>(job_.replicas[place_].batch);
-}
-
-absl::StatusOr<Worker::Compute> Worker::prepare(const rpc::wire::WorkerRelease& release) {
-  PACELINE_ASSIGN_OR_RETURN(const Lease lease, rpc::from_wire(release.lease()));
-  if (order_->samples(lease).empty())
-    return absl::InvalidArgumentError("the coordinator leased samples this data set does not have");
-  if (release.steps() != 0) return prepare_steps(lease, release);
-  if (stage_) return prepare_stage(lease, release);
-  return [this, batch = data_.train->batch(order_->samples(lease), order_->augment_seed(lease)),
-          seed = order_->step_seed(lease)](std::span<const float* const> weights) {
-    return computed(replica_->step(batch, weights, gradients_, seed, role_->micro_batch()));
-  };
-}
-
-absl::StatusOr<Worker::Compute> Worker::prepare_steps(const Lease& lease,
-                                                      const rpc::wire::WorkerRelease& release) {
-  if (!local_ || stage_ || release.steps() < 0 || release.steps() > lease.size()) {
-    return absl::InvalidArgumentError(
-        fmt::format("the coordinator asks for {} steps on {} samples", release.steps(), lease.size()));
-  }
-  return [this, samples = step_samples(*order_, lease, release.steps()),
-          rate = release.learning_rate()](std::span<const float* const> weights) {
-    return computed(local_->take(*replica_, *data_.train, samples, rate, weights, gradients_));
-  };
-}
-
-absl::StatusOr<std::optional<Worker::Computed>> Worker::computed(
-    const absl::StatusOr<train::StepResult>& step) {
-  PACELINE_RETURN_IF_ERROR(step.status());
-  return Computed{.loss = step->loss};
-}
-
-Worker::Compute Worker::prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release) {
-  PipelineStage::Iteration iteration{
-      .samples = lease.size(),
-      .batch = {},
-      .seed = order_->step_seed(lease),
-      .pace = [this, &release, whole = iterations(lease)](double part, Duration compute) {
-        return paced(release, whole * part, compute);
-      }};
-  // Between the first stage and the last nobody needs the data.
-  if (stage_->first() || stage_->last())
-    iteration.batch = data_.train->batch(order_->samples(lease), order_->augment_seed(lease));
-  return [this, iteration = std::move(iteration)](
-             std::span<const float* const> weights) -> absl::StatusOr<std::optional<Computed>> {
-    PACELINE_ASSIGN_OR_RETURN(const auto done, stage_->run(iteration, weights));
-    if (!done) return std::nullopt;
-    return Computed{done->loss, done->pace, done->waited};
-  };
 }
 
 std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {

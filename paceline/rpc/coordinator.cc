@@ -10,6 +10,7 @@
 #include "paceline/rpc/goodbye.h"
 #include "paceline/rpc/group_reduction.h"
 #include "paceline/rpc/wire.h"
+#include "paceline/rpc/worker_orders.h"
 #include "paceline/transport/weight_board.h"
 
 namespace paceline::rpc {
@@ -145,16 +146,8 @@ absl::Status Coordinator::on_joined(Worker& worker) {
 
 // To the first stage that has none.
 void Coordinator::give_role(const LiveReplica& replica, const std::string& previous_link) {
-  const planner::Plan& plan = options_.job.parallel.plan;
-  wire::WorkerOrder order;
-  wire::Role& role = *order.mutable_role();
-  role.set_replica(replica.id.value());
-  role.set_stage(static_cast<std::int32_t>(replica.roles_taken));
-  for (const std::int32_t cut : plan.replicas[replica.place].cuts) role.add_cuts(cut);
-  role.set_micro_batch(plan.micro_batch);
-  role.set_gradient_path(replica.stages.front()->attached->gradient_path());
-  role.set_previous_link(previous_link);
-  replica.stages[replica.roles_taken]->stream->send(std::move(order));
+  replica.stages[replica.roles_taken]->stream->send(
+      role_order(replica, options_.job.parallel.plan, previous_link));
 }
 
 absl::Status Coordinator::on_role_taken(const Worker& worker, const wire::RoleTaken& taken) {
@@ -214,9 +207,7 @@ void Coordinator::remove_worker(const WorkerStream::Pointer& stream, const std::
 
 // `stages` are those that are still here.
 void Coordinator::leave(const LiveReplica& replica, const std::string& why) {
-  wire::WorkerOrder dissolve;
-  dissolve.mutable_dissolve()->set_replica(replica.id.value());
-  for (const Worker* stage : replica.stages) stage->stream->send(dissolve);
+  for (const Worker* stage : replica.stages) stage->stream->send(dissolve_order(replica.id));
   if (!replica.whole) return;
   if (options_.job.reduce_in_group) {
     for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(replica.id);
@@ -361,16 +352,7 @@ void Coordinator::carry_out(const control::CommitRecord& record) {
 void Coordinator::carry_out(const control::Release& release) {
   const LiveReplica* replica = replicas_.find(release.replica);
   if (replica == nullptr) return;  // it left in this very moment; the fact of it is on its way
-  wire::WorkerOrder order;
-  wire::WorkerRelease* message = order.mutable_release();
-  message->set_clock(release.clock.value());
-  message->set_version(release.version.value());
-  *message->mutable_lease() = to_wire(release.lease);
-  message->set_at_ns(now().time_since_epoch().count());
-  message->set_learning_rate(release.learning_rate);
-  message->set_staleness(release.staleness);
-  message->set_fraction(release.fraction);
-  message->set_steps(release.steps);
+  const wire::WorkerOrder order = release_order(release, now());
   for (const Worker* stage : replica->stages) stage->stream->send(order);
 }
 

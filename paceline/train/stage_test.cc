@@ -180,6 +180,12 @@ TEST(TensorBytes, ArriveAsTheyWereSent) {
                {"96 bytes", "95"});
 }
 
+TEST(Stage, ModelsHaveTheUnitsThatTheManualSays) {
+  for (const auto& [name, units] : {std::pair{"mlp", 6}, std::pair{"cnn", 10}, std::pair{"alexnet-small", 13},
+                                    std::pair{"resnet20", 15}, std::pair{"gpt-byte", 2 + 3}})
+    EXPECT_EQ(*unit_count(small(name), shape_for(name), classes_for(name)), units) << name;
+}
+
 TEST(Stage, ReportsUnitsThatAreNotThere) {
   EXPECT_EQ(*unit_count(small("mlp"), kCifar, 10), 6);
   for (const UnitRange range : {UnitRange{0, 7}, UnitRange{3, 3}, UnitRange{-1, 2}, UnitRange{6, 7}}) {

@@ -1,0 +1,20 @@
+// What the coordinator tells a worker, as messages.
+#pragma once
+
+#include <string>
+
+#include "paceline/base/time.h"
+#include "paceline/control/orders.h"
+#include "paceline/planner/plan.h"
+#include "paceline/rpc/paceline.pb.h"
+#include "paceline/rpc/replica_table.h"
+
+namespace paceline::rpc {
+
+// To the first stage that has no role; `previous_link` is of the one before it. Requires: there is one.
+wire::WorkerOrder role_order(const LiveReplica& replica, const planner::Plan& plan,
+                             const std::string& previous_link);
+wire::WorkerOrder dissolve_order(ReplicaId replica);
+wire::WorkerOrder release_order(const control::Release& release, Time now);
+
+}  // namespace paceline::rpc
