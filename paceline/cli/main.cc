@@ -11,6 +11,7 @@
 #include "paceline/cli/compare_command.h"
 #include "paceline/cli/coordinator_role.h"
 #include "paceline/cli/evaluator_role.h"
+#include "paceline/cli/plan_command.h"
 #include "paceline/cli/replay_command.h"
 #include "paceline/cli/report_command.h"
 #include "paceline/cli/server_role.h"
@@ -111,6 +112,16 @@ void add_sweep(CLI::App& app, Command& command) {
   sweep->callback([options, &command] { command = [options] { return sweep_command(*options); }; });
 }
 
+void add_plan(CLI::App& app, Command& command) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* plan = app.add_subcommand("plan", "which device should compute which layers of how many samples");
+  plan->add_option("cluster", options->cluster_file, "cluster.toml")->required();
+  plan->add_option("--json", options->json,
+                   "a file for a JSON object instead of a picture; -: standard output");
+  plan->add_option("--write-profile", options->write_profile, "a file for the layers of the model");
+  plan->callback([options, &command] { command = [options] { return exit_of(plan_command(*options)); }; });
+}
+
 void add_report(CLI::App& app, Command& command) {
   auto folder = std::make_shared<std::string>();
   CLI::App* report = app.add_subcommand("report", "write report.html of a run or a comparison again");
@@ -146,6 +157,7 @@ int run(int argc, char** argv) {
   add_compare(app, command);
   add_sweep(app, command);
   add_simulate(app, command);
+  add_plan(app, command);
   add_report(app, command);
   add_replay(app, command);
   add_zipline(app, command);

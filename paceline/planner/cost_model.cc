@@ -52,31 +52,6 @@ CostModel::CostModel(const Problem& problem) : problem_(problem), weights_(1), a
   }
 }
 
-double CostModel::compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end,
-                             std::int64_t u) const {
-  const std::size_t first = row(device);
-  const double work =
-      work_[first + static_cast<std::size_t>(end)] - work_[first + static_cast<std::size_t>(begin)];
-  return problem_.cluster.devices[static_cast<std::size_t>(device)].overhead_ms +
-         static_cast<double>(u) * work;
-}
-
-double CostModel::transfer_ms(std::int32_t from, std::int32_t to, std::int32_t cut, std::int64_t u) const {
-  const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(cut) - 1];
-  return 2 * problem_.cluster.link(from, to).ms(static_cast<double>(u * layer.output_bytes));
-}
-
-std::int64_t CostModel::weight_bytes(std::int32_t begin, std::int32_t end) const {
-  return weights_[static_cast<std::size_t>(end)] - weights_[static_cast<std::size_t>(begin)];
-}
-
-std::int64_t CostModel::memory_bytes(std::int32_t begin, std::int32_t end, std::int64_t u,
-                                     std::int64_t in_flight) const {
-  const std::int64_t kept =
-      activations_[static_cast<std::size_t>(end)] - activations_[static_cast<std::size_t>(begin)];
-  return 2 * weight_bytes(begin, end) + in_flight * u * kept;
-}
-
 ReplicaTerms CostModel::terms(const PlannedReplica& replica, std::int64_t u) const {
   const std::int32_t layers = problem_.layers();
   const auto stages = replica.devices.size();
@@ -123,7 +98,6 @@ Forecast CostModel::forecast(const Plan& plan) const {
   Forecast forecast;
   double slowest = 0, push = 0;
   std::int64_t pushed = 0;
-  Costs per_ms{};
   for (const PlannedReplica& replica : plan.replicas) {
     const ReplicaTerms known = terms(replica, plan.micro_batch);
     ReplicaForecast& one = forecast.replicas.emplace_back();
@@ -146,15 +120,23 @@ Forecast CostModel::forecast(const Plan& plan) const {
     slowest = std::max(slowest, one.time_ms);
     push = std::max(push, known.push_ms);
     pushed += known.pushed_bytes;
-    for (std::size_t k = 0; k < kCostKinds; ++k) {
-      forecast.costs[k] += known.fixed[k] + known.per_sample[k] * static_cast<double>(replica.samples);
-      per_ms[k] += known.per_ms[k];
-    }
   }
   forecast.sync_ms = sync_ms(push, pushed);
   forecast.batch_ms = slowest + forecast.sync_ms;
-  for (std::size_t k = 0; k < kCostKinds; ++k) forecast.costs[k] += per_ms[k] * forecast.batch_ms;
+  forecast.costs = costs(plan, forecast.batch_ms);
   return forecast;
+}
+
+Costs CostModel::costs(const Plan& plan, double batch_ms) const {
+  Costs costs{};
+  for (const PlannedReplica& replica : plan.replicas) {
+    const ReplicaTerms known = terms(replica, plan.micro_batch);
+    for (std::size_t k = 0; k < kCostKinds; ++k) {
+      costs[k] += known.fixed[k] + known.per_sample[k] * static_cast<double>(replica.samples) +
+                  known.per_ms[k] * batch_ms;
+    }
+  }
+  return costs;
 }
 
 PipelineTimes CostModel::timeline_input(const PlannedReplica& replica, std::int64_t u) const {
@@ -175,7 +157,8 @@ PipelineTimes CostModel::timeline_input(const PlannedReplica& replica, std::int6
     if (s == 0) continue;
     times.links.push_back(problem_.cluster.link(replica.devices[s - 1], n));
     times.bytes.push_back(
-        static_cast<double>(u * problem_.model.layers[static_cast<std::size_t>(begin) - 1].output_bytes));
+        static_cast<double>(u) *
+        static_cast<double>(problem_.model.layers[static_cast<std::size_t>(begin) - 1].output_bytes));
   }
   return times;
 }

@@ -23,6 +23,7 @@
 // and what stages away from the servers' site push and pull.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -73,18 +74,36 @@ class CostModel {
 
   const Problem& problem() const { return problem_; }
   // comp of layers [begin, end).
-  double compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end, std::int64_t u) const;
+  double compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end, std::int64_t u) const {
+    const double* work = &work_[row(device)];
+    return device_at(device).overhead_ms + static_cast<double>(u) * (work[end] - work[begin]);
+  }
   // comm between devices, where layer `cut` is the first of the second one.
-  double transfer_ms(std::int32_t from, std::int32_t to, std::int32_t cut, std::int64_t u) const;
-  std::int64_t weight_bytes(std::int32_t begin, std::int32_t end) const;  // P
+  double transfer_ms(std::int32_t from, std::int32_t to, std::int32_t cut, std::int64_t u) const {
+    const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(cut) - 1];
+    return 2 * problem_.cluster.link(from, to).ms(static_cast<double>(u) *
+                                                  static_cast<double>(layer.output_bytes));
+  }
+  std::int64_t weight_bytes(std::int32_t begin, std::int32_t end) const {  // P
+    return weights_[static_cast<std::size_t>(end)] - weights_[static_cast<std::size_t>(begin)];
+  }
   // Of a stage that keeps so many micro-batches.
   std::int64_t memory_bytes(std::int32_t begin, std::int32_t end, std::int64_t u,
-                            std::int64_t in_flight) const;
+                            std::int64_t in_flight) const {
+    const std::int64_t kept =
+        activations_[static_cast<std::size_t>(end)] - activations_[static_cast<std::size_t>(begin)];
+    constexpr double kMost = 9e18;  // more than anybody has, and a number still
+    const double bytes = 2 * static_cast<double>(weight_bytes(begin, end)) +
+                         static_cast<double>(in_flight) * static_cast<double>(u) * static_cast<double>(kept);
+    return static_cast<std::int64_t>(std::min(bytes, kMost));
+  }
 
   ReplicaTerms terms(const PlannedReplica& replica, std::int64_t u) const;
   // T_sync of replicas that together push this much, the slowest of them in this time.
   double sync_ms(double slowest_push_ms, std::int64_t pushed_bytes) const;
   Forecast forecast(const Plan& plan) const;
+  // Of a batch that took so long.
+  Costs costs(const Plan& plan, double batch_ms) const;
   // The exact schedule's input of a replica of the plan.
   PipelineTimes timeline_input(const PlannedReplica& replica, std::int64_t u) const;
   // τ by the exact schedule instead of the closed form.
@@ -94,6 +113,9 @@ class CostModel {
   absl::Status check(const Plan& plan) const;
 
  private:
+  const Device& device_at(std::int32_t device) const {
+    return problem_.cluster.devices[static_cast<std::size_t>(device)];
+  }
   std::size_t row(std::int32_t device) const {
     return static_cast<std::size_t>(device) * (problem_.model.layers.size() + 1);
   }

@@ -240,6 +240,7 @@ absl::StatusOr<DataAssignment> assign_samples(const DataProblem& problem) {
     return std::vector<double>(samples.begin(), samples.end());
   };
   DataAssignment whole = rounded(problem, shares);
+  if (problem.limits.empty()) return whole;
   // Rounding may go over a limit again; then it is drawn tighter by as much.
   DataProblem tightened = problem;
   constexpr int kTries = 4;

@@ -84,7 +84,7 @@ DataProblem Evaluator::data_problem(const std::vector<ReplicaTerms>& terms, std:
   return data;
 }
 
-double Evaluator::time_cost_of(double batch_ms, const Costs& costs) const {
+double Evaluator::score(double batch_ms, const Costs& costs) const {
   double per_second = goal_.time_cost * batch_ms, per_batch = 0;
   for (std::size_t k = 0; k < goal_.weights.size(); ++k) {
     const Budget& budget = problem().budgets[k];
@@ -119,7 +119,7 @@ Evaluation Evaluator::weigh(const Plan& plan, const std::vector<ReplicaTerms>& t
       if (share > 1e-9) result.over += share;
     }
   }
-  result.score = time_cost_of(result.batch_ms, result.costs);
+  result.score = score(result.batch_ms, result.costs);
   return result;
 }
 

@@ -47,11 +47,12 @@ class Evaluator {
   Evaluation assign(Plan& plan, bool keep_all = false) const;
   // Of the samples that the plan has.
   Evaluation weigh(const Plan& plan) const;
+  // V·τ + Σ Q_k·c_k of a batch that took and cost this.
+  double score(double batch_ms, const Costs& costs) const;
 
  private:
   Evaluation weigh(const Plan& plan, const std::vector<ReplicaTerms>& terms) const;
   DataProblem data_problem(const std::vector<ReplicaTerms>& terms, std::int64_t u) const;
-  double time_cost_of(double batch_ms, const Costs& costs) const;
 
   const CostModel& model_;
   Goal goal_;

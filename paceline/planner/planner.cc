@@ -109,10 +109,10 @@ std::string against(double batch_ms, const std::vector<BaselineResult>& baseline
 
 }  // namespace
 
-std::string names_of(const Problem& problem, const PlannedReplica& replica) {
+std::string names_of(const Problem& problem, const PlannedReplica& replica, const std::string& between) {
   std::string names;
   for (const std::int32_t n : replica.devices)
-    names += (names.empty() ? "" : " → ") + name_of_device(problem, n);
+    names += (names.empty() ? "" : between) + name_of_device(problem, n);
   return names;
 }
 

@@ -32,6 +32,7 @@ absl::StatusOr<Planned> make_plan(const Problem& problem, const SearchOptions& o
 std::string reason_of(const CostModel& model, const Plan& plan, const std::vector<BaselineResult>& baselines);
 
 // "gpu0 → gpu1".
-std::string names_of(const Problem& problem, const PlannedReplica& replica);
+std::string names_of(const Problem& problem, const PlannedReplica& replica,
+                     const std::string& between = " → ");
 
 }  // namespace paceline::planner

@@ -21,7 +21,6 @@ constexpr double kFirstTemperature = 0.1;
 constexpr double kLastTemperature = 0.0005;
 // What breaking budgets by a tenth counts for in the walk, as a share of the score.
 constexpr double kOverWeight = 10;
-constexpr int kMostRounds = 50;
 
 struct Candidate {
   Plan plan;
@@ -63,17 +62,15 @@ class Walk {
     }
   }
 
-  // Cuts exactly and tries all neighbours until nothing gets better.
-  void polish() {
-    for (int round = 0; round < kMostRounds; ++round) {
-      bool better = cut_exactly();
+  // Cuts exactly and tries the neighbours until nothing gets better, or so many have been tried.
+  void polish(std::int64_t most_moves) {
+    const std::int64_t end = moves_ + most_moves;
+    for (bool better = true; better && moves_ < end;) {
+      better = cut_exactly();
       for (Plan& plan : neighbours(evaluator_.model(), options_.scope, best_.plan)) {
-        if (improves(std::move(plan))) {
-          better = true;
-          break;
-        }
+        if (moves_ >= end || better) break;
+        better = improves(std::move(plan));
       }
-      if (!better) return;
     }
   }
 
@@ -219,7 +216,7 @@ absl::StatusOr<SearchResult> search(const Evaluator& evaluator, const std::vecto
   }
   for (Candidate& candidate : candidates)
     walk.anneal(std::move(candidate), moves / static_cast<std::int64_t>(candidates.size()));
-  walk.polish();
+  walk.polish(moves);
   return std::move(walk).result();
 }
 

@@ -1,0 +1,15 @@
+// Reading a cluster file with all that it names: a file of layers beside it, or a model to be measured here.
+#pragma once
+
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/cluster_file.h"
+
+namespace paceline::cli {
+
+// With the model's layers filled in.
+absl::StatusOr<config::ClusterFile> read_cluster(const std::string& file);
+
+}  // namespace paceline::cli

@@ -1,0 +1,69 @@
+// A cluster and the model to be trained on it, as cluster.toml says: what a plan is made from (`paceline
+// plan`), and what happens to the cluster while it trains (`paceline simulate`). docs/plan.md lists the keys.
+// Plain values; whatever is wrong is an InvalidArgument of one line.
+//
+// What always holds of a problem that comes out: as planner/problem.h says, but for the layers where the
+// model is given by name or by a file of its own: then there are none, and the caller fills them in.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/model_config.h"
+#include "paceline/planner/problem.h"
+
+namespace paceline::config {
+
+// A model of the zoo, to be measured on this machine.
+struct NamedModel {
+  ModelConfig model;
+  std::vector<std::int64_t> sample_shape;
+  std::int64_t classes = 10;
+};
+
+enum class ClusterEvent { kSpeed, kLink, kPrice, kJoin, kLeave };
+
+// From at_s on a device's speed or price, or a link between two, is this.
+struct ClusterChange {
+  double at_s = 0;
+  ClusterEvent what = ClusterEvent::kSpeed;
+  std::int32_t device = 0;
+  std::int32_t other = 0;     // kLink: the other end
+  double speed = 1;           // kSpeed
+  double price_per_hour = 0;  // kPrice
+  planner::Link link;         // kLink
+};
+
+// What the section [planner] says.
+struct PlannerConfig {
+  double v = 20;                    // Lyapunov's V: what time counts for against budgets
+  std::int64_t cuts_every = 30;     // batches between looks at the cuts
+  std::int64_t groups_every = 200;  // and at the groups
+  std::int64_t trial = 3;           // batches that a new plan is on trial
+  double migration_ms = 500;        // of handing a device other layers, beside the weights it pulls
+};
+
+struct ClusterFile {
+  planner::Problem problem;
+  std::uint64_t seed = 1;
+  std::optional<NamedModel> named;  // [model] name
+  std::string profile;              // [model] profile: a file beside this one; may be empty
+  std::optional<PlannerConfig> planner;
+  std::int64_t batches = 1000;         // to be simulated
+  double jitter = 0;                   // of a device's batch: standard deviation / mean, log-normal
+  double noise = 0;                    // of what is measured, likewise
+  std::vector<ClusterChange> changes;  // by time
+};
+
+absl::StatusOr<ClusterFile> parse_cluster(const std::string& text, const std::string& file);
+
+// A file of [[layer]] alone, as [model] profile names it.
+absl::StatusOr<planner::ModelProfile> parse_profile(const std::string& text, const std::string& file);
+// What parse_profile reads.
+std::string profile_text(const planner::ModelProfile& profile);
+
+}  // namespace paceline::config

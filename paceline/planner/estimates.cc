@@ -1,0 +1,32 @@
+#include "paceline/planner/estimates.h"
+
+namespace paceline::planner {
+
+void LinkEstimate::add(double bytes, double ms) {
+  constexpr double kKept = 0.95;   // of older values, with each new one
+  constexpr double kFarthest = 3;  // from what is expected, that one value may be
+  constexpr double kAlike = 0.05;  // spread of sizes, as a share of their mean, below which no slope is seen
+  const double expected = link_.ms(bytes);
+  if (expected > 0) ms = std::clamp(ms, expected / kFarthest, expected * kFarthest);
+  count_ = kKept * count_ + 1;
+  bytes_ = kKept * bytes_ + bytes;
+  ms_ = kKept * ms_ + ms;
+  bytes_bytes_ = kKept * bytes_bytes_ + bytes * bytes;
+  bytes_ms_ = kKept * bytes_ms_ + bytes * ms;
+  const double mean_bytes = bytes_ / count_, mean_ms = ms_ / count_;
+  const double spread = bytes_bytes_ / count_ - mean_bytes * mean_bytes;
+  if (spread > kAlike * kAlike * mean_bytes * mean_bytes && mean_bytes > 0) {
+    const double slope = (bytes_ms_ / count_ - mean_bytes * mean_ms) / spread;
+    const double latency = mean_ms - slope * mean_bytes;
+    if (slope > 0 && latency >= 0) {
+      link_ = {latency, 1 / slope};
+      return;
+    }
+  }
+  if (mean_bytes <= 0 || mean_ms <= 0) return;
+  // Of a time shorter than the latency most is latency still.
+  link_.latency_ms = std::min(link_.latency_ms, 0.9 * mean_ms);
+  link_.bytes_per_ms = mean_bytes / (mean_ms - link_.latency_ms);
+}
+
+}  // namespace paceline::planner

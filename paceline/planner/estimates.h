@@ -1,0 +1,75 @@
+// What is learnt of machines from what they were seen to do: moving averages that one odd value hardly moves,
+// and how long a device's states last. Pure and small; for online_planner.h.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "paceline/planner/cluster.h"
+
+namespace paceline::planner {
+
+// The running level of a positive quantity. A value far from the level is taken for an outlier and counts
+// only as far as the usual spread; a second one in a row on the same side is taken for a change, and the
+// level jumps there.
+class ClippedMean {
+ public:
+  explicit ClippedMean(double start) : level_(std::log(start)) {}
+
+  void add(double value) {
+    const double step = std::log(value) - level_;
+    if (std::abs(step) <= kUsual) {
+      level_ += kShare * step;
+      outlier_ = 0;
+    } else if (outlier_ * step > 0) {
+      level_ += (outlier_ + step) / 2;
+      outlier_ = 0;
+    } else {
+      level_ += kShare * std::clamp(step, -kUsual, kUsual);
+      outlier_ = step;
+    }
+  }
+  double value() const { return std::exp(level_); }
+
+ private:
+  static constexpr double kUsual = 0.3;  // in the logarithm: about a third
+  static constexpr double kShare = 0.25;
+  double level_;
+  double outlier_ = 0;  // the last step, if it was one
+};
+
+// Latency and bandwidth of a link by regression of times on sizes, the older the less. Where all sizes are
+// alike the latency stays what it was and the bandwidth explains the rest.
+class LinkEstimate {
+ public:
+  explicit LinkEstimate(const Link& start) : link_(start) {}
+  void add(double bytes, double ms);
+  const Link& link() const { return link_; }
+
+ private:
+  Link link_;
+  double count_ = 0, bytes_ = 0, ms_ = 0, bytes_bytes_ = 0, bytes_ms_ = 0;
+};
+
+// How long the states of a device last, in batches.
+class HoldTime {
+ public:
+  explicit HoldTime(double expected) : hold_(expected) {}
+  void changed(std::int64_t batch) {
+    const auto lasted = static_cast<double>(std::max<std::int64_t>(1, batch - since_));
+    hold_ = changes_++ == 0 ? lasted : (hold_ + lasted) / 2;
+    since_ = batch;
+  }
+  // What has lasted long will last long.
+  double expected(std::int64_t batch) const { return std::max(hold_, static_cast<double>(batch - since_)); }
+  std::int64_t since() const { return since_; }
+  std::int64_t changes() const { return changes_; }
+
+ private:
+  double hold_;
+  std::int64_t since_ = 0;
+  std::int64_t changes_ = 0;
+};
+
+}  // namespace paceline::planner

@@ -1,0 +1,355 @@
+#include "paceline/planner/online_planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+
+namespace paceline::planner {
+
+namespace {
+
+constexpr std::size_t kMostListed = 12;
+constexpr double kLeastGain = 0.01;  // of a batch: less is noise
+constexpr double kTrialSlack = 1.02;
+constexpr std::int64_t kBannedBatches = 100;
+
+// The same replicas, cuts and u, whatever their data.
+bool same_shape(const Plan& a, const Plan& b) {
+  return a.micro_batch == b.micro_batch && a.replicas.size() == b.replicas.size() &&
+         std::equal(a.replicas.begin(), a.replicas.end(), b.replicas.begin(),
+                    [](const auto& x, const auto& y) { return x.devices == y.devices && x.cuts == y.cuts; });
+}
+
+bool same_groups(const Plan& a, const Plan& b) {
+  return a.replicas.size() == b.replicas.size() &&
+         std::equal(a.replicas.begin(), a.replicas.end(), b.replicas.begin(),
+                    [](const auto& x, const auto& y) { return x.devices == y.devices; });
+}
+
+// What a device has of the model; nothing: [0, 0).
+std::pair<std::int32_t, std::int32_t> layers_on(const Plan& plan, std::int32_t device, std::int32_t layers) {
+  for (const PlannedReplica& replica : plan.replicas) {
+    for (std::size_t s = 0; s < replica.devices.size(); ++s) {
+      if (replica.devices[s] == device) return {replica.begin(s), replica.end(s, layers)};
+    }
+  }
+  return {0, 0};
+}
+
+bool is_device(const Problem& problem, std::int32_t n) { return n >= 0 && n < problem.cluster.size(); }
+
+}  // namespace
+
+std::string to_string(DecisionKind kind) {
+  constexpr const char* kNames[] = {"keep", "data", "cuts", "groups", "roll-back"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+OnlinePlanner::OnlinePlanner(Problem problem, const OnlineOptions& options, const Planned& planned)
+    : options_(options),
+      initial_(problem),
+      problem_(std::move(problem)),
+      queues_(empty_queues(problem_.budgets, planned.forecast.batch_ms)),
+      plan_(planned.found.plan),
+      predicted_ms_(planned.forecast.batch_ms),
+      slowness_(problem_.cluster.devices.size(), ClippedMean(1)),
+      reference_(problem_.cluster.devices.size(), 1),
+      holds_(problem_.cluster.devices.size(), HoldTime(static_cast<double>(options.groups_every))) {
+  for (const Link& link : problem_.cluster.links) links_.emplace_back(link);
+  remember(plan_);
+  for (const BaselineResult& baseline : planned.baselines) {
+    if (baseline.plan.ok()) remember(*baseline.plan);
+  }
+}
+
+absl::StatusOr<OnlinePlanner> OnlinePlanner::create(Problem problem, const OnlineOptions& options) {
+  // Budgets are of the long run: the first batch knows none.
+  Problem free = problem;
+  free.budgets.clear();
+  SearchOptions search_options;
+  search_options.seed = options.seed;
+  PACELINE_ASSIGN_OR_RETURN(const Planned planned, make_plan(free, search_options));
+  return OnlinePlanner(std::move(problem), options, planned);
+}
+
+void OnlinePlanner::measure_stage(const StageObservation& stage) {
+  if (!is_device(problem_, stage.device) || stage.samples <= 0 || stage.begin < 0 ||
+      stage.end <= stage.begin || stage.end > problem_.layers())
+    return;
+  const auto n = static_cast<std::size_t>(stage.device);
+  const Device& before = initial_.cluster.devices[n];
+  double work = 0;
+  for (std::int32_t l = stage.begin; l < stage.end; ++l) {
+    const auto layer = static_cast<std::size_t>(l);
+    work += before.layer_ms.empty() ? initial_.model.layers[layer].work_ms : before.layer_ms[layer];
+  }
+  const double expected = work / before.speed * static_cast<double>(stage.samples);
+  const double measured = stage.compute_ms - before.overhead_ms * static_cast<double>(stage.micro_batches);
+  if (!(measured > 0) || !(expected > 0) || !std::isfinite(measured)) return;
+  slowness_[n].add(measured / expected);
+  problem_.cluster.devices[n].speed = before.speed / slowness_[n].value();
+}
+
+void OnlinePlanner::measure(const BatchObservation& observation) {
+  for (const StageObservation& stage : observation.stages) measure_stage(stage);
+  for (const LinkObservation& seen : observation.links) {
+    if (!is_device(problem_, seen.from) || !is_device(problem_, seen.to) || !(seen.ms > 0) ||
+        !(seen.bytes > 0))
+      continue;
+    const std::size_t place = static_cast<std::size_t>(seen.from) * problem_.cluster.devices.size() +
+                              static_cast<std::size_t>(seen.to);
+    links_[place].add(seen.bytes, seen.ms);
+    problem_.cluster.links[place] = links_[place].link();
+  }
+  for (const PriceObservation& price : observation.prices) {
+    if (is_device(problem_, price.device) && price.price_per_hour >= 0)
+      problem_.cluster.devices[static_cast<std::size_t>(price.device)].price_per_hour = price.price_per_hour;
+  }
+  if (!observation.sync_ms || !(*observation.sync_ms > 0)) return;
+  const double expected = CostModel(initial_).forecast(plan_).sync_ms;
+  if (!(expected > 0)) return;
+  sync_.add(*observation.sync_ms / expected);
+  problem_.cluster.server_bytes_per_ms = initial_.cluster.server_bytes_per_ms / sync_.value();
+  for (std::size_t n = 0; n < problem_.cluster.devices.size(); ++n) {
+    const Link& before = initial_.cluster.devices[n].servers;
+    problem_.cluster.devices[n].servers = {before.latency_ms * sync_.value(),
+                                           before.bytes_per_ms / sync_.value()};
+  }
+}
+
+bool OnlinePlanner::apply_membership(const BatchObservation& observation) {
+  bool any = false;
+  const auto set = [&](const std::vector<std::int32_t>& devices, bool present) {
+    for (const std::int32_t n : devices) {
+      if (!is_device(problem_, n) || problem_.cluster.devices[static_cast<std::size_t>(n)].present == present)
+        continue;
+      problem_.cluster.devices[static_cast<std::size_t>(n)].present = present;
+      holds_[static_cast<std::size_t>(n)].changed(batch_);
+      any = true;
+    }
+  };
+  set(observation.joined, true);
+  set(observation.left, false);
+  return any;
+}
+
+bool OnlinePlanner::drifted() {
+  bool any = false;
+  for (std::size_t n = 0; n < slowness_.size(); ++n) {
+    if (std::abs(std::log(slowness_[n].value() / reference_[n])) <= std::log1p(options_.drift)) continue;
+    reference_[n] = slowness_[n].value();
+    holds_[n].changed(batch_);
+    any = true;
+  }
+  return any;
+}
+
+void OnlinePlanner::count_batch(const CostModel& model, const BatchObservation& observation) {
+  ++batch_;
+  if (!(observation.batch_ms > 0)) return;
+  add_batch(queues_, problem_.budgets, model.costs(plan_, observation.batch_ms), observation.batch_ms);
+  if (pending_migration_ms_ == 0) {
+    error_sum_ += std::abs(predicted_ms_ - observation.batch_ms) / observation.batch_ms;
+    ++errors_;
+  }
+}
+
+absl::StatusOr<Decision> OnlinePlanner::after_batch(const BatchObservation& observation) {
+  count_batch(CostModel(problem_), observation);
+  measure(observation);
+  const bool membership = apply_membership(observation);
+  const bool drift = drifted();
+  const CostModel model(problem_);
+  const Evaluator evaluator(model, goal());
+  pending_migration_ms_ = 0;
+  if (!usable(plan_)) {
+    // No batch can be done with it, so nothing is weighed up.
+    trial_.reset();
+    PACELINE_RETURN_IF_ERROR(look(evaluator, true, drift));
+    const Plan* best = nullptr;
+    Evaluation best_evaluation;
+    for (const Plan& plan : list_) {
+      Plan assigned = plan;
+      const Evaluation one = usable(plan) ? evaluator.assign(assigned) : Evaluation{};
+      if (one < best_evaluation) best = &plan, best_evaluation = one;
+    }
+    PACELINE_CHECK(best != nullptr, "a look gave no plan");
+    return adopt(evaluator, *best, DecisionKind::kGroups, false, "a device of the plan has left");
+  }
+  if (trial_) {
+    if (auto decision = end_trial(evaluator, observation)) return *std::move(decision);
+    return assign_data(evaluator, "a new plan is on trial");
+  }
+  PACELINE_RETURN_IF_ERROR(look(evaluator, membership, drift));
+  return choose(evaluator);
+}
+
+absl::Status OnlinePlanner::look(const Evaluator& evaluator, bool membership, bool drift) {
+  const std::int64_t groups_every =
+      problem_.budgets.empty() ? options_.groups_every : std::min(options_.groups_every, options_.cuts_every);
+  const bool groups = membership || batch_ - groups_at_ >= groups_every;
+  if (!groups && !drift && batch_ - cuts_at_ < options_.cuts_every) return absl::OkStatus();
+  ++looks_;
+  cuts_at_ = batch_;
+  std::vector<Plan> starts;
+  if (usable(plan_)) starts.push_back(plan_);
+  if (groups) {
+    groups_at_ = batch_;
+    for (const Plan& plan : list_) {
+      if (usable(plan)) starts.push_back(plan);
+    }
+    for (const Baseline& baseline : baselines(evaluator.model())) {
+      if (baseline.plan.ok()) starts.push_back(*baseline.plan);
+    }
+    auto any = any_plan(evaluator.model());
+    if (any.ok()) starts.push_back(*std::move(any));
+    if (starts.empty()) return any.status();
+  }
+  SearchOptions options;
+  options.seed = mix_seed({options_.seed, static_cast<std::uint64_t>(batch_)});
+  options.moves = options_.search_moves;
+  options.scope = groups ? MoveScope::kGroups : MoveScope::kCuts;
+  const auto found = search(evaluator, starts, options);
+  if (found.ok()) remember(found->plan);
+  return absl::OkStatus();
+}
+
+void OnlinePlanner::remember(const Plan& plan) {
+  std::erase_if(list_, [&](const Plan& other) { return same_shape(plan, other); });
+  if (list_.size() == kMostListed) list_.erase(list_.begin());
+  list_.push_back(plan);
+}
+
+bool OnlinePlanner::banned(const Plan& plan) const {
+  return std::any_of(banned_.begin(), banned_.end(),
+                     [&](const Banned& one) { return batch_ < one.until && same_shape(one.plan, plan); });
+}
+
+bool OnlinePlanner::usable(const Plan& plan) const {
+  for (const PlannedReplica& replica : plan.replicas) {
+    for (const std::int32_t n : replica.devices) {
+      if (!problem_.cluster.devices[static_cast<std::size_t>(n)].present) return false;
+    }
+  }
+  return true;
+}
+
+Decision OnlinePlanner::choose(const Evaluator& evaluator) {
+  Plan now = plan_;
+  const Evaluation current = evaluator.assign(now, true);
+  Plan best;
+  Evaluation best_evaluation;
+  for (const Plan& plan : list_) {
+    if (!usable(plan) || banned(plan) || same_shape(plan, plan_)) continue;
+    Plan assigned = plan;
+    const Evaluation one = evaluator.assign(assigned);
+    if (one < best_evaluation) best = std::move(assigned), best_evaluation = one;
+  }
+  if (!best_evaluation.possible()) return assign_data(evaluator, "no other plan is known");
+  // In milliseconds of a batch; what costs weigh is turned into time at the rate of V.
+  const double gain_ms = current.possible()
+                             ? (current.score - best_evaluation.score) * queues_.reference_ms / options_.v
+                             : Evaluation::kInfinite;
+  const double cost_ms = migration_ms(plan_, best), hold = expected_hold();
+  if (gain_ms <= kLeastGain * current.batch_ms) return assign_data(evaluator, "no better plan is known");
+  if (gain_ms * hold <= cost_ms) {
+    return assign_data(
+        evaluator, fmt::format("a plan better by {:.3g} ms is not worth {:.4g} ms of migrating, as states "
+                               "last about {:.0f} batches",
+                               gain_ms, cost_ms, hold));
+  }
+  const DecisionKind kind = same_groups(plan_, best) ? DecisionKind::kCuts : DecisionKind::kGroups;
+  return adopt(evaluator, std::move(best), kind, options_.trial > 0,
+               fmt::format("better by {:.3g} ms a batch, for about {:.0f} batches; migrating costs {:.4g} ms",
+                           gain_ms, hold, cost_ms));
+}
+
+std::optional<Decision> OnlinePlanner::end_trial(const Evaluator& evaluator,
+                                                 const BatchObservation& observation) {
+  Trial& trial = *trial_;
+  if (!std::exchange(trial.migrating, false)) {
+    trial.measured_ms += observation.batch_ms;
+    ++trial.counted;
+    --trial.left;
+  }
+  if (trial.left > 0) return std::nullopt;
+  const double mean_ms = trial.measured_ms / static_cast<double>(trial.counted);
+  Plan old = std::move(trial.old);
+  trial_.reset();
+  if (!usable(old)) return std::nullopt;
+  const Evaluation before = evaluator.assign(old);
+  const double measured = evaluator.score(mean_ms, evaluator.model().costs(plan_, mean_ms));
+  if (!before.possible() || measured <= before.score * kTrialSlack) return std::nullopt;
+  ++roll_backs_;
+  banned_.push_back({plan_, batch_ + kBannedBatches});
+  std::erase_if(banned_, [&](const Banned& one) { return batch_ >= one.until; });
+  return adopt(evaluator, std::move(old), DecisionKind::kRollBack, false,
+               fmt::format("the plan on trial took {:.4g} ms a batch; the old one would take {:.4g}", mean_ms,
+                           before.batch_ms));
+}
+
+Decision OnlinePlanner::adopt(const Evaluator& evaluator, Plan plan, DecisionKind kind, bool on_trial,
+                              std::string reason) {
+  Decision decision{kind, {}, 0, migration_ms(plan_, plan), std::move(reason)};
+  pending_migration_ms_ = decision.migration_ms;
+  if (on_trial) trial_ = Trial{plan_, options_.trial};
+  ++migrations_;
+  adopted_at_ = batch_;
+  predicted_ms_ = evaluator.assign(plan).batch_ms;
+  plan_ = std::move(plan);
+  remember(plan_);
+  decision.plan = plan_;
+  decision.predicted_ms = predicted_ms_;
+  return decision;
+}
+
+Decision OnlinePlanner::assign_data(const Evaluator& evaluator, std::string otherwise) {
+  Plan assigned = plan_;
+  const Evaluation evaluation = evaluator.assign(assigned, true);
+  if (evaluation.possible()) {
+    predicted_ms_ = evaluation.batch_ms;
+  } else {
+    assigned = plan_;
+  }
+  const bool changed = assigned != plan_;
+  plan_ = std::move(assigned);
+  return {changed ? DecisionKind::kData : DecisionKind::kKeep, plan_, predicted_ms_, 0, std::move(otherwise)};
+}
+
+double OnlinePlanner::expected_hold() const {
+  auto least = static_cast<double>(options_.groups_every);
+  for (const HoldTime& hold : holds_) {
+    if (hold.changes() > 0 && hold.since() >= adopted_at_) least = std::min(least, hold.expected(batch_));
+  }
+  return least;
+}
+
+double OnlinePlanner::migration_ms(const Plan& from, const Plan& to) const {
+  double slowest = 0;
+  bool any = false;
+  for (const PlannedReplica& replica : to.replicas) {
+    for (std::size_t s = 0; s < replica.devices.size(); ++s) {
+      const std::int32_t n = replica.devices[s];
+      const auto [had_begin, had_end] = layers_on(from, n, problem_.layers());
+      std::int64_t bytes = 0;
+      bool new_here = false;
+      for (std::int32_t l = replica.begin(s); l < replica.end(s, problem_.layers()); ++l) {
+        if (l >= had_begin && l < had_end) continue;
+        bytes += problem_.model.layers[static_cast<std::size_t>(l)].parameter_bytes;
+        new_here = true;
+      }
+      if (!new_here) continue;
+      any = true;
+      slowest = std::max(slowest, problem_.cluster.devices[static_cast<std::size_t>(n)].servers.ms(
+                                      static_cast<double>(bytes)));
+    }
+  }
+  return any ? options_.migration_ms + slowest : 0;
+}
+
+}  // namespace paceline::planner

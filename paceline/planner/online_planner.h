@@ -1,0 +1,162 @@
+// JDMP during a run: what was measured of each batch in, the plan of the next one out, with a reason. A pure
+// state machine: no clock (batches are counted, times are fields), so a simulator and a live coordinator
+// drive it alike.
+//
+//  data    of every batch: data_assignment.h with the latest measurements and the queues.
+//  cuts    looked at every `cuts_every` batches, and when a device's speed has drifted by 15 %.
+//  groups  every `groups_every` batches, when a device joins or leaves, and as often as cuts where there are
+//  budgets.
+//
+// A look is a search (search.h) from the plan in use. What it finds goes on a short list with what earlier
+// ones found, and every batch the best of the list is compared with the plan in use. It is adopted only if
+//   gain a batch × batches that it is expected to hold > what migrating costs,
+// where the holding time is learnt: the least over devices that changed since the last adoption of how long
+// their states have lasted so far. A device that flips every few batches so makes nobody migrate. An adopted
+// plan is on trial for a few batches; if they take longer than the old plan would have, it is rolled back and
+// left alone for a while. Only a plan whose device has left is replaced at once.
+//
+// What always holds of current(): it passes CostModel::check for the measured cluster.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/planner/estimates.h"
+#include "paceline/planner/planner.h"
+#include "paceline/planner/queues.h"
+
+namespace paceline::planner {
+
+struct OnlineOptions {
+  double v = 20;                     // Lyapunov's V
+  std::int64_t cuts_every = 30;      // batches
+  std::int64_t groups_every = 200;   // batches
+  std::int64_t trial = 3;            // batches; 0: none
+  double migration_ms = 500;         // of any change of stages, beside what devices then pull
+  double drift = 0.15;               // of a speed, that counts as a change
+  std::int64_t search_moves = 2000;  // of one look
+  std::uint64_t seed = 1;
+};
+
+struct StageObservation {
+  std::int32_t device = 0;
+  std::int32_t begin = 0, end = 0;  // layers
+  std::int64_t samples = 0;
+  std::int64_t micro_batches = 0;
+  double compute_ms = 0;  // forward and backward, of all samples together
+};
+
+struct LinkObservation {  // one transfer in one direction
+  std::int32_t from = 0, to = 0;
+  double bytes = 0;
+  double ms = 0;
+};
+
+struct PriceObservation {
+  std::int32_t device = 0;
+  double price_per_hour = 0;
+};
+
+// One batch, done under current(). What was not seen may be missing.
+struct BatchObservation {
+  double batch_ms = 0;  // from the start to the new weights, migrating included
+  std::optional<double> sync_ms;
+  std::vector<StageObservation> stages;
+  std::vector<LinkObservation> links;
+  std::vector<PriceObservation> prices;
+  std::vector<std::int32_t> joined, left;  // devices, since the last batch
+};
+
+enum class DecisionKind { kKeep, kData, kCuts, kGroups, kRollBack };
+std::string to_string(DecisionKind kind);
+
+struct Decision {
+  DecisionKind kind = DecisionKind::kKeep;
+  Plan plan;                // of the next batch
+  double predicted_ms = 0;  // its τ, without migrating
+  double migration_ms = 0;  // once, before it; 0 where only data changes
+  std::string reason;
+};
+
+class OnlinePlanner {
+ public:
+  // The first plan is the fastest; queues start empty. Errors: as make_plan.
+  static absl::StatusOr<OnlinePlanner> create(Problem problem, const OnlineOptions& options);
+
+  // Errors: ResourceExhausted when the devices that are left cannot hold the model; current() is then of no
+  // use until a later call gives a plan again.
+  absl::StatusOr<Decision> after_batch(const BatchObservation& observation);
+
+  const Plan& current() const { return plan_; }
+  double predicted_ms() const { return predicted_ms_; }
+  // Mean of |predicted − measured| / measured over the batches so far, migrations left out.
+  double prediction_error() const { return errors_ == 0 ? 0 : error_sum_ / static_cast<double>(errors_); }
+  // The problem with everything as it was last measured.
+  const Problem& measured() const { return problem_; }
+  const QueueState& queues() const { return queues_; }
+  void restore(const QueueState& queues) { queues_ = queues; }
+  std::int64_t batches() const { return batch_; }
+  std::int64_t looks() const { return looks_; }
+  std::int64_t migrations() const { return migrations_; }
+  std::int64_t roll_backs() const { return roll_backs_; }
+
+ private:
+  struct Trial {
+    Plan old;
+    std::int64_t left = 0;
+    bool migrating = true;  // the first batch has the migration in it
+    double measured_ms = 0;
+    std::int64_t counted = 0;
+  };
+  struct Banned {
+    Plan plan;
+    std::int64_t until = 0;
+  };
+
+  OnlinePlanner(Problem problem, const OnlineOptions& options, const Planned& planned);
+
+  void measure(const BatchObservation& observation);
+  void measure_stage(const StageObservation& stage);
+  void count_batch(const CostModel& model, const BatchObservation& observation);
+  // Whether a device has come or gone, so that groups must be looked at.
+  bool apply_membership(const BatchObservation& observation);
+  bool drifted();
+  Goal goal() const { return Goal::weighed(queues_, problem_.budgets, options_.v); }
+  // Searches if it is time to; what it finds goes on the list. Errors: where there is no plan at all.
+  absl::Status look(const Evaluator& evaluator, bool membership, bool drift);
+  void remember(const Plan& plan);
+  bool banned(const Plan& plan) const;
+  bool usable(const Plan& plan) const;
+  Decision choose(const Evaluator& evaluator);
+  std::optional<Decision> end_trial(const Evaluator& evaluator, const BatchObservation& observation);
+  Decision adopt(const Evaluator& evaluator, Plan plan, DecisionKind kind, bool on_trial, std::string reason);
+  Decision assign_data(const Evaluator& evaluator, std::string otherwise);
+  double expected_hold() const;
+  double migration_ms(const Plan& from, const Plan& to) const;
+
+  OnlineOptions options_;
+  Problem initial_;
+  Problem problem_;  // as measured
+  QueueState queues_;
+  Plan plan_;
+  double predicted_ms_ = 0;
+  double pending_migration_ms_ = 0;
+  std::vector<ClippedMean> slowness_;  // by device: measured time over that of the initial problem
+  std::vector<double> reference_;      // slowness at its last change
+  std::vector<HoldTime> holds_;        // by device
+  std::vector<LinkEstimate> links_;
+  ClippedMean sync_{1};     // measured over that of the initial problem
+  std::vector<Plan> list_;  // the latest last
+  std::vector<Banned> banned_;
+  std::optional<Trial> trial_;
+  std::int64_t batch_ = 0, adopted_at_ = 0, cuts_at_ = 0, groups_at_ = 0;
+  std::int64_t looks_ = 0, migrations_ = 0, roll_backs_ = 0;
+  double error_sum_ = 0;
+  std::int64_t errors_ = 0;
+};
+
+}  // namespace paceline::planner

@@ -1,0 +1,139 @@
+#include "paceline/report/plan_report.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "paceline/report/text_table.h"
+#include "paceline/report/words.h"
+
+namespace paceline::report {
+
+namespace {
+
+using planner::Planned;
+using planner::PlannedReplica;
+using planner::Problem;
+using planner::ReplicaForecast;
+
+constexpr double kMegabyte = 1e6;
+constexpr std::int32_t kBarColumns = 40;
+
+const planner::Device& device_of(const Problem& problem, std::int32_t n) {
+  return problem.cluster.devices[static_cast<std::size_t>(n)];
+}
+
+// Where in the model the layers lie; each has a column, or its share of a full bar.
+std::string bar(std::int32_t begin, std::int32_t end, std::int32_t layers) {
+  const std::int32_t width = std::min(layers, kBarColumns);
+  std::string text;
+  for (std::int32_t column = 0; column < width; ++column) {
+    // The layers that the column stands for.
+    const std::int32_t first = column * layers / width, last = (column + 1) * layers / width;
+    text += begin < last && first < end ? "█" : "·";
+  }
+  return text;
+}
+
+std::string memory_text(const planner::Device& device, std::int64_t bytes) {
+  const double need = static_cast<double>(bytes) / kMegabyte;
+  if (device.memory_bytes == planner::Device::kNoLimit) return fmt::format("{:.4g} MB", need);
+  return fmt::format("{:.4g} of {:.4g} MB", need, static_cast<double>(device.memory_bytes) / kMegabyte);
+}
+
+std::string layers_text(std::int32_t begin, std::int32_t end) {
+  return end - begin == 1 ? fmt::format("layer {}", begin) : fmt::format("layers {}–{}", begin, end - 1);
+}
+
+std::string padded(const std::string& text, std::size_t width) {
+  return text + std::string(width - std::min(width, columns(text)), ' ');
+}
+
+void add_replica(const Problem& problem, const PlannedReplica& replica, const ReplicaForecast& forecast,
+                 std::size_t index, std::string& text) {
+  std::size_t widest = 0;
+  for (const std::int32_t n : replica.devices)
+    widest = std::max(widest, columns(printable(device_of(problem, n).name)));
+  text += fmt::format("replica {}: {} samples in {} micro-batches, {:.4g} ms\n", index, replica.samples,
+                      forecast.micro_batches, forecast.time_ms);
+  for (std::size_t s = 0; s < replica.devices.size(); ++s) {
+    const planner::Device& device = device_of(problem, replica.devices[s]);
+    const std::int32_t begin = replica.begin(s), end = replica.end(s, problem.layers());
+    if (s > 0) text += fmt::format("  {}  ↓ {:.4g} ms\n", std::string(widest, ' '), forecast.link_ms[s - 1]);
+    text += fmt::format("  {}  {}  {}  {:.4g} ms  {}\n", padded(printable(device.name), widest),
+                        bar(begin, end, problem.layers()), padded(layers_text(begin, end), 14),
+                        forecast.stage_ms[s], memory_text(device, forecast.memory_bytes[s]));
+  }
+}
+
+std::string baseline_table(const Planned& planned) {
+  TextTable table({"", "batch ms", "ours is faster by", ""}, TextTable::LastColumn::kWords);
+  table.add({"this plan", fmt::format("{:.4g}", planned.forecast.batch_ms), "", ""});
+  for (const planner::BaselineResult& one : planned.baselines) {
+    if (!one.evaluation.possible()) {
+      table.add({one.name, "–", "–", printable(std::string(one.plan.status().message()))});
+      continue;
+    }
+    table.add({one.name, fmt::format("{:.4g}", one.evaluation.batch_ms),
+               fmt::format("{:.2f} ×", one.evaluation.batch_ms / planned.forecast.batch_ms),
+               one.evaluation.over > 0 ? "over a budget" : ""});
+  }
+  return table.text();
+}
+
+}  // namespace
+
+std::string plan_text(const Problem& problem, const Planned& planned) {
+  const planner::Plan& plan = planned.found.plan;
+  const planner::Forecast& forecast = planned.forecast;
+  std::string text = fmt::format(
+      "{}\n\na batch of {} in micro-batches of {}: {:.4g} ms, {:.4g} of them synchronizing\n\n",
+      printable(planned.reason), problem.batch, plan.micro_batch, forecast.batch_ms, forecast.sync_ms);
+  for (std::size_t g = 0; g < plan.replicas.size(); ++g)
+    add_replica(problem, plan.replicas[g], forecast.replicas[g], g, text);
+  const std::vector<std::int32_t> unused = planner::unused_devices(problem, plan);
+  if (!unused.empty())
+    text += "not used: " + printable(planner::names_of(problem, {unused, {}, 0}, ", ")) + "\n";
+  const auto cost = [&](planner::CostKind kind) { return forecast.costs[static_cast<std::size_t>(kind)]; };
+  text += fmt::format("\na batch costs {:.4g} in money, {:.4g} J, {:.4g} MB between sites\n\n",
+                      cost(planner::CostKind::kMoney), cost(planner::CostKind::kEnergy),
+                      cost(planner::CostKind::kCrossSite) / kMegabyte);
+  return text + baseline_table(planned);
+}
+
+Json costs_json(const planner::Costs& costs) {
+  const auto cost = [&](planner::CostKind kind) { return costs[static_cast<std::size_t>(kind)]; };
+  return {{"money", cost(planner::CostKind::kMoney)},
+          {"energy_j", cost(planner::CostKind::kEnergy)},
+          {"cross_site_mb", cost(planner::CostKind::kCrossSite) / kMegabyte}};
+}
+
+Json plan_json(const Problem& problem, const Planned& planned, double millis) {
+  Json replicas = Json::array();
+  for (std::size_t g = 0; g < planned.found.plan.replicas.size(); ++g) {
+    const PlannedReplica& replica = planned.found.plan.replicas[g];
+    const ReplicaForecast& forecast = planned.forecast.replicas[g];
+    Json devices = Json::array(), memory = Json::array();
+    for (const std::int32_t n : replica.devices) devices.push_back(device_of(problem, n).name);
+    for (const std::int64_t bytes : forecast.memory_bytes)
+      memory.push_back(static_cast<double>(bytes) / kMegabyte);
+    replicas.push_back({{"devices", std::move(devices)},
+                        {"cuts", replica.cuts},
+                        {"samples", replica.samples},
+                        {"stage_ms", forecast.stage_ms},
+                        {"link_ms", forecast.link_ms},
+                        {"memory_mb", std::move(memory)}});
+  }
+  Json baselines = Json::object();
+  for (const planner::BaselineResult& one : planned.baselines)
+    baselines[one.name] = json_number(one.evaluation.batch_ms);
+  return {
+      {"batch_ms", planned.forecast.batch_ms},
+      {"replicas", std::move(replicas)},
+      {"costs", costs_json(planned.forecast.costs)},
+      {"baselines", std::move(baselines)},
+      {"search", {{"moves", planned.found.moves}, {"accepted", planned.found.accepted}, {"millis", millis}}},
+      {"reason", planned.reason}};
+}
+
+}  // namespace paceline::report
