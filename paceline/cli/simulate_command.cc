@@ -7,6 +7,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/job_file.h"
+#include "paceline/cli/planned_simulation.h"
 #include "paceline/report/json_values.h"
 #include "paceline/report/tables.h"
 #include "paceline/sim/simulation.h"
@@ -38,6 +39,8 @@ report::Json to_json(const sim::Simulated& simulated, std::size_t places, double
 }  // namespace
 
 absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const bool planned, has_planner(options.scenario_file));
+  if (planned) return simulate_planned(options.scenario_file, options.json_file);
   PACELINE_ASSIGN_OR_RETURN(const auto policies, policy::parse_policies(options.policies));
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(options.scenario_file));
   PACELINE_ASSIGN_OR_RETURN(const sim::Scenario scenario, sim::parse_scenario(text, options.scenario_file));

@@ -8,6 +8,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/planner/migration.h"
 
 namespace paceline::planner {
 
@@ -31,18 +32,6 @@ bool same_groups(const Plan& a, const Plan& b) {
                     [](const auto& x, const auto& y) { return x.devices == y.devices; });
 }
 
-// What a device has of the model; nothing: [0, 0).
-std::pair<std::int32_t, std::int32_t> layers_on(const Plan& plan, std::int32_t device, std::int32_t layers) {
-  for (const PlannedReplica& replica : plan.replicas) {
-    for (std::size_t s = 0; s < replica.devices.size(); ++s) {
-      if (replica.devices[s] == device) return {replica.begin(s), replica.end(s, layers)};
-    }
-  }
-  return {0, 0};
-}
-
-bool is_device(const Problem& problem, std::int32_t n) { return n >= 0 && n < problem.cluster.size(); }
-
 }  // namespace
 
 std::string to_string(DecisionKind kind) {
@@ -52,15 +41,12 @@ std::string to_string(DecisionKind kind) {
 
 OnlinePlanner::OnlinePlanner(Problem problem, const OnlineOptions& options, const Planned& planned)
     : options_(options),
-      initial_(problem),
-      problem_(std::move(problem)),
-      queues_(empty_queues(problem_.budgets, planned.forecast.batch_ms)),
+      measurements_(std::move(problem)),
+      queues_(empty_queues(measured().budgets, planned.forecast.batch_ms)),
       plan_(planned.found.plan),
       predicted_ms_(planned.forecast.batch_ms),
-      slowness_(problem_.cluster.devices.size(), ClippedMean(1)),
-      reference_(problem_.cluster.devices.size(), 1),
-      holds_(problem_.cluster.devices.size(), HoldTime(static_cast<double>(options.groups_every))) {
-  for (const Link& link : problem_.cluster.links) links_.emplace_back(link);
+      reference_(measured().cluster.devices.size(), 1),
+      holds_(measured().cluster.devices.size(), HoldTime(static_cast<double>(options.groups_every))) {
   remember(plan_);
   for (const BaselineResult& baseline : planned.baselines) {
     if (baseline.plan.ok()) remember(*baseline.plan);
@@ -77,72 +63,18 @@ absl::StatusOr<OnlinePlanner> OnlinePlanner::create(Problem problem, const Onlin
   return OnlinePlanner(std::move(problem), options, planned);
 }
 
-void OnlinePlanner::measure_stage(const StageObservation& stage) {
-  if (!is_device(problem_, stage.device) || stage.samples <= 0 || stage.begin < 0 ||
-      stage.end <= stage.begin || stage.end > problem_.layers())
-    return;
-  const auto n = static_cast<std::size_t>(stage.device);
-  const Device& before = initial_.cluster.devices[n];
-  double work = 0;
-  for (std::int32_t l = stage.begin; l < stage.end; ++l) {
-    const auto layer = static_cast<std::size_t>(l);
-    work += before.layer_ms.empty() ? initial_.model.layers[layer].work_ms : before.layer_ms[layer];
-  }
-  const double expected = work / before.speed * static_cast<double>(stage.samples);
-  const double measured = stage.compute_ms - before.overhead_ms * static_cast<double>(stage.micro_batches);
-  if (!(measured > 0) || !(expected > 0) || !std::isfinite(measured)) return;
-  slowness_[n].add(measured / expected);
-  problem_.cluster.devices[n].speed = before.speed / slowness_[n].value();
-}
-
-void OnlinePlanner::measure(const BatchObservation& observation) {
-  for (const StageObservation& stage : observation.stages) measure_stage(stage);
-  for (const LinkObservation& seen : observation.links) {
-    if (!is_device(problem_, seen.from) || !is_device(problem_, seen.to) || !(seen.ms > 0) ||
-        !(seen.bytes > 0))
-      continue;
-    const std::size_t place = static_cast<std::size_t>(seen.from) * problem_.cluster.devices.size() +
-                              static_cast<std::size_t>(seen.to);
-    links_[place].add(seen.bytes, seen.ms);
-    problem_.cluster.links[place] = links_[place].link();
-  }
-  for (const PriceObservation& price : observation.prices) {
-    if (is_device(problem_, price.device) && price.price_per_hour >= 0)
-      problem_.cluster.devices[static_cast<std::size_t>(price.device)].price_per_hour = price.price_per_hour;
-  }
-  if (!observation.sync_ms || !(*observation.sync_ms > 0)) return;
-  const double expected = CostModel(initial_).forecast(plan_).sync_ms;
-  if (!(expected > 0)) return;
-  sync_.add(*observation.sync_ms / expected);
-  problem_.cluster.server_bytes_per_ms = initial_.cluster.server_bytes_per_ms / sync_.value();
-  for (std::size_t n = 0; n < problem_.cluster.devices.size(); ++n) {
-    const Link& before = initial_.cluster.devices[n].servers;
-    problem_.cluster.devices[n].servers = {before.latency_ms * sync_.value(),
-                                           before.bytes_per_ms / sync_.value()};
-  }
-}
-
-bool OnlinePlanner::apply_membership(const BatchObservation& observation) {
-  bool any = false;
-  const auto set = [&](const std::vector<std::int32_t>& devices, bool present) {
-    for (const std::int32_t n : devices) {
-      if (!is_device(problem_, n) || problem_.cluster.devices[static_cast<std::size_t>(n)].present == present)
-        continue;
-      problem_.cluster.devices[static_cast<std::size_t>(n)].present = present;
-      holds_[static_cast<std::size_t>(n)].changed(batch_);
-      any = true;
-    }
-  };
-  set(observation.joined, true);
-  set(observation.left, false);
-  return any;
+bool OnlinePlanner::membership_changed(const BatchObservation& observation) {
+  const std::vector<std::int32_t> changed = measurements_.apply_membership(observation);
+  for (const std::int32_t n : changed) holds_[static_cast<std::size_t>(n)].changed(batch_);
+  return !changed.empty();
 }
 
 bool OnlinePlanner::drifted() {
   bool any = false;
-  for (std::size_t n = 0; n < slowness_.size(); ++n) {
-    if (std::abs(std::log(slowness_[n].value() / reference_[n])) <= std::log1p(options_.drift)) continue;
-    reference_[n] = slowness_[n].value();
+  for (std::size_t n = 0; n < reference_.size(); ++n) {
+    const double slowness = measurements_.slowness(static_cast<std::int32_t>(n));
+    if (std::abs(std::log(slowness / reference_[n])) <= std::log1p(options_.drift)) continue;
+    reference_[n] = slowness;
     holds_[n].changed(batch_);
     any = true;
   }
@@ -152,7 +84,7 @@ bool OnlinePlanner::drifted() {
 void OnlinePlanner::count_batch(const CostModel& model, const BatchObservation& observation) {
   ++batch_;
   if (!(observation.batch_ms > 0)) return;
-  add_batch(queues_, problem_.budgets, model.costs(plan_, observation.batch_ms), observation.batch_ms);
+  add_batch(queues_, measured().budgets, model.costs(plan_, observation.batch_ms), observation.batch_ms);
   if (pending_migration_ms_ == 0) {
     error_sum_ += std::abs(predicted_ms_ - observation.batch_ms) / observation.batch_ms;
     ++errors_;
@@ -160,11 +92,11 @@ void OnlinePlanner::count_batch(const CostModel& model, const BatchObservation& 
 }
 
 absl::StatusOr<Decision> OnlinePlanner::after_batch(const BatchObservation& observation) {
-  count_batch(CostModel(problem_), observation);
-  measure(observation);
-  const bool membership = apply_membership(observation);
+  count_batch(CostModel(measured()), observation);
+  measurements_.add(observation, plan_);
+  const bool membership = membership_changed(observation);
   const bool drift = drifted();
-  const CostModel model(problem_);
+  const CostModel model(measured());
   const Evaluator evaluator(model, goal());
   pending_migration_ms_ = 0;
   if (!usable(plan_)) {
@@ -190,8 +122,9 @@ absl::StatusOr<Decision> OnlinePlanner::after_batch(const BatchObservation& obse
 }
 
 absl::Status OnlinePlanner::look(const Evaluator& evaluator, bool membership, bool drift) {
-  const std::int64_t groups_every =
-      problem_.budgets.empty() ? options_.groups_every : std::min(options_.groups_every, options_.cuts_every);
+  const std::int64_t groups_every = measured().budgets.empty()
+                                        ? options_.groups_every
+                                        : std::min(options_.groups_every, options_.cuts_every);
   const bool groups = membership || batch_ - groups_at_ >= groups_every;
   if (!groups && !drift && batch_ - cuts_at_ < options_.cuts_every) return absl::OkStatus();
   ++looks_;
@@ -233,7 +166,7 @@ bool OnlinePlanner::banned(const Plan& plan) const {
 bool OnlinePlanner::usable(const Plan& plan) const {
   for (const PlannedReplica& replica : plan.replicas) {
     for (const std::int32_t n : replica.devices) {
-      if (!problem_.cluster.devices[static_cast<std::size_t>(n)].present) return false;
+      if (!measured().cluster.devices[static_cast<std::size_t>(n)].present) return false;
     }
   }
   return true;
@@ -255,7 +188,7 @@ Decision OnlinePlanner::choose(const Evaluator& evaluator) {
   const double gain_ms = current.possible()
                              ? (current.score - best_evaluation.score) * queues_.reference_ms / options_.v
                              : Evaluation::kInfinite;
-  const double cost_ms = migration_ms(plan_, best), hold = expected_hold();
+  const double cost_ms = migration_ms(measured(), plan_, best, options_.migration_ms), hold = expected_hold();
   if (gain_ms <= kLeastGain * current.batch_ms) return assign_data(evaluator, "no better plan is known");
   if (gain_ms * hold <= cost_ms) {
     return assign_data(
@@ -295,7 +228,8 @@ std::optional<Decision> OnlinePlanner::end_trial(const Evaluator& evaluator,
 
 Decision OnlinePlanner::adopt(const Evaluator& evaluator, Plan plan, DecisionKind kind, bool on_trial,
                               std::string reason) {
-  Decision decision{kind, {}, 0, migration_ms(plan_, plan), std::move(reason)};
+  Decision decision{
+      kind, {}, 0, migration_ms(measured(), plan_, plan, options_.migration_ms), std::move(reason)};
   pending_migration_ms_ = decision.migration_ms;
   if (on_trial) trial_ = Trial{plan_, options_.trial};
   ++migrations_;
@@ -327,29 +261,6 @@ double OnlinePlanner::expected_hold() const {
     if (hold.changes() > 0 && hold.since() >= adopted_at_) least = std::min(least, hold.expected(batch_));
   }
   return least;
-}
-
-double OnlinePlanner::migration_ms(const Plan& from, const Plan& to) const {
-  double slowest = 0;
-  bool any = false;
-  for (const PlannedReplica& replica : to.replicas) {
-    for (std::size_t s = 0; s < replica.devices.size(); ++s) {
-      const std::int32_t n = replica.devices[s];
-      const auto [had_begin, had_end] = layers_on(from, n, problem_.layers());
-      std::int64_t bytes = 0;
-      bool new_here = false;
-      for (std::int32_t l = replica.begin(s); l < replica.end(s, problem_.layers()); ++l) {
-        if (l >= had_begin && l < had_end) continue;
-        bytes += problem_.model.layers[static_cast<std::size_t>(l)].parameter_bytes;
-        new_here = true;
-      }
-      if (!new_here) continue;
-      any = true;
-      slowest = std::max(slowest, problem_.cluster.devices[static_cast<std::size_t>(n)].servers.ms(
-                                      static_cast<double>(bytes)));
-    }
-  }
-  return any ? options_.migration_ms + slowest : 0;
 }
 
 }  // namespace paceline::planner

@@ -25,7 +25,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/planner/estimates.h"
+#include "paceline/planner/measurements.h"
 #include "paceline/planner/planner.h"
 #include "paceline/planner/queues.h"
 
@@ -40,35 +40,6 @@ struct OnlineOptions {
   double drift = 0.15;               // of a speed, that counts as a change
   std::int64_t search_moves = 2000;  // of one look
   std::uint64_t seed = 1;
-};
-
-struct StageObservation {
-  std::int32_t device = 0;
-  std::int32_t begin = 0, end = 0;  // layers
-  std::int64_t samples = 0;
-  std::int64_t micro_batches = 0;
-  double compute_ms = 0;  // forward and backward, of all samples together
-};
-
-struct LinkObservation {  // one transfer in one direction
-  std::int32_t from = 0, to = 0;
-  double bytes = 0;
-  double ms = 0;
-};
-
-struct PriceObservation {
-  std::int32_t device = 0;
-  double price_per_hour = 0;
-};
-
-// One batch, done under current(). What was not seen may be missing.
-struct BatchObservation {
-  double batch_ms = 0;  // from the start to the new weights, migrating included
-  std::optional<double> sync_ms;
-  std::vector<StageObservation> stages;
-  std::vector<LinkObservation> links;
-  std::vector<PriceObservation> prices;
-  std::vector<std::int32_t> joined, left;  // devices, since the last batch
 };
 
 enum class DecisionKind { kKeep, kData, kCuts, kGroups, kRollBack };
@@ -96,7 +67,7 @@ class OnlinePlanner {
   // Mean of |predicted − measured| / measured over the batches so far, migrations left out.
   double prediction_error() const { return errors_ == 0 ? 0 : error_sum_ / static_cast<double>(errors_); }
   // The problem with everything as it was last measured.
-  const Problem& measured() const { return problem_; }
+  const Problem& measured() const { return measurements_.problem(); }
   const QueueState& queues() const { return queues_; }
   void restore(const QueueState& queues) { queues_ = queues; }
   std::int64_t batches() const { return batch_; }
@@ -119,13 +90,11 @@ class OnlinePlanner {
 
   OnlinePlanner(Problem problem, const OnlineOptions& options, const Planned& planned);
 
-  void measure(const BatchObservation& observation);
-  void measure_stage(const StageObservation& stage);
   void count_batch(const CostModel& model, const BatchObservation& observation);
   // Whether a device has come or gone, so that groups must be looked at.
-  bool apply_membership(const BatchObservation& observation);
+  bool membership_changed(const BatchObservation& observation);
   bool drifted();
-  Goal goal() const { return Goal::weighed(queues_, problem_.budgets, options_.v); }
+  Goal goal() const { return Goal::weighed(queues_, measured().budgets, options_.v); }
   // Searches if it is time to; what it finds goes on the list. Errors: where there is no plan at all.
   absl::Status look(const Evaluator& evaluator, bool membership, bool drift);
   void remember(const Plan& plan);
@@ -136,11 +105,9 @@ class OnlinePlanner {
   Decision adopt(const Evaluator& evaluator, Plan plan, DecisionKind kind, bool on_trial, std::string reason);
   Decision assign_data(const Evaluator& evaluator, std::string otherwise);
   double expected_hold() const;
-  double migration_ms(const Plan& from, const Plan& to) const;
 
   OnlineOptions options_;
-  Problem initial_;
-  Problem problem_;  // as measured
+  Measurements measurements_;
   QueueState queues_;
   Plan plan_;
   double predicted_ms_ = 0;

@@ -1,0 +1,91 @@
+#include "paceline/cli/planned_simulation.h"
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/cli/cluster_problem.h"
+#include "paceline/cli/job_file.h"
+#include "paceline/config/toml_text.h"
+#include "paceline/report/plan_report.h"
+#include "paceline/report/text_table.h"
+#include "paceline/report/words.h"
+#include "paceline/sim/planned_run.h"
+
+namespace paceline::cli {
+
+namespace {
+
+using planner::Budget;
+using sim::PlannedRun;
+
+double mean_ms(const PlannedRun& run) { return run.elapsed_ms / static_cast<double>(run.batches); }
+
+planner::Costs mean_costs(const PlannedRun& run) {
+  planner::Costs costs = run.costs;
+  for (double& cost : costs) cost /= static_cast<double>(run.batches);
+  return costs;
+}
+
+report::Json to_json(const PlannedRun& run, const std::vector<Budget>& budgets) {
+  report::Json queues = report::Json::object();
+  for (std::size_t k = 0; k < run.queue_max.size(); ++k)
+    queues[planner::name_of(budgets[k].kind)] = run.queue_max[k];
+  report::Json json = {
+      {"plan", run.name},
+      {"batches", run.batches},
+      {"virtual_s", run.elapsed_ms / 1000},
+      {"batch_ms_mean", run.batches > 0 ? report::Json(mean_ms(run)) : report::Json(nullptr)},
+      {"cost_mean", run.batches > 0 ? report::costs_json(mean_costs(run)) : report::Json(nullptr)},
+      {"queue_max", std::move(queues)},
+      {"replans", run.replans},
+      {"migrations", run.migrations},
+      {"predicted_error", run.predicted_error}};
+  if (!run.ended.ok()) json["ended"] = std::string(run.ended.message());
+  return json;
+}
+
+std::string table(const std::vector<PlannedRun>& runs) {
+  report::TextTable table(
+      {"", "batches", "batch ms", "money", "J", "MB", "looks", "migrations", "error %", ""},
+      report::TextTable::LastColumn::kWords);
+  for (const PlannedRun& run : runs) {
+    const std::string ended = report::printable(std::string(run.ended.message()));
+    if (run.batches == 0) {
+      table.add({run.name, "0", "–", "–", "–", "–", "–", "–", "–", ended});
+      continue;
+    }
+    const planner::Costs costs = mean_costs(run);
+    table.add({run.name, fmt::format("{}", run.batches), fmt::format("{:.4g}", mean_ms(run)),
+               fmt::format("{:.4g}", costs[0]), fmt::format("{:.4g}", costs[1]),
+               fmt::format("{:.4g}", costs[2] / 1e6), fmt::format("{}", run.replans),
+               fmt::format("{}", run.migrations), fmt::format("{:.1f}", 100 * run.predicted_error), ended});
+  }
+  return table.text();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> has_planner(const std::string& file) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(file));
+  PACELINE_ASSIGN_OR_RETURN(const toml::table root, config::parse_toml(text, file));
+  return root.contains("planner");
+}
+
+absl::StatusOr<int> simulate_planned(const std::string& file, const std::string& json_file) {
+  PACELINE_ASSIGN_OR_RETURN(const config::ClusterFile cluster, read_cluster(file));
+  const auto runs = sim::run_planned(cluster);
+  if (!runs.ok())
+    return absl::Status(runs.status().code(),
+                        fmt::format("{}: {}", file, std::string(runs.status().message())));
+  std::vector<report::Json> objects;
+  for (const PlannedRun& run : *runs) objects.push_back(to_json(run, cluster.problem.budgets));
+  if (json_file == "-") {
+    fmt::print("{}", report::lines(objects));
+    return 0;
+  }
+  fmt::print("{}", table(*runs));
+  if (!json_file.empty()) PACELINE_RETURN_IF_ERROR(store::atomic_write(json_file, report::lines(objects)));
+  return 0;
+}
+
+}  // namespace paceline::cli

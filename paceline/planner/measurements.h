@@ -1,0 +1,70 @@
+// What a batch was seen to take, and the problem as such measurements say it is: speeds, links, the time of
+// synchronizing and prices, by the averages of estimates.h. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "paceline/planner/cost_model.h"
+#include "paceline/planner/estimates.h"
+
+namespace paceline::planner {
+
+struct StageObservation {
+  std::int32_t device = 0;
+  std::int32_t begin = 0, end = 0;  // layers
+  std::int64_t samples = 0;
+  std::int64_t micro_batches = 0;
+  double compute_ms = 0;  // forward and backward, of all samples together
+};
+
+struct LinkObservation {  // one transfer in one direction
+  std::int32_t from = 0, to = 0;
+  double bytes = 0;
+  double ms = 0;
+};
+
+struct PriceObservation {
+  std::int32_t device = 0;
+  double price_per_hour = 0;
+};
+
+// One batch, done under current(). What was not seen may be missing.
+struct BatchObservation {
+  double batch_ms = 0;  // from the start to the new weights, migrating included
+  std::optional<double> sync_ms;
+  std::vector<StageObservation> stages;
+  std::vector<LinkObservation> links;
+  std::vector<PriceObservation> prices;
+  std::vector<std::int32_t> joined, left;  // devices, since the last batch
+};
+
+class Measurements {
+ public:
+  explicit Measurements(Problem initial);
+
+  // `plan`: what the batch was done with. Values that cannot be are left out.
+  void add(const BatchObservation& observation, const Plan& plan);
+  // Devices that have come or gone; those for which that is news.
+  std::vector<std::int32_t> apply_membership(const BatchObservation& observation);
+
+  // With everything as it was last measured.
+  const Problem& problem() const { return problem_; }
+  const Problem& initial() const { return initial_; }
+  // Measured time over that of the initial problem, of a device's work.
+  double slowness(std::int32_t device) const { return slowness_[static_cast<std::size_t>(device)].value(); }
+
+ private:
+  void add_stage(const StageObservation& stage);
+  void add_link(const LinkObservation& seen);
+  void add_sync(double ms, const Plan& plan);
+
+  Problem initial_;
+  Problem problem_;
+  std::vector<ClippedMean> slowness_;  // by device
+  std::vector<LinkEstimate> links_;
+  ClippedMean sync_{1};  // measured over that of the initial problem
+};
+
+}  // namespace paceline::planner
