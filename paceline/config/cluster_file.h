@@ -35,7 +35,7 @@ struct ClusterChange {
   std::int32_t other = 0;     // kLink: the other end
   double speed = 1;           // kSpeed
   double price_per_hour = 0;  // kPrice
-  planner::Link link;         // kLink
+  planner::Link link{};       // kLink
 };
 
 // What the section [planner] says.
