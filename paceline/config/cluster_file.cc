@@ -21,10 +21,10 @@ constexpr double kSecondsPerHour = 3600;
 // Of 10⁹ bits a second: bytes a millisecond.
 constexpr double kBytesPerMs = 1e9 / 8 / 1000;
 
-// The keys gbps and latency_ms; what is missing is as in `otherwise`.
+// The keys gbps and latency_us; what is missing is as in `otherwise`.
 planner::Link read_wire(Section& section, const planner::Link& otherwise) {
   const double gbps = section.number("gbps", otherwise.bytes_per_ms / kBytesPerMs, 1e-6, 1e6);
-  return {section.number("latency_ms", otherwise.latency_ms, 0, 1e6), gbps * kBytesPerMs};
+  return {section.number("latency_us", 1000 * otherwise.latency_ms, 0, 1e9) / 1000, gbps * kBytesPerMs};
 }
 
 class Reader {

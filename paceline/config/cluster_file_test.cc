@@ -49,11 +49,11 @@ site = "here"
 
 [link]
 gbps = 4
-latency_ms = 0.5
+latency_us = 500
 
 [cross_site]
 gbps = 0.8
-latency_ms = 30
+latency_us = 30_000
 
 [[device]]
 name = "x"
