@@ -62,16 +62,14 @@ class Walk {
     }
   }
 
-  // Cuts exactly and tries the neighbours until nothing gets better, or so many have been tried.
+  // Tries the neighbours until none is better, or so many have been tried, then cuts exactly; and again if
+  // that gave something.
   void polish(std::int64_t most_moves) {
     const std::int64_t end = moves_ + most_moves;
-    for (bool better = true; better && moves_ < end;) {
-      better = cut_exactly();
-      for (Plan& plan : neighbours(evaluator_.model(), options_.scope, best_.plan)) {
-        if (moves_ >= end || better) break;
-        better = improves(std::move(plan));
+    do {
+      while (step_to_a_neighbour(end)) {
       }
-    }
+    } while (cut_exactly() && moves_ < end);
   }
 
   SearchResult result() && { return {std::move(best_.plan), best_.evaluation, moves_, accepted_}; }
@@ -93,6 +91,14 @@ class Walk {
     best_ = {std::move(plan), evaluation};
     ++accepted_;
     return true;
+  }
+
+  bool step_to_a_neighbour(std::int64_t end) {
+    for (Plan& plan : neighbours(evaluator_.model(), options_.scope, best_.plan)) {
+      if (moves_ >= end) return false;
+      if (improves(std::move(plan))) return true;
+    }
+    return false;
   }
 
   bool cut_exactly() {
@@ -118,9 +124,11 @@ class Walk {
   std::int64_t accepted_ = 0;
 };
 
+// A move takes about as long as devices and layers are many; this comes to less than a second.
 std::int64_t moves_for(const Problem& problem, MoveScope scope) {
-  const auto devices = static_cast<std::int64_t>(problem.cluster.devices.size());
-  return std::clamp<std::int64_t>(1000 * devices, 2000, 16'000) / (scope == MoveScope::kCuts ? 8 : 1);
+  constexpr std::int64_t kWork = 16'000'000, kLeast = 8000, kMost = 30'000;
+  const std::int64_t size = problem.cluster.size() * static_cast<std::int64_t>(problem.layers());
+  return std::clamp(kWork / size, kLeast, kMost) / (scope == MoveScope::kCuts ? 8 : 1);
 }
 
 double megabytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
