@@ -46,7 +46,8 @@ OnlinePlanner::OnlinePlanner(Problem problem, const OnlineOptions& options, cons
       plan_(planned.found.plan),
       predicted_ms_(planned.forecast.batch_ms),
       reference_(measured().cluster.devices.size(), 1),
-      holds_(measured().cluster.devices.size(), HoldTime(static_cast<double>(options.groups_every))) {
+      holds_(measured().cluster.devices.size(), HoldTime(static_cast<double>(options.groups_every))),
+      plan_hold_(static_cast<double>(options.groups_every)) {
   remember(plan_);
   for (const BaselineResult& baseline : planned.baselines) {
     if (baseline.plan.ok()) remember(*baseline.plan);
@@ -63,22 +64,21 @@ absl::StatusOr<OnlinePlanner> OnlinePlanner::create(Problem problem, const Onlin
   return OnlinePlanner(std::move(problem), options, planned);
 }
 
-bool OnlinePlanner::membership_changed(const BatchObservation& observation) {
-  const std::vector<std::int32_t> changed = measurements_.apply_membership(observation);
-  for (const std::int32_t n : changed) holds_[static_cast<std::size_t>(n)].changed(batch_);
-  return !changed.empty();
+void OnlinePlanner::notice_membership(const BatchObservation& observation) {
+  for (const std::int32_t n : measurements_.apply_membership(observation)) {
+    holds_[static_cast<std::size_t>(n)].changed(batch_);
+    groups_due_ = true;
+  }
 }
 
-bool OnlinePlanner::drifted() {
-  bool any = false;
+void OnlinePlanner::notice_drift() {
   for (std::size_t n = 0; n < reference_.size(); ++n) {
     const double slowness = measurements_.slowness(static_cast<std::int32_t>(n));
     if (std::abs(std::log(slowness / reference_[n])) <= std::log1p(options_.drift)) continue;
     reference_[n] = slowness;
     holds_[n].changed(batch_);
-    any = true;
+    cuts_due_ = true;
   }
-  return any;
 }
 
 void OnlinePlanner::count_batch(const CostModel& model, const BatchObservation& observation) {
@@ -94,15 +94,16 @@ void OnlinePlanner::count_batch(const CostModel& model, const BatchObservation& 
 absl::StatusOr<Decision> OnlinePlanner::after_batch(const BatchObservation& observation) {
   count_batch(CostModel(measured()), observation);
   measurements_.add(observation, plan_);
-  const bool membership = membership_changed(observation);
-  const bool drift = drifted();
+  notice_membership(observation);
+  notice_drift();
   const CostModel model(measured());
   const Evaluator evaluator(model, goal());
   pending_migration_ms_ = 0;
   if (!usable(plan_)) {
     // No batch can be done with it, so nothing is weighed up.
     trial_.reset();
-    PACELINE_RETURN_IF_ERROR(look(evaluator, true, drift));
+    groups_due_ = true;
+    PACELINE_RETURN_IF_ERROR(look(evaluator));
     const Plan* best = nullptr;
     Evaluation best_evaluation;
     for (const Plan& plan : list_) {
@@ -117,18 +118,19 @@ absl::StatusOr<Decision> OnlinePlanner::after_batch(const BatchObservation& obse
     if (auto decision = end_trial(evaluator, observation)) return *std::move(decision);
     return assign_data(evaluator, "a new plan is on trial");
   }
-  PACELINE_RETURN_IF_ERROR(look(evaluator, membership, drift));
+  PACELINE_RETURN_IF_ERROR(look(evaluator));
   return choose(evaluator);
 }
 
-absl::Status OnlinePlanner::look(const Evaluator& evaluator, bool membership, bool drift) {
+absl::Status OnlinePlanner::look(const Evaluator& evaluator) {
   const std::int64_t groups_every = measured().budgets.empty()
                                         ? options_.groups_every
                                         : std::min(options_.groups_every, options_.cuts_every);
-  const bool groups = membership || batch_ - groups_at_ >= groups_every;
-  if (!groups && !drift && batch_ - cuts_at_ < options_.cuts_every) return absl::OkStatus();
+  const bool groups = groups_due_ || batch_ - groups_at_ >= groups_every;
+  if (!groups && !cuts_due_ && batch_ - cuts_at_ < options_.cuts_every) return absl::OkStatus();
   ++looks_;
   cuts_at_ = batch_;
+  cuts_due_ = groups_due_ = false;
   std::vector<Plan> starts;
   if (usable(plan_)) starts.push_back(plan_);
   if (groups) {
@@ -234,6 +236,7 @@ Decision OnlinePlanner::adopt(const Evaluator& evaluator, Plan plan, DecisionKin
   if (on_trial) trial_ = Trial{plan_, options_.trial};
   ++migrations_;
   adopted_at_ = batch_;
+  if (kind != DecisionKind::kRollBack) plan_hold_.changed(batch_);
   predicted_ms_ = evaluator.assign(plan).batch_ms;
   plan_ = std::move(plan);
   remember(plan_);
@@ -256,7 +259,7 @@ Decision OnlinePlanner::assign_data(const Evaluator& evaluator, std::string othe
 }
 
 double OnlinePlanner::expected_hold() const {
-  auto least = static_cast<double>(options_.groups_every);
+  double least = std::min(static_cast<double>(options_.groups_every), plan_hold_.expected(batch_));
   for (const HoldTime& hold : holds_) {
     if (hold.changes() > 0 && hold.since() >= adopted_at_) least = std::min(least, hold.expected(batch_));
   }

@@ -91,12 +91,12 @@ class OnlinePlanner {
   OnlinePlanner(Problem problem, const OnlineOptions& options, const Planned& planned);
 
   void count_batch(const CostModel& model, const BatchObservation& observation);
-  // Whether a device has come or gone, so that groups must be looked at.
-  bool membership_changed(const BatchObservation& observation);
-  bool drifted();
+  // Devices that have come or gone, and speeds that have drifted: groups and cuts are then due.
+  void notice_membership(const BatchObservation& observation);
+  void notice_drift();
   Goal goal() const { return Goal::weighed(queues_, measured().budgets, options_.v); }
   // Searches if it is time to; what it finds goes on the list. Errors: where there is no plan at all.
-  absl::Status look(const Evaluator& evaluator, bool membership, bool drift);
+  absl::Status look(const Evaluator& evaluator);
   void remember(const Plan& plan);
   bool banned(const Plan& plan) const;
   bool usable(const Plan& plan) const;
@@ -112,12 +112,11 @@ class OnlinePlanner {
   Plan plan_;
   double predicted_ms_ = 0;
   double pending_migration_ms_ = 0;
-  std::vector<ClippedMean> slowness_;  // by device: measured time over that of the initial problem
-  std::vector<double> reference_;      // slowness at its last change
-  std::vector<HoldTime> holds_;        // by device
-  std::vector<LinkEstimate> links_;
-  ClippedMean sync_{1};     // measured over that of the initial problem
-  std::vector<Plan> list_;  // the latest last
+  std::vector<double> reference_;  // slowness at its last change
+  std::vector<HoldTime> holds_;    // by device
+  HoldTime plan_hold_;
+  bool groups_due_ = false, cuts_due_ = false;  // something changed that nobody has looked at yet
+  std::vector<Plan> list_;                      // the latest last
   std::vector<Banned> banned_;
   std::optional<Trial> trial_;
   std::int64_t batch_ = 0, adopted_at_ = 0, cuts_at_ = 0, groups_at_ = 0;
