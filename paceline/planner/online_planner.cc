@@ -15,7 +15,7 @@ namespace paceline::planner {
 namespace {
 
 constexpr std::size_t kMostListed = 12;
-constexpr double kLeastGain = 0.01;  // of a batch: less is noise
+constexpr double kLeastGain = 0.03;  // of a batch: less is noise
 constexpr double kTrialSlack = 1.02;
 constexpr std::int64_t kBannedBatches = 100;
 
