@@ -34,11 +34,6 @@ bool same_groups(const Plan& a, const Plan& b) {
 
 }  // namespace
 
-std::string to_string(DecisionKind kind) {
-  constexpr const char* kNames[] = {"keep", "data", "cuts", "groups", "roll-back"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
 OnlinePlanner::OnlinePlanner(Problem problem, const OnlineOptions& options, const Planned& planned)
     : options_(options),
       measurements_(std::move(problem)),

@@ -43,7 +43,6 @@ struct OnlineOptions {
 };
 
 enum class DecisionKind { kKeep, kData, kCuts, kGroups, kRollBack };
-std::string to_string(DecisionKind kind);
 
 struct Decision {
   DecisionKind kind = DecisionKind::kKeep;

@@ -204,6 +204,21 @@ TEST(OnlinePlanner, KeepsALongTermBudget) {
   EXPECT_LE(ms / 3000, make_plan(problem, {})->forecast.batch_ms * 1.05);
 }
 
+TEST(OnlinePlanner, GoesOnWithTheQueuesOfACheckpoint) {
+  Problem problem = small_cluster();
+  problem.cluster.devices[0].price_per_hour = 5;
+  problem.budgets = {{CostKind::kMoney, 1e-6, false}};
+  auto first = OnlinePlanner::create(problem, {}), second = OnlinePlanner::create(problem, {});
+  ASSERT_TRUE(first.ok() && second.ok());
+  play(*first, 20, [&](int) { return problem; });
+  EXPECT_GT(first->queues().lengths[0], 0);
+  second->restore(first->queues());
+  EXPECT_EQ(second->queues(), first->queues());
+  const BatchObservation seen = observe(problem, second->current());
+  ASSERT_TRUE(second->after_batch(seen).ok());
+  EXPECT_EQ(second->queues().batches, first->queues().batches + 1);
+}
+
 TEST(Estimates, OneOddValueHardlyCountsASecondOneIsAChange) {
   ClippedMean mean(10);
   for (int i = 0; i < 20; ++i) mean.add(10);

@@ -1,5 +1,5 @@
-// Two recurrences for the same schedule: the planner's, which knows links, and that of the steps which live stages
-// run. Where links are free they are one.
+// Two recurrences for the same schedule: the planner's, which knows links, and that of the steps which live
+// stages run. Where links are free they are one.
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
