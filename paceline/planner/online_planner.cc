@@ -186,7 +186,8 @@ Decision OnlinePlanner::choose(const Evaluator& evaluator) {
                              ? (current.score - best_evaluation.score) * queues_.reference_ms / options_.v
                              : Evaluation::kInfinite;
   const double cost_ms = migration_ms(measured(), plan_, best, options_.migration_ms), hold = expected_hold();
-  if (gain_ms <= kLeastGain * current.batch_ms) return assign_data(evaluator, "no better plan is known");
+  if (current.possible() && gain_ms <= kLeastGain * current.batch_ms)
+    return assign_data(evaluator, "no better plan is known");
   if (gain_ms * hold <= cost_ms) {
     return assign_data(
         evaluator, fmt::format("a plan better by {:.3g} ms is not worth {:.4g} ms of migrating, as states "
