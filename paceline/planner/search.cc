@@ -124,11 +124,13 @@ class Walk {
   std::int64_t accepted_ = 0;
 };
 
-// A move takes about as long as devices and layers are many; this comes to less than a second.
+// A move takes about as long as devices and layers are many; this comes to less than a second. Few devices
+// need few.
 std::int64_t moves_for(const Problem& problem, MoveScope scope) {
-  constexpr std::int64_t kWork = 16'000'000, kLeast = 8000, kMost = 30'000;
+  constexpr std::int64_t kWork = 16'000'000, kLeast = 8000, kEachDevice = 5000;
   const std::int64_t size = problem.cluster.size() * static_cast<std::int64_t>(problem.layers());
-  return std::clamp(kWork / size, kLeast, kMost) / (scope == MoveScope::kCuts ? 8 : 1);
+  const std::int64_t moves = std::min(std::max(kWork / size, kLeast), kEachDevice * problem.cluster.size());
+  return moves / (scope == MoveScope::kCuts ? 8 : 1);
 }
 
 double megabytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; }

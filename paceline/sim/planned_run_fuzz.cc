@@ -9,7 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace paceline;
   constexpr std::size_t kMostDevices = 4, kMostLayers = 12;
-  constexpr std::int64_t kMostBatch = 256, kBatches = 40;
+  constexpr std::int64_t kMostBatch = 64, kBatches = 20;
   auto file = config::parse_cluster(std::string(reinterpret_cast<const char*>(bytes), size), "FILE");
   if (!file.ok()) return 0;
   const planner::Problem& problem = file->problem;
