@@ -5,9 +5,16 @@ namespace paceline::planner {
 void LinkEstimate::add(double bytes, double ms) {
   constexpr double kKept = 0.95;   // of older values, with each new one
   constexpr double kFarthest = 3;  // from what is expected, that one value may be
+  constexpr double kUsual = 0.4;   // in the logarithm: what is farther is an outlier
   constexpr double kAlike = 0.05;  // spread of sizes, as a share of their mean, below which no slope is seen
   const double expected = link_.ms(bytes);
-  if (expected > 0) ms = std::clamp(ms, expected / kFarthest, expected * kFarthest);
+  if (expected > 0) {
+    const double step = std::log(ms / expected);
+    const bool changed = std::abs(step) > kUsual && outlier_ * step > 0;
+    outlier_ = std::abs(step) > kUsual && !changed ? step : 0;
+    if (changed) count_ = bytes_ = ms_ = bytes_bytes_ = bytes_ms_ = 0;
+    if (!changed) ms = std::clamp(ms, expected / kFarthest, expected * kFarthest);
+  }
   count_ = kKept * count_ + 1;
   bytes_ = kKept * bytes_ + bytes;
   ms_ = kKept * ms_ + ms;

@@ -40,7 +40,8 @@ class ClippedMean {
 };
 
 // Latency and bandwidth of a link by regression of times on sizes, the older the less. Where all sizes are
-// alike the latency stays what it was and the bandwidth explains the rest.
+// alike the latency stays what it was and the bandwidth explains the rest. One odd value is clipped; after a
+// second one in a row on the same side the link is taken for another one.
 class LinkEstimate {
  public:
   explicit LinkEstimate(const Link& start) : link_(start) {}
@@ -49,6 +50,7 @@ class LinkEstimate {
 
  private:
   Link link_;
+  double outlier_ = 0;  // the logarithm of the last value over what was expected, if it was one
   double count_ = 0, bytes_ = 0, ms_ = 0, bytes_bytes_ = 0, bytes_ms_ = 0;
 };
 

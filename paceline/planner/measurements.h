@@ -30,7 +30,8 @@ struct PriceObservation {
   double price_per_hour = 0;
 };
 
-// One batch, done under current(). What was not seen may be missing.
+// One batch, done under current(), and what was probed beside it: whether a link or a device that the plan
+// does not use has become better shows nowhere else. What was not seen may be missing.
 struct BatchObservation {
   double batch_ms = 0;  // from the start to the new weights, migrating included
   std::optional<double> sync_ms;

@@ -40,6 +40,7 @@ OnlinePlanner::OnlinePlanner(Problem problem, const OnlineOptions& options, cons
       queues_(empty_queues(measured().budgets, planned.forecast.batch_ms)),
       plan_(planned.found.plan),
       predicted_ms_(planned.forecast.batch_ms),
+      looked_ms_(predicted_ms_),
       reference_(measured().cluster.devices.size(), 1),
       holds_(measured().cluster.devices.size(), HoldTime(static_cast<double>(options.groups_every))),
       plan_hold_(static_cast<double>(options.groups_every)) {
@@ -74,6 +75,10 @@ void OnlinePlanner::notice_drift() {
     holds_[n].changed(batch_);
     cuts_due_ = true;
   }
+  // Whatever it is, a link or the servers: the plan in use is not what it was when others were looked at.
+  if (std::abs(std::log(predicted_ms_ / looked_ms_)) <= std::log1p(options_.drift)) return;
+  looked_ms_ = predicted_ms_;
+  groups_due_ = true;
 }
 
 void OnlinePlanner::count_batch(const CostModel& model, const BatchObservation& observation) {
@@ -233,7 +238,7 @@ Decision OnlinePlanner::adopt(const Evaluator& evaluator, Plan plan, DecisionKin
   ++migrations_;
   adopted_at_ = batch_;
   if (kind != DecisionKind::kRollBack) plan_hold_.changed(batch_);
-  predicted_ms_ = evaluator.assign(plan).batch_ms;
+  looked_ms_ = predicted_ms_ = evaluator.assign(plan).batch_ms;
   plan_ = std::move(plan);
   remember(plan_);
   decision.plan = plan_;

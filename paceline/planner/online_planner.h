@@ -4,8 +4,8 @@
 //
 //  data    of every batch: data_assignment.h with the latest measurements and the queues.
 //  cuts    looked at every `cuts_every` batches, and when a device's speed has drifted by 15 %.
-//  groups  every `groups_every` batches, when a device joins or leaves, and as often as cuts where there are
-//  budgets.
+//  groups  every `groups_every` batches, when a device joins or leaves or the plan's time has drifted, and as
+//  often as cuts where there are budgets.
 //
 // A look is a search (search.h) from the plan in use. What it finds goes on a short list with what earlier
 // ones found, and every batch the best of the list is compared with the plan in use. It is adopted only if
@@ -110,6 +110,7 @@ class OnlinePlanner {
   QueueState queues_;
   Plan plan_;
   double predicted_ms_ = 0;
+  double looked_ms_ = 0;  // as predicted when groups were last due
   double pending_migration_ms_ = 0;
   std::vector<double> reference_;  // slowness at its last change
   std::vector<HoldTime> holds_;    // by device

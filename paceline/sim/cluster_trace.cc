@@ -10,7 +10,7 @@ namespace paceline::sim {
 
 namespace {
 
-enum Uneven : std::uint64_t { kJitter, kComputeNoise, kLinkNoise, kSyncNoise };
+enum Uneven : std::uint64_t { kJitter, kComputeNoise, kLinkNoise, kSyncNoise, kProbeNoise };
 
 }  // namespace
 
@@ -66,6 +66,37 @@ double ClusterTrace::uneven(double spread, std::int64_t batch, std::uint64_t wha
   return std::exp(sigma * rng.normal() - sigma * sigma / 2);
 }
 
+// Each device times one of its links in every batch, another one each time, and its own speed when it has
+// nothing to do.
+void ClusterTrace::probe(std::int64_t batch, const planner::CostModel& model, const planner::Plan& plan,
+                         planner::BatchObservation& seen) const {
+  constexpr double kBytes[] = {4e3, 256e3};
+  const auto& cluster = model.problem().cluster;
+  const std::int32_t size = cluster.size();
+  const auto present = [&](std::int32_t n) { return cluster.devices[static_cast<std::size_t>(n)].present; };
+  std::set<std::int32_t> idle;
+  for (std::int32_t n = 0; n < size; ++n) {
+    if (present(n)) idle.insert(n);
+  }
+  for (const planner::PlannedReplica& replica : plan.replicas) {
+    for (const std::int32_t n : replica.devices) idle.erase(n);
+  }
+  for (const std::int32_t n : idle) {
+    seen.stages.push_back({n, 0, 1, 1, 1,
+                           model.compute_ms(n, 0, 1, 1) *
+                               uneven(file_.noise, batch, kComputeNoise, static_cast<std::uint64_t>(n))});
+  }
+  if (size < 2) return;
+  const double bytes = kBytes[static_cast<std::size_t>(batch / (size - 1) % 2)];
+  for (std::int32_t from = 0; from < size; ++from) {
+    const auto to = static_cast<std::int32_t>((from + 1 + batch % (size - 1)) % size);
+    if (!present(from) || !present(to)) continue;
+    seen.links.push_back({from, to, bytes,
+                          cluster.link(from, to).ms(bytes) *
+                              uneven(file_.noise, batch, kProbeNoise, static_cast<std::uint64_t>(from))});
+  }
+}
+
 double ClusterTrace::run(std::int64_t batch, const planner::Plan& plan,
                          planner::BatchObservation& seen) const {
   planner::Problem state = truth_;
@@ -92,6 +123,7 @@ double ClusterTrace::run(std::int64_t batch, const planner::Plan& plan,
            state.cluster.link(from, n).ms(bytes) * uneven(file_.noise, batch, kLinkNoise, place)});
     }
   }
+  probe(batch, model, plan, seen);
   seen.sync_ms = model.forecast(plan).sync_ms * uneven(file_.noise, batch, kSyncNoise, 0);
   return model.exact_batch_ms(plan);
 }

@@ -23,6 +23,8 @@ class ClusterTrace {
  private:
   // Log-normal with a mean of 1; the same for the same batch and place, whoever asks.
   double uneven(double spread, std::int64_t batch, std::uint64_t what, std::uint64_t place) const;
+  void probe(std::int64_t batch, const planner::CostModel& model, const planner::Plan& plan,
+             planner::BatchObservation& seen) const;
   void apply(const config::ClusterChange& change, planner::BatchObservation& seen);
 
   const config::ClusterFile& file_;
