@@ -93,7 +93,9 @@ void add_roles(CLI::App& app, Command& command) {
 void add_simulate(CLI::App& app, Command& command) {
   auto options = std::make_shared<SimulateOptions>();
   CLI::App* simulate = app.add_subcommand("simulate", "a cluster in modelled time, under several policies");
-  simulate->add_option("scenario", options->scenario_file, "scenario.toml")->required();
+  simulate
+      ->add_option("file", options->files, "scenario.toml; or cluster.toml, of which several make a table")
+      ->required();
   simulate->add_option("--policies", options->policies,
                        "for example bsp,ssp:3,elastic-bsp:15; five of them by default");
   simulate->add_option("--json", options->json_file, "FILE for an object a policy, or - for standard output");

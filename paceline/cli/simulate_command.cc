@@ -39,11 +39,13 @@ report::Json to_json(const sim::Simulated& simulated, std::size_t places, double
 }  // namespace
 
 absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
-  PACELINE_ASSIGN_OR_RETURN(const bool planned, has_planner(options.scenario_file));
-  if (planned) return simulate_planned(options.scenario_file, options.json_file);
+  if (options.files.size() > 1) return compare_planned(options.files);
+  const std::string& file = options.files.front();
+  PACELINE_ASSIGN_OR_RETURN(const bool planned, has_planner(file));
+  if (planned) return simulate_planned(file, options.json_file);
   PACELINE_ASSIGN_OR_RETURN(const auto policies, policy::parse_policies(options.policies));
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(options.scenario_file));
-  PACELINE_ASSIGN_OR_RETURN(const sim::Scenario scenario, sim::parse_scenario(text, options.scenario_file));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(file));
+  PACELINE_ASSIGN_OR_RETURN(const sim::Scenario scenario, sim::parse_scenario(text, file));
   std::vector<report::Json> objects;
   std::vector<report::Summary> summaries;
   for (const policy::PolicySpec& policy : policies) {

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <absl/status/statusor.h>
 
 namespace paceline::cli {
 
 struct SimulateOptions {
-  std::string scenario_file;
+  std::vector<std::string> files;  // at least one; several only of clusters with [planner]
   std::string policies = "bsp,asp,ssp:3,dssp:3-15,elastic-bsp:15";
   std::string json_file;  // "-": standard output; empty: none, and a table is shown
 };
