@@ -188,12 +188,27 @@ INSTANTIATE_TEST_SUITE_P(Cases, StageKilled,
                                          Killed{"ssp:3", "w3"}, Killed{"dssp:1-4", "w4"},
                                          Killed{"cgp:k_min=2", "w2"}));
 
+std::int64_t mapped_channels(pid_t process) {
+  const std::string maps = read_text(fmt::format("/proc/{}/maps", process));
+  EXPECT_FALSE(maps.empty()) << "process " << process << " is gone";
+  std::int64_t count = 0;
+  for (std::size_t at = maps.find("paceline-channel"); at != std::string::npos;
+       at = maps.find("paceline-channel", at + 1))
+    ++count;
+  return count;
+}
+
 TEST(Pipeline, ThatLosesAStageIsFormedAgainWhenAnotherProcessTakesItsPlace) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", std::string("epochs = 200\n") + kStatic, kMixed);
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  const pid_t first = children(train.pid(), "w2").at(0);
   const pid_t victim = children(train.pid(), "w3").at(0);
+  const pid_t last = children(train.pid(), "w4").at(0);
+  EXPECT_EQ(mapped_channels(first), 1);
+  EXPECT_EQ(mapped_channels(victim), 2);
+  EXPECT_EQ(mapped_channels(last), 1);
   // The coordinator's address is the last word of its peers' command lines.
   std::string line = read_text(fmt::format("/proc/{}/cmdline", victim));
   line.pop_back();
@@ -206,8 +221,12 @@ TEST(Pipeline, ThatLosesAStageIsFormedAgainWhenAnotherProcessTakesItsPlace) {
     return metrics.at(metrics.rfind(key) + key.size());
   };
   ASSERT_TRUE(eventually([&] { return replicas_live() == '2'; }));
+  EXPECT_TRUE(eventually([&] { return mapped_channels(first) == 0 && mapped_channels(last) == 0; }, 10))
+      << "the others have not left it";
   Program again({"worker", "--name", "w3", "--coordinator", address});
   EXPECT_TRUE(eventually([&] { return replicas_live() == '3'; }));
+  EXPECT_EQ(mapped_channels(first), 1);
+  EXPECT_EQ(mapped_channels(last), 1);
   train.signal(SIGTERM);
   EXPECT_EQ(train.wait().status, 128 + SIGTERM);
   EXPECT_EQ(again.wait().status, 0);
@@ -236,7 +255,8 @@ TEST(Pipeline, ThatIsTheOnlyReplicaEndsTheRunWithAWayBack) {
 
 TEST(Pipeline, ThatDoesNotFitTheModelDoesNotStart) {
   const TempFolder folder;
-  const fs::path job = write_job(folder, "run", kStatic, std::string("[[replica]]\ncount = 4\n") + kFourStages);
+  const fs::path job =
+      write_job(folder, "run", kStatic, std::string("[[replica]]\ncount = 4\n") + kFourStages);
   const Ended live = run({"train", job.string(), "--set", "work=[1, 2]"});
   EXPECT_EQ(live.status, 2);
   EXPECT_NE(live.errors.find("work: lists 2 units, but gpt-byte has 4"), std::string::npos) << live.errors;
@@ -268,7 +288,7 @@ TEST(Pipeline, TakesTheTimeOfItsStagesInVirtualTime) {
       "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [2]\nsamples = 12\n",
       {"--virtual"});
   const auto recorded = RecordedRun::read(virtually);
-  const double even_s = 5 * 0.0075;         // four micro-batches and the other stage's part of one
+  const double even_s = 5 * 0.0075;            // four micro-batches and the other stage's part of one
   const double uneven_s = 0.0075 + 4 * 0.015;  // those of the slow one, and the other's part of one
   ASSERT_EQ(recorded.commits.size(), 100u);
   EXPECT_NEAR(to_seconds(recorded.commits[49].first), 50 * even_s, 1e-6);
