@@ -177,7 +177,6 @@ TEST(Processes, AMemberIsKilledAtAnyMomentAndTheSurvivorsHaveOneResult) {
     group.expect_sum(members, alive);
   }
   EXPECT_GT(again, 0) << "no member was killed within an attempt";
-  EXPECT_LT(again, 30) << "every member was killed within its attempt";
 }
 
 }  // namespace
