@@ -52,20 +52,25 @@ std::vector<CgpOracle::Event> CgpOracle::all_computing() const {
   return all;
 }
 
-// "From release to ready … its mean and variance are averages that move by a quarter of the difference."
-std::optional<CgpOracle::Expected> CgpOracle::expected(const Event& release) const {
-  std::vector<double> intervals;
+std::vector<double> CgpOracle::intervals(ReplicaId replica) const {
+  std::vector<double> seconds;
   Time released;
   for (const Event& event : events_) {
-    if (event.replica != release.replica) continue;
+    if (event.replica != replica) continue;
     if (event.what == Event::What::kRelease) released = event.at;
-    if (event.what == Event::What::kReady) intervals.push_back(to_seconds(event.at - released));
-    if (event.what == Event::What::kLeave) intervals.clear();
+    if (event.what == Event::What::kReady) seconds.push_back(to_seconds(event.at - released));
+    if (event.what == Event::What::kLeave) seconds.clear();
   }
-  if (intervals.empty()) return std::nullopt;
-  double mean = intervals.front();
+  return seconds;
+}
+
+// "From release to ready … its mean and variance are averages that move by a quarter of the difference."
+std::optional<CgpOracle::Expected> CgpOracle::expected(const Event& release) const {
+  const std::vector<double> seen = intervals(release.replica);
+  if (seen.empty()) return std::nullopt;
+  double mean = seen.front();
   double variance = 0;
-  for (const double interval : intervals) {
+  for (const double interval : seen) {
     const double difference = interval - mean;
     mean = interval - 0.75 * difference;  // to the last bit: timers rest on it
     variance = 0.75 * variance + 0.75 * 0.25 * difference * difference;
@@ -176,16 +181,9 @@ bool CgpOracle::patient(Time now, Time& again) const {
   if (options_.patience == 0 || others.empty()) return false;
   double losses_a_second = 0;
   for (const Event& one : group_) {
-    std::vector<double> intervals;
-    Time released;
-    for (const Event& event : events_) {
-      if (event.replica != one.replica) continue;
-      if (event.what == Event::What::kRelease) released = event.at;
-      if (event.what == Event::What::kReady) intervals.push_back(to_seconds(event.at - released));
-      if (event.what == Event::What::kLeave) intervals.clear();
-    }
-    double mean = intervals.front();
-    for (const double interval : intervals) mean = interval - 0.75 * (interval - mean);
+    const std::vector<double> seen = intervals(one.replica);
+    double mean = seen.front();
+    for (const double interval : seen) mean = interval - 0.75 * (interval - mean);
     losses_a_second += 1 / std::max(to_seconds(bounded_seconds(mean)), 1e-9);
   }
   const auto k = static_cast<double>(group_.size());

@@ -51,6 +51,8 @@ class CgpOracle {
   // Its newest release, if it computes.
   std::optional<Event> computing(ReplicaId replica) const;
   std::vector<Event> all_computing() const;
+  // Of its present stay, from release to ready, in seconds.
+  std::vector<double> intervals(ReplicaId replica) const;
   std::optional<Expected> expected(const Event& release) const;
   // Those that are expected and not overdue, in order.
   std::vector<Expected> coming(Time now) const;
