@@ -2,8 +2,6 @@
 
 #include <filesystem>
 
-#include <fmt/format.h>
-
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/job_file.h"
 #include "paceline/train/profile.h"
@@ -16,9 +14,7 @@ absl::StatusOr<config::ClusterFile> read_cluster(const std::string& file) {
   if (cluster.named) {
     const config::NamedModel& named = *cluster.named;
     auto measured = train::profile_model(named.model, named.sample_shape, named.classes);
-    if (!measured.ok()) {
-      return absl::Status(measured.status().code(), fmt::format("{}: {}", file, std::string(measured.status().message())));
-    }
+    if (!measured.ok()) return about_file(file, measured.status());
     cluster.problem.model = *std::move(measured);
   } else if (!cluster.profile.empty()) {
     const std::filesystem::path beside = std::filesystem::path(file).parent_path() / cluster.profile;

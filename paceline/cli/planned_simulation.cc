@@ -70,9 +70,8 @@ absl::StatusOr<std::vector<PlannedRun>> run_file(const std::string& file, std::v
   PACELINE_ASSIGN_OR_RETURN(const config::ClusterFile cluster, read_cluster(file));
   budgets = cluster.problem.budgets;
   auto runs = sim::run_planned(cluster);
-  if (runs.ok()) return runs;
-  return absl::Status(runs.status().code(),
-                      fmt::format("{}: {}", file, std::string(runs.status().message())));
+  if (!runs.ok()) return about_file(file, runs.status());
+  return runs;
 }
 
 // "495 (−32 %)": what it takes, and how far ours is below that. A dash where it does not come to the end.

@@ -115,7 +115,7 @@ class Trainings {
 }  // namespace
 
 absl::Status about_training(const Training& training, const std::string& file, const absl::Status& status) {
-  return {status.code(), fmt::format("{}: {}: {}", file, training.label, std::string(status.message()))};
+  return about_file(fmt::format("{}: {}", file, training.label), status);
 }
 
 absl::StatusOr<bool> train_all(const std::vector<const Training*>& trainings, const SweepPlace& place,
