@@ -139,7 +139,7 @@ void Computation::finish(Clock clock) {
 Duration Computation::paced(const rpc::wire::WorkerRelease& release, Duration taken) const {
   if (stage_) return taken;
   const auto lease = rpc::from_wire(release.lease());
-  if (job_.parallel.mode != config::Parallel::kData && lease.ok())
+  if (job_.parallel.paced_by_samples() && lease.ok())
     return paced(release, batches(*lease, job_.replicas[place_]), taken);
   return paced(release, static_cast<double>(std::max<std::int64_t>(1, release.steps())), taken);
 }

@@ -43,6 +43,7 @@ class Computation {
   void leave();
   // Of the role; nothing without one.
   std::optional<std::int32_t> replica() const;
+  bool is_stage() const { return stage_.has_value(); }
   // Where the stage behind finds this one; empty when there is none.
   std::string link_path() const { return stage_ ? stage_->link_path() : ""; }
 

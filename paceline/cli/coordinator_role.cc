@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -49,6 +51,7 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   RunCheckpoints checkpoints(paths.root, job);
   JournalFirst journal_first([&] { return books->flush(); }, checkpoints);
   EventLoop loop;
+  std::vector<std::string> notes;  // that people see beside the run
   rpc::Coordinator coordinator(
       loop,
       {.job = job,
@@ -57,10 +60,17 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
        .listeners = {books.get()},
        .checkpoints = &journal_first,
        .on_data_known = [&](const control::ControllerConfig& config) { books->start(config, job_toml); },
-       .notice = [](const std::string& line) { spdlog::info("{}", line); }});
+       .notice = [](const std::string& line) { spdlog::info("{}", line); },
+       .re_planned =
+           [&](const std::string& line) {
+             spdlog::info("{}", line);
+             notes.push_back(line);
+           }});
   const auto status = [&](const rpc::wire::StatusRequest& request, rpc::wire::StatusReply& reply) {
     if (coordinator.training()) reply = books->status(coordinator.now(), request.width());
     reply.set_phase(coordinator.phase());
+    const std::size_t seen = static_cast<std::size_t>(std::max(0, request.notes_seen()));
+    for (std::size_t i = seen; i < notes.size(); ++i) reply.add_notes(notes[i]);
   };
   PACELINE_ASSIGN_OR_RETURN(const auto server,
                             rpc::CoordinatorServer::start(job.listen, loop, coordinator, status));

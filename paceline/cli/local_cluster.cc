@@ -100,6 +100,11 @@ absl::Status LocalCluster::start_peers(const std::string& run, const config::Job
   for (const config::ReplicaConfig& replica : job.replicas) {
     PACELINE_RETURN_IF_ERROR(start_one(replica.name, {"worker", "--name", replica.name}));
   }
+  // Who plans anew can make do with any worker.
+  if (job.parallel.mode == config::Parallel::kJoint) {
+    for (const config::ReplicaConfig& device : job.replicas) replicas_.push_back({device.name});
+    return start_one("evaluator", {"evaluator"});
+  }
   for (const planner::PlannedReplica& planned : job.parallel.plan.replicas) {
     std::vector<std::string>& names = replicas_.emplace_back();
     for (const std::int32_t device : planned.devices)
@@ -113,9 +118,12 @@ std::optional<rpc::wire::StatusReply> LocalCluster::status(int width) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   rpc::wire::StatusRequest request;
   request.set_width(width);
+  request.set_notes_seen(notes_seen_);
   rpc::wire::StatusReply reply;
   if (!stub_->Status(&context, request, &reply).ok()) return std::nullopt;
   training_ = training_ || !reply.line().empty();
+  notes_seen_ += reply.notes_size();
+  notes_.insert(notes_.end(), reply.notes().begin(), reply.notes().end());
   return reply;
 }
 
@@ -147,6 +155,7 @@ std::vector<std::string> LocalCluster::tend() {
     lost_all_ = lost_all_ || !news.empty();
     stop("no replica is left");
   }
+  for (std::string& note : std::exchange(notes_, {})) news.push_back(std::move(note));
   return news;
 }
 

@@ -46,6 +46,8 @@ class LocalCluster {
   std::vector<ChildProcess> peers_;                 // servers, workers, evaluator
   std::vector<std::vector<std::string>> replicas_;  // the names of each one's workers
   std::unique_ptr<rpc::wire::Coordinator::Stub> stub_;
+  int notes_seen_ = 0;              // of the coordinator's
+  std::vector<std::string> notes_;  // that nobody was told yet
   std::optional<absl::Status> outcome_;
   std::optional<std::string> first_error_;  // of a peer, before training began
   bool training_ = false;

@@ -11,6 +11,7 @@
 #include "paceline/cli/failed_run.h"
 #include "paceline/cli/job_file.h"
 #include "paceline/cli/local_cluster.h"
+#include "paceline/cli/plan_job.h"
 #include "paceline/cli/run_info.h"
 #include "paceline/cli/run_report.h"
 #include "paceline/cli/stop_signals.h"
@@ -119,8 +120,13 @@ absl::StatusOr<std::string> checked_job(const TrainOptions& options) {
   return config::resolve_job(text, file, sets);
 }
 
-absl::StatusOr<TrainedRun> train(const std::string& job_toml, const TrainOptions& options) {
+absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(
+      const auto planned,
+      plan_job(job_text, options.in_virtual_time ? config::RunTime::kVirtual : config::RunTime::kWall));
+  const std::string& job_toml = planned.job_toml;
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
+  if (!planned.line.empty()) fmt::print(stderr, "{}\n", planned.line);
   const bool resume = !options.resume.empty();
   TrainedRun run;
   PACELINE_ASSIGN_OR_RETURN(run.folder, resume ? old_folder(options, job_toml) : new_folder(job, job_toml));

@@ -32,8 +32,9 @@ std::string absolute_source(const std::string& source);
 // The job of the options, checked: its data can be read and its model fits them.
 absl::StatusOr<std::string> checked_job(const TrainOptions& options);
 
-// Trains the job in a new run folder, or goes on in `resume`. Shows progress.
-absl::StatusOr<TrainedRun> train(const std::string& job_toml, const TrainOptions& options);
+// Trains the job in a new run folder, or goes on in `resume`; a plan that is to be made is made before. Shows
+// the plan and progress.
+absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options);
 
 // The whole command; the exit status.
 absl::StatusOr<int> train_command(TrainOptions options);

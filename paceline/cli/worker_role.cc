@@ -175,6 +175,8 @@ absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   ready->set_clock(release.clock());
   ready->set_base(weights->version.value());
   ready->set_compute_ns(Duration(paced - start).count());
+  const Duration waited = computation_->is_stage() ? done->stages + (pulled - start) : Duration::zero();
+  ready->set_worked_ns(Duration(paced - start - waited).count());
   ready->set_loss(done->loss);
   ready->set_replica(*computation_->replica());
   if (!connection_.send(message)) return coordinator_lost();

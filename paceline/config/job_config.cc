@@ -124,6 +124,7 @@ void read_replica(Section section, const ReplicaConfig& defaults, JobConfig& job
   if (section.has("pace_ms")) replica.pace_ms = section.number("pace_ms", 1, 0.001, 3.6e6);
   if (replica.pace && replica.pace_ms) section.complain("pace_ms", "give either pace or pace_ms, not both");
   replica.unevenness = read_unevenness(section);
+  if (section.has("memory_mb")) replica.memory_mb = section.number("memory_mb", 1, 1e-6, 1e9);
   replica.link = read_link(section.table("link"), "replica.link", defaults.link, complaints);
   section.finish();
   for (std::int64_t i = 0; i < count; ++i) {
@@ -152,7 +153,7 @@ void read_plan(Section& top, JobConfig& job, Complaints& complaints) {
   for (const ReplicaConfig& device : job.replicas) devices.push_back({device.name, device.batch});
   job.parallel = read_parallel(top, devices, complaints);
   if (!std::holds_alternative<policy::LocalSgdSpec>(job.policy)) return;
-  if (job.parallel.pipelined())
+  if (job.parallel.pipelined() || job.parallel.by_planner())
     top.complain("parallel", "local-sgd steps on one device; it has no pipelines");
   if (top.has("micro_batch")) top.complain("micro_batch", "local-sgd takes whole batches; leave it out");
 }
@@ -271,6 +272,10 @@ absl::StatusOr<std::string> resolve_job(const std::string& text, const std::stri
   return out.str();
 }
 
+double virtual_ms(const JobConfig& job, const ReplicaConfig& device) {
+  return device.pace_ms.value_or(job.virtual_compute_ms * device.pace.value_or(1.0));
+}
+
 Duration paced(const JobConfig& job, std::size_t device, Clock clock, Time start, double iterations,
                Duration compute) {
   const ReplicaConfig& place = job.replicas[device];
@@ -306,7 +311,7 @@ control::ControllerConfig controller_config(const JobConfig& job, std::int64_t d
   config.scale = job.scale;
   config.staleness_damping = job.staleness_damping;
   config.look_ahead = job.look_ahead;
-  config.uneven_data = job.parallel.mode == Parallel::kUnevenData;
+  config.uneven_data = job.parallel.uneven_data();
   config.evaluate_every = to_samples(job.evaluate_epochs, dataset_size);
   config.checkpoint_every = to_samples(job.checkpoint_epochs, dataset_size);
   return config;

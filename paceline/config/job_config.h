@@ -30,7 +30,8 @@ struct ReplicaConfig {
   // micro-batch, for its part of an iteration of the whole model.
   std::optional<double> pace;
   std::optional<double> pace_ms;
-  Unevenness unevenness;  // of the paced time
+  Unevenness unevenness;            // of the paced time
+  std::optional<double> memory_mb;  // what the planner may fill; none: it knows no limit
   Link link;
 };
 
@@ -87,6 +88,9 @@ absl::StatusOr<JobConfig> parse_job(const std::string& text, const std::string& 
 // The text with `sets` laid over it: what a run folder keeps and workers are sent.
 absl::StatusOr<std::string> resolve_job(const std::string& text, const std::string& file,
                                         const std::vector<std::string>& sets);
+
+// In virtual time: how long an iteration of the device's own batch takes.
+double virtual_ms(const JobConfig& job, const ReplicaConfig& device);
 
 // How long so much work is to take on a paced device, in iteration `clock` that started at `start`, when its
 // real computing took `compute`. `iterations`: of the whole model on the device's own batch, in which pace_ms

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
+#include "paceline/config/layer_tables.h"
 
 namespace paceline::config {
 
@@ -52,7 +53,7 @@ planner::PlannedReplica read_pipeline(Section section, const std::vector<PlanDev
 }
 
 void complain_unless_each_is_used_once(Section& top, const planner::Plan& plan,
-                                       const std::vector<PlanDevice>& devices) {
+                                       const std::vector<PlanDevice>& devices, bool or_not_at_all) {
   std::vector<int> uses(devices.size(), 0);
   for (const planner::PlannedReplica& replica : plan.replicas) {
     for (const std::int32_t device : replica.devices) {
@@ -60,7 +61,7 @@ void complain_unless_each_is_used_once(Section& top, const planner::Plan& plan,
     }
   }
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    if (uses[i] == 1) continue;
+    if (uses[i] == 1 || (uses[i] == 0 && or_not_at_all)) continue;
     top.complain("pipeline", fmt::format("{} is in {} of them; put every [[replica]] in one", devices[i].name,
                                          uses[i] == 0 ? "none" : "several"));
   }
@@ -75,21 +76,33 @@ bool ParallelConfig::pipelined() const {
 
 ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& devices, Complaints& complaints) {
   ParallelConfig config;
-  config.mode = static_cast<Parallel>(top.choice("parallel", 0, {"data", "static", "uneven-data"}));
+  config.mode = static_cast<Parallel>(
+      top.choice("parallel", 0, {"data", "static", "uneven-data", "pipeline", "joint"}));
   const auto pipelines = top.tables("pipeline");
-  if (config.mode == Parallel::kStatic) {
+  config.to_be_planned = config.by_planner() && pipelines.empty();
+  if (config.of_stages() && !config.to_be_planned) {
     for (const toml::table* table : pipelines)
       config.plan.replicas.push_back(read_pipeline({table, "pipeline", complaints}, devices));
-    complain_unless_each_is_used_once(top, config.plan, devices);
+    complain_unless_each_is_used_once(top, config.plan, devices, config.by_planner());
   } else {
-    if (!pipelines.empty()) top.complain("pipeline", "is for parallel = \"static\" only");
+    if (!pipelines.empty())
+      top.complain("pipeline", "is for parallel = \"static\", \"pipeline\" and \"joint\"");
     for (std::size_t i = 0; i < devices.size(); ++i)
       config.plan.replicas.push_back({{static_cast<std::int32_t>(i)}, {}, devices[i].batch});
   }
   config.plan.micro_batch = top.integer("micro_batch", kMostSamples, 1, kMostSamples);
-  if (config.pipelined() && !top.has("micro_batch"))
+  if (top.has("micro_batch")) config.micro_batch = config.plan.micro_batch;
+  if (config.pipelined() && !config.micro_batch)
     top.complain("micro_batch", "write how many samples a stage computes at a time, for example 8");
   config.work = top.numbers("work", 1e-9, 1e18);
+  read_layers(top, {}, complaints, config.model);
+  if (config.work.empty()) {
+    for (const planner::LayerProfile& layer : config.model.layers) config.work.push_back(layer.work_ms);
+  }
+  if (!config.model.layers.empty()) {
+    const auto fits = check_units(config, "[[layer]]", static_cast<std::int64_t>(config.model.layers.size()));
+    if (!fits.ok()) top.complain("layer", std::string(fits.message()));
+  }
   return config;
 }
 
@@ -99,6 +112,11 @@ absl::Status check_units(const ParallelConfig& parallel, const std::string& mode
     return absl::InvalidArgumentError(
         fmt::format("pipeline.cuts: {} is no unit of {}, which has {}, from 0 to {}", replica.cuts.back(),
                     model, units, units - 1));
+  }
+  const std::size_t layers = parallel.model.layers.size();
+  if (layers != 0 && static_cast<std::int64_t>(layers) != units) {
+    return absl::InvalidArgumentError(
+        fmt::format("layer: there are {} of them, but {} has {} units", layers, model, units));
   }
   if (parallel.work.empty() || static_cast<std::int64_t>(parallel.work.size()) == units)
     return absl::OkStatus();

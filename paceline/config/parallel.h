@@ -1,7 +1,8 @@
-// How a job's devices make up replicas: each one alone, or in pipelines as the job file says.
+// How a job's devices make up replicas: each one alone, or in pipelines, as the job file or the planner says.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 
 #include "paceline/config/section.h"
 #include "paceline/planner/plan.h"
+#include "paceline/planner/profile.h"
 
 namespace paceline::config {
 
@@ -16,15 +18,31 @@ enum class Parallel {
   kData,        // each device is a replica
   kStatic,      // [[pipeline]] says which devices are
   kUnevenData,  // each device is a replica, and gets samples by its measured speed
+  kPipeline,    // all devices are one, cut by the planner before the run
+  kJoint,       // the planner says, before the run and during it
 };
 
 struct ParallelConfig {
   Parallel mode = Parallel::kData;
-  // In every mode; devices are places in the job's list of them. Every device is in one replica.
+  // In every mode; devices are places in the job's list of them. Every device is in one replica, but that
+  // the planner may leave some out.
   planner::Plan plan;
+  std::optional<std::int64_t> micro_batch;  // as the file says it
+  // The planner is to make the plan, and has not: until then each device is alone in it.
+  bool to_be_planned = false;
   // Of each unit of the model, what it costs to compute, in any measure; empty: all alike.
   std::vector<double> work;
+  // The model's units as they were measured when the plan was made; empty where nobody measured.
+  planner::ModelProfile model;
 
+  bool by_planner() const { return mode == Parallel::kPipeline || mode == Parallel::kJoint; }
+  // Its samples follow measured speeds.
+  bool uneven_data() const { return mode == Parallel::kUnevenData || mode == Parallel::kJoint; }
+  // A device takes the time of the samples it gets; elsewhere that of its batch, however small the last of
+  // an epoch is.
+  bool paced_by_samples() const { return mode != Parallel::kData; }
+  // Devices may be stages.
+  bool of_stages() const { return mode == Parallel::kStatic || by_planner(); }
   // Of the job's devices, as they are listed.
   bool pipelined() const;
 };
@@ -35,13 +53,14 @@ struct PlanDevice {
   std::int64_t batch;
 };
 
-// The keys parallel, micro_batch and work, and the sections [[pipeline]].
+// The keys parallel, micro_batch and work, and the sections [[pipeline]] and [[layer]].
 ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& devices, Complaints& complaints);
 
 // The forward pass's part of the work on a micro-batch: the backward pass has two products where it has one.
 inline constexpr double kForwardPart = 1.0 / 3;
 
-// Errors: InvalidArgument when a model of so many units cannot be cut so, or `work` lists others.
+// Errors: InvalidArgument when a model of so many units cannot be cut so, or `work` or [[layer]] lists
+// others.
 absl::Status check_units(const ParallelConfig& parallel, const std::string& model, std::int64_t units);
 
 // Of units [begin, end) in the work of all, from 0 to 1. `work` may be empty. Requires: a range of `units`.

@@ -60,6 +60,18 @@ absl::StatusOr<OnlinePlanner> OnlinePlanner::create(Problem problem, const Onlin
   return OnlinePlanner(std::move(problem), options, planned);
 }
 
+absl::StatusOr<OnlinePlanner> OnlinePlanner::from(Problem problem, const OnlineOptions& options,
+                                                  const Plan& plan) {
+  Planned planned;
+  {
+    const CostModel model(problem);
+    PACELINE_RETURN_IF_ERROR(model.check(plan));
+    planned.found.plan = plan;
+    planned.forecast = model.forecast(plan);
+  }
+  return OnlinePlanner(std::move(problem), options, planned);
+}
+
 void OnlinePlanner::notice_membership(const BatchObservation& observation) {
   for (const std::int32_t n : measurements_.apply_membership(observation)) {
     holds_[static_cast<std::size_t>(n)].changed(batch_);

@@ -57,6 +57,9 @@ class OnlinePlanner {
   // The first plan is the fastest; queues start empty. Errors: as make_plan.
   static absl::StatusOr<OnlinePlanner> create(Problem problem, const OnlineOptions& options);
 
+  // Goes on with a plan that is in use. Errors: InvalidArgument when it is none of this problem.
+  static absl::StatusOr<OnlinePlanner> from(Problem problem, const OnlineOptions& options, const Plan& plan);
+
   // Errors: ResourceExhausted when the devices that are left cannot hold the model; current() is then of no
   // use until a later call gives a plan again.
   absl::StatusOr<Decision> after_batch(const BatchObservation& observation);

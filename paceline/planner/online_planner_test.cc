@@ -84,6 +84,19 @@ TEST(OnlinePlanner, LeavesASteadyClusterAlone) {
   EXPECT_GT(planner->looks(), 10);
 }
 
+TEST(OnlinePlanner, GoesOnWithAPlanThatIsInUse) {
+  const Problem problem = small_cluster();
+  const Plan slow{{{{3, 1, 0, 2}, {1, 2, 10}, 64}}, 8};
+  auto planner = OnlinePlanner::from(problem, {}, slow);
+  ASSERT_TRUE(planner.ok()) << planner.status();
+  EXPECT_EQ(planner->current(), slow);
+  EXPECT_EQ(planner->predicted_ms(), CostModel(problem).forecast(slow).batch_ms);
+  EXPECT_GE(play(*planner, 100, [&](int) { return problem; }).changes, 1);
+  EXPECT_LT(planner->predicted_ms(), CostModel(problem).forecast(slow).batch_ms);
+  const Plan too_large{{{{0}, {}, 64}}, 8};  // no device holds all
+  EXPECT_FALSE(OnlinePlanner::from(problem, {}, too_large).ok());
+}
+
 TEST(OnlinePlanner, FollowsADeviceThatStaysSlow) {
   const Problem problem = small_cluster();
   const Problem after = slower(problem, 1, 3);

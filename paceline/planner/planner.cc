@@ -1,10 +1,12 @@
 #include "paceline/planner/planner.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/planner/partition.h"
 
 namespace paceline::planner {
 
@@ -116,6 +118,18 @@ std::string names_of(const Problem& problem, const PlannedReplica& replica, cons
   return names;
 }
 
+std::string in_words(const Problem& problem, const Plan& plan, double batch_ms) {
+  std::string text;
+  for (const PlannedReplica& replica : plan.replicas) {
+    std::string layers;
+    for (std::size_t s = 0; s < replica.devices.size(); ++s)
+      layers +=
+          fmt::format("{}{}-{}", s == 0 ? "" : " | ", replica.begin(s), replica.end(s, problem.layers()) - 1);
+    text += fmt::format("{} (layers {}) {} samples, ", names_of(problem, replica), layers, replica.samples);
+  }
+  return text + fmt::format("in micro-batches of {}: {:.4g} ms a batch", plan.micro_batch, batch_ms);
+}
+
 std::string reason_of(const CostModel& model, const Plan& plan,
                       const std::vector<BaselineResult>& baselines) {
   const Problem& problem = model.problem();
@@ -127,6 +141,32 @@ std::string reason_of(const CostModel& model, const Plan& plan,
                      plan.replicas.size(), plan.replicas.size() == 1 ? "" : "s", devices, present,
                      against(forecast.batch_ms, baselines), bottleneck_of(problem, plan, forecast),
                      forecast.sync_ms);
+}
+
+absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem) {
+  const CostModel model(problem);
+  const std::vector<std::int32_t> devices = present_devices(problem.cluster);
+  if (devices.size() > problem.model.layers.size()) {
+    return absl::InvalidArgumentError(fmt::format("a pipeline of {} devices is cut from {} layers: too few",
+                                                  devices.size(), problem.model.layers.size()));
+  }
+  const Evaluator evaluator(model, Goal::within_budgets());
+  Planned planned;
+  for (const std::int64_t u : problem.micro_batches) {
+    const std::optional<Cuts> cuts = best_cuts(model, devices, u, (problem.batch + u - 1) / u);
+    if (!cuts) continue;
+    const Plan plan{{{devices, *cuts, problem.batch}}, u};
+    const Evaluation evaluation = evaluator.weigh(plan);
+    if (evaluation < planned.found.evaluation) planned.found = {plan, evaluation};
+  }
+  if (!planned.found.evaluation.possible()) {
+    return absl::ResourceExhaustedError(
+        fmt::format("the devices' memory does not hold the model in one pipeline of {}", devices.size()));
+  }
+  planned.forecast = model.forecast(planned.found.plan);
+  planned.reason = fmt::format("all devices in one pipeline; held up by {}",
+                               bottleneck_of(problem, planned.found.plan, planned.forecast));
+  return planned;
 }
 
 absl::StatusOr<Planned> make_plan(const Problem& problem, const SearchOptions& options) {

@@ -28,8 +28,15 @@ struct Planned {
 // the number that would; InvalidArgument where no device is there.
 absl::StatusOr<Planned> make_plan(const Problem& problem, const SearchOptions& options);
 
+// All devices that are present in one pipeline, in their order, cut as well as can be. Errors:
+// InvalidArgument where there are more of them than layers; ResourceExhausted where memory does not hold it.
+absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem);
+
 // Which baseline the plan beats and by how much, and what holds it up.
 std::string reason_of(const CostModel& model, const Plan& plan, const std::vector<BaselineResult>& baselines);
+
+// One line: who computes which layers of how many samples.
+std::string in_words(const Problem& problem, const Plan& plan, double batch_ms);
 
 // "gpu0 → gpu1".
 std::string names_of(const Problem& problem, const PlannedReplica& replica,

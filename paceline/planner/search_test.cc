@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -83,6 +84,40 @@ TEST(Search, FindsTheBestOfAllPlansOfTinyClusters) {
   }
   EXPECT_GT(impossible, 3);
   EXPECT_GT(budgeted, 10);
+}
+
+// With the micro-batch that was chosen, no other cut of all devices takes less time before synchronizing.
+TEST(OnePipeline, IsTheBestCutOfAllDevices) {
+  int possible = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    Rng rng(seed);
+    const Problem problem = testing::random_problem(rng, {.least_devices = 2,
+                                                          .most_devices = 4,
+                                                          .least_layers = 4,
+                                                          .most_layers = 7,
+                                                          .most_batch = 16,
+                                                          .least_memory = 0.2,
+                                                          .most_memory = 1.2});
+    const CostModel model(problem);
+    std::vector<std::int32_t> devices(problem.cluster.devices.size());
+    std::iota(devices.begin(), devices.end(), 0);
+    std::map<std::int64_t, double> best_ms;  // by micro-batch
+    for (const std::int64_t u : problem.micro_batches) {
+      every_cutting(problem, {{{devices, {}, problem.batch}}, u}, 0, [&](const Plan& plan) {
+        if (!model.check(plan).ok()) return;
+        const double ms = model.forecast(plan).replicas[0].time_ms;
+        best_ms[u] = std::min(best_ms.try_emplace(u, ms).first->second, ms);
+      });
+    }
+    const auto planned = plan_one_pipeline(problem);
+    ASSERT_EQ(planned.ok(), !best_ms.empty()) << "seed " << seed;
+    if (!planned.ok()) continue;
+    ++possible;
+    const Plan& plan = planned->found.plan;
+    EXPECT_TRUE(model.check(plan).ok());
+    EXPECT_NEAR(planned->forecast.replicas[0].time_ms, best_ms[plan.micro_batch], 1e-9) << "seed " << seed;
+  }
+  EXPECT_GT(possible, 30);
 }
 
 TEST(Search, PlansArePossibleAndNeverBehindABaseline) {

@@ -124,6 +124,7 @@ absl::Status Coordinator::make_controller(std::int64_t dataset_size) {
                                        });
   if (options_.restart)
     PACELINE_RETURN_IF_ERROR(controller->restore(options_.restart->state, options_.restart->elapsed));
+  PACELINE_ASSIGN_OR_RETURN(replanner_, Replanner::create(options_.job));
   controller_ = std::move(controller);
   options_.on_data_known(config);
   return absl::OkStatus();
@@ -140,14 +141,14 @@ void Coordinator::send_boards(Worker& worker) {
 absl::Status Coordinator::on_joined(Worker& worker) {
   if (!worker.boards_sent || worker.joined) return absl::FailedPreconditionError("joined out of turn");
   worker.joined = true;
+  if (replanner_ != nullptr) replanner_->joined(worker.device);
   if (const LiveReplica* replica = replicas_.form(worker, workers_)) give_role(*replica, "");
   return absl::OkStatus();
 }
 
 // To the first stage that has none.
 void Coordinator::give_role(const LiveReplica& replica, const std::string& previous_link) {
-  replica.stages[replica.roles_taken]->stream->send(
-      role_order(replica, options_.job.parallel.plan, previous_link));
+  replica.stages[replica.roles_taken]->stream->send(role_order(replica, replicas_.plan(), previous_link));
 }
 
 absl::Status Coordinator::on_role_taken(const Worker& worker, const wire::RoleTaken& taken) {
@@ -165,14 +166,56 @@ absl::Status Coordinator::on_role_taken(const Worker& worker, const wire::RoleTa
   map.mutable_map_gradient()->set_replica(replica.id.value());
   map.mutable_map_gradient()->set_path(replica.stages.front()->attached->gradient_path());
   servers_.tell(map);
-  const planner::PlannedReplica& planned = options_.job.parallel.plan.replicas[replica.place];
-  return controller_->take(
-      control::ReplicaJoined{replica.id, config::replica_name(options_.job, planned), planned.samples});
+  if (replanner_ != nullptr && !replicas_.all_whole()) return absl::OkStatus();
+  return join_those_that_are_whole();
+}
+
+absl::Status Coordinator::join_those_that_are_whole() {
+  for (auto& [id, replica] : replicas_.all()) {
+    if (!replica.whole || std::exchange(replica.joined, true)) continue;
+    const planner::PlannedReplica& planned = replicas_.plan().replicas[replica.place];
+    PACELINE_RETURN_IF_ERROR(controller_->take(
+        control::ReplicaJoined{id, config::replica_name(options_.job, planned), planned.samples}));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Coordinator::on_ready(const Worker& worker, const wire::WorkerReady& ready) {
   PACELINE_ASSIGN_OR_RETURN(const auto fact, replicas_.done(worker, ready));
-  return fact ? controller_->take(*fact) : absl::OkStatus();
+  if (replanner_ != nullptr && worker.replica && worker.replica->value() == ready.replica()) {
+    const LiveReplica& replica = *replicas_.find(*worker.replica);
+    replanner_->worked(replicas_.plan().replicas[replica.place], stage_of(replica, worker), replica.samples,
+                       Duration(ready.worked_ns()));
+  }
+  if (!fact) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(controller_->take(*fact));
+  if (replanner_ != nullptr) {
+    replanner_->finished(fact->replica, fact->compute);
+    end_round_if_due();
+  }
+  return absl::OkStatus();
+}
+
+// ---- Plans ----
+
+void Coordinator::end_round_if_due() {
+  if (!finishing_ && replanner_->finished() >= replicas_.all().size())
+    change_plan(replanner_->end_round(now()));
+}
+
+// Whoever was released this very moment gives its samples back: it has hardly begun.
+void Coordinator::change_plan(const absl::StatusOr<std::optional<Replanner::Change>>& change) {
+  if (!change.ok()) return fail(change.status());
+  if (!*change) return;
+  while (!replicas_.all().empty()) leave(replicas_.dissolve(replicas_.all().begin()->first), (*change)->why);
+  if (finishing_) return;
+  replicas_.follow((*change)->plan);
+  for (const planner::PlannedReplica& planned : replicas_.plan().replicas) {
+    const Worker* worker = workers_.at(static_cast<std::size_t>(planned.devices.front()));
+    const LiveReplica* replica = worker == nullptr ? nullptr : replicas_.form(*worker, workers_);
+    if (replica != nullptr) give_role(*replica, "");
+  }
+  options_.re_planned((*change)->line);
 }
 
 void Coordinator::closed(const WorkerStream::Pointer& stream) {
@@ -196,6 +239,7 @@ void Coordinator::remove_worker(const WorkerStream::Pointer& stream, const std::
     if (replica->stages.size() > 1)
       of_stage = fmt::format("stage {}, {}: {}", stage_of(*replica, *worker), worker->name, why);
     std::erase(replica->stages, worker);
+    if (replanner_ != nullptr) replanner_->dissolved(replica->id);
   }
   const Worker gone = *workers_.remove(stream);
   if (finishing_) return;
@@ -203,12 +247,22 @@ void Coordinator::remove_worker(const WorkerStream::Pointer& stream, const std::
   wire::ServerOrder order;
   order.mutable_release_reader()->set_reader(reader_slot(gone));
   if (gone.boards_sent) servers_.tell(order);
+  if (replanner_ != nullptr && training()) plan_without(gone);
+}
+
+// The others finish the round, if there are any.
+void Coordinator::plan_without(const Worker& gone) {
+  replanner_->left(gone.device);
+  const auto& all = replicas_.all();
+  if (std::none_of(all.begin(), all.end(), [](const auto& one) { return one.second.joined; }))
+    return change_plan(replanner_->give_up_round(now()));
+  end_round_if_due();
 }
 
 // `stages` are those that are still here.
 void Coordinator::leave(const LiveReplica& replica, const std::string& why) {
   for (const Worker* stage : replica.stages) stage->stream->send(dissolve_order(replica.id));
-  if (!replica.whole) return;
+  if (!replica.joined) return;
   if (options_.job.reduce_in_group) {
     for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(replica.id);
   }
@@ -350,8 +404,9 @@ void Coordinator::carry_out(const control::CommitRecord& record) {
 }
 
 void Coordinator::carry_out(const control::Release& release) {
-  const LiveReplica* replica = replicas_.find(release.replica);
+  LiveReplica* replica = replicas_.find(release.replica);
   if (replica == nullptr) return;  // it left in this very moment; the fact of it is on its way
+  replica->samples = release.lease.size();
   const wire::WorkerOrder order = release_order(release, now());
   for (const Worker* stage : replica->stages) stage->stream->send(order);
 }

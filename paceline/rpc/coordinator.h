@@ -2,6 +2,9 @@
 // itself, and runs on one event loop's thread. Workers, servers, evaluations and checkpoints have files of
 // their own.
 //
+// With a planner, replicas join the run together, once all of the plan are formed, so that no round is less
+// than a batch.
+//
 // A run goes through these phases: workers attach and say what their model and data are → the servers start
 // from the first worker's initial weights or from a checkpoint → workers join, and take their roles in
 // replicas → facts and orders → the last evaluation and checkpoint → goodbye to all.
@@ -24,6 +27,7 @@
 #include "paceline/rpc/live_controller.h"
 #include "paceline/rpc/paceline.pb.h"
 #include "paceline/rpc/peer_stream.h"
+#include "paceline/rpc/replanner.h"
 #include "paceline/rpc/replica_table.h"
 #include "paceline/rpc/server_fleet.h"
 #include "paceline/rpc/worker_table.h"
@@ -49,6 +53,8 @@ struct CoordinatorOptions {
   std::function<void(const control::ControllerConfig&)> on_data_known;
   // One line that a person should see.
   std::function<void(const std::string&)> notice;
+  // Likewise: how the replicas are other ones from now on, and why.
+  std::function<void(const std::string&)> re_planned;
 };
 
 class Coordinator final : public WorkerStream::Listener,
@@ -93,6 +99,10 @@ class Coordinator final : public WorkerStream::Listener,
   absl::Status make_controller(std::int64_t dataset_size);
   void send_boards(Worker& worker);
   void give_role(const LiveReplica& replica, const std::string& previous_link);
+  absl::Status join_those_that_are_whole();
+  void end_round_if_due();
+  void plan_without(const Worker& gone);
+  void change_plan(const absl::StatusOr<std::optional<Replanner::Change>>& change);
   void send_away(const WorkerStream::Pointer& stream, const std::string& why);
   void remove_worker(const WorkerStream::Pointer& stream, const std::string& why);
   void leave(const LiveReplica& replica, const std::string& why);
@@ -124,6 +134,7 @@ class Coordinator final : public WorkerStream::Listener,
   std::optional<wire::WorkerAttached> job_facts_;  // the first worker's: model, data and initial weights
   WorkerTable workers_;
   ReplicaTable replicas_;
+  std::unique_ptr<Replanner> replanner_;  // likewise; null where the plan stays what it is
   ServerFleet servers_;
   bool servers_told_to_start_ = false;
   EvaluatorStream::Pointer evaluator_;

@@ -36,8 +36,19 @@ std::size_t stage_of(const LiveReplica& replica, const Worker& worker) {
   return static_cast<std::size_t>(found - replica.stages.begin());
 }
 
-ReplicaTable::ReplicaTable(const planner::Plan& plan)
-    : plan_(plan), next_replica_(static_cast<std::int32_t>(plan.replicas.size())) {}
+ReplicaTable::ReplicaTable(planner::Plan plan)
+    : plan_(std::move(plan)), next_replica_(static_cast<std::int32_t>(plan_.replicas.size())) {}
+
+void ReplicaTable::follow(planner::Plan plan) {
+  PACELINE_CHECK(replicas_.empty(), "{} replicas are of the old plan", replicas_.size());
+  plan_ = std::move(plan);
+  for (std::size_t place = 0; place < plan_.replicas.size(); ++place) places_taken_.insert(place);
+}
+
+bool ReplicaTable::all_whole() const {
+  return replicas_.size() == plan_.replicas.size() &&
+         std::all_of(replicas_.begin(), replicas_.end(), [](const auto& one) { return one.second.whole; });
+}
 
 LiveReplica* ReplicaTable::form(const Worker& worker, WorkerTable& workers) {
   const auto device = static_cast<std::int32_t>(worker.device);
@@ -50,8 +61,10 @@ LiveReplica* ReplicaTable::form(const Worker& worker, WorkerTable& workers) {
     const ReplicaId id = new_replica(place);
     for (Worker* stage : stages) stage->replica = id;
     LiveReplica& formed = replicas_[id];
-    formed = {.id = id, .place = place, .stages = std::move(stages), .done = {}};
-    formed.done.resize(formed.stages.size());
+    formed.id = id;
+    formed.place = place;
+    formed.done.resize(stages.size());
+    formed.stages = std::move(stages);
     return &formed;
   }
   return nullptr;
@@ -82,7 +95,7 @@ absl::StatusOr<std::optional<control::ReplicaReady>> ReplicaTable::done(const Wo
   if (!worker.replica || worker.replica->value() != ready.replica()) return std::nullopt;
   LiveReplica& replica = *find(*worker.replica);
   auto& part = replica.done[stage_of(replica, worker)];
-  if (!replica.whole || part) return absl::FailedPreconditionError("ready out of turn");
+  if (!replica.joined || part) return absl::FailedPreconditionError("ready out of turn");
   part = ready;
   for (const auto& other : replica.done) {
     if (!other) return std::nullopt;

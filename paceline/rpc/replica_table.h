@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -29,13 +30,18 @@ struct LiveReplica {
   std::vector<Worker*> stages;  // in their order
   std::size_t roles_taken = 0;
   bool whole = false;                                  // all roles are
+  bool joined = false;                                 // the Controller has heard of it
+  std::int64_t samples = 0;                            // of the iteration under way
   std::vector<std::optional<wire::WorkerReady>> done;  // of the iteration under way, by stage
 };
 
 class ReplicaTable {
  public:
-  // `plan` outlives the table.
-  explicit ReplicaTable(const planner::Plan& plan);
+  explicit ReplicaTable(planner::Plan plan);
+
+  const planner::Plan& plan() const { return plan_; }
+  // Replicas are formed by another plan from now on. Requires: there is none.
+  void follow(planner::Plan plan);
 
   // The replica that this worker was missing for; null when another one still is, or is busy.
   LiveReplica* form(const Worker& worker, WorkerTable& workers);
@@ -44,6 +50,9 @@ class ReplicaTable {
 
   // Null when it is not here.
   LiveReplica* find(ReplicaId replica);
+  std::map<ReplicaId, LiveReplica>& all() { return replicas_; }
+  // Every place of the plan has a replica, and all are.
+  bool all_whole() const;
 
   // That worker has done its part of an iteration: the fact, once all stages have. Nothing when it was for a
   // replica that is no more. Errors: a part that nobody asked for.
@@ -53,9 +62,9 @@ class ReplicaTable {
  private:
   ReplicaId new_replica(std::size_t place);
 
-  const planner::Plan& plan_;
+  planner::Plan plan_;
   std::map<ReplicaId, LiveReplica> replicas_;
-  std::set<std::size_t> places_taken_;  // ever
+  std::set<std::size_t> places_taken_;  // ever; all of them, of a later plan
   ReplicaId next_replica_;
 };
 

@@ -29,7 +29,7 @@ class Replicas : public ::testing::Test {
   // All roles taken.
   static void complete(LiveReplica& replica) {
     replica.roles_taken = replica.stages.size();
-    replica.whole = true;
+    replica.whole = replica.joined = true;
   }
   static wire::WorkerReady part(std::int32_t replica, std::int64_t clock, std::int64_t base,
                                 std::int64_t compute_ns, double loss) {
@@ -134,6 +134,23 @@ TEST_F(Replicas, DoNotHearWhatWasDoneForOneThatIsNoMore) {
   const auto later = replicas_.done(w0, part(0, 1, 0, 1, 0));
   ASSERT_TRUE(later.ok()) << later.status();
   EXPECT_FALSE(*later);
+}
+
+TEST_F(Replicas, FollowAnotherPlanUnderNewNumbers) {
+  Worker& w0 = come(0, 0);
+  Worker& w2 = come(2, 1);
+  replicas_.form(come(1, 2), workers_)->whole = true;
+  replicas_.form(come(3, 3), workers_)->whole = true;
+  EXPECT_FALSE(replicas_.all_whole()) << "w0 and w2 are in none yet";
+  replicas_.form(w0, workers_)->whole = true;
+  EXPECT_TRUE(replicas_.all_whole());
+  for (const int replica : {0, 1, 2}) replicas_.dissolve(ReplicaId(replica));
+  replicas_.follow({{{{0}, {}, 12}, {{2}, {}, 8}}, 2});
+  EXPECT_EQ(replicas_.form(w2, workers_)->id, ReplicaId(3));
+  LiveReplica* first = replicas_.form(w0, workers_);
+  EXPECT_EQ(first->id, ReplicaId(4));
+  EXPECT_EQ(first->place, 0u);
+  EXPECT_EQ(replicas_.form(*workers_.at(1), workers_), nullptr) << "the plan leaves it out";
 }
 
 TEST_F(Replicas, OfAPlaceThatIsTakenWaitForIt) {

@@ -4,11 +4,6 @@ namespace paceline::sim {
 
 namespace {
 
-// Of an iteration of the device's own batch.
-double compute_ms(const config::JobConfig& job, const config::ReplicaConfig& device) {
-  return device.pace_ms.value_or(job.virtual_compute_ms * device.pace.value_or(1.0));
-}
-
 std::vector<StageModel> stages_of(const config::JobConfig& job, const planner::PlannedReplica& planned,
                                   std::int64_t units) {
   std::vector<StageModel> stages;
@@ -17,7 +12,7 @@ std::vector<StageModel> stages_of(const config::JobConfig& job, const planner::P
     const config::ReplicaConfig& device = job.replicas[static_cast<std::size_t>(number)];
     const double share = config::share_of_work(job.parallel.work, planned.begin(s),
                                                planned.end(s, static_cast<std::int32_t>(units)), units);
-    stages.push_back({.sample_ms = compute_ms(job, device) * share / static_cast<double>(device.batch),
+    stages.push_back({.sample_ms = config::virtual_ms(job, device) * share / static_cast<double>(device.batch),
                       .device = number,
                       .unevenness = device.unevenness,
                       .slowdowns = job.slowdowns});
@@ -32,8 +27,8 @@ ClusterModel cluster_of(const config::JobConfig& job, std::int64_t model_bytes, 
   cluster.seed = job.seed;
   cluster.bytes = job.free_communication ? 0 : model_bytes;
   cluster.servers = {.count = job.servers, .gbps = job.server_gbps, .colocated = job.servers_colocated};
-  const bool each_alone = job.parallel.mode != config::Parallel::kStatic;
-  cluster.uneven_data = job.parallel.mode == config::Parallel::kUnevenData;
+  const bool each_alone = !job.parallel.of_stages();
+  cluster.uneven_data = job.parallel.uneven_data();
   if (each_alone) cluster.slowdowns = job.slowdowns;
   for (const planner::PlannedReplica& planned : job.parallel.plan.replicas) {
     const config::ReplicaConfig& device = job.replicas[static_cast<std::size_t>(planned.devices.front())];
@@ -42,7 +37,7 @@ ClusterModel cluster_of(const config::JobConfig& job, std::int64_t model_bytes, 
     place.batch = planned.samples;
     place.link = device.link;
     if (each_alone) {
-      place.compute_ms = compute_ms(job, device);
+      place.compute_ms = config::virtual_ms(job, device);
       place.unevenness = device.unevenness;
     } else {
       place.stages = stages_of(job, planned, units);

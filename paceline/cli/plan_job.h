@@ -1,0 +1,22 @@
+// The plan of a job whose planner makes it: `parallel = "joint"` or "pipeline".
+#pragma once
+
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/planning.h"
+
+namespace paceline::cli {
+
+struct PlannedJob {
+  std::string job_toml;  // with the plan in it, and what the model was measured to be
+  std::string line;      // the plan and its reason, for a person; empty where nobody had to plan
+};
+
+// Measures the job's model, unless the job says what it is, and plans. A job that needs no plan, or has one,
+// stays as it is. Errors: those of the data and the model; ResourceExhausted where the devices cannot hold
+// the model.
+absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime time);
+
+}  // namespace paceline::cli

@@ -1,0 +1,118 @@
+#include "paceline/config/planning.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <absl/strings/str_join.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "paceline/base/check.h"
+
+namespace paceline::config {
+
+namespace {
+
+// One host: what a stage hands to the next is copied out and in; pushing and pulling is a pass over memory,
+// and a round through the coordinator.
+constexpr planner::Link kBetweenProcesses{.latency_ms = 0.05, .bytes_per_ms = 1e6};
+constexpr planner::Link kToServers{.latency_ms = 0.5, .bytes_per_ms = 4e6};
+constexpr double kServersBytesPerMs = 8e6;
+constexpr double kPassMs = 0.2;  // of each micro-batch on a stage, whatever its size
+
+double bytes_per_ms(double gbps) { return gbps * 1e9 / 8 / 1000; }
+
+double total_ms(const planner::ModelProfile& model) {
+  double total = 0;
+  for (const planner::LayerProfile& layer : model.layers) total += layer.work_ms;
+  return total;
+}
+
+// The same time in all, spread as the job says.
+planner::ModelProfile spread_by_work(planner::ModelProfile model, const std::vector<double>& work) {
+  if (work.empty()) return model;
+  const double total = total_ms(model);
+  const auto units = static_cast<std::int64_t>(model.layers.size());
+  for (std::int64_t unit = 0; unit < units; ++unit)
+    model.layers[static_cast<std::size_t>(unit)].work_ms = total * share_of_work(work, unit, unit + 1, units);
+  return model;
+}
+
+double sample_ms(const JobConfig& job, const ReplicaConfig& device, double measured_ms, RunTime time) {
+  const auto batch = static_cast<double>(device.batch);
+  if (time == RunTime::kVirtual) return virtual_ms(job, device) / batch;
+  return device.pace_ms ? *device.pace_ms / batch : measured_ms * device.pace.value_or(1.0);
+}
+
+planner::Link to_servers(const JobConfig& job, const ReplicaConfig& device, RunTime time) {
+  if (time == RunTime::kWall) return kToServers;
+  if (job.free_communication) return {};
+  return {.latency_ms = device.link.latency_us / 1000, .bytes_per_ms = bytes_per_ms(device.link.gbps)};
+}
+
+planner::Device planned_device(const JobConfig& job, const ReplicaConfig& one, double measured_ms,
+                               RunTime time) {
+  planner::Device device;
+  device.name = one.name;
+  device.speed = measured_ms / sample_ms(job, one, measured_ms, time);
+  device.overhead_ms = time == RunTime::kWall ? kPassMs : 0;
+  if (one.memory_mb) device.memory_bytes = std::llround(*one.memory_mb * 1e6);
+  device.servers = to_servers(job, one, time);
+  return device;
+}
+
+std::string quoted(const std::string& text) { return '"' + text + '"'; }
+
+// An inline table.
+std::string pipeline_text(const JobConfig& job, const planner::PlannedReplica& replica) {
+  std::vector<std::string> names;
+  for (const std::int32_t device : replica.devices)
+    names.push_back(quoted(job.replicas[static_cast<std::size_t>(device)].name));
+  return fmt::format("{{devices=[{}],cuts=[{}],samples={}}}", absl::StrJoin(names, ","),
+                     fmt::join(replica.cuts, ","), replica.samples);
+}
+
+std::string layer_text(const planner::LayerProfile& layer) {
+  const auto kilobytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1000; };
+  return fmt::format(
+      "{{name={},work_ms={:.6g},forward_share={:.3f},output_kb={},activation_kb={},parameter_kb={}}}",
+      quoted(layer.name), std::max(layer.work_ms, 1e-9), layer.forward_share, kilobytes(layer.output_bytes),
+      kilobytes(layer.activation_bytes), kilobytes(layer.parameter_bytes));
+}
+
+}  // namespace
+
+planner::Problem planning_problem(const JobConfig& job, const planner::ModelProfile& model, RunTime time) {
+  PACELINE_CHECK(!model.layers.empty(), "a model without units is planned for");
+  planner::Problem problem;
+  problem.model = spread_by_work(model, job.parallel.work);
+  problem.batch = 0;
+  for (const ReplicaConfig& one : job.replicas) {
+    problem.batch += one.batch;
+    problem.cluster.devices.push_back(planned_device(job, one, total_ms(model), time));
+  }
+  const bool on_host = time == RunTime::kWall;
+  problem.cluster.links.assign(job.replicas.size() * job.replicas.size(),
+                               on_host ? kBetweenProcesses : planner::Link{});
+  if (on_host) {
+    problem.cluster.server_bytes_per_ms = kServersBytesPerMs;
+  } else if (!job.free_communication && !job.servers_colocated) {
+    problem.cluster.server_bytes_per_ms = bytes_per_ms(job.server_gbps) * static_cast<double>(job.servers);
+  }
+  problem.micro_batches = planner::powers_of_two_up_to(problem.batch);
+  if (job.parallel.micro_batch) problem.micro_batches = {std::min(*job.parallel.micro_batch, problem.batch)};
+  return problem;
+}
+
+std::vector<std::string> plan_settings(const JobConfig& job, const planner::ModelProfile& model,
+                                       const planner::Plan& plan) {
+  std::vector<std::string> pipelines, layers;
+  for (const planner::PlannedReplica& replica : plan.replicas)
+    pipelines.push_back(pipeline_text(job, replica));
+  for (const planner::LayerProfile& layer : model.layers) layers.push_back(layer_text(layer));
+  return {fmt::format("pipeline=[{}]", absl::StrJoin(pipelines, ",")),
+          fmt::format("layer=[{}]", absl::StrJoin(layers, ",")),
+          fmt::format("micro_batch={}", plan.micro_batch)};
+}
+
+}  // namespace paceline::config

@@ -1,0 +1,27 @@
+// The planner's view of a job: its devices with their paces and memories, the links that they really have,
+// and the model as it was measured. Pure; of job files whose planner makes the plan.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "paceline/config/job_config.h"
+#include "paceline/planner/plan.h"
+#include "paceline/planner/problem.h"
+
+namespace paceline::config {
+
+// Where a run's times come from.
+enum class RunTime { kWall, kVirtual };
+
+// B is the devices' batches together; u is the job's micro_batch, or any power of two. Times are those that
+// devices will take: a paced one's its pace, spread over the units by `work`; an unpaced one's what `model`
+// was measured to take (virtual time: compute_ms). The host's memory carries what processes hand to each
+// other; in virtual time that takes no time, and the servers are reached over [link].
+planner::Problem planning_problem(const JobConfig& job, const planner::ModelProfile& model, RunTime time);
+
+// What, laid over the job, gives it this plan: keys as resolve_job takes them.
+std::vector<std::string> plan_settings(const JobConfig& job, const planner::ModelProfile& model,
+                                       const planner::Plan& plan);
+
+}  // namespace paceline::config

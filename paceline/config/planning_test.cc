@@ -1,0 +1,98 @@
+// What the planner is told of a job, and that the plan it makes comes back out of the job's text.
+#include "paceline/config/planning.h"
+
+#include <gtest/gtest.h>
+
+namespace paceline::config {
+namespace {
+
+constexpr char kJob[] =
+    "parallel = \"joint\"\nbatch = 8\nwork = [1, 3]\n[[replica]]\npace_ms = 40\nmemory_mb = 0.5\n"
+    "[[replica]]\npace = \"2x\"\nbatch = 4\n[[replica]]\n[virtual]\ncompute_ms = 16\n"
+    "[link]\ngbps = 8\nlatency_us = 100\n";
+
+planner::ModelProfile measured() {
+  planner::ModelProfile model;
+  for (const char* name : {"a", "b"}) {
+    planner::LayerProfile& layer = model.layers.emplace_back();
+    layer = {
+        .name = name, .work_ms = 2, .output_bytes = 100, .activation_bytes = 300, .parameter_bytes = 1000};
+  }
+  return model;
+}
+
+// Of one sample through the whole model.
+double sample_ms(const planner::Problem& problem, std::size_t device) {
+  double ms = 0;
+  for (const planner::LayerProfile& layer : problem.model.layers)
+    ms += layer.work_ms / problem.cluster.devices[device].speed;
+  return ms;
+}
+
+TEST(PlanningProblem, HasTheTimesThatDevicesWillTake) {
+  const JobConfig job = parse_job(kJob, "job.toml").value();
+  ASSERT_TRUE(job.parallel.to_be_planned);
+  const planner::Problem live = planning_problem(job, measured(), RunTime::kWall);
+  EXPECT_EQ(live.batch, 20);
+  EXPECT_EQ(live.micro_batches, (std::vector<std::int64_t>{1, 2, 4, 8, 16}));
+  EXPECT_DOUBLE_EQ(sample_ms(live, 0), 5);
+  EXPECT_DOUBLE_EQ(sample_ms(live, 1), 8);
+  EXPECT_DOUBLE_EQ(sample_ms(live, 2), 4);
+  EXPECT_DOUBLE_EQ(live.model.layers[1].work_ms, 3);  // as `work` spreads it
+  EXPECT_EQ(live.cluster.devices[0].memory_bytes, 500'000);
+  EXPECT_EQ(live.cluster.devices[1].memory_bytes, planner::Device::kNoLimit);
+  const planner::Problem modelled = planning_problem(job, measured(), RunTime::kVirtual);
+  EXPECT_DOUBLE_EQ(sample_ms(modelled, 0), 5);
+  EXPECT_DOUBLE_EQ(sample_ms(modelled, 1), 8);
+  EXPECT_DOUBLE_EQ(sample_ms(modelled, 2), 2);
+  EXPECT_DOUBLE_EQ(modelled.cluster.devices[2].servers.latency_ms, 0.1);
+  EXPECT_DOUBLE_EQ(modelled.cluster.devices[2].servers.bytes_per_ms, 1e6);
+}
+
+TEST(PlanningProblem, KeepsTheJobsMicroBatch) {
+  const JobConfig job = parse_job(kJob, "job.toml", {"micro_batch=6"}).value();
+  EXPECT_EQ(planning_problem(job, measured(), RunTime::kWall).micro_batches, (std::vector<std::int64_t>{6}));
+}
+
+TEST(PlanSettings, ComeBackOutOfTheJob) {
+  const JobConfig job = parse_job(kJob, "job.toml").value();
+  const planner::Plan plan{{{{2, 0}, {1}, 12}, {{1}, {}, 8}}, 4};
+  const std::string text = resolve_job(kJob, "job.toml", plan_settings(job, measured(), plan)).value();
+  const JobConfig planned = parse_job(text, "job.toml").value();
+  EXPECT_FALSE(planned.parallel.to_be_planned);
+  EXPECT_EQ(planned.parallel.mode, Parallel::kJoint);
+  EXPECT_EQ(planned.parallel.plan, plan);
+  EXPECT_EQ(planned.parallel.work, (std::vector<double>{1, 3}));
+  ASSERT_EQ(planned.parallel.model.layers.size(), 2u);
+  EXPECT_EQ(planned.parallel.model.layers[1].name, "b");
+  EXPECT_EQ(planned.parallel.model.layers[1].activation_bytes, 300);
+  EXPECT_TRUE(check_units(planned.parallel, "mlp", 2).ok());
+  EXPECT_FALSE(check_units(planned.parallel, "mlp", 3).ok());
+}
+
+TEST(PlanSettings, MayLeaveDevicesOut) {
+  const auto with = [](const std::string& mode) {
+    return parse_job(
+        "parallel = \"" + mode + "\"\n[[replica]]\ncount = 2\n[[pipeline]]\ndevices = [\"w1\"]\n",
+        "job.toml");
+  };
+  EXPECT_TRUE(with("joint").ok());
+  EXPECT_FALSE(with("static").ok());
+  EXPECT_FALSE(with("data").ok());
+}
+
+TEST(PlannedJobs, AreNotForLocalSgd) {
+  EXPECT_FALSE(parse_job("parallel = \"joint\"\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").ok());
+}
+
+TEST(PlannedJobs, MeasureAsManyUnitsAsTheyListAndCut) {
+  const std::string text = std::string(kJob) + "[[layer]]\n[[layer]]\n";
+  EXPECT_TRUE(parse_job(text, "job.toml").ok());
+  EXPECT_FALSE(parse_job(text + "[[layer]]\n", "job.toml").ok());
+  EXPECT_FALSE(parse_job(text + "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [2]\n", "job.toml",
+                         {"micro_batch=2"})
+                   .ok());
+}
+
+}  // namespace
+}  // namespace paceline::config

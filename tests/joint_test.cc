@@ -1,0 +1,194 @@
+// Jobs whose planner says which device computes what: before the run, in virtual time as well, and again
+// while it goes on, over real processes.
+#include <signal.h>
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/program.h"
+#include "tests/recorded_run.h"
+#include "tests/small_job.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kSamples = 1200;  // of small_job
+
+// Four units of one size; a device holds three at the most.
+constexpr char kLayers[] =
+    "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+    "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+    "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+    "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n";
+constexpr char kMemory[] = "memory_mb = 0.7\n";
+
+fs::path write_job(const TempFolder& folder, const std::string& name, const std::string& keys,
+                   const std::string& sections) {
+  fs::create_directory(folder / name);
+  const fs::path job = small_job(folder / name, keys);
+  write_text(job, read_text(job) + sections);
+  return job;
+}
+
+struct Trained {
+  fs::path folder;
+  std::string said;
+};
+
+Trained train(const TempFolder& folder, const std::string& name, const std::string& keys,
+              const std::string& sections, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"train", write_job(folder, name, keys, sections).string()});
+  const Ended ended = run(more);
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  return {only_run(folder / name / "runs"), ended.errors};
+}
+
+void expect_each_sample_once(const RecordedRun& recorded, double epochs) {
+  const auto counts = recorded.commits_of_positions();
+  EXPECT_EQ(counts.size(), static_cast<std::size_t>(epochs * kSamples));
+  for (const auto& [position, count] : counts)
+    ASSERT_EQ(count, 1) << "sample " << position.second << " of epoch " << position.first;
+}
+
+std::vector<std::string> names_joined(const RecordedRun& recorded) {
+  std::vector<std::string> names;
+  for (const control::Fact& fact : recorded.facts) {
+    if (const auto* one = std::get_if<control::ReplicaJoined>(&fact.what)) names.push_back(one->name);
+  }
+  return names;
+}
+
+std::vector<std::string> reasons_of_leaving(const RecordedRun& recorded) {
+  std::vector<std::string> reasons;
+  for (const control::Fact& fact : recorded.facts) {
+    if (const auto* one = std::get_if<control::ReplicaLeft>(&fact.what)) reasons.push_back(one->why);
+  }
+  return reasons;
+}
+
+// The mean loss of the last `count` commits.
+double last_losses(const RecordedRun& recorded, std::size_t count) {
+  const auto losses = recorded.commit_losses();
+  double sum = 0;
+  for (std::size_t i = losses.size() - count; i < losses.size(); ++i) sum += losses[i];
+  return sum / static_cast<double>(count);
+}
+
+TEST(PlannedPipeline, TakesAllDevicesAndTrainsToTheSameWeightsInVirtualTime) {
+  const TempFolder folder;
+  const std::string keys = "parallel = \"pipeline\"\nmicro_batch = 3\nepochs = 0.3\n";
+  const std::string sections = "[[replica]]\ncount = 3\nbatch = 4\npace_ms = 8\n";
+  const Trained live = train(folder, "live", keys, sections);
+  EXPECT_THAT(live.said, testing::HasSubstr("plan: w0 → w1 → w2 (layers 0-"));
+  EXPECT_THAT(live.said, testing::HasSubstr("12 samples, in micro-batches of 3"));
+  EXPECT_THAT(read_text(live.folder / "job.toml"), testing::HasSubstr("pipeline"));
+  const RecordedRun recorded = RecordedRun::read(live.folder);
+  EXPECT_THAT(names_joined(recorded), testing::ElementsAre("w0+w1+w2"));
+  expect_each_sample_once(recorded, 0.3);
+  const Trained in_virtual_time = train(folder, "virtual", keys, sections, {"--virtual"});
+  EXPECT_EQ(checkpoint_weights(in_virtual_time.folder), checkpoint_weights(live.folder));
+}
+
+TEST(PlannedPipeline, NeedsAUnitForEachDevice) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "run", "parallel = \"pipeline\"\n", "[[replica]]\ncount = 5\n");
+  const Ended ended = run({"train", job.string()});
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_THAT(ended.errors, testing::HasSubstr("a pipeline of 5 devices is cut from 4 layers"));
+}
+
+constexpr char kJoint[] = "parallel = \"joint\"\nmicro_batch = 2\n";
+
+// No device holds all: two pipelines of two, whatever their order.
+std::string four_devices(const std::string& more) {
+  return "[[replica]]\ncount = 4\nbatch = 8\npace_ms = 40\n" + std::string(kMemory) + more + kLayers;
+}
+
+TEST(Joint, PlansWithinMemoryLiveAndInVirtualTime) {
+  const TempFolder folder;
+  const std::string keys = std::string(kJoint) + "epochs = 0.5\n";
+  const Trained live = train(folder, "live", keys, four_devices(""));
+  EXPECT_THAT(live.said, testing::HasSubstr("plan: "));
+  const RecordedRun recorded = RecordedRun::read(live.folder);
+  expect_each_sample_once(recorded, 0.5);
+  for (const std::string& name : names_joined(recorded))
+    EXPECT_THAT(name, testing::HasSubstr("+")) << "no device holds the model alone";
+  const Trained in_virtual_time = train(folder, "virtual", keys, four_devices(""), {"--virtual"});
+  const RecordedRun virtually = RecordedRun::read(in_virtual_time.folder);
+  expect_each_sample_once(virtually, 0.5);
+  // Shares follow measured speeds, so sums are in another order, of the same samples.
+  const auto losses = recorded.commit_losses(), expected = virtually.commit_losses();
+  ASSERT_EQ(losses.size(), expected.size());
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    EXPECT_NEAR(losses[i], expected[i], 1e-2 * expected[i]) << i;
+  EXPECT_EQ(run({"replay", live.folder.string()}).status, 0);
+}
+
+TEST(Joint, SaysWhatMemoryIsMissing) {
+  const TempFolder folder;
+  const fs::path job =
+      write_job(folder, "run", kJoint, std::string("[[replica]]\ncount = 2\nmemory_mb = 0.1\n") + kLayers);
+  const Ended ended = run({"train", job.string()});
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_THAT(ended.errors, testing::HasSubstr("parallel: no plan is possible: "));
+}
+
+TEST(Joint, IsPlannedAnewWhenADeviceBecomesSlow) {
+  const TempFolder folder;
+  const std::string keys = std::string(kJoint) + "epochs = 4\n";
+  const Trained undisturbed = train(folder, "whole", keys, four_devices(""));
+  const Trained disturbed =
+      train(folder, "slow", keys, four_devices("[[change]]\nreplica = 1\nat_s = 1.5\nfactor = 4\n"));
+  const RecordedRun recorded = RecordedRun::read(disturbed.folder);
+  expect_each_sample_once(recorded, 4);
+  EXPECT_THAT(reasons_of_leaving(recorded), testing::Contains(testing::StartsWith("re-planned: ")));
+  EXPECT_THAT(disturbed.said, testing::HasSubstr("re-planned: "));
+  EXPECT_NEAR(last_losses(recorded, 20), last_losses(RecordedRun::read(undisturbed.folder), 20), 0.25);
+  EXPECT_EQ(run({"replay", disturbed.folder.string()}).status, 0);
+}
+
+std::int64_t metrics_so_far(const fs::path& runs) {
+  if (!fs::exists(runs) || fs::is_empty(runs)) return 0;
+  const std::string metrics = read_text(fs::directory_iterator(runs)->path() / "metrics.jsonl");
+  return static_cast<std::int64_t>(std::count(metrics.begin(), metrics.end(), '\n'));
+}
+
+class JointKilled : public testing::TestWithParam<const char*> {};
+
+TEST_P(JointKilled, IsPlannedAround) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 4\n", four_devices(""));
+  Program train({"train", job.string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  kill(children(train.pid(), GetParam()).at(0), SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  const fs::path run_folder = only_run(folder / "run" / "runs");
+  const RecordedRun recorded = RecordedRun::read(run_folder);
+  expect_each_sample_once(recorded, 4);
+  EXPECT_THAT(reasons_of_leaving(recorded),
+              testing::Contains(testing::HasSubstr(std::string(GetParam()) + ": its process ended")));
+  EXPECT_THAT(names_joined(recorded).back(), testing::Not(testing::HasSubstr(GetParam())));
+  EXPECT_THAT(read_text(run_folder / "logs" / "coordinator.log"), testing::HasSubstr("re-planned: "));
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, JointKilled, testing::Values("w0", "w3"));
+
+TEST(Joint, WhoseLastDeviceCannotHoldTheModelSaysSo) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 20\n",
+                                 "[[replica]]\ncount = 2\npace_ms = 24\n" + std::string(kMemory) + kLayers);
+  Program train({"train", job.string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  kill(children(train.pid(), "w1").at(0), SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_THAT(ended.errors, testing::HasSubstr("memory")) << ended.errors;
+}
+
+}  // namespace
+}  // namespace paceline::tests
