@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/base/testing/effort.h"
 #include "paceline/base/testing/every_choice.h"
 #include "paceline/policy/testing/checked_policy.h"
 
@@ -17,6 +18,7 @@ namespace paceline::policy {
 namespace {
 
 using paceline::testing::EveryChoice;
+using paceline::testing::kMostWays;
 using policy::testing::CheckedPolicy;
 using std::chrono::milliseconds;
 
@@ -164,7 +166,7 @@ class Run {
 
 std::int64_t run_all(const CgpOptions& options, bool with_departure) {
   std::int64_t runs = 0;
-  for (EveryChoice choose; choose.again(); ++runs) {
+  for (EveryChoice choose; runs < kMostWays && choose.again(); ++runs) {
     Run run(options);
     bool may_leave = with_departure;
     while (run.step(choose, may_leave)) {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
+#include "paceline/base/testing/effort.h"
 #include "paceline/base/testing/every_choice.h"
 #include "paceline/policy/testing/checked_policy.h"
 
@@ -81,7 +82,8 @@ void run_once(const std::string& text, EveryChoice& choose, Change change, int s
 }
 
 void run_all(const std::string& text, Change change, int steps) {
-  for (EveryChoice choose; choose.again();) {
+  std::int64_t runs = 0;
+  for (EveryChoice choose; runs < paceline::testing::kMostWays && choose.again(); ++runs) {
     run_once(text, choose, change, steps);
     if (::testing::Test::HasFailure()) {
       ADD_FAILURE() << text << "\n" << choose.path();
