@@ -12,6 +12,7 @@ if(PACELINE_SANITIZE)
   target_compile_options(paceline_options INTERFACE -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer
                                                     -fno-sanitize-recover=all)
   target_link_options(paceline_options INTERFACE -fsanitize=${PACELINE_SANITIZE})
+  target_compile_definitions(paceline_options INTERFACE PACELINE_SANITIZED)
 endif()
 
 function(paceline_library name)
@@ -24,9 +25,10 @@ function(paceline_library name)
   target_link_libraries(paceline_${name} PUBLIC ${ARG_SYSTEM})
 endfunction()
 
-# paceline_test(NAME SOURCES … DEPS … [SLOW]): a GoogleTest program. Everyday tests carry the label "quick".
+# paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE]): a GoogleTest program. Everyday tests carry the label "quick".
+# ALONE: not beside other tests, because its processes need the processors.
 function(paceline_test name)
-  cmake_parse_arguments(ARG "SLOW" "TIMEOUT" "SOURCES;DEPS;SYSTEM" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW;ALONE" "TIMEOUT" "SOURCES;DEPS;SYSTEM" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE paceline_options GTest::gtest_main GTest::gmock ${ARG_SYSTEM})
   foreach(dep IN LISTS ARG_DEPS)
@@ -34,9 +36,9 @@ function(paceline_test name)
   endforeach()
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 900)  # the exhaustive ones take five minutes under sanitizers
+    set(ARG_TIMEOUT 900)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${ARG_ALONE})
   if(ARG_SLOW)
     set_tests_properties(${name} PROPERTIES LABELS slow)
   else()

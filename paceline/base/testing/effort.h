@@ -1,0 +1,16 @@
+// How much of a long test to do: all of it, and a part under sanitizers. They make code ten to thirty times
+// slower and look for other mistakes than the test does: of those, a part of the runs shows as much.
+#pragma once
+
+#include <cstdint>
+
+namespace paceline::testing {
+
+// Of all ways in which a test can go, the most to try.
+#ifdef PACELINE_SANITIZED
+inline constexpr std::int64_t kMostWays = 2'000;
+#else
+inline constexpr std::int64_t kMostWays = INT64_MAX;
+#endif
+
+}  // namespace paceline::testing
