@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 using Results = std::map<std::string, report::SweepResult>;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 28;
 
-absl::StatusOr<store::FileDescriptor> take(const fs::path& out) {
-  PACELINE_ASSIGN_OR_RETURN(std::optional<store::FileDescriptor> held, store::lock_file(out / "lock"));
+absl::StatusOr<FileDescriptor> take(const fs::path& out) {
+  PACELINE_ASSIGN_OR_RETURN(std::optional<FileDescriptor> held, store::lock_file(out / "lock"));
   if (held) return *std::move(held);
   return absl::FailedPreconditionError(
       fmt::format("{}: another sweep uses this folder; wait for it or choose another 'out'", out.string()));
@@ -56,7 +56,7 @@ absl::StatusOr<SweepResults> SweepResults::open(const fs::path& out) {
   std::error_code error;
   fs::create_directories(out, error);
   if (error) return store::io_error(out, "made", error.value());
-  PACELINE_ASSIGN_OR_RETURN(store::FileDescriptor lock, take(out));
+  PACELINE_ASSIGN_OR_RETURN(FileDescriptor lock, take(out));
   const fs::path path = out / "results.jsonl";
   PACELINE_ASSIGN_OR_RETURN(store::LineFile file, store::LineFile::open(path));
   PACELINE_ASSIGN_OR_RETURN(Results results, read_results(path));

@@ -9,8 +9,8 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/file_descriptor.h"
 #include "paceline/report/sweep_result.h"
-#include "paceline/store/file_descriptor.h"
 #include "paceline/store/line_file.h"
 
 namespace paceline::cli {
@@ -26,11 +26,10 @@ class SweepResults {
   absl::Status add(const std::string& job, const report::Json& axes, const report::SweepResult& result);
 
  private:
-  SweepResults(store::FileDescriptor lock, std::map<std::string, report::SweepResult> results,
-               store::LineFile file)
+  SweepResults(FileDescriptor lock, std::map<std::string, report::SweepResult> results, store::LineFile file)
       : lock_(std::move(lock)), results_(std::move(results)), file_(std::move(file)) {}
 
-  store::FileDescriptor lock_;  // closed: the folder is free again
+  FileDescriptor lock_;  // closed: the folder is free again
   std::map<std::string, report::SweepResult> results_;
   store::LineFile file_;
 };

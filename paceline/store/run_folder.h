@@ -14,7 +14,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
-#include "paceline/store/file_descriptor.h"
+#include "paceline/base/file_descriptor.h"
 
 namespace paceline::store {
 

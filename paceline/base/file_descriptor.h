@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-namespace paceline::store {
+namespace paceline {
 
 class FileDescriptor {
  public:
@@ -26,4 +26,4 @@ class FileDescriptor {
   int fd_;
 };
 
-}  // namespace paceline::store
+}  // namespace paceline

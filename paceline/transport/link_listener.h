@@ -1,0 +1,47 @@
+// Where other processes connect to: it gets to know them, and hands over the links to those it lets in.
+// Like a link, it is moved by progress() and slept on by fd(). What a stranger can hold of it is bounded: 64
+// peers that have not been let in yet, each for as long as LinkOptions::connect_limit.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "paceline/base/file_descriptor.h"
+#include "paceline/transport/frame_port.h"
+#include "paceline/transport/link.h"
+
+namespace paceline::transport {
+
+// What a listener's owner hears, from within progress().
+struct LinkGate {
+  // Who may come in, and how. A name is a claim; only keys prove it.
+  Link::Accept accept;
+  // An open link. Its messages wait for its first progress().
+  std::function<void(std::unique_ptr<Link>)> on_link;
+  // Somebody was not let in, or went before that: one line why. May be left out.
+  std::function<void(const absl::Status&)> on_refused = {};
+};
+
+class LinkListener {
+ public:
+  LinkListener(std::unique_ptr<PortListener> ports, LinkGate gate);
+
+  // To be given to connect().
+  const std::string& address() const { return ports_->address(); }
+  void progress();
+  int fd() const { return poll_.get(); }
+  bool arm();
+  void wait(std::chrono::milliseconds limit);
+
+ private:
+  void admit(std::unique_ptr<FramePort> port, const std::string& peer);
+
+  std::unique_ptr<PortListener> ports_;
+  LinkGate gate_;
+  FileDescriptor poll_;
+  std::vector<std::unique_ptr<Link>> pending_;
+};
+
+}  // namespace paceline::transport

@@ -1,0 +1,392 @@
+// What both ends of a link may count on, between two processes: the same for every kind of link.
+#include "paceline/transport/link.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <map>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "paceline/transport/testing/child_process.h"
+#include "paceline/transport/testing/link_ends.h"
+#include "paceline/transport/ucx.h"
+
+namespace paceline::transport {
+namespace {
+
+using namespace std::chrono_literals;
+using transport::testing::ChildProcess;
+using transport::testing::drive;
+using transport::testing::first_link;
+using transport::testing::Inbox;
+using transport::testing::keys;
+using transport::testing::payload;
+using transport::testing::to_bytes;
+
+struct Kind {
+  std::string name;
+  bool sealed = false;
+};
+
+// Listening and connecting, as the kind has it. Made in each process for itself.
+class Fabric {
+ public:
+  explicit Fabric(const Kind&) : ucx_(Ucx::open().value()) {}
+  std::unique_ptr<LinkListener> listen(LinkGate gate) { return ucx_.listen(0, std::move(gate)).value(); }
+  std::unique_ptr<Link> connect(const std::string& address, const LinkOptions& options = {}) {
+    return ucx_.connect(address, "parent", options).value();
+  }
+
+ private:
+  Ucx ucx_;
+};
+
+class LinkOf : public ::testing::TestWithParam<Kind> {
+ protected:
+  LinkOptions options(bool other) const {
+    LinkOptions options;
+    if (GetParam().sealed) options.keys = keys(1, other);
+    return options;
+  }
+  // In a child: listens, says where, and runs `use` with the first link.
+  std::function<int(const ChildProcess::Parent&)> serve(
+      std::function<int(Link&, const ChildProcess::Parent&)> use) const {
+    return [=, this](const ChildProcess::Parent& parent) {
+      Fabric fabric(GetParam());
+      std::unique_ptr<Link> slot;
+      const auto listener =
+          fabric.listen({.accept = [&](const std::string&) { return options(true); },
+                         .on_link = [&](std::unique_ptr<Link> link) { slot = std::move(link); }});
+      parent.say(listener->address());
+      const std::unique_ptr<Link> link = first_link(*listener, slot);
+      return link ? use(*link, parent) : 1;
+    };
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkOf, ::testing::Values(Kind{"Ucx"}, Kind{"SealedUcx", true}),
+                         [](const auto& one) { return one.param.name; });
+
+// Sends everything back until the peer goes.
+int echo(Link& link, const ChildProcess::Parent&) {
+  Inbox inbox;
+  inbox.attach(link, [&](Inbox::Item& item) {
+    link.send(to_bytes(item.header), item.payload, [&item](const absl::Status&) { item.payload.clear(); });
+  });
+  return drive(link, [] { return false; }) ? 0 : 1;
+}
+
+TEST_P(LinkOf, MessagesOfEverySizeGoBothWaysAndStayWhatTheyAre) {
+  ChildProcess peer(serve(echo));
+  Fabric fabric(GetParam());
+  const auto link = fabric.connect(peer.hear(), options(false));
+  Inbox inbox;
+  inbox.attach(*link);
+  constexpr std::size_t kSizes[] = {0, 1, 4, 100, 1000, 4096, 4097, 10000, 1'000'000, 100'000'000};
+  std::vector<std::vector<std::byte>> sent;
+  std::size_t free = 0;
+  for (const std::size_t size : kSizes) {
+    for (int i = 0; i < (size < 1'000'000 ? 5 : 1); ++i) sent.push_back(payload(size, sent.size()));
+  }
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    link->send(to_bytes(fmt::format("message {}", i)), sent[i], [&](const absl::Status& status) {
+      EXPECT_TRUE(status.ok()) << status;
+      ++free;
+    });
+  }
+  ASSERT_TRUE(drive(*link, [&] { return inbox.whole() == sent.size() && free == sent.size(); }));
+  ASSERT_TRUE(link->progress().ok()) << link->progress();
+  std::map<std::string, const Inbox::Item*> by_header;
+  for (const auto& item : inbox.items()) by_header[item->header] = item.get();
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    const auto found = by_header.find(fmt::format("message {}", i));
+    ASSERT_TRUE(found != by_header.end()) << i;
+    EXPECT_TRUE(found->second->payload == sent[i]) << i << ", of " << sent[i].size();
+  }
+}
+
+TEST_P(LinkOf, ManyMessagesInFlightKeepTheirOrder) {
+  constexpr int kMessages = 1000;
+  ChildProcess peer(serve(echo));
+  Fabric fabric(GetParam());
+  const auto link = fabric.connect(peer.hear(), options(false));
+  Inbox inbox;
+  inbox.attach(*link);
+  const auto size_of = [](int i) { return static_cast<std::size_t>(i * 37 % 6000); };
+  std::vector<std::vector<std::byte>> sent;
+  for (int i = 0; i < kMessages; ++i) sent.push_back(payload(size_of(i), static_cast<std::uint64_t>(i)));
+  for (int i = 0; i < kMessages; ++i) link->send(to_bytes(std::to_string(i)), sent[i], [](const auto&) {});
+  ASSERT_TRUE(drive(*link, [&] { return inbox.whole() == kMessages; }));
+  ASSERT_TRUE(link->progress().ok()) << link->progress();
+  int small = -1;
+  for (const auto& item : inbox.items()) {
+    const int number = std::stoi(item->header);
+    EXPECT_TRUE(item->payload == sent[static_cast<std::size_t>(number)]) << number;
+    // The echo sends small ones back at once, in the order they came.
+    if (item->payload.size() > kInlineBytes) continue;
+    EXPECT_GT(number, small);
+    small = number;
+  }
+}
+
+TEST_P(LinkOf, AMessageThatWaitsForItsMemoryHoldsUpNoOther) {
+  ChildProcess peer(serve([](Link& link, const ChildProcess::Parent&) {
+    const std::vector<std::byte> large = payload(3'000'000, 1), small = payload(50'000, 2);
+    link.send(to_bytes("large"), large, [](const auto&) {});
+    link.send(to_bytes("small"), small, [](const auto&) {});
+    return drive(link, [] { return false; }) ? 0 : 1;
+  }));
+  Fabric fabric(GetParam());
+  const auto link = fabric.connect(peer.hear(), options(false));
+  std::vector<std::uint64_t> heard;
+  link->on_message([&](const Link::Message& message) { heard.push_back(message.id); });
+  ASSERT_TRUE(drive(*link, [&] { return heard.size() == 2; }));
+  ASSERT_EQ(heard.size(), 2u);
+  std::vector<std::byte> small(50'000), large(3'000'000);
+  bool small_came = false, large_came = false;
+  link->receive(heard[1], small, [&](const absl::Status& status) { small_came = status.ok(); });
+  ASSERT_TRUE(drive(*link, [&] { return small_came; }));
+  EXPECT_EQ(small, payload(50'000, 2));
+  link->receive(heard[0], large, [&](const absl::Status& status) { large_came = status.ok(); });
+  ASSERT_TRUE(drive(*link, [&] { return large_came; }));
+  EXPECT_EQ(large, payload(3'000'000, 1));
+}
+
+TEST_P(LinkOf, APayloadLargerThanAgreedIsRefusedWhereItIsSent) {
+  ChildProcess peer(serve(echo));
+  Fabric fabric(GetParam());
+  LinkOptions small = options(false);
+  small.most_payload = 1000;
+  const auto link = fabric.connect(peer.hear(), small);
+  Inbox inbox;
+  inbox.attach(*link);
+  const std::vector<std::byte> too_large = payload(1001, 1), right = payload(1000, 1);
+  absl::Status status;
+  link->send({}, too_large, [&](const absl::Status& why) { status = why; });
+  link->send({}, right, [](const auto&) {});
+  ASSERT_TRUE(drive(*link, [&] { return inbox.whole() == 1; }));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(inbox.whole(), 1u);
+}
+
+// ---- Peers that go
+
+enum class Step { kConnecting, kHeaderHeard, kInPayload, kIdle };
+
+class LinkWhosePeerIsKilled : public LinkOf {};
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkWhosePeerIsKilled,
+                         ::testing::Values(Kind{"Ucx"}, Kind{"SealedUcx", true}),
+                         [](const auto& one) { return one.param.name; });
+
+TEST_P(LinkWhosePeerIsKilled, WhileConnecting) {
+  ChildProcess peer([&](const ChildProcess::Parent& parent) {
+    Fabric fabric(GetParam());
+    const auto listener = fabric.listen({.accept = {}, .on_link = {}});
+    parent.say(listener->address());
+    parent.hear();  // never answers
+    return 0;
+  });
+  Fabric fabric(GetParam());
+  const auto link = fabric.connect(peer.hear(), options(false));
+  absl::Status sent;
+  link->send({}, {}, [&](const absl::Status& why) { sent = why; });
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(link->progress().ok());
+    link->wait(5ms);
+  }
+  peer.kill();
+  ASSERT_TRUE(drive(*link, [] { return false; }));
+  EXPECT_EQ(link->progress().code(), absl::StatusCode::kUnavailable) << link->progress();
+  link->progress().IgnoreError();
+  EXPECT_EQ(sent, link->progress());
+}
+
+// The survivor has a message each way in the works; both end with the link's status.
+void expect_both_end(Link& link, ChildProcess& peer, const std::function<bool(bool heard)>& when) {
+  const std::vector<std::byte> out = payload(50'000'000, 1);
+  std::vector<std::byte> in;
+  absl::Status sent = absl::UnknownError("not told"), received = sent;
+  bool heard = false;
+  link.on_message([&](const Link::Message& message) {
+    heard = true;
+    in.resize(message.bytes);
+    link.receive(message.id, in, [&](const absl::Status& why) { received = why; });
+  });
+  link.send(to_bytes("out"), out, [&](const absl::Status& why) { sent = why; });
+  ASSERT_TRUE(drive(link, [&] { return when(heard); }));
+  peer.kill();
+  ASSERT_TRUE(drive(link, [] { return false; }));
+  const absl::Status why = link.progress();
+  link.progress().IgnoreError();
+  EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable) << why;
+  EXPECT_NE(why.message().find("gone"), absl::string_view::npos) << why << ": found by its silence only";
+  EXPECT_EQ(sent, why);
+  EXPECT_EQ(received, why);
+}
+
+// Sends 50 MB, and takes nothing, or takes it slowly.
+int send_and_take(Link& link, bool take) {
+  const std::vector<std::byte> out = payload(50'000'000, 2);
+  std::vector<std::byte> in(50'000'000);
+  link.on_message([&](const Link::Message& message) {
+    if (take) link.receive(message.id, in, [](const auto&) {});
+  });
+  link.send(to_bytes("in"), out, [](const auto&) {});
+  while (link.progress().ok()) std::this_thread::sleep_for(5ms);
+  return 0;
+}
+
+TEST_P(LinkWhosePeerIsKilled, BetweenHeaderAndPayload) {
+  ChildProcess peer(
+      serve([](Link& link, const ChildProcess::Parent&) { return send_and_take(link, false); }));
+  Fabric fabric(GetParam());
+  const auto link = fabric.connect(peer.hear(), options(false));
+  expect_both_end(*link, peer, [](bool heard) { return heard; });
+}
+
+TEST_P(LinkWhosePeerIsKilled, InMidPayload) {
+  ChildProcess peer(serve([](Link& link, const ChildProcess::Parent&) { return send_and_take(link, true); }));
+  Fabric fabric(GetParam());
+  const auto link = fabric.connect(peer.hear(), options(false));
+  int rounds = 0;
+  expect_both_end(*link, peer, [&](bool heard) { return heard && ++rounds > 5; });
+}
+
+TEST_P(LinkWhosePeerIsKilled, WhileIdle) {
+  ChildProcess peer(serve(echo));
+  Fabric fabric(GetParam());
+  const auto link = fabric.connect(peer.hear(), options(false));
+  ASSERT_TRUE(drive(*link, [&] { return link->open(); }));
+  peer.kill();
+  ASSERT_TRUE(drive(*link, [] { return false; }));
+  EXPECT_EQ(link->progress().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(link->progress().message().find("gone"), absl::string_view::npos) << link->progress();
+  absl::Status sent;
+  link->send({}, {}, [&](const absl::Status& why) { sent = why; });
+  link->progress().IgnoreError();
+  EXPECT_EQ(sent, link->progress()) << "an ended link ends what comes later too";
+}
+
+TEST_P(LinkOf, ASilentPeerIsGivenUp) {
+  LinkOptions impatient = options(false);
+  impatient.silence = 1000ms;
+  ChildProcess peer(serve([](Link& link, const ChildProcess::Parent&) {
+    if (!drive(link, [&] { return link.open(); })) return 1;
+    raise(SIGSTOP);
+    return 0;
+  }));
+  Fabric fabric(GetParam());
+  const auto link = fabric.connect(peer.hear(), impatient);
+  ASSERT_TRUE(drive(*link, [] { return false; }));
+  EXPECT_EQ(link->progress().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(link->progress().message().find("silent"), absl::string_view::npos) << link->progress();
+}
+
+// ---- Who does not get in
+
+TEST_P(LinkOf, NobodyThereIsToldSoon) {
+  std::string address;
+  {
+    Fabric fabric(GetParam());
+    address = fabric.listen({.accept = {}, .on_link = {}})->address();
+  }
+  Fabric fabric(GetParam());
+  const auto link = fabric.connect(address, options(false));
+  ASSERT_TRUE(drive(*link, [] { return false; }));
+  EXPECT_EQ(link->progress().code(), absl::StatusCode::kUnavailable) << link->progress();
+}
+
+TEST_P(LinkOf, WhoDoesNotAnswerInTimeIsGivenUp) {
+  ChildProcess peer([&](const ChildProcess::Parent& parent) {
+    Fabric fabric(GetParam());
+    const auto listener = fabric.listen({.accept = {}, .on_link = {}});
+    parent.say(listener->address());
+    parent.hear();
+    return 0;
+  });
+  Fabric fabric(GetParam());
+  LinkOptions impatient = options(false);
+  impatient.connect_limit = 300ms;
+  const auto link = fabric.connect(peer.hear(), impatient);
+  ASSERT_TRUE(drive(*link, [] { return false; }));
+  EXPECT_EQ(link->progress().code(), absl::StatusCode::kDeadlineExceeded) << link->progress();
+}
+
+// Both ends hear why.
+void expect_refused(const Kind& kind, const absl::StatusOr<LinkOptions>& theirs, const LinkOptions& mine,
+                    const std::string& why) {
+  ChildProcess peer([&](const ChildProcess::Parent& parent) {
+    Fabric fabric(kind);
+    std::string refused;
+    const auto listener = fabric.listen(
+        {.accept = [&](const std::string&) { return theirs; },
+         .on_link = [&](std::unique_ptr<Link>) { refused = "let in"; },
+         .on_refused = [&](const absl::Status& status) { refused = std::string(status.message()); }});
+    parent.say(listener->address());
+    for (int i = 0; i < 60 && refused.empty(); ++i) {
+      listener->progress();
+      if (refused.empty()) listener->wait(1000ms);
+    }
+    parent.say(refused);
+    return 0;
+  });
+  Fabric fabric(kind);
+  {
+    const auto link = fabric.connect(peer.hear(), mine);
+    ASSERT_TRUE(drive(*link, [] { return false; }));
+    EXPECT_EQ(link->progress().code(), absl::StatusCode::kFailedPrecondition) << link->progress();
+    EXPECT_NE(link->progress().message().find(why), absl::string_view::npos) << link->progress();
+  }
+  const std::string told = peer.hear();
+  EXPECT_NE(told.find(why), std::string::npos) << told;
+}
+
+TEST(LinkThatIsRefused, HearsTheOwnersReason) {
+  expect_refused({}, absl::PermissionDeniedError("nobody of this name is expected"), {},
+                 "nobody of this name is expected");
+}
+
+TEST(LinkThatIsRefused, BecauseOnlyOneEndHasKeys) {
+  expect_refused({}, LinkOptions{}, LinkOptions{.keys = keys()}, "only one of the two ends has keys");
+  expect_refused({}, LinkOptions{.keys = keys()}, LinkOptions{}, "only one of the two ends has keys");
+}
+
+TEST(LinkThatIsRefused, BecauseTheKeysDiffer) {
+  expect_refused({}, LinkOptions{.keys = keys(1, true)}, LinkOptions{.keys = keys(5)},
+                 "do not have the same keys");
+}
+
+// ---- Idle
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) { return double(time.tv_sec) + double(time.tv_usec) * 1e-6; };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Processor time of one and a half seconds in which nothing is sent.
+double idle_cpu_seconds(Link& link) {
+  bool any = drive(link, [&] { return link.open(); });
+  const auto until = std::chrono::steady_clock::now() + 1500ms;
+  const double before = cpu_seconds();
+  any = any && drive(link, [&] { return std::chrono::steady_clock::now() >= until; });
+  return any ? cpu_seconds() - before : 1000;
+}
+
+TEST_P(LinkOf, IdleItUsesNoProcessor) {
+  ChildProcess peer(serve([](Link& link, const ChildProcess::Parent& parent) {
+    parent.say(std::to_string(idle_cpu_seconds(link)));
+    return drive(link, [] { return false; }) ? 0 : 1;
+  }));
+  Fabric fabric(GetParam());
+  const auto link = fabric.connect(peer.hear(), options(false));
+  EXPECT_LT(idle_cpu_seconds(*link), 0.05);
+  EXPECT_LT(std::stod(peer.hear()), 0.05);
+}
+
+}  // namespace
+}  // namespace paceline::transport
