@@ -13,7 +13,7 @@ using std::chrono::steady_clock;
 FrameStream::FrameStream(std::unique_ptr<FramePort> port, FrameOwner& owner)
     : port_(std::move(port)),
       owner_(owner),
-      last_came_(steady_clock::now()),
+      last_life_(steady_clock::now()),
       last_posted_(steady_clock::now()) {
   port_->start(*this);
 }
@@ -62,13 +62,14 @@ void FrameStream::frame_sent(std::uint64_t count) {
   if (stopped_) return;
   auto frame = posted_.extract(count);
   if (frame.empty()) return;
+  if (frame.mapped().kind == FrameKind::kChunk) last_life_ = steady_clock::now();
   if (!frame.mapped().sealed.empty()) spare_.push_back(std::move(frame.mapped().sealed));
   owner_.posted(frame.mapped().kind, frame.mapped().message);
 }
 
 absl::StatusOr<std::byte*> FrameStream::frame_came(std::span<const std::byte> head, std::size_t data_bytes) {
   if (stopped_) return absl::CancelledError("stopped");
-  last_came_ = steady_clock::now();
+  last_life_ = steady_clock::now();
   absl::StatusOr<Coming> coming = begin(head, data_bytes);
   if (!coming.ok()) {
     owner_.failed(coming.status());
@@ -102,6 +103,7 @@ absl::StatusOr<FrameStream::Coming> FrameStream::begin(std::span<const std::byte
 
 void FrameStream::data_came(std::uint64_t count) {
   if (stopped_) return;
+  last_life_ = steady_clock::now();
   auto coming = coming_.extract(count);
   if (!coming.empty()) hand_over(std::move(coming.mapped()));
 }

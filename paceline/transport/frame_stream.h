@@ -60,7 +60,8 @@ class FrameStream final : FrameSink {
   std::size_t chunk_bytes() const { return port_->chunk_bytes(sealer_.has_value()); }
   int fd() const { return port_->fd(); }
   bool arm() { return port_->arm(); }
-  SteadyTime last_came() const { return last_came_; }
+  // When the peer last gave a sign of life: a frame that came, or took a chunk.
+  SteadyTime last_life() const { return last_life_; }
   SteadyTime last_posted() const { return last_posted_; }
 
  private:
@@ -91,7 +92,7 @@ class FrameStream final : FrameSink {
   bool stopped_ = false;
   std::optional<Sealer> sealer_;
   std::optional<Opener> opener_;
-  SteadyTime last_came_;
+  SteadyTime last_life_;
   SteadyTime last_posted_;
   std::uint64_t posted_count_ = 0;
   std::uint64_t came_count_ = 0;

@@ -22,8 +22,9 @@ using std::chrono::steady_clock;
 constexpr auto kBeat = std::chrono::milliseconds(500);
 // Messages offered by one end and not taken by the other.
 constexpr int kMostOffers = 64;
-// Chunks on their way: while some are on the wire the next is sealed.
-constexpr int kMostChunks = 4;
+// Chunks on their way. So many that the wire has something to carry while either process waits for a
+// processor.
+constexpr int kMostChunks = 16;
 
 void add(const FileDescriptor& poll, int fd) {
   epoll_event event{};
@@ -264,19 +265,20 @@ void Link::post_offers() {
   }
 }
 
-void Link::post_chunks() {
-  while (why_.ok() && chunks_in_flight_ < kMostChunks && !accepted_.empty()) {
-    const std::uint64_t id = accepted_.front();
-    Outgoing& message = outgoing_.at(id);
-    const std::size_t offset = message.offset;
-    const std::size_t bytes = std::min(frames_.chunk_bytes(), message.payload.size() - offset);
-    const std::span<const std::byte> chunk = message.payload.subspan(offset, bytes);
-    message.offset += bytes;
-    ++message.in_flight;
-    ++chunks_in_flight_;
-    if (message.offset == message.payload.size()) accepted_.pop_front();
-    frames_.post(FrameKind::kChunk, id, offset, {}, chunk);
-  }
+// One chunk of the message that was accepted first. False when there is none to be posted.
+bool Link::post_chunk() {
+  if (!why_.ok() || chunks_in_flight_ == kMostChunks || accepted_.empty()) return false;
+  const std::uint64_t id = accepted_.front();
+  Outgoing& message = outgoing_.at(id);
+  const std::size_t offset = message.offset;
+  const std::size_t bytes = std::min(frames_.chunk_bytes(), message.payload.size() - offset);
+  const std::span<const std::byte> chunk = message.payload.subspan(offset, bytes);
+  message.offset += bytes;
+  ++message.in_flight;
+  ++chunks_in_flight_;
+  if (message.offset == message.payload.size()) accepted_.pop_front();
+  frames_.post(FrameKind::kChunk, id, offset, {}, chunk);
+  return true;
 }
 
 // The memory is the caller's once no frame with a part of it is on its way; a place among the offers is free
@@ -304,10 +306,7 @@ absl::Status Link::progress() {
     events_.pop_front();
     event();
   }
-  if (state_ != State::kEnded) {
-    post_offers();
-    post_chunks();
-  }
+  if (state_ != State::kEnded) post_offers();
   return why_;
 }
 
@@ -315,10 +314,12 @@ void Link::advance() {
   if (state_ == State::kEnded) return;
   std::uint64_t rings = 0;
   [[maybe_unused]] const ssize_t drained = ::read(timer_.get(), &rings, sizeof rings);
-  frames_.progress();
+  // A chunk is on its way before the next one is sealed.
+  do {
+    frames_.progress();
+  } while (post_chunk());
   keep_time();
   post_offers();
-  post_chunks();
   if (!why_.ok() && state_ != State::kRefused) end();
 }
 
@@ -329,7 +330,7 @@ void Link::keep_time() {
     return failed(absl::DeadlineExceededError(
         fmt::format("not connected within {} ms", options_.connect_limit.count())));
   }
-  if (now - frames_.last_came() > options_.silence) {
+  if (now - frames_.last_life() > options_.silence) {
     failed(absl::UnavailableError(fmt::format("silent for {} ms", options_.silence.count())));
   }
   if (now - frames_.last_posted() >= kBeat) frames_.post(FrameKind::kBeat, 0, 0);

@@ -50,8 +50,9 @@ struct LinkOptions {
   std::size_t most_payload = std::size_t{1} << 30;
   // Until both ends know each other.
   std::chrono::milliseconds connect_limit{5000};
-  // Without a sign of life. What is slower than about 1 MB in this time is taken for silence.
-  std::chrono::milliseconds silence{3000};
+  // Without a sign of life. A link that carries less than a chunk (1 MB) in this time is taken for a silent
+  // one.
+  std::chrono::milliseconds silence{5000};
 };
 
 class Link final : FrameOwner {
@@ -140,7 +141,7 @@ class Link final : FrameOwner {
   void hear_chunk(std::uint64_t message, std::size_t bytes);
 
   void post_offers();
-  void post_chunks();
+  bool post_chunk();
   void finish_if_sent(std::uint64_t message);
   void advance();
   void keep_time();

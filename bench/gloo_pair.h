@@ -1,0 +1,14 @@
+// Gloo's point-to-point messages over TCP, by themselves.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace paceline::bench {
+
+// Runs in one of two processes that meet at the folder `store`: rank 1 sends `messages` of `bytes` to rank 0,
+// one behind the other. Seconds from the first to the word that the last is there.
+double gloo_pair(const std::string& store, const std::string& address, int rank, std::size_t bytes,
+                 int messages);
+
+}  // namespace paceline::bench
