@@ -37,8 +37,7 @@ struct Kind {
 };
 
 const auto kKinds =
-    ::testing::Values(Kind{"Ucx"}, Kind{"SealedUcx", Over::kUcx, true}, Kind{"Memory", Over::kMemory},
-                      Kind{"SealedMemory", Over::kMemory, true});
+    ::testing::Values(Kind{"Ucx"}, Kind{"SealedUcx", Over::kUcx, true}, Kind{"Memory", Over::kMemory});
 std::string name_of(const ::testing::TestParamInfo<Kind>& info) { return info.param.name; }
 
 // Listening and connecting, as the kind has it. Made in each process for itself.
