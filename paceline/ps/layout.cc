@@ -12,6 +12,16 @@ void Layout::add(std::string name, TensorKind kind, std::vector<std::int64_t> sh
   size_ += (size + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+std::vector<Layout::Run> Layout::runs() const {
+  std::vector<Run> runs;
+  for (const TensorSpec& tensor : tensors_) {
+    if (!runs.empty()) runs.back().end = tensor.offset;
+    if (runs.empty() || runs.back().kind != tensor.kind) runs.push_back({tensor.kind, tensor.offset, 0});
+  }
+  if (!runs.empty()) runs.back().end = size_;
+  return runs;
+}
+
 std::vector<Layout> Layout::split(int count) const {
   std::vector<Layout> parts(1);
   auto left = static_cast<std::int64_t>(tensors_.size());

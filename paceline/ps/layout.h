@@ -34,6 +34,15 @@ class Layout {
   // In floats, padding included.
   std::int64_t size() const { return size_; }
 
+  // Neighbouring tensors of one kind, padding included.
+  struct Run {
+    TensorKind kind;
+    std::int64_t begin;  // floats [begin, end)
+    std::int64_t end;
+  };
+  // They cover the layout.
+  std::vector<Run> runs() const;
+
   // Cuts the layout into `count` runs of whole tensors of about equal bytes, one per shard; each part's
   // offsets start at 0 again. Fewer parts than asked for when there are fewer tensors.
   std::vector<Layout> split(int count) const;

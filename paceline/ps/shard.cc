@@ -1,19 +1,55 @@
 #include "paceline/ps/shard.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
 
 namespace paceline::ps {
 
-Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads)
-    : layout_(std::move(layout)), optimizer_(optimizer), board_(std::move(board)), pool_(threads) {
-  for (const TensorSpec& tensor : layout_.tensors()) {
-    if (!runs_.empty()) runs_.back().end = tensor.offset;
-    if (runs_.empty() || runs_.back().kind != tensor.kind) runs_.push_back({tensor.kind, tensor.offset, 0});
+namespace {
+
+// Goes through a range as far as all members' gradients have come.
+class Arrivals {
+ public:
+  explicit Arrivals(const Update& update) : update_(update) {}
+
+  // Any thread.
+  template <class Work>
+  void each(std::int64_t begin, std::int64_t end, Work work) {
+    if (!update_.arrival) return work(begin, end);
+    while (begin < end) {
+      const std::int64_t block_end = (begin / update_.arrival_block + 1) * update_.arrival_block;
+      const std::int64_t to = std::min(end, block_end);
+      if (const absl::Status status = update_.arrival(begin, to); !status.ok()) return note(status);
+      work(begin, to);
+      begin = to;
+    }
   }
-  if (!runs_.empty()) runs_.back().end = layout_.size();
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  void note(const absl::Status& status) {
+    const std::lock_guard lock(mutex_);
+    status_.Update(status);
+  }
+
+  const Update& update_;
+  std::mutex mutex_;
+  absl::Status status_;
+};
+
+}  // namespace
+
+Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads)
+    : layout_(std::move(layout)),
+      optimizer_(optimizer),
+      runs_(layout_.runs()),
+      board_(std::move(board)),
+      pool_(threads) {
   const auto floats = static_cast<std::int64_t>(board_.latest().size());
   PACELINE_CHECK(floats == board_floats(layout_, false) || floats == board_floats(layout_, true),
                  "a board of {} floats for {}", floats, layout_.size());
@@ -54,9 +90,12 @@ absl::Status Shard::apply(const Update& update) {
                                                     : step_numbers(optimizer_, update.learning_rate,
                                                                    update.fraction, state_.fractions);
   const UpdateStreams streams = streams_into(board_.next());
+  Arrivals arrivals(update);
   pool_.share(layout_.size(), Layout::kAlignment, [&](std::int64_t begin, std::int64_t end) {
-    apply_range(update, numbers, streams, begin, end);
+    arrivals.each(begin, end,
+                  [&](std::int64_t from, std::int64_t to) { apply_range(update, numbers, streams, from, to); });
   });
+  PACELINE_RETURN_IF_ERROR(arrivals.status());
   board_.publish(update.version);
   return absl::OkStatus();
 }
@@ -75,7 +114,7 @@ void Shard::write_direction(std::span<float> buffer) {
   const UpdateStreams streams = streams_into(buffer);
   if (streams.direction == nullptr || state_.fractions == 0) return;  // 0: no update yet
   const StepNumbers numbers = step_numbers(optimizer_, 0, 1, state_.fractions);
-  for (const Run& run : runs_) {
+  for (const Layout::Run& run : runs_) {
     if (run.kind == TensorKind::kParameter)
       update_direction(optimizer_.kind, numbers, streams, run.begin, run.end);
   }
@@ -89,7 +128,7 @@ void Shard::apply_range(const Update& update, const StepNumbers& numbers, const 
     gradients.push_back({member.gradient, static_cast<float>(member.weight)});
     statistics.push_back({member.gradient, static_cast<float>(member.share)});
   }
-  for (const Run& run : runs_) {
+  for (const Layout::Run& run : runs_) {
     const std::int64_t from = std::max(begin, run.begin);
     const std::int64_t to = std::min(end, run.end);
     if (from >= to) continue;

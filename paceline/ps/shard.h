@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -39,6 +40,10 @@ struct Update {
   // and the optimizer has no part in it.
   bool of_differences = false;
   std::optional<GroupSum> group = {};  // where the members sum among themselves
+  // Where gradients come while they are applied: waits until elements [begin, end) of all of them are there. Called
+  // by any thread, for parts of blocks of so many elements. An error is the end of this shard.
+  std::function<absl::Status(std::int64_t begin, std::int64_t end)> arrival = {};
+  std::int64_t arrival_block = 0;
 };
 
 // Everything of a shard but the weights that a restart needs.
@@ -63,7 +68,7 @@ class Shard {
   absl::Status restore_optimizer(OptimizerState state);
 
   // Makes version v of v − 1 and publishes it. Errors: FailedPrecondition when a commit before it is missing;
-  // InvalidArgument for differences where the optimizer is not SGD.
+  // InvalidArgument for differences where the optimizer is not SGD; those of Update::arrival.
   absl::Status apply(const Update& update);
 
   Version version() const { return board_.version(); }
@@ -78,12 +83,6 @@ class Shard {
   const transport::WeightWriter& board() const { return board_; }
 
  private:
-  // Neighbouring tensors of one kind, padding included: one run of the fused pass.
-  struct Run {
-    TensorKind kind;
-    std::int64_t begin;
-    std::int64_t end;
-  };
   template <class Float>
   std::span<Float> weights_of(std::span<Float> buffer) const {
     return buffer.first(static_cast<std::size_t>(layout_.size()));
@@ -98,7 +97,7 @@ class Shard {
 
   const Layout layout_;
   const OptimizerConfig optimizer_;
-  std::vector<Run> runs_;
+  const std::vector<Layout::Run> runs_;  // one is one fused pass
   transport::WeightWriter board_;
   OptimizerState state_;
   WorkerPool pool_;

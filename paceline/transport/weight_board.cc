@@ -140,9 +140,21 @@ absl::Status WeightWriter::keep(Version version) {
     return absl::FailedPreconditionError(
         fmt::format("version {} is not the latest, {}", version, latest.version));
   }
+  return keep_buffer(version, latest.buffer);
+}
+
+absl::Status WeightWriter::keep_taken(Version version) {
+  PACELINE_CHECK(taken_ >= 0, "nothing is taken to be kept as {}", version);
+  PACELINE_RETURN_IF_ERROR(keep_buffer(version, taken_));
+  header_->versions[taken_].store(version.value());
+  taken_ = -1;
+  return absl::OkStatus();
+}
+
+absl::Status WeightWriter::keep_buffer(Version version, int buffer) {
   if (kept_.size() >= most_kept_)
     return absl::ResourceExhaustedError(fmt::format("{} versions are kept", most_kept_));
-  kept_.emplace_back(version, latest.buffer);
+  kept_.emplace_back(version, buffer);
   return absl::OkStatus();
 }
 

@@ -53,6 +53,8 @@ class WeightWriter {
 
   // Keeps the latest version's buffer as it is until drop(). Errors: ResourceExhausted when `kept` are kept.
   absl::Status keep(Version version);
+  // Keeps what was last taken as this version, unpublished. Errors: likewise.
+  absl::Status keep_taken(Version version);
   void drop(Version version);
   // Requires: kept.
   std::span<const float> kept(Version version) const;
@@ -66,6 +68,7 @@ class WeightWriter {
   WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept);
   float* buffer(int index) const;
   bool pinned(int index) const;
+  absl::Status keep_buffer(Version version, int buffer);
   int free_buffer() const;
 
   SharedMemory memory_;

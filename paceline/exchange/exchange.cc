@@ -1,0 +1,319 @@
+#include "paceline/exchange/exchange.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <absl/strings/numbers.h>
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+
+namespace paceline::exchange {
+
+namespace {
+
+// A link has to be moved at least once a second.
+constexpr int kLongestSleepMs = 250;
+
+std::string name_of(int host) { return fmt::format("host {}", host); }
+
+absl::Status about(int host, const absl::Status& status) {
+  return {status.code(), fmt::format("bulk data between hosts: host {}: {}", host, std::string(status.message()))};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Exchange>> Exchange::listen(const std::string& host_address) {
+  PACELINE_ASSIGN_OR_RETURN(transport::Ucx ucx, transport::Ucx::open(host_address));
+  std::unique_ptr<Exchange> exchange(new Exchange(std::move(ucx)));
+  exchange->woken_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!exchange->woken_.valid()) return absl::ResourceExhaustedError("no file descriptor is left");
+  transport::LinkGate gate;
+  gate.accept = [it = exchange.get()](const std::string& name) { return it->accept(name); };
+  gate.on_link = [it = exchange.get()](std::unique_ptr<transport::Link> link) {
+    int host = 0;
+    const bool named = absl::SimpleAtoi(link->peer_name().substr(name_of(0).size() - 1), &host);
+    PACELINE_CHECK(named, "{} was let in", link->peer_name());
+    it->take_link(host, std::move(link));
+  };
+  PACELINE_ASSIGN_OR_RETURN(exchange->listener_, exchange->ucx_.listen(0, std::move(gate)));
+  return exchange;
+}
+
+Exchange::~Exchange() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  post([] {});
+  thread_.join();
+}
+
+absl::Status Exchange::start(ExchangeOptions options) {
+  options_ = std::move(options);
+  const std::size_t hosts = options_.peers.size();
+  const auto own = static_cast<std::size_t>(options_.host);
+  slices_ = std::make_unique<Slices>(static_cast<int>(hosts), options_.part_floats[own]);
+  unsent_.assign(hosts, 0);
+  neighbours_.resize(hosts);
+  boards_.assign(hosts, options_.own_board);
+  for (std::size_t host = 0; host < hosts; ++host) {
+    if (host == own) continue;
+    Neighbour& neighbour = neighbours_[host];
+    PACELINE_ASSIGN_OR_RETURN(
+        auto board, transport::WeightWriter::create(options_.board_floats[host], options_.readers, options_.kept));
+    boards_[host] = board.path();
+    neighbour.mirror = std::make_unique<Mirror>(std::move(board), options_.board_floats[host]);
+    // The highest slots: workers get theirs from the lowest on.
+    const int slot = transport::WeightWriter::kSlots - 1 - static_cast<int>(host);
+    PACELINE_ASSIGN_OR_RETURN(auto reader,
+                              transport::WeightReader::open(options_.own_board, options_.board_floats[own], slot));
+    neighbour.outlet = std::make_unique<Outlet>(
+        std::move(reader), [this, to = static_cast<int>(host)](const Header& header, std::span<const float> block,
+                                                              std::function<void()> sent) {
+          with_link(to, [=](transport::Link& link) {
+            link.send(write_header(header), std::as_bytes(block), [sent](const absl::Status& status) {
+              if (status.ok()) sent();
+            });
+          });
+        });
+  }
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  return absl::OkStatus();
+}
+
+// ---- From the owner's thread ----
+
+void Exchange::post(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  const std::uint64_t one = 1;
+  // It can only fail when the event is set already.
+  [[maybe_unused]] const ssize_t written = write(woken_.get(), &one, sizeof one);
+}
+
+void Exchange::send(int host, Version version, std::int64_t begin, std::span<const float> block) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++unsent_[static_cast<std::size_t>(host)];
+  }
+  post([=, this] {
+    with_link(host, [=, this](transport::Link& link) {
+      link.send(write_header({Kind::kSum, version, begin}), std::as_bytes(block),
+                [this, host](const absl::Status& status) {
+                  if (!status.ok()) return;  // the link's end says more
+                  {
+                    const std::lock_guard lock(mutex_);
+                    --unsent_[static_cast<std::size_t>(host)];
+                  }
+                  sent_.notify_all();
+                });
+    });
+  });
+}
+
+absl::Status Exchange::flush(int host) {
+  std::unique_lock lock(mutex_);
+  const auto at = static_cast<std::size_t>(host);
+  sent_.wait(lock, [&] { return unsent_[at] == 0 || !failed_.ok(); });
+  return unsent_[at] == 0 ? absl::OkStatus() : failed_;
+}
+
+void Exchange::release(int host, Version version) {
+  slices_->release(host, version);
+  post([this, host] { try_deferred(host); });
+}
+
+void Exchange::want(int host, Version version) {
+  if (host == options_.host) return;
+  post([=, this] { neighbours_[static_cast<std::size_t>(host)].outlet->want(version); });
+}
+
+void Exchange::published(Version version) {
+  post([=, this] {
+    for (Neighbour& neighbour : neighbours_) {
+      if (neighbour.outlet != nullptr) neighbour.outlet->published(version);
+    }
+  });
+}
+
+void Exchange::keep(int host, Version version) {
+  post([=, this] { neighbours_[static_cast<std::size_t>(host)].outlet->keep(version); });
+}
+
+void Exchange::drop(Version version) {
+  post([=, this] {
+    for (Neighbour& neighbour : neighbours_) {
+      if (neighbour.mirror != nullptr) neighbour.mirror->drop(version);
+    }
+  });
+}
+
+void Exchange::release_reader(int slot) {
+  post([=, this] {
+    for (Neighbour& neighbour : neighbours_) {
+      if (neighbour.mirror != nullptr) neighbour.mirror->release_reader(slot);
+    }
+  });
+}
+
+// ---- The exchange's thread ----
+
+void Exchange::run(const std::stop_token& stop) {
+  connect_to_lower();
+  while (!stop.stop_requested()) {
+    if (!progress()) sleep();
+  }
+}
+
+// The higher one connects, so that of two hosts one does.
+void Exchange::connect_to_lower() {
+  for (int host = 0; host < options_.host; ++host) {
+    const Peer& peer = options_.peers[static_cast<std::size_t>(host)];
+    auto link = ucx_.connect(peer.address, name_of(options_.host), {.keys = peer.keys});
+    if (!link.ok()) return fail(about(host, link.status()));
+    take_link(host, *std::move(link));
+  }
+}
+
+absl::StatusOr<transport::LinkOptions> Exchange::accept(const std::string& name) const {
+  for (int host = options_.host + 1; host < static_cast<int>(options_.peers.size()); ++host) {
+    const auto at = static_cast<std::size_t>(host);
+    if (name != name_of(host)) continue;
+    if (neighbours_[at].link != nullptr)
+      return absl::AlreadyExistsError(fmt::format("{} is connected", name));
+    return transport::LinkOptions{.keys = options_.peers[at].keys};
+  }
+  return absl::PermissionDeniedError("no host of this job");
+}
+
+void Exchange::take_link(int host, std::unique_ptr<transport::Link> link) {
+  Neighbour& neighbour = neighbours_[static_cast<std::size_t>(host)];
+  if (neighbour.link != nullptr) return;  // two of that name: the first is it
+  link->on_message([this, host](const transport::Link::Message& message) { heard(host, message); });
+  neighbour.link = std::move(link);
+  for (const auto& use : std::exchange(neighbour.before_it_was, {})) use(*neighbour.link);
+}
+
+void Exchange::with_link(int host, std::function<void(transport::Link&)> use) {
+  Neighbour& neighbour = neighbours_[static_cast<std::size_t>(host)];
+  if (neighbour.link == nullptr) return neighbour.before_it_was.push_back(std::move(use));
+  use(*neighbour.link);
+}
+
+// True when there may be more to do.
+bool Exchange::progress() {
+  std::deque<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(tasks_);
+  }
+  for (const auto& task : tasks) task();
+  if (ended_) return !tasks.empty();
+  listener_->progress();
+  for (std::size_t host = 0; host < neighbours_.size() && !ended_; ++host) {
+    if (neighbours_[host].link == nullptr) continue;
+    const absl::Status status = neighbours_[host].link->progress();
+    if (!status.ok()) fail(about(static_cast<int>(host), status));
+  }
+  if (ended_) return true;
+  bool idle = tasks.empty() && listener_->arm();
+  for (const Neighbour& neighbour : neighbours_) {
+    if (neighbour.link != nullptr) idle = neighbour.link->arm() && idle;
+  }
+  return !idle;
+}
+
+void Exchange::sleep() {
+  std::vector<pollfd> watched{{woken_.get(), POLLIN, 0}};
+  if (!ended_) {
+    watched.push_back({listener_->fd(), POLLIN, 0});
+    for (const Neighbour& neighbour : neighbours_) {
+      if (neighbour.link != nullptr) watched.push_back({neighbour.link->fd(), POLLIN, 0});
+    }
+  }
+  poll(watched.data(), watched.size(), kLongestSleepMs);
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t ignored = read(woken_.get(), &count, sizeof count);
+}
+
+void Exchange::heard(int host, const transport::Link::Message& message) {
+  const auto header = read_header(message.header);
+  absl::Status status = header.status();
+  if (status.ok() && header->kind == Kind::kKeptHere) {
+    neighbours_[static_cast<std::size_t>(host)].link->receive(message.id, {}, [](const absl::Status&) {});
+    return options_.kept_there(header->version);
+  }
+  if (status.ok()) {
+    const auto& floats = header->kind == Kind::kSum ? options_.part_floats : options_.board_floats;
+    const int of = header->kind == Kind::kSum ? options_.host : host;
+    status = check_block(*header, message.bytes, floats[static_cast<std::size_t>(of)]);
+  }
+  if (!status.ok()) return fail(about(host, status));
+  auto& deferred = neighbours_[static_cast<std::size_t>(host)].deferred;
+  deferred.push_back({host, *header, message.id});
+  try_deferred(host);
+}
+
+// Of each kind in the order they came: a sum that has to wait does not hold back weights.
+void Exchange::try_deferred(int host) {
+  auto& deferred = neighbours_[static_cast<std::size_t>(host)].deferred;
+  bool sums_wait = false;
+  bool weights_wait = false;
+  std::deque<Deferred> later;
+  for (const Deferred& one : std::exchange(deferred, {})) {
+    bool& waits = one.header.kind == Kind::kSum ? sums_wait : weights_wait;
+    if (!waits) {
+      const auto received = receive(one);
+      if (!received.ok()) return fail(about(host, received.status()));
+      waits = !*received;
+    }
+    if (waits) later.push_back(one);
+  }
+  // Nothing came while this went on: arrivals are told from progress() alone.
+  deferred = std::move(later);
+}
+
+absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
+  PACELINE_ASSIGN_OR_RETURN(const auto memory, room(what.host, what.header));
+  if (!memory) return false;
+  neighbours_[static_cast<std::size_t>(what.host)].link->receive(
+      what.message, std::as_writable_bytes(*memory), [this, host = what.host, header = what.header](const absl::Status& status) {
+        if (status.ok()) arrived(host, header);
+      });
+  return true;
+}
+
+absl::StatusOr<std::optional<std::span<float>>> Exchange::room(int host, const Header& header) {
+  if (header.kind == Kind::kSum) return slices_->room(host, header.version, header.begin);
+  return neighbours_[static_cast<std::size_t>(host)].mirror->room(header);
+}
+
+void Exchange::arrived(int host, const Header& header) {
+  if (header.kind == Kind::kSum) return slices_->arrived(host, header.version, header.begin);
+  const auto whole = neighbours_[static_cast<std::size_t>(host)].mirror->arrived();
+  if (!whole.ok()) return fail(about(host, whole.status()));
+  if (*whole && (*whole)->kind == Kind::kKept) {
+    with_link(host, [version = (*whole)->version](transport::Link& link) {
+      link.send(write_header({Kind::kKeptHere, version, 0}), {}, [](const absl::Status&) {});
+    });
+  }
+  if (*whole) post([this, host] { try_deferred(host); });
+}
+
+void Exchange::fail(const absl::Status& why) {
+  if (std::exchange(ended_, true)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    failed_ = why;
+  }
+  sent_.notify_all();
+  slices_->fail(why);
+  options_.failed(why);
+}
+
+}  // namespace paceline::exchange

@@ -1,0 +1,151 @@
+// One host's end of the bulk traffic between the servers of a job, one server a host. Workers know shared memory only,
+// of their own host; what has to go further goes between the servers:
+//
+//   gradients   of a host's workers (one, or their sum), to the shards of the other hosts       send(), slice()
+//   weights     of a shard, to the mirrors on other hosts where somebody waits for them         want(), published()
+//
+// Both go in blocks (message.h), each to be worked on as it comes. A thread of the exchange's own moves them; it
+// sleeps while there is nothing to do.
+//
+// What always holds: nobody waits for ever. When a link to another host ends, everything that waits for the exchange
+// is told why, and so is its owner: a job that lost a server has to go back to its last checkpoint.
+//
+// To be used by one thread, but for what says otherwise.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/file_descriptor.h"
+#include "paceline/exchange/mirror.h"
+#include "paceline/exchange/outlet.h"
+#include "paceline/exchange/slices.h"
+#include "paceline/transport/ucx.h"
+
+namespace paceline::exchange {
+
+struct Peer {
+  std::string address;                        // of its exchange
+  std::optional<transport::LinkKeys> keys;    // none: in the clear
+};
+
+struct ExchangeOptions {
+  int host = 0;              // this one
+  std::vector<Peer> peers;   // by host; this one's is not looked at
+  std::vector<std::int64_t> part_floats;   // of each shard's gradients, by host
+  std::vector<std::int64_t> board_floats;  // of each shard's board
+  std::string own_board;     // path of the own shard's
+  int readers = 1;           // of each mirror
+  int kept = 0;              // versions that may be kept of each
+  // From the exchange's thread: this host keeps that version of the own shard now, or the traffic has ended.
+  std::function<void(Version)> kept_there;
+  std::function<void(const absl::Status&)> failed;
+};
+
+class Exchange {
+ public:
+  // Listens on an address of this host. Errors: as transport::Ucx.
+  static absl::StatusOr<std::unique_ptr<Exchange>> listen(const std::string& host_address);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // For the other hosts.
+  const std::string& address() const { return listener_->address(); }
+  // Connects to the others, which start too. Returns at once. Errors: no memory; no such own board.
+  absl::Status start(ExchangeOptions options);
+
+  // Where workers of this host read each shard's weights, by host. Requires: started.
+  const std::vector<std::string>& boards() const { return boards_; }
+
+  // ---- Gradients out ----
+  // A block of this host's gradients for another host's shard. Its memory stays as it is until flush().
+  void send(int host, Version version, std::int64_t begin, std::span<const float> block);
+  // Waits until everything that was handed to send() for that host has gone. Errors: why it never will.
+  absl::Status flush(int host);
+
+  // ---- Gradients in, for the own shard (slices.h says more) ----
+  const float* slice(int host, Version version) { return slices_->slice(host, version); }
+  // Any thread.
+  absl::Status wait(int host, Version version, std::int64_t begin, std::int64_t end) {
+    return slices_->wait(host, version, begin, end);
+  }
+  void release(int host, Version version);
+
+  // ---- Weights ----
+  // Somebody on that host waits for this version of the own shard. On this host the shard's own board has it.
+  void want(int host, Version version);
+  // The own shard has made this version.
+  void published(Version version);
+  // The own shard keeps this version; that host is to keep it as well.
+  void keep(int host, Version version);
+  // Of the mirrors.
+  void drop(Version version);
+  void release_reader(int slot);
+
+ private:
+  struct Deferred {
+    int host;
+    Header header;
+    std::uint64_t message;
+  };
+  struct Neighbour {
+    std::unique_ptr<transport::Link> link;
+    std::unique_ptr<Mirror> mirror;
+    std::unique_ptr<Outlet> outlet;
+    std::deque<Deferred> deferred;                                    // whose memory is not free yet
+    std::deque<std::function<void(transport::Link&)>> before_it_was;  // what waits for a link
+  };
+
+  explicit Exchange(transport::Ucx ucx) : ucx_(std::move(ucx)) {}
+
+  // Of the exchange's thread.
+  void run(const std::stop_token& stop);
+  bool progress();
+  void sleep();
+  void connect_to_lower();
+  absl::StatusOr<transport::LinkOptions> accept(const std::string& name) const;
+  void take_link(int host, std::unique_ptr<transport::Link> link);
+  void heard(int host, const transport::Link::Message& message);
+  absl::StatusOr<bool> receive(const Deferred& what);
+  absl::StatusOr<std::optional<std::span<float>>> room(int host, const Header& header);
+  void arrived(int host, const Header& header);
+  void try_deferred(int host);
+  void with_link(int host, std::function<void(transport::Link&)> use);
+  void fail(const absl::Status& why);
+
+  void post(std::function<void()> task);
+
+  const transport::Ucx ucx_;
+  std::unique_ptr<transport::LinkListener> listener_;
+  ExchangeOptions options_;
+  std::vector<std::string> boards_;
+  std::unique_ptr<Slices> slices_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable sent_;
+  std::deque<std::function<void()>> tasks_;
+  std::vector<std::size_t> unsent_;  // blocks, by host
+  absl::Status failed_;
+
+  FileDescriptor woken_;  // an event: there are tasks
+  // Of the exchange's thread.
+  std::vector<Neighbour> neighbours_;  // by host
+  bool ended_ = false;
+  std::jthread thread_;  // last: it uses all of this
+};
+
+}  // namespace paceline::exchange

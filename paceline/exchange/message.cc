@@ -1,0 +1,51 @@
+#include "paceline/exchange/message.h"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace paceline::exchange {
+
+namespace {
+
+void put(std::byte* to, std::uint64_t value) {
+  for (int i = 0; i < 8; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
+}
+
+std::int64_t get(const std::byte* from) {
+  std::uint64_t value = 0;
+  for (int i = 0; i < 8; ++i) value |= static_cast<std::uint64_t>(from[i]) << (8 * i);
+  return static_cast<std::int64_t>(value);
+}
+
+}  // namespace
+
+std::array<std::byte, kHeaderBytes> write_header(const Header& header) {
+  std::array<std::byte, kHeaderBytes> bytes{};
+  put(bytes.data(), static_cast<std::uint64_t>(header.kind));
+  put(bytes.data() + 8, static_cast<std::uint64_t>(header.version.value()));
+  put(bytes.data() + 16, static_cast<std::uint64_t>(header.begin));
+  return bytes;
+}
+
+absl::StatusOr<Header> read_header(std::span<const std::byte> bytes) {
+  if (bytes.size() != kHeaderBytes)
+    return absl::DataLossError(fmt::format("a message with a header of {} bytes", bytes.size()));
+  const std::int64_t kind = get(bytes.data());
+  const std::int64_t version = get(bytes.data() + 8);
+  const std::int64_t begin = get(bytes.data() + 16);
+  const bool known = kind >= static_cast<std::int64_t>(Kind::kSum) && kind <= static_cast<std::int64_t>(Kind::kKeptHere);
+  if (!known || version < 0 || begin < 0 || begin % kBlockFloats != 0)
+    return absl::DataLossError(fmt::format("a message of kind {}, version {}, from {}", kind, version, begin));
+  return Header{static_cast<Kind>(kind), Version(version), begin};
+}
+
+absl::Status check_block(const Header& header, std::size_t bytes, std::int64_t floats) {
+  const bool fits = header.begin < floats &&
+                    bytes == static_cast<std::size_t>(block_size(header.begin, floats)) * sizeof(float);
+  if (fits) return absl::OkStatus();
+  return absl::DataLossError(
+      fmt::format("{} bytes from float {} on, of {} floats", bytes, header.begin, floats));
+}
+
+}  // namespace paceline::exchange

@@ -1,0 +1,47 @@
+// What servers of different hosts say to each other beside the bulk data: the header of a message, whose payload is
+// floats of one block. Headers are read from bytes that another process sent.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+
+namespace paceline::exchange {
+
+// All floats go in blocks of this many, from 0 on; only a last one is shorter. Small enough that what is there can be
+// worked on while the rest is on its way, and large enough that a block costs little beside its bytes.
+inline constexpr std::int64_t kBlockFloats = 256 * 1024;
+
+enum class Kind : std::uint8_t {
+  kSum = 1,   // of the sender's gradients, for the receiver's shard
+  kWeights,   // of the sender's shard, to be published
+  kKept,      // likewise, to be kept beside what is published
+  kKeptHere,  // the receiver's shard is kept in that version at the sender; no payload
+};
+
+struct Header {
+  Kind kind = Kind::kSum;
+  Version version{};
+  std::int64_t begin = 0;  // of the block, in floats
+  friend bool operator==(const Header&, const Header&) = default;
+};
+
+inline constexpr std::size_t kHeaderBytes = 24;
+
+std::array<std::byte, kHeaderBytes> write_header(const Header& header);
+// Errors: DataLoss.
+absl::StatusOr<Header> read_header(std::span<const std::byte> bytes);
+
+// The floats of the block that begins there, of `floats` in all.
+constexpr std::int64_t block_size(std::int64_t begin, std::int64_t floats) {
+  return floats - begin < kBlockFloats ? floats - begin : kBlockFloats;
+}
+// Errors: DataLoss when a payload of so many bytes is not the block that begins there.
+absl::Status check_block(const Header& header, std::size_t bytes, std::int64_t floats);
+
+}  // namespace paceline::exchange

@@ -1,0 +1,42 @@
+#include "paceline/exchange/mirror.h"
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+
+namespace paceline::exchange {
+
+absl::StatusOr<std::optional<std::span<float>>> Mirror::room(const Header& header) {
+  const bool this_one =
+      coming_ && coming_->header.kind == header.kind && coming_->header.version == header.version;
+  if (coming_ && !this_one) return std::nullopt;
+  if (!coming_) {
+    const bool old = header.kind == Kind::kWeights && published_ && header.version <= board_.version();
+    if (old) return absl::DataLossError(fmt::format("weights of version {} after {}", header.version, board_.version()));
+    const auto blocks = static_cast<std::size_t>((floats_ + kBlockFloats - 1) / kBlockFloats);
+    coming_.emplace(Coming{header, board_.next(), std::vector<bool>(blocks, false), blocks});
+  }
+  const auto block = static_cast<std::size_t>(header.begin / kBlockFloats);
+  if (coming_->offered[block])
+    return absl::DataLossError(fmt::format("weights of version {} from {} on twice", header.version, header.begin));
+  coming_->offered[block] = true;
+  return coming_->memory.subspan(static_cast<std::size_t>(header.begin),
+                                 static_cast<std::size_t>(block_size(header.begin, floats_)));
+}
+
+absl::StatusOr<std::optional<Header>> Mirror::arrived() {
+  PACELINE_CHECK(coming_ && coming_->missing > 0, "a block that is not on its way");
+  if (--coming_->missing > 0) return std::nullopt;
+  const Header header = coming_->header;
+  coming_.reset();
+  if (header.kind == Kind::kWeights) {
+    board_.publish(header.version);
+    published_ = true;
+  } else {
+    PACELINE_RETURN_IF_ERROR(board_.keep_taken(header.version));
+  }
+  return header;
+}
+
+}  // namespace paceline::exchange

@@ -1,0 +1,82 @@
+#include "paceline/exchange/mirror.h"
+
+#include <gtest/gtest.h>
+
+namespace paceline::exchange {
+namespace {
+
+constexpr std::int64_t kFloats = kBlockFloats + 5;
+
+Mirror make_mirror() { return Mirror(transport::WeightWriter::create(kFloats, 4, 2).value(), kFloats); }
+
+// A version comes in; what arrived() says at the end.
+std::optional<Header> fill(Mirror& mirror, Kind kind, Version version, float value) {
+  std::optional<Header> whole;
+  for (const std::int64_t begin : {kBlockFloats, std::int64_t{0}}) {
+    const auto room = mirror.room({kind, version, begin});
+    EXPECT_TRUE(room.ok() && room->has_value()) << room.status();
+    std::fill((*room)->begin(), (*room)->end(), value);
+    EXPECT_FALSE(whole.has_value());
+    whole = mirror.arrived().value();
+  }
+  return whole;
+}
+
+TEST(Mirror, WhatComesWholeIsPublished) {
+  Mirror mirror = make_mirror();
+  auto reader = transport::WeightReader::open(mirror.path(), kFloats, 0).value();
+  EXPECT_FALSE(reader.pin(Version(0), std::chrono::nanoseconds::zero()));
+  const auto whole = fill(mirror, Kind::kWeights, Version(0), 1);
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->version, Version(0));
+  ASSERT_TRUE(fill(mirror, Kind::kWeights, Version(4), 4));
+  const auto pinned = reader.pin(Version(2), std::chrono::nanoseconds::zero());
+  ASSERT_TRUE(pinned);
+  EXPECT_EQ(pinned->version, Version(4));
+  EXPECT_EQ(pinned->weights[kBlockFloats], 4.0f);
+}
+
+TEST(Mirror, WhatIsKeptMayBeOlderAndIsNotPublished) {
+  Mirror mirror = make_mirror();
+  auto reader = transport::WeightReader::open(mirror.path(), kFloats, 0).value();
+  fill(mirror, Kind::kWeights, Version(4), 4);
+  const auto whole = fill(mirror, Kind::kKept, Version(3), 3);
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->kind, Kind::kKept);
+  EXPECT_EQ(reader.version(), Version(4));
+  const auto pinned = reader.pin_exactly(Version(3));
+  ASSERT_TRUE(pinned);
+  EXPECT_EQ(pinned->weights[0], 3.0f);
+  reader.unpin();
+  fill(mirror, Kind::kWeights, Version(5), 5);
+  ASSERT_TRUE(reader.pin_exactly(Version(3)));
+  EXPECT_EQ(reader.pin_exactly(Version(3))->weights[0], 3.0f);
+  reader.unpin();
+  mirror.drop(Version(3));
+  fill(mirror, Kind::kWeights, Version(6), 6);
+  EXPECT_EQ(reader.pin(Version(6), std::chrono::nanoseconds::zero())->weights[0], 6.0f);
+}
+
+TEST(Mirror, OneVersionAtATime) {
+  Mirror mirror = make_mirror();
+  ASSERT_TRUE(mirror.room({Kind::kWeights, Version(1), 0})->has_value());
+  EXPECT_FALSE(mirror.room({Kind::kWeights, Version(2), 0})->has_value());
+  EXPECT_FALSE(mirror.room({Kind::kKept, Version(1), 0})->has_value());
+  EXPECT_FALSE(mirror.room({Kind::kWeights, Version(1), 0}).ok());  // twice
+}
+
+TEST(Mirror, WhatCannotComeIsRefused) {
+  Mirror mirror = make_mirror();
+  fill(mirror, Kind::kWeights, Version(4), 4);
+  EXPECT_FALSE(mirror.room({Kind::kWeights, Version(4), 0}).ok());
+  EXPECT_FALSE(mirror.room({Kind::kWeights, Version(3), 0}).ok());
+  fill(mirror, Kind::kKept, Version(1), 1);
+  fill(mirror, Kind::kKept, Version(2), 2);
+  ASSERT_TRUE(mirror.room({Kind::kKept, Version(3), 0})->has_value());
+  ASSERT_TRUE(mirror.room({Kind::kKept, Version(3), kBlockFloats})->has_value());
+  ASSERT_TRUE(mirror.arrived().ok());
+  EXPECT_FALSE(mirror.arrived().ok());  // more than may be kept
+}
+
+}  // namespace
+}  // namespace paceline::exchange

@@ -1,0 +1,52 @@
+#include "paceline/exchange/outlet.h"
+
+#include <algorithm>
+
+namespace paceline::exchange {
+
+void Outlet::want(Version version) {
+  wanted_ = std::max(wanted_.value_or(version), version);
+  go_on();
+}
+
+void Outlet::published(Version version) {
+  published_ = version;
+  go_on();
+}
+
+void Outlet::keep(Version version) {
+  to_keep_.push_back(version);
+  go_on();
+}
+
+void Outlet::go_on() {
+  if (blocks_under_way_ > 0) return;
+  const bool waited_for = wanted_ && published_ && *published_ >= *wanted_ && (!sent_ || *sent_ < *wanted_);
+  if (waited_for) {
+    const auto pinned = reader_.pin(*wanted_, std::chrono::nanoseconds::zero());
+    if (!pinned) return;
+    sent_ = pinned->version;
+    return send(Kind::kWeights, *pinned);
+  }
+  while (!to_keep_.empty()) {
+    const auto pinned = reader_.pin_exactly(to_keep_.front());
+    to_keep_.pop_front();
+    if (pinned) return send(Kind::kKept, *pinned);  // else it has been dropped since
+  }
+}
+
+void Outlet::send(Kind kind, const transport::WeightReader::Pinned& pinned) {
+  const auto floats = static_cast<std::int64_t>(pinned.weights.size());
+  blocks_under_way_ = static_cast<std::size_t>((floats + kBlockFloats - 1) / kBlockFloats);
+  for (std::int64_t begin = 0; begin < floats; begin += kBlockFloats) {
+    const auto block = pinned.weights.subspan(static_cast<std::size_t>(begin),
+                                              static_cast<std::size_t>(block_size(begin, floats)));
+    send_({kind, pinned.version, begin}, block, [this] {
+      if (--blocks_under_way_ > 0) return;
+      reader_.unpin();
+      go_on();
+    });
+  }
+}
+
+}  // namespace paceline::exchange

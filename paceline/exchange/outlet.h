@@ -1,0 +1,49 @@
+// The new weights of this host's shard on their way to one other host: the latest whenever somebody there waits for a
+// version that has not been sent, and no other, so that a fast shard does not fill a slow link with versions nobody
+// reads. Of the thread that hears the links.
+//
+// What always holds: one version at a time is on its way; what is published goes in order; what is to be kept goes
+// beside it, as soon as it can.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "paceline/base/ids.h"
+#include "paceline/exchange/message.h"
+#include "paceline/transport/weight_board.h"
+
+namespace paceline::exchange {
+
+class Outlet {
+ public:
+  // Sends one block; calls back once its memory may change.
+  using Send = std::function<void(const Header&, std::span<const float>, std::function<void()> sent)>;
+
+  // `reader`: of the shard's board, in a slot of its own.
+  Outlet(transport::WeightReader reader, Send send) : reader_(std::move(reader)), send_(std::move(send)) {}
+
+  // Somebody there waits for this version.
+  void want(Version version);
+  // The shard has published it.
+  void published(Version version);
+  // The shard keeps this version, and that host is to keep it too.
+  void keep(Version version);
+
+ private:
+  void go_on();
+  void send(Kind kind, const transport::WeightReader::Pinned& pinned);
+
+  transport::WeightReader reader_;
+  const Send send_;
+  std::optional<Version> wanted_;
+  std::optional<Version> published_;
+  std::optional<Version> sent_;
+  std::deque<Version> to_keep_;
+  std::size_t blocks_under_way_ = 0;
+};
+
+}  // namespace paceline::exchange

@@ -1,0 +1,101 @@
+#include "paceline/exchange/slices.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/exchange/message.h"
+
+namespace paceline::exchange {
+
+namespace {
+
+constexpr std::size_t kMostSlices = 2;
+
+std::size_t block_of(std::int64_t begin) { return static_cast<std::size_t>(begin / kBlockFloats); }
+
+}  // namespace
+
+Slices::Slice* Slices::find(Host& host, Version version) {
+  const auto found = std::find_if(host.slices.begin(), host.slices.end(),
+                                  [&](const auto& slice) { return slice->version == version; });
+  return found == host.slices.end() ? nullptr : found->get();
+}
+
+Slices::Slice& Slices::add(Host& host, Version version) const {
+  std::unique_ptr<Slice> slice = std::move(host.spare);
+  if (slice == nullptr) slice = std::make_unique<Slice>();
+  const std::size_t blocks = block_of(floats_ + kBlockFloats - 1);
+  slice->version = version;
+  slice->floats.resize(static_cast<std::size_t>(floats_));
+  slice->offered.assign(blocks, false);
+  slice->here.assign(blocks, false);
+  return *host.slices.emplace_back(std::move(slice));
+}
+
+absl::StatusOr<std::optional<std::span<float>>> Slices::room(int host, Version version, std::int64_t begin) {
+  const std::lock_guard lock(mutex_);
+  Host& from = hosts_[static_cast<std::size_t>(host)];
+  Slice* slice = find(from, version);
+  const bool earlier = version <= from.over || (!from.slices.empty() && version < from.slices.back()->version);
+  if (slice == nullptr && earlier)
+    return absl::DataLossError(fmt::format("gradients for commit {}, which is over", version));
+  if (slice == nullptr && from.slices.size() == kMostSlices) return std::nullopt;
+  if (slice == nullptr) slice = &add(from, version);
+  if (slice->offered[block_of(begin)])
+    return absl::DataLossError(fmt::format("gradients for commit {} from {} on twice", version, begin));
+  slice->offered[block_of(begin)] = true;
+  return std::span(slice->floats)
+      .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(block_size(begin, floats_)));
+}
+
+void Slices::arrived(int host, Version version, std::int64_t begin) {
+  {
+    const std::lock_guard lock(mutex_);
+    Slice* slice = find(hosts_[static_cast<std::size_t>(host)], version);
+    PACELINE_CHECK(slice != nullptr, "a block of commit {} of host {}, which is not here", version, host);
+    slice->here[block_of(begin)] = true;
+  }
+  changed_.notify_all();
+}
+
+void Slices::fail(absl::Status why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failed_.ok()) failed_ = std::move(why);
+  }
+  changed_.notify_all();
+}
+
+const float* Slices::slice(int host, Version version) {
+  const std::lock_guard lock(mutex_);
+  Host& from = hosts_[static_cast<std::size_t>(host)];
+  Slice* slice = find(from, version);
+  if (slice == nullptr) slice = &add(from, version);
+  return slice->floats.data();
+}
+
+absl::Status Slices::wait(int host, Version version, std::int64_t begin, std::int64_t end) {
+  std::unique_lock lock(mutex_);
+  Slice* slice = find(hosts_[static_cast<std::size_t>(host)], version);
+  PACELINE_CHECK(slice != nullptr, "nobody asked for commit {} of host {}", version, host);
+  const auto first = slice->here.begin() + static_cast<std::ptrdiff_t>(block_of(begin));
+  const auto last = slice->here.begin() + static_cast<std::ptrdiff_t>(block_of(end + kBlockFloats - 1));
+  const auto all_here = [&] { return std::all_of(first, last, [](bool here) { return here; }); };
+  changed_.wait(lock, [&] { return !failed_.ok() || all_here(); });
+  return all_here() ? absl::OkStatus() : failed_;
+}
+
+void Slices::release(int host, Version version) {
+  const std::lock_guard lock(mutex_);
+  Host& from = hosts_[static_cast<std::size_t>(host)];
+  PACELINE_CHECK(!from.slices.empty() && from.slices.front()->version == version, "commit {} of host {} is not first",
+                 version, host);
+  from.spare = std::move(from.slices.front());
+  from.slices.pop_front();
+  from.over = version;
+}
+
+}  // namespace paceline::exchange

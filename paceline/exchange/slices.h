@@ -1,0 +1,65 @@
+// What other hosts' workers have for the shard of this host, while it comes in: of each host and commit one slice, as
+// large as the shard. The thread that hears the links puts the blocks in; the shard's threads wait for them.
+//
+// What always holds: a host's slices come in the order of their commits; of each host at most two are here, the one
+// that is applied and the next.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+
+namespace paceline::exchange {
+
+class Slices {
+ public:
+  // Of `floats` each; hosts 0 to hosts − 1.
+  Slices(int hosts, std::int64_t floats) : floats_(floats), hosts_(static_cast<std::size_t>(hosts)) {}
+
+  // Memory for a block of a host's slice; nothing as long as two earlier slices are here. Errors: DataLoss when the
+  // host cannot send that now (again, or a commit that is over).
+  absl::StatusOr<std::optional<std::span<float>>> room(int host, Version version, std::int64_t begin);
+  // That block is there.
+  void arrived(int host, Version version, std::int64_t begin);
+  // No block comes any more. The first reason counts.
+  void fail(absl::Status why);
+
+  // Where the slice will be. Requires: the commits are asked for in their order, each once.
+  const float* slice(int host, Version version);
+  // Waits until floats [begin, end) of it are there. Errors: why they never will be.
+  absl::Status wait(int host, Version version, std::int64_t begin, std::int64_t end);
+  // It was applied: its memory is for the next one.
+  void release(int host, Version version);
+
+ private:
+  struct Slice {
+    Version version;
+    std::vector<float> floats;
+    std::vector<bool> offered;  // by block: on its way, or there
+    std::vector<bool> here;
+  };
+  struct Host {
+    std::deque<std::unique_ptr<Slice>> slices;  // by version
+    std::unique_ptr<Slice> spare;
+    Version over{-1};  // the last that was released
+  };
+  static Slice* find(Host& host, Version version);
+  Slice& add(Host& host, Version version) const;
+
+  const std::int64_t floats_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<Host> hosts_;
+  absl::Status failed_;
+};
+
+}  // namespace paceline::exchange

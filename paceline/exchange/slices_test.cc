@@ -1,0 +1,74 @@
+#include "paceline/exchange/slices.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "paceline/exchange/message.h"
+
+namespace paceline::exchange {
+namespace {
+
+constexpr std::int64_t kFloats = 2 * kBlockFloats + 5;
+
+// All blocks of a slice arrive, filled with `value`.
+void fill(Slices& slices, int host, Version version, float value) {
+  for (std::int64_t begin = 0; begin < kFloats; begin += kBlockFloats) {
+    const auto room = slices.room(host, version, begin);
+    ASSERT_TRUE(room.ok()) << room.status();
+    ASSERT_TRUE(room->has_value());
+    std::fill((*room)->begin(), (*room)->end(), value);
+    slices.arrived(host, version, begin);
+  }
+}
+
+TEST(Slices, TheShardWaitsForABlockAndForNoOther) {
+  Slices slices(2, kFloats);
+  const float* slice = slices.slice(1, Version(1));
+  const std::jthread link([&] {
+    const auto last = slices.room(1, Version(1), 2 * kBlockFloats);
+    ASSERT_TRUE(last.ok() && last->has_value());
+    EXPECT_EQ((*last)->size(), 5u);
+    std::fill((*last)->begin(), (*last)->end(), 3.0f);
+    slices.arrived(1, Version(1), 2 * kBlockFloats);
+  });
+  EXPECT_TRUE(slices.wait(1, Version(1), 2 * kBlockFloats + 1, kFloats).ok());
+  EXPECT_EQ(slice[kFloats - 1], 3.0f);
+}
+
+TEST(Slices, OneMoreThanIsAppliedIsTakenIn) {
+  Slices slices(2, kFloats);
+  fill(slices, 1, Version(3), 3);
+  fill(slices, 1, Version(5), 5);
+  auto third = slices.room(1, Version(6), 0);
+  ASSERT_TRUE(third.ok());
+  EXPECT_FALSE(third->has_value());
+  EXPECT_TRUE(slices.room(0, Version(6), 0)->has_value());  // another host's
+
+  EXPECT_EQ(slices.slice(1, Version(3))[7], 3.0f);
+  EXPECT_TRUE(slices.wait(1, Version(3), 0, kFloats).ok());
+  slices.release(1, Version(3));
+  EXPECT_TRUE(slices.room(1, Version(6), 0)->has_value());
+  EXPECT_EQ(slices.slice(1, Version(5))[7], 5.0f);
+}
+
+TEST(Slices, WhatCannotComeIsRefused) {
+  Slices slices(1, kFloats);
+  fill(slices, 0, Version(3), 3);
+  EXPECT_FALSE(slices.room(0, Version(3), 0).ok());  // twice
+  EXPECT_FALSE(slices.room(0, Version(2), 0).ok());  // before the other
+  slices.slice(0, Version(3));
+  slices.release(0, Version(3));
+  EXPECT_FALSE(slices.room(0, Version(3), 0).ok());  // over
+}
+
+TEST(Slices, NobodyWaitsForWhatDoesNotCome) {
+  Slices slices(1, kFloats);
+  slices.slice(0, Version(1));
+  const std::jthread link([&] { slices.fail(absl::UnavailableError("the link is gone")); });
+  const absl::Status status = slices.wait(0, Version(1), 0, 1);
+  EXPECT_EQ(status.message(), "the link is gone");
+}
+
+}  // namespace
+}  // namespace paceline::exchange
