@@ -95,7 +95,10 @@ absl::Status LocalCluster::start_peers(const std::string& run, const config::Job
     return absl::OkStatus();
   };
   for (std::int64_t i = 0; i < job.servers; ++i) {
-    PACELINE_RETURN_IF_ERROR(start_one(fmt::format("server{}", i), {"server", "--shard", std::to_string(i)}));
+    std::vector<std::string> arguments = {"server", "--shard", std::to_string(i)};
+    // Each as if on a host of its own.
+    if (job.hosts > 1) arguments.insert(arguments.end(), {"--exchange", "127.0.0.1"});
+    PACELINE_RETURN_IF_ERROR(start_one(fmt::format("server{}", i), std::move(arguments)));
   }
   for (const config::ReplicaConfig& replica : job.replicas) {
     PACELINE_RETURN_IF_ERROR(start_one(replica.name, {"worker", "--name", replica.name}));

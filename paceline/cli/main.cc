@@ -61,7 +61,6 @@ void add_roles(CLI::App& app, Command& command) {
   struct Peer {
     std::string coordinator;
     std::string name;
-    int shard = 0;
   };
   auto peer = std::make_shared<Peer>();
   auto own = std::make_shared<CoordinatorRoleOptions>();
@@ -72,11 +71,12 @@ void add_roles(CLI::App& app, Command& command) {
   coordinator->add_option("--address-fd", own->address_fd, "descriptor to write the address to");
   coordinator->callback([own, &command] { command = [own] { return exit_of(run_coordinator(*own)); }; });
 
+  auto shard = std::make_shared<ServerRoleOptions>();
   CLI::App* server = app.add_subcommand("server", "one role: keeps a shard of the weights");
-  server->add_option("--coordinator", peer->coordinator, "HOST:PORT")->required();
-  server->add_option("--shard", peer->shard, "which shard, from 0");
-  server->callback(
-      [peer, &command] { command = [peer] { return exit_of(run_server(peer->coordinator, peer->shard)); }; });
+  server->add_option("--coordinator", shard->coordinator, "HOST:PORT")->required();
+  server->add_option("--shard", shard->shard, "which shard, from 0; which host, where there are several");
+  server->add_option("--exchange", shard->exchange, "address of this host that the other hosts' servers reach");
+  server->callback([shard, &command] { command = [shard] { return exit_of(run_server(*shard)); }; });
 
   CLI::App* worker = app.add_subcommand("worker", "one role: computes gradients");
   worker->add_option("--coordinator", peer->coordinator, "HOST:PORT")->required();

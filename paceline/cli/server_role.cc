@@ -1,6 +1,7 @@
 #include "paceline/cli/server_role.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <thread>
@@ -10,7 +11,10 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/peer.h"
 #include "paceline/config/job_config.h"
+#include "paceline/exchange/commit_exchange.h"
+#include "paceline/exchange/exchange.h"
 #include "paceline/ps/shard.h"
+#include "paceline/rpc/server_fleet.h"
 #include "paceline/rpc/wire.h"
 #include "paceline/store/shard_files.h"
 #include "paceline/transport/gradient_buffer.h"
@@ -28,9 +32,24 @@ int threads_for(const config::JobConfig& job) {
   return std::clamp(processors / static_cast<int>(job.servers), 1, 4);
 }
 
+transport::SealKey key_of(const std::string& bytes) {
+  transport::SealKey key{};
+  std::memcpy(key.data(), bytes.data(), std::min(bytes.size(), key.size()));
+  return key;
+}
+
+exchange::Peer peer_of(const rpc::wire::HostShard& host) {
+  exchange::Peer peer{host.exchange(), std::nullopt};
+  if (!host.send_key().empty())
+    peer.keys = transport::LinkKeys{.send = key_of(host.send_key()), .receive = key_of(host.receive_key())};
+  return peer;
+}
+
 class Server {
  public:
-  explicit Server(ServerConnection& connection) : connection_(connection) {}
+  // `exchange`: with the other hosts' servers; null when there are none.
+  Server(ServerConnection& connection, std::unique_ptr<exchange::Exchange> exchange)
+      : connection_(connection), exchange_(std::move(exchange)) {}
 
   // Orders in sequence, until goodbye. An error has been told to the coordinator.
   absl::Status serve();
@@ -40,9 +59,16 @@ class Server {
   absl::Status start(const rpc::wire::ServerStart& order);
   absl::Status start_from_worker(const rpc::wire::ServerStart& order);
   absl::Status start_from_checkpoint(const rpc::wire::ServerStart& order);
+  absl::Status start_exchange(const rpc::wire::ServerStart& order, const config::JobConfig& job);
   absl::Status map_gradient(const rpc::wire::MapGradient& order);
+  absl::Status unmap_gradient(const rpc::wire::UnmapGradient& order);
   absl::Status apply(const rpc::wire::Apply& order);
+  absl::Status apply_here(const rpc::wire::Apply& order, ps::Update update);
+  absl::Status apply_between_hosts(const rpc::wire::Apply& order, ps::Update update);
+  absl::StatusOr<const float*> gradient(const rpc::wire::Apply::Member& member);
   absl::Status keep(const rpc::wire::Keep& order);
+  bool say_kept(Version version);
+  void say_failed(const absl::Status& status);
   absl::Status write_checkpoint(const rpc::wire::WriteCheckpoint& order);
   bool send(const rpc::wire::ServerMessage& message) { return connection_.send(message); }
 
@@ -53,7 +79,10 @@ class Server {
   int count_ = 1;
   std::size_t part_offset_ = 0;
   std::int64_t whole_floats_ = 0;
-  std::map<std::int32_t, transport::GradientReader> gradients_;  // by replica
+  std::map<std::int32_t, transport::GradientReader> gradients_;  // by replica, of this host
+  std::map<std::int32_t, int> hosts_;                            // by replica
+  std::unique_ptr<exchange::Exchange> exchange_;                 // reads the gradients
+  std::optional<exchange::CommitExchange> commits_;              // where there are several hosts
   std::jthread writer_;                                          // of the checkpoint under way
 };
 
@@ -61,13 +90,17 @@ absl::Status Server::serve() {
   while (auto order = connection_.next()) {
     if (order->has_goodbye()) return farewell(order->goodbye());
     if (const absl::Status status = carry_out(*order); !status.ok()) {
-      rpc::wire::ServerMessage failed;
-      failed.mutable_failed()->set_error(std::string(status.message()));
-      send(failed);
+      say_failed(status);
       return status;
     }
   }
   return coordinator_lost();
+}
+
+void Server::say_failed(const absl::Status& status) {
+  rpc::wire::ServerMessage failed;
+  failed.mutable_failed()->set_error(std::string(status.message()));
+  send(failed);
 }
 
 absl::Status Server::carry_out(const rpc::wire::ServerOrder& order) {
@@ -77,10 +110,13 @@ absl::Status Server::carry_out(const rpc::wire::ServerOrder& order) {
     case rpc::wire::ServerOrder::kMapGradient:
       return map_gradient(order.map_gradient());
     case rpc::wire::ServerOrder::kUnmapGradient:
-      gradients_.erase(order.unmap_gradient().replica());
-      return absl::OkStatus();
+      return unmap_gradient(order.unmap_gradient());
     case rpc::wire::ServerOrder::kReleaseReader:
       shard_->board().release_reader(order.release_reader().reader());
+      if (commits_) exchange_->release_reader(order.release_reader().reader());
+      return absl::OkStatus();
+    case rpc::wire::ServerOrder::kWant:
+      if (commits_) exchange_->want(order.want().host(), Version(order.want().version()));
       return absl::OkStatus();
     case rpc::wire::ServerOrder::kApply:
       return apply(order.apply());
@@ -88,6 +124,7 @@ absl::Status Server::carry_out(const rpc::wire::ServerOrder& order) {
       return keep(order.keep());
     case rpc::wire::ServerOrder::kDrop:
       shard_->board().drop(Version(order.drop().version()));
+      if (commits_) exchange_->drop(Version(order.drop().version()));
       return absl::OkStatus();
     case rpc::wire::ServerOrder::kWriteCheckpoint:
       return write_checkpoint(order.write_checkpoint());
@@ -106,13 +143,41 @@ absl::Status Server::start(const rpc::wire::ServerStart& order) {
   whole_floats_ = order.whole_floats();
   PACELINE_ASSIGN_OR_RETURN(auto board,
                             transport::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead),
-                                                            order.readers(), kMostKept));
+                                                            order.readers() + order.hosts_size(), kMostKept));
   shard_.emplace(std::move(part), job.optimizer, std::move(board), threads_for(job));
   PACELINE_RETURN_IF_ERROR(order.checkpoint_dir().empty() ? start_from_worker(order)
                                                           : start_from_checkpoint(order));
-  rpc::wire::ServerMessage started;
-  started.mutable_started()->set_board_path(shard_->board().path());
-  return send(started) ? absl::OkStatus() : coordinator_lost();
+  rpc::wire::ServerMessage message;
+  rpc::wire::ServerStarted& started = *message.mutable_started();
+  if (order.hosts_size() == 0) {
+    started.add_board_paths(shard_->board().path());
+  } else {
+    PACELINE_RETURN_IF_ERROR(start_exchange(order, job));
+    started.mutable_board_paths()->Add(exchange_->boards().begin(), exchange_->boards().end());
+  }
+  return send(message) ? absl::OkStatus() : coordinator_lost();
+}
+
+absl::Status Server::start_exchange(const rpc::wire::ServerStart& order, const config::JobConfig& job) {
+  if (exchange_ == nullptr) return absl::InternalError("the coordinator speaks of other hosts");
+  exchange::ExchangeOptions options{.host = index_};
+  std::vector<ps::Layout> parts;
+  for (const rpc::wire::HostShard& host : order.hosts()) {
+    PACELINE_ASSIGN_OR_RETURN(ps::Layout part, rpc::from_wire(host.part()));
+    options.peers.push_back(peer_of(host));
+    options.part_floats.push_back(part.size());
+    options.board_floats.push_back(ps::Shard::board_floats(part, job.look_ahead));
+    parts.push_back(std::move(part));
+  }
+  options.own_board = shard_->board().path();
+  options.readers = order.readers();
+  options.kept = kMostKept;
+  options.kept_there = [this](Version version) { say_kept(version); };
+  options.failed = [this](const absl::Status& status) { say_failed(status); };
+  PACELINE_RETURN_IF_ERROR(exchange_->start(std::move(options)));
+  exchange_->published(shard_->version());
+  commits_.emplace(*exchange_, std::move(parts), index_);
+  return absl::OkStatus();
 }
 
 absl::Status Server::start_from_worker(const rpc::wire::ServerStart& order) {
@@ -132,6 +197,8 @@ absl::Status Server::start_from_checkpoint(const rpc::wire::ServerStart& order) 
 }
 
 absl::Status Server::map_gradient(const rpc::wire::MapGradient& order) {
+  hosts_[order.replica()] = order.host();
+  if (commits_ && order.host() != index_) return absl::OkStatus();
   auto reader = transport::GradientReader::open(order.path(), whole_floats_);
   // A worker that died this very moment: its leaving is the next thing to come.
   if (!reader.ok()) {
@@ -142,39 +209,75 @@ absl::Status Server::map_gradient(const rpc::wire::MapGradient& order) {
   return absl::OkStatus();
 }
 
+absl::Status Server::unmap_gradient(const rpc::wire::UnmapGradient& order) {
+  if (commits_ && gradients_.contains(order.replica())) PACELINE_RETURN_IF_ERROR(commits_->flush());
+  gradients_.erase(order.replica());
+  hosts_.erase(order.replica());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const float*> Server::gradient(const rpc::wire::Apply::Member& member) {
+  const auto found = gradients_.find(member.replica());
+  if (found == gradients_.end())
+    return absl::FailedPreconditionError(fmt::format("the gradient of replica {} is not here", member.replica()));
+  PACELINE_ASSIGN_OR_RETURN(const auto gradient, found->second.gradient(Clock(member.clock())));
+  return gradient.data();
+}
+
 absl::Status Server::apply(const rpc::wire::Apply& order) {
   ps::Update update{.version = Version(order.version()),
                     .members = {},
                     .learning_rate = order.learning_rate(),
                     .fraction = order.fraction(),
                     .of_differences = order.of_differences()};
-  std::vector<const transport::GradientReader*> readers;
-  for (const auto& member : order.members()) {
-    const auto found = gradients_.find(member.replica());
-    if (found == gradients_.end()) {
-      return absl::FailedPreconditionError(fmt::format(
-          "commit {} names replica {}, whose gradient is not here", order.version(), member.replica()));
-    }
-    PACELINE_ASSIGN_OR_RETURN(const auto gradient, found->second.gradient(Clock(member.clock())));
-    update.members.push_back({gradient.data() + part_offset_, member.weight(), member.share()});
-    readers.push_back(&found->second);
-  }
-  if (order.group() && !readers.empty()) {
-    update.group.emplace(update.version, std::move(readers), whole_floats_,
-                         static_cast<std::int64_t>(part_offset_));
-  }
-  PACELINE_RETURN_IF_ERROR(shard_->apply(update));
+  PACELINE_RETURN_IF_ERROR(commits_ ? apply_between_hosts(order, std::move(update))
+                                    : apply_here(order, std::move(update)));
   if (!announce_) return absl::OkStatus();
   rpc::wire::ServerMessage applied;
   applied.mutable_applied()->set_version(order.version());
   return send(applied) ? absl::OkStatus() : coordinator_lost();
 }
 
+absl::Status Server::apply_here(const rpc::wire::Apply& order, ps::Update update) {
+  std::vector<const transport::GradientReader*> readers;
+  for (const auto& member : order.members()) {
+    PACELINE_ASSIGN_OR_RETURN(const float* values, gradient(member));
+    update.members.push_back({values + part_offset_, member.weight(), member.share()});
+    readers.push_back(&gradients_.at(member.replica()));
+  }
+  if (order.group() && !readers.empty()) {
+    update.group.emplace(update.version, std::move(readers), whole_floats_,
+                         static_cast<std::int64_t>(part_offset_));
+  }
+  return shard_->apply(update);
+}
+
+absl::Status Server::apply_between_hosts(const rpc::wire::Apply& order, ps::Update update) {
+  std::vector<exchange::HostMember> members;
+  for (const auto& member : order.members()) {
+    const auto host = hosts_.find(member.replica());
+    if (host == hosts_.end()) return absl::FailedPreconditionError(fmt::format("no host has replica {}", member.replica()));
+    members.push_back({host->second, nullptr, member.weight(), member.share()});
+    if (host->second == index_) PACELINE_ASSIGN_OR_RETURN(members.back().gradient, gradient(member));
+  }
+  return commits_->apply(*shard_, std::move(update), members);
+}
+
 absl::Status Server::keep(const rpc::wire::Keep& order) {
-  PACELINE_RETURN_IF_ERROR(shard_->board().keep(Version(order.version())));
+  const Version version(order.version());
+  PACELINE_RETURN_IF_ERROR(shard_->board().keep(version));
+  // The evaluator reads it on its own host.
+  if (commits_ && index_ != rpc::kEvaluatorHost) {
+    exchange_->keep(rpc::kEvaluatorHost, version);
+    return absl::OkStatus();
+  }
+  return say_kept(version) ? absl::OkStatus() : coordinator_lost();
+}
+
+bool Server::say_kept(Version version) {
   rpc::wire::ServerMessage kept;
-  kept.mutable_kept()->set_version(order.version());
-  return send(kept) ? absl::OkStatus() : coordinator_lost();
+  kept.mutable_kept()->set_version(version.value());
+  return send(kept);
 }
 
 absl::Status Server::write_checkpoint(const rpc::wire::WriteCheckpoint& order) {
@@ -195,13 +298,18 @@ absl::Status Server::write_checkpoint(const rpc::wire::WriteCheckpoint& order) {
 
 }  // namespace
 
-absl::Status run_server(const std::string& coordinator, int shard) {
-  const auto stub = coordinator_stub(coordinator);
-  ServerConnection connection([&](grpc::ClientContext* context) { return stub->Serve(context); });
+absl::Status run_server(const ServerRoleOptions& options) {
   rpc::wire::ServerMessage hello;
-  hello.mutable_hello()->set_shard(shard);
+  hello.mutable_hello()->set_shard(options.shard);
+  std::unique_ptr<exchange::Exchange> exchange;
+  if (!options.exchange.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange));
+    hello.mutable_hello()->set_exchange(exchange->address());
+  }
+  const auto stub = coordinator_stub(options.coordinator);
+  ServerConnection connection([&](grpc::ClientContext* context) { return stub->Serve(context); });
   if (!connection.send(hello)) return coordinator_lost();
-  return Server(connection).serve();
+  return Server(connection, std::move(exchange)).serve();
 }
 
 }  // namespace paceline::cli

@@ -7,7 +7,13 @@
 
 namespace paceline::cli {
 
-// Serves shard number `shard` (from 0) of the job of the coordinator at this address, until the job is over.
-absl::Status run_server(const std::string& coordinator, int shard);
+struct ServerRoleOptions {
+  std::string coordinator;  // its address
+  int shard = 0;            // from 0; where the job has several hosts, which host this is
+  std::string exchange;     // address of this host that servers of other hosts reach; empty: there are none
+};
+
+// Serves a shard of the coordinator's job, until the job is over.
+absl::Status run_server(const ServerRoleOptions& options);
 
 }  // namespace paceline::cli

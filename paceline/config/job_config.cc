@@ -9,6 +9,7 @@
 #include <absl/strings/str_split.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/config/hosts.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
 
@@ -125,6 +126,7 @@ void read_replica(Section section, const ReplicaConfig& defaults, JobConfig& job
   if (replica.pace && replica.pace_ms) section.complain("pace_ms", "give either pace or pace_ms, not both");
   replica.unevenness = read_unevenness(section);
   if (section.has("memory_mb")) replica.memory_mb = section.number("memory_mb", 1, 1e-6, 1e9);
+  if (section.has("host")) replica.host = static_cast<int>(section.integer("host", 0, 0, 63));
   replica.link = read_link(section.table("link"), "replica.link", defaults.link, complaints);
   section.finish();
   for (std::int64_t i = 0; i < count; ++i) {
@@ -174,6 +176,7 @@ void read_cluster(Section section, JobConfig& job) {
   job.server_threads = section.integer("server_threads", 0, 0, 256);
   job.listen = section.text("listen", job.listen);
   job.reduce_in_group = section.choice("reduction", 0, {"servers", "group"}) == 1;
+  read_hosts(section, job);
   job.server_gbps = section.number("server_gbps", job.server_gbps, 1e-6, 1e6);
   job.servers_colocated = section.boolean("colocated", false);
   section.finish();

@@ -33,6 +33,7 @@ struct ReplicaConfig {
   Unevenness unevenness;            // of the paced time
   std::optional<double> memory_mb;  // what the planner may fill; none: it knows no limit
   Link link;
+  std::optional<int> host;  // always given in a job that was read
 };
 
 struct JobConfig {
@@ -67,7 +68,9 @@ struct JobConfig {
   double server_gbps = 10;
   bool servers_colocated = false;
 
-  std::int64_t servers = 1;
+  std::int64_t hosts = 1;
+  std::int64_t servers = 1;  // one a host, where there are several
+  bool seal = true;          // what goes from host to host
   std::int64_t server_threads = 0;  // 0: as many as there are processors, at most 4
   std::string listen = "127.0.0.1:0";
   bool reduce_in_group = false;  // live: a commit's members sum among themselves, servers take the sum

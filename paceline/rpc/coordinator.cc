@@ -40,13 +40,15 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
       options_(std::move(options)),
       workers_(options_.job.replicas),
       replicas_(options_.job.parallel.plan),
-      servers_(static_cast<std::size_t>(options_.job.servers)),
+      servers_(static_cast<std::size_t>(options_.job.servers), options_.job.hosts > 1, options_.job.seal),
       evaluations_(
           servers_.size(), [this](const auto& order) { servers_.tell(order); },
           [this](Version version) { evaluate(version); }),
       checkpoints_(
           servers_.size(), [this](const auto& order) { servers_.tell(order); }, *options_.checkpoints,
           version_of(options_.restart)) {}
+
+int Coordinator::host_of(const Worker& worker) const { return *options_.job.replicas[worker.device].host; }
 
 // ---- Workers ----
 
@@ -134,7 +136,7 @@ void Coordinator::send_boards(Worker& worker) {
   if (!servers_.all_started() || !worker.attached || worker.boards_sent) return;
   worker.boards_sent = true;
   wire::WorkerOrder order;
-  *order.mutable_boards() = servers_.boards(reader_slot(worker));
+  *order.mutable_boards() = servers_.boards(host_of(worker), reader_slot(worker));
   worker.stream->send(std::move(order));
 }
 
@@ -165,6 +167,7 @@ absl::Status Coordinator::on_role_taken(const Worker& worker, const wire::RoleTa
   wire::ServerOrder map;
   map.mutable_map_gradient()->set_replica(replica.id.value());
   map.mutable_map_gradient()->set_path(replica.stages.front()->attached->gradient_path());
+  map.mutable_map_gradient()->set_host(host_of(*replica.stages.front()));
   servers_.tell(map);
   if (replanner_ != nullptr && !replicas_.all_whole()) return absl::OkStatus();
   return join_those_that_are_whole();
@@ -279,15 +282,14 @@ void Coordinator::leave(const LiveReplica& replica, const std::string& why) {
 void Coordinator::received(const ServerStream::Pointer& stream, const wire::ServerMessage& message) {
   if (message.has_hello()) {
     if (goodbye_said_) return rpc::say_goodbye(*stream, "the job is over");
-    const std::int32_t shard = message.hello().shard();
-    if (!servers_.take_place(stream, shard))
-      return refuse(*stream, fmt::format("there is no place for a server of shard {}", shard));
+    if (const absl::Status taken = servers_.take_place(stream, message.hello()); !taken.ok())
+      return refuse(*stream, message_of(taken));
     return start_servers_if_ready();
   }
   const std::optional<std::size_t> shard = servers_.shard_of(stream);
   if (!shard) return;
   if (message.has_started()) {
-    on_started(*shard, message.started().board_path());
+    on_started(*shard, message.started());
   } else if (message.has_applied()) {
     on_applied(*shard, Version(message.applied().version()));
   } else if (message.has_kept()) {
@@ -296,7 +298,7 @@ void Coordinator::received(const ServerStream::Pointer& stream, const wire::Serv
     if (const absl::Status status = checkpoints_.written(message.written()); !status.ok())
       return fail(status);
     finish_if_done();
-  } else if (message.has_failed()) {
+  } else if (message.has_failed() && !goodbye_said_) {
     fail(absl::InternalError(fmt::format("server {}: {}", *shard, message.failed().error())));
   }
 }
@@ -319,7 +321,10 @@ void Coordinator::closed(const ServerStream::Pointer& stream) {
 }
 
 void Coordinator::start_servers_if_ready() {
-  if (!servers_.all_here() || !job_facts_ || std::exchange(servers_told_to_start_, true)) return;
+  if (!servers_.all_here() || !job_facts_ || servers_told_to_start_) return;
+  const std::vector<std::string> weights = initial_weights();
+  if (weights.size() < servers_.size()) return;
+  servers_told_to_start_ = true;
   wire::ServerStart start;
   start.set_job_toml(options_.job_toml);
   // A worker that died and its successor may both hold a version for a moment.
@@ -329,14 +334,23 @@ void Coordinator::start_servers_if_ready() {
     completed_ = options_.restart->state.version;
     start.set_version(options_.restart->state.version.value());
     start.set_checkpoint_dir(options_.restart->checkpoint_dir);
-  } else {
-    start.set_weights_path(job_facts_->gradient_path());
   }
-  servers_.start(start);
+  servers_.start(start, options_.restart ? std::vector<std::string>{} : weights);
 }
 
-void Coordinator::on_started(std::size_t shard, const std::string& board_path) {
-  servers_.started(shard, board_path);
+// Where each server finds them, on its own host: as many as are there.
+std::vector<std::string> Coordinator::initial_weights() {
+  if (options_.job.hosts == 1) return std::vector<std::string>(servers_.size(), job_facts_->gradient_path());
+  std::vector<std::string> paths;
+  for (std::size_t host = 0; host < servers_.size(); ++host) {
+    const Worker* worker = workers_.first_attached(static_cast<int>(host));
+    if (worker != nullptr) paths.push_back(worker->attached->gradient_path());
+  }
+  return paths;
+}
+
+void Coordinator::on_started(std::size_t shard, const wire::ServerStarted& started) {
+  if (const absl::Status status = servers_.started(shard, started); !status.ok()) return fail(status);
   for (auto& [stream, worker] : workers_.all()) send_boards(worker);
   welcome_evaluator();
 }
@@ -362,7 +376,7 @@ void Coordinator::received(const EvaluatorStream::Pointer& stream, const wire::E
 void Coordinator::welcome_evaluator() {
   if (!servers_.all_started() || evaluator_ == nullptr || std::exchange(evaluator_has_boards_, true)) return;
   wire::EvaluatorOrder order;
-  *order.mutable_boards() = servers_.boards(kEvaluatorSlot);
+  *order.mutable_boards() = servers_.boards(kEvaluatorHost, kEvaluatorSlot);
   evaluator_->send(std::move(order));
   evaluations_.evaluator_is_ready();
 }
@@ -407,6 +421,12 @@ void Coordinator::carry_out(const control::Release& release) {
   LiveReplica* replica = replicas_.find(release.replica);
   if (replica == nullptr) return;  // it left in this very moment; the fact of it is on its way
   replica->samples = release.lease.size();
+  if (options_.job.hosts > 1) {
+    wire::ServerOrder want;
+    want.mutable_want()->set_host(host_of(*replica->stages.front()));
+    want.mutable_want()->set_version(release.version.value());
+    servers_.tell(want);
+  }
   const wire::WorkerOrder order = release_order(release, now());
   for (const Worker* stage : replica->stages) stage->stream->send(order);
 }

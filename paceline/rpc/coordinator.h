@@ -98,6 +98,7 @@ class Coordinator final : public WorkerStream::Listener,
   absl::Status learn_job(const wire::WorkerAttached& attached);
   absl::Status make_controller(std::int64_t dataset_size);
   void send_boards(Worker& worker);
+  int host_of(const Worker& worker) const;
   void give_role(const LiveReplica& replica, const std::string& previous_link);
   absl::Status join_those_that_are_whole();
   void end_round_if_due();
@@ -109,7 +110,8 @@ class Coordinator final : public WorkerStream::Listener,
 
   // Servers and the evaluator.
   void start_servers_if_ready();
-  void on_started(std::size_t shard, const std::string& board_path);
+  std::vector<std::string> initial_weights();
+  void on_started(std::size_t shard, const wire::ServerStarted& started);
   void on_applied(std::size_t shard, Version version);
   void welcome_evaluator();
   void evaluate(Version version);

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "paceline/base/status_macros.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/rpc/goodbye.h"
 #include "paceline/rpc/wire.h"
+#include "paceline/transport/seal.h"
 
 namespace paceline::rpc {
 
@@ -15,11 +18,17 @@ absl::Status ServerFleet::split(const ps::Layout& layout) {
   return absl::OkStatus();
 }
 
-bool ServerFleet::take_place(const ServerStream::Pointer& stream, std::int32_t shard) {
-  const auto place = static_cast<std::size_t>(shard);
-  if (place >= size() || servers_[place].stream != nullptr) return false;
+absl::Status ServerFleet::take_place(const ServerStream::Pointer& stream, const wire::ServerHello& hello) {
+  const auto place = static_cast<std::size_t>(hello.shard());
+  if (place >= size() || servers_[place].stream != nullptr)
+    return absl::AlreadyExistsError(fmt::format("there is no place for a server of shard {}", hello.shard()));
+  if (one_a_host_ && hello.exchange().empty()) {
+    return absl::InvalidArgumentError(
+        "the job has several hosts, and this server has no --exchange, an address that the others reach");
+  }
   servers_[place].stream = stream;
-  return true;
+  servers_[place].exchange = hello.exchange();
+  return absl::OkStatus();
 }
 
 std::optional<std::size_t> ServerFleet::leave(const ServerStream::Pointer& stream) {
@@ -44,10 +53,21 @@ bool ServerFleet::none_here() const {
 }
 
 bool ServerFleet::all_started() const {
-  return std::none_of(servers_.begin(), servers_.end(), [](const Server& s) { return s.board_path.empty(); });
+  return std::none_of(servers_.begin(), servers_.end(), [](const Server& s) { return s.board_paths.empty(); });
 }
 
-void ServerFleet::start(const wire::ServerStart& common) {
+// Of one direction between two hosts; empty where nothing is sealed.
+std::string ServerFleet::new_key() const {
+  transport::SealKey key{};
+  if (!seal_) return {};
+  transport::random_bytes(key);
+  return {reinterpret_cast<const char*>(key.data()), key.size()};
+}
+
+void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::string>& weights) {
+  // By sender and receiver.
+  std::vector<std::vector<std::string>> keys(size(), std::vector<std::string>(size()));
+  for (auto& of_sender : keys) std::generate(of_sender.begin(), of_sender.end(), [this] { return new_key(); });
   std::int64_t whole = 0;
   for (const ps::Layout& part : parts_) whole += part.size();
   std::int64_t offset = 0;
@@ -60,17 +80,33 @@ void ServerFleet::start(const wire::ServerStart& common) {
     *start.mutable_part() = to_wire(parts_[shard]);
     start.set_part_offset(offset);
     start.set_whole_floats(whole);
+    if (!weights.empty()) start.set_weights_path(weights[shard]);
+    for (std::size_t other = 0; one_a_host_ && other < size(); ++other) {
+      wire::HostShard& host = *start.add_hosts();
+      host.set_exchange(servers_[other].exchange);
+      *host.mutable_part() = to_wire(parts_[other]);
+      host.set_send_key(keys[shard][other]);
+      host.set_receive_key(keys[other][shard]);
+    }
     servers_[shard].stream->send(std::move(order));
     offset += parts_[shard].size();
   }
 }
 
-wire::Boards ServerFleet::boards(int reader) const {
+absl::Status ServerFleet::started(std::size_t shard, const wire::ServerStarted& started) {
+  if (static_cast<std::size_t>(started.board_paths_size()) != (one_a_host_ ? size() : 1))
+    return absl::InvalidArgumentError(fmt::format("server {} started with {} boards", shard, started.board_paths_size()));
+  servers_[shard].board_paths.assign(started.board_paths().begin(), started.board_paths().end());
+  return absl::OkStatus();
+}
+
+wire::Boards ServerFleet::boards(int host, int reader) const {
   wire::Boards message;
   message.set_reader(reader);
   for (std::size_t shard = 0; shard < size(); ++shard) {
     wire::Board* board = message.add_boards();
-    board->set_path(servers_[shard].board_path);
+    board->set_path(one_a_host_ ? servers_[static_cast<std::size_t>(host)].board_paths[shard]
+                                : servers_[shard].board_paths.front());
     *board->mutable_part() = to_wire(parts_[shard]);
   }
   return message;

@@ -18,32 +18,38 @@
 
 namespace paceline::rpc {
 
+// Where the evaluator is: beside the coordinator.
+inline constexpr int kEvaluatorHost = 0;
+
 using ServerStream = PeerStream<wire::ServerMessage, wire::ServerOrder>;
 
 class ServerFleet {
  public:
-  explicit ServerFleet(std::size_t count) : servers_(count) {}
+  // A server for each shard: all on one host, or one a host. `seal`: what goes between hosts.
+  ServerFleet(std::size_t count, bool one_a_host, bool seal)
+      : servers_(count), one_a_host_(one_a_host), seal_(seal) {}
 
   std::size_t size() const { return servers_.size(); }
 
   // A part of the model for each. Errors: InvalidArgument when it has too few tensors.
   absl::Status split(const ps::Layout& layout);
 
-  // False when there is no such shard, or it has a server.
-  bool take_place(const ServerStream::Pointer& stream, std::int32_t shard);
+  // Errors: there is no such shard; it has a server; it cannot be reached by those of other hosts.
+  absl::Status take_place(const ServerStream::Pointer& stream, const wire::ServerHello& hello);
   // The shard that is without a server now; nothing when the stream had none.
   std::optional<std::size_t> leave(const ServerStream::Pointer& stream);
   std::optional<std::size_t> shard_of(const ServerStream::Pointer& stream) const;
   bool all_here() const;
   bool none_here() const;
 
-  // Tells each to start with its own part; `common` is what they all get. Requires: all here, and split.
-  void start(const wire::ServerStart& common);
-  // That server has started: its weights lie there.
-  void started(std::size_t shard, const std::string& board_path) { servers_[shard].board_path = board_path; }
+  // Tells each to start with its own part; `common` is what they all get. `weights`: a gradient buffer with the
+  // initial weights, for each shard; none in a restart. Requires: all here, and split.
+  void start(const wire::ServerStart& common, const std::vector<std::string>& weights);
+  // That server has started. Errors: it does not say where the weights are.
+  absl::Status started(std::size_t shard, const wire::ServerStarted& started);
   bool all_started() const;
-  // Where a reader finds the weights. Requires: all started.
-  wire::Boards boards(int reader) const;
+  // Where a reader on that host finds the weights. Requires: all started.
+  wire::Boards boards(int host, int reader) const;
 
   // That server has made that version. The newest that all have made.
   Version applied(std::size_t shard, Version version);
@@ -54,11 +60,16 @@ class ServerFleet {
  private:
   struct Server {
     ServerStream::Pointer stream;  // null: it is not here
-    std::string board_path;        // empty: it has not started
+    std::string exchange;                  // its address
+    std::vector<std::string> board_paths;  // none: it has not started
     Version applied{};
   };
 
+  std::string new_key() const;
+
   std::vector<Server> servers_;
+  const bool one_a_host_;
+  const bool seal_;
   std::vector<ps::Layout> parts_;
 };
 

@@ -55,6 +55,13 @@ Worker* WorkerTable::at(std::size_t device) {
   return found == by_device_.end() ? nullptr : &workers_.at(found->second);
 }
 
+const Worker* WorkerTable::first_attached(int host) const {
+  for (const auto& [stream, worker] : workers_) {
+    if (worker.attached && places_[worker.device].host == host) return &worker;
+  }
+  return nullptr;
+}
+
 void WorkerTable::hear(Worker& worker) {
   const auto now = std::chrono::steady_clock::now();
   worker.rhythm = 0.9 * worker.rhythm + 0.1 * std::chrono::duration<double>(now - worker.heard);

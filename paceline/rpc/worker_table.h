@@ -48,6 +48,8 @@ class WorkerTable {
   // Null when it is not here.
   Worker* find(const WorkerStream::Pointer& stream);
   Worker* at(std::size_t device);
+  // One on that host that has attached.
+  const Worker* first_attached(int host) const;
   std::map<WorkerStream*, Worker>& all() { return workers_; }
   std::size_t size() const { return workers_.size(); }
 

@@ -1,0 +1,22 @@
+// Which of a job's devices are on which host. A host is a place where processes share memory; each has one server,
+// beside its workers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "paceline/config/section.h"
+#include "paceline/planner/plan.h"
+
+namespace paceline::config {
+
+struct JobConfig;
+
+// The keys `hosts` and `seal` of [cluster], and on which hosts the devices are that do not say so themselves: as many on each, in
+// their order. Complains about hosts without a device, and about what only works on one host.
+void read_hosts(Section& cluster, JobConfig& job);
+
+// All devices of the replica are on one host.
+bool on_one_host(const JobConfig& job, const planner::PlannedReplica& replica);
+
+}  // namespace paceline::config

@@ -1,0 +1,126 @@
+// Jobs over several hosts, each played by processes of its own that share no memory with the others': their servers
+// move gradients and weights between them.
+#include <algorithm>
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+#include "tests/program.h"
+#include "tests/recorded_run.h"
+#include "tests/small_job.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kSamples = 1200;
+
+std::vector<std::string> train_on(const fs::path& job, int hosts, std::vector<std::string> sets) {
+  std::vector<std::string> arguments{"train", job.string()};
+  sets.push_back(fmt::format("cluster.hosts={}", hosts));
+  for (std::string& set : sets) arguments.insert(arguments.end(), {"--set", std::move(set)});
+  return arguments;
+}
+
+// The run folder of a job that goes through.
+fs::path train(const TempFolder& folder, int hosts, const std::vector<std::string>& sets) {
+  const Ended ended = run(train_on(small_job(folder.path(), "epochs = 1\nthreads = 1\n"), hosts, sets));
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  return only_run(folder / "runs");
+}
+
+void expect_each_sample_once(const fs::path& run, int epochs) {
+  const auto counts = RecordedRun::read(run).commits_of_positions();
+  EXPECT_EQ(counts.size(), static_cast<std::size_t>(epochs * kSamples));
+  for (const auto& [position, count] : counts)
+    ASSERT_EQ(count, 1) << "sample " << position.second << " of epoch " << position.first;
+}
+
+TEST(Hosts, OneReplicaEachTrainsToTheBytesOfOneHost) {
+  for (const char* sealed : {"true", "false"}) {
+    const TempFolder one, three;
+    const auto on_one = checkpoint_weights(train(one, 1, {"replica=[{count=3}]", "cluster.servers=3"}));
+    const auto on_three =
+        checkpoint_weights(train(three, 3, {"replica=[{count=3}]", std::string("cluster.seal=") + sealed}));
+    ASSERT_FALSE(on_one.empty());
+    EXPECT_EQ(on_three, on_one);
+  }
+}
+
+class HostsUnder : public testing::TestWithParam<const char*> {};
+
+// Hosts of one and of three replicas, of unlike speed.
+TEST_P(HostsUnder, EachPolicyTrainsEverySampleOnce) {
+  const TempFolder folder;
+  const fs::path run_folder =
+      train(folder, 2,
+            {"replica=[{count=3, pace_ms=15, host=1}, {pace_ms=40, host=0}]", std::string("sync.policy=") + GetParam(),
+             "evaluate.every_epochs=0.2"});
+  expect_each_sample_once(run_folder, 1);
+  const Ended replayed = run({"replay", run_folder.string()});
+  EXPECT_EQ(replayed.status, 0) << replayed.errors;
+  EXPECT_GE(RecordedRun::read(run_folder).evaluations.size(), 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, HostsUnder,
+                         testing::Values("bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "local-sgd:4", "cgp"),
+                         [](const auto& one) {
+                           std::string name = one.param;
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+                           return name;
+                         });
+
+TEST(Hosts, AWorkerThatDiesLeavesItsSamplesToTheOtherHosts) {
+  const TempFolder folder;
+  Program train(train_on(small_job(folder.path(), "epochs = 3\nthreads = 1\n"), 2,
+                         {"replica=[{count=4, pace_ms=20}]", "sync.policy=cgp"}));
+  ASSERT_TRUE(eventually([&] {
+    const auto evaluated = fs::exists(folder / "runs") && !fs::is_empty(folder / "runs") ? children(train.pid(), "w3")
+                                                                                         : std::vector<pid_t>{};
+    return !evaluated.empty() && fs::exists(only_run(folder / "runs") / "metrics.jsonl") &&
+           read_text(only_run(folder / "runs") / "metrics.jsonl").size() > 2000;
+  }));
+  kill(children(train.pid(), "w3").at(0), SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("w3 was lost"), std::string::npos) << ended.errors;
+  expect_each_sample_once(only_run(folder / "runs"), 3);
+}
+
+TEST(Hosts, ARunGoesOnFromItsCheckpoint) {
+  const TempFolder whole, half;
+  const std::vector<std::string> sets = {"replica=[{count=2}]", "model.width=32"};
+  std::vector<std::string> longer = sets;
+  longer.push_back("epochs=2");
+  const auto expected = checkpoint_weights(train(whole, 2, longer));
+  const fs::path run_folder = train(half, 2, sets);
+  const Ended resumed = run({"train", "--resume", run_folder.string(), "--set", "epochs=2"});
+  EXPECT_EQ(resumed.status, 0) << resumed.errors;
+  EXPECT_EQ(checkpoint_weights(run_folder), expected);
+}
+
+TEST(Hosts, WhatOnlyWorksOnOneHostIsRefused) {
+  const TempFolder folder;
+  const fs::path job = small_job(folder.path(), "");
+  const auto refused = [&](int hosts, const std::vector<std::string>& sets) {
+    const Ended ended = run(train_on(job, hosts, sets));
+    EXPECT_EQ(ended.status, 2);
+    return ended.errors;
+  };
+  EXPECT_NE(refused(2, {}).find("cluster.hosts: host 1 has no replica"), std::string::npos);
+  EXPECT_NE(refused(2, {"replica=[{count=2}]", "cluster.servers=3"}).find("every host has one server"),
+            std::string::npos);
+  EXPECT_NE(refused(2, {"replica=[{count=2}]", "cluster.reduction=group"}).find("on one host only"),
+            std::string::npos);
+  EXPECT_NE(refused(2, {"replica=[{host=1}, {host=2}]"}).find("host 0 has no replica"), std::string::npos);
+  EXPECT_NE(refused(2, {"replica=[{host=0}, {host=1}, {host=2}]"}).find("w2 is on host 2"), std::string::npos);
+  EXPECT_NE(refused(2, {"replica=[{count=4}]", "parallel=static",
+                        "pipeline=[{devices=[\"w0\", \"w2\"], cuts=[1]}, {devices=[\"w1\", \"w3\"], cuts=[1]}]"})
+                .find("have to be on one host"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace paceline::tests
