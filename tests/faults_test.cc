@@ -38,14 +38,6 @@ fs::path job_with(const TempFolder& folder, const std::string& more) {
   return job;
 }
 
-std::int64_t commits_so_far(const fs::path& runs) {
-  if (!fs::exists(runs) || fs::is_empty(runs)) return 0;
-  const fs::path run = fs::directory_iterator(runs)->path();
-  // The metrics are written once a second by the run itself; the journal is not to be disturbed.
-  const std::string metrics = read_text(run / "metrics.jsonl");
-  return static_cast<std::int64_t>(std::count(metrics.begin(), metrics.end(), '\n'));
-}
-
 void expect_each_sample_once(const RecordedRun& recorded, double epochs) {
   const auto counts = recorded.commits_of_positions();
   EXPECT_EQ(counts.size(), static_cast<std::size_t>(epochs * kSamples));
@@ -59,7 +51,7 @@ class WorkerKilled : public testing::TestWithParam<const char*> {};
 TEST_P(WorkerKilled, TheOthersTrainOnItsSamples) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster(GetParam(), 2, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
   const auto victims = children(train.pid(), "w1");
   ASSERT_EQ(victims.size(), 1u);
   kill(victims[0], SIGKILL);
@@ -98,7 +90,7 @@ TEST_P(GroupMembersKilled, TheOthersTrainOnTheirSamples) {
     const TempFolder folder;
     const std::string job = cluster(GetParam(), 2, 15) + "[cluster]\nreduction = \"group\"\n";
     Program train({"train", job_with(folder, job).string(), "--set", "model.width=128"});
-    ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 1; }));
+    ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
     for (const char* victim : {"w1", "w3"}) {
       std::this_thread::sleep_for(std::chrono::microseconds(rng.below(50'000)));
       kill(children(train.pid(), victim).at(0), SIGKILL);
@@ -114,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, GroupMembersKilled, testing::Values("bsp", "c
 TEST(Faults, AWorkerThatHangsIsGivenUp) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("bsp", 2, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
   const auto victims = children(train.pid(), "w2");
   ASSERT_EQ(victims.size(), 1u);
   kill(victims[0], SIGSTOP);
@@ -135,7 +127,7 @@ int mapped_gradients(pid_t process) {
 TEST(Faults, AServerUnmapsWhatADeadWorkerLeft) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("asp", 4, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
   const auto servers = children(train.pid(), "server");
   ASSERT_EQ(servers.size(), 1u);
   EXPECT_EQ(mapped_gradients(servers[0]), 4);
@@ -147,7 +139,7 @@ TEST(Faults, AMemberUnmapsWhatADeadMemberLeft) {
   const TempFolder folder;
   const std::string job = cluster("bsp", 8, 20) + "[cluster]\nreduction = \"group\"\n";
   Program train({"train", job_with(folder, job).string()});
-  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
   const auto members = children(train.pid(), "w2");
   ASSERT_EQ(members.size(), 1u);
   EXPECT_EQ(mapped_gradients(members[0]), 4);
@@ -189,7 +181,7 @@ TEST(Faults, AnInterruptedRunResumesToTheSameWeights) {
   const std::string job = cluster("bsp", 2, 15);
   const TempFolder folder;
   Program train({"train", job_with(folder, job).string()});
-  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
   train.signal(SIGTERM);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 128 + SIGTERM) << ended.errors;
@@ -204,7 +196,7 @@ TEST(Faults, ARunKilledWholeResumesFromItsLastCheckpoint) {
   {
     Program train({"train", job_with(folder, job).string()});
     ASSERT_TRUE(eventually([&] {
-      if (commits_so_far(folder / "runs") < 1) return false;
+      if (metrics_so_far(folder / "runs") < 1) return false;
       run_folder = only_run(folder / "runs");
       for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints")) {
         if (entry.path().extension() != ".partial") return true;
@@ -220,7 +212,7 @@ TEST(Faults, ARunKilledWholeResumesFromItsLastCheckpoint) {
 TEST(Faults, ASecondTrainInTheSameFolderIsRefused) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
   const Ended second = run({"train", "--resume", only_run(folder / "runs").string()});
   EXPECT_EQ(second.status, 2);
   EXPECT_NE(second.errors.find("in use"), std::string::npos) << second.errors;
@@ -254,7 +246,7 @@ TEST(Faults, AStopBeforeTheStartLeavesNothing) {
 TEST(Faults, ADeadServerEndsTheRunWithAWayBack) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return commits_so_far(folder / "runs") >= 2; }));
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
   kill(children(train.pid(), "server").at(0), SIGKILL);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 2);

@@ -132,12 +132,6 @@ TEST(Pipeline, SumsInAGroupToTheBytesOfTheServers) {
   EXPECT_EQ(weights("group"), weights("servers"));
 }
 
-std::int64_t metrics_so_far(const fs::path& runs) {
-  if (!fs::exists(runs) || fs::is_empty(runs)) return 0;
-  const std::string metrics = read_text(fs::directory_iterator(runs)->path() / "metrics.jsonl");
-  return static_cast<std::int64_t>(std::count(metrics.begin(), metrics.end(), '\n'));
-}
-
 struct Killed {
   const char* policy;
   const char* victim;  // a stage of the pipeline of three

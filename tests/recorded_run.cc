@@ -1,5 +1,7 @@
 #include "tests/recorded_run.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "paceline/store/checkpoint.h"
@@ -7,6 +9,7 @@
 #include "paceline/store/run_folder.h"
 #include "paceline/store/safetensors.h"
 #include "paceline/store/shard_files.h"
+#include "tests/program.h"
 
 namespace paceline::tests {
 
@@ -74,6 +77,12 @@ std::map<std::string, std::string> checkpoint_weights(const std::filesystem::pat
     }
   }
   return weights;
+}
+
+std::int64_t metrics_so_far(const std::filesystem::path& runs) {
+  if (!std::filesystem::exists(runs) || std::filesystem::is_empty(runs)) return 0;
+  const std::string metrics = read_text(std::filesystem::directory_iterator(runs)->path() / "metrics.jsonl");
+  return static_cast<std::int64_t>(std::count(metrics.begin(), metrics.end(), '\n'));
 }
 
 }  // namespace paceline::tests

@@ -27,6 +27,10 @@ struct RecordedRun {
   std::vector<double> commit_losses() const;
 };
 
+// How far the only run in `runs` is, in lines of the metrics that it writes once a second (its journal is not
+// to be disturbed); 0 before it has any.
+std::int64_t metrics_so_far(const std::filesystem::path& runs);
+
 // All weights of the newest checkpoint of a run, by tensor, as their bytes.
 std::map<std::string, std::string> checkpoint_weights(const std::filesystem::path& run);
 

@@ -75,7 +75,8 @@ void add_roles(CLI::App& app, Command& command) {
   CLI::App* server = app.add_subcommand("server", "one role: keeps a shard of the weights");
   server->add_option("--coordinator", shard->coordinator, "HOST:PORT")->required();
   server->add_option("--shard", shard->shard, "which shard, from 0; which host, where there are several");
-  server->add_option("--exchange", shard->exchange, "address of this host that the other hosts' servers reach");
+  server->add_option("--exchange", shard->exchange,
+                     "address of this host that the other hosts' servers reach");
   server->callback([shard, &command] { command = [shard] { return exit_of(run_server(*shard)); }; });
 
   CLI::App* worker = app.add_subcommand("worker", "one role: computes gradients");

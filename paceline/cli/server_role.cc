@@ -160,7 +160,8 @@ absl::Status Server::start(const rpc::wire::ServerStart& order) {
 
 absl::Status Server::start_exchange(const rpc::wire::ServerStart& order, const config::JobConfig& job) {
   if (exchange_ == nullptr) return absl::InternalError("the coordinator speaks of other hosts");
-  exchange::ExchangeOptions options{.host = index_};
+  exchange::ExchangeOptions options;
+  options.host = index_;
   std::vector<ps::Layout> parts;
   for (const rpc::wire::HostShard& host : order.hosts()) {
     PACELINE_ASSIGN_OR_RETURN(ps::Layout part, rpc::from_wire(host.part()));
@@ -219,7 +220,8 @@ absl::Status Server::unmap_gradient(const rpc::wire::UnmapGradient& order) {
 absl::StatusOr<const float*> Server::gradient(const rpc::wire::Apply::Member& member) {
   const auto found = gradients_.find(member.replica());
   if (found == gradients_.end())
-    return absl::FailedPreconditionError(fmt::format("the gradient of replica {} is not here", member.replica()));
+    return absl::FailedPreconditionError(
+        fmt::format("the gradient of replica {} is not here", member.replica()));
   PACELINE_ASSIGN_OR_RETURN(const auto gradient, found->second.gradient(Clock(member.clock())));
   return gradient.data();
 }
@@ -256,9 +258,12 @@ absl::Status Server::apply_between_hosts(const rpc::wire::Apply& order, ps::Upda
   std::vector<exchange::HostMember> members;
   for (const auto& member : order.members()) {
     const auto host = hosts_.find(member.replica());
-    if (host == hosts_.end()) return absl::FailedPreconditionError(fmt::format("no host has replica {}", member.replica()));
-    members.push_back({host->second, nullptr, member.weight(), member.share()});
-    if (host->second == index_) PACELINE_ASSIGN_OR_RETURN(members.back().gradient, gradient(member));
+    if (host == hosts_.end())
+      return absl::FailedPreconditionError(fmt::format("no host has replica {}", member.replica()));
+    exchange::HostMember& one =
+        members.emplace_back(exchange::HostMember{host->second, nullptr, member.weight(), member.share()});
+    if (host->second != index_) continue;
+    PACELINE_ASSIGN_OR_RETURN(one.gradient, gradient(member));
   }
   return commits_->apply(*shard_, std::move(update), members);
 }

@@ -28,15 +28,16 @@ void check_places(Section& cluster, const JobConfig& job) {
   }
   for (const ReplicaConfig& device : job.replicas) {
     if (*device.host >= job.hosts) {
-      return cluster.complain("hosts", fmt::format("{} is on host {}, and there are hosts 0 to {}", device.name,
-                                                   *device.host, job.hosts - 1));
+      return cluster.complain("hosts", fmt::format("{} is on host {}, and there are hosts 0 to {}",
+                                                   device.name, *device.host, job.hosts - 1));
     }
   }
 }
 
 void check_more_than_one(Section& cluster, const JobConfig& job) {
   if (cluster.has("servers") && job.servers != job.hosts) {
-    cluster.complain("servers", fmt::format("every host has one server: leave it out, or write {}", job.hosts));
+    cluster.complain("servers",
+                     fmt::format("every host has one server: leave it out, or write {}", job.hosts));
   }
   if (job.reduce_in_group)
     cluster.complain("reduction", "members sum among themselves on one host only; leave it out");

@@ -1,5 +1,5 @@
-// Which of a job's devices are on which host. A host is a place where processes share memory; each has one server,
-// beside its workers.
+// Which of a job's devices are on which host. A host is a place where processes share memory; each has one
+// server, beside its workers.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@ namespace paceline::config {
 
 struct JobConfig;
 
-// The keys `hosts` and `seal` of [cluster], and on which hosts the devices are that do not say so themselves: as many on each, in
-// their order. Complains about hosts without a device, and about what only works on one host.
+// The keys `hosts` and `seal` of [cluster], and on which hosts the devices are that do not say so themselves:
+// as many on each, in their order. Complains about hosts without a device, and about what only works on one
+// host.
 void read_hosts(Section& cluster, JobConfig& job);
 
 // All devices of the replica are on one host.

@@ -69,8 +69,8 @@ struct JobConfig {
   bool servers_colocated = false;
 
   std::int64_t hosts = 1;
-  std::int64_t servers = 1;  // one a host, where there are several
-  bool seal = true;          // what goes from host to host
+  std::int64_t servers = 1;         // one a host, where there are several
+  bool seal = true;                 // what goes from host to host
   std::int64_t server_threads = 0;  // 0: as many as there are processors, at most 4
   std::string listen = "127.0.0.1:0";
   bool reduce_in_group = false;  // live: a commit's members sum among themselves, servers take the sum

@@ -1,5 +1,5 @@
-// Several hosts' servers in one process, each with a thread, a shard and an exchange of its own, and real links
-// between them: what they make of a run of commits is what one shard makes of it.
+// Several hosts' servers in one process, each with a thread, a shard and an exchange of its own, and real
+// links between them: what they make of a run of commits is what one shard makes of it.
 #include "paceline/exchange/commit_exchange.h"
 
 #include <cmath>
@@ -68,14 +68,17 @@ class Hosts {
     }
     common.readers = 4;
     common.kept = 2;
-    for (int host = 0; host < hosts; ++host) servers_[std::size_t(host)].exchange = Exchange::listen("127.0.0.1").value();
+    for (int host = 0; host < hosts; ++host)
+      servers_[std::size_t(host)].exchange = Exchange::listen("127.0.0.1").value();
     std::int64_t offset = 0;
     for (int host = 0; host < hosts; ++host) {
       Server& server = servers_[std::size_t(host)];
       const ps::Layout& part = parts_[std::size_t(host)];
-      auto board = transport::WeightWriter::create(common.board_floats[std::size_t(host)], 4 + hosts, 2).value();
+      auto board =
+          transport::WeightWriter::create(common.board_floats[std::size_t(host)], 4 + hosts, 2).value();
       server.shard.emplace(part, kOptimizer, std::move(board), 2);
-      server.shard->start(Version(0), std::span(first_).subspan(std::size_t(offset), std::size_t(part.size())));
+      server.shard->start(Version(0),
+                          std::span(first_).subspan(std::size_t(offset), std::size_t(part.size())));
       offset += part.size();
       ExchangeOptions options = common;
       options.host = host;
@@ -116,7 +119,8 @@ class Hosts {
       members.push_back({commit[m].host, commit[m].host == host ? commit[m].gradient.data() : nullptr,
                          weight_of(commit, m), 1 / static_cast<double>(commit.size())});
     }
-    return at(host).commits->apply(*at(host).shard, {.version = version, .members = {}, .learning_rate = 0.1}, members);
+    return at(host).commits->apply(*at(host).shard, {.version = version, .members = {}, .learning_rate = 0.1},
+                                   members);
   }
 
   // The model of this version, as a worker of that host reads it.
@@ -148,7 +152,8 @@ class Hosts {
     for (const Commit& commit : commits) {
       ps::Update update{.version = shard.version().next(), .members = {}, .learning_rate = 0.1};
       for (std::size_t m = 0; m < commit.size(); ++m)
-        update.members.push_back({commit[m].gradient.data(), weight_of(commit, m), 1 / static_cast<double>(commit.size())});
+        update.members.push_back(
+            {commit[m].gradient.data(), weight_of(commit, m), 1 / static_cast<double>(commit.size())});
       EXPECT_TRUE(shard.apply(update).ok());
     }
     return {shard.weights().begin(), shard.weights().end()};
@@ -225,7 +230,8 @@ TEST(CommitExchange, AKeptVersionStaysOnTheHostThatAskedForIt) {
   auto reader = hosts.open(0, 1);
   const auto pinned = reader.pin_exactly(Version(1));
   ASSERT_TRUE(pinned);
-  EXPECT_TRUE(std::equal(pinned->weights.begin(), pinned->weights.end(), expected.end() - std::ptrdiff_t(pinned->weights.size())));
+  EXPECT_TRUE(std::equal(pinned->weights.begin(), pinned->weights.end(),
+                         expected.end() - std::ptrdiff_t(pinned->weights.size())));
   for (int host = 0; host < 2; ++host) EXPECT_TRUE(hosts.at(host).commits->flush().ok());
 }
 

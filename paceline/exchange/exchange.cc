@@ -22,7 +22,8 @@ constexpr int kLongestSleepMs = 250;
 std::string name_of(int host) { return fmt::format("host {}", host); }
 
 absl::Status about(int host, const absl::Status& status) {
-  return {status.code(), fmt::format("bulk data between hosts: host {}: {}", host, std::string(status.message()))};
+  return {status.code(),
+          fmt::format("bulk data between hosts: host {}: {}", host, std::string(status.message()))};
 }
 
 }  // namespace
@@ -62,17 +63,18 @@ absl::Status Exchange::start(ExchangeOptions options) {
   for (std::size_t host = 0; host < hosts; ++host) {
     if (host == own) continue;
     Neighbour& neighbour = neighbours_[host];
-    PACELINE_ASSIGN_OR_RETURN(
-        auto board, transport::WeightWriter::create(options_.board_floats[host], options_.readers, options_.kept));
+    PACELINE_ASSIGN_OR_RETURN(auto board, transport::WeightWriter::create(options_.board_floats[host],
+                                                                          options_.readers, options_.kept));
     boards_[host] = board.path();
     neighbour.mirror = std::make_unique<Mirror>(std::move(board), options_.board_floats[host]);
     // The highest slots: workers get theirs from the lowest on.
     const int slot = transport::WeightWriter::kSlots - 1 - static_cast<int>(host);
-    PACELINE_ASSIGN_OR_RETURN(auto reader,
-                              transport::WeightReader::open(options_.own_board, options_.board_floats[own], slot));
+    PACELINE_ASSIGN_OR_RETURN(
+        auto reader, transport::WeightReader::open(options_.own_board, options_.board_floats[own], slot));
     neighbour.outlet = std::make_unique<Outlet>(
-        std::move(reader), [this, to = static_cast<int>(host)](const Header& header, std::span<const float> block,
-                                                              std::function<void()> sent) {
+        std::move(reader),
+        [this, to = static_cast<int>(host)](const Header& header, std::span<const float> block,
+                                            std::function<void()> sent) {
           with_link(to, [=](transport::Link& link) {
             link.send(write_header(header), std::as_bytes(block), [sent](const absl::Status& status) {
               if (status.ok()) sent();
@@ -282,7 +284,8 @@ absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
   PACELINE_ASSIGN_OR_RETURN(const auto memory, room(what.host, what.header));
   if (!memory) return false;
   neighbours_[static_cast<std::size_t>(what.host)].link->receive(
-      what.message, std::as_writable_bytes(*memory), [this, host = what.host, header = what.header](const absl::Status& status) {
+      what.message, std::as_writable_bytes(*memory),
+      [this, host = what.host, header = what.header](const absl::Status& status) {
         if (status.ok()) arrived(host, header);
       });
   return true;

@@ -1,14 +1,15 @@
-// One host's end of the bulk traffic between the servers of a job, one server a host. Workers know shared memory only,
-// of their own host; what has to go further goes between the servers:
+// One host's end of the bulk traffic between the servers of a job, one server a host. Workers know shared
+// memory only, of their own host; what has to go further goes between the servers:
 //
-//   gradients   of a host's workers (one, or their sum), to the shards of the other hosts       send(), slice()
-//   weights     of a shard, to the mirrors on other hosts where somebody waits for them         want(), published()
+//   gradients   of a host's workers (one, or their sum), to the shards of the other hosts       send(),
+//   slice() weights     of a shard, to the mirrors on other hosts where somebody waits for them want(),
+//   published()
 //
-// Both go in blocks (message.h), each to be worked on as it comes. A thread of the exchange's own moves them; it
-// sleeps while there is nothing to do.
+// Both go in blocks (message.h), each to be worked on as it comes. A thread of the exchange's own moves them;
+// it sleeps while there is nothing to do.
 //
-// What always holds: nobody waits for ever. When a link to another host ends, everything that waits for the exchange
-// is told why, and so is its owner: a job that lost a server has to go back to its last checkpoint.
+// What always holds: nobody waits for ever. When a link to another host ends, everything that waits for the
+// exchange is told why, and so is its owner: a job that lost a server has to go back to its last checkpoint.
 //
 // To be used by one thread, but for what says otherwise.
 #pragma once
@@ -38,18 +39,18 @@
 namespace paceline::exchange {
 
 struct Peer {
-  std::string address;                        // of its exchange
-  std::optional<transport::LinkKeys> keys;    // none: in the clear
+  std::string address;                      // of its exchange
+  std::optional<transport::LinkKeys> keys;  // none: in the clear
 };
 
 struct ExchangeOptions {
-  int host = 0;              // this one
-  std::vector<Peer> peers;   // by host; this one's is not looked at
+  int host = 0;                            // this one
+  std::vector<Peer> peers;                 // by host; this one's is not looked at
   std::vector<std::int64_t> part_floats;   // of each shard's gradients, by host
   std::vector<std::int64_t> board_floats;  // of each shard's board
-  std::string own_board;     // path of the own shard's
-  int readers = 1;           // of each mirror
-  int kept = 0;              // versions that may be kept of each
+  std::string own_board;                   // path of the own shard's
+  int readers = 1;                         // of each mirror
+  int kept = 0;                            // versions that may be kept of each
   // From the exchange's thread: this host keeps that version of the own shard now, or the traffic has ended.
   std::function<void(Version)> kept_there;
   std::function<void(const absl::Status&)> failed;

@@ -34,9 +34,11 @@ absl::StatusOr<Header> read_header(std::span<const std::byte> bytes) {
   const std::int64_t kind = get(bytes.data());
   const std::int64_t version = get(bytes.data() + 8);
   const std::int64_t begin = get(bytes.data() + 16);
-  const bool known = kind >= static_cast<std::int64_t>(Kind::kSum) && kind <= static_cast<std::int64_t>(Kind::kKeptHere);
+  const bool known =
+      kind >= static_cast<std::int64_t>(Kind::kSum) && kind <= static_cast<std::int64_t>(Kind::kKeptHere);
   if (!known || version < 0 || begin < 0 || begin % kBlockFloats != 0)
-    return absl::DataLossError(fmt::format("a message of kind {}, version {}, from {}", kind, version, begin));
+    return absl::DataLossError(
+        fmt::format("a message of kind {}, version {}, from {}", kind, version, begin));
   return Header{static_cast<Kind>(kind), Version(version), begin};
 }
 

@@ -1,5 +1,5 @@
-// What servers of different hosts say to each other beside the bulk data: the header of a message, whose payload is
-// floats of one block. Headers are read from bytes that another process sent.
+// What servers of different hosts say to each other beside the bulk data: the header of a message, whose
+// payload is floats of one block. Headers are read from bytes that another process sent.
 #pragma once
 
 #include <array>
@@ -13,8 +13,9 @@
 
 namespace paceline::exchange {
 
-// All floats go in blocks of this many, from 0 on; only a last one is shorter. Small enough that what is there can be
-// worked on while the rest is on its way, and large enough that a block costs little beside its bytes.
+// All floats go in blocks of this many, from 0 on; only a last one is shorter. Small enough that what is
+// there can be worked on while the rest is on its way, and large enough that a block costs little beside its
+// bytes.
 inline constexpr std::int64_t kBlockFloats = 256 * 1024;
 
 enum class Kind : std::uint8_t {

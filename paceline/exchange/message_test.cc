@@ -8,8 +8,9 @@ namespace paceline::exchange {
 namespace {
 
 TEST(Message, AHeaderComesBack) {
-  for (const Header& header : {Header{Kind::kSum, Version(1), 0}, Header{Kind::kKept, Version(1) , kBlockFloats},
-                               Header{Kind::kKeptHere, Version(INT64_MAX), 0}}) {
+  for (const Header& header :
+       {Header{Kind::kSum, Version(1), 0}, Header{Kind::kKept, Version(1), kBlockFloats},
+        Header{Kind::kKeptHere, Version(INT64_MAX), 0}}) {
     const auto bytes = write_header(header);
     const auto read = read_header(bytes);
     ASSERT_TRUE(read.ok()) << read.status();
@@ -26,7 +27,7 @@ TEST(Message, WhatIsNoHeaderIsRefused) {
     changed[at] = static_cast<std::byte>(value);
     return read_header(changed).ok();
   };
-  EXPECT_FALSE(with(0, 0));     // of no kind
+  EXPECT_FALSE(with(0, 0));  // of no kind
   EXPECT_FALSE(with(0, 5));
   EXPECT_FALSE(with(7, 255));
   EXPECT_FALSE(with(15, 255));  // a negative version

@@ -13,13 +13,16 @@ absl::StatusOr<std::optional<std::span<float>>> Mirror::room(const Header& heade
   if (coming_ && !this_one) return std::nullopt;
   if (!coming_) {
     const bool old = header.kind == Kind::kWeights && published_ && header.version <= board_.version();
-    if (old) return absl::DataLossError(fmt::format("weights of version {} after {}", header.version, board_.version()));
+    if (old)
+      return absl::DataLossError(
+          fmt::format("weights of version {} after {}", header.version, board_.version()));
     const auto blocks = static_cast<std::size_t>((floats_ + kBlockFloats - 1) / kBlockFloats);
     coming_.emplace(Coming{header, board_.next(), std::vector<bool>(blocks, false), blocks});
   }
   const auto block = static_cast<std::size_t>(header.begin / kBlockFloats);
   if (coming_->offered[block])
-    return absl::DataLossError(fmt::format("weights of version {} from {} on twice", header.version, header.begin));
+    return absl::DataLossError(
+        fmt::format("weights of version {} from {} on twice", header.version, header.begin));
   coming_->offered[block] = true;
   return coming_->memory.subspan(static_cast<std::size_t>(header.begin),
                                  static_cast<std::size_t>(block_size(header.begin, floats_)));

@@ -1,8 +1,8 @@
-// The weights of another host's shard, as the workers of this host read them: a board that is filled from a link
-// instead of by a shard. Of the thread that hears the link.
+// The weights of another host's shard, as the workers of this host read them: a board that is filled from a
+// link instead of by a shard. Of the thread that hears the link.
 //
-// What always holds: versions come in order and are published whole; one that is kept is not published, so it may come
-// late.
+// What always holds: versions come in order and are published whole; one that is kept is not published, so it
+// may come late.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ class Mirror {
   // `board`: of as many floats as the shard's.
   Mirror(transport::WeightWriter board, std::int64_t floats) : board_(std::move(board)), floats_(floats) {}
 
-  // Memory for a block of weights; nothing while another version is on its way. Errors: DataLoss when that cannot come
-  // now.
+  // Memory for a block of weights; nothing while another version is on its way. Errors: DataLoss when that
+  // cannot come now.
   absl::StatusOr<std::optional<std::span<float>>> room(const Header& header);
-  // A block of the version on its way is there. That version, if it was the last block and has now been published or
-  // kept. Errors: ResourceExhausted when too many are kept.
+  // A block of the version on its way is there. That version, if it was the last block and has now been
+  // published or kept. Errors: ResourceExhausted when too many are kept.
   absl::StatusOr<std::optional<Header>> arrived();
 
   void drop(Version version) { board_.drop(version); }

@@ -1,9 +1,9 @@
-// The new weights of this host's shard on their way to one other host: the latest whenever somebody there waits for a
-// version that has not been sent, and no other, so that a fast shard does not fill a slow link with versions nobody
-// reads. Of the thread that hears the links.
+// The new weights of this host's shard on their way to one other host: the latest whenever somebody there
+// waits for a version that has not been sent, and no other, so that a fast shard does not fill a slow link
+// with versions nobody reads. Of the thread that hears the links.
 //
-// What always holds: one version at a time is on its way; what is published goes in order; what is to be kept goes
-// beside it, as soon as it can.
+// What always holds: one version at a time is on its way; what is published goes in order; what is to be kept
+// goes beside it, as soon as it can.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,8 @@ absl::StatusOr<std::optional<std::span<float>>> Slices::room(int host, Version v
   const std::lock_guard lock(mutex_);
   Host& from = hosts_[static_cast<std::size_t>(host)];
   Slice* slice = find(from, version);
-  const bool earlier = version <= from.over || (!from.slices.empty() && version < from.slices.back()->version);
+  const bool earlier =
+      version <= from.over || (!from.slices.empty() && version < from.slices.back()->version);
   if (slice == nullptr && earlier)
     return absl::DataLossError(fmt::format("gradients for commit {}, which is over", version));
   if (slice == nullptr && from.slices.size() == kMostSlices) return std::nullopt;
@@ -91,8 +92,8 @@ absl::Status Slices::wait(int host, Version version, std::int64_t begin, std::in
 void Slices::release(int host, Version version) {
   const std::lock_guard lock(mutex_);
   Host& from = hosts_[static_cast<std::size_t>(host)];
-  PACELINE_CHECK(!from.slices.empty() && from.slices.front()->version == version, "commit {} of host {} is not first",
-                 version, host);
+  PACELINE_CHECK(!from.slices.empty() && from.slices.front()->version == version,
+                 "commit {} of host {} is not first", version, host);
   from.spare = std::move(from.slices.front());
   from.slices.pop_front();
   from.over = version;

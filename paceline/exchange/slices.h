@@ -1,8 +1,9 @@
-// What other hosts' workers have for the shard of this host, while it comes in: of each host and commit one slice, as
-// large as the shard. The thread that hears the links puts the blocks in; the shard's threads wait for them.
+// What other hosts' workers have for the shard of this host, while it comes in: of each host and commit one
+// slice, as large as the shard. The thread that hears the links puts the blocks in; the shard's threads wait
+// for them.
 //
-// What always holds: a host's slices come in the order of their commits; of each host at most two are here, the one
-// that is applied and the next.
+// What always holds: a host's slices come in the order of their commits; of each host at most two are here,
+// the one that is applied and the next.
 #pragma once
 
 #include <condition_variable>
@@ -25,8 +26,8 @@ class Slices {
   // Of `floats` each; hosts 0 to hosts − 1.
   Slices(int hosts, std::int64_t floats) : floats_(floats), hosts_(static_cast<std::size_t>(hosts)) {}
 
-  // Memory for a block of a host's slice; nothing as long as two earlier slices are here. Errors: DataLoss when the
-  // host cannot send that now (again, or a commit that is over).
+  // Memory for a block of a host's slice; nothing as long as two earlier slices are here. Errors: DataLoss
+  // when the host cannot send that now (again, or a commit that is over).
   absl::StatusOr<std::optional<std::span<float>>> room(int host, Version version, std::int64_t begin);
   // That block is there.
   void arrived(int host, Version version, std::int64_t begin);

@@ -92,8 +92,9 @@ absl::Status Shard::apply(const Update& update) {
   const UpdateStreams streams = streams_into(board_.next());
   Arrivals arrivals(update);
   pool_.share(layout_.size(), Layout::kAlignment, [&](std::int64_t begin, std::int64_t end) {
-    arrivals.each(begin, end,
-                  [&](std::int64_t from, std::int64_t to) { apply_range(update, numbers, streams, from, to); });
+    arrivals.each(begin, end, [&](std::int64_t from, std::int64_t to) {
+      apply_range(update, numbers, streams, from, to);
+    });
   });
   PACELINE_RETURN_IF_ERROR(arrivals.status());
   board_.publish(update.version);

@@ -53,7 +53,8 @@ bool ServerFleet::none_here() const {
 }
 
 bool ServerFleet::all_started() const {
-  return std::none_of(servers_.begin(), servers_.end(), [](const Server& s) { return s.board_paths.empty(); });
+  return std::none_of(servers_.begin(), servers_.end(),
+                      [](const Server& s) { return s.board_paths.empty(); });
 }
 
 // Of one direction between two hosts; empty where nothing is sealed.
@@ -67,7 +68,8 @@ std::string ServerFleet::new_key() const {
 void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::string>& weights) {
   // By sender and receiver.
   std::vector<std::vector<std::string>> keys(size(), std::vector<std::string>(size()));
-  for (auto& of_sender : keys) std::generate(of_sender.begin(), of_sender.end(), [this] { return new_key(); });
+  for (auto& of_sender : keys)
+    std::generate(of_sender.begin(), of_sender.end(), [this] { return new_key(); });
   std::int64_t whole = 0;
   for (const ps::Layout& part : parts_) whole += part.size();
   std::int64_t offset = 0;
@@ -95,7 +97,8 @@ void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::
 
 absl::Status ServerFleet::started(std::size_t shard, const wire::ServerStarted& started) {
   if (static_cast<std::size_t>(started.board_paths_size()) != (one_a_host_ ? size() : 1))
-    return absl::InvalidArgumentError(fmt::format("server {} started with {} boards", shard, started.board_paths_size()));
+    return absl::InvalidArgumentError(
+        fmt::format("server {} started with {} boards", shard, started.board_paths_size()));
   servers_[shard].board_paths.assign(started.board_paths().begin(), started.board_paths().end());
   return absl::OkStatus();
 }

@@ -42,8 +42,8 @@ class ServerFleet {
   bool all_here() const;
   bool none_here() const;
 
-  // Tells each to start with its own part; `common` is what they all get. `weights`: a gradient buffer with the
-  // initial weights, for each shard; none in a restart. Requires: all here, and split.
+  // Tells each to start with its own part; `common` is what they all get. `weights`: a gradient buffer with
+  // the initial weights, for each shard; none in a restart. Requires: all here, and split.
   void start(const wire::ServerStart& common, const std::vector<std::string>& weights);
   // That server has started. Errors: it does not say where the weights are.
   absl::Status started(std::size_t shard, const wire::ServerStarted& started);
@@ -59,7 +59,7 @@ class ServerFleet {
 
  private:
   struct Server {
-    ServerStream::Pointer stream;  // null: it is not here
+    ServerStream::Pointer stream;          // null: it is not here
     std::string exchange;                  // its address
     std::vector<std::string> board_paths;  // none: it has not started
     Version applied{};
