@@ -2,8 +2,6 @@
 // while it goes on, over real processes.
 #include <signal.h>
 
-#include <algorithm>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -149,12 +147,6 @@ TEST(Joint, IsPlannedAnewWhenADeviceBecomesSlow) {
   EXPECT_THAT(disturbed.said, testing::HasSubstr("re-planned: "));
   EXPECT_NEAR(last_losses(recorded, 20), last_losses(RecordedRun::read(undisturbed.folder), 20), 0.25);
   EXPECT_EQ(run({"replay", disturbed.folder.string()}).status, 0);
-}
-
-std::int64_t metrics_so_far(const fs::path& runs) {
-  if (!fs::exists(runs) || fs::is_empty(runs)) return 0;
-  const std::string metrics = read_text(fs::directory_iterator(runs)->path() / "metrics.jsonl");
-  return static_cast<std::int64_t>(std::count(metrics.begin(), metrics.end(), '\n'));
 }
 
 class JointKilled : public testing::TestWithParam<const char*> {};
