@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/testing/namespaces.h"
+#include "paceline/transport/tcp.h"
 #include "paceline/transport/testing/child_process.h"
 #include "paceline/transport/testing/link_ends.h"
 #include "paceline/transport/ucx.h"
@@ -22,6 +23,8 @@ using transport::testing::keys;
 using transport::testing::payload;
 using transport::testing::to_bytes;
 
+using Overs = ::testing::Types<Tcp, Ucx>;
+
 LinkOptions options(bool other) {
   LinkOptions options;
   options.keys = keys(1, other);
@@ -36,13 +39,14 @@ LinkOptions patient() {
 }
 
 // Host 0: takes what comes until its link ends; says why.
+template <class Over>
 int receive(const Namespaces& hosts, const ChildProcess::Parent& parent) {
   if (!hosts.enter(0)) return 1;
-  const Ucx ucx = Ucx::open(Namespaces::address(0)).value();
+  const Over over = Over::open(Namespaces::address(0)).value();
   std::unique_ptr<Link> slot;
   const auto listener =
-      ucx.listen(0, {.accept = [&](const std::string&) { return options(true); },
-                     .on_link = [&](std::unique_ptr<Link> link) { slot = std::move(link); }})
+      over.listen(0, {.accept = [&](const std::string&) { return options(true); },
+                      .on_link = [&](std::unique_ptr<Link> link) { slot = std::move(link); }})
           .value();
   parent.say(listener->address());
   const auto link = first_link(*listener, slot);
@@ -60,10 +64,11 @@ int receive(const Namespaces& hosts, const ChildProcess::Parent& parent) {
 }
 
 // Host 1: sends 100 MB, of which a link of 200 Mb/s carries little before it is cut.
+template <class Over>
 int send(const Namespaces& hosts, const ChildProcess::Parent& parent) {
   if (!hosts.enter(1)) return 1;
-  const Ucx ucx = Ucx::open(Namespaces::address(1)).value();
-  const auto link = ucx.connect(parent.hear(), "host 1", options(false)).value();
+  const Over over = Over::open(Namespaces::address(1)).value();
+  const auto link = over.connect(parent.hear(), "host 1", options(false)).value();
   const std::vector<std::byte> large = payload(100'000'000, 1);
   absl::Status sent;
   link->send(to_bytes("large"), large, [&](const absl::Status& why) { sent = why; });
@@ -73,13 +78,18 @@ int send(const Namespaces& hosts, const ChildProcess::Parent& parent) {
   return ended && sent == why ? 0 : 2;
 }
 
-TEST(ALinkThatIsCut, EndsAtBothItsEndsInMidPayload) {
+template <class Over>
+class ALinkThatIsCut : public ::testing::Test {};
+TYPED_TEST_SUITE(ALinkThatIsCut, Overs, );
+
+TYPED_TEST(ALinkThatIsCut, EndsAtBothItsEndsInMidPayload) {
   const auto hosts = Namespaces::create(2, 200);
   if (!hosts.ok()) GTEST_SKIP() << hosts.status().message();
-  ChildProcess receiver([&](const ChildProcess::Parent& parent) { return receive(*hosts, parent); });
+  ChildProcess receiver(
+      [&](const ChildProcess::Parent& parent) { return receive<TypeParam>(*hosts, parent); });
   const std::string address = receiver.hear();
   ASSERT_TRUE(address.starts_with(Namespaces::address(0) + ":")) << address;
-  ChildProcess sender([&](const ChildProcess::Parent& parent) { return send(*hosts, parent); });
+  ChildProcess sender([&](const ChildProcess::Parent& parent) { return send<TypeParam>(*hosts, parent); });
   sender.say(address);
   ASSERT_EQ(receiver.hear(), "it comes");
   ASSERT_TRUE(hosts->set_link(1, false));
@@ -90,16 +100,16 @@ TEST(ALinkThatIsCut, EndsAtBothItsEndsInMidPayload) {
   }
 }
 
-TEST(ALinkThatIsCut, AndJoinedAgainInTimeGoesOn) {
+TYPED_TEST(ALinkThatIsCut, AndJoinedAgainInTimeGoesOn) {
   const auto hosts = Namespaces::create(2, 200);
   if (!hosts.ok()) GTEST_SKIP() << hosts.status().message();
   ChildProcess receiver([&](const ChildProcess::Parent& parent) {
     if (!hosts->enter(0)) return 1;
-    const Ucx ucx = Ucx::open(Namespaces::address(0)).value();
+    const TypeParam over = TypeParam::open(Namespaces::address(0)).value();
     std::unique_ptr<Link> slot;
     const auto listener =
-        ucx.listen(0, {.accept = [](const std::string&) { return patient(); },
-                       .on_link = [&](std::unique_ptr<Link> link) { slot = std::move(link); }})
+        over.listen(0, {.accept = [](const std::string&) { return patient(); },
+                        .on_link = [&](std::unique_ptr<Link> link) { slot = std::move(link); }})
             .value();
     parent.say(listener->address());
     const auto link = first_link(*listener, slot);
@@ -116,8 +126,8 @@ TEST(ALinkThatIsCut, AndJoinedAgainInTimeGoesOn) {
   const std::string address = receiver.hear();
   ChildProcess sender([&](const ChildProcess::Parent& parent) {
     if (!hosts->enter(1)) return 1;
-    const Ucx ucx = Ucx::open(Namespaces::address(1)).value();
-    const auto link = ucx.connect(parent.hear(), "host 1", patient()).value();
+    const TypeParam over = TypeParam::open(Namespaces::address(1)).value();
+    const auto link = over.connect(parent.hear(), "host 1", patient()).value();
     const std::vector<std::byte> large = payload(20'000'000, 1);
     bool sent = false;
     link->send({}, large, [&](const absl::Status& why) { sent = why.ok(); });

@@ -1,5 +1,5 @@
-// What moves a link's frames from one process to another: over UCX, or through shared memory. A link talks to
-// its port only, so both kinds of links are one.
+// What moves a link's frames from one process to another: over TCP, over UCX, or through shared memory. A
+// link talks to its port only, so all kinds of links are one.
 //
 // What always holds: frames come once, in the order posted, whole or with the notice that the peer is lost.
 // A port calls its sink from within progress() and post(), and not after stop().
@@ -39,6 +39,9 @@ class FramePort {
   virtual void post(std::span<const std::byte> head, std::span<const std::byte> data) = 0;
   // Of the data of a frame, at its best; a frame may have up to kInlineBytes in any case.
   virtual std::size_t chunk_bytes(bool sealed) const = 0;
+  // Whether a chunk that is posted now would go on its way, as far as is known. If not, it is better posted
+  // when there has been progress.
+  virtual bool takes_chunk() const { return true; }
   virtual void progress() = 0;
   // To be watched for reading once arm() has said that there is nothing to do.
   virtual int fd() const = 0;

@@ -58,6 +58,7 @@ class FrameStream final : FrameSink {
   void stop();
 
   std::size_t chunk_bytes() const { return port_->chunk_bytes(sealer_.has_value()); }
+  bool takes_chunk() const { return port_->takes_chunk(); }
   int fd() const { return port_->fd(); }
   bool arm() { return port_->arm(); }
   // When the peer last gave a sign of life: a frame that came, or took a chunk.

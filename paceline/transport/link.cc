@@ -265,9 +265,12 @@ void Link::post_offers() {
   }
 }
 
-// One chunk of the message that was accepted first. False when there is none to be posted.
-bool Link::post_chunk() {
-  if (!why_.ok() || chunks_in_flight_ == kMostChunks || accepted_.empty()) return false;
+bool Link::chunk_is_due() const {
+  return why_.ok() && !accepted_.empty() && chunks_in_flight_ < kMostChunks && frames_.takes_chunk();
+}
+
+// One chunk of the message that was accepted first.
+void Link::post_chunk() {
   const std::uint64_t id = accepted_.front();
   Outgoing& message = outgoing_.at(id);
   const std::size_t offset = message.offset;
@@ -278,7 +281,6 @@ bool Link::post_chunk() {
   ++chunks_in_flight_;
   if (message.offset == message.payload.size()) accepted_.pop_front();
   frames_.post(FrameKind::kChunk, id, offset, {}, chunk);
-  return true;
 }
 
 // The memory is the caller's once no frame with a part of it is on its way; a place among the offers is free
@@ -314,10 +316,12 @@ void Link::advance() {
   if (state_ == State::kEnded) return;
   std::uint64_t rings = 0;
   [[maybe_unused]] const ssize_t drained = ::read(timer_.get(), &rings, sizeof rings);
-  // A chunk is on its way before the next one is sealed.
-  do {
+  // A chunk is on its way before the next one is sealed; and others want their turn.
+  frames_.progress();
+  for (int posted = 0; posted < kMostChunks && chunk_is_due(); ++posted) {
+    post_chunk();
     frames_.progress();
-  } while (post_chunk());
+  }
   keep_time();
   post_offers();
   if (!why_.ok() && state_ != State::kRefused) end();
@@ -351,7 +355,10 @@ void Link::end() {
   incoming_.clear();
 }
 
-bool Link::arm() { return events_.empty() && (state_ == State::kEnded || frames_.arm()); }
+bool Link::arm() {
+  if (!events_.empty() || state_ == State::kEnded) return events_.empty();
+  return !chunk_is_due() && frames_.arm();
+}
 
 void Link::wait(std::chrono::milliseconds limit) {
   if (!arm()) return;

@@ -1,7 +1,7 @@
 // A connection between two processes that carries messages both ways. A message is a small header and a
 // payload: the receiver sees the header and says into which memory the payload goes, so that it is not copied
-// on the way. It runs over UCX (ucx.h) or through shared memory (memory_link.h): whoever connects chooses,
-// and from there on there is no difference.
+// on the way. It runs over TCP (tcp.h), UCX (ucx.h) or through shared memory (memory_link.h): whoever
+// connects chooses, and from there on there is no difference.
 //
 // The owner calls progress(), and everything that happened is told from within it. With nothing to do it
 // sleeps on fd(), by itself or with other descriptors. A link sends a sign of life twice a second, so
@@ -141,7 +141,8 @@ class Link final : FrameOwner {
   void hear_chunk(std::uint64_t message, std::size_t bytes);
 
   void post_offers();
-  bool post_chunk();
+  bool chunk_is_due() const;
+  void post_chunk();
   void finish_if_sent(std::uint64_t message);
   void advance();
   void keep_time();

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "paceline/base/check.h"
 
 namespace paceline::transport {
@@ -29,7 +31,13 @@ LinkListener::LinkListener(std::unique_ptr<PortListener> ports, LinkGate gate)
 }
 
 void LinkListener::admit(std::unique_ptr<FramePort> port, const std::string& peer) {
-  if (pending_.size() >= kMostPending) return;
+  if (pending_.size() >= kMostPending) {
+    if (gate_.on_refused) {
+      gate_.on_refused(absl::ResourceExhaustedError(
+          fmt::format("link to {}: refused: {} others have not said who they are", peer, kMostPending)));
+    }
+    return;
+  }
   pending_.push_back(std::make_unique<Link>(std::move(port), peer, gate_.accept));
   control(poll_, EPOLL_CTL_ADD, pending_.back()->fd());
 }

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/transport/memory_link.h"
+#include "paceline/transport/tcp.h"
 #include "paceline/transport/testing/child_process.h"
 #include "paceline/transport/testing/link_ends.h"
 #include "paceline/transport/ucx.h"
@@ -28,28 +29,32 @@ using transport::testing::keys;
 using transport::testing::payload;
 using transport::testing::to_bytes;
 
-enum class Over { kUcx, kMemory };
+enum class Over { kTcp, kUcx, kMemory };
 
 struct Kind {
   std::string name;
-  Over over = Over::kUcx;
+  Over over = Over::kTcp;
   bool sealed = false;
 };
 
 const auto kKinds =
-    ::testing::Values(Kind{"Ucx"}, Kind{"SealedUcx", Over::kUcx, true}, Kind{"Memory", Over::kMemory});
+    ::testing::Values(Kind{"Tcp"}, Kind{"SealedTcp", Over::kTcp, true}, Kind{"Ucx", Over::kUcx},
+                      Kind{"SealedUcx", Over::kUcx, true}, Kind{"Memory", Over::kMemory});
 std::string name_of(const ::testing::TestParamInfo<Kind>& info) { return info.param.name; }
 
 // Listening and connecting, as the kind has it. Made in each process for itself.
 class Fabric {
  public:
   explicit Fabric(const Kind& kind) {
+    if (kind.over == Over::kTcp) tcp_.emplace(Tcp::open().value());
     if (kind.over == Over::kUcx) ucx_.emplace(Ucx::open().value());
   }
   std::unique_ptr<LinkListener> listen(LinkGate gate) {
+    if (tcp_) return tcp_->listen(0, std::move(gate)).value();
     return (ucx_ ? ucx_->listen(0, std::move(gate)) : listen_in_memory(std::move(gate))).value();
   }
   absl::StatusOr<std::unique_ptr<Link>> try_connect(const std::string& address, const LinkOptions& options) {
+    if (tcp_) return tcp_->connect(address, "parent", options);
     return ucx_ ? ucx_->connect(address, "parent", options) : connect_in_memory(address, "parent", options);
   }
   std::unique_ptr<Link> connect(const std::string& address, const LinkOptions& options = {}) {
@@ -57,6 +62,7 @@ class Fabric {
   }
 
  private:
+  std::optional<Tcp> tcp_;
   std::optional<Ucx> ucx_;
 };
 

@@ -1,0 +1,225 @@
+#include "paceline/transport/tcp_port.h"
+
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/transport/link_frames.h"
+
+namespace paceline::transport {
+
+namespace {
+
+// Chunks that are sealed stay in a processor's cache from the cipher to the socket.
+constexpr std::size_t kSealedChunk = 256 << 10;
+constexpr std::size_t kClearChunk = 1 << 20;
+// Read at a time, so that a fast peer does not keep the others waiting.
+constexpr std::size_t kMostRead = 4 << 20;
+constexpr std::size_t kFramesAtOnce = 64;
+constexpr std::size_t kLengthsBytes = 8;
+
+iovec piece(std::span<const std::byte> bytes) {
+  return {.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
+}
+
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK; }
+
+std::string gone() { return fmt::format("the peer is gone ({})", std::strerror(errno)); }
+
+absl::Status no_descriptors() {
+  return absl::ResourceExhaustedError(fmt::format("no connection can be opened: {}", std::strerror(errno)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TcpPort>> TcpPort::connect(const SocketAddress& from,
+                                                          const SocketAddress& to) {
+  FileDescriptor socket(
+      ::socket(from.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+  if (!socket.valid()) return no_descriptors();
+  const bool begun = bind(socket.get(), from.get(), from.bytes) == 0 &&
+                     (::connect(socket.get(), to.get(), to.bytes) == 0 || errno == EINPROGRESS);
+  if (!begun) {
+    return absl::UnavailableError(
+        fmt::format("cannot connect from {}: {}", to_text(from.storage), std::strerror(errno)));
+  }
+  return accept(std::move(socket));
+}
+
+absl::StatusOr<std::unique_ptr<TcpPort>> TcpPort::accept(FileDescriptor socket) {
+  FileDescriptor poll(epoll_create1(EPOLL_CLOEXEC));
+  if (!poll.valid()) return no_descriptors();
+  // A small frame does not wait for the next one.
+  const int yes = 1;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  std::unique_ptr<TcpPort> port(new TcpPort(std::move(socket), std::move(poll)));
+  port->watch(EPOLL_CTL_ADD);
+  return port;
+}
+
+std::size_t TcpPort::chunk_bytes(bool sealed) const { return sealed ? kSealedChunk : kClearChunk; }
+
+void TcpPort::progress() {
+  if (stopped_) return;
+  read();
+  write();
+}
+
+void TcpPort::watch(int operation) {
+  epoll_event event{};
+  event.events = full_ ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  PACELINE_CHECK(epoll_ctl(poll_.get(), operation, socket_.get(), &event) == 0, "cannot watch a socket");
+}
+
+void TcpPort::stop() {
+  stopped_ = true;
+  unsent_.clear();
+  socket_ = FileDescriptor();
+}
+
+void TcpPort::lose(const std::string& why) {
+  if (std::exchange(stopped_, true)) return;
+  sink_->peer_lost(why);
+}
+
+// ---- In
+
+// What is awaited goes where it belongs; behind the data of a chunk there is room for the next frame's head.
+// False when there is no more for now.
+bool TcpPort::read() {
+  for (std::size_t left = kMostRead; left > 0 && !stopped_;) {
+    const std::size_t room = ahead_.size() - end_;
+    const std::size_t behind =
+        missing_ > 0 ? std::min(room, std::size_t{kLengthsBytes + kMostHeadBytes}) : room;
+    const iovec parts[] = {{into_, std::min(missing_, left)}, {ahead_.data() + end_, behind}};
+    // Not all of the data: then nothing behind them.
+    const int count = missing_ > left ? 1 : 2;
+    const ssize_t got = readv(socket_.get(), parts, count);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && would_block()) return false;
+    if (got <= 0) {
+      lose(got == 0 ? "the peer is gone" : gone());
+      return false;
+    }
+    const auto bytes = static_cast<std::size_t>(got);
+    const std::size_t wanted = parts[0].iov_len + (count == 2 ? behind : 0);
+    take(bytes);
+    if (bytes < wanted) return false;
+    left -= std::min(left, bytes);
+  }
+  return !stopped_;
+}
+
+void TcpPort::take(std::size_t bytes) {
+  const std::size_t data = std::min(bytes, missing_);
+  into_ += data;
+  missing_ -= data;
+  end_ += bytes - data;
+  if (data > 0 && missing_ == 0) sink_->data_came(came_ - 1);
+  while (!stopped_ && missing_ == 0 && take_frame()) {
+  }
+  // What is left is less than a head.
+  std::copy(ahead_.begin() + static_cast<std::ptrdiff_t>(begin_),
+            ahead_.begin() + static_cast<std::ptrdiff_t>(end_), ahead_.begin());
+  end_ -= std::exchange(begin_, 0);
+}
+
+// The frame that begins in what was read ahead. False when its head is not there yet.
+bool TcpPort::take_frame() {
+  const std::span<const std::byte> there(ahead_.data() + begin_, end_ - begin_);
+  Lengths lengths{};
+  if (there.size() < kLengthsBytes) return false;
+  std::memcpy(lengths.data(), there.data(), kLengthsBytes);
+  const auto [head_bytes, data_bytes] = lengths;
+  if (head_bytes > kMostHeadBytes || data_bytes > kMostChunkBytes) {
+    lose("the peer sent what is no frame");
+    return false;
+  }
+  if (there.size() < kLengthsBytes + head_bytes) return false;
+  const absl::StatusOr<std::byte*> memory =
+      sink_->frame_came(there.subspan(kLengthsBytes, head_bytes), data_bytes);
+  if (!memory.ok()) {
+    stopped_ = true;
+    return false;
+  }
+  const std::uint64_t count = came_++;
+  const std::span<const std::byte> rest = there.subspan(kLengthsBytes + head_bytes);
+  const std::span<const std::byte> data = rest.first(std::min<std::size_t>(rest.size(), data_bytes));
+  begin_ += kLengthsBytes + head_bytes + data.size();
+  if (data_bytes == 0) return true;
+  std::copy(data.begin(), data.end(), *memory);
+  into_ = *memory + data.size();
+  missing_ = data_bytes - data.size();
+  if (missing_ == 0) sink_->data_came(count);
+  return true;
+}
+
+// ---- Out
+
+void TcpPort::post(std::span<const std::byte> head, std::span<const std::byte> data) {
+  if (stopped_) return;
+  unsent_.push_back(
+      {{static_cast<std::uint32_t>(head.size()), static_cast<std::uint32_t>(data.size())}, head, data});
+}
+
+void TcpPort::write() {
+  const bool was_full = std::exchange(full_, false);
+  while (!stopped_ && !unsent_.empty() && write_some()) {
+  }
+  if (!stopped_ && full_ != was_full) watch(EPOLL_CTL_MOD);
+}
+
+// False when the socket takes no more.
+bool TcpPort::write_some() {
+  std::array<iovec, 3 * kFramesAtOnce> parts;
+  std::size_t count = 0;
+  std::size_t wanted = 0;
+  for (std::size_t i = 0; i < unsent_.size() && i < kFramesAtOnce; ++i) {
+    const Unsent& frame = unsent_[i];
+    std::size_t skip = i == 0 ? first_sent_ : 0;
+    wanted += frame.bytes() - skip;
+    const std::array<std::span<const std::byte>, 3> all{std::as_bytes(std::span(frame.lengths)), frame.head,
+                                                        frame.data};
+    for (const std::span<const std::byte> part : all) {
+      const std::size_t skipped = std::min(skip, part.size());
+      skip -= skipped;
+      if (skipped < part.size()) parts[count++] = piece(part.subspan(skipped));
+    }
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = count;
+  const ssize_t went = sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (went < 0 && errno == EINTR) return true;
+  if (went < 0 && !would_block()) {
+    const std::string why = gone();
+    // What the peer sent before it went counts.
+    while (read()) {
+    }
+    lose(why);
+    return false;
+  }
+  if (went > 0) sent(static_cast<std::size_t>(went));
+  full_ = went < static_cast<ssize_t>(wanted);
+  return !full_;
+}
+
+void TcpPort::sent(std::size_t bytes) {
+  first_sent_ += bytes;
+  while (!unsent_.empty() && first_sent_ >= unsent_.front().bytes()) {
+    first_sent_ -= unsent_.front().bytes();
+    unsent_.pop_front();
+    sink_->frame_sent(sent_++);
+  }
+}
+
+}  // namespace paceline::transport
