@@ -2,6 +2,7 @@
 // while it goes on, over real processes.
 #include <signal.h>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -179,7 +180,84 @@ TEST(Joint, WhoseLastDeviceCannotHoldTheModelSaysSo) {
   kill(children(train.pid(), "w1").at(0), SIGKILL);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 2);
-  EXPECT_THAT(ended.errors, testing::HasSubstr("memory")) << ended.errors;
+  EXPECT_THAT(ended.errors, testing::HasSubstr("w1 was lost (killed by signal 9 (Killed))\n"));
+  EXPECT_THAT(ended.errors,
+              testing::ContainsRegex(
+                  "paceline: the devices that are left cannot go on: the model needs .* and the one "
+                  "device has 0.7 MB: .* MB are missing; resume with: paceline train --resume "));
+  EXPECT_FALSE(checkpoint_weights(only_run(folder / "run" / "runs")).empty());
+}
+
+TEST(Joint, TakesInADeviceThatComesBack) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 200\n",
+                                 "[[replica]]\ncount = 3\nbatch = 8\npace_ms = 60\n" + std::string(kLayers));
+  Program train({"train", job.string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  const pid_t victim = children(train.pid(), "w1").at(0);
+  const std::string address = coordinator_of(victim);
+  const fs::path run_folder = only_run(folder / "run" / "runs");
+  const auto latest_plan = [&] {
+    const std::string metrics = read_text(run_folder / "metrics.jsonl");
+    const std::size_t at = metrics.rfind("{\"words\":");
+    return metrics.substr(at, metrics.find('}', at) - at);
+  };
+  kill(victim, SIGKILL);
+  EXPECT_TRUE(eventually([&] { return latest_plan().find("w1") == std::string::npos; }));
+  Program again({"worker", "--name", "w1", "--coordinator", address});
+  EXPECT_TRUE(eventually([&] { return latest_plan().find("w1") != std::string::npos; }));
+  train.signal(SIGTERM);
+  EXPECT_EQ(train.wait().status, 128 + SIGTERM);
+  EXPECT_EQ(again.wait().status, 0);
+  EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
+}
+
+// Four times slower for a few batches and back, over and over.
+std::string flipping(double begin_s, double half_period_s, int times) {
+  std::string changes;
+  for (int i = 0; i < times; ++i) {
+    const double from_s = begin_s + 2 * half_period_s * i;
+    changes += fmt::format("[[change]]\nreplica = 1\nfactor = 4\nat_s = {}\nuntil_s = {}\n", from_s,
+                           from_s + half_period_s);
+  }
+  return changes;
+}
+
+TEST(Joint, DoesNotChaseADeviceThatFlips) {
+  const TempFolder folder;
+  const Trained flipped =
+      train(folder, "run", std::string(kJoint) + "epochs = 6\n", four_devices(flipping(1.5, 0.5, 30)));
+  const RecordedRun recorded = RecordedRun::read(flipped.folder);
+  expect_each_sample_once(recorded, 6);
+  const auto& last = recorded.commits.back().first;
+  const double flips = (to_seconds(last) - 1.5) / 0.5;
+  EXPECT_GE(flips, 10);
+  EXPECT_LE(static_cast<double>(recorded.plans.size()) - 1, flips / 4);
+}
+
+TEST(Joint, GoesOnWithItsLastPlanWhenItIsResumed) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 40\n",
+                                 four_devices("[[change]]\nreplica = 1\nat_s = 1\nfactor = 4\n"));
+  Program train({"train", job.string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  const fs::path run_folder = only_run(folder / "run" / "runs");
+  ASSERT_TRUE(eventually([&] {
+    return read_text(run_folder / "metrics.jsonl").find("\"re_plans\":0") != std::string::npos &&
+           read_text(run_folder / "metrics.jsonl").find("\"re_plans\":1") != std::string::npos;
+  }));
+  train.signal(SIGTERM);
+  EXPECT_EQ(train.wait().status, 128 + SIGTERM);
+  const planner::Plan last = RecordedRun::read(run_folder).plans.back().plan;
+  const double epochs =
+      static_cast<double>(RecordedRun::read(run_folder).commits.size()) * 32 / kSamples + 0.2;
+  const Ended resumed =
+      run({"train", "--resume", run_folder.string(), "--set", fmt::format("epochs={}", epochs)});
+  ASSERT_EQ(resumed.status, 0) << resumed.errors;
+  EXPECT_EQ(RecordedRun::read(run_folder, 2).plans.at(0).plan, last);
+  EXPECT_THAT(resumed.output, testing::ContainsRegex("plan: .* re-plan"));
+  EXPECT_THAT(resumed.output, testing::ContainsRegex("a batch: .* ms measured, .* predicted"));
+  EXPECT_THAT(read_text(run_folder / "report.html"), testing::HasSubstr("\"re_plans\":"));
 }
 
 }  // namespace

@@ -203,10 +203,7 @@ TEST(Pipeline, ThatLosesAStageIsFormedAgainWhenAnotherProcessTakesItsPlace) {
   EXPECT_EQ(mapped_channels(first), 1);
   EXPECT_EQ(mapped_channels(victim), 2);
   EXPECT_EQ(mapped_channels(last), 1);
-  // The coordinator's address is the last word of its peers' command lines.
-  std::string line = read_text(fmt::format("/proc/{}/cmdline", victim));
-  line.pop_back();
-  const std::string address = line.substr(line.rfind('\0') + 1);
+  const std::string address = coordinator_of(victim);
   kill(victim, SIGKILL);
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const auto replicas_live = [&] {

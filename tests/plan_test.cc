@@ -21,8 +21,8 @@ TEST(Plan, EveryExampleIsPlannedAndBeatsItsBaselines) {
     const Json plan = Json::parse(ended.output);
     std::vector<std::string> keys;
     for (const auto& [key, value] : plan.items()) keys.push_back(key);
-    EXPECT_EQ(keys,
-              (std::vector<std::string>{"baselines", "batch_ms", "costs", "reason", "replicas", "search"}));
+    EXPECT_EQ(keys, (std::vector<std::string>{"baselines", "batch_ms", "costs", "micro_batch", "reason",
+                                              "replicas", "search"}));
     const bool budgets = entry.path().filename() == "spot-prices.toml";
     for (const auto& [name, batch_ms] : plan["baselines"].items()) {
       if (batch_ms.is_null() || budgets) continue;
@@ -106,6 +106,29 @@ TEST(Plan, ASimulationSaysWhatEachOfThemTook) {
   }
   EXPECT_EQ(names, (std::vector<std::string>{"paceline", "bsp", "lb-bsp", "gpipe", "pipedream", "hetpipe",
                                              "frozen"}));
+}
+
+TEST(Plan, SeveralSimulationsMakeOneListAndHaveNoPolicies) {
+  const TempFolder folder;
+  for (const char* name : {"a.toml", "b.toml"}) {
+    write_text(folder / name,
+               "batch = 32\nbatches = 10\n[model]\nlayers = [1, 2]\n[planner]\n[[device]]\ncount = 2\n");
+  }
+  write_text(folder / "scenario.toml", "[[replica]]\ncompute_ms = 100\n");
+  const std::string a = (folder / "a.toml").string(), b = (folder / "b.toml").string();
+  const Ended both = run({"simulate", a, b, "--json", "-"});
+  ASSERT_EQ(both.status, 0) << both.errors;
+  const Json runs = Json::parse(both.output);
+  ASSERT_EQ(runs.size(), 14u);
+  EXPECT_EQ(runs[0]["cluster"], "a");
+  EXPECT_EQ(runs[7]["cluster"], "b");
+  EXPECT_EQ(runs[7]["plan"], "paceline");
+  const Ended policies = run({"simulate", a, b, "--policies", "bsp"});
+  EXPECT_EQ(policies.status, 2);
+  EXPECT_NE(policies.errors.find("--policies: "), std::string::npos) << policies.errors;
+  const Ended mixed = run({"simulate", a, (folder / "scenario.toml").string()});
+  EXPECT_EQ(mixed.status, 2);
+  EXPECT_NE(mixed.errors.find("scenario.toml: has no [planner]"), std::string::npos) << mixed.errors;
 }
 
 }  // namespace

@@ -86,6 +86,12 @@ std::vector<pid_t> children(pid_t parent, const std::string& word) {
   return found;
 }
 
+std::string coordinator_of(pid_t peer) {
+  std::string line = read_text("/proc/" + std::to_string(peer) + "/cmdline");
+  line.pop_back();
+  return line.substr(line.rfind('\0') + 1);
+}
+
 bool eventually(const std::function<bool()>& condition, int seconds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   while (!condition()) {

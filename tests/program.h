@@ -52,6 +52,9 @@ Ended run(const std::vector<std::string>& arguments);
 // The process ids of the children of `parent` whose command line has `word` among its arguments.
 std::vector<pid_t> children(pid_t parent, const std::string& word);
 
+// Where the coordinator of this process listens: the last word of its peers' command lines.
+std::string coordinator_of(pid_t peer);
+
 // Looks every few milliseconds until `condition` holds; false after `seconds`.
 bool eventually(const std::function<bool()>& condition, int seconds = 120);
 

@@ -32,6 +32,8 @@ RecordedRun RecordedRun::read(const std::filesystem::path& run, std::int64_t att
       journal
           ->evaluations([&](const control::Evaluated& one) { recorded.evaluations.push_back(one); }, attempt)
           .ok());
+  EXPECT_TRUE(
+      journal->plans([&](const control::PlanAdopted& one) { recorded.plans.push_back(one); }, attempt).ok());
   return recorded;
 }
 

@@ -17,6 +17,7 @@ struct RecordedRun {
   std::vector<control::Fact> facts;
   std::vector<std::pair<Time, control::CommitRecord>> commits;
   std::vector<control::Evaluated> evaluations;
+  std::vector<control::PlanAdopted> plans;
 
   // Of one attempt (from 1); 0: of all.
   static RecordedRun read(const std::filesystem::path& run, std::int64_t attempt = 0);

@@ -38,6 +38,16 @@ void Books::on_evaluated(const control::Evaluated& evaluated) {
   note(metrics_.append_line(report::metrics_line(evaluated)));
 }
 
+void Books::on_plan(const control::PlanAdopted& adopted) {
+  journal_->on_plan(adopted);
+  stats_->on_plan(adopted);
+}
+
+void Books::on_batch(const control::BatchDone& batch) {
+  journal_->on_batch(batch);
+  stats_->on_batch(batch);
+}
+
 void Books::add_metrics(Time now) { note(metrics_.append_line(report::metrics_line(stats_->summary(now)))); }
 
 rpc::wire::StatusReply Books::status(Time now, int width) const {

@@ -30,6 +30,8 @@ class Books final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_plan(const control::PlanAdopted& adopted) override;
+  void on_batch(const control::BatchDone& batch) override;
 
   // Makes the journal last. The first thing that could not be written, ever since.
   const absl::Status& flush() {

@@ -104,7 +104,8 @@ absl::Status LocalCluster::start_peers(const std::string& run, const config::Job
     PACELINE_RETURN_IF_ERROR(start_one(replica.name, {"worker", "--name", replica.name}));
   }
   // Who plans anew can make do with any worker.
-  if (job.parallel.mode == config::Parallel::kJoint) {
+  planned_anew_ = job.parallel.mode == config::Parallel::kJoint;
+  if (planned_anew_) {
     for (const config::ReplicaConfig& device : job.replicas) replicas_.push_back({device.name});
     return start_one("evaluator", {"evaluator"});
   }
@@ -147,8 +148,8 @@ std::vector<std::string> LocalCluster::tend() {
       first_error_ = reason_of(*child, *ended);
       stop("a process could not start");
     } else if (failed && training_ && worker(*child)) {
-      news.push_back(fmt::format("{} was lost ({}); the others train on its samples", child->name(),
-                                 describe_end(*ended)));
+      news.push_back(fmt::format("{} was lost ({}){}", child->name(), describe_end(*ended),
+                                 planned_anew_ ? "" : "; the others train on its samples"));
     }
     child = peers_.erase(child);
   }

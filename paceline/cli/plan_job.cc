@@ -1,9 +1,12 @@
 #include "paceline/cli/plan_job.h"
 
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/planner/planner.h"
+#include "paceline/store/journal_reader.h"
 #include "paceline/train/dataset.h"
 #include "paceline/train/profile.h"
 #include "paceline/train/threads.h"
@@ -19,7 +22,26 @@ absl::StatusOr<planner::ModelProfile> measured(const config::JobConfig& job) {
   return train::profile_model(job.model, data.train->sample_shape(), data.train->classes());
 }
 
+bool is_of(const planner::Plan& plan, const config::JobConfig& job) {
+  for (const planner::PlannedReplica& replica : plan.replicas) {
+    for (const std::int32_t device : replica.devices) {
+      if (static_cast<std::size_t>(device) >= job.replicas.size()) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job, const store::RunPaths& run) {
+  if (job.parallel.mode != config::Parallel::kJoint || job.parallel.model.layers.empty())
+    return std::vector<std::string>{};
+  PACELINE_ASSIGN_OR_RETURN(store::JournalReader journal, store::JournalReader::open(run.journal()));
+  std::optional<planner::Plan> last;
+  PACELINE_RETURN_IF_ERROR(journal.plans([&](const control::PlanAdopted& adopted) { last = adopted.plan; }));
+  if (!last || !is_of(*last, job)) return std::vector<std::string>{};
+  return config::plan_settings(job, job.parallel.model, *last);
+}
 
 absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime time) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <absl/status/statusor.h>
 
 #include "paceline/config/planning.h"
+#include "paceline/store/run_folder.h"
 
 namespace paceline::cli {
 
@@ -18,5 +20,9 @@ struct PlannedJob {
 // stays as it is. Errors: those of the data and the model; ResourceExhausted where the devices cannot hold
 // the model.
 absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime time);
+
+// What, laid over the job of a run, has it go on with the plan that it had last: keys as resolve_job takes
+// them. None where the job is not planned anew, or never trained. Errors: those of the journal.
+absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job, const store::RunPaths& run);
 
 }  // namespace paceline::cli

@@ -29,11 +29,19 @@ planner::Costs mean_costs(const PlannedRun& run) {
   return costs;
 }
 
-report::Json to_json(const PlannedRun& run, const std::vector<Budget>& budgets) {
+// A file and its trainings, ours first.
+struct SimulatedCluster {
+  std::string name;
+  std::vector<Budget> budgets;
+  std::vector<PlannedRun> runs;
+};
+
+report::Json to_json(const PlannedRun& run, const SimulatedCluster& cluster) {
   report::Json queues = report::Json::object();
   for (std::size_t k = 0; k < run.queue_max.size(); ++k)
-    queues[planner::name_of(budgets[k].kind)] = run.queue_max[k];
+    queues[planner::name_of(cluster.budgets[k].kind)] = run.queue_max[k];
   report::Json json = {
+      {"cluster", cluster.name},
       {"plan", run.name},
       {"batches", run.batches},
       {"virtual_s", run.elapsed_ms / 1000},
@@ -66,12 +74,12 @@ std::string table(const std::vector<PlannedRun>& runs) {
   return table.text();
 }
 
-absl::StatusOr<std::vector<PlannedRun>> run_file(const std::string& file, std::vector<Budget>& budgets) {
+absl::StatusOr<SimulatedCluster> run_file(const std::string& file) {
   PACELINE_ASSIGN_OR_RETURN(const config::ClusterFile cluster, read_cluster(file));
-  budgets = cluster.problem.budgets;
   auto runs = sim::run_planned(cluster);
   if (!runs.ok()) return about_file(file, runs.status());
-  return runs;
+  return SimulatedCluster{std::filesystem::path(file).stem().string(), cluster.problem.budgets,
+                          *std::move(runs)};
 }
 
 // "495 (−32 %)": what it takes, and how far ours is below that. A dash where it does not come to the end.
@@ -82,6 +90,22 @@ std::string against(const PlannedRun& run, const PlannedRun& ours) {
   return fmt::format("{:.4g} ({}{:.0f} %)", mean_ms(run), less >= 0 ? "−" : "+", 100 * std::abs(less));
 }
 
+std::string side_by_side(const std::vector<SimulatedCluster>& clusters) {
+  std::vector<std::string> head{""};
+  std::vector<std::vector<std::string>> rows;
+  for (const SimulatedCluster& cluster : clusters) {
+    head.push_back(cluster.name);
+    rows.resize(cluster.runs.size());
+    for (std::size_t i = 0; i < cluster.runs.size(); ++i) {
+      if (rows[i].empty()) rows[i].push_back(cluster.runs[i].name);
+      rows[i].push_back(against(cluster.runs[i], cluster.runs.front()));
+    }
+  }
+  report::TextTable table(std::move(head), report::TextTable::LastColumn::kNumbers);
+  for (std::vector<std::string>& row : rows) table.add(std::move(row));
+  return table.markdown();
+}
+
 }  // namespace
 
 absl::StatusOr<bool> has_planner(const std::string& file) {
@@ -90,36 +114,19 @@ absl::StatusOr<bool> has_planner(const std::string& file) {
   return root.contains("planner");
 }
 
-absl::StatusOr<int> simulate_planned(const std::string& file, const std::string& json_file) {
-  std::vector<Budget> budgets;
-  PACELINE_ASSIGN_OR_RETURN(const std::vector<PlannedRun> runs, run_file(file, budgets));
+absl::StatusOr<int> simulate_planned(const std::vector<std::string>& files, const std::string& json_file) {
+  std::vector<SimulatedCluster> clusters;
   std::vector<report::Json> objects;
-  for (const PlannedRun& run : runs) objects.push_back(to_json(run, budgets));
+  for (const std::string& file : files) {
+    PACELINE_ASSIGN_OR_RETURN(clusters.emplace_back(), run_file(file));
+    for (const PlannedRun& run : clusters.back().runs) objects.push_back(to_json(run, clusters.back()));
+  }
   if (json_file == "-") {
     fmt::print("{}", report::lines(objects));
     return 0;
   }
-  fmt::print("{}", table(runs));
+  fmt::print("{}", clusters.size() > 1 ? side_by_side(clusters) : table(clusters.front().runs));
   if (!json_file.empty()) PACELINE_RETURN_IF_ERROR(store::atomic_write(json_file, report::lines(objects)));
-  return 0;
-}
-
-absl::StatusOr<int> compare_planned(const std::vector<std::string>& files) {
-  std::vector<std::string> head{""};
-  std::vector<std::vector<std::string>> rows;
-  for (const std::string& file : files) {
-    std::vector<Budget> budgets;
-    PACELINE_ASSIGN_OR_RETURN(const std::vector<PlannedRun> runs, run_file(file, budgets));
-    head.push_back(std::filesystem::path(file).stem().string());
-    rows.resize(runs.size());
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      if (rows[i].empty()) rows[i].push_back(runs[i].name);
-      rows[i].push_back(against(runs[i], runs.front()));
-    }
-  }
-  report::TextTable table(std::move(head), report::TextTable::LastColumn::kNumbers);
-  for (std::vector<std::string>& row : rows) table.add(std::move(row));
-  fmt::print("{}", table.markdown());
   return 0;
 }
 

@@ -12,11 +12,9 @@ namespace paceline::cli {
 // Whether the file is one of those.
 absl::StatusOr<bool> has_planner(const std::string& file);
 
-// Shows a table, or writes one JSON object for each of them; keys as docs/plan.md lists. The exit status.
-absl::StatusOr<int> simulate_planned(const std::string& file, const std::string& json_file);
-
-// Several of them: a Markdown table of the mean milliseconds of a batch, a column for each file, and how far
-// ours is below each other. The exit status.
-absl::StatusOr<int> compare_planned(const std::vector<std::string>& files);
+// Shows a table; of several files one for a Markdown file: the mean milliseconds of a batch, a column for
+// each file, and how far ours is below each other. With `json_file` writes an object for each training ("-":
+// to standard output, and no table); keys as docs/plan.md lists. The exit status.
+absl::StatusOr<int> simulate_planned(const std::vector<std::string>& files, const std::string& json_file);
 
 }  // namespace paceline::cli

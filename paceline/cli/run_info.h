@@ -43,13 +43,17 @@ inline report::World world_of(const std::map<std::string, std::string>& about) {
 // `epoch_samples`: 0 where it is not known.
 inline report::RunInfo run_info(const config::JobConfig& job, report::World world, std::int64_t total_samples,
                                 std::int64_t epoch_samples) {
+  std::vector<std::string> devices;
+  for (const config::ReplicaConfig& device : job.replicas) devices.push_back(device.name);
   return {.title = job.name,
           .policy = policy::to_string(job.policy),
           .world = world,
           .total_samples = total_samples,
           .target = job.target,
           .epoch_samples = epoch_samples,
-          .staleness_bound = policy::make_policy(job.policy)->bounds().version_staleness};
+          .staleness_bound = policy::make_policy(job.policy)->bounds().version_staleness,
+          .devices = std::move(devices),
+          .layers = static_cast<std::int32_t>(job.parallel.model.layers.size())};
 }
 
 }  // namespace paceline::cli

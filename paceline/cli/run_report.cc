@@ -35,6 +35,8 @@ class Followed final : public control::RunListener {
     next_.on_order(at, order);
   }
   void on_evaluated(const control::Evaluated& evaluated) override { next_.on_evaluated(evaluated); }
+  void on_plan(const control::PlanAdopted& adopted) override { next_.on_plan(adopted); }
+  void on_batch(const control::BatchDone& batch) override { next_.on_batch(batch); }
   Time latest() const { return latest_; }
   const control::TraceHash& trace() const { return trace_; }
 

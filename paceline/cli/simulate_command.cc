@@ -17,6 +17,20 @@ namespace paceline::cli {
 
 namespace {
 
+constexpr char kUsualPolicies[] = "bsp,asp,ssp:3,dssp:3-15,elastic-bsp:15";
+
+// Of several files all have to be.
+absl::StatusOr<bool> all_have_planners(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    PACELINE_ASSIGN_OR_RETURN(const bool planned, has_planner(file));
+    if (planned) continue;
+    if (files.size() == 1) return false;
+    return absl::InvalidArgumentError(
+        fmt::format("{}: has no [planner]; several files at once are clusters to plan", file));
+  }
+  return true;
+}
+
 report::Json to_json(const sim::Simulated& simulated, std::size_t places, double wall_s) {
   const report::Summary& summary = simulated.summary;
   report::Json iterations = report::Json::array();
@@ -39,11 +53,15 @@ report::Json to_json(const sim::Simulated& simulated, std::size_t places, double
 }  // namespace
 
 absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
-  if (options.files.size() > 1) return compare_planned(options.files);
   const std::string& file = options.files.front();
-  PACELINE_ASSIGN_OR_RETURN(const bool planned, has_planner(file));
-  if (planned) return simulate_planned(file, options.json_file);
-  PACELINE_ASSIGN_OR_RETURN(const auto policies, policy::parse_policies(options.policies));
+  PACELINE_ASSIGN_OR_RETURN(const bool planned, all_have_planners(options.files));
+  if (planned && options.policies) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--policies: {} has a [planner], whose trainings are bulk-synchronous; leave it out", file));
+  }
+  if (planned) return simulate_planned(options.files, options.json_file);
+  PACELINE_ASSIGN_OR_RETURN(const auto policies,
+                            policy::parse_policies(options.policies.value_or(kUsualPolicies)));
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(file));
   PACELINE_ASSIGN_OR_RETURN(const sim::Scenario scenario, sim::parse_scenario(text, file));
   std::vector<report::Json> objects;

@@ -1,6 +1,7 @@
 // `paceline simulate`: a scenario under several policies, in modelled time and without gradients.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,9 @@
 namespace paceline::cli {
 
 struct SimulateOptions {
-  std::vector<std::string> files;  // at least one; several only of clusters with [planner]
-  std::string policies = "bsp,asp,ssp:3,dssp:3-15,elastic-bsp:15";
-  std::string json_file;  // "-": standard output; empty: none, and a table is shown
+  std::vector<std::string> files;       // at least one; several only of clusters with [planner]
+  std::optional<std::string> policies;  // of a scenario; without: five of them
+  std::string json_file;                // "-": standard output; empty: none, and a table is shown
 };
 
 // Writes one JSON object a policy, in an array: policy, replicas (places of the scenario), iterations

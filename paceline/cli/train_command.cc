@@ -40,7 +40,8 @@ absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::
 absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::string& job_toml) {
   PACELINE_ASSIGN_OR_RETURN(const auto folder,
                             store::RunFolder::resume(std::filesystem::absolute(options.resume)));
-  if (!options.sets.empty()) PACELINE_RETURN_IF_ERROR(store::atomic_write(folder.paths().job(), job_toml));
+  PACELINE_ASSIGN_OR_RETURN(const std::string before, read_job_file(folder.paths().job()));
+  if (job_toml != before) PACELINE_RETURN_IF_ERROR(store::atomic_write(folder.paths().job(), job_toml));
   return folder.paths().root.string();
 }
 
@@ -105,17 +106,20 @@ absl::Status check_data_and_model(const config::JobConfig& job) {
 absl::StatusOr<std::string> checked_job(const TrainOptions& options) {
   std::string text;
   std::string file = options.job_file;
+  std::vector<std::string> sets;
   if (!options.resume.empty()) {
     PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(options.resume));
     file = paths.job();
-  }
-  if (!file.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(text, read_job_file(file));
+    PACELINE_ASSIGN_OR_RETURN(const config::JobConfig before, config::parse_job(text, file));
+    PACELINE_ASSIGN_OR_RETURN(sets, last_plan(before, paths));
+  } else if (!file.empty()) {
     PACELINE_ASSIGN_OR_RETURN(text, read_job_file(file));
   }
   if (file.empty()) file = "the default job";
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, options.sets));
+  sets.insert(sets.end(), options.sets.begin(), options.sets.end());
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, sets));
   PACELINE_RETURN_IF_ERROR(check_data_and_model(job));
-  std::vector<std::string> sets = options.sets;
   sets.push_back("data.source=" + absolute_source(job.data.source));
   return config::resolve_job(text, file, sets);
 }

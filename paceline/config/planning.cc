@@ -18,7 +18,8 @@ namespace {
 constexpr planner::Link kBetweenProcesses{.latency_ms = 0.05, .bytes_per_ms = 1e6};
 constexpr planner::Link kToServers{.latency_ms = 0.5, .bytes_per_ms = 4e6};
 constexpr double kServersBytesPerMs = 8e6;
-constexpr double kPassMs = 0.2;  // of each micro-batch on a stage, whatever its size
+constexpr double kMigrationMs = 100;  // until workers have taken other roles, and the next batch has begun
+constexpr double kPassMs = 0.2;       // of each micro-batch on a stage, whatever its size
 
 double bytes_per_ms(double gbps) { return gbps * 1e9 / 8 / 1000; }
 
@@ -102,6 +103,16 @@ planner::Problem planning_problem(const JobConfig& job, const planner::ModelProf
   problem.micro_batches = planner::powers_of_two_up_to(problem.batch);
   if (job.parallel.micro_batch) problem.micro_batches = {std::min(*job.parallel.micro_batch, problem.batch)};
   return problem;
+}
+
+std::optional<control::ReplannerOptions> replanner_options(const JobConfig& job, RunTime time) {
+  const ParallelConfig& parallel = job.parallel;
+  if (!parallel.by_planner() || parallel.to_be_planned || parallel.model.layers.empty()) return std::nullopt;
+  return control::ReplannerOptions{.problem = planning_problem(job, parallel.model, time),
+                                   .plan = parallel.plan,
+                                   .plans_anew = parallel.mode == Parallel::kJoint,
+                                   .migration_ms = time == RunTime::kWall ? kMigrationMs : 0,
+                                   .seed = job.seed};
 }
 
 std::vector<std::string> plan_settings(const JobConfig& job, const planner::ModelProfile& model,

@@ -2,10 +2,12 @@
 // and the model as it was measured. Pure; of job files whose planner makes the plan.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "paceline/config/job_config.h"
+#include "paceline/control/replanner.h"
 #include "paceline/planner/plan.h"
 #include "paceline/planner/problem.h"
 
@@ -23,5 +25,9 @@ planner::Problem planning_problem(const JobConfig& job, const planner::ModelProf
 // What, laid over the job, gives it this plan: keys as resolve_job takes them.
 std::vector<std::string> plan_settings(const JobConfig& job, const planner::ModelProfile& model,
                                        const planner::Plan& plan);
+
+// Of a job whose planner has made the plan; nothing where it is somebody else's, or nobody measured the
+// model.
+std::optional<control::ReplannerOptions> replanner_options(const JobConfig& job, RunTime time);
 
 }  // namespace paceline::config

@@ -7,6 +7,7 @@
 
 #include "paceline/control/facts.h"
 #include "paceline/control/orders.h"
+#include "paceline/control/planned_run.h"
 
 namespace paceline::control {
 
@@ -26,6 +27,9 @@ class RunListener {
   // `at`: the time of the fact that gave it.
   virtual void on_order(Time at, const Order& order) = 0;
   virtual void on_evaluated(const Evaluated& evaluated) = 0;
+  // Of planned runs; whoever holds a run to its facts has no use for them.
+  virtual void on_plan(const PlanAdopted&) {}
+  virtual void on_batch(const BatchDone&) {}
 };
 
 }  // namespace paceline::control

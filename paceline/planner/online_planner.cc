@@ -19,13 +19,6 @@ constexpr double kLeastGain = 0.03;  // of a batch: less is noise
 constexpr double kTrialSlack = 1.02;
 constexpr std::int64_t kBannedBatches = 100;
 
-// The same replicas, cuts and u, whatever their data.
-bool same_shape(const Plan& a, const Plan& b) {
-  return a.micro_batch == b.micro_batch && a.replicas.size() == b.replicas.size() &&
-         std::equal(a.replicas.begin(), a.replicas.end(), b.replicas.begin(),
-                    [](const auto& x, const auto& y) { return x.devices == y.devices && x.cuts == y.cuts; });
-}
-
 bool same_groups(const Plan& a, const Plan& b) {
   return a.replicas.size() == b.replicas.size() &&
          std::equal(a.replicas.begin(), a.replicas.end(), b.replicas.begin(),
@@ -167,14 +160,14 @@ absl::Status OnlinePlanner::look(const Evaluator& evaluator) {
 }
 
 void OnlinePlanner::remember(const Plan& plan) {
-  std::erase_if(list_, [&](const Plan& other) { return same_shape(plan, other); });
+  std::erase_if(list_, [&](const Plan& other) { return same_stages(plan, other); });
   if (list_.size() == kMostListed) list_.erase(list_.begin());
   list_.push_back(plan);
 }
 
 bool OnlinePlanner::banned(const Plan& plan) const {
   return std::any_of(banned_.begin(), banned_.end(),
-                     [&](const Banned& one) { return batch_ < one.until && same_shape(one.plan, plan); });
+                     [&](const Banned& one) { return batch_ < one.until && same_stages(one.plan, plan); });
 }
 
 bool OnlinePlanner::usable(const Plan& plan) const {
@@ -192,7 +185,7 @@ Decision OnlinePlanner::choose(const Evaluator& evaluator) {
   Plan best;
   Evaluation best_evaluation;
   for (const Plan& plan : list_) {
-    if (!usable(plan) || banned(plan) || same_shape(plan, plan_)) continue;
+    if (!usable(plan) || banned(plan) || same_stages(plan, plan_)) continue;
     Plan assigned = plan;
     const Evaluation one = evaluator.assign(assigned);
     if (one < best_evaluation) best = std::move(assigned), best_evaluation = one;

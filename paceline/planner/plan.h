@@ -2,6 +2,7 @@
 // batch. Plain values; device and layer numbers are indices into the cluster and the profile it was made for.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -26,5 +27,12 @@ struct Plan {
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };
+
+// The same replicas, cuts and u, whatever their data.
+inline bool same_stages(const Plan& a, const Plan& b) {
+  return a.micro_batch == b.micro_batch &&
+         std::equal(a.replicas.begin(), a.replicas.end(), b.replicas.begin(), b.replicas.end(),
+                    [](const auto& x, const auto& y) { return x.devices == y.devices && x.cuts == y.cuts; });
+}
 
 }  // namespace paceline::planner

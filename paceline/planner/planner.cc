@@ -118,16 +118,23 @@ std::string names_of(const Problem& problem, const PlannedReplica& replica, cons
   return names;
 }
 
-std::string in_words(const Problem& problem, const Plan& plan, double batch_ms) {
+std::string in_words(const std::vector<std::string>& names, std::int32_t layers, const Plan& plan) {
   std::string text;
   for (const PlannedReplica& replica : plan.replicas) {
-    std::string layers;
-    for (std::size_t s = 0; s < replica.devices.size(); ++s)
-      layers +=
-          fmt::format("{}{}-{}", s == 0 ? "" : " | ", replica.begin(s), replica.end(s, problem.layers()) - 1);
-    text += fmt::format("{} (layers {}) {} samples, ", names_of(problem, replica), layers, replica.samples);
+    std::string stages, held;
+    for (std::size_t s = 0; s < replica.devices.size(); ++s) {
+      stages += (s == 0 ? "" : " → ") + names[static_cast<std::size_t>(replica.devices[s])];
+      held += fmt::format("{}{}-{}", s == 0 ? "" : " | ", replica.begin(s), replica.end(s, layers) - 1);
+    }
+    text += fmt::format("{} (layers {}) {} samples, ", stages, held, replica.samples);
   }
-  return text + fmt::format("in micro-batches of {}: {:.4g} ms a batch", plan.micro_batch, batch_ms);
+  return text + fmt::format("in micro-batches of {}", plan.micro_batch);
+}
+
+std::string in_words(const Problem& problem, const Plan& plan, double batch_ms) {
+  std::vector<std::string> names;
+  for (const Device& device : problem.cluster.devices) names.push_back(device.name);
+  return fmt::format("{}: {:.4g} ms a batch", in_words(names, problem.layers(), plan), batch_ms);
 }
 
 std::string reason_of(const CostModel& model, const Plan& plan,

@@ -35,7 +35,8 @@ absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem);
 // Which baseline the plan beats and by how much, and what holds it up.
 std::string reason_of(const CostModel& model, const Plan& plan, const std::vector<BaselineResult>& baselines);
 
-// One line: who computes which layers of how many samples.
+// One line: who computes which layers of how many samples. `names`: of the devices.
+std::string in_words(const std::vector<std::string>& names, std::int32_t layers, const Plan& plan);
 std::string in_words(const Problem& problem, const Plan& plan, double batch_ms);
 
 // "gpu0 → gpu1".

@@ -170,10 +170,13 @@ absl::Status memory_is_missing(const CostModel& model, const std::vector<std::in
   }
   if (whole > have) {
     return absl::ResourceExhaustedError(fmt::format(
-        "the model needs {:.4g} MB of memory (weights, gradients, activations of {} sample{}) and the {} "
-        "devices have "
-        "{:.4g} MB together: {:.4g} MB are missing",
-        megabytes(whole), u, u == 1 ? "" : "s", devices.size(), megabytes(have), megabytes(whole - have)));
+        "the model needs {:.4g} MB of memory (weights, gradients, activations of {} sample{}) and {}: "
+        "{:.4g} MB are missing",
+        megabytes(whole), u, u == 1 ? "" : "s",
+        devices.size() == 1
+            ? fmt::format("the one device has {:.4g} MB", megabytes(have))
+            : fmt::format("the {} devices have {:.4g} MB together", devices.size(), megabytes(have)),
+        megabytes(whole - have)));
   }
   for (std::int32_t l = 0; l < problem.layers(); ++l) {
     const std::int64_t layer = model.memory_bytes(l, l + 1, u, 1);

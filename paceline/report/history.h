@@ -62,6 +62,29 @@ struct GroupHistory {
   std::int64_t left_out = 0;
 };
 
+// A plan while it was in use.
+struct PlanPeriod {
+  Time from;
+  planner::Plan plan;
+  double predicted_ms = 0;  // when it was adopted
+  std::string why;
+  BatchSums batches;
+};
+
+// Some batches in a row: what devices computed of their time.
+struct BatchPoint {
+  Time at;                          // the end of the last one
+  BatchSums regular;                // of them
+  double elapsed_ms = 0;            // all together
+  std::vector<double> computed_ms;  // by device; missing: nothing
+};
+
+struct PlanHistory {
+  std::vector<PlanPeriod> plans;  // ascending; the first and the latest of a long run
+  std::int64_t plans_left_out = 0;
+  std::vector<BatchPoint> batches;
+};
+
 struct Event {
   Time at;
   std::string replica;  // its name; empty when it concerns all
@@ -86,6 +109,7 @@ struct History {
   std::vector<ReplicaHistory> replicas;  // of the first RunStats::kRecordedReplicas
   std::vector<Event> events;
   std::int64_t events_left_out = 0;
+  PlanHistory plans;
 };
 
 }  // namespace paceline::report

@@ -96,8 +96,8 @@ std::string file(const std::string& name) {
 TEST(Html, WhatIsCompiledInIsWhatTheFilesSay) {
   EXPECT_EQ(html_page(), file("report.html"));
   EXPECT_EQ(html_style(), file("report.css"));
-  EXPECT_EQ(html_script(),
-            file("draw.js") + file("charts.js") + file("groups.js") + file("lanes.js") + file("page.js"));
+  EXPECT_EQ(html_script(), file("draw.js") + file("charts.js") + file("groups.js") + file("lanes.js") +
+                               file("plans.js") + file("page.js"));
   EXPECT_GT(html_script().size(), 10'000U);
 }
 

@@ -1,8 +1,23 @@
 #include "paceline/report/metrics.h"
 
+#include "paceline/planner/planner.h"
 #include "paceline/report/json_values.h"
 
 namespace paceline::report {
+
+namespace {
+
+Json plan_json(const Summary& summary) {
+  if (!summary.plan) return nullptr;
+  const PlanSummary& plan = *summary.plan;
+  const bool measured = plan.batches.count > 0;
+  return {{"words", planner::in_words(summary.run.devices, summary.run.layers, plan.plan)},
+          {"re_plans", plan.re_plans},
+          {"batch_ms", measured ? Json(plan.late_measured_ms) : Json(nullptr)},
+          {"predicted_ms", measured ? Json(plan.late_predicted_ms) : Json(nullptr)}};
+}
+
+}  // namespace
 
 std::string metrics_line(const Summary& summary) {
   return one_line({{"kind", "snapshot"},
@@ -22,6 +37,7 @@ std::string metrics_line(const Summary& summary) {
                    {"group_size_of_late", json_number(summary.groups.size_of_late)},
                    {"training_loss", json_number(summary.training_loss)},
                    {"replicas_live", summary.replicas_live()},
+                   {"plan", plan_json(summary)},
                    {"finished", summary.finished}});
 }
 

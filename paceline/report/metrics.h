@@ -5,7 +5,8 @@
 //   kind "snapshot"; time_s; samples (committed); total_samples; samples_per_s; iterations; commits;
 //   wait_share (0..1); gap (now); gap_max; staleness_mean; staleness_max; commits_per_epoch;
 //   group_size_mean (gradients a commit); group_size_of_late (of the latest 20 commits or so); training_loss;
-//   replicas_live; finished
+//   replicas_live; plan (null, or {words, re_plans, batch_ms, predicted_ms}, times of the latest batches);
+//   finished
 // An evaluation of one version on the test set:
 //   kind "evaluation"; time_s (when that version was committed); version; samples; loss (nats); accuracy
 //   (0..1)

@@ -1,5 +1,6 @@
 #include "paceline/report/metrics.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -28,7 +29,18 @@ TEST(Metrics, ASnapshotIsOneLineOfTheDocumentedKeys) {
             R"({"kind":"snapshot","time_s":2.5,"samples":640,"total_samples":1000,"samples_per_s":256.0,)"
             R"("iterations":12,"commits":10,"wait_share":0.25,"gap":1,"gap_max":3,"staleness_mean":1.5,)"
             R"("staleness_max":4,"commits_per_epoch":2.5,"group_size_mean":1.25,"group_size_of_late":2.5,)"
-            R"("training_loss":null,"replicas_live":2,"finished":false})");
+            R"("training_loss":null,"replicas_live":2,"plan":null,"finished":false})");
+}
+
+TEST(Metrics, ASnapshotOfAPlannedRunHasThePlan) {
+  Summary summary;
+  summary.run.devices = {"w0", "w1"};
+  summary.run.layers = 6;
+  summary.plan = PlanSummary{{{{{1, 0}, {4}, 16}}, 2}, 3, {2, 190, 200}, 95, 100, 0.05};
+  EXPECT_THAT(
+      metrics_line(summary),
+      testing::HasSubstr(R"("plan":{"words":"w1 → w0 (layers 0-3 | 4-5) 16 samples, in micro-batches of 2",)"
+                         R"("re_plans":3,"batch_ms":100.0,"predicted_ms":95.0})"));
 }
 
 TEST(Metrics, AnEvaluation) {

@@ -129,7 +129,7 @@ function single_page(run) {
   return [
     html('header', {}, html('h1', {}, run.title || 'Paceline run'),
       html('p', {}, `${run.policy} \u00b7 ${count_text(run.summary.replicas)} replicas \u00b7 ${kWorlds[run.world]}`)),
-    tiles(run), learning_section(), lanes_section(runs), groups_section(run),
+    tiles(run), plan_section(run), learning_section(), lanes_section(runs), groups_section(run),
     html('section', {}, html('div', {class: 'columns three'},
       histogram('Staleness', `Share of the committed gradients by \u03c4, the commits between a gradient\u2019s weights and its own commit.${cut}`, run.staleness, 0, 6),
       gap_chart(), throughput_chart())),

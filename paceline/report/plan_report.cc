@@ -129,6 +129,7 @@ Json plan_json(const Problem& problem, const Planned& planned, double millis) {
     baselines[one.name] = json_number(one.evaluation.batch_ms);
   return {
       {"batch_ms", planned.forecast.batch_ms},
+      {"micro_batch", planned.found.plan.micro_batch},
       {"replicas", std::move(replicas)},
       {"costs", costs_json(planned.forecast.costs)},
       {"baselines", std::move(baselines)},

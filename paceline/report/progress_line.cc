@@ -26,6 +26,17 @@ double done(const Summary& summary) {
                     0.0, 1.0);
 }
 
+// "w0→w1:16 w2:8": which devices are a replica, and its samples.
+std::string stages_text(const PlanSummary& plan, const std::vector<std::string>& names) {
+  std::string text = "plan";
+  for (const planner::PlannedReplica& replica : plan.plan.replicas) {
+    for (std::size_t s = 0; s < replica.devices.size(); ++s)
+      text += (s == 0 ? " " : "→") + printable(names[static_cast<std::size_t>(replica.devices[s])]);
+    text += fmt::format(":{}", replica.samples);
+  }
+  return text;
+}
+
 std::vector<Piece> pieces(const Summary& summary) {
   // Rounded down: 100 % is said when it is true.
   std::vector<Piece> all{{0, fmt::format("{:3.0f} %", std::floor(100 * done(summary)))}};
@@ -40,6 +51,14 @@ std::vector<Piece> pieces(const Summary& summary) {
   if (summary.groups.between) {
     add(6, fmt::format("groups {:.1f}", summary.groups.size_of_late.value_or(0)));
     add(8, fmt::format("now {}: {}", summary.groups.latest_size, printable(summary.groups.latest_cause)));
+  }
+  if (summary.plan && summary.plan->batches.count > 0) {
+    add(3, fmt::format("batch {} ms, predicted {}", short_number(summary.plan->late_measured_ms),
+                       short_number(summary.plan->late_predicted_ms)));
+  }
+  if (summary.plan) {
+    add(6, stages_text(*summary.plan, summary.run.devices));
+    add(6, counted(summary.plan->re_plans, "re-plan"));
   }
   add(7, fmt::format("gap {}", summary.gap));
   add(9, fmt::format("{}/{} live", summary.replicas_live(), summary.replicas.size()));

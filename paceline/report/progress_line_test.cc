@@ -43,6 +43,15 @@ TEST(ProgressLine, LeavesOutWhatMattersLess) {
   EXPECT_EQ(progress_line(half_way(), 0), "");
 }
 
+TEST(ProgressLine, SaysThePlanAndWhatABatchTakes) {
+  Summary summary = half_way();
+  summary.run.devices = {"w0", "w1", "w2"};
+  summary.plan = PlanSummary{{{{{0, 2}, {3}, 16}, {{1}, {}, 8}}, 4}, 2, {5, 480, 500}, 96.4, 100, 0.05};
+  const std::string line = progress_line(summary, 170);
+  EXPECT_NE(line.find("batch 100 ms, predicted 96.4  "), std::string::npos) << line;
+  EXPECT_NE(line.find("plan w0→w2:16 w1:8  2 re-plans  "), std::string::npos) << line;
+}
+
 Summary grouping() {
   Summary summary = half_way();
   summary.groups = {.gradients = 8,

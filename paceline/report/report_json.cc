@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "paceline/report/group_stats.h"
@@ -213,6 +214,52 @@ Json events_json(const History& history) {
   return list;
 }
 
+Json plans_json(const PlanHistory& history) {
+  Json list = Json::array();
+  for (const PlanPeriod& period : history.plans) {
+    Json replicas = Json::array();
+    for (const planner::PlannedReplica& replica : period.plan.replicas) {
+      replicas.push_back(
+          {{"devices", replica.devices}, {"cuts", replica.cuts}, {"samples", replica.samples}});
+    }
+    list.push_back({{"from_s", json_seconds(period.from)},
+                    {"replicas", std::move(replicas)},
+                    {"micro_batch", period.plan.micro_batch},
+                    {"predicted_ms", json_number(period.predicted_ms)},
+                    {"measured_ms", json_number(period.batches.measured_mean_ms())},
+                    {"batches", period.batches.count},
+                    {"why", period.why}});
+  }
+  return list;
+}
+
+Json batches_json(const PlanHistory& history) {
+  Json list = Json::array();
+  for (const BatchPoint& point : history.batches) {
+    Json shares = Json::array();
+    for (const double computed_ms : point.computed_ms)
+      shares.push_back(std::round(computed_ms / point.elapsed_ms * 1e4) / 1e4);
+    list.push_back(Json::array(
+        {json_seconds(point.at), point.regular.count, json_number(point.regular.predicted_mean_ms()),
+         json_number(point.regular.measured_mean_ms()), json_number(point.elapsed_ms), std::move(shares)}));
+  }
+  return list;
+}
+
+Json plan_json(const Summary& summary, const PlanHistory& history) {
+  if (!summary.plan) return nullptr;
+  const PlanSummary& plan = *summary.plan;
+  return {{"devices", summary.run.devices},
+          {"layers", summary.run.layers},
+          {"re_plans", plan.re_plans},
+          {"predicted_ms", json_number(plan.batches.predicted_mean_ms())},
+          {"measured_ms", json_number(plan.batches.measured_mean_ms())},
+          {"error", json_number(plan.error)},
+          {"plans", plans_json(history)},
+          {"plans_left_out", history.plans_left_out},
+          {"batches", batches_json(history)}};
+}
+
 }  // namespace
 
 Json report_json(const Summary& summary, const History& history) {
@@ -236,7 +283,8 @@ Json report_json(const Summary& summary, const History& history) {
       {"replicas_left_out", left_out},
       {"reasons", reasons.texts()},
       {"events", events_json(history)},
-      {"events_left_out", history.events_left_out}};
+      {"events_left_out", history.events_left_out},
+      {"plan", plan_json(summary, history.plans)}};
 }
 
 }  // namespace paceline::report

@@ -31,6 +31,18 @@
 //                 gap   null or [[time_s, gap]]
 //   reasons     [text]
 //   events      [{time_s, replica, text}]; events_left_out
+//   plan        null or {devices: [name], layers, re_plans, predicted_ms, measured_ms, error, plans,
+//   plans_left_out,
+//               batches}: means of whole batches without a change of plans, error being the mean of
+//               |predicted − measured| / measured
+//                 plans    [{from_s, replicas: [{devices, cuts, samples}], micro_batch, predicted_ms,
+//                 measured_ms,
+//                          batches, why}]: each from when it was adopted, predicted_ms then, measured_ms its
+//                          mean
+//                 batches  [[time_s, batches, predicted_ms, measured_ms, elapsed_ms, [share]]]: some in a
+//                 row,
+//                          until time_s; the means are of `batches` regular ones, shares of what each device
+//                          computed of elapsed_ms
 #pragma once
 
 #include "paceline/report/history.h"

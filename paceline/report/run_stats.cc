@@ -8,7 +8,7 @@
 
 namespace paceline::report {
 
-RunStats::RunStats(RunInfo info) : info_(std::move(info)) {}
+RunStats::RunStats(RunInfo info) : info_(std::move(info)), plans_(info_.devices.size()) {}
 
 void RunStats::on_fact(const control::Fact& fact) {
   std::visit([&](const auto& what) { on(fact.at, what); }, fact.what);
@@ -25,6 +25,10 @@ void RunStats::on_evaluated(const control::Evaluated& evaluated) {
   best_accuracy_ = std::fmax(best_accuracy_.value_or(evaluated.accuracy), evaluated.accuracy);
   best_loss_ = std::fmin(best_loss_.value_or(evaluated.loss), evaluated.loss);
   if (!met_target_ && info_.target && meets(*info_.target, evaluated)) met_target_ = evaluated;
+}
+
+void RunStats::on_plan(const control::PlanAdopted& adopted) {
+  if (plans_.adopt(adopted)) events_.add({adopted.at, "", fmt::format("re-planned: {}", adopted.why)});
 }
 
 void RunStats::on(Time at, const control::ReplicaJoined& fact) {
@@ -141,6 +145,7 @@ Summary RunStats::summary(Time now) const {
   summary.best_accuracy = best_accuracy_;
   summary.best_loss = best_loss_;
   summary.met_target = met_target_;
+  summary.plan = plans_.summary();
   add_activity(summary.at, summary);
   return summary;
 }
@@ -166,7 +171,8 @@ History RunStats::history(Time now) const {
                   .groups = groups_.history(),
                   .replicas = {},
                   .events = events_.kept(),
-                  .events_left_out = events_.left_out()};
+                  .events_left_out = events_.left_out(),
+                  .plans = plans_.history()};
   for (const std::optional<ReplicaStats>& replica : replicas_) {
     if (replica && replica->recorded()) history.replicas.push_back(replica->history(until(now)));
   }

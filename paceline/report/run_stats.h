@@ -17,6 +17,7 @@
 #include "paceline/report/group_stats.h"
 #include "paceline/report/history.h"
 #include "paceline/report/loss_average.h"
+#include "paceline/report/plan_stats.h"
 #include "paceline/report/replica_stats.h"
 #include "paceline/report/staleness_histogram.h"
 #include "paceline/report/summary.h"
@@ -39,6 +40,8 @@ class RunStats final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_plan(const control::PlanAdopted& adopted) override;
+  void on_batch(const control::BatchDone& batch) override { plans_.add(batch); }
 
   // O(P). `now`: not before the latest event; after the end it does not matter.
   Summary summary(Time now) const;
@@ -70,6 +73,7 @@ class RunStats final : public control::RunListener {
   policy::ClockBoard clocks_;                          // of the replicas that are released, or were and wait
   StalenessHistogram staleness_;
   GroupStats groups_;
+  PlanStats plans_;
   LossAverage loss_;
   bool loss_is_number_ = true;
   Thinned<TrainingPoint> training_{kCurvePoints};

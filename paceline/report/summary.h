@@ -12,6 +12,7 @@
 #include "paceline/base/time.h"
 #include "paceline/control/run_listener.h"
 #include "paceline/control/target.h"
+#include "paceline/planner/plan.h"
 
 namespace paceline::report {
 
@@ -29,6 +30,8 @@ struct RunInfo {
   std::optional<Target> target;
   std::int64_t epoch_samples = 0;                 // 0: not known
   std::optional<std::int64_t> staleness_bound{};  // S, where the policy promises one
+  std::vector<std::string> devices{};             // of a planned run; names, as plans number them
+  std::int32_t layers = 0;                        // likewise: the model's units
 };
 
 enum class Doing { kJoining, kComputing, kWaiting, kParked, kGone };
@@ -67,6 +70,29 @@ struct Deviation {
   double measured = 0;          // for the largest τ there was
 };
 
+// Of whole batches that a planned run did, without those that have a change of plans in them.
+struct BatchSums {
+  std::int64_t count = 0;
+  double predicted_ms = 0;
+  double measured_ms = 0;
+
+  std::optional<double> predicted_mean_ms() const { return mean(predicted_ms); }
+  std::optional<double> measured_mean_ms() const { return mean(measured_ms); }
+
+ private:
+  std::optional<double> mean(double sum) const {
+    return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
+  }
+};
+
+struct PlanSummary {
+  planner::Plan plan;                                  // in use
+  std::int64_t re_plans = 0;                           // changes of replicas or cuts
+  BatchSums batches;                                   // of the whole run
+  double late_predicted_ms = 0, late_measured_ms = 0;  // means of the latest batches
+  std::optional<double> error;                         // mean of |predicted − measured| / measured
+};
+
 struct Summary {
   RunInfo run;
   bool finished = false;
@@ -92,6 +118,7 @@ struct Summary {
   std::optional<double> best_loss;               // on the test set
   std::optional<control::Evaluated> met_target;  // the first evaluation that did
   std::vector<ReplicaSummary> replicas;          // ascending; those that left, too
+  std::optional<PlanSummary> plan;               // of a planned run
 
   std::optional<double> time_to_target_s() const {
     return met_target ? std::optional(to_seconds(met_target->at)) : std::nullopt;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "paceline/planner/planner.h"
 #include "paceline/report/text_table.h"
 #include "paceline/report/words.h"
 
@@ -36,6 +37,17 @@ std::vector<std::string> row(const ReplicaSummary& replica) {
           state(replica)};
 }
 
+std::string plan_lines(const PlanSummary& plan, const RunInfo& run) {
+  std::string text =
+      fmt::format("plan: {}, {}\n", printable(planner::in_words(run.devices, run.layers, plan.plan)),
+                  counted(plan.re_plans, "re-plan"));
+  if (plan.batches.count == 0) return text;
+  return text +
+         fmt::format("a batch: {:.4g} ms measured, {:.4g} predicted, {} % off on average over {} batches\n",
+                     *plan.batches.measured_mean_ms(), *plan.batches.predicted_mean_ms(),
+                     percent_or_unknown(plan.error, 1), with_thousands(plan.batches.count));
+}
+
 std::string totals(const Summary& summary) {
   const GroupSummary& groups = summary.groups;
   std::string text = fmt::format(
@@ -48,7 +60,7 @@ std::string totals(const Summary& summary) {
   if (summary.last_evaluation) {
     text += fmt::format(", test accuracy {} %", percent(summary.last_evaluation->accuracy, 2));
   }
-  return text + "\n";
+  return text + "\n" + (summary.plan ? plan_lines(*summary.plan, summary.run) : "");
 }
 
 std::vector<std::string> row(const Summary& run, bool fastest) {

@@ -78,6 +78,10 @@ std::string seconds_text(double seconds) { return fmt::format("{:.{}f}", seconds
 
 std::string percent(double share, int decimals) { return fmt::format("{:.{}f}", 100 * share, decimals); }
 
+std::string counted(std::int64_t number, const std::string& thing) {
+  return fmt::format("{} {}{}", with_thousands(number), thing, number == 1 ? "" : "s");
+}
+
 std::string to_string(Doing doing) {
   static constexpr std::array kNames{"joining", "computing", "waiting", "parked", "gone"};
   return kNames[static_cast<std::size_t>(doing)];

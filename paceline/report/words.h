@@ -21,8 +21,11 @@ std::string short_duration(double seconds);       // "12s", "3m20s", "1h02m", "2
 std::string rate_text(double a_second);           // "713", "12,345", "0.42": for a column
 std::string seconds_text(double seconds);         // "3.14", "31.4": for a column headed "s"
 std::string percent(double share, int decimals);  // 0.125 → "12.5"
-std::string to_string(Doing doing);               // "waiting"
-std::string seconds_of(World world);              // "wall s"
-std::string to_string(const Target& target);      // "accuracy ≥ 90 %", "loss ≤ 1.5"
+// "1 re-plan", "2 re-plans".
+std::string counted(std::int64_t number, const std::string& thing);
+
+std::string to_string(Doing doing);           // "waiting"
+std::string seconds_of(World world);          // "wall s"
+std::string to_string(const Target& target);  // "accuracy ≥ 90 %", "loss ≤ 1.5"
 
 }  // namespace paceline::report

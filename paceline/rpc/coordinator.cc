@@ -7,6 +7,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/config/planning.h"
 #include "paceline/rpc/goodbye.h"
 #include "paceline/rpc/group_reduction.h"
 #include "paceline/rpc/wire.h"
@@ -126,9 +127,13 @@ absl::Status Coordinator::make_controller(std::int64_t dataset_size) {
                                        });
   if (options_.restart)
     PACELINE_RETURN_IF_ERROR(controller->restore(options_.restart->state, options_.restart->elapsed));
-  PACELINE_ASSIGN_OR_RETURN(replanner_, Replanner::create(options_.job));
+  if (auto planning = config::replanner_options(options_.job, config::RunTime::kWall)) {
+    PACELINE_ASSIGN_OR_RETURN(replanner_, control::Replanner::create(*std::move(planning)));
+  }
   controller_ = std::move(controller);
   options_.on_data_known(config);
+  if (replanner_ == nullptr) return absl::OkStatus();
+  for (control::RunListener* listener : options_.listeners) listener->on_plan(replanner_->first(now()));
   return absl::OkStatus();
 }
 
@@ -169,7 +174,7 @@ absl::Status Coordinator::on_role_taken(const Worker& worker, const wire::RoleTa
   map.mutable_map_gradient()->set_path(replica.stages.front()->attached->gradient_path());
   map.mutable_map_gradient()->set_host(host_of(*replica.stages.front()));
   servers_.tell(map);
-  if (replanner_ != nullptr && !replicas_.all_whole()) return absl::OkStatus();
+  if (plans_anew() && !replicas_.all_whole()) return absl::OkStatus();
   return join_those_that_are_whole();
 }
 
@@ -194,31 +199,42 @@ absl::Status Coordinator::on_ready(const Worker& worker, const wire::WorkerReady
   PACELINE_RETURN_IF_ERROR(controller_->take(*fact));
   if (replanner_ != nullptr) {
     replanner_->finished(fact->replica, fact->compute);
-    end_round_if_due();
+    end_batch_if_due();
   }
   return absl::OkStatus();
 }
 
 // ---- Plans ----
 
-void Coordinator::end_round_if_due() {
-  if (!finishing_ && replanner_->finished() >= replicas_.all().size())
-    change_plan(replanner_->end_round(now()));
+void Coordinator::end_batch_if_due() {
+  if (!finishing_ && replanner_->finished() >= replicas_.all().size()) follow(replanner_->end_batch(now()));
+}
+
+void Coordinator::follow(const absl::StatusOr<control::Replanner::Ended>& ended) {
+  if (!ended.ok()) {
+    no_plan_ = {ended.status().code(),
+                fmt::format("the devices that are left cannot go on: {}", message_of(ended.status()))};
+    return ask_stop("no plan is possible any more");
+  }
+  if (ended->batch) {
+    for (control::RunListener* listener : options_.listeners) listener->on_batch(*ended->batch);
+  }
+  if (ended->change) change_plan(*ended->change);
 }
 
 // Whoever was released this very moment gives its samples back: it has hardly begun.
-void Coordinator::change_plan(const absl::StatusOr<std::optional<Replanner::Change>>& change) {
-  if (!change.ok()) return fail(change.status());
-  if (!*change) return;
-  while (!replicas_.all().empty()) leave(replicas_.dissolve(replicas_.all().begin()->first), (*change)->why);
+void Coordinator::change_plan(const control::Replanner::Change& change) {
+  const std::string why = "re-planned: " + change.adopted.why;
+  while (!replicas_.all().empty()) leave(replicas_.dissolve(replicas_.all().begin()->first), why);
   if (finishing_) return;
-  replicas_.follow((*change)->plan);
+  for (control::RunListener* listener : options_.listeners) listener->on_plan(change.adopted);
+  replicas_.follow(change.adopted.plan);
   for (const planner::PlannedReplica& planned : replicas_.plan().replicas) {
     const Worker* worker = workers_.at(static_cast<std::size_t>(planned.devices.front()));
     const LiveReplica* replica = worker == nullptr ? nullptr : replicas_.form(*worker, workers_);
     if (replica != nullptr) give_role(*replica, "");
   }
-  options_.re_planned((*change)->line);
+  options_.re_planned(change.line);
 }
 
 void Coordinator::closed(const WorkerStream::Pointer& stream) {
@@ -250,7 +266,7 @@ void Coordinator::remove_worker(const WorkerStream::Pointer& stream, const std::
   wire::ServerOrder order;
   order.mutable_release_reader()->set_reader(reader_slot(gone));
   if (gone.boards_sent) servers_.tell(order);
-  if (replanner_ != nullptr && training()) plan_without(gone);
+  if (plans_anew() && training()) plan_without(gone);
 }
 
 // The others finish the round, if there are any.
@@ -258,8 +274,8 @@ void Coordinator::plan_without(const Worker& gone) {
   replanner_->left(gone.device);
   const auto& all = replicas_.all();
   if (std::none_of(all.begin(), all.end(), [](const auto& one) { return one.second.joined; }))
-    return change_plan(replanner_->give_up_round(now()));
-  end_round_if_due();
+    return follow(replanner_->give_up_batch(now()));
+  end_batch_if_due();
 }
 
 // `stages` are those that are still here.
@@ -484,7 +500,7 @@ void Coordinator::finish_if_done() {
 void Coordinator::say_goodbye() {
   if (std::exchange(goodbye_said_, true)) return;
   goodbye_at_ = std::chrono::steady_clock::now();
-  const std::string why = result_.ok() ? "the job is over" : message_of(result_);
+  const std::string why = result().ok() ? "the job is over" : message_of(result());
   for (const auto& [stream, worker] : workers_.all()) rpc::say_goodbye(*worker.stream, why);
   servers_.say_goodbye(why);
   if (evaluator_ != nullptr) rpc::say_goodbye(*evaluator_, why);

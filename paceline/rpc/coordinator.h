@@ -2,8 +2,9 @@
 // itself, and runs on one event loop's thread. Workers, servers, evaluations and checkpoints have files of
 // their own.
 //
-// With a planner, replicas join the run together, once all of the plan are formed, so that no round is less
-// than a batch.
+// Where plans may change, replicas join the run together, once all of the plan are formed, so that no round
+// is less than a batch. When those that are left cannot hold the model, the run ends with that, after a
+// checkpoint.
 //
 // A run goes through these phases: workers attach and say what their model and data are → the servers start
 // from the first worker's initial weights or from a checkpoint → workers join, and take their roles in
@@ -21,13 +22,13 @@
 
 #include "paceline/base/event_loop.h"
 #include "paceline/config/job_config.h"
+#include "paceline/control/replanner.h"
 #include "paceline/control/run_listener.h"
 #include "paceline/rpc/checkpoints.h"
 #include "paceline/rpc/evaluations.h"
 #include "paceline/rpc/live_controller.h"
 #include "paceline/rpc/paceline.pb.h"
 #include "paceline/rpc/peer_stream.h"
-#include "paceline/rpc/replanner.h"
 #include "paceline/rpc/replica_table.h"
 #include "paceline/rpc/server_fleet.h"
 #include "paceline/rpc/worker_table.h"
@@ -83,7 +84,7 @@ class Coordinator final : public WorkerStream::Listener,
   // Of the job; 0 before the data are known.
   Time now() const { return controller_ == nullptr ? Time{} : controller_->now(); }
   // After the loop has stopped: why the run could not go on, if it could not.
-  const absl::Status& result() const { return result_; }
+  const absl::Status& result() const { return result_.ok() ? no_plan_ : result_; }
 
  private:
   using SteadyTime = std::chrono::steady_clock::time_point;
@@ -101,9 +102,11 @@ class Coordinator final : public WorkerStream::Listener,
   int host_of(const Worker& worker) const;
   void give_role(const LiveReplica& replica, const std::string& previous_link);
   absl::Status join_those_that_are_whole();
-  void end_round_if_due();
+  bool plans_anew() const { return replanner_ != nullptr && replanner_->plans_anew(); }
+  void end_batch_if_due();
   void plan_without(const Worker& gone);
-  void change_plan(const absl::StatusOr<std::optional<Replanner::Change>>& change);
+  void follow(const absl::StatusOr<control::Replanner::Ended>& ended);
+  void change_plan(const control::Replanner::Change& change);
   void send_away(const WorkerStream::Pointer& stream, const std::string& why);
   void remove_worker(const WorkerStream::Pointer& stream, const std::string& why);
   void leave(const LiveReplica& replica, const std::string& why);
@@ -136,7 +139,7 @@ class Coordinator final : public WorkerStream::Listener,
   std::optional<wire::WorkerAttached> job_facts_;  // the first worker's: model, data and initial weights
   WorkerTable workers_;
   ReplicaTable replicas_;
-  std::unique_ptr<Replanner> replanner_;  // likewise; null where the plan stays what it is
+  std::unique_ptr<control::Replanner> replanner_;  // likewise; null where no planner made the plan
   ServerFleet servers_;
   bool servers_told_to_start_ = false;
   EvaluatorStream::Pointer evaluator_;
@@ -148,6 +151,7 @@ class Coordinator final : public WorkerStream::Listener,
   bool goodbye_said_ = false;
   SteadyTime goodbye_at_;
   absl::Status result_;
+  absl::Status no_plan_;  // what is left cannot hold the model: a reason to stop, with a checkpoint
 };
 
 }  // namespace paceline::rpc

@@ -9,6 +9,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/store/controller_state_json.h"
 #include "paceline/store/journal_schema.h"
+#include "paceline/store/plan_json.h"
 
 namespace paceline::store {
 
@@ -20,7 +21,8 @@ namespace {
 constexpr const char* kLastSeq = R"sql(
 SELECT max(0, ifnull((SELECT max(seq) FROM facts), 0), ifnull((SELECT max(seq) FROM commits), 0),
               ifnull((SELECT max(seq) FROM releases), 0), ifnull((SELECT max(seq) FROM other_orders), 0),
-              ifnull((SELECT max(seq) FROM evaluations), 0)))sql";
+              ifnull((SELECT max(seq) FROM evaluations), 0), ifnull((SELECT max(seq) FROM plans), 0),
+              ifnull((SELECT max(seq) FROM batches), 0)))sql";
 
 std::int64_t ns(Time at) { return at.time_since_epoch().count(); }
 std::int64_t ns(Duration time) { return time.count(); }
@@ -89,10 +91,12 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   PACELINE_ASSIGN_OR_RETURN(Statement release, insert_into(database, "releases", 16));
   PACELINE_ASSIGN_OR_RETURN(Statement other, insert_into(database, "other_orders", 10));
   PACELINE_ASSIGN_OR_RETURN(Statement evaluation, insert_into(database, "evaluations", 7));
+  PACELINE_ASSIGN_OR_RETURN(Statement plan, insert_into(database, "plans", 6));
+  PACELINE_ASSIGN_OR_RETURN(Statement batch, insert_into(database, "batches", 7));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t last_seq, ask(database, kLastSeq));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t attempt, begin_attempt(database, from));
-  Inserts inserts{std::move(fact),    std::move(commit), std::move(member),
-                  std::move(release), std::move(other),  std::move(evaluation)};
+  Inserts inserts{std::move(fact),  std::move(commit),     std::move(member), std::move(release),
+                  std::move(other), std::move(evaluation), std::move(plan),   std::move(batch)};
   return std::unique_ptr<Journal>(new Journal(std::move(database), std::move(inserts), attempt, last_seq));
 }
 
@@ -150,6 +154,20 @@ void Journal::on_evaluated(const control::Evaluated& evaluated) {
   record([&](std::int64_t seq) {
     return inserts_.evaluation.run(seq, attempt_, ns(evaluated.at), evaluated.version.value(),
                                    evaluated.samples, evaluated.loss, evaluated.accuracy);
+  });
+}
+
+void Journal::on_plan(const control::PlanAdopted& adopted) {
+  record([&](std::int64_t seq) {
+    return inserts_.plan.run(seq, attempt_, ns(adopted.at), string_view(to_text(adopted.plan)),
+                             adopted.predicted_ms, string_view(adopted.why));
+  });
+}
+
+void Journal::on_batch(const control::BatchDone& batch) {
+  record([&](std::int64_t seq) {
+    return inserts_.batch.run(seq, attempt_, ns(batch.at), batch.predicted_ms, batch.measured_ms,
+                              std::int64_t{batch.regular}, string_view(to_text(batch.work)));
   });
 }
 

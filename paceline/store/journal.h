@@ -27,6 +27,9 @@
 //   other_orders  seq, attempt, at_ns, kind, and by kind: discard: replica, clock, why, why_a, why_b;
 //                 park: replica; wake: wake_ns; finish: why
 //   evaluations   seq, attempt, at_ns, version, samples, loss, accuracy
+//   plans         seq, attempt, at_ns, plan (JSON: plan_json.h), predicted_ms, why: from then on in use
+//   batches       seq, attempt, at_ns, predicted_ms, measured_ms, regular (0 or 1), work (JSON, likewise): of
+//                 planned runs; at_ns is the end
 #pragma once
 
 #include <cstdint>
@@ -59,6 +62,8 @@ class Journal final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_plan(const control::PlanAdopted& adopted) override;
+  void on_batch(const control::BatchDone& batch) override;
 
   // Makes what came since the last flush last, in one transaction.
   absl::Status flush();
@@ -67,7 +72,7 @@ class Journal final : public control::RunListener {
 
  private:
   struct Inserts {
-    Statement fact, commit, member, release, other, evaluation;
+    Statement fact, commit, member, release, other, evaluation, plan, batch;
   };
   Journal(Database database, Inserts inserts, std::int64_t attempt, std::int64_t last_seq);
 

@@ -61,6 +61,16 @@ TEST_F(JournalDamageTest, RowsThatCannotBeEventsAreErrors) {
            "UPDATE other_orders SET wake_ns = NULL WHERE kind = 'wake'",
            "UPDATE evaluations SET version = -1",
            "UPDATE evaluations SET accuracy = 'x'",
+           "UPDATE plans SET plan = '{}'",
+           "UPDATE plans SET plan = "
+           "'{\"micro_batch\":1,\"replicas\":[{\"devices\":[0],\"cuts\":[1],\"samples\":1}]}'",
+           "UPDATE plans SET plan = "
+           "'{\"micro_batch\":1,\"replicas\":[{\"devices\":[2147483648],\"cuts\":[],\"samples\":1}]}'",
+           "UPDATE plans SET predicted_ms = 'x'",
+           "UPDATE batches SET regular = -1",
+           "UPDATE batches SET work = '[[0,1]]'",
+           "UPDATE batches SET work = '[[-1,1,1]]'",
+           "UPDATE batches SET work = '['",
        }) {
     const std::string saved = *read_file(path_, 1 << 20);
     ASSERT_TRUE(change(sql).ok()) << sql;
@@ -72,8 +82,8 @@ TEST_F(JournalDamageTest, RowsThatCannotBeEventsAreErrors) {
 }
 
 TEST_F(JournalDamageTest, MissingTablesAreErrors) {
-  for (const char* table :
-       {"facts", "commits", "members", "releases", "other_orders", "evaluations", "attempts"}) {
+  for (const char* table : {"facts", "commits", "members", "releases", "other_orders", "evaluations", "plans",
+                            "batches", "attempts"}) {
     const std::string saved = *read_file(path_, 1 << 20);
     ASSERT_TRUE(change(fmt::format("DROP TABLE {}", table)).ok());
     EXPECT_TRUE(std::string(table) == "attempts" || !replay().ok()) << table;

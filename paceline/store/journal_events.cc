@@ -7,6 +7,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/store/controller_state_json.h"
 #include "paceline/store/journal_row.h"
+#include "paceline/store/plan_json.h"
 
 namespace paceline::store {
 
@@ -185,6 +186,42 @@ class Evaluations final : public Events {
   }
 };
 
+// Columns: 0 seq, 1 at_ns, 2 plan, 3 predicted_ms, 4 why.
+class Plans final : public Events {
+ public:
+  using Events::Events;
+  static constexpr const char* kQuery = "SELECT seq, at_ns, plan, predicted_ms, why FROM plans";
+
+  absl::Status tell(control::RunListener& listener) override {
+    Row row(rows_);
+    auto plan = plan_from_text(row.text(2));
+    if (!plan.ok()) return no_event("plan", seq());
+    const control::PlanAdopted adopted{row.time(1), *std::move(plan), row.real(3), row.text(4)};
+    if (!row.sane()) return no_event("plan", seq());
+    listener.on_plan(adopted);
+    return absl::OkStatus();
+  }
+};
+
+// Columns: 0 seq, 1 at_ns, 2 predicted_ms, 3 measured_ms, 4 regular, 5 work.
+class Batches final : public Events {
+ public:
+  using Events::Events;
+  static constexpr const char* kQuery =
+      "SELECT seq, at_ns, predicted_ms, measured_ms, regular, work FROM batches";
+
+  absl::Status tell(control::RunListener& listener) override {
+    Row row(rows_);
+    auto work = work_from_text(row.text(5));
+    if (!work.ok()) return no_event("batch", seq());
+    const control::BatchDone batch{row.time(1), row.real(2), row.real(3), row.whole(4) != 0,
+                                   *std::move(work)};
+    if (!row.sane()) return no_event("batch", seq());
+    listener.on_batch(batch);
+    return absl::OkStatus();
+  }
+};
+
 absl::StatusOr<Statement> query(const Database& database, const char* select, std::int64_t attempt) {
   PACELINE_ASSIGN_OR_RETURN(Statement rows, database.prepare(fmt::format("{} {}", select, kOfAttempt)));
   PACELINE_RETURN_IF_ERROR(rows.start(attempt));
@@ -223,6 +260,16 @@ EventsOr read_other_orders(const Database& database, std::int64_t attempt, Texts
 EventsOr read_evaluations(const Database& database, std::int64_t attempt, Texts&) {
   PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Evaluations::kQuery, attempt));
   return std::make_unique<Evaluations>(std::move(rows));
+}
+
+EventsOr read_plans(const Database& database, std::int64_t attempt, Texts&) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Plans::kQuery, attempt));
+  return std::make_unique<Plans>(std::move(rows));
+}
+
+EventsOr read_batches(const Database& database, std::int64_t attempt, Texts&) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Batches::kQuery, attempt));
+  return std::make_unique<Batches>(std::move(rows));
 }
 
 }  // namespace paceline::store

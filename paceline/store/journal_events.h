@@ -48,5 +48,7 @@ EventsOr read_commits(const Database& database, std::int64_t attempt, Texts& tex
 EventsOr read_releases(const Database& database, std::int64_t attempt, Texts& texts);
 EventsOr read_other_orders(const Database& database, std::int64_t attempt, Texts& texts);
 EventsOr read_evaluations(const Database& database, std::int64_t attempt, Texts& texts);
+EventsOr read_plans(const Database& database, std::int64_t attempt, Texts& texts);
+EventsOr read_batches(const Database& database, std::int64_t attempt, Texts& texts);
 
 }  // namespace paceline::store

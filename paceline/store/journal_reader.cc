@@ -19,12 +19,14 @@ struct Picker final : control::RunListener {
   std::function<void(const control::Fact&)> fact;
   std::function<void(Time, const control::CommitRecord&)> commit;
   std::function<void(const control::Evaluated&)> evaluation;
+  std::function<void(const control::PlanAdopted&)> plan;
 
   void on_fact(const control::Fact& what) override { fact(what); }
   void on_order(Time at, const control::Order& order) override {
     commit(at, std::get<control::CommitRecord>(order));
   }
   void on_evaluated(const control::Evaluated& what) override { evaluation(what); }
+  void on_plan(const control::PlanAdopted& what) override { plan(what); }
 };
 
 absl::Status advance_all(const std::vector<std::unique_ptr<Events>>& tables) {
@@ -88,6 +90,13 @@ absl::Status JournalReader::evaluations(const std::function<void(const control::
   return read(kEvaluations, attempt, picker);
 }
 
+absl::Status JournalReader::plans(const std::function<void(const control::PlanAdopted&)>& see,
+                                  std::int64_t attempt) {
+  Picker picker;
+  picker.plan = see;
+  return read(kPlans, attempt, picker);
+}
+
 absl::Status JournalReader::read(unsigned tables, std::int64_t attempt, control::RunListener& listener) {
   // One transaction, so that all tables are seen as of the same instant.
   PACELINE_RETURN_IF_ERROR(database_.execute("BEGIN"));
@@ -111,6 +120,8 @@ absl::Status JournalReader::merge(unsigned tables, std::int64_t attempt, control
   PACELINE_RETURN_IF_ERROR(add(kReleases, read_releases));
   PACELINE_RETURN_IF_ERROR(add(kOtherOrders, read_other_orders));
   PACELINE_RETURN_IF_ERROR(add(kEvaluations, read_evaluations));
+  PACELINE_RETURN_IF_ERROR(add(kPlans, read_plans));
+  PACELINE_RETURN_IF_ERROR(add(kBatches, read_batches));
   PACELINE_RETURN_IF_ERROR(advance_all(open));
   while (true) {
     const auto first = std::min_element(open.begin(), open.end(),

@@ -50,6 +50,8 @@ class JournalReader {
                        std::int64_t attempt = kAllAttempts);
   absl::Status evaluations(const std::function<void(const control::Evaluated&)>& see,
                            std::int64_t attempt = kAllAttempts);
+  absl::Status plans(const std::function<void(const control::PlanAdopted&)>& see,
+                     std::int64_t attempt = kAllAttempts);
 
  private:
   enum Table : unsigned {
@@ -58,7 +60,9 @@ class JournalReader {
     kReleases = 4,
     kOtherOrders = 8,
     kEvaluations = 16,
-    kAll = 31
+    kPlans = 32,
+    kBatches = 64,
+    kAll = 127
   };
 
   JournalReader(std::filesystem::path path, Database database)

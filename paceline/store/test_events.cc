@@ -9,6 +9,7 @@
 #include "paceline/base/overloaded.h"
 #include "paceline/policy/policy_spec.h"
 #include "paceline/store/controller_state_json.h"
+#include "paceline/store/plan_json.h"
 
 namespace paceline::store {
 
@@ -88,6 +89,8 @@ std::vector<Event> every_kind_of_event() {
       Fact{at(3), CommitComplete{Version(kMost - 1)}},
       std::pair(at(3), Order(last)),
       Evaluated{at(2), Version(1), 10, 2.5, 0.125},
+      PlanAdopted{at(3), {{{{kMost32, 0}, {3}, kMost}, {{1}, {}, 0}}, 4}, 1.0 / 3, "w'1\n is gone"},
+      BatchDone{at(3), 1e-300, 2.5, false, {{kMost32, kMost, Duration(kMost)}, {0, 0, Duration(0)}}},
       Fact{at(4), ReplicaLeft{ReplicaId(1), "its host is gone"}},
       Fact{at(kMost), StopAsked{"Ctrl-C"}},
       std::pair(at(kMost), Order(Finish{"Ctrl-C"})),
@@ -134,6 +137,8 @@ void tell(const Event& event, control::RunListener& listener) {
                  [&](const control::Fact& fact) { listener.on_fact(fact); },
                  [&](const std::pair<Time, Order>& order) { listener.on_order(order.first, order.second); },
                  [&](const control::Evaluated& evaluated) { listener.on_evaluated(evaluated); },
+                 [&](const control::PlanAdopted& adopted) { listener.on_plan(adopted); },
+                 [&](const control::BatchDone& batch) { listener.on_batch(batch); },
              },
              event);
 }
@@ -153,6 +158,14 @@ std::string describe(const Event& event) {
                         [&](const control::Evaluated& e) {
                           return fmt::format("{} evaluated {} {} {} {}", e.at.time_since_epoch().count(),
                                              e.version, e.samples, e.loss, e.accuracy);
+                        },
+                        [&](const control::PlanAdopted& p) {
+                          return fmt::format("{} plan {} {} '{}'", p.at.time_since_epoch().count(),
+                                             to_text(p.plan), p.predicted_ms, p.why);
+                        },
+                        [&](const control::BatchDone& b) {
+                          return fmt::format("{} batch {} {} {} {}", b.at.time_since_epoch().count(),
+                                             b.predicted_ms, b.measured_ms, b.regular, to_text(b.work));
                         },
                     },
                     event);

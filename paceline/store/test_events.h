@@ -12,7 +12,8 @@
 
 namespace paceline::store {
 
-using Event = std::variant<control::Fact, std::pair<Time, control::Order>, control::Evaluated>;
+using Event = std::variant<control::Fact, std::pair<Time, control::Order>, control::Evaluated,
+                           control::PlanAdopted, control::BatchDone>;
 
 // One of each kind, with odd values.
 std::vector<Event> every_kind_of_event();
@@ -35,6 +36,8 @@ struct Recorder final : control::RunListener {
     lines.push_back(describe(std::pair(at, order)));
   }
   void on_evaluated(const control::Evaluated& evaluated) override { lines.push_back(describe(evaluated)); }
+  void on_plan(const control::PlanAdopted& adopted) override { lines.push_back(describe(adopted)); }
+  void on_batch(const control::BatchDone& batch) override { lines.push_back(describe(batch)); }
 };
 
 std::vector<std::string> describe(const std::vector<Event>& events);

@@ -1,0 +1,54 @@
+// The part of RunStats that looks at a planned run: which plans it had and why, what batches took against what
+// was predicted of them, and how much of that time each device computed; the rest are bubbles, waiting and
+// synchronizing. A batch costs O(devices), memory is bounded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "paceline/control/planned_run.h"
+#include "paceline/report/first_and_latest.h"
+#include "paceline/report/history.h"
+#include "paceline/report/summary.h"
+#include "paceline/report/thinned.h"
+
+namespace paceline::report {
+
+class PlanStats {
+ public:
+  // A plan or work of others than so many devices is not looked at.
+  explicit PlanStats(std::size_t devices) : devices_(devices) {}
+
+  static constexpr std::size_t kFirstPlans = 100;
+  static constexpr std::size_t kLatestPlans = 100;
+  static constexpr std::size_t kBatchPoints = 400;
+  // "Of late" is about so many batches.
+  static constexpr std::int64_t kLateBatches = 20;
+
+  // True when the stages are others than before.
+  bool adopt(const control::PlanAdopted& adopted);
+  // Nothing before the first plan.
+  void add(const control::BatchDone& batch);
+
+  // Nothing of a run without a plan.
+  std::optional<PlanSummary> summary() const;
+  PlanHistory history() const;
+
+ private:
+  struct Merge {
+    BatchPoint operator()(const BatchPoint& older, const BatchPoint& newer) const;
+  };
+
+  bool knows(const planner::Plan& plan) const;
+
+  const std::size_t devices_;
+  std::optional<PlanPeriod> now_;
+  FirstAndLatest<PlanPeriod> before_{kFirstPlans, kLatestPlans};
+  Thinned<BatchPoint, Merge> batches_{kBatchPoints};
+  BatchSums all_;
+  double late_predicted_ms_ = 0, late_measured_ms_ = 0, error_sum_ = 0;
+  std::int64_t re_plans_ = 0;
+};
+
+}  // namespace paceline::report

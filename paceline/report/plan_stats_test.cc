@@ -1,0 +1,86 @@
+#include "paceline/report/plan_stats.h"
+
+#include <gtest/gtest.h>
+
+namespace paceline::report {
+namespace {
+
+Time at(double seconds) { return Time(from_seconds(seconds)); }
+
+const planner::Plan kPair{{{{0, 1}, {3}, 16}}, 4};
+const planner::Plan kAlone{{{{0}, {}, 10}, {{1}, {}, 6}}, 4};
+
+control::BatchDone batch(double seconds, double predicted_ms, double measured_ms, bool regular = true) {
+  return {at(seconds),
+          predicted_ms,
+          measured_ms,
+          regular,
+          {{0, 16, from_seconds(0.06)}, {1, 16, from_seconds(0.03)}}};
+}
+
+TEST(PlanStats, SaysNothingOfARunWithoutAPlan) {
+  PlanStats stats(2);
+  stats.add(batch(1, 100, 100));
+  EXPECT_FALSE(stats.summary());
+  EXPECT_TRUE(stats.history().plans.empty());
+  EXPECT_TRUE(stats.history().batches.empty());
+}
+
+TEST(PlanStats, ComparesWhatWasPredictedWithWhatWasMeasured) {
+  PlanStats stats(2);
+  EXPECT_FALSE(stats.adopt({at(0), kPair, 95, "the first"}));
+  stats.add(batch(0.1, 95, 100));
+  stats.add(batch(0.3, 105, 210, false));  // it has a change in it
+  stats.add(batch(0.4, 110, 100));
+  const auto summary = stats.summary();
+  ASSERT_TRUE(summary);
+  EXPECT_EQ(summary->batches.count, 2);
+  EXPECT_DOUBLE_EQ(*summary->batches.measured_mean_ms(), 100);
+  EXPECT_DOUBLE_EQ(*summary->batches.predicted_mean_ms(), 102.5);
+  EXPECT_DOUBLE_EQ(*summary->error, 0.075);
+  EXPECT_DOUBLE_EQ(summary->late_predicted_ms, 102.5);
+}
+
+TEST(PlanStats, CountsOtherStagesAsAReplanAndOtherSamplesNot) {
+  PlanStats stats(2);
+  stats.adopt({at(0), kPair, 95, "the first"});
+  planner::Plan more = kPair;
+  more.replicas[0].samples = 20;
+  EXPECT_FALSE(stats.adopt({at(1), more, 95, "resumed"}));
+  EXPECT_TRUE(stats.adopt({at(2), kAlone, 80, "better"}));
+  stats.add(batch(2.1, 80, 90));
+  EXPECT_EQ(stats.summary()->re_plans, 1);
+  EXPECT_EQ(stats.summary()->plan, kAlone);
+  const auto plans = stats.history().plans;
+  ASSERT_EQ(plans.size(), 3u);
+  EXPECT_EQ(plans[2].why, "better");
+  EXPECT_EQ(plans[2].batches.count, 1);
+  EXPECT_EQ(plans[1].batches.count, 0);
+}
+
+TEST(PlanStats, DoesNotLookAtDevicesThatNobodyKnows) {
+  PlanStats stats(2);
+  EXPECT_FALSE(stats.adopt({at(0), {{{{2}, {}, 16}}, 4}, 95, "a damaged record"}));
+  EXPECT_FALSE(stats.summary());
+  stats.adopt({at(0), kPair, 95, "the first"});
+  stats.add({at(1), 95, 100, true, {{2'000'000'000, 16, from_seconds(0.06)}}});
+  EXPECT_TRUE(stats.history().batches.at(0).computed_ms.empty());
+}
+
+TEST(PlanStats, KeepsTheLoadOfAnyLength) {
+  PlanStats stats(2);
+  stats.adopt({at(0), kPair, 95, "the first"});
+  for (int i = 1; i <= 10'000; ++i) stats.add(batch(0.1 * i, 95, 100));
+  const auto points = stats.history().batches;
+  ASSERT_LE(points.size(), PlanStats::kBatchPoints);
+  std::int64_t batches = 0;
+  for (const BatchPoint& point : points) {
+    batches += point.regular.count;
+    ASSERT_EQ(point.computed_ms.size(), 2u);
+    EXPECT_NEAR(point.computed_ms[0] / point.elapsed_ms, 0.6, 1e-9);
+  }
+  EXPECT_EQ(batches, 10'000);
+}
+
+}  // namespace
+}  // namespace paceline::report

@@ -1,0 +1,94 @@
+#include "paceline/store/plan_json.h"
+
+#include <limits>
+#include <utility>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/store/strict_json.h"
+
+namespace paceline::store {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kDepth = 4;  // document, replicas, replica, devices
+
+absl::StatusOr<std::int32_t> small_number(const json& value, const std::string& name) {
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t number, whole_number(value, name));
+  if (number > std::numeric_limits<std::int32_t>::max())
+    return absl::DataLossError("'" + name + "' has too large a number");
+  return static_cast<std::int32_t>(number);
+}
+
+absl::StatusOr<std::vector<std::int32_t>> numbers_of(const json& object, const std::string& key) {
+  PACELINE_ASSIGN_OR_RETURN(const json* list, member_of(object, key));
+  if (!list->is_array()) return absl::DataLossError("'" + key + "' is not a list");
+  std::vector<std::int32_t> numbers;
+  for (const json& value : *list) {
+    PACELINE_ASSIGN_OR_RETURN(numbers.emplace_back(), small_number(value, key));
+  }
+  return numbers;
+}
+
+absl::StatusOr<planner::PlannedReplica> replica_from(const json& document) {
+  planner::PlannedReplica replica;
+  PACELINE_ASSIGN_OR_RETURN(replica.devices, numbers_of(document, "devices"));
+  PACELINE_ASSIGN_OR_RETURN(replica.cuts, numbers_of(document, "cuts"));
+  PACELINE_ASSIGN_OR_RETURN(replica.samples, whole_number_of(document, "samples"));
+  if (replica.devices.empty() || replica.cuts.size() + 1 != replica.devices.size())
+    return absl::DataLossError("a replica's 'devices' and 'cuts' do not fit each other");
+  return replica;
+}
+
+absl::StatusOr<control::DeviceWork> device_from(const json& triple) {
+  if (!triple.is_array() || triple.size() != 3) return absl::DataLossError("a device's work is no triple");
+  control::DeviceWork work;
+  PACELINE_ASSIGN_OR_RETURN(work.device, small_number(triple[0], "device"));
+  PACELINE_ASSIGN_OR_RETURN(work.samples, whole_number(triple[1], "samples"));
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t ns, whole_number(triple[2], "computed"));
+  work.computed = Duration(ns);
+  return work;
+}
+
+}  // namespace
+
+std::string to_text(const planner::Plan& plan) {
+  json replicas = json::array();
+  for (const planner::PlannedReplica& replica : plan.replicas) {
+    replicas.push_back(
+        {{"devices", replica.devices}, {"cuts", replica.cuts}, {"samples", replica.samples}});
+  }
+  return json{{"micro_batch", plan.micro_batch}, {"replicas", std::move(replicas)}}.dump();
+}
+
+absl::StatusOr<planner::Plan> plan_from_text(const std::string& text) {
+  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kDepth));
+  planner::Plan plan;
+  PACELINE_ASSIGN_OR_RETURN(plan.micro_batch, whole_number_of(document, "micro_batch"));
+  PACELINE_ASSIGN_OR_RETURN(const json* replicas, member_of(document, "replicas"));
+  if (!replicas->is_array()) return absl::DataLossError("'replicas' is not a list");
+  for (const json& replica : *replicas) {
+    PACELINE_ASSIGN_OR_RETURN(plan.replicas.emplace_back(), replica_from(replica));
+  }
+  return plan;
+}
+
+std::string to_text(const std::vector<control::DeviceWork>& work) {
+  json list = json::array();
+  for (const control::DeviceWork& one : work)
+    list.push_back({one.device, one.samples, one.computed.count()});
+  return list.dump();
+}
+
+absl::StatusOr<std::vector<control::DeviceWork>> work_from_text(const std::string& text) {
+  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kDepth));
+  if (!document.is_array()) return absl::DataLossError("the work of a batch is not a list");
+  std::vector<control::DeviceWork> work;
+  for (const json& triple : document) {
+    PACELINE_ASSIGN_OR_RETURN(work.emplace_back(), device_from(triple));
+  }
+  return work;
+}
+
+}  // namespace paceline::store
