@@ -150,6 +150,23 @@ TEST(Joint, IsPlannedAnewWhenADeviceBecomesSlow) {
   EXPECT_EQ(run({"replay", disturbed.folder.string()}).status, 0);
 }
 
+TEST(Joint, IsPlannedAnewInVirtualTimeToTheSameBytes) {
+  const TempFolder folder;
+  const std::string keys = std::string(kJoint) + "epochs = 3\n";
+  const std::string sections = four_devices("[[change]]\nreplica = 1\nat_s = 1\nfactor = 4\n");
+  const Trained first = train(folder, "first", keys, sections, {"--virtual"});
+  const Trained again = train(folder, "again", keys, sections, {"--virtual"});
+  EXPECT_THAT(first.said, testing::HasSubstr("re-planned: "));
+  EXPECT_EQ(first.said, again.said);
+  const RecordedRun recorded = RecordedRun::read(first.folder);
+  expect_each_sample_once(recorded, 3);
+  EXPECT_GE(recorded.plans.size(), 2u);
+  EXPECT_LE(recorded.plans.size(), 4u);
+  EXPECT_EQ(checkpoint_weights(first.folder), checkpoint_weights(again.folder));
+  EXPECT_EQ(read_text(first.folder / "metrics.jsonl"), read_text(again.folder / "metrics.jsonl"));
+  EXPECT_EQ(run({"replay", first.folder.string()}).status, 0);
+}
+
 class JointKilled : public testing::TestWithParam<const char*> {};
 
 TEST_P(JointKilled, IsPlannedAround) {

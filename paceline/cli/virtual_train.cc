@@ -11,6 +11,7 @@
 #include "paceline/cli/run_checkpoints.h"
 #include "paceline/cli/stop_signals.h"
 #include "paceline/cli/virtual_work.h"
+#include "paceline/config/planning.h"
 #include "paceline/sim/job_cluster.h"
 #include "paceline/sim/virtual_cluster.h"
 
@@ -91,16 +92,29 @@ absl::Status train_virtually(const std::string& folder, bool resume, Shown shown
   PACELINE_ASSIGN_OR_RETURN(const auto work, VirtualWork::create(job, restart, journal_first, on_evaluated));
   const control::ControllerConfig config = config::controller_config(job, work->dataset_size());
   books->start(config, job_toml);
+  std::unique_ptr<control::Replanner> replanner;
+  if (auto planning = config::replanner_options(job, config::RunTime::kVirtual)) {
+    PACELINE_ASSIGN_OR_RETURN(replanner, control::Replanner::create(*std::move(planning)));
+    books->on_plan(replanner->first(restart ? Time(restart->elapsed) : Time{}));
+  }
 
+  Display display(policy::to_string(job.policy), shown);
   sim::VirtualClusterOptions options{.listeners = {books.get()}, .work = work.get()};
   if (restart) {
     options.start = restart->state;
     options.elapsed = restart->elapsed;
   }
+  options.replanning = {.replanner = replanner.get(),
+                        .places =
+                            [&](const planner::Plan& plan) {
+                              config::JobConfig planned = job;
+                              planned.parallel.plan = plan;
+                              return sim::cluster_of(planned, work->model_bytes(), work->units()).places;
+                            },
+                        .re_planned = [&](const std::string& line) { display.note(line); }};
   sim::VirtualCluster virtual_cluster(sim::cluster_of(job, work->model_bytes(), work->units()), config,
                                       policy::make_policy(job.policy), std::move(options));
   cluster = &virtual_cluster;
-  Display display(policy::to_string(job.policy), shown);
   Onlooker onlooker(*books, virtual_cluster, display, config.total_samples);
   PACELINE_RETURN_IF_ERROR(run(virtual_cluster, *books, onlooker, display));
   PACELINE_RETURN_IF_ERROR(

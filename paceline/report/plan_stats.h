@@ -1,6 +1,6 @@
-// The part of RunStats that looks at a planned run: which plans it had and why, what batches took against what
-// was predicted of them, and how much of that time each device computed; the rest are bubbles, waiting and
-// synchronizing. A batch costs O(devices), memory is bounded.
+// The part of RunStats that looks at a planned run: which plans it had and why, what batches took against
+// what was predicted of them, and how much of that time each device computed; the rest are bubbles, waiting
+// and synchronizing. A batch costs O(devices), memory is bounded.
 #pragma once
 
 #include <cstddef>

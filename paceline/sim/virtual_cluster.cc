@@ -58,6 +58,7 @@ VirtualCluster::VirtualCluster(ClusterModel model, control::ControllerConfig con
     PACELINE_CHECK(restored.ok(), "{}", std::string(restored.message()));
     completed_ = told_ = options_.start->version;
   }
+  if (options_.replanning.replanner != nullptr) plan_ = options_.replanning.replanner->first(now_).plan;
   for (const config::Slowdown& one : model_.slowdowns)
     slowdowns_[static_cast<std::size_t>(one.replica)].push_back(one);
   for (std::size_t i = 0; i < places_.size(); ++i) places_[i].port.link = model_.places[i].link;
@@ -188,7 +189,11 @@ absl::Status VirtualCluster::ready(std::int32_t index) {
     PACELINE_ASSIGN_OR_RETURN(fact.loss, options_.work->finish(*place.replica));
   }
   ++iterations_;
+  const std::int64_t samples = place.release.lease.size();
+  const std::vector<Duration> computed = place.computed;  // the next release writes anew
   give(fact);
+  if (options_.replanning.replanner != nullptr)
+    PACELINE_RETURN_IF_ERROR(done_by_plan(index, samples, computed, fact));
   if (iterations_ == options_.stop_after_iterations)
     give(control::StopAsked{fmt::format("{} iterations are finished", iterations_)});
   return absl::OkStatus();
@@ -204,6 +209,45 @@ absl::Status VirtualCluster::complete() {
     give(control::CommitComplete{completed_});
   }
   return absl::OkStatus();
+}
+
+// ---- Plans ----
+
+absl::Status VirtualCluster::done_by_plan(std::int32_t index, std::int64_t samples,
+                                          const std::vector<Duration>& computed,
+                                          const control::ReplicaReady& fact) {
+  control::Replanner& replanner = *options_.replanning.replanner;
+  const auto& replica = plan_.replicas[static_cast<std::size_t>(index - first_of_plan_)];
+  for (std::size_t s = 0; s < computed.size(); ++s) replanner.worked(replica, s, samples, computed[s]);
+  replanner.finished(fact.replica, fact.compute);
+  const auto here = std::count_if(places_.begin(), places_.end(),
+                                  [](const Place& place) { return place.replica.has_value(); });
+  if (finished_ || static_cast<std::int64_t>(replanner.finished()) < here) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(const control::Replanner::Ended ended, replanner.end_batch(now_));
+  if (ended.batch) {
+    for (control::RunListener* listener : options_.listeners) listener->on_batch(*ended.batch);
+  }
+  if (ended.change) change_plan(*ended.change);
+  return absl::OkStatus();
+}
+
+// As live: all replicas leave, and others join. Whoever was released this very moment gives its samples back.
+void VirtualCluster::change_plan(const control::Replanner::Change& change) {
+  const std::string why = "re-planned: " + change.adopted.why;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].replica) go(static_cast<std::int32_t>(i), Duration::zero(), why);
+  }
+  for (control::RunListener* listener : options_.listeners) listener->on_plan(change.adopted);
+  plan_ = change.adopted.plan;
+  first_of_plan_ = static_cast<std::int32_t>(places_.size());
+  for (PlaceModel& place : options_.replanning.places(plan_)) {
+    places_.emplace_back().port.link = place.link;
+    model_.places.push_back(std::move(place));
+    slowdowns_.emplace_back();
+  }
+  for (auto i = static_cast<std::size_t>(first_of_plan_); i < places_.size(); ++i)
+    join(static_cast<std::int32_t>(i));
+  options_.replanning.re_planned(change.line);
 }
 
 // ---- Who is there ----
@@ -242,12 +286,12 @@ void VirtualCluster::join(std::int32_t index) {
   give(control::ReplicaJoined{*place.replica, model.name, model.batch});
 }
 
-void VirtualCluster::go(std::int32_t index, Duration until_heard) {
+void VirtualCluster::go(std::int32_t index, Duration until_heard, const std::string& why) {
   Place& place = places_[static_cast<std::size_t>(index)];
   const ReplicaId replica = *std::exchange(place.replica, std::nullopt);
   ++place.holder;
   network_.leave(place.port.link);
-  if (until_heard == Duration::zero()) return give(control::ReplicaLeft{replica, "left"});
+  if (until_heard == Duration::zero()) return give(control::ReplicaLeft{replica, why});
   ++under_way_;
   events_.put(now_ + until_heard, {Kind::kLost, replica.value(), 0});
 }
@@ -347,11 +391,11 @@ void VirtualCluster::start_pulled(std::int32_t index, const Transfer& transfer) 
   at(transfer.end + iteration_length(index), Kind::kDone, index);
 }
 
-Duration VirtualCluster::iteration_length(std::int32_t index) const {
+Duration VirtualCluster::iteration_length(std::int32_t index) {
   const auto place = static_cast<std::size_t>(index);
   const PlaceModel& model = model_.places[place];
   const control::Release& release = places_[place].release;
-  if (!model.stages.empty()) return pipeline_length(model, release);
+  if (!model.stages.empty()) return pipeline_length(model, places_[place]);
   const double batches = model_.uneven_data
                              ? static_cast<double>(release.lease.size()) / static_cast<double>(model.batch)
                              : static_cast<double>(std::max<std::int64_t>(1, release.steps));
@@ -360,7 +404,10 @@ Duration VirtualCluster::iteration_length(std::int32_t index) const {
                       config::slowdown_factor(slowdowns_[place], index, now_));
 }
 
-Duration VirtualCluster::pipeline_length(const PlaceModel& model, const control::Release& release) const {
+Duration VirtualCluster::pipeline_length(const PlaceModel& model, Place& place) const {
+  const control::Release& release = place.release;
+  const std::int64_t samples = release.lease.size();
+  place.computed.clear();
   planner::PipelineTimes times;
   for (const StageModel& stage : model.stages) {
     const double micro_ms =
@@ -369,10 +416,11 @@ Duration VirtualCluster::pipeline_length(const PlaceModel& model, const control:
         config::slowdown_factor(stage.slowdowns, stage.device, now_);
     times.forward_ms.push_back(config::kForwardPart * micro_ms);
     times.backward_ms.push_back((1 - config::kForwardPart) * micro_ms);
+    place.computed.push_back(bounded_seconds(micro_ms / 1000 * static_cast<double>(samples) /
+                                             static_cast<double>(model.micro_batch)));
   }
   times.links.resize(model.stages.size() - 1);
   times.bytes.resize(model.stages.size() - 1, 0);
-  const std::int64_t samples = release.lease.size();
   const std::int64_t micros = (samples + model.micro_batch - 1) / model.micro_batch;
   const std::int64_t last = samples - (micros - 1) * model.micro_batch;
   const double ms =

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include <absl/status/status.h>
 
 #include "paceline/control/controller.h"
+#include "paceline/control/replanner.h"
 #include "paceline/control/witnesses.h"
 #include "paceline/sim/cluster_model.h"
 #include "paceline/sim/event_queue.h"
@@ -23,6 +25,13 @@
 
 namespace paceline::sim {
 
+// Of a run whose places are those of a plan, in its order.
+struct Replanning {
+  control::Replanner* replanner = nullptr;  // outlives the cluster; none: nobody plans
+  std::function<std::vector<PlaceModel>(const planner::Plan&)> places{};
+  std::function<void(const std::string&)> re_planned{};  // a line for a person
+};
+
 struct VirtualClusterOptions {
   std::vector<control::RunListener*> listeners;  // outlive the cluster
   Work* work = nullptr;                          // likewise; none: a simulation
@@ -30,6 +39,7 @@ struct VirtualClusterOptions {
   // What the run goes on from, and the time it took until then. Must fit the configuration.
   std::optional<control::ControllerState> start{};
   Duration elapsed{0};
+  Replanning replanning{};
 };
 
 class VirtualCluster {
@@ -64,6 +74,7 @@ class VirtualCluster {
     Transfer push{};           // of its latest gradient
     std::uint32_t holder = 0;  // counts who held it: events of one that is gone mean nothing
     std::uint64_t failures = 0;
+    std::vector<Duration> computed{};  // by stage, of the iteration under way
   };
   enum class Kind { kPull, kDone, kReady, kComplete, kTold, kChange, kFail, kRepair, kLost, kWake };
   // Whether such an event, still to come, means that the run goes on: failures and timers do not.
@@ -88,7 +99,12 @@ class VirtualCluster {
   void happen(std::int64_t place, Happening what);
   void fail(std::int32_t place);
   void join(std::int32_t place);
-  void go(std::int32_t place, Duration until_heard);
+  void go(std::int32_t place, Duration until_heard, const std::string& why = "left");
+
+  // Plans.
+  absl::Status done_by_plan(std::int32_t place, std::int64_t samples, const std::vector<Duration>& computed,
+                            const control::ReplicaReady& fact);
+  void change_plan(const control::Replanner::Change& change);
 
   bool in_groups() const { return controller_.reduction() == policy::Reduction::kInGroup; }
 
@@ -104,21 +120,23 @@ class VirtualCluster {
   void start_pulled(std::int32_t place, const Transfer& transfer);
   void wake_at(Time at);
 
-  Duration iteration_length(std::int32_t place) const;
-  Duration pipeline_length(const PlaceModel& model, const control::Release& release) const;
+  Duration iteration_length(std::int32_t place);
+  Duration pipeline_length(const PlaceModel& model, Place& place) const;
   void draw_failure(std::int32_t place);
   void at(Time time, Kind kind, std::int32_t place);
   bool outdated(const Event& event) const;
   absl::Status nothing_happens();
   Place* held_by(ReplicaId replica);
 
-  const ClusterModel model_;
+  ClusterModel model_;  // another plan adds places
   const VirtualClusterOptions options_;
   control::Controller controller_;
   control::Witnesses witnesses_;
   Network network_;
   EventQueue<Event> events_;
   std::vector<Place> places_;
+  std::int32_t first_of_plan_ = 0;                        // the place of its first replica
+  planner::Plan plan_;                                    // where there is a Replanner
   std::vector<std::vector<config::Slowdown>> slowdowns_;  // by place
   std::vector<std::int32_t> place_of_;                    // by replica id
   std::deque<Pending> pending_;

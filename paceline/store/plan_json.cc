@@ -56,8 +56,7 @@ absl::StatusOr<control::DeviceWork> device_from(const json& triple) {
 std::string to_text(const planner::Plan& plan) {
   json replicas = json::array();
   for (const planner::PlannedReplica& replica : plan.replicas) {
-    replicas.push_back(
-        {{"devices", replica.devices}, {"cuts", replica.cuts}, {"samples", replica.samples}});
+    replicas.push_back({{"devices", replica.devices}, {"cuts", replica.cuts}, {"samples", replica.samples}});
   }
   return json{{"micro_batch", plan.micro_batch}, {"replicas", std::move(replicas)}}.dump();
 }
@@ -76,8 +75,7 @@ absl::StatusOr<planner::Plan> plan_from_text(const std::string& text) {
 
 std::string to_text(const std::vector<control::DeviceWork>& work) {
   json list = json::array();
-  for (const control::DeviceWork& one : work)
-    list.push_back({one.device, one.samples, one.computed.count()});
+  for (const control::DeviceWork& one : work) list.push_back({one.device, one.samples, one.computed.count()});
   return list.dump();
 }
 
