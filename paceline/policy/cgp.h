@@ -58,7 +58,7 @@ struct CgpOptions {
   static constexpr Duration kForever = Duration::max();
   std::optional<Duration> wait_max{};
   Grouping grouping = Grouping::kNatural;
-  double patience = 0.8;  // of `natural`; ≥ 0
+  double patience = 1.5;  // of `natural`; ≥ 0
   friend bool operator==(const CgpOptions&, const CgpOptions&) = default;
 };
 
