@@ -54,6 +54,10 @@ Link::Link(std::unique_ptr<FramePort> port, const std::string& peer, Accept acce
   watch();
 }
 
+Link::~Link() {
+  if (state_ == State::kOpen && why_.ok()) frames_.finish();
+}
+
 void Link::watch() {
   timer_ = FileDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   poll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));

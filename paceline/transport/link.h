@@ -11,6 +11,7 @@
 // - Headers come once and in the order sent; payloads whole and unchanged.
 // - Memory handed to send() or receive() is the link's until that call's Done, and the caller's afterwards.
 // - Every Done is called, exactly once, unless the link is destroyed first. When the link ends, with why.
+// - What send() told to be done reaches a peer that is well, also when the link is destroyed then.
 // - A link that has ended stays so: a peer that died is known by the system at once, a silent one after
 //   LinkOptions::silence.
 // - With keys, nothing of a payload can be read on the way; and what was changed, left out, repeated or moved
@@ -73,6 +74,7 @@ class Link final : FrameOwner {
   Link(std::unique_ptr<FramePort> port, const std::string& peer, const std::string& name,
        const LinkOptions& options);
   Link(std::unique_ptr<FramePort> port, const std::string& peer, Accept accept);
+  ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 

@@ -192,6 +192,32 @@ TEST_P(LinkOf, APayloadLargerThanAgreedIsRefusedWhereItIsSent) {
   EXPECT_EQ(inbox.whole(), 1u);
 }
 
+// The sender goes as soon as it may, with things from here that it has not heard.
+TEST_P(LinkOf, WhatIsSentComesAlthoughTheSenderGoesThen) {
+  constexpr std::size_t kBytes = 5'000'000;
+  for (int round = 0; round < 5; ++round) {
+    ChildProcess peer(serve([](Link& link, const ChildProcess::Parent&) {
+      const std::vector<std::byte> large = payload(kBytes, 1);
+      bool sent = false;
+      link.send({}, large, [&](const absl::Status& why) { sent = why.ok(); });
+      return drive(link, [&] { return sent; }) && sent ? 0 : 1;
+    }));
+    Fabric fabric(GetParam());
+    const auto link = fabric.connect(peer.hear(), options(false));
+    Inbox inbox;
+    inbox.attach(*link);
+    const std::vector<std::byte> unheard(1000);
+    ASSERT_TRUE(drive(*link, [&] {
+      link->send({}, unheard, [](const auto&) {});
+      if (!inbox.items().empty()) std::this_thread::sleep_for(2ms);
+      return inbox.whole() == 1;
+    }));
+    ASSERT_EQ(inbox.whole(), 1u) << link->progress();
+    EXPECT_EQ(inbox.items()[0]->payload, payload(kBytes, 1));
+    EXPECT_EQ(peer.wait(), 0);
+  }
+}
+
 // ---- Peers that go
 
 enum class Step { kConnecting, kHeaderHeard, kInPayload, kIdle };

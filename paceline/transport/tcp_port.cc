@@ -1,12 +1,16 @@
 #include "paceline/transport/tcp_port.h"
 
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -24,6 +28,9 @@ constexpr std::size_t kSealedChunk = 256 << 10;
 constexpr std::size_t kClearChunk = 1 << 20;
 // Read at a time, so that a fast peer does not keep the others waiting.
 constexpr std::size_t kMostRead = 4 << 20;
+// For what has been written to reach the peer.
+constexpr auto kFinishLimit = std::chrono::seconds(1);
+constexpr int kFinishStepMs = 2;
 constexpr std::size_t kFramesAtOnce = 64;
 constexpr std::size_t kLengthsBytes = 8;
 
@@ -78,6 +85,20 @@ void TcpPort::watch(int operation) {
   epoll_event event{};
   event.events = full_ ? EPOLLIN | EPOLLOUT : EPOLLIN;
   PACELINE_CHECK(epoll_ctl(poll_.get(), operation, socket_.get(), &event) == 0, "cannot watch a socket");
+}
+
+// A socket that is closed while there is something to be read drops what it has not sent.
+void TcpPort::finish() {
+  if (stopped_) return;
+  shutdown(socket_.get(), SHUT_WR);
+  const auto until = std::chrono::steady_clock::now() + kFinishLimit;
+  for (int unsent = 1; unsent > 0 && std::chrono::steady_clock::now() < until;) {
+    pollfd watched{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    ::poll(&watched, 1, kFinishStepMs);
+    const ssize_t unread = recv(socket_.get(), ahead_.data(), ahead_.size(), MSG_DONTWAIT);
+    if (unread == 0 || (unread < 0 && !would_block() && errno != EINTR)) return;
+    if (ioctl(socket_.get(), SIOCOUTQ, &unsent) != 0) return;
+  }
 }
 
 void TcpPort::stop() {

@@ -17,6 +17,7 @@ constexpr unsigned kFrames = 0;  // the active message's id
 // Chunks that are sealed stay in a processor's cache from the cipher to the socket.
 constexpr std::size_t kSealedChunk = 256 << 10;
 constexpr std::size_t kClearChunk = 1 << 20;
+constexpr auto kFinishLimit = std::chrono::seconds(1);
 // UCX ends its operations at once when it is told to; this is for an error of its own.
 constexpr auto kStopLimit = std::chrono::milliseconds(200);
 
@@ -165,6 +166,18 @@ void UcxPort::progress() {
   if (stopped_) return;
   while (ucp_worker_progress(worker_.get()) != 0) {
   }
+}
+
+void UcxPort::finish() {
+  if (stopped_ || endpoint_ == nullptr) return;
+  const auto until = std::chrono::steady_clock::now() + kFinishLimit;
+  const ucp_request_param_t params{};
+  const ucs_status_ptr_t flushing = ucp_ep_flush_nbx(endpoint_, &params);
+  if (!UCS_PTR_IS_PTR(flushing)) return;
+  while (ucp_request_check_status(flushing) == UCS_INPROGRESS && std::chrono::steady_clock::now() < until) {
+    ucp_worker_progress(worker_.get());
+  }
+  ucp_request_free(flushing);
 }
 
 void UcxPort::stop() {

@@ -42,6 +42,7 @@ class UcxPort final : public FramePort {
   void progress() override;
   int fd() const override { return fd_; }
   bool arm() override { return arm_ucx_worker(worker_.get()); }
+  void finish() override;
   void stop() override;
 
  private:
