@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kSamples = 1200;  // of small_job
-
 // Four units of one size; a device holds three at the most.
 constexpr char kLayers[] =
     "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
@@ -24,14 +22,6 @@ constexpr char kLayers[] =
     "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
     "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n";
 constexpr char kMemory[] = "memory_mb = 0.7\n";
-
-fs::path write_job(const TempFolder& folder, const std::string& name, const std::string& keys,
-                   const std::string& sections) {
-  fs::create_directory(folder / name);
-  const fs::path job = small_job(folder / name, keys);
-  write_text(job, read_text(job) + sections);
-  return job;
-}
 
 struct Trained {
   fs::path folder;
@@ -44,13 +34,6 @@ Trained train(const TempFolder& folder, const std::string& name, const std::stri
   const Ended ended = run(more);
   EXPECT_EQ(ended.status, 0) << ended.errors;
   return {only_run(folder / name / "runs"), ended.errors};
-}
-
-void expect_each_sample_once(const RecordedRun& recorded, double epochs) {
-  const auto counts = recorded.commits_of_positions();
-  EXPECT_EQ(counts.size(), static_cast<std::size_t>(epochs * kSamples));
-  for (const auto& [position, count] : counts)
-    ASSERT_EQ(count, 1) << "sample " << position.second << " of epoch " << position.first;
 }
 
 std::vector<std::string> names_joined(const RecordedRun& recorded) {
@@ -267,7 +250,7 @@ TEST(Joint, GoesOnWithItsLastPlanWhenItIsResumed) {
   EXPECT_EQ(train.wait().status, 128 + SIGTERM);
   const planner::Plan last = RecordedRun::read(run_folder).plans.back().plan;
   const double epochs =
-      static_cast<double>(RecordedRun::read(run_folder).commits.size()) * 32 / kSamples + 0.2;
+      static_cast<double>(RecordedRun::read(run_folder).commits.size()) * 32 / kSmallJobSamples + 0.2;
   const Ended resumed =
       run({"train", "--resume", run_folder.string(), "--set", fmt::format("epochs={}", epochs)});
   ASSERT_EQ(resumed.status, 0) << resumed.errors;

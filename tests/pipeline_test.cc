@@ -21,31 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kSamples = 1200;  // of small_job
-
-// `keys` stand before the sections of small_job, `sections` behind them.
-fs::path write_job(const TempFolder& folder, const std::string& name, const std::string& keys,
-                   const std::string& sections) {
-  fs::create_directory(folder / name);
-  const fs::path job = small_job(folder / name, keys);
-  write_text(job, read_text(job) + sections);
-  return job;
-}
-
 fs::path train(const TempFolder& folder, const std::string& name, const std::string& keys,
                const std::string& sections, std::vector<std::string> more = {}) {
   more.insert(more.begin(), {"train", write_job(folder, name, keys, sections).string()});
   const Ended ended = run(more);
   EXPECT_EQ(ended.status, 0) << ended.errors;
   return only_run(folder / name / "runs");
-}
-
-void expect_each_sample_once(const RecordedRun& recorded, double epochs) {
-  const auto counts = recorded.commits_of_positions();
-  EXPECT_EQ(counts.size(), static_cast<std::size_t>(epochs * kSamples));
-  for (const auto& [position, count] : counts) {
-    ASSERT_EQ(count, 1) << "sample " << position.second << " of epoch " << position.first;
-  }
 }
 
 constexpr char kStatic[] = "parallel = \"static\"\nmicro_batch = 3\n";

@@ -10,6 +10,7 @@
 #include "paceline/store/safetensors.h"
 #include "paceline/store/shard_files.h"
 #include "tests/program.h"
+#include "tests/small_job.h"
 
 namespace paceline::tests {
 
@@ -79,6 +80,14 @@ std::map<std::string, std::string> checkpoint_weights(const std::filesystem::pat
     }
   }
   return weights;
+}
+
+void expect_each_sample_once(const RecordedRun& recorded, double epochs) {
+  const auto counts = recorded.commits_of_positions();
+  EXPECT_EQ(counts.size(), static_cast<std::size_t>(epochs * kSmallJobSamples));
+  for (const auto& [position, count] : counts) {
+    ASSERT_EQ(count, 1) << "sample " << position.second << " of epoch " << position.first;
+  }
 }
 
 std::int64_t metrics_so_far(const std::filesystem::path& runs) {

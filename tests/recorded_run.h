@@ -28,6 +28,9 @@ struct RecordedRun {
   std::vector<double> commit_losses() const;
 };
 
+// Each sample of so many epochs of a small job was committed, and once.
+void expect_each_sample_once(const RecordedRun& recorded, double epochs);
+
 // How far the only run in `runs` is, in lines of the metrics that it writes once a second (its journal is not
 // to be disturbed); 0 before it has any.
 std::int64_t metrics_so_far(const std::filesystem::path& runs);

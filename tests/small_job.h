@@ -10,6 +10,8 @@
 
 namespace paceline::tests {
 
+inline constexpr std::int64_t kSmallJobSamples = 1200;
+
 // A job file in `folder`, with its data; runs go to folder/runs. `more` is laid behind the top-level keys, so
 // it may start with some of its own.
 inline std::filesystem::path small_job(const std::filesystem::path& folder, const std::string& more) {
@@ -20,8 +22,17 @@ inline std::filesystem::path small_job(const std::filesystem::path& folder, cons
   write_text(job,
              fmt::format("name = \"small\"\nruns_dir = \"{}\"\nbatch = 8\n{}\n"
                          "[model]\nname = \"gpt-byte\"\nwidth = 16\nlayers = 1\nheads = 2\ncontext = 16\n"
-                         "[data]\nsource = \"text:{}\"\ntrain_samples = 1200\ntest_samples = 100\n",
-                         (folder / "runs").string(), more, (folder / "text.txt").string()));
+                         "[data]\nsource = \"text:{}\"\ntrain_samples = {}\ntest_samples = 100\n",
+                         (folder / "runs").string(), more, (folder / "text.txt").string(), kSmallJobSamples));
+  return job;
+}
+
+// The same in folder/name; `keys` stand before its sections, `sections` behind them.
+inline std::filesystem::path write_job(const TempFolder& folder, const std::string& name,
+                                       const std::string& keys, const std::string& sections) {
+  std::filesystem::create_directory(folder / name);
+  const std::filesystem::path job = small_job(folder / name, keys);
+  write_text(job, read_text(job) + sections);
   return job;
 }
 

@@ -23,13 +23,9 @@ struct Trained {
   nlohmann::json summary;
 };
 
-// `keys` stand before the sections of small_job, `sections` behind them.
 Trained train(const TempFolder& folder, const std::string& name, const std::string& keys,
               const std::string& sections, std::vector<std::string> arguments) {
-  fs::create_directory(folder / name);
-  const fs::path job = small_job(folder / name, keys);
-  write_text(job, read_text(job) + sections);
-  arguments.insert(arguments.begin(), {"train", job.string()});
+  arguments.insert(arguments.begin(), {"train", write_job(folder, name, keys, sections).string()});
   const Ended ended = run(arguments);
   EXPECT_EQ(ended.status, 0) << ended.errors;
   const fs::path folder_of_run = only_run(folder / name / "runs");
