@@ -78,10 +78,10 @@ absl::Status CommitExchange::send(Version version, std::span<const HostMember> m
 std::span<const float> CommitExchange::part_block(int host, std::span<const HostMember* const> own,
                                                   std::int64_t begin) {
   const auto at = static_cast<std::size_t>(host);
-  const auto size = static_cast<std::size_t>(block_size(begin, parts_[at].size()));
-  if (own.size() == 1) return {own.front()->gradient + offsets_[at] + begin, size};
-  sums_[at].resize(static_cast<std::size_t>(parts_[at].size()));
-  const auto into = std::span(sums_[at]).subspan(static_cast<std::size_t>(begin), size);
+  const auto size = static_cast<std::size_t>(parts_[at].size());
+  if (own.size() == 1) return block_at(std::span(own.front()->gradient + offsets_[at], size), begin);
+  sums_[at].resize(size);
+  const std::span<float> into = block_at(std::span(sums_[at]), begin);
   sum(host, own, begin, into);
   return into;
 }

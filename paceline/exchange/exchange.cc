@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
@@ -36,10 +35,9 @@ absl::StatusOr<std::unique_ptr<Exchange>> Exchange::listen(const std::string& ho
   transport::LinkGate gate;
   gate.accept = [it = exchange.get()](const std::string& name) { return it->accept(name); };
   gate.on_link = [it = exchange.get()](std::unique_ptr<transport::Link> link) {
-    int host = 0;
-    const bool named = absl::SimpleAtoi(link->peer_name().substr(name_of(0).size() - 1), &host);
-    PACELINE_CHECK(named, "{} was let in", link->peer_name());
-    it->take_link(host, std::move(link));
+    const std::optional<int> host = it->host_named(link->peer_name());
+    PACELINE_CHECK(host.has_value(), "{} was let in", link->peer_name());
+    it->take_link(*host, std::move(link));
   };
   PACELINE_ASSIGN_OR_RETURN(exchange->listener_, exchange->ucx_.listen(0, std::move(gate)));
   return exchange;
@@ -182,15 +180,20 @@ void Exchange::connect_to_lower() {
   }
 }
 
-absl::StatusOr<transport::LinkOptions> Exchange::accept(const std::string& name) const {
+// Of those that connect to this one.
+std::optional<int> Exchange::host_named(const std::string& name) const {
   for (int host = options_.host + 1; host < static_cast<int>(options_.peers.size()); ++host) {
-    const auto at = static_cast<std::size_t>(host);
-    if (name != name_of(host)) continue;
-    if (neighbours_[at].link != nullptr)
-      return absl::AlreadyExistsError(fmt::format("{} is connected", name));
-    return transport::LinkOptions{.keys = options_.peers[at].keys};
+    if (name == name_of(host)) return host;
   }
-  return absl::PermissionDeniedError("no host of this job");
+  return std::nullopt;
+}
+
+absl::StatusOr<transport::LinkOptions> Exchange::accept(const std::string& name) const {
+  const std::optional<int> host = host_named(name);
+  if (!host) return absl::PermissionDeniedError("no host of this job");
+  const auto at = static_cast<std::size_t>(*host);
+  if (neighbours_[at].link != nullptr) return absl::AlreadyExistsError(fmt::format("{} is connected", name));
+  return transport::LinkOptions{.keys = options_.peers[at].keys};
 }
 
 void Exchange::take_link(int host, std::unique_ptr<transport::Link> link) {

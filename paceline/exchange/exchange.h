@@ -118,6 +118,7 @@ class Exchange {
   bool progress();
   void sleep();
   void connect_to_lower();
+  std::optional<int> host_named(const std::string& name) const;
   absl::StatusOr<transport::LinkOptions> accept(const std::string& name) const;
   void take_link(int host, std::unique_ptr<transport::Link> link);
   void heard(int host, const transport::Link::Message& message);

@@ -43,8 +43,9 @@ absl::StatusOr<Header> read_header(std::span<const std::byte> bytes) {
 }
 
 absl::Status check_block(const Header& header, std::size_t bytes, std::int64_t floats) {
-  const bool fits = header.begin < floats &&
-                    bytes == static_cast<std::size_t>(block_size(header.begin, floats)) * sizeof(float);
+  const bool fits =
+      header.begin < floats &&
+      bytes == static_cast<std::size_t>(std::min(kBlockFloats, floats - header.begin)) * sizeof(float);
   if (fits) return absl::OkStatus();
   return absl::DataLossError(
       fmt::format("{} bytes from float {} on, of {} floats", bytes, header.begin, floats));

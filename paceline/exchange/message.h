@@ -2,6 +2,7 @@
 // payload is floats of one block. Headers are read from bytes that another process sent.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -38,9 +39,18 @@ std::array<std::byte, kHeaderBytes> write_header(const Header& header);
 // Errors: DataLoss.
 absl::StatusOr<Header> read_header(std::span<const std::byte> bytes);
 
-// The floats of the block that begins there, of `floats` in all.
-constexpr std::int64_t block_size(std::int64_t begin, std::int64_t floats) {
-  return floats - begin < kBlockFloats ? floats - begin : kBlockFloats;
+constexpr std::size_t block_count(std::int64_t floats) {
+  return static_cast<std::size_t>((floats + kBlockFloats - 1) / kBlockFloats);
+}
+// The number of the block that begins there.
+constexpr std::size_t block_index(std::int64_t begin) {
+  return static_cast<std::size_t>(begin / kBlockFloats);
+}
+// The block of `floats` that begins there.
+template <class Float>
+std::span<Float> block_at(std::span<Float> floats, std::int64_t begin) {
+  const auto from = static_cast<std::size_t>(begin);
+  return floats.subspan(from, std::min(static_cast<std::size_t>(kBlockFloats), floats.size() - from));
 }
 // Errors: DataLoss when a payload of so many bytes is not the block that begins there.
 absl::Status check_block(const Header& header, std::size_t bytes, std::int64_t floats);

@@ -16,16 +16,15 @@ absl::StatusOr<std::optional<std::span<float>>> Mirror::room(const Header& heade
     if (old)
       return absl::DataLossError(
           fmt::format("weights of version {} after {}", header.version, board_.version()));
-    const auto blocks = static_cast<std::size_t>((floats_ + kBlockFloats - 1) / kBlockFloats);
+    const std::size_t blocks = block_count(floats_);
     coming_.emplace(Coming{header, board_.next(), std::vector<bool>(blocks, false), blocks});
   }
-  const auto block = static_cast<std::size_t>(header.begin / kBlockFloats);
+  const std::size_t block = block_index(header.begin);
   if (coming_->offered[block])
     return absl::DataLossError(
         fmt::format("weights of version {} from {} on twice", header.version, header.begin));
   coming_->offered[block] = true;
-  return coming_->memory.subspan(static_cast<std::size_t>(header.begin),
-                                 static_cast<std::size_t>(block_size(header.begin, floats_)));
+  return block_at(coming_->memory, header.begin);
 }
 
 absl::StatusOr<std::optional<Header>> Mirror::arrived() {

@@ -37,11 +37,9 @@ void Outlet::go_on() {
 
 void Outlet::send(Kind kind, const transport::WeightReader::Pinned& pinned) {
   const auto floats = static_cast<std::int64_t>(pinned.weights.size());
-  blocks_under_way_ = static_cast<std::size_t>((floats + kBlockFloats - 1) / kBlockFloats);
+  blocks_under_way_ = block_count(floats);
   for (std::int64_t begin = 0; begin < floats; begin += kBlockFloats) {
-    const auto block = pinned.weights.subspan(static_cast<std::size_t>(begin),
-                                              static_cast<std::size_t>(block_size(begin, floats)));
-    send_({kind, pinned.version, begin}, block, [this] {
+    send_({kind, pinned.version, begin}, block_at(pinned.weights, begin), [this] {
       if (--blocks_under_way_ > 0) return;
       reader_.unpin();
       go_on();

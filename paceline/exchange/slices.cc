@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::size_t kMostSlices = 2;
 
-std::size_t block_of(std::int64_t begin) { return static_cast<std::size_t>(begin / kBlockFloats); }
-
 }  // namespace
 
 Slices::Slice* Slices::find(Host& host, Version version) {
@@ -27,7 +25,7 @@ Slices::Slice* Slices::find(Host& host, Version version) {
 Slices::Slice& Slices::add(Host& host, Version version) const {
   std::unique_ptr<Slice> slice = std::move(host.spare);
   if (slice == nullptr) slice = std::make_unique<Slice>();
-  const std::size_t blocks = block_of(floats_ + kBlockFloats - 1);
+  const std::size_t blocks = block_count(floats_);
   slice->version = version;
   slice->floats.resize(static_cast<std::size_t>(floats_));
   slice->offered.assign(blocks, false);
@@ -45,11 +43,10 @@ absl::StatusOr<std::optional<std::span<float>>> Slices::room(int host, Version v
     return absl::DataLossError(fmt::format("gradients for commit {}, which is over", version));
   if (slice == nullptr && from.slices.size() == kMostSlices) return std::nullopt;
   if (slice == nullptr) slice = &add(from, version);
-  if (slice->offered[block_of(begin)])
+  if (slice->offered[block_index(begin)])
     return absl::DataLossError(fmt::format("gradients for commit {} from {} on twice", version, begin));
-  slice->offered[block_of(begin)] = true;
-  return std::span(slice->floats)
-      .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(block_size(begin, floats_)));
+  slice->offered[block_index(begin)] = true;
+  return block_at(std::span(slice->floats), begin);
 }
 
 void Slices::arrived(int host, Version version, std::int64_t begin) {
@@ -57,7 +54,7 @@ void Slices::arrived(int host, Version version, std::int64_t begin) {
     const std::lock_guard lock(mutex_);
     Slice* slice = find(hosts_[static_cast<std::size_t>(host)], version);
     PACELINE_CHECK(slice != nullptr, "a block of commit {} of host {}, which is not here", version, host);
-    slice->here[block_of(begin)] = true;
+    slice->here[block_index(begin)] = true;
   }
   changed_.notify_all();
 }
@@ -82,8 +79,8 @@ absl::Status Slices::wait(int host, Version version, std::int64_t begin, std::in
   std::unique_lock lock(mutex_);
   Slice* slice = find(hosts_[static_cast<std::size_t>(host)], version);
   PACELINE_CHECK(slice != nullptr, "nobody asked for commit {} of host {}", version, host);
-  const auto first = slice->here.begin() + static_cast<std::ptrdiff_t>(block_of(begin));
-  const auto last = slice->here.begin() + static_cast<std::ptrdiff_t>(block_of(end + kBlockFloats - 1));
+  const auto first = slice->here.begin() + static_cast<std::ptrdiff_t>(block_index(begin));
+  const auto last = slice->here.begin() + static_cast<std::ptrdiff_t>(block_count(end));
   const auto all_here = [&] { return std::all_of(first, last, [](bool here) { return here; }); };
   changed_.wait(lock, [&] { return !failed_.ok() || all_here(); });
   return all_here() ? absl::OkStatus() : failed_;

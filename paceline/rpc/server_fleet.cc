@@ -57,10 +57,10 @@ bool ServerFleet::all_started() const {
                       [](const Server& s) { return s.board_paths.empty(); });
 }
 
-// Of one direction between two hosts; empty where nothing is sealed.
+// Of one direction between two hosts; empty where there is one host, or nothing is sealed.
 std::string ServerFleet::new_key() const {
+  if (!one_a_host_ || !seal_) return {};
   transport::SealKey key{};
-  if (!seal_) return {};
   transport::random_bytes(key);
   return {reinterpret_cast<const char*>(key.data()), key.size()};
 }
