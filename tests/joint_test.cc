@@ -171,13 +171,21 @@ TEST_P(JointKilled, IsPlannedAround) {
 
 INSTANTIATE_TEST_SUITE_P(Stages, JointKilled, testing::Values("w0", "w3"));
 
-TEST(Joint, WhoseLastDeviceCannotHoldTheModelSaysSo) {
+// Also when all is over before who started it has looked even once.
+class JointWhoseLastDeviceCannotHoldTheModel : public testing::TestWithParam<bool> {};
+
+TEST_P(JointWhoseLastDeviceCannotHoldTheModel, SaysSo) {
+  const bool asleep = GetParam();
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 20\n",
                                  "[[replica]]\ncount = 2\npace_ms = 24\n" + std::string(kMemory) + kLayers);
   Program train({"train", job.string()});
+  ASSERT_TRUE(eventually([&] { return children(train.pid(), "evaluator").size() == 1; }));
+  if (asleep) kill(train.pid(), SIGSTOP);
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   kill(children(train.pid(), "w1").at(0), SIGKILL);
+  if (asleep) EXPECT_TRUE(eventually([&] { return children(train.pid(), "coordinator").empty(); }));
+  kill(train.pid(), SIGCONT);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 2);
   EXPECT_THAT(ended.errors, testing::HasSubstr("w1 was lost (killed by signal 9 (Killed))\n"));
@@ -187,6 +195,8 @@ TEST(Joint, WhoseLastDeviceCannotHoldTheModelSaysSo) {
                   "device has 0.7 MB: .* MB are missing; resume with: paceline train --resume "));
   EXPECT_FALSE(checkpoint_weights(only_run(folder / "run" / "runs")).empty());
 }
+
+INSTANTIATE_TEST_SUITE_P(Asleep, JointWhoseLastDeviceCannotHoldTheModel, testing::Bool());
 
 TEST(Joint, TakesInADeviceThatComesBack) {
   const TempFolder folder;

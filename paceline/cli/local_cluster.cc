@@ -124,7 +124,11 @@ std::optional<rpc::wire::StatusReply> LocalCluster::status(int width) {
   request.set_width(width);
   request.set_notes_seen(notes_seen_);
   rpc::wire::StatusReply reply;
-  if (!stub_->Status(&context, request, &reply).ok()) return std::nullopt;
+  const grpc::Status asked = stub_->Status(&context, request, &reply);
+  if (!asked.ok()) {
+    coordinator_gone_ = asked.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
+    return std::nullopt;
+  }
   training_ = training_ || !reply.line().empty();
   notes_seen_ += reply.notes_size();
   notes_.insert(notes_.end(), reply.notes().begin(), reply.notes().end());
@@ -142,8 +146,11 @@ std::vector<std::string> LocalCluster::tend() {
     }
     const bool failed = *ended != 0;
     // Training may have begun since somebody asked last. One that could not start says so itself; one that
-    // was killed is asked about.
-    if (failed && !training_ && WIFSIGNALED(*ended)) status(kAnyWidth);
+    // was killed is asked about. A coordinator that has ended of it by now says why.
+    if (failed && !training_ && WIFSIGNALED(*ended)) {
+      status(kAnyWidth);
+      training_ = training_ || coordinator_gone_;
+    }
     if (failed && !training_ && !first_error_ && !lost_coordinator(*child)) {
       first_error_ = reason_of(*child, *ended);
       stop("a process could not start");

@@ -51,6 +51,7 @@ class LocalCluster {
   std::optional<absl::Status> outcome_;
   std::optional<std::string> first_error_;  // of a peer, before training began
   bool training_ = false;
+  bool coordinator_gone_ = false;
   bool planned_anew_ = false;  // the coordinator says what becomes of a lost one's work
   bool lost_all_ = false;      // the last replica did not leave in peace
 };
