@@ -10,8 +10,6 @@ namespace paceline::control {
 namespace {
 // Less than any iteration takes, and enough to divide by.
 constexpr double kLeastMs = 1e-6;
-// One slow iteration is not a slow replica: it counts as so many times the average at most.
-constexpr double kOutlier = 1.5;
 }  // namespace
 
 DataShares::Member& DataShares::member(ReplicaId replica) {
@@ -35,9 +33,10 @@ void DataShares::paused(ReplicaId replica) {
 void DataShares::forget(ReplicaId replica) { member(replica) = {}; }
 
 void DataShares::finished(ReplicaId replica, std::int64_t samples, Duration compute) {
-  MovingAverage& average = member(replica).ms_per_sample;
+  Member& one = member(replica);
   const double ms = std::max(kLeastMs, to_seconds(compute) * 1e3 / static_cast<double>(samples));
-  average.add(std::clamp(ms, average.value_or(ms) / kOutlier, average.value_or(ms) * kOutlier));
+  if (!one.ms_per_sample) one.ms_per_sample.emplace(ms);
+  one.ms_per_sample->add(ms);
 }
 
 std::int64_t DataShares::next(ReplicaId replica) {
@@ -54,7 +53,7 @@ void DataShares::assign() {
   for (const Member& one : members_) {
     if (one.batch == 0) continue;
     problem.batch += one.batch;
-    problem.replicas.push_back({.beta_ms = one.ms_per_sample.value_or(0)});
+    problem.replicas.push_back({.beta_ms = one.ms_per_sample ? one.ms_per_sample->value() : 0});
     known_ms += problem.replicas.back().beta_ms;
     known += problem.replicas.back().beta_ms > 0 ? 1 : 0;
   }

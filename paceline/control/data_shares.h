@@ -3,8 +3,9 @@
 // iterations take, and so for any policy: where replicas wait for each other the waiting goes, and where they
 // do not none is staler than the others.
 //
-// A replica's time is taken to be proportional to its samples, as of its newest iterations. Where part of it
-// is not (α > 0) the shares still settle where all take equally long, after a few rounds instead of one.
+// A replica's time is taken to be proportional to its samples, as of its newest iterations; that it has
+// changed for good is believed once two in a row say so. Where part of its time is not proportional (α > 0)
+// the shares still settle where all take equally long, after a few rounds instead of one.
 //
 // What always holds: the shares add up to the batches of all active replicas, but that nobody gets less than
 // one sample. O(log P) an iteration on average: shares are computed once for so many iterations as there are
@@ -12,11 +13,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "paceline/base/ids.h"
 #include "paceline/base/time.h"
-#include "paceline/control/moving_average.h"
+#include "paceline/planner/estimates.h"
 
 namespace paceline::control {
 
@@ -35,7 +37,7 @@ class DataShares {
   struct Member {
     std::int64_t batch = 0;  // 0: not active
     std::int64_t share = 0;
-    MovingAverage ms_per_sample;
+    std::optional<planner::ClippedMean> ms_per_sample;  // one slow iteration is not a slow replica
   };
   Member& member(ReplicaId replica);
   void assign();
