@@ -82,7 +82,8 @@ TEST(JobConfig, RefusesPipelinesThatCannotBe) {
   refused(w2 + both + "cuts = [1]\nsamples = 0\n", "pipeline.samples");
   refused(w2 + both + "cuts = [1]\n", "micro_batch: write how many samples", "");
   refused(w2 + both + "cuts = [1]\n[sync]\npolicy = \"local-sgd:2\"\n", "parallel: local-sgd");
-  expect_one_line(parse_job(w2, "job.toml").status(), "pipeline: is for parallel = \"static\", \"pipeline\" and");
+  expect_one_line(parse_job(w2, "job.toml").status(),
+                  "pipeline: is for parallel = \"static\", \"pipeline\" and");
   expect_one_line(parse_job("micro_batch = 2\n[sync]\npolicy = \"local-sgd:2\"\n", "job.toml").status(),
                   "micro_batch: local-sgd");
 }

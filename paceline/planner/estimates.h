@@ -26,8 +26,9 @@ class ClippedMean {
       level_ += (outlier_ + step) / 2;
       outlier_ = 0;
     } else {
-      level_ += kShare * std::clamp(step, -kUsual, kUsual);
-      outlier_ = step;
+      const double moved = kShare * std::clamp(step, -kUsual, kUsual);
+      level_ += moved;
+      outlier_ = step - moved;
     }
   }
   double value() const { return std::exp(level_); }
@@ -36,7 +37,7 @@ class ClippedMean {
   static constexpr double kUsual = 0.3;  // in the logarithm: about a third
   static constexpr double kShare = 0.25;
   double level_;
-  double outlier_ = 0;  // the last step, if it was one
+  double outlier_ = 0;  // how far the last value is from the level, if it was one
 };
 
 // Latency and bandwidth of a link by regression of times on sizes, the older the less. Where all sizes are

@@ -72,7 +72,7 @@ void OnlinePlanner::notice_membership(const BatchObservation& observation) {
   }
 }
 
-void OnlinePlanner::notice_drift() {
+void OnlinePlanner::notice_drift(const Evaluator& evaluator) {
   for (std::size_t n = 0; n < reference_.size(); ++n) {
     const double slowness = measurements_.slowness(static_cast<std::int32_t>(n));
     if (std::abs(std::log(slowness / reference_[n])) <= std::log1p(options_.drift)) continue;
@@ -80,9 +80,13 @@ void OnlinePlanner::notice_drift() {
     holds_[n].changed(batch_);
     cuts_due_ = true;
   }
-  // Whatever it is, a link or the servers: the plan in use is not what it was when others were looked at.
-  if (std::abs(std::log(predicted_ms_ / looked_ms_)) <= std::log1p(options_.drift)) return;
-  looked_ms_ = predicted_ms_;
+  // Whatever it is, a device, a link or the servers: the plan in use is not what it was when other groups
+  // were looked at.
+  Plan now = plan_;
+  const Evaluation evaluation = evaluator.assign(now, true);
+  if (!evaluation.possible()) return;
+  if (std::abs(std::log(evaluation.batch_ms / looked_ms_)) <= std::log1p(options_.drift)) return;
+  looked_ms_ = evaluation.batch_ms;
   groups_due_ = true;
 }
 
@@ -100,9 +104,9 @@ absl::StatusOr<Decision> OnlinePlanner::after_batch(const BatchObservation& obse
   count_batch(CostModel(measured()), observation);
   measurements_.add(observation, plan_);
   notice_membership(observation);
-  notice_drift();
   const CostModel model(measured());
   const Evaluator evaluator(model, goal());
+  if (usable(plan_)) notice_drift(evaluator);
   pending_migration_ms_ = 0;
   if (!usable(plan_)) {
     // No batch can be done with it, so nothing is weighed up.
@@ -243,7 +247,8 @@ Decision OnlinePlanner::adopt(const Evaluator& evaluator, Plan plan, DecisionKin
   ++migrations_;
   adopted_at_ = batch_;
   if (kind != DecisionKind::kRollBack) plan_hold_.changed(batch_);
-  looked_ms_ = predicted_ms_ = evaluator.assign(plan).batch_ms;
+  predicted_ms_ = evaluator.assign(plan).batch_ms;
+  if (groups_at_ == batch_) looked_ms_ = predicted_ms_;
   plan_ = std::move(plan);
   remember(plan_);
   decision.plan = plan_;

@@ -95,7 +95,7 @@ class OnlinePlanner {
   void count_batch(const CostModel& model, const BatchObservation& observation);
   // Devices that have come or gone, and speeds that have drifted: groups and cuts are then due.
   void notice_membership(const BatchObservation& observation);
-  void notice_drift();
+  void notice_drift(const Evaluator& evaluator);
   Goal goal() const { return Goal::weighed(queues_, measured().budgets, options_.v); }
   // Searches if it is time to; what it finds goes on the list. Errors: where there is no plan at all.
   absl::Status look(const Evaluator& evaluator);

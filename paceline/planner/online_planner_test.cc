@@ -116,6 +116,30 @@ TEST(OnlinePlanner, FollowsADeviceThatStaysSlow) {
   EXPECT_NEAR(planner->measured().cluster.devices[1].speed, 1 / 3.0, 0.01);
 }
 
+// Other cuts help a little at once, and other groups much more: those are looked at in the same batch.
+TEST(OnlinePlanner, LooksAtOtherGroupsWhenADeviceIsSlowThoughOtherCutsHelpToo) {
+  Problem problem = small_cluster();
+  problem.model.layers.clear();
+  for (const double work_ms : {0.1, 4.0, 0.5, 3.0, 0.5, 2.0})
+    problem.model.layers.push_back({"layer", work_ms, 1.0 / 3, 1'000, 2'000, 1'000'000});
+  for (const std::size_t n : {2, 3}) problem.cluster.devices[n].speed = 0.67;
+  for (const std::size_t n : {0, 1}) problem.cluster.devices[n].memory_bytes = 100'000'000;
+  for (const std::size_t n : {2, 3}) problem.cluster.devices[n].memory_bytes = 11'000'000;
+  problem.batch = 128;
+  problem.micro_batches = {4};
+  for (std::size_t device = 0; device < 4; ++device) {
+    for (const double times : {2.0, 3.0, 4.0, 6.0}) {
+      const Problem after = slower(problem, device, times);
+      auto planner = OnlinePlanner::create(problem, {});
+      ASSERT_TRUE(planner.ok()) << planner.status();
+      play(*planner, 24, [&](int t) { return t < 20 ? problem : after; });
+      EXPECT_LT(CostModel(after).exact_batch_ms(planner->current()),
+                1.05 * make_plan(after, {})->forecast.batch_ms)
+          << "device " << device << ", slower by " << times;
+    }
+  }
+}
+
 TEST(OnlinePlanner, DoesNotMigrateForADeviceThatFlips) {
   const Problem problem = small_cluster();
   const Problem other = slower(problem, 1, 3);

@@ -12,10 +12,11 @@ std::vector<StageModel> stages_of(const config::JobConfig& job, const planner::P
     const config::ReplicaConfig& device = job.replicas[static_cast<std::size_t>(number)];
     const double share = config::share_of_work(job.parallel.work, planned.begin(s),
                                                planned.end(s, static_cast<std::int32_t>(units)), units);
-    stages.push_back({.sample_ms = config::virtual_ms(job, device) * share / static_cast<double>(device.batch),
-                      .device = number,
-                      .unevenness = device.unevenness,
-                      .slowdowns = job.slowdowns});
+    stages.push_back(
+        {.sample_ms = config::virtual_ms(job, device) * share / static_cast<double>(device.batch),
+         .device = number,
+         .unevenness = device.unevenness,
+         .slowdowns = job.slowdowns});
   }
   return stages;
 }
