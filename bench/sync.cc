@@ -156,8 +156,9 @@ double our_round_ms(std::int64_t mb, const std::string& reduction) {
   children.push_back(in_child([&] { coordinate(address_pipe[1], reduction); }));
   std::string address;
   for (char byte = 0; read(address_pipe[0], &byte, 1) == 1 && byte != '\n';) address.push_back(byte);
-  children.push_back(
-      in_child([&] { cli::run_server({.coordinator = address, .shard = 0, .exchange = {}}).IgnoreError(); }));
+  children.push_back(in_child([&] {
+    cli::run_server({.coordinator = address, .shard = 0, .exchange = {}, .clear = false}).IgnoreError();
+  }));
   for (int i = 0; i < kWorkers; ++i) {
     children.push_back(in_child(
         [&, i] { work(address, fmt::format("w{}", i), mb * kFloatsPerMb, i == 0 ? times_pipe[1] : -1); }));

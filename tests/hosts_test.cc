@@ -87,6 +87,27 @@ TEST(Hosts, ARunGoesOnFromItsCheckpoint) {
   EXPECT_EQ(checkpoint_weights(run_folder), expected);
 }
 
+// One that sealed its links and one that did not could not talk to each other.
+TEST(Hosts, AServerThatSealsOtherwiseThanTheJobIsRefused) {
+  for (const bool sealed : {true, false}) {
+    const TempFolder folder;
+    Program train(train_on(small_job(folder.path(), "epochs = 2\nthreads = 1\n"), 2,
+                           {"replica=[{count=2, pace_ms=20}]", fmt::format("cluster.seal={}", sealed)}));
+    ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+    std::vector<std::string> server{"server", "--shard", "1", "--exchange", "127.0.0.1", "--coordinator"};
+    server.push_back(coordinator_of(children(train.pid(), "w0").at(0)));
+    if (sealed) server.emplace_back("--clear");
+    const Ended other = run(server);
+    EXPECT_EQ(other.status, 2);
+    EXPECT_NE(other.errors.find(sealed ? "with --clear; leave it out" : "without --clear; add it"),
+              std::string::npos)
+        << other.errors;
+    const Ended ended = train.wait();
+    EXPECT_EQ(ended.status, 0) << ended.errors;
+    expect_each_sample_once(RecordedRun::read(only_run(folder / "runs")), 2);
+  }
+}
+
 TEST(Hosts, WhatOnlyWorksOnOneHostIsRefused) {
   const TempFolder folder;
   const fs::path job = small_job(folder.path(), "");

@@ -98,6 +98,7 @@ absl::Status LocalCluster::start_peers(const std::string& run, const config::Job
     std::vector<std::string> arguments = {"server", "--shard", std::to_string(i)};
     // Each as if on a host of its own.
     if (job.hosts > 1) arguments.insert(arguments.end(), {"--exchange", "127.0.0.1"});
+    if (job.hosts > 1 && !job.seal) arguments.push_back("--clear");
     PACELINE_RETURN_IF_ERROR(start_one(fmt::format("server{}", i), std::move(arguments)));
   }
   for (const config::ReplicaConfig& replica : job.replicas) {

@@ -77,6 +77,7 @@ void add_roles(CLI::App& app, Command& command) {
   server->add_option("--shard", shard->shard, "which shard, from 0; which host, where there are several");
   server->add_option("--exchange", shard->exchange,
                      "address of this host that the other hosts' servers reach");
+  server->add_flag("--clear", shard->clear, "for a job with cluster.seal = false: nothing is sealed");
   server->callback([shard, &command] { command = [shard] { return exit_of(run_server(*shard)); }; });
 
   CLI::App* worker = app.add_subcommand("worker", "one role: computes gradients");

@@ -308,8 +308,9 @@ absl::Status run_server(const ServerRoleOptions& options) {
   hello.mutable_hello()->set_shard(options.shard);
   std::unique_ptr<exchange::Exchange> exchange;
   if (!options.exchange.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange));
+    PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange, !options.clear));
     hello.mutable_hello()->set_exchange(exchange->address());
+    hello.mutable_hello()->set_clear(options.clear);
   }
   const auto stub = coordinator_stub(options.coordinator);
   ServerConnection connection([&](grpc::ClientContext* context) { return stub->Serve(context); });

@@ -69,7 +69,7 @@ class Hosts {
     common.readers = 4;
     common.kept = 2;
     for (int host = 0; host < hosts; ++host)
-      servers_[std::size_t(host)].exchange = Exchange::listen("127.0.0.1").value();
+      servers_[std::size_t(host)].exchange = Exchange::listen("127.0.0.1", sealed).value();
     std::int64_t offset = 0;
     for (int host = 0; host < hosts; ++host) {
       Server& server = servers_[std::size_t(host)];

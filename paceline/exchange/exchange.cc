@@ -27,9 +27,9 @@ absl::Status about(int host, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Exchange>> Exchange::listen(const std::string& host_address) {
-  PACELINE_ASSIGN_OR_RETURN(transport::Ucx ucx, transport::Ucx::open(host_address));
-  std::unique_ptr<Exchange> exchange(new Exchange(std::move(ucx)));
+absl::StatusOr<std::unique_ptr<Exchange>> Exchange::listen(const std::string& host_address, bool sealed) {
+  PACELINE_ASSIGN_OR_RETURN(auto network, transport::Network::open(host_address, sealed));
+  std::unique_ptr<Exchange> exchange(new Exchange(std::move(network)));
   exchange->woken_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!exchange->woken_.valid()) return absl::ResourceExhaustedError("no file descriptor is left");
   transport::LinkGate gate;
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> Exchange::listen(const std::string& ho
     PACELINE_CHECK(host.has_value(), "{} was let in", link->peer_name());
     it->take_link(*host, std::move(link));
   };
-  PACELINE_ASSIGN_OR_RETURN(exchange->listener_, exchange->ucx_.listen(0, std::move(gate)));
+  PACELINE_ASSIGN_OR_RETURN(exchange->listener_, exchange->network_.listen(0, std::move(gate)));
   return exchange;
 }
 
@@ -174,7 +174,7 @@ void Exchange::run(const std::stop_token& stop) {
 void Exchange::connect_to_lower() {
   for (int host = 0; host < options_.host; ++host) {
     const Peer& peer = options_.peers[static_cast<std::size_t>(host)];
-    auto link = ucx_.connect(peer.address, name_of(options_.host), {.keys = peer.keys});
+    auto link = network_.connect(peer.address, name_of(options_.host), {.keys = peer.keys});
     if (!link.ok()) return fail(about(host, link.status()));
     take_link(host, *std::move(link));
   }

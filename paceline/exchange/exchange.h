@@ -34,13 +34,13 @@
 #include "paceline/exchange/mirror.h"
 #include "paceline/exchange/outlet.h"
 #include "paceline/exchange/slices.h"
-#include "paceline/transport/ucx.h"
+#include "paceline/transport/network.h"
 
 namespace paceline::exchange {
 
 struct Peer {
   std::string address;                      // of its exchange
-  std::optional<transport::LinkKeys> keys;  // none: in the clear
+  std::optional<transport::LinkKeys> keys;  // where the exchange is sealed, and only there
 };
 
 struct ExchangeOptions {
@@ -58,8 +58,9 @@ struct ExchangeOptions {
 
 class Exchange {
  public:
-  // Listens on an address of this host. Errors: as transport::Ucx.
-  static absl::StatusOr<std::unique_ptr<Exchange>> listen(const std::string& host_address);
+  // Listens on an address of this host. All hosts' exchanges are sealed, or none. Errors: as
+  // transport::Network.
+  static absl::StatusOr<std::unique_ptr<Exchange>> listen(const std::string& host_address, bool sealed);
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -111,7 +112,7 @@ class Exchange {
     std::deque<std::function<void(transport::Link&)>> before_it_was;  // what waits for a link
   };
 
-  explicit Exchange(transport::Ucx ucx) : ucx_(std::move(ucx)) {}
+  explicit Exchange(transport::Network network) : network_(std::move(network)) {}
 
   // Of the exchange's thread.
   void run(const std::stop_token& stop);
@@ -131,7 +132,7 @@ class Exchange {
 
   void post(std::function<void()> task);
 
-  const transport::Ucx ucx_;
+  const transport::Network network_;
   std::unique_ptr<transport::LinkListener> listener_;
   ExchangeOptions options_;
   std::vector<std::string> boards_;

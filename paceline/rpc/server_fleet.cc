@@ -19,13 +19,19 @@ absl::Status ServerFleet::split(const ps::Layout& layout) {
 }
 
 absl::Status ServerFleet::take_place(const ServerStream::Pointer& stream, const wire::ServerHello& hello) {
-  const auto place = static_cast<std::size_t>(hello.shard());
-  if (place >= size() || servers_[place].stream != nullptr)
-    return absl::AlreadyExistsError(fmt::format("there is no place for a server of shard {}", hello.shard()));
   if (one_a_host_ && hello.exchange().empty()) {
     return absl::InvalidArgumentError(
         "the job has several hosts, and this server has no --exchange, an address that the others reach");
   }
+  if (one_a_host_ && hello.clear() == seal_) {
+    return absl::InvalidArgumentError(
+        seal_
+            ? "the job seals what goes between hosts, and this server was started with --clear; leave it out"
+            : "the job has cluster.seal = false, and this server was started without --clear; add it");
+  }
+  const auto place = static_cast<std::size_t>(hello.shard());
+  if (place >= size() || servers_[place].stream != nullptr)
+    return absl::AlreadyExistsError(fmt::format("there is no place for a server of shard {}", hello.shard()));
   servers_[place].stream = stream;
   servers_[place].exchange = hello.exchange();
   return absl::OkStatus();

@@ -34,7 +34,8 @@ class ServerFleet {
   // A part of the model for each. Errors: InvalidArgument when it has too few tensors.
   absl::Status split(const ps::Layout& layout);
 
-  // Errors: there is no such shard; it has a server; it cannot be reached by those of other hosts.
+  // Errors: there is no such shard; it has a server; it cannot be reached by those of other hosts, or not as
+  // the job has it.
   absl::Status take_place(const ServerStream::Pointer& stream, const wire::ServerHello& hello);
   // The shard that is without a server now; nothing when the stream had none.
   std::optional<std::size_t> leave(const ServerStream::Pointer& stream);

@@ -4,7 +4,7 @@
 //
 // UCX is not made for hostile networks: whoever can reach its ports, or change packets on the way, can crash
 // the process or write to its memory, keys or no keys. (Its TCP protocol names the addresses to write to.)
-// Keys keep what links carry secret and true; who may reach the ports is for a firewall to say.
+// So it is for networks that only this job's hosts reach; elsewhere links go over TCP (network.h chooses).
 #pragma once
 
 #include <memory>

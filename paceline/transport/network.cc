@@ -1,0 +1,36 @@
+#include "paceline/transport/network.h"
+
+#include <utility>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+
+namespace paceline::transport {
+
+absl::StatusOr<Network> Network::open(const std::string& host, bool sealed) {
+  if (sealed) {
+    PACELINE_ASSIGN_OR_RETURN(Tcp tcp, Tcp::open(host));
+    return Network(std::move(tcp));
+  }
+  PACELINE_ASSIGN_OR_RETURN(Ucx ucx, Ucx::open(host));
+  return Network(std::move(ucx));
+}
+
+absl::StatusOr<std::unique_ptr<LinkListener>> Network::listen(int port, LinkGate gate) const {
+  const bool sealed = std::holds_alternative<Tcp>(over_);
+  gate.accept = [accept = std::move(gate.accept), sealed](const std::string& name) {
+    absl::StatusOr<LinkOptions> options = accept(name);
+    PACELINE_CHECK(!options.ok() || options->keys.has_value() == sealed, "keys do not fit the network");
+    return options;
+  };
+  return std::visit([&](const auto& over) { return over.listen(port, std::move(gate)); }, over_);
+}
+
+absl::StatusOr<std::unique_ptr<Link>> Network::connect(const std::string& address, const std::string& name,
+                                                       const LinkOptions& options) const {
+  PACELINE_CHECK(options.keys.has_value() == std::holds_alternative<Tcp>(over_),
+                 "keys do not fit the network");
+  return std::visit([&](const auto& over) { return over.connect(address, name, options); }, over_);
+}
+
+}  // namespace paceline::transport
