@@ -29,13 +29,14 @@ fs::path train(const TempFolder& folder, int hosts, const std::vector<std::strin
 }
 
 TEST(Hosts, OneReplicaEachTrainsToTheBytesOfOneHost) {
-  for (const char* sealed : {"true", "false"}) {
-    const TempFolder one, three;
-    const auto on_one = checkpoint_weights(train(one, 1, {"replica=[{count=3}]", "cluster.servers=3"}));
-    const auto on_three =
-        checkpoint_weights(train(three, 3, {"replica=[{count=3}]", std::string("cluster.seal=") + sealed}));
+  for (const auto& [hosts, sealed] : {std::pair(2, "true"), std::pair(3, "true"), std::pair(3, "false")}) {
+    const TempFolder one, several;
+    const std::string replicas = fmt::format("replica=[{{count={}}}]", hosts);
+    const auto on_one = checkpoint_weights(train(one, 1, {replicas, "cluster.servers=3"}));
+    const auto on_several =
+        checkpoint_weights(train(several, hosts, {replicas, std::string("cluster.seal=") + sealed}));
     ASSERT_FALSE(on_one.empty());
-    EXPECT_EQ(on_three, on_one);
+    EXPECT_EQ(on_several, on_one);
   }
 }
 

@@ -75,7 +75,8 @@ std::map<std::string, std::string> checkpoint_weights(const std::filesystem::pat
     EXPECT_TRUE(file.ok()) << file.status();
     if (!file.ok()) continue;
     for (const auto& tensor : file->tensors) {
-      weights[tensor.name] =
+      // Pieces of one tensor come in their order.
+      weights[tensor.name.substr(0, tensor.name.find('@'))] +=
           std::string(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size() * sizeof(float));
     }
   }

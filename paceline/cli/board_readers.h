@@ -1,4 +1,5 @@
-// The published weights of all shards, as one replica's tensors: where they lie, or looked ahead from.
+// The published weights of all shards, as one replica's tensors: where they lie, or looked ahead from. A
+// tensor that is cut between shards is put together in memory of this object's own.
 #pragma once
 
 #include <optional>
@@ -24,7 +25,7 @@ class BoardReaders {
     Version version;                    // the lowest of the shards'
     std::vector<const float*> tensors;  // one a tensor of the whole layout, in its order
   };
-  // A version ≥ `version` of every shard; nothing when they are not there within `timeout`.
+  // A version ≥ `version` of every shard, until unpin(); nothing when they are not there within `timeout`.
   std::optional<Pinned> pin(Version version, std::chrono::nanoseconds timeout);
   // The same, so far along its direction, in memory of this object that holds until the next call; nothing is
   // pinned then. Requires: look_ahead.
@@ -37,15 +38,28 @@ class BoardReaders {
 
  private:
   struct Shard {
-    ps::Layout part;
+    std::int64_t begin;  // of its part in the whole, in floats
+    std::int64_t end;
     transport::WeightReader reader;
+    const float* weights = nullptr;  // of its part, as it was pinned last
   };
-  explicit BoardReaders(std::vector<Shard> shards) : shards_(std::move(shards)) {}
+  // A tensor, from `shard` on.
+  struct Place {
+    std::int64_t offset;  // in the whole, in floats
+    std::int64_t size;
+    std::size_t shard;
+    std::optional<std::size_t> joined;  // where it is put together, as it is cut
+  };
+  BoardReaders(std::vector<Shard> shards, const ps::Layout& layout);
   template <class PinOne>
-  std::optional<Pinned> pin_all(PinOne pin_one);
+  std::optional<Version> pin_all(PinOne pin_one);
+  std::optional<Pinned> where_they_lie(std::optional<Version> version);
+  void join(const Place& tensor, float* into) const;
 
   std::vector<Shard> shards_;
-  std::vector<float> ahead_;  // of the whole layout; empty before the first pull_ahead()
+  std::vector<Place> tensors_;
+  std::vector<float> joined_;  // tensors that are cut
+  std::vector<float> ahead_;   // of the whole layout; empty before the first pull_ahead()
 };
 
 }  // namespace paceline::cli

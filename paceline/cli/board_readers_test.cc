@@ -15,15 +15,15 @@ namespace {
 
 constexpr auto kAtOnce = std::chrono::nanoseconds::zero();
 
-// A model on two servers, with a version that went somewhere.
+// A model on some servers, with a version that went somewhere.
 class Servers {
  public:
-  Servers() {
+  explicit Servers(int evenly = 0) {
     layout_.add("weight", ps::TensorKind::kParameter, {30, 10});
     layout_.add("mean", ps::TensorKind::kStatistic, {40});
     layout_.add("bias", ps::TensorKind::kParameter, {7});
     std::int64_t offset = 0;
-    for (const ps::Layout& part : layout_.split(2)) {
+    for (const ps::Layout& part : evenly > 0 ? layout_.split_evenly(evenly) : layout_.split(2)) {
       const std::int64_t floats = ps::Shard::board_floats(part, true);
       shards_.emplace_back(part, ps::OptimizerConfig{}, transport::WeightWriter::create(floats, 1, 0).value(),
                            1);
@@ -36,12 +36,23 @@ class Servers {
   }
 
   BoardReaders readers() const { return BoardReaders::open(boards_, layout_, true).value(); }
+  const rpc::wire::Boards& boards() const { return boards_; }
   void commit(int version) {
     for (ps::Shard& shard : shards_) {
       const std::vector<float> gradient(static_cast<std::size_t>(shard.layout().size()), 0.5f);
       ASSERT_TRUE(shard.apply({Version(version), {{gradient.data(), 1.0, 1.0}}, 0.1, 1.0}).ok());
     }
   }
+  // The whole model's weights so far along their direction; padding is 0.
+  std::vector<float> weights(float reach) const {
+    std::vector<float> all;
+    for (const ps::Shard& shard : shards_) {
+      for (std::size_t i = 0; i < shard.weights().size(); ++i)
+        all.push_back(shard.weights()[i] - reach * shard.direction()[i]);
+    }
+    return all;
+  }
+  const ps::Layout& layout() const { return layout_; }
   // Of every tensor, the first float of its weights so far along its direction.
   std::vector<float> firsts(float reach) const {
     std::vector<float> all;
@@ -84,6 +95,51 @@ TEST(BoardReaders, LooksAheadOverAllServers) {
   const auto pinned = readers.pin(Version(1), kAtOnce);
   ASSERT_TRUE(pinned);
   EXPECT_EQ(firsts(*pinned), servers.firsts(0));
+}
+
+// One cut, several in one tensor, and cuts that take up more than a part.
+TEST(BoardReaders, JoinsTensorsThatAreCut) {
+  for (int count = 1; count <= 7; ++count) {
+    Servers servers(count);
+    BoardReaders readers = servers.readers();
+    for (int version = 1; version <= 3; ++version) {
+      servers.commit(version);
+      const auto check = [&](const BoardReaders::Pinned& found, float reach) {
+        EXPECT_EQ(found.version, Version(version));
+        const std::vector<float> whole = servers.weights(reach);
+        ASSERT_EQ(found.tensors.size(), servers.layout().tensors().size());
+        for (std::size_t t = 0; t < found.tensors.size(); ++t) {
+          const ps::TensorSpec& tensor = servers.layout().tensors()[t];
+          for (std::int64_t i = 0; i < tensor.size; ++i)
+            ASSERT_EQ(found.tensors[t][i], whole[static_cast<std::size_t>(tensor.offset + i)])
+                << count << " shards: " << tensor.name << " at " << i;
+        }
+      };
+      check(*readers.pin(Version(version), kAtOnce), 0);
+      readers.unpin();
+      check(*readers.pin_exactly(Version(version)), 0);
+      readers.unpin();
+      check(*readers.pull_ahead(Version(version), 0.25f, kAtOnce), 0.25f);
+    }
+  }
+}
+
+TEST(BoardReaders, PartsThatAreNotTheModelsAreRefused) {
+  Servers servers(3);
+  const auto refused = [&](rpc::wire::Boards boards) {
+    return BoardReaders::open(boards, servers.layout(), true).status().code() ==
+           absl::StatusCode::kInvalidArgument;
+  };
+  EXPECT_FALSE(refused(servers.boards()));
+  rpc::wire::Boards boards = servers.boards();
+  boards.mutable_boards()->RemoveLast();
+  EXPECT_TRUE(refused(boards));
+  boards = servers.boards();
+  boards.mutable_boards()->SwapElements(0, 1);
+  EXPECT_TRUE(refused(boards));
+  boards = servers.boards();
+  *boards.add_boards() = boards.boards(0);
+  EXPECT_TRUE(refused(boards));
 }
 
 TEST(BoardReaders, WhatItPulledAheadIsItsOwn) {

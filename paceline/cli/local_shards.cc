@@ -10,7 +10,7 @@
 namespace paceline::cli {
 
 absl::StatusOr<LocalShards> LocalShards::create(const config::JobConfig& job, const ps::Layout& layout) {
-  PACELINE_ASSIGN_OR_RETURN(const auto parts, config::server_parts(layout, job.servers));
+  PACELINE_ASSIGN_OR_RETURN(const auto parts, config::server_parts(layout, job.servers, job.hosts > 1));
   constexpr int kReaders = 1;
   constexpr int kKept = 1;
   constexpr int kThreads = 1;

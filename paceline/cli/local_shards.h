@@ -18,7 +18,7 @@ namespace paceline::cli {
 
 class LocalShards {
  public:
-  // Errors: more servers than the model has tensors; no memory.
+  // Errors: a model too small for so many servers; no memory.
   static absl::StatusOr<LocalShards> create(const config::JobConfig& job, const ps::Layout& layout);
 
   // One of them before the first apply: from these weights, or from a checkpoint of this version.

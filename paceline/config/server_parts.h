@@ -10,7 +10,10 @@
 
 namespace paceline::config {
 
-// One part a server. Errors: InvalidArgument when the model has fewer tensors than there are to be servers.
-absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers);
+// One part a server. Between hosts they are of equal size, so that every link carries as much; a tensor that
+// is cut has to be put together where it is read. On one host they are of whole tensors, which are read where
+// they lie. Errors: InvalidArgument when the model is too small for so many.
+absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
+                                                     bool one_a_host);
 
 }  // namespace paceline::config

@@ -58,7 +58,7 @@ struct Server {
 class Hosts {
  public:
   explicit Hosts(int hosts, bool look_ahead = false, bool sealed = false)
-      : layout_(model()), parts_(layout_.split(hosts)), servers_(static_cast<std::size_t>(hosts)) {
+      : layout_(model()), parts_(layout_.split_evenly(hosts)), servers_(static_cast<std::size_t>(hosts)) {
     Rng rng(1);
     first_ = random_floats(rng, layout_.size());
     ExchangeOptions common;

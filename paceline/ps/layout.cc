@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+
 namespace paceline::ps {
 
 void Layout::add(std::string name, TensorKind kind, std::vector<std::int64_t> shape) {
@@ -34,6 +38,33 @@ std::vector<Layout> Layout::split(int count) const {
     parts.back().add(tensor.name, tensor.kind, tensor.shape);
     --left;
   }
+  return parts;
+}
+
+Layout Layout::part(std::int64_t begin, std::int64_t end) const {
+  PACELINE_CHECK(
+      0 <= begin && begin <= end && end <= size_ && begin % kAlignment == 0 && end % kAlignment == 0,
+      "floats {} to {} of a layout of {}", begin, end, size_);
+  Layout part;
+  for (const TensorSpec& tensor : tensors_) {
+    const std::int64_t first = std::max(begin, tensor.offset) - tensor.offset;
+    const std::int64_t last = std::min(end, tensor.offset + tensor.size) - tensor.offset;
+    if (first >= last) continue;
+    if (last - first == tensor.size) {
+      part.add(tensor.name, tensor.kind, tensor.shape);
+    } else {
+      part.add(fmt::format("{}@{}", tensor.name, first), tensor.kind, {last - first});
+    }
+  }
+  return part;
+}
+
+std::vector<Layout> Layout::split_evenly(int count) const {
+  const std::int64_t lines = size_ / kAlignment;
+  const std::int64_t made = std::clamp<std::int64_t>(count, 1, std::max<std::int64_t>(lines, 1));
+  std::vector<Layout> parts;
+  for (std::int64_t i = 0; i < made; ++i)
+    parts.push_back(part(lines * i / made * kAlignment, lines * (i + 1) / made * kAlignment));
   return parts;
 }
 

@@ -43,9 +43,16 @@ class Layout {
   // They cover the layout.
   std::vector<Run> runs() const;
 
-  // Cuts the layout into `count` runs of whole tensors of about equal bytes, one per shard; each part's
-  // offsets start at 0 again. Fewer parts than asked for when there are fewer tensors.
+  // What lies in floats [begin, end) of the flat memory, from 0 again. A tensor that lies only partly in it
+  // is there as a flat piece: "weight@4096", of shape {floats}, is what follows the first 4096 floats of
+  // "weight". Requires: multiples of kAlignment, within the layout.
+  Layout part(std::int64_t begin, std::int64_t end) const;
+
+  // Cuts the layout into `count` parts, one per shard, which lie one after the other in the whole.
+  // Of whole tensors, of about equal bytes: fewer parts than asked for when there are fewer tensors.
   std::vector<Layout> split(int count) const;
+  // Of equal size, to one kAlignment, wherever that cuts: fewer parts when there are fewer cache lines.
+  std::vector<Layout> split_evenly(int count) const;
 
   friend bool operator==(const Layout&, const Layout&) = default;
 

@@ -95,7 +95,70 @@ TEST(Layout, OneHugeTensorHasAPartToItselfWhereverItLies) {
   }
 }
 
-TEST(Layout, ALayoutWithoutTensorsIsOneEmptyPart) { check_split(Layout(), 4); }
+TEST(Layout, ALayoutWithoutTensorsIsOneEmptyPart) {
+  check_split(Layout(), 4);
+  EXPECT_EQ(Layout().split_evenly(4), std::vector<Layout>{Layout()});
+}
+
+// Where every float of a layout belongs, padding aside: its tensor, and its place in it. Worked out one by
+// one.
+struct Owner {
+  std::string tensor;
+  std::int64_t place = 0;
+  friend bool operator==(const Owner&, const Owner&) = default;
+};
+
+std::vector<Owner> owners(const std::vector<Layout>& parts) {
+  std::vector<Owner> all;
+  for (const Layout& part : parts) {
+    std::vector<Owner> of_part(static_cast<std::size_t>(part.size()));
+    for (const TensorSpec& tensor : part.tensors()) {
+      const std::size_t at = tensor.name.find('@');
+      const std::int64_t first = at == std::string::npos ? 0 : std::stoll(tensor.name.substr(at + 1));
+      for (std::int64_t i = 0; i < tensor.size; ++i)
+        of_part[static_cast<std::size_t>(tensor.offset + i)] = {tensor.name.substr(0, at), first + i};
+    }
+    all.insert(all.end(), of_part.begin(), of_part.end());
+  }
+  return all;
+}
+
+void check_even_split(const Layout& layout, int count) {
+  const std::vector<Layout> parts = layout.split_evenly(count);
+  EXPECT_EQ(static_cast<std::int64_t>(parts.size()),
+            std::max<std::int64_t>(1, std::min<std::int64_t>(count, layout.size() / Layout::kAlignment)));
+  const std::int64_t share = layout.size() / static_cast<std::int64_t>(parts.size());
+  for (const Layout& part : parts) {
+    check(part);
+    EXPECT_LT(std::abs(part.size() - share), Layout::kAlignment);
+  }
+  EXPECT_EQ(owners(parts), owners({layout}));
+}
+
+TEST(Layout, EvenPartsHaveEveryFloatOnceAndInItsPlace) {
+  const std::vector<std::int64_t> sizes = {1, 15, 16, 17, 40, 100};
+  for (const std::int64_t a : sizes) {
+    for (const std::int64_t b : sizes) {
+      for (const std::int64_t c : sizes) {
+        for (int count = 1; count <= 9; ++count) check_even_split(layout_of({a, b, c}), count);
+        ASSERT_FALSE(::testing::Test::HasFailure()) << a << " " << b << " " << c;
+      }
+    }
+  }
+}
+
+TEST(Layout, APartHasWholeTensorsAsTheyAreAndPiecesFlat) {
+  Layout layout;
+  layout.add("conv", TensorKind::kParameter, {4, 3, 3});
+  layout.add("mean", TensorKind::kStatistic, {4});
+  layout.add("fc", TensorKind::kParameter, {5, 9});
+  Layout part;
+  part.add("conv@32", TensorKind::kParameter, {4});
+  part.add("mean", TensorKind::kStatistic, {4});
+  part.add("fc@0", TensorKind::kParameter, {16});
+  EXPECT_EQ(layout.part(32, 80), part);
+  EXPECT_EQ(layout.part(0, layout.size()), layout);
+}
 
 TEST(Layout, RandomLayoutsSplitWell) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
@@ -105,7 +168,9 @@ TEST(Layout, RandomLayoutsSplitWell) {
     for (std::int64_t& size : sizes) size = 1 + static_cast<std::int64_t>(rng.below(largest));
     const Layout layout = layout_of(sizes);
     check(layout);
-    check_split(layout, 1 + static_cast<int>(rng.below(12)));
+    const int count = 1 + static_cast<int>(rng.below(12));
+    check_split(layout, count);
+    if (layout.size() < 100'000) check_even_split(layout, count);
     ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
   }
 }

@@ -351,20 +351,25 @@ TEST(Shard, ShardsOfASplitLayoutGiveTheBytesOfTheWhole) {
   const Commit commit(1, 3);
   ASSERT_TRUE(one.apply(commit.update).ok());
   const std::vector<float> expected = latest(one);
-  std::int64_t offset = 0;
-  for (const Layout& part : whole.split(3)) {
-    Shard shard(part, kAdamW, transport::WeightWriter::create(part.size(), 1, 0).value(), 1);
-    shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset),
-                                                     static_cast<std::size_t>(part.size())));
-    Update update = commit.update;
-    for (Update::Member& member : update.members) member.gradient += offset;
-    ASSERT_TRUE(shard.apply(update).ok());
-    const std::span<const float> same =
-        std::span(expected).subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(part.size()));
-    EXPECT_THAT(shard.weights(), ElementsAreArray(same));
-    offset += part.size();
-  }
-  EXPECT_EQ(offset, whole.size());
+  const auto check = [&](const std::vector<Layout>& parts) {
+    std::int64_t offset = 0;
+    for (const Layout& part : parts) {
+      const auto of_part = [&](const std::vector<float>& all) {
+        return std::span(all).subspan(static_cast<std::size_t>(offset),
+                                      static_cast<std::size_t>(part.size()));
+      };
+      Shard shard(part, kAdamW, transport::WeightWriter::create(part.size(), 1, 0).value(), 1);
+      shard.start(Version(0), of_part(start));
+      Update update = commit.update;
+      for (Update::Member& member : update.members) member.gradient += offset;
+      ASSERT_TRUE(shard.apply(update).ok());
+      EXPECT_THAT(shard.weights(), ElementsAreArray(of_part(expected)));
+      offset += part.size();
+    }
+    EXPECT_EQ(offset, whole.size());
+  };
+  check(whole.split(3));
+  for (int count = 1; count <= 5; ++count) check(whole.split_evenly(count));
 }
 
 }  // namespace

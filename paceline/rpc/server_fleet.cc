@@ -14,7 +14,8 @@
 namespace paceline::rpc {
 
 absl::Status ServerFleet::split(const ps::Layout& layout) {
-  PACELINE_ASSIGN_OR_RETURN(parts_, config::server_parts(layout, static_cast<std::int64_t>(size())));
+  PACELINE_ASSIGN_OR_RETURN(parts_,
+                            config::server_parts(layout, static_cast<std::int64_t>(size()), one_a_host_));
   return absl::OkStatus();
 }
 

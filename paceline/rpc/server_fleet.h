@@ -31,7 +31,7 @@ class ServerFleet {
 
   std::size_t size() const { return servers_.size(); }
 
-  // A part of the model for each. Errors: InvalidArgument when it has too few tensors.
+  // A part of the model for each. Errors: InvalidArgument when it is too small.
   absl::Status split(const ps::Layout& layout);
 
   // Errors: there is no such shard; it has a server; it cannot be reached by those of other hosts, or not as

@@ -42,9 +42,9 @@ void add_views(const ps::Layout& layout, std::span<const float> flat, NameOf nam
 }
 
 absl::Status another_model(const fs::path& path, const std::string& what) {
-  return absl::InvalidArgumentError(
-      fmt::format("{}: {}; resume with the model, optimizer and number of shards it was written with",
-                  path.string(), what));
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: {}; resume with the model, optimizer, hosts and release of Paceline it was written with",
+      path.string(), what));
 }
 
 // The tensors of a file by name, to be taken out one by one.

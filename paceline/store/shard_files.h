@@ -2,8 +2,10 @@
 // optimizer-<i>-of-<n>.safetensors. Written by the server that owns the shard, on its own thread; read by
 // whoever starts one from a checkpoint.
 //
-// The weights lie under the model's own names, so that any tool that reads safetensors has the model. Stream
-// k of the optimizer state of a tensor is called "<tensor>.<k>". Padding is not stored, and is 0 when read.
+// The weights lie under the model's own names, so that any tool that reads safetensors has the model; of a
+// tensor that is cut between shards they are flat pieces, whose names say where they begin
+// (ps::Layout::part). Stream k of the optimizer state of a tensor is called "<tensor>.<k>". Padding is not
+// stored, and is 0 when read.
 #pragma once
 
 #include <filesystem>

@@ -107,13 +107,21 @@ TEST_F(ShardFilesTest, AMissingShardIsNamed) {
 }
 
 TEST_F(ShardFilesTest, ALayoutsPartsAreRead) {
-  const auto parts = layout_.split(2);
-  ASSERT_EQ(parts.size(), 2u);
-  for (int i = 0; i < 2; ++i) {
-    const auto& part = parts[static_cast<std::size_t>(i)];
-    ASSERT_TRUE(write_shard(directory_.path(), i + 1, 2, part, flat(part, 7), {{}, 0}).ok());
-    EXPECT_EQ(read_shard(directory_.path(), i + 1, 2, part)->weights, flat(part, 7));
+  for (const auto& parts : {layout_.split(2), layout_.split_evenly(2)}) {
+    ASSERT_EQ(parts.size(), 2u);
+    for (int i = 0; i < 2; ++i) {
+      const auto& part = parts[static_cast<std::size_t>(i)];
+      ASSERT_TRUE(write_shard(directory_.path(), i + 1, 2, part, flat(part, 7), {{}, 0}).ok());
+      EXPECT_EQ(read_shard(directory_.path(), i + 1, 2, part)->weights, flat(part, 7));
+    }
   }
+}
+
+TEST_F(ShardFilesTest, OtherwiseCutIsNamed) {
+  const auto status = read_shard(directory_.path(), 2, 3, layout_.split_evenly(3)[1]).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("no tensor 'bn.mean@0'; resume with the model, optimizer, hosts and release"));
 }
 
 }  // namespace
