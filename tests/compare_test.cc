@@ -1,4 +1,5 @@
 // `paceline compare`, and `paceline report` on the folder it leaves.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/program.h"
@@ -34,6 +35,30 @@ TEST(Compare, ReportGivesTheSameAgainFromTheJournals) {
   EXPECT_NE(without.errors.find("-bsp/journal.sqlite"), std::string::npos) << without.errors;
   EXPECT_EQ(without.output.find("bsp"), std::string::npos) << without.output;
   EXPECT_NE(without.output.find("asp"), std::string::npos) << without.output;
+}
+
+TEST(Compare, TrainsAJobAsSeveralWouldPlanIt) {
+  const TempFolder folder;
+  const fs::path job =
+      write_job(folder, "run", "epochs = 0.1\nmicro_batch = 2\n",
+                "[[replica]]\ncount = 2\npace_ms = 20\n[[replica]]\npace_ms = 60\nbatch = 4\n");
+  const std::string ways = "joint,frozen,data,uneven-data,pipeline,gpipe,pipedream,hetpipe";
+  const Ended compared =
+      run({"compare", job.string(), "--virtual", "--policies", "bsp,asp", "--parallel", ways});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  for (const std::string policy : {"bsp", "asp"}) {
+    EXPECT_THAT(compared.output, testing::HasSubstr("\n" + policy + "  ")) << "plain data parallelism";
+    for (const std::string way :
+         {"joint", "frozen", "uneven-data", "pipeline", "gpipe", "pipedream", "hetpipe"})
+      EXPECT_THAT(compared.output, testing::HasSubstr("\n" + policy + ", " + way + "  "));
+  }
+  EXPECT_THAT(compared.errors, testing::HasSubstr("(as gpipe plans it; "));
+}
+
+TEST(Compare, AsksForSomethingToCompare) {
+  const Ended ended = run({"compare"});
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_THAT(ended.errors, testing::HasSubstr("say what to compare, for example --policies "));
 }
 
 }  // namespace

@@ -150,6 +150,29 @@ TEST(Joint, IsPlannedAnewInVirtualTimeToTheSameBytes) {
   EXPECT_EQ(run({"replay", first.folder.string()}).status, 0);
 }
 
+// Two of four cost nothing; the other two become so dear that the budget is for a part of the time.
+TEST(Joint, KeepsItsBudget) {
+  const TempFolder folder;
+  const std::string sections =
+      "[budget]\nmost = 30\nper = \"hour\"\nv = 2\n[[replica]]\ncount = 2\nbatch = 8\npace_ms = 40\n"
+      "[[replica]]\ncount = 2\nbatch = 8\npace_ms = 40\nprice_per_hour = 10\n"
+      "[[change]]\nreplica = 2\nat_s = 1\nprice_per_hour = 60\n" +
+      std::string(kLayers);
+  const Trained all = train(folder, "run", std::string(kJoint) + "epochs = 20\n", sections, {"--virtual"});
+  const RecordedRun recorded = RecordedRun::read(all.folder);
+  expect_each_sample_once(recorded, 20);
+  double cost = 0, allowed = 0;
+  for (const control::BatchDone& batch : recorded.batches) {
+    if (!batch.spending) continue;
+    cost += batch.spending->cost;
+    allowed += batch.spending->allowed;
+  }
+  EXPECT_GT(allowed, 0);
+  EXPECT_LE(cost, 1.1 * allowed);
+  EXPECT_THAT(all.said, testing::HasSubstr("re-planned: "));
+  EXPECT_THAT(read_text(all.folder / "report.html"), testing::HasSubstr("\"spending\":["));
+}
+
 class JointKilled : public testing::TestWithParam<const char*> {};
 
 TEST_P(JointKilled, IsPlannedAround) {

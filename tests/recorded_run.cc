@@ -35,6 +35,9 @@ RecordedRun RecordedRun::read(const std::filesystem::path& run, std::int64_t att
           .ok());
   EXPECT_TRUE(
       journal->plans([&](const control::PlanAdopted& one) { recorded.plans.push_back(one); }, attempt).ok());
+  EXPECT_TRUE(
+      journal->batches([&](const control::BatchDone& one) { recorded.batches.push_back(one); }, attempt)
+          .ok());
   return recorded;
 }
 

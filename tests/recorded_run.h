@@ -18,6 +18,7 @@ struct RecordedRun {
   std::vector<std::pair<Time, control::CommitRecord>> commits;
   std::vector<control::Evaluated> evaluations;
   std::vector<control::PlanAdopted> plans;
+  std::vector<control::BatchDone> batches;
 
   // Of one attempt (from 1); 0: of all.
   static RecordedRun read(const std::filesystem::path& run, std::int64_t attempt = 0);

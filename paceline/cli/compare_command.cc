@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include <absl/strings/str_split.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -28,14 +29,40 @@ absl::StatusOr<std::string> make_folder(const std::string& base, const std::stri
   return folder.string();
 }
 
+// What is laid over the job for each of its runs.
+using Variant = std::vector<std::string>;
+
+absl::StatusOr<std::vector<Variant>> variants_of(const CompareOptions& options) {
+  if (options.policies.empty() && options.parallel.empty()) {
+    return absl::InvalidArgumentError(
+        "say what to compare, for example --policies bsp,asp,ssp:3 or --parallel joint,uneven-data,data");
+  }
+  std::vector<Variant> variants;
+  if (options.policies.empty()) {
+    variants.emplace_back();
+  } else {
+    PACELINE_ASSIGN_OR_RETURN(const auto policies, policy::parse_policies(options.policies));
+    for (const policy::PolicySpec& policy : policies)
+      variants.push_back({"sync.policy=\"" + policy::to_string(policy) + "\""});
+  }
+  if (options.parallel.empty()) return variants;
+  std::vector<Variant> both;
+  for (const Variant& variant : variants) {
+    for (const std::string& mode : std::vector<std::string>(absl::StrSplit(options.parallel, ','))) {
+      both.push_back(variant);
+      both.back().push_back(fmt::format("parallel=\"{}\"", mode));
+    }
+  }
+  return both;
+}
+
 // False when the user stopped it.
-absl::StatusOr<bool> run_one(const std::string& job_toml, const policy::PolicySpec& policy,
-                             const std::string& folder, const CompareOptions& compare, Comparison& compared) {
+absl::StatusOr<bool> run_one(const std::string& job_toml, Variant sets, const std::string& folder,
+                             const CompareOptions& compare, Comparison& compared) {
   TrainOptions options;
   options.shown = compare.json ? Shown::kJson : Shown::kLine;
   options.in_virtual_time = compare.in_virtual_time;
-  const std::vector<std::string> sets = {"sync.policy=\"" + policy::to_string(policy) + "\"",
-                                         "runs_dir=\"" + folder + "\""};
+  sets.push_back("runs_dir=\"" + folder + "\"");
   PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, config::resolve_job(job_toml, "job.toml", sets));
   PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(own_toml, options));
   PACELINE_ASSIGN_OR_RETURN(RunReport report, read_run(run.folder));
@@ -47,16 +74,18 @@ absl::StatusOr<bool> run_one(const std::string& job_toml, const policy::PolicySp
 }  // namespace
 
 absl::StatusOr<int> compare_command(const CompareOptions& options) {
-  PACELINE_ASSIGN_OR_RETURN(const auto policies, policy::parse_policies(options.policies));
+  PACELINE_ASSIGN_OR_RETURN(const auto variants, variants_of(options));
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml,
                             checked_job({.job_file = options.job_file, .sets = options.sets}));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, options.job_file));
+  for (const Variant& variant : variants)
+    PACELINE_RETURN_IF_ERROR(config::resolve_job(job_toml, options.job_file, variant).status());
   PACELINE_ASSIGN_OR_RETURN(const std::string folder, make_folder(job.runs_dir, job.name));
   catch_stop_signals();
   Comparison compared;
   bool going_on = true;
-  for (const policy::PolicySpec& policy : policies) {
-    const auto ran = run_one(job_toml, policy, folder, options, compared);
+  for (const Variant& variant : variants) {
+    const auto ran = run_one(job_toml, variant, folder, options, compared);
     if (!ran.ok()) {
       std::error_code ignored;
       std::filesystem::remove(folder, ignored);  // does nothing when there is something in it

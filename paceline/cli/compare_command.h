@@ -1,4 +1,5 @@
-// `paceline compare`: one job under several policies, one after another, and what each gave.
+// `paceline compare`: one job under several policies, or planned in several ways, one after another, and what
+// each gave.
 #pragma once
 
 #include <string>
@@ -11,7 +12,8 @@ namespace paceline::cli {
 struct CompareOptions {
   std::string job_file;
   std::vector<std::string> sets;
-  std::string policies;  // "bsp,asp,ssp:3"
+  std::string policies;  // "bsp,asp,ssp:3"; empty: the job's
+  std::string parallel;  // "joint,uneven-data,gpipe"; empty: as the job says
   bool json = false;
   bool in_virtual_time = false;
 };

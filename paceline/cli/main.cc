@@ -48,9 +48,11 @@ void add_train(CLI::App& app, Command& command) {
 
 void add_compare(CLI::App& app, Command& command) {
   auto options = std::make_shared<CompareOptions>();
-  CLI::App* compare = app.add_subcommand("compare", "train a job under several policies, one after another");
+  CLI::App* compare =
+      app.add_subcommand("compare", "train a job under several policies or plans, one after another");
   compare->add_option("job", options->job_file, "job.toml; the default job without it");
-  compare->add_option("--policies", options->policies, "for example bsp,asp,ssp:3,dssp:3-15")->required();
+  compare->add_option("--policies", options->policies, "for example bsp,asp,ssp:3,dssp:3-15");
+  compare->add_option("--parallel", options->parallel, "for example joint,frozen,uneven-data,gpipe,data");
   compare->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
   compare->add_flag("--json", options->json, "JSON objects instead of a progress line and a table");
   compare->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");

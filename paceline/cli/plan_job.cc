@@ -31,6 +31,20 @@ bool is_of(const planner::Plan& plan, const config::JobConfig& job) {
   return true;
 }
 
+absl::StatusOr<planner::Planned> make_plan(const config::JobConfig& job, planner::Problem problem) {
+  // Budgets are of the long run: the first batch of a plan that changes knows none.
+  if (job.parallel.mode == config::Parallel::kJoint) problem.budgets.clear();
+  switch (job.parallel.mode) {
+    case config::Parallel::kJoint:
+    case config::Parallel::kFrozen:
+      return planner::make_plan(problem, {.seed = job.seed});
+    case config::Parallel::kPipeline:
+      return planner::plan_one_pipeline(problem);
+    default:
+      return planner::plan_of_baseline(problem, config::to_string(job.parallel.mode));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job, const store::RunPaths& run) {
@@ -40,7 +54,14 @@ absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job,
   std::optional<planner::Plan> last;
   PACELINE_RETURN_IF_ERROR(journal.plans([&](const control::PlanAdopted& adopted) { last = adopted.plan; }));
   if (!last || !is_of(*last, job)) return std::vector<std::string>{};
-  return config::plan_settings(job, job.parallel.model, *last);
+  std::vector<std::string> settings = config::plan_settings(job, job.parallel.model, *last);
+  if (!job.budget) return settings;
+  double queue = job.budget->queue;
+  PACELINE_RETURN_IF_ERROR(journal.batches([&](const control::BatchDone& batch) {
+    if (batch.spending) queue = batch.spending->queue;
+  }));
+  settings.push_back(fmt::format("budget.queue={}", queue));
+  return settings;
 }
 
 absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime time) {
@@ -50,9 +71,7 @@ absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime
   PACELINE_RETURN_IF_ERROR(
       config::check_units(job.parallel, job.model.name, static_cast<std::int64_t>(model.layers.size())));
   const planner::Problem problem = config::planning_problem(job, model, time);
-  const bool one_pipeline = job.parallel.mode == config::Parallel::kPipeline;
-  const auto planned =
-      one_pipeline ? planner::plan_one_pipeline(problem) : planner::make_plan(problem, {.seed = job.seed});
+  const auto planned = make_plan(job, problem);
   if (!planned.ok()) {
     return absl::Status(planned.status().code(), fmt::format("parallel: no plan is possible: {}",
                                                              std::string(planned.status().message())));

@@ -45,15 +45,17 @@ inline report::RunInfo run_info(const config::JobConfig& job, report::World worl
                                 std::int64_t epoch_samples) {
   std::vector<std::string> devices;
   for (const config::ReplicaConfig& device : job.replicas) devices.push_back(device.name);
-  return {.title = job.name,
-          .policy = policy::to_string(job.policy),
-          .world = world,
-          .total_samples = total_samples,
-          .target = job.target,
-          .epoch_samples = epoch_samples,
-          .staleness_bound = policy::make_policy(job.policy)->bounds().version_staleness,
-          .devices = std::move(devices),
-          .layers = static_cast<std::int32_t>(job.parallel.model.layers.size())};
+  const bool plain = job.parallel.mode == config::Parallel::kData;
+  return {
+      .title = job.name,
+      .policy = policy::to_string(job.policy) + (plain ? "" : ", " + config::to_string(job.parallel.mode)),
+      .world = world,
+      .total_samples = total_samples,
+      .target = job.target,
+      .epoch_samples = epoch_samples,
+      .staleness_bound = policy::make_policy(job.policy)->bounds().version_staleness,
+      .devices = std::move(devices),
+      .layers = static_cast<std::int32_t>(job.parallel.model.layers.size())};
 }
 
 }  // namespace paceline::cli

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/config/budget.h"
 #include "paceline/config/layer_tables.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
@@ -17,7 +18,6 @@ namespace {
 
 constexpr std::size_t kMostDevices = 128;
 constexpr double kMostSeconds = 1e9;
-constexpr double kSecondsPerHour = 3600;
 // Of 10⁹ bits a second: bytes a millisecond.
 constexpr double kBytesPerMs = 1e9 / 8 / 1000;
 
@@ -131,7 +131,7 @@ class Reader {
     one.overhead_ms = section.number("overhead_ms", 0, 0, 1e6);
     if (section.has("memory_mb"))
       one.memory_bytes = std::llround(1e6 * section.number("memory_mb", 1, 1e-3, 1e9));
-    one.price_per_hour = section.number("price_per_hour", 0, 0, 1e6);
+    one.price_per_hour = read_price(section);
     one.power_w = section.number("power_w", 0, 0, 1e6);
     one.site = site(section.text("site", sites_.front()));
     Section link(section.table("link"), "device.link", complaints_);
@@ -197,15 +197,8 @@ class Reader {
   }
 
   void read_budget(Section section) {
-    planner::Budget budget;
     const std::size_t kind = section.choice("kind", 0, {"money", "energy_j", "cross_site_mb"});
-    budget.kind = static_cast<planner::CostKind>(kind);
-    budget.most = section.number("most", 1, 1e-12, 1e15);
-    if (!section.has("most")) section.complain("most", "write how much it may be");
-    const std::size_t per = section.choice("per", 0, {"batch", "second", "hour"});
-    budget.per_second = per != 0;
-    if (per == 2) budget.most /= kSecondsPerHour;
-    if (budget.kind == planner::CostKind::kCrossSite) budget.most *= 1e6;
+    const planner::Budget budget = config::read_budget(section, static_cast<planner::CostKind>(kind));
     section.finish();
     for (const planner::Budget& other : problem().budgets) {
       if (other.kind == budget.kind) section.complain("kind", "there is a budget of this kind already");
@@ -222,8 +215,7 @@ class Reader {
     const std::vector<std::int32_t> from = named(section, link ? "from" : "device");
     const std::vector<std::int32_t> to = link ? named(section, "to") : std::vector<std::int32_t>{0};
     if (change.what == ClusterEvent::kSpeed) change.speed = section.number("speed", 1, 1e-6, 1e6);
-    if (change.what == ClusterEvent::kPrice)
-      change.price_per_hour = section.number("price_per_hour", 0, 0, 1e6);
+    if (change.what == ClusterEvent::kPrice) change.price_per_hour = read_price(section);
     if (link) change.link = read_wire(section, between_);
     section.finish();
     for (const std::int32_t a : from) {

@@ -9,6 +9,7 @@
 #include <absl/strings/str_split.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/config/budget.h"
 #include "paceline/config/hosts.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
@@ -126,6 +127,7 @@ void read_replica(Section section, const ReplicaConfig& defaults, JobConfig& job
   if (replica.pace && replica.pace_ms) section.complain("pace_ms", "give either pace or pace_ms, not both");
   replica.unevenness = read_unevenness(section);
   if (section.has("memory_mb")) replica.memory_mb = section.number("memory_mb", 1, 1e-6, 1e9);
+  replica.price_per_hour = read_price(section);
   if (section.has("host")) replica.host = static_cast<int>(section.integer("host", 0, 0, 63));
   replica.link = read_link(section.table("link"), "replica.link", defaults.link, complaints);
   section.finish();
@@ -166,9 +168,24 @@ void read_change(Section section, JobConfig& job) {
   change.at_s = section.number("at_s", 0, 0, 1e9);
   change.until_s = section.number("until_s", 1e9, 0, 1e9);
   change.factor = section.number("factor", 1, 1e-3, 1e4);
+  const bool price = section.has("price_per_hour");
+  const double per_hour = read_price(section);
   if (change.until_s <= change.at_s) section.complain("until_s", "write a time after at_s");
   section.finish();
   job.slowdowns.push_back(change);
+  if (price)
+    job.prices.push_back({static_cast<std::int32_t>(change.replica), change.at_s, change.until_s, per_hour});
+}
+
+void read_budget(Section& top, JobConfig& job, Complaints& complaints) {
+  if (!top.has("budget")) return;
+  Section section(top.table("budget"), "budget", complaints);
+  BudgetConfig& budget = job.budget.emplace();
+  budget.most = config::read_budget(section, planner::CostKind::kMoney);
+  budget.v = section.number("v", budget.v, 1e-3, 1e6);
+  budget.queue = section.number("queue", 0, 0, 1e12);
+  section.finish();
+  if (!job.parallel.by_planner()) section.complain("most", "is for a planned job: parallel = \"joint\"");
 }
 
 void read_cluster(Section section, JobConfig& job) {
@@ -237,6 +254,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   read_replicas(top, job, complaints);
   read_plan(top, job, complaints);
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
+  read_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
   read_virtual({top.table("virtual"), "virtual", complaints}, job);
   read_evaluate({top.table("evaluate"), "evaluate", complaints}, job);

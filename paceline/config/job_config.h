@@ -14,7 +14,9 @@
 #include "paceline/config/pace.h"
 #include "paceline/config/parallel.h"
 #include "paceline/control/controller.h"
+#include "paceline/control/planned_run.h"
 #include "paceline/control/target.h"
+#include "paceline/planner/costs.h"
 #include "paceline/policy/policy_spec.h"
 #include "paceline/ps/update_rule.h"
 
@@ -32,8 +34,16 @@ struct ReplicaConfig {
   std::optional<double> pace_ms;
   Unevenness unevenness;            // of the paced time
   std::optional<double> memory_mb;  // what the planner may fill; none: it knows no limit
+  double price_per_hour = 0;        // while it is in the plan
   Link link;
   std::optional<int> host;  // always given in a job that was read
+};
+
+// [budget]: of money, in the prices' currency.
+struct BudgetConfig {
+  planner::Budget most;
+  double v = 20;     // what time counts for against it (planner/queues.h)
+  double queue = 0;  // how far it has been run ahead of already, in batches of it; a resumed run says so
 };
 
 struct JobConfig {
@@ -60,6 +70,8 @@ struct JobConfig {
 
   std::vector<ReplicaConfig> replicas;  // the devices
   ParallelConfig parallel;
+  std::optional<BudgetConfig> budget;
+  std::vector<control::PriceChange> prices;
   std::vector<Slowdown> slowdowns;
 
   // Of virtual time alone.

@@ -83,9 +83,28 @@ TEST(JobConfig, RefusesPipelinesThatCannotBe) {
   refused(w2 + both + "cuts = [1]\n", "micro_batch: write how many samples", "");
   refused(w2 + both + "cuts = [1]\n[sync]\npolicy = \"local-sgd:2\"\n", "parallel: local-sgd");
   expect_one_line(parse_job(w2, "job.toml").status(),
-                  "pipeline: is for parallel = \"static\", \"pipeline\" and");
+                  "pipeline: is for parallel = \"static\" and what the planner plans");
   expect_one_line(parse_job("micro_batch = 2\n[sync]\npolicy = \"local-sgd:2\"\n", "job.toml").status(),
                   "micro_batch: local-sgd");
+}
+
+TEST(JobConfig, ReadsABudgetAndPrices) {
+  const std::string joint = "parallel = \"joint\"\n",
+                    devices = "[[replica]]\ncount = 2\nprice_per_hour = 2.5\n";
+  const JobConfig job = parse_job(joint + "[budget]\nmost = 36\nper = \"hour\"\nqueue = 1.5\n" + devices +
+                                      "[[change]]\nreplica = 1\nat_s = 5\nprice_per_hour = 0\n",
+                                  "job.toml")
+                            .value();
+  ASSERT_TRUE(job.budget);
+  EXPECT_DOUBLE_EQ(job.budget->most.most, 0.01) << "a second";
+  EXPECT_TRUE(job.budget->most.per_second);
+  EXPECT_EQ(job.budget->queue, 1.5);
+  EXPECT_EQ(job.replicas[1].price_per_hour, 2.5);
+  ASSERT_EQ(job.prices.size(), 1u);
+  EXPECT_EQ(job.prices[0].device, 1);
+  EXPECT_EQ(job.prices[0].per_hour, 0);
+  expect_one_line(parse_job(joint + "[budget]\nper = \"hour\"\n", "job.toml").status(), "budget.most");
+  expect_one_line(parse_job("[budget]\nmost = 1\n", "job.toml").status(), "for a planned job");
 }
 
 TEST(ShareOfWork, IsByTheWorkOfTheUnitsOrTheirNumber) {

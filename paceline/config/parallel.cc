@@ -14,6 +14,10 @@ namespace paceline::config {
 
 namespace {
 
+// In the order of Parallel.
+const std::vector<std::string> kModes = {"data",   "static", "uneven-data", "pipeline", "joint",
+                                         "frozen", "gpipe",  "pipedream",   "hetpipe"};
+
 constexpr std::int64_t kMostSamples = 1 << 20;
 constexpr double kMostUnits = 10'000;
 
@@ -69,6 +73,8 @@ void complain_unless_each_is_used_once(Section& top, const planner::Plan& plan,
 
 }  // namespace
 
+std::string to_string(Parallel mode) { return kModes[static_cast<std::size_t>(mode)]; }
+
 bool ParallelConfig::pipelined() const {
   return std::any_of(plan.replicas.begin(), plan.replicas.end(),
                      [](const planner::PlannedReplica& replica) { return replica.devices.size() > 1; });
@@ -76,8 +82,7 @@ bool ParallelConfig::pipelined() const {
 
 ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& devices, Complaints& complaints) {
   ParallelConfig config;
-  config.mode = static_cast<Parallel>(
-      top.choice("parallel", 0, {"data", "static", "uneven-data", "pipeline", "joint"}));
+  config.mode = static_cast<Parallel>(top.choice("parallel", 0, kModes));
   const auto pipelines = top.tables("pipeline");
   config.to_be_planned = config.by_planner() && pipelines.empty();
   if (config.of_stages() && !config.to_be_planned) {
@@ -86,7 +91,7 @@ ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& device
     complain_unless_each_is_used_once(top, config.plan, devices, config.by_planner());
   } else {
     if (!pipelines.empty())
-      top.complain("pipeline", "is for parallel = \"static\", \"pipeline\" and \"joint\"");
+      top.complain("pipeline", "is for parallel = \"static\" and what the planner plans");
     for (std::size_t i = 0; i < devices.size(); ++i)
       config.plan.replicas.push_back({{static_cast<std::int32_t>(i)}, {}, devices[i].batch});
   }

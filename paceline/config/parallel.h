@@ -20,7 +20,14 @@ enum class Parallel {
   kUnevenData,  // each device is a replica, and gets samples by its measured speed
   kPipeline,    // all devices are one, cut by the planner before the run
   kJoint,       // the planner says, before the run and during it
+  kFrozen,      // the planner says, before the run only
+  kGpipe,       // as others would plan it (planner/baselines.h), before the run only
+  kPipedream,
+  kHetpipe,
 };
+
+// As a job says it.
+std::string to_string(Parallel mode);
 
 struct ParallelConfig {
   Parallel mode = Parallel::kData;
@@ -35,7 +42,7 @@ struct ParallelConfig {
   // The model's units as they were measured when the plan was made; empty where nobody measured.
   planner::ModelProfile model;
 
-  bool by_planner() const { return mode == Parallel::kPipeline || mode == Parallel::kJoint; }
+  bool by_planner() const { return mode >= Parallel::kPipeline; }
   // Its samples follow measured speeds.
   bool uneven_data() const { return mode == Parallel::kUnevenData || mode == Parallel::kJoint; }
   // A device takes the time of the samples it gets; elsewhere that of its batch, however small the last of

@@ -58,6 +58,7 @@ planner::Device planned_device(const JobConfig& job, const ReplicaConfig& one, d
   device.speed = measured_ms / sample_ms(job, one, measured_ms, time);
   device.overhead_ms = time == RunTime::kWall ? kPassMs : 0;
   if (one.memory_mb) device.memory_bytes = std::llround(*one.memory_mb * 1e6);
+  device.price_per_hour = one.price_per_hour;
   device.servers = to_servers(job, one, time);
   return device;
 }
@@ -100,6 +101,7 @@ planner::Problem planning_problem(const JobConfig& job, const planner::ModelProf
   } else if (!job.free_communication && !job.servers_colocated) {
     problem.cluster.server_bytes_per_ms = bytes_per_ms(job.server_gbps) * static_cast<double>(job.servers);
   }
+  if (job.budget) problem.budgets = {job.budget->most};
   problem.micro_batches = planner::powers_of_two_up_to(problem.batch);
   if (job.parallel.micro_batch) problem.micro_batches = {std::min(*job.parallel.micro_batch, problem.batch)};
   return problem;
@@ -112,7 +114,10 @@ std::optional<control::ReplannerOptions> replanner_options(const JobConfig& job,
                                    .plan = parallel.plan,
                                    .plans_anew = parallel.mode == Parallel::kJoint,
                                    .migration_ms = time == RunTime::kWall ? kMigrationMs : 0,
-                                   .seed = job.seed};
+                                   .seed = job.seed,
+                                   .v = job.budget ? job.budget->v : BudgetConfig{}.v,
+                                   .queue = job.budget ? job.budget->queue : 0,
+                                   .prices = job.prices};
 }
 
 std::vector<std::string> plan_settings(const JobConfig& job, const planner::ModelProfile& model,

@@ -104,6 +104,62 @@ TEST(Replanner, MovesLayersAwayFromADeviceThatBecameSlow) {
   EXPECT_NE(change->line.find("w1"), std::string::npos) << change->line;
 }
 
+// Two devices that each hold the model, one of which becomes dear: costs settle at the budget, and time is
+// bought with the rest.
+TEST(Replanner, KeepsABudgetWhenPricesChange) {
+  const JobConfig priced =
+      parse_job(
+          "parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\n[budget]\nmost = 6\nper = \"hour\"\n"
+          "[[replica]]\ncount = 2\npace_ms = 96\nprice_per_hour = 1\n"
+          "[[change]]\nreplica = 1\nat_s = 10\nprice_per_hour = 20\n"
+          "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 8\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = 8\n"
+          "[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 0.1\noutput_kb = 0.1\n",
+          "job.toml")
+          .value();
+  const auto replanner = replanner_of(priced).value();
+  planner::Plan plan = priced.parallel.plan;
+  double now_s = 0, cost = 0, allowed = 0, queue_max = 0;
+  int changes_before = 0, changes = 0;
+  for (int i = 0; i < 4000; ++i) {
+    double took_s = 0;
+    for (std::size_t g = 0; g < plan.replicas.size(); ++g) {
+      const std::int64_t samples = 16 / static_cast<std::int64_t>(plan.replicas.size());
+      const Duration compute = from_seconds(0.012 * static_cast<double>(samples));
+      replanner->worked(plan.replicas[g], 0, samples, compute);
+      replanner->finished(ReplicaId(static_cast<std::int32_t>(g)), compute);
+      took_s = to_seconds(compute);
+    }
+    now_s += took_s;
+    const auto ended = replanner->end_batch(Time(from_seconds(now_s))).value();
+    if (ended.change) plan = ended.change->adopted.plan;
+    (now_s < 10 ? changes_before : changes) += ended.change ? 1 : 0;
+    if (!ended.batch) continue;
+    ASSERT_TRUE(ended.batch->spending);
+    cost += ended.batch->spending->cost;
+    allowed += ended.batch->spending->allowed;
+    queue_max = std::max(queue_max, ended.batch->spending->queue);
+  }
+  EXPECT_EQ(changes_before, 0) << "both together cost 2 an hour";
+  EXPECT_GE(changes, 1);
+  EXPECT_GT(queue_max, 1);
+  EXPECT_LE(cost, 1.05 * allowed);
+  EXPECT_GE(cost, 0.5 * allowed) << "nothing is bought that could be";
+  // Nothing that stays keeps a budget: what it runs ahead of grows.
+  JobConfig kept = priced;
+  kept.parallel.mode = Parallel::kFrozen;
+  const auto frozen = replanner_of(kept).value();
+  double queue = 0;
+  for (int i = 0; i < 1000; ++i) {
+    for (std::size_t g = 0; g < 2; ++g) {
+      frozen->worked(kept.parallel.plan.replicas[g], 0, 8, from_seconds(0.096));
+      frozen->finished(ReplicaId(static_cast<std::int32_t>(g)), from_seconds(0.096));
+    }
+    const auto ended = frozen->end_batch(Time(from_seconds(0.1 * (i + 1)))).value();
+    if (ended.batch) queue = ended.batch->spending->queue;
+  }
+  EXPECT_GT(queue, 500);
+}
+
 TEST(Replanner, PlansAroundADeviceThatLeft) {
   const auto replanner = replanner_of(job("")).value();
   replanner->left(1);

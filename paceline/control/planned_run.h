@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,21 @@ struct DeviceWork {
   Duration computed{0};
 };
 
+// From at_s to until_s of the job's time a device costs so much.
+struct PriceChange {
+  std::int32_t device = 0;
+  double at_s = 0;
+  double until_s = 0;
+  double per_hour = 0;
+};
+
+// What a batch cost against its budget.
+struct Spending {
+  double cost = 0;
+  double allowed = 0;  // > 0
+  double queue = 0;    // how far costs have run ahead of the budget since, in batches of it
+};
+
 // Every replica of the plan has finished an iteration since the one before: under BSP, a commit.
 struct BatchDone {
   Time at;                  // its end
@@ -33,6 +49,7 @@ struct BatchDone {
   double measured_ms = 0;
   bool regular = true;  // a whole batch, and without a change of plans in its time
   std::vector<DeviceWork> work;
+  std::optional<Spending> spending{};  // where there is a budget
 };
 
 }  // namespace paceline::control

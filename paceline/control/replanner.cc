@@ -41,9 +41,13 @@ absl::StatusOr<std::unique_ptr<Replanner>> Replanner::create(ReplannerOptions op
   online.seed = options.seed;
   online.trial = kTrialBatches;
   online.migration_ms = options.migration_ms;
+  online.v = options.v;
   PACELINE_RETURN_IF_ERROR(planner::CostModel(problem).check(plan));
   expect_no_others(problem.cluster, plan);
   PACELINE_ASSIGN_OR_RETURN(auto planner, planner::OnlinePlanner::from(problem, online, plan));
+  planner::QueueState queues = planner.queues();
+  for (double& length : queues.lengths) length = options.queue;  // queues_ is a copy of them
+  planner.restore(queues);
   return std::unique_ptr<Replanner>(new Replanner(std::move(planner), options));
 }
 
@@ -96,7 +100,12 @@ absl::StatusOr<Replanner::Ended> Replanner::end_batch(Time at) {
     batch_.batch_ms = ended.batch->measured_ms;
     if (!changed_) batch_.sync_ms = batch_.batch_ms - in_ms(slowest_);
   }
+  const auto spending = ended.batch ? spent(ended.batch->measured_ms) : std::nullopt;
   PACELINE_ASSIGN_OR_RETURN(ended.change, decide(at));
+  if (spending) {
+    ended.batch->spending = spending;
+    ended.batch->spending->queue = (plans_anew_ ? planner_.queues() : queues_).lengths.front();
+  }
   return ended;
 }
 
@@ -106,7 +115,33 @@ absl::StatusOr<Replanner::Ended> Replanner::give_up_batch(Time at) {
   return ended;
 }
 
+std::vector<planner::PriceObservation> Replanner::prices_at(Time at) const {
+  const double now_s = to_seconds(at.time_since_epoch());
+  std::vector<planner::PriceObservation> prices;
+  for (const PriceChange& change : prices_) {
+    double price = planner_.initial().cluster.devices[static_cast<std::size_t>(change.device)].price_per_hour;
+    for (const PriceChange& other : prices_) {
+      if (other.device == change.device && other.at_s <= now_s && now_s < other.until_s)
+        price = other.per_hour;
+    }
+    prices.push_back({change.device, price});
+  }
+  return prices;
+}
+
+std::optional<Spending> Replanner::spent(double batch_ms) {
+  planner::Problem problem = planner_.measured();
+  if (problem.budgets.empty()) return std::nullopt;
+  for (const planner::PriceObservation& price : prices_at(*began_))
+    problem.cluster.devices[static_cast<std::size_t>(price.device)].price_per_hour = price.price_per_hour;
+  const planner::Budget& budget = problem.budgets.front();
+  const planner::Costs costs = planner::CostModel(problem).costs(planner_.current(), batch_ms);
+  if (!plans_anew_) add_batch(queues_, problem.budgets, costs, batch_ms);
+  return Spending{costs[budget.index()], budget.allowed(batch_ms), 0};
+}
+
 absl::StatusOr<std::optional<Replanner::Change>> Replanner::decide(Time at) {
+  batch_.prices = prices_at(at);
   const planner::BatchObservation batch = std::exchange(batch_, {});
   work_.clear();
   finished_.clear();

@@ -28,6 +28,11 @@ struct ReplannerOptions {
   bool plans_anew = false;  // else the plan stays, and batches are only measured
   double migration_ms = 0;  // beside what devices pull
   std::uint64_t seed = 1;
+  // Where the problem has a budget: what time counts for against it, and how far it has been run ahead of
+  // already (planner/queues.h).
+  double v = planner::OnlineOptions{}.v;
+  double queue = 0;
+  std::vector<PriceChange> prices{};
 };
 
 class Replanner {
@@ -66,12 +71,18 @@ class Replanner {
   Replanner(planner::OnlinePlanner planner, const ReplannerOptions& options)
       : planner_(std::move(planner)),
         plans_anew_(options.plans_anew),
+        queues_(planner_.queues()),
+        prices_(options.prices),
         micro_batch_(options.plan.micro_batch) {}
   BatchDone measured(Time at) const;
   absl::StatusOr<std::optional<Change>> decide(Time at);
+  std::vector<planner::PriceObservation> prices_at(Time at) const;
+  std::optional<Spending> spent(double batch_ms);
 
   planner::OnlinePlanner planner_;
   const bool plans_anew_;
+  planner::QueueState queues_;  // of a plan that stays; else the planner has them
+  const std::vector<PriceChange> prices_;
   const std::int64_t micro_batch_;  // the whole run's, so that no plan changes what a batch's gradient is
   planner::BatchObservation batch_;
   std::vector<DeviceWork> work_;

@@ -70,6 +70,7 @@ class OnlinePlanner {
   double prediction_error() const { return errors_ == 0 ? 0 : error_sum_ / static_cast<double>(errors_); }
   // The problem with everything as it was last measured.
   const Problem& measured() const { return measurements_.problem(); }
+  const Problem& initial() const { return measurements_.initial(); }
   const QueueState& queues() const { return queues_; }
   void restore(const QueueState& queues) { queues_ = queues; }
   std::int64_t batches() const { return batch_; }

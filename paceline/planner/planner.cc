@@ -176,6 +176,22 @@ absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem) {
   return planned;
 }
 
+absl::StatusOr<Planned> plan_of_baseline(const Problem& problem, const std::string& name) {
+  const CostModel model(problem);
+  for (Baseline& baseline : baselines(model)) {
+    if (baseline.name != name) continue;
+    PACELINE_RETURN_IF_ERROR(baseline.plan.status());
+    Planned planned;
+    planned.found.plan = *std::move(baseline.plan);
+    planned.found.evaluation = Evaluator(model, Goal::within_budgets()).weigh(planned.found.plan);
+    planned.forecast = model.forecast(planned.found.plan);
+    planned.reason = fmt::format("as {} plans it; held up by {}", name,
+                                 bottleneck_of(problem, planned.found.plan, planned.forecast));
+    return planned;
+  }
+  return absl::InvalidArgumentError(fmt::format("{} is no baseline", name));
+}
+
 absl::StatusOr<Planned> make_plan(const Problem& problem, const SearchOptions& options) {
   const CostModel model(problem);
   const Evaluator evaluator(model, Goal::within_budgets());

@@ -32,6 +32,9 @@ absl::StatusOr<Planned> make_plan(const Problem& problem, const SearchOptions& o
 // InvalidArgument where there are more of them than layers; ResourceExhausted where memory does not hold it.
 absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem);
 
+// What a baseline would do, by its name. Errors: why it cannot be.
+absl::StatusOr<Planned> plan_of_baseline(const Problem& problem, const std::string& name);
+
 // Which baseline the plan beats and by how much, and what holds it up.
 std::string reason_of(const CostModel& model, const Plan& plan, const std::vector<BaselineResult>& baselines);
 

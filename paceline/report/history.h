@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,10 +74,12 @@ struct PlanPeriod {
 
 // Some batches in a row: what devices computed of their time.
 struct BatchPoint {
-  Time at;                          // the end of the last one
-  BatchSums regular;                // of them
-  double elapsed_ms = 0;            // all together
-  std::vector<double> computed_ms;  // by device; missing: nothing
+  Time at;                // the end of the last one
+  BatchSums regular;      // of them
+  double elapsed_ms = 0;  // all together
+  std::int64_t batches = 1;
+  std::vector<double> computed_ms;              // by device; missing: nothing
+  std::optional<control::Spending> spending{};  // cost and allowed all together, the queue of the last one
 };
 
 struct PlanHistory {

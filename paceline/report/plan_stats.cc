@@ -23,6 +23,15 @@ void add_to(std::vector<double>& sums, std::size_t place, double more) {
   sums[place] += more;
 }
 
+// `sums` with a later batch.
+void add_to(std::optional<control::Spending>& sums, const std::optional<control::Spending>& more) {
+  if (!more) return;
+  if (!sums) sums.emplace();
+  sums->cost += more->cost;
+  sums->allowed += more->allowed;
+  sums->queue = more->queue;
+}
+
 }  // namespace
 
 bool PlanStats::knows(const planner::Plan& plan) const {
@@ -45,7 +54,13 @@ bool PlanStats::adopt(const control::PlanAdopted& adopted) {
 
 void PlanStats::add(const control::BatchDone& batch) {
   if (!now_) return;
-  BatchPoint point{batch.at, sums_of(batch), batch.measured_ms, {}};
+  BatchPoint point{.at = batch.at,
+                   .regular = sums_of(batch),
+                   .elapsed_ms = batch.measured_ms,
+                   .computed_ms = {},
+                   .spending = batch.spending};
+  add_to(spending_, batch.spending);
+  if (spending_) queue_max_ = std::max(queue_max_, spending_->queue);
   for (const control::DeviceWork& work : batch.work) {
     if (static_cast<std::size_t>(work.device) >= devices_) continue;
     add_to(point.computed_ms, static_cast<std::size_t>(work.device), to_seconds(work.computed) * 1e3);
@@ -65,6 +80,9 @@ BatchPoint PlanStats::Merge::operator()(const BatchPoint& older, const BatchPoin
   BatchPoint both = newer;
   add_to(both.regular, older.regular);
   both.elapsed_ms += older.elapsed_ms;
+  both.batches += older.batches;
+  both.spending = older.spending;
+  add_to(both.spending, newer.spending);
   for (std::size_t n = 0; n < older.computed_ms.size(); ++n)
     add_to(both.computed_ms, n, older.computed_ms[n]);
   return both;
@@ -73,6 +91,8 @@ BatchPoint PlanStats::Merge::operator()(const BatchPoint& older, const BatchPoin
 std::optional<PlanSummary> PlanStats::summary() const {
   if (!now_) return std::nullopt;
   PlanSummary summary{now_->plan, re_plans_, all_, late_predicted_ms_, late_measured_ms_, {}};
+  summary.spending = spending_;
+  summary.queue_max = queue_max_;
   if (all_.count > 0) summary.error = error_sum_ / static_cast<double>(all_.count);
   return summary;
 }

@@ -49,6 +49,8 @@ class PlanStats {
   BatchSums all_;
   double late_predicted_ms_ = 0, late_measured_ms_ = 0, error_sum_ = 0;
   std::int64_t re_plans_ = 0;
+  std::optional<control::Spending> spending_;
+  double queue_max_ = 0;
 };
 
 }  // namespace paceline::report

@@ -41,6 +41,22 @@ TEST(PlanStats, ComparesWhatWasPredictedWithWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(summary->late_predicted_ms, 102.5);
 }
 
+TEST(PlanStats, SumsWhatWasSpent) {
+  PlanStats stats(2);
+  stats.adopt({at(0), kPair, 95, "the first"});
+  control::BatchDone dear = batch(0.1, 95, 100), cheap = batch(0.2, 95, 100);
+  EXPECT_FALSE(stats.summary()->spending);
+  dear.spending = control::Spending{3, 1, 2};
+  cheap.spending = control::Spending{0.5, 1, 1.5};
+  stats.add(dear);
+  stats.add(cheap);
+  const auto summary = stats.summary();
+  EXPECT_DOUBLE_EQ(summary->spending->cost, 3.5);
+  EXPECT_DOUBLE_EQ(summary->spending->allowed, 2);
+  EXPECT_DOUBLE_EQ(summary->spending->queue, 1.5);
+  EXPECT_DOUBLE_EQ(summary->queue_max, 2);
+}
+
 TEST(PlanStats, CountsOtherStagesAsAReplanAndOtherSamplesNot) {
   PlanStats stats(2);
   stats.adopt({at(0), kPair, 95, "the first"});

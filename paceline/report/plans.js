@@ -32,6 +32,17 @@ function batch_chart(run) {
     note: 'Predicted: by the planner before the batch, from what it had measured until then. Batches with a change of plans in them are left out.'})).node;
 }
 
+// What batches cost against the budget, and how far that has run ahead of it.
+function budget_charts(run) {
+  const points = plan_of(run).batches.filter(each => each[6]);
+  if (!points.length) return [];
+  const line = (name, style, index, look) => ({name, style, look, points: points.map(each => [each[0], each[6][index]])});
+  const chart = (title, series, note) => line_chart(() => ({title, x: time_axis(), y: {format: plain, from_zero: true}, with_legend: series.length > 1, series, note})).node;
+  return [html('div', {class: 'columns next'},
+    chart('Cost of a batch', [line('cost', 0, 0, 'solid'), line('allowed', 1, 1, '')], 'In the currency of the prices. Allowed: by the budget, on average over the run.'),
+    chart('Ahead of the budget', [line('queue', 0, 2, 'solid')], 'In batches of budget: the virtual queue that a plan is weighed with.'))];
+}
+
 // One lane a device: the height of each column is the share of the time that it computed, the color is its replica's.
 function draw_load(run, width) {
   const plan = plan_of(run);
@@ -83,5 +94,5 @@ function plan_section(run) {
     ? `A batch took ${ms_text(plan.measured_ms)}; ${ms_text(plan.predicted_ms)} were predicted, ${percent_text(plan.error)} off on average. ${plan.re_plans === 1 ? '1 re-plan.' : `${count_text(plan.re_plans)} re-plans.`}`
     : 'No batch was measured.';
   return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Plan'), html('span', {class: 'soft'}, verdict)),
-    plan_table(run), ...(plan.batches.length ? [html('div', {class: 'next'}, batch_chart(run)), load_chart(run)] : []));
+    plan_table(run), ...(plan.batches.length ? [html('div', {class: 'next'}, batch_chart(run)), load_chart(run), ...budget_charts(run)] : []));
 }

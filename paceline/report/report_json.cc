@@ -233,6 +233,13 @@ Json plans_json(const PlanHistory& history) {
   return list;
 }
 
+// Cost and what was allowed of a batch, on the mean of so many, and the queue after them.
+Json spending_json(const std::optional<control::Spending>& spending, double batches) {
+  if (!spending) return nullptr;
+  return Json::array({json_number(spending->cost / batches), json_number(spending->allowed / batches),
+                      json_number(spending->queue)});
+}
+
 Json batches_json(const PlanHistory& history) {
   Json list = Json::array();
   for (const BatchPoint& point : history.batches) {
@@ -241,7 +248,8 @@ Json batches_json(const PlanHistory& history) {
       shares.push_back(std::round(computed_ms / point.elapsed_ms * 1e4) / 1e4);
     list.push_back(Json::array(
         {json_seconds(point.at), point.regular.count, json_number(point.regular.predicted_mean_ms()),
-         json_number(point.regular.measured_mean_ms()), json_number(point.elapsed_ms), std::move(shares)}));
+         json_number(point.regular.measured_mean_ms()), json_number(point.elapsed_ms), std::move(shares),
+         spending_json(point.spending, static_cast<double>(point.batches))}));
   }
   return list;
 }
@@ -255,6 +263,8 @@ Json plan_json(const Summary& summary, const PlanHistory& history) {
           {"predicted_ms", json_number(plan.batches.predicted_mean_ms())},
           {"measured_ms", json_number(plan.batches.measured_mean_ms())},
           {"error", json_number(plan.error)},
+          {"spending", spending_json(plan.spending, 1)},
+          {"queue_max", plan.spending ? json_number(plan.queue_max) : nullptr},
           {"plans", plans_json(history)},
           {"plans_left_out", history.plans_left_out},
           {"batches", batches_json(history)}};

@@ -74,7 +74,7 @@ TEST(ReportJson, TellsThePlansAndWhatBatchesTook) {
   stats.on_plan({at(0), {{{{0, 1}, {3}, 16}}, 4}, 95, "the first"});
   stats.on_batch({at(0.1), 95, 100, true, {{0, 16, from_seconds(0.06)}, {1, 16, from_seconds(0.03)}}});
   stats.on_plan({at(0.1), {{{{0}, {}, 16}}, 4}, 120, "w1 has left"});
-  stats.on_batch({at(0.4), 120, 300, false, {{0, 16, from_seconds(0.15)}}});
+  stats.on_batch({at(0.4), 120, 300, false, {{0, 16, from_seconds(0.15)}}, control::Spending{2, 4, 0.5}});
   const Json plan = report_json(stats.summary(at(0.4)), stats.history(at(0.4)))["plan"];
   EXPECT_EQ(plan["devices"], Json::array({"w0", "w1"}));
   EXPECT_EQ(plan["layers"], 6);
@@ -84,7 +84,10 @@ TEST(ReportJson, TellsThePlansAndWhatBatchesTook) {
   EXPECT_EQ(plan["plans"][0]["replicas"].dump(), R"([{"devices":[0,1],"cuts":[3],"samples":16}])");
   EXPECT_EQ(plan["plans"][1]["why"], "w1 has left");
   EXPECT_TRUE(plan["plans"][1]["measured_ms"].is_null()) << "its one batch has the change in it";
-  EXPECT_EQ(plan["batches"].dump(), "[[0.1,1,95.0,100.0,100.0,[0.6,0.3]],[0.4,0,null,null,300.0,[0.5]]]");
+  EXPECT_EQ(plan["batches"].dump(),
+            "[[0.1,1,95.0,100.0,100.0,[0.6,0.3],null],[0.4,0,null,null,300.0,[0.5],[2.0,4.0,0.5]]]");
+  EXPECT_EQ(plan["spending"].dump(), "[2.0,4.0,0.5]");
+  EXPECT_EQ(plan["queue_max"], 0.5);
   const auto events = stats.history(at(0.4)).events;
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].text, "re-planned: w1 has left");

@@ -24,7 +24,7 @@ using control::Target;
 // What no fact tells.
 struct RunInfo {
   std::string title;   // of the job
-  std::string policy;  // as a user writes it
+  std::string policy;  // as a user writes it, and what else is done than plain data parallelism
   World world = World::kLive;
   std::int64_t total_samples = 0;  // over all epochs
   std::optional<Target> target;
@@ -91,6 +91,8 @@ struct PlanSummary {
   BatchSums batches;                                   // of the whole run
   double late_predicted_ms = 0, late_measured_ms = 0;  // means of the latest batches
   std::optional<double> error;                         // mean of |predicted − measured| / measured
+  std::optional<control::Spending> spending{};         // cost and allowed of the whole run, the queue now
+  double queue_max = 0;
 };
 
 struct Summary {

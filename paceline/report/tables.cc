@@ -41,11 +41,16 @@ std::string plan_lines(const PlanSummary& plan, const RunInfo& run) {
   std::string text =
       fmt::format("plan: {}, {}\n", printable(planner::in_words(run.devices, run.layers, plan.plan)),
                   counted(plan.re_plans, "re-plan"));
-  if (plan.batches.count == 0) return text;
+  if (plan.batches.count > 0) {
+    text +=
+        fmt::format("a batch: {:.4g} ms measured, {:.4g} predicted, {} % off on average over {} batches\n",
+                    *plan.batches.measured_mean_ms(), *plan.batches.predicted_mean_ms(),
+                    percent_or_unknown(plan.error, 1), with_thousands(plan.batches.count));
+  }
+  if (!plan.spending) return text;
   return text +
-         fmt::format("a batch: {:.4g} ms measured, {:.4g} predicted, {} % off on average over {} batches\n",
-                     *plan.batches.measured_mean_ms(), *plan.batches.predicted_mean_ms(),
-                     percent_or_unknown(plan.error, 1), with_thousands(plan.batches.count));
+         fmt::format("budget: {:.4g} spent of {:.4g}; run ahead of by {:.3g} batches now, {:.3g} at most\n",
+                     plan.spending->cost, plan.spending->allowed, plan.spending->queue, plan.queue_max);
 }
 
 std::string totals(const Summary& summary) {

@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   PACELINE_ASSIGN_OR_RETURN(Statement other, insert_into(database, "other_orders", 10));
   PACELINE_ASSIGN_OR_RETURN(Statement evaluation, insert_into(database, "evaluations", 7));
   PACELINE_ASSIGN_OR_RETURN(Statement plan, insert_into(database, "plans", 6));
-  PACELINE_ASSIGN_OR_RETURN(Statement batch, insert_into(database, "batches", 7));
+  PACELINE_ASSIGN_OR_RETURN(Statement batch, insert_into(database, "batches", 10));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t last_seq, ask(database, kLastSeq));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t attempt, begin_attempt(database, from));
   Inserts inserts{std::move(fact),  std::move(commit),     std::move(member), std::move(release),
@@ -166,8 +166,12 @@ void Journal::on_plan(const control::PlanAdopted& adopted) {
 
 void Journal::on_batch(const control::BatchDone& batch) {
   record([&](std::int64_t seq) {
-    return inserts_.batch.run(seq, attempt_, ns(batch.at), batch.predicted_ms, batch.measured_ms,
-                              std::int64_t{batch.regular}, string_view(to_text(batch.work)));
+    const auto insert = [&](const auto&... spending) {
+      return inserts_.batch.run(seq, attempt_, ns(batch.at), batch.predicted_ms, batch.measured_ms,
+                                std::int64_t{batch.regular}, string_view(to_text(batch.work)), spending...);
+    };
+    if (!batch.spending) return insert(nullptr, nullptr, nullptr);
+    return insert(batch.spending->cost, batch.spending->allowed, batch.spending->queue);
   });
 }
 

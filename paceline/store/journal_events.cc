@@ -203,19 +203,19 @@ class Plans final : public Events {
   }
 };
 
-// Columns: 0 seq, 1 at_ns, 2 predicted_ms, 3 measured_ms, 4 regular, 5 work.
+// Columns: 0 seq, 1 at_ns, 2 predicted_ms, 3 measured_ms, 4 regular, 5 work, 6 cost, 7 allowed, 8 queue.
 class Batches final : public Events {
  public:
   using Events::Events;
   static constexpr const char* kQuery =
-      "SELECT seq, at_ns, predicted_ms, measured_ms, regular, work FROM batches";
+      "SELECT seq, at_ns, predicted_ms, measured_ms, regular, work, cost, allowed, queue FROM batches";
 
   absl::Status tell(control::RunListener& listener) override {
     Row row(rows_);
     auto work = work_from_text(row.text(5));
     if (!work.ok()) return no_event("batch", seq());
-    const control::BatchDone batch{row.time(1), row.real(2), row.real(3), row.whole(4) != 0,
-                                   *std::move(work)};
+    control::BatchDone batch{row.time(1), row.real(2), row.real(3), row.whole(4) != 0, *std::move(work)};
+    if (!row.is_null(6)) batch.spending = control::Spending{row.real(6), row.real(7), row.real(8)};
     if (!row.sane()) return no_event("batch", seq());
     listener.on_batch(batch);
     return absl::OkStatus();

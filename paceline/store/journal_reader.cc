@@ -20,6 +20,7 @@ struct Picker final : control::RunListener {
   std::function<void(Time, const control::CommitRecord&)> commit;
   std::function<void(const control::Evaluated&)> evaluation;
   std::function<void(const control::PlanAdopted&)> plan;
+  std::function<void(const control::BatchDone&)> batch;
 
   void on_fact(const control::Fact& what) override { fact(what); }
   void on_order(Time at, const control::Order& order) override {
@@ -27,6 +28,7 @@ struct Picker final : control::RunListener {
   }
   void on_evaluated(const control::Evaluated& what) override { evaluation(what); }
   void on_plan(const control::PlanAdopted& what) override { plan(what); }
+  void on_batch(const control::BatchDone& what) override { batch(what); }
 };
 
 absl::Status advance_all(const std::vector<std::unique_ptr<Events>>& tables) {
@@ -95,6 +97,13 @@ absl::Status JournalReader::plans(const std::function<void(const control::PlanAd
   Picker picker;
   picker.plan = see;
   return read(kPlans, attempt, picker);
+}
+
+absl::Status JournalReader::batches(const std::function<void(const control::BatchDone&)>& see,
+                                    std::int64_t attempt) {
+  Picker picker;
+  picker.batch = see;
+  return read(kBatches, attempt, picker);
 }
 
 absl::Status JournalReader::read(unsigned tables, std::int64_t attempt, control::RunListener& listener) {

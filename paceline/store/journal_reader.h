@@ -52,6 +52,8 @@ class JournalReader {
                            std::int64_t attempt = kAllAttempts);
   absl::Status plans(const std::function<void(const control::PlanAdopted&)>& see,
                      std::int64_t attempt = kAllAttempts);
+  absl::Status batches(const std::function<void(const control::BatchDone&)>& see,
+                       std::int64_t attempt = kAllAttempts);
 
  private:
   enum Table : unsigned {

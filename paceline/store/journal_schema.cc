@@ -8,7 +8,7 @@ namespace paceline::store {
 
 namespace {
 
-constexpr const char* kFormat = "4";
+constexpr const char* kFormat = "5";
 
 constexpr const char* kTables = R"sql(
 BEGIN;
@@ -42,7 +42,7 @@ CREATE TABLE plans(
   predicted_ms REAL, why TEXT NOT NULL);
 CREATE TABLE batches(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, predicted_ms REAL, measured_ms REAL,
-  regular INTEGER NOT NULL, work TEXT NOT NULL);
+  regular INTEGER NOT NULL, work TEXT NOT NULL, cost REAL, allowed REAL, queue REAL);
 CREATE VIEW kept_commits AS SELECT * FROM commits AS c WHERE NOT EXISTS (
   SELECT 1 FROM attempts AS a WHERE a.attempt > c.attempt AND a.from_version < c.version);
 )sql";

@@ -147,7 +147,7 @@ TEST_F(JournalTest, WhatIsSaidOfTheRunIsKept) {
   }
   EXPECT_THAT(
       *JournalReader::open(path_)->run(),
-      ElementsAre(std::pair("config", ""), std::pair("format_version", "4"), std::pair("policy", "asp")));
+      ElementsAre(std::pair("config", ""), std::pair("format_version", "5"), std::pair("policy", "asp")));
 }
 
 TEST_F(JournalTest, AClosedJournalIsOneFile) {
@@ -189,7 +189,7 @@ TEST_F(JournalTest, OtherFilesAreRefusedAndLeftAlone) {
 }
 
 TEST_F(JournalTest, AnotherFormatIsRefused) {
-  ASSERT_TRUE(open()->set("format_version", "5").ok());
+  ASSERT_TRUE(open()->set("format_version", "6").ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(Journal::open(path_, Version(0)).status()));
 }
 

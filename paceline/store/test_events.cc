@@ -91,6 +91,7 @@ std::vector<Event> every_kind_of_event() {
       Evaluated{at(2), Version(1), 10, 2.5, 0.125},
       PlanAdopted{at(3), {{{{kMost32, 0}, {3}, kMost}, {{1}, {}, 0}}, 4}, 1.0 / 3, "w'1\n is gone"},
       BatchDone{at(3), 1e-300, 2.5, false, {{kMost32, kMost, Duration(kMost)}, {0, 0, Duration(0)}}},
+      BatchDone{at(3), 1, 2, true, {}, control::Spending{0.1, 1e300, 0}},
       Fact{at(4), ReplicaLeft{ReplicaId(1), "its host is gone"}},
       Fact{at(kMost), StopAsked{"Ctrl-C"}},
       std::pair(at(kMost), Order(Finish{"Ctrl-C"})),
@@ -164,8 +165,10 @@ std::string describe(const Event& event) {
                                              to_text(p.plan), p.predicted_ms, p.why);
                         },
                         [&](const control::BatchDone& b) {
-                          return fmt::format("{} batch {} {} {} {}", b.at.time_since_epoch().count(),
-                                             b.predicted_ms, b.measured_ms, b.regular, to_text(b.work));
+                          const auto spent = b.spending.value_or(control::Spending{-1, -1, -1});
+                          return fmt::format("{} batch {} {} {} {} {} {} {}", b.at.time_since_epoch().count(),
+                                             b.predicted_ms, b.measured_ms, b.regular, to_text(b.work),
+                                             spent.cost, spent.allowed, spent.queue);
                         },
                     },
                     event);

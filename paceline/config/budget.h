@@ -1,0 +1,15 @@
+// What a budget is, as cluster.toml and job.toml say it: `most` per batch, second or hour, of one kind of cost.
+#pragma once
+
+#include "paceline/config/section.h"
+#include "paceline/planner/costs.h"
+
+namespace paceline::config {
+
+// The keys most and per of a section; complains where `most` is missing. Megabytes become bytes.
+planner::Budget read_budget(Section& section, planner::CostKind kind);
+
+// The key price_per_hour, in any currency.
+double read_price(Section& section);
+
+}  // namespace paceline::config
