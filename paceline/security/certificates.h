@@ -1,0 +1,55 @@
+// The certificates of a job: an authority of one's own, and one certificate for each role, as X.509 (RFC
+// 5280) with P-256 keys. They prove who a process is (identity.h) to the other side of a TLS connection.
+//
+//   DIR/authority.crt, DIR/authority.key   who has the key can make certificates: it stays where it was made
+//   DIR/JOB/authority.crt, ROLE.crt, ROLE.key, token   what hosts get: all of it, or their roles' part of it
+//
+// What always holds: keys and tokens are readable by their owner only; nothing that is there is overwritten
+// unless asked for. Any thread.
+#pragma once
+
+#include <ctime>
+#include <filesystem>
+#include <string>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/security/identity.h"
+
+namespace paceline::security {
+
+struct CertificateRequest {
+  std::filesystem::path dir;
+  std::string job = "job";
+  int days = 365;
+  bool force = false;  // the authority and this job's certificates anew, whatever is there
+};
+
+struct MadeCertificates {
+  bool new_authority = false;
+  std::filesystem::path of_job;  // DIR/JOB
+  std::time_t expire = 0;        // the first of them
+};
+
+// An authority if there is none, and all certificates of a job. Errors: AlreadyExists when the job has some;
+// what the file system says.
+absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& request);
+
+// What one process shows, and holds others to. PEM texts.
+struct Credentials {
+  Identity own;
+  std::string authority;
+  std::string certificate;
+  std::string key;
+  std::time_t expire = 0;
+};
+
+// From a DIR/JOB. Errors: a file that is missing or no certificate; a key of another certificate; a
+// certificate of another role, or that has expired.
+absl::StatusOr<Credentials> read_credentials(const std::filesystem::path& dir, Role role);
+
+// "2027-11-21", UTC.
+std::string day_of(std::time_t time);
+
+}  // namespace paceline::security

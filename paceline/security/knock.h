@@ -1,0 +1,21 @@
+// Asks at a coordinator's door, before any call: is somebody there, and would this process be let in? gRPC
+// says of a connection that failed only that it did; this says why, in a line for people.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include <absl/status/status.h>
+
+#include "paceline/security/certificates.h"
+
+namespace paceline::security {
+
+// Connects to `address` (HOST:PORT), shows `own` if there are any, holds the coordinator to its certificate,
+// and waits for its first word; gives up after `limit`. Any thread. Errors: Unavailable when nobody is there,
+// which may change; FailedPrecondition when it will not.
+absl::Status knock(const std::string& address, const std::optional<Credentials>& own,
+                   std::chrono::milliseconds limit);
+
+}  // namespace paceline::security

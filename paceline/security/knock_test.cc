@@ -1,0 +1,178 @@
+// What a process hears at a coordinator's door: nobody, somebody else, TLS or none, the wrong certificates.
+#include "paceline/security/knock.h"
+
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "paceline/security/certificate_text.h"
+#include "paceline/security/testing/temp_folder.h"
+
+namespace paceline::security {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr char kSettings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
+
+// Answers one connection and goes.
+class Door {
+ public:
+  explicit Door(std::function<void(int)> answer) : listening_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{
+        .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(listening_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listening_, 1), 0);
+    EXPECT_EQ(getsockname(listening_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    address_ = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
+    thread_ = std::thread([this, answer = std::move(answer)] {
+      const int connection = accept(listening_, nullptr, nullptr);
+      answer(connection);
+      close(connection);
+    });
+  }
+  ~Door() {
+    thread_.join();
+    close(listening_);
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  const int listening_;
+  std::string address_;
+  std::thread thread_;
+};
+
+void read_some(int connection) {
+  char bytes[256];
+  EXPECT_GE(recv(connection, bytes, sizeof bytes, 0), 0);
+}
+
+// As a coordinator with these certificates would.
+std::function<void(int)> coordinator(const Credentials& own) {
+  return [own](int connection) {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+    const SslContext context(SSL_CTX_new(TLS_server_method()));
+    const Certificate authority = certificate_of(own.authority);
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority.get());
+    const Certificate certificate = certificate_of(own.certificate);
+    const Key key = key_of(own.key);
+    SSL_CTX_use_certificate(context.get(), certificate.get());
+    SSL_CTX_use_PrivateKey(context.get(), key.get());
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    const Ssl ssl(SSL_new(context.get()));
+    SSL_set_fd(ssl.get(), connection);
+    if (SSL_accept(ssl.get()) != 1) return;
+    SSL_write(ssl.get(), kSettings, sizeof kSettings);
+    char byte = 0;
+    SSL_read(ssl.get(), &byte, 1);  // until the other side has gone
+  };
+}
+
+class Knock : public testing::Test {
+ protected:
+  Credentials credentials(const std::string& authority, const std::string& job, Role role) {
+    const auto dir = folder_.path() / authority;
+    if (!std::filesystem::exists(dir / job)) {
+      EXPECT_TRUE(make_certificates({dir, job}).ok());
+    }
+    const auto read = read_credentials(dir / job, role);
+    EXPECT_TRUE(read.ok()) << read.status();
+    return read.value_or(Credentials{});
+  }
+  const TempFolder folder_;
+};
+
+void expect_refused(const absl::Status& status, const std::string& part) {
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_NE(std::string(status.message()).find(part), std::string::npos) << status;
+}
+
+TEST_F(Knock, NobodyIsThere) {
+  std::string address;
+  {
+    const Door door([](int) {});
+    address = door.address();
+    EXPECT_FALSE(knock(address, std::nullopt, 5s).ok());
+  }
+  EXPECT_TRUE(absl::IsUnavailable(knock(address, std::nullopt, 5s)));
+  EXPECT_TRUE(absl::IsUnavailable(knock("no-such-host.invalid:1", std::nullopt, 5s)));
+  expect_refused(knock("nowhere", std::nullopt, 5s), "HOST:PORT");
+}
+
+TEST_F(Knock, WhoSaysNothingMayComeRound) {
+  const Door door([](int connection) {
+    read_some(connection);
+    char byte = 0;
+    EXPECT_EQ(recv(connection, &byte, 1, 0), 0);  // until the other side has gone
+  });
+  EXPECT_TRUE(absl::IsUnavailable(knock(door.address(), std::nullopt, 50ms)));
+}
+
+TEST_F(Knock, WithoutCertificates) {
+  const auto answer_with = [](std::string words) {
+    return [words](int connection) {
+      read_some(connection);
+      EXPECT_EQ(send(connection, words.data(), words.size(), 0), static_cast<ssize_t>(words.size()));
+    };
+  };
+  EXPECT_TRUE(knock(Door(answer_with({kSettings, 9})).address(), std::nullopt, 5s).ok());
+  expect_refused(knock(Door(answer_with("SSH-2.0-OpenSSH_9.2\r\n")).address(), std::nullopt, 5s),
+                 "something else");
+  expect_refused(knock(Door(answer_with({"\x15\3\3\0\2\2\x28", 7})).address(), std::nullopt, 5s),
+                 "speaks TLS");
+}
+
+TEST_F(Knock, TheCertificatesOfTheSameJob) {
+  const Door door(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
+  const absl::Status status = knock(door.address(), credentials("ours", "mnist", Role::kWorker), 5s);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(Knock, AnotherAuthority) {
+  {
+    const Door door(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
+    expect_refused(knock(door.address(), credentials("theirs", "mnist", Role::kWorker), 5s),
+                   "not of this job's authority");
+  }
+  // It trusts the coordinator's authority, and is not trusted.
+  const Door door(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
+  Credentials stranger = credentials("theirs", "mnist", Role::kWorker);
+  stranger.authority = credentials("ours", "mnist", Role::kWorker).authority;
+  expect_refused(knock(door.address(), stranger, 5s), "does not know the authority");
+}
+
+TEST_F(Knock, AnotherJob) {
+  const Door door(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
+  expect_refused(knock(door.address(), credentials("ours", "cifar", Role::kWorker), 5s),
+                 "is of the job 'mnist', and this certificate of 'cifar'");
+}
+
+TEST_F(Knock, AWorkerIsNoCoordinator) {
+  const Door door(coordinator(credentials("ours", "mnist", Role::kServer)));
+  expect_refused(knock(door.address(), credentials("ours", "mnist", Role::kWorker), 5s), "certificate");
+}
+
+TEST_F(Knock, NoTlsWhereThereShouldBe) {
+  const Door door([](int connection) {
+    read_some(connection);
+    EXPECT_EQ(send(connection, kSettings, sizeof kSettings, 0), 9);
+  });
+  expect_refused(knock(door.address(), credentials("ours", "mnist", Role::kWorker), 5s),
+                 "does not speak TLS");
+}
+
+}  // namespace
+}  // namespace paceline::security
