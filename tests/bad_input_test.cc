@@ -117,14 +117,14 @@ TEST(BadInput, TakenPort) {
   const std::string where = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
   const TempFolder folder;
   const auto job = small_job(folder.path(), "");
-  const Ended ended = run({"train", job.string(), "--set", "cluster.listen=" + where});
-  expect_one_line(ended, {"cluster.listen", where, "127.0.0.1:0"});
+  const Ended ended = run({"train", job.string(), "--set", "network.listen=" + where});
+  expect_one_line(ended, {"network.listen", where, "127.0.0.1:0"});
   EXPECT_TRUE(fs::is_empty(folder / "runs")) << "nothing was trained, and the line says all";
 
   const Ended compared =
-      run({"compare", job.string(), "--policies", "bsp", "--set", "cluster.listen=" + where});
+      run({"compare", job.string(), "--policies", "bsp", "--set", "network.listen=" + where});
   close(taken);
-  expect_one_line(compared, {"cluster.listen"});
+  expect_one_line(compared, {"network.listen"});
   EXPECT_TRUE(fs::is_empty(folder / "runs"));
 }
 

@@ -73,7 +73,7 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
     for (std::size_t i = seen; i < notes.size(); ++i) reply.add_notes(notes[i]);
   };
   PACELINE_ASSIGN_OR_RETURN(const auto server,
-                            rpc::CoordinatorServer::start(job.listen, loop, coordinator, status));
+                            rpc::CoordinatorServer::start(job.reach.listen, loop, coordinator, status));
   PACELINE_RETURN_IF_ERROR(tell_address(server->address(), options.address_fd));
   std::chrono::steady_clock::time_point next_metrics{};
   loop.run(kTick, [&] {

@@ -191,7 +191,6 @@ void read_budget(Section& top, JobConfig& job, Complaints& complaints) {
 void read_cluster(Section section, JobConfig& job) {
   job.servers = section.integer("servers", job.servers, 1, 64);
   job.server_threads = section.integer("server_threads", 0, 0, 256);
-  job.listen = section.text("listen", job.listen);
   job.reduce_in_group = section.choice("reduction", 0, {"servers", "group"}) == 1;
   read_hosts(section, job);
   job.server_gbps = section.number("server_gbps", job.server_gbps, 1e-6, 1e6);
@@ -256,6 +255,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
   read_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
+  job.reach = read_reach({top.table("network"), "network", complaints});
   read_virtual({top.table("virtual"), "virtual", complaints}, job);
   read_evaluate({top.table("evaluate"), "evaluate", complaints}, job);
   read_checkpoint({top.table("checkpoint"), "checkpoint", complaints}, job);

@@ -13,6 +13,7 @@
 #include "paceline/config/network.h"
 #include "paceline/config/pace.h"
 #include "paceline/config/parallel.h"
+#include "paceline/config/reach.h"
 #include "paceline/control/controller.h"
 #include "paceline/control/planned_run.h"
 #include "paceline/control/target.h"
@@ -84,7 +85,7 @@ struct JobConfig {
   std::int64_t servers = 1;         // one a host, where there are several
   bool seal = true;                 // what goes from host to host
   std::int64_t server_threads = 0;  // 0: as many as there are processors, at most 4
-  std::string listen = "127.0.0.1:0";
+  Reach reach;
   bool reduce_in_group = false;  // live: a commit's members sum among themselves, servers take the sum
 
   double evaluate_epochs = 1;  // epochs between evaluations

@@ -38,6 +38,24 @@ TEST(JobConfig, LooksAheadWhereTheFileSaysSo) {
   EXPECT_FALSE(looks_ahead("[sync]\nlook_ahead = false\n", {}));
 }
 
+TEST(JobConfig, ListensOnThisMachineOnlyUnlessToldHowSafely) {
+  const auto reach = [](const std::string& text) { return parse_job("[network]\n" + text, "job.toml"); };
+  EXPECT_EQ(parse_job("", "job.toml")->reach.listen, "127.0.0.1:0");
+  for (const char* loopback : {"127.0.0.1:0", "127.1.2.3:5", "localhost:7461", "[::1]:7461"})
+    EXPECT_TRUE(reach(fmt::format("listen = \"{}\"\n", loopback)).ok()) << loopback;
+  for (const char* open : {"0.0.0.0:7461", "[::]:7461", "10.0.0.1:0", "node1:7461"}) {
+    const std::string listen = fmt::format("listen = \"{}\"\n", open);
+    expect_one_line(reach(listen).status(), "paceline certs");
+    expect_one_line(reach(listen + "security = \"none\"\n").status(), "network.token_file");
+    EXPECT_TRUE(reach(listen + "security = \"none\"\ntoken_file = \"t\"\n").ok());
+    EXPECT_EQ(reach(listen + "certs = \"d\"\n")->reach.token_file, "d/token");
+  }
+  for (const char* wrong : {"7461", ":7461", "host", "host:", "host:70000", "host:-1"})
+    expect_one_line(reach(fmt::format("listen = \"{}\"\nsecurity = \"none\"\n", wrong)).status(), "HOST:PORT");
+  expect_one_line(reach("security = \"tls\"\n").status(), "TLS needs certificates");
+  expect_one_line(reach("security = \"none\"\ncerts = \"d\"\n").status(), "leave one of them out");
+}
+
 TEST(JobConfig, MakesAReplicaOfEachDeviceWhereNothingElseIsSaid) {
   const JobConfig job = parse_job("[[replica]]\ncount = 2\n[[replica]]\nbatch = 5\n", "job.toml").value();
   const planner::Plan expected{{{{0}, {}, 32}, {{1}, {}, 32}, {{2}, {}, 5}}, 1 << 20};

@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(cons
   gpr_set_log_function(nullptr);
   if (made->server_ == nullptr || port == 0) {
     return absl::UnavailableError(fmt::format(
-        "cluster.listen: cannot listen on '{}': the port is taken or the address is not this machine's; "
+        "network.listen: cannot listen on '{}': the port is taken or the address is not this machine's; "
         "write \"127.0.0.1:0\" for any free port",
         address));
   }

@@ -1,0 +1,24 @@
+// [network] of a job: where its coordinator listens, and what whoever comes has to show.
+//
+// What always holds: a job that can be reached from other machines wants certificates, or says in so many words
+// that it does not; and it has a token that the other machines can know.
+#pragma once
+
+#include <string>
+
+#include "paceline/config/section.h"
+
+namespace paceline::config {
+
+struct Reach {
+  std::string listen = "127.0.0.1:0";  // HOST:PORT; port 0: any free one
+  std::string certs;                   // a folder that `paceline certs` made; empty: no TLS
+  std::string token_file;              // empty: the run makes a token of its own
+};
+
+Reach read_reach(Section section);
+
+// Whether only processes of this machine can connect to such an address (HOST:PORT).
+bool is_loopback(const std::string& address);
+
+}  // namespace paceline::config
