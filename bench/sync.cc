@@ -3,6 +3,7 @@
 // summing the gradients, once with the workers summing among themselves (group). Beside it, in the same run,
 // what a user would pick instead (Gloo's all-reduce of the same bytes over as many processes), and the floor:
 // the bare fused update on private memory. Workers compute nothing, so the round is all there is.
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
+const rpc::Access kAccess{std::nullopt, "the-token-of-a-benchmark"};
 constexpr int kWorkers = 4;
 constexpr std::int64_t kFloatsPerMb = (1 << 20) / 4;
 
@@ -61,10 +63,21 @@ pid_t in_child(const std::function<void()>& body) {
   _exit(0);
 }
 
+// The token, where the server's role reads it from. Open for as long as this process.
+std::string token_file() {
+  const int file = memfd_create("token", 0);
+  if (write(file, kAccess.token.data(), kAccess.token.size()) < 0)
+    die(absl::ResourceExhaustedError("no memory"));
+  return fmt::format("/proc/{}/fd/{}", getpid(), file);
+}
+
 // A worker that computes nothing. The first one writes its rounds' times, in ms, to `times`.
 void work(const std::string& address, const std::string& name, std::int64_t floats, int times) {
-  const auto stub = cli::coordinator_stub(address);
-  cli::WorkerConnection connection([&](grpc::ClientContext* context) { return stub->Work(context); });
+  const auto stub = cli::coordinator_stub(address, kAccess);
+  cli::WorkerConnection connection([&](grpc::ClientContext* context) {
+    rpc::show_token(*context, kAccess);
+    return stub->Work(context);
+  });
   rpc::wire::WorkerMessage message;
   message.mutable_hello()->set_name(name);
   connection.send(message);
@@ -126,9 +139,11 @@ void coordinate(int address_out, const std::string& reduction) {
                                       .listeners = {},
                                       .checkpoints = &checkpoints,
                                       .on_data_known = [](const control::ControllerConfig&) {},
-                                      .notice = [](const std::string&) {}});
-  const auto server =
-      must(rpc::CoordinatorServer::start("127.0.0.1:0", loop, coordinator, [](const auto&, auto&) {}));
+                                      .notice = [](const std::string&) {},
+                                      .re_planned = [](const std::string&) {}});
+  const auto server = must(rpc::CoordinatorServer::start(
+      "127.0.0.1:0", loop, coordinator,
+      {.access = kAccess, .status = [](const auto&, auto&) {}, .notice = [](const auto&) {}}));
   const std::string line = server->address() + "\n";
   if (write(address_out, line.data(), line.size()) < 0) return;
   loop.run(std::chrono::milliseconds(100), [&] { coordinator.tick(); });
@@ -157,7 +172,7 @@ double our_round_ms(std::int64_t mb, const std::string& reduction) {
   std::string address;
   for (char byte = 0; read(address_pipe[0], &byte, 1) == 1 && byte != '\n';) address.push_back(byte);
   children.push_back(in_child([&] {
-    cli::run_server({.coordinator = address, .shard = 0, .exchange = {}, .clear = false}).IgnoreError();
+    cli::run_server({.reach = {address, "", token_file()}}).IgnoreError();
   }));
   for (int i = 0; i < kWorkers; ++i) {
     children.push_back(in_child(

@@ -186,14 +186,8 @@ TEST(Faults, ARunKilledWholeResumesFromItsLastCheckpoint) {
   fs::path run_folder;
   {
     Program train({"train", job_with(folder, job).string()});
-    ASSERT_TRUE(eventually([&] {
-      if (metrics_so_far(folder / "runs") < 1) return false;
-      run_folder = only_run(folder / "runs");
-      for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints")) {
-        if (entry.path().extension() != ".partial") return true;
-      }
-      return false;
-    }));
+    ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+    run_folder = only_run(folder / "runs");
     train.signal(SIGKILL);
     train.wait();
   }
@@ -234,15 +228,109 @@ TEST(Faults, AStopBeforeTheStartLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(folder / "runs")) << ended.errors;
 }
 
-TEST(Faults, ADeadServerEndsTheRunWithAWayBack) {
+// Of what counts in the end: the last attempt, and what was committed before the checkpoint it goes on from.
+void expect_kept_samples_once(const fs::path& run_folder, double epochs) {
+  std::vector<RecordedRun> attempts;
+  while (true) {
+    attempts.push_back(RecordedRun::read(run_folder, static_cast<std::int64_t>(attempts.size()) + 1));
+    if (attempts.back().commits.empty()) break;
+  }
+  ASSERT_GE(attempts.size(), 3u) << "the run went on by itself in a second attempt";
+  std::map<std::pair<int, std::int64_t>, int> counts;
+  Version below = attempts[attempts.size() - 2].commits.back().second.version.next();
+  for (std::size_t i = attempts.size() - 1; i-- > 0;) {
+    RecordedRun kept;
+    for (const auto& commit : attempts[i].commits) {
+      if (commit.second.version < below) kept.commits.push_back(commit);
+    }
+    below = attempts[i].commits.front().second.version;
+    for (const auto& [position, count] : kept.commits_of_positions()) counts[position] += count;
+  }
+  EXPECT_EQ(counts.size(), static_cast<std::size_t>(epochs * kSmallJobSamples));
+  for (const auto& [position, count] : counts) ASSERT_EQ(count, 1) << position.second;
+}
+
+// Under BSP the run must end in the very same bytes as one that nobody disturbed.
+class NeededOneKilled : public testing::TestWithParam<const char*> {};
+
+TEST_P(NeededOneKilled, TheRunGoesOnByItselfToTheSameWeights) {
+  const std::string job = cluster("bsp", 2, 15);
   const TempFolder folder;
-  Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
-  kill(children(train.pid(), "server").at(0), SIGKILL);
+  Program train({"train", job_with(folder, job).string()});
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  kill(children(train.pid(), GetParam()).at(0), SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("going on from the checkpoint of version"), std::string::npos) << ended.errors;
+  const fs::path run_folder = only_run(folder / "runs");
+  expect_kept_samples_once(run_folder, 2);
+  EXPECT_EQ(checkpoint_weights(run_folder), undisturbed(job));
+  const Ended replayed = run({"replay", run_folder.string()});
+  EXPECT_EQ(replayed.status, 0) << replayed.errors;
+}
+
+INSTANTIATE_TEST_SUITE_P(Processes, NeededOneKilled, testing::Values("coordinator", "server"),
+                         [](const auto& one) { return std::string(one.param); });
+
+// With no checkpoint ever, killing it again and again is going round in circles.
+TEST(Faults, ARunThatGetsNowhereGivesUp) {
+  const TempFolder folder;
+  Program train(
+      {"train", job_with(folder, cluster("asp", 8, 20)).string(), "--set", "checkpoint.every_epochs=8"});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  pid_t last = 0;
+  ASSERT_TRUE(eventually([&] {
+    const auto found = children(train.pid(), "coordinator");
+    if (!found.empty() && found[0] != last && kill(found[0], SIGKILL) == 0) last = found[0];
+    return !train.running();
+  }));
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 2);
-  EXPECT_NE(ended.errors.find("server 0 died"), std::string::npos) << ended.errors;
-  EXPECT_NE(ended.errors.find("--resume"), std::string::npos) << ended.errors;
+  EXPECT_NE(ended.errors.find("for the 6th time without a new checkpoint"), std::string::npos)
+      << ended.errors;
+}
+
+// Stopped so long that it was given up: it hears so when it goes on, and joins as a new one.
+TEST(Faults, AWorkerThatWasGivenUpComesAgain) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("asp", 10, 20)).string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
+  const pid_t worker = children(train.pid(), "w2").at(0);
+  kill(worker, SIGSTOP);
+  const fs::path log = only_run(folder / "runs") / "logs" / "coordinator.log";
+  EXPECT_TRUE(
+      eventually([&] { return read_text(log).find("w2 left: silent for") != std::string::npos; }, 30));
+  kill(worker, SIGCONT);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(read_text(log.parent_path() / "w2.log").find("had given this process up: silent for"),
+            std::string::npos);
+  const RecordedRun recorded = RecordedRun::read(only_run(folder / "runs"));
+  expect_each_sample_once(recorded, 10);
+  int joined = 0;
+  bool left = false;
+  for (const control::Fact& fact : recorded.facts) {
+    const auto* in = std::get_if<control::ReplicaJoined>(&fact.what);
+    const auto* out = std::get_if<control::ReplicaLeft>(&fact.what);
+    if (in != nullptr && in->name == "w2") ++joined;
+    if (out != nullptr) left = left || out->why.find(", phi ") != std::string::npos;
+  }
+  EXPECT_EQ(joined, 2);
+  EXPECT_TRUE(left) << "the journal has the reason";
+}
+
+// A server that hangs is as good as dead: the run goes back without it, and starts another one.
+TEST(Faults, AServerThatHangsIsReplaced) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("bsp", 2, 15)).string()});
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  kill(children(train.pid(), "server").at(0), SIGSTOP);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("server 0 was silent for"), std::string::npos) << ended.errors;
+  EXPECT_NE(ended.errors.find("server0 did not come and is started again"), std::string::npos)
+      << ended.errors;
+  expect_kept_samples_once(only_run(folder / "runs"), 2);
 }
 
 }  // namespace

@@ -76,6 +76,21 @@ TEST(Hosts, AWorkerThatDiesLeavesItsSamplesToTheOtherHosts) {
   expect_each_sample_once(RecordedRun::read(only_run(folder / "runs")), 10);
 }
 
+// The others give their part up too, and all begin anew with other keys.
+TEST(Hosts, AServerThatDiesTakesTheRunBackToItsCheckpoint) {
+  const TempFolder whole, broken;
+  const std::vector<std::string> sets = {"replica=[{count=3, pace_ms=20}]", "checkpoint.every_epochs=0.2",
+                                         "epochs=2"};
+  const auto expected = checkpoint_weights(train(whole, 3, sets));
+  Program train(train_on(small_job(broken.path(), "threads = 1\n"), 3, sets));
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(broken / "runs"); }));
+  kill(children(train.pid(), "server").at(1), SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("going on from the checkpoint"), std::string::npos) << ended.errors;
+  EXPECT_EQ(checkpoint_weights(only_run(broken / "runs")), expected);
+}
+
 TEST(Hosts, ARunGoesOnFromItsCheckpoint) {
   const TempFolder whole, half;
   const std::vector<std::string> sets = {"replica=[{count=2}]", "model.width=32"};
@@ -95,8 +110,8 @@ TEST(Hosts, AServerThatSealsOtherwiseThanTheJobIsRefused) {
     Program train(train_on(small_job(folder.path(), "epochs = 2\nthreads = 1\n"), 2,
                            {"replica=[{count=2, pace_ms=20}]", fmt::format("cluster.seal={}", sealed)}));
     ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
-    std::vector<std::string> server{"server", "--shard", "1", "--exchange", "127.0.0.1", "--coordinator"};
-    server.push_back(coordinator_of(children(train.pid(), "w0").at(0)));
+    std::vector<std::string> server{"server", "--shard", "1", "--exchange", "127.0.0.1"};
+    for (std::string& word : reach_of(children(train.pid(), "w0").at(0))) server.push_back(std::move(word));
     if (sealed) server.emplace_back("--clear");
     const Ended other = run(server);
     EXPECT_EQ(other.status, 2);

@@ -187,7 +187,7 @@ TEST_P(JointKilled, IsPlannedAround) {
   const RecordedRun recorded = RecordedRun::read(run_folder);
   expect_each_sample_once(recorded, 4);
   EXPECT_THAT(reasons_of_leaving(recorded),
-              testing::Contains(testing::HasSubstr(std::string(GetParam()) + ": its process ended")));
+              testing::Contains(testing::HasSubstr(std::string(GetParam()) + ": its stream ended")));
   EXPECT_THAT(names_joined(recorded).back(), testing::Not(testing::HasSubstr(GetParam())));
   EXPECT_THAT(read_text(run_folder / "logs" / "coordinator.log"), testing::HasSubstr("re-planned: "));
 }
@@ -228,7 +228,8 @@ TEST(Joint, TakesInADeviceThatComesBack) {
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   const pid_t victim = children(train.pid(), "w1").at(0);
-  const std::string address = coordinator_of(victim);
+  std::vector<std::string> worker = {"worker", "--name", "w1"};
+  for (std::string& word : reach_of(victim)) worker.push_back(std::move(word));
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const auto latest_plan = [&] {
     const std::string metrics = read_text(run_folder / "metrics.jsonl");
@@ -237,7 +238,7 @@ TEST(Joint, TakesInADeviceThatComesBack) {
   };
   kill(victim, SIGKILL);
   EXPECT_TRUE(eventually([&] { return latest_plan().find("w1") == std::string::npos; }));
-  Program again({"worker", "--name", "w1", "--coordinator", address});
+  Program again(worker);
   EXPECT_TRUE(eventually([&] { return latest_plan().find("w1") != std::string::npos; }));
   train.signal(SIGTERM);
   EXPECT_EQ(train.wait().status, 128 + SIGTERM);

@@ -150,7 +150,7 @@ TEST_P(StageKilled, EndsItsReplicaAlone) {
     EXPECT_EQ(one->replica, ReplicaId(1));
   }
   EXPECT_THAT(left,
-              testing::ElementsAre(fmt::format("stage {}, {}: its process ended", victim[1] - '2', victim)));
+              testing::ElementsAre(fmt::format("stage {}, {}: its stream ended", victim[1] - '2', victim)));
   EXPECT_TRUE(std::any_of(recorded.commits.begin(), recorded.commits.end(), [&](const auto& commit) {
     return commit.first > when;
   })) << "nobody went on";
@@ -184,7 +184,8 @@ TEST(Pipeline, ThatLosesAStageIsFormedAgainWhenAnotherProcessTakesItsPlace) {
   EXPECT_EQ(mapped_channels(first), 1);
   EXPECT_EQ(mapped_channels(victim), 2);
   EXPECT_EQ(mapped_channels(last), 1);
-  const std::string address = coordinator_of(victim);
+  std::vector<std::string> worker = {"worker", "--name", "w3"};
+  for (std::string& word : reach_of(victim)) worker.push_back(std::move(word));
   kill(victim, SIGKILL);
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const auto replicas_live = [&] {
@@ -195,7 +196,7 @@ TEST(Pipeline, ThatLosesAStageIsFormedAgainWhenAnotherProcessTakesItsPlace) {
   ASSERT_TRUE(eventually([&] { return replicas_live() == '2'; }));
   EXPECT_TRUE(eventually([&] { return mapped_channels(first) == 0 && mapped_channels(last) == 0; }, 10))
       << "the others have not left it";
-  Program again({"worker", "--name", "w3", "--coordinator", address});
+  Program again(worker);
   EXPECT_TRUE(eventually([&] { return replicas_live() == '3'; }));
   EXPECT_EQ(mapped_channels(first), 1);
   EXPECT_EQ(mapped_channels(last), 1);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -43,11 +44,13 @@ TempFolder::~TempFolder() {
   fs::remove_all(path_, ignored);
 }
 
-Program::Program(const std::vector<std::string>& arguments) {
+Program::Program(const std::vector<std::string>& arguments, const std::function<bool()>& first) {
   std::vector<std::string> words = {kProgram};
   words.insert(words.end(), arguments.begin(), arguments.end());
   pid_ = fork();
-  if (pid_ == 0) become(words, folder_ / "output", folder_ / "errors");
+  if (pid_ != 0) return;
+  if (first && !first()) _exit(126);
+  become(words, folder_ / "output", folder_ / "errors");
 }
 
 Program::~Program() {
@@ -86,10 +89,13 @@ std::vector<pid_t> children(pid_t parent, const std::string& word) {
   return found;
 }
 
-std::string coordinator_of(pid_t peer) {
-  std::string line = read_text("/proc/" + std::to_string(peer) + "/cmdline");
-  line.pop_back();
-  return line.substr(line.rfind('\0') + 1);
+std::vector<std::string> reach_of(pid_t peer) {
+  std::vector<std::string> words;
+  std::istringstream line(read_text("/proc/" + std::to_string(peer) + "/cmdline"));
+  for (std::string word; std::getline(line, word, '\0');) {
+    if (!words.empty() || word == "--coordinator") words.push_back(word);
+  }
+  return words;
 }
 
 bool eventually(const std::function<bool()>& condition, int seconds) {

@@ -31,7 +31,9 @@ struct Ended {
 // A `paceline` process. Killed when the object goes.
 class Program {
  public:
-  explicit Program(const std::vector<std::string>& arguments);
+  // `first`: what the new process does before it becomes `paceline`, such as going to another host; it ends
+  // at once where that fails.
+  explicit Program(const std::vector<std::string>& arguments, const std::function<bool()>& first = {});
   ~Program();
 
   pid_t pid() const { return pid_; }
@@ -52,8 +54,9 @@ Ended run(const std::vector<std::string>& arguments);
 // The process ids of the children of `parent` whose command line has `word` among its arguments.
 std::vector<pid_t> children(pid_t parent, const std::string& word);
 
-// Where the coordinator of this process listens: the last word of its peers' command lines.
-std::string coordinator_of(pid_t peer);
+// With what words a peer of a coordinator reaches it, for a command line like its own: --coordinator, an
+// address, and what it shows.
+std::vector<std::string> reach_of(pid_t peer);
 
 // Looks every few milliseconds until `condition` holds; false after `seconds`.
 bool eventually(const std::function<bool()>& condition, int seconds = 120);

@@ -100,4 +100,12 @@ std::int64_t metrics_so_far(const std::filesystem::path& runs) {
   return static_cast<std::int64_t>(std::count(metrics.begin(), metrics.end(), '\n'));
 }
 
+bool has_checkpoint(const std::filesystem::path& runs) {
+  if (metrics_so_far(runs) < 1) return false;
+  for (const auto& entry : std::filesystem::directory_iterator(only_run(runs) / "checkpoints")) {
+    if (entry.path().extension() != ".partial") return true;
+  }
+  return false;
+}
+
 }  // namespace paceline::tests

@@ -36,6 +36,9 @@ void expect_each_sample_once(const RecordedRun& recorded, double epochs);
 // to be disturbed); 0 before it has any.
 std::int64_t metrics_so_far(const std::filesystem::path& runs);
 
+// Whether that run has a whole checkpoint.
+bool has_checkpoint(const std::filesystem::path& runs);
+
 // All weights of the newest checkpoint of a run, by tensor, as their bytes.
 std::map<std::string, std::string> checkpoint_weights(const std::filesystem::path& run);
 

@@ -43,6 +43,8 @@ class Books final : public control::RunListener {
   // The same for people, at most so many columns wide, and for programs. Requires: started.
   rpc::wire::StatusReply status(Time now, int width) const;
 
+  // Of the run, from 1.
+  std::int64_t attempt() const { return journal_->attempt(); }
   const absl::Status& trouble() const { return trouble_; }
 
  private:

@@ -24,6 +24,9 @@ namespace {
   if (getppid() != parent) _exit(127);  // it died before the line above
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
+  // Some launchers signal every process of a host. The parent stops its children cleanly.
+  ::signal(SIGTERM, SIG_IGN);
+  ::signal(SIGINT, SIG_IGN);
   if (inherited >= 0) fcntl(inherited, F_SETFD, 0);
   sigset_t none;
   sigemptyset(&none);

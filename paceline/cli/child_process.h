@@ -14,8 +14,8 @@ namespace paceline::cli {
 class ChildProcess {
  public:
   // Runs this very program with `arguments`, its output going to the end of `log_file`. `inherited`: a
-  // descriptor it gets as it is; -1 for none. It is in a process group of its own, so that Ctrl-C reaches
-  // only us, and is killed when we die, however we die.
+  // descriptor it gets as it is; -1 for none. It is in a process group of its own and ignores Ctrl-C
+  // and SIGTERM, which are for us; and it is killed when we die, however we die.
   static absl::StatusOr<ChildProcess> start(const std::string& name,
                                             const std::vector<std::string>& arguments,
                                             const std::string& log_file, int inherited = -1);

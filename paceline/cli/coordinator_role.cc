@@ -6,9 +6,12 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include <absl/strings/match.h>
 #include <fmt/format.h>
+#include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
 
 #include "paceline/base/event_loop.h"
@@ -16,10 +19,13 @@
 #include "paceline/cli/books.h"
 #include "paceline/cli/job_file.h"
 #include "paceline/cli/journal_first.h"
+#include "paceline/cli/plan_job.h"
+#include "paceline/cli/restarts.h"
 #include "paceline/cli/run_checkpoints.h"
 #include "paceline/config/job_config.h"
 #include "paceline/rpc/coordinator.h"
 #include "paceline/rpc/coordinator_server.h"
+#include "paceline/security/token.h"
 #include "paceline/store/run_folder.h"
 
 namespace paceline::cli {
@@ -38,43 +44,76 @@ absl::Status tell_address(const std::string& address, int fd) {
   return absl::OkStatus();
 }
 
-}  // namespace
+constexpr char kOtherName[] = "No match found for server name: ";
 
-absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
-  PACELINE_ASSIGN_OR_RETURN(const store::RunFolder folder, store::RunFolder::resume(options.run));
-  const store::RunPaths& paths = folder.paths();
-  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, read_job_file(paths.job()));
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
-  PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(paths, job, options.resume));
+// gRPC says of connections that are closed before any call only this.
+void log_of_grpc(gpr_log_func_args* args) {
+  const std::string message = args->message;
+  if (absl::StrContains(message, "Handshake failed")) {
+    spdlog::warn("refused a connection: {}", message.substr(message.find("Handshake")));
+  } else if (absl::StrContains(message, kOtherName)) {
+    spdlog::warn("refused a connection: it wants {}",
+                 message.substr(message.find(kOtherName) + sizeof(kOtherName) - 1));
+  } else if (args->severity == GPR_LOG_SEVERITY_ERROR) {
+    spdlog::warn("gRPC: {}", message);
+  }
+}
+
+// What outlives an attempt at the job: another one follows when a server is lost.
+struct Job {
+  store::RunPaths paths;
+  std::string toml;
+  config::JobConfig config;
+  rpc::Access access;
+  std::string listen;
+  int address_fd;
+  bool told = false;
+  std::vector<std::string> notes{};  // that people see beside the run
+
+  void note(const std::string& line) {
+    spdlog::info("{}", line);
+    notes.push_back(line);
+  }
+};
+
+struct Ended {
+  absl::Status status;
+  bool can_go_on = false;
+};
+
+absl::StatusOr<Ended> attempt(Job& job, const std::optional<rpc::Restart>& restart) {
   const Version from = restart ? restart->state.version : Version(0);
-  PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job, paths, report::World::kLive, from));
-  RunCheckpoints checkpoints(paths.root, job);
+  PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job.config, job.paths, report::World::kLive, from));
+  RunCheckpoints checkpoints(job.paths.root, job.config);
   JournalFirst journal_first([&] { return books->flush(); }, checkpoints);
   EventLoop loop;
-  std::vector<std::string> notes;  // that people see beside the run
   rpc::Coordinator coordinator(
       loop,
-      {.job = job,
-       .job_toml = job_toml,
+      {.job = job.config,
+       .job_toml = job.toml,
        .restart = restart,
        .listeners = {books.get()},
        .checkpoints = &journal_first,
-       .on_data_known = [&](const control::ControllerConfig& config) { books->start(config, job_toml); },
+       .on_data_known = [&](const control::ControllerConfig& config) { books->start(config, job.toml); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); },
-       .re_planned =
-           [&](const std::string& line) {
-             spdlog::info("{}", line);
-             notes.push_back(line);
-           }});
+       .re_planned = [&](const std::string& line) { job.note(line); }});
   const auto status = [&](const rpc::wire::StatusRequest& request, rpc::wire::StatusReply& reply) {
     if (coordinator.training()) reply = books->status(coordinator.now(), request.width());
     reply.set_phase(coordinator.phase());
+    reply.set_attempt(books->attempt());
+    for (const std::string& name : coordinator.missing()) reply.add_missing(name);
     const std::size_t seen = static_cast<std::size_t>(std::max(0, request.notes_seen()));
-    for (std::size_t i = seen; i < notes.size(); ++i) reply.add_notes(notes[i]);
+    for (std::size_t i = seen; i < job.notes.size(); ++i) reply.add_notes(job.notes[i]);
   };
-  PACELINE_ASSIGN_OR_RETURN(const auto server,
-                            rpc::CoordinatorServer::start(job.reach.listen, loop, coordinator, status));
-  PACELINE_RETURN_IF_ERROR(tell_address(server->address(), options.address_fd));
+  PACELINE_ASSIGN_OR_RETURN(
+      const auto server, rpc::CoordinatorServer::start(
+                             job.listen, loop, coordinator,
+                             {.access = job.access, .status = status, .notice = [](const std::string& line) {
+                                spdlog::warn("{}", line);
+                              }}));
+  gpr_set_log_function(log_of_grpc);
+  job.listen = server->address();  // the next attempt is found where this one was
+  if (!std::exchange(job.told, true)) PACELINE_RETURN_IF_ERROR(tell_address(job.listen, job.address_fd));
   std::chrono::steady_clock::time_point next_metrics{};
   loop.run(kTick, [&] {
     coordinator.tick();
@@ -87,8 +126,65 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
     if (!books->trouble().ok()) coordinator.fail(books->trouble());
   });
   const absl::Status written = books->flush();
-  PACELINE_RETURN_IF_ERROR(coordinator.result());
-  return written;
+  return Ended{coordinator.result().ok() ? written : coordinator.result(),
+               coordinator.can_go_on() && written.ok()};
+}
+
+absl::StatusOr<rpc::Access> access_of(const config::JobConfig& job, const store::RunPaths& paths) {
+  rpc::Access access;
+  const auto& [listen, certs, token_file] = job.reach;
+  if (!certs.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(access.credentials,
+                              security::read_credentials(certs, security::Role::kCoordinator));
+  }
+  PACELINE_ASSIGN_OR_RETURN(access.token, token_file.empty() ? security::read_or_make_token(paths.token())
+                                                             : security::read_token(token_file));
+  return access;
+}
+
+absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::RunPaths& paths) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string toml, read_job_file(paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(toml, paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(rpc::Access access, access_of(job, paths));
+  return Job{paths,
+             toml,
+             job,
+             std::move(access),
+             options.listen.empty() ? job.reach.listen : options.listen,
+             options.address_fd};
+}
+
+// A run that goes back does so with the plan that it had last.
+absl::Status take_last_plan(Job& job) {
+  PACELINE_ASSIGN_OR_RETURN(const auto sets, last_plan(job.config, job.paths));
+  if (sets.empty()) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(job.toml, config::resolve_job(job.toml, job.paths.job(), sets));
+  PACELINE_ASSIGN_OR_RETURN(job.config, config::parse_job(job.toml, job.paths.job()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const store::RunFolder folder, store::RunFolder::resume(options.run));
+  PACELINE_ASSIGN_OR_RETURN(Job job, read(options, folder.paths()));
+  GoOn go_on = options.go_on;
+  Restarts restarts;
+  while (true) {
+    if (go_on != GoOn::kNo) PACELINE_RETURN_IF_ERROR(take_last_plan(job));
+    PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(job.paths, job.config, go_on));
+    PACELINE_ASSIGN_OR_RETURN(const Ended ended, attempt(job, restart));
+    if (!ended.can_go_on) return ended.status;
+    const std::string why(ended.status.message());
+    const auto newest = newest_checkpoint(job.paths);
+    if (!restarts.again(newest)) {
+      return absl::UnavailableError(
+          fmt::format("{}, for the {}th time without a new checkpoint", why, Restarts::kMost + 1));
+    }
+    job.note(fmt::format("{}; going on from {}", why,
+                         newest ? fmt::format("the checkpoint of version {}", *newest) : "the start"));
+    go_on = GoOn::kIfThereIsACheckpoint;
+  }
 }
 
 }  // namespace paceline::cli

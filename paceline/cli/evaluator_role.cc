@@ -63,12 +63,7 @@ absl::Status Evaluator::carry_out(const rpc::wire::EvaluatorOrder& order) {
   return absl::InternalError("the coordinator answered out of turn");
 }
 
-}  // namespace
-
-absl::Status run_evaluator(const std::string& coordinator) {
-  if (nice(kLowestPriority) == -1) spdlog::warn("the evaluator runs at normal priority");
-  const auto stub = coordinator_stub(coordinator);
-  EvaluatorConnection connection([&](grpc::ClientContext* context) { return stub->Evaluate(context); });
+absl::Status serve(EvaluatorConnection& connection) {
   rpc::wire::EvaluatorMessage hello;
   hello.mutable_hello();
   if (!connection.send(hello)) return coordinator_lost();
@@ -78,6 +73,19 @@ absl::Status run_evaluator(const std::string& coordinator) {
     PACELINE_RETURN_IF_ERROR(evaluator.carry_out(*order));
   }
   return coordinator_lost();
+}
+
+}  // namespace
+
+absl::Status run_evaluator(const PeerOptions& options) {
+  if (nice(kLowestPriority) == -1) spdlog::warn("the evaluator runs at normal priority");
+  return with_coordinator(options, security::Role::kEvaluator, [&](Stub& stub, const rpc::Access& access) {
+    EvaluatorConnection connection([&](grpc::ClientContext* context) {
+      rpc::show_token(*context, access);
+      return stub.Evaluate(context);
+    });
+    return end_of_stay(connection, serve(connection));
+  });
 }
 
 }  // namespace paceline::cli

@@ -5,9 +5,11 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/cli/peer.h"
+
 namespace paceline::cli {
 
-// Evaluates for the job of the coordinator at this address, until the job is over.
-absl::Status run_evaluator(const std::string& coordinator);
+// Evaluates for the job of that coordinator, until the job is over.
+absl::Status run_evaluator(const PeerOptions& options);
 
 }  // namespace paceline::cli

@@ -46,12 +46,13 @@ bool has_trained(const std::string& folder) {
   return journal.ok() && journal->facts([&](const control::Fact&) { any = true; }).ok() && any;
 }
 
-absl::Status end_of_failed(const absl::Status& error, const std::string& folder, bool resumed) {
+absl::Status end_of_failed(const absl::Status& error, const std::string& folder, bool resumed,
+                           const std::string& command) {
   const std::string message(error.message());
   const store::RunPaths paths{folder};
   if (store::latest_checkpoint(folder).ok()) {
     if (absl::IsInvalidArgument(error)) return error;
-    return {error.code(), fmt::format("{}; resume with: paceline train --resume {}", message, folder)};
+    return {error.code(), fmt::format("{}; resume with: {} --resume {}", message, command, folder)};
   }
   if (!resumed && !has_trained(folder) && !logs_say_more(paths.logs(), message)) {
     std::error_code ignored;  // the first error is the one to tell

@@ -11,7 +11,8 @@ namespace paceline::cli {
 bool has_trained(const std::string& folder);
 
 // The error with what to do next: resume, or read the logs. A new run that has not trained goes altogether,
-// unless its logs say more than the error.
-absl::Status end_of_failed(const absl::Status& error, const std::string& folder, bool resumed);
+// unless its logs say more than the error. `command`: what goes on with such a run.
+absl::Status end_of_failed(const absl::Status& error, const std::string& folder, bool resumed,
+                           const std::string& command);
 
 }  // namespace paceline::cli

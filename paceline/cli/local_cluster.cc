@@ -14,7 +14,10 @@
 #include <absl/strings/strip.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/cli/peer.h"
+#include "paceline/cli/failed_run.h"
+#include "paceline/cli/run_checkpoints.h"
+#include "paceline/security/identity.h"
+#include "paceline/store/run_folder.h"
 
 namespace paceline::cli {
 
@@ -32,13 +35,16 @@ std::string reason_of(const ChildProcess& child, int wait_status) {
 }
 
 constexpr int kAnyWidth = 80;
+// A child that the coordinator waits for so long hangs, or has lost its way.
+constexpr std::chrono::seconds kMissedLimit{10};
 
 // It ended because the coordinator had: no error of its own.
 bool lost_coordinator(const ChildProcess& child) {
-  return absl::EndsWith(last_line(child.log_file()), coordinator_lost().message());
+  return absl::StrContains(last_line(child.log_file()), coordinator_lost().message());
 }
 
-bool worker(const ChildProcess& child) { return absl::StartsWith(child.name(), "w"); }
+bool is_worker(const std::string& name) { return absl::StartsWith(name, "w"); }
+bool is_server(const std::string& name) { return absl::StartsWith(name, "server"); }
 
 // The line that the coordinator writes once it listens; empty when it ends before.
 std::string read_line(int fd) {
@@ -52,6 +58,14 @@ std::string read_line(int fd) {
   }
 }
 
+// Who listens everywhere is found on this host as well.
+std::string from_here(const std::string& address) {
+  for (const auto& [everywhere, here] : {std::pair("0.0.0.0:", "127.0.0.1:"), std::pair("[::]:", "[::1]:")}) {
+    if (absl::StartsWith(address, everywhere)) return here + address.substr(std::strlen(everywhere));
+  }
+  return address;
+}
+
 absl::StatusOr<int> wait_for_end(ChildProcess& child) {
   for (int i = 0; i < 500; ++i) {
     if (const auto ended = child.ended()) return *ended;
@@ -63,105 +77,135 @@ absl::StatusOr<int> wait_for_end(ChildProcess& child) {
 
 }  // namespace
 
-absl::StatusOr<LocalCluster> LocalCluster::start(const std::string& run, const config::JobConfig& job,
-                                                 bool resume) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    return absl::ResourceExhaustedError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  std::vector<std::string> arguments = {"coordinator", run, "--address-fd", std::to_string(ends[1])};
-  if (resume) arguments.push_back("--resume");
-  auto coordinator = ChildProcess::start("coordinator", arguments, run + "/logs/coordinator.log", ends[1]);
-  close(ends[1]);
-  const std::string address = coordinator.ok() ? read_line(ends[0]) : "";
-  close(ends[0]);
-  PACELINE_RETURN_IF_ERROR(coordinator.status());
-  LocalCluster cluster(*std::move(coordinator));
-  if (address.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(const int ended, wait_for_end(cluster.coordinator_));
-    return absl::UnavailableError(reason_of(cluster.coordinator_, ended));
-  }
-  PACELINE_RETURN_IF_ERROR(cluster.start_peers(run, job, address));
-  return cluster;
+Household whole_household(const std::string& run, const config::JobConfig& job, bool resume) {
+  Household all{.folder = run, .resume = resume};
+  const config::Reach& reach = job.reach;
+  all.peers.certs = reach.certs;
+  all.peers.token_file = reach.token_file.empty() ? store::RunPaths{run}.token().string() : reach.token_file;
+  for (std::int64_t shard = 0; shard < job.servers; ++shard) all.shards.push_back(shard);
+  if (job.hosts > 1) all.exchange = "127.0.0.1";  // each server as if on a host of its own
+  all.clear = !job.seal;
+  for (const config::ReplicaConfig& device : job.replicas) all.workers.push_back(device.name);
+  return all;
 }
 
-absl::Status LocalCluster::start_peers(const std::string& run, const config::JobConfig& job,
-                                       const std::string& address) {
-  stub_ = coordinator_stub(address);
-  const auto start_one = [&](const std::string& name, std::vector<std::string> arguments) -> absl::Status {
-    arguments.insert(arguments.end(), {"--coordinator", address});
-    PACELINE_ASSIGN_OR_RETURN(ChildProcess child,
-                              ChildProcess::start(name, arguments, fmt::format("{}/logs/{}.log", run, name)));
-    peers_.push_back(std::move(child));
-    return absl::OkStatus();
-  };
-  for (std::int64_t i = 0; i < job.servers; ++i) {
-    std::vector<std::string> arguments = {"server", "--shard", std::to_string(i)};
-    // Each as if on a host of its own.
-    if (job.hosts > 1) arguments.insert(arguments.end(), {"--exchange", "127.0.0.1"});
-    if (job.hosts > 1 && !job.seal) arguments.push_back("--clear");
-    PACELINE_RETURN_IF_ERROR(start_one(fmt::format("server{}", i), std::move(arguments)));
-  }
-  for (const config::ReplicaConfig& replica : job.replicas) {
-    PACELINE_RETURN_IF_ERROR(start_one(replica.name, {"worker", "--name", replica.name}));
-  }
+LocalCluster::LocalCluster(Household household, const config::JobConfig& job)
+    : household_(std::move(household)), reach_(household_.peers) {
+  // Another host may have the rest of a replica, or other replicas: then nobody here can say that none is
+  // left.
+  if (household_.workers.size() < job.replicas.size()) return;
   // Who plans anew can make do with any worker.
   planned_anew_ = job.parallel.mode == config::Parallel::kJoint;
   if (planned_anew_) {
     for (const config::ReplicaConfig& device : job.replicas) replicas_.push_back({device.name});
-    return start_one("evaluator", {"evaluator"});
+    return;
   }
   for (const planner::PlannedReplica& planned : job.parallel.plan.replicas) {
     std::vector<std::string>& names = replicas_.emplace_back();
     for (const std::int32_t device : planned.devices)
       names.push_back(job.replicas[static_cast<std::size_t>(device)].name);
   }
-  return start_one("evaluator", {"evaluator"});
+}
+
+absl::StatusOr<LocalCluster> LocalCluster::start(Household household, const config::JobConfig& job) {
+  LocalCluster cluster(std::move(household), job);
+  if (cluster.household_.first) PACELINE_RETURN_IF_ERROR(cluster.start_coordinator(false));
+  PACELINE_RETURN_IF_ERROR(cluster.start_peers());
+  return cluster;
+}
+
+absl::Status LocalCluster::start_coordinator(bool again) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return absl::ResourceExhaustedError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  std::vector<std::string> arguments = {"coordinator", household_.folder, "--address-fd",
+                                        std::to_string(ends[1])};
+  const std::string& listen = again ? listening_ : household_.listen;
+  if (!listen.empty()) arguments.insert(arguments.end(), {"--listen", listen});
+  if (again) {
+    arguments.emplace_back("--again");
+  } else if (household_.resume) {
+    arguments.emplace_back("--resume");
+  }
+  auto started =
+      ChildProcess::start("coordinator", arguments, household_.folder + "/logs/coordinator.log", ends[1]);
+  close(ends[1]);
+  const std::string address = started.ok() ? read_line(ends[0]) : "";
+  close(ends[0]);
+  PACELINE_RETURN_IF_ERROR(started.status());
+  coordinator_.emplace(*std::move(started));
+  if (address.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(const int ended, wait_for_end(*coordinator_));
+    return absl::UnavailableError(reason_of(*coordinator_, ended));
+  }
+  listening_ = address;
+  if (reach_.coordinator.empty()) reach_.coordinator = from_here(address);
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::start_peers() {
+  PACELINE_ASSIGN_OR_RETURN(access_, read_access(reach_.certs, reach_.token_file, security::Role::kOperator));
+  stub_ = coordinator_stub(reach_.coordinator, access_);
+  for (const std::int64_t shard : household_.shards) {
+    std::vector<std::string> arguments = {"server", "--shard", std::to_string(shard)};
+    if (!household_.exchange.empty()) arguments.insert(arguments.end(), {"--exchange", household_.exchange});
+    if (!household_.exchange.empty() && household_.clear) arguments.emplace_back("--clear");
+    peers_.push_back({fmt::format("server{}", shard), std::move(arguments), {}});
+  }
+  for (const std::string& name : household_.workers) peers_.push_back({name, {"worker", "--name", name}, {}});
+  if (household_.first) peers_.push_back({"evaluator", {"evaluator"}, {}});
+  for (Child& child : peers_) PACELINE_RETURN_IF_ERROR(start(child));
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::start(Child& child) {
+  std::vector<std::string> arguments = child.arguments;
+  arguments.insert(arguments.end(), {"--coordinator", reach_.coordinator, "--token-file", reach_.token_file});
+  if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
+  child.missed_since.reset();
+  child.attempt = attempt_;
+  PACELINE_ASSIGN_OR_RETURN(
+      child.process, ChildProcess::start(child.name, arguments,
+                                         fmt::format("{}/logs/{}.log", household_.folder, child.name)));
+  return absl::OkStatus();
 }
 
 std::optional<rpc::wire::StatusReply> LocalCluster::status(int width) {
   grpc::ClientContext context;
+  rpc::show_token(context, access_);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   rpc::wire::StatusRequest request;
   request.set_width(width);
   request.set_notes_seen(notes_seen_);
   rpc::wire::StatusReply reply;
   const grpc::Status asked = stub_->Status(&context, request, &reply);
-  if (!asked.ok()) {
-    coordinator_gone_ = asked.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
-    return std::nullopt;
-  }
+  coordinator_gone_ = !asked.ok() && asked.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
+  // A channel connects again only while somebody waits for it, which calls that fail at once do not.
+  if (coordinator_gone_) stub_ = coordinator_stub(reach_.coordinator, access_);
+  if (!asked.ok()) return std::nullopt;
   training_ = training_ || !reply.line().empty();
   notes_seen_ += reply.notes_size();
   notes_.insert(notes_.end(), reply.notes().begin(), reply.notes().end());
+  latest_ = reply;
   return reply;
 }
 
 std::vector<std::string> LocalCluster::tend() {
   std::vector<std::string> news;
+  if (stopping_ && !outcome_) stop(*stopping_);  // a coordinator between two attempts hears nothing
   const bool any_before = any_replica_whole();
-  for (auto child = peers_.begin(); child != peers_.end();) {
-    const auto ended = child->ended();
-    if (!ended) {
-      ++child;
-      continue;
-    }
-    const bool failed = *ended != 0;
-    // Training may have begun since somebody asked last. One that could not start says so itself; one that
-    // was killed is asked about. A coordinator that has ended of it by now says why.
-    if (failed && !training_ && WIFSIGNALED(*ended)) {
-      status(kAnyWidth);
-      training_ = training_ || coordinator_gone_;
-    }
-    if (failed && !training_ && !first_error_ && !lost_coordinator(*child)) {
-      first_error_ = reason_of(*child, *ended);
-      stop("a process could not start");
-    } else if (failed && training_ && worker(*child)) {
-      news.push_back(fmt::format("{} was lost ({}){}", child->name(), describe_end(*ended),
-                                 planned_anew_ ? "" : "; the others train on its samples"));
-    }
-    child = peers_.erase(child);
+  for (Child& child : peers_) {
+    const auto ended = child.process ? child.process->ended() : std::nullopt;
+    if (!ended) continue;
+    if (auto line = look_at_end(child, *ended)) news.push_back(*std::move(line));
   }
-  if (const auto ended = coordinator_.ended(); ended && !outcome_) outcome_ = end_of_coordinator(*ended);
+  if (household_.first) look_at_coordinator(news);
+  if (!household_.first && !outcome_ && all_ended())
+    outcome_ = first_error_ ? absl::UnavailableError(*first_error_) : absl::OkStatus();
+  if (!outcome_ && !stopping_) {
+    look_at_attempt(news);
+    start_again_who_is_missed(news);
+  }
   // At a job's end the workers leave in peace; a coordinator that is ending ignores this.
   if (!outcome_ && any_before && !any_replica_whole() && training_) {
     lost_all_ = lost_all_ || !news.empty();
@@ -171,30 +215,132 @@ std::vector<std::string> LocalCluster::tend() {
   return news;
 }
 
+std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_status) {
+  const ChildProcess ended = *std::exchange(child.process, std::nullopt);
+  if (wait_status == 0) return std::nullopt;
+  // Training may have begun since somebody asked last. One that could not start says so itself; one that was
+  // killed is asked about. A coordinator that is gone by now has ended of it, and says why, or was lost as
+  // well.
+  if (!training_ && WIFSIGNALED(wait_status)) {
+    status(kAnyWidth);
+    training_ = training_ || (household_.first && coordinator_gone_);
+  }
+  const bool own_error = !WIFSIGNALED(wait_status) && !lost_coordinator(ended);
+  if (!training_ || (!household_.first && own_error)) {
+    if (!first_error_ && !lost_coordinator(ended)) {
+      first_error_ = reason_of(ended, wait_status);
+      stop("a process could not start");
+    }
+    return std::nullopt;
+  }
+  const std::string end = describe_end(wait_status);
+  if (is_worker(child.name))
+    return fmt::format("{} was lost ({}){}", child.name, end,
+                       planned_anew_ ? "" : "; the others train on its samples");
+  if (!is_server(child.name) || stopping_) return std::nullopt;
+  const absl::Status again = start(child);
+  child.attempt = attempt_ + 1;
+  return fmt::format("{} was lost ({}); {}", child.name, end,
+                     again.ok() ? "it is started again" : std::string(again.message()));
+}
+
+void LocalCluster::look_at_coordinator(std::vector<std::string>& news) {
+  const auto ended = coordinator_->ended();
+  if (!ended || outcome_) return;
+  // Likewise it may have begun to train since somebody asked last.
+  training_ = training_ || (WIFSIGNALED(*ended) && has_trained(household_.folder));
+  const bool go_on = training_ && !stopping_ && !first_error_ && WIFSIGNALED(*ended);
+  if (!go_on) {
+    outcome_ = end_of_coordinator(*ended);
+    return;
+  }
+  const std::string end = describe_end(*ended);
+  const auto newest = newest_checkpoint({household_.folder});
+  if (!restarts_.again(newest)) {
+    outcome_ =
+        absl::UnavailableError(fmt::format("the coordinator was lost ({}), for the {}th time without a "
+                                           "new checkpoint",
+                                           end, Restarts::kMost + 1));
+    return;
+  }
+  news.push_back(fmt::format("the coordinator was lost ({}); going on from {}", end,
+                             newest ? fmt::format("the checkpoint of version {}", *newest) : "the start"));
+  notes_seen_ = 0;
+  const absl::Status again = start_coordinator(true);
+  const auto at_once = coordinator_->ended();
+  // One that was killed before it could listen is the next time's.
+  if (!again.ok() && !(at_once && WIFSIGNALED(*at_once))) outcome_ = again;
+}
+
+// Another attempt at the job wants all places filled.
+void LocalCluster::look_at_attempt(std::vector<std::string>& news) {
+  const std::int64_t before = std::exchange(attempt_, latest_.attempt());
+  if (before == 0 || attempt_ <= before) return;
+  for (Child& child : peers_) {
+    if (child.process) continue;
+    const absl::Status again = start(child);
+    news.push_back(again.ok() ? fmt::format("{} is started again", child.name)
+                              : std::string(again.message()));
+  }
+}
+
+void LocalCluster::start_again_who_is_missed(std::vector<std::string>& news) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const bool waiting = training_ && latest_.line().empty();  // the coordinator, for those that are missing
+  for (Child& child : peers_) {
+    const auto& missing = latest_.missing();
+    // One that was started for this attempt may take its time.
+    const bool missed = waiting && child.attempt < attempt_ &&
+                        std::find(missing.begin(), missing.end(), child.name) != missing.end();
+    if (!missed) child.missed_since.reset();
+    if (missed && !child.missed_since) child.missed_since = now;
+    if (!missed || now < *child.missed_since + kMissedLimit) continue;
+    child.process.reset();  // kills it, if it still runs
+    const absl::Status again = start(child);
+    news.push_back(again.ok() ? fmt::format("{} did not come and is started again", child.name)
+                              : std::string(again.message()));
+  }
+}
+
+bool LocalCluster::here(const std::string& name) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const Child& child) { return child.process && child.name == name; });
+}
+
 bool LocalCluster::any_replica_whole() const {
-  const auto here = [&](const std::string& name) {
-    return std::any_of(peers_.begin(), peers_.end(),
-                       [&](const ChildProcess& child) { return child.name() == name; });
-  };
   return std::any_of(replicas_.begin(), replicas_.end(), [&](const std::vector<std::string>& names) {
-    return std::all_of(names.begin(), names.end(), here);
+    return std::all_of(names.begin(), names.end(), [&](const std::string& name) { return here(name); });
   });
+}
+
+bool LocalCluster::all_ended() const {
+  return std::none_of(peers_.begin(), peers_.end(),
+                      [](const Child& child) { return child.process.has_value(); });
 }
 
 absl::Status LocalCluster::end_of_coordinator(int wait_status) const {
   if (first_error_) return absl::InvalidArgumentError(*first_error_);
   if (wait_status == 0 && lost_all_) return absl::UnavailableError("every replica lost a worker");
   if (wait_status == 0) return absl::OkStatus();
-  return absl::UnavailableError(reason_of(coordinator_, wait_status));
+  return absl::UnavailableError(reason_of(*coordinator_, wait_status));
 }
 
 void LocalCluster::stop(const std::string& why) {
+  stopping_ = why;
   grpc::ClientContext context;
+  rpc::show_token(context, access_);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   rpc::wire::StopRequest request;
   request.set_why(why);
   rpc::wire::StopReply reply;
   stub_->Stop(&context, request, &reply);
+}
+
+void LocalCluster::kill() {
+  if (!stopping_) stopping_ = "stopped at once";
+  if (coordinator_) coordinator_->signal(SIGKILL);
+  if (household_.first) return;
+  for (Child& child : peers_) child.process.reset();
 }
 
 }  // namespace paceline::cli

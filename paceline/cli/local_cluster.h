@@ -1,7 +1,12 @@
-// All processes of a job on this machine: a coordinator, its servers, its workers and an evaluator, children
-// of this one. One thread.
+// The processes of a job on this machine, children of this one: all of them, or one host's part: its servers
+// and workers, and on the first host the coordinator and the evaluator. One thread.
+//
+// What always holds: while the job trains, a server or a coordinator that dies is started again, and the run
+// goes on from its newest checkpoint; it gives up when that gains nothing. A worker that dies is started
+// again only with such a new attempt at the job: until then the others go on without it.
 #pragma once
 
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <optional>
@@ -11,16 +16,34 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/cli/child_process.h"
+#include "paceline/cli/peer.h"
+#include "paceline/cli/restarts.h"
 #include "paceline/config/job_config.h"
-#include "paceline/rpc/paceline.grpc.pb.h"
 
 namespace paceline::cli {
+
+// What runs on a host.
+struct Household {
+  std::string folder;  // of the run, or of this host; its logs lie in folder/logs
+  // Of the first host: a coordinator that listens there ("": where the job says), and an evaluator.
+  bool first = true;
+  std::string listen{};
+  bool resume = false;
+  PeerOptions
+      peers{};  // how the others reach the coordinator; on the first host its address comes from itself
+  std::vector<std::int64_t> shards{};
+  std::string exchange{};  // where servers of other hosts reach those of this one; empty: there are none
+  bool clear = false;      // what goes there is not sealed
+  std::vector<std::string> workers{};
+};
+
+// All of a job on one machine.
+Household whole_household(const std::string& run, const config::JobConfig& job, bool resume);
 
 class LocalCluster {
  public:
   // Errors: what a process said when it could not start.
-  static absl::StatusOr<LocalCluster> start(const std::string& run, const config::JobConfig& job,
-                                            bool resume);
+  static absl::StatusOr<LocalCluster> start(Household household, const config::JobConfig& job);
 
   // How the run is, for a terminal of this width; nothing when the coordinator does not answer.
   std::optional<rpc::wire::StatusReply> status(int width);
@@ -28,32 +51,59 @@ class LocalCluster {
   // Looks after the children: news for people, a line each.
   std::vector<std::string> tend();
 
-  // Set once the coordinator has ended: OK, or why the run could not go on.
+  // Set once all is over on this host: OK, or why the run could not go on.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
 
   // Asks for a clean stop, with a checkpoint.
   void stop(const std::string& why);
-  void kill() { coordinator_.signal(SIGKILL); }
+  // At once: whatever is running here dies.
+  void kill();
 
  private:
-  explicit LocalCluster(ChildProcess coordinator) : coordinator_(std::move(coordinator)) {}
-  absl::Status start_peers(const std::string& run, const config::JobConfig& job, const std::string& address);
+  using SteadyTime = std::chrono::steady_clock::time_point;
+  struct Child {
+    std::string name;
+    std::vector<std::string> arguments;
+    std::optional<ChildProcess> process;  // nothing: it has ended
+    std::int64_t attempt = 0;             // at the job, for which it was started last
+    std::optional<SteadyTime> missed_since{};
+  };
+
+  LocalCluster(Household household, const config::JobConfig& job);
+  absl::Status start_coordinator(bool again);
+  absl::Status start(Child& child);
+  absl::Status start_peers();
+  // A peer has ended: whether it is to be heard of, as news.
+  std::optional<std::string> look_at_end(Child& child, int wait_status);
+  void look_at_coordinator(std::vector<std::string>& news);
+  void look_at_attempt(std::vector<std::string>& news);
+  void start_again_who_is_missed(std::vector<std::string>& news);
   absl::Status end_of_coordinator(int wait_status) const;
+  bool here(const std::string& name) const;
   // Some replica has all of its workers.
   bool any_replica_whole() const;
+  bool all_ended() const;
 
-  ChildProcess coordinator_;
-  std::vector<ChildProcess> peers_;                 // servers, workers, evaluator
+  const Household household_;
+  std::string listening_;  // where the coordinator of this host does
+  PeerOptions reach_;
+  rpc::Access access_;
+  std::optional<ChildProcess> coordinator_;
+  std::vector<Child> peers_;                        // servers, workers, evaluator
   std::vector<std::vector<std::string>> replicas_;  // the names of each one's workers
-  std::unique_ptr<rpc::wire::Coordinator::Stub> stub_;
-  int notes_seen_ = 0;              // of the coordinator's
-  std::vector<std::string> notes_;  // that nobody was told yet
+  std::unique_ptr<Stub> stub_;
   std::optional<absl::Status> outcome_;
   std::optional<std::string> first_error_;  // of a peer, before training began
+  std::vector<std::string> notes_;          // of the coordinator, not passed on yet
+  int notes_seen_ = 0;
+  rpc::wire::StatusReply latest_;  // of the coordinator
+  std::int64_t attempt_ = 0;
+  Restarts restarts_;
   bool training_ = false;
-  bool coordinator_gone_ = false;
-  bool planned_anew_ = false;  // the coordinator says what becomes of a lost one's work
-  bool lost_all_ = false;      // the last replica did not leave in peace
+  std::optional<std::string> stopping_;  // why
+  bool coordinator_gone_ = false;        // when asked last
+  bool planned_anew_ = false;            // the coordinator says what becomes of a lost one's work
+  bool lost_all_ = false;                // the last replica did not leave in peace
 };
 
 }  // namespace paceline::cli

@@ -1,5 +1,7 @@
 // The `paceline` program: reads the command line and calls one file per subcommand. Exit status: 0, or 2 with
 // one line on standard error that says what is wrong and what to do, or 128 + n after signal n.
+#include <unistd.h>
+
 #include <cstdio>
 #include <functional>
 
@@ -8,9 +10,11 @@
 #include <spdlog/spdlog.h>
 #include <CLI/CLI.hpp>
 
+#include "paceline/cli/certs_command.h"
 #include "paceline/cli/compare_command.h"
 #include "paceline/cli/coordinator_role.h"
 #include "paceline/cli/evaluator_role.h"
+#include "paceline/cli/node_command.h"
 #include "paceline/cli/plan_command.h"
 #include "paceline/cli/replay_command.h"
 #include "paceline/cli/report_command.h"
@@ -59,9 +63,30 @@ void add_compare(CLI::App& app, Command& command) {
   compare->callback([options, &command] { command = [options] { return compare_command(*options); }; });
 }
 
+void add_certs(CLI::App& app, Command& command) {
+  auto request = std::make_shared<security::CertificateRequest>();
+  CLI::App* certs = app.add_subcommand("certs", "make an authority and the certificates of a job's roles");
+  certs
+      ->add_option_function<std::string>(
+          "dir", [request](const std::string& dir) { request->dir = dir; }, "the folder of the authority")
+      ->required();
+  certs->add_option("--job", request->job, "a folder in it of this name; 'job' without it");
+  certs->add_option("--days", request->days, "that they are good for; 365 without it")
+      ->check(CLI::Range(1, 36500));
+  certs->add_flag("--force", request->force,
+                  "replace the authority and the job's certificates if they are there");
+  certs->callback([request, &command] { command = [request] { return exit_of(certs_command(*request)); }; });
+}
+
+void add_reach(CLI::App& role, PeerOptions& options) {
+  role.add_option("--coordinator", options.coordinator, "HOST:PORT")->required();
+  role.add_option("--certs", options.certs, "the folder of this job's certificates");
+  role.add_option("--token-file", options.token_file, "the job's token; certs/token without it");
+}
+
 void add_roles(CLI::App& app, Command& command) {
   struct Peer {
-    std::string coordinator;
+    PeerOptions reach;
     std::string name;
   };
   auto peer = std::make_shared<Peer>();
@@ -69,13 +94,17 @@ void add_roles(CLI::App& app, Command& command) {
 
   CLI::App* coordinator = app.add_subcommand("coordinator", "one role: decides who commits and who goes on");
   coordinator->add_option("run", own->run, "the run folder")->required();
-  coordinator->add_flag("--resume", own->resume, "from the newest checkpoint in it");
+  coordinator->add_flag_callback(
+      "--resume", [own] { own->go_on = GoOn::kYes; }, "from the newest checkpoint in it");
+  coordinator->add_flag_callback(
+      "--again", [own] { own->go_on = GoOn::kIfThereIsACheckpoint; }, "the same, or from the start");
+  coordinator->add_option("--listen", own->listen, "HOST:PORT, instead of the job's");
   coordinator->add_option("--address-fd", own->address_fd, "descriptor to write the address to");
   coordinator->callback([own, &command] { command = [own] { return exit_of(run_coordinator(*own)); }; });
 
   auto shard = std::make_shared<ServerRoleOptions>();
   CLI::App* server = app.add_subcommand("server", "one role: keeps a shard of the weights");
-  server->add_option("--coordinator", shard->coordinator, "HOST:PORT")->required();
+  add_reach(*server, shard->reach);
   server->add_option("--shard", shard->shard, "which shard, from 0; which host, where there are several");
   server->add_option("--exchange", shard->exchange,
                      "address of this host that the other hosts' servers reach");
@@ -83,15 +112,44 @@ void add_roles(CLI::App& app, Command& command) {
   server->callback([shard, &command] { command = [shard] { return exit_of(run_server(*shard)); }; });
 
   CLI::App* worker = app.add_subcommand("worker", "one role: computes gradients");
-  worker->add_option("--coordinator", peer->coordinator, "HOST:PORT")->required();
+  add_reach(*worker, peer->reach);
   worker->add_option("--name", peer->name, "its place in the job: w0, w1, …")->required();
   worker->callback(
-      [peer, &command] { command = [peer] { return exit_of(run_worker(peer->coordinator, peer->name)); }; });
+      [peer, &command] { command = [peer] { return exit_of(run_worker(peer->reach, peer->name)); }; });
 
   CLI::App* evaluator = app.add_subcommand("evaluator", "one role: measures the weights on the test set");
-  evaluator->add_option("--coordinator", peer->coordinator, "HOST:PORT")->required();
-  evaluator->callback(
-      [peer, &command] { command = [peer] { return exit_of(run_evaluator(peer->coordinator)); }; });
+  add_reach(*evaluator, peer->reach);
+  evaluator->callback([peer, &command] { command = [peer] { return exit_of(run_evaluator(peer->reach)); }; });
+}
+
+Environment environment() {
+  Environment all;
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string text = *one;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string::npos) all[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return all;
+}
+
+void add_node(CLI::App& app, Command& command) {
+  auto options = std::make_shared<NodeOptions>();
+  CLI::App* node =
+      app.add_subcommand("node", "this host's part of a job on several hosts: one command a host");
+  node->add_option("job", options->train.job_file, "job.toml; the default job without it");
+  node->add_option("--set", options->train.sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
+  node->add_option("--resume", options->train.resume, "go on with the run in this folder of the first host")
+      ->excludes("job");
+  node->add_option(
+      "--address", options->address,
+      "of this host, in numbers, for the others' servers; without it, of the interface that reaches "
+      "the first host");
+  node->add_option("--rank", options->rank, "this host's, from 0; what the environment says without it")
+      ->check(CLI::Range(0, 4095));
+  node->add_option("--hosts", options->hosts, "how many there are; likewise")->check(CLI::Range(1, 4096));
+  node->add_option("--coordinator", options->coordinator, "HOST:PORT of rank 0; likewise");
+  node->callback(
+      [options, &command] { command = [options] { return node_command(*options, environment()); }; });
 }
 
 void add_simulate(CLI::App& app, Command& command) {
@@ -167,6 +225,8 @@ int run(int argc, char** argv) {
   add_report(app, command);
   add_replay(app, command);
   add_zipline(app, command);
+  add_node(app, command);
+  add_certs(app, command);
   add_roles(app, command);
   try {
     app.parse(argc, argv);

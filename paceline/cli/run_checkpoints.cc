@@ -18,16 +18,24 @@ absl::Status RunCheckpoints::finish(const control::ControllerState& state, Durat
 }
 
 absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths,
-                                                         const config::JobConfig& job, bool resume) {
+                                                         const config::JobConfig& job, GoOn go_on) {
   PACELINE_RETURN_IF_ERROR(store::remove_partial_checkpoints(paths.root));
-  if (!resume) return std::nullopt;
-  PACELINE_ASSIGN_OR_RETURN(const store::Checkpoint checkpoint, store::latest_checkpoint(paths.root));
+  if (go_on == GoOn::kNo) return std::nullopt;
+  const auto found = store::latest_checkpoint(paths.root);
+  if (go_on == GoOn::kIfThereIsACheckpoint && absl::IsNotFound(found.status())) return std::nullopt;
+  PACELINE_ASSIGN_OR_RETURN(const store::Checkpoint checkpoint, found);
   if (checkpoint.state.shards != job.servers) {
     return absl::InvalidArgumentError(
         fmt::format("cluster.servers: the checkpoint {} has {} shards; resume with that many servers",
                     checkpoint.directory.string(), checkpoint.state.shards));
   }
   return rpc::Restart{checkpoint.state.controller, checkpoint.state.elapsed, checkpoint.directory.string()};
+}
+
+std::optional<Version> newest_checkpoint(const store::RunPaths& paths) {
+  const auto found = store::latest_checkpoint(paths.root);
+  if (!found.ok()) return std::nullopt;
+  return found->state.controller.version;
 }
 
 }  // namespace paceline::cli

@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/beats.h"
 #include "paceline/cli/peer.h"
 #include "paceline/config/job_config.h"
 #include "paceline/exchange/commit_exchange.h"
@@ -68,7 +69,7 @@ class Server {
   absl::StatusOr<const float*> gradient(const rpc::wire::Apply::Member& member);
   absl::Status keep(const rpc::wire::Keep& order);
   bool say_kept(Version version);
-  void say_failed(const absl::Status& status);
+  void say_failed(const absl::Status& status, bool host_lost);
   absl::Status write_checkpoint(const rpc::wire::WriteCheckpoint& order);
   bool send(const rpc::wire::ServerMessage& message) { return connection_.send(message); }
 
@@ -90,16 +91,18 @@ absl::Status Server::serve() {
   while (auto order = connection_.next()) {
     if (order->has_goodbye()) return farewell(order->goodbye());
     if (const absl::Status status = carry_out(*order); !status.ok()) {
-      say_failed(status);
-      return status;
+      const bool host_lost = commits_ && exchange_->ended();
+      say_failed(status, host_lost);
+      return host_lost ? absl::AbortedError(status.message()) : status;
     }
   }
   return coordinator_lost();
 }
 
-void Server::say_failed(const absl::Status& status) {
+void Server::say_failed(const absl::Status& status, bool host_lost) {
   rpc::wire::ServerMessage failed;
   failed.mutable_failed()->set_error(std::string(status.message()));
+  failed.mutable_failed()->set_host_lost(host_lost);
   send(failed);
 }
 
@@ -174,7 +177,7 @@ absl::Status Server::start_exchange(const rpc::wire::ServerStart& order, const c
   options.readers = order.readers();
   options.kept = kMostKept;
   options.kept_there = [this](Version version) { say_kept(version); };
-  options.failed = [this](const absl::Status& status) { say_failed(status); };
+  options.failed = [this](const absl::Status& status) { say_failed(status, true); };
   PACELINE_RETURN_IF_ERROR(exchange_->start(std::move(options)));
   exchange_->published(shard_->version());
   commits_.emplace(*exchange_, std::move(parts), index_);
@@ -304,18 +307,25 @@ absl::Status Server::write_checkpoint(const rpc::wire::WriteCheckpoint& order) {
 }  // namespace
 
 absl::Status run_server(const ServerRoleOptions& options) {
-  rpc::wire::ServerMessage hello;
-  hello.mutable_hello()->set_shard(options.shard);
-  std::unique_ptr<exchange::Exchange> exchange;
-  if (!options.exchange.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange, !options.clear));
-    hello.mutable_hello()->set_exchange(exchange->address());
-    hello.mutable_hello()->set_clear(options.clear);
-  }
-  const auto stub = coordinator_stub(options.coordinator);
-  ServerConnection connection([&](grpc::ClientContext* context) { return stub->Serve(context); });
-  if (!connection.send(hello)) return coordinator_lost();
-  return Server(connection, std::move(exchange)).serve();
+  return with_coordinator(
+      options.reach, security::Role::kServer, [&](Stub& stub, const rpc::Access& access) -> absl::Status {
+        rpc::wire::ServerMessage hello;
+        hello.mutable_hello()->set_shard(options.shard);
+        std::unique_ptr<exchange::Exchange> exchange;
+        if (!options.exchange.empty()) {
+          PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange, !options.clear));
+          hello.mutable_hello()->set_exchange(exchange->address());
+          hello.mutable_hello()->set_clear(options.clear);
+        }
+        ServerConnection connection([&](grpc::ClientContext* context) {
+          rpc::show_token(*context, access);
+          return stub.Serve(context);
+        });
+        const bool said = connection.send(hello);
+        const Beats beats(connection);
+        return end_of_stay(connection,
+                           said ? Server(connection, std::move(exchange)).serve() : coordinator_lost());
+      });
 }
 
 }  // namespace paceline::cli

@@ -5,13 +5,15 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/cli/peer.h"
+
 namespace paceline::cli {
 
 struct ServerRoleOptions {
-  std::string coordinator;  // its address
-  int shard = 0;            // from 0; where the job has several hosts, which host this is
-  std::string exchange;     // address of this host that servers of other hosts reach; empty: there are none
-  bool clear = false;       // what goes to them is not sealed, as cluster.seal of the job has it
+  PeerOptions reach{};
+  int shard = 0;           // from 0; where the job has several hosts, which host this is
+  std::string exchange{};  // address of this host that servers of other hosts reach; empty: there are none
+  bool clear = false;      // what goes to them is not sealed, as cluster.seal of the job has it
 };
 
 // Serves a shard of the coordinator's job, until the job is over.

@@ -2,7 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
-#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,6 +16,7 @@
 #include "paceline/cli/run_report.h"
 #include "paceline/cli/stop_signals.h"
 #include "paceline/cli/virtual_train.h"
+#include "paceline/cli/watch.h"
 #include "paceline/report/tables.h"
 #include "paceline/store/files.h"
 #include "paceline/store/journal_reader.h"
@@ -25,8 +26,6 @@
 namespace paceline::cli {
 
 namespace {
-
-constexpr std::chrono::milliseconds kLook{100};
 
 absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::string& job_toml) {
   const std::string base = std::filesystem::absolute(job.runs_dir);
@@ -45,32 +44,14 @@ absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::s
   return folder.paths().root.string();
 }
 
-// Until the coordinator has ended. `signals_seen`: those that came before the run.
-absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen) {
-  const int signals_before = signals_seen;
-  while (true) {
-    for (const std::string& news : cluster.tend()) display.note(news);
-    if (cluster.outcome()) return *cluster.outcome();
-    if (const auto status = cluster.status(display.width())) display.show(*status);
-    if (stop_signals() > signals_seen) {
-      const bool first = signals_seen == signals_before;
-      signals_seen = stop_signals();
-      if (first) {
-        display.note("stopping with a checkpoint; once more stops at once");
-        cluster.stop("interrupted");
-      } else {
-        cluster.kill();
-      }
-    }
-    std::this_thread::sleep_for(kLook);
-  }
-}
-
-absl::Status train_live(const std::string& run, const config::JobConfig& job, bool resume, Shown shown) {
+absl::Status train_live(const std::string& run, const config::JobConfig& job, const TrainOptions& options) {
   const int signals_before = stop_signals();
-  Display display(policy::to_string(job.policy), shown);
-  PACELINE_ASSIGN_OR_RETURN(LocalCluster cluster, LocalCluster::start(run, job, resume));
-  return watch(cluster, display, signals_before);
+  const bool resume = !options.resume.empty();
+  Display display(policy::to_string(job.policy), options.shown);
+  Household household =
+      options.household ? options.household(run, job, resume) : whole_household(run, job, resume);
+  PACELINE_ASSIGN_OR_RETURN(LocalCluster cluster, LocalCluster::start(std::move(household), job));
+  return watch(cluster, display, signals_before, "interrupted");
 }
 
 // A run that is resumed stays what it was: its times are either modelled or the wall's.
@@ -90,11 +71,18 @@ absl::Status stay_in_its_world(TrainOptions& options) {
 
 }  // namespace
 
+namespace {
+
+std::string absolute_path(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+}  // namespace
+
 std::string absolute_source(const std::string& source) {
   const std::size_t colon = source.find(':');
   if (colon == std::string::npos) return source;
-  return source.substr(0, colon + 1) +
-         std::filesystem::absolute(source.substr(colon + 1)).lexically_normal().string();
+  return source.substr(0, colon + 1) + absolute_path(source.substr(colon + 1));
 }
 
 absl::Status check_data_and_model(const config::JobConfig& job) {
@@ -103,24 +91,32 @@ absl::Status check_data_and_model(const config::JobConfig& job) {
       .status();
 }
 
-absl::StatusOr<std::string> checked_job(const TrainOptions& options) {
-  std::string text;
-  std::string file = options.job_file;
-  std::vector<std::string> sets;
+absl::StatusOr<JobText> job_text(const TrainOptions& options) {
+  JobText job{"", options.job_file};
   if (!options.resume.empty()) {
     PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(options.resume));
-    file = paths.job();
-    PACELINE_ASSIGN_OR_RETURN(text, read_job_file(file));
-    PACELINE_ASSIGN_OR_RETURN(const config::JobConfig before, config::parse_job(text, file));
-    PACELINE_ASSIGN_OR_RETURN(sets, last_plan(before, paths));
-  } else if (!file.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(text, read_job_file(file));
+    job.file = paths.job();
   }
-  if (file.empty()) file = "the default job";
+  if (job.file.empty()) return JobText{"", "the default job"};
+  PACELINE_ASSIGN_OR_RETURN(job.text, read_job_file(job.file));
+  return job;
+}
+
+absl::StatusOr<std::string> checked_job(const TrainOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
+  const auto& [text, file] = said;
+  std::vector<std::string> sets;
+  if (!options.resume.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(const config::JobConfig before, config::parse_job(text, file));
+    PACELINE_ASSIGN_OR_RETURN(sets, last_plan(before, store::RunPaths{options.resume}));
+  }
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, sets));
   PACELINE_RETURN_IF_ERROR(check_data_and_model(job));
   sets.push_back("data.source=" + absolute_source(job.data.source));
+  const auto& [listen, certs, token_file] = job.reach;
+  if (!certs.empty()) sets.push_back("network.certs=" + absolute_path(certs));
+  if (!token_file.empty()) sets.push_back("network.token_file=" + absolute_path(token_file));
   return config::resolve_job(text, file, sets);
 }
 
@@ -136,11 +132,11 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   PACELINE_ASSIGN_OR_RETURN(run.folder, resume ? old_folder(options, job_toml) : new_folder(job, job_toml));
   const int signals_before = stop_signals();
   absl::Status outcome = options.in_virtual_time ? train_virtually(run.folder, resume, options.shown)
-                                                 : train_live(run.folder, job, resume, options.shown);
+                                                 : train_live(run.folder, job, options);
   run.interrupted = stop_signals() > signals_before;
   if (outcome.ok() && run.interrupted && !has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");
-  if (!outcome.ok()) return end_of_failed(outcome, run.folder, resume);
+  if (!outcome.ok()) return end_of_failed(outcome, run.folder, resume, options.command);
   return run;
 }
 
@@ -159,7 +155,7 @@ absl::StatusOr<int> train_command(TrainOptions options) {
       fmt::print("trace: {}\n", report.document.at("summary").at("trace_hash").get<std::string>());
   }
   if (!run.interrupted) return 0;
-  fmt::print(stderr, "stopped; resume with: paceline train --resume {}\n", run.folder);
+  fmt::print(stderr, "stopped; resume with: {} --resume {}\n", options.command, run.folder);
   return exit_of_stop();
 }
 

@@ -1,6 +1,7 @@
 // `paceline train`: one job, on processes of this machine or in virtual time.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,12 +12,17 @@
 
 namespace paceline::cli {
 
+struct Household;
+
 struct TrainOptions {
   std::string job_file;           // empty: the default job
   std::vector<std::string> sets;  // key=value
   std::string resume{};           // a run folder; then job_file is empty
   Shown shown = Shown::kLine;
-  bool in_virtual_time = false;  // modelled time, in this process
+  bool in_virtual_time = false;            // modelled time, in this process
+  std::string command = "paceline train";  // for people: what goes on with such a run
+  // What of the job runs here, given the run folder, the job and whether it is resumed; all of it without.
+  std::function<Household(const std::string&, const config::JobConfig&, bool)> household{};
 };
 
 struct TrainedRun {
@@ -28,6 +34,14 @@ struct TrainedRun {
 absl::Status check_data_and_model(const config::JobConfig& job);
 // A run may be resumed from anywhere: relative paths of a data source become absolute ones.
 std::string absolute_source(const std::string& source);
+
+struct JobText {
+  std::string text;
+  std::string file;  // the name that errors give
+};
+
+// What the options' job says, without their sets.
+absl::StatusOr<JobText> job_text(const TrainOptions& options);
 
 // The job of the options, checked: its data can be read and its model fits them.
 absl::StatusOr<std::string> checked_job(const TrainOptions& options);

@@ -2,12 +2,11 @@
 
 #include <chrono>
 #include <memory>
-#include <stop_token>
-#include <thread>
 
 #include <spdlog/spdlog.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/beats.h"
 #include "paceline/cli/board_readers.h"
 #include "paceline/cli/computation.h"
 #include "paceline/cli/group_member.h"
@@ -19,7 +18,6 @@ namespace paceline::cli {
 namespace {
 
 using std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kBeat{250};
 // How often a wait for weights looks up whether the job is over.
 constexpr std::chrono::milliseconds kPullPatience{200};
 
@@ -200,23 +198,19 @@ std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {
 
 }  // namespace
 
-absl::Status run_worker(const std::string& coordinator, const std::string& name) {
-  const auto stub = coordinator_stub(coordinator);
-  WorkerConnection connection([&](grpc::ClientContext* context) { return stub->Work(context); });
-  // Says that this process lives while it computes.
-  const std::jthread beats([&](const std::stop_token& stop) {
-    rpc::wire::WorkerMessage beat;
-    beat.mutable_beat();
-    while (!stop.stop_requested()) {
-      std::this_thread::sleep_for(kBeat);
-      if (!stop.stop_requested() && !connection.send(beat)) return;
-    }
+absl::Status run_worker(const PeerOptions& options, const std::string& name) {
+  return with_coordinator(options, security::Role::kWorker, [&](Stub& stub, const rpc::Access& access) {
+    WorkerConnection connection([&](grpc::ClientContext* context) {
+      rpc::show_token(*context, access);
+      return stub.Work(context);
+    });
+    const Beats beats(connection);
+    Worker worker(connection, name);
+    absl::Status outcome = worker.join();
+    if (outcome.ok()) outcome = worker.work();
+    if (absl::IsCancelled(outcome)) return absl::OkStatus();  // the job was over before this worker was ready
+    return end_of_stay(connection, outcome);
   });
-  Worker worker(connection, name);
-  const absl::Status joined = worker.join();
-  if (absl::IsCancelled(joined)) return absl::OkStatus();  // the job was over before this worker was ready
-  PACELINE_RETURN_IF_ERROR(joined);
-  return worker.work();
 }
 
 }  // namespace paceline::cli

@@ -6,9 +6,11 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/cli/peer.h"
+
 namespace paceline::cli {
 
-// Works as `name` ("w2") for the job of the coordinator at this address, until the job is over.
-absl::Status run_worker(const std::string& coordinator, const std::string& name);
+// Works as `name` ("w2") for the job of that coordinator, until the job is over.
+absl::Status run_worker(const PeerOptions& options, const std::string& name);
 
 }  // namespace paceline::cli

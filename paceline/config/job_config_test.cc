@@ -51,7 +51,8 @@ TEST(JobConfig, ListensOnThisMachineOnlyUnlessToldHowSafely) {
     EXPECT_EQ(reach(listen + "certs = \"d\"\n")->reach.token_file, "d/token");
   }
   for (const char* wrong : {"7461", ":7461", "host", "host:", "host:70000", "host:-1"})
-    expect_one_line(reach(fmt::format("listen = \"{}\"\nsecurity = \"none\"\n", wrong)).status(), "HOST:PORT");
+    expect_one_line(reach(fmt::format("listen = \"{}\"\nsecurity = \"none\"\n", wrong)).status(),
+                    "HOST:PORT");
   expect_one_line(reach("security = \"tls\"\n").status(), "TLS needs certificates");
   expect_one_line(reach("security = \"none\"\ncerts = \"d\"\n").status(), "leave one of them out");
 }

@@ -21,12 +21,14 @@ void check(Section& section, const Reach& reach, bool open) {
   if (!is_address(reach.listen)) {
     section.complain("listen", "write HOST:PORT, for example \"0.0.0.0:7461\"; port 0 is any free one");
   } else if (!is_loopback(reach.listen) && reach.certs.empty() && !open) {
-    section.complain("listen", fmt::format("'{}' can be reached from other machines: write certs = \"DIR\" "
-                                           "(`paceline certs` makes them), or security = \"none\" to do without",
-                                           reach.listen));
+    section.complain("listen",
+                     fmt::format("'{}' can be reached from other machines: write certs = \"DIR\" "
+                                 "(`paceline certs` makes them), or security = \"none\" to do without",
+                                 reach.listen));
   } else if (!is_loopback(reach.listen) && reach.token_file.empty()) {
-    section.complain("token_file", "other machines have to know a token: name a file with one, for example of "
-                                   "`openssl rand -hex 32`");
+    section.complain("token_file",
+                     "other machines have to know a token: name a file with one, for example of "
+                     "`openssl rand -hex 32`");
   }
 }
 
@@ -40,7 +42,8 @@ Reach read_reach(Section section) {
   const bool said = section.has("security");
   const bool tls = section.choice("security", 0, {"tls", "none"}) == 0;
   if (said && tls && reach.certs.empty())
-    section.complain("security", "TLS needs certificates: write certs = \"DIR\"; `paceline certs` makes them");
+    section.complain("security",
+                     "TLS needs certificates: write certs = \"DIR\"; `paceline certs` makes them");
   if (said && !tls && !reach.certs.empty())
     section.complain("security", "\"none\" has no use for certs; leave one of them out");
   check(section, reach, said && !tls);

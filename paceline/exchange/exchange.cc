@@ -96,6 +96,11 @@ void Exchange::post(std::function<void()> task) {
   [[maybe_unused]] const ssize_t written = write(woken_.get(), &one, sizeof one);
 }
 
+bool Exchange::ended() {
+  const std::lock_guard lock(mutex_);
+  return !failed_.ok();
+}
+
 void Exchange::send(int host, Version version, std::int64_t begin, std::span<const float> block) {
   {
     const std::lock_guard lock(mutex_);

@@ -70,6 +70,10 @@ class Exchange {
   // Connects to the others, which start too. Returns at once. Errors: no memory; no such own board.
   absl::Status start(ExchangeOptions options);
 
+  // Whether the traffic with another host has ended: whatever fails from then on fails because of that. Any
+  // thread.
+  bool ended();
+
   // Where workers of this host read each shard's weights, by host. Requires: started.
   const std::vector<std::string>& boards() const { return boards_; }
 

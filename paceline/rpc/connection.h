@@ -59,6 +59,13 @@ class Connection {
     return ended_;
   }
 
+  // How the stream ended; waits for that. OK when the coordinator ended it.
+  grpc::Status end() {
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [this] { return ended_; });
+    return end_;
+  }
+
  private:
   void read() {
     In order;
@@ -70,8 +77,14 @@ class Connection {
       arrived_.notify_all();
       order = In();
     }
+    grpc::Status end;
+    {
+      const std::lock_guard lock(writing_);
+      end = stream_->Finish();
+    }
     {
       const std::lock_guard lock(mutex_);
+      end_ = std::move(end);
       ended_ = true;
     }
     arrived_.notify_all();
@@ -84,6 +97,7 @@ class Connection {
   std::condition_variable arrived_;
   std::deque<In> orders_;
   bool ended_ = false;
+  grpc::Status end_;
   std::thread reader_;
 };
 

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::chrono::seconds kGoodbyeLimit{5};
 constexpr std::chrono::seconds kEvaluatorLimit{30};
+constexpr std::chrono::milliseconds kOwnPause{500};
 constexpr int kEvaluatorSlot = 0;
 
 std::string message_of(const absl::Status& status) { return std::string(status.message()); }
@@ -27,6 +28,11 @@ std::string message_of(const absl::Status& status) { return std::string(status.m
 // Where a worker reads the weights.
 int reader_slot(const Worker& worker) {
   return kEvaluatorSlot + 1 + worker.number % (transport::WeightWriter::kSlots - 1);
+}
+
+// As after a message that is none, or one that is too long.
+std::string silent_visit(const std::string& peer) {
+  return fmt::format("refused a process at {}: it ended without a word that makes sense", peer);
 }
 
 std::optional<Version> version_of(const std::optional<Restart>& restart) {
@@ -57,7 +63,7 @@ void Coordinator::received(const WorkerStream::Pointer& stream, const wire::Work
   if (message.has_hello()) return on_hello(stream, message.hello());
   Worker* worker = workers_.find(stream);
   if (worker == nullptr) return;  // it was sent away, and this was on its way
-  WorkerTable::hear(*worker);
+  worker->heard.heard(std::chrono::steady_clock::now());
   if (const absl::Status status = on_message(*worker, message); !status.ok())
     send_away(stream, message_of(status));
 }
@@ -65,7 +71,10 @@ void Coordinator::received(const WorkerStream::Pointer& stream, const wire::Work
 void Coordinator::on_hello(const WorkerStream::Pointer& stream, const wire::WorkerHello& hello) {
   if (finishing_) return rpc::say_goodbye(*stream, "the job is over");
   const absl::Status taken = workers_.take_place(stream, hello.name());
-  if (!taken.ok()) return refuse(*stream, message_of(taken));
+  if (!taken.ok()) {
+    options_.notice(fmt::format("refused a worker at {}: {}", stream->peer(), message_of(taken)));
+    return refuse(*stream, message_of(taken));
+  }
   wire::WorkerOrder order;
   order.mutable_welcome()->set_job_toml(options_.job_toml);
   stream->send(std::move(order));
@@ -238,7 +247,8 @@ void Coordinator::change_plan(const control::Replanner::Change& change) {
 }
 
 void Coordinator::closed(const WorkerStream::Pointer& stream) {
-  remove_worker(stream, "its process ended");
+  if (!stream->spoke()) options_.notice(silent_visit(stream->peer()));
+  remove_worker(stream, "its stream ended");
   finish_if_done();
 }
 
@@ -304,6 +314,7 @@ void Coordinator::received(const ServerStream::Pointer& stream, const wire::Serv
   }
   const std::optional<std::size_t> shard = servers_.shard_of(stream);
   if (!shard) return;
+  servers_.hear(*shard);
   if (message.has_started()) {
     on_started(*shard, message.started());
   } else if (message.has_applied()) {
@@ -315,7 +326,9 @@ void Coordinator::received(const ServerStream::Pointer& stream, const wire::Serv
       return fail(status);
     finish_if_done();
   } else if (message.has_failed() && !goodbye_said_) {
-    fail(absl::InternalError(fmt::format("server {}: {}", *shard, message.failed().error())));
+    const std::string why = fmt::format("server {}: {}", *shard, message.failed().error());
+    if (message.failed().host_lost()) return go_back(why);
+    fail(absl::InternalError(why));
   }
 }
 
@@ -329,10 +342,9 @@ void Coordinator::on_applied(std::size_t shard, Version version) {
 }
 
 void Coordinator::closed(const ServerStream::Pointer& stream) {
+  if (!stream->spoke()) options_.notice(silent_visit(stream->peer()));
   const std::optional<std::size_t> shard = servers_.leave(stream);
-  if (shard && !goodbye_said_)
-    fail(absl::UnavailableError(
-        fmt::format("server {} died; its weights since the last checkpoint are lost", *shard)));
+  if (shard && !goodbye_said_) go_back(fmt::format("server {} died", *shard));
   finish_if_done();
 }
 
@@ -450,8 +462,7 @@ void Coordinator::carry_out(const control::Release& release) {
 // ---- The end ----
 
 void Coordinator::tick() {
-  for (const auto& [stream, silence] : workers_.silent())
-    send_away(stream, fmt::format("silent for {:.1f} s", silence.count()));
+  give_up_silent();
   // An evaluator that never came must not hold the end up for ever.
   if (finishing_ && evaluator_ == nullptr &&
       std::chrono::steady_clock::now() > finishing_at_ + kEvaluatorLimit)
@@ -459,9 +470,22 @@ void Coordinator::tick() {
   finish_if_done();
 }
 
+void Coordinator::give_up_silent() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  // When this process itself stood still, so did its hearing.
+  if (now - std::exchange(last_tick_, now) > kOwnPause) listening_since_ = now;
+  if (now - listening_since_ < kOwnPause) return;
+  for (const auto& [stream, why] : workers_.silent(now)) {
+    give_up(*stream, why);
+    remove_worker(stream, why);
+  }
+  if (const auto silent = servers_.silent(now); silent && !finishing_) go_back(*silent);
+}
+
 void Coordinator::ask_stop(const std::string& why) {
   if (finishing_) return;
   if (!training()) return finish();
+  if (std::exchange(stop_asked_, true)) return;
   const absl::Status status = controller_->take(control::StopAsked{why});
   PACELINE_CHECK(status.ok(), "{}", message_of(status));
 }
@@ -474,6 +498,17 @@ void Coordinator::fail(absl::Status status) {
   finish();
 }
 
+// What came after the last checkpoint is lost. The streams just end, and who hears no goodbye comes again.
+void Coordinator::go_back(const std::string& why) {
+  if (can_go_on_) return;
+  if (!training() || finishing_) return fail(absl::UnavailableError(why));
+  can_go_on_ = true;
+  result_.Update(absl::UnavailableError(why));
+  finishing_ = true;
+  controller_->end();
+  loop_.stop();
+}
+
 void Coordinator::finish() {
   finishing_ = true;
   finishing_at_ = std::chrono::steady_clock::now();
@@ -482,7 +517,7 @@ void Coordinator::finish() {
 }
 
 void Coordinator::finish_if_done() {
-  if (!finishing_) return;
+  if (!finishing_ || can_go_on_) return;
   if (goodbye_said_) {
     const bool all_gone = workers_.size() == 0 && servers_.none_here() && evaluator_ == nullptr;
     if (all_gone || std::chrono::steady_clock::now() > goodbye_at_ + kGoodbyeLimit) loop_.stop();
@@ -504,6 +539,17 @@ void Coordinator::say_goodbye() {
   for (const auto& [stream, worker] : workers_.all()) rpc::say_goodbye(*worker.stream, why);
   servers_.say_goodbye(why);
   if (evaluator_ != nullptr) rpc::say_goodbye(*evaluator_, why);
+}
+
+std::vector<std::string> Coordinator::missing() const {
+  std::vector<std::string> names;
+  for (std::size_t shard = 0; shard < servers_.size(); ++shard) {
+    if (!servers_.here(shard)) names.push_back(fmt::format("server{}", shard));
+  }
+  for (std::size_t device = 0; device < options_.job.replicas.size(); ++device) {
+    if (!workers_.here(device)) names.push_back(options_.job.replicas[device].name);
+  }
+  return names;
 }
 
 std::string Coordinator::phase() const {

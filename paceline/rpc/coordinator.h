@@ -78,8 +78,12 @@ class Coordinator final : public WorkerStream::Listener,
 
   // The run cannot go on.
   void fail(absl::Status status);
+  // The run has failed, and can go on from its last checkpoint in another coordinator: nobody was sent home.
+  bool can_go_on() const { return can_go_on_; }
 
   std::string phase() const;
+  // Of the processes that the job has places for, those that are not here: "server0", "w2".
+  std::vector<std::string> missing() const;
   bool training() const { return controller_ != nullptr && controller_->started(); }
   // Of the job; 0 before the data are known.
   Time now() const { return controller_ == nullptr ? Time{} : controller_->now(); }
@@ -128,6 +132,8 @@ class Coordinator final : public WorkerStream::Listener,
   void carry_out(const Other&) {}
 
   // The end.
+  void give_up_silent();
+  void go_back(const std::string& why);
   void finish();
   void finish_if_done();
   void say_goodbye();
@@ -146,6 +152,10 @@ class Coordinator final : public WorkerStream::Listener,
   bool evaluator_has_boards_ = false;
   Evaluations evaluations_;
   Checkpoints checkpoints_;
+  SteadyTime last_tick_ = std::chrono::steady_clock::now();
+  SteadyTime listening_since_ = last_tick_;
+  bool can_go_on_ = false;
+  bool stop_asked_ = false;
   bool finishing_ = false;
   SteadyTime finishing_at_;
   bool goodbye_said_ = false;

@@ -8,29 +8,36 @@
 
 namespace paceline::rpc {
 
+namespace {
+constexpr int kLeastPing_ms = 1000;
+}  // namespace
+
+using security::Role;
+
 class CoordinatorServer::Service final : public wire::Coordinator::CallbackService {
  public:
-  Service(EventLoop& loop, rpc::Coordinator& coordinator, StatusSource status)
-      : loop_(loop), coordinator_(coordinator), status_(std::move(status)) {}
+  Service(EventLoop& loop, rpc::Coordinator& coordinator, Door door)
+      : loop_(loop), coordinator_(coordinator), door_(std::move(door)) {}
 
   grpc::ServerBidiReactor<wire::WorkerMessage, wire::WorkerOrder>* Work(
-      grpc::CallbackServerContext*) override {
-    return WorkerStream::start(loop_, coordinator_);
+      grpc::CallbackServerContext* context) override {
+    return admit<WorkerStream, wire::WorkerMessage, wire::WorkerOrder>(*context, Role::kWorker);
   }
   grpc::ServerBidiReactor<wire::ServerMessage, wire::ServerOrder>* Serve(
-      grpc::CallbackServerContext*) override {
-    return ServerStream::start(loop_, coordinator_);
+      grpc::CallbackServerContext* context) override {
+    return admit<ServerStream, wire::ServerMessage, wire::ServerOrder>(*context, Role::kServer);
   }
   grpc::ServerBidiReactor<wire::EvaluatorMessage, wire::EvaluatorOrder>* Evaluate(
-      grpc::CallbackServerContext*) override {
-    return EvaluatorStream::start(loop_, coordinator_);
+      grpc::CallbackServerContext* context) override {
+    return admit<EvaluatorStream, wire::EvaluatorMessage, wire::EvaluatorOrder>(*context, Role::kEvaluator);
   }
 
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const wire::StatusRequest* request,
                                    wire::StatusReply* reply) override {
     auto* reactor = context->DefaultReactor();
+    if (refused(*context, Role::kOperator, *reactor)) return reactor;
     const bool posted = loop_.post([this, request, reply, reactor] {
-      status_(*request, *reply);
+      door_.status(*request, *reply);
       reactor->Finish(grpc::Status::OK);
     });
     if (!posted) reactor->Finish({grpc::StatusCode::UNAVAILABLE, "the job is over"});
@@ -39,16 +46,38 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
 
   grpc::ServerUnaryReactor* Stop(grpc::CallbackServerContext* context, const wire::StopRequest* request,
                                  wire::StopReply*) override {
-    loop_.post([this, why = request->why()] { coordinator_.ask_stop(why); });
     auto* reactor = context->DefaultReactor();
+    if (refused(*context, Role::kOperator, *reactor)) return reactor;
+    loop_.post([this, why = request->why()] { coordinator_.ask_stop(why); });
     reactor->Finish(grpc::Status::OK);
     return reactor;
   }
 
  private:
+  grpc::Status check(const grpc::CallbackServerContext& context, Role role) const {
+    grpc::Status admitted = rpc::admit(context, door_.access, {role});
+    if (!admitted.ok())
+      door_.notice(fmt::format("refused a process at {}: {}", context.peer(), admitted.error_message()));
+    return admitted;
+  }
+
+  template <class Stream, class In, class Out>
+  grpc::ServerBidiReactor<In, Out>* admit(const grpc::CallbackServerContext& context, Role role) {
+    const grpc::Status admitted = check(context, role);
+    if (!admitted.ok()) return new RefusedStream<In, Out>(admitted);
+    return Stream::start(loop_, coordinator_, context.peer());
+  }
+
+  bool refused(const grpc::CallbackServerContext& context, Role role,
+               grpc::ServerUnaryReactor& reactor) const {
+    const grpc::Status admitted = check(context, role);
+    if (!admitted.ok()) reactor.Finish(admitted);
+    return !admitted.ok();
+  }
+
   EventLoop& loop_;
   rpc::Coordinator& coordinator_;
-  StatusSource status_;
+  const Door door_;
 };
 
 CoordinatorServer::CoordinatorServer() = default;
@@ -56,14 +85,18 @@ CoordinatorServer::CoordinatorServer() = default;
 absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(const std::string& address,
                                                                             EventLoop& loop,
                                                                             Coordinator& coordinator,
-                                                                            StatusSource status) {
+                                                                            Door door) {
   auto made = std::unique_ptr<CoordinatorServer>(new CoordinatorServer());
-  made->service_ = std::make_unique<Service>(loop, coordinator, std::move(status));
+  const auto credentials = server_credentials(door.access);
+  made->service_ = std::make_unique<Service>(loop, coordinator, std::move(door));
   int port = 0;
   grpc::ServerBuilder builder;
   // gRPC's default lets two servers share one port, which would hide that it is taken.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  // Peers ask every few seconds whether this host is still there.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kLeastPing_ms);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  builder.AddListeningPort(address, credentials, &port);
   builder.RegisterService(made->service_.get());
   // What gRPC itself would print of an address that cannot be used, the error below says.
   gpr_set_log_function([](gpr_log_func_args*) {});

@@ -8,19 +8,25 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/event_loop.h"
+#include "paceline/rpc/access.h"
 #include "paceline/rpc/coordinator.h"
 
 namespace paceline::rpc {
 
 class CoordinatorServer {
  public:
-  using StatusSource = std::function<void(const wire::StatusRequest&, wire::StatusReply&)>;
+  struct Door {
+    Access access;
+    // Answers whoever watches; runs on the loop.
+    std::function<void(const wire::StatusRequest&, wire::StatusReply&)> status;
+    // One line about a process that was refused; from any thread.
+    std::function<void(const std::string&)> notice;
+  };
 
-  // Listens on `address` ("127.0.0.1:0" takes any free port). `status` runs on the loop. All outlive the
-  // server. Errors: Unavailable when the address cannot be had.
+  // Listens on `address` ("127.0.0.1:0" takes any free port). All outlive the server. Errors: Unavailable
+  // when the address cannot be had.
   static absl::StatusOr<std::unique_ptr<CoordinatorServer>> start(const std::string& address, EventLoop& loop,
-                                                                  Coordinator& coordinator,
-                                                                  StatusSource status);
+                                                                  Coordinator& coordinator, Door door);
   ~CoordinatorServer();
 
   // Where peers find it.

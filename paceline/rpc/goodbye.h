@@ -18,6 +18,16 @@ void say_goodbye(PeerStream<In, Out>& stream, const std::string& why, bool refus
   stream.close();
 }
 
+// It was given up; it may come again as a new one.
+template <class In, class Out>
+void give_up(PeerStream<In, Out>& stream, const std::string& why) {
+  Out order;
+  order.mutable_goodbye()->set_again(true);
+  order.mutable_goodbye()->set_why(why);
+  stream.send(std::move(order));
+  stream.close();
+}
+
 template <class In, class Out>
 void refuse(PeerStream<In, Out>& stream, const std::string& why) {
   say_goodbye(stream, why, true);

@@ -30,13 +30,17 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
     virtual void closed(const Pointer& stream) = 0;
   };
 
-  // `loop` and `listener` outlive the stream.
-  static PeerStream* start(EventLoop& loop, Listener& listener) {
-    auto stream = std::make_shared<PeerStream>(Token{}, loop, listener);
+  // `loop` and `listener` outlive the stream. `peer`: the other side's address.
+  static PeerStream* start(EventLoop& loop, Listener& listener, std::string peer) {
+    auto stream = std::make_shared<PeerStream>(Token{}, loop, listener, std::move(peer));
     stream->self_ = stream;
     stream->StartRead(&stream->incoming_);
     return stream.get();
   }
+
+  const std::string& peer() const { return peer_; }
+  // Whether a message ever came; on the event loop.
+  bool spoke() const { return spoke_; }
 
   // From any thread. Dropped when the stream has ended.
   void send(Out message) {
@@ -58,7 +62,10 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
       close();  // the peer is gone, or says no more: what is on its way still leaves
       return;
     }
-    loop_.post([self = self_, message = std::move(incoming_)] { self->listener_.received(self, message); });
+    loop_.post([self = self_, message = std::move(incoming_)] {
+      self->spoke_ = true;
+      self->listener_.received(self, message);
+    });
     incoming_ = In();
     this->StartRead(&incoming_);
   }
@@ -82,7 +89,8 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
   struct Token {};
 
  public:
-  PeerStream(Token, EventLoop& loop, Listener& listener) : loop_(loop), listener_(listener) {}
+  PeerStream(Token, EventLoop& loop, Listener& listener, std::string peer)
+      : loop_(loop), listener_(listener), peer_(std::move(peer)) {}
 
  private:
   // Requires: the lock. gRPC wants one Finish, and no write under way.
@@ -92,12 +100,22 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
 
   EventLoop& loop_;
   Listener& listener_;
+  const std::string peer_;
+  bool spoke_ = false;  // of the event loop's thread
   In incoming_;
   std::mutex mutex_;          // guards what follows
   std::deque<Out> outgoing_;  // the front is being written
   bool finishing_ = false;    // nothing more is taken
   bool finished_ = false;     // Finish was called
   std::shared_ptr<PeerStream> self_;
+};
+
+// Ends a call before it began.
+template <class In, class Out>
+class RefusedStream final : public grpc::ServerBidiReactor<In, Out> {
+ public:
+  explicit RefusedStream(const grpc::Status& why) { this->Finish(why); }
+  void OnDone() override { delete this; }
 };
 
 }  // namespace paceline::rpc

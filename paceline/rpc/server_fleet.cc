@@ -35,6 +35,7 @@ absl::Status ServerFleet::take_place(const ServerStream::Pointer& stream, const 
     return absl::AlreadyExistsError(fmt::format("there is no place for a server of shard {}", hello.shard()));
   servers_[place].stream = stream;
   servers_[place].exchange = hello.exchange();
+  servers_[place].heard.emplace(std::chrono::steady_clock::now());
   return absl::OkStatus();
 }
 
@@ -127,6 +128,15 @@ Version ServerFleet::applied(std::size_t shard, Version version) {
   const auto least = std::min_element(servers_.begin(), servers_.end(),
                                       [](const Server& a, const Server& b) { return a.applied < b.applied; });
   return least->applied;
+}
+
+std::optional<std::string> ServerFleet::silent(PhiAccrual::Time now) const {
+  for (std::size_t shard = 0; shard < size(); ++shard) {
+    const Server& server = servers_[shard];
+    if (server.stream != nullptr && server.heard->dead(now))
+      return fmt::format("server {} was {}", shard, in_words(*server.heard, now));
+  }
+  return std::nullopt;
 }
 
 void ServerFleet::tell(const wire::ServerOrder& order) const {

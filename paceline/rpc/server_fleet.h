@@ -4,6 +4,7 @@
 // What always holds: one server a shard, and every server hears the same orders in the same sequence.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "paceline/ps/layout.h"
 #include "paceline/rpc/paceline.pb.h"
 #include "paceline/rpc/peer_stream.h"
+#include "paceline/rpc/phi_accrual.h"
 
 namespace paceline::rpc {
 
@@ -40,6 +42,7 @@ class ServerFleet {
   // The shard that is without a server now; nothing when the stream had none.
   std::optional<std::size_t> leave(const ServerStream::Pointer& stream);
   std::optional<std::size_t> shard_of(const ServerStream::Pointer& stream) const;
+  bool here(std::size_t shard) const { return servers_[shard].stream != nullptr; }
   bool all_here() const;
   bool none_here() const;
 
@@ -51,6 +54,11 @@ class ServerFleet {
   bool all_started() const;
   // Where a reader on that host finds the weights. Requires: all started.
   wire::Boards boards(int host, int reader) const;
+
+  // A word of that server came.
+  void hear(std::size_t shard) { servers_[shard].heard->heard(std::chrono::steady_clock::now()); }
+  // A server that has said nothing for too long by its own rhythm, in words; nothing when there is none.
+  std::optional<std::string> silent(PhiAccrual::Time now) const;
 
   // That server has made that version. The newest that all have made.
   Version applied(std::size_t shard, Version version);
@@ -64,6 +72,7 @@ class ServerFleet {
     std::string exchange;                  // its address
     std::vector<std::string> board_paths;  // none: it has not started
     Version applied{};
+    std::optional<PhiAccrual> heard;  // while it is here
   };
 
   std::string new_key() const;

@@ -1,39 +1,38 @@
 #include "paceline/rpc/worker_table.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "paceline/config/one_line.h"
+
 namespace paceline::rpc {
 
 namespace {
-
-// A crash ends the stream and is known at once. This is for a process that is stopped, or hangs: so many
-// times its own rhythm without a word, and never less than the floor, which a busy machine's scheduler needs.
-constexpr double kSilentRhythms = 12;
-constexpr std::chrono::duration<double> kSilentFloor{3.0};
-
+constexpr std::size_t kLongestName = 40;  // that is worth repeating
 }  // namespace
 
 absl::Status WorkerTable::take_place(const WorkerStream::Pointer& stream, const std::string& name) {
   const auto is_it = [&](const config::ReplicaConfig& one) { return one.name == name; };
   const auto place = std::find_if(places_.begin(), places_.end(), is_it);
   if (place == places_.end()) {
-    return absl::NotFoundError(fmt::format("the job has no replica '{}'; it has {} to {}", name,
+    return absl::NotFoundError(fmt::format("the job has no replica '{}'; it has {} to {}",
+                                           config::one_line(name.substr(0, kLongestName)),
                                            places_.front().name, places_.back().name));
   }
   const auto device = static_cast<std::size_t>(place - places_.begin());
   if (by_device_.contains(device) || workers_.contains(stream.get()))
     return absl::AlreadyExistsError(fmt::format("{} is here already", name));
-  workers_[stream.get()] = {.stream = stream,
-                            .number = next_number_++,
-                            .device = device,
-                            .name = name,
-                            .attached = {},
-                            .replica = {},
-                            .left = {},
-                            .heard = std::chrono::steady_clock::now()};
+  workers_.emplace(stream.get(), Worker{.stream = stream,
+                                        .number = next_number_++,
+                                        .device = device,
+                                        .name = name,
+                                        .attached = {},
+                                        .replica = {},
+                                        .left = {},
+                                        .heard = PhiAccrual(std::chrono::steady_clock::now())});
   by_device_[device] = stream.get();
   return absl::OkStatus();
 }
@@ -62,19 +61,11 @@ const Worker* WorkerTable::first_attached(int host) const {
   return nullptr;
 }
 
-void WorkerTable::hear(Worker& worker) {
-  const auto now = std::chrono::steady_clock::now();
-  worker.rhythm = 0.9 * worker.rhythm + 0.1 * std::chrono::duration<double>(now - worker.heard);
-  worker.heard = now;
-}
-
-std::vector<std::pair<WorkerStream::Pointer, std::chrono::duration<double>>> WorkerTable::silent() const {
-  const auto now = std::chrono::steady_clock::now();
-  std::vector<std::pair<WorkerStream::Pointer, std::chrono::duration<double>>> found;
+std::vector<std::pair<WorkerStream::Pointer, std::string>> WorkerTable::silent(PhiAccrual::Time now) const {
+  std::vector<std::pair<WorkerStream::Pointer, std::string>> found;
   for (const auto& [stream, worker] : workers_) {
-    const std::chrono::duration<double> silence = now - worker.heard;
-    const bool too_long = silence > std::max(kSilentFloor, kSilentRhythms * worker.rhythm);
-    if (worker.joined && too_long) found.emplace_back(worker.stream, silence);
+    if (worker.joined && worker.heard.dead(now))
+      found.emplace_back(worker.stream, in_words(worker.heard, now));
   }
   return found;
 }

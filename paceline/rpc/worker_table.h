@@ -4,7 +4,6 @@
 // What always holds: a place has at most one worker at a time, and no two workers ever had the same number.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "paceline/config/job_config.h"
 #include "paceline/rpc/paceline.pb.h"
 #include "paceline/rpc/peer_stream.h"
+#include "paceline/rpc/phi_accrual.h"
 
 namespace paceline::rpc {
 
@@ -31,8 +31,7 @@ struct Worker {
   bool joined = false;
   std::optional<ReplicaId> replica;  // that it has a role in
   std::vector<ReplicaId> left;       // replicas that have gone since it was last told to sum with others
-  std::chrono::steady_clock::time_point heard;
-  std::chrono::duration<double> rhythm{0};  // moving average between two messages
+  PhiAccrual heard;
 };
 
 class WorkerTable {
@@ -50,13 +49,12 @@ class WorkerTable {
   Worker* at(std::size_t device);
   // One on that host that has attached.
   const Worker* first_attached(int host) const;
+  bool here(std::size_t device) const { return by_device_.contains(device); }
   std::map<WorkerStream*, Worker>& all() { return workers_; }
   std::size_t size() const { return workers_.size(); }
 
-  // A message of it came.
-  static void hear(Worker& worker);
-  // Those that joined and have said nothing for too long by their own rhythm: the stream, and how long.
-  std::vector<std::pair<WorkerStream::Pointer, std::chrono::duration<double>>> silent() const;
+  // Those that joined and have said nothing for too long by their own rhythm: the stream, and why.
+  std::vector<std::pair<WorkerStream::Pointer, std::string>> silent(PhiAccrual::Time now) const;
 
  private:
   const std::vector<config::ReplicaConfig>& places_;

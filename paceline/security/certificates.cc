@@ -121,6 +121,12 @@ absl::StatusOr<Signed> read_authority(const fs::path& dir) {
       fmt::format("{}: authority.crt and authority.key do not belong together", dir.string()));
 }
 
+// As in a job file.
+bool plain(const std::string& name) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+  return !name.empty() && name[0] != '.' && name.find_first_not_of(kPlain) == std::string::npos;
+}
+
 void remove_made(const CertificateRequest& request) {
   std::error_code ignored;  // what cannot be removed cannot be made either, and that says why
   for (const char* name : {"authority.crt", "authority.key"}) fs::remove(request.dir / name, ignored);
@@ -160,6 +166,10 @@ absl::Status write_of_job(const CertificateRequest& request, const Signed& autho
 }  // namespace
 
 absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& request) {
+  if (!plain(request.job)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "'{}' is no name of a job; write letters, digits, '-', '_' and '.', not first", request.job));
+  }
   MadeCertificates made;
   made.of_job = request.dir / request.job;
   if (request.force) remove_made(request);

@@ -29,6 +29,8 @@ constexpr std::size_t kTypeOfFrame = 3;
 constexpr char kTypeSettings = 4;
 constexpr char kTlsAlert = 21;
 constexpr std::array<unsigned char, 3> kHttp2 = {2, 'h', '2'};
+// gRPC's first choice first, so that the other side need not ask for it and begin again.
+constexpr char kGroups[] = "P-256:X25519";
 
 class Socket {
  public:
@@ -72,6 +74,10 @@ absl::Status nobody(const std::string& address, const std::string& why) {
 
 absl::Status refused(const std::string& address, const std::string& why) {
   return absl::FailedPreconditionError(fmt::format("the coordinator at {} {}", address, why));
+}
+
+absl::Status closed(const std::string& address, const std::string& why) {
+  return absl::AbortedError(refused(address, why).message());
 }
 
 timeval as_timeval(std::chrono::milliseconds time) {
@@ -124,7 +130,7 @@ absl::Status knock_plainly(const Socket& socket, const std::string& address) {
   const ssize_t count = ::recv(socket.get(), answer.data(), answer.size(), MSG_WAITALL);
   if (count > 0 && answer[0] == kTlsAlert) return refused(address, "speaks TLS; say --certs DIR");
   if (count < 0 && errno != ECONNRESET) return nobody(address, "it says nothing");
-  if (count <= 0) return refused(address, "closed the connection; if it speaks TLS, say --certs DIR");
+  if (count <= 0) return closed(address, "closed the connection; if it speaks TLS, say --certs DIR");
   if (count == 9 && answer[kTypeOfFrame] == kTypeSettings) return absl::OkStatus();
   return refused(address, "is none: something else listens there");
 }
@@ -136,6 +142,7 @@ absl::StatusOr<SslContext> context_of(const Credentials& own) {
   const Key key = key_of(own.key);
   const bool good = context != nullptr && authority != nullptr && certificate != nullptr && key != nullptr &&
                     SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION) == 1 &&
+                    SSL_CTX_set1_groups_list(context.get(), kGroups) == 1 &&
                     X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority.get()) == 1 &&
                     SSL_CTX_use_certificate(context.get(), certificate.get()) == 1 &&
                     SSL_CTX_use_PrivateKey(context.get(), key.get()) == 1 &&
@@ -173,10 +180,10 @@ absl::Status tls_trouble(const Ssl& ssl, int result, const std::string& address)
     return refused(address, words_of_alert(reason));
   if (kind == SSL_ERROR_WANT_READ || (kind == SSL_ERROR_SYSCALL && error == EAGAIN))
     return nobody(address, "it says nothing");
-  // Before the handshake is done, nothing has been refused yet: it may be ending.
-  return SSL_is_init_finished(ssl.get()) == 1
-             ? refused(address, words_of_alert(0))
-             : nobody(address, "it closed the connection while TLS was being agreed on");
+  // Until it has shown its own certificate, nothing has been refused: it may be ending.
+  if (SSL_get0_peer_certificate(ssl.get()) == nullptr)
+    return nobody(address, "it closed the connection while TLS was being agreed on");
+  return closed(address, words_of_alert(0));
 }
 
 absl::Status knock_with(const Credentials& own, const Socket& socket, const std::string& address) {

@@ -14,7 +14,9 @@ namespace paceline::security {
 
 // Connects to `address` (HOST:PORT), shows `own` if there are any, holds the coordinator to its certificate,
 // and waits for its first word; gives up after `limit`. Any thread. Errors: Unavailable when nobody is there,
-// which may change; FailedPrecondition when it will not.
+// which may change; FailedPrecondition when it will not; Aborted when it closed the connection in silence
+// where a coordinator would have looked at our certificate, or at our missing one: gRPC refuses so, but a
+// coordinator that is ending may do it too.
 absl::Status knock(const std::string& address, const std::optional<Credentials>& own,
                    std::chrono::milliseconds limit);
 

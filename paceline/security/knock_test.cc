@@ -57,9 +57,9 @@ void read_some(int connection) {
   EXPECT_GE(recv(connection, bytes, sizeof bytes, 0), 0);
 }
 
-// As a coordinator with these certificates would.
-std::function<void(int)> coordinator(const Credentials& own) {
-  return [own](int connection) {
+// As a coordinator with these certificates would; `silent`: as gRPC does that does not like ours.
+std::function<void(int)> coordinator(const Credentials& own, bool silent = false) {
+  return [own, silent](int connection) {
     sigset_t pipe;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
@@ -74,7 +74,7 @@ std::function<void(int)> coordinator(const Credentials& own) {
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
     const Ssl ssl(SSL_new(context.get()));
     SSL_set_fd(ssl.get(), connection);
-    if (SSL_accept(ssl.get()) != 1) return;
+    if (SSL_accept(ssl.get()) != 1 || silent) return;
     SSL_write(ssl.get(), kSettings, sizeof kSettings);
     char byte = 0;
     SSL_read(ssl.get(), &byte, 1);  // until the other side has gone
@@ -152,6 +152,19 @@ TEST_F(Knock, AnotherAuthority) {
   Credentials stranger = credentials("theirs", "mnist", Role::kWorker);
   stranger.authority = credentials("ours", "mnist", Role::kWorker).authority;
   expect_refused(knock(door.address(), stranger, 5s), "does not know the authority");
+}
+
+TEST_F(Knock, ClosedInSilence) {
+  const Credentials own = credentials("ours", "mnist", Role::kWorker);
+  {
+    const Door door(coordinator(credentials("ours", "mnist", Role::kCoordinator), true));
+    const absl::Status status = knock(door.address(), own, 5s);
+    EXPECT_TRUE(absl::IsAborted(status)) << status;
+    EXPECT_NE(status.message().find("does not take this certificate"), std::string::npos) << status;
+  }
+  EXPECT_TRUE(absl::IsAborted(knock(Door(read_some).address(), std::nullopt, 5s)));
+  const Door door(read_some);  // before it has shown a certificate
+  EXPECT_TRUE(absl::IsUnavailable(knock(door.address(), own, 5s)));
 }
 
 TEST_F(Knock, AnotherJob) {

@@ -29,6 +29,7 @@ struct RunPaths {
   std::filesystem::path report() const { return root / "report.html"; }
   std::filesystem::path summary() const { return root / "summary.json"; }
   std::filesystem::path logs() const { return root / "logs"; }
+  std::filesystem::path token() const { return root / "token"; }  // where the job names no other one
   std::filesystem::path lock() const { return root / "lock"; }
 };
 

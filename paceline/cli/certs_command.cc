@@ -1,0 +1,25 @@
+#include "paceline/cli/certs_command.h"
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+
+namespace paceline::cli {
+
+absl::Status certs_command(const security::CertificateRequest& request) {
+  PACELINE_ASSIGN_OR_RETURN(const security::MadeCertificates made, security::make_certificates(request));
+  const std::string dir = request.dir.string();
+  const std::string of_job = made.of_job.string();
+  fmt::print("{} authority  {}/authority.crt\n", made.new_authority ? "new" : "old", dir);
+  fmt::print("its key        {}/authority.key: whoever has it can make certificates; copy it nowhere\n", dir);
+  fmt::print("job {:<10} {}: a certificate and a key for each role, and the job's token; good until {}\n",
+             request.job, of_job, security::day_of(made.expire));
+  fmt::print("first host     gets all of {}\n", of_job);
+  fmt::print("other hosts    get authority.crt, token, server.*, worker.* and operator.* of it\n");
+  fmt::print(
+      "job.toml       [network]\n               listen = \"0.0.0.0:7461\"\n               certs = \"{}\"\n",
+      of_job);
+  return absl::OkStatus();
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,13 @@
+// `paceline certs DIR`: an authority and the certificates of a job's roles.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include "paceline/security/certificates.h"
+
+namespace paceline::cli {
+
+// Makes them, and prints what goes where and until when it is good. Errors: those of make_certificates().
+absl::Status certs_command(const security::CertificateRequest& request);
+
+}  // namespace paceline::cli

@@ -1,0 +1,84 @@
+#include "paceline/rpc/access.h"
+
+#include <fmt/format.h>
+#include <grpc/grpc_security_constants.h>
+
+#include "paceline/security/token.h"
+
+namespace paceline::rpc {
+
+namespace {
+
+constexpr char kTokenKey[] = "paceline-token";
+constexpr int kPingEvery_ms = 5000;
+constexpr int kPingLimit_ms = 10000;
+
+grpc::Status refuse(const std::string& why) { return {grpc::StatusCode::PERMISSION_DENIED, why}; }
+
+// Nothing unless its certificate says exactly one.
+std::optional<security::Identity> identity_of(const grpc::AuthContext& peer) {
+  const auto uris = peer.FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME);
+  if (uris.size() != 1) return std::nullopt;
+  return security::identity_of(std::string_view(uris.front().data(), uris.front().size()));
+}
+
+grpc::Status admit(const std::optional<security::Identity>& peer, const std::string& job,
+                   const std::vector<security::Role>& roles) {
+  if (!peer) return refuse("its certificate says no job and no role");
+  if (peer->job != job)
+    return refuse(fmt::format("its certificate is of the job '{}', and this is '{}'", peer->job, job));
+  std::string wanted;
+  for (const security::Role role : roles) {
+    if (peer->role == role) return grpc::Status::OK;
+    wanted += fmt::format("{}{}", wanted.empty() ? "" : " or ", to_string(role));
+  }
+  return refuse(
+      fmt::format("its certificate is of the role {}, and this takes {}", to_string(peer->role), wanted));
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Access& access) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEvery_ms);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingLimit_ms);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // Another channel to a coordinator that was away does not wait for as long as the one before would.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // Where http_proxy is set: a coordinator is never behind it.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (!access.credentials)
+    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  const security::Credentials& own = *access.credentials;
+  arguments.SetSslTargetNameOverride(security::coordinator_name(own.own.job));
+  const grpc::SslCredentialsOptions options{own.authority, own.key, own.certificate};
+  return grpc::CreateCustomChannel(address, grpc::SslCredentials(options), arguments);
+}
+
+void show_token(grpc::ClientContext& context, const Access& access) {
+  context.AddMetadata(kTokenKey, access.token);
+}
+
+std::shared_ptr<grpc::ServerCredentials> server_credentials(const Access& access) {
+  if (!access.credentials) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = access.credentials->authority;
+  options.pem_key_cert_pairs.push_back({access.credentials->key, access.credentials->certificate});
+  return grpc::SslServerCredentials(options);
+}
+
+grpc::Status admit(const grpc::CallbackServerContext& context, const Access& access,
+                   const std::vector<security::Role>& roles) {
+  if (access.credentials) {
+    const grpc::Status known =
+        admit(identity_of(*context.auth_context()), access.credentials->own.job, roles);
+    if (!known.ok()) return known;
+  }
+  const auto& said = context.client_metadata();
+  const auto token = said.find(kTokenKey);
+  const bool right = token != said.end() && said.count(kTokenKey) == 1 &&
+                     security::same_token({token->second.data(), token->second.size()}, access.token);
+  return right ? grpc::Status::OK : refuse("it does not show this job's token");
+}
+
+}  // namespace paceline::rpc

@@ -1,0 +1,34 @@
+// How the processes of a job know each other: TLS with certificates on both sides where the job has them, and
+// its token with every call. Both sides of the control plane.
+//
+// What always holds: a call that does not show the job's token, or comes from a certificate of another job or
+// role, never reaches the coordinator.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <grpcpp/grpcpp.h>
+
+#include "paceline/security/certificates.h"
+
+namespace paceline::rpc {
+
+struct Access {
+  std::optional<security::Credentials> credentials;  // none: no TLS
+  std::string token;
+};
+
+// To a coordinator. It notices within some 15 s when the other side's host is cut off.
+std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Access& access);
+// Requires: once for a call, before it starts.
+void show_token(grpc::ClientContext& context, const Access& access);
+
+std::shared_ptr<grpc::ServerCredentials> server_credentials(const Access& access);
+// OK when a process of one of these roles may make the call; otherwise PERMISSION_DENIED, and why.
+grpc::Status admit(const grpc::CallbackServerContext& context, const Access& access,
+                   const std::vector<security::Role>& roles);
+
+}  // namespace paceline::rpc

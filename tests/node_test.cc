@@ -1,0 +1,179 @@
+// `paceline node`: hosts that find each other, as several processes of this machine that share no parent, and
+// as network namespaces where those are permitted. With certificates; ranks as launchers say them.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "paceline/base/testing/namespaces.h"
+#include "tests/program.h"
+#include "tests/recorded_run.h"
+#include "tests/small_job.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+int free_port() {
+  const int probe = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{
+      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof address;
+  EXPECT_EQ(bind(probe, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(probe);
+  return ntohs(address.sin_port);
+}
+
+class Node : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(run({"certs", (folder_ / "certs").string(), "--job", "small"}).status, 0);
+  }
+
+  fs::path job(const std::string& top, const std::string& tables) {
+    const fs::path file = small_job(folder_.path(), top);
+    write_text(file, read_text(file) +
+                         fmt::format("[network]\nlisten = \"0.0.0.0:{}\"\ncerts = \"{}\"\n", port_,
+                                     (folder_ / "certs" / "small").string()) +
+                         "[checkpoint]\nevery_epochs = 0.2\n" + tables);
+    return file;
+  }
+
+  std::unique_ptr<Program> host(const fs::path& job, int rank, int hosts,
+                                std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {
+        "node",    job.string(),          "--rank",        std::to_string(rank),
+        "--hosts", std::to_string(hosts), "--coordinator", fmt::format("127.0.0.1:{}", port_)};
+    // The runs of the first host lie by themselves.
+    if (rank > 0) words.insert(words.end(), {"--set", "runs_dir=" + (folder_ / "hosts").string()});
+    words.insert(words.end(), more.begin(), more.end());
+    return std::make_unique<Program>(words);
+  }
+
+  bool has_checkpoint() const { return tests::has_checkpoint(folder_ / "runs"); }
+
+  const TempFolder folder_;
+  const int port_ = free_port();
+};
+
+TEST_F(Node, ThreeHostsTrainOneJob) {
+  const fs::path file = job("epochs = 1\n", "[[replica]]\ncount = 4\npace_ms = 10\n");
+  auto last = host(file, 2, 3);
+  auto second = host(file, 1, 3);
+  auto first = host(file, 0, 3);
+  const Ended ended = first->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  for (Program* other : {second.get(), last.get()}) {
+    const Ended end = other->wait(60);
+    EXPECT_EQ(end.status, 0) << end.errors;
+  }
+  const fs::path run_folder = only_run(folder_ / "runs");
+  expect_each_sample_once(RecordedRun::read(run_folder), 1);
+  EXPECT_TRUE(fs::exists(run_folder / "checkpoints"));
+  EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
+}
+
+TEST_F(Node, MnistOnTwoHosts) {
+  const std::string data = "../shared/data/mnist";
+  if (!fs::exists(data)) GTEST_SKIP() << data << " is not here";
+  write_text(folder_ / "mnist.toml",
+             fmt::format(
+                 "runs_dir = \"{}\"\nepochs = 1\nbatch = 32\n[model]\nname = \"mlp\"\nwidth = 64\n[data]\n"
+                 "source = \"mnist:{}\"\n[optimizer]\nlr = 0.02\n[network]\nlisten = \"0.0.0.0:{}\"\ncerts = "
+                 "\"{}\"\n[[replica]]\ncount = 4\n",
+                 (folder_ / "runs").string(), data, port_, (folder_ / "certs" / "small").string()));
+  auto second = host(folder_ / "mnist.toml", 1, 2);
+  auto first = host(folder_ / "mnist.toml", 0, 2);
+  const Ended ended = first->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_EQ(second->wait(60).status, 0);
+  const RecordedRun recorded = RecordedRun::read(only_run(folder_ / "runs"));
+  ASSERT_FALSE(recorded.evaluations.empty());
+  EXPECT_GT(recorded.evaluations.back().accuracy, 0.6);  // chance is 0.1
+}
+
+// Its server is gone and with it a part of the weights; the run waits for it and goes on from the checkpoint.
+TEST_F(Node, AHostThatDiesAndComesBackIsWaitedFor) {
+  const fs::path file = job("epochs = 3\n", "[[replica]]\ncount = 2\npace_ms = 40\n");
+  auto second = host(file, 1, 2);
+  auto first = host(file, 0, 2);
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+  second->signal(SIGKILL);
+  second->wait();
+  second = host(file, 1, 2);
+  const Ended ended = first->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("going on from"), std::string::npos) << ended.errors;
+  EXPECT_EQ(second->wait(60).status, 0);
+  const auto last = RecordedRun::read(only_run(folder_ / "runs"), 2);
+  ASSERT_FALSE(last.commits.empty());
+  EXPECT_EQ(last.commits.back().second.committed_after(), 3 * kSmallJobSamples);
+}
+
+// Each host in a network of its own, joined by a bridge: the others are reached over TLS and sealed links
+// only. A server dies besides; the run ends in the bytes of one host that nobody disturbed.
+TEST_F(Node, HostsApartEndInTheBytesOfOne) {
+  const auto apart = testing::Namespaces::create(2);
+  if (!apart.ok()) GTEST_SKIP() << apart.status().message();
+  const fs::path file = job("epochs = 2\nthreads = 1\n", "[[replica]]\ncount = 2\npace_ms = 30\n");
+  const auto start = [&](int rank) {
+    std::vector<std::string> words = {"node", file.string(), "--rank", std::to_string(rank), "--hosts", "2"};
+    words.insert(words.end(), {"--coordinator", fmt::format("{}:{}", apart->address(0), port_)});
+    if (rank > 0) words.insert(words.end(), {"--set", "runs_dir=" + (folder_ / "hosts").string()});
+    return std::make_unique<Program>(words, [&apart, rank] { return apart->enter(rank); });
+  };
+  const auto second = start(1);
+  const auto first = start(0);
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+  kill(children(second->pid(), "server").at(0), SIGKILL);
+  const Ended ended = first->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("going on from the checkpoint"), std::string::npos) << ended.errors;
+  const Ended end = second->wait(60);
+  EXPECT_EQ(end.status, 0) << end.errors;
+  const fs::path alone = folder_ / "alone";
+  const Ended one = run({"train", file.string(), "--set", "runs_dir=" + alone.string(), "--set",
+                         "cluster.servers=2", "--set", "network.listen=127.0.0.1:0"});
+  ASSERT_EQ(one.status, 0) << one.errors;
+  EXPECT_EQ(checkpoint_weights(only_run(folder_ / "runs")), checkpoint_weights(only_run(alone)));
+}
+
+TEST_F(Node, AStopAnywhereStopsAllCleanly) {
+  const fs::path file = job("epochs = 30\n", "[[replica]]\ncount = 2\npace_ms = 40\n");
+  auto second = host(file, 1, 2);
+  auto first = host(file, 0, 2);
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+  second->signal(SIGTERM);
+  EXPECT_EQ(second->wait(60).status, 128 + SIGTERM);
+  const Ended ended = first->wait(60);
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+}
+
+TEST_F(Node, WhatCannotWorkIsSaidAtOnce) {
+  const fs::path file = job("", "[[replica]]\ncount = 3\n");
+  const Ended few = host(file, 0, 4)->wait();
+  EXPECT_EQ(few.status, 2);
+  EXPECT_NE(few.errors.find("cluster.hosts: host 3 has no replica"), std::string::npos) << few.errors;
+  const Ended other = host(file, 0, 2, {"--set", "cluster.hosts=3"})->wait();
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(other.errors.find("the job has 3 hosts, and `paceline node` runs on 2"), std::string::npos)
+      << other.errors;
+  const Ended rank = host(file, 3, 3)->wait();
+  EXPECT_NE(rank.errors.find("ranks begin at 0"), std::string::npos) << rank.errors;
+  write_text(folder_ / "plain.toml", "[[replica]]\ncount = 2\n");
+  const Ended plain = host(folder_ / "plain.toml", 1, 2)->wait();
+  EXPECT_EQ(plain.status, 2);
+  EXPECT_NE(plain.errors.find("paceline certs"), std::string::npos) << plain.errors;
+}
+
+}  // namespace
+}  // namespace paceline::tests

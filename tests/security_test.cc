@@ -1,0 +1,210 @@
+// Who may take part in a run: certificates, roles, tokens, and bytes that are no call at all. Whoever is
+// refused hears why in one line, the coordinator writes one, and the run goes on as if nothing had been.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "paceline/base/rng.h"
+#include "paceline/rpc/access.h"
+#include "paceline/rpc/paceline.grpc.pb.h"
+#include "tests/program.h"
+#include "tests/recorded_run.h"
+#include "tests/small_job.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using security::Role;
+
+class Security : public testing::Test {
+ protected:
+  // A run of two workers that takes some ten seconds, with certificates of its own or none.
+  void start(bool tls) {
+    std::string network;
+    if (tls) {
+      ASSERT_EQ(run({"certs", certs_.string(), "--job", "ours"}).status, 0);
+      ASSERT_EQ(run({"certs", certs_.string(), "--job", "other"}).status, 0);
+      ASSERT_EQ(run({"certs", (folder_ / "strange").string(), "--job", "ours"}).status, 0);
+      network = fmt::format("[network]\ncerts = \"{}\"\n", (certs_ / "ours").string());
+    }
+    const fs::path job = small_job(folder_.path(), "epochs = 3\n");
+    write_text(job, read_text(job) + network + "[[replica]]\ncount = 2\npace_ms = 40\n");
+    train_.emplace(std::vector<std::string>{"train", job.string()});
+    ASSERT_TRUE(eventually([&] { return metrics_so_far(folder_ / "runs") >= 1; }));
+    address_ = reach_of(children(train_->pid(), "w0").at(0)).at(1);
+    run_ = only_run(folder_ / "runs");
+    token_ = tls ? certs_ / "ours" / "token" : run_ / "token";
+  }
+
+  std::int64_t lines_of_coordinator() const {
+    const std::string log = read_text(run_ / "logs" / "coordinator.log");
+    return std::count(log.begin(), log.end(), '\n');
+  }
+
+  // A worker that must not come in: one line there, and `lines` with `here` in the coordinator's log.
+  void expect_refused(std::vector<std::string> more, const std::string& there, const std::string& here,
+                      int lines = 1) {
+    SCOPED_TRACE(there);
+    const std::int64_t before = lines_of_coordinator();
+    more.insert(more.begin(), {"worker", "--name", "w0", "--coordinator", address_});
+    const Ended ended = Program(more).wait(30);
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_EQ(std::count(ended.errors.begin(), ended.errors.end(), '\n'), 1) << ended.errors;
+    EXPECT_NE(ended.errors.find(there), std::string::npos) << ended.errors;
+    if (here.empty()) {
+      EXPECT_EQ(lines_of_coordinator(), before);
+      return;
+    }
+    EXPECT_TRUE(eventually([&] { return lines_of_coordinator() >= before + lines; }, 30));
+    EXPECT_EQ(lines_of_coordinator(), before + lines) << read_text(run_ / "logs" / "coordinator.log");
+    EXPECT_NE(read_text(run_ / "logs" / "coordinator.log").find(here), std::string::npos);
+  }
+
+  // How a call of a process that shows this ends.
+  grpc::Status work_as(const rpc::Access& access, const std::string& name) {
+    const auto stub = rpc::wire::Coordinator::NewStub(rpc::channel_to(address_, access));
+    grpc::ClientContext context;
+    rpc::show_token(context, access);
+    const auto stream = stub->Work(&context);
+    rpc::wire::WorkerMessage hello;
+    hello.mutable_hello()->set_name(name);
+    stream->Write(hello);
+    rpc::wire::WorkerOrder order;
+    while (stream->Read(&order)) {
+    }
+    return stream->Finish();
+  }
+
+  // Sends it and waits until the other side closes.
+  void send_raw(const std::string& bytes) {
+    const int connection = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to{
+        .sin_family = AF_INET,
+        .sin_port = htons(static_cast<std::uint16_t>(std::stoi(address_.substr(address_.rfind(':') + 1)))),
+        .sin_addr = {htonl(INADDR_LOOPBACK)},
+        .sin_zero = {}};
+    ASSERT_EQ(connect(connection, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const timeval limit{.tv_sec = 2, .tv_usec = 0};
+    setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    char answer[4096];
+    while (recv(connection, answer, sizeof answer, 0) > 0) {
+    }
+    close(connection);
+  }
+
+  void expect_unharmed() {
+    const Ended ended = train_->wait();
+    EXPECT_EQ(ended.status, 0) << ended.errors;
+    expect_each_sample_once(RecordedRun::read(run_), 3);
+  }
+
+  const TempFolder folder_;
+  const fs::path certs_ = folder_ / "certs";
+  std::optional<Program> train_;
+  std::string address_;
+  fs::path run_;
+  fs::path token_;
+};
+
+TEST_F(Security, WithCertificatesOnlyThoseOfTheJobAreLetIn) {
+  ASSERT_NO_FATAL_FAILURE(start(true));
+  const std::string token = token_.string();
+  // What gRPC refuses in silence is asked for three times.
+  expect_refused({"--token-file", token}, "--certs DIR", "refused a connection", 3);
+  expect_refused({"--certs", (certs_ / "other").string(), "--token-file", token}, "is of the job 'ours'",
+                 "it wants coordinator.other");
+  expect_refused({"--certs", (folder_ / "strange" / "ours").string(), "--token-file", token},
+                 "not of this job's authority", "refused a connection");
+  // It knows the coordinator's authority, but is of another one.
+  const fs::path mixed = folder_ / "mixed";
+  fs::copy(folder_ / "strange" / "ours", mixed);
+  fs::copy_file(certs_ / "ours" / "authority.crt", mixed / "authority.crt",
+                fs::copy_options::overwrite_existing);
+  expect_refused({"--certs", mixed.string(), "--token-file", token}, "does not take this certificate",
+                 "refused a connection", 3);
+  write_text(folder_ / "wrong", "0123456789abcdef0123456789abcdef");
+  expect_refused({"--certs", (certs_ / "ours").string(), "--token-file", (folder_ / "wrong").string()},
+                 "does not show this job's token", "does not show this job's token");
+  // The token of a job and the certificate of another one, or of another role.
+  rpc::Access access{*security::read_credentials(certs_ / "ours", Role::kServer),
+                     read_text(token_).substr(0, 64)};
+  EXPECT_EQ(work_as(access, "w0").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(work_as(access, "w0").error_message(),
+            "its certificate is of the role server, and this takes worker");
+  access.credentials = *security::read_credentials(certs_ / "other", Role::kWorker);
+  access.credentials->own.job = "ours";  // so that it talks to this coordinator
+  EXPECT_EQ(work_as(access, "w0").error_message(),
+            "its certificate is of the job 'other', and this is 'ours'");
+  EXPECT_NE(read_text(run_ / "logs" / "coordinator.log").find("of the job 'other'"), std::string::npos);
+  const std::string raw(300, 'x');
+  send_raw(raw);
+  expect_unharmed();
+}
+
+TEST_F(Security, WithoutCertificatesTheTokenKeepsOthersOut) {
+  ASSERT_NO_FATAL_FAILURE(start(false));
+  expect_refused({}, "--token-file FILE", "");
+  write_text(folder_ / "wrong", "0123456789abcdef0123456789abcdef");
+  expect_refused({"--token-file", (folder_ / "wrong").string()}, "does not show this job's token",
+                 "does not show this job's token");
+  expect_refused({"--token-file", token_.string()}, "w0 is here already", "w0 is here already");
+  ASSERT_EQ(run({"certs", certs_.string(), "--job", "ours"}).status, 0);
+  expect_refused({"--certs", (certs_ / "ours").string()}, "does not speak TLS", "");
+  expect_unharmed();
+}
+
+TEST_F(Security, BytesThatAreNoCallDoNoHarm) {
+  ASSERT_NO_FATAL_FAILURE(start(false));
+  Rng rng(1);
+  std::string noise(100'000, '\0');
+  for (char& byte : noise) byte = static_cast<char>(rng.below(256));
+  send_raw(noise);
+  const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  send_raw(preface + noise);
+  // A frame that says it is 16 MB long.
+  send_raw(preface + std::string("\0\0\0\4\0\0\0\0\0", 9) + std::string("\xff\xff\xff\0\0\0\0\0\1", 9) +
+           noise);
+  const rpc::Access access{std::nullopt, read_text(token_).substr(0, 64)};
+  EXPECT_EQ(work_as(access, std::string(8 << 20, 'w')).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(eventually(
+      [&] {
+        return read_text(run_ / "logs" / "coordinator.log").find("without a word that makes sense") !=
+               std::string::npos;
+      },
+      5));
+  EXPECT_EQ(work_as(access, "w7\n\x1b[2J").error_code(), grpc::StatusCode::OK) << "refused with a goodbye";
+  EXPECT_EQ(read_text(run_ / "logs" / "coordinator.log").find('\x1b'), std::string::npos);
+  expect_unharmed();
+}
+
+TEST(Certs, AreMadeOnceInOneCommand) {
+  const TempFolder folder;
+  const std::string dir = (folder / "certs").string();
+  const Ended made = run({"certs", dir, "--job", "mnist", "--days", "30"});
+  EXPECT_EQ(made.status, 0) << made.errors;
+  for (const char* part :
+       {"new authority", "authority.key", "good until 20", "first host", "other hosts", "[network]"})
+    EXPECT_NE(made.output.find(part), std::string::npos) << made.output;
+  const std::string key = read_text(folder / "certs" / "authority.key");
+  const Ended again = run({"certs", dir, "--job", "mnist"});
+  EXPECT_EQ(again.status, 2);
+  EXPECT_NE(again.errors.find("--force"), std::string::npos) << again.errors;
+  EXPECT_EQ(read_text(folder / "certs" / "authority.key"), key);
+  EXPECT_EQ(run({"certs", dir, "--job", "mnist", "--force"}).status, 0);
+  EXPECT_NE(read_text(folder / "certs" / "authority.key"), key);
+  const Ended bad = run({"certs", dir, "--job", "../mnist"});
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_NE(bad.errors.find("letters, digits"), std::string::npos) << bad.errors;
+}
+
+}  // namespace
+}  // namespace paceline::tests
