@@ -175,5 +175,23 @@ TEST_F(Node, WhatCannotWorkIsSaidAtOnce) {
   EXPECT_NE(plain.errors.find("paceline certs"), std::string::npos) << plain.errors;
 }
 
+TEST(Doctor, SaysWhatIsAndWhatIsNot) {
+  const TempFolder folder;
+  const Ended host = run({"doctor"});
+  EXPECT_EQ(host.status, 0) << host.output;
+  for (const char* part : {"processors", "libtorch", "1.13", "shared memory", "open files", "locked memory",
+                           "clock", "gRPC", "OpenSSL"})
+    EXPECT_NE(host.output.find(part), std::string::npos) << part << host.output;
+  write_text(folder / "job.toml", fmt::format("[network]\nlisten = \"0.0.0.0:{}\"\ncerts = \"{}\"\n",
+                                              free_port(), (folder / "certs" / "job").string()));
+  const Ended bad = run({"doctor", (folder / "job.toml").string()});
+  EXPECT_EQ(bad.status, 2) << bad.output;
+  EXPECT_NE(bad.output.find("mend: copy the job's token here"), std::string::npos) << bad.output;
+  ASSERT_EQ(run({"certs", (folder / "certs").string()}).status, 0);
+  const Ended good = run({"doctor", (folder / "job.toml").string(), "--json"});
+  EXPECT_EQ(good.status, 0) << good.output;
+  EXPECT_NE(good.output.find("paceline://job/worker, good until"), std::string::npos) << good.output;
+}
+
 }  // namespace
 }  // namespace paceline::tests

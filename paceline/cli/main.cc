@@ -13,6 +13,7 @@
 #include "paceline/cli/certs_command.h"
 #include "paceline/cli/compare_command.h"
 #include "paceline/cli/coordinator_role.h"
+#include "paceline/cli/doctor_command.h"
 #include "paceline/cli/evaluator_role.h"
 #include "paceline/cli/node_command.h"
 #include "paceline/cli/plan_command.h"
@@ -152,6 +153,16 @@ void add_node(CLI::App& app, Command& command) {
       [options, &command] { command = [options] { return node_command(*options, environment()); }; });
 }
 
+void add_doctor(CLI::App& app, Command& command) {
+  auto options = std::make_shared<DoctorOptions>();
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "what of this host a job needs, and how to mend what is not so");
+  doctor->add_option("job", options->job_file, "job.toml; the host alone without it");
+  doctor->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
+  doctor->add_flag("--json", options->json, "a JSON array instead of lines");
+  doctor->callback([options, &command] { command = [options] { return doctor_command(*options); }; });
+}
+
 void add_simulate(CLI::App& app, Command& command) {
   auto options = std::make_shared<SimulateOptions>();
   CLI::App* simulate = app.add_subcommand("simulate", "a cluster in modelled time, under several policies");
@@ -227,6 +238,7 @@ int run(int argc, char** argv) {
   add_zipline(app, command);
   add_node(app, command);
   add_certs(app, command);
+  add_doctor(app, command);
   add_roles(app, command);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,202 @@
+#include "paceline/cli/host_findings.h"
+
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include <absl/strings/numbers.h>
+#include <fmt/format.h>
+#include <google/protobuf/stubs/common.h>
+#include <grpcpp/grpcpp.h>
+#include <openssl/crypto.h>
+#include <sqlite3.h>
+
+#include "paceline/security/certificates.h"
+#include "paceline/security/token.h"
+
+namespace paceline::cli {
+
+namespace {
+
+constexpr std::size_t kProbe_bytes = 64 << 20;
+constexpr rlim_t kFewFiles = 1024;
+constexpr rlim_t kLittleLocked_bytes = 64 << 20;
+constexpr double kLeastFree_bytes = 512.0 * (1 << 20);
+constexpr std::time_t kBuilt = 1'700'000'000;  // a clock before this one's year is wrong
+constexpr std::time_t kSoon_s = 30 * 86400;
+
+std::string size_of(double bytes) {
+  return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes / 1e6) : fmt::format("{:.1f} GB", bytes / 1e9);
+}
+
+Finding processors() {
+  const unsigned count = std::thread::hardware_concurrency();
+  double load = 0;
+  const bool known = getloadavg(&load, 1) == 1;
+  const std::string says = fmt::format("{}, load {:.1f}", count, load);
+  if (known && load > 1.5 * count)
+    return {"processors", Health::kWarn, says, "others use this host: expect slow and uneven workers"};
+  return {"processors", Health::kOk, says, ""};
+}
+
+Finding libraries() {
+  return {"libraries", Health::kOk,
+          fmt::format("gRPC {}, protobuf {}, {}, SQLite {}", grpc::Version(),
+                      google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION),
+                      OpenSSL_version(OPENSSL_VERSION), sqlite3_libversion()),
+          ""};
+}
+
+// What programs can have, the files that the kernel keeps in memory among it.
+Finding memory() {
+  std::ifstream meminfo("/proc/meminfo");
+  double total = -1;
+  double free = -1;
+  double kb = 0;
+  for (std::string key, rest; meminfo >> key >> kb && std::getline(meminfo, rest);) {
+    if (key == "MemTotal:") total = 1024 * kb;
+    if (key == "MemAvailable:") free = 1024 * kb;
+  }
+  if (total < 0 || free < 0)
+    return {"memory", Health::kWarn, "/proc/meminfo says nothing", "mount /proc for this user"};
+  const std::string says = fmt::format("{} of {} free", size_of(free), size_of(total));
+  if (free < kLeastFree_bytes) return {"memory", Health::kWarn, says, "close other programs before training"};
+  return {"memory", Health::kOk, says, ""};
+}
+
+// As the shards and the gradient buffers use it.
+Finding shared_memory() {
+  const int file = memfd_create("paceline-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  void* mapped = MAP_FAILED;
+  if (file >= 0 && ftruncate(file, kProbe_bytes) == 0)
+    mapped = mmap(nullptr, kProbe_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  const int error = errno;
+  const std::string own = fmt::format("/proc/{}/fd/{}", getpid(), file);
+  const bool opens = access(own.c_str(), R_OK | W_OK) == 0;
+  if (mapped != MAP_FAILED) munmap(mapped, kProbe_bytes);
+  if (file >= 0) close(file);
+  if (mapped == MAP_FAILED) {
+    return {"shared memory", Health::kFail, fmt::format("64 MB cannot be had: {}", std::strerror(error)),
+            "give this process more memory (the container's or the cgroup's limit)"};
+  }
+  if (!opens) return {"shared memory", Health::kFail, own + " cannot be opened", "mount /proc for this user"};
+  return {"shared memory", Health::kOk, "memfd of 64 MB, opened through /proc", ""};
+}
+
+std::string limit_of(rlim_t limit, bool bytes) {
+  if (limit == RLIM_INFINITY) return "unlimited";
+  return bytes ? size_of(static_cast<double>(limit)) : std::to_string(limit);
+}
+
+Finding open_files() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const std::string says =
+      fmt::format("{} (at most {})", limit_of(limit.rlim_cur, false), limit_of(limit.rlim_max, false));
+  if (limit.rlim_cur < kFewFiles)
+    return {"open files", Health::kWarn, says, "ulimit -n 4096, or LimitNOFILE=4096 in the systemd unit"};
+  return {"open files", Health::kOk, says, ""};
+}
+
+Finding locked_memory() {
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  const std::string says = limit_of(limit.rlim_cur, true);
+  if (limit.rlim_cur < kLittleLocked_bytes)
+    return {"locked memory", Health::kWarn, says + "; RDMA needs more",
+            "ulimit -l unlimited, or LimitMEMLOCK=infinity in the systemd unit"};
+  return {"locked memory", Health::kOk, says, ""};
+}
+
+Finding clock() {
+  const std::time_t now = std::time(nullptr);
+  const std::string says = fmt::format("{} UTC", security::day_of(now));
+  if (now < kBuilt)
+    return {"clock", Health::kFail, says + " is long ago: no certificate is good yet",
+            "set the clock: timedatectl set-ntp true"};
+  timex about{};
+  if (adjtimex(&about) == TIME_ERROR)
+    return {"clock", Health::kWarn, says + ", not synchronized",
+            "timedatectl set-ntp true; certificates bear an hour, and reports of hosts compare badly"};
+  return {"clock", Health::kOk, says + ", synchronized", ""};
+}
+
+Finding port(const std::string& listen) {
+  std::int64_t number = 0;
+  if (!absl::SimpleAtoi(listen.substr(listen.rfind(':') + 1), &number) || number == 0)
+    return {"port", Health::kOk, listen + ": any free one", ""};
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  const sockaddr_in address{.sin_family = AF_INET,
+                            .sin_port = htons(static_cast<std::uint16_t>(number)),
+                            .sin_addr = {htonl(INADDR_ANY)},
+                            .sin_zero = {}};
+  const bool free = bind(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const int error = errno;
+  close(probe);
+  if (free) return {"port", Health::kOk, listen + " is free", ""};
+  return {"port", Health::kFail, fmt::format("{}: {}", listen, std::strerror(error)),
+          "choose another one in network.listen, or end who has it (ss -ltnp)"};
+}
+
+Finding certificate(const std::string& dir, security::Role role) {
+  const std::string what = fmt::format("{}.crt", to_string(role));
+  const auto read = security::read_credentials(dir, role);
+  if (absl::IsNotFound(read.status())) {
+    return {what, Health::kWarn, "not on this host",
+            fmt::format("copy it here if this host is to run a {}", to_string(role))};
+  }
+  if (!read.ok()) return {what, Health::kFail, std::string(read.status().message()), "paceline certs"};
+  const std::string says =
+      fmt::format("{}, good until {}", uri_of(read->own), security::day_of(read->expire));
+  if (read->expire < std::time(nullptr) + kSoon_s)
+    return {what, Health::kWarn, says, "make new ones soon: paceline certs"};
+  struct stat about {};
+  const std::string key = fmt::format("{}/{}.key", dir, to_string(role));
+  if (stat(key.c_str(), &about) == 0 && (about.st_mode & 077) != 0)
+    return {what, Health::kWarn, says + "; others can read its key", "chmod 600 " + key};
+  return {what, Health::kOk, says, ""};
+}
+
+Finding token(const std::string& file) {
+  const auto read = security::read_token(file);
+  if (!read.ok())
+    return {"token", Health::kFail, std::string(read.status().message()), "copy the job's token here"};
+  return {"token", Health::kOk, file, ""};
+}
+
+}  // namespace
+
+std::vector<Finding> host_findings() {
+  return {processors(), memory(), shared_memory(), open_files(), locked_memory(), clock(), libraries()};
+}
+
+std::vector<Finding> job_findings(const config::JobConfig& job) {
+  std::vector<Finding> findings = {port(job.reach.listen)};
+  if (job.reach.certs.empty()) {
+    findings.push_back({"certificates", Health::kOk, "none: this job stays on one host", ""});
+    if (!config::is_loopback(job.reach.listen))
+      findings.back() = {"certificates", Health::kWarn,
+                         "none: anybody on the way can read and change what is said",
+                         "paceline certs DIR, and network.certs"};
+  } else {
+    for (const security::Role role : security::kRoles) findings.push_back(certificate(job.reach.certs, role));
+  }
+  if (!job.reach.token_file.empty()) findings.push_back(token(job.reach.token_file));
+  return findings;
+}
+
+}  // namespace paceline::cli

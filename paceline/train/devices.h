@@ -1,0 +1,16 @@
+// What libtorch finds on this machine to compute on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace paceline::train {
+
+struct Devices {
+  std::string version;    // libtorch's
+  std::int64_t cuda = 0;  // devices that CUDA can use
+};
+
+Devices devices();
+
+}  // namespace paceline::train
