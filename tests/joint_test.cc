@@ -158,9 +158,9 @@ TEST(Joint, KeepsItsBudget) {
       "[[replica]]\ncount = 2\nbatch = 8\npace_ms = 40\nprice_per_hour = 10\n"
       "[[change]]\nreplica = 2\nat_s = 1\nprice_per_hour = 60\n" +
       std::string(kLayers);
-  const Trained all = train(folder, "run", std::string(kJoint) + "epochs = 20\n", sections, {"--virtual"});
+  const Trained all = train(folder, "run", std::string(kJoint) + "epochs = 8\n", sections, {"--virtual"});
   const RecordedRun recorded = RecordedRun::read(all.folder);
-  expect_each_sample_once(recorded, 20);
+  expect_each_sample_once(recorded, 8);
   double cost = 0, allowed = 0;
   for (const control::BatchDone& batch : recorded.batches) {
     if (!batch.spending) continue;
