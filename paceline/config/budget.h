@@ -1,4 +1,5 @@
-// What a budget is, as cluster.toml and job.toml say it: `most` per batch, second or hour, of one kind of cost.
+// What a budget is, as cluster.toml and job.toml say it: `most` per batch, second or hour, of one kind of
+// cost.
 #pragma once
 
 #include "paceline/config/section.h"

@@ -107,15 +107,10 @@ absl::StatusOr<std::vector<float>> read_weights(const fs::path& path, const ps::
 }
 
 absl::StatusOr<ps::OptimizerState> read_optimizer(const fs::path& path, const ps::Layout& layout) {
-  PACELINE_ASSIGN_OR_RETURN(SafetensorsFile file, read_safetensors(path));
-  const auto fractions = number_of<double>(file, kFractions);
-  const auto streams = number_of<int>(file, kStreams);
-  const bool sane = fractions && std::isfinite(*fractions) && *fractions >= 0 && streams && *streams >= 0 &&
-                    *streams <= kMaxStreams;
-  if (!sane) return another_model(path, "is no optimizer state");
+  PACELINE_ASSIGN_OR_RETURN(OptimizerFile file, read_optimizer_file(path));
   Tensors tensors(path, std::move(file.tensors));
-  ps::OptimizerState state{{}, *fractions};
-  for (std::size_t k = 0; k < static_cast<std::size_t>(*streams); ++k) {
+  ps::OptimizerState state{{}, file.fractions};
+  for (std::size_t k = 0; k < file.streams; ++k) {
     PACELINE_ASSIGN_OR_RETURN(std::vector<float> stream, take_flat(tensors, layout, stream_name, k));
     state.streams.push_back(std::move(stream));
   }
@@ -131,6 +126,16 @@ fs::path weights_file(const fs::path& directory, int index, int count) {
 
 fs::path optimizer_file(const fs::path& directory, int index, int count) {
   return directory / fmt::format("optimizer-{}-of-{}.safetensors", index, count);
+}
+
+absl::StatusOr<OptimizerFile> read_optimizer_file(const fs::path& path) {
+  PACELINE_ASSIGN_OR_RETURN(SafetensorsFile file, read_safetensors(path));
+  const auto fractions = number_of<double>(file, kFractions);
+  const auto streams = number_of<int>(file, kStreams);
+  const bool sane = fractions && std::isfinite(*fractions) && *fractions >= 0 && streams && *streams >= 0 &&
+                    *streams <= kMaxStreams;
+  if (!sane) return another_model(path, "is no optimizer state");
+  return OptimizerFile{*fractions, static_cast<std::size_t>(*streams), std::move(file.tensors)};
 }
 
 absl::Status write_shard(const fs::path& directory, int index, int count, const ps::Layout& layout,

@@ -17,6 +17,7 @@
 
 #include "paceline/ps/layout.h"
 #include "paceline/ps/shard.h"
+#include "paceline/store/safetensors.h"
 
 namespace paceline::store {
 
@@ -37,6 +38,20 @@ struct ShardContents {
 
 // Errors: DataLoss when a file is damaged; InvalidArgument when its tensors are another model's; NotFound.
 absl::StatusOr<ShardContents> read_shard(const std::filesystem::path& directory, int index, int count,
+                                         const ps::Layout& layout);
+
+// One of those files: the streams' tensors, under the names above.
+struct OptimizerFile {
+  double fractions = 0;
+  std::size_t streams = 0;
+  std::vector<Tensor> tensors;
+};
+// Errors: DataLoss; InvalidArgument when it is none; NotFound.
+absl::StatusOr<OptimizerFile> read_optimizer_file(const std::filesystem::path& path);
+
+// The same where the checkpoint may have been cut into other shards, more or fewer: what belongs to `layout`
+// is then gathered from the files of all of them. Errors: likewise.
+absl::StatusOr<ShardContents> load_shard(const std::filesystem::path& directory, int index, int count,
                                          const ps::Layout& layout);
 
 }  // namespace paceline::store

@@ -124,5 +124,58 @@ TEST_F(ShardFilesTest, OtherwiseCutIsNamed) {
               HasSubstr("no tensor 'bn.mean@0'; resume with the model, optimizer, hosts and release"));
 }
 
+// Every number of shards is read as every other one, cut between tensors and within them.
+TEST(LoadShard, GathersWhatWasCutOtherwise) {
+  const ps::Layout whole = sample_layout();
+  const std::vector<float> weights = flat(whole, 1), first = flat(whole, 1000), second = flat(whole, 2000);
+  const auto cut = [&](int count, bool evenly) {
+    return evenly ? whole.split_evenly(count) : whole.split(count);
+  };
+  const auto sliced = [](const std::vector<float>& all, std::int64_t begin, const ps::Layout& part) {
+    return std::vector<float>(all.begin() + begin, all.begin() + begin + part.size());
+  };
+  for (const bool evenly : {false, true}) {
+    for (int there = 1; there <= 4; ++there) {
+      const TestDirectory directory;
+      const auto parts = cut(there, evenly);
+      std::int64_t begin = 0;
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        ASSERT_TRUE(write_shard(directory.path(), static_cast<int>(i) + 1, static_cast<int>(parts.size()),
+                                parts[i], sliced(weights, begin, parts[i]),
+                                {{sliced(first, begin, parts[i]), sliced(second, begin, parts[i])}, 0.25})
+                        .ok());
+        begin += parts[i].size();
+      }
+      for (const bool evenly_now : {false, true}) {
+        for (int now = 1; now <= 4; ++now) {
+          SCOPED_TRACE(testing::Message() << there << evenly << " as " << now << evenly_now);
+          begin = 0;
+          const auto wanted = cut(now, evenly_now);
+          for (std::size_t i = 0; i < wanted.size(); ++i) {
+            const auto shard = load_shard(directory.path(), static_cast<int>(i) + 1,
+                                          static_cast<int>(wanted.size()), wanted[i]);
+            ASSERT_TRUE(shard.ok()) << shard.status();
+            EXPECT_EQ(shard->weights, sliced(weights, begin, wanted[i]));
+            EXPECT_EQ(shard->optimizer.streams[0], sliced(first, begin, wanted[i]));
+            EXPECT_EQ(shard->optimizer.streams[1], sliced(second, begin, wanted[i]));
+            EXPECT_EQ(shard->optimizer.fractions, 0.25);
+            begin += wanted[i].size();
+          }
+        }
+      }
+      ps::Layout other;
+      other.add("conv.weight", ps::TensorKind::kParameter, {3, 6});
+      const auto refused = load_shard(directory.path(), 1, 7, other).status();
+      EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+      other = {};
+      other.add("another", ps::TensorKind::kParameter, {3});
+      EXPECT_THAT(std::string(load_shard(directory.path(), 1, 7, other).status().message()),
+                  HasSubstr("has not all of tensor 'another'"));
+    }
+  }
+  const TestDirectory empty;
+  EXPECT_TRUE(absl::IsNotFound(load_shard(empty.path(), 1, 1, whole).status()));
+}
+
 }  // namespace
 }  // namespace paceline::store

@@ -1,0 +1,149 @@
+// Shards from a checkpoint that was cut into others: each tensor of the layout, or piece of one, is put
+// together from the tensors and pieces that lie in the files.
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/store/safetensors.h"
+#include "paceline/store/shard_files.h"
+
+namespace paceline::store {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// "weight@4096": what follows the first 4096 floats of "weight".
+struct Piece {
+  std::string tensor;
+  std::int64_t begin = 0;
+  bool whole = true;
+};
+
+Piece piece_named(const std::string& name) {
+  const std::size_t at = name.rfind('@');
+  if (at == std::string::npos) return {name};
+  std::int64_t begin = 0;
+  const char* end = name.data() + name.size();
+  const auto [stopped, error] = std::from_chars(name.data() + at + 1, end, begin);
+  if (error != std::errc() || stopped != end || begin < 0) return {name};
+  return {name.substr(0, at), begin, false};
+}
+
+// All floats of one kind (weights, or one stream) that the files have, by tensor and where they begin.
+class Floats {
+ public:
+  void add(const std::string& name, const Tensor& tensor) {
+    const Piece piece = piece_named(name);
+    Source& source = sources_[piece.tensor];
+    source.pieces[piece.begin] = tensor.data;
+    source.floats += static_cast<std::int64_t>(tensor.data.size());
+    if (piece.whole) source.shape = tensor.shape;
+  }
+
+  absl::StatusOr<std::vector<float>> of(const ps::Layout& layout, const fs::path& directory) const {
+    std::vector<float> flat(static_cast<std::size_t>(layout.size()));
+    for (const ps::TensorSpec& spec : layout.tensors()) {
+      if (!copy(spec, flat.data() + spec.offset)) {
+        return absl::InvalidArgumentError(fmt::format(
+            "{}: has not all of tensor '{}', or another shape of it; resume with the model, optimizer and "
+            "release of Paceline it was written with",
+            directory.string(), spec.name));
+      }
+    }
+    return flat;
+  }
+
+ private:
+  struct Source {
+    std::map<std::int64_t, std::vector<float>> pieces;  // by where they begin
+    std::int64_t floats = 0;
+    std::vector<std::int64_t> shape{-1};  // where the whole tensor lies in one file
+  };
+
+  bool copy(const ps::TensorSpec& spec, float* to) const {
+    const Piece wanted = piece_named(spec.name);
+    const auto found = sources_.find(wanted.tensor);
+    if (found == sources_.end()) return false;
+    const Source& source = found->second;
+    if (wanted.whole && source.floats != spec.size) return false;
+    if (wanted.whole && source.shape != std::vector<std::int64_t>{-1} && source.shape != spec.shape) return false;
+    const std::int64_t end = wanted.begin + spec.size;
+    std::int64_t at = wanted.begin;
+    while (at < end) {
+      auto piece = source.pieces.upper_bound(at);
+      if (piece == source.pieces.begin()) return false;
+      --piece;
+      const std::int64_t offset = at - piece->first;
+      const auto there = static_cast<std::int64_t>(piece->second.size());
+      if (offset >= there) return false;
+      const std::int64_t count = std::min(there - offset, end - at);
+      std::copy_n(piece->second.begin() + offset, count, to + (at - wanted.begin));
+      at += count;
+    }
+    return true;
+  }
+
+  std::map<std::string, Source> sources_;
+};
+
+// How many shards the checkpoint has.
+absl::StatusOr<int> shards_of(const fs::path& directory) {
+  std::error_code error;
+  constexpr std::string_view kFirst = "weights-1-of-";
+  for (auto entry = fs::directory_iterator(directory, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    int count = 0;
+    if (!name.starts_with(kFirst)) continue;
+    std::from_chars(name.data() + kFirst.size(), name.data() + name.size(), count);
+    if (count > 0 && weights_file(directory, 1, count).filename() == name) return count;
+  }
+  return absl::NotFoundError(fmt::format("{}: holds no weights", directory.string()));
+}
+
+absl::StatusOr<ShardContents> gather(const fs::path& directory, const ps::Layout& layout) {
+  PACELINE_ASSIGN_OR_RETURN(const int count, shards_of(directory));
+  Floats weights;
+  std::vector<Floats> streams;
+  ShardContents shard;
+  for (int index = 1; index <= count; ++index) {
+    PACELINE_ASSIGN_OR_RETURN(const SafetensorsFile file, read_safetensors(weights_file(directory, index, count)));
+    for (const Tensor& tensor : file.tensors) weights.add(tensor.name, tensor);
+    PACELINE_ASSIGN_OR_RETURN(const OptimizerFile optimizer,
+                              read_optimizer_file(optimizer_file(directory, index, count)));
+    shard.optimizer.fractions = optimizer.fractions;
+    streams.resize(std::max(streams.size(), optimizer.streams));
+    for (std::size_t k = 0; k < optimizer.streams; ++k) {
+      const std::string suffix = fmt::format(".{}", k);
+      for (const Tensor& tensor : optimizer.tensors) {
+        if (tensor.name.ends_with(suffix))
+          streams[k].add(tensor.name.substr(0, tensor.name.size() - suffix.size()), tensor);
+      }
+    }
+  }
+  PACELINE_ASSIGN_OR_RETURN(shard.weights, weights.of(layout, directory));
+  for (const Floats& stream : streams) {
+    PACELINE_ASSIGN_OR_RETURN(std::vector<float> flat, stream.of(layout, directory));
+    shard.optimizer.streams.push_back(std::move(flat));
+  }
+  return shard;
+}
+
+}  // namespace
+
+absl::StatusOr<ShardContents> load_shard(const fs::path& directory, int index, int count,
+                                         const ps::Layout& layout) {
+  absl::StatusOr<ShardContents> own = read_shard(directory, index, count, layout);
+  if (!absl::IsNotFound(own.status()) && !absl::IsInvalidArgument(own.status())) return own;
+  absl::StatusOr<ShardContents> gathered = gather(directory, layout);
+  // Where its own files are there, what is wrong with them says more.
+  return gathered.ok() || absl::IsNotFound(own.status()) ? gathered : own;
+}
+
+}  // namespace paceline::store
