@@ -81,7 +81,7 @@ struct Ended {
   bool can_go_on = false;
 };
 
-absl::StatusOr<Ended> attempt(Job& job, const std::optional<rpc::Restart>& restart) {
+absl::StatusOr<Ended> attempt(Job& job, const std::optional<rpc::Restart>& restart, bool again) {
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job.config, job.paths, report::World::kLive, from));
   RunCheckpoints checkpoints(job.paths.root, job.config);
@@ -92,6 +92,7 @@ absl::StatusOr<Ended> attempt(Job& job, const std::optional<rpc::Restart>& resta
       {.job = job.config,
        .job_toml = job.toml,
        .restart = restart,
+       .again = again,
        .listeners = {books.get()},
        .checkpoints = &journal_first,
        .on_data_known = [&](const control::ControllerConfig& config) { books->start(config, job.toml); },
@@ -172,8 +173,8 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   Restarts restarts;
   while (true) {
     if (go_on != GoOn::kNo) PACELINE_RETURN_IF_ERROR(take_last_plan(job));
-    PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(job.paths, job.config, go_on));
-    PACELINE_ASSIGN_OR_RETURN(const Ended ended, attempt(job, restart));
+    PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(job.paths, go_on));
+    PACELINE_ASSIGN_OR_RETURN(const Ended ended, attempt(job, restart, go_on == GoOn::kIfThereIsACheckpoint));
     if (!ended.can_go_on) return ended.status;
     const std::string why(ended.status.message());
     const auto newest = newest_checkpoint(job.paths);

@@ -16,6 +16,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/failed_run.h"
 #include "paceline/cli/run_checkpoints.h"
+#include "paceline/rpc/goodbye.h"
 #include "paceline/security/identity.h"
 #include "paceline/store/run_folder.h"
 
@@ -41,6 +42,12 @@ constexpr std::chrono::seconds kMissedLimit{10};
 // It ended because the coordinator had: no error of its own.
 bool lost_coordinator(const ChildProcess& child) {
   return absl::StrContains(last_line(child.log_file()), coordinator_lost().message());
+}
+
+// Somebody else has its place: another one that a user started, or one from before that has not been missed
+// yet. If that goes, the coordinator says who is missing.
+bool place_is_taken(const ChildProcess& child) {
+  return absl::EndsWith(last_line(child.log_file()), rpc::kIsHereAlready);
 }
 
 bool is_worker(const std::string& name) { return absl::StartsWith(name, "w"); }
@@ -217,7 +224,7 @@ std::vector<std::string> LocalCluster::tend() {
 
 std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_status) {
   const ChildProcess ended = *std::exchange(child.process, std::nullopt);
-  if (wait_status == 0) return std::nullopt;
+  if (wait_status == 0 || place_is_taken(ended)) return std::nullopt;
   // Training may have begun since somebody asked last. One that could not start says so itself; one that was
   // killed is asked about. A coordinator that is gone by now has ended of it, and says why, or was lost as
   // well.
@@ -226,14 +233,14 @@ std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_stat
     training_ = training_ || (household_.first && coordinator_gone_);
   }
   const bool own_error = !WIFSIGNALED(wait_status) && !lost_coordinator(ended);
-  if (!training_ || (!household_.first && own_error)) {
+  if (!training_ || (!household_.first && own_error && !is_worker(child.name))) {
     if (!first_error_ && !lost_coordinator(ended)) {
       first_error_ = reason_of(ended, wait_status);
       stop("a process could not start");
     }
     return std::nullopt;
   }
-  const std::string end = describe_end(wait_status);
+  const std::string end = own_error ? reason_of(ended, wait_status) : describe_end(wait_status);
   if (is_worker(child.name))
     return fmt::format("{} was lost ({}){}", child.name, end,
                        planned_anew_ ? "" : "; the others train on its samples");

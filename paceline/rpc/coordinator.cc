@@ -501,11 +501,12 @@ void Coordinator::fail(absl::Status status) {
 // What came after the last checkpoint is lost. The streams just end, and who hears no goodbye comes again.
 void Coordinator::go_back(const std::string& why) {
   if (can_go_on_) return;
-  if (!training() || finishing_) return fail(absl::UnavailableError(why));
+  // What could not even start is not tried again and again, but what has gone on once is.
+  if (finishing_ || (!training() && !options_.again)) return fail(absl::UnavailableError(why));
   can_go_on_ = true;
   result_.Update(absl::UnavailableError(why));
   finishing_ = true;
-  controller_->end();
+  if (controller_ != nullptr) controller_->end();
   loop_.stop();
 }
 

@@ -48,6 +48,7 @@ struct CoordinatorOptions {
   config::JobConfig job;
   std::string job_toml;
   std::optional<Restart> restart;
+  bool again = false;  // the job has been begun before: whoever is lost at the start is waited for as well
   std::vector<control::RunListener*> listeners;  // outlive the coordinator
   CheckpointSink* checkpoints = nullptr;         // likewise
   // Told once the size of the data set is known, before the first fact.

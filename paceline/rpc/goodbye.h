@@ -8,6 +8,9 @@
 
 namespace paceline::rpc {
 
+// What a worker is told whose place is taken ends so.
+inline constexpr char kIsHereAlready[] = "is here already";
+
 // The job is over for it: `why`, and the end of the stream. `refused`: it is not wanted in this job.
 template <class In, class Out>
 void say_goodbye(PeerStream<In, Out>& stream, const std::string& why, bool refused = false) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/config/one_line.h"
+#include "paceline/rpc/goodbye.h"
 
 namespace paceline::rpc {
 
@@ -24,7 +25,7 @@ absl::Status WorkerTable::take_place(const WorkerStream::Pointer& stream, const 
   }
   const auto device = static_cast<std::size_t>(place - places_.begin());
   if (by_device_.contains(device) || workers_.contains(stream.get()))
-    return absl::AlreadyExistsError(fmt::format("{} is here already", name));
+    return absl::AlreadyExistsError(fmt::format("{} {}", name, kIsHereAlready));
   workers_.emplace(stream.get(), Worker{.stream = stream,
                                         .number = next_number_++,
                                         .device = device,
