@@ -119,6 +119,28 @@ TEST_F(Node, AHostThatDiesAndComesBackIsWaitedFor) {
   EXPECT_EQ(last.commits.back().second.committed_after(), 3 * kSmallJobSamples);
 }
 
+TEST_F(Node, ARunGoesOnWithFewerHosts) {
+  const fs::path file = job("epochs = 2\n", "[[replica]]\ncount = 3\npace_ms = 30\n");
+  {
+    auto last = host(file, 2, 3);
+    auto second = host(file, 1, 3);
+    auto first = host(file, 0, 3);
+    ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+    for (Program* one : {last.get(), first.get(), second.get()}) {
+      one->signal(SIGKILL);
+      one->wait();
+    }
+  }
+  auto second = host(file, 1, 2);
+  auto first = std::make_unique<Program>(std::vector<std::string>{
+      "node", "--resume", only_run(folder_ / "runs").string(), "--rank", "0", "--hosts", "2", "--coordinator",
+      fmt::format("127.0.0.1:{}", port_), "--set", "cluster.hosts=2"});
+  const Ended ended = first->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_EQ(second->wait(60).status, 0);
+  expect_kept_samples_once(only_run(folder_ / "runs"), 2);
+}
+
 // Each host in a network of its own, joined by a bridge: the others are reached over TLS and sealed links
 // only. A server dies besides; the run ends in the bytes of one host that nobody disturbed.
 TEST_F(Node, HostsApartEndInTheBytesOfOne) {

@@ -36,7 +36,7 @@ absl::Status LocalShards::start(Version version, const std::string& checkpoint_d
   const int count = static_cast<int>(shards_.size());
   for (int i = 0; i < count; ++i) {
     ps::Shard& shard = *shards_[static_cast<std::size_t>(i)];
-    PACELINE_ASSIGN_OR_RETURN(auto saved, store::read_shard(checkpoint_dir, i + 1, count, shard.layout()));
+    PACELINE_ASSIGN_OR_RETURN(auto saved, store::load_shard(checkpoint_dir, i + 1, count, shard.layout()));
     PACELINE_RETURN_IF_ERROR(shard.restore_optimizer(std::move(saved.optimizer)));
     shard.start(version, saved.weights);
   }

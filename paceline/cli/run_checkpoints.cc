@@ -1,7 +1,5 @@
 #include "paceline/cli/run_checkpoints.h"
 
-#include <fmt/format.h>
-
 #include "paceline/base/status_macros.h"
 
 namespace paceline::cli {
@@ -17,18 +15,12 @@ absl::Status RunCheckpoints::finish(const control::ControllerState& state, Durat
   return writer_->finish(saved, static_cast<int>(job_.checkpoints_kept)).status();
 }
 
-absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths,
-                                                         const config::JobConfig& job, GoOn go_on) {
+absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on) {
   PACELINE_RETURN_IF_ERROR(store::remove_partial_checkpoints(paths.root));
   if (go_on == GoOn::kNo) return std::nullopt;
   const auto found = store::latest_checkpoint(paths.root);
   if (go_on == GoOn::kIfThereIsACheckpoint && absl::IsNotFound(found.status())) return std::nullopt;
   PACELINE_ASSIGN_OR_RETURN(const store::Checkpoint checkpoint, found);
-  if (checkpoint.state.shards != job.servers) {
-    return absl::InvalidArgumentError(
-        fmt::format("cluster.servers: the checkpoint {} has {} shards; resume with that many servers",
-                    checkpoint.directory.string(), checkpoint.state.shards));
-  }
   return rpc::Restart{checkpoint.state.controller, checkpoint.state.elapsed, checkpoint.directory.string()};
 }
 

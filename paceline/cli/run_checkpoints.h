@@ -31,9 +31,8 @@ class RunCheckpoints final : public rpc::CheckpointSink {
 enum class GoOn { kNo, kYes, kIfThereIsACheckpoint };
 
 // What the run goes on from, if it is to; clears away what was left unfinished. Errors: no checkpoint where
-// there must be one, a damaged one, or one of another number of servers.
-absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths,
-                                                         const config::JobConfig& job, GoOn go_on);
+// there must be one, or a damaged one.
+absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on);
 
 // Nothing when there is none that can be used.
 std::optional<Version> newest_checkpoint(const store::RunPaths& paths);

@@ -194,7 +194,7 @@ absl::Status Server::start_from_worker(const rpc::wire::ServerStart& order) {
 
 absl::Status Server::start_from_checkpoint(const rpc::wire::ServerStart& order) {
   PACELINE_ASSIGN_OR_RETURN(auto saved,
-                            store::read_shard(order.checkpoint_dir(), index_ + 1, count_, shard_->layout()));
+                            store::load_shard(order.checkpoint_dir(), index_ + 1, count_, shard_->layout()));
   PACELINE_RETURN_IF_ERROR(shard_->restore_optimizer(std::move(saved.optimizer)));
   shard_->start(Version(order.version()), saved.weights);
   return absl::OkStatus();

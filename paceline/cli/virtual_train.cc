@@ -78,7 +78,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, Shown shown
   const store::RunPaths& paths = lock.paths();
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, read_job_file(paths.job()));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
-  PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(paths, job, resume ? GoOn::kYes : GoOn::kNo));
+  PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(paths, resume ? GoOn::kYes : GoOn::kNo));
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job, paths, report::World::kVirtual, from));
   RunCheckpoints checkpoints(paths.root, job);

@@ -72,7 +72,8 @@ class Floats {
     if (found == sources_.end()) return false;
     const Source& source = found->second;
     if (wanted.whole && source.floats != spec.size) return false;
-    if (wanted.whole && source.shape != std::vector<std::int64_t>{-1} && source.shape != spec.shape) return false;
+    if (wanted.whole && source.shape != std::vector<std::int64_t>{-1} && source.shape != spec.shape)
+      return false;
     const std::int64_t end = wanted.begin + spec.size;
     std::int64_t at = wanted.begin;
     while (at < end) {
@@ -96,8 +97,8 @@ class Floats {
 absl::StatusOr<int> shards_of(const fs::path& directory) {
   std::error_code error;
   constexpr std::string_view kFirst = "weights-1-of-";
-  for (auto entry = fs::directory_iterator(directory, error);
-       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+  for (auto entry = fs::directory_iterator(directory, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     int count = 0;
     if (!name.starts_with(kFirst)) continue;
@@ -113,7 +114,8 @@ absl::StatusOr<ShardContents> gather(const fs::path& directory, const ps::Layout
   std::vector<Floats> streams;
   ShardContents shard;
   for (int index = 1; index <= count; ++index) {
-    PACELINE_ASSIGN_OR_RETURN(const SafetensorsFile file, read_safetensors(weights_file(directory, index, count)));
+    PACELINE_ASSIGN_OR_RETURN(const SafetensorsFile file,
+                              read_safetensors(weights_file(directory, index, count)));
     for (const Tensor& tensor : file.tensors) weights.add(tensor.name, tensor);
     PACELINE_ASSIGN_OR_RETURN(const OptimizerFile optimizer,
                               read_optimizer_file(optimizer_file(directory, index, count)));
