@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,6 +50,7 @@ Program::Program(const std::vector<std::string>& arguments, const std::function<
   words.insert(words.end(), arguments.begin(), arguments.end());
   pid_ = fork();
   if (pid_ != 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // also when the test itself is killed
   if (first && !first()) _exit(126);
   become(words, folder_ / "output", folder_ / "errors");
 }

@@ -94,6 +94,23 @@ void expect_each_sample_once(const RecordedRun& recorded, double epochs) {
   }
 }
 
+void expect_kept_samples_once(const std::filesystem::path& run, double epochs) {
+  const auto journal = store::JournalReader::open(store::RunPaths{run}.journal());
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  const auto attempts = journal->attempts();
+  ASSERT_TRUE(attempts.ok()) << attempts.status();
+  RecordedRun kept;
+  for (std::size_t i = 0; i < attempts->size(); ++i) {
+    for (const auto& commit : RecordedRun::read(run, (*attempts)[i].number).commits) {
+      const bool taken_back =
+          std::any_of(attempts->begin() + static_cast<std::ptrdiff_t>(i) + 1, attempts->end(),
+                      [&](const store::Attempt& later) { return later.from < commit.second.version; });
+      if (!taken_back) kept.commits.push_back(commit);
+    }
+  }
+  expect_each_sample_once(kept, epochs);
+}
+
 std::int64_t metrics_so_far(const std::filesystem::path& runs) {
   if (!std::filesystem::exists(runs) || std::filesystem::is_empty(runs)) return 0;
   const std::string metrics = read_text(std::filesystem::directory_iterator(runs)->path() / "metrics.jsonl");

@@ -32,6 +32,10 @@ struct RecordedRun {
 // Each sample of so many epochs of a small job was committed, and once.
 void expect_each_sample_once(const RecordedRun& recorded, double epochs);
 
+// The same of a run of several attempts, by what counts of each: a later one takes back what was committed
+// after the checkpoint that it goes on from.
+void expect_kept_samples_once(const std::filesystem::path& run, double epochs);
+
 // How far the only run in `runs` is, in lines of the metrics that it writes once a second (its journal is not
 // to be disturbed); 0 before it has any.
 std::int64_t metrics_so_far(const std::filesystem::path& runs);

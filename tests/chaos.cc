@@ -1,0 +1,285 @@
+// Everything a job consists of is killed, stopped and cut off at random while it trains, under each policy in
+// turn. In the end every sample of every epoch was committed exactly once in what counts, every bound held,
+// the loss is where an undisturbed run's is, and nothing is left behind.
+//
+//   chaos [--kills N] [--seed N]
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "paceline/store/run_folder.h"
+#include "paceline/store/sqlite.h"
+#include "tests/chaos_hosts.h"
+#include "tests/recorded_run.h"
+#include "tests/small_job.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+std::int64_t kills_asked_for = 8;
+std::uint64_t seed = 1;
+
+constexpr int kHosts = 3;
+constexpr double kEpochs = 12;
+constexpr int kPatienceS = 45;  // until a run that was struck has gone on
+constexpr const char* kPolicies[] = {"bsp", "cgp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "backup:1"};
+constexpr std::int64_t kLeastForAPolicy = 4;  // strikes; the first policies have them where there are few
+
+int free_port() {
+  const int probe = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(bind(probe, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(probe);
+  return ntohs(address.sin_port);
+}
+
+// When commits were seen in a run's journal, which is written a few times a second.
+class CommitClock {
+ public:
+  explicit CommitClock(fs::path runs)
+      : runs_(std::move(runs)), thread_([this](std::stop_token s) { look(s); }) {}
+
+  // The longest time without a commit that began or went on between these two.
+  double longest_s(SteadyTime from, SteadyTime until) {
+    const std::scoped_lock lock(mutex_);
+    double longest = 0;
+    for (std::size_t i = 1; i < seen_.size(); ++i) {
+      if (seen_[i] <= from || seen_[i - 1] >= until) continue;
+      longest = std::max(longest, std::chrono::duration<double>(seen_[i] - seen_[i - 1]).count());
+    }
+    return longest;
+  }
+
+ private:
+  void look(const std::stop_token& stop) {
+    std::int64_t newest = 0;
+    while (!stop.stop_requested()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      const std::int64_t now = newest_commit();
+      if (now <= newest) continue;
+      newest = now;
+      const std::scoped_lock lock(mutex_);
+      seen_.push_back(std::chrono::steady_clock::now());
+    }
+  }
+  std::int64_t newest_commit() const {
+    std::error_code ignored;
+    for (const auto& run : fs::directory_iterator(runs_, ignored)) {
+      const auto journal = store::Database::open(run.path() / "journal.sqlite", store::Database::Mode::kRead);
+      if (!journal.ok()) continue;
+      auto rows = journal->prepare("SELECT max(seq) FROM commits");
+      if (!rows.ok() || !rows->start().ok()) continue;
+      const auto row = rows->next();
+      if (row.ok() && *row) return rows->integer(0);
+    }
+    return 0;
+  }
+
+  const fs::path runs_;
+  std::mutex mutex_;
+  std::vector<SteadyTime> seen_;
+  std::jthread thread_;
+};
+
+// Time without commits around each fault, by kind.
+std::array<std::vector<double>, kFaults> stalls_s;
+
+// How many processes have this folder in their command line.
+int processes_of(const fs::path& folder) {
+  int count = 0;
+  std::error_code ignored;
+  for (const auto& process : fs::directory_iterator("/proc", ignored)) {
+    const std::string line = read_text(process.path() / "cmdline");
+    if (line.find(folder.string()) != std::string::npos) ++count;
+  }
+  return count;
+}
+
+std::set<std::string> shared_memory() {
+  std::set<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/dev/shm", ignored)) names.insert(entry.path().filename());
+  return names;
+}
+
+std::string newest_checkpoint(const fs::path& runs) {
+  std::string newest;
+  std::error_code ignored;
+  for (const auto& run : fs::directory_iterator(runs, ignored)) {
+    for (const auto& one : fs::directory_iterator(run.path() / "checkpoints", ignored)) {
+      if (one.path().extension() != ".partial") newest = std::max(newest, one.path().filename().string());
+    }
+  }
+  return newest;
+}
+
+class Chaos : public ::testing::TestWithParam<const char*> {
+ protected:
+  fs::path write_chaos_job(const fs::path& folder, int port) const {
+    const fs::path job = small_job(folder, fmt::format("epochs = {}\nthreads = 1\n", kEpochs));
+    write_text(
+        job,
+        read_text(job) +
+            fmt::format("[sync]\npolicy = \"{}\"\n[network]\nlisten = \"0.0.0.0:{}\"\n"
+                        "certs = \"{}\"\n[schedule]\nshape = \"cosine\"\n[checkpoint]\nevery_epochs = 0.2\n"
+                        "[[replica]]\ncount = 5\npace_ms = 15\n[[replica]]\npace_ms = 45\n",
+                        GetParam(), port, (folder / "certs" / "small").string()));
+    return job;
+  }
+
+  // Of the whole test set, at the end.
+  static double last_loss(const fs::path& run) {
+    const auto evaluations = RecordedRun::read(run).evaluations;
+    EXPECT_FALSE(evaluations.empty());
+    return evaluations.empty() ? 0 : evaluations.back().loss;
+  }
+
+  double undisturbed_loss() const {
+    const TempFolder folder;
+    EXPECT_EQ(run({"certs", (folder / "certs").string(), "--job", "small"}).status, 0);
+    const fs::path job = write_chaos_job(folder.path(), free_port());
+    const Ended ended = run({"train", job.string(), "--set", "network.listen=127.0.0.1:0"});
+    EXPECT_EQ(ended.status, 0) << ended.errors;
+    return last_loss(only_run(folder / "runs"));
+  }
+
+  // One job from its start to its end. How often it was struck, at most `most` times.
+  std::int64_t play(std::int64_t most, Rng& rng, double undisturbed) {
+    const auto memory_before = shared_memory();
+    const TempFolder folder;
+    EXPECT_EQ(run({"certs", (folder / "certs").string(), "--job", "small"}).status, 0);
+    const int port = free_port();
+    const fs::path runs = folder / "runs", job = write_chaos_job(folder.path(), port);
+    std::int64_t strikes = 0;
+    {
+      ChaosHosts hosts(job, folder / "certs", runs, kHosts, port);
+      CommitClock clock(runs);
+      hosts.start();
+      EXPECT_TRUE(eventually([&] { return has_checkpoint(runs) || !hosts.running(); }));
+      std::vector<std::pair<Fault, SteadyTime>> when;
+      while (hosts.running() && strikes < most) {
+        const auto fault = static_cast<Fault>(rng.below(hosts.can_cut_links() ? kFaults : kFaults - 1));
+        const std::string before = newest_checkpoint(runs);
+        const SteadyTime now = std::chrono::steady_clock::now();
+        if (!hosts.strike(fault, rng)) continue;
+        fmt::print("{:>12} {:4} {}\n", GetParam(), strikes, name_of(fault));
+        std::fflush(stdout);
+        ++strikes;
+        when.emplace_back(fault, now);
+        hosts.bring_back_workers();
+        // Mostly when it has gone on, now and then before.
+        const bool at_once = rng.below(8) == 0;
+        if (!at_once) {
+          EXPECT_TRUE(eventually(
+              [&] {
+                hosts.bring_back_workers();
+                return !hosts.running() || newest_checkpoint(runs) > before;
+              },
+              kPatienceS))
+              << "stands still after: " << name_of(fault);
+          if (::testing::Test::HasFailure()) break;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(rng.below(300)));
+      }
+      if (!::testing::Test::HasFailure()) hosts.expect_peace();
+      const SteadyTime end = std::chrono::steady_clock::now();
+      for (std::size_t i = 0; i < when.size(); ++i) {
+        const SteadyTime until = i + 1 < when.size() ? when[i + 1].second : end;
+        stalls_s[static_cast<std::size_t>(when[i].first)].push_back(clock.longest_s(when[i].second, until));
+      }
+    }
+    if (::testing::Test::HasFailure()) {
+      fmt::print("logs are in {}\n", kept_logs(folder));
+      return strikes;
+    }
+    const fs::path run_folder = only_run(runs);
+    expect_kept_samples_once(run_folder, kEpochs);
+    const Ended replayed = run({"replay", run_folder.string()});
+    EXPECT_EQ(replayed.status, 0) << replayed.errors;
+    EXPECT_NEAR(last_loss(run_folder), undisturbed, 0.15 * undisturbed);
+    EXPECT_TRUE(eventually([&] { return processes_of(folder.path()) == 0; }, 20));
+    EXPECT_EQ(shared_memory(), memory_before);
+    for (const auto& entry : fs::recursive_directory_iterator(run_folder))
+      EXPECT_NE(entry.path().extension(), ".partial") << entry.path();
+    return strikes;
+  }
+
+  static std::string kept_logs(const TempFolder& folder) {
+    const fs::path kept = fs::temp_directory_path() / fmt::format("paceline-chaos-{}", getpid());
+    std::error_code ignored;
+    fs::remove_all(kept, ignored);
+    fs::copy(folder.path(), kept, fs::copy_options::recursive, ignored);
+    return kept.string();
+  }
+};
+
+TEST_P(Chaos, LosesNothing) {
+  const std::int64_t policies =
+      std::clamp<std::int64_t>(kills_asked_for / kLeastForAPolicy, 1, std::size(kPolicies));
+  const auto number =
+      std::find(std::begin(kPolicies), std::end(kPolicies), std::string(GetParam())) - kPolicies;
+  if (number >= policies) GTEST_SKIP() << "--kills is too few for it";
+  std::int64_t left = (kills_asked_for + policies - 1) / policies;
+  Rng rng(mix_seed({seed, static_cast<std::uint64_t>(number)}));
+  const double undisturbed = undisturbed_loss();
+  while (left > 0 && !HasFailure()) left -= play(left, rng, undisturbed);
+}
+
+std::string test_name(const ::testing::TestParamInfo<const char*>& one) {
+  std::string name = one.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, Chaos, ::testing::ValuesIn(kPolicies), test_name);
+
+void print_stalls() {
+  fmt::print("\nseconds without a commit around a fault\n{:>12} {:>6} {:>8} {:>8} {:>8}\n", "", "faults",
+             "median", "90 %", "most");
+  for (int i = 0; i < kFaults; ++i) {
+    std::vector<double>& all = stalls_s[static_cast<std::size_t>(i)];
+    if (all.empty()) continue;
+    std::sort(all.begin(), all.end());
+    const auto at = [&](double share) {
+      return all[static_cast<std::size_t>(share * static_cast<double>(all.size() - 1))];
+    };
+    fmt::print("{:>12} {:>6} {:>8.2f} {:>8.2f} {:>8.2f}\n", name_of(static_cast<Fault>(i)), all.size(),
+               at(0.5), at(0.9), all.back());
+  }
+}
+
+}  // namespace
+}  // namespace paceline::tests
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string key = argv[i];
+    if (key == "--kills") paceline::tests::kills_asked_for = std::atoll(argv[i + 1]);
+    if (key == "--seed") paceline::tests::seed = static_cast<std::uint64_t>(std::atoll(argv[i + 1]));
+  }
+  const int result = RUN_ALL_TESTS();
+  paceline::tests::print_stalls();
+  return result;
+}

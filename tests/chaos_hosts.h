@@ -1,0 +1,64 @@
+// Hosts that a job trains on while one thing after another is killed, stopped or cut off, and comes back:
+// `paceline node` in network namespaces, or where those are not permitted, on this machine as it is.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/base/rng.h"
+#include "paceline/base/testing/namespaces.h"
+#include "tests/program.h"
+
+namespace paceline::tests {
+
+enum class Fault { kWorker, kServer, kCoordinator, kHost, kHang, kLink };
+inline constexpr int kFaults = 6;
+const char* name_of(Fault fault);
+
+class ChaosHosts {
+ public:
+  // The job file says all but where the first host listens and who is let in: `paceline certs` has been in
+  // `certs`. `runs`: as in the job.
+  ChaosHosts(std::filesystem::path job, std::filesystem::path certs, std::filesystem::path runs, int hosts,
+             int port);
+
+  bool can_cut_links() const { return apart_.has_value(); }
+  void start();
+  // False once the first host has ended.
+  bool running() { return hosts_.front()->running(); }
+  // Strikes once, at a victim that `rng` picks. False when there is none of that kind right now. What is
+  // stopped or cut off stays so for up to two seconds; nothing is down any more when this returns.
+  bool strike(Fault fault, Rng& rng);
+  // Whatever has ended of itself meanwhile and is not started again by its host: workers.
+  void bring_back_workers();
+  // Waits for all to end, and expects that they do so in peace.
+  void expect_peace();
+
+ private:
+  int count() const { return static_cast<int>(hosts_.size()); }
+  std::unique_ptr<Program> program(int host, std::vector<std::string> words) const;
+  void start_host(int host, bool again);
+  struct Victim {
+    int host;
+    pid_t process;
+  };
+  std::optional<Victim> victim(const std::string& word, Rng& rng) const;
+  void remember_workers();
+
+  const std::filesystem::path job_, certs_, runs_;
+  const int port_;
+  std::optional<paceline::testing::Namespaces> apart_;
+  std::vector<std::unique_ptr<Program>> hosts_;
+  struct Worker {
+    int host = 0;
+    std::vector<std::string> words;  // of the command that starts it
+    std::unique_ptr<Program> again;  // started by us
+  };
+  std::map<std::string, Worker> workers_;
+};
+
+}  // namespace paceline::tests
