@@ -26,6 +26,8 @@ namespace {
 // Chunks that are sealed stay in a processor's cache from the cipher to the socket.
 constexpr std::size_t kSealedChunk = 256 << 10;
 constexpr std::size_t kClearChunk = 1 << 20;
+// What the kernel has taken and not sent; more would only keep the next frames waiting.
+constexpr int kMostUnsent = 128 << 10;
 // Read at a time, so that a fast peer does not keep the others waiting.
 constexpr std::size_t kMostRead = 4 << 20;
 // For what has been written to reach the peer.
@@ -65,9 +67,11 @@ absl::StatusOr<std::unique_ptr<TcpPort>> TcpPort::connect(const SocketAddress& f
 absl::StatusOr<std::unique_ptr<TcpPort>> TcpPort::accept(FileDescriptor socket) {
   FileDescriptor poll(epoll_create1(EPOLL_CLOEXEC));
   if (!poll.valid()) return no_descriptors();
-  // A small frame does not wait for the next one.
+  // A small frame does not wait for the next one, nor long behind data that the kernel has taken and not
+  // sent.
   const int yes = 1;
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMostUnsent, sizeof kMostUnsent);
   std::unique_ptr<TcpPort> port(new TcpPort(std::move(socket), std::move(poll)));
   port->watch(EPOLL_CTL_ADD);
   return port;

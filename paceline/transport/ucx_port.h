@@ -39,6 +39,7 @@ class UcxPort final : public FramePort {
   void start(FrameSink& sink) override { sink_ = &sink; }
   void post(std::span<const std::byte> head, std::span<const std::byte> data) override;
   std::size_t chunk_bytes(bool sealed) const override;
+  bool takes_chunk() const override;
   void progress() override;
   int fd() const override { return fd_; }
   bool arm() override { return arm_ucx_worker(worker_.get()); }
@@ -66,6 +67,7 @@ class UcxPort final : public FramePort {
   FrameSink* sink_ = nullptr;
   bool stopped_ = false;
   std::uint64_t posted_ = 0;
+  int sending_ = 0;  // frames
   std::uint64_t came_ = 0;
   std::list<Operation> operations_;
 };

@@ -111,6 +111,10 @@ bool Namespaces::enter(int host) const {
   return enter_one(keeper, "net", CLONE_NEWNET) && enter_one(keeper, "mnt", CLONE_NEWNS);
 }
 
+std::string Namespaces::enter_command(int host) const {
+  return fmt::format("nsenter -t {} -n -m", keepers_.at(static_cast<std::size_t>(host)));
+}
+
 bool Namespaces::set_link(int host, bool up) const {
   return run_in(keepers_.back(), fmt::format("ip link set port{} {}", host, up ? "up" : "down"));
 }

@@ -28,6 +28,8 @@ class Namespaces {
   static std::string address(int host);
   // Moves the calling process to a host. Requires: one thread, as after a fork. False when it cannot.
   bool enter(int host) const;
+  // What to write before a command so that it runs on a host.
+  std::string enter_command(int host) const;
   // Cuts a host's link, or joins it again. False when it cannot.
   bool set_link(int host, bool up) const;
 
