@@ -119,6 +119,34 @@ TEST_F(Node, AHostThatDiesAndComesBackIsWaitedFor) {
   EXPECT_EQ(last.commits.back().second.committed_after(), 3 * kSmallJobSamples);
 }
 
+// It is waited for, and then the others train on all samples; back again, it hears that it was given up.
+TEST_F(Node, AHostThatStaysAwayIsGivenUp) {
+  const fs::path file =
+      job("epochs = 4\n", "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 3\npace_ms = 30\n");
+  auto last = host(file, 2, 3);
+  auto second = host(file, 1, 3);
+  auto first = host(file, 0, 3);
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+  second->signal(SIGKILL);
+  second->wait();
+  const fs::path log = only_run(folder_ / "runs") / "logs" / "coordinator.log";
+  ASSERT_TRUE(eventually([&] { return read_text(log).find("did not come back") != std::string::npos; }));
+  second = host(file, 1, 3);
+  const Ended late = second->wait(60);
+  EXPECT_EQ(late.status, 2);
+  EXPECT_NE(late.errors.find(" was given up, and the run goes on without it\n"), std::string::npos)
+      << late.errors;
+  const Ended ended = first->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("host 1 did not come back within 2 s; going on without it; going on from "),
+            std::string::npos)
+      << ended.errors;
+  EXPECT_EQ(last->wait(60).status, 0);
+  const fs::path run_folder = only_run(folder_ / "runs");
+  expect_kept_samples_once(run_folder, 4);
+  EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
+}
+
 TEST_F(Node, ARunGoesOnWithFewerHosts) {
   const fs::path file = job("epochs = 2\n", "[[replica]]\ncount = 3\npace_ms = 30\n");
   {

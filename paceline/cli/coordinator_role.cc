@@ -11,6 +11,7 @@
 
 #include <absl/strings/match.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
 
@@ -69,6 +70,7 @@ struct Job {
   int address_fd;
   bool told = false;
   std::vector<std::string> notes{};  // that people see beside the run
+  std::vector<int> without{};        // hosts that were given up
 
   void note(const std::string& line) {
     spdlog::info("{}", line);
@@ -79,6 +81,7 @@ struct Job {
 struct Ended {
   absl::Status status;
   bool can_go_on = false;
+  std::vector<int> lost_hosts{};
 };
 
 absl::StatusOr<Ended> attempt(Job& job, const std::optional<rpc::Restart>& restart, bool again) {
@@ -128,7 +131,7 @@ absl::StatusOr<Ended> attempt(Job& job, const std::optional<rpc::Restart>& resta
   });
   const absl::Status written = books->flush();
   return Ended{coordinator.result().ok() ? written : coordinator.result(),
-               coordinator.can_go_on() && written.ok()};
+               coordinator.can_go_on() && written.ok(), coordinator.lost_hosts()};
 }
 
 absl::StatusOr<rpc::Access> access_of(const config::JobConfig& job, const store::RunPaths& paths) {
@@ -164,6 +167,16 @@ absl::Status take_last_plan(Job& job) {
   return absl::OkStatus();
 }
 
+absl::Status leave_out(Job& job, const std::vector<int>& hosts) {
+  if (hosts.empty()) return absl::OkStatus();
+  job.without.insert(job.without.end(), hosts.begin(), hosts.end());
+  PACELINE_ASSIGN_OR_RETURN(
+      job.toml, config::resolve_job(job.toml, job.paths.job(),
+                                    {fmt::format("cluster.without=[{}]", fmt::join(job.without, ","))}));
+  PACELINE_ASSIGN_OR_RETURN(job.config, config::parse_job(job.toml, job.paths.job()));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
@@ -176,6 +189,7 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
     PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(job.paths, go_on));
     PACELINE_ASSIGN_OR_RETURN(const Ended ended, attempt(job, restart, go_on == GoOn::kIfThereIsACheckpoint));
     if (!ended.can_go_on) return ended.status;
+    PACELINE_RETURN_IF_ERROR(leave_out(job, ended.lost_hosts));
     const std::string why(ended.status.message());
     const auto newest = newest_checkpoint(job.paths);
     if (!restarts.again(newest)) {

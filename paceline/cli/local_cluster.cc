@@ -50,6 +50,10 @@ bool place_is_taken(const ChildProcess& child) {
   return absl::EndsWith(last_line(child.log_file()), rpc::kIsHereAlready);
 }
 
+bool was_given_up(const ChildProcess& child) {
+  return absl::EndsWith(last_line(child.log_file()), rpc::kGoesOnWithout);
+}
+
 bool is_worker(const std::string& name) { return absl::StartsWith(name, "w"); }
 bool is_server(const std::string& name) { return absl::StartsWith(name, "server"); }
 
@@ -225,6 +229,12 @@ std::vector<std::string> LocalCluster::tend() {
 std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_status) {
   const ChildProcess ended = *std::exchange(child.process, std::nullopt);
   if (wait_status == 0 || place_is_taken(ended)) return std::nullopt;
+  if (was_given_up(ended)) {
+    // The run is none of this host's any more; it is not stopped.
+    outcome_ = absl::UnavailableError(reason_of(ended, wait_status));
+    for (Child& other : peers_) other.process.reset();
+    return std::nullopt;
+  }
   // Training may have begun since somebody asked last. One that could not start says so itself; one that was
   // killed is asked about. A coordinator that is gone by now has ended of it, and says why, or was lost as
   // well.

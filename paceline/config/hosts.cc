@@ -48,6 +48,50 @@ void check_more_than_one(Section& cluster, const JobConfig& job) {
     cluster.complain("hosts", "the stages of a pipeline have to be on one host");
 }
 
+// Device n is now the one at places[n]; -1: no more.
+std::vector<std::int32_t> keep_devices(JobConfig& job, const std::vector<int>& new_rank) {
+  std::vector<std::int32_t> places;
+  std::vector<ReplicaConfig> kept;
+  for (ReplicaConfig& device : job.replicas) {
+    const int host = new_rank[static_cast<std::size_t>(*device.host)];
+    places.push_back(host < 0 ? -1 : static_cast<std::int32_t>(kept.size()));
+    if (host < 0) job.left_out.push_back(device.name);
+    if (host < 0) continue;
+    device.host = host;
+    kept.push_back(std::move(device));
+  }
+  job.replicas = std::move(kept);
+  return places;
+}
+
+void leave_out(JobConfig& job, const std::vector<int>& new_rank) {
+  const std::vector<std::int32_t> places = keep_devices(job, new_rank);
+  const auto gone = [&](std::int64_t device) { return places[static_cast<std::size_t>(device)] < 0; };
+  auto& replicas = job.parallel.plan.replicas;
+  std::erase_if(replicas, [&](const auto& replica) { return gone(replica.devices.front()); });
+  for (planner::PlannedReplica& replica : replicas) {
+    for (std::int32_t& device : replica.devices) device = places[static_cast<std::size_t>(device)];
+  }
+  std::erase_if(job.slowdowns, [&](const Slowdown& one) { return gone(one.replica); });
+  for (Slowdown& one : job.slowdowns) one.replica = places[static_cast<std::size_t>(one.replica)];
+}
+
+void read_without(Section& cluster, JobConfig& job) {
+  std::vector<int> new_rank(static_cast<std::size_t>(job.hosts));
+  for (const double host : cluster.numbers("without", 0, static_cast<double>(job.hosts - 1))) {
+    if (host < 1) return cluster.complain("without", "host 0 has the coordinator: no run goes on without it");
+    new_rank[static_cast<std::size_t>(host)] = -1;
+  }
+  for (std::size_t host = 0; host < new_rank.size(); ++host) {
+    if (new_rank[host] < 0) job.without.push_back(static_cast<int>(host));
+    if (new_rank[host] < 0) continue;
+    new_rank[host] = static_cast<int>(job.ranks.size());
+    job.ranks.push_back(static_cast<int>(host));
+  }
+  if (!job.without.empty()) leave_out(job, new_rank);
+  job.hosts = static_cast<std::int64_t>(job.ranks.size());
+}
+
 }  // namespace
 
 void read_hosts(Section& cluster, JobConfig& job) {
@@ -55,8 +99,10 @@ void read_hosts(Section& cluster, JobConfig& job) {
   job.seal = cluster.boolean("seal", true);
   spread(job);
   check_places(cluster, job);
+  job.host_patience_s = cluster.number("host_patience_s", job.host_patience_s, 0.1, 1e6);
   if (job.hosts == 1) return;
   check_more_than_one(cluster, job);
+  read_without(cluster, job);
   job.servers = job.hosts;
 }
 

@@ -82,9 +82,15 @@ struct JobConfig {
   bool servers_colocated = false;
 
   std::int64_t hosts = 1;
-  std::int64_t servers = 1;         // one a host, where there are several
-  bool seal = true;                 // what goes from host to host
-  std::int64_t server_threads = 0;  // 0: as many as there are processors, at most 4
+  // Of a job on several hosts, what the job's own count called each of those; `host` of a device is a place
+  // in this list. Others were given up, and their devices are no part of the job.
+  std::vector<int> ranks;
+  std::vector<int> without;
+  std::vector<std::string> left_out;  // names of those devices
+  double host_patience_s = 30;        // a host that was lost is waited for so long
+  std::int64_t servers = 1;           // one a host, where there are several
+  bool seal = true;                   // what goes from host to host
+  std::int64_t server_threads = 0;    // 0: as many as there are processors, at most 4
   Reach reach;
   bool reduce_in_group = false;  // live: a commit's members sum among themselves, servers take the sum
 

@@ -126,6 +126,29 @@ TEST(JobConfig, ReadsABudgetAndPrices) {
   expect_one_line(parse_job("[budget]\nmost = 1\n", "job.toml").status(), "for a planned job");
 }
 
+// Three hosts with two devices each, the second of which is gone.
+TEST(JobConfig, IsWhatIsLeftWithoutAHost) {
+  const std::string text =
+      "[cluster]\nhosts = 3\nwithout = [1]\n[[replica]]\ncount = 6\nbatch = 8\n"
+      "[[change]]\nreplica = 2\nfactor = 2\n[[change]]\nreplica = 5\nfactor = 3\n";
+  const JobConfig job = parse_job(text, "job.toml").value();
+  EXPECT_EQ(job.hosts, 2);
+  EXPECT_EQ(job.servers, 2);
+  EXPECT_EQ(job.ranks, (std::vector<int>{0, 2}));
+  ASSERT_EQ(job.replicas.size(), 4u);
+  EXPECT_EQ(job.replicas[2].name, "w4");
+  EXPECT_EQ(job.replicas[2].host, 1) << "the second of those that are left";
+  ASSERT_EQ(job.parallel.plan.replicas.size(), 4u);
+  EXPECT_EQ(job.parallel.plan.replicas[3].devices, (std::vector<std::int32_t>{3}));
+  ASSERT_EQ(job.slowdowns.size(), 1u);
+  EXPECT_EQ(job.slowdowns[0].replica, 3);
+  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nwithout = [1]\n[[replica]]\ncount = 2\n", "job.toml")->servers,
+            1);
+  expect_one_line(
+      parse_job("[cluster]\nhosts = 2\nwithout = [0]\n[[replica]]\ncount = 2\n", "job.toml").status(),
+      "host 0 has the coordinator");
+}
+
 TEST(ShareOfWork, IsByTheWorkOfTheUnitsOrTheirNumber) {
   EXPECT_DOUBLE_EQ(share_of_work({}, 1, 3, 4), 0.5);
   EXPECT_DOUBLE_EQ(share_of_work({1, 2, 3, 4}, 1, 3, 4), 0.5);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
@@ -45,9 +46,9 @@ std::optional<Version> version_of(const std::optional<Restart>& restart) {
 Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
     : loop_(loop),
       options_(std::move(options)),
-      workers_(options_.job.replicas),
+      workers_(options_.job),
       replicas_(options_.job.parallel.plan),
-      servers_(static_cast<std::size_t>(options_.job.servers), options_.job.hosts > 1, options_.job.seal),
+      servers_(options_.job),
       evaluations_(
           servers_.size(), [this](const auto& order) { servers_.tell(order); },
           [this](Version version) { evaluate(version); }),
@@ -463,6 +464,7 @@ void Coordinator::carry_out(const control::Release& release) {
 
 void Coordinator::tick() {
   give_up_silent();
+  give_up_hosts();
   // An evaluator that never came must not hold the end up for ever.
   if (finishing_ && evaluator_ == nullptr &&
       std::chrono::steady_clock::now() > finishing_at_ + kEvaluatorLimit)
@@ -480,6 +482,19 @@ void Coordinator::give_up_silent() {
     remove_worker(stream, why);
   }
   if (const auto silent = servers_.silent(now); silent && !finishing_) go_back(*silent);
+}
+
+// A job goes back to where it was with all its hosts, as long as they may come; the first has this process.
+void Coordinator::give_up_hosts() {
+  const bool waiting = options_.again && options_.job.hosts > 1 && !finishing_ && !training();
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - since_;
+  if (!waiting || servers_.all_here() || waited.count() < options_.job.host_patience_s) return;
+  for (std::size_t host = 1; host < servers_.size(); ++host) {
+    if (!servers_.here(host)) lost_hosts_.push_back(servers_.rank(host));
+  }
+  if (lost_hosts_.empty()) return;
+  go_back(fmt::format("host {} did not come back within {} s; going on without it",
+                      fmt::join(lost_hosts_, ", host "), options_.job.host_patience_s));
 }
 
 void Coordinator::ask_stop(const std::string& why) {
@@ -545,7 +560,7 @@ void Coordinator::say_goodbye() {
 std::vector<std::string> Coordinator::missing() const {
   std::vector<std::string> names;
   for (std::size_t shard = 0; shard < servers_.size(); ++shard) {
-    if (!servers_.here(shard)) names.push_back(fmt::format("server{}", shard));
+    if (!servers_.here(shard)) names.push_back(fmt::format("server{}", servers_.rank(shard)));
   }
   for (std::size_t device = 0; device < options_.job.replicas.size(); ++device) {
     if (!workers_.here(device)) names.push_back(options_.job.replicas[device].name);

@@ -81,6 +81,8 @@ class Coordinator final : public WorkerStream::Listener,
   void fail(absl::Status status);
   // The run has failed, and can go on from its last checkpoint in another coordinator: nobody was sent home.
   bool can_go_on() const { return can_go_on_; }
+  // Without these, by the job's own count: they were waited for long enough.
+  const std::vector<int>& lost_hosts() const { return lost_hosts_; }
 
   std::string phase() const;
   // Of the processes that the job has places for, those that are not here: "server0", "w2".
@@ -134,6 +136,7 @@ class Coordinator final : public WorkerStream::Listener,
 
   // The end.
   void give_up_silent();
+  void give_up_hosts();
   void go_back(const std::string& why);
   void finish();
   void finish_if_done();
@@ -153,6 +156,8 @@ class Coordinator final : public WorkerStream::Listener,
   bool evaluator_has_boards_ = false;
   Evaluations evaluations_;
   Checkpoints checkpoints_;
+  const SteadyTime since_ = std::chrono::steady_clock::now();
+  std::vector<int> lost_hosts_;
   SteadyTime last_tick_ = std::chrono::steady_clock::now();
   SteadyTime listening_since_ = last_tick_;
   bool can_go_on_ = false;

@@ -10,6 +10,8 @@ namespace paceline::rpc {
 
 // What a worker is told whose place is taken ends so.
 inline constexpr char kIsHereAlready[] = "is here already";
+// And one whose host has been given up.
+inline constexpr char kGoesOnWithout[] = "was given up, and the run goes on without it";
 
 // The job is over for it: `why`, and the end of the stream. `refused`: it is not wanted in this job.
 template <class In, class Out>

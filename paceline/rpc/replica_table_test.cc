@@ -12,8 +12,9 @@ using ::testing::ElementsAre;
 // Devices w0 to w3: w2 and w0 are a pipeline, w1 and w3 are each alone.
 class Replicas : public ::testing::Test {
  protected:
-  Replicas() : devices_(4), workers_(devices_), replicas_(plan_) {
-    for (std::size_t i = 0; i < devices_.size(); ++i) devices_[i].name = fmt::format("w{}", i);
+  Replicas() : workers_(job_), replicas_(plan_) {
+    job_.replicas.resize(4);
+    for (std::size_t i = 0; i < job_.replicas.size(); ++i) job_.replicas[i].name = fmt::format("w{}", i);
   }
 
   // Nobody sends anything here, so the stream is an address alone.
@@ -21,7 +22,7 @@ class Replicas : public ::testing::Test {
     return {WorkerStream::Pointer(), reinterpret_cast<WorkerStream*>(64 * (number + 1))};
   }
   Worker& come(std::size_t device, std::size_t number) {
-    EXPECT_TRUE(workers_.take_place(stream(number), devices_[device].name).ok());
+    EXPECT_TRUE(workers_.take_place(stream(number), job_.replicas[device].name).ok());
     Worker& worker = *workers_.find(stream(number));
     worker.joined = true;
     return worker;
@@ -43,7 +44,7 @@ class Replicas : public ::testing::Test {
   }
 
   const planner::Plan plan_{{{{2, 0}, {3}, 12}, {{1}, {}, 4}, {{3}, {}, 4}}, 2};
-  std::vector<config::ReplicaConfig> devices_;
+  config::JobConfig job_;
   WorkerTable workers_;
   ReplicaTable replicas_;
 };

@@ -1,6 +1,7 @@
 #include "paceline/rpc/server_fleet.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +14,24 @@
 
 namespace paceline::rpc {
 
+namespace {
+
+std::vector<int> ranks_or_counted(std::vector<int> ranks, std::size_t count) {
+  if (!ranks.empty()) return ranks;
+  ranks.resize(count);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace
+
+ServerFleet::ServerFleet(const config::JobConfig& job)
+    : servers_(static_cast<std::size_t>(job.servers)),
+      one_a_host_(job.hosts > 1),
+      ranks_(ranks_or_counted(job.ranks, servers_.size())),
+      without_(job.without),
+      seal_(job.seal) {}
+
 absl::Status ServerFleet::split(const ps::Layout& layout) {
   PACELINE_ASSIGN_OR_RETURN(parts_,
                             config::server_parts(layout, static_cast<std::int64_t>(size()), one_a_host_));
@@ -20,6 +39,8 @@ absl::Status ServerFleet::split(const ps::Layout& layout) {
 }
 
 absl::Status ServerFleet::take_place(const ServerStream::Pointer& stream, const wire::ServerHello& hello) {
+  if (std::find(without_.begin(), without_.end(), hello.shard()) != without_.end())
+    return absl::NotFoundError(fmt::format("host {} {}", hello.shard(), kGoesOnWithout));
   if (one_a_host_ && hello.exchange().empty()) {
     return absl::InvalidArgumentError(
         "the job has several hosts, and this server has no --exchange, an address that the others reach");
@@ -30,7 +51,8 @@ absl::Status ServerFleet::take_place(const ServerStream::Pointer& stream, const 
             ? "the job seals what goes between hosts, and this server was started with --clear; leave it out"
             : "the job has cluster.seal = false, and this server was started without --clear; add it");
   }
-  const auto place = static_cast<std::size_t>(hello.shard());
+  const auto found = std::find(ranks_.begin(), ranks_.end(), hello.shard());
+  const auto place = static_cast<std::size_t>(found - ranks_.begin());
   if (place >= size() || servers_[place].stream != nullptr)
     return absl::AlreadyExistsError(fmt::format("there is no place for a server of shard {}", hello.shard()));
   servers_[place].stream = stream;

@@ -13,6 +13,7 @@
 #include <absl/status/status.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/config/job_config.h"
 #include "paceline/ps/layout.h"
 #include "paceline/rpc/paceline.pb.h"
 #include "paceline/rpc/peer_stream.h"
@@ -27,9 +28,8 @@ using ServerStream = PeerStream<wire::ServerMessage, wire::ServerOrder>;
 
 class ServerFleet {
  public:
-  // A server for each shard: all on one host, or one a host. `seal`: what goes between hosts.
-  ServerFleet(std::size_t count, bool one_a_host, bool seal)
-      : servers_(count), one_a_host_(one_a_host), seal_(seal) {}
+  // A server for each shard of the job: all on one host, or one a host.
+  explicit ServerFleet(const config::JobConfig& job);
 
   std::size_t size() const { return servers_.size(); }
 
@@ -43,6 +43,8 @@ class ServerFleet {
   std::optional<std::size_t> leave(const ServerStream::Pointer& stream);
   std::optional<std::size_t> shard_of(const ServerStream::Pointer& stream) const;
   bool here(std::size_t shard) const { return servers_[shard].stream != nullptr; }
+  // What the server of that shard calls itself.
+  int rank(std::size_t shard) const { return ranks_[shard]; }
   bool all_here() const;
   bool none_here() const;
 
@@ -79,6 +81,8 @@ class ServerFleet {
 
   std::vector<Server> servers_;
   const bool one_a_host_;
+  const std::vector<int> ranks_;    // what they call themselves, by shard
+  const std::vector<int> without_;  // hosts that were given up
   const bool seal_;
   std::vector<ps::Layout> parts_;
 };

@@ -18,6 +18,8 @@ constexpr std::size_t kLongestName = 40;  // that is worth repeating
 absl::Status WorkerTable::take_place(const WorkerStream::Pointer& stream, const std::string& name) {
   const auto is_it = [&](const config::ReplicaConfig& one) { return one.name == name; };
   const auto place = std::find_if(places_.begin(), places_.end(), is_it);
+  if (std::find(left_out_.begin(), left_out_.end(), name) != left_out_.end())
+    return absl::NotFoundError(fmt::format("the host of {} {}", name, kGoesOnWithout));
   if (place == places_.end()) {
     return absl::NotFoundError(fmt::format("the job has no replica '{}'; it has {} to {}",
                                            config::one_line(name.substr(0, kLongestName)),

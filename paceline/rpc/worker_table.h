@@ -36,8 +36,8 @@ struct Worker {
 
 class WorkerTable {
  public:
-  // `places` outlives the table.
-  explicit WorkerTable(const std::vector<config::ReplicaConfig>& places) : places_(places) {}
+  // `job` outlives the table.
+  explicit WorkerTable(const config::JobConfig& job) : places_(job.replicas), left_out_(job.left_out) {}
 
   // The worker has that place from now on. Errors: there is none of that name, or it is taken.
   absl::Status take_place(const WorkerStream::Pointer& stream, const std::string& name);
@@ -58,6 +58,7 @@ class WorkerTable {
 
  private:
   const std::vector<config::ReplicaConfig>& places_;
+  const std::vector<std::string>& left_out_;  // who had a place once
   std::map<WorkerStream*, Worker> workers_;
   std::map<std::size_t, WorkerStream*> by_device_;
   std::int32_t next_number_ = 0;
