@@ -3,8 +3,6 @@
 // the loss is where an undisturbed run's is, and nothing is left behind.
 //
 //   chaos [--kills N] [--seed N]
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,18 +38,6 @@ constexpr double kEpochs = 12;
 constexpr int kPatienceS = 45;  // until a run that was struck has gone on
 constexpr const char* kPolicies[] = {"bsp", "cgp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "backup:1"};
 constexpr std::int64_t kLeastForAPolicy = 4;  // strikes; the first policies have them where there are few
-
-int free_port() {
-  const int probe = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(bind(probe, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(probe);
-  return ntohs(address.sin_port);
-}
 
 // When commits were seen in a run's journal, which is written a few times a second.
 class CommitClock {

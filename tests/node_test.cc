@@ -1,9 +1,6 @@
 // `paceline node`: hosts that find each other, as several processes of this machine that share no parent, and
 // as network namespaces where those are permitted. With certificates; ranks as launchers say them.
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <memory>
@@ -21,17 +18,6 @@ namespace paceline::tests {
 namespace {
 
 namespace fs = std::filesystem;
-
-int free_port() {
-  const int probe = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{
-      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  socklen_t size = sizeof address;
-  EXPECT_EQ(bind(probe, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(probe);
-  return ntohs(address.sin_port);
-}
 
 class Node : public ::testing::Test {
  protected:

@@ -58,6 +58,9 @@ std::vector<pid_t> children(pid_t parent, const std::string& word);
 // address, and what it shows.
 std::vector<std::string> reach_of(pid_t peer);
 
+// Of this machine: nobody listens there now.
+int free_port();
+
 // Looks every few milliseconds until `condition` holds; false after `seconds`.
 bool eventually(const std::function<bool()>& condition, int seconds = 120);
 

@@ -1,11 +1,11 @@
 #include "paceline/cli/server_role.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <thread>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "paceline/base/status_macros.h"
@@ -35,15 +35,19 @@ int threads_for(const config::JobConfig& job) {
 
 transport::SealKey key_of(const std::string& bytes) {
   transport::SealKey key{};
-  std::memcpy(key.data(), bytes.data(), std::min(bytes.size(), key.size()));
+  std::copy_n(bytes.begin(), key.size(), reinterpret_cast<char*>(key.data()));
   return key;
 }
 
-exchange::Peer peer_of(const rpc::wire::HostShard& host) {
-  exchange::Peer peer{host.exchange(), std::nullopt};
-  if (!host.send_key().empty())
-    peer.keys = transport::LinkKeys{.send = key_of(host.send_key()), .receive = key_of(host.receive_key())};
-  return peer;
+absl::StatusOr<exchange::Peer> peer_of(const rpc::wire::HostShard& host, bool sealed) {
+  const std::size_t size = sealed ? sizeof(transport::SealKey) : 0;
+  if (host.send_key().size() != size || host.receive_key().size() != size) {
+    return absl::InternalError(fmt::format("the coordinator gave keys of {} and {} bytes where they have {}",
+                                           host.send_key().size(), host.receive_key().size(), size));
+  }
+  if (!sealed) return exchange::Peer{host.exchange(), std::nullopt};
+  return exchange::Peer{host.exchange(), transport::LinkKeys{.send = key_of(host.send_key()),
+                                                             .receive = key_of(host.receive_key())}};
 }
 
 class Server {
@@ -168,7 +172,8 @@ absl::Status Server::start_exchange(const rpc::wire::ServerStart& order, const c
   std::vector<ps::Layout> parts;
   for (const rpc::wire::HostShard& host : order.hosts()) {
     PACELINE_ASSIGN_OR_RETURN(ps::Layout part, rpc::from_wire(host.part()));
-    options.peers.push_back(peer_of(host));
+    PACELINE_ASSIGN_OR_RETURN(exchange::Peer peer, peer_of(host, exchange_->sealed()));
+    options.peers.push_back(std::move(peer));
     options.part_floats.push_back(part.size());
     options.board_floats.push_back(ps::Shard::board_floats(part, job.look_ahead));
     parts.push_back(std::move(part));

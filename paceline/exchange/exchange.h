@@ -65,6 +65,7 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
+  bool sealed() const { return network_.sealed(); }
   // For the other hosts.
   const std::string& address() const { return listener_->address(); }
   // Connects to the others, which start too. Returns at once. Errors: no memory; no such own board.

@@ -17,8 +17,7 @@ absl::StatusOr<Network> Network::open(const std::string& host, bool sealed) {
 }
 
 absl::StatusOr<std::unique_ptr<LinkListener>> Network::listen(int port, LinkGate gate) const {
-  const bool sealed = std::holds_alternative<Tcp>(over_);
-  gate.accept = [accept = std::move(gate.accept), sealed](const std::string& name) {
+  gate.accept = [accept = std::move(gate.accept), sealed = sealed()](const std::string& name) {
     absl::StatusOr<LinkOptions> options = accept(name);
     PACELINE_CHECK(!options.ok() || options->keys.has_value() == sealed, "keys do not fit the network");
     return options;

@@ -21,6 +21,8 @@ class Network {
   // `host`: an address of this host, in numbers. Errors: as Tcp::open and Ucx::open.
   static absl::StatusOr<Network> open(const std::string& host, bool sealed);
 
+  bool sealed() const { return std::holds_alternative<Tcp>(over_); }
+
   // As those of Tcp and Ucx. Requires: links with keys where they are sealed, and without where not.
   absl::StatusOr<std::unique_ptr<LinkListener>> listen(int port, LinkGate gate) const;
   absl::StatusOr<std::unique_ptr<Link>> connect(const std::string& address, const std::string& name,
