@@ -223,14 +223,20 @@ bool Exchange::progress() {
     tasks.swap(tasks_);
   }
   for (const auto& task : tasks) task();
-  if (ended_) return !tasks.empty();
+  if (ended_) {
+    tell_failed();
+    return !tasks.empty();
+  }
   listener_->progress();
   for (std::size_t host = 0; host < neighbours_.size() && !ended_; ++host) {
     if (neighbours_[host].link == nullptr) continue;
     const absl::Status status = neighbours_[host].link->progress();
     if (!status.ok()) fail(about(static_cast<int>(host), status));
   }
-  if (ended_) return true;
+  if (ended_) {
+    tell_failed();
+    return true;
+  }
   bool idle = tasks.empty() && listener_->arm();
   for (const Neighbour& neighbour : neighbours_) {
     if (neighbour.link != nullptr) idle = neighbour.link->arm() && idle;
@@ -318,13 +324,22 @@ void Exchange::arrived(int host, const Header& header) {
 
 void Exchange::fail(const absl::Status& why) {
   if (std::exchange(ended_, true)) return;
+  ended_why_ = why;
+}
+
+// Once whoever waits is told, the links no longer touch its memory.
+void Exchange::tell_failed() {
+  if (std::exchange(told_, true)) return;
+  for (const Neighbour& neighbour : neighbours_) {
+    if (neighbour.link != nullptr) neighbour.link->abandon();
+  }
   {
     const std::lock_guard lock(mutex_);
-    failed_ = why;
+    failed_ = ended_why_;
   }
   sent_.notify_all();
-  slices_->fail(why);
-  options_.failed(why);
+  slices_->fail(ended_why_);
+  options_.failed(ended_why_);
 }
 
 }  // namespace paceline::exchange

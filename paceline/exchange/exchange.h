@@ -133,7 +133,9 @@ class Exchange {
   void arrived(int host, const Header& header);
   void try_deferred(int host);
   void with_link(int host, std::function<void(transport::Link&)> use);
+  // The traffic ends with the step that is under way; then all are told.
   void fail(const absl::Status& why);
+  void tell_failed();
 
   void post(std::function<void()> task);
 
@@ -152,7 +154,8 @@ class Exchange {
   FileDescriptor woken_;  // an event: there are tasks
   // Of the exchange's thread.
   std::vector<Neighbour> neighbours_;  // by host
-  bool ended_ = false;
+  bool ended_ = false, told_ = false;
+  absl::Status ended_why_;
   std::jthread thread_;  // last: it uses all of this
 };
 

@@ -359,6 +359,13 @@ void Link::end() {
   incoming_.clear();
 }
 
+void Link::abandon() {
+  if (state_ == State::kEnded) return;
+  failed(absl::CancelledError("it was given up"));
+  end();
+  events_.clear();
+}
+
 bool Link::arm() {
   if (!events_.empty() || state_ == State::kEnded) return events_.empty();
   return !chunk_is_due() && frames_.arm();

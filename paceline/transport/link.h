@@ -91,6 +91,9 @@ class Link final : FrameOwner {
   // Does what can be done without waiting. OK, or why the link ended: Unavailable (peer lost or silent),
   // DeadlineExceeded (not connected in time), FailedPrecondition (refused), DataLoss (forged or malformed).
   absl::Status progress();
+  // Ends the link here and now: no memory of anybody's is touched any more, and nobody is told. Not to be
+  // called from what the link tells.
+  void abandon();
   // Both ends know each other.
   bool open() const { return state_ == State::kOpen; }
   // What the peer connected as; known when open, empty where this end connected.
