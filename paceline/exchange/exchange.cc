@@ -337,9 +337,9 @@ void Exchange::tell_failed() {
     const std::lock_guard lock(mutex_);
     failed_ = ended_why_;
   }
+  options_.failed(ended_why_);
   sent_.notify_all();
   slices_->fail(ended_why_);
-  options_.failed(ended_why_);
 }
 
 }  // namespace paceline::exchange
