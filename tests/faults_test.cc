@@ -270,7 +270,8 @@ TEST(Faults, ARunThatGetsNowhereGivesUp) {
       << ended.errors;
 }
 
-// Stopped so long that it was given up: it hears so when it goes on, and joins as a new one.
+// Stopped so long that it was given up: when it goes on it joins as a new one, whether it still hears why or
+// finds its connection broken by its own clock.
 TEST(Faults, AWorkerThatWasGivenUpComesAgain) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("asp", 10, 20)).string()});
@@ -283,8 +284,6 @@ TEST(Faults, AWorkerThatWasGivenUpComesAgain) {
   kill(worker, SIGCONT);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
-  EXPECT_NE(read_text(log.parent_path() / "w2.log").find("had given this process up: silent for"),
-            std::string::npos);
   const RecordedRun recorded = RecordedRun::read(only_run(folder / "runs"));
   expect_each_sample_once(recorded, 10);
   int joined = 0;
