@@ -52,12 +52,12 @@ void enter(const Namespaces& hosts, int host) {
   PACELINE_CHECK(hosts.enter(host), "cannot enter host {}", host);
 }
 
-std::vector<double> ours(const Namespaces& hosts, bool seal, int rounds) {
+std::vector<double> ours(const Namespaces& hosts, const std::string& fabric, int rounds) {
   return live_rounds_ms({.floats = kFloats,
                          .workers = kHosts,
                          .hosts = kHosts,
                          .cluster = {},
-                         .seal = seal,
+                         .fabric = fabric,
                          .address = Namespaces::address,
                          .enter = [&](int host) { enter(hosts, host); }},
                         rounds);
@@ -140,10 +140,11 @@ double children_cpu_ms() {
 void measure_links(Table& table, int mbit, int rounds) {
   const Namespaces hosts = must(Namespaces::create(kHosts, mbit));
   const std::pair<const char*, std::function<std::vector<double>()>> sides[] = {
-      {"clear", [&] { return ours(hosts, false, rounds); }},
+      {"sealed", [&] { return ours(hosts, "sealed", rounds); }},
       {"gloo", [&] { return gloo(hosts, rounds); }},
-      {"sealed", [&] { return ours(hosts, true, rounds); }},
-      {"mpi", [&] { return mpi(hosts, rounds); }}};
+      {"clear", [&] { return ours(hosts, "tcp", rounds); }},
+      {"mpi", [&] { return mpi(hosts, rounds); }},
+      {"ucx", [&] { return ours(hosts, "ucx", rounds); }}};
   std::map<std::string, std::vector<double>> rounds_ms;  // medians of turns
   std::map<std::string, std::vector<double>> cpu_ms;     // a round
   for (std::size_t turn = 0; turn < kTurns; ++turn) {
@@ -155,7 +156,7 @@ void measure_links(Table& table, int mbit, int rounds) {
   }
   Table::Row row;
   for (const auto& [name, side] : sides) row.emplace_back(std::string(name) + "_ms", median(rounds_ms[name]));
-  for (const char* our : {"clear", "sealed"}) {
+  for (const char* our : {"sealed", "clear"}) {
     for (const char* other : {"gloo", "mpi"}) {
       std::vector<double> ratios;
       for (std::size_t i = 0; i < kTurns; ++i) ratios.push_back(rounds_ms[other][i] / rounds_ms[our][i]);
@@ -163,7 +164,7 @@ void measure_links(Table& table, int mbit, int rounds) {
     }
   }
   // The processes of mpirun's daemons are not this one's to count.
-  for (const char* name : {"clear", "sealed", "gloo"})
+  for (const char* name : {"sealed", "clear", "ucx", "gloo"})
     row.emplace_back(std::string(name) + "_cpu_ms", median(cpu_ms[name]));
   table.add(mbit == 0 ? "unshaped" : "1 Gb/s", std::move(row));
 }

@@ -1,8 +1,8 @@
 // What a link moves, one way, against what its users would take instead over the same network in the same
-// run: UCX itself (ucx_perftest's active messages, sleeping while it waits as a link does, and spinning),
-// bare TCP (iperf3) and Gloo's point-to-point messages. Over loopback, and between two hosts that are network
-// namespaces, where those are permitted. Rounds of all of them alternate, and ratios are medians of rounds,
-// so that whatever else the machine does meets all alike.
+// run (in the clear, sealed, and over UCX): UCX itself (ucx_perftest's active messages, sleeping while it
+// waits as a link does, and spinning), bare TCP (iperf3) and Gloo's point-to-point messages. Over loopback,
+// and between two hosts that are network namespaces, where those are permitted. Rounds of all of them
+// alternate, and ratios are medians of rounds, so that whatever else the machine does meets all alike.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -26,17 +26,18 @@
 #include "bench/table.h"
 #include "paceline/base/check.h"
 #include "paceline/base/testing/namespaces.h"
-#include "paceline/transport/ucx.h"
+#include "paceline/transport/network.h"
 
 namespace paceline::bench {
 namespace {
 
 using std::chrono::steady_clock;
+using transport::Fabric;
 using transport::Link;
 using transport::LinkOptions;
 
 constexpr int kRounds = 5;
-constexpr std::size_t kBytesPerRound = 256 << 20;
+constexpr std::size_t kBytesPerRound = std::size_t{1} << 30;
 constexpr int kMostMessages = 20'000;
 
 // Two hosts of namespaces, or both ends here.
@@ -112,27 +113,27 @@ double gb_per_second(const Load& load, steady_clock::time_point began) {
 
 std::vector<std::byte> touched(std::size_t bytes) { return std::vector<std::byte>(bytes, std::byte{1}); }
 
-LinkOptions options(bool sealed, bool other) {
+LinkOptions options(Fabric fabric, bool other) {
   LinkOptions options;
   transport::LinkKeys keys{};
   keys.send.fill(std::byte{other});
   keys.receive.fill(std::byte{!other});
-  if (sealed) options.keys = keys;
+  if (fabric == Fabric::kSealed) options.keys = keys;
   return options;
 }
 
 void must(const absl::Status& status) { PACELINE_CHECK(status.ok(), "{}", std::string(status.message())); }
 
 // Takes everything, and says so when the last message is there.
-void take_all(const Network& network, const Load& load, bool sealed, int out) {
+void take_all(const Network& network, const Load& load, Fabric fabric, int out) {
   std::vector<std::vector<std::byte>> memory;
   // Large messages come one after the other; of small ones several at once.
   const std::size_t buffers = load.bytes > (8 << 20) ? 1 : 4;
   for (std::size_t i = 0; i < buffers; ++i) memory.push_back(touched(load.bytes));
-  const auto ucx = transport::Ucx::open(network.address(0)).value();
+  const auto over = transport::Network::open(network.address(0), fabric).value();
   std::unique_ptr<Link> link;
-  const auto listener = ucx.listen(0, {.accept = [&](const auto&) { return options(sealed, true); },
-                                       .on_link = [&](auto made) { link = std::move(made); }})
+  const auto listener = over.listen(0, {.accept = [&](const auto&) { return options(fabric, true); },
+                                        .on_link = [&](auto made) { link = std::move(made); }})
                             .value();
   say(out, listener->address());
   while (!link) {
@@ -143,31 +144,32 @@ void take_all(const Network& network, const Load& load, bool sealed, int out) {
   link->on_message([&](const Link::Message& message) {
     link->receive(message.id, memory[message.id % buffers], [&](const absl::Status& status) {
       must(status);
-      if (++taken == load.messages) link->send({}, {}, [](const auto&) {});
+      // The first one is for warming up, as ucx_perftest's.
+      if (++taken == 1 || taken == 1 + load.messages) link->send({}, {}, [](const auto&) {});
     });
   });
   while (link->progress().ok()) link->wait(std::chrono::milliseconds(1000));
 }
 
-double link_rate(const Network& network, const Load& load, bool sealed) {
-  Child receiver(network, 0, [&](int out) { take_all(network, load, sealed, out); });
+double link_rate(const Network& network, const Load& load, Fabric fabric) {
+  Child receiver(network, 0, [&](int out) { take_all(network, load, fabric, out); });
   const std::string address = receiver.line();
   Child sender(network, 1, [&](int out) {
     const std::vector<std::byte> payload = touched(load.bytes);
-    const auto ucx = transport::Ucx::open(network.address(1)).value();
-    const auto link = ucx.connect(address, "bench", options(sealed, false)).value();
-    bool done = false;
-    link->on_message([&](const Link::Message&) { done = true; });
-    while (!link->open()) {
-      must(link->progress());
-      link->wait(std::chrono::milliseconds(1000));
-    }
+    const auto over = transport::Network::open(network.address(1), fabric).value();
+    const auto link = over.connect(address, "bench", options(fabric, false)).value();
+    int answers = 0;
+    link->on_message([&](const Link::Message&) { ++answers; });
+    const auto send = [&](int messages, int answered) {
+      for (int i = 0; i < messages; ++i) link->send({}, payload, must);
+      while (answers < answered) {
+        must(link->progress());
+        if (answers < answered) link->wait(std::chrono::milliseconds(1000));
+      }
+    };
+    send(1, 1);
     const auto began = steady_clock::now();
-    for (int i = 0; i < load.messages; ++i) link->send({}, payload, must);
-    while (!done) {
-      must(link->progress());
-      if (!done) link->wait(std::chrono::milliseconds(1000));
-    }
+    send(load.messages, 2);
     say(out, std::to_string(gb_per_second(load, began)));
   });
   return std::atof(sender.line().c_str());
@@ -275,9 +277,10 @@ void measure_size(Table& table, const Network& network, std::size_t bytes) {
   const auto wanted = static_cast<int>(kBytesPerRound / bytes);
   const Load load{bytes, std::clamp(wanted, 2, kMostMessages)};
   const std::pair<const char*, std::function<double()>> sides[] = {
-      {"clear", [&] { return link_rate(network, load, false); }},
+      {"clear", [&] { return link_rate(network, load, Fabric::kTcp); }},
       {"ucx_sleep", [&] { return ucx_rate(network, load, "sleep"); }},
-      {"sealed", [&] { return link_rate(network, load, true); }},
+      {"sealed", [&] { return link_rate(network, load, Fabric::kSealed); }},
+      {"over_ucx", [&] { return link_rate(network, load, Fabric::kUcx); }},
       {"ucx_spin", [&] { return ucx_rate(network, load, "poll"); }},
       {"iperf3", [&] { return iperf_rate(network, load); }},
       {"gloo", [&] { return gloo_rate(network, load); }}};

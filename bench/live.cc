@@ -99,8 +99,9 @@ struct NoCheckpoints final : rpc::CheckpointSink {
 void coordinate(int address_out, const LiveJob& job) {
   const std::string toml = fmt::format(
       "batch = 32\nepochs = 1\n[evaluate]\nevery_epochs = 1\n[[replica]]\ncount = {}\n"
-      "[cluster]\nhosts = {}\nseal = {}\n{}",
-      job.workers, job.hosts, job.seal, job.cluster);
+      "[cluster]\nhosts = {}\nseal = {}\n{}{}",
+      job.workers, job.hosts, job.fabric == "sealed",
+      job.fabric == "sealed" ? "" : fmt::format("fabric = \"{}\"\n", job.fabric), job.cluster);
   NoCheckpoints checkpoints;
   EventLoop loop;
   rpc::Coordinator coordinator(loop, {.job = must(config::parse_job(toml, "bench")),
@@ -159,10 +160,8 @@ std::vector<double> live_rounds_ms(const LiveJob& job, int rounds) {
   for (int host = 0; host < job.hosts; ++host) {
     on_host(host, [&] {
       const std::string exchange = job.hosts > 1 ? job.address(host) : "";
-      const absl::Status status = cli::run_server({.reach = {address, "", token_file()},
-                                                   .shard = host,
-                                                   .exchange = exchange,
-                                                   .clear = job.hosts > 1 && !job.seal});
+      const absl::Status status = cli::run_server(
+          {.reach = {address, "", token_file()}, .shard = host, .exchange = exchange, .fabric = job.fabric});
       if (!status.ok()) die(status);
     });
   }

@@ -45,9 +45,9 @@ std::vector<double> read_doubles(int fd, int count);
 struct LiveJob {
   std::int64_t floats = 0;  // of the model; several tensors, as models have
   int workers = 1;
-  int hosts = 1;        // with as many workers each, and a server; the coordinator is on the first
-  std::string cluster;  // further lines of [cluster]
-  bool seal = true;     // what goes between hosts
+  int hosts = 1;                  // with as many workers each, and a server; the coordinator is on the first
+  std::string cluster;            // further lines of [cluster]
+  std::string fabric = "sealed";  // what carries what goes between hosts
   // Where there are several: an address, and how a process goes there.
   std::function<std::string(int host)> address = [](int) { return std::string("127.0.0.1"); };
   std::function<void(int host)> enter = [](int) {};

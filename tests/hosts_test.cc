@@ -29,12 +29,16 @@ fs::path train(const TempFolder& folder, int hosts, const std::vector<std::strin
 }
 
 TEST(Hosts, OneReplicaEachTrainsToTheBytesOfOneHost) {
-  for (const auto& [hosts, sealed] : {std::pair(2, "true"), std::pair(3, "true"), std::pair(3, "false")}) {
+  using Sets = std::vector<std::string>;
+  for (const auto& [hosts, links] :
+       {std::pair(2, Sets{}), std::pair(3, Sets{}), std::pair(3, Sets{"cluster.seal=false"}),
+        std::pair(2, Sets{"cluster.seal=false", "cluster.fabric=ucx"})}) {
     const TempFolder one, several;
     const std::string replicas = fmt::format("replica=[{{count={}}}]", hosts);
     const auto on_one = checkpoint_weights(train(one, 1, {replicas, "cluster.servers=3"}));
-    const auto on_several =
-        checkpoint_weights(train(several, hosts, {replicas, std::string("cluster.seal=") + sealed}));
+    Sets sets = links;
+    sets.push_back(replicas);
+    const auto on_several = checkpoint_weights(train(several, hosts, sets));
     ASSERT_FALSE(on_one.empty());
     EXPECT_EQ(on_several, on_one);
   }
@@ -103,21 +107,23 @@ TEST(Hosts, ARunGoesOnFromItsCheckpoint) {
   EXPECT_EQ(checkpoint_weights(run_folder), expected);
 }
 
-// One that sealed its links and one that did not could not talk to each other.
-TEST(Hosts, AServerThatSealsOtherwiseThanTheJobIsRefused) {
-  for (const bool sealed : {true, false}) {
+// Those whose links are of another kind could not talk to each other.
+TEST(Hosts, AServerWithOtherLinksThanTheJobsIsRefused) {
+  for (const auto& [links, other_links, why] :
+       {std::tuple("true", "tcp", "cluster.seal = true, and this server was started with --fabric tcp"),
+        std::tuple("false", "sealed",
+                   "cluster.seal = false, and this server was started with --fabric sealed"),
+        std::tuple("false", "ucx", "this host's links go over ucx and those of another one over tcp")}) {
     const TempFolder folder;
     Program train(train_on(small_job(folder.path(), "epochs = 2\nthreads = 1\n"), 2,
-                           {"replica=[{count=2, pace_ms=20}]", fmt::format("cluster.seal={}", sealed)}));
+                           {"replica=[{count=2, pace_ms=20}]", std::string("cluster.seal=") + links}));
     ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
     std::vector<std::string> server{"server", "--shard", "1", "--exchange", "127.0.0.1"};
     for (std::string& word : reach_of(children(train.pid(), "w0").at(0))) server.push_back(std::move(word));
-    if (sealed) server.emplace_back("--clear");
+    server.insert(server.end(), {"--fabric", other_links});
     const Ended other = run(server);
     EXPECT_EQ(other.status, 2);
-    EXPECT_NE(other.errors.find(sealed ? "with --clear; leave it out" : "without --clear; add it"),
-              std::string::npos)
-        << other.errors;
+    EXPECT_NE(other.errors.find(why), std::string::npos) << other.errors;
     const Ended ended = train.wait();
     EXPECT_EQ(ended.status, 0) << ended.errors;
     expect_each_sample_once(RecordedRun::read(only_run(folder / "runs")), 2);

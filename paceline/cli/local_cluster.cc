@@ -95,7 +95,7 @@ Household whole_household(const std::string& run, const config::JobConfig& job, 
   all.peers.token_file = reach.token_file.empty() ? store::RunPaths{run}.token().string() : reach.token_file;
   for (std::int64_t shard = 0; shard < job.servers; ++shard) all.shards.push_back(shard);
   if (job.hosts > 1) all.exchange = "127.0.0.1";  // each server as if on a host of its own
-  all.clear = !job.seal;
+  all.fabric = job.fabric;
   for (const config::ReplicaConfig& device : job.replicas) all.workers.push_back(device.name);
   return all;
 }
@@ -159,8 +159,8 @@ absl::Status LocalCluster::start_peers() {
   stub_ = coordinator_stub(reach_.coordinator, access_);
   for (const std::int64_t shard : household_.shards) {
     std::vector<std::string> arguments = {"server", "--shard", std::to_string(shard)};
-    if (!household_.exchange.empty()) arguments.insert(arguments.end(), {"--exchange", household_.exchange});
-    if (!household_.exchange.empty() && household_.clear) arguments.emplace_back("--clear");
+    if (!household_.exchange.empty())
+      arguments.insert(arguments.end(), {"--exchange", household_.exchange, "--fabric", household_.fabric});
     peers_.push_back({fmt::format("server{}", shard), std::move(arguments), {}});
   }
   for (const std::string& name : household_.workers) peers_.push_back({name, {"worker", "--name", name}, {}});

@@ -33,7 +33,7 @@ struct Household {
       peers{};  // how the others reach the coordinator; on the first host its address comes from itself
   std::vector<std::int64_t> shards{};
   std::string exchange{};  // where servers of other hosts reach those of this one; empty: there are none
-  bool clear = false;      // what goes there is not sealed
+  std::string fabric{};    // what carries what goes there
   std::vector<std::string> workers{};
 };
 

@@ -109,7 +109,10 @@ void add_roles(CLI::App& app, Command& command) {
   server->add_option("--shard", shard->shard, "which shard, from 0; which host, where there are several");
   server->add_option("--exchange", shard->exchange,
                      "address of this host that the other hosts' servers reach");
-  server->add_flag("--clear", shard->clear, "for a job with cluster.seal = false: nothing is sealed");
+  server->add_option(
+      "--fabric", shard->fabric,
+      "what carries it between hosts: sealed, or for a job with cluster.seal = false tcp, ucx or "
+      "auto");
   server->callback([shard, &command] { command = [shard] { return exit_of(run_server(*shard)); }; });
 
   CLI::App* worker = app.add_subcommand("worker", "one role: computes gradients");

@@ -106,7 +106,7 @@ Household household_of(const config::JobConfig& job, const Placement& placement,
                 .token_file = job.reach.token_file};
   host.shards = {placement.rank};
   host.exchange = address;
-  host.clear = !job.seal;
+  host.fabric = job.fabric;
   host.workers = workers_of_host(job, placement.rank);
   return host;
 }

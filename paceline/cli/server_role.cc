@@ -309,6 +309,14 @@ absl::Status Server::write_checkpoint(const rpc::wire::WriteCheckpoint& order) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<transport::Fabric> fabric_of(const ServerRoleOptions& options) {
+  if (options.fabric == "auto") return transport::fastest_in_the_clear(options.exchange);
+  const auto fabric = transport::fabric_named(options.fabric);
+  if (fabric) return *fabric;
+  return absl::InvalidArgumentError(
+      fmt::format("--fabric {} is unknown; write sealed, tcp, ucx or auto", options.fabric));
+}
+
 }  // namespace
 
 absl::Status run_server(const ServerRoleOptions& options) {
@@ -318,9 +326,10 @@ absl::Status run_server(const ServerRoleOptions& options) {
         hello.mutable_hello()->set_shard(options.shard);
         std::unique_ptr<exchange::Exchange> exchange;
         if (!options.exchange.empty()) {
-          PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange, !options.clear));
+          PACELINE_ASSIGN_OR_RETURN(const auto fabric, fabric_of(options));
+          PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange, fabric));
           hello.mutable_hello()->set_exchange(exchange->address());
-          hello.mutable_hello()->set_clear(options.clear);
+          hello.mutable_hello()->set_fabric(std::string(transport::name_of(fabric)));
         }
         ServerConnection connection([&](grpc::ClientContext* context) {
           rpc::show_token(*context, access);

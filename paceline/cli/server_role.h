@@ -13,7 +13,7 @@ struct ServerRoleOptions {
   PeerOptions reach{};
   int shard = 0;           // from 0; where the job has several hosts, which host this is
   std::string exchange{};  // address of this host that servers of other hosts reach; empty: there are none
-  bool clear = false;      // what goes to them is not sealed, as cluster.seal of the job has it
+  std::string fabric = "sealed";  // what carries it to them, as the job has it; or "auto"
 };
 
 // Serves a shard of the coordinator's job, until the job is over.

@@ -97,6 +97,11 @@ void read_without(Section& cluster, JobConfig& job) {
 void read_hosts(Section& cluster, JobConfig& job) {
   job.hosts = cluster.integer("hosts", 1, 1, kMostHosts);
   job.seal = cluster.boolean("seal", true);
+  const std::vector<std::string> in_the_clear{"auto", "tcp", "ucx"};
+  job.fabric = in_the_clear[cluster.choice("fabric", 0, in_the_clear)];
+  if (job.seal && cluster.has("fabric"))
+    cluster.complain("fabric", "is for what goes in the clear; add seal = false");
+  if (job.seal) job.fabric = "sealed";
   spread(job);
   check_places(cluster, job);
   job.host_patience_s = cluster.number("host_patience_s", job.host_patience_s, 0.1, 1e6);

@@ -90,6 +90,7 @@ struct JobConfig {
   double host_patience_s = 30;        // a host that was lost is waited for so long
   std::int64_t servers = 1;           // one a host, where there are several
   bool seal = true;                   // what goes from host to host
+  std::string fabric = "sealed";      // what carries it; in the clear "tcp", "ucx", or "auto": the faster one
   std::int64_t server_threads = 0;    // 0: as many as there are processors, at most 4
   Reach reach;
   bool reduce_in_group = false;  // live: a commit's members sum among themselves, servers take the sum

@@ -57,7 +57,7 @@ struct Server {
 
 class Hosts {
  public:
-  explicit Hosts(int hosts, bool look_ahead = false, bool sealed = false)
+  explicit Hosts(int hosts, bool look_ahead = false, transport::Fabric fabric = transport::Fabric::kTcp)
       : layout_(model()), parts_(layout_.split_evenly(hosts)), servers_(static_cast<std::size_t>(hosts)) {
     Rng rng(1);
     first_ = random_floats(rng, layout_.size());
@@ -69,7 +69,7 @@ class Hosts {
     common.readers = 4;
     common.kept = 2;
     for (int host = 0; host < hosts; ++host)
-      servers_[std::size_t(host)].exchange = Exchange::listen("127.0.0.1", sealed).value();
+      servers_[std::size_t(host)].exchange = Exchange::listen("127.0.0.1", fabric).value();
     std::int64_t offset = 0;
     for (int host = 0; host < hosts; ++host) {
       Server& server = servers_[std::size_t(host)];
@@ -84,7 +84,7 @@ class Hosts {
       options.host = host;
       for (int other = 0; other < hosts; ++other) {
         options.peers.push_back({servers_[std::size_t(other)].exchange->address(), std::nullopt});
-        if (sealed) options.peers.back().keys = keys_between(host, other);
+        if (fabric == transport::Fabric::kSealed) options.peers.back().keys = keys_between(host, other);
       }
       options.own_board = server.shard->board().path();
       options.kept_there = [&](Version version) { server.kept_there = version.value(); };
@@ -183,7 +183,9 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
 
 TEST(CommitExchange, OneMemberAHostGivesTheSameBitsAsOneHost) {
   for (const int count : {2, 3, 4}) {
-    Hosts hosts(count, false, count == 3);
+    constexpr std::array kFabrics{transport::Fabric::kTcp, transport::Fabric::kSealed,
+                                  transport::Fabric::kUcx};
+    Hosts hosts(count, false, kFabrics[static_cast<std::size_t>(count) % kFabrics.size()]);
     Rng rng(2);
     std::vector<Commit> commits;
     for (int v = 0; v < 5; ++v) {

@@ -27,8 +27,9 @@ absl::Status about(int host, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Exchange>> Exchange::listen(const std::string& host_address, bool sealed) {
-  PACELINE_ASSIGN_OR_RETURN(auto network, transport::Network::open(host_address, sealed));
+absl::StatusOr<std::unique_ptr<Exchange>> Exchange::listen(const std::string& host_address,
+                                                           transport::Fabric fabric) {
+  PACELINE_ASSIGN_OR_RETURN(auto network, transport::Network::open(host_address, fabric));
   std::unique_ptr<Exchange> exchange(new Exchange(std::move(network)));
   exchange->woken_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!exchange->woken_.valid()) return absl::ResourceExhaustedError("no file descriptor is left");

@@ -1,9 +1,9 @@
 // One host's end of the bulk traffic between the servers of a job, one server a host. Workers know shared
 // memory only, of their own host; what has to go further goes between the servers:
 //
-//   gradients   of a host's workers (one, or their sum), to the shards of the other hosts       send(),
-//   slice() weights     of a shard, to the mirrors on other hosts where somebody waits for them want(),
-//   published()
+//   gradients  of a host's workers (one, or their sum), to the shards of the other hosts: send(), slice()
+//
+//   weights    of a shard, to the mirrors on other hosts where somebody waits for them: want(), published()
 //
 // Both go in blocks (message.h), each to be worked on as it comes. A thread of the exchange's own moves them;
 // it sleeps while there is nothing to do.
@@ -58,9 +58,10 @@ struct ExchangeOptions {
 
 class Exchange {
  public:
-  // Listens on an address of this host. All hosts' exchanges are sealed, or none. Errors: as
+  // Listens on an address of this host. All hosts' exchanges are of one fabric. Errors: as
   // transport::Network.
-  static absl::StatusOr<std::unique_ptr<Exchange>> listen(const std::string& host_address, bool sealed);
+  static absl::StatusOr<std::unique_ptr<Exchange>> listen(const std::string& host_address,
+                                                          transport::Fabric fabric);
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;

@@ -45,19 +45,30 @@ absl::Status ServerFleet::take_place(const ServerStream::Pointer& stream, const 
     return absl::InvalidArgumentError(
         "the job has several hosts, and this server has no --exchange, an address that the others reach");
   }
-  if (one_a_host_ && hello.clear() == seal_) {
-    return absl::InvalidArgumentError(
-        seal_
-            ? "the job seals what goes between hosts, and this server was started with --clear; leave it out"
-            : "the job has cluster.seal = false, and this server was started without --clear; add it");
-  }
+  if (one_a_host_) PACELINE_RETURN_IF_ERROR(same_fabric(hello.fabric()));
   const auto found = std::find(ranks_.begin(), ranks_.end(), hello.shard());
   const auto place = static_cast<std::size_t>(found - ranks_.begin());
   if (place >= size() || servers_[place].stream != nullptr)
     return absl::AlreadyExistsError(fmt::format("there is no place for a server of shard {}", hello.shard()));
   servers_[place].stream = stream;
   servers_[place].exchange = hello.exchange();
+  servers_[place].fabric = hello.fabric();
   servers_[place].heard.emplace(std::chrono::steady_clock::now());
+  return absl::OkStatus();
+}
+
+absl::Status ServerFleet::same_fabric(const std::string& fabric) const {
+  if ((fabric == "sealed") != seal_) {
+    return absl::InvalidArgumentError(fmt::format(
+        "the job has cluster.seal = {}, and this server was started with --fabric {}", seal_, fabric));
+  }
+  for (const Server& other : servers_) {
+    if (other.stream == nullptr || other.fabric == fabric) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "this host's links go over {} and those of another one over {}; set cluster.fabric to one "
+        "of them in the job of every host",
+        fabric, other.fabric));
+  }
   return absl::OkStatus();
 }
 

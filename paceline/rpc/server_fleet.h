@@ -72,11 +72,13 @@ class ServerFleet {
   struct Server {
     ServerStream::Pointer stream;          // null: it is not here
     std::string exchange;                  // its address
+    std::string fabric;                    // of its exchange
     std::vector<std::string> board_paths;  // none: it has not started
     Version applied{};
     std::optional<PhiAccrual> heard;  // while it is here
   };
 
+  absl::Status same_fabric(const std::string& fabric) const;
   std::string new_key() const;
 
   std::vector<Server> servers_;

@@ -7,13 +7,13 @@
 
 namespace paceline::transport {
 
-absl::StatusOr<Network> Network::open(const std::string& host, bool sealed) {
-  if (sealed) {
-    PACELINE_ASSIGN_OR_RETURN(Tcp tcp, Tcp::open(host));
-    return Network(std::move(tcp));
+absl::StatusOr<Network> Network::open(const std::string& host, Fabric fabric) {
+  if (fabric == Fabric::kUcx) {
+    PACELINE_ASSIGN_OR_RETURN(Ucx ucx, Ucx::open(host));
+    return Network(fabric, std::move(ucx));
   }
-  PACELINE_ASSIGN_OR_RETURN(Ucx ucx, Ucx::open(host));
-  return Network(std::move(ucx));
+  PACELINE_ASSIGN_OR_RETURN(Tcp tcp, Tcp::open(host));
+  return Network(fabric, std::move(tcp));
 }
 
 absl::StatusOr<std::unique_ptr<LinkListener>> Network::listen(int port, LinkGate gate) const {
@@ -27,8 +27,7 @@ absl::StatusOr<std::unique_ptr<LinkListener>> Network::listen(int port, LinkGate
 
 absl::StatusOr<std::unique_ptr<Link>> Network::connect(const std::string& address, const std::string& name,
                                                        const LinkOptions& options) const {
-  PACELINE_CHECK(options.keys.has_value() == std::holds_alternative<Tcp>(over_),
-                 "keys do not fit the network");
+  PACELINE_CHECK(options.keys.has_value() == sealed(), "keys do not fit the network");
   return std::visit([&](const auto& over) { return over.connect(address, name, options); }, over_);
 }
 

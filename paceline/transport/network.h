@@ -1,6 +1,6 @@
-// What links between hosts run over. Sealed ones go over TCP of our own (tcp.h), which does no more than end
-// a link whatever a stranger sends. Links in the clear are for a network that only this job's hosts reach,
-// and go over UCX (ucx.h), which takes the fastest way there is, RDMA among them, and trusts its peers.
+// Links between hosts over one fabric. TCP (tcp.h), sealed or not, does no more than end a link whatever a
+// stranger sends. UCX (ucx.h) has RDMA and trusts its peers. Over plain TCP it is the slower one, and what is
+// small waits longer behind what is large (docs/results.md), so it is for cards that have RDMA.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/transport/fabric.h"
 #include "paceline/transport/link.h"
 #include "paceline/transport/link_listener.h"
 #include "paceline/transport/tcp.h"
@@ -19,9 +20,10 @@ namespace paceline::transport {
 class Network {
  public:
   // `host`: an address of this host, in numbers. Errors: as Tcp::open and Ucx::open.
-  static absl::StatusOr<Network> open(const std::string& host, bool sealed);
+  static absl::StatusOr<Network> open(const std::string& host, Fabric fabric);
 
-  bool sealed() const { return std::holds_alternative<Tcp>(over_); }
+  Fabric fabric() const { return fabric_; }
+  bool sealed() const { return fabric_ == Fabric::kSealed; }
 
   // As those of Tcp and Ucx. Requires: links with keys where they are sealed, and without where not.
   absl::StatusOr<std::unique_ptr<LinkListener>> listen(int port, LinkGate gate) const;
@@ -29,8 +31,9 @@ class Network {
                                                 const LinkOptions& options) const;
 
  private:
-  explicit Network(std::variant<Tcp, Ucx> over) : over_(std::move(over)) {}
+  Network(Fabric fabric, std::variant<Tcp, Ucx> over) : fabric_(fabric), over_(std::move(over)) {}
 
+  Fabric fabric_;
   std::variant<Tcp, Ucx> over_;
 };
 

@@ -7,17 +7,14 @@
 // One thread an object.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 
-struct evp_cipher_ctx_st;
+#include "paceline/transport/aes_gcm.h"
 
 namespace paceline::transport {
-
-using SealKey = std::array<std::byte, 16>;
 
 // The key of one direction of one link, on which both ends have said `transcript`.
 SealKey derive_key(const SealKey& key, std::span<const std::byte> transcript);
@@ -27,32 +24,26 @@ void random_bytes(std::span<std::byte> out);
 
 class Sealer {
  public:
-  explicit Sealer(const SealKey& key);
+  explicit Sealer(const SealKey& key) : gcm_(fastest_aes_gcm(key)) {}
   // Writes `plain`, encrypted, to `sealed` (as long; may be the same memory) and the tag to `tag` (16 bytes).
   // Requires: a count that no frame before had.
   void seal(std::uint64_t count, std::span<const std::byte> head, std::span<const std::byte> plain,
             std::byte* sealed, std::byte* tag);
 
  private:
-  struct Free {
-    void operator()(evp_cipher_ctx_st* context) const;
-  };
-  std::unique_ptr<evp_cipher_ctx_st, Free> context_;
+  std::unique_ptr<AesGcm> gcm_;
 };
 
 class Opener {
  public:
-  explicit Opener(const SealKey& key);
+  explicit Opener(const SealKey& key) : gcm_(fastest_aes_gcm(key)) {}
   // Decrypts in place. False when head, data, count and tag are not what was sealed; the data are then of no
   // use.
   bool open(std::uint64_t count, std::span<const std::byte> head, std::span<std::byte> data,
             std::span<const std::byte> tag);
 
  private:
-  struct Free {
-    void operator()(evp_cipher_ctx_st* context) const;
-  };
-  std::unique_ptr<evp_cipher_ctx_st, Free> context_;
+  std::unique_ptr<AesGcm> gcm_;
 };
 
 }  // namespace paceline::transport

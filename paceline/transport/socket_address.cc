@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -93,6 +94,17 @@ absl::StatusOr<std::string> interface_of(const SocketAddress& address) {
       fmt::format("no network interface of this host has the address {}; `ip address` "
                   "lists those it has",
                   to_text(address.storage)));
+}
+
+std::vector<std::string> rdma_devices(const std::string& interface) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> devices;
+  if (interface.empty()) return devices;
+  std::error_code none;
+  for (const auto& one : fs::directory_iterator("/sys/class/net/" + interface + "/device/infiniband", none)) {
+    devices.push_back(one.path().filename());
+  }
+  return devices;
 }
 
 }  // namespace paceline::transport

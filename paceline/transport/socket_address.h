@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <string>
+#include <vector>
 
 #include <absl/status/statusor.h>
 
@@ -25,5 +26,7 @@ std::string to_text(const sockaddr_storage& address);
 
 // The name of the network interface that has this address; empty for a wildcard. Errors: NotFound.
 absl::StatusOr<std::string> interface_of(const SocketAddress& address);
+// The RDMA devices of the same card: "mlx5_0".
+std::vector<std::string> rdma_devices(const std::string& interface);
 
 }  // namespace paceline::transport

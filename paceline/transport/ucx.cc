@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -17,16 +16,11 @@ namespace paceline::transport {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 // The interface, and the RDMA devices of the same card.
 std::string devices_of(const std::string& interface) {
   if (interface.empty()) return "all";
   std::string devices = interface;
-  std::error_code none;
-  for (const auto& one : fs::directory_iterator("/sys/class/net/" + interface + "/device/infiniband", none)) {
-    devices += fmt::format(",{}:1", one.path().filename().string());
-  }
+  for (const std::string& one : rdma_devices(interface)) devices += fmt::format(",{}:1", one);
   return devices;
 }
 
