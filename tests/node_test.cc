@@ -1,6 +1,7 @@
 // `paceline node`: hosts that find each other, as several processes of this machine that share no parent, and
 // as network namespaces where those are permitted. With certificates; ranks as launchers say them.
 #include <signal.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <memory>
@@ -183,6 +184,33 @@ TEST_F(Node, HostsApartEndInTheBytesOfOne) {
   EXPECT_EQ(checkpoint_weights(only_run(folder_ / "runs")), checkpoint_weights(only_run(alone)));
 }
 
+// Another disk lies over the run folder on one host: that is found out before anything is trained.
+TEST_F(Node, ARunFolderThatIsNotSharedEndsTheRunAtItsStart) {
+  const auto apart = testing::Namespaces::create(2);
+  if (!apart.ok()) GTEST_SKIP() << apart.status().message();
+  const fs::path file = job("epochs = 1\n", "[[replica]]\ncount = 2\n");
+  const std::string runs = (folder_ / "runs").string();
+  fs::create_directory(runs);
+  const auto start = [&](int rank) {
+    return std::make_unique<Program>(
+        std::vector<std::string>{"node", file.string(), "--rank", std::to_string(rank), "--hosts", "2",
+                                 "--coordinator", fmt::format("{}:{}", apart->address(0), port_)},
+        [&apart, &runs, rank] {
+          return apart->enter(rank) && (rank == 0 || mount("tmpfs", runs.c_str(), "tmpfs", 0, nullptr) == 0);
+        });
+  };
+  const auto second = start(1);
+  const auto first = start(0);
+  for (Program* one : {first.get(), second.get()}) {
+    const Ended ended = one->wait();
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_NE(ended.errors.find("has to be on a disk that all hosts share"), std::string::npos)
+        << ended.errors;
+    EXPECT_NE(ended.errors.find("runs_dir"), std::string::npos) << ended.errors;
+  }
+  for (const auto& run : fs::directory_iterator(runs)) EXPECT_FALSE(has_checkpoint()) << run.path();
+}
+
 TEST_F(Node, AStopAnywhereStopsAllCleanly) {
   const fs::path file = job("epochs = 30\n", "[[replica]]\ncount = 2\npace_ms = 40\n");
   auto second = host(file, 1, 2);
@@ -209,24 +237,6 @@ TEST_F(Node, WhatCannotWorkIsSaidAtOnce) {
   const Ended plain = host(folder_ / "plain.toml", 1, 2)->wait();
   EXPECT_EQ(plain.status, 2);
   EXPECT_NE(plain.errors.find("paceline certs"), std::string::npos) << plain.errors;
-}
-
-TEST(Doctor, SaysWhatIsAndWhatIsNot) {
-  const TempFolder folder;
-  const Ended host = run({"doctor"});
-  EXPECT_EQ(host.status, 0) << host.output;
-  for (const char* part : {"processors", "libtorch", "1.13", "shared memory", "open files", "locked memory",
-                           "clock", "gRPC", "OpenSSL"})
-    EXPECT_NE(host.output.find(part), std::string::npos) << part << host.output;
-  write_text(folder / "job.toml", fmt::format("[network]\nlisten = \"0.0.0.0:{}\"\ncerts = \"{}\"\n",
-                                              free_port(), (folder / "certs" / "job").string()));
-  const Ended bad = run({"doctor", (folder / "job.toml").string()});
-  EXPECT_EQ(bad.status, 2) << bad.output;
-  EXPECT_NE(bad.output.find("mend: copy the job's token here"), std::string::npos) << bad.output;
-  ASSERT_EQ(run({"certs", (folder / "certs").string()}).status, 0);
-  const Ended good = run({"doctor", (folder / "job.toml").string(), "--json"});
-  EXPECT_EQ(good.status, 0) << good.output;
-  EXPECT_NE(good.output.find("paceline://job/worker, good until"), std::string::npos) << good.output;
 }
 
 }  // namespace

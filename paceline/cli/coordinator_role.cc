@@ -9,15 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include <absl/strings/match.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
 
 #include "paceline/base/event_loop.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/books.h"
+#include "paceline/cli/grpc_log.h"
 #include "paceline/cli/job_file.h"
 #include "paceline/cli/journal_first.h"
 #include "paceline/cli/plan_job.h"
@@ -27,6 +26,7 @@
 #include "paceline/rpc/coordinator.h"
 #include "paceline/rpc/coordinator_server.h"
 #include "paceline/security/token.h"
+#include "paceline/store/folder_mark.h"
 #include "paceline/store/run_folder.h"
 
 namespace paceline::cli {
@@ -43,21 +43,6 @@ absl::Status tell_address(const std::string& address, int fd) {
   if (written != static_cast<ssize_t>(line.size()))
     return absl::UnavailableError("nobody reads the coordinator's address");
   return absl::OkStatus();
-}
-
-constexpr char kOtherName[] = "No match found for server name: ";
-
-// gRPC says of connections that are closed before any call only this.
-void log_of_grpc(gpr_log_func_args* args) {
-  const std::string message = args->message;
-  if (absl::StrContains(message, "Handshake failed")) {
-    spdlog::warn("refused a connection: {}", message.substr(message.find("Handshake")));
-  } else if (absl::StrContains(message, kOtherName)) {
-    spdlog::warn("refused a connection: it wants {}",
-                 message.substr(message.find(kOtherName) + sizeof(kOtherName) - 1));
-  } else if (args->severity == GPR_LOG_SEVERITY_ERROR) {
-    spdlog::warn("gRPC: {}", message);
-  }
 }
 
 // What outlives an attempt at the job: another one follows when a server is lost.
@@ -84,7 +69,8 @@ struct Ended {
   std::vector<int> lost_hosts{};
 };
 
-absl::StatusOr<Ended> attempt(Job& job, const std::optional<rpc::Restart>& restart, bool again) {
+absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
+                              const std::optional<rpc::Restart>& restart, bool again) {
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job.config, job.paths, report::World::kLive, from));
   RunCheckpoints checkpoints(job.paths.root, job.config);
@@ -98,6 +84,8 @@ absl::StatusOr<Ended> attempt(Job& job, const std::optional<rpc::Restart>& resta
        .again = again,
        .listeners = {books.get()},
        .checkpoints = &journal_first,
+       .mark_file = job.config.hosts > 1 ? mark.file().string() : "",
+       .mark_text = mark.text(),
        .on_data_known = [&](const control::ControllerConfig& config) { books->start(config, job.toml); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); },
        .re_planned = [&](const std::string& line) { job.note(line); }});
@@ -182,12 +170,15 @@ absl::Status leave_out(Job& job, const std::vector<int>& hosts) {
 absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunFolder folder, store::RunFolder::resume(options.run));
   PACELINE_ASSIGN_OR_RETURN(Job job, read(options, folder.paths()));
+  // Left when this process is killed: then nobody has said goodbye.
+  PACELINE_ASSIGN_OR_RETURN(const store::FolderMark mark, store::FolderMark::leave(job.paths.mark()));
   GoOn go_on = options.go_on;
   Restarts restarts;
   while (true) {
     if (go_on != GoOn::kNo) PACELINE_RETURN_IF_ERROR(take_last_plan(job));
     PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(job.paths, go_on));
-    PACELINE_ASSIGN_OR_RETURN(const Ended ended, attempt(job, restart, go_on == GoOn::kIfThereIsACheckpoint));
+    PACELINE_ASSIGN_OR_RETURN(const Ended ended,
+                              attempt(job, mark, restart, go_on == GoOn::kIfThereIsACheckpoint));
     if (!ended.can_go_on) return ended.status;
     PACELINE_RETURN_IF_ERROR(leave_out(job, ended.lost_hosts));
     const std::string why(ended.status.message());

@@ -1,39 +1,38 @@
 #include "paceline/cli/doctor_command.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
+#include <grpc/support/log.h>
+#include <spdlog/spdlog.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/base/rng.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/base/text_hash.h"
+#include "paceline/cli/doctor_guest.h"
+#include "paceline/cli/doctor_visit.h"
+#include "paceline/cli/doctor_words.h"
+#include "paceline/cli/grpc_log.h"
 #include "paceline/cli/host_findings.h"
 #include "paceline/cli/job_file.h"
+#include "paceline/cli/own_address.h"
+#include "paceline/cli/version.h"
 #include "paceline/config/job_config.h"
-#include "paceline/train/devices.h"
+#include "paceline/doctor/visit_report.h"
+#include "paceline/train/dataset.h"
+#include "paceline/transport/fabric.h"
 
 namespace paceline::cli {
 
 namespace {
 
-const char* word_of(Health health) {
-  switch (health) {
-    case Health::kOk:
-      return "ok";
-    case Health::kWarn:
-      return "warn";
-    case Health::kFail:
-      break;
-  }
-  return "fail";
-}
-
-Finding libtorch() {
-  const train::Devices devices = train::devices();
-  return {"libtorch", Health::kOk,
-          fmt::format("{}, {} CUDA device{}", devices.version, devices.cuda, devices.cuda == 1 ? "" : "s"),
-          ""};
-}
+constexpr char kMend[] = "something has to be mended: host 0 has the report";
 
 void print(const std::vector<Finding>& findings) {
   for (const Finding& one : findings) {
@@ -51,21 +50,140 @@ void print_json(const std::vector<Finding>& findings) {
   fmt::print("{}\n", document.dump(1));
 }
 
-}  // namespace
-
-absl::StatusOr<int> doctor_command(const DoctorOptions& options) {
-  std::vector<Finding> findings = host_findings();
-  findings.insert(findings.begin() + 1, libtorch());
-  if (!options.job_file.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(options.job_file));
-    PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
-                              config::parse_job(text, options.job_file, options.sets));
-    for (Finding& one : job_findings(job)) findings.push_back(std::move(one));
-  }
-  options.json ? print_json(findings) : print(findings);
+int report(const std::vector<Finding>& findings, bool json) {
+  json ? print_json(findings) : print(findings);
   const bool failed = std::any_of(findings.begin(), findings.end(),
                                   [](const Finding& one) { return one.health == Health::kFail; });
   return failed ? 2 : 0;
+}
+
+// A short name of this very program.
+std::string build() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return fmt::format("{:016x}", text_hash(bytes));
+}
+
+// The data set, as hosts can compare it; empty, and a finding, where it cannot be read.
+std::string data_of(const config::JobConfig& job, std::vector<Finding>& findings) {
+  const auto data = train::load_data(job.data, job.model.context);
+  if (data.ok()) {
+    return fmt::format("{} samples and {} to test with, {:016x}", data->train->size(), data->test->size(),
+                       mix_seed({data->train->digest(), data->test->digest()}));
+  }
+  findings.push_back({"data set", Health::kFail, std::string(data.status().message()), "copy the data here"});
+  return "";
+}
+
+// This host among those of a job.
+struct Place {
+  Placement placement;
+  config::JobConfig job;
+  std::string job_toml;
+  std::string address;
+  transport::Fabric fabric = transport::Fabric::kSealed;
+};
+
+// As this host's server would have it.
+absl::StatusOr<transport::Fabric> fabric_of(const config::JobConfig& job, const std::string& address) {
+  const auto named = transport::fabric_named(job.fabric);
+  if (named) return *named;
+  return transport::fastest_in_the_clear(address);
+}
+
+absl::StatusOr<Place> find_place(const DoctorOptions& options, const Placement& placement) {
+  TrainOptions train{.job_file = options.job_file, .sets = options.sets};
+  train.command = "paceline doctor";
+  Place place;
+  place.placement = placement;
+  PACELINE_ASSIGN_OR_RETURN(place.job, job_of_hosts(train, placement));
+  PACELINE_RETURN_IF_ERROR(check_reach(place.job, placement));
+  PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(train));
+  PACELINE_ASSIGN_OR_RETURN(place.job_toml, config::resolve_job(said.text, said.file, train.sets));
+  PACELINE_ASSIGN_OR_RETURN(place.address, own_address(options.place, placement));
+  PACELINE_ASSIGN_OR_RETURN(place.fabric, fabric_of(place.job, place.address));
+  return place;
+}
+
+GuestOptions guest_of(const Place& place, const std::vector<Finding>& findings, const std::string& data) {
+  GuestOptions guest;
+  guest.reach = {first_address(place.placement), place.job.reach.certs, place.job.reach.token_file};
+  guest.address = place.address;
+  guest.hello.set_host(static_cast<std::int32_t>(place.placement.rank));
+  guest.hello.set_hosts(static_cast<std::int32_t>(place.placement.hosts));
+  guest.hello.set_address(place.address);
+  guest.hello.set_fabric(std::string(transport::name_of(place.fabric)));
+  guest.hello.set_version(kVersion);
+  guest.hello.set_build(build());
+  guest.hello.set_job_toml(place.job_toml);
+  guest.hello.set_data(data);
+  for (const Finding& one : findings) add_to_wire(one, guest.hello);
+  return guest;
+}
+
+absl::StatusOr<int> examine_all(const DoctorOptions& options, const Place& place, GuestOptions own) {
+  const config::Reach& reach = place.job.reach;
+  PACELINE_ASSIGN_OR_RETURN(const rpc::Access access,
+                            read_access(reach.certs, reach.token_file, security::Role::kCoordinator));
+  const auto hosts = static_cast<int>(place.placement.hosts);
+  PACELINE_ASSIGN_OR_RETURN(const auto room,
+                            rpc::DoctorRoom::open(listen_address(place.job, place.placement), access, hosts,
+                                                  [](const std::string& line) { spdlog::warn("{}", line); }));
+  gpr_set_log_function(log_of_grpc);
+  own.reach.coordinator = from_here(room->address());
+  // It ends with the goodbye.
+  const std::jthread guest([&own] {
+    if (const auto end = visit_first_host(own); !end.ok())
+      spdlog::warn("host 0 cannot visit itself: {}", std::string(end.status().message()));
+  });
+  const auto facts =
+      examine_hosts(*room, {place.job, place.job_toml, hosts, std::chrono::seconds(options.wait_s),
+                            [](const std::string& line) { fmt::print(stderr, "{}\n", line); }});
+  const auto findings = doctor::examine(facts);
+  const bool failed = doctor::any_failed(findings);
+  room->say_goodbye(failed, failed ? kMend : "nothing has to be mended");
+  fmt::print("{}", options.json ? doctor::json_of(facts, findings) : doctor::text_of(facts, findings));
+  return failed ? 2 : 0;
+}
+
+absl::StatusOr<int> be_examined(GuestOptions own) {
+  PACELINE_ASSIGN_OR_RETURN(const rpc::wire::Goodbye end, visit_first_host(std::move(own)));
+  if (end.refused()) return absl::FailedPreconditionError(end.why());
+  return 0;
+}
+
+absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Place& place,
+                                        std::vector<Finding> findings) {
+  const std::string data = data_of(place.job, findings);
+  GuestOptions own = guest_of(place, findings, data);
+  const bool first = place.placement.rank == 0;
+  auto ended = first ? examine_all(options, place, std::move(own)) : be_examined(std::move(own));
+  // Whoever is alone with what it found says so itself.
+  if (!first || !ended.ok()) report(findings, options.json);
+  return ended;
+}
+
+}  // namespace
+
+absl::StatusOr<int> doctor_command(const DoctorOptions& options, const Environment& environment) {
+  std::vector<Finding> findings = host_findings();
+  if (options.job_file.empty()) return report(findings, options.json);
+  PACELINE_ASSIGN_OR_RETURN(const Placement placement, place_of(options.place, environment));
+  const bool alone = placement.hosts == 1;
+  config::JobConfig job;
+  std::optional<Place> place;
+  if (alone) {
+    PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(options.job_file));
+    PACELINE_ASSIGN_OR_RETURN(job, config::parse_job(text, options.job_file, options.sets));
+  } else {
+    PACELINE_ASSIGN_OR_RETURN(place, find_place(options, placement));
+    job = place->job;
+  }
+  if (placement.rank == 0)
+    findings.push_back(port_finding(alone ? job.reach.listen : listen_address(job, placement)));
+  for (Finding& one : job_findings(job)) findings.push_back(std::move(one));
+  if (alone) return report(findings, options.json);
+  return examine_with_others(options, *place, std::move(findings));
 }
 
 }  // namespace paceline::cli

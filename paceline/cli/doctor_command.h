@@ -1,30 +1,29 @@
-// `paceline doctor`: what of this host a job needs, whether it is so, and how to mend what is not.
+// `paceline doctor`: what of this host a job needs, whether it is so, and how to mend what is not. On all
+// hosts of a job at once, each with its rank, they are compared as well, and what goes between them is
+// measured.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include <absl/status/statusor.h>
 
+#include "paceline/cli/host_place.h"
+
 namespace paceline::cli {
-
-enum class Health { kOk, kWarn, kFail };
-
-struct Finding {
-  std::string what;  // "open files"
-  Health health = Health::kOk;
-  std::string says;  // what was found
-  std::string mend;  // what to do; empty where all is well
-};
 
 struct DoctorOptions {
   std::string job_file;           // empty: the host alone
   std::vector<std::string> sets;  // key=value
   bool json = false;
+  PlaceOptions place{};      // with a job, and where there are several hosts
+  std::int64_t wait_s = 60;  // for the other hosts
 };
 
-// Prints a line for each finding, or a JSON array of objects. The exit status: 2 when something failed, else
-// 0. Errors: the job file's.
-absl::StatusOr<int> doctor_command(const DoctorOptions& options);
+// Prints a line for each finding, or a JSON array of objects; of several hosts, the first prints the report
+// on all of them. The exit status: 2 when something failed, else 0. Errors: the job file's; what kept this
+// host from being examined with the others.
+absl::StatusOr<int> doctor_command(const DoctorOptions& options, const Environment& environment);
 
 }  // namespace paceline::cli

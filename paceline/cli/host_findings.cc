@@ -18,6 +18,7 @@
 
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/grpcpp.h>
 #include <openssl/crypto.h>
@@ -25,6 +26,8 @@
 
 #include "paceline/security/certificates.h"
 #include "paceline/security/token.h"
+#include "paceline/train/devices.h"
+#include "paceline/transport/ucx_transports.h"
 
 namespace paceline::cli {
 
@@ -49,6 +52,21 @@ Finding processors() {
   if (known && load > 1.5 * count)
     return {"processors", Health::kWarn, says, "others use this host: expect slow and uneven workers"};
   return {"processors", Health::kOk, says, ""};
+}
+
+Finding libtorch() {
+  const train::Devices devices = train::devices();
+  return {"libtorch", Health::kOk,
+          fmt::format("{}, {} CUDA device{}", devices.version, devices.cuda, devices.cuda == 1 ? "" : "s"),
+          ""};
+}
+
+Finding ucx() {
+  const std::vector<std::string> names = transport::ucx_transports();
+  if (names.empty())
+    return {"UCX", Health::kWarn, "finds no network",
+            "see `ucx_info -d`; only cluster.seal = false needs it"};
+  return {"UCX", Health::kOk, fmt::format("{}", fmt::join(names, ", ")), ""};
 }
 
 Finding libraries() {
@@ -133,25 +151,6 @@ Finding clock() {
   return {"clock", Health::kOk, says + ", synchronized", ""};
 }
 
-Finding port(const std::string& listen) {
-  std::int64_t number = 0;
-  if (!absl::SimpleAtoi(listen.substr(listen.rfind(':') + 1), &number) || number == 0)
-    return {"port", Health::kOk, listen + ": any free one", ""};
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int yes = 1;
-  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  const sockaddr_in address{.sin_family = AF_INET,
-                            .sin_port = htons(static_cast<std::uint16_t>(number)),
-                            .sin_addr = {htonl(INADDR_ANY)},
-                            .sin_zero = {}};
-  const bool free = bind(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  const int error = errno;
-  close(probe);
-  if (free) return {"port", Health::kOk, listen + " is free", ""};
-  return {"port", Health::kFail, fmt::format("{}: {}", listen, std::strerror(error)),
-          "choose another one in network.listen, or end who has it (ss -ltnp)"};
-}
-
 Finding certificate(const std::string& dir, security::Role role) {
   const std::string what = fmt::format("{}.crt", to_string(role));
   const auto read = security::read_credentials(dir, role);
@@ -181,11 +180,31 @@ Finding token(const std::string& file) {
 }  // namespace
 
 std::vector<Finding> host_findings() {
-  return {processors(), memory(), shared_memory(), open_files(), locked_memory(), clock(), libraries()};
+  return {processors(), libtorch(),  memory(), shared_memory(), open_files(), locked_memory(),
+          clock(),      libraries(), ucx()};
+}
+
+Finding port_finding(const std::string& listen) {
+  std::int64_t number = 0;
+  if (!absl::SimpleAtoi(listen.substr(listen.rfind(':') + 1), &number) || number == 0)
+    return {"port", Health::kOk, listen + ": any free one", ""};
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  const sockaddr_in address{.sin_family = AF_INET,
+                            .sin_port = htons(static_cast<std::uint16_t>(number)),
+                            .sin_addr = {htonl(INADDR_ANY)},
+                            .sin_zero = {}};
+  const bool free = bind(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const int error = errno;
+  close(probe);
+  if (free) return {"port", Health::kOk, listen + " is free", ""};
+  return {"port", Health::kFail, fmt::format("{}: {}", listen, std::strerror(error)),
+          "choose another one in network.listen, or end who has it (ss -ltnp)"};
 }
 
 std::vector<Finding> job_findings(const config::JobConfig& job) {
-  std::vector<Finding> findings = {port(job.reach.listen)};
+  std::vector<Finding> findings;
   if (job.reach.certs.empty()) {
     findings.push_back({"certificates", Health::kOk, "none: this job stays on one host", ""});
     if (!config::is_loopback(job.reach.listen))

@@ -3,15 +3,20 @@
 
 #include <vector>
 
-#include "paceline/cli/doctor_command.h"
 #include "paceline/config/job_config.h"
+#include "paceline/doctor/finding.h"
 
 namespace paceline::cli {
 
-// The first is of the processors.
+using doctor::Finding;
+using doctor::Health;
+
 std::vector<Finding> host_findings();
 
-// Of a job: its port, its certificates and its token.
+// Of a job: its certificates and its token.
 std::vector<Finding> job_findings(const config::JobConfig& job);
+
+// Whether a job's coordinator can listen there (HOST:PORT).
+Finding port_finding(const std::string& listen);
 
 }  // namespace paceline::cli

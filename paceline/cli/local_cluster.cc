@@ -15,6 +15,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/failed_run.h"
+#include "paceline/cli/own_address.h"
 #include "paceline/cli/run_checkpoints.h"
 #include "paceline/rpc/goodbye.h"
 #include "paceline/security/identity.h"
@@ -67,14 +68,6 @@ std::string read_line(int fd) {
     if (count <= 0 || byte == '\n') return line;
     line.push_back(byte);
   }
-}
-
-// Who listens everywhere is found on this host as well.
-std::string from_here(const std::string& address) {
-  for (const auto& [everywhere, here] : {std::pair("0.0.0.0:", "127.0.0.1:"), std::pair("[::]:", "[::1]:")}) {
-    if (absl::StartsWith(address, everywhere)) return here + address.substr(std::strlen(everywhere));
-  }
-  return address;
 }
 
 absl::StatusOr<int> wait_for_end(ChildProcess& child) {

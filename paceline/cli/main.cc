@@ -24,6 +24,7 @@
 #include "paceline/cli/stop_signals.h"
 #include "paceline/cli/sweep_command.h"
 #include "paceline/cli/train_command.h"
+#include "paceline/cli/version.h"
 #include "paceline/cli/worker_role.h"
 #include "paceline/cli/zipline_command.h"
 
@@ -136,6 +137,16 @@ Environment environment() {
   return all;
 }
 
+void add_place(CLI::App& app, PlaceOptions& place) {
+  app.add_option("--address", place.address,
+                 "of this host, in numbers, for the others; without it, of the interface that reaches the "
+                 "first host");
+  app.add_option("--rank", place.rank, "this host's, from 0; what the environment says without it")
+      ->check(CLI::Range(0, 4095));
+  app.add_option("--hosts", place.hosts, "how many there are; likewise")->check(CLI::Range(1, 4096));
+  app.add_option("--coordinator", place.coordinator, "HOST:PORT of rank 0; likewise");
+}
+
 void add_node(CLI::App& app, Command& command) {
   auto options = std::make_shared<NodeOptions>();
   CLI::App* node =
@@ -144,14 +155,7 @@ void add_node(CLI::App& app, Command& command) {
   node->add_option("--set", options->train.sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
   node->add_option("--resume", options->train.resume, "go on with the run in this folder of the first host")
       ->excludes("job");
-  node->add_option(
-      "--address", options->address,
-      "of this host, in numbers, for the others' servers; without it, of the interface that reaches "
-      "the first host");
-  node->add_option("--rank", options->rank, "this host's, from 0; what the environment says without it")
-      ->check(CLI::Range(0, 4095));
-  node->add_option("--hosts", options->hosts, "how many there are; likewise")->check(CLI::Range(1, 4096));
-  node->add_option("--coordinator", options->coordinator, "HOST:PORT of rank 0; likewise");
+  add_place(*node, options->place);
   node->callback(
       [options, &command] { command = [options] { return node_command(*options, environment()); }; });
 }
@@ -159,11 +163,15 @@ void add_node(CLI::App& app, Command& command) {
 void add_doctor(CLI::App& app, Command& command) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* doctor =
-      app.add_subcommand("doctor", "what of this host a job needs, and how to mend what is not so");
+      app.add_subcommand("doctor", "what of this host, or of all hosts of a job, is not as the job needs it");
   doctor->add_option("job", options->job_file, "job.toml; the host alone without it");
   doctor->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
-  doctor->add_flag("--json", options->json, "a JSON array instead of lines");
-  doctor->callback([options, &command] { command = [options] { return doctor_command(*options); }; });
+  doctor->add_flag("--json", options->json, "JSON instead of lines");
+  add_place(*doctor, options->place);
+  doctor->add_option("--wait", options->wait_s, "for the other hosts, in seconds; 60 without it")
+      ->check(CLI::Range(1, 86400));
+  doctor->callback(
+      [options, &command] { command = [options] { return doctor_command(*options, environment()); }; });
 }
 
 void add_simulate(CLI::App& app, Command& command) {
@@ -228,7 +236,7 @@ void add_zipline(CLI::App& app, Command& command) {
 int run(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
   CLI::App app("Paceline trains one neural network over machines of unequal speed.", "paceline");
-  app.set_version_flag("--version", "paceline 0.1.0");
+  app.set_version_flag("--version", fmt::format("paceline {}", kVersion));
   app.require_subcommand(1);
   Command command;
   add_train(app, command);

@@ -2,12 +2,9 @@
 // runs the coordinator and the evaluator, and writes the run folder; every host a server and its workers.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-
 #include <absl/status/statusor.h>
 
+#include "paceline/cli/host_place.h"
 #include "paceline/cli/placement.h"
 #include "paceline/cli/train_command.h"
 
@@ -15,11 +12,7 @@ namespace paceline::cli {
 
 struct NodeOptions {
   TrainOptions train;
-  std::string address{};  // of this host, for the others; empty: of the interface that reaches the first one
-  // Instead of what the environment says.
-  std::optional<std::int64_t> rank{};
-  std::optional<std::int64_t> hosts{};
-  std::string coordinator{};  // HOST:PORT
+  PlaceOptions place{};
 };
 
 // The exit status, once this host's part is over.

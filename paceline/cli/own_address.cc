@@ -6,7 +6,9 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
+#include <absl/strings/match.h>
 #include <fmt/format.h>
 
 #include "paceline/base/file_descriptor.h"
@@ -42,6 +44,13 @@ absl::StatusOr<std::string> local_end(const addrinfo& to, const std::string& hos
 bool is_loopback(const std::string& address) { return config::is_loopback(address + ":0"); }
 
 }  // namespace
+
+std::string from_here(const std::string& address) {
+  for (const auto& [everywhere, here] : {std::pair("0.0.0.0:", "127.0.0.1:"), std::pair("[::]:", "[::1]:")}) {
+    if (absl::StartsWith(address, everywhere)) return here + address.substr(std::strlen(everywhere));
+  }
+  return address;
+}
 
 absl::StatusOr<std::string> own_address_towards(const std::string& host) {
   addrinfo wanted{};

@@ -13,4 +13,7 @@ namespace paceline::cli {
 // else can reach.
 absl::StatusOr<std::string> own_address_towards(const std::string& host);
 
+// Where a listener of this host is found from here: one that listens everywhere is at loopback as well.
+std::string from_here(const std::string& address);
+
 }  // namespace paceline::cli

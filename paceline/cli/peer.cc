@@ -26,6 +26,8 @@ constexpr std::chrono::milliseconds kKnockLimit = 5s;
 // So many connections in a row that were closed in silence are no accident.
 constexpr int kMostClosed = 3;
 
+}  // namespace
+
 absl::Status wait_for_coordinator(const std::string& address, const rpc::Access& access) {
   const auto deadline = steady_clock::now() + kPatience;
   auto pause = kFirstPause;
@@ -43,8 +45,6 @@ absl::Status wait_for_coordinator(const std::string& address, const rpc::Access&
     pause = std::min(2 * pause, kLongestPause);
   }
 }
-
-}  // namespace
 
 absl::StatusOr<rpc::Access> read_access(const std::string& certs, const std::string& token_file,
                                         security::Role role) {

@@ -29,6 +29,10 @@ struct PeerOptions {
 absl::StatusOr<rpc::Access> read_access(const std::string& certs, const std::string& token_file,
                                         security::Role role);
 
+// Until a coordinator would let this process in, for a minute at most. Errors: why it would not, or nobody
+// came.
+absl::Status wait_for_coordinator(const std::string& address, const rpc::Access& access);
+
 std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Access& access);
 
 // One stay of a process beside a coordinator: from the first word to the end of its stream.

@@ -17,6 +17,7 @@
 #include "paceline/ps/shard.h"
 #include "paceline/rpc/server_fleet.h"
 #include "paceline/rpc/wire.h"
+#include "paceline/store/folder_mark.h"
 #include "paceline/store/shard_files.h"
 #include "paceline/transport/gradient_buffer.h"
 
@@ -151,6 +152,11 @@ absl::Status Server::start(const rpc::wire::ServerStart& order) {
   PACELINE_ASSIGN_OR_RETURN(auto board,
                             transport::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead),
                                                             order.readers() + order.hosts_size(), kMostKept));
+  if (!order.mark_file().empty()) {
+    // A checkpoint that cannot be written is found out before there is anything to lose.
+    PACELINE_RETURN_IF_ERROR(
+        store::check_shared(order.mark_file(), order.mark_text(), fmt::format("shard{}", index_)));
+  }
   shard_.emplace(std::move(part), job.optimizer, std::move(board), threads_for(job));
   PACELINE_RETURN_IF_ERROR(order.checkpoint_dir().empty() ? start_from_worker(order)
                                                           : start_from_checkpoint(order));

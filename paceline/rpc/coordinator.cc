@@ -359,6 +359,8 @@ void Coordinator::start_servers_if_ready() {
   // A worker that died and its successor may both hold a version for a moment.
   start.set_readers(static_cast<std::int32_t>(2 * options_.job.replicas.size() + 1));
   start.set_announce(controller_->hears_of_completion());
+  start.set_mark_file(options_.mark_file);
+  start.set_mark_text(options_.mark_text);
   if (options_.restart) {
     completed_ = options_.restart->state.version;
     start.set_version(options_.restart->state.version.value());

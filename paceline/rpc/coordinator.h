@@ -51,6 +51,9 @@ struct CoordinatorOptions {
   bool again = false;  // the job has been begun before: whoever is lost at the start is waited for as well
   std::vector<control::RunListener*> listeners;  // outlive the coordinator
   CheckpointSink* checkpoints = nullptr;         // likewise
+  // In the run folder, for the servers of other hosts to find; empty where there are none.
+  std::string mark_file{};
+  std::string mark_text{};
   // Told once the size of the data set is known, before the first fact.
   std::function<void(const control::ControllerConfig&)> on_data_known;
   // One line that a person should see.

@@ -2,15 +2,10 @@
 
 #include <utility>
 
-#include <grpc/support/log.h>
-
+#include "paceline/base/status_macros.h"
 #include "paceline/rpc/paceline.grpc.pb.h"
 
 namespace paceline::rpc {
-
-namespace {
-constexpr int kLeastPing_ms = 1000;
-}  // namespace
 
 using security::Role;
 
@@ -89,32 +84,10 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(cons
   auto made = std::unique_ptr<CoordinatorServer>(new CoordinatorServer());
   const auto credentials = server_credentials(door.access);
   made->service_ = std::make_unique<Service>(loop, coordinator, std::move(door));
-  int port = 0;
-  grpc::ServerBuilder builder;
-  // gRPC's default lets two servers share one port, which would hide that it is taken.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // Peers ask every few seconds whether this host is still there.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kLeastPing_ms);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-  builder.AddListeningPort(address, credentials, &port);
-  builder.RegisterService(made->service_.get());
-  // What gRPC itself would print of an address that cannot be used, the error below says.
-  gpr_set_log_function([](gpr_log_func_args*) {});
-  made->server_ = builder.BuildAndStart();
-  gpr_set_log_function(nullptr);
-  if (made->server_ == nullptr || port == 0) {
-    return absl::UnavailableError(fmt::format(
-        "network.listen: cannot listen on '{}': the port is taken or the address is not this machine's; "
-        "write \"127.0.0.1:0\" for any free port",
-        address));
-  }
-  made->address_ = fmt::format("{}:{}", address.substr(0, address.rfind(':')), port);
+  PACELINE_ASSIGN_OR_RETURN(made->port_, Port::open(address, credentials, *made->service_));
   return made;
 }
 
-CoordinatorServer::~CoordinatorServer() {
-  if (server_ != nullptr)
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
-}
+CoordinatorServer::~CoordinatorServer() = default;
 
 }  // namespace paceline::rpc

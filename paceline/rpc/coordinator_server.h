@@ -10,6 +10,7 @@
 #include "paceline/base/event_loop.h"
 #include "paceline/rpc/access.h"
 #include "paceline/rpc/coordinator.h"
+#include "paceline/rpc/port.h"
 
 namespace paceline::rpc {
 
@@ -30,15 +31,14 @@ class CoordinatorServer {
   ~CoordinatorServer();
 
   // Where peers find it.
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return port_->address(); }
 
  private:
   class Service;
   CoordinatorServer();
 
   std::unique_ptr<Service> service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::string address_;
+  std::unique_ptr<Port> port_;  // goes first
 };
 
 }  // namespace paceline::rpc

@@ -22,7 +22,7 @@ namespace paceline::store {
 struct RunPaths {
   std::filesystem::path root;
 
-  std::filesystem::path job() const { return root / "job.toml"; }  // as resolved, defaults included
+  std::filesystem::path job() const { return root / "job.toml"; }      // as resolved, defaults included
   std::filesystem::path journal() const { return root / "journal.sqlite"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }  // a LineFile
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
@@ -31,6 +31,7 @@ struct RunPaths {
   std::filesystem::path logs() const { return root / "logs"; }
   std::filesystem::path token() const { return root / "token"; }  // where the job names no other one
   std::filesystem::path lock() const { return root / "lock"; }
+  std::filesystem::path mark() const { return root / "mark"; }  // of the coordinator, while it lives
 };
 
 // Of a run that is there, to read. Errors: NotFound; FailedPrecondition when the folder is not a run's.

@@ -30,6 +30,9 @@ class DataSet {
   // The samples at `indices`, each in [0, size()). Augmentation, where the set has any, is a function of
   // (augment_seed, index) alone: whoever computes a sample sees the same pixels.
   virtual Batch batch(std::span<const std::int32_t> indices, std::uint64_t augment_seed) const = 0;
+  // A short name of the bytes that the samples are made of, the same on every machine. Against chance, not
+  // against malice.
+  virtual std::uint64_t digest() const = 0;
 };
 
 struct DataSets {

@@ -24,6 +24,8 @@ class FirstSamples : public DataSet {
     for (std::int32_t index : indices) PACELINE_CHECK(index < size_, "sample {} of {}", index, size_);
     return all_->batch(indices, augment_seed);
   }
+  // Of all: what is left out is the same data's as well.
+  std::uint64_t digest() const override { return all_->digest(); }
 
  private:
   std::unique_ptr<DataSet> all_;

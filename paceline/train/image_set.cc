@@ -7,6 +7,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/rng.h"
+#include "paceline/train/read_file.h"
 
 namespace paceline::train {
 
@@ -31,6 +32,10 @@ ImageSet::ImageSet(Images images, ImageShape shape, const Normalization& normali
       values[byte] = (pixel - normalization.mean[channel]) / normalization.deviation[channel];
     }
   }
+}
+
+std::uint64_t ImageSet::digest() const {
+  return mix_seed({bytes_hash(images_.pixels), bytes_hash(images_.labels)});
 }
 
 std::vector<std::int64_t> ImageSet::sample_shape() const {

@@ -37,6 +37,7 @@ class ImageSet : public DataSet {
   std::int64_t classes() const override { return kImageClasses; }
   std::vector<std::int64_t> sample_shape() const override;
   Batch batch(std::span<const std::int32_t> indices, std::uint64_t augment_seed) const override;
+  std::uint64_t digest() const override;
 
  private:
   using Values = std::array<float, 256>;  // what each byte becomes

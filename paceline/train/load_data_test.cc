@@ -40,6 +40,19 @@ TEST(LoadData, KeepsTheFirstSamplesOnly) {
   EXPECT_EQ(sets->train->sample_shape(), (std::vector<std::int64_t>{10}));
 }
 
+TEST(LoadData, OtherBytesHaveAnotherDigest) {
+  const auto digest_of = [](const std::string& text) {
+    TempDir dir;
+    dir.write("text", bytes_of(text));
+    return load_data(source("text:" + dir.file("text")), 10)->train->digest();
+  };
+  const std::string text(1000, 'x');
+  std::string other = text;
+  other[400] = 'y';
+  EXPECT_EQ(digest_of(text), digest_of(text));
+  EXPECT_NE(digest_of(text), digest_of(other));
+}
+
 TEST(LoadData, RefusesMoreSamplesThanThereAre) {
   TempDir dir;
   config::DataConfig data = thousand_bytes(dir);

@@ -5,16 +5,23 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+
+#include "paceline/base/text_hash.h"
 
 namespace paceline::train {
 
 using Bytes = std::vector<std::uint8_t>;
 
 inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+inline std::uint64_t bytes_hash(std::span<const std::uint8_t> bytes) {
+  return text_hash({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
 
 // Appends the regular file `path` to `bytes`, which grows to no more than `limit`; the rest is left unread.
 absl::Status append_file(const std::filesystem::path& path, std::int64_t limit, Bytes& bytes);

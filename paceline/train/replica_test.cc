@@ -169,6 +169,7 @@ class FiveSamples : public DataSet {
     const auto count = static_cast<std::int64_t>(indices.size());
     return {torch::ones({count, 3, 32, 32}), torch::tensor(targets)};
   }
+  std::uint64_t digest() const override { return 5; }
   mutable std::size_t largest = 0;
 };
 

@@ -19,6 +19,11 @@ TextSet::TextSet(std::shared_ptr<const Bytes> text, std::int64_t begin, std::int
       std::min<std::int64_t>(windows(end - begin, context), std::numeric_limits<std::int32_t>::max()));
 }
 
+std::uint64_t TextSet::digest() const {
+  const auto bytes = static_cast<std::size_t>(size_ * context_ + 1);
+  return bytes_hash({text_->data() + begin_, bytes});
+}
+
 Batch TextSet::batch(std::span<const std::int32_t> indices, std::uint64_t) const {
   const auto count = static_cast<std::int64_t>(indices.size());
   Batch batch{torch::empty({count, context_}, torch::kInt64), torch::empty({count, context_}, torch::kInt64)};

@@ -23,6 +23,7 @@ class TextSet : public DataSet {
   std::int64_t classes() const override { return 256; }
   std::vector<std::int64_t> sample_shape() const override { return {context_}; }
   Batch batch(std::span<const std::int32_t> indices, std::uint64_t augment_seed) const override;
+  std::uint64_t digest() const override;
 
  private:
   std::shared_ptr<const Bytes> text_;

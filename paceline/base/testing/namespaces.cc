@@ -115,6 +115,16 @@ std::string Namespaces::enter_command(int host) const {
   return fmt::format("nsenter -t {} -n -m", keepers_.at(static_cast<std::size_t>(host)));
 }
 
+bool Namespaces::set_bandwidth(int host, int mbit) const {
+  return shape(keepers_.back(), fmt::format("port{}", host), mbit) &&
+         shape(keepers_.at(static_cast<std::size_t>(host)), "eth0", mbit);
+}
+
+bool Namespaces::set_unreachable(int from, int to) const {
+  return run_in(keepers_.at(static_cast<std::size_t>(from)),
+                fmt::format("ip route add unreachable {}/32", address(to)));
+}
+
 bool Namespaces::set_link(int host, bool up) const {
   return run_in(keepers_.back(), fmt::format("ip link set port{} {}", host, up ? "up" : "down"));
 }

@@ -30,6 +30,11 @@ class Namespaces {
   bool enter(int host) const;
   // What to write before a command so that it runs on a host.
   std::string enter_command(int host) const;
+  // From now on a host's link has this bandwidth, both ways. Requires: it was as fast as the machine can.
+  // False when it cannot.
+  bool set_bandwidth(int host, int mbit) const;
+  // Packets of that host do not reach the other one any more. False when it cannot.
+  bool set_unreachable(int from, int to) const;
   // Cuts a host's link, or joins it again. False when it cannot.
   bool set_link(int host, bool up) const;
 

@@ -1,0 +1,24 @@
+// A host's part when all hosts of a job are examined together: it goes to the first host, as the processes of
+// a run would, says what it found, and does what it is asked to. The first host visits itself.
+#pragma once
+
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/cli/peer.h"
+#include "paceline/rpc/paceline.pb.h"
+
+namespace paceline::cli {
+
+struct GuestOptions {
+  PeerOptions reach;
+  std::string address;           // of this host, for links with the others
+  rpc::wire::DoctorHello hello;  // but for what comes of knocking at the first host's door
+};
+
+// What the first host said in the end: OK, or what is to be mended, or why it took nothing of this host.
+// Errors: it could not be reached, or was lost.
+absl::StatusOr<rpc::wire::Goodbye> visit_first_host(GuestOptions options);
+
+}  // namespace paceline::cli

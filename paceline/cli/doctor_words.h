@@ -1,0 +1,45 @@
+// What both sides of a doctor's visit have in common: findings on the wire, names and limits.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "paceline/cli/host_findings.h"
+#include "paceline/rpc/paceline.pb.h"
+
+namespace paceline::cli {
+
+// Of one link; a second or two where it is well.
+inline constexpr std::chrono::seconds kProbeLimit{60};
+
+inline std::int64_t wall_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Where a host leaves its own mark, beside the first one's.
+inline std::filesystem::path mark_of_host(const std::filesystem::path& first, int host) {
+  return fmt::format("{}-host{}", first.string(), host);
+}
+
+inline void add_to_wire(const Finding& finding, rpc::wire::DoctorHello& hello) {
+  rpc::wire::DoctorFinding& one = *hello.add_findings();
+  one.set_what(finding.what);
+  one.set_health(static_cast<std::int32_t>(finding.health));
+  one.set_says(finding.says);
+  one.set_mend(finding.mend);
+}
+
+// What is no health fails.
+inline Finding from_wire(const rpc::wire::DoctorFinding& one) {
+  const bool known = one.health() == static_cast<std::int32_t>(Health::kOk) ||
+                     one.health() == static_cast<std::int32_t>(Health::kWarn);
+  return {one.what(), known ? static_cast<Health>(one.health()) : Health::kFail, one.says(), one.mend()};
+}
+
+}  // namespace paceline::cli

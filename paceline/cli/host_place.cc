@@ -1,0 +1,93 @@
+#include "paceline/cli/host_place.h"
+
+#include <chrono>
+#include <thread>
+
+#include <absl/strings/numbers.h>
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/cli/own_address.h"
+
+namespace paceline::cli {
+
+namespace {
+
+// As long as a coordinator is waited for.
+constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::milliseconds kPause{250};
+
+std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+}  // namespace
+
+absl::StatusOr<Placement> place_of(const PlaceOptions& options, const Environment& environment) {
+  Placement placement;
+  if (!options.rank && !options.hosts) {
+    PACELINE_ASSIGN_OR_RETURN(placement, find_placement(environment));
+  }
+  placement.hosts = options.hosts.value_or(placement.hosts);
+  placement.rank = options.rank.value_or(placement.rank);
+  if (placement.rank >= placement.hosts)
+    return absl::InvalidArgumentError(
+        fmt::format("--rank {} of --hosts {}: ranks begin at 0", placement.rank, placement.hosts));
+  if (options.coordinator.empty()) return placement;
+  placement.first_host = host_of(options.coordinator);
+  const bool good =
+      options.coordinator.size() > placement.first_host.size() &&
+      absl::SimpleAtoi(options.coordinator.substr(placement.first_host.size() + 1), &placement.port);
+  if (!good)
+    return absl::InvalidArgumentError(
+        fmt::format("--coordinator '{}': write HOST:PORT", options.coordinator));
+  return placement;
+}
+
+absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const Placement& placement) {
+  PACELINE_ASSIGN_OR_RETURN(const JobText job, job_text(options));
+  PACELINE_ASSIGN_OR_RETURN(config::JobConfig as_written,
+                            config::parse_job(job.text, job.file, options.sets));
+  if (as_written.hosts == placement.hosts) return as_written;
+  if (as_written.hosts > 1) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: cluster.hosts: the job has {} hosts, and `{}` runs on {}: write hosts = {}, or "
+                    "leave it out",
+                    job.file, as_written.hosts, options.command, placement.hosts, placement.hosts));
+  }
+  options.sets.push_back(fmt::format("cluster.hosts={}", placement.hosts));
+  return config::parse_job(job.text, job.file, options.sets);
+}
+
+absl::Status check_reach(const config::JobConfig& job, const Placement& placement) {
+  if (placement.hosts == 1) return absl::OkStatus();
+  if (job.reach.token_file.empty()) {
+    return absl::InvalidArgumentError(
+        "network.certs: hosts have to know each other: write [network] certs = \"DIR\" (`paceline certs` "
+        "makes them), or security = \"none\" and token_file = \"FILE\"");
+  }
+  const std::string first = placement.first_host + ":0";
+  if (!config::is_loopback(job.reach.listen) || config::is_loopback(first)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("network.listen: '{}' cannot be reached from other hosts; write listen = \"0.0.0.0:{}\"",
+                  job.reach.listen, placement.port));
+}
+
+absl::StatusOr<std::string> own_address(const PlaceOptions& options, const Placement& placement) {
+  if (!options.address.empty() || placement.hosts == 1) return options.address;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (true) {
+    auto own = own_address_towards(placement.first_host);
+    const bool may_come = absl::IsUnavailable(own.status()) && placement.rank > 0;
+    if (!may_come || std::chrono::steady_clock::now() > deadline) return own;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+std::string listen_address(const config::JobConfig& job, const Placement& placement) {
+  return fmt::format("{}:{}", host_of(job.reach.listen), placement.port);
+}
+
+std::string first_address(const Placement& placement) {
+  return fmt::format("{}:{}", placement.first_host, placement.port);
+}
+
+}  // namespace paceline::cli

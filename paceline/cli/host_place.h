@@ -1,0 +1,44 @@
+// This host's place among those of a job, as `paceline node` and `paceline doctor` are told it: options
+// before the environment. And what follows from it: how many hosts the job has, and where they reach each
+// other.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/cli/placement.h"
+#include "paceline/cli/train_command.h"
+
+namespace paceline::cli {
+
+struct PlaceOptions {
+  std::string address{};  // of this host, for the others; empty: of the interface that reaches the first one
+  // Instead of what the environment says.
+  std::optional<std::int64_t> rank{};
+  std::optional<std::int64_t> hosts{};
+  std::string coordinator{};  // HOST:PORT
+};
+
+// Errors: InvalidArgument, where the options or the environment make no sense.
+absl::StatusOr<Placement> place_of(const PlaceOptions& options, const Environment& environment);
+
+// The job on as many hosts as there are, which it need not say; then `options` have it. Errors: the job's.
+absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const Placement& placement);
+
+// Whether hosts that know each other could reach the first one at all, as the job has it.
+absl::Status check_reach(const config::JobConfig& job, const Placement& placement);
+
+// By which address, in numbers, the other hosts reach this one; empty where there are none. The first host's
+// name may not be known yet where that has not started: waits for it.
+absl::StatusOr<std::string> own_address(const PlaceOptions& options, const Placement& placement);
+
+// Where the first host listens.
+std::string listen_address(const config::JobConfig& job, const Placement& placement);
+// Where the others find that.
+std::string first_address(const Placement& placement);
+
+}  // namespace paceline::cli

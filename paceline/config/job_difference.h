@@ -1,0 +1,14 @@
+// In what two job files differ. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace paceline::config {
+
+// Key by key, "batch = 16, and there 8"; "(not said)" where one of them does not have a key. Keys that say
+// where things lie on a host are left out: runs_dir, data.source, network.certs, network.token_file.
+// `theirs` may be anything: what is no job differs as a whole.
+std::vector<std::string> job_differences(const std::string& ours, const std::string& theirs);
+
+}  // namespace paceline::config

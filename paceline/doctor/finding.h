@@ -1,0 +1,30 @@
+// One thing that `paceline doctor` looked at: how it is, and what to do about it. Pure.
+#pragma once
+
+#include <string>
+
+namespace paceline::doctor {
+
+enum class Health { kOk, kWarn, kFail };
+
+struct Finding {
+  std::string what;  // "open files"
+  Health health = Health::kOk;
+  std::string says;    // what was found
+  std::string mend{};  // what to do; empty where all is well
+  friend bool operator==(const Finding&, const Finding&) = default;
+};
+
+inline const char* word_of(Health health) {
+  switch (health) {
+    case Health::kOk:
+      return "ok";
+    case Health::kWarn:
+      return "warn";
+    case Health::kFail:
+      break;
+  }
+  return "fail";
+}
+
+}  // namespace paceline::doctor
