@@ -184,6 +184,46 @@ TEST_F(Node, HostsApartEndInTheBytesOfOne) {
   EXPECT_EQ(checkpoint_weights(only_run(folder_ / "runs")), checkpoint_weights(only_run(alone)));
 }
 
+// As an init system would start it again. All of the first host dies with it, and the second one waits.
+TEST_F(Node, AFirstHostThatIsKilledTakesItsRunUpAgain) {
+  const fs::path file = job("epochs = 3\n", "[[replica]]\ncount = 2\npace_ms = 30\n");
+  const auto second = host(file, 1, 2);
+  auto first = host(file, 0, 2);
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+  first->signal(SIGKILL);
+  first->wait();
+  first = host(file, 0, 2);
+  const Ended ended = first->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("which ended without a goodbye; --new begins another run"), std::string::npos)
+      << ended.errors;
+  EXPECT_EQ(second->wait(60).status, 0);
+  const fs::path run_folder = only_run(folder_ / "runs");
+  EXPECT_FALSE(fs::exists(run_folder / "mark"));
+  expect_kept_samples_once(run_folder, 3);
+  // What ended with a goodbye is over.
+  const auto other = host(file, 1, 2);
+  const Ended after = host(file, 0, 2)->wait();
+  EXPECT_EQ(after.status, 0) << after.errors;
+  EXPECT_EQ(after.errors.find("without a goodbye"), std::string::npos) << after.errors;
+}
+
+TEST_F(Node, ANewRunIsBegunWhereThatIsAsked) {
+  const fs::path file = job("epochs = 2\n", "[[replica]]\ncount = 2\npace_ms = 30\n");
+  {
+    const auto second = host(file, 1, 2);
+    const auto first = host(file, 0, 2);
+    ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+  }
+  const fs::path before = only_run(folder_ / "runs");
+  const auto second = host(file, 1, 2);
+  const Ended ended = host(file, 0, 2, {"--new"})->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_EQ(second->wait(60).status, 0);
+  fs::remove_all(before);
+  expect_each_sample_once(RecordedRun::read(only_run(folder_ / "runs")), 2);
+}
+
 // Another disk lies over the run folder on one host: that is found out before anything is trained.
 TEST_F(Node, ARunFolderThatIsNotSharedEndsTheRunAtItsStart) {
   const auto apart = testing::Namespaces::create(2);

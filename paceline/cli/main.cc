@@ -155,6 +155,9 @@ void add_node(CLI::App& app, Command& command) {
   node->add_option("--set", options->train.sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
   node->add_option("--resume", options->train.resume, "go on with the run in this folder of the first host")
       ->excludes("job");
+  node->add_flag("--new", options->anew,
+                 "begin a new run, also where the first host was killed in the middle of one of this job")
+      ->excludes("--resume");
   add_place(*node, options->place);
   node->callback(
       [options, &command] { command = [options] { return node_command(*options, environment()); }; });

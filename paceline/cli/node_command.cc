@@ -58,6 +58,8 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const Environment& 
   PACELINE_RETURN_IF_ERROR(check_reach(job, placement));
   PACELINE_ASSIGN_OR_RETURN(const std::string address, own_address(options.place, placement));
   if (placement.rank == 0) {
+    // Whoever starts the first host again after its end gives the same command.
+    train.take_up = train.resume.empty() && !options.anew;
     train.household = [placement, address](const std::string& run, const config::JobConfig& planned,
                                            bool resume) {
       if (placement.hosts == 1) return whole_household(run, planned, resume);

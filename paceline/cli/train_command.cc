@@ -15,6 +15,7 @@
 #include "paceline/cli/run_info.h"
 #include "paceline/cli/run_report.h"
 #include "paceline/cli/stop_signals.h"
+#include "paceline/cli/unfinished_run.h"
 #include "paceline/cli/virtual_train.h"
 #include "paceline/cli/watch.h"
 #include "paceline/report/tables.h"
@@ -27,11 +28,13 @@ namespace paceline::cli {
 
 namespace {
 
-absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::string& job_toml) {
+absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::string& job_toml,
+                                       const std::string& asked) {
   const std::string base = std::filesystem::absolute(job.runs_dir);
   PACELINE_ASSIGN_OR_RETURN(const auto folder,
                             store::RunFolder::create(base, job.name, policy::to_string(job.policy),
                                                      std::chrono::system_clock::now(), job_toml));
+  PACELINE_RETURN_IF_ERROR(store::atomic_write(folder.paths().asked(), asked));
   return folder.paths().root.string();
 }
 
@@ -129,7 +132,8 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   if (!planned.line.empty()) fmt::print(stderr, "{}\n", planned.line);
   const bool resume = !options.resume.empty();
   TrainedRun run;
-  PACELINE_ASSIGN_OR_RETURN(run.folder, resume ? old_folder(options, job_toml) : new_folder(job, job_toml));
+  PACELINE_ASSIGN_OR_RETURN(run.folder,
+                            resume ? old_folder(options, job_toml) : new_folder(job, job_toml, job_text));
   const int signals_before = stop_signals();
   absl::Status outcome = options.in_virtual_time ? train_virtually(run.folder, resume, options.shown)
                                                  : train_live(run.folder, job, options);
@@ -140,9 +144,26 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   return run;
 }
 
+namespace {
+
+absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
+  const auto found = unfinished_run(job.runs_dir, job_toml);
+  if (!found) return absl::OkStatus();
+  fmt::print(stderr, "going on with {}, which ended without a goodbye; --new begins another run\n", *found);
+  options.resume = *found;
+  options.job_file.clear();
+  options.sets.clear();
+  PACELINE_ASSIGN_OR_RETURN(job_toml, checked_job(options));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<int> train_command(TrainOptions options) {
   PACELINE_RETURN_IF_ERROR(stay_in_its_world(options));
-  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job(options));
+  PACELINE_ASSIGN_OR_RETURN(std::string job_toml, checked_job(options));
+  if (options.take_up) PACELINE_RETURN_IF_ERROR(take_up_unfinished(options, job_toml));
   catch_stop_signals();
   PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(job_toml, options));
   PACELINE_ASSIGN_OR_RETURN(const RunReport report, read_run(run.folder));

@@ -18,6 +18,7 @@ struct TrainOptions {
   std::string job_file;           // empty: the default job
   std::vector<std::string> sets;  // key=value
   std::string resume{};           // a run folder; then job_file is empty
+  bool take_up = false;           // a run of this very job that ended without a goodbye, if there is one
   Shown shown = Shown::kLine;
   bool in_virtual_time = false;            // modelled time, in this process
   std::string command = "paceline train";  // for people: what goes on with such a run

@@ -1,0 +1,16 @@
+// A run that ended without a goodbye: not stopped, not failed, but killed together with whoever looked after
+// it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace paceline::cli {
+
+// The newest run folder in `runs_dir` of such a run of the job `asked` (as RunPaths::asked has it) that
+// nobody uses and that has a checkpoint to go on from; nothing where there is none. Waits a moment for
+// processes that are dying.
+std::optional<std::string> unfinished_run(const std::filesystem::path& runs_dir, const std::string& asked);
+
+}  // namespace paceline::cli

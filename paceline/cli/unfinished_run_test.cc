@@ -1,0 +1,70 @@
+#include "paceline/cli/unfinished_run.h"
+
+#include <gtest/gtest.h>
+
+#include "paceline/store/checkpoint.h"
+#include "paceline/store/run_folder.h"
+#include "paceline/store/shard_files.h"
+#include "paceline/store/test_directory.h"
+
+namespace paceline::cli {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr char kAsked[] = "name = \"job\"\n";
+
+// A run as a coordinator that was killed leaves it, but for its lock, which nobody holds.
+store::RunPaths make_run(const fs::path& base, const std::string& name) {
+  const store::RunPaths paths{base / name};
+  fs::create_directories(paths.checkpoints());
+  store::put_bytes(paths.asked(), kAsked);
+  store::put_bytes(paths.mark(), "1234\n");
+  auto writer = store::CheckpointWriter::begin(paths.root, Version(1));
+  EXPECT_TRUE(writer.ok()) << writer.status();
+  ps::Layout layout;
+  layout.add("w", ps::TensorKind::kParameter, {2});
+  const std::vector<float> weights(static_cast<std::size_t>(layout.size()), 1);
+  EXPECT_TRUE(store::write_shard(writer->directory(), 1, 1, layout, weights, {{}, 0}).ok());
+  store::CheckpointState state;
+  state.controller = {Version(1), {.next = 10, .open = {}}, {}};
+  state.samples = 10;
+  state.shards = 1;
+  EXPECT_TRUE(writer->finish(state).ok());
+  return paths;
+}
+
+TEST(UnfinishedRun, TheNewestIsFound) {
+  const store::TestDirectory runs;
+  EXPECT_EQ(unfinished_run(runs / "none", kAsked), std::nullopt);
+  EXPECT_EQ(unfinished_run(runs.path(), kAsked), std::nullopt);
+  make_run(runs.path(), "job-20260102");
+  make_run(runs.path(), "job-20260103");
+  make_run(runs.path(), "job-20260101");
+  EXPECT_EQ(unfinished_run(runs.path(), kAsked), (runs / "job-20260103").string());
+}
+
+TEST(UnfinishedRun, WhatIsFinishedOrAnotherJobsIsLeftAlone) {
+  const store::TestDirectory runs;
+  const store::RunPaths paths = make_run(runs.path(), "job-20260101");
+  EXPECT_EQ(unfinished_run(runs.path(), "name = \"other\"\n"), std::nullopt);
+  fs::remove_all(paths.checkpoints());
+  EXPECT_EQ(unfinished_run(runs.path(), kAsked), std::nullopt) << "there is nothing to go on from";
+  const store::RunPaths ended = make_run(runs.path(), "job-20260102");
+  fs::remove(ended.mark());
+  EXPECT_EQ(unfinished_run(runs.path(), kAsked), std::nullopt);
+}
+
+TEST(UnfinishedRun, WhatSomebodyUsesIsLeftAlone) {
+  const store::TestDirectory runs;
+  const store::RunPaths paths = make_run(runs.path(), "job-20260101");
+  store::put_bytes(paths.job(), kAsked);
+  {
+    const auto used = store::RunFolder::resume(paths.root);
+    ASSERT_TRUE(used.ok()) << used.status();
+    EXPECT_EQ(unfinished_run(runs.path(), kAsked), std::nullopt);
+  }
+  EXPECT_EQ(unfinished_run(runs.path(), kAsked), paths.root.string());
+}
+
+}  // namespace
+}  // namespace paceline::cli
