@@ -57,6 +57,18 @@ TEST(JobConfig, ListensOnThisMachineOnlyUnlessToldHowSafely) {
   expect_one_line(reach("security = \"none\"\ncerts = \"d\"\n").status(), "leave one of them out");
 }
 
+TEST(JobConfig, SealsWhatGoesBetweenHostsUnlessToldOtherwise) {
+  const auto fabric = [](const std::string& more) {
+    const auto job = parse_job("[cluster]\nhosts = 2\n" + more + "[[replica]]\ncount = 2\n", "job.toml");
+    return job.ok() ? job->fabric : std::string(job.status().message());
+  };
+  EXPECT_EQ(fabric(""), "sealed");
+  EXPECT_EQ(fabric("seal = false\n"), "auto");
+  EXPECT_EQ(fabric("seal = false\nfabric = \"ucx\"\n"), "ucx");
+  EXPECT_THAT(fabric("fabric = \"tcp\"\n"), HasSubstr("cluster.fabric: is for what goes in the clear"));
+  EXPECT_THAT(fabric("seal = false\nfabric = \"sealed\"\n"), HasSubstr("auto, tcp"));
+}
+
 TEST(JobConfig, MakesAReplicaOfEachDeviceWhereNothingElseIsSaid) {
   const JobConfig job = parse_job("[[replica]]\ncount = 2\n[[replica]]\nbatch = 5\n", "job.toml").value();
   const planner::Plan expected{{{{0}, {}, 32}, {{1}, {}, 32}, {{2}, {}, 5}}, 1 << 20};

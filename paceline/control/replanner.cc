@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Replanner>> Replanner::create(ReplannerOptions op
   expect_no_others(problem.cluster, plan);
   PACELINE_ASSIGN_OR_RETURN(auto planner, planner::OnlinePlanner::from(problem, online, plan));
   planner::QueueState queues = planner.queues();
-  for (double& length : queues.lengths) length = options.queue;  // queues_ is a copy of them
+  for (double& length : queues.lengths) length = options.queue;
   planner.restore(queues);
   return std::unique_ptr<Replanner>(new Replanner(std::move(planner), options));
 }
@@ -104,7 +104,7 @@ absl::StatusOr<Replanner::Ended> Replanner::end_batch(Time at) {
   PACELINE_ASSIGN_OR_RETURN(ended.change, decide(at));
   if (spending) {
     ended.batch->spending = spending;
-    ended.batch->spending->queue = (plans_anew_ ? planner_.queues() : queues_).lengths.front();
+    ended.batch->spending->queue = planner_.queues().lengths.front();
   }
   return ended;
 }
@@ -136,7 +136,12 @@ std::optional<Spending> Replanner::spent(double batch_ms) {
     problem.cluster.devices[static_cast<std::size_t>(price.device)].price_per_hour = price.price_per_hour;
   const planner::Budget& budget = problem.budgets.front();
   const planner::Costs costs = planner::CostModel(problem).costs(planner_.current(), batch_ms);
-  if (!plans_anew_) add_batch(queues_, problem.budgets, costs, batch_ms);
+  // Of a plan that stays; else the planner does so itself.
+  if (!plans_anew_) {
+    planner::QueueState queues = planner_.queues();
+    add_batch(queues, problem.budgets, costs, batch_ms);
+    planner_.restore(queues);
+  }
   return Spending{costs[budget.index()], budget.allowed(batch_ms), 0};
 }
 

@@ -71,7 +71,6 @@ class Replanner {
   Replanner(planner::OnlinePlanner planner, const ReplannerOptions& options)
       : planner_(std::move(planner)),
         plans_anew_(options.plans_anew),
-        queues_(planner_.queues()),
         prices_(options.prices),
         micro_batch_(options.plan.micro_batch) {}
   BatchDone measured(Time at) const;
@@ -81,7 +80,6 @@ class Replanner {
 
   planner::OnlinePlanner planner_;
   const bool plans_anew_;
-  planner::QueueState queues_;  // of a plan that stays; else the planner has them
   const std::vector<PriceChange> prices_;
   const std::int64_t micro_batch_;  // the whole run's, so that no plan changes what a batch's gradient is
   planner::BatchObservation batch_;

@@ -172,7 +172,9 @@ void Exchange::release_reader(int slot) {
 void Exchange::run(const std::stop_token& stop) {
   connect_to_lower();
   while (!stop.stop_requested()) {
-    if (!progress()) sleep();
+    const bool busy = progress();
+    if (ended_) tell_failed();
+    if (!busy) sleep();
   }
 }
 
@@ -224,20 +226,14 @@ bool Exchange::progress() {
     tasks.swap(tasks_);
   }
   for (const auto& task : tasks) task();
-  if (ended_) {
-    tell_failed();
-    return !tasks.empty();
-  }
+  if (ended_) return !tasks.empty();
   listener_->progress();
   for (std::size_t host = 0; host < neighbours_.size() && !ended_; ++host) {
     if (neighbours_[host].link == nullptr) continue;
     const absl::Status status = neighbours_[host].link->progress();
     if (!status.ok()) fail(about(static_cast<int>(host), status));
   }
-  if (ended_) {
-    tell_failed();
-    return true;
-  }
+  if (ended_) return true;
   bool idle = tasks.empty() && listener_->arm();
   for (const Neighbour& neighbour : neighbours_) {
     if (neighbour.link != nullptr) idle = neighbour.link->arm() && idle;
