@@ -93,6 +93,25 @@ TEST_P(GroupMembersKilled, TheOthersTrainOnTheirSamples) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, GroupMembersKilled, testing::Values("bsp", "cgp"), test_name);
 
+// All is trained, but the last checkpoint is not there.
+TEST(Faults, AServerThatDiesWhileARunFinishesTakesItBackToo) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("bsp", 2, 10)).string()});
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  // The last evaluation has to wait for it, and the run for that.
+  const pid_t evaluator = children(train.pid(), "evaluator").at(0);
+  kill(evaluator, SIGSTOP);
+  const fs::path metrics = only_run(folder / "runs") / "metrics.jsonl";
+  const std::string all = fmt::format("\"samples\":{0},\"total_samples\":{0},", 2 * kSmallJobSamples);
+  ASSERT_TRUE(eventually([&] { return read_text(metrics).find(all) != std::string::npos; }));
+  kill(children(train.pid(), "server").at(0), SIGKILL);
+  kill(evaluator, SIGCONT);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("going on from the checkpoint"), std::string::npos) << ended.errors;
+  expect_kept_samples_once(only_run(folder / "runs"), 2);
+}
+
 TEST(Faults, AWorkerThatHangsIsGivenUp) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("bsp", 2, 20)).string()});

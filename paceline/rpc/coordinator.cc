@@ -483,7 +483,7 @@ void Coordinator::give_up_silent() {
     give_up(*stream, why);
     remove_worker(stream, why);
   }
-  if (const auto silent = servers_.silent(now); silent && !finishing_) go_back(*silent);
+  if (const auto silent = servers_.silent(now); silent && !goodbye_said_) go_back(*silent);
 }
 
 // A job goes back to where it was with all its hosts, as long as they may come; the first has this process.
@@ -518,8 +518,10 @@ void Coordinator::fail(absl::Status status) {
 // What came after the last checkpoint is lost. The streams just end, and who hears no goodbye comes again.
 void Coordinator::go_back(const std::string& why) {
   if (can_go_on_) return;
-  // What could not even start is not tried again and again, but what has gone on once is.
-  if (finishing_ || (!training() && !options_.again)) return fail(absl::UnavailableError(why));
+  // What could not even start is not tried again and again, but what has trained before is. What is over is
+  // so once its last checkpoint is there, and who asks for a stop gets one.
+  const bool worth_it = training() || options_.again || options_.restart.has_value();
+  if (!worth_it || stop_asked_ || !result().ok()) return fail(absl::UnavailableError(why));
   can_go_on_ = true;
   result_.Update(absl::UnavailableError(why));
   finishing_ = true;

@@ -7,6 +7,7 @@
 #include "paceline/policy/policy_spec.h"
 #include "paceline/store/files.h"
 #include "paceline/store/journal_reader.h"
+#include "paceline/store/sqlite.h"
 #include "paceline/store/test_directory.h"
 #include "paceline/store/test_events.h"
 
@@ -155,6 +156,27 @@ TEST_F(JournalTest, AClosedJournalIsOneFile) {
   EXPECT_EQ(directory_.count(), 1);
   // Byte 18 of an SQLite file: 2 would make every reader write files beside it.
   EXPECT_EQ(read_file(path_, 1 << 20)->at(18), 1);
+}
+
+// SQLite lets nobody who may only read undo it, and a run that goes on reads first.
+TEST_F(JournalTest, AReaderUndoesWhatAKilledWriterLeftHalfWritten) {
+  const auto writing = directory_ / "writing.sqlite", killed = directory_ / "killed.sqlite";
+  const Database writer = Database::open(writing, Database::Mode::kWrite).value();
+  ASSERT_TRUE(writer.execute("CREATE TABLE t(x); INSERT INTO t VALUES(1); PRAGMA cache_size = 4").ok());
+  // More than fits into its memory, so that it has to change the file.
+  ASSERT_TRUE(writer
+                  .execute("BEGIN; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < "
+                           "10000) INSERT INTO t SELECT randomblob(100) FROM n")
+                  .ok());
+  // As the files are when it is killed now.
+  std::filesystem::copy(writing, killed);
+  std::filesystem::copy(writing.string() + "-journal", killed.string() + "-journal");
+  const auto reader = Database::open(killed, Database::Mode::kRead);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  auto rows = reader->prepare("SELECT count(*) FROM t");
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  ASSERT_TRUE(rows->start().ok() && *rows->next());
+  EXPECT_EQ(rows->integer(0), 1);
 }
 
 TEST_F(JournalTest, AReaderDoesNotHoldUpTheWriter) {

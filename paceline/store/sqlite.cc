@@ -13,6 +13,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kPatienceMs = 5000;
+constexpr const char* kLook = "SELECT count(*) FROM sqlite_schema";
 
 absl::Status error_of(sqlite3* database, const fs::path& path) {
   const std::string name = path.string();
@@ -67,7 +68,21 @@ void Statement::bind(int place, std::string_view value) {
 }
 
 absl::StatusOr<Database> Database::open(const fs::path& path, Mode mode) {
-  const int access = mode == Mode::kRead ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  if (mode == Mode::kWrite) return open_as(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  PACELINE_ASSIGN_OR_RETURN(Database database, open_as(path, SQLITE_OPEN_READONLY));
+  if (!database.was_left_half_written()) return database;
+  // Its writer was killed while it wrote: who may only read may not undo that either.
+  PACELINE_ASSIGN_OR_RETURN(const Database mended, open_as(path, SQLITE_OPEN_READWRITE));
+  PACELINE_RETURN_IF_ERROR(mended.execute(kLook));
+  return database;
+}
+
+bool Database::was_left_half_written() const {
+  return sqlite3_exec(database_.get(), kLook, nullptr, nullptr, nullptr) != SQLITE_OK &&
+         sqlite3_extended_errcode(database_.get()) == SQLITE_READONLY_ROLLBACK;
+}
+
+absl::StatusOr<Database> Database::open_as(const fs::path& path, int access) {
   sqlite3* raw = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &raw, access | SQLITE_OPEN_NOMUTEX, nullptr);
   Database database(raw);

@@ -74,7 +74,8 @@ class Database {
  public:
   enum class Mode { kRead, kWrite };
 
-  // kWrite makes the file when it is not there. Errors: NotFound, PermissionDenied, DataLoss.
+  // kWrite makes the file when it is not there. What a writer that was killed left half written is undone.
+  // Errors: NotFound, PermissionDenied, DataLoss.
   static absl::StatusOr<Database> open(const std::filesystem::path& path, Mode mode);
 
   // Runs statements that give no rows.
@@ -88,6 +89,8 @@ class Database {
     void operator()(sqlite3* database) const { sqlite3_close(database); }
   };
   explicit Database(sqlite3* database) : database_(database) {}
+  static absl::StatusOr<Database> open_as(const std::filesystem::path& path, int access);
+  bool was_left_half_written() const;
 
   std::unique_ptr<sqlite3, Close> database_;
 };
