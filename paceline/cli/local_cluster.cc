@@ -113,9 +113,23 @@ LocalCluster::LocalCluster(Household household, const config::JobConfig& job)
 
 absl::StatusOr<LocalCluster> LocalCluster::start(Household household, const config::JobConfig& job) {
   LocalCluster cluster(std::move(household), job);
-  if (cluster.household_.first) PACELINE_RETURN_IF_ERROR(cluster.start_coordinator(false));
+  if (cluster.household_.first) PACELINE_RETURN_IF_ERROR(cluster.start_first_coordinator());
   PACELINE_RETURN_IF_ERROR(cluster.start_peers());
   return cluster;
+}
+
+// A run that has trained before is not over because somebody is killed while it comes back.
+absl::Status LocalCluster::start_first_coordinator() {
+  absl::Status status = start_coordinator(false);
+  for (int left = Restarts::kMost; household_.resume && left > 0 && was_killed_at_once(status); --left)
+    status = start_coordinator(false);
+  return status;
+}
+
+// Before it could listen.
+bool LocalCluster::was_killed_at_once(const absl::Status& start) {
+  const auto ended = start.ok() || !coordinator_ ? std::nullopt : coordinator_->ended();
+  return ended && WIFSIGNALED(*ended);
 }
 
 absl::Status LocalCluster::start_coordinator(bool again) {
@@ -277,9 +291,8 @@ void LocalCluster::look_at_coordinator(std::vector<std::string>& news) {
                              newest ? fmt::format("the checkpoint of version {}", *newest) : "the start"));
   notes_seen_ = 0;
   const absl::Status again = start_coordinator(true);
-  const auto at_once = coordinator_->ended();
-  // One that was killed before it could listen is the next time's.
-  if (!again.ok() && !(at_once && WIFSIGNALED(*at_once))) outcome_ = again;
+  // That one is the next time's.
+  if (!again.ok() && !was_killed_at_once(again)) outcome_ = again;
 }
 
 // Another attempt at the job wants all places filled.

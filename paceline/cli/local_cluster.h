@@ -70,6 +70,8 @@ class LocalCluster {
   };
 
   LocalCluster(Household household, const config::JobConfig& job);
+  absl::Status start_first_coordinator();
+  bool was_killed_at_once(const absl::Status& start);
   absl::Status start_coordinator(bool again);
   absl::Status start(Child& child);
   absl::Status start_peers();
