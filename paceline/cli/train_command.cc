@@ -48,6 +48,10 @@ absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::s
 }
 
 absl::Status train_live(const std::string& run, const config::JobConfig& job, const TrainOptions& options) {
+  if (!options.resume.empty() && is_over(run, job)) {
+    fmt::print(stderr, "all of it is trained\n");
+    return absl::OkStatus();
+  }
   const int signals_before = stop_signals();
   const bool resume = !options.resume.empty();
   Display display(policy::to_string(job.policy), options.shown);

@@ -5,7 +5,9 @@
 #include <thread>
 
 #include "paceline/cli/job_file.h"
+#include "paceline/cli/run_info.h"
 #include "paceline/store/checkpoint.h"
+#include "paceline/store/journal_reader.h"
 #include "paceline/store/lock_file.h"
 #include "paceline/store/run_folder.h"
 
@@ -48,6 +50,22 @@ std::optional<std::string> unfinished_run(const fs::path& runs_dir, const std::s
     if ((!newest || *newest < folder) && is_unfinished({folder}, asked)) newest = folder;
   }
   return newest;
+}
+
+bool is_over(const std::string& run, const config::JobConfig& job) {
+  const auto checkpoint = store::latest_checkpoint(run);
+  auto journal = store::JournalReader::open(store::RunPaths{run}.journal());
+  if (!checkpoint.ok() || !journal.ok()) return false;
+  const auto about = journal->run();
+  const auto dataset = about.ok() ? count_in(*about, kDatasetSizeKey) : std::nullopt;
+  if (!dataset) return false;
+  const control::ControllerState& state = checkpoint->state.controller;
+  const std::int64_t all = config::controller_config(job, *dataset).total_samples;
+  if (state.ledger.committed() != all) return false;
+  bool evaluated = false;
+  const absl::Status read = journal->evaluations(
+      [&](const control::Evaluated& one) { evaluated = evaluated || one.version == state.version; });
+  return read.ok() && evaluated;
 }
 
 }  // namespace paceline::cli

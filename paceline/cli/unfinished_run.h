@@ -1,10 +1,12 @@
-// A run that ended without a goodbye: not stopped, not failed, but killed together with whoever looked after
-// it.
+// What there is to be done for a run that ended without a goodbye: not stopped, not failed, but killed
+// together with whoever looked after it.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
+
+#include "paceline/config/job_config.h"
 
 namespace paceline::cli {
 
@@ -12,5 +14,9 @@ namespace paceline::cli {
 // nobody uses and that has a checkpoint to go on from; nothing where there is none. Waits a moment for
 // processes that are dying.
 std::optional<std::string> unfinished_run(const std::filesystem::path& runs_dir, const std::string& asked);
+
+// Whether nothing of this run's job is left to do: all samples are in its newest checkpoint, and that version
+// is evaluated. Then whoever goes on with it has nobody to wait for.
+bool is_over(const std::string& run, const config::JobConfig& job);
 
 }  // namespace paceline::cli

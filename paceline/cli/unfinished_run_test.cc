@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/cli/run_info.h"
 #include "paceline/store/checkpoint.h"
+#include "paceline/store/journal.h"
 #include "paceline/store/run_folder.h"
 #include "paceline/store/shard_files.h"
 #include "paceline/store/test_directory.h"
@@ -52,6 +54,23 @@ TEST(UnfinishedRun, WhatIsFinishedOrAnotherJobsIsLeftAlone) {
   const store::RunPaths ended = make_run(runs.path(), "job-20260102");
   fs::remove(ended.mark());
   EXPECT_EQ(unfinished_run(runs.path(), kAsked), std::nullopt);
+}
+
+TEST(UnfinishedRun, IsOverOnceAllIsTrainedAndEvaluated) {
+  const store::TestDirectory runs;
+  const store::RunPaths paths = make_run(runs.path(), "job");
+  const auto over = [&](const std::string& epochs) {
+    return is_over(paths.root, config::parse_job("epochs = " + epochs + "\n", "job.toml").value());
+  };
+  EXPECT_FALSE(over("1")) << "without a journal";
+  const auto journal = store::Journal::open(paths.journal(), Version(0)).value();
+  ASSERT_TRUE(journal->set(kDatasetSizeKey, "10").ok());
+  EXPECT_FALSE(over("1")) << "not evaluated";
+  journal->on_evaluated({.at = {}, .version = Version(1)});
+  ASSERT_TRUE(journal->flush().ok());
+  EXPECT_TRUE(over("1"));
+  EXPECT_FALSE(over("1.5"));
+  EXPECT_FALSE(over("2"));
 }
 
 TEST(UnfinishedRun, WhatSomebodyUsesIsLeftAlone) {

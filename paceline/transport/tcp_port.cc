@@ -23,9 +23,14 @@ namespace paceline::transport {
 
 namespace {
 
-// Chunks that are sealed stay in a processor's cache from the cipher to the socket.
-constexpr std::size_t kSealedChunk = 256 << 10;
-constexpr std::size_t kClearChunk = 1 << 20;
+// Small enough to stay in a processor's cache from the cipher to the socket, and for the flows of several
+// peers to share a network evenly.
+constexpr std::size_t kChunk = 128 << 10;
+// Data on their way to a peer that is as near as that. The kernel's own choice fills the switch between the
+// two, where they are dropped, or keep those of others waiting: rounds between four hosts at 1 Gb/s took 4 to
+// 7 % longer. Farther away it is left to the kernel.
+constexpr int kMostOnTheWay = 128 << 10;
+constexpr std::uint32_t kNearUs = 500;
 // What the kernel has taken and not sent; more would only keep the next frames waiting.
 constexpr int kMostUnsent = 128 << 10;
 // Read at a time, so that a fast peer does not keep the others waiting.
@@ -77,7 +82,16 @@ absl::StatusOr<std::unique_ptr<TcpPort>> TcpPort::accept(FileDescriptor socket) 
   return port;
 }
 
-std::size_t TcpPort::chunk_bytes(bool sealed) const { return sealed ? kSealedChunk : kClearChunk; }
+std::size_t TcpPort::chunk_bytes(bool) const { return kChunk; }
+
+// Once, when the first frame has gone: the connection is open then, and how long that took is known.
+void TcpPort::fit_buffer() {
+  tcp_info about{};
+  socklen_t bytes = sizeof about;
+  if (getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &about, &bytes) != 0 || about.tcpi_rtt > kNearUs)
+    return;
+  setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, &kMostOnTheWay, sizeof kMostOnTheWay);
+}
 
 void TcpPort::progress() {
   if (stopped_) return;
@@ -239,6 +253,7 @@ bool TcpPort::write_some() {
 }
 
 void TcpPort::sent(std::size_t bytes) {
+  if (sent_ == 0 && first_sent_ == 0) fit_buffer();
   first_sent_ += bytes;
   while (!unsent_.empty() && first_sent_ >= unsent_.front().bytes()) {
     first_sent_ -= unsent_.front().bytes();

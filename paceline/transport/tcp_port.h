@@ -56,6 +56,7 @@ class TcpPort final : public FramePort {
   void write();
   bool write_some();
   void sent(std::size_t bytes);
+  void fit_buffer();
   void watch(int operation);
   void lose(const std::string& why);
 
