@@ -146,11 +146,6 @@ TEST(Hosts, WhatOnlyWorksOnOneHostIsRefused) {
   EXPECT_NE(refused(2, {"replica=[{host=1}, {host=2}]"}).find("host 0 has no replica"), std::string::npos);
   EXPECT_NE(refused(2, {"replica=[{host=0}, {host=1}, {host=2}]"}).find("w2 is on host 2"),
             std::string::npos);
-  EXPECT_NE(
-      refused(2, {"replica=[{count=4}]", "parallel=static", "micro_batch=8",
-                  "pipeline=[{devices=[\"w0\", \"w2\"], cuts=[1]}, {devices=[\"w1\", \"w3\"], cuts=[1]}]"})
-          .find("have to be on one host"),
-      std::string::npos);
 }
 
 }  // namespace

@@ -134,6 +134,32 @@ TEST_F(Node, AHostThatStaysAwayIsGivenUp) {
   EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
 }
 
+// A device holds three of four units: what is left are two that have to be a pipeline over their hosts.
+TEST_F(Node, APlannedRunIsPlannedAnewWithoutAHost) {
+  std::string tables =
+      "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 3\npace_ms = 30\nmemory_mb = 0.7\n";
+  for (int unit = 0; unit < 4; ++unit)
+    tables += "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n";
+  const fs::path file = job("epochs = 4\nparallel = \"joint\"\nmicro_batch = 4\n", tables);
+  auto last = host(file, 2, 3);
+  auto second = host(file, 1, 3);
+  auto first = host(file, 0, 3);
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+  second->signal(SIGKILL);
+  second->wait();
+  const Ended ended = first->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_EQ(last->wait(60).status, 0);
+  const fs::path run_folder = only_run(folder_ / "runs");
+  expect_kept_samples_once(run_folder, 4);
+  std::string joined;
+  for (const control::Fact& fact : RecordedRun::read(run_folder).facts) {
+    if (const auto* one = std::get_if<control::ReplicaJoined>(&fact.what)) joined = one->name;
+  }
+  EXPECT_TRUE(joined == "w0+w2" || joined == "w2+w0") << joined;
+  EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
+}
+
 TEST_F(Node, ARunGoesOnWithFewerHosts) {
   const fs::path file = job("epochs = 2\n", "[[replica]]\ncount = 3\npace_ms = 30\n");
   {
@@ -158,10 +184,13 @@ TEST_F(Node, ARunGoesOnWithFewerHosts) {
 
 // Each host in a network of its own, joined by a bridge: the others are reached over TLS and sealed links
 // only. A server dies besides; the run ends in the bytes of one host that nobody disturbed.
-TEST_F(Node, HostsApartEndInTheBytesOfOne) {
+class NodesApart : public Node, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(NodesApart, EndInTheBytesOfOneHost) {
   const auto apart = testing::Namespaces::create(2);
   if (!apart.ok()) GTEST_SKIP() << apart.status().message();
-  const fs::path file = job("epochs = 2\nthreads = 1\n", "[[replica]]\ncount = 2\npace_ms = 30\n");
+  const fs::path file =
+      job(std::string("epochs = 2\nthreads = 1\n") + GetParam(), "[[replica]]\ncount = 2\npace_ms = 30\n");
   const auto start = [&](int rank) {
     std::vector<std::string> words = {"node", file.string(), "--rank", std::to_string(rank), "--hosts", "2"};
     words.insert(words.end(), {"--coordinator", fmt::format("{}:{}", apart->address(0), port_)});
@@ -183,6 +212,12 @@ TEST_F(Node, HostsApartEndInTheBytesOfOne) {
   ASSERT_EQ(one.status, 0) << one.errors;
   EXPECT_EQ(checkpoint_weights(only_run(folder_ / "runs")), checkpoint_weights(only_run(alone)));
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Replicas, NodesApart,
+    ::testing::Values("",
+                      "parallel = \"static\"\nmicro_batch = 4\n"
+                      "pipeline = [{devices = [\"w1\", \"w0\"], cuts = [2], samples = 16}]\n"));
 
 // As an init system would start it again. All of the first host dies with it, and the second one waits.
 TEST_F(Node, AFirstHostThatIsKilledTakesItsRunUpAgain) {

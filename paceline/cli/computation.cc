@@ -27,8 +27,9 @@ double batches(const Lease& lease, const config::ReplicaConfig& device) {
 
 absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const std::string& job_toml,
                                                                  const std::string& name,
+                                                                 const std::string& address,
                                                                  PipelineStage::Interrupted interrupted) {
-  std::unique_ptr<Computation> made(new Computation(std::move(interrupted)));
+  std::unique_ptr<Computation> made(new Computation(address, std::move(interrupted)));
   PACELINE_RETURN_IF_ERROR(made->read(job_toml, name));
   PACELINE_RETURN_IF_ERROR(made->build_replica());
   made->layout_ = made->replica_->layout();
@@ -65,13 +66,26 @@ absl::Status Computation::take(const rpc::wire::Role& role) {
         fmt::format("the coordinator asks for micro-batches of {}", role.micro_batch()));
   leave();
   if (role.cuts_size() > 0) {
-    PACELINE_ASSIGN_OR_RETURN(stage_,
-                              PipelineStage::create(job_, *data_.train, role, *gradient_, interrupted_));
+    if (has_links(role)) PACELINE_RETURN_IF_ERROR(open_links());
+    PACELINE_ASSIGN_OR_RETURN(
+        stage_, PipelineStage::create(job_, *data_.train, role, *gradient_, links_.get(), interrupted_));
     replica_.reset();  // who runs a stage does not hold the whole model
   } else if (replica_ == nullptr) {
     PACELINE_RETURN_IF_ERROR(build_replica());
   }
   role_ = role;
+  return absl::OkStatus();
+}
+
+absl::Status Computation::open_links() {
+  if (links_ != nullptr) return absl::OkStatus();
+  if (address_.empty()) {
+    return absl::FailedPreconditionError(
+        "other stages of its replica are on other hosts, and this worker has no --address, an address of its "
+        "host that those reach");
+  }
+  PACELINE_ASSIGN_OR_RETURN(const auto fabric, transport::fabric_of_host(job_.fabric, address_));
+  PACELINE_ASSIGN_OR_RETURN(links_, transport::LinkChannels::listen(address_, fabric));
   return absl::OkStatus();
 }
 

@@ -27,10 +27,12 @@ namespace paceline::cli {
 
 class Computation {
  public:
-  // Of the device `name` in this job. The gradient holds the model's initial weights at first: the servers
-  // may start from them. Errors: everything that can be wrong with the job on this machine.
+  // Of the device `name` in this job; `address`: of its host, where stages on other hosts may reach it;
+  // empty: they may not. The gradient holds the model's initial weights at first: the servers may start from
+  // them. Errors: everything that can be wrong with the job on this machine.
   static absl::StatusOr<std::unique_ptr<Computation>> create(const std::string& job_toml,
                                                              const std::string& name,
+                                                             const std::string& address,
                                                              PipelineStage::Interrupted interrupted);
 
   const config::JobConfig& job() const { return job_; }
@@ -38,14 +40,14 @@ class Computation {
   const ps::Layout& layout() const { return layout_; }
   transport::GradientWriter& gradient() { return *gradient_; }
 
-  // Errors: those of PipelineStage::create.
+  // Errors: those of PipelineStage::create; this worker has no address, or cannot listen there.
   absl::Status take(const rpc::wire::Role& role);
   void leave();
   // Of the role; nothing without one.
   std::optional<std::int32_t> replica() const;
   bool is_stage() const { return stage_.has_value(); }
-  // Where the stage behind finds this one; empty when there is none.
-  std::string link_path() const { return stage_ ? stage_->link_path() : ""; }
+  // Where other stages find this one. Null where it is none.
+  const StageChannels* channels() const { return stage_ ? &stage_->channels() : nullptr; }
 
   struct Computed {
     double loss = 0;              // of a whole replica, or of the last stage
@@ -64,14 +66,17 @@ class Computation {
   Duration paced(const rpc::wire::WorkerRelease& release, Duration taken) const;
 
  private:
-  explicit Computation(PipelineStage::Interrupted interrupted) : interrupted_(std::move(interrupted)) {}
+  Computation(std::string address, PipelineStage::Interrupted interrupted)
+      : address_(std::move(address)), interrupted_(std::move(interrupted)) {}
   absl::Status read(const std::string& job_toml, const std::string& name);
   absl::Status build_replica();
+  absl::Status open_links();
   absl::StatusOr<Compute> prepare_steps(const Lease& lease, const rpc::wire::WorkerRelease& release);
   Compute prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release);
   train::Batch batch(const Lease& lease);
   Duration paced(const rpc::wire::WorkerRelease& release, double iterations, Duration compute) const;
 
+  const std::string address_;
   const PipelineStage::Interrupted interrupted_;
   config::JobConfig job_;
   std::size_t place_ = 0;
@@ -83,7 +88,8 @@ class Computation {
   std::vector<float*> gradients_;    // by tensor
   std::optional<LocalSteps> local_;  // of a policy that has its replicas step by themselves
   std::optional<rpc::wire::Role> role_;
-  std::optional<PipelineStage> stage_;  // where that is in a pipeline
+  std::unique_ptr<transport::LinkChannels> links_;  // null before it was a stage with others on other hosts
+  std::optional<PipelineStage> stage_;              // where that is in a pipeline
 };
 
 }  // namespace paceline::cli

@@ -155,12 +155,16 @@ absl::Status take_last_plan(Job& job) {
   return absl::OkStatus();
 }
 
+// What the planner had made of all devices it makes anew of those that are left.
 absl::Status leave_out(Job& job, const std::vector<int>& hosts) {
   if (hosts.empty()) return absl::OkStatus();
   job.without.insert(job.without.end(), hosts.begin(), hosts.end());
-  PACELINE_ASSIGN_OR_RETURN(
-      job.toml, config::resolve_job(job.toml, job.paths.job(),
-                                    {fmt::format("cluster.without=[{}]", fmt::join(job.without, ","))}));
+  std::vector<std::string> sets{fmt::format("cluster.without=[{}]", fmt::join(job.without, ","))};
+  if (job.config.parallel.by_planner()) sets.emplace_back("pipeline=[]");
+  PACELINE_ASSIGN_OR_RETURN(const std::string left, config::resolve_job(job.toml, job.paths.job(), sets));
+  PACELINE_ASSIGN_OR_RETURN(const PlannedJob planned, plan_job(left, config::RunTime::kWall));
+  if (!planned.line.empty()) job.note(planned.line);
+  job.toml = planned.job_toml;
   PACELINE_ASSIGN_OR_RETURN(job.config, config::parse_job(job.toml, job.paths.job()));
   return absl::OkStatus();
 }

@@ -170,7 +170,11 @@ absl::Status LocalCluster::start_peers() {
       arguments.insert(arguments.end(), {"--exchange", household_.exchange, "--fabric", household_.fabric});
     peers_.push_back({fmt::format("server{}", shard), std::move(arguments), {}});
   }
-  for (const std::string& name : household_.workers) peers_.push_back({name, {"worker", "--name", name}, {}});
+  for (const std::string& name : household_.workers) {
+    std::vector<std::string> arguments = {"worker", "--name", name};
+    if (!household_.exchange.empty()) arguments.insert(arguments.end(), {"--address", household_.exchange});
+    peers_.push_back({name, std::move(arguments), {}});
+  }
   if (household_.first) peers_.push_back({"evaluator", {"evaluator"}, {}});
   for (Child& child : peers_) PACELINE_RETURN_IF_ERROR(start(child));
   return absl::OkStatus();

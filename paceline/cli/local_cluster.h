@@ -32,8 +32,8 @@ struct Household {
   PeerOptions
       peers{};  // how the others reach the coordinator; on the first host its address comes from itself
   std::vector<std::int64_t> shards{};
-  std::string exchange{};  // where servers of other hosts reach those of this one; empty: there are none
-  std::string fabric{};    // what carries what goes there
+  std::string exchange{};  // address of this host, for servers and stages of others; empty: there are none
+  std::string fabric{};    // what carries what goes between servers
   std::vector<std::string> workers{};
 };
 

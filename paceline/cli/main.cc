@@ -87,11 +87,7 @@ void add_reach(CLI::App& role, PeerOptions& options) {
 }
 
 void add_roles(CLI::App& app, Command& command) {
-  struct Peer {
-    PeerOptions reach;
-    std::string name;
-  };
-  auto peer = std::make_shared<Peer>();
+  auto peer = std::make_shared<WorkerRoleOptions>();
   auto own = std::make_shared<CoordinatorRoleOptions>();
 
   CLI::App* coordinator = app.add_subcommand("coordinator", "one role: decides who commits and who goes on");
@@ -119,8 +115,8 @@ void add_roles(CLI::App& app, Command& command) {
   CLI::App* worker = app.add_subcommand("worker", "one role: computes gradients");
   add_reach(*worker, peer->reach);
   worker->add_option("--name", peer->name, "its place in the job: w0, w1, …")->required();
-  worker->callback(
-      [peer, &command] { command = [peer] { return exit_of(run_worker(peer->reach, peer->name)); }; });
+  worker->add_option("--address", peer->address, "of this host, for stages of its replica on other hosts");
+  worker->callback([peer, &command] { command = [peer] { return exit_of(run_worker(*peer)); }; });
 
   CLI::App* evaluator = app.add_subcommand("evaluator", "one role: measures the weights on the test set");
   add_reach(*evaluator, peer->reach);

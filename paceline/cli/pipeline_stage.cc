@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/gradient_pieces.h"
 #include "paceline/train/replica.h"
 #include "paceline/train/tensor_bytes.h"
 
@@ -13,8 +14,6 @@ namespace paceline::cli {
 namespace {
 
 using std::chrono::steady_clock;
-// How often a wait for a neighbour looks up whether it is to end.
-constexpr std::chrono::milliseconds kPatience{20};
 
 // Between two stages: outputs one way, their gradients the other.
 transport::ChannelSizes link_sizes(const std::vector<std::int64_t>& shape, std::int64_t micro_batch) {
@@ -34,35 +33,32 @@ absl::StatusOr<train::UnitRange> units_of(const rpc::wire::Role& role, std::int6
 
 absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job, const train::DataSet& data,
                                                     const rpc::wire::Role& role,
-                                                    transport::GradientWriter& own, Interrupted interrupted) {
+                                                    transport::GradientWriter& own,
+                                                    transport::LinkChannels* links, Interrupted interrupted) {
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t units,
                             train::unit_count(job.model, data.sample_shape(), data.classes()));
   PACELINE_ASSIGN_OR_RETURN(const train::UnitRange range, units_of(role, units));
-  PipelineStage made;
-  PACELINE_ASSIGN_OR_RETURN(made.stage_,
+  PACELINE_ASSIGN_OR_RETURN(auto stage,
                             train::Stage::create(job.model, data.sample_shape(), data.classes(), range));
-  made.interrupted_ = std::move(interrupted);
+  const StageChannels::Sizes sizes{.previous = link_sizes(stage->input_shape(), role.micro_batch()),
+                                   .next = link_sizes(stage->output_shape(), role.micro_batch()),
+                                   .gradient = gradient_channel(stage->layout().size())};
+  PACELINE_ASSIGN_OR_RETURN(auto channels, StageChannels::open(role, sizes, links, std::move(interrupted)));
+  PipelineStage made(std::move(channels), own.gradient());
+  if (role.stage() > 0 && !role.has_home()) {
+    PACELINE_ASSIGN_OR_RETURN(made.others_gradient_,
+                              transport::GradientWriter::open(role.gradient_path(), stage->layout().size()));
+    made.gradient_ = made.others_gradient_->gradient();
+  }
+  made.gradients_ = train::tensor_pointers(stage->layout(), made.gradient_.data());
+  if (role.has_home()) made.pieces_ = pieces_of(stage->floats());
+  made.stage_ = std::move(stage);
   made.number_ = role.stage();
   made.stages_ = role.cuts_size() + 1;
   made.micro_batch_ = role.micro_batch();
   made.share_of_work_ = config::share_of_work(job.parallel.work, range.begin, range.end, units);
-  if (made.number_ > 0) {
-    PACELINE_ASSIGN_OR_RETURN(
-        made.previous_, transport::Channel::open(role.previous_link(),
-                                                 link_sizes(made.stage_->input_shape(), made.micro_batch_)));
-    PACELINE_ASSIGN_OR_RETURN(made.others_gradient_, transport::GradientWriter::open(
-                                                         role.gradient_path(), made.stage_->layout().size()));
-  }
-  if (made.number_ + 1 < made.stages_) {
-    PACELINE_ASSIGN_OR_RETURN(
-        made.next_, transport::Channel::create(link_sizes(made.stage_->output_shape(), made.micro_batch_)));
-  }
-  transport::GradientWriter& gradient = made.others_gradient_ ? *made.others_gradient_ : own;
-  made.gradients_ = train::tensor_pointers(made.stage_->layout(), gradient.gradient().data());
   return made;
 }
-
-std::string PipelineStage::link_path() const { return next_ ? next_->path() : ""; }
 
 absl::StatusOr<std::optional<PipelineStage::Done>> PipelineStage::run(const Iteration& iteration,
                                                                       std::span<const float* const> weights) {
@@ -74,6 +70,14 @@ absl::StatusOr<std::optional<PipelineStage::Done>> PipelineStage::run(const Iter
     PACELINE_ASSIGN_OR_RETURN(const bool taken, take(step, iteration, micros, done));
     if (!taken) return std::nullopt;
   }
+  if (channels_.home() != nullptr) {
+    PACELINE_ASSIGN_OR_RETURN(const bool brought, bring_home(*channels_.home()));
+    if (!brought) return std::nullopt;
+  }
+  for (const auto& from : channels_.gradients()) {
+    PACELINE_ASSIGN_OR_RETURN(const bool whole, take_in(*from));
+    if (!whole) return std::nullopt;
+  }
   done.waited = steady_clock::now() - start - done.compute - done.pace;
   return done;
 }
@@ -83,13 +87,13 @@ absl::StatusOr<bool> PipelineStage::take(const collective::PipelineStep& step, c
   using collective::PipelineOp;
   switch (step.op) {
     case PipelineOp::kReceiveInput:
-      return receive(*previous_, stage_->input_shape(), micros.size(step.micro));
+      return receive(channels_.previous(), stage_->input_shape(), micros.size(step.micro));
     case PipelineOp::kReceiveGradient:
-      return receive(*next_, stage_->output_shape(), micros.size(step.micro));
+      return receive(channels_.next(), stage_->output_shape(), micros.size(step.micro));
     case PipelineOp::kSendOutput:
-      return send(*next_);
+      return send(channels_.next());
     case PipelineOp::kSendGradient:
-      return send(*previous_);
+      return send(channels_.previous());
     case PipelineOp::kForward:
     case PipelineOp::kBackward:
       break;
@@ -107,7 +111,7 @@ absl::StatusOr<bool> PipelineStage::take(const collective::PipelineStep& step, c
   const Duration whole = iteration.pace(part, compute);
   done.compute += compute;
   done.pace += whole - compute;
-  return !interrupted_(start + whole - steady_clock::now());
+  return !channels_.interrupted(start + whole - steady_clock::now());
 }
 
 absl::Status PipelineStage::forward(std::int64_t micro, const Iteration& iteration,
@@ -126,11 +130,8 @@ absl::Status PipelineStage::forward(std::int64_t micro, const Iteration& iterati
 }
 
 absl::StatusOr<bool> PipelineStage::send(transport::Channel& to) {
-  auto room = to.room(kPatience);
-  while (!room) {
-    if (interrupted_(std::chrono::nanoseconds::zero())) return false;
-    room = to.room(kPatience);
-  }
+  PACELINE_ASSIGN_OR_RETURN(const auto room, channels_.room(to));
+  if (!room) return false;
   PACELINE_ASSIGN_OR_RETURN(const std::size_t bytes, train::write_tensor(in_hand_, *room));
   to.send(bytes);
   return true;
@@ -138,14 +139,32 @@ absl::StatusOr<bool> PipelineStage::send(transport::Channel& to) {
 
 absl::StatusOr<bool> PipelineStage::receive(transport::Channel& from, const std::vector<std::int64_t>& shape,
                                             std::int64_t samples) {
+  PACELINE_ASSIGN_OR_RETURN(const auto message, channels_.message(from));
+  if (!message) return false;
+  PACELINE_ASSIGN_OR_RETURN(in_hand_, train::read_tensor(*message, shape, samples));
+  from.release();
+  return true;
+}
+
+absl::StatusOr<bool> PipelineStage::bring_home(transport::Channel& home) {
+  for (const train::FloatRange& piece : pieces_) {
+    PACELINE_ASSIGN_OR_RETURN(const auto room, channels_.room(home));
+    if (!room) return false;
+    home.send(write_piece(piece, gradient_, *room));
+  }
+  PACELINE_ASSIGN_OR_RETURN(const auto room, channels_.room(home));
+  if (room) home.send(0);
+  return room.has_value();
+}
+
+absl::StatusOr<bool> PipelineStage::take_in(transport::Channel& from) {
   while (true) {
-    PACELINE_ASSIGN_OR_RETURN(const auto message, from.message(kPatience));
-    if (message) {
-      PACELINE_ASSIGN_OR_RETURN(in_hand_, train::read_tensor(*message, shape, samples));
-      from.release();
-      return true;
-    }
-    if (interrupted_(std::chrono::nanoseconds::zero())) return false;
+    PACELINE_ASSIGN_OR_RETURN(const auto message, channels_.message(from));
+    if (!message) return false;
+    const bool over = message->empty();
+    if (!over) PACELINE_RETURN_IF_ERROR(read_piece(*message, gradient_));
+    from.release();
+    if (over) return true;
   }
 }
 

@@ -1,8 +1,8 @@
-// A worker's part in a replica that is a pipeline of several: its stage of the model, and the channels to its
-// neighbours. One thread.
+// A worker's part in a replica that is a pipeline of several: its stage of the model, and the channels to
+// other stages (stage_channels.h). One thread.
 //
-// Whoever waits here for a neighbour waits for ever if that one is dead: the coordinator notices, and the
-// worker is interrupted.
+// A gradient is whole in the first stage's memory. The stages of that host write their parts of it there;
+// those of other hosts write to their own memory and send them at the end of the batch.
 #pragma once
 
 #include <chrono>
@@ -17,33 +17,32 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/time.h"
+#include "paceline/cli/stage_channels.h"
 #include "paceline/collective/pipeline_schedule.h"
 #include "paceline/config/job_config.h"
 #include "paceline/rpc/paceline.pb.h"
 #include "paceline/train/dataset.h"
 #include "paceline/train/micro_batches.h"
 #include "paceline/train/stage.h"
-#include "paceline/transport/channel.h"
 #include "paceline/transport/gradient_buffer.h"
+#include "paceline/transport/link_channels.h"
 
 namespace paceline::cli {
 
 class PipelineStage {
  public:
-  // Waits at most so long; true when the iteration under way is to be given up.
-  using Interrupted = std::function<bool(std::chrono::nanoseconds)>;
+  using Interrupted = StageChannels::Interrupted;
 
-  // `own`: this worker's gradient, which is the replica's where it is the first stage; it outlives this.
-  // Errors: InvalidArgument when the model has no such stage; NotFound when a neighbour died this very
-  // moment.
+  // `own`: this worker's gradient, which is the replica's where it is the first stage; it outlives this, and
+  // so do `links`, as StageChannels has them. Errors: InvalidArgument when the model has no such stage; those
+  // of StageChannels.
   static absl::StatusOr<PipelineStage> create(const config::JobConfig& job, const train::DataSet& data,
                                               const rpc::wire::Role& role, transport::GradientWriter& own,
-                                              Interrupted interrupted);
+                                              transport::LinkChannels* links, Interrupted interrupted);
 
-  // For the stage behind; empty in the last one.
-  std::string link_path() const;
-  bool first() const { return previous_ == std::nullopt; }
-  bool last() const { return next_ == std::nullopt; }
+  bool first() const { return channels_.first(); }
+  bool last() const { return channels_.last(); }
+  const StageChannels& channels() const { return channels_; }
 
   struct Iteration {
     std::int64_t samples = 0;
@@ -58,13 +57,14 @@ class PipelineStage {
     // Its time: in passes, keeping its pace, and waiting for its neighbours.
     Duration compute{0}, pace{0}, waited{0};
   };
-  // Its part of the gradient. When it returns in the first stage, the whole gradient is there: that one's
-  // last step needs the last ones of all others. Nothing when it was interrupted. Errors: those of
-  // train::Stage; DataLoss when a neighbour sent what cannot be.
+  // Its part of the gradient. When it has returned in all stages, the whole gradient is there. Nothing when
+  // it was interrupted. Errors: those of train::Stage and of StageChannels; DataLoss when another stage sent
+  // what cannot be.
   absl::StatusOr<std::optional<Done>> run(const Iteration& iteration, std::span<const float* const> weights);
 
  private:
-  PipelineStage() = default;
+  PipelineStage(StageChannels channels, std::span<float> gradient)
+      : channels_(std::move(channels)), gradient_(gradient) {}
   // One step of the schedule. False when it was interrupted.
   absl::StatusOr<bool> take(const collective::PipelineStep& step, const Iteration& iteration,
                             const train::MicroBatches& micros, Done& done);
@@ -73,13 +73,16 @@ class PipelineStage {
   absl::StatusOr<bool> send(transport::Channel& to);
   absl::StatusOr<bool> receive(transport::Channel& from, const std::vector<std::int64_t>& shape,
                                std::int64_t samples);
+  // Parts of the gradient between hosts. False when it was interrupted.
+  absl::StatusOr<bool> bring_home(transport::Channel& home);
+  absl::StatusOr<bool> take_in(transport::Channel& from);
 
   std::unique_ptr<train::Stage> stage_;
-  std::optional<transport::Channel> previous_;
-  std::optional<transport::Channel> next_;
-  std::optional<transport::GradientWriter> others_gradient_;  // of the first stage, in the others
+  StageChannels channels_;
+  std::optional<transport::GradientWriter> others_gradient_;  // of the first stage, in the others of its host
+  std::span<float> gradient_;                                 // that this stage writes
   std::vector<float*> gradients_;                             // by tensor
-  Interrupted interrupted_;
+  std::vector<train::FloatRange> pieces_;                     // of it, for the first stage on another host
   int number_ = 0;
   int stages_ = 1;
   std::int64_t micro_batch_ = 1;

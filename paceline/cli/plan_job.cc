@@ -1,10 +1,13 @@
 #include "paceline/cli/plan_job.h"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/run_info.h"
 #include "paceline/planner/planner.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/train/dataset.h"
@@ -22,13 +25,46 @@ absl::StatusOr<planner::ModelProfile> measured(const config::JobConfig& job) {
   return train::profile_model(job.model, data.train->sample_shape(), data.train->classes());
 }
 
-bool is_of(const planner::Plan& plan, const config::JobConfig& job) {
-  for (const planner::PlannedReplica& replica : plan.replicas) {
-    for (const std::int32_t device : replica.devices) {
-      if (static_cast<std::size_t>(device) >= job.replicas.size()) return false;
+// A plan of an attempt at the job, which other hosts may have been in: of this one's devices, by their names.
+// Nothing when it is of others.
+std::optional<planner::Plan> of_devices(planner::Plan plan, const config::JobConfig& then,
+                                        const config::JobConfig& now) {
+  const auto named = [](const config::JobConfig& job, const std::string& name) {
+    return std::find_if(job.replicas.begin(), job.replicas.end(),
+                        [&](const config::ReplicaConfig& device) { return device.name == name; });
+  };
+  for (planner::PlannedReplica& replica : plan.replicas) {
+    for (std::int32_t& device : replica.devices) {
+      if (static_cast<std::size_t>(device) >= then.replicas.size()) return std::nullopt;
+      const auto place = named(now, then.replicas[static_cast<std::size_t>(device)].name);
+      if (place == now.replicas.end()) return std::nullopt;
+      device = static_cast<std::int32_t>(place - now.replicas.begin());
     }
   }
-  return true;
+  return plan;
+}
+
+// The last one that was adopted, of the devices of `job`.
+absl::StatusOr<std::optional<planner::Plan>> last_adopted(store::JournalReader& journal,
+                                                          const config::JobConfig& job) {
+  std::optional<planner::Plan> last;
+  std::int64_t number = 0;
+  PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
+  for (const store::Attempt& attempt : attempts) {
+    PACELINE_RETURN_IF_ERROR(journal.plans(
+        [&](const control::PlanAdopted& adopted) {
+          last = adopted.plan;
+          number = attempt.number;
+        },
+        attempt.number));
+  }
+  if (!last) return last;
+  PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
+  const auto text = about.find(job_key(number));
+  if (text == about.end())
+    return absl::DataLossError(fmt::format("the journal has no job of attempt {}", number));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig then, config::parse_job(text->second, "job.toml"));
+  return of_devices(*std::move(last), then, job);
 }
 
 absl::StatusOr<planner::Planned> make_plan(const config::JobConfig& job, planner::Problem problem) {
@@ -51,9 +87,8 @@ absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job,
   if (job.parallel.mode != config::Parallel::kJoint || job.parallel.model.layers.empty())
     return std::vector<std::string>{};
   PACELINE_ASSIGN_OR_RETURN(store::JournalReader journal, store::JournalReader::open(run.journal()));
-  std::optional<planner::Plan> last;
-  PACELINE_RETURN_IF_ERROR(journal.plans([&](const control::PlanAdopted& adopted) { last = adopted.plan; }));
-  if (!last || !is_of(*last, job)) return std::vector<std::string>{};
+  PACELINE_ASSIGN_OR_RETURN(const auto last, last_adopted(journal, job));
+  if (!last) return std::vector<std::string>{};
   std::vector<std::string> settings = config::plan_settings(job, job.parallel.model, *last);
   if (!job.budget) return settings;
   double queue = job.budget->queue;

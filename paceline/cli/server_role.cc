@@ -15,6 +15,7 @@
 #include "paceline/exchange/commit_exchange.h"
 #include "paceline/exchange/exchange.h"
 #include "paceline/ps/shard.h"
+#include "paceline/rpc/link_keys.h"
 #include "paceline/rpc/server_fleet.h"
 #include "paceline/rpc/wire.h"
 #include "paceline/store/folder_mark.h"
@@ -34,21 +35,9 @@ int threads_for(const config::JobConfig& job) {
   return std::clamp(processors / static_cast<int>(job.servers), 1, 4);
 }
 
-transport::SealKey key_of(const std::string& bytes) {
-  transport::SealKey key{};
-  std::copy_n(bytes.begin(), key.size(), reinterpret_cast<char*>(key.data()));
-  return key;
-}
-
 absl::StatusOr<exchange::Peer> peer_of(const rpc::wire::HostShard& host, bool sealed) {
-  const std::size_t size = sealed ? sizeof(transport::SealKey) : 0;
-  if (host.send_key().size() != size || host.receive_key().size() != size) {
-    return absl::InternalError(fmt::format("the coordinator gave keys of {} and {} bytes where they have {}",
-                                           host.send_key().size(), host.receive_key().size(), size));
-  }
-  if (!sealed) return exchange::Peer{host.exchange(), std::nullopt};
-  return exchange::Peer{host.exchange(), transport::LinkKeys{.send = key_of(host.send_key()),
-                                                             .receive = key_of(host.receive_key())}};
+  PACELINE_ASSIGN_OR_RETURN(auto keys, rpc::link_keys(host.send_key(), host.receive_key(), sealed));
+  return exchange::Peer{host.exchange(), std::move(keys)};
 }
 
 class Server {
@@ -315,14 +304,6 @@ absl::Status Server::write_checkpoint(const rpc::wire::WriteCheckpoint& order) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<transport::Fabric> fabric_of(const ServerRoleOptions& options) {
-  if (options.fabric == "auto") return transport::fastest_in_the_clear(options.exchange);
-  const auto fabric = transport::fabric_named(options.fabric);
-  if (fabric) return *fabric;
-  return absl::InvalidArgumentError(
-      fmt::format("--fabric {} is unknown; write sealed, tcp, ucx or auto", options.fabric));
-}
-
 }  // namespace
 
 absl::Status run_server(const ServerRoleOptions& options) {
@@ -332,7 +313,8 @@ absl::Status run_server(const ServerRoleOptions& options) {
         hello.mutable_hello()->set_shard(options.shard);
         std::unique_ptr<exchange::Exchange> exchange;
         if (!options.exchange.empty()) {
-          PACELINE_ASSIGN_OR_RETURN(const auto fabric, fabric_of(options));
+          PACELINE_ASSIGN_OR_RETURN(const auto fabric,
+                                    transport::fabric_of_host(options.fabric, options.exchange));
           PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange, fabric));
           hello.mutable_hello()->set_exchange(exchange->address());
           hello.mutable_hello()->set_fabric(std::string(transport::name_of(fabric)));

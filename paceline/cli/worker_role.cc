@@ -40,7 +40,8 @@ struct TimeSpent {
 
 class Worker {
  public:
-  Worker(WorkerConnection& connection, std::string name) : connection_(connection), name_(std::move(name)) {}
+  Worker(WorkerConnection& connection, const WorkerRoleOptions& options)
+      : connection_(connection), name_(options.name), address_(options.address) {}
 
   // Up to the joining: everything that can be wrong with the job on this machine shows here.
   absl::Status join();
@@ -56,7 +57,7 @@ class Worker {
   std::optional<BoardReaders::Pinned> pull(Version version, float reach);
 
   WorkerConnection& connection_;
-  const std::string name_;
+  const std::string name_, address_;
   std::unique_ptr<Computation> computation_;
   std::optional<GroupMember> group_;
   std::optional<BoardReaders> boards_;
@@ -79,7 +80,7 @@ absl::Status Worker::join() {
   hello.mutable_hello()->set_name(name_);
   if (!connection_.send(hello)) return coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(rpc::wire::WorkerOrder::kWelcome));
-  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome().job_toml(), name_,
+  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome().job_toml(), name_, address_,
                                                               [this](std::chrono::nanoseconds limit) {
                                                                 return connection_.wait(limit);
                                                               }));
@@ -137,7 +138,10 @@ absl::Status Worker::take_role(const rpc::wire::Role& role) {
   PACELINE_RETURN_IF_ERROR(took);
   rpc::wire::WorkerMessage taken;
   taken.mutable_role_taken()->set_replica(role.replica());
-  taken.mutable_role_taken()->set_link_path(computation_->link_path());
+  if (const StageChannels* channels = computation_->channels()) {
+    taken.mutable_role_taken()->set_next_path(channels->next_path());
+    taken.mutable_role_taken()->set_address(channels->address());
+  }
   return connection_.send(taken) ? absl::OkStatus() : coordinator_lost();
 }
 
@@ -198,14 +202,14 @@ std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {
 
 }  // namespace
 
-absl::Status run_worker(const PeerOptions& options, const std::string& name) {
-  return with_coordinator(options, security::Role::kWorker, [&](Stub& stub, const rpc::Access& access) {
+absl::Status run_worker(const WorkerRoleOptions& options) {
+  return with_coordinator(options.reach, security::Role::kWorker, [&](Stub& stub, const rpc::Access& access) {
     WorkerConnection connection([&](grpc::ClientContext* context) {
       rpc::show_token(*context, access);
       return stub.Work(context);
     });
     const Beats beats(connection);
-    Worker worker(connection, name);
+    Worker worker(connection, options);
     absl::Status outcome = worker.join();
     if (outcome.ok()) outcome = worker.work();
     if (absl::IsCancelled(outcome)) return absl::OkStatus();  // the job was over before this worker was ready

@@ -1,5 +1,5 @@
-// The worker process: one replica on one device. Stateless: it pulls weights, computes a gradient, and says
-// so.
+// The worker process: one device, which is a replica or a stage of one. Stateless: it pulls weights, computes
+// a gradient, and says so.
 #pragma once
 
 #include <string>
@@ -10,7 +10,13 @@
 
 namespace paceline::cli {
 
-// Works as `name` ("w2") for the job of that coordinator, until the job is over.
-absl::Status run_worker(const PeerOptions& options, const std::string& name);
+struct WorkerRoleOptions {
+  PeerOptions reach;
+  std::string name;     // its place in the job, "w2"
+  std::string address;  // of this host, where stages on other hosts may reach it; empty: it has none
+};
+
+// Works for the job of that coordinator, until the job is over.
+absl::Status run_worker(const WorkerRoleOptions& options);
 
 }  // namespace paceline::cli

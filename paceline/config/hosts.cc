@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "paceline/config/job_config.h"
 
@@ -41,11 +42,6 @@ void check_more_than_one(Section& cluster, const JobConfig& job) {
   }
   if (job.reduce_in_group)
     cluster.complain("reduction", "members sum among themselves on one host only; leave it out");
-  const auto& replicas = job.parallel.plan.replicas;
-  const bool together = std::all_of(replicas.begin(), replicas.end(),
-                                    [&](const auto& replica) { return on_one_host(job, replica); });
-  if (!together || job.parallel.by_planner())
-    cluster.complain("hosts", "the stages of a pipeline have to be on one host");
 }
 
 // Device n is now the one at places[n]; -1: no more.
@@ -64,16 +60,21 @@ std::vector<std::int32_t> keep_devices(JobConfig& job, const std::vector<int>& n
   return places;
 }
 
+// A pipeline that loses a device is none; those that it has left are in no other.
 void leave_out(JobConfig& job, const std::vector<int>& new_rank) {
   const std::vector<std::int32_t> places = keep_devices(job, new_rank);
   const auto gone = [&](std::int64_t device) { return places[static_cast<std::size_t>(device)] < 0; };
   auto& replicas = job.parallel.plan.replicas;
-  std::erase_if(replicas, [&](const auto& replica) { return gone(replica.devices.front()); });
+  std::erase_if(replicas, [&](const auto& replica) {
+    return std::any_of(replica.devices.begin(), replica.devices.end(), gone);
+  });
   for (planner::PlannedReplica& replica : replicas) {
     for (std::int32_t& device : replica.devices) device = places[static_cast<std::size_t>(device)];
   }
   std::erase_if(job.slowdowns, [&](const Slowdown& one) { return gone(one.replica); });
   for (Slowdown& one : job.slowdowns) one.replica = places[static_cast<std::size_t>(one.replica)];
+  std::erase_if(job.prices, [&](const control::PriceChange& one) { return gone(one.device); });
+  for (control::PriceChange& one : job.prices) one.device = places[static_cast<std::size_t>(one.device)];
 }
 
 void read_without(Section& cluster, JobConfig& job) {
@@ -89,6 +90,9 @@ void read_without(Section& cluster, JobConfig& job) {
     job.ranks.push_back(static_cast<int>(host));
   }
   if (!job.without.empty()) leave_out(job, new_rank);
+  if (job.parallel.plan.replicas.empty())
+    cluster.complain("without",
+                     fmt::format("every pipeline has a stage on host {}", fmt::join(job.without, " or ")));
   job.hosts = static_cast<std::int64_t>(job.ranks.size());
 }
 
@@ -109,12 +113,6 @@ void read_hosts(Section& cluster, JobConfig& job) {
   check_more_than_one(cluster, job);
   read_without(cluster, job);
   job.servers = job.hosts;
-}
-
-bool on_one_host(const JobConfig& job, const planner::PlannedReplica& replica) {
-  const auto host = [&](std::int32_t device) { return job.replicas[static_cast<std::size_t>(device)].host; };
-  return std::all_of(replica.devices.begin(), replica.devices.end(),
-                     [&](std::int32_t device) { return host(device) == host(replica.devices.front()); });
 }
 
 }  // namespace paceline::config

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "paceline/config/section.h"
-#include "paceline/planner/plan.h"
 
 namespace paceline::config {
 
@@ -17,8 +16,5 @@ struct JobConfig;
 // hosts that it is to be without. Complains about hosts without a device, and about what only works on one
 // host.
 void read_hosts(Section& cluster, JobConfig& job);
-
-// All devices of the replica are on one host.
-bool on_one_host(const JobConfig& job, const planner::PlannedReplica& replica);
 
 }  // namespace paceline::config

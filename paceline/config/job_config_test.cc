@@ -161,6 +161,40 @@ TEST(JobConfig, IsWhatIsLeftWithoutAHost) {
       "host 0 has the coordinator");
 }
 
+// Pipelines over hosts: one that lost a stage is none any more.
+TEST(JobConfig, HasThePipelinesThatAreWholeWithoutAHost) {
+  const auto with = [](const std::string& pipelines, const std::string& without) {
+    return parse_job("parallel = \"static\"\nmicro_batch = 4\n" + pipelines +
+                         "[cluster]\nhosts = 3\nwithout = " + without +
+                         "\n[[replica]]\ncount = 6\nbatch = 8\n",
+                     "job.toml");
+  };
+  const std::string pipelines =
+      "pipeline = [{devices=[\"w0\",\"w2\"],cuts=[1]},{devices=[\"w5\",\"w1\"],cuts=[2]},"
+      "{devices=[\"w4\"]},{devices=[\"w3\"]}]\n";
+  EXPECT_EQ(with(pipelines, "[]")->parallel.plan.replicas.size(), 4u);
+  const JobConfig left = with(pipelines, "[1]").value();
+  ASSERT_EQ(left.parallel.plan.replicas.size(), 2u);
+  EXPECT_EQ(left.parallel.plan.replicas[0].devices, (std::vector<std::int32_t>{3, 1})) << "w5 and w1";
+  EXPECT_EQ(left.parallel.plan.replicas[1].devices, (std::vector<std::int32_t>{2}));
+  expect_one_line(
+      with("pipeline = [{devices=[\"w0\",\"w2\",\"w4\",\"w1\",\"w3\",\"w5\"],cuts=[1,2,3,4,5]}]\n", "[1]")
+          .status(),
+      "cluster.without: every pipeline has a stage on host 1");
+}
+
+TEST(JobConfig, RenumbersWhatDevicesCostWithoutAHost) {
+  const JobConfig job =
+      parse_job(
+          "parallel = \"joint\"\n[cluster]\nhosts = 3\nwithout = [1]\n[[replica]]\ncount = 3\n"
+          "[[change]]\nreplica = 1\nprice_per_hour = 3\n[[change]]\nreplica = 2\nprice_per_hour = 4\n",
+          "job.toml")
+          .value();
+  ASSERT_EQ(job.prices.size(), 1u);
+  EXPECT_EQ(job.prices[0].device, 1);
+  EXPECT_EQ(job.prices[0].per_hour, 4);
+}
+
 TEST(ShareOfWork, IsByTheWorkOfTheUnitsOrTheirNumber) {
   EXPECT_DOUBLE_EQ(share_of_work({}, 1, 3, 4), 0.5);
   EXPECT_DOUBLE_EQ(share_of_work({1, 2, 3, 4}, 1, 3, 4), 0.5);

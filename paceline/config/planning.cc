@@ -23,6 +23,16 @@ constexpr double kPassMs = 0.2;       // of each micro-batch on a stage, whateve
 
 double bytes_per_ms(double gbps) { return gbps * 1e9 / 8 / 1000; }
 
+planner::Link planned_link(const Link& link) {
+  return {.latency_ms = link.latency_us / 1000, .bytes_per_ms = bytes_per_ms(link.gbps)};
+}
+
+// What is slower of both.
+planner::Link through(const planner::Link& one, const planner::Link& other) {
+  return {.latency_ms = std::max(one.latency_ms, other.latency_ms),
+          .bytes_per_ms = std::min(one.bytes_per_ms, other.bytes_per_ms)};
+}
+
 double total_ms(const planner::ModelProfile& model) {
   double total = 0;
   for (const planner::LayerProfile& layer : model.layers) total += layer.work_ms;
@@ -46,9 +56,24 @@ double sample_ms(const JobConfig& job, const ReplicaConfig& device, double measu
 }
 
 planner::Link to_servers(const JobConfig& job, const ReplicaConfig& device, RunTime time) {
-  if (time == RunTime::kWall) return kToServers;
-  if (job.free_communication) return {};
-  return {.latency_ms = device.link.latency_us / 1000, .bytes_per_ms = bytes_per_ms(device.link.gbps)};
+  if (time == RunTime::kWall)
+    return job.hosts == 1 ? kToServers : through(kToServers, planned_link(device.link));
+  return job.free_communication ? planner::Link{} : planned_link(device.link);
+}
+
+// Of every device to every other.
+std::vector<planner::Link> between_devices(const JobConfig& job, RunTime time) {
+  std::vector<planner::Link> links;
+  for (const ReplicaConfig& from : job.replicas) {
+    for (const ReplicaConfig& to : job.replicas) {
+      planner::Link link;
+      if (time == RunTime::kWall) link = kBetweenProcesses;
+      if (time == RunTime::kWall && from.host != to.host)
+        link = through(link, through(planned_link(from.link), planned_link(to.link)));
+      links.push_back(link);
+    }
+  }
+  return links;
 }
 
 planner::Device planned_device(const JobConfig& job, const ReplicaConfig& one, double measured_ms,
@@ -93,10 +118,9 @@ planner::Problem planning_problem(const JobConfig& job, const planner::ModelProf
     problem.batch += one.batch;
     problem.cluster.devices.push_back(planned_device(job, one, total_ms(model), time));
   }
-  const bool on_host = time == RunTime::kWall;
-  problem.cluster.links.assign(job.replicas.size() * job.replicas.size(),
-                               on_host ? kBetweenProcesses : planner::Link{});
-  if (on_host) {
+  const bool live = time == RunTime::kWall;
+  problem.cluster.links = between_devices(job, time);
+  if (live) {
     problem.cluster.server_bytes_per_ms = kServersBytesPerMs;
   } else if (!job.free_communication && !job.servers_colocated) {
     problem.cluster.server_bytes_per_ms = bytes_per_ms(job.server_gbps) * static_cast<double>(job.servers);

@@ -18,8 +18,9 @@ enum class RunTime { kWall, kVirtual };
 
 // B is the devices' batches together; u is the job's micro_batch, or any power of two. Times are those that
 // devices will take: a paced one's its pace, spread over the units by `work`; an unpaced one's what `model`
-// was measured to take (virtual time: compute_ms). The host's memory carries what processes hand to each
-// other; in virtual time that takes no time, and the servers are reached over [link].
+// was measured to take (virtual time: compute_ms). A host's memory carries what processes hand to each other,
+// and their [link]s what goes between hosts; in virtual time hand-offs take no time, and the servers are
+// reached over [link].
 planner::Problem planning_problem(const JobConfig& job, const planner::ModelProfile& model, RunTime time);
 
 // What, laid over the job, gives it this plan: keys as resolve_job takes them.

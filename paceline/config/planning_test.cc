@@ -49,6 +49,27 @@ TEST(PlanningProblem, HasTheTimesThatDevicesWillTake) {
   EXPECT_DOUBLE_EQ(modelled.cluster.devices[2].servers.bytes_per_ms, 1e6);
 }
 
+TEST(PlanningProblem, HasTheLinksBetweenHosts) {
+  const JobConfig job =
+      parse_job(
+          kJob, "job.toml",
+          {"replica=[{},{host=0},{host=1,link.gbps=0.8},{host=1,link.latency_us=200}]", "cluster.hosts=2"})
+          .value();
+  const planner::Problem live = planning_problem(job, measured(), RunTime::kWall);
+  const auto link = [&](std::int32_t from, std::int32_t to) { return live.cluster.link(from, to); };
+  const planner::Link within = link(0, 1);
+  EXPECT_EQ(link(2, 3).bytes_per_ms, within.bytes_per_ms);
+  EXPECT_LT(within.latency_ms, 0.1);
+  EXPECT_DOUBLE_EQ(link(0, 2).bytes_per_ms, 1e5) << "the slower one's";
+  EXPECT_DOUBLE_EQ(link(0, 2).latency_ms, 0.1);
+  EXPECT_DOUBLE_EQ(link(3, 1).bytes_per_ms, 1e6);
+  EXPECT_DOUBLE_EQ(link(3, 1).latency_ms, 0.2);
+  EXPECT_DOUBLE_EQ(live.cluster.devices[2].servers.bytes_per_ms, 1e5)
+      << "a part of them is on the other host";
+  const planner::Problem modelled = planning_problem(job, measured(), RunTime::kVirtual);
+  EXPECT_EQ(modelled.cluster.link(0, 2).latency_ms, 0);
+}
+
 TEST(PlanningProblem, KeepsTheJobsMicroBatch) {
   const JobConfig job = parse_job(kJob, "job.toml", {"micro_batch=6"}).value();
   EXPECT_EQ(planning_problem(job, measured(), RunTime::kWall).micro_batches, (std::vector<std::int64_t>{6}));

@@ -47,7 +47,7 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
     : loop_(loop),
       options_(std::move(options)),
       workers_(options_.job),
-      replicas_(options_.job.parallel.plan),
+      replicas_(options_.job.parallel.plan, options_.job.seal),
       servers_(options_.job),
       evaluations_(
           servers_.size(), [this](const auto& order) { servers_.tell(order); },
@@ -55,8 +55,6 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
       checkpoints_(
           servers_.size(), [this](const auto& order) { servers_.tell(order); }, *options_.checkpoints,
           version_of(options_.restart)) {}
-
-int Coordinator::host_of(const Worker& worker) const { return *options_.job.replicas[worker.device].host; }
 
 // ---- Workers ----
 
@@ -151,7 +149,7 @@ void Coordinator::send_boards(Worker& worker) {
   if (!servers_.all_started() || !worker.attached || worker.boards_sent) return;
   worker.boards_sent = true;
   wire::WorkerOrder order;
-  *order.mutable_boards() = servers_.boards(host_of(worker), reader_slot(worker));
+  *order.mutable_boards() = servers_.boards(worker.host, reader_slot(worker));
   worker.stream->send(std::move(order));
 }
 
@@ -159,30 +157,31 @@ absl::Status Coordinator::on_joined(Worker& worker) {
   if (!worker.boards_sent || worker.joined) return absl::FailedPreconditionError("joined out of turn");
   worker.joined = true;
   if (replanner_ != nullptr) replanner_->joined(worker.device);
-  if (const LiveReplica* replica = replicas_.form(worker, workers_)) give_role(*replica, "");
+  if (const LiveReplica* replica = replicas_.form(worker, workers_)) give_role(*replica);
   return absl::OkStatus();
 }
 
 // To the first stage that has none.
-void Coordinator::give_role(const LiveReplica& replica, const std::string& previous_link) {
-  replica.stages[replica.roles_taken]->stream->send(role_order(replica, replicas_.plan(), previous_link));
+void Coordinator::give_role(const LiveReplica& replica) {
+  replica.stages[replica.taken.size()]->stream->send(role_order(replica, replicas_.plan()));
 }
 
 absl::Status Coordinator::on_role_taken(const Worker& worker, const wire::RoleTaken& taken) {
   if (!worker.replica || worker.replica->value() != taken.replica())
     return absl::OkStatus();  // it is no more
   LiveReplica& replica = *replicas_.find(*worker.replica);
-  if (stage_of(replica, worker) != replica.roles_taken)
+  if (stage_of(replica, worker) != replica.taken.size())
     return absl::FailedPreconditionError("took a role out of turn");
-  replica.whole = ++replica.roles_taken == replica.stages.size();
+  replica.taken.push_back(taken);
+  replica.whole = replica.taken.size() == replica.stages.size();
   if (!replica.whole) {
-    give_role(replica, taken.link_path());
+    give_role(replica);
     return absl::OkStatus();
   }
   wire::ServerOrder map;
   map.mutable_map_gradient()->set_replica(replica.id.value());
   map.mutable_map_gradient()->set_path(replica.stages.front()->attached->gradient_path());
-  map.mutable_map_gradient()->set_host(host_of(*replica.stages.front()));
+  map.mutable_map_gradient()->set_host(replica.stages.front()->host);
   servers_.tell(map);
   if (plans_anew() && !replicas_.all_whole()) return absl::OkStatus();
   return join_those_that_are_whole();
@@ -242,7 +241,7 @@ void Coordinator::change_plan(const control::Replanner::Change& change) {
   for (const planner::PlannedReplica& planned : replicas_.plan().replicas) {
     const Worker* worker = workers_.at(static_cast<std::size_t>(planned.devices.front()));
     const LiveReplica* replica = worker == nullptr ? nullptr : replicas_.form(*worker, workers_);
-    if (replica != nullptr) give_role(*replica, "");
+    if (replica != nullptr) give_role(*replica);
   }
   options_.re_planned(change.line);
 }
@@ -452,9 +451,10 @@ void Coordinator::carry_out(const control::Release& release) {
   LiveReplica* replica = replicas_.find(release.replica);
   if (replica == nullptr) return;  // it left in this very moment; the fact of it is on its way
   replica->samples = release.lease.size();
-  if (options_.job.hosts > 1) {
+  for (const int host : hosts_of(*replica)) {
+    if (options_.job.hosts == 1) break;
     wire::ServerOrder want;
-    want.mutable_want()->set_host(host_of(*replica->stages.front()));
+    want.mutable_want()->set_host(host);
     want.mutable_want()->set_version(release.version.value());
     servers_.tell(want);
   }

@@ -109,8 +109,7 @@ class Coordinator final : public WorkerStream::Listener,
   absl::Status learn_job(const wire::WorkerAttached& attached);
   absl::Status make_controller(std::int64_t dataset_size);
   void send_boards(Worker& worker);
-  int host_of(const Worker& worker) const;
-  void give_role(const LiveReplica& replica, const std::string& previous_link);
+  void give_role(const LiveReplica& replica);
   absl::Status join_those_that_are_whole();
   bool plans_anew() const { return replanner_ != nullptr && replanner_->plans_anew(); }
   void end_batch_if_due();

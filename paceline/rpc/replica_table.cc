@@ -36,8 +36,14 @@ std::size_t stage_of(const LiveReplica& replica, const Worker& worker) {
   return static_cast<std::size_t>(found - replica.stages.begin());
 }
 
-ReplicaTable::ReplicaTable(planner::Plan plan)
-    : plan_(std::move(plan)), next_replica_(static_cast<std::int32_t>(plan_.replicas.size())) {}
+std::set<int> hosts_of(const LiveReplica& replica) {
+  std::set<int> hosts;
+  for (const Worker* stage : replica.stages) hosts.insert(stage->host);
+  return hosts;
+}
+
+ReplicaTable::ReplicaTable(planner::Plan plan, bool seal)
+    : plan_(std::move(plan)), seal_(seal), next_replica_(static_cast<std::int32_t>(plan_.replicas.size())) {}
 
 void ReplicaTable::follow(planner::Plan plan) {
   PACELINE_CHECK(replicas_.empty(), "{} replicas are of the old plan", replicas_.size());
@@ -59,12 +65,17 @@ LiveReplica* ReplicaTable::form(const Worker& worker, WorkerTable& workers) {
     for (const std::int32_t one : devices) stages.push_back(workers.at(static_cast<std::size_t>(one)));
     if (!std::all_of(stages.begin(), stages.end(), free)) return nullptr;
     const ReplicaId id = new_replica(place);
-    for (Worker* stage : stages) stage->replica = id;
+    std::vector<int> hosts;
+    for (Worker* stage : stages) {
+      stage->replica = id;
+      hosts.push_back(stage->host);
+    }
     LiveReplica& formed = replicas_[id];
     formed.id = id;
     formed.place = place;
     formed.done.resize(stages.size());
     formed.stages = std::move(stages);
+    formed.links = stage_links(id, hosts, seal_);
     return &formed;
   }
   return nullptr;

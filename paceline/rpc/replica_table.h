@@ -20,16 +20,18 @@
 #include "paceline/base/ids.h"
 #include "paceline/control/facts.h"
 #include "paceline/planner/plan.h"
+#include "paceline/rpc/stage_links.h"
 #include "paceline/rpc/worker_table.h"
 
 namespace paceline::rpc {
 
 struct LiveReplica {
   ReplicaId id;
-  std::size_t place = 0;        // in the plan
-  std::vector<Worker*> stages;  // in their order
-  std::size_t roles_taken = 0;
-  bool whole = false;                                  // all roles are
+  std::size_t place = 0;                               // in the plan
+  std::vector<Worker*> stages;                         // in their order
+  StageLinks links;                                    // between those of different hosts
+  std::vector<wire::RoleTaken> taken;                  // what those said that have their roles, likewise
+  bool whole = false;                                  // all have
   bool joined = false;                                 // the Controller has heard of it
   std::int64_t samples = 0;                            // of the iteration under way
   std::vector<std::optional<wire::WorkerReady>> done;  // of the iteration under way, by stage
@@ -37,7 +39,8 @@ struct LiveReplica {
 
 class ReplicaTable {
  public:
-  explicit ReplicaTable(planner::Plan plan);
+  // `seal`: links between stages are.
+  ReplicaTable(planner::Plan plan, bool seal);
 
   const planner::Plan& plan() const { return plan_; }
   // Replicas are formed by another plan from now on. Requires: there is none.
@@ -63,6 +66,7 @@ class ReplicaTable {
   ReplicaId new_replica(std::size_t place);
 
   planner::Plan plan_;
+  const bool seal_;
   std::map<ReplicaId, LiveReplica> replicas_;
   std::set<std::size_t> places_taken_;  // ever; all of them, of a later plan
   ReplicaId next_replica_;
@@ -70,5 +74,7 @@ class ReplicaTable {
 
 // Its place among the stages. Requires: it is one of them.
 std::size_t stage_of(const LiveReplica& replica, const Worker& worker);
+// Of its stages, each once.
+std::set<int> hosts_of(const LiveReplica& replica);
 
 }  // namespace paceline::rpc

@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 // Devices w0 to w3: w2 and w0 are a pipeline, w1 and w3 are each alone.
 class Replicas : public ::testing::Test {
  protected:
-  Replicas() : workers_(job_), replicas_(plan_) {
+  Replicas() : workers_(job_), replicas_(plan_, true) {
     job_.replicas.resize(4);
     for (std::size_t i = 0; i < job_.replicas.size(); ++i) job_.replicas[i].name = fmt::format("w{}", i);
   }
@@ -29,7 +29,7 @@ class Replicas : public ::testing::Test {
   }
   // All roles taken.
   static void complete(LiveReplica& replica) {
-    replica.roles_taken = replica.stages.size();
+    replica.taken.resize(replica.stages.size());
     replica.whole = replica.joined = true;
   }
   static wire::WorkerReady part(std::int32_t replica, std::int64_t clock, std::int64_t base,
@@ -89,7 +89,7 @@ TEST_F(Replicas, AreNewOnesWhenTheyAreFormedAgain) {
   ASSERT_NE(formed, nullptr);
   EXPECT_EQ(formed->id, ReplicaId(3));
   EXPECT_THAT(formed->stages, ElementsAre(&again, &w0));
-  EXPECT_EQ(formed->roles_taken, 0u);
+  EXPECT_TRUE(formed->taken.empty());
 }
 
 TEST_F(Replicas, AreReadyWhenAllTheirStagesAre) {

@@ -9,8 +9,8 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/rpc/goodbye.h"
+#include "paceline/rpc/link_keys.h"
 #include "paceline/rpc/wire.h"
-#include "paceline/transport/seal.h"
 
 namespace paceline::rpc {
 
@@ -101,9 +101,7 @@ bool ServerFleet::all_started() const {
 // Of one direction between two hosts; empty where there is one host, or nothing is sealed.
 std::string ServerFleet::new_key() const {
   if (!one_a_host_ || !seal_) return {};
-  transport::SealKey key{};
-  transport::random_bytes(key);
-  return {reinterpret_cast<const char*>(key.data()), key.size()};
+  return new_link_key();
 }
 
 void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::string>& weights) {

@@ -4,16 +4,41 @@
 
 namespace paceline::rpc {
 
-wire::WorkerOrder role_order(const LiveReplica& replica, const planner::Plan& plan,
-                             const std::string& previous_link) {
+namespace {
+
+// As the end that connects to what that stage said.
+wire::StageLink connecting(const wire::StageLink& link, const wire::RoleTaken& listener) {
+  wire::StageLink end = link;
+  end.set_address(listener.address());
+  return end;
+}
+
+void add_links(wire::Role& role, const LiveReplica& replica, std::size_t stage) {
+  const StageLinks& links = replica.links;
+  if (links.previous[stage])
+    *role.mutable_previous() = connecting(*links.previous[stage], replica.taken.back());
+  if (links.home[stage]) *role.mutable_home() = connecting(*links.home[stage], replica.taken.front());
+  if (stage + 1 < links.previous.size() && links.previous[stage + 1])
+    *role.mutable_next() = other_end(*links.previous[stage + 1]);
+  if (stage > 0) return;
+  for (const auto& home : links.home) {
+    if (home) *role.add_gradients() = other_end(*home);
+  }
+}
+
+}  // namespace
+
+wire::WorkerOrder role_order(const LiveReplica& replica, const planner::Plan& plan) {
   wire::WorkerOrder order;
   wire::Role& role = *order.mutable_role();
+  const std::size_t stage = replica.taken.size();
   role.set_replica(replica.id.value());
-  role.set_stage(static_cast<std::int32_t>(replica.roles_taken));
+  role.set_stage(static_cast<std::int32_t>(stage));
   for (const std::int32_t cut : plan.replicas[replica.place].cuts) role.add_cuts(cut);
   role.set_micro_batch(plan.micro_batch);
-  role.set_gradient_path(replica.stages.front()->attached->gradient_path());
-  role.set_previous_link(previous_link);
+  if (!replica.links.home[stage]) role.set_gradient_path(replica.stages.front()->attached->gradient_path());
+  if (stage > 0 && !replica.links.previous[stage]) role.set_previous_path(replica.taken.back().next_path());
+  add_links(role, replica, stage);
   return order;
 }
 

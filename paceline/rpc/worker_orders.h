@@ -1,8 +1,6 @@
 // What the coordinator tells a worker, as messages.
 #pragma once
 
-#include <string>
-
 #include "paceline/base/time.h"
 #include "paceline/control/orders.h"
 #include "paceline/planner/plan.h"
@@ -11,9 +9,8 @@
 
 namespace paceline::rpc {
 
-// To the first stage that has no role; `previous_link` is of the one before it. Requires: there is one.
-wire::WorkerOrder role_order(const LiveReplica& replica, const planner::Plan& plan,
-                             const std::string& previous_link);
+// To the first stage that has no role. Requires: there is one.
+wire::WorkerOrder role_order(const LiveReplica& replica, const planner::Plan& plan);
 wire::WorkerOrder dissolve_order(ReplicaId replica);
 wire::WorkerOrder release_order(const control::Release& release, Time now);
 

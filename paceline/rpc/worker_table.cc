@@ -31,6 +31,7 @@ absl::Status WorkerTable::take_place(const WorkerStream::Pointer& stream, const 
   workers_.emplace(stream.get(), Worker{.stream = stream,
                                         .number = next_number_++,
                                         .device = device,
+                                        .host = place->host.value_or(0),
                                         .name = name,
                                         .attached = {},
                                         .replica = {},

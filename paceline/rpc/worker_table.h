@@ -25,6 +25,7 @@ struct Worker {
   WorkerStream::Pointer stream;
   std::int32_t number = 0;  // from 0, never used twice in a run
   std::size_t device = 0;   // its place in the job
+  int host = 0;             // of that
   std::string name;         // of that
   std::optional<wire::WorkerAttached> attached;
   bool boards_sent = false;

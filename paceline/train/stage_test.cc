@@ -157,9 +157,16 @@ TEST(Stage, TouchesItsOwnTensorsAlone) {
   ASSERT_TRUE(output.ok()) << output.status();
   ASSERT_TRUE(stage->backward(0, torch::randn_like(*output)).ok());
   const auto& tensors = stage->layout().tensors();
+  const auto within = [&, floats = stage->floats()](const ps::TensorSpec& tensor) {
+    return std::any_of(floats.begin(), floats.end(), [&](const FloatRange& range) {
+      return range.begin <= tensor.offset && tensor.offset + tensor.size <= range.end;
+    });
+  };
+  EXPECT_EQ(stage->floats().size(), 2u) << "its parameters, and its statistics";
   int own = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool untouched = bench.gradient(i).eq(1e9f).all().item<bool>();
+    EXPECT_EQ(within(tensors[i]), !untouched) << tensors[i].name;
     EXPECT_EQ(!untouched, tensors[i].name.starts_with("stage1_1.")) << tensors[i].name;
     own += untouched ? 0 : 1;
   }

@@ -47,6 +47,22 @@ Units::Units(torch::nn::Sequential model, std::int64_t begin, std::int64_t end) 
   }
 }
 
+std::vector<FloatRange> Units::floats() const {
+  std::vector<bool> own(layout_.tensors().size());
+  for (const auto* list : {&parameters_, &statistics_}) {
+    for (const Own& one : *list) own[one.place] = true;
+  }
+  std::vector<FloatRange> floats;
+  bool goes_on = false;
+  for (std::size_t i = 0; i < own.size(); goes_on = own[i++]) {
+    if (!own[i]) continue;
+    const ps::TensorSpec& tensor = layout_.tensors()[i];
+    if (!goes_on) floats.push_back({tensor.offset, 0});
+    floats.back().end = tensor.offset + tensor.size;
+  }
+  return floats;
+}
+
 void Units::start(std::span<const float* const> weights, std::span<float* const> gradients,
                   std::uint64_t seed) {
   pending_.clear();

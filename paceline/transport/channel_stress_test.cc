@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "paceline/transport/channel.h"
+#include "paceline/transport/ring_channel.h"
 
 namespace paceline::transport {
 namespace {
@@ -21,8 +21,8 @@ std::byte value_of(int message) { return static_cast<std::byte>(message); }
 void send_all(Channel& channel) {
   for (int i = 0; i < kMessages; ++i) {
     const auto room = channel.room(60s);
-    ASSERT_TRUE(room);
-    std::fill_n(room->begin(), size_of(i), value_of(i));
+    ASSERT_TRUE(room.ok() && *room);
+    std::fill_n((*room)->begin(), size_of(i), value_of(i));
     channel.send(size_of(i));
   }
 }
@@ -41,8 +41,8 @@ void receive_all(Channel& channel) {
 TEST(ChannelStress, EveryMessageArrivesWholeAndInOrder) {
   for (const std::int64_t slots : {1, 2, 8}) {
     const ChannelSizes sizes{{slots, 257}, {slots, 257}};
-    Channel one = Channel::create(sizes).value();
-    Channel other = Channel::open(one.path(), sizes).value();
+    RingChannel one = RingChannel::create(sizes).value();
+    RingChannel other = RingChannel::open(one.path(), sizes).value();
     std::jthread receiver([&] { receive_all(other); });
     send_all(one);
     receiver.join();

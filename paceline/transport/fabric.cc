@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include <fmt/format.h>
+
 #include "paceline/base/status_macros.h"
 #include "paceline/transport/socket_address.h"
 
@@ -29,6 +31,13 @@ absl::StatusOr<Fabric> fastest_in_the_clear(const std::string& host) {
   PACELINE_ASSIGN_OR_RETURN(const SocketAddress address, parse_host(host, 0));
   PACELINE_ASSIGN_OR_RETURN(const std::string interface, interface_of(address));
   return rdma_devices(interface).empty() ? Fabric::kTcp : Fabric::kUcx;
+}
+
+absl::StatusOr<Fabric> fabric_of_host(const std::string& name, const std::string& host) {
+  if (name == "auto") return fastest_in_the_clear(host);
+  if (const auto fabric = fabric_named(name)) return *fabric;
+  return absl::InvalidArgumentError(
+      fmt::format("there is no fabric '{}'; write sealed, tcp, ucx or auto", name));
 }
 
 }  // namespace paceline::transport

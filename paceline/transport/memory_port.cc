@@ -30,7 +30,7 @@ constexpr auto kAtOnce = nanoseconds::zero();
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MemoryPort>> MemoryPort::create(FileDescriptor socket) {
-  PACELINE_ASSIGN_OR_RETURN(Channel channel, Channel::create(kBoth));
+  PACELINE_ASSIGN_OR_RETURN(RingChannel channel, RingChannel::create(kBoth));
   const std::string path = channel.path();
   if (::send(socket.get(), path.data(), path.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(path.size())) {
     return absl::UnavailableError(fmt::format("the peer is gone ({})", std::strerror(errno)));
@@ -59,7 +59,7 @@ absl::Status MemoryPort::open_channel(const std::string& path) {
   if (!path.starts_with(own) || path.find_first_not_of("0123456789", own.size()) != std::string::npos) {
     return absl::DataLossError("the peer names no channel of its own");
   }
-  PACELINE_ASSIGN_OR_RETURN(Channel channel, Channel::open(path, kBoth));
+  PACELINE_ASSIGN_OR_RETURN(RingChannel channel, RingChannel::open(path, kBoth));
   channel_.emplace(std::move(channel));
   return absl::OkStatus();
 }
@@ -115,7 +115,7 @@ bool MemoryPort::take_one() {
 
 bool MemoryPort::put_one() {
   if (waiting_.empty() || !channel_) return false;
-  const auto room = channel_->room(kAtOnce);
+  const auto room = channel_->room(kAtOnce).value();  // in memory there always may be some
   if (!room) return false;
   const Waiting frame = waiting_.front();
   waiting_.pop_front();

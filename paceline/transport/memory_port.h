@@ -11,8 +11,8 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/file_descriptor.h"
-#include "paceline/transport/channel.h"
 #include "paceline/transport/frame_port.h"
+#include "paceline/transport/ring_channel.h"
 
 namespace paceline::transport {
 
@@ -47,7 +47,7 @@ class MemoryPort final : public FramePort {
 
   FileDescriptor socket_;
   pid_t peer_ = 0;
-  std::optional<Channel> channel_;
+  std::optional<RingChannel> channel_;
   FrameSink* sink_ = nullptr;
   bool stopped_ = false;
   bool peer_gone_ = false;

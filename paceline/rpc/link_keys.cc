@@ -1,0 +1,36 @@
+#include "paceline/rpc/link_keys.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace paceline::rpc {
+
+namespace {
+
+transport::SealKey key_of(const std::string& bytes) {
+  transport::SealKey key{};
+  std::copy_n(bytes.begin(), key.size(), reinterpret_cast<char*>(key.data()));
+  return key;
+}
+
+}  // namespace
+
+std::string new_link_key() {
+  transport::SealKey key{};
+  transport::random_bytes(key);
+  return {reinterpret_cast<const char*>(key.data()), key.size()};
+}
+
+absl::StatusOr<std::optional<transport::LinkKeys>> link_keys(const std::string& send,
+                                                             const std::string& receive, bool sealed) {
+  const std::size_t size = sealed ? sizeof(transport::SealKey) : 0;
+  if (send.size() != size || receive.size() != size) {
+    return absl::InternalError(fmt::format("the coordinator gave keys of {} and {} bytes where they have {}",
+                                           send.size(), receive.size(), size));
+  }
+  if (!sealed) return std::nullopt;
+  return transport::LinkKeys{.send = key_of(send), .receive = key_of(receive)};
+}
+
+}  // namespace paceline::rpc

@@ -1,0 +1,15 @@
+// A stretch of a layout's flat memory.
+#pragma once
+
+#include <cstdint>
+
+namespace paceline::train {
+
+// Floats [begin, end).
+struct FloatRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  friend bool operator==(const FloatRange&, const FloatRange&) = default;
+};
+
+}  // namespace paceline::train

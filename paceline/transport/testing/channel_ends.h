@@ -1,0 +1,31 @@
+// What tests of channels share: ends of every kind, made and found as processes of a job do.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "paceline/transport/channel.h"
+#include "paceline/transport/link_channels.h"
+
+namespace paceline::transport::testing {
+
+enum class ChannelKind { kRing, kSealed, kTcp, kUcx };
+std::string to_string(ChannelKind kind);
+
+// Where ends are, each as if on a host of its own. Made in each process for itself; outlives its ends.
+class ChannelHost {
+ public:
+  explicit ChannelHost(ChannelKind kind);
+
+  struct Made {
+    std::unique_ptr<Channel> channel;
+    std::string where;
+  };
+  Made create(const ChannelSizes& sizes);
+  std::unique_ptr<Channel> open(const std::string& where, const ChannelSizes& sizes);
+
+ private:
+  std::unique_ptr<LinkChannels> links_;  // null: ends are in memory
+};
+
+}  // namespace paceline::transport::testing
