@@ -1,8 +1,9 @@
 // What a bulk-synchronous round costs over four hosts, with 64 MB of gradients each and a server beside every
-// worker: ours on the live path, sealed and in the clear, against all-reduce and a step on every host, with
-// Gloo and with Open MPI. Hosts are network namespaces on this machine, joined by a bridge: as fast as its
-// processors, which all of them share, and over links of 1 Gb/s. Turns of all of them alternate, and ratios
-// are medians over turns, so that whatever else the machine does meets all alike.
+// worker: ours on the live path, sealed and in the clear, and sealed with every shard on two hosts, against
+// all-reduce and a step on every host, with Gloo and with Open MPI. Hosts are network namespaces on this
+// machine, joined by a bridge: as fast as its processors, which all of them share, and over links of 1 Gb/s.
+// Turns of all of them alternate, and ratios are medians over turns, so that whatever else the machine does
+// meets all alike.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -52,11 +53,11 @@ void enter(const Namespaces& hosts, int host) {
   PACELINE_CHECK(hosts.enter(host), "cannot enter host {}", host);
 }
 
-std::vector<double> ours(const Namespaces& hosts, const std::string& fabric, int rounds) {
+std::vector<double> ours(const Namespaces& hosts, const std::string& fabric, int replicas, int rounds) {
   return live_rounds_ms({.floats = kFloats,
                          .workers = kHosts,
                          .hosts = kHosts,
-                         .cluster = {},
+                         .cluster = fmt::format("replicas = {}\n", replicas),
                          .fabric = fabric,
                          .address = Namespaces::address,
                          .enter = [&](int host) { enter(hosts, host); }},
@@ -140,11 +141,12 @@ double children_cpu_ms() {
 void measure_links(Table& table, int mbit, int rounds) {
   const Namespaces hosts = must(Namespaces::create(kHosts, mbit));
   const std::pair<const char*, std::function<std::vector<double>()>> sides[] = {
-      {"sealed", [&] { return ours(hosts, "sealed", rounds); }},
+      {"sealed", [&] { return ours(hosts, "sealed", 1, rounds); }},
       {"gloo", [&] { return gloo(hosts, rounds); }},
-      {"clear", [&] { return ours(hosts, "tcp", rounds); }},
+      {"clear", [&] { return ours(hosts, "tcp", 1, rounds); }},
       {"mpi", [&] { return mpi(hosts, rounds); }},
-      {"ucx", [&] { return ours(hosts, "ucx", rounds); }}};
+      {"ucx", [&] { return ours(hosts, "ucx", 1, rounds); }},
+      {"twice", [&] { return ours(hosts, "sealed", 2, rounds); }}};
   std::map<std::string, std::vector<double>> rounds_ms;  // medians of turns
   std::map<std::string, std::vector<double>> cpu_ms;     // a round
   for (std::size_t turn = 0; turn < kTurns; ++turn) {
@@ -163,8 +165,11 @@ void measure_links(Table& table, int mbit, int rounds) {
       row.emplace_back(fmt::format("{}/{}", other, our), median(ratios));
     }
   }
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < kTurns; ++i) ratios.push_back(rounds_ms["twice"][i] / rounds_ms["sealed"][i]);
+  row.emplace_back("twice/sealed", median(ratios));
   // The processes of mpirun's daemons are not this one's to count.
-  for (const char* name : {"sealed", "clear", "ucx", "gloo"})
+  for (const char* name : {"sealed", "clear", "ucx", "twice", "gloo"})
     row.emplace_back(std::string(name) + "_cpu_ms", median(cpu_ms[name]));
   table.add(mbit == 0 ? "unshaped" : "1 Gb/s", std::move(row));
 }

@@ -1,8 +1,10 @@
 // Everything a job consists of is killed, stopped and cut off at random while it trains, under each policy in
 // turn. In the end every sample of every epoch was committed exactly once in what counts, every bound held,
-// the loss is where an undisturbed run's is, and nothing is left behind.
+// the loss is where an undisturbed run's is, and nothing is left behind. Under every second policy hosts keep
+// the weights twice: then strikes come one at a time, and none takes a commit with it that anybody had seen,
+// unless it takes the coordinator.
 //
-//   chaos [--kills N] [--seed N]
+//   chaos [--kills N] [--seed N] [--replicas 1|2]
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +20,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
 #include "paceline/store/sqlite.h"
 #include "tests/chaos_hosts.h"
@@ -32,6 +35,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 std::int64_t kills_asked_for = 8;
 std::uint64_t seed = 1;
+std::int64_t replicas_asked_for = 0;  // 0: it depends on the policy
 
 constexpr int kHosts = 3;
 constexpr double kEpochs = 12;
@@ -44,6 +48,12 @@ class CommitClock {
  public:
   explicit CommitClock(fs::path runs)
       : runs_(std::move(runs)), thread_([this](std::stop_token s) { look(s); }) {}
+
+  // How often there were new ones.
+  std::size_t times() {
+    const std::scoped_lock lock(mutex_);
+    return seen_.size();
+  }
 
   // The longest time without a commit that began or went on between these two.
   double longest_s(SteadyTime from, SteadyTime until) {
@@ -123,14 +133,29 @@ class Chaos : public ::testing::TestWithParam<const char*> {
  protected:
   fs::path write_chaos_job(const fs::path& folder, int port) const {
     const fs::path job = small_job(folder, fmt::format("epochs = {}\nthreads = 1\n", kEpochs));
-    write_text(
-        job,
-        read_text(job) +
-            fmt::format("[sync]\npolicy = \"{}\"\n[network]\nlisten = \"0.0.0.0:{}\"\n"
-                        "certs = \"{}\"\n[schedule]\nshape = \"cosine\"\n[checkpoint]\nevery_epochs = 0.2\n"
-                        "[[replica]]\ncount = 5\npace_ms = 15\n[[replica]]\npace_ms = 45\n",
-                        GetParam(), port, (folder / "certs" / "small").string()));
+    write_text(job, read_text(job) +
+                        fmt::format("[sync]\npolicy = \"{}\"\n[network]\nlisten = \"0.0.0.0:{}\"\n"
+                                    "certs = \"{}\"\n[cluster]\nreplicas = {}\n[schedule]\nshape = "
+                                    "\"cosine\"\n[checkpoint]\nevery_epochs = 0.2\n"
+                                    "[[replica]]\ncount = 5\npace_ms = 15\n[[replica]]\npace_ms = 45\n",
+                                    GetParam(), port, (folder / "certs" / "small").string(), replicas()));
     return job;
+  }
+
+  static std::ptrdiff_t number() {
+    return std::find(std::begin(kPolicies), std::end(kPolicies), std::string(GetParam())) - kPolicies;
+  }
+  static std::int64_t replicas() { return replicas_asked_for > 0 ? replicas_asked_for : 1 + number() % 2; }
+
+  // Whoever went back says that it lost nothing. (A coordinator that was killed says nothing.)
+  static void expect_no_commit_lost(const fs::path& run_folder) {
+    const auto journal = store::JournalReader::open(store::RunPaths{run_folder}.journal());
+    ASSERT_TRUE(journal.ok()) << journal.status();
+    const auto about = journal->run();
+    ASSERT_TRUE(about.ok()) << about.status();
+    for (const auto& [key, value] : *about) {
+      if (key.starts_with("lost_commits_")) EXPECT_EQ(value, "0") << key;
+    }
   }
 
   // Of the whole test set, at the end.
@@ -144,7 +169,8 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     const TempFolder folder;
     EXPECT_EQ(run({"certs", (folder / "certs").string(), "--job", "small"}).status, 0);
     const fs::path job = write_chaos_job(folder.path(), free_port());
-    const Ended ended = run({"train", job.string(), "--set", "network.listen=127.0.0.1:0"});
+    const Ended ended =
+        run({"train", job.string(), "--set", "network.listen=127.0.0.1:0", "--set", "cluster.replicas=1"});
     EXPECT_EQ(ended.status, 0) << ended.errors;
     return last_loss(only_run(folder / "runs"));
   }
@@ -174,7 +200,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
         when.emplace_back(fault, now);
         hosts.bring_back_workers();
         // Mostly when it has gone on, now and then before.
-        const bool at_once = rng.below(8) == 0;
+        const bool at_once = rng.below(8) == 0 && replicas() == 1;
         if (!at_once) {
           EXPECT_TRUE(eventually(
               [&] {
@@ -185,6 +211,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
               << "stands still after: " << name_of(fault);
           if (::testing::Test::HasFailure()) break;
         }
+        if (replicas() > 1) expect_commits(hosts, clock);
         std::this_thread::sleep_for(std::chrono::milliseconds(rng.below(300)));
       }
       if (!::testing::Test::HasFailure()) hosts.expect_peace();
@@ -200,6 +227,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     }
     const fs::path run_folder = only_run(runs);
     expect_kept_samples_once(run_folder, kEpochs);
+    if (replicas() > 1) expect_no_commit_lost(run_folder);
     const Ended replayed = run({"replay", run_folder.string()});
     EXPECT_EQ(replayed.status, 0) << replayed.errors;
     EXPECT_NEAR(last_loss(run_folder), undisturbed, 0.15 * undisturbed);
@@ -208,6 +236,21 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     for (const auto& entry : fs::recursive_directory_iterator(run_folder))
       EXPECT_NE(entry.path().extension(), ".partial") << entry.path();
     return strikes;
+  }
+
+  // The last strike is over: what it lost was noticed, and there are commits again.
+  static void expect_commits(ChaosHosts& hosts, CommitClock& clock) {
+    constexpr std::chrono::seconds kLook{1};
+    std::this_thread::sleep_for(kLook);
+    EXPECT_TRUE(eventually(
+        [&] {
+          hosts.bring_back_workers();
+          const std::size_t before = clock.times();
+          std::this_thread::sleep_for(kLook);
+          return !hosts.running() || clock.times() > before;
+        },
+        kPatienceS))
+        << "commits nothing any more";
   }
 
   static std::string kept_logs(const TempFolder& folder) {
@@ -222,11 +265,9 @@ class Chaos : public ::testing::TestWithParam<const char*> {
 TEST_P(Chaos, LosesNothing) {
   const std::int64_t policies =
       std::clamp<std::int64_t>(kills_asked_for / kLeastForAPolicy, 1, std::size(kPolicies));
-  const auto number =
-      std::find(std::begin(kPolicies), std::end(kPolicies), std::string(GetParam())) - kPolicies;
-  if (number >= policies) GTEST_SKIP() << "--kills is too few for it";
+  if (number() >= policies) GTEST_SKIP() << "--kills is too few for it";
   std::int64_t left = (kills_asked_for + policies - 1) / policies;
-  Rng rng(mix_seed({seed, static_cast<std::uint64_t>(number)}));
+  Rng rng(mix_seed({seed, static_cast<std::uint64_t>(number())}));
   const double undisturbed = undisturbed_loss();
   while (left > 0 && !HasFailure()) left -= play(left, rng, undisturbed);
 }
@@ -263,6 +304,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string key = argv[i];
     if (key == "--kills") paceline::tests::kills_asked_for = std::atoll(argv[i + 1]);
+    if (key == "--replicas") paceline::tests::replicas_asked_for = std::atoll(argv[i + 1]);
     if (key == "--seed") paceline::tests::seed = static_cast<std::uint64_t>(std::atoll(argv[i + 1]));
   }
   const int result = RUN_ALL_TESTS();

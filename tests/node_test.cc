@@ -134,6 +134,28 @@ TEST_F(Node, AHostThatStaysAwayIsGivenUp) {
   EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
 }
 
+// Its neighbour has what it had, and gives it to those that are left.
+TEST_F(Node, AHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice) {
+  const fs::path file = job(
+      "epochs = 4\n", "[cluster]\nreplicas = 2\nhost_patience_s = 2\n[[replica]]\ncount = 3\npace_ms = 30\n");
+  auto last = host(file, 2, 3);
+  auto second = host(file, 1, 3);
+  auto first = host(file, 0, 3);
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  second->signal(SIGKILL);
+  second->wait();
+  const Ended ended = first->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("going on without it; going on from the checkpoint"), std::string::npos)
+      << ended.errors;
+  EXPECT_NE(ended.output.find("3 attempts, 0 commits lost"), std::string::npos) << ended.output;
+  EXPECT_EQ(last->wait(60).status, 0);
+  const fs::path run_folder = only_run(folder_ / "runs");
+  expect_kept_samples_once(run_folder, 4);
+  EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
+}
+
 // A device holds three of four units: what is left are two that have to be a pipeline over their hosts.
 TEST_F(Node, APlannedRunIsPlannedAnewWithoutAHost) {
   std::string tables =

@@ -4,6 +4,7 @@
 #include "paceline/cli/run_info.h"
 #include "paceline/report/metrics.h"
 #include "paceline/report/progress_line.h"
+#include "paceline/store/controller_state_json.h"
 
 namespace paceline::cli {
 
@@ -46,6 +47,15 @@ void Books::on_plan(const control::PlanAdopted& adopted) {
 void Books::on_batch(const control::BatchDone& batch) {
   journal_->on_batch(batch);
   stats_->on_batch(batch);
+}
+
+const absl::Status& Books::note_saved(const control::ControllerState& state) {
+  note(journal_->set(saved_state_key(journal_->attempt()), store::to_text(state)));
+  return trouble_;
+}
+
+void Books::note_lost_commits(std::int64_t count) {
+  note(journal_->set(lost_commits_key(journal_->attempt()), std::to_string(count)));
 }
 
 void Books::add_metrics(Time now) { note(metrics_.append_line(report::metrics_line(stats_->summary(now)))); }

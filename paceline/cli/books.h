@@ -33,6 +33,11 @@ class Books final : public control::RunListener {
   void on_plan(const control::PlanAdopted& adopted) override;
   void on_batch(const control::BatchDone& batch) override;
 
+  // A checkpoint is about to count. Makes the journal last up to there; what flush() gives.
+  const absl::Status& note_saved(const control::ControllerState& state);
+  // The run goes back, and so many commits are to be done again. Requires: started.
+  void note_lost_commits(std::int64_t count);
+
   // Makes the journal last. The first thing that could not be written, ever since.
   const absl::Status& flush() {
     note(journal_->flush());

@@ -23,6 +23,7 @@
 #include "paceline/cli/restarts.h"
 #include "paceline/cli/run_checkpoints.h"
 #include "paceline/config/job_config.h"
+#include "paceline/report/words.h"
 #include "paceline/rpc/coordinator.h"
 #include "paceline/rpc/coordinator_server.h"
 #include "paceline/security/token.h"
@@ -67,14 +68,22 @@ struct Ended {
   absl::Status status;
   bool can_go_on = false;
   std::vector<int> lost_hosts{};
+  std::int64_t lost_commits = 0;  // that are to be done again
 };
+
+// Of what anybody may have seen, what is after the checkpoint that the run goes on from.
+std::int64_t lost_commits(const Job& job, Version seen) {
+  const std::int64_t kept = newest_checkpoint(job.paths).value_or(Version(0)).value();
+  return std::max<std::int64_t>(0, seen.value() - kept);
+}
 
 absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
                               const std::optional<rpc::Restart>& restart, bool again) {
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job.config, job.paths, report::World::kLive, from));
   RunCheckpoints checkpoints(job.paths.root, job.config);
-  JournalFirst journal_first([&] { return books->flush(); }, checkpoints);
+  JournalFirst journal_first([&](const control::ControllerState& state) { return books->note_saved(state); },
+                             checkpoints);
   EventLoop loop;
   rpc::Coordinator coordinator(
       loop,
@@ -117,9 +126,12 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
     }
     if (!books->trouble().ok()) coordinator.fail(books->trouble());
   });
+  const bool can_go_on = coordinator.can_go_on();
+  const std::int64_t lost = can_go_on ? lost_commits(job, coordinator.seen()) : 0;
+  if (can_go_on) books->note_lost_commits(lost);
   const absl::Status written = books->flush();
-  return Ended{coordinator.result().ok() ? written : coordinator.result(),
-               coordinator.can_go_on() && written.ok(), coordinator.lost_hosts()};
+  return Ended{coordinator.result().ok() ? written : coordinator.result(), can_go_on && written.ok(),
+               coordinator.lost_hosts(), lost};
 }
 
 absl::StatusOr<rpc::Access> access_of(const config::JobConfig& job, const store::RunPaths& paths) {
@@ -191,8 +203,9 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
       return absl::UnavailableError(
           fmt::format("{}, for the {}th time without a new checkpoint", why, Restarts::kMost + 1));
     }
-    job.note(fmt::format("{}; going on from {}", why,
-                         newest ? fmt::format("the checkpoint of version {}", *newest) : "the start"));
+    job.note(fmt::format("{}; going on from {}, {} lost", why,
+                         newest ? fmt::format("the checkpoint of version {}", *newest) : "the start",
+                         report::counted(ended.lost_commits, "commit")));
     go_on = GoOn::kIfThereIsACheckpoint;
   }
 }

@@ -44,9 +44,11 @@ absl::StatusOr<Placement> place_of(const PlaceOptions& options, const Environmen
 
 absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const Placement& placement) {
   PACELINE_ASSIGN_OR_RETURN(const JobText job, job_text(options));
-  PACELINE_ASSIGN_OR_RETURN(config::JobConfig as_written,
-                            config::parse_job(job.text, job.file, options.sets));
-  if (as_written.hosts == placement.hosts) return as_written;
+  // Whether there are hosts enough for its replicas is seen once they are known.
+  std::vector<std::string> sets = options.sets;
+  sets.emplace_back("cluster.replicas=1");
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig as_written, config::parse_job(job.text, job.file, sets));
+  if (as_written.hosts == placement.hosts) return config::parse_job(job.text, job.file, options.sets);
   if (as_written.hosts > 1) {
     return absl::InvalidArgumentError(
         fmt::format("{}: cluster.hosts: the job has {} hosts, and `{}` runs on {}: write hosts = {}, or "

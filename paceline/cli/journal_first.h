@@ -13,18 +13,18 @@ namespace paceline::cli {
 
 class JournalFirst final : public rpc::CheckpointSink {
  public:
-  // `flush`: makes the journal last. `next` outlives this.
-  JournalFirst(std::function<absl::Status()> flush, rpc::CheckpointSink& next)
-      : flush_(std::move(flush)), next_(next) {}
+  // `note`: makes the journal last, and that state in it. `next` outlives this.
+  JournalFirst(std::function<absl::Status(const control::ControllerState&)> note, rpc::CheckpointSink& next)
+      : note_(std::move(note)), next_(next) {}
 
   absl::StatusOr<std::string> begin(Version version) override { return next_.begin(version); }
   absl::Status finish(const control::ControllerState& state, Duration elapsed) override {
-    PACELINE_RETURN_IF_ERROR(flush_());
+    PACELINE_RETURN_IF_ERROR(note_(state));
     return next_.finish(state, elapsed);
   }
 
  private:
-  const std::function<absl::Status()> flush_;
+  const std::function<absl::Status(const control::ControllerState&)> note_;
   rpc::CheckpointSink& next_;
 };
 

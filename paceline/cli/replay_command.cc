@@ -8,6 +8,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/run_info.h"
 #include "paceline/control/replay.h"
+#include "paceline/store/controller_state_json.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
 
@@ -71,9 +72,12 @@ absl::Status replay_attempt(const std::string& folder, const About& about, const
     return absl::FailedPreconditionError(
         fmt::format("{}: attempt {}: {}", folder, attempt.number, *replay->difference()));
   }
-  // A run that was stopped saved itself at its end.
-  const control::ControllerState last = replay->state();
-  states.emplace(last.version, last);
+  // Not every checkpoint is one that a commit asked for.
+  if (const auto saved = about.find(saved_state_key(attempt.number)); saved != about.end()) {
+    PACELINE_ASSIGN_OR_RETURN(control::ControllerState state,
+                              store::controller_state_from_text(saved->second));
+    states[state.version] = std::move(state);
+  }
   fmt::print("attempt {}: {} facts gave the same {} orders\n", attempt.number, replay->facts(),
              replay->orders());
   return absl::OkStatus();

@@ -24,6 +24,15 @@ inline constexpr char kVirtualWorld[] = "virtual";
 // The job as an attempt ran it: a resumed run may have changed it.
 inline std::string job_key(std::int64_t attempt) { return "job_" + std::to_string(attempt); }
 
+// What an attempt that the run went back from lost: commits that somebody may have seen, after the
+// checkpoint.
+inline std::string lost_commits_key(std::int64_t attempt) {
+  return "lost_commits_" + std::to_string(attempt);
+}
+
+// The state beside the newest checkpoint that an attempt wrote, as JSON.
+inline std::string saved_state_key(std::int64_t attempt) { return "saved_state_" + std::to_string(attempt); }
+
 // `about`: those keys and their values. Nothing when the key is missing, or does not hold a positive number.
 inline std::optional<std::int64_t> count_in(const std::map<std::string, std::string>& about,
                                             const std::string& key) {

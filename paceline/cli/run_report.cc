@@ -1,7 +1,11 @@
 #include "paceline/cli/run_report.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -53,6 +57,27 @@ absl::StatusOr<std::int64_t> total_samples(const std::map<std::string, std::stri
       fmt::format("{}: the run ended before it started to train", paths.root.string()));
 }
 
+// What the attempts that were gone back from lost, as they say; one that was killed lost all that a later one
+// did again.
+absl::StatusOr<std::int64_t> lost_commits(store::JournalReader& journal,
+                                          const std::vector<store::Attempt>& attempts,
+                                          const std::map<std::string, std::string>& about) {
+  std::int64_t lost = 0;
+  std::optional<Version> kept;  // by all later attempts
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
+    const auto said = about.find(lost_commits_key(attempt->number));
+    std::int64_t count = 0;
+    if (kept && (said == about.end() || !absl::SimpleAtoi(said->second, &count))) {
+      PACELINE_RETURN_IF_ERROR(journal.commits(
+          [&](Time, const control::CommitRecord& commit) { count += commit.version > *kept ? 1 : 0; },
+          attempt->number));
+    }
+    lost += count;
+    kept = std::min(kept.value_or(attempt->from), attempt->from);
+  }
+  return lost;
+}
+
 }  // namespace
 
 absl::StatusOr<RunReport> read_run(const std::string& folder) {
@@ -63,7 +88,11 @@ absl::StatusOr<RunReport> read_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t total, total_samples(about, paths));
   const std::int64_t epoch = count_in(about, kDatasetSizeKey).value_or(0);
-  report::RunStats stats(run_info(job, world_of(about), total, epoch));
+  report::RunInfo info = run_info(job, world_of(about), total, epoch);
+  PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
+  info.attempts = static_cast<std::int64_t>(attempts.size());
+  PACELINE_ASSIGN_OR_RETURN(info.lost_commits, lost_commits(journal, attempts, about));
+  report::RunStats stats(std::move(info));
   Followed followed(stats);
   PACELINE_RETURN_IF_ERROR(store::replay_whole_run(journal, followed));
   report::Summary summary = stats.summary(followed.latest());

@@ -1,7 +1,9 @@
 #include "paceline/cli/server_role.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -10,8 +12,10 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/beats.h"
+#include "paceline/cli/kept_shards.h"
 #include "paceline/cli/peer.h"
 #include "paceline/config/job_config.h"
+#include "paceline/config/server_parts.h"
 #include "paceline/exchange/commit_exchange.h"
 #include "paceline/exchange/exchange.h"
 #include "paceline/ps/shard.h"
@@ -26,18 +30,15 @@ namespace paceline::cli {
 
 namespace {
 
-// Versions that evaluations and a checkpoint may hold at once.
-constexpr int kMostKept = 8;
-
-int threads_for(const config::JobConfig& job) {
-  if (job.server_threads > 0) return static_cast<int>(job.server_threads);
-  const int processors = static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(processors / static_cast<int>(job.servers), 1, 4);
-}
-
 absl::StatusOr<exchange::Peer> peer_of(const rpc::wire::HostShard& host, bool sealed) {
   PACELINE_ASSIGN_OR_RETURN(auto keys, rpc::link_keys(host.send_key(), host.receive_key(), sealed));
   return exchange::Peer{host.exchange(), std::move(keys)};
+}
+
+// Orders whose turn is only after the commits before them.
+bool has_turn(const rpc::wire::ServerOrder& order) {
+  return order.has_apply() || order.has_unmap_gradient() || order.has_keep() || order.has_drop() ||
+         order.has_write_checkpoint();
 }
 
 class Server {
@@ -50,47 +51,70 @@ class Server {
   absl::Status serve();
 
  private:
+  absl::Status take(rpc::wire::ServerOrder order);
   absl::Status carry_out(const rpc::wire::ServerOrder& order);
   absl::Status start(const rpc::wire::ServerStart& order);
-  absl::Status start_from_worker(const rpc::wire::ServerStart& order);
-  absl::Status start_from_checkpoint(const rpc::wire::ServerStart& order);
   absl::Status start_exchange(const rpc::wire::ServerStart& order, const config::JobConfig& job);
   absl::Status map_gradient(const rpc::wire::MapGradient& order);
   absl::Status unmap_gradient(const rpc::wire::UnmapGradient& order);
   absl::Status apply(const rpc::wire::Apply& order);
   absl::Status apply_here(const rpc::wire::Apply& order, ps::Update update);
-  absl::Status apply_between_hosts(const rpc::wire::Apply& order, ps::Update update);
-  absl::StatusOr<const float*> gradient(const rpc::wire::Apply::Member& member);
+  absl::Status prepare(const rpc::wire::Apply& order, const ps::Update& update);
+  absl::Status send_ahead();
+  absl::Status publish(Version version);
+  absl::StatusOr<std::vector<exchange::HostMember>> members_of(const rpc::wire::Apply& order) const;
+  absl::StatusOr<const float*> gradient(const rpc::wire::Apply::Member& member) const;
   absl::Status keep(const rpc::wire::Keep& order);
   bool say_kept(Version version);
+  absl::Status say_applied(Version version);
   void say_failed(const absl::Status& status, bool host_lost);
   absl::Status write_checkpoint(const rpc::wire::WriteCheckpoint& order);
+  absl::Status write_copy(const rpc::wire::WriteCopy& order);
   bool send(const rpc::wire::ServerMessage& message) { return connection_.send(message); }
 
+  ps::Shard& own() const { return shards_->own(); }
+  bool twice() const { return shards_ && shards_->twice(); }
+
   ServerConnection& connection_;
-  std::optional<ps::Shard> shard_;
+  std::optional<KeptShards> shards_;  // once it has started
   bool announce_ = false;
   int index_ = 0;
   int count_ = 1;
-  std::size_t part_offset_ = 0;
   std::int64_t whole_floats_ = 0;
   std::map<std::int32_t, transport::GradientReader> gradients_;  // by replica, of this host
   std::map<std::int32_t, int> hosts_;                            // by replica
   std::unique_ptr<exchange::Exchange> exchange_;                 // reads the gradients
   std::optional<exchange::CommitExchange> commits_;              // where there are several hosts
-  std::jthread writer_;                                          // of the checkpoint under way
+  // Where shards are kept twice: what is made and not certain yet, and the orders that wait for it.
+  std::optional<Version> prepared_;
+  std::deque<rpc::wire::ServerOrder> waiting_;
+  bool cut_off_ = false;  // from another host: nothing is made any more, but what is certain is here
+  std::jthread writer_;   // of the checkpoint under way
 };
 
 absl::Status Server::serve() {
   while (auto order = connection_.next()) {
     if (order->has_goodbye()) return farewell(order->goodbye());
-    if (const absl::Status status = carry_out(*order); !status.ok()) {
-      const bool host_lost = commits_ && exchange_->ended();
-      say_failed(status, host_lost);
-      return host_lost ? absl::AbortedError(status.message()) : status;
-    }
+    const absl::Status status = take(*std::move(order));
+    if (status.ok()) continue;
+    const bool host_lost = commits_ && exchange_->ended();
+    cut_off_ = host_lost && twice();
+    if (cut_off_) continue;  // as the coordinator has been told by the exchange
+    say_failed(status, host_lost);
+    return host_lost ? absl::AbortedError(status.message()) : status;
   }
   return coordinator_lost();
+}
+
+absl::Status Server::take(rpc::wire::ServerOrder order) {
+  if (!shards_ && !order.has_start())
+    return absl::InternalError("the coordinator sent an order before the start");
+  if (order.has_certain()) return publish(Version(order.certain().version()));
+  if (order.has_write_copy()) return write_copy(order.write_copy());
+  if (cut_off_) return absl::OkStatus();
+  if (!prepared_ || !has_turn(order)) return carry_out(order);
+  waiting_.push_back(std::move(order));
+  return send_ahead();
 }
 
 void Server::say_failed(const absl::Status& status, bool host_lost) {
@@ -102,14 +126,13 @@ void Server::say_failed(const absl::Status& status, bool host_lost) {
 
 absl::Status Server::carry_out(const rpc::wire::ServerOrder& order) {
   if (order.has_start()) return start(order.start());
-  if (!shard_) return absl::InternalError("the coordinator sent an order before the start");
   switch (order.what_case()) {
     case rpc::wire::ServerOrder::kMapGradient:
       return map_gradient(order.map_gradient());
     case rpc::wire::ServerOrder::kUnmapGradient:
       return unmap_gradient(order.unmap_gradient());
     case rpc::wire::ServerOrder::kReleaseReader:
-      shard_->board().release_reader(order.release_reader().reader());
+      own().board().release_reader(order.release_reader().reader());
       if (commits_) exchange_->release_reader(order.release_reader().reader());
       return absl::OkStatus();
     case rpc::wire::ServerOrder::kWant:
@@ -120,7 +143,7 @@ absl::Status Server::carry_out(const rpc::wire::ServerOrder& order) {
     case rpc::wire::ServerOrder::kKeep:
       return keep(order.keep());
     case rpc::wire::ServerOrder::kDrop:
-      shard_->board().drop(Version(order.drop().version()));
+      own().board().drop(Version(order.drop().version()));
       if (commits_) exchange_->drop(Version(order.drop().version()));
       return absl::OkStatus();
     case rpc::wire::ServerOrder::kWriteCheckpoint:
@@ -132,27 +155,20 @@ absl::Status Server::carry_out(const rpc::wire::ServerOrder& order) {
 
 absl::Status Server::start(const rpc::wire::ServerStart& order) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(order.job_toml(), "job.toml"));
-  PACELINE_ASSIGN_OR_RETURN(ps::Layout part, rpc::from_wire(order.part()));
   announce_ = order.announce();
   index_ = order.shard();
   count_ = order.shard_count();
-  part_offset_ = static_cast<std::size_t>(order.part_offset());
   whole_floats_ = order.whole_floats();
-  PACELINE_ASSIGN_OR_RETURN(auto board,
-                            transport::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead),
-                                                            order.readers() + order.hosts_size(), kMostKept));
   if (!order.mark_file().empty()) {
     // A checkpoint that cannot be written is found out before there is anything to lose.
     PACELINE_RETURN_IF_ERROR(
         store::check_shared(order.mark_file(), order.mark_text(), fmt::format("shard{}", index_)));
   }
-  shard_.emplace(std::move(part), job.optimizer, std::move(board), threads_for(job));
-  PACELINE_RETURN_IF_ERROR(order.checkpoint_dir().empty() ? start_from_worker(order)
-                                                          : start_from_checkpoint(order));
+  PACELINE_ASSIGN_OR_RETURN(shards_, KeptShards::start(order, job));
   rpc::wire::ServerMessage message;
   rpc::wire::ServerStarted& started = *message.mutable_started();
   if (order.hosts_size() == 0) {
-    started.add_board_paths(shard_->board().path());
+    started.add_board_paths(own().board().path());
   } else {
     PACELINE_RETURN_IF_ERROR(start_exchange(order, job));
     started.mutable_board_paths()->Add(exchange_->boards().begin(), exchange_->boards().end());
@@ -173,30 +189,16 @@ absl::Status Server::start_exchange(const rpc::wire::ServerStart& order, const c
     options.board_floats.push_back(ps::Shard::board_floats(part, job.look_ahead));
     parts.push_back(std::move(part));
   }
-  options.own_board = shard_->board().path();
+  std::vector<std::vector<int>> kept = config::shards_kept(order.hosts_size(), std::max(1, order.copies()));
+  options.kept_here = kept[static_cast<std::size_t>(index_)];
+  options.own_board = own().board().path();
   options.readers = order.readers();
-  options.kept = kMostKept;
+  options.kept = KeptShards::kMostKept;
   options.kept_there = [this](Version version) { say_kept(version); };
   options.failed = [this](const absl::Status& status) { say_failed(status, true); };
   PACELINE_RETURN_IF_ERROR(exchange_->start(std::move(options)));
-  exchange_->published(shard_->version());
-  commits_.emplace(*exchange_, std::move(parts), index_);
-  return absl::OkStatus();
-}
-
-absl::Status Server::start_from_worker(const rpc::wire::ServerStart& order) {
-  PACELINE_ASSIGN_OR_RETURN(const auto reader,
-                            transport::GradientReader::open(order.weights_path(), whole_floats_));
-  PACELINE_ASSIGN_OR_RETURN(const auto weights, reader.gradient(Clock(0)));
-  shard_->start(Version(0), weights.subspan(part_offset_, static_cast<std::size_t>(shard_->layout().size())));
-  return absl::OkStatus();
-}
-
-absl::Status Server::start_from_checkpoint(const rpc::wire::ServerStart& order) {
-  PACELINE_ASSIGN_OR_RETURN(auto saved,
-                            store::load_shard(order.checkpoint_dir(), index_ + 1, count_, shard_->layout()));
-  PACELINE_RETURN_IF_ERROR(shard_->restore_optimizer(std::move(saved.optimizer)));
-  shard_->start(Version(order.version()), saved.weights);
+  exchange_->published(own().version());
+  commits_.emplace(*exchange_, std::move(parts), std::move(kept), index_);
   return absl::OkStatus();
 }
 
@@ -220,7 +222,7 @@ absl::Status Server::unmap_gradient(const rpc::wire::UnmapGradient& order) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<const float*> Server::gradient(const rpc::wire::Apply::Member& member) {
+absl::StatusOr<const float*> Server::gradient(const rpc::wire::Apply::Member& member) const {
   const auto found = gradients_.find(member.replica());
   if (found == gradients_.end())
     return absl::FailedPreconditionError(
@@ -235,29 +237,71 @@ absl::Status Server::apply(const rpc::wire::Apply& order) {
                     .learning_rate = order.learning_rate(),
                     .fraction = order.fraction(),
                     .of_differences = order.of_differences()};
-  PACELINE_RETURN_IF_ERROR(commits_ ? apply_between_hosts(order, std::move(update))
-                                    : apply_here(order, std::move(update)));
+  if (twice()) return prepare(order, update);
+  if (commits_) {
+    PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(order));
+    PACELINE_RETURN_IF_ERROR(commits_->apply(own(), std::move(update), members));
+  } else {
+    PACELINE_RETURN_IF_ERROR(apply_here(order, std::move(update)));
+  }
+  return say_applied(Version(order.version()));
+}
+
+absl::Status Server::say_applied(Version version) {
   if (!announce_) return absl::OkStatus();
   rpc::wire::ServerMessage applied;
-  applied.mutable_applied()->set_version(order.version());
+  applied.mutable_applied()->set_version(version.value());
   return send(applied) ? absl::OkStatus() : coordinator_lost();
+}
+
+absl::Status Server::prepare(const rpc::wire::Apply& order, const ps::Update& update) {
+  PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(order));
+  PACELINE_RETURN_IF_ERROR(commits_->prepare(shards_->all(), update, members));
+  prepared_ = update.version;
+  rpc::wire::ServerMessage prepared;
+  prepared.mutable_prepared()->set_version(order.version());
+  return send(prepared) ? absl::OkStatus() : coordinator_lost();
+}
+
+// The gradients of the next commit are on their way while the one before it becomes certain. Those of a later
+// one would have to wait for it.
+absl::Status Server::send_ahead() {
+  const auto next = std::find_if(waiting_.begin(), waiting_.end(),
+                                 [](const rpc::wire::ServerOrder& order) { return order.has_apply(); });
+  if (!prepared_ || next == waiting_.end()) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(next->apply()));
+  return commits_->send(Version(next->apply().version()), members);
+}
+
+absl::Status Server::publish(Version version) {
+  if (prepared_ != version)
+    return absl::InternalError(fmt::format("version {} is said to be certain and is not here", version));
+  for (ps::Shard* shard : shards_->all()) shard->publish();
+  prepared_.reset();
+  exchange_->published(version);
+  PACELINE_RETURN_IF_ERROR(say_applied(version));
+  while (!waiting_.empty() && !prepared_ && !cut_off_) {
+    const rpc::wire::ServerOrder order = std::move(waiting_.front());
+    waiting_.pop_front();
+    PACELINE_RETURN_IF_ERROR(carry_out(order));
+  }
+  return cut_off_ ? absl::OkStatus() : send_ahead();
 }
 
 absl::Status Server::apply_here(const rpc::wire::Apply& order, ps::Update update) {
   std::vector<const transport::GradientReader*> readers;
   for (const auto& member : order.members()) {
     PACELINE_ASSIGN_OR_RETURN(const float* values, gradient(member));
-    update.members.push_back({values + part_offset_, member.weight(), member.share()});
+    update.members.push_back({values + shards_->own_offset(), member.weight(), member.share()});
     readers.push_back(&gradients_.at(member.replica()));
   }
   if (order.group() && !readers.empty()) {
-    update.group.emplace(update.version, std::move(readers), whole_floats_,
-                         static_cast<std::int64_t>(part_offset_));
+    update.group.emplace(update.version, std::move(readers), whole_floats_, shards_->own_offset());
   }
-  return shard_->apply(update);
+  return own().apply(update);
 }
 
-absl::Status Server::apply_between_hosts(const rpc::wire::Apply& order, ps::Update update) {
+absl::StatusOr<std::vector<exchange::HostMember>> Server::members_of(const rpc::wire::Apply& order) const {
   std::vector<exchange::HostMember> members;
   for (const auto& member : order.members()) {
     const auto host = hosts_.find(member.replica());
@@ -268,12 +312,12 @@ absl::Status Server::apply_between_hosts(const rpc::wire::Apply& order, ps::Upda
     if (host->second != index_) continue;
     PACELINE_ASSIGN_OR_RETURN(one.gradient, gradient(member));
   }
-  return commits_->apply(*shard_, std::move(update), members);
+  return members;
 }
 
 absl::Status Server::keep(const rpc::wire::Keep& order) {
   const Version version(order.version());
-  PACELINE_RETURN_IF_ERROR(shard_->board().keep(version));
+  PACELINE_RETURN_IF_ERROR(own().board().keep(version));
   // The evaluator reads it on its own host.
   if (commits_ && index_ != rpc::kEvaluatorHost) {
     exchange_->keep(rpc::kEvaluatorHost, version);
@@ -290,16 +334,29 @@ bool Server::say_kept(Version version) {
 
 absl::Status Server::write_checkpoint(const rpc::wire::WriteCheckpoint& order) {
   const Version version(order.version());
-  PACELINE_RETURN_IF_ERROR(shard_->board().keep(version));
+  PACELINE_RETURN_IF_ERROR(own().board().keep(version));
   // The weights stay as they are; the optimizer's state moves on with the next commit, so it is copied. The
   // files are written beside training.
-  writer_ = std::jthread([this, dir = order.dir(), version, weights = shard_->kept_weights(version),
-                          state = shard_->optimizer_state()] {
-    const absl::Status status = store::write_shard(dir, index_ + 1, count_, shard_->layout(), weights, state);
+  writer_ = std::jthread([this, dir = order.dir(), version, weights = own().kept_weights(version),
+                          state = own().optimizer_state()] {
+    const absl::Status status = store::write_shard(dir, index_ + 1, count_, own().layout(), weights, state);
     rpc::wire::ServerMessage written;
     written.mutable_written()->set_version(version.value());
     if (!status.ok()) written.mutable_written()->set_error(std::string(status.message()));
     send(written);
+  });
+  return absl::OkStatus();
+}
+
+// Nothing changes any more: no commit is ordered after this.
+absl::Status Server::write_copy(const rpc::wire::WriteCopy& order) {
+  cut_off_ = true;
+  writer_ = std::jthread([this, order] {
+    const absl::Status status = shards_->write(order.shard(), Version(order.version()), order.dir());
+    rpc::wire::ServerMessage rescued;
+    rescued.mutable_rescued()->set_shard(order.shard());
+    rescued.mutable_rescued()->set_error(std::string(status.message()));
+    send(rescued);
   });
   return absl::OkStatus();
 }

@@ -82,7 +82,8 @@ absl::Status train_virtually(const std::string& folder, bool resume, Shown shown
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job, paths, report::World::kVirtual, from));
   RunCheckpoints checkpoints(paths.root, job);
-  JournalFirst journal_first([&] { return books->flush(); }, checkpoints);
+  JournalFirst journal_first([&](const control::ControllerState& state) { return books->note_saved(state); },
+                             checkpoints);
   sim::VirtualCluster* cluster = nullptr;
   const auto on_evaluated = [&](const control::Evaluated& evaluated) {
     books->on_evaluated(evaluated);

@@ -12,6 +12,7 @@ namespace paceline::config {
 namespace {
 
 constexpr std::int64_t kMostHosts = 64;
+constexpr std::int64_t kMostCopies = 2;
 
 void spread(JobConfig& job) {
   const auto devices = static_cast<std::int64_t>(job.replicas.size());
@@ -100,6 +101,9 @@ void read_without(Section& cluster, JobConfig& job) {
 
 void read_hosts(Section& cluster, JobConfig& job) {
   job.hosts = cluster.integer("hosts", 1, 1, kMostHosts);
+  job.copies = cluster.integer("replicas", 1, 1, kMostCopies);
+  if (job.copies > job.hosts)
+    cluster.complain("replicas", "copies of the weights are on different hosts: write hosts = 2 or more");
   job.seal = cluster.boolean("seal", true);
   const std::vector<std::string> in_the_clear{"auto", "tcp", "ucx"};
   job.fabric = in_the_clear[cluster.choice("fabric", 0, in_the_clear)];
@@ -113,6 +117,7 @@ void read_hosts(Section& cluster, JobConfig& job) {
   check_more_than_one(cluster, job);
   read_without(cluster, job);
   job.servers = job.hosts;
+  job.copies = std::min(job.copies, job.hosts);
 }
 
 }  // namespace paceline::config

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/config/server_parts.h"
+
 namespace paceline::config {
 namespace {
 
@@ -136,6 +138,25 @@ TEST(JobConfig, ReadsABudgetAndPrices) {
   EXPECT_EQ(job.prices[0].per_hour, 0);
   expect_one_line(parse_job(joint + "[budget]\nper = \"hour\"\n", "job.toml").status(), "budget.most");
   expect_one_line(parse_job("[budget]\nmost = 1\n", "job.toml").status(), "for a planned job");
+}
+
+TEST(JobConfig, CopiesAreOnDifferentHosts) {
+  const std::string devices = "[[replica]]\ncount = 2\n";
+  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\n" + devices, "job.toml")->copies, 1);
+  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nreplicas = 2\n" + devices, "job.toml")->copies, 2);
+  // What is left of it when a host was given up.
+  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nreplicas = 2\nwithout = [1]\n" + devices, "job.toml")->copies,
+            1);
+  const absl::Status alone = parse_job("[cluster]\nreplicas = 2\n" + devices, "job.toml").status();
+  EXPECT_NE(alone.message().find("cluster.replicas: copies of the weights are on different hosts"),
+            std::string::npos)
+      << alone;
+  EXPECT_FALSE(parse_job("[cluster]\nhosts = 4\nreplicas = 3\n[[replica]]\ncount = 4\n", "job.toml").ok());
+}
+
+TEST(JobConfig, NeighboursHaveWhatEitherHas) {
+  EXPECT_EQ(shards_kept(3, 1), (std::vector<std::vector<int>>{{0}, {1}, {2}}));
+  EXPECT_EQ(shards_kept(3, 2), (std::vector<std::vector<int>>{{0, 2}, {1, 0}, {2, 1}}));
 }
 
 // Three hosts with two devices each, the second of which is gone.

@@ -18,4 +18,13 @@ absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, s
                   parts.size()));
 }
 
+std::vector<std::vector<int>> shards_kept(int hosts, int copies) {
+  std::vector<std::vector<int>> kept(static_cast<std::size_t>(hosts));
+  for (int host = 0; host < hosts; ++host) {
+    for (int copy = 0; copy < copies; ++copy)
+      kept[static_cast<std::size_t>(host)].push_back((host + hosts - copy) % hosts);
+  }
+  return kept;
+}
+
 }  // namespace paceline::config

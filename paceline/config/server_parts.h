@@ -16,4 +16,8 @@ namespace paceline::config {
 absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
                                                      bool one_a_host);
 
+// Which shards each host of a job keeps, the own first: where there are `copies` of each, host h + 1 has
+// another of host h's, so that every two neighbours have all that either has. Requires: 1 ≤ copies ≤ hosts.
+std::vector<std::vector<int>> shards_kept(int hosts, int copies);
+
 }  // namespace paceline::config

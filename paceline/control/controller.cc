@@ -252,10 +252,12 @@ void Controller::commit(const policy::Commit& commit, std::vector<Order>& orders
   if (config_.look_ahead) learn(record);
   const bool last = ledger_.all_committed();
   record.keep_for_evaluation = last || crosses(config_.evaluate_every, record);
-  if (last || crosses(config_.checkpoint_every, record)) {
-    record.checkpoint = save();
-    record.checkpoint->version = commit.version;
-  }
+  const bool checkpoint = last || crosses(config_.checkpoint_every, record);
+  if (!checkpoint && !config_.keep_states) return;
+  ControllerState state = save();
+  state.version = commit.version;
+  if (config_.keep_states) states_.push_back(state);
+  if (checkpoint) record.checkpoint = std::move(state);
 }
 
 CommitMember Controller::take_contribution(const policy::Contribution& contribution) {

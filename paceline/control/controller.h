@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -41,6 +42,7 @@ struct ControllerConfig {
   bool uneven_data = false;           // leases as DataShares says, not of each replica's batch
   std::int64_t evaluate_every = 0;    // samples; 0: at the end only
   std::int64_t checkpoint_every = 0;  // samples; 0: at the end only
+  bool keep_states = false;           // of every commit, for take_states()
 };
 
 class Controller {
@@ -51,6 +53,8 @@ class Controller {
   absl::Status restore(const ControllerState& state);
   // As of the newest commit: leases in flight count as given back.
   ControllerState save() const;
+  // Likewise as of each commit since the last call, in their order. None unless the configuration says so.
+  std::vector<ControllerState> take_states() { return std::exchange(states_, {}); }
 
   // Takes one fact and appends the orders it gives. Facts come in non-decreasing time. An error means that
   // the sender is wrong (an unknown replica, a clock out of turn); the fact is then as if it had never come.
@@ -126,6 +130,7 @@ class Controller {
   Version completed_{0};            // as told
   MovingAverage staleness_;         // of the commits of all
   MovingAverage fraction_;          // of all commits
+  std::vector<ControllerState> states_;
   std::int64_t lost_before_start_ = 0;
   bool started_ = false;
   bool finished_ = false;

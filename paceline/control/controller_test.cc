@@ -412,6 +412,7 @@ class OneByOne final : public policy::SyncPolicy {
 TEST(Controller, EachOfTheCommitsOfOneFactHasACheckpointOfItsOwn) {
   ControllerConfig config = config_of(100, 100, 2);
   config.checkpoint_every = 1;
+  config.keep_states = true;
   Controller controller(config, std::make_unique<OneByOne>());
   std::vector<Order> orders;
   for (const Fact& fact : {joined(0, "w0", 4), joined(1, "w1", 4), ready(0, 1, 0), ready(1, 1, 0)}) {
@@ -423,6 +424,10 @@ TEST(Controller, EachOfTheCommitsOfOneFactHasACheckpointOfItsOwn) {
       checkpoints.push_back(text(*commit->checkpoint));
   }
   EXPECT_THAT(checkpoints, ElementsAre("version 1 next 8 open 4-8 w0@1 w1@0", "version 2 next 8 w0@1 w1@1"));
+  std::vector<std::string> states;
+  for (const ControllerState& state : controller.take_states()) states.push_back(text(state));
+  EXPECT_EQ(states, checkpoints);
+  EXPECT_TRUE(controller.take_states().empty());
 }
 
 // ---- Gradients that are discarded ----

@@ -34,8 +34,6 @@ class Replay final : public RunListener {
 
   // At which fact, what was recorded, and what the Controller orders now. Nothing while all is the same.
   const std::optional<std::string>& difference() const { return difference_; }
-  // What a run that goes on from here would be restored from.
-  ControllerState state() const { return controller_.save(); }
   // Shown, up to the first difference; its fact included.
   std::int64_t facts() const { return facts_; }
   // That agreed.

@@ -8,8 +8,14 @@
 
 namespace paceline::exchange {
 
-CommitExchange::CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts, int host)
-    : exchange_(exchange), parts_(std::move(parts)), host_(host), sums_(parts_.size()) {
+CommitExchange::CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts,
+                               std::vector<std::vector<int>> kept, int host)
+    : exchange_(exchange),
+      parts_(std::move(parts)),
+      kept_(std::move(kept)),
+      host_(host),
+      copied_(kept_.front().size() > 1),
+      sums_(parts_.size()) {
   std::int64_t offset = 0;
   for (const ps::Layout& part : parts_) {
     offsets_.push_back(offset);
@@ -20,31 +26,78 @@ CommitExchange::CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts
 
 absl::Status CommitExchange::apply(ps::Shard& shard, ps::Update update, std::span<const HostMember> members) {
   if (update.version <= shard.version()) return absl::OkStatus();
-  PACELINE_RETURN_IF_ERROR(send(update.version, members));
   const Version version = update.version;
-  const std::int64_t own_offset = offsets_[static_cast<std::size_t>(host_)];
-  std::vector<int> others;  // hosts, in the order of their first members
-  for (const HostMember& member : members) {
-    if (member.host == host_) {
-      update.members.push_back({member.gradient + own_offset, member.weight, member.share});
-      continue;
-    }
-    if (std::find(others.begin(), others.end(), member.host) != others.end()) continue;
-    others.push_back(member.host);
-    const float* slice = exchange_.slice(member.host, version);
-    const bool alone = std::count_if(members.begin(), members.end(),
-                                     [&](const HostMember& one) { return one.host == member.host; }) == 1;
-    update.members.push_back({slice, alone ? member.weight : 1, alone ? member.share : 1});
-  }
-  update.arrival_block = kBlockFloats;
-  update.arrival = [&](std::int64_t begin, std::int64_t end) {
-    for (const int other : others) PACELINE_RETURN_IF_ERROR(exchange_.wait(other, version, begin, end));
-    return absl::OkStatus();
-  };
+  PACELINE_RETURN_IF_ERROR(send(version, members));
+  const Gathering from = gather(host_, version, members);
+  await(host_, from, update);
   PACELINE_RETURN_IF_ERROR(shard.apply(update));
-  for (const int other : others) exchange_.release(other, version);
+  release(host_, from, version);
   exchange_.published(version);
   return absl::OkStatus();
+}
+
+absl::Status CommitExchange::prepare(std::span<ps::Shard* const> shards, const ps::Update& update,
+                                     std::span<const HostMember> members) {
+  PACELINE_RETURN_IF_ERROR(send(update.version, members));
+  const std::vector<int>& kept = kept_[static_cast<std::size_t>(host_)];
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    ps::Update mine = update;
+    const Gathering from = gather(kept[i], update.version, members);
+    await(kept[i], from, mine);
+    PACELINE_RETURN_IF_ERROR(shards[i]->prepare(mine));
+    release(kept[i], from, update.version);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<const HostMember*> CommitExchange::own_of(std::span<const HostMember> members) const {
+  std::vector<const HostMember*> own;
+  for (const HostMember& member : members) {
+    if (member.host == host_) own.push_back(&member);
+  }
+  return own;
+}
+
+CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
+                                                 std::span<const HostMember> members) {
+  Gathering from;
+  // As the others who keep it get it.
+  const bool own_summed = copied_ && own_of(members).size() > 1;
+  std::vector<int> seen;
+  for (const HostMember& member : members) {
+    if (member.host == host_ && !own_summed) {
+      from.members.push_back(
+          {member.gradient + offsets_[static_cast<std::size_t>(shard)], member.weight, member.share});
+      continue;
+    }
+    if (std::find(seen.begin(), seen.end(), member.host) != seen.end()) continue;
+    seen.push_back(member.host);
+    if (member.host == host_) {
+      from.members.push_back({sums_[static_cast<std::size_t>(shard)].data(), 1, 1});
+      continue;
+    }
+    from.others.push_back(member.host);
+    const bool alone = std::count_if(members.begin(), members.end(),
+                                     [&](const HostMember& one) { return one.host == member.host; }) == 1;
+    from.members.push_back(
+        {exchange_.slice(shard, member.host, version), alone ? member.weight : 1, alone ? member.share : 1});
+  }
+  return from;
+}
+
+// `from` outlives the update.
+void CommitExchange::await(int shard, const Gathering& from, ps::Update& update) {
+  update.members = from.members;
+  update.arrival_block = kBlockFloats;
+  update.arrival = [this, shard, &from, version = update.version](std::int64_t begin, std::int64_t end) {
+    for (const int other : from.others)
+      PACELINE_RETURN_IF_ERROR(exchange_.wait(shard, other, version, begin, end));
+    return absl::OkStatus();
+  };
+}
+
+void CommitExchange::release(int shard, const Gathering& from, Version version) {
+  for (const int other : from.others) exchange_.release(shard, other, version);
 }
 
 absl::Status CommitExchange::flush() {
@@ -55,12 +108,12 @@ absl::Status CommitExchange::flush() {
 }
 
 absl::Status CommitExchange::send(Version version, std::span<const HostMember> members) {
-  std::vector<const HostMember*> own;
-  for (const HostMember& member : members) {
-    if (member.host == host_) own.push_back(&member);
-  }
+  if (version <= sent_) return absl::OkStatus();
+  sent_ = version;
+  const std::vector<const HostMember*> own = own_of(members);
   if (own.empty()) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(flush());
+  summed_.assign(parts_.size(), 0);
   std::int64_t longest = 0;
   for (const ps::Layout& part : parts_) longest = std::max(longest, part.size());
   // A block for each host in turn, from the next one on, so that all links and all shards are busy at once.
@@ -68,27 +121,31 @@ absl::Status CommitExchange::send(Version version, std::span<const HostMember> m
   for (std::int64_t begin = 0; begin < longest; begin += kBlockFloats) {
     for (int step = 1; step < hosts; ++step) {
       const int to = (host_ + step) % hosts;
-      if (begin < parts_[static_cast<std::size_t>(to)].size())
-        exchange_.send(to, version, begin, part_block(to, own, begin));
+      for (const int shard : kept_[static_cast<std::size_t>(to)]) {
+        if (begin < parts_[static_cast<std::size_t>(shard)].size())
+          exchange_.send(to, shard, version, begin, part_block(shard, own, begin));
+      }
     }
   }
   return absl::OkStatus();
 }
 
-std::span<const float> CommitExchange::part_block(int host, std::span<const HostMember* const> own,
+// Of several members it is summed once, whoever gets it first.
+std::span<const float> CommitExchange::part_block(int shard, std::span<const HostMember* const> own,
                                                   std::int64_t begin) {
-  const auto at = static_cast<std::size_t>(host);
+  const auto at = static_cast<std::size_t>(shard);
   const auto size = static_cast<std::size_t>(parts_[at].size());
   if (own.size() == 1) return block_at(std::span(own.front()->gradient + offsets_[at], size), begin);
   sums_[at].resize(size);
   const std::span<float> into = block_at(std::span(sums_[at]), begin);
-  sum(host, own, begin, into);
+  if (begin >= summed_[at]) sum(shard, own, begin, into);
+  summed_[at] = std::max(summed_[at], begin + kBlockFloats);
   return into;
 }
 
-void CommitExchange::sum(int host, std::span<const HostMember* const> own, std::int64_t begin,
+void CommitExchange::sum(int shard, std::span<const HostMember* const> own, std::int64_t begin,
                          std::span<float> into) const {
-  const auto at = static_cast<std::size_t>(host);
+  const auto at = static_cast<std::size_t>(shard);
   const std::int64_t end = begin + static_cast<std::int64_t>(into.size());
   for (const ps::Layout::Run& run : runs_[at]) {
     const std::int64_t from = std::max(begin, run.begin);

@@ -6,6 +6,9 @@
 //
 // With one member a host, sums are made in the commit's order and have the same bits as on one host.
 //
+// Where a shard is kept on several hosts, all of them get the same and sum it the same way, hosts by hosts:
+// the copies are equal to the last bit.
+//
 // One thread, that of the shard.
 #pragma once
 
@@ -32,28 +35,52 @@ struct HostMember {
 
 class CommitExchange {
  public:
-  // `parts`: each shard's, by host. The exchange has started, and outlives this.
-  CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts, int host);
+  // `parts`: each shard's, by host. `kept`: the shards that are kept there, by host, the own first. The
+  // exchange has started, and outlives this.
+  CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts, std::vector<std::vector<int>> kept,
+                 int host);
 
   // Sends what this host's members have for the other shards, then has the own shard make the version of all
   // members' gradients. `update` is what it is beside its members. Errors: those of the shard, and why the
   // others' gradients do not come.
   absl::Status apply(ps::Shard& shard, ps::Update update, std::span<const HostMember> members);
 
+  // The same in two steps, for all shards that are kept here: sends, which may be done before the version
+  // before it is prepared; and has each prepare the version. Requires: versions are sent, and prepared, in
+  // their order, and no more than the next one is sent before one is prepared everywhere.
+  absl::Status send(Version version, std::span<const HostMember> members);
+  absl::Status prepare(std::span<ps::Shard* const> shards, const ps::Update& update,
+                       std::span<const HostMember> members);
+
   // Waits until no gradient of this host is read any more. Errors: likewise.
   absl::Status flush();
 
  private:
-  absl::Status send(Version version, std::span<const HostMember> members);
-  std::span<const float> part_block(int host, std::span<const HostMember* const> own, std::int64_t begin);
-  void sum(int host, std::span<const HostMember* const> own, std::int64_t begin, std::span<float> into) const;
+  // Who has a part in a commit, beside this host's members.
+  struct Gathering {
+    std::vector<ps::Update::Member> members;
+    std::vector<int> others;  // hosts
+  };
+
+  std::vector<const HostMember*> own_of(std::span<const HostMember> members) const;
+  // What the shard's version is to be made of: hosts in the order of their first members.
+  Gathering gather(int shard, Version version, std::span<const HostMember> members);
+  void await(int shard, const Gathering& from, ps::Update& update);
+  void release(int shard, const Gathering& from, Version version);
+  std::span<const float> part_block(int shard, std::span<const HostMember* const> own, std::int64_t begin);
+  void sum(int shard, std::span<const HostMember* const> own, std::int64_t begin,
+           std::span<float> into) const;
 
   Exchange& exchange_;
   const std::vector<ps::Layout> parts_;
+  const std::vector<std::vector<int>> kept_;
   const int host_;
+  const bool copied_;                  // shards are kept on several hosts
   std::vector<std::int64_t> offsets_;  // of the parts in the whole
   std::vector<std::vector<ps::Layout::Run>> runs_;
-  std::vector<std::vector<float>> sums_;  // for each other host's shard; empty before they are needed
+  std::vector<std::vector<float>> sums_;  // for each shard; empty before they are needed
+  std::vector<std::int64_t> summed_;      // how far, for the commit that was sent last
+  Version sent_{};
 };
 
 }  // namespace paceline::exchange

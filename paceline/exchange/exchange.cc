@@ -55,7 +55,11 @@ absl::Status Exchange::start(ExchangeOptions options) {
   options_ = std::move(options);
   const std::size_t hosts = options_.peers.size();
   const auto own = static_cast<std::size_t>(options_.host);
-  slices_ = std::make_unique<Slices>(static_cast<int>(hosts), options_.part_floats[own]);
+  slices_.resize(hosts);
+  for (const int shard : options_.kept_here) {
+    const auto at = static_cast<std::size_t>(shard);
+    slices_[at] = std::make_unique<Slices>(static_cast<int>(hosts), options_.part_floats[at]);
+  }
   unsent_.assign(hosts, 0);
   neighbours_.resize(hosts);
   boards_.assign(hosts, options_.own_board);
@@ -97,19 +101,24 @@ void Exchange::post(std::function<void()> task) {
   [[maybe_unused]] const ssize_t written = write(woken_.get(), &one, sizeof one);
 }
 
+bool Exchange::keeps(int shard) const {
+  const auto at = static_cast<std::size_t>(shard);
+  return at < slices_.size() && slices_[at] != nullptr;
+}
+
 bool Exchange::ended() {
   const std::lock_guard lock(mutex_);
   return !failed_.ok();
 }
 
-void Exchange::send(int host, Version version, std::int64_t begin, std::span<const float> block) {
+void Exchange::send(int host, int shard, Version version, std::int64_t begin, std::span<const float> block) {
   {
     const std::lock_guard lock(mutex_);
     ++unsent_[static_cast<std::size_t>(host)];
   }
   post([=, this] {
     with_link(host, [=, this](transport::Link& link) {
-      link.send(write_header({Kind::kSum, version, begin}), std::as_bytes(block),
+      link.send(write_header({Kind::kSum, version, begin, shard}), std::as_bytes(block),
                 [this, host](const absl::Status& status) {
                   if (!status.ok()) return;  // the link's end says more
                   {
@@ -129,8 +138,8 @@ absl::Status Exchange::flush(int host) {
   return unsent_[at] == 0 ? absl::OkStatus() : failed_;
 }
 
-void Exchange::release(int host, Version version) {
-  slices_->release(host, version);
+void Exchange::release(int shard, int host, Version version) {
+  slices(shard).release(host, version);
   post([this, host] { try_deferred(host); });
 }
 
@@ -261,9 +270,11 @@ void Exchange::heard(int host, const transport::Link::Message& message) {
     neighbours_[static_cast<std::size_t>(host)].link->receive(message.id, {}, [](const absl::Status&) {});
     return options_.kept_there(header->version);
   }
+  if (status.ok() && header->kind == Kind::kSum && !keeps(header->shard))
+    status = absl::DataLossError(fmt::format("gradients for shard {}, which is not here", header->shard));
   if (status.ok()) {
     const auto& floats = header->kind == Kind::kSum ? options_.part_floats : options_.board_floats;
-    const int of = header->kind == Kind::kSum ? options_.host : host;
+    const int of = header->kind == Kind::kSum ? header->shard : host;
     status = check_block(*header, message.bytes, floats[static_cast<std::size_t>(of)]);
   }
   if (!status.ok()) return fail(about(host, status));
@@ -272,20 +283,22 @@ void Exchange::heard(int host, const transport::Link::Message& message) {
   try_deferred(host);
 }
 
-// Of each kind in the order they came: a sum that has to wait does not hold back weights.
+// Of each kind in the order they came: a sum that has to wait holds back neither weights nor other shards'
+// sums.
 void Exchange::try_deferred(int host) {
   auto& deferred = neighbours_[static_cast<std::size_t>(host)].deferred;
-  bool sums_wait = false;
-  bool weights_wait = false;
+  std::vector<char> sums_wait(slices_.size(), 0);
+  char weights_wait = 0;
   std::deque<Deferred> later;
   for (const Deferred& one : std::exchange(deferred, {})) {
-    bool& waits = one.header.kind == Kind::kSum ? sums_wait : weights_wait;
-    if (!waits) {
+    char& waits =
+        one.header.kind == Kind::kSum ? sums_wait[static_cast<std::size_t>(one.header.shard)] : weights_wait;
+    if (waits == 0) {
       const auto received = receive(one);
       if (!received.ok()) return fail(about(host, received.status()));
-      waits = !*received;
+      waits = *received ? 0 : 1;
     }
-    if (waits) later.push_back(one);
+    if (waits != 0) later.push_back(one);
   }
   // Nothing came while this went on: arrivals are told from progress() alone.
   deferred = std::move(later);
@@ -303,12 +316,12 @@ absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
 }
 
 absl::StatusOr<std::optional<std::span<float>>> Exchange::room(int host, const Header& header) {
-  if (header.kind == Kind::kSum) return slices_->room(host, header.version, header.begin);
+  if (header.kind == Kind::kSum) return slices(header.shard).room(host, header.version, header.begin);
   return neighbours_[static_cast<std::size_t>(host)].mirror->room(header);
 }
 
 void Exchange::arrived(int host, const Header& header) {
-  if (header.kind == Kind::kSum) return slices_->arrived(host, header.version, header.begin);
+  if (header.kind == Kind::kSum) return slices(header.shard).arrived(host, header.version, header.begin);
   const auto whole = neighbours_[static_cast<std::size_t>(host)].mirror->arrived();
   if (!whole.ok()) return fail(about(host, whole.status()));
   if (*whole && (*whole)->kind == Kind::kKept) {
@@ -336,7 +349,9 @@ void Exchange::tell_failed() {
   }
   options_.failed(ended_why_);
   sent_.notify_all();
-  slices_->fail(ended_why_);
+  for (const auto& slices : slices_) {
+    if (slices != nullptr) slices->fail(ended_why_);
+  }
 }
 
 }  // namespace paceline::exchange

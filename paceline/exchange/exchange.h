@@ -1,8 +1,7 @@
 // One host's end of the bulk traffic between the servers of a job, one server a host. Workers know shared
 // memory only, of their own host; what has to go further goes between the servers:
 //
-//   gradients  of a host's workers (one, or their sum), to the shards of the other hosts: send(), slice()
-//
+//   gradients  of a host's workers (one, or their sum), to whoever keeps a shard: send(), slice()
 //   weights    of a shard, to the mirrors on other hosts where somebody waits for them: want(), published()
 //
 // Both go in blocks (message.h), each to be worked on as it comes. A thread of the exchange's own moves them;
@@ -48,6 +47,7 @@ struct ExchangeOptions {
   std::vector<Peer> peers;                 // by host; this one's is not looked at
   std::vector<std::int64_t> part_floats;   // of each shard's gradients, by host
   std::vector<std::int64_t> board_floats;  // of each shard's board
+  std::vector<int> kept_here;              // shards for which gradients come: the own, and copies of others
   std::string own_board;                   // path of the own shard's
   int readers = 1;                         // of each mirror
   int kept = 0;                            // versions that may be kept of each
@@ -80,18 +80,19 @@ class Exchange {
   const std::vector<std::string>& boards() const { return boards_; }
 
   // ---- Gradients out ----
-  // A block of this host's gradients for another host's shard. Its memory stays as it is until flush().
-  void send(int host, Version version, std::int64_t begin, std::span<const float> block);
+  // A block of this host's gradients for a shard that another host keeps. Its memory stays as it is until
+  // flush().
+  void send(int host, int shard, Version version, std::int64_t begin, std::span<const float> block);
   // Waits until everything that was handed to send() for that host has gone. Errors: why it never will.
   absl::Status flush(int host);
 
-  // ---- Gradients in, for the own shard (slices.h says more) ----
-  const float* slice(int host, Version version) { return slices_->slice(host, version); }
+  // ---- Gradients in, for a shard that is kept here (slices.h says more) ----
+  const float* slice(int shard, int host, Version version) { return slices(shard).slice(host, version); }
   // Any thread.
-  absl::Status wait(int host, Version version, std::int64_t begin, std::int64_t end) {
-    return slices_->wait(host, version, begin, end);
+  absl::Status wait(int shard, int host, Version version, std::int64_t begin, std::int64_t end) {
+    return slices(shard).wait(host, version, begin, end);
   }
-  void release(int host, Version version);
+  void release(int shard, int host, Version version);
 
   // ---- Weights ----
   // Somebody on that host waits for this version of the own shard. On this host the shard's own board has it.
@@ -139,12 +140,14 @@ class Exchange {
   void tell_failed();
 
   void post(std::function<void()> task);
+  bool keeps(int shard) const;
+  Slices& slices(int shard) { return *slices_[static_cast<std::size_t>(shard)]; }
 
   const transport::Network network_;
   std::unique_ptr<transport::LinkListener> listener_;
   ExchangeOptions options_;
   std::vector<std::string> boards_;
-  std::unique_ptr<Slices> slices_;
+  std::vector<std::unique_ptr<Slices>> slices_;  // by shard; null: it is not kept here
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable sent_;

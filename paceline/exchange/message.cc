@@ -8,6 +8,9 @@ namespace paceline::exchange {
 
 namespace {
 
+// The rest of the first word is the shard.
+constexpr int kKindBits = 32;
+
 void put(std::byte* to, std::uint64_t value) {
   for (int i = 0; i < 8; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
 }
@@ -22,7 +25,8 @@ std::int64_t get(const std::byte* from) {
 
 std::array<std::byte, kHeaderBytes> write_header(const Header& header) {
   std::array<std::byte, kHeaderBytes> bytes{};
-  put(bytes.data(), static_cast<std::uint64_t>(header.kind));
+  put(bytes.data(), static_cast<std::uint64_t>(header.kind) | static_cast<std::uint64_t>(header.shard)
+                                                                  << kKindBits);
   put(bytes.data() + 8, static_cast<std::uint64_t>(header.version.value()));
   put(bytes.data() + 16, static_cast<std::uint64_t>(header.begin));
   return bytes;
@@ -31,15 +35,17 @@ std::array<std::byte, kHeaderBytes> write_header(const Header& header) {
 absl::StatusOr<Header> read_header(std::span<const std::byte> bytes) {
   if (bytes.size() != kHeaderBytes)
     return absl::DataLossError(fmt::format("a message with a header of {} bytes", bytes.size()));
-  const std::int64_t kind = get(bytes.data());
+  const std::int64_t first = get(bytes.data());
+  const std::int64_t kind = first & ((std::int64_t{1} << kKindBits) - 1);
+  const std::int64_t shard = first >> kKindBits;
   const std::int64_t version = get(bytes.data() + 8);
   const std::int64_t begin = get(bytes.data() + 16);
   const bool known =
       kind >= static_cast<std::int64_t>(Kind::kSum) && kind <= static_cast<std::int64_t>(Kind::kKeptHere);
-  if (!known || version < 0 || begin < 0 || begin % kBlockFloats != 0)
+  if (!known || shard < 0 || version < 0 || begin < 0 || begin % kBlockFloats != 0)
     return absl::DataLossError(
-        fmt::format("a message of kind {}, version {}, from {}", kind, version, begin));
-  return Header{static_cast<Kind>(kind), Version(version), begin};
+        fmt::format("a message of kind {}, shard {}, version {}, from {}", kind, shard, version, begin));
+  return Header{static_cast<Kind>(kind), Version(version), begin, static_cast<int>(shard)};
 }
 
 absl::Status check_block(const Header& header, std::size_t bytes, std::int64_t floats) {

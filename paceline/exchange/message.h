@@ -20,7 +20,7 @@ namespace paceline::exchange {
 inline constexpr std::int64_t kBlockFloats = 256 * 1024;
 
 enum class Kind : std::uint8_t {
-  kSum = 1,   // of the sender's gradients, for the receiver's shard
+  kSum = 1,   // of the sender's gradients, for a shard that the receiver keeps
   kWeights,   // of the sender's shard, to be published
   kKept,      // likewise, to be kept beside what is published
   kKeptHere,  // the receiver's shard is kept in that version at the sender; no payload
@@ -30,6 +30,7 @@ struct Header {
   Kind kind = Kind::kSum;
   Version version{};
   std::int64_t begin = 0;  // of the block, in floats
+  int shard = 0;           // of a sum
   friend bool operator==(const Header&, const Header&) = default;
 };
 

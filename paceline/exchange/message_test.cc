@@ -9,7 +9,7 @@ namespace {
 
 TEST(Message, AHeaderComesBack) {
   for (const Header& header :
-       {Header{Kind::kSum, Version(1), 0}, Header{Kind::kKept, Version(1), kBlockFloats},
+       {Header{Kind::kSum, Version(1), 0, 3}, Header{Kind::kKept, Version(1), kBlockFloats},
         Header{Kind::kKeptHere, Version(INT64_MAX), 0}}) {
     const auto bytes = write_header(header);
     const auto read = read_header(bytes);
@@ -29,7 +29,7 @@ TEST(Message, WhatIsNoHeaderIsRefused) {
   };
   EXPECT_FALSE(with(0, 0));  // of no kind
   EXPECT_FALSE(with(0, 5));
-  EXPECT_FALSE(with(7, 255));
+  EXPECT_FALSE(with(7, 255));   // of a negative shard
   EXPECT_FALSE(with(15, 255));  // a negative version
   EXPECT_FALSE(with(16, 1));    // between two blocks
   EXPECT_FALSE(with(23, 255));  // before the first

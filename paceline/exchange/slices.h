@@ -1,4 +1,4 @@
-// What other hosts' workers have for the shard of this host, while it comes in: of each host and commit one
+// What other hosts' workers have for a shard of this host, while it comes in: of each host and commit one
 // slice, as large as the shard. The thread that hears the links puts the blocks in; the shard's threads wait
 // for them.
 //

@@ -77,14 +77,49 @@ absl::Status Shard::restore_optimizer(OptimizerState state) {
   return absl::OkStatus();
 }
 
-absl::Status Shard::apply(const Update& update) {
-  if (update.version <= version()) return absl::OkStatus();
+absl::Status Shard::check(const Update& update) const {
   if (update.version != version().next()) {
     return absl::FailedPreconditionError(
         fmt::format("commit {} came after commit {}", update.version, version()));
   }
   if (update.of_differences && optimizer_.kind != OptimizerKind::kSgd)
     return absl::InvalidArgumentError("only replicas that step with SGD can give differences of weights");
+  return absl::OkStatus();
+}
+
+absl::Status Shard::apply(const Update& update) {
+  if (update.version <= version()) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(check(update));
+  PACELINE_RETURN_IF_ERROR(make(update, [](std::int64_t, std::int64_t) {}));
+  board_.publish(update.version);
+  return absl::OkStatus();
+}
+
+absl::Status Shard::prepare(const Update& update) {
+  PACELINE_CHECK(!prepared_, "commit {} is prepared before {} is published", update.version, *prepared_);
+  PACELINE_RETURN_IF_ERROR(check(update));
+  before_.fractions = state_.fractions;
+  before_.streams.resize(state_.streams.size());
+  for (auto& stream : before_.streams) stream.resize(static_cast<std::size_t>(layout_.size()));
+  remembered_.clear();
+  const absl::Status made =
+      make(update, [this](std::int64_t begin, std::int64_t end) { remember(begin, end); });
+  if (made.ok()) {
+    prepared_ = update.version;
+  } else {
+    take_back();
+  }
+  return made;
+}
+
+void Shard::publish() {
+  board_.publish(*prepared_);
+  prepared_.reset();
+}
+
+// `before_step`: called for each range before it changes, by any thread.
+template <class BeforeStep>
+absl::Status Shard::make(const Update& update, BeforeStep before_step) {
   state_.fractions += update.fraction;
   const StepNumbers numbers = update.of_differences ? averaging_numbers()
                                                     : step_numbers(optimizer_, update.learning_rate,
@@ -93,12 +128,26 @@ absl::Status Shard::apply(const Update& update) {
   Arrivals arrivals(update);
   pool_.share(layout_.size(), Layout::kAlignment, [&](std::int64_t begin, std::int64_t end) {
     arrivals.each(begin, end, [&](std::int64_t from, std::int64_t to) {
+      before_step(from, to);
       apply_range(update, numbers, streams, from, to);
     });
   });
-  PACELINE_RETURN_IF_ERROR(arrivals.status());
-  board_.publish(update.version);
-  return absl::OkStatus();
+  return arrivals.status();
+}
+
+void Shard::remember(std::int64_t begin, std::int64_t end) {
+  for (std::size_t i = 0; i < state_.streams.size(); ++i)
+    std::copy_n(state_.streams[i].begin() + begin, end - begin, before_.streams[i].begin() + begin);
+  const std::lock_guard lock(remembering_);
+  remembered_.emplace_back(begin, end);
+}
+
+void Shard::take_back() {
+  state_.fractions = before_.fractions;
+  for (const auto& [begin, end] : remembered_) {
+    for (std::size_t i = 0; i < state_.streams.size(); ++i)
+      std::copy_n(before_.streams[i].begin() + begin, end - begin, state_.streams[i].begin() + begin);
+  }
 }
 
 UpdateStreams Shard::streams_into(std::span<float> buffer) {

@@ -4,13 +4,16 @@
 // What always holds: version v is the start plus commits 1..v, each applied once and in order. A commit that
 // was applied before changes nothing, so sending one again is harmless. The published weights of a version
 // never change while somebody reads them. Where replicas look ahead, a version's direction (where its update
-// went, UpdateStreams::direction) is published behind its weights. One thread.
+// went, UpdateStreams::direction) is published behind its weights. A version that is prepared is seen by
+// nobody, and the one before it is whole, until it is published. One thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -70,6 +73,11 @@ class Shard {
   // Makes version v of v − 1 and publishes it. Errors: FailedPrecondition when a commit before it is missing;
   // InvalidArgument for differences where the optimizer is not SGD; those of Update::arrival.
   absl::Status apply(const Update& update);
+  // The same in two steps, where it is not certain yet that there will be this version. An error leaves the
+  // shard as it was. Requires: no other version is prepared.
+  absl::Status prepare(const Update& update);
+  // Requires: a version is prepared.
+  void publish();
 
   Version version() const { return board_.version(); }
   // Of the latest version, and of one that the board keeps.
@@ -78,7 +86,8 @@ class Shard {
   // Of the latest version; empty when nobody looks ahead.
   std::span<const float> direction() const { return board_.latest().subspan(weights().size()); }
   const Layout& layout() const { return layout_; }
-  const OptimizerState& optimizer_state() const { return state_; }
+  // Likewise.
+  const OptimizerState& optimizer_state() const { return prepared_ ? before_ : state_; }
   transport::WeightWriter& board() { return board_; }
   const transport::WeightWriter& board() const { return board_; }
 
@@ -87,7 +96,12 @@ class Shard {
   std::span<Float> weights_of(std::span<Float> buffer) const {
     return buffer.first(static_cast<std::size_t>(layout_.size()));
   }
+  absl::Status check(const Update& update) const;
+  template <class BeforeStep>
+  absl::Status make(const Update& update, BeforeStep before_step);
   UpdateStreams streams_into(std::span<float> buffer);
+  void remember(std::int64_t begin, std::int64_t end);
+  void take_back();
   void apply_range(const Update& update, const StepNumbers& numbers, const UpdateStreams& streams,
                    std::int64_t begin, std::int64_t end);
   // Parameters [begin, end), whose gradient is the members' weighted sum.
@@ -100,6 +114,11 @@ class Shard {
   const std::vector<Layout::Run> runs_;  // one is one fused pass
   transport::WeightWriter board_;
   OptimizerState state_;
+  std::optional<Version> prepared_;
+  // Of the version before the one that is being prepared; empty where none ever was. And what of it is there.
+  OptimizerState before_;
+  std::mutex remembering_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> remembered_;
   WorkerPool pool_;
 };
 

@@ -106,6 +106,53 @@ TEST(Shard, ACommitWhoseFormerIsMissingIsRefused) {
   EXPECT_TRUE(shard.apply(Commit(6, 1).update).ok());
 }
 
+TEST(Shard, WhatIsPreparedIsSeenByNobodyUntilItIsPublished) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+    Shard shard = shard_of(optimizer, 2);
+    Shard at_once = shard_of(optimizer);
+    for (Shard* one : {&shard, &at_once}) one->start(Version(0), random_floats(1));
+    for (int version = 1; version < 4; ++version) {
+      const Commit commit(version, 2);
+      ASSERT_TRUE(shard.prepare(commit.update).ok());
+      EXPECT_EQ(shard.version(), at_once.version());
+      EXPECT_EQ(latest(shard), latest(at_once));
+      EXPECT_EQ(shard.optimizer_state().streams, at_once.optimizer_state().streams);
+      EXPECT_EQ(shard.optimizer_state().fractions, at_once.optimizer_state().fractions);
+      ASSERT_TRUE(at_once.apply(commit.update).ok());
+      shard.publish();
+      EXPECT_EQ(shard.version(), Version(version));
+      EXPECT_EQ(latest(shard), latest(at_once));
+      EXPECT_EQ(shard.optimizer_state().streams, at_once.optimizer_state().streams);
+      EXPECT_EQ(shard.optimizer_state().fractions, at_once.optimizer_state().fractions);
+    }
+  }
+}
+
+TEST(Shard, WhatCannotBePreparedLeavesItAsItWas) {
+  constexpr std::int64_t kBlock = 512;
+  Shard shard = shard_of(kAdamW, 2);
+  Shard undisturbed = shard_of(kAdamW);
+  for (Shard* one : {&shard, &undisturbed}) {
+    one->start(Version(0), random_floats(1));
+    ASSERT_TRUE(one->apply(Commit(1, 1).update).ok());
+  }
+  const Commit commit(2, 2);
+  Update broken = commit.update;
+  broken.arrival_block = kBlock;
+  broken.arrival = [](std::int64_t begin, std::int64_t) {
+    return begin < 3 * kBlock ? absl::OkStatus() : absl::UnavailableError("the host is gone");
+  };
+  EXPECT_EQ(shard.prepare(broken).message(), "the host is gone");
+  EXPECT_EQ(shard.version(), Version(1));
+  EXPECT_EQ(latest(shard), latest(undisturbed));
+  EXPECT_EQ(shard.optimizer_state().streams, undisturbed.optimizer_state().streams);
+  EXPECT_EQ(shard.optimizer_state().fractions, undisturbed.optimizer_state().fractions);
+  ASSERT_TRUE(shard.prepare(commit.update).ok());
+  ASSERT_TRUE(undisturbed.apply(commit.update).ok());
+  shard.publish();
+  EXPECT_EQ(latest(shard), latest(undisturbed));
+}
+
 TEST(Shard, ParametersStepAndStatisticsAreAveragedByShare) {
   Shard shard = shard_of({.kind = OptimizerKind::kSgd, .momentum = 0.0});
   const std::vector<float> start = random_floats(1);

@@ -70,6 +70,8 @@ Json deviation_json(const Summary& summary) {
 Json summary_json(const Summary& summary, const History& history) {
   return {{"finished", summary.finished},
           {"finished_why", summary.finished_why},
+          {"attempts", summary.run.attempts},
+          {"lost_commits", summary.run.lost_commits},
           {"start_s", json_seconds(history.start)},
           {"end_s", json_seconds(std::max(summary.at, history.start))},
           {"elapsed_s", summary.elapsed_s},

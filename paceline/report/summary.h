@@ -32,6 +32,8 @@ struct RunInfo {
   std::optional<std::int64_t> staleness_bound{};  // S, where the policy promises one
   std::vector<std::string> devices{};             // of a planned run; names, as plans number them
   std::int32_t layers = 0;                        // likewise: the model's units
+  std::int64_t attempts = 1;                      // how often it was begun, or gone on with
+  std::int64_t lost_commits = 0;                  // between them: seen by somebody, and done again
 };
 
 enum class Doing { kJoining, kComputing, kWaiting, kParked, kGone };

@@ -65,6 +65,10 @@ std::string totals(const Summary& summary) {
   if (summary.last_evaluation) {
     text += fmt::format(", test accuracy {} %", percent(summary.last_evaluation->accuracy, 2));
   }
+  if (summary.run.attempts > 1) {
+    text += fmt::format(", {} attempts, {} lost", with_thousands(summary.run.attempts),
+                        counted(summary.run.lost_commits, "commit"));
+  }
   return text + "\n" + (summary.plan ? plan_lines(*summary.plan, summary.run) : "");
 }
 

@@ -54,11 +54,16 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
           [this](Version version) { evaluate(version); }),
       checkpoints_(
           servers_.size(), [this](const auto& order) { servers_.tell(order); }, *options_.checkpoints,
-          version_of(options_.restart)) {}
+          version_of(options_.restart)) {
+  if (options_.job.copies == 1) return;
+  replication_.emplace(options_.job, version_of(options_.restart).value_or(Version(0)), servers_,
+                       *options_.checkpoints);
+}
 
 // ---- Workers ----
 
 void Coordinator::received(const WorkerStream::Pointer& stream, const wire::WorkerMessage& message) {
+  if (rescuing()) return;  // it comes again, to the next attempt
   if (message.has_hello()) return on_hello(stream, message.hello());
   Worker* worker = workers_.find(stream);
   if (worker == nullptr) return;  // it was sent away, and this was on its way
@@ -127,7 +132,8 @@ absl::Status Coordinator::learn_job(const wire::WorkerAttached& attached) {
 }
 
 absl::Status Coordinator::make_controller(std::int64_t dataset_size) {
-  const control::ControllerConfig config = config::controller_config(options_.job, dataset_size);
+  control::ControllerConfig config = config::controller_config(options_.job, dataset_size);
+  config.keep_states = replication_.has_value();
   auto controller =
       std::make_unique<LiveController>(loop_, config, policy::make_policy(options_.job.policy),
                                        options_.listeners, [this](const control::Order& order) {
@@ -260,7 +266,7 @@ void Coordinator::send_away(const WorkerStream::Pointer& stream, const std::stri
 void Coordinator::remove_worker(const WorkerStream::Pointer& stream, const std::string& why) {
   const Worker* worker = workers_.find(stream);
   if (worker == nullptr) return;
-  if (!finishing_) options_.notice(fmt::format("{} left: {}", worker->name, why));
+  if (!finishing_ && !rescuing()) options_.notice(fmt::format("{} left: {}", worker->name, why));
   std::optional<LiveReplica> replica;
   std::string of_stage = why;
   if (worker->replica) {
@@ -271,7 +277,7 @@ void Coordinator::remove_worker(const WorkerStream::Pointer& stream, const std::
     if (replanner_ != nullptr) replanner_->dissolved(replica->id);
   }
   const Worker gone = *workers_.remove(stream);
-  if (finishing_) return;
+  if (finishing_ || rescuing()) return;
   if (replica) leave(*replica, of_stage);
   wire::ServerOrder order;
   order.mutable_release_reader()->set_reader(reader_slot(gone));
@@ -308,6 +314,7 @@ void Coordinator::leave(const LiveReplica& replica, const std::string& why) {
 void Coordinator::received(const ServerStream::Pointer& stream, const wire::ServerMessage& message) {
   if (message.has_hello()) {
     if (goodbye_said_) return rpc::say_goodbye(*stream, "the job is over");
+    if (rescuing()) return;
     if (const absl::Status taken = servers_.take_place(stream, message.hello()); !taken.ok())
       return refuse(*stream, message_of(taken));
     return start_servers_if_ready();
@@ -319,6 +326,11 @@ void Coordinator::received(const ServerStream::Pointer& stream, const wire::Serv
     on_started(*shard, message.started());
   } else if (message.has_applied()) {
     on_applied(*shard, Version(message.applied().version()));
+  } else if (message.has_prepared() && replication_) {
+    const absl::Status status = replication_->prepared(*shard, Version(message.prepared().version()));
+    if (!status.ok()) fail(status);
+  } else if (message.has_rescued() && rescuing()) {
+    go_on_from_rescue(replication_->written(*shard, message.rescued()));
   } else if (message.has_kept()) {
     evaluations_.kept(Version(message.kept().version()));
   } else if (message.has_written()) {
@@ -327,7 +339,7 @@ void Coordinator::received(const ServerStream::Pointer& stream, const wire::Serv
     finish_if_done();
   } else if (message.has_failed() && !goodbye_said_) {
     const std::string why = fmt::format("server {}: {}", *shard, message.failed().error());
-    if (message.failed().host_lost()) return go_back(why);
+    if (message.failed().host_lost()) return lose_server(std::nullopt, why);
     fail(absl::InternalError(why));
   }
 }
@@ -344,7 +356,7 @@ void Coordinator::on_applied(std::size_t shard, Version version) {
 void Coordinator::closed(const ServerStream::Pointer& stream) {
   if (!stream->spoke()) options_.notice(silent_visit(stream->peer()));
   const std::optional<std::size_t> shard = servers_.leave(stream);
-  if (shard && !goodbye_said_) go_back(fmt::format("server {} died", *shard));
+  if (shard && !goodbye_said_) lose_server(*shard, fmt::format("server {} died", *shard));
   finish_if_done();
 }
 
@@ -365,7 +377,17 @@ void Coordinator::start_servers_if_ready() {
     start.set_version(options_.restart->state.version.value());
     start.set_checkpoint_dir(options_.restart->checkpoint_dir);
   }
+  start.set_copies(static_cast<std::int32_t>(options_.job.copies));
   servers_.start(start, options_.restart ? std::vector<std::string>{} : weights);
+  if (options_.restart && replication_) measure_restart();
+}
+
+// The commits up to there are not done again, and their evaluation may have been under way.
+void Coordinator::measure_restart() {
+  control::CommitRecord record;
+  record.version = options_.restart->state.version;
+  record.committed_before = options_.restart->state.ledger.committed();
+  evaluations_.request(record, now(), controller_->finished());
 }
 
 // Where each server finds them, on its own host: as many as are there.
@@ -388,6 +410,7 @@ void Coordinator::on_started(std::size_t shard, const wire::ServerStarted& start
 // ---- The evaluator ----
 
 void Coordinator::received(const EvaluatorStream::Pointer& stream, const wire::EvaluatorMessage& message) {
+  if (rescuing()) return;
   if (message.has_hello() && goodbye_said_) {
     rpc::say_goodbye(*stream, "the job is over");
   } else if (message.has_hello() && evaluator_ == nullptr) {
@@ -429,7 +452,8 @@ void Coordinator::on_evaluated(const wire::Evaluated& message) {
 void Coordinator::closed(const EvaluatorStream::Pointer& stream) {
   if (stream != evaluator_) return;
   evaluator_ = nullptr;
-  if (!goodbye_said_) options_.notice("the evaluator died; training goes on without evaluations");
+  if (!goodbye_said_ && !rescuing())
+    options_.notice("the evaluator died; training goes on without evaluations");
   evaluations_.give_up();
   finish_if_done();
 }
@@ -437,6 +461,7 @@ void Coordinator::closed(const EvaluatorStream::Pointer& stream) {
 // ---- Orders ----
 
 void Coordinator::carry_out(const control::CommitRecord& record) {
+  if (replication_) replication_->ordered(controller_->take_states(), now().time_since_epoch());
   wire::ServerOrder order;
   *order.mutable_apply() = to_wire(record);
   order.mutable_apply()->set_group(options_.job.reduce_in_group && order_reduction(record, replicas_));
@@ -483,7 +508,10 @@ void Coordinator::give_up_silent() {
     give_up(*stream, why);
     remove_worker(stream, why);
   }
-  if (const auto silent = servers_.silent(now); silent && !goodbye_said_) go_back(*silent);
+  if (const auto silent = servers_.silent(now); silent && !goodbye_said_) {
+    servers_.give_up(silent->shard);
+    lose_server(silent->shard, silent->why);
+  }
 }
 
 // A job goes back to where it was with all its hosts, as long as they may come; the first has this process.
@@ -527,6 +555,34 @@ void Coordinator::go_back(const std::string& why) {
   finishing_ = true;
   if (controller_ != nullptr) controller_->end();
   loop_.stop();
+}
+
+// `shard`: of the server; nothing where two cannot reach each other. What the others have is written first,
+// where it is kept twice.
+void Coordinator::lose_server(std::optional<std::size_t> shard, const std::string& why) {
+  if (!replication_ || !training() || !result_.ok() || goodbye_said_ || can_go_on_) return go_back(why);
+  if (lost_why_.empty()) {
+    lost_why_ = why;
+    finishing_ = false;  // it is not over yet
+    controller_->end();
+    evaluations_.forget();
+    checkpoints_.forget();
+  }
+  go_on_from_rescue(replication_->lose(shard, checkpoints_.newest()));
+}
+
+void Coordinator::go_on_from_rescue(const absl::Status& step) {
+  if (goodbye_said_) return;
+  if (step.ok() && !replication_->rescued()) return;
+  if (!step.ok()) lost_why_ += fmt::format(", and its copies were not to be had: {}", message_of(step));
+  finishing_ = stop_asked_;
+  if (!stop_asked_ || !step.ok()) return go_back(lost_why_);
+  say_goodbye();
+}
+
+Version Coordinator::seen() const {
+  if (controller_ == nullptr) return Version(0);
+  return replication_ ? replication_->certain() : controller_->version();
 }
 
 void Coordinator::finish() {

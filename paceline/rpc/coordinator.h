@@ -9,6 +9,9 @@
 // A run goes through these phases: workers attach and say what their model and data are → the servers start
 // from the first worker's initial weights or from a checkpoint → workers join, and take their roles in
 // replicas → facts and orders → the last evaluation and checkpoint → goodbye to all.
+//
+// Where shards are kept twice and a server is lost, nothing more is taken or ordered; the run goes back once
+// what the others have is written (Replication).
 #pragma once
 
 #include <chrono>
@@ -30,6 +33,7 @@
 #include "paceline/rpc/paceline.pb.h"
 #include "paceline/rpc/peer_stream.h"
 #include "paceline/rpc/replica_table.h"
+#include "paceline/rpc/replication.h"
 #include "paceline/rpc/server_fleet.h"
 #include "paceline/rpc/worker_table.h"
 
@@ -84,6 +88,8 @@ class Coordinator final : public WorkerStream::Listener,
   void fail(absl::Status status);
   // The run has failed, and can go on from its last checkpoint in another coordinator: nobody was sent home.
   bool can_go_on() const { return can_go_on_; }
+  // The newest that anybody may have seen: what came after the checkpoint that the run goes on from is lost.
+  Version seen() const;
   // Without these, by the job's own count: they were waited for long enough.
   const std::vector<int>& lost_hosts() const { return lost_hosts_; }
 
@@ -125,6 +131,7 @@ class Coordinator final : public WorkerStream::Listener,
   std::vector<std::string> initial_weights();
   void on_started(std::size_t shard, const wire::ServerStarted& started);
   void on_applied(std::size_t shard, Version version);
+  void measure_restart();
   void welcome_evaluator();
   void evaluate(Version version);
   void on_evaluated(const wire::Evaluated& message);
@@ -140,6 +147,9 @@ class Coordinator final : public WorkerStream::Listener,
   void give_up_silent();
   void give_up_hosts();
   void go_back(const std::string& why);
+  void lose_server(std::optional<std::size_t> shard, const std::string& why);
+  void go_on_from_rescue(const absl::Status& step);
+  bool rescuing() const { return replication_ && replication_->rescuing() && !goodbye_said_; }
   void finish();
   void finish_if_done();
   void say_goodbye();
@@ -158,6 +168,8 @@ class Coordinator final : public WorkerStream::Listener,
   bool evaluator_has_boards_ = false;
   Evaluations evaluations_;
   Checkpoints checkpoints_;
+  std::optional<Replication> replication_;  // where there are several copies of each shard
+  std::string lost_why_;                    // the first loss, while what is left is written
   const SteadyTime since_ = std::chrono::steady_clock::now();
   std::vector<int> lost_hosts_;
   SteadyTime last_tick_ = std::chrono::steady_clock::now();

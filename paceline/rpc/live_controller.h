@@ -40,6 +40,8 @@ class LiveController {
   Version version() const { return controller_.version(); }
   bool hears_of_completion() const { return controller_.hears_of_completion(); }
   control::ControllerState save() const { return controller_.save(); }
+  // As Controller has it.
+  std::vector<control::ControllerState> take_states() { return controller_.take_states(); }
 
  private:
   void watch(const std::optional<control::ControllerState>& start);

@@ -161,11 +161,11 @@ Version ServerFleet::applied(std::size_t shard, Version version) {
   return least->applied;
 }
 
-std::optional<std::string> ServerFleet::silent(PhiAccrual::Time now) const {
+std::optional<ServerFleet::Silent> ServerFleet::silent(PhiAccrual::Time now) const {
   for (std::size_t shard = 0; shard < size(); ++shard) {
     const Server& server = servers_[shard];
     if (server.stream != nullptr && server.heard->dead(now))
-      return fmt::format("server {} was {}", shard, in_words(*server.heard, now));
+      return Silent{shard, fmt::format("server {} was {}", shard, in_words(*server.heard, now))};
   }
   return std::nullopt;
 }

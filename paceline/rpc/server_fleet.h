@@ -60,12 +60,22 @@ class ServerFleet {
   // A word of that server came.
   void hear(std::size_t shard) { servers_[shard].heard->heard(std::chrono::steady_clock::now()); }
   // A server that has said nothing for too long by its own rhythm, in words; nothing when there is none.
-  std::optional<std::string> silent(PhiAccrual::Time now) const;
+  struct Silent {
+    std::size_t shard;
+    std::string why;
+  };
+  std::optional<Silent> silent(PhiAccrual::Time now) const;
+  // Nothing that it says counts any more.
+  void give_up(std::size_t shard) { servers_[shard].stream = nullptr; }
 
   // That server has made that version. The newest that all have made.
   Version applied(std::size_t shard, Version version);
 
   void tell(const wire::ServerOrder& order) const;
+  // Requires: it is here.
+  void tell_one(std::size_t shard, const wire::ServerOrder& order) const {
+    servers_[shard].stream->send(order);
+  }
   void say_goodbye(const std::string& why) const;
 
  private:

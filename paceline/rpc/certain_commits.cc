@@ -1,0 +1,27 @@
+#include "paceline/rpc/certain_commits.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace paceline::rpc {
+
+void CertainCommits::ordered(std::vector<control::ControllerState> states, Duration elapsed) {
+  for (control::ControllerState& state : states) uncertain_.push_back({std::move(state), elapsed});
+}
+
+absl::StatusOr<std::optional<Version>> CertainCommits::prepared(std::size_t server, Version version) {
+  const bool next = version == prepared_[server].next() && version == latest().next();
+  if (!next || uncertain_.empty()) {
+    return absl::InvalidArgumentError(fmt::format("server {} prepared version {} after {}, and {} is certain",
+                                                  server, version, prepared_[server], latest()));
+  }
+  prepared_[server] = version;
+  if (*std::min_element(prepared_.begin(), prepared_.end()) < version) return std::nullopt;
+  latest_ = std::move(uncertain_.front());
+  uncertain_.pop_front();
+  return version;
+}
+
+}  // namespace paceline::rpc

@@ -1,0 +1,58 @@
+// The coordinator's part in keeping the weights twice: says which commits are certain, and when a server is
+// lost has what the others have of the last certain one written and counted as a checkpoint. Of the event
+// loop's thread.
+//
+// What always holds: no version is published before it is certain; nothing becomes certain once a server is
+// lost.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/rpc/certain_commits.h"
+#include "paceline/rpc/checkpoints.h"
+#include "paceline/rpc/rescue.h"
+#include "paceline/rpc/server_fleet.h"
+
+namespace paceline::rpc {
+
+class Replication {
+ public:
+  // The attempt begins with version `start`, of which there is a checkpoint unless it is 0. The others
+  // outlive this.
+  Replication(const config::JobConfig& job, Version start, const ServerFleet& servers, CheckpointSink& sink);
+
+  // As CertainCommits has them.
+  void ordered(std::vector<control::ControllerState> states, Duration elapsed) {
+    commits_.ordered(std::move(states), elapsed);
+  }
+  absl::Status prepared(std::size_t server, Version version);
+  // That somebody may have seen.
+  Version certain() const { return commits_.latest(); }
+
+  // A server is lost, or `server` is nothing: two of them cannot reach each other. Nothing else is to be told
+  // from then on than who is lost besides, and what is written. `newest`: the checkpoint that counts, if
+  // there is one. Errors, here and below: the version cannot be had.
+  absl::Status lose(std::optional<std::size_t> server, std::optional<Version> newest);
+  absl::Status written(std::size_t server, const wire::ServerRescued& message);
+  bool rescuing() const { return rescuing_; }
+  // The checkpoint of the last certain version counts.
+  bool rescued() const { return rescued_; }
+
+ private:
+  absl::Status begin(std::optional<Version> newest);
+
+  const std::vector<std::vector<int>> kept_;
+  const ServerFleet& servers_;
+  CheckpointSink& sink_;
+  CertainCommits commits_;
+  std::optional<Rescue> rescue_;  // nothing where there is nothing to write
+  bool rescuing_ = false;
+  bool rescued_ = false;
+};
+
+}  // namespace paceline::rpc
