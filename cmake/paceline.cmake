@@ -40,8 +40,9 @@ function(paceline_test name)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${ARG_ALONE})
   if(PACELINE_SANITIZE MATCHES thread)
-    # UCX watches memory calls, those at a thread's end too, when ThreadSanitizer has let go of the thread.
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT UCX_MEM_EVENTS=no)
+    # UCX watches memory calls, those at a thread's end too, when ThreadSanitizer has let go of the thread. And
+    # peers that tests fork have threads of their own.
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "UCX_MEM_EVENTS=no;TSAN_OPTIONS=die_after_fork=0")
   endif()
   if(ARG_SLOW)
     set_tests_properties(${name} PROPERTIES LABELS slow)
