@@ -82,7 +82,7 @@ absl::StatusOr<std::unique_ptr<TcpPort>> TcpPort::accept(FileDescriptor socket) 
   return port;
 }
 
-std::size_t TcpPort::chunk_bytes(bool) const { return kChunk; }
+std::size_t TcpPort::chunk_bytes() const { return kChunk; }
 
 // Once, when the first frame has gone: the connection is open then, and how long that took is known.
 void TcpPort::fit_buffer() {

@@ -97,7 +97,7 @@ absl::StatusOr<std::unique_ptr<UcxPort>> UcxPort::accept(ucp_context_h context, 
   return port;
 }
 
-std::size_t UcxPort::chunk_bytes(bool) const { return kChunk; }
+std::size_t UcxPort::chunk_bytes() const { return kChunk; }
 
 bool UcxPort::takes_chunk() const { return sending_ < kMostChunks; }
 

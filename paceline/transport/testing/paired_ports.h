@@ -30,7 +30,7 @@ class PairedPort final : public FramePort {
 
   void start(FrameSink& sink) override { sink_ = &sink; }
   void post(std::span<const std::byte> head, std::span<const std::byte> data) override;
-  std::size_t chunk_bytes(bool) const override { return 10'000; }
+  std::size_t chunk_bytes() const override { return 10'000; }
   void progress() override;
   int fd() const override { return fd_; }
   bool arm() override { return came_.empty(); }
