@@ -68,6 +68,22 @@ INSTANTIATE_TEST_SUITE_P(Policies, HostsUnder,
                            return name;
                          });
 
+// The same version is written and done with before it is measured.
+TEST(Hosts, ASlowEvaluatorFindsWhatACheckpointHadKeptToo) {
+  const TempFolder folder;
+  Program train(train_on(
+      small_job(folder.path(), "epochs = 4\nthreads = 1\n"), 2,
+      {"replica=[{count=2, pace_ms=10}]", "evaluate.every_epochs=0.5", "checkpoint.every_epochs=0.5"}));
+  ASSERT_TRUE(eventually([&] { return !children(train.pid(), "evaluator").empty(); }));
+  const pid_t evaluator = children(train.pid(), "evaluator").at(0);
+  kill(evaluator, SIGSTOP);
+  EXPECT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  kill(evaluator, SIGCONT);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_GE(RecordedRun::read(only_run(folder / "runs")).evaluations.size(), 2u);
+}
+
 TEST(Hosts, AWorkerThatDiesLeavesItsSamplesToTheOtherHosts) {
   const TempFolder folder;
   Program train(train_on(small_job(folder.path(), "epochs = 10\nthreads = 1\n"), 2,

@@ -80,6 +80,7 @@ class Server {
   bool announce_ = false;
   int index_ = 0;
   int count_ = 1;
+  int evaluator_host_ = 0;
   std::int64_t whole_floats_ = 0;
   std::map<std::int32_t, transport::GradientReader> gradients_;  // by replica, of this host
   std::map<std::int32_t, int> hosts_;                            // by replica
@@ -144,7 +145,7 @@ absl::Status Server::carry_out(const rpc::wire::ServerOrder& order) {
       return keep(order.keep());
     case rpc::wire::ServerOrder::kDrop:
       own().board().drop(Version(order.drop().version()));
-      if (commits_) exchange_->drop(Version(order.drop().version()));
+      if (commits_ && !order.drop().checkpoint()) exchange_->drop(Version(order.drop().version()));
       return absl::OkStatus();
     case rpc::wire::ServerOrder::kWriteCheckpoint:
       return write_checkpoint(order.write_checkpoint());
@@ -158,6 +159,7 @@ absl::Status Server::start(const rpc::wire::ServerStart& order) {
   announce_ = order.announce();
   index_ = order.shard();
   count_ = order.shard_count();
+  evaluator_host_ = order.evaluator_host();
   whole_floats_ = order.whole_floats();
   if (!order.mark_file().empty()) {
     // A checkpoint that cannot be written is found out before there is anything to lose.
@@ -180,6 +182,8 @@ absl::Status Server::start_exchange(const rpc::wire::ServerStart& order, const c
   if (exchange_ == nullptr) return absl::InternalError("the coordinator speaks of other hosts");
   exchange::ExchangeOptions options;
   options.host = index_;
+  if (evaluator_host_ < 0 || evaluator_host_ >= order.hosts_size())
+    return absl::InternalError(fmt::format("the coordinator has its evaluator on host {}", evaluator_host_));
   std::vector<ps::Layout> parts;
   for (const rpc::wire::HostShard& host : order.hosts()) {
     PACELINE_ASSIGN_OR_RETURN(ps::Layout part, rpc::from_wire(host.part()));
@@ -319,8 +323,8 @@ absl::Status Server::keep(const rpc::wire::Keep& order) {
   const Version version(order.version());
   PACELINE_RETURN_IF_ERROR(own().board().keep(version));
   // The evaluator reads it on its own host.
-  if (commits_ && index_ != rpc::kEvaluatorHost) {
-    exchange_->keep(rpc::kEvaluatorHost, version);
+  if (commits_ && index_ != evaluator_host_) {
+    exchange_->keep(evaluator_host_, version);
     return absl::OkStatus();
   }
   return say_kept(version) ? absl::OkStatus() : coordinator_lost();

@@ -30,6 +30,7 @@ absl::Status Checkpoints::written(const wire::ServerWritten& message) {
   newest_ = done.state.version;
   wire::ServerOrder order;
   order.mutable_drop()->set_version(newest_->value());
+  order.mutable_drop()->set_checkpoint(true);
   tell_servers_(order);
   return sink_.finish(done.state, done.elapsed);
 }

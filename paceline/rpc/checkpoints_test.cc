@@ -44,6 +44,7 @@ class CheckpointsTest : public testing::Test, public CheckpointSink {
   Checkpoints checkpoints_{
       2,
       [this](const wire::ServerOrder& order) {
+        EXPECT_EQ(order.has_drop(), order.drop().checkpoint());
         said_.push_back(order.has_drop() ? fmt::format("drop {}", order.drop().version())
                                          : fmt::format("write {} to {}", order.write_checkpoint().version(),
                                                        order.write_checkpoint().dir()));

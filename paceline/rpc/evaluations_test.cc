@@ -44,6 +44,7 @@ class EvaluationsTest : public testing::Test {
                              said_.push_back(order.has_keep()
                                                  ? fmt::format("keep {}", order.keep().version())
                                                  : fmt::format("drop {}", order.drop().version()));
+                             EXPECT_FALSE(order.drop().checkpoint());
                            },
                            [this](Version version) { said_.push_back(fmt::format("evaluate {}", version)); }};
 };
