@@ -46,6 +46,16 @@ class Node : public ::testing::Test {
     return std::make_unique<Program>(words);
   }
 
+  // In its own network.
+  std::unique_ptr<Program> host_apart(const testing::Namespaces& apart, const fs::path& job, int rank,
+                                      int hosts) {
+    std::vector<std::string> words = {
+        "node",    job.string(),          "--rank",        std::to_string(rank),
+        "--hosts", std::to_string(hosts), "--coordinator", fmt::format("{}:{}", apart.address(0), port_)};
+    if (rank > 0) words.insert(words.end(), {"--set", "runs_dir=" + (folder_ / "hosts").string()});
+    return std::make_unique<Program>(words, [&apart, rank] { return apart.enter(rank); });
+  }
+
   bool has_checkpoint() const { return tests::has_checkpoint(folder_ / "runs"); }
 
   const TempFolder folder_;
@@ -213,14 +223,8 @@ TEST_P(NodesApart, EndInTheBytesOfOneHost) {
   if (!apart.ok()) GTEST_SKIP() << apart.status().message();
   const fs::path file =
       job(std::string("epochs = 2\nthreads = 1\n") + GetParam(), "[[replica]]\ncount = 2\npace_ms = 30\n");
-  const auto start = [&](int rank) {
-    std::vector<std::string> words = {"node", file.string(), "--rank", std::to_string(rank), "--hosts", "2"};
-    words.insert(words.end(), {"--coordinator", fmt::format("{}:{}", apart->address(0), port_)});
-    if (rank > 0) words.insert(words.end(), {"--set", "runs_dir=" + (folder_ / "hosts").string()});
-    return std::make_unique<Program>(words, [&apart, rank] { return apart->enter(rank); });
-  };
-  const auto second = start(1);
-  const auto first = start(0);
+  const auto second = host_apart(*apart, file, 1, 2);
+  const auto first = host_apart(*apart, file, 0, 2);
   ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
   kill(children(second->pid(), "server").at(0), SIGKILL);
   const Ended ended = first->wait();
@@ -263,6 +267,57 @@ TEST_F(Node, AFirstHostThatIsKilledTakesItsRunUpAgain) {
   const Ended after = host(file, 0, 2)->wait();
   EXPECT_EQ(after.status, 0) << after.errors;
   EXPECT_EQ(after.errors.find("without a goodbye"), std::string::npos) << after.errors;
+}
+
+// The next host has the coordinator and the evaluator from then on, and in the end says what was trained. The
+// one after it finds it there, at another address.
+TEST_F(Node, AFirstHostThatStaysAwayIsSucceeded) {
+  const auto apart = testing::Namespaces::create(3);
+  if (!apart.ok()) GTEST_SKIP() << apart.status().message();
+  const fs::path file =
+      job("epochs = 4\n", "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 3\npace_ms = 30\n");
+  const auto last = host_apart(*apart, file, 2, 3);
+  const auto second = host_apart(*apart, file, 1, 3);
+  const auto first = host_apart(*apart, file, 0, 3);
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+  first->signal(SIGKILL);
+  first->wait();
+  ASSERT_TRUE(eventually([&] { return !children(second->pid(), "evaluator").empty(); }));
+  const Ended late = host_apart(*apart, file, 0, 3)->wait(60);
+  EXPECT_EQ(late.status, 2);
+  EXPECT_NE(late.errors.find("host 0 was given up, and host 1 leads "), std::string::npos) << late.errors;
+  const Ended ended = second->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("host 0 did not come back; this one leads the run"), std::string::npos)
+      << ended.errors;
+  EXPECT_NE(ended.output.find("report: "), std::string::npos) << ended.output;
+  const Ended end = last->wait(60);
+  EXPECT_EQ(end.status, 0) << end.errors;
+  EXPECT_NE(end.errors.find("host 1 leads the run, from "), std::string::npos) << end.errors;
+  const fs::path run_folder = only_run(folder_ / "runs");
+  expect_kept_samples_once(run_folder, 4);
+  EXPECT_FALSE(RecordedRun::read(run_folder).evaluations.empty());
+  EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
+  EXPECT_FALSE(fs::exists(run_folder / "mark"));
+}
+
+// Down to one host, with no coordinator but its own in the end.
+TEST_F(Node, TheLastHostTrainsOnAlone) {
+  const fs::path file =
+      job("epochs = 4\n", "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 3\npace_ms = 30\n");
+  const auto last = host(file, 2, 3);
+  auto second = host(file, 1, 3);
+  auto first = host(file, 0, 3);
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+  for (Program* one : {first.get(), second.get()}) {
+    one->signal(SIGKILL);
+    one->wait();
+  }
+  const Ended ended = last->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  const fs::path run_folder = only_run(folder_ / "runs");
+  expect_kept_samples_once(run_folder, 4);
+  EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
 }
 
 TEST_F(Node, ANewRunIsBegunWhereThatIsAsked) {

@@ -19,6 +19,7 @@
 #include "paceline/cli/grpc_log.h"
 #include "paceline/cli/job_file.h"
 #include "paceline/cli/journal_first.h"
+#include "paceline/cli/leader.h"
 #include "paceline/cli/plan_job.h"
 #include "paceline/cli/restarts.h"
 #include "paceline/cli/run_checkpoints.h"
@@ -54,6 +55,8 @@ struct Job {
   rpc::Access access;
   std::string listen;
   int address_fd;
+  int host;
+  std::string reached_at;
   bool told = false;
   std::vector<std::string> notes{};  // that people see beside the run
   std::vector<int> without{};        // hosts that were given up
@@ -63,6 +66,12 @@ struct Job {
     notes.push_back(line);
   }
 };
+
+absl::Status tell_other_hosts(const Job& job) {
+  if (job.reached_at.empty()) return absl::OkStatus();
+  const std::string port = job.listen.substr(job.listen.rfind(':'));
+  return write_leader(job.paths, {job.host, job.reached_at + port});
+}
 
 struct Ended {
   absl::Status status;
@@ -91,6 +100,7 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
        .job_toml = job.toml,
        .restart = restart,
        .again = again,
+       .host = job.host,
        .listeners = {books.get()},
        .checkpoints = &journal_first,
        .mark_file = job.config.hosts > 1 ? mark.file().string() : "",
@@ -101,6 +111,7 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
   const auto status = [&](const rpc::wire::StatusRequest& request, rpc::wire::StatusReply& reply) {
     if (coordinator.training()) reply = books->status(coordinator.now(), request.width());
     reply.set_phase(coordinator.phase());
+    reply.set_run(job.paths.root.string());
     reply.set_attempt(books->attempt());
     for (const std::string& name : coordinator.missing()) reply.add_missing(name);
     const std::size_t seen = static_cast<std::size_t>(std::max(0, request.notes_seen()));
@@ -114,7 +125,10 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
                               }}));
   gpr_set_log_function(log_of_grpc);
   job.listen = server->address();  // the next attempt is found where this one was
-  if (!std::exchange(job.told, true)) PACELINE_RETURN_IF_ERROR(tell_address(job.listen, job.address_fd));
+  if (!std::exchange(job.told, true)) {
+    PACELINE_RETURN_IF_ERROR(tell_other_hosts(job));
+    PACELINE_RETURN_IF_ERROR(tell_address(job.listen, job.address_fd));
+  }
   std::chrono::steady_clock::time_point next_metrics{};
   loop.run(kTick, [&] {
     coordinator.tick();
@@ -134,9 +148,11 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
                coordinator.lost_hosts(), lost};
 }
 
-absl::StatusOr<rpc::Access> access_of(const config::JobConfig& job, const store::RunPaths& paths) {
+absl::StatusOr<rpc::Access> access_of(const CoordinatorRoleOptions& options, const config::JobConfig& job,
+                                      const store::RunPaths& paths) {
   rpc::Access access;
-  const auto& [listen, certs, token_file] = job.reach;
+  const std::string& certs = options.certs.empty() ? job.reach.certs : options.certs;
+  const std::string& token_file = options.token_file.empty() ? job.reach.token_file : options.token_file;
   if (!certs.empty()) {
     PACELINE_ASSIGN_OR_RETURN(access.credentials,
                               security::read_credentials(certs, security::Role::kCoordinator));
@@ -149,13 +165,15 @@ absl::StatusOr<rpc::Access> access_of(const config::JobConfig& job, const store:
 absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::RunPaths& paths) {
   PACELINE_ASSIGN_OR_RETURN(const std::string toml, read_job_file(paths.job()));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(toml, paths.job()));
-  PACELINE_ASSIGN_OR_RETURN(rpc::Access access, access_of(job, paths));
+  PACELINE_ASSIGN_OR_RETURN(rpc::Access access, access_of(options, job, paths));
   return Job{paths,
              toml,
              job,
              std::move(access),
              options.listen.empty() ? job.reach.listen : options.listen,
-             options.address_fd};
+             options.address_fd,
+             options.host,
+             options.reached_at};
 }
 
 // A run that goes back does so with the plan that it had last.
@@ -181,6 +199,10 @@ absl::Status leave_out(Job& job, const std::vector<int>& hosts) {
   return absl::OkStatus();
 }
 
+bool is_in_job(const config::JobConfig& job, int host) {
+  return job.ranks.empty() || std::find(job.ranks.begin(), job.ranks.end(), host) != job.ranks.end();
+}
+
 }  // namespace
 
 absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
@@ -188,6 +210,12 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(Job job, read(options, folder.paths()));
   // Left when this process is killed: then nobody has said goodbye.
   PACELINE_ASSIGN_OR_RETURN(const store::FolderMark mark, store::FolderMark::leave(job.paths.mark()));
+  if (options.without) PACELINE_RETURN_IF_ERROR(leave_out(job, {*options.without}));
+  if (!is_in_job(job.config, job.host)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: cluster.without: host {} has the coordinator: no run goes on without it",
+                    job.paths.job().string(), job.host));
+  }
   GoOn go_on = options.go_on;
   Restarts restarts;
   while (true) {

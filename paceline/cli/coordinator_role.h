@@ -1,6 +1,7 @@
 // The coordinator process: one per job. It hosts the Controller and keeps the run's books.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include <absl/status/status.h>
@@ -14,6 +15,12 @@ struct CoordinatorRoleOptions {
   GoOn go_on = GoOn::kNo;
   std::string listen{};  // where, instead of where the job says
   int address_fd = -1;   // where to write the address it listens on, a line; −1: standard output
+  std::string certs{};   // instead of the job's, as is the next one
+  std::string token_file{};
+  // Where the job has several hosts:
+  int host = 0;                  // this one
+  std::string reached_at{};      // its address for the others; empty: none is to come here by the run folder
+  std::optional<int> without{};  // a host that is lost and not waited for any more
 };
 
 // Runs the job to its end, going back to the newest checkpoint when a server is lost. Errors: why it could

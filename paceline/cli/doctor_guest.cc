@@ -125,7 +125,7 @@ absl::StatusOr<rpc::wire::Goodbye> visit_first_host(GuestOptions options) {
   const PeerOptions& reach = options.reach;
   PACELINE_ASSIGN_OR_RETURN(const rpc::Access access,
                             read_access(reach.certs, reach.token_file, security::Role::kOperator));
-  PACELINE_RETURN_IF_ERROR(wait_for_coordinator(reach.coordinator, access));
+  PACELINE_RETURN_IF_ERROR(wait_for_coordinator(reach.coordinator, access, reach.patience_s).status());
   for (const security::Role role : {security::Role::kServer, security::Role::kWorker})
     add_to_wire(knock_as(role, reach), options.hello);
   const auto stub = rpc::wire::Doctor::NewStub(rpc::channel_to(reach.coordinator, access));

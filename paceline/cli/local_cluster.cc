@@ -19,6 +19,7 @@
 #include "paceline/cli/run_checkpoints.h"
 #include "paceline/rpc/goodbye.h"
 #include "paceline/security/identity.h"
+#include "paceline/store/files.h"
 #include "paceline/store/run_folder.h"
 
 namespace paceline::cli {
@@ -79,6 +80,9 @@ absl::StatusOr<int> wait_for_end(ChildProcess& child) {
       fmt::format("{} neither listens nor ends; its log is {}", child.name(), child.log_file()));
 }
 
+// Where the processes of a host that does not lead read the coordinator's address.
+std::string leader_file(const Household& household) { return household.folder + "/coordinator"; }
+
 }  // namespace
 
 Household whole_household(const std::string& run, const config::JobConfig& job, bool resume) {
@@ -95,6 +99,9 @@ Household whole_household(const std::string& run, const config::JobConfig& job, 
 
 LocalCluster::LocalCluster(Household household, const config::JobConfig& job)
     : household_(std::move(household)), reach_(household_.peers) {
+  if (household_.first) run_ = household_.folder;
+  if (!household_.first)
+    next_.emplace(household_.rank, job.host_patience_s, std::chrono::steady_clock::now());
   // Another host may have the rest of a replica, or other replicas: then nobody here can say that none is
   // left.
   if (household_.workers.size() < job.replicas.size()) return;
@@ -136,17 +143,9 @@ absl::Status LocalCluster::start_coordinator(bool again) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return absl::ResourceExhaustedError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  std::vector<std::string> arguments = {"coordinator", household_.folder, "--address-fd",
-                                        std::to_string(ends[1])};
-  const std::string& listen = again ? listening_ : household_.listen;
-  if (!listen.empty()) arguments.insert(arguments.end(), {"--listen", listen});
-  if (again) {
-    arguments.emplace_back("--again");
-  } else if (household_.resume) {
-    arguments.emplace_back("--resume");
-  }
-  auto started =
-      ChildProcess::start("coordinator", arguments, household_.folder + "/logs/coordinator.log", ends[1]);
+  std::vector<std::string> words = coordinator_words(again);
+  words.insert(words.end(), {"--address-fd", std::to_string(ends[1])});
+  auto started = ChildProcess::start("coordinator", words, run_ + "/logs/coordinator.log", ends[1]);
   close(ends[1]);
   const std::string address = started.ok() ? read_line(ends[0]) : "";
   close(ends[0]);
@@ -161,9 +160,36 @@ absl::Status LocalCluster::start_coordinator(bool again) {
   return absl::OkStatus();
 }
 
+std::vector<std::string> LocalCluster::coordinator_words(bool again) const {
+  std::vector<std::string> words = {"coordinator", run_};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--listen", listening_.empty() ? household_.listen : listening_);
+  if (!household_.exchange.empty()) {
+    add("--host", std::to_string(household_.rank));
+    add("--reached-at", household_.exchange);
+  }
+  if (gone_) {
+    add("--without", std::to_string(*gone_));
+    add("--certs", reach_.certs);
+    add("--token-file", reach_.token_file);
+  }
+  if (again) {
+    words.emplace_back("--again");
+  } else if (household_.resume) {
+    words.emplace_back("--resume");
+  }
+  return words;
+}
+
 absl::Status LocalCluster::start_peers() {
   PACELINE_ASSIGN_OR_RETURN(access_, read_access(reach_.certs, reach_.token_file, security::Role::kOperator));
-  stub_ = coordinator_stub(reach_.coordinator, access_);
+  if (household_.first) {
+    stub_ = coordinator_stub(reach_.coordinator, access_);
+  } else {
+    PACELINE_RETURN_IF_ERROR(follow(reach_.coordinator));
+  }
   for (const std::int64_t shard : household_.shards) {
     std::vector<std::string> arguments = {"server", "--shard", std::to_string(shard)};
     if (!household_.exchange.empty())
@@ -182,7 +208,9 @@ absl::Status LocalCluster::start_peers() {
 
 absl::Status LocalCluster::start(Child& child) {
   std::vector<std::string> arguments = child.arguments;
-  arguments.insert(arguments.end(), {"--coordinator", reach_.coordinator, "--token-file", reach_.token_file});
+  const std::string coordinator = next_ ? "@" + leader_file(household_) : reach_.coordinator;
+  arguments.insert(arguments.end(), {"--coordinator", coordinator, "--token-file", reach_.token_file});
+  if (next_) arguments.insert(arguments.end(), {"--patience", std::to_string(next_->longest_s())});
   if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
   child.missed_since.reset();
   child.attempt = attempt_;
@@ -201,6 +229,7 @@ std::optional<rpc::wire::StatusReply> LocalCluster::status(int width) {
   request.set_notes_seen(notes_seen_);
   rpc::wire::StatusReply reply;
   const grpc::Status asked = stub_->Status(&context, request, &reply);
+  if (asked.ok() && next_) next_->heard(reply.run(), std::chrono::steady_clock::now());
   coordinator_gone_ = !asked.ok() && asked.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
   // A channel connects again only while somebody waits for it, which calls that fail at once do not.
   if (coordinator_gone_) stub_ = coordinator_stub(reach_.coordinator, access_);
@@ -221,8 +250,12 @@ std::vector<std::string> LocalCluster::tend() {
     if (!ended) continue;
     if (auto line = look_at_end(child, *ended)) news.push_back(*std::move(line));
   }
-  if (household_.first) look_at_coordinator(news);
-  if (!household_.first && !outcome_ && all_ended())
+  if (leads()) {
+    look_at_coordinator(news);
+  } else if (!outcome_ && !stopping_) {
+    look_for_leader(news);
+  }
+  if (!leads() && !outcome_ && all_ended())
     outcome_ = first_error_ ? absl::UnavailableError(*first_error_) : absl::OkStatus();
   if (!outcome_ && !stopping_) {
     look_at_attempt(news);
@@ -251,10 +284,10 @@ std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_stat
   // well.
   if (!training_ && WIFSIGNALED(wait_status)) {
     status(kAnyWidth);
-    training_ = training_ || (household_.first && coordinator_gone_);
+    training_ = training_ || (leads() && coordinator_gone_);
   }
   const bool own_error = !WIFSIGNALED(wait_status) && !lost_coordinator(ended);
-  if (!training_ || (!household_.first && own_error && !is_worker(child.name))) {
+  if (!training_ || (!leads() && own_error && !is_worker(child.name))) {
     if (!first_error_ && !lost_coordinator(ended)) {
       first_error_ = reason_of(ended, wait_status);
       stop("a process could not start");
@@ -276,14 +309,14 @@ void LocalCluster::look_at_coordinator(std::vector<std::string>& news) {
   const auto ended = coordinator_->ended();
   if (!ended || outcome_) return;
   // Likewise it may have begun to train since somebody asked last.
-  training_ = training_ || (WIFSIGNALED(*ended) && has_trained(household_.folder));
+  training_ = training_ || (WIFSIGNALED(*ended) && has_trained(run_));
   const bool go_on = training_ && !stopping_ && !first_error_ && WIFSIGNALED(*ended);
   if (!go_on) {
     outcome_ = end_of_coordinator(*ended);
     return;
   }
   const std::string end = describe_end(*ended);
-  const auto newest = newest_checkpoint({household_.folder});
+  const auto newest = newest_checkpoint({run_});
   if (!restarts_.again(newest)) {
     outcome_ =
         absl::UnavailableError(fmt::format("the coordinator was lost ({}), for the {}th time without a "
@@ -297,6 +330,53 @@ void LocalCluster::look_at_coordinator(std::vector<std::string>& news) {
   const absl::Status again = start_coordinator(true);
   // That one is the next time's.
   if (!again.ok() && !was_killed_at_once(again)) outcome_ = again;
+}
+
+// Where the coordinator is now, when it has not been heard of for a while.
+void LocalCluster::look_for_leader(std::vector<std::string>& news) {
+  const Succession::Step step = next_->look(std::chrono::steady_clock::now());
+  if (const auto* other = std::get_if<Succession::Follow>(&step)) {
+    const absl::Status status = follow(other->leader.address);
+    news.push_back(
+        status.ok() ? fmt::format("host {} leads the run, from {}", other->leader.host, other->leader.address)
+                    : std::string(status.message()));
+  } else if (const auto* mine = std::get_if<Succession::Lead>(&step)) {
+    const absl::Status status = lead(mine->lost);
+    news.push_back(status.ok()
+                       ? fmt::format("host {} did not come back; this one leads the run", mine->lost)
+                       : fmt::format("host {} did not come back, and this one cannot lead the run: {}",
+                                     mine->lost, std::string(status.message())));
+  } else if (std::holds_alternative<Succession::Over>(step)) {
+    news.emplace_back("the run has ended meanwhile");
+    outcome_ = absl::OkStatus();
+  }
+}
+
+absl::Status LocalCluster::follow(const std::string& address) {
+  PACELINE_RETURN_IF_ERROR(store::atomic_write(leader_file(household_), address + "\n"));
+  reach_.coordinator = address;
+  stub_ = coordinator_stub(reach_.coordinator, access_);
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::lead(int lost) {
+  run_ = next_->run();
+  gone_ = lost;
+  const absl::Status started = start_coordinator(true);
+  if (!started.ok()) {
+    coordinator_.reset();
+    listening_.clear();
+    return started;
+  }
+  PACELINE_RETURN_IF_ERROR(follow(from_here(listening_)));
+  notes_seen_ = 0;
+  Child& evaluator = peers_.emplace_back(Child{"evaluator", {"evaluator"}, {}});
+  return start(evaluator);
+}
+
+std::optional<std::string> LocalCluster::led_run() const {
+  if (!leads()) return std::nullopt;
+  return run_;
 }
 
 // Another attempt at the job wants all places filled.
@@ -366,7 +446,7 @@ void LocalCluster::stop(const std::string& why) {
 void LocalCluster::kill() {
   if (!stopping_) stopping_ = "stopped at once";
   if (coordinator_) coordinator_->signal(SIGKILL);
-  if (household_.first) return;
+  if (leads()) return;
   for (Child& child : peers_) child.process.reset();
 }
 

@@ -3,7 +3,8 @@
 //
 // What always holds: while the job trains, a server or a coordinator that dies is started again, and the run
 // goes on from its newest checkpoint; it gives up when that gains nothing. A worker that dies is started
-// again only with such a new attempt at the job: until then the others go on without it.
+// again only with such a new attempt at the job: until then the others go on without it. Where the first
+// host does not come back, the next one has the coordinator and the evaluator from then on.
 #pragma once
 
 #include <chrono>
@@ -18,6 +19,7 @@
 #include "paceline/cli/child_process.h"
 #include "paceline/cli/peer.h"
 #include "paceline/cli/restarts.h"
+#include "paceline/cli/succession.h"
 #include "paceline/config/job_config.h"
 
 namespace paceline::cli {
@@ -25,9 +27,10 @@ namespace paceline::cli {
 // What runs on a host.
 struct Household {
   std::string folder;  // of the run, or of this host; its logs lie in folder/logs
-  // Of the first host: a coordinator that listens there ("": where the job says), and an evaluator.
+  // The first host has a coordinator and an evaluator from the start.
   bool first = true;
-  std::string listen{};
+  std::string listen{};  // where a coordinator of this host does; "": where the job says
+  int rank = 0;
   bool resume = false;
   PeerOptions
       peers{};  // how the others reach the coordinator; on the first host its address comes from itself
@@ -53,6 +56,8 @@ class LocalCluster {
 
   // Set once all is over on this host: OK, or why the run could not go on.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
+  // The folder of the run, where the coordinator is on this host by now.
+  std::optional<std::string> led_run() const;
 
   // Asks for a clean stop, with a checkpoint.
   void stop(const std::string& why);
@@ -73,21 +78,29 @@ class LocalCluster {
   absl::Status start_first_coordinator();
   bool was_killed_at_once(const absl::Status& start);
   absl::Status start_coordinator(bool again);
+  std::vector<std::string> coordinator_words(bool again) const;
   absl::Status start(Child& child);
   absl::Status start_peers();
   // A peer has ended: whether it is to be heard of, as news.
   std::optional<std::string> look_at_end(Child& child, int wait_status);
   void look_at_coordinator(std::vector<std::string>& news);
+  void look_for_leader(std::vector<std::string>& news);
+  absl::Status follow(const std::string& address);
+  absl::Status lead(int lost);
   void look_at_attempt(std::vector<std::string>& news);
   void start_again_who_is_missed(std::vector<std::string>& news);
   absl::Status end_of_coordinator(int wait_status) const;
+  bool leads() const { return coordinator_.has_value(); }
   bool here(const std::string& name) const;
   // Some replica has all of its workers.
   bool any_replica_whole() const;
   bool all_ended() const;
 
   const Household household_;
-  std::string listening_;  // where the coordinator of this host does
+  std::string run_;                 // the run's folder, where the coordinator is here
+  std::optional<int> gone_;         // the host that led before this one
+  std::optional<Succession> next_;  // where the coordinator is on another host
+  std::string listening_;           // where the coordinator of this host does
   PeerOptions reach_;
   rpc::Access access_;
   std::optional<ChildProcess> coordinator_;

@@ -81,7 +81,10 @@ void add_certs(CLI::App& app, Command& command) {
 }
 
 void add_reach(CLI::App& role, PeerOptions& options) {
-  role.add_option("--coordinator", options.coordinator, "HOST:PORT")->required();
+  role.add_option("--coordinator", options.coordinator, "HOST:PORT, or @FILE with such a line")->required();
+  role.add_option("--patience", options.patience_s,
+                  "with a coordinator that is gone, in seconds; 60 without it")
+      ->check(CLI::PositiveNumber);
   role.add_option("--certs", options.certs, "the folder of this job's certificates");
   role.add_option("--token-file", options.token_file, "the job's token; certs/token without it");
 }
@@ -97,6 +100,11 @@ void add_roles(CLI::App& app, Command& command) {
   coordinator->add_flag_callback(
       "--again", [own] { own->go_on = GoOn::kIfThereIsACheckpoint; }, "the same, or from the start");
   coordinator->add_option("--listen", own->listen, "HOST:PORT, instead of the job's");
+  coordinator->add_option("--certs", own->certs, "of this host, instead of the job's");
+  coordinator->add_option("--token-file", own->token_file, "likewise");
+  coordinator->add_option("--host", own->host, "of several, that this is; 0 without it");
+  coordinator->add_option("--reached-at", own->reached_at, "address of this host that the others reach");
+  coordinator->add_option("--without", own->without, "a host that is lost and not waited for any more");
   coordinator->add_option("--address-fd", own->address_fd, "descriptor to write the address to");
   coordinator->callback([own, &command] { command = [own] { return exit_of(run_coordinator(*own)); }; });
 

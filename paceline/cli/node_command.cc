@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/failed_run.h"
 #include "paceline/cli/local_cluster.h"
 #include "paceline/cli/stop_signals.h"
 #include "paceline/cli/watch.h"
@@ -26,6 +27,7 @@ std::string folder_of_host(const config::JobConfig& job, std::int64_t rank) {
 Household household_of(const config::JobConfig& job, const Placement& placement, const std::string& address) {
   Household host;
   host.first = placement.rank == 0;
+  host.rank = static_cast<int>(placement.rank);
   host.listen = listen_address(job, placement);
   host.peers = {.coordinator = host.first ? "" : first_address(placement),
                 .certs = job.reach.certs,
@@ -37,7 +39,9 @@ Household household_of(const config::JobConfig& job, const Placement& placement,
   return host;
 }
 
-absl::Status run_other_host(Household host, const config::JobConfig& job, const Placement& placement) {
+// Until the run is over, which this host may lead in the end: then it says what was trained.
+absl::StatusOr<int> run_other_host(Household host, const config::JobConfig& job, const Placement& placement,
+                                   const TrainOptions& options) {
   host.folder = folder_of_host(job, placement.rank);
   std::error_code error;
   fs::create_directories(fs::path(host.folder) / "logs", error);
@@ -45,7 +49,15 @@ absl::Status run_other_host(Household host, const config::JobConfig& job, const 
   const int signals_before = stop_signals();
   Display display(fmt::format("host {}", placement.rank), Shown::kLine);
   PACELINE_ASSIGN_OR_RETURN(LocalCluster cluster, LocalCluster::start(std::move(host), job));
-  return watch(cluster, display, signals_before, fmt::format("host {} was interrupted", placement.rank));
+  const absl::Status outcome =
+      watch(cluster, display, signals_before, fmt::format("host {} was interrupted", placement.rank));
+  const bool interrupted = stop_signals() > signals_before;
+  if (const auto run = cluster.led_run()) {
+    if (!outcome.ok()) return end_of_failed(outcome, *run, true, options.command);
+    return show_trained({*run, interrupted}, options);
+  }
+  PACELINE_RETURN_IF_ERROR(outcome);
+  return interrupted ? exit_of_stop() : 0;
 }
 
 }  // namespace
@@ -71,8 +83,7 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const Environment& 
     return train_command(train);
   }
   catch_stop_signals();
-  PACELINE_RETURN_IF_ERROR(run_other_host(household_of(job, placement, address), job, placement));
-  return stop_signals() > 0 ? exit_of_stop() : 0;
+  return run_other_host(household_of(job, placement, address), job, placement, train);
 }
 
 }  // namespace paceline::cli

@@ -10,6 +10,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/security/knock.h"
 #include "paceline/security/token.h"
+#include "paceline/store/files.h"
 
 namespace paceline::cli {
 
@@ -18,28 +19,38 @@ namespace {
 using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// How long a coordinator is waited for, and how often it is asked for.
-constexpr std::chrono::seconds kPatience{60};
+// How often a coordinator is asked for.
 constexpr std::chrono::milliseconds kFirstPause = 50ms;
 constexpr std::chrono::milliseconds kLongestPause = 1s;
 constexpr std::chrono::milliseconds kKnockLimit = 5s;
 // So many connections in a row that were closed in silence are no accident.
 constexpr int kMostClosed = 3;
+constexpr char kFileSign = '@';
+constexpr std::int64_t kLongestAddress = 1000;  // bytes
 
 }  // namespace
 
-absl::Status wait_for_coordinator(const std::string& address, const rpc::Access& access) {
-  const auto deadline = steady_clock::now() + kPatience;
+absl::StatusOr<std::string> coordinator_address(const std::string& option) {
+  if (option.empty() || option.front() != kFileSign) return option;
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, store::read_file(option.substr(1), kLongestAddress));
+  return text.substr(0, text.find('\n'));
+}
+
+absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, const rpc::Access& access,
+                                                 double patience_s) {
+  const auto deadline = steady_clock::now() + std::chrono::duration<double>(patience_s);
   auto pause = kFirstPause;
   int closed = 0;
   while (true) {
+    PACELINE_ASSIGN_OR_RETURN(const std::string address, coordinator_address(option));
     const absl::Status answer = security::knock(address, access.credentials, kKnockLimit);
+    if (answer.ok()) return address;
     closed = absl::IsAborted(answer) ? closed + 1 : 0;
     if (closed == kMostClosed) return absl::FailedPreconditionError(answer.message());
     if (closed == 0 && !absl::IsUnavailable(answer)) return answer;
     if (steady_clock::now() + pause > deadline) {
       return absl::UnavailableError(
-          fmt::format("{}; waited for {} s", std::string(answer.message()), kPatience.count()));
+          fmt::format("{}; waited for {} s", std::string(answer.message()), patience_s));
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, kLongestPause);
@@ -70,8 +81,9 @@ std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Ac
 absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Stay& stay) {
   PACELINE_ASSIGN_OR_RETURN(const rpc::Access access, read_access(options.certs, options.token_file, role));
   while (true) {
-    PACELINE_RETURN_IF_ERROR(wait_for_coordinator(options.coordinator, access));
-    const auto stub = coordinator_stub(options.coordinator, access);
+    PACELINE_ASSIGN_OR_RETURN(const std::string address,
+                              wait_for_coordinator(options.coordinator, access, options.patience_s));
+    const auto stub = coordinator_stub(address, access);
     const absl::Status outcome = stay(*stub, access);
     if (outcome != coordinator_lost() && !absl::IsAborted(outcome)) return outcome;
     spdlog::warn("{}; coming again", std::string(outcome.message()));

@@ -20,18 +20,22 @@ using EvaluatorConnection = rpc::Connection<rpc::wire::EvaluatorMessage, rpc::wi
 using Stub = rpc::wire::Coordinator::Stub;
 
 struct PeerOptions {
-  std::string coordinator;  // HOST:PORT
+  std::string coordinator;  // HOST:PORT, or @FILE that says so, which is read again when it is lost
   std::string certs;        // a folder of certificates; empty: no TLS
   std::string token_file;   // empty: certs/token
+  double patience_s = 60;   // with a coordinator that is gone
 };
 
 // What a process of this role shows. Errors: those of the files.
 absl::StatusOr<rpc::Access> read_access(const std::string& certs, const std::string& token_file,
                                         security::Role role);
 
-// Until a coordinator would let this process in, for a minute at most. Errors: why it would not, or nobody
-// came.
-absl::Status wait_for_coordinator(const std::string& address, const rpc::Access& access);
+// As PeerOptions has it. Errors: those of the file.
+absl::StatusOr<std::string> coordinator_address(const std::string& option);
+
+// Until a coordinator would let this process in. Its address. Errors: why it would not, or nobody came.
+absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, const rpc::Access& access,
+                                                 double patience_s);
 
 std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Access& access);
 

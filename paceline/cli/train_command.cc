@@ -152,6 +152,7 @@ namespace {
 
 absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
+  PACELINE_RETURN_IF_ERROR(check_led_from_here(job.runs_dir, job_toml, 0));
   const auto found = unfinished_run(job.runs_dir, job_toml);
   if (!found) return absl::OkStatus();
   fmt::print(stderr, "going on with {}, which ended without a goodbye; --new begins another run\n", *found);
@@ -170,6 +171,10 @@ absl::StatusOr<int> train_command(TrainOptions options) {
   if (options.take_up) PACELINE_RETURN_IF_ERROR(take_up_unfinished(options, job_toml));
   catch_stop_signals();
   PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(job_toml, options));
+  return show_trained(run, options);
+}
+
+absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const RunReport report, read_run(run.folder));
   PACELINE_RETURN_IF_ERROR(write_report(run.folder, report));
   if (options.shown == Shown::kJson) {

@@ -51,6 +51,9 @@ absl::StatusOr<std::string> checked_job(const TrainOptions& options);
 // the plan and progress.
 absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options);
 
+// Writes the report and says what was trained, and how to go on where it was stopped; the exit status.
+absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& options);
+
 // The whole command; the exit status.
 absl::StatusOr<int> train_command(TrainOptions options);
 

@@ -1,10 +1,15 @@
 #include "paceline/cli/unfinished_run.h"
 
 #include <chrono>
+#include <functional>
 #include <system_error>
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
 #include "paceline/cli/job_file.h"
+#include "paceline/cli/leader.h"
 #include "paceline/cli/run_info.h"
 #include "paceline/store/checkpoint.h"
 #include "paceline/store/journal_reader.h"
@@ -35,21 +40,39 @@ bool is_unfinished(const store::RunPaths& paths, const std::string& asked) {
   std::error_code error;
   if (!fs::exists(paths.mark(), error)) return false;
   const auto before = read_job_file(paths.asked());
-  return before.ok() && *before == asked && is_free(paths) && store::latest_checkpoint(paths.root).ok();
+  return before.ok() && *before == asked && store::latest_checkpoint(paths.root).ok();
 }
 
-}  // namespace
-
-std::optional<std::string> unfinished_run(const fs::path& runs_dir, const std::string& asked) {
+std::optional<std::string> newest_unfinished(const fs::path& runs_dir, const std::string& asked,
+                                             const std::function<bool(const store::RunPaths&)>& fits) {
   std::optional<std::string> newest;
   std::error_code error;
   for (auto one = fs::directory_iterator(runs_dir, error); !error && one != fs::directory_iterator();
        one.increment(error)) {
     // Names of one job's runs sort by when they were made.
     const std::string folder = fs::absolute(one->path()).string();
-    if ((!newest || *newest < folder) && is_unfinished({folder}, asked)) newest = folder;
+    if ((!newest || *newest < folder) && is_unfinished({folder}, asked) && fits({folder})) newest = folder;
   }
   return newest;
+}
+
+}  // namespace
+
+std::optional<std::string> unfinished_run(const fs::path& runs_dir, const std::string& asked) {
+  return newest_unfinished(runs_dir, asked, is_free);
+}
+
+absl::Status check_led_from_here(const fs::path& runs_dir, const std::string& asked, int host) {
+  const auto led_elsewhere = [&](const store::RunPaths& paths) {
+    const auto leader = read_leader(paths);
+    return leader.ok() && leader->host != host && !is_free(paths);
+  };
+  const auto run = newest_unfinished(runs_dir, asked, led_elsewhere);
+  if (!run) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(const Leader leader, read_leader({*run}));
+  return absl::UnavailableError(
+      fmt::format("host {} was given up, and host {} leads {} now, without it; --new begins another run",
+                  host, leader.host, *run));
 }
 
 bool is_over(const std::string& run, const config::JobConfig& job) {

@@ -81,7 +81,6 @@ void leave_out(JobConfig& job, const std::vector<int>& new_rank) {
 void read_without(Section& cluster, JobConfig& job) {
   std::vector<int> new_rank(static_cast<std::size_t>(job.hosts));
   for (const double host : cluster.numbers("without", 0, static_cast<double>(job.hosts - 1))) {
-    if (host < 1) return cluster.complain("without", "host 0 has the coordinator: no run goes on without it");
     new_rank[static_cast<std::size_t>(host)] = -1;
   }
   for (std::size_t host = 0; host < new_rank.size(); ++host) {

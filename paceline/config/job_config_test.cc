@@ -177,9 +177,11 @@ TEST(JobConfig, IsWhatIsLeftWithoutAHost) {
   EXPECT_EQ(job.slowdowns[0].replica, 3);
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nwithout = [1]\n[[replica]]\ncount = 2\n", "job.toml")->servers,
             1);
+  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nwithout = [0]\n[[replica]]\ncount = 2\n", "job.toml")->ranks,
+            std::vector<int>{1});
   expect_one_line(
-      parse_job("[cluster]\nhosts = 2\nwithout = [0]\n[[replica]]\ncount = 2\n", "job.toml").status(),
-      "host 0 has the coordinator");
+      parse_job("[cluster]\nhosts = 2\nwithout = [0, 1]\n[[replica]]\ncount = 2\n", "job.toml").status(),
+      "on host 0 or 1");
 }
 
 // Pipelines over hosts: one that lost a stage is none any more.

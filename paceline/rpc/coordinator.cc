@@ -49,6 +49,7 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
       workers_(options_.job),
       replicas_(options_.job.parallel.plan, options_.job.seal),
       servers_(options_.job),
+      evaluator_host_(options_.job.hosts > 1 ? servers_.place(options_.host) : 0),
       evaluations_(
           servers_.size(), [this](const auto& order) { servers_.tell(order); },
           [this](Version version) { evaluate(version); }),
@@ -377,6 +378,7 @@ void Coordinator::start_servers_if_ready() {
     start.set_version(options_.restart->state.version.value());
     start.set_checkpoint_dir(options_.restart->checkpoint_dir);
   }
+  start.set_evaluator_host(evaluator_host_);
   start.set_copies(static_cast<std::int32_t>(options_.job.copies));
   servers_.start(start, options_.restart ? std::vector<std::string>{} : weights);
   if (options_.restart && replication_) measure_restart();
@@ -429,7 +431,7 @@ void Coordinator::received(const EvaluatorStream::Pointer& stream, const wire::E
 void Coordinator::welcome_evaluator() {
   if (!servers_.all_started() || evaluator_ == nullptr || std::exchange(evaluator_has_boards_, true)) return;
   wire::EvaluatorOrder order;
-  *order.mutable_boards() = servers_.boards(kEvaluatorHost, kEvaluatorSlot);
+  *order.mutable_boards() = servers_.boards(evaluator_host_, kEvaluatorSlot);
   evaluator_->send(std::move(order));
   evaluations_.evaluator_is_ready();
 }
@@ -514,13 +516,14 @@ void Coordinator::give_up_silent() {
   }
 }
 
-// A job goes back to where it was with all its hosts, as long as they may come; the first has this process.
+// A job goes back to where it was with all its hosts, as long as they may come. This one is here.
 void Coordinator::give_up_hosts() {
   const bool waiting = options_.again && options_.job.hosts > 1 && !finishing_ && !training();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - since_;
   if (!waiting || servers_.all_here() || waited.count() < options_.job.host_patience_s) return;
-  for (std::size_t host = 1; host < servers_.size(); ++host) {
-    if (!servers_.here(host)) lost_hosts_.push_back(servers_.rank(host));
+  for (std::size_t host = 0; host < servers_.size(); ++host) {
+    if (!servers_.here(host) && servers_.rank(host) != options_.host)
+      lost_hosts_.push_back(servers_.rank(host));
   }
   if (lost_hosts_.empty()) return;
   go_back(fmt::format("host {} did not come back within {} s; going on without it",

@@ -53,6 +53,7 @@ struct CoordinatorOptions {
   std::string job_toml;
   std::optional<Restart> restart;
   bool again = false;  // the job has been begun before: whoever is lost at the start is waited for as well
+  int host = 0;        // of this process and the evaluator, by the job's own count
   std::vector<control::RunListener*> listeners;  // outlive the coordinator
   CheckpointSink* checkpoints = nullptr;         // likewise
   // In the run folder, for the servers of other hosts to find; empty where there are none.
@@ -163,6 +164,7 @@ class Coordinator final : public WorkerStream::Listener,
   ReplicaTable replicas_;
   std::unique_ptr<control::Replanner> replanner_;  // likewise; null where no planner made the plan
   ServerFleet servers_;
+  const int evaluator_host_;  // place in the job
   bool servers_told_to_start_ = false;
   EvaluatorStream::Pointer evaluator_;
   bool evaluator_has_boards_ = false;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/rpc/goodbye.h"
@@ -55,6 +56,12 @@ absl::Status ServerFleet::take_place(const ServerStream::Pointer& stream, const 
   servers_[place].fabric = hello.fabric();
   servers_[place].heard.emplace(std::chrono::steady_clock::now());
   return absl::OkStatus();
+}
+
+int ServerFleet::place(int rank) const {
+  const auto found = std::find(ranks_.begin(), ranks_.end(), rank);
+  PACELINE_CHECK(found != ranks_.end(), "no server is on host {}", rank);
+  return static_cast<int>(found - ranks_.begin());
 }
 
 absl::Status ServerFleet::same_fabric(const std::string& fabric) const {

@@ -21,9 +21,6 @@
 
 namespace paceline::rpc {
 
-// Where the evaluator is: beside the coordinator.
-inline constexpr int kEvaluatorHost = 0;
-
 using ServerStream = PeerStream<wire::ServerMessage, wire::ServerOrder>;
 
 class ServerFleet {
@@ -45,6 +42,8 @@ class ServerFleet {
   bool here(std::size_t shard) const { return servers_[shard].stream != nullptr; }
   // What the server of that shard calls itself.
   int rank(std::size_t shard) const { return ranks_[shard]; }
+  // And the other way round. Requires: there is such a server.
+  int place(int rank) const;
   bool all_here() const;
   bool none_here() const;
 

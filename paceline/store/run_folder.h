@@ -32,7 +32,8 @@ struct RunPaths {
   std::filesystem::path logs() const { return root / "logs"; }
   std::filesystem::path token() const { return root / "token"; }  // where the job names no other one
   std::filesystem::path lock() const { return root / "lock"; }
-  std::filesystem::path mark() const { return root / "mark"; }  // of the coordinator, while it lives
+  std::filesystem::path mark() const { return root / "mark"; }      // of the coordinator, while it lives
+  std::filesystem::path leader() const { return root / "leader"; }  // where that is, for other hosts
 };
 
 // Of a run that is there, to read. Errors: NotFound; FailedPrecondition when the folder is not a run's.
