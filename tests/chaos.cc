@@ -1,8 +1,7 @@
 // Everything a job consists of is killed, stopped and cut off at random while it trains, under each policy in
 // turn. In the end every sample of every epoch was committed exactly once in what counts, every bound held,
 // the loss is where an undisturbed run's is, and nothing is left behind. Under every second policy hosts keep
-// the weights twice: then strikes come one at a time, and none takes a commit with it that anybody had seen,
-// unless it takes the coordinator.
+// the weights twice: then strikes come one at a time, and none takes a commit with it that anybody had seen.
 //
 //   chaos [--kills N] [--seed N] [--replicas 1|2]
 #include <unistd.h>
@@ -147,7 +146,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
   }
   static std::int64_t replicas() { return replicas_asked_for > 0 ? replicas_asked_for : 1 + number() % 2; }
 
-  // Whoever went back says that it lost nothing. (A coordinator that was killed says nothing.)
+  // Whoever went back says that it lost nothing, and so does the report of the whole run.
   static void expect_no_commit_lost(const fs::path& run_folder) {
     const auto journal = store::JournalReader::open(store::RunPaths{run_folder}.journal());
     ASSERT_TRUE(journal.ok()) << journal.status();
@@ -156,6 +155,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     for (const auto& [key, value] : *about) {
       if (key.starts_with("lost_commits_")) EXPECT_EQ(value, "0") << key;
     }
+    EXPECT_NE(read_text(run_folder / "summary.json").find("\"lost_commits\": 0,"), std::string::npos);
   }
 
   // Of the whole test set, at the end.

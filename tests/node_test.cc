@@ -166,6 +166,30 @@ TEST_F(Node, AHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice) {
   EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
 }
 
+// With it go the coordinator and its books, and a server; the others still have all parts of the weights.
+TEST_F(Node, TheFirstHostTakesNoCommitWithItWhereWeightsAreKeptTwice) {
+  const fs::path file =
+      job("epochs = 4\n", "[cluster]\nreplicas = 2\n[[replica]]\ncount = 3\npace_ms = 30\n");
+  auto last = host(file, 2, 3);
+  auto second = host(file, 1, 3);
+  auto first = host(file, 0, 3);
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  first->signal(SIGKILL);
+  first->wait();
+  first = host(file, 0, 3);
+  const Ended ended = first->wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("which ended without a goodbye"), std::string::npos) << ended.errors;
+  EXPECT_NE(ended.errors.find("the servers still had version "), std::string::npos) << ended.errors;
+  EXPECT_NE(ended.output.find("3 attempts, 0 commits lost"), std::string::npos) << ended.output;
+  EXPECT_EQ(second->wait(60).status, 0);
+  EXPECT_EQ(last->wait(60).status, 0);
+  const fs::path run_folder = only_run(folder_ / "runs");
+  expect_kept_samples_once(run_folder, 4);
+  EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
+}
+
 // A device holds three of four units: what is left are two that have to be a pipeline over their hosts.
 TEST_F(Node, APlannedRunIsPlannedAnewWithoutAHost) {
   std::string tables =
@@ -318,6 +342,30 @@ TEST_F(Node, TheLastHostTrainsOnAlone) {
   const fs::path run_folder = only_run(folder_ / "runs");
   expect_kept_samples_once(run_folder, 4);
   EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
+}
+
+// What it had lies on the others, in as many parts as there were hosts with it.
+TEST_F(Node, AFirstHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice) {
+  const fs::path file = job(
+      "epochs = 4\n", "[cluster]\nreplicas = 2\nhost_patience_s = 2\n[[replica]]\ncount = 3\npace_ms = 30\n");
+  for (const int hosts : {3, 2}) {
+    auto last = hosts == 3 ? host(file, 2, hosts) : nullptr;
+    auto second = host(file, 1, hosts);
+    auto first = host(file, 0, hosts);
+    ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    first->signal(SIGKILL);
+    first->wait();
+    const Ended ended = second->wait();
+    EXPECT_EQ(ended.status, 0) << ended.errors;
+    EXPECT_NE(ended.errors.find("the servers still had version "), std::string::npos) << ended.errors;
+    EXPECT_NE(ended.output.find("3 attempts, 0 commits lost"), std::string::npos) << ended.output;
+    EXPECT_TRUE(last == nullptr || last->wait(60).status == 0);
+    const fs::path run_folder = only_run(folder_ / "runs");
+    expect_kept_samples_once(run_folder, 4);
+    EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
+    fs::remove_all(run_folder);
+  }
 }
 
 TEST_F(Node, ANewRunIsBegunWhereThatIsAsked) {

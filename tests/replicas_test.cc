@@ -1,5 +1,5 @@
-// Jobs whose hosts keep the weights twice (cluster.replicas = 2): a server that is killed at any moment takes
-// no commit with it, though no checkpoint is ever due before the end.
+// Jobs whose hosts keep the weights twice (cluster.replicas = 2): a server or a coordinator that is killed at
+// any moment takes no commit with it, though no checkpoint is ever due before the end.
 #include <algorithm>
 #include <csignal>
 #include <thread>
@@ -61,25 +61,52 @@ void expect_nothing_seen_is_lost(const fs::path& run_folder) {
   }
 }
 
-// Whether that attempt has committed anything.
-bool has_committed(const fs::path& runs, int attempt) {
-  if (metrics_so_far(runs) == 0) return false;
+// The last attempt that has committed anything; 0 where none has.
+std::int64_t committing(const fs::path& runs) {
+  if (metrics_so_far(runs) == 0) return 0;
   auto journal = store::JournalReader::open(store::RunPaths{only_run(runs)}.journal());
-  bool any = false;
-  return journal.ok() &&
-         journal->commits([&](Time, const control::CommitRecord&) { any = true; }, attempt).ok() && any;
+  const auto attempts = journal.ok() ? journal->attempts() : journal.status();
+  if (!attempts.ok()) return 0;
+  for (std::int64_t attempt = std::ssize(*attempts); attempt > 0; --attempt) {
+    bool any = false;
+    const absl::Status read =
+        journal->commits([&](Time, const control::CommitRecord&) { any = true; }, attempt);
+    if (read.ok() && any) return attempt;
+  }
+  return 0;
 }
 
-// Kills servers at random moments, each some time after the run has gone on. How often.
-int disturb(Program& train, const fs::path& runs, Rng& rng) {
+// Kills one process of each of these kinds at random moments, each time when the run has gone on for a while.
+// How often.
+int disturb(Program& train, const fs::path& runs, Rng& rng, const std::vector<std::string>& kinds) {
+  std::int64_t last = 0;
   for (int kills = 0; kills < kKills; ++kills) {
-    EXPECT_TRUE(eventually([&] { return !train.running() || has_committed(runs, kills + 1); }));
+    EXPECT_TRUE(eventually([&] { return !train.running() || committing(runs) > last; }));
+    last = committing(runs);
     std::this_thread::sleep_for(std::chrono::milliseconds(rng.below(400)));
-    const auto servers = children(train.pid(), "server");
-    if (!train.running() || servers.empty()) return kills;
-    kill(servers[rng.below(servers.size())], SIGKILL);
+    std::vector<pid_t> victims;
+    for (const std::string& kind : kinds) {
+      const auto all = children(train.pid(), kind);
+      if (!train.running() || all.empty()) return kills;
+      victims.push_back(all[rng.below(all.size())]);
+    }
+    for (const pid_t victim : victims) kill(victim, SIGKILL);
   }
   return kKills;
+}
+
+// Of the whole run, whose attempts all say so.
+void expect_nothing_lost(const fs::path& run_folder, const Ended& ended, int kills) {
+  ASSERT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_GE(kills, 1);
+  const auto lost = said_lost(run_folder);
+  EXPECT_EQ(lost, std::vector<std::string>(lost.size(), "0")) << ended.errors;
+  EXPECT_GE(static_cast<int>(lost.size()), kills) << ended.errors;
+  expect_nothing_seen_is_lost(run_folder);
+  expect_kept_samples_once(run_folder, kEpochs);
+  EXPECT_NE(ended.output.find("attempts, 0 commits lost"), std::string::npos) << ended.output;
+  const Ended replayed = run({"replay", run_folder.string()});
+  EXPECT_EQ(replayed.status, 0) << replayed.errors;
 }
 
 class ReplicasUnder : public testing::TestWithParam<const char*> {};
@@ -88,25 +115,37 @@ TEST_P(ReplicasUnder, AServerThatIsKilledTakesNoCommitWithIt) {
   const TempFolder folder;
   Rng rng(std::hash<std::string>()(GetParam()));
   Program train(train_with(job_in(folder), GetParam(), "[{count=3, pace_ms=25}, {pace_ms=40}]", 2));
-  const int kills = disturb(train, folder / "runs", rng);
+  const int kills = disturb(train, folder / "runs", rng, {"server"});
   const Ended ended = train.wait();
-  ASSERT_EQ(ended.status, 0) << ended.errors;
-  EXPECT_GE(kills, 1);
   const fs::path run_folder = only_run(folder / "runs");
-  const auto lost = said_lost(run_folder);
-  EXPECT_EQ(lost, std::vector<std::string>(lost.size(), "0"));
-  EXPECT_EQ(static_cast<int>(lost.size()), kills) << ended.errors;
-  expect_nothing_seen_is_lost(run_folder);
-  expect_kept_samples_once(run_folder, kEpochs);
-  EXPECT_NE(ended.output.find("attempts, 0 commits lost"), std::string::npos) << ended.output;
-  const Ended replayed = run({"replay", run_folder.string()});
-  EXPECT_EQ(replayed.status, 0) << replayed.errors;
+  expect_nothing_lost(run_folder, ended, kills);
+  EXPECT_EQ(static_cast<int>(said_lost(run_folder).size()), kills) << ended.errors;
+}
+
+TEST_P(ReplicasUnder, NorDoesACoordinator) {
+  const TempFolder folder;
+  Rng rng(std::hash<std::string>()(GetParam()) + 1);
+  Program train(train_with(job_in(folder), GetParam(), "[{count=3, pace_ms=25}, {pace_ms=40}]", 2));
+  const int kills = disturb(train, folder / "runs", rng, {"coordinator"});
+  const Ended ended = train.wait();
+  expect_nothing_lost(only_run(folder / "runs"), ended, kills);
+  EXPECT_NE(ended.errors.find("the servers still had version "), std::string::npos) << ended.errors;
+}
+
+TEST_P(ReplicasUnder, NorDoACoordinatorAndAServerAtOnce) {
+  const TempFolder folder;
+  Rng rng(std::hash<std::string>()(GetParam()) + 2);
+  Program train(train_with(job_in(folder), GetParam(), "[{count=3, pace_ms=25}, {pace_ms=40}]", 3));
+  const int kills = disturb(train, folder / "runs", rng, {"coordinator", "server"});
+  const Ended ended = train.wait();
+  expect_nothing_lost(only_run(folder / "runs"), ended, kills);
+  EXPECT_NE(ended.errors.find("the servers still had version "), std::string::npos) << ended.errors;
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, ReplicasUnder, testing::Values("bsp", "asp", "cgp"));
 
 TEST(Replicas, ABulkSynchronousRunEndsInTheBytesOfOneThatNobodyDisturbed) {
-  const TempFolder one, whole, broken;
+  const TempFolder one, whole;
   const std::string devices = "[{count=3, pace_ms=25}]";
   std::vector<std::string> alone{"train", job_in(one).string(), "--set", "cluster.servers=3"};
   alone.insert(alone.end(), {"--set", "replica=" + devices});
@@ -116,11 +155,14 @@ TEST(Replicas, ABulkSynchronousRunEndsInTheBytesOfOneThatNobodyDisturbed) {
   ASSERT_EQ(undisturbed.status, 0) << undisturbed.errors;
   EXPECT_EQ(checkpoint_weights(only_run(whole / "runs")), expected);
   Rng rng(11);
-  Program train(train_with(job_in(broken), "bsp", devices, 3));
-  EXPECT_GE(disturb(train, broken / "runs", rng), 1);
-  const Ended ended = train.wait();
-  ASSERT_EQ(ended.status, 0) << ended.errors;
-  EXPECT_EQ(checkpoint_weights(only_run(broken / "runs")), expected);
+  for (const char* kind : {"server", "coordinator"}) {
+    const TempFolder broken;
+    Program train(train_with(job_in(broken), "bsp", devices, 3));
+    EXPECT_GE(disturb(train, broken / "runs", rng, {kind}), 1);
+    const Ended ended = train.wait();
+    ASSERT_EQ(ended.status, 0) << ended.errors;
+    EXPECT_EQ(checkpoint_weights(only_run(broken / "runs")), expected) << kind;
+  }
 }
 
 // Neither copy of a shard is left: what is lost is said.

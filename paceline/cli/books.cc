@@ -51,7 +51,21 @@ void Books::on_batch(const control::BatchDone& batch) {
 
 const absl::Status& Books::note_saved(const control::ControllerState& state) {
   note(journal_->set(saved_state_key(journal_->attempt()), store::to_text(state)));
+  note(journal_->go_on_from(state.version));
   return trouble_;
+}
+
+absl::StatusOr<std::optional<store::NewestCommit>> Books::cut_short() const {
+  const auto& before = journal_->before();
+  if (!before) return std::nullopt;
+  PACELINE_ASSIGN_OR_RETURN(const auto said, journal_->get(lost_commits_key(before->attempt)));
+  if (said) return std::nullopt;
+  return before;
+}
+
+void Books::note_nothing_lost() {
+  for (std::int64_t attempt = journal_->before()->attempt; attempt < journal_->attempt(); ++attempt)
+    note(journal_->set(lost_commits_key(attempt), "0"));
 }
 
 void Books::note_lost_commits(std::int64_t count) {

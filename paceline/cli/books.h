@@ -33,7 +33,14 @@ class Books final : public control::RunListener {
   void on_plan(const control::PlanAdopted& adopted) override;
   void on_batch(const control::BatchDone& batch) override;
 
-  // A checkpoint is about to count. Makes the journal last up to there; what flush() gives.
+  // The newest commit of the attempts before, if the one that made it was cut short: it did not say what was
+  // lost.
+  absl::StatusOr<std::optional<store::NewestCommit>> cut_short() const;
+  // Of that one, nothing that anybody saw.
+  void note_nothing_lost();
+
+  // A checkpoint is about to count: of this attempt, or where that has not committed anything, of what it
+  // goes on from. Makes the journal last up to there; what flush() gives.
   const absl::Status& note_saved(const control::ControllerState& state);
   // The run goes back, and so many commits are to be done again. Requires: started.
   void note_lost_commits(std::int64_t count);

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,6 +19,7 @@
 #include "paceline/base/event_loop.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/books.h"
+#include "paceline/cli/cut_short.h"
 #include "paceline/cli/grpc_log.h"
 #include "paceline/cli/job_file.h"
 #include "paceline/cli/journal_first.h"
@@ -59,7 +63,6 @@ struct Job {
   std::string reached_at;
   bool told = false;
   std::vector<std::string> notes{};  // that people see beside the run
-  std::vector<int> without{};        // hosts that were given up
 
   void note(const std::string& line) {
     spdlog::info("{}", line);
@@ -77,7 +80,7 @@ struct Ended {
   absl::Status status;
   bool can_go_on = false;
   std::vector<int> lost_hosts{};
-  std::int64_t lost_commits = 0;  // that are to be done again
+  std::optional<std::int64_t> lost_commits{};  // that are to be done again; nothing: it did not train
 };
 
 // Of what anybody may have seen, what is after the checkpoint that the run goes on from.
@@ -86,10 +89,24 @@ std::int64_t lost_commits(const Job& job, Version seen) {
   return std::max<std::int64_t>(0, seen.value() - kept);
 }
 
+// For servers, which may have been at another run.
+std::string name_of(const Job& job, std::int64_t attempt) {
+  std::error_code error;
+  return fmt::format("{} {}", std::filesystem::canonical(job.paths.root, error).filename().string(), attempt);
+}
+
+absl::StatusOr<std::optional<rpc::CutShort>> cut_short(const Job& job, const Books& books, Version from) {
+  PACELINE_ASSIGN_OR_RETURN(const auto newest, books.cut_short());
+  if (!newest || newest->version <= from) return std::nullopt;
+  return rpc::CutShort{name_of(job, newest->attempt), newest->version};
+}
+
 absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
-                              const std::optional<rpc::Restart>& restart, bool again) {
+                              const std::optional<rpc::Restart>& restart, bool again,
+                              const std::optional<std::vector<int>>& only_look) {
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books, Books::open(job.config, job.paths, report::World::kLive, from));
+  PACELINE_ASSIGN_OR_RETURN(auto before, cut_short(job, *books, from));
   RunCheckpoints checkpoints(job.paths.root, job.config);
   JournalFirst journal_first([&](const control::ControllerState& state) { return books->note_saved(state); },
                              checkpoints);
@@ -101,13 +118,18 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
        .restart = restart,
        .again = again,
        .host = job.host,
+       .attempt = name_of(job, books->attempt()),
+       .cut_short = std::move(before),
+       .only_look_without = only_look,
        .listeners = {books.get()},
+       .keep_books = [&] { return books->flush(); },
        .checkpoints = &journal_first,
        .mark_file = job.config.hosts > 1 ? mark.file().string() : "",
        .mark_text = mark.text(),
        .on_data_known = [&](const control::ControllerConfig& config) { books->start(config, job.toml); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); },
-       .re_planned = [&](const std::string& line) { job.note(line); }});
+       .news = [&](const std::string& line) { job.note(line); },
+       .nothing_lost = [&] { books->note_nothing_lost(); }});
   const auto status = [&](const rpc::wire::StatusRequest& request, rpc::wire::StatusReply& reply) {
     if (coordinator.training()) reply = books->status(coordinator.now(), request.width());
     reply.set_phase(coordinator.phase());
@@ -142,10 +164,11 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
   });
   const bool can_go_on = coordinator.can_go_on();
   const std::int64_t lost = can_go_on ? lost_commits(job, coordinator.seen()) : 0;
-  if (can_go_on) books->note_lost_commits(lost);
+  // What servers may still have when they come again is not lost yet.
+  if (can_go_on && (lost == 0 || job.config.copies == 1)) books->note_lost_commits(lost);
   const absl::Status written = books->flush();
   return Ended{coordinator.result().ok() ? written : coordinator.result(), can_go_on && written.ok(),
-               coordinator.lost_hosts(), lost};
+               coordinator.lost_hosts(), coordinator.training() ? std::optional(lost) : std::nullopt};
 }
 
 absl::StatusOr<rpc::Access> access_of(const CoordinatorRoleOptions& options, const config::JobConfig& job,
@@ -185,11 +208,18 @@ absl::Status take_last_plan(Job& job) {
   return absl::OkStatus();
 }
 
+// All that the job does without, in order.
+std::vector<int> left_out_with(const config::JobConfig& job, const std::vector<int>& hosts) {
+  std::set<int> all(job.without.begin(), job.without.end());
+  all.insert(hosts.begin(), hosts.end());
+  return {all.begin(), all.end()};
+}
+
 // What the planner had made of all devices it makes anew of those that are left.
 absl::Status leave_out(Job& job, const std::vector<int>& hosts) {
   if (hosts.empty()) return absl::OkStatus();
-  job.without.insert(job.without.end(), hosts.begin(), hosts.end());
-  std::vector<std::string> sets{fmt::format("cluster.without=[{}]", fmt::join(job.without, ","))};
+  std::vector<std::string> sets{
+      fmt::format("cluster.without=[{}]", fmt::join(left_out_with(job.config, hosts), ","))};
   if (job.config.parallel.by_planner()) sets.emplace_back("pipeline=[]");
   PACELINE_ASSIGN_OR_RETURN(const std::string left, config::resolve_job(job.toml, job.paths.job(), sets));
   PACELINE_ASSIGN_OR_RETURN(const PlannedJob planned, plan_job(left, config::RunTime::kWall));
@@ -197,6 +227,26 @@ absl::Status leave_out(Job& job, const std::vector<int>& hosts) {
   job.toml = planned.job_toml;
   PACELINE_ASSIGN_OR_RETURN(job.config, config::parse_job(job.toml, job.paths.job()));
   return absl::OkStatus();
+}
+
+// What is lost, in words.
+std::string in_words(const Job& job, const std::optional<std::int64_t>& lost_commits) {
+  if (!lost_commits) return "";
+  const bool may_be_held = *lost_commits > 0 && job.config.copies > 1;
+  return fmt::format(", {} lost{}", report::counted(*lost_commits, "commit"),
+                     may_be_held ? " unless servers still have them" : "");
+}
+
+// Whether servers may still have something in other parts than those that they would have without `hosts`:
+// then it is looked for with these hosts left out instead.
+absl::StatusOr<std::optional<std::vector<int>>> left_out_before(const Job& job, GoOn go_on,
+                                                                const std::vector<int>& hosts) {
+  if (job.config.copies == 1 || go_on != GoOn::kIfThereIsACheckpoint) return std::nullopt;
+  PACELINE_ASSIGN_OR_RETURN(const auto before, cut_short_attempt(job.paths));
+  const Version saved = newest_checkpoint(job.paths).value_or(Version(0));
+  if (!before || before->newest <= saved || before->without == left_out_with(job.config, hosts))
+    return std::nullopt;
+  return before->without;
 }
 
 bool is_in_job(const config::JobConfig& job, int host) {
@@ -210,7 +260,11 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(Job job, read(options, folder.paths()));
   // Left when this process is killed: then nobody has said goodbye.
   PACELINE_ASSIGN_OR_RETURN(const store::FolderMark mark, store::FolderMark::leave(job.paths.mark()));
-  if (options.without) PACELINE_RETURN_IF_ERROR(leave_out(job, {*options.without}));
+  std::vector<int> gone;
+  if (options.without) gone.push_back(*options.without);
+  PACELINE_ASSIGN_OR_RETURN(auto before, left_out_before(job, options.go_on, gone));
+  const std::string whole_job = job.toml;
+  PACELINE_RETURN_IF_ERROR(leave_out(job, before ? *before : gone));
   if (!is_in_job(job.config, job.host)) {
     return absl::InvalidArgumentError(
         fmt::format("{}: cluster.without: host {} has the coordinator: no run goes on without it",
@@ -222,8 +276,14 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
     if (go_on != GoOn::kNo) PACELINE_RETURN_IF_ERROR(take_last_plan(job));
     PACELINE_ASSIGN_OR_RETURN(const auto restart, find_restart(job.paths, go_on));
     PACELINE_ASSIGN_OR_RETURN(const Ended ended,
-                              attempt(job, mark, restart, go_on == GoOn::kIfThereIsACheckpoint));
+                              attempt(job, mark, restart, go_on == GoOn::kIfThereIsACheckpoint,
+                                      before ? std::optional(gone) : std::nullopt));
     if (!ended.can_go_on) return ended.status;
+    if (std::exchange(before, std::nullopt)) {
+      job.toml = whole_job;
+      PACELINE_ASSIGN_OR_RETURN(job.config, config::parse_job(job.toml, job.paths.job()));
+      PACELINE_RETURN_IF_ERROR(leave_out(job, gone));
+    }
     PACELINE_RETURN_IF_ERROR(leave_out(job, ended.lost_hosts));
     const std::string why(ended.status.message());
     const auto newest = newest_checkpoint(job.paths);
@@ -231,9 +291,9 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
       return absl::UnavailableError(
           fmt::format("{}, for the {}th time without a new checkpoint", why, Restarts::kMost + 1));
     }
-    job.note(fmt::format("{}; going on from {}, {} lost", why,
+    job.note(fmt::format("{}; going on from {}{}", why,
                          newest ? fmt::format("the checkpoint of version {}", *newest) : "the start",
-                         report::counted(ended.lost_commits, "commit")));
+                         in_words(job, ended.lost_commits)));
     go_on = GoOn::kIfThereIsACheckpoint;
   }
 }

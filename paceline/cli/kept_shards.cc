@@ -27,6 +27,7 @@ absl::StatusOr<KeptShards> KeptShards::start(const rpc::wire::ServerStart& order
                                              const config::JobConfig& job) {
   KeptShards shards;
   shards.count_ = order.shard_count();
+  shards.attempt_ = order.attempt();
   PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job));
   if (order.copies() > 1) {
     if (order.copies() > order.hosts_size() || order.shard() >= order.hosts_size())
@@ -86,6 +87,31 @@ std::vector<ps::Shard*> KeptShards::all() const {
   std::vector<ps::Shard*> shards;
   for (const Kept& one : kept_) shards.push_back(one.shard.get());
   return shards;
+}
+
+void KeptShards::prepared(const rpc::wire::Apply& order) {
+  prepared_ = Version(order.version());
+  state_ = order.state();
+  elapsed_ns_ = order.elapsed_ns();
+}
+
+void KeptShards::publish() {
+  for (const Kept& one : kept_) one.shard->publish();
+  prepared_.reset();
+}
+
+std::optional<rpc::wire::Held> KeptShards::held() const {
+  if (!twice() || state_.empty()) return std::nullopt;
+  rpc::wire::Held held;
+  held.set_attempt(attempt_);
+  held.set_shard(kept_.front().index);
+  held.set_shard_count(count_);
+  held.set_copies(static_cast<std::int32_t>(kept_.size()));
+  held.set_certain(own().version().value());
+  held.set_made(prepared_.value_or(own().version()).value());
+  held.set_state(state_);
+  held.set_elapsed_ns(elapsed_ns_);
+  return held;
 }
 
 absl::Status KeptShards::write(int index, Version version, const std::string& dir) const {

@@ -1,9 +1,13 @@
 // The shards that one server of a job keeps: its own, and where shards are kept twice, a copy of another
-// server's, from which nobody reads.
+// server's, from which nobody reads. Then it also knows the books of the newest version that it made, and
+// outlives the coordinator that had it made.
+//
+// What always holds: where shards are kept twice, all of them are of one version, and so is what is prepared.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +35,15 @@ class KeptShards {
   // The own one first.
   std::vector<ps::Shard*> all() const;
 
+  // Where shards are kept twice: all have prepared the version of this order.
+  void prepared(const rpc::wire::Apply& order);
+  std::optional<Version> prepared() const { return prepared_; }
+  // Requires: a version is prepared.
+  void publish();
+  // What is here, for a coordinator that does not know it; nothing where no version was made, or all is kept
+  // once.
+  std::optional<rpc::wire::Held> held() const;
+
   // Writes its newest version, which is to be `version`, into a checkpoint's folder. Any thread, while
   // nothing changes. Errors: it is not here; those of the disk.
   absl::Status write(int index, Version version, const std::string& dir) const;
@@ -48,6 +61,10 @@ class KeptShards {
   absl::Status load_from_checkpoint(const rpc::wire::ServerStart& order) const;
 
   int count_ = 1;  // of the job's
+  std::string attempt_;
+  std::optional<Version> prepared_;
+  std::string state_;  // of the newest version that was made here; empty: none was
+  std::int64_t elapsed_ns_ = 0;
   std::vector<Kept> kept_;
 };
 

@@ -98,7 +98,7 @@ Household whole_household(const std::string& run, const config::JobConfig& job, 
 }
 
 LocalCluster::LocalCluster(Household household, const config::JobConfig& job)
-    : household_(std::move(household)), reach_(household_.peers) {
+    : household_(std::move(household)), kept_twice_(job.copies > 1), reach_(household_.peers) {
   if (household_.first) run_ = household_.folder;
   if (!household_.first)
     next_.emplace(household_.rank, job.host_patience_s, std::chrono::steady_clock::now());
@@ -324,8 +324,9 @@ void LocalCluster::look_at_coordinator(std::vector<std::string>& news) {
                                            end, Restarts::kMost + 1));
     return;
   }
-  news.push_back(fmt::format("the coordinator was lost ({}); going on from {}", end,
-                             newest ? fmt::format("the checkpoint of version {}", *newest) : "the start"));
+  const std::string from = newest ? fmt::format("the checkpoint of version {}", *newest) : "the start";
+  news.push_back(fmt::format("the coordinator was lost ({}); {}", end,
+                             kept_twice_ ? "it is started again" : "going on from " + from));
   notes_seen_ = 0;
   const absl::Status again = start_coordinator(true);
   // That one is the next time's.

@@ -49,6 +49,16 @@ absl::StatusOr<control::ControllerConfig> config_of(const About& about, const st
   return config::controller_config(job, *size);
 }
 
+// Not every checkpoint is one that a commit asked for, and an attempt may have done nothing but save what
+// servers still had: that is what it says itself that it went on from.
+absl::Status add_saved(const About& about, const store::Attempt& attempt, States& states) {
+  const auto saved = about.find(saved_state_key(attempt.number));
+  if (saved == about.end()) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(control::ControllerState state, store::controller_state_from_text(saved->second));
+  states[state.version] = std::move(state);
+  return absl::OkStatus();
+}
+
 absl::Status replay_attempt(const std::string& folder, const About& about, const store::Attempt& attempt,
                             store::JournalReader& journal, States& states) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(about.at(job_key(attempt.number)),
@@ -72,12 +82,6 @@ absl::Status replay_attempt(const std::string& folder, const About& about, const
     return absl::FailedPreconditionError(
         fmt::format("{}: attempt {}: {}", folder, attempt.number, *replay->difference()));
   }
-  // Not every checkpoint is one that a commit asked for.
-  if (const auto saved = about.find(saved_state_key(attempt.number)); saved != about.end()) {
-    PACELINE_ASSIGN_OR_RETURN(control::ControllerState state,
-                              store::controller_state_from_text(saved->second));
-    states[state.version] = std::move(state);
-  }
   fmt::print("attempt {}: {} facts gave the same {} orders\n", attempt.number, replay->facts(),
              replay->orders());
   return absl::OkStatus();
@@ -93,6 +97,7 @@ absl::Status replay_command(const std::string& folder) {
   States states;
   bool any = false;
   for (const store::Attempt& attempt : attempts) {
+    PACELINE_RETURN_IF_ERROR(add_saved(about, attempt, states));
     if (!about.contains(job_key(attempt.number))) continue;  // it never came to train
     any = true;
     PACELINE_RETURN_IF_ERROR(replay_attempt(folder, about, attempt, journal, states));

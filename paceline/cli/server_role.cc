@@ -43,9 +43,11 @@ bool has_turn(const rpc::wire::ServerOrder& order) {
 
 class Server {
  public:
-  // `exchange`: with the other hosts' servers; null when there are none.
-  Server(ServerConnection& connection, std::unique_ptr<exchange::Exchange> exchange)
-      : connection_(connection), exchange_(std::move(exchange)) {}
+  // `shards`: what there still is of a stay before, and what there is after this one. `exchange`: with the
+  // other hosts' servers; null when there are none.
+  Server(ServerConnection& connection, std::optional<KeptShards>& shards,
+         std::unique_ptr<exchange::Exchange> exchange)
+      : connection_(connection), shards_(shards), exchange_(std::move(exchange)) {}
 
   // Orders in sequence, until goodbye. An error has been told to the coordinator.
   absl::Status serve();
@@ -74,9 +76,11 @@ class Server {
 
   ps::Shard& own() const { return shards_->own(); }
   bool twice() const { return shards_ && shards_->twice(); }
+  bool waits() const { return shards_ && shards_->prepared(); }
 
   ServerConnection& connection_;
-  std::optional<KeptShards> shards_;  // once it has started
+  std::optional<KeptShards>& shards_;
+  bool started_ = false;
   bool announce_ = false;
   int index_ = 0;
   int count_ = 1;
@@ -86,8 +90,7 @@ class Server {
   std::map<std::int32_t, int> hosts_;                            // by replica
   std::unique_ptr<exchange::Exchange> exchange_;                 // reads the gradients
   std::optional<exchange::CommitExchange> commits_;              // where there are several hosts
-  // Where shards are kept twice: what is made and not certain yet, and the orders that wait for it.
-  std::optional<Version> prepared_;
+  // Where shards are kept twice: the orders that wait until what is prepared is certain.
   std::deque<rpc::wire::ServerOrder> waiting_;
   bool cut_off_ = false;  // from another host: nothing is made any more, but what is certain is here
   std::jthread writer_;   // of the checkpoint under way
@@ -108,12 +111,12 @@ absl::Status Server::serve() {
 }
 
 absl::Status Server::take(rpc::wire::ServerOrder order) {
-  if (!shards_ && !order.has_start())
+  if (order.has_write_copy() && shards_) return write_copy(order.write_copy());
+  if (!started_ && !order.has_start())
     return absl::InternalError("the coordinator sent an order before the start");
   if (order.has_certain()) return publish(Version(order.certain().version()));
-  if (order.has_write_copy()) return write_copy(order.write_copy());
   if (cut_off_) return absl::OkStatus();
-  if (!prepared_ || !has_turn(order)) return carry_out(order);
+  if (!waits() || !has_turn(order)) return carry_out(order);
   waiting_.push_back(std::move(order));
   return send_ahead();
 }
@@ -166,6 +169,7 @@ absl::Status Server::start(const rpc::wire::ServerStart& order) {
     PACELINE_RETURN_IF_ERROR(
         store::check_shared(order.mark_file(), order.mark_text(), fmt::format("shard{}", index_)));
   }
+  shards_.reset();
   PACELINE_ASSIGN_OR_RETURN(shards_, KeptShards::start(order, job));
   rpc::wire::ServerMessage message;
   rpc::wire::ServerStarted& started = *message.mutable_started();
@@ -175,6 +179,7 @@ absl::Status Server::start(const rpc::wire::ServerStart& order) {
     PACELINE_RETURN_IF_ERROR(start_exchange(order, job));
     started.mutable_board_paths()->Add(exchange_->boards().begin(), exchange_->boards().end());
   }
+  started_ = true;
   return send(message) ? absl::OkStatus() : coordinator_lost();
 }
 
@@ -261,7 +266,7 @@ absl::Status Server::say_applied(Version version) {
 absl::Status Server::prepare(const rpc::wire::Apply& order, const ps::Update& update) {
   PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(order));
   PACELINE_RETURN_IF_ERROR(commits_->prepare(shards_->all(), update, members));
-  prepared_ = update.version;
+  shards_->prepared(order);
   rpc::wire::ServerMessage prepared;
   prepared.mutable_prepared()->set_version(order.version());
   return send(prepared) ? absl::OkStatus() : coordinator_lost();
@@ -272,19 +277,18 @@ absl::Status Server::prepare(const rpc::wire::Apply& order, const ps::Update& up
 absl::Status Server::send_ahead() {
   const auto next = std::find_if(waiting_.begin(), waiting_.end(),
                                  [](const rpc::wire::ServerOrder& order) { return order.has_apply(); });
-  if (!prepared_ || next == waiting_.end()) return absl::OkStatus();
+  if (!waits() || next == waiting_.end()) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(next->apply()));
   return commits_->send(Version(next->apply().version()), members);
 }
 
 absl::Status Server::publish(Version version) {
-  if (prepared_ != version)
+  if (shards_->prepared() != version)
     return absl::InternalError(fmt::format("version {} is said to be certain and is not here", version));
-  for (ps::Shard* shard : shards_->all()) shard->publish();
-  prepared_.reset();
+  shards_->publish();
   exchange_->published(version);
   PACELINE_RETURN_IF_ERROR(say_applied(version));
-  while (!waiting_.empty() && !prepared_ && !cut_off_) {
+  while (!waiting_.empty() && !waits() && !cut_off_) {
     const rpc::wire::ServerOrder order = std::move(waiting_.front());
     waiting_.pop_front();
     PACELINE_RETURN_IF_ERROR(carry_out(order));
@@ -355,6 +359,7 @@ absl::Status Server::write_checkpoint(const rpc::wire::WriteCheckpoint& order) {
 // Nothing changes any more: no commit is ordered after this.
 absl::Status Server::write_copy(const rpc::wire::WriteCopy& order) {
   cut_off_ = true;
+  if (shards_->prepared() == Version(order.version())) shards_->publish();
   writer_ = std::jthread([this, order] {
     const absl::Status status = shards_->write(order.shard(), Version(order.version()), order.dir());
     rpc::wire::ServerMessage rescued;
@@ -368,10 +373,14 @@ absl::Status Server::write_copy(const rpc::wire::WriteCopy& order) {
 }  // namespace
 
 absl::Status run_server(const ServerRoleOptions& options) {
+  std::optional<KeptShards> shards;  // outlives a stay
   return with_coordinator(
       options.reach, security::Role::kServer, [&](Stub& stub, const rpc::Access& access) -> absl::Status {
         rpc::wire::ServerMessage hello;
         hello.mutable_hello()->set_shard(options.shard);
+        const auto held = shards ? shards->held() : std::nullopt;
+        if (held) *hello.mutable_hello()->mutable_held() = *held;
+        if (!held) shards.reset();
         std::unique_ptr<exchange::Exchange> exchange;
         if (!options.exchange.empty()) {
           PACELINE_ASSIGN_OR_RETURN(const auto fabric,
@@ -386,8 +395,8 @@ absl::Status run_server(const ServerRoleOptions& options) {
         });
         const bool said = connection.send(hello);
         const Beats beats(connection);
-        return end_of_stay(connection,
-                           said ? Server(connection, std::move(exchange)).serve() : coordinator_lost());
+        return end_of_stay(
+            connection, said ? Server(connection, shards, std::move(exchange)).serve() : coordinator_lost());
       });
 }
 

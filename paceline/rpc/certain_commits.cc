@@ -5,10 +5,19 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/check.h"
+
 namespace paceline::rpc {
 
 void CertainCommits::ordered(std::vector<control::ControllerState> states, Duration elapsed) {
   for (control::ControllerState& state : states) uncertain_.push_back({std::move(state), elapsed});
+}
+
+const CertainCommits::Books& CertainCommits::ordered(Version version) const {
+  const auto found = std::find_if(uncertain_.begin(), uncertain_.end(),
+                                  [&](const Books& books) { return books.state.version == version; });
+  PACELINE_CHECK(found != uncertain_.end(), "version {} was not ordered", version);
+  return *found;
 }
 
 absl::StatusOr<std::optional<Version>> CertainCommits::prepared(std::size_t server, Version version) {

@@ -30,6 +30,8 @@ class CertainCommits {
 
   // The Controller's state as of each of the next commits, in their order.
   void ordered(std::vector<control::ControllerState> states, Duration elapsed);
+  // Of that version, which was ordered and is not certain yet.
+  const Books& ordered(Version version) const;
   // That server has prepared the version. The version, if it is certain from now on. Errors: InvalidArgument
   // when it cannot have done so.
   absl::StatusOr<std::optional<Version>> prepared(std::size_t server, Version version);

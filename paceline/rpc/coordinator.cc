@@ -9,10 +9,12 @@
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/planning.h"
+#include "paceline/config/server_parts.h"
 #include "paceline/rpc/goodbye.h"
 #include "paceline/rpc/group_reduction.h"
 #include "paceline/rpc/wire.h"
 #include "paceline/rpc/worker_orders.h"
+#include "paceline/store/controller_state_json.h"
 #include "paceline/transport/weight_board.h"
 
 namespace paceline::rpc {
@@ -23,6 +25,7 @@ constexpr std::chrono::seconds kGoodbyeLimit{5};
 constexpr std::chrono::seconds kEvaluatorLimit{30};
 constexpr std::chrono::milliseconds kOwnPause{500};
 constexpr int kEvaluatorSlot = 0;
+constexpr char kNotAllHeld[] = "the servers that came have not all parts of a newer version";
 
 std::string message_of(const absl::Status& status) { return std::string(status.message()); }
 
@@ -59,6 +62,9 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
   if (options_.job.copies == 1) return;
   replication_.emplace(options_.job, version_of(options_.restart).value_or(Version(0)), servers_,
                        *options_.checkpoints);
+  if (!options_.cut_short) return;
+  held_.emplace(config::shards_kept(static_cast<int>(servers_.size()), static_cast<int>(options_.job.copies)),
+                options_.cut_short->attempt, options_.cut_short->newest);
 }
 
 // ---- Workers ----
@@ -135,11 +141,10 @@ absl::Status Coordinator::learn_job(const wire::WorkerAttached& attached) {
 absl::Status Coordinator::make_controller(std::int64_t dataset_size) {
   control::ControllerConfig config = config::controller_config(options_.job, dataset_size);
   config.keep_states = replication_.has_value();
-  auto controller =
-      std::make_unique<LiveController>(loop_, config, policy::make_policy(options_.job.policy),
-                                       options_.listeners, [this](const control::Order& order) {
-                                         std::visit([this](const auto& one) { carry_out(one); }, order);
-                                       });
+  auto controller = std::make_unique<LiveController>(
+      loop_, config, policy::make_policy(options_.job.policy), options_.listeners,
+      [this](const control::Order& order) { std::visit([this](const auto& one) { carry_out(one); }, order); },
+      replication_ ? [this] { return keep_books(); } : std::function<absl::Status()>());
   if (options_.restart)
     PACELINE_RETURN_IF_ERROR(controller->restore(options_.restart->state, options_.restart->elapsed));
   if (auto planning = config::replanner_options(options_.job, config::RunTime::kWall)) {
@@ -150,6 +155,12 @@ absl::Status Coordinator::make_controller(std::int64_t dataset_size) {
   if (replanner_ == nullptr) return absl::OkStatus();
   for (control::RunListener* listener : options_.listeners) listener->on_plan(replanner_->first(now()));
   return absl::OkStatus();
+}
+
+absl::Status Coordinator::keep_books() {
+  const absl::Status kept = options_.keep_books();
+  if (!kept.ok()) fail(kept);
+  return kept;
 }
 
 void Coordinator::send_boards(Worker& worker) {
@@ -250,7 +261,7 @@ void Coordinator::change_plan(const control::Replanner::Change& change) {
     const LiveReplica* replica = worker == nullptr ? nullptr : replicas_.form(*worker, workers_);
     if (replica != nullptr) give_role(*replica);
   }
-  options_.re_planned(change.line);
+  options_.news(change.line);
 }
 
 void Coordinator::closed(const WorkerStream::Pointer& stream) {
@@ -318,6 +329,7 @@ void Coordinator::received(const ServerStream::Pointer& stream, const wire::Serv
     if (rescuing()) return;
     if (const absl::Status taken = servers_.take_place(stream, message.hello()); !taken.ok())
       return refuse(*stream, message_of(taken));
+    take_up_what_is_held(*servers_.shard_of(stream), message.hello().held());
     return start_servers_if_ready();
   }
   const std::optional<std::size_t> shard = servers_.shard_of(stream);
@@ -361,11 +373,36 @@ void Coordinator::closed(const ServerStream::Pointer& stream) {
   finish_if_done();
 }
 
+// As soon as those who came have every shard: whoever comes later may come too late.
+void Coordinator::take_up_what_is_held(std::size_t server, const wire::Held& held) {
+  if (!held_) return;
+  const auto came = held_->came(server, held);
+  auto found = came.ok() ? held_->found() : came;
+  if (!found.ok()) {
+    return options_.notice(fmt::format("what server {} says that it still has makes no sense: {}", server,
+                                       message_of(found.status())));
+  }
+  if (!*found) return;
+  held_.reset();
+  const Version version = (*found)->books.state.version;
+  if (version <= version_of(options_.restart).value_or(Version(0))) return options_.nothing_lost();
+  lost_why_ = fmt::format("the servers still had version {}", version);
+  go_on_from_rescue(replication_->take_up(**std::move(found)));
+}
+
 void Coordinator::start_servers_if_ready() {
+  if (rescuing() || options_.only_look_without) return;
   if (!servers_.all_here() || !job_facts_ || servers_told_to_start_) return;
   const std::vector<std::string> weights = initial_weights();
   if (weights.size() < servers_.size()) return;
   servers_told_to_start_ = true;
+  if (held_) {
+    options_.news(fmt::format(
+        "{}; going on from {}", kNotAllHeld,
+        options_.restart ? fmt::format("the checkpoint of version {}", options_.restart->state.version)
+                         : "the start"));
+    held_.reset();
+  }
   wire::ServerStart start;
   start.set_job_toml(options_.job_toml);
   // A worker that died and its successor may both hold a version for a moment.
@@ -380,6 +417,7 @@ void Coordinator::start_servers_if_ready() {
   }
   start.set_evaluator_host(evaluator_host_);
   start.set_copies(static_cast<std::int32_t>(options_.job.copies));
+  start.set_attempt(options_.attempt);
   servers_.start(start, options_.restart ? std::vector<std::string>{} : weights);
   if (options_.restart && replication_) measure_restart();
 }
@@ -466,6 +504,11 @@ void Coordinator::carry_out(const control::CommitRecord& record) {
   if (replication_) replication_->ordered(controller_->take_states(), now().time_since_epoch());
   wire::ServerOrder order;
   *order.mutable_apply() = to_wire(record);
+  if (replication_) {
+    const CertainCommits::Books& books = replication_->ordered(record.version);
+    order.mutable_apply()->set_state(store::to_text(books.state));
+    order.mutable_apply()->set_elapsed_ns(books.elapsed.count());
+  }
   order.mutable_apply()->set_group(options_.job.reduce_in_group && order_reduction(record, replicas_));
   servers_.tell(order);
   if (record.keep_for_evaluation) evaluations_.request(record, now(), controller_->finished());
@@ -493,6 +536,7 @@ void Coordinator::carry_out(const control::Release& release) {
 
 void Coordinator::tick() {
   give_up_silent();
+  end_look();
   give_up_hosts();
   // An evaluator that never came must not hold the end up for ever.
   if (finishing_ && evaluator_ == nullptr &&
@@ -518,7 +562,7 @@ void Coordinator::give_up_silent() {
 
 // A job goes back to where it was with all its hosts, as long as they may come. This one is here.
 void Coordinator::give_up_hosts() {
-  const bool waiting = options_.again && options_.job.hosts > 1 && !finishing_ && !training();
+  const bool waiting = options_.again && options_.job.hosts > 1 && !finishing_ && !training() && !rescuing();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - since_;
   if (!waiting || servers_.all_here() || waited.count() < options_.job.host_patience_s) return;
   for (std::size_t host = 0; host < servers_.size(); ++host) {
@@ -530,10 +574,20 @@ void Coordinator::give_up_hosts() {
                       fmt::join(lost_hosts_, ", host "), options_.job.host_patience_s));
 }
 
+void Coordinator::end_look() {
+  if (!options_.only_look_without || rescuing() || finishing_) return;
+  const std::vector<int>& without = *options_.only_look_without;
+  for (std::size_t host = 0; held_ && host < servers_.size(); ++host) {
+    const bool awaited = std::find(without.begin(), without.end(), servers_.rank(host)) == without.end();
+    if (awaited && !servers_.here(host)) return;
+  }
+  go_back(held_ ? kNotAllHeld : "the servers have nothing newer");
+}
+
 void Coordinator::ask_stop(const std::string& why) {
   if (finishing_) return;
-  if (!training()) return finish();
-  if (std::exchange(stop_asked_, true)) return;
+  if (!training() && !rescuing()) return finish();
+  if (std::exchange(stop_asked_, true) || !training()) return;
   const absl::Status status = controller_->take(control::StopAsked{why});
   PACELINE_CHECK(status.ok(), "{}", message_of(status));
 }
@@ -563,7 +617,8 @@ void Coordinator::go_back(const std::string& why) {
 // `shard`: of the server; nothing where two cannot reach each other. What the others have is written first,
 // where it is kept twice.
 void Coordinator::lose_server(std::optional<std::size_t> shard, const std::string& why) {
-  if (!replication_ || !training() || !result_.ok() || goodbye_said_ || can_go_on_) return go_back(why);
+  const bool copied = replication_ && (training() || rescuing());
+  if (!copied || !result_.ok() || goodbye_said_ || can_go_on_) return go_back(why);
   if (lost_why_.empty()) {
     lost_why_ = why;
     finishing_ = false;  // it is not over yet
@@ -577,6 +632,7 @@ void Coordinator::lose_server(std::optional<std::size_t> shard, const std::strin
 void Coordinator::go_on_from_rescue(const absl::Status& step) {
   if (goodbye_said_) return;
   if (step.ok() && !replication_->rescued()) return;
+  if (step.ok() && !training()) options_.nothing_lost();
   if (!step.ok()) lost_why_ += fmt::format(", and its copies were not to be had: {}", message_of(step));
   finishing_ = stop_asked_;
   if (!stop_asked_ || !step.ok()) return go_back(lost_why_);

@@ -11,7 +11,8 @@
 // replicas → facts and orders → the last evaluation and checkpoint → goodbye to all.
 //
 // Where shards are kept twice and a server is lost, nothing more is taken or ordered; the run goes back once
-// what the others have is written (Replication).
+// what the others have is written (Replication). Likewise before it starts, when servers come that still have
+// what a coordinator before, which is gone, had not in a checkpoint (HeldVersions).
 #pragma once
 
 #include <chrono>
@@ -29,6 +30,7 @@
 #include "paceline/control/run_listener.h"
 #include "paceline/rpc/checkpoints.h"
 #include "paceline/rpc/evaluations.h"
+#include "paceline/rpc/held_versions.h"
 #include "paceline/rpc/live_controller.h"
 #include "paceline/rpc/paceline.pb.h"
 #include "paceline/rpc/peer_stream.h"
@@ -48,14 +50,27 @@ struct Restart {
   std::string checkpoint_dir;
 };
 
+// An attempt at the job whose coordinator was killed.
+struct CutShort {
+  std::string attempt;  // as servers call it
+  Version newest;       // of the commits that it recorded
+};
+
 struct CoordinatorOptions {
   config::JobConfig job;
   std::string job_toml;
   std::optional<Restart> restart;
-  bool again = false;  // the job has been begun before: whoever is lost at the start is waited for as well
-  int host = 0;        // of this process and the evaluator, by the job's own count
+  bool again = false;     // the job has been begun before: whoever is lost at the start is waited for as well
+  int host = 0;           // of this process and the evaluator, by the job's own count
+  std::string attempt{};  // what this one is called
+  std::optional<CutShort> cut_short{};  // where it recorded more than the restart has
+  // Nothing is trained: the run goes back as soon as what servers still have is written, or turns out not to
+  // be had. Nobody waits for these hosts.
+  std::optional<std::vector<int>> only_look_without{};
   std::vector<control::RunListener*> listeners;  // outlive the coordinator
-  CheckpointSink* checkpoints = nullptr;         // likewise
+  // Makes what they were shown last; an error is the end of the run.
+  std::function<absl::Status()> keep_books = nullptr;
+  CheckpointSink* checkpoints = nullptr;  // likewise
   // In the run folder, for the servers of other hosts to find; empty where there are none.
   std::string mark_file{};
   std::string mark_text{};
@@ -63,8 +78,11 @@ struct CoordinatorOptions {
   std::function<void(const control::ControllerConfig&)> on_data_known;
   // One line that a person should see.
   std::function<void(const std::string&)> notice;
-  // Likewise: how the replicas are other ones from now on, and why.
-  std::function<void(const std::string&)> re_planned;
+  // Likewise, and should remember: how the replicas are other ones from now on, what could not be gone on
+  // from.
+  std::function<void(const std::string&)> news;
+  // Nothing is lost that anybody saw of the attempt that was cut short.
+  std::function<void()> nothing_lost = nullptr;
 };
 
 class Coordinator final : public WorkerStream::Listener,
@@ -115,6 +133,7 @@ class Coordinator final : public WorkerStream::Listener,
   absl::Status on_ready(const Worker& worker, const wire::WorkerReady& ready);
   absl::Status learn_job(const wire::WorkerAttached& attached);
   absl::Status make_controller(std::int64_t dataset_size);
+  absl::Status keep_books();
   void send_boards(Worker& worker);
   void give_role(const LiveReplica& replica);
   absl::Status join_those_that_are_whole();
@@ -128,6 +147,7 @@ class Coordinator final : public WorkerStream::Listener,
   void leave(const LiveReplica& replica, const std::string& why);
 
   // Servers and the evaluator.
+  void take_up_what_is_held(std::size_t server, const wire::Held& held);
   void start_servers_if_ready();
   std::vector<std::string> initial_weights();
   void on_started(std::size_t shard, const wire::ServerStarted& started);
@@ -147,6 +167,7 @@ class Coordinator final : public WorkerStream::Listener,
   // The end.
   void give_up_silent();
   void give_up_hosts();
+  void end_look();
   void go_back(const std::string& why);
   void lose_server(std::optional<std::size_t> shard, const std::string& why);
   void go_on_from_rescue(const absl::Status& step);
@@ -171,6 +192,7 @@ class Coordinator final : public WorkerStream::Listener,
   Evaluations evaluations_;
   Checkpoints checkpoints_;
   std::optional<Replication> replication_;  // where there are several copies of each shard
+  std::optional<HeldVersions> held_;        // likewise, while servers may have more than the restart
   std::string lost_why_;                    // the first loss, while what is left is written
   const SteadyTime since_ = std::chrono::steady_clock::now();
   std::vector<int> lost_hosts_;

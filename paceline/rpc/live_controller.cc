@@ -1,5 +1,6 @@
 #include "paceline/rpc/live_controller.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -8,14 +9,22 @@
 
 namespace paceline::rpc {
 
+namespace {
+
+bool is_commit(const control::Order& order) { return std::holds_alternative<control::CommitRecord>(order); }
+
+}  // namespace
+
 LiveController::LiveController(EventLoop& loop, const control::ControllerConfig& config,
                                std::unique_ptr<policy::SyncPolicy> policy,
                                std::vector<control::RunListener*> listeners,
-                               std::function<void(const control::Order&)> carry_out)
+                               std::function<void(const control::Order&)> carry_out,
+                               std::function<absl::Status()> keep_books)
     : config_(config),
       controller_(config, std::move(policy)),
       listeners_(std::move(listeners)),
       carry_out_(std::move(carry_out)),
+      keep_books_(std::move(keep_books)),
       timer_(loop, [this] {
         const absl::Status status = take(control::TimerRang{});
         PACELINE_CHECK(status.ok(), "{}", std::string(status.message()));
@@ -48,18 +57,31 @@ absl::Status LiveController::take(decltype(control::Fact::what) what) {
   std::vector<control::Order> orders;
   PACELINE_RETURN_IF_ERROR(controller_.handle(fact, orders));
   if (controller_.started() && !started_) started_ = std::chrono::steady_clock::now();
-  // Peers first: they wait for their orders, the books do not. But what ends the run waits for the books.
+  // Peers first: they wait for their orders, the books do not. But what ends the run waits for the books, and
+  // a commit does where servers may still have it when the books are all that is left of this process.
   const bool finished = controller_.finished();
+  const bool books_first = keep_books_ && std::any_of(orders.begin(), orders.end(), is_commit);
+  if (books_first) {
+    show(fact, orders);
+    if (!keep_books_().ok()) {
+      end();
+      return absl::OkStatus();
+    }
+  }
   for (const control::Order& order : orders) {
     if (!std::holds_alternative<control::Finish>(order)) carry_out(order);
   }
-  const auto complaint = witnesses_->record(fact, orders);
-  PACELINE_CHECK(!complaint, "{}", *complaint);
+  if (!books_first) show(fact, orders);
   if (finished) {
     end();
     carry_out(orders.back());
   }
   return absl::OkStatus();
+}
+
+void LiveController::show(const control::Fact& fact, const std::vector<control::Order>& orders) {
+  const auto complaint = witnesses_->record(fact, orders);
+  PACELINE_CHECK(!complaint, "{}", *complaint);
 }
 
 void LiveController::carry_out(const control::Order& order) {

@@ -3,6 +3,7 @@
 #include "paceline/rpc/live_controller.h"
 
 #include <chrono>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -99,6 +100,53 @@ TEST_F(LiveControllerTest, TheTimeGoesOnFromWhereTheRunWasResumed) {
   EXPECT_EQ(committed_, kSamples);
   EXPECT_EQ(rung_, 2);
   EXPECT_GE(wake_at_, Time(2h));
+}
+
+// What happens around commits, in order: "shown" to the books, "kept" by them, "carried out".
+class BooksFirst : public LiveControllerTest {
+ protected:
+  void on_fact(const control::Fact&) override {}
+  void on_order(Time at, const control::Order& order) override {
+    LiveControllerTest::on_order(at, order);
+    if (std::holds_alternative<control::CommitRecord>(order)) happened_.emplace_back("shown");
+  }
+
+  LiveController keeping(absl::Status kept) {
+    return {loop_,
+            {.dataset_size = 5, .total_samples = 5, .start_replicas = 1, .schedule = {}},
+            std::make_unique<Gather>(),
+            {this},
+            [this](const control::Order& order) {
+              if (std::holds_alternative<control::CommitRecord>(order)) happened_.emplace_back("carried out");
+              if (const auto* release = std::get_if<control::Release>(&order)) released_ = release->clock;
+            },
+            [this, kept] {
+              happened_.emplace_back("kept");
+              return kept;
+            }};
+  }
+  void commit(LiveController& live) {
+    EXPECT_TRUE(live.take(control::ReplicaJoined{ReplicaId(0), "w", 5}).ok());
+    EXPECT_TRUE(live.take(control::ReplicaReady{ReplicaId(0), released_, Version(0), 0ns, 0}).ok());
+    EXPECT_TRUE(live.take(control::TimerRang{}).ok());
+  }
+
+  Clock released_;
+  std::vector<std::string> happened_;
+};
+
+TEST_F(BooksFirst, ACommitIsCarriedOutOnceTheBooksHaveIt) {
+  LiveController live = keeping(absl::OkStatus());
+  commit(live);
+  EXPECT_EQ(happened_, (std::vector<std::string>{"shown", "kept", "carried out"}));
+}
+
+TEST_F(BooksFirst, WhereBooksCannotBeKeptThatIsTheEnd) {
+  LiveController live = keeping(absl::ResourceExhaustedError("disk full"));
+  commit(live);
+  EXPECT_EQ(happened_, (std::vector<std::string>{"shown", "kept"}));
+  EXPECT_TRUE(live.take(control::StopAsked{"enough"}).ok());
+  EXPECT_EQ(happened_.size(), 2U);
 }
 
 TEST_F(LiveControllerTest, NothingRingsAndNothingIsTakenAfterTheEnd) {

@@ -33,10 +33,21 @@ absl::Status Replication::lose(std::optional<std::size_t> server, std::optional<
 absl::Status Replication::begin(std::optional<Version> newest) {
   rescued_ = !commits_.books() || commits_.latest() == newest;
   if (rescued_) return absl::OkStatus();
-  PACELINE_ASSIGN_OR_RETURN(std::string dir, sink_.begin(commits_.latest()));
   std::vector<bool> here;
   for (std::size_t server = 0; server < servers_.size(); ++server) here.push_back(servers_.here(server));
-  rescue_.emplace(kept_, std::move(here), commits_.latest(), std::move(dir),
+  return write(*commits_.books(), std::move(here));
+}
+
+absl::Status Replication::take_up(HeldVersions::Found found) {
+  rescuing_ = true;
+  return write(std::move(found.books), std::move(found.holders));
+}
+
+// `here`: who has it.
+absl::Status Replication::write(CertainCommits::Books books, std::vector<bool> here) {
+  books_ = std::move(books);
+  PACELINE_ASSIGN_OR_RETURN(std::string dir, sink_.begin(books_.state.version));
+  rescue_.emplace(kept_, std::move(here), books_.state.version, std::move(dir),
                   [this](std::size_t server, const auto& order) { servers_.tell_one(server, order); });
   return rescue_->begin();
 }
@@ -45,8 +56,7 @@ absl::Status Replication::written(std::size_t server, const wire::ServerRescued&
   if (!rescue_ || rescued_) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(rescue_->written(server, message));
   if (!rescue_->done()) return absl::OkStatus();
-  const CertainCommits::Books& books = *commits_.books();
-  PACELINE_RETURN_IF_ERROR(sink_.finish(books.state, books.elapsed));
+  PACELINE_RETURN_IF_ERROR(sink_.finish(books_.state, books_.elapsed));
   rescued_ = true;
   return absl::OkStatus();
 }

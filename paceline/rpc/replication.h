@@ -1,6 +1,6 @@
 // The coordinator's part in keeping the weights twice: says which commits are certain, and when a server is
-// lost has what the others have of the last certain one written and counted as a checkpoint. Of the event
-// loop's thread.
+// lost has what the others have of the last certain one written and counted as a checkpoint. Likewise what
+// servers still have when they come, of an attempt whose coordinator is gone. Of the event loop's thread.
 //
 // What always holds: no version is published before it is certain; nothing becomes certain once a server is
 // lost.
@@ -15,6 +15,7 @@
 #include "paceline/config/job_config.h"
 #include "paceline/rpc/certain_commits.h"
 #include "paceline/rpc/checkpoints.h"
+#include "paceline/rpc/held_versions.h"
 #include "paceline/rpc/rescue.h"
 #include "paceline/rpc/server_fleet.h"
 
@@ -30,6 +31,7 @@ class Replication {
   void ordered(std::vector<control::ControllerState> states, Duration elapsed) {
     commits_.ordered(std::move(states), elapsed);
   }
+  const CertainCommits::Books& ordered(Version version) const { return commits_.ordered(version); }
   absl::Status prepared(std::size_t server, Version version);
   // That somebody may have seen.
   Version certain() const { return commits_.latest(); }
@@ -38,6 +40,8 @@ class Replication {
   // from then on than who is lost besides, and what is written. `newest`: the checkpoint that counts, if
   // there is one. Errors, here and below: the version cannot be had.
   absl::Status lose(std::optional<std::size_t> server, std::optional<Version> newest);
+  // Before anything is ordered: what is found is to be written, and counts then.
+  absl::Status take_up(HeldVersions::Found found);
   absl::Status written(std::size_t server, const wire::ServerRescued& message);
   bool rescuing() const { return rescuing_; }
   // The checkpoint of the last certain version counts.
@@ -45,12 +49,14 @@ class Replication {
 
  private:
   absl::Status begin(std::optional<Version> newest);
+  absl::Status write(CertainCommits::Books books, std::vector<bool> here);
 
   const std::vector<std::vector<int>> kept_;
   const ServerFleet& servers_;
   CheckpointSink& sink_;
   CertainCommits commits_;
   std::optional<Rescue> rescue_;  // nothing where there is nothing to write
+  CertainCommits::Books books_;   // of what is written
   bool rescuing_ = false;
   bool rescued_ = false;
 };

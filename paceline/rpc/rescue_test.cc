@@ -1,6 +1,6 @@
 // Who writes which shard when servers are lost; and the whole protocol between a coordinator and servers that
-// keep shards twice, with a loss at every step of random interleavings: whatever anybody can have seen is
-// written, and nothing beyond.
+// keep shards twice, with a loss at every step of random interleavings, of a server or of the coordinator:
+// whatever anybody can have seen is written, and nothing beyond what was ordered.
 #include "paceline/rpc/rescue.h"
 
 #include <deque>
@@ -14,6 +14,8 @@
 #include "paceline/base/rng.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/rpc/certain_commits.h"
+#include "paceline/rpc/held_versions.h"
+#include "paceline/store/controller_state_json.h"
 
 namespace paceline::rpc {
 namespace {
@@ -137,9 +139,45 @@ class Protocol {
     EXPECT_EQ(written.size(), servers_.size());
   }
 
+  // The coordinator is gone, and of what was on its way to each server only the first part comes.
+  void expect_held(std::optional<std::size_t> lost) {
+    std::int64_t seen = 0;
+    HeldVersions held(config::shards_kept(static_cast<int>(servers_.size()), 2), "run 1", Version(ordered_));
+    for (std::size_t i = 0; i < servers_.size(); ++i) {
+      Server& server = servers_[i];
+      for (std::size_t left = rng_.below(server.orders.size() + 1); left > 0; --left) hear(server);
+      seen = std::max(seen, server.published);
+      if (i == lost || server.prepared == 0) continue;
+      EXPECT_TRUE(held.came(i, held_by(i)).ok());
+    }
+    const auto found = held.found();
+    ASSERT_TRUE(found.ok()) << found.status();
+    const std::int64_t version = *found ? (*found)->books.state.version.value() : 0;
+    EXPECT_GE(version, seen);
+    EXPECT_LE(version, ordered_);
+    for (std::size_t i = 0; *found && i < servers_.size(); ++i) {
+      EXPECT_TRUE(!(*found)->holders[i] || servers_[i].published == version ||
+                  servers_[i].prepared == version);
+    }
+  }
+
   std::int64_t certain() const { return commits_.latest().value(); }
 
  private:
+  wire::Held held_by(std::size_t i) const {
+    control::ControllerState state;
+    state.version = Version(servers_[i].prepared);
+    wire::Held held;
+    held.set_attempt("run 1");
+    held.set_shard(static_cast<std::int32_t>(i));
+    held.set_shard_count(static_cast<std::int32_t>(servers_.size()));
+    held.set_copies(2);
+    held.set_certain(servers_[i].published);
+    held.set_made(servers_[i].prepared);
+    held.set_state(store::to_text(state));
+    return held;
+  }
+
   bool can(std::size_t i, int what) const {
     const Server& server = servers_[i];
     if (what == 3) return !server.messages.empty();
@@ -212,6 +250,23 @@ TEST(Protocol, ALossAtAnyStepLosesNothingThatWasSeen) {
         // The coordinator may hear of it late.
         for (int i = 0; i < at % 7; ++i) one.step();
         one.expect_rescue();
+      }
+    }
+  }
+}
+
+TEST(Protocol, TheCoordinatorsDeathAtAnyStepLosesNothingThatWasSeenNorDoesAServersAtOnce) {
+  for (const int servers : {2, 3, 4}) {
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+      Protocol whole(servers, seed);
+      int steps = 0;
+      while (whole.step()) ++steps;
+      for (int at = 0; at <= steps; ++at) {
+        for (int lost = -1; lost < servers; ++lost) {
+          Protocol one(servers, seed);
+          for (int i = 0; i < at; ++i) one.step();
+          one.expect_held(lost < 0 ? std::nullopt : std::optional(static_cast<std::size_t>(lost)));
+        }
       }
     }
   }

@@ -41,6 +41,16 @@ absl::StatusOr<Statement> insert_into(const Database& database, const std::strin
   return database.prepare(fmt::format("INSERT INTO {} VALUES({})", table, places));
 }
 
+absl::StatusOr<std::optional<NewestCommit>> newest_commit(const Database& database) {
+  PACELINE_ASSIGN_OR_RETURN(Statement query,
+                            database.prepare("SELECT attempt, version FROM commits ORDER BY seq "
+                                             "DESC LIMIT 1"));
+  PACELINE_RETURN_IF_ERROR(query.start());
+  PACELINE_ASSIGN_OR_RETURN(const bool found, query.next());
+  if (!found) return std::nullopt;
+  return NewestCommit{query.integer(0), Version(query.integer(1))};
+}
+
 absl::StatusOr<std::int64_t> begin_attempt(const Database& database, Version from) {
   PACELINE_ASSIGN_OR_RETURN(Statement insert, database.prepare("INSERT INTO attempts VALUES(NULL, ?)"));
   PACELINE_RETURN_IF_ERROR(insert.run(from.value()));
@@ -94,20 +104,43 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   PACELINE_ASSIGN_OR_RETURN(Statement plan, insert_into(database, "plans", 6));
   PACELINE_ASSIGN_OR_RETURN(Statement batch, insert_into(database, "batches", 10));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t last_seq, ask(database, kLastSeq));
+  PACELINE_ASSIGN_OR_RETURN(const auto before, newest_commit(database));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t attempt, begin_attempt(database, from));
   Inserts inserts{std::move(fact),  std::move(commit),     std::move(member), std::move(release),
                   std::move(other), std::move(evaluation), std::move(plan),   std::move(batch)};
-  return std::unique_ptr<Journal>(new Journal(std::move(database), std::move(inserts), attempt, last_seq));
+  return std::unique_ptr<Journal>(
+      new Journal(std::move(database), std::move(inserts), attempt, last_seq, before));
 }
 
-Journal::Journal(Database database, Inserts inserts, std::int64_t attempt, std::int64_t last_seq)
-    : database_(std::move(database)), inserts_(std::move(inserts)), attempt_(attempt), last_seq_(last_seq) {}
+Journal::Journal(Database database, Inserts inserts, std::int64_t attempt, std::int64_t last_seq,
+                 std::optional<NewestCommit> before)
+    : database_(std::move(database)),
+      inserts_(std::move(inserts)),
+      attempt_(attempt),
+      before_(before),
+      last_seq_(last_seq) {}
 
 Journal::~Journal() {
   if (!flush().ok()) return;
   // Somebody may be reading; the file then stays as it is, which is as good but for being two files.
   database_.set_patience_ms(0);
   database_.execute("PRAGMA journal_mode = DELETE").IgnoreError();
+}
+
+absl::Status Journal::go_on_from(Version version) {
+  PACELINE_RETURN_IF_ERROR(flush());
+  PACELINE_ASSIGN_OR_RETURN(Statement update,
+                            database_.prepare("UPDATE attempts SET from_version = ? WHERE attempt > "
+                                              "(SELECT attempt FROM commits ORDER BY seq DESC LIMIT 1)"));
+  return update.run(version.value());
+}
+
+absl::StatusOr<std::optional<std::string>> Journal::get(const std::string& key) const {
+  PACELINE_ASSIGN_OR_RETURN(Statement query, database_.prepare("SELECT value FROM run WHERE key = ?"));
+  PACELINE_RETURN_IF_ERROR(query.start(string_view(key)));
+  PACELINE_ASSIGN_OR_RETURN(const bool found, query.next());
+  if (!found) return std::nullopt;
+  return query.text(0);
 }
 
 absl::Status Journal::set(const std::string& key, const std::string& value) {

@@ -35,6 +35,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <absl/status/status.h>
@@ -46,6 +47,12 @@
 
 namespace paceline::store {
 
+// Which attempt made the newest commit that a journal has.
+struct NewestCommit {
+  std::int64_t attempt;
+  Version version;
+};
+
 class Journal final : public control::RunListener {
  public:
   // Makes the file, or goes on in it with another attempt. `from`: the version resumed from; 0 for a new run.
@@ -56,6 +63,13 @@ class Journal final : public control::RunListener {
 
   std::int64_t attempt() const { return attempt_; }
 
+  // Before this attempt; nothing where none committed anything.
+  const std::optional<NewestCommit>& before() const { return before_; }
+  // This attempt, and all that committed nothing before it, go on from that version after all.
+  absl::Status go_on_from(Version version);
+
+  // What `key` says; nothing where it is not there.
+  absl::StatusOr<std::optional<std::string>> get(const std::string& key) const;
   // Puts a fact about the whole run on disk, in place of what `key` said before.
   absl::Status set(const std::string& key, const std::string& value);
 
@@ -74,7 +88,8 @@ class Journal final : public control::RunListener {
   struct Inserts {
     Statement fact, commit, member, release, other, evaluation, plan, batch;
   };
-  Journal(Database database, Inserts inserts, std::int64_t attempt, std::int64_t last_seq);
+  Journal(Database database, Inserts inserts, std::int64_t attempt, std::int64_t last_seq,
+          std::optional<NewestCommit> before);
 
   template <class Insert>
   void record(Insert insert);
@@ -85,6 +100,7 @@ class Journal final : public control::RunListener {
   Database database_;  // before its statements, which must go first
   Inserts inserts_;
   const std::int64_t attempt_;
+  const std::optional<NewestCommit> before_;
   std::int64_t last_seq_;
   bool in_batch_ = false;
   absl::Status first_error_;

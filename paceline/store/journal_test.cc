@@ -114,6 +114,31 @@ TEST_F(JournalTest, CommitsThatWereDoneAgainAreVoid) {
   EXPECT_EQ(rows->text(0), "1/1 2/2");
 }
 
+// Its servers still had more than the checkpoint.
+TEST_F(JournalTest, AttemptsThatCommittedNothingMayGoOnFromElsewhereAfterAll) {
+  const std::vector<Event> commits = only(is_commit);
+  EXPECT_FALSE(open()->before());
+  tell(commits, *open());
+  open(1);
+  const auto journal = open(1);
+  ASSERT_TRUE(journal->before());
+  EXPECT_EQ(journal->before()->attempt, 2);
+  const auto& last = std::get<control::CommitRecord>(std::get<1>(commits.back()).second);
+  EXPECT_EQ(journal->before()->version, last.version);
+  const auto starts = [&] {
+    std::vector<std::int64_t> from;
+    const auto attempts = JournalReader::open(path_)->attempts();
+    for (const Attempt& one : *attempts) from.push_back(one.from.value());
+    return from;
+  };
+  EXPECT_THAT(starts(), ElementsAre(0, 0, 1, 1));
+  ASSERT_TRUE(journal->go_on_from(Version(7)).ok());
+  EXPECT_THAT(starts(), ElementsAre(0, 0, 7, 7));
+  tell(commits, *journal);
+  ASSERT_TRUE(journal->go_on_from(Version(9)).ok());
+  EXPECT_THAT(starts(), ElementsAre(0, 0, 7, 7));
+}
+
 TEST_F(JournalTest, EachKindCanBeReadAlone) {
   tell(every_kind_of_event(), *open());
   auto reader = JournalReader::open(path_);
@@ -149,6 +174,13 @@ TEST_F(JournalTest, WhatIsSaidOfTheRunIsKept) {
   EXPECT_THAT(
       *JournalReader::open(path_)->run(),
       ElementsAre(std::pair("config", ""), std::pair("format_version", "5"), std::pair("policy", "asp")));
+}
+
+TEST_F(JournalTest, WhatWasSaidCanBeAskedFor) {
+  const auto journal = open();
+  EXPECT_EQ(*journal->get("key"), std::nullopt);
+  ASSERT_TRUE(journal->set("key", "value").ok());
+  EXPECT_EQ(*journal->get("key"), "value");
 }
 
 TEST_F(JournalTest, AClosedJournalIsOneFile) {
