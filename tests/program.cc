@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <sstream>
 #include <thread>
 
@@ -103,15 +104,24 @@ std::vector<std::string> reach_of(pid_t peer) {
   return words;
 }
 
+// Below those that the system gives to whoever asks for any, so that it stays free while nobody listens on
+// it.
 int free_port() {
-  const int probe = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{
-      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  socklen_t size = sizeof address;
-  EXPECT_EQ(bind(probe, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(probe);
-  return ntohs(address.sin_port);
+  constexpr int kLowest = 10000, kPorts = 20000, kTries = 100;
+  std::random_device random;
+  for (int i = 0; i < kTries; ++i) {
+    const int port = kLowest + static_cast<int>(random() % kPorts);
+    const sockaddr_in address{.sin_family = AF_INET,
+                              .sin_port = htons(static_cast<std::uint16_t>(port)),
+                              .sin_addr = {htonl(INADDR_LOOPBACK)},
+                              .sin_zero = {}};
+    const int probe = socket(AF_INET, SOCK_STREAM, 0);
+    const bool free = bind(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    close(probe);
+    if (free) return port;
+  }
+  ADD_FAILURE() << "no port is free";
+  return 0;
 }
 
 bool eventually(const std::function<bool()>& condition, int seconds) {
