@@ -1,7 +1,8 @@
 // Everything a job consists of is killed, stopped and cut off at random while it trains, under each policy in
-// turn. In the end every sample of every epoch was committed exactly once in what counts, every bound held,
-// the loss is where an undisturbed run's is, and nothing is left behind. Under every second policy hosts keep
-// the weights twice: then strikes come one at a time, and none takes a commit with it that anybody had seen.
+// turn, and comes back; now and then a host does not. In the end every sample of every epoch was committed
+// exactly once in what counts, every bound held, the loss is where an undisturbed run's is, and nothing is
+// left behind. Under every second policy hosts keep the weights twice: then strikes come one at a time, and
+// none takes a commit with it that anybody had seen.
 //
 //   chaos [--kills N] [--seed N] [--replicas 1|2]
 #include <unistd.h>
@@ -40,6 +41,8 @@ constexpr int kHosts = 3;
 constexpr double kEpochs = 12;
 constexpr int kPatienceS = 45;  // until a run that was struck has gone on
 constexpr const char* kPolicies[] = {"bsp", "cgp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "backup:1"};
+constexpr double kLossOff = 0.15;             // of the undisturbed run's
+constexpr std::uint64_t kLoseOneIn = 6;       // of so many jobs one loses a host in the end, for good
 constexpr std::int64_t kLeastForAPolicy = 4;  // strikes; the first policies have them where there are few
 
 // When commits were seen in a run's journal, which is written a few times a second.
@@ -153,7 +156,8 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     const auto about = journal->run();
     ASSERT_TRUE(about.ok()) << about.status();
     for (const auto& [key, value] : *about) {
-      if (key.starts_with("lost_commits_")) EXPECT_EQ(value, "0") << key;
+      const bool counted = key.starts_with("lost_commits_");
+      EXPECT_TRUE(!counted || value == "0") << key << ": " << value;
     }
     EXPECT_NE(read_text(run_folder / "summary.json").find("\"lost_commits\": 0,"), std::string::npos);
   }
@@ -183,6 +187,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     const int port = free_port();
     const fs::path runs = folder / "runs", job = write_chaos_job(folder.path(), port);
     std::int64_t strikes = 0;
+    bool fewer_in_the_end = false;
     {
       ChaosHosts hosts(job, folder / "certs", runs, kHosts, port);
       CommitClock clock(runs);
@@ -190,7 +195,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
       EXPECT_TRUE(eventually([&] { return has_checkpoint(runs) || !hosts.running(); }));
       std::vector<std::pair<Fault, SteadyTime>> when;
       while (hosts.running() && strikes < most) {
-        const auto fault = static_cast<Fault>(rng.below(hosts.can_cut_links() ? kFaults : kFaults - 1));
+        const auto fault = static_cast<Fault>(rng.below(hosts.can_cut_links() ? kStrikes : kStrikes - 1));
         const std::string before = newest_checkpoint(runs);
         const SteadyTime now = std::chrono::steady_clock::now();
         if (!hosts.strike(fault, rng)) continue;
@@ -214,6 +219,13 @@ class Chaos : public ::testing::TestWithParam<const char*> {
         if (replicas() > 1) expect_commits(hosts, clock);
         std::this_thread::sleep_for(std::chrono::milliseconds(rng.below(300)));
       }
+      fewer_in_the_end = hosts.running() && !::testing::Test::HasFailure() && rng.below(kLoseOneIn) == 0;
+      if (fewer_in_the_end) {
+        fmt::print("{:>12} {:4} {}\n", GetParam(), strikes, name_of(Fault::kGone));
+        when.emplace_back(Fault::kGone, std::chrono::steady_clock::now());
+        hosts.lose_host(rng);
+        ++strikes;
+      }
       if (!::testing::Test::HasFailure()) hosts.expect_peace();
       const SteadyTime end = std::chrono::steady_clock::now();
       for (std::size_t i = 0; i < when.size(); ++i) {
@@ -230,7 +242,10 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     if (replicas() > 1) expect_no_commit_lost(run_folder);
     const Ended replayed = run({"replay", run_folder.string()});
     EXPECT_EQ(replayed.status, 0) << replayed.errors;
-    EXPECT_NEAR(last_loss(run_folder), undisturbed, 0.15 * undisturbed);
+    // With fewer hosts in the end batches are smaller, and the loss may be.
+    const double loss = last_loss(run_folder);
+    EXPECT_LT(loss, (1 + kLossOff) * undisturbed);
+    EXPECT_GT(loss, fewer_in_the_end ? 0 : (1 - kLossOff) * undisturbed);
     EXPECT_TRUE(eventually([&] { return processes_of(folder.path()) == 0; }, 20));
     EXPECT_EQ(shared_memory(), memory_before);
     for (const auto& entry : fs::recursive_directory_iterator(run_folder))

@@ -37,7 +37,8 @@ std::vector<std::string> arguments_of(pid_t process) {
 }  // namespace
 
 const char* name_of(Fault fault) {
-  constexpr const char* kNames[kFaults] = {"worker", "server", "coordinator", "host", "hang", "link"};
+  constexpr const char* kNames[kFaults] = {"worker", "server", "coordinator", "evaluator",
+                                           "host",   "hang",   "link",        "host for good"};
   return kNames[static_cast<std::size_t>(fault)];
 }
 
@@ -110,7 +111,8 @@ bool ChaosHosts::strike(Fault fault, Rng& rng) {
   switch (fault) {
     case Fault::kWorker:
     case Fault::kServer:
-    case Fault::kCoordinator: {
+    case Fault::kCoordinator:
+    case Fault::kEvaluator: {
       const auto found = victim(name_of(fault), rng);
       return found && kill(found->process, SIGKILL) == 0;
     }
@@ -139,13 +141,24 @@ bool ChaosHosts::strike(Fault fault, Rng& rng) {
       EXPECT_TRUE(apart_->set_link(host, true));
       return true;
     }
+    case Fault::kGone:
+      break;
   }
   return false;
 }
 
+void ChaosHosts::lose_host(Rng& rng) {
+  lost_ = static_cast<int>(rng.below(static_cast<std::uint64_t>(count())));
+  Program& node = *hosts_[static_cast<std::size_t>(*lost_)];
+  node.signal(SIGKILL);
+  node.wait();
+  std::erase_if(workers_, [&](const auto& one) { return one.second.host == *lost_; });
+}
+
 void ChaosHosts::expect_peace() {
   for (int host = 0; host < count(); ++host) {
-    const Ended ended = hosts_[static_cast<std::size_t>(host)]->wait(90);
+    if (host == lost_) continue;
+    const Ended ended = hosts_[static_cast<std::size_t>(host)]->wait(180);
     // One that was away when the run ended hears nothing of that.
     if (host > 0 && ended.errors.find("no coordinator answers") != std::string::npos) continue;
     EXPECT_EQ(ended.status, 0) << "host " << host << "\n" << ended.errors;

@@ -15,8 +15,9 @@
 
 namespace paceline::tests {
 
-enum class Fault { kWorker, kServer, kCoordinator, kHost, kHang, kLink };
-inline constexpr int kFaults = 6;
+enum class Fault { kWorker, kServer, kCoordinator, kEvaluator, kHost, kHang, kLink, kGone };
+inline constexpr int kFaults = 8;
+inline constexpr int kStrikes = 7;  // those that strike() knows, links last
 const char* name_of(Fault fault);
 
 class ChaosHosts {
@@ -33,6 +34,8 @@ class ChaosHosts {
   // Strikes once, at a victim that `rng` picks. False when there is none of that kind right now. What is
   // stopped or cut off stays so for up to two seconds; nothing is down any more when this returns.
   bool strike(Fault fault, Rng& rng);
+  // Kills a host that `rng` picks, for good.
+  void lose_host(Rng& rng);
   // Whatever has ended of itself meanwhile and is not started again by its host: workers.
   void bring_back_workers();
   // Waits for all to end, and expects that they do so in peace.
@@ -53,6 +56,7 @@ class ChaosHosts {
   const int port_;
   std::optional<paceline::testing::Namespaces> apart_;
   std::vector<std::unique_ptr<Program>> hosts_;
+  std::optional<int> lost_;
   struct Worker {
     int host = 0;
     std::vector<std::string> words;  // of the command that starts it

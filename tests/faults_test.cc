@@ -112,6 +112,21 @@ TEST(Faults, AServerThatDiesWhileARunFinishesTakesItBackToo) {
   expect_kept_samples_once(only_run(folder / "runs"), 2);
 }
 
+TEST(Faults, AnEvaluatorThatDiesIsStartedAgain) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("bsp", 2, 10)).string()});
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  kill(children(train.pid(), "evaluator").at(0), SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("evaluator was lost (killed by signal 9 (Killed)); it is started again"),
+            std::string::npos)
+      << ended.errors;
+  const RecordedRun recorded = RecordedRun::read(only_run(folder / "runs"));
+  ASSERT_FALSE(recorded.evaluations.empty());
+  EXPECT_EQ(recorded.evaluations.back().samples, 2 * kSmallJobSamples) << "of the last version";
+}
+
 TEST(Faults, AWorkerThatHangsIsGivenUp) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("bsp", 2, 20)).string()});

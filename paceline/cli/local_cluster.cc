@@ -27,6 +27,7 @@ namespace paceline::cli {
 namespace {
 
 constexpr char kErrorPrefix[] = "paceline: ";
+constexpr char kEvaluator[] = "evaluator";
 
 // Why a process ended: what it said last, if that was an error of its own.
 std::string reason_of(const ChildProcess& child, int wait_status) {
@@ -57,7 +58,6 @@ bool was_given_up(const ChildProcess& child) {
 }
 
 bool is_worker(const std::string& name) { return absl::StartsWith(name, "w"); }
-bool is_server(const std::string& name) { return absl::StartsWith(name, "server"); }
 
 // The line that the coordinator writes once it listens; empty when it ends before.
 std::string read_line(int fd) {
@@ -201,7 +201,7 @@ absl::Status LocalCluster::start_peers() {
     if (!household_.exchange.empty()) arguments.insert(arguments.end(), {"--address", household_.exchange});
     peers_.push_back({name, std::move(arguments), {}});
   }
-  if (household_.first) peers_.push_back({"evaluator", {"evaluator"}, {}});
+  if (household_.first) peers_.push_back({kEvaluator, {kEvaluator}, {}});
   for (Child& child : peers_) PACELINE_RETURN_IF_ERROR(start(child));
   return absl::OkStatus();
 }
@@ -298,11 +298,18 @@ std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_stat
   if (is_worker(child.name))
     return fmt::format("{} was lost ({}){}", child.name, end,
                        planned_anew_ ? "" : "; the others train on its samples");
-  if (!is_server(child.name) || stopping_) return std::nullopt;
+  if (child.name == kEvaluator && !restart_evaluator(wait_status))
+    return fmt::format("{} was lost ({}); training goes on without evaluations", child.name, end);
+  if (stopping_) return std::nullopt;
   const absl::Status again = start(child);
   child.attempt = attempt_ + 1;
   return fmt::format("{} was lost ({}); {}", child.name, end,
                      again.ok() ? "it is started again" : std::string(again.message()));
+}
+
+// One that ended by itself would do so again.
+bool LocalCluster::restart_evaluator(int wait_status) {
+  return WIFSIGNALED(wait_status) && evaluator_restarts_.again(newest_checkpoint({run_}));
 }
 
 void LocalCluster::look_at_coordinator(std::vector<std::string>& news) {
@@ -371,7 +378,7 @@ absl::Status LocalCluster::lead(int lost) {
   }
   PACELINE_RETURN_IF_ERROR(follow(from_here(listening_)));
   notes_seen_ = 0;
-  Child& evaluator = peers_.emplace_back(Child{"evaluator", {"evaluator"}, {}});
+  Child& evaluator = peers_.emplace_back(Child{kEvaluator, {kEvaluator}, {}});
   return start(evaluator);
 }
 

@@ -83,6 +83,7 @@ class LocalCluster {
   absl::Status start_peers();
   // A peer has ended: whether it is to be heard of, as news.
   std::optional<std::string> look_at_end(Child& child, int wait_status);
+  bool restart_evaluator(int wait_status);
   void look_at_coordinator(std::vector<std::string>& news);
   void look_for_leader(std::vector<std::string>& news);
   absl::Status follow(const std::string& address);
@@ -115,6 +116,7 @@ class LocalCluster {
   rpc::wire::StatusReply latest_;  // of the coordinator
   std::int64_t attempt_ = 0;
   Restarts restarts_;
+  Restarts evaluator_restarts_;
   bool training_ = false;
   std::optional<std::string> stopping_;  // why
   bool coordinator_gone_ = false;        // when asked last

@@ -1,6 +1,6 @@
-// What a host does that hears nothing of the coordinator any more: where another host leads the run by now, it
-// goes there; where the run is led by nobody for too long, it leads it itself. Looks into the run folder, which
-// all hosts share. One thread.
+// What a host does that hears nothing of the coordinator any more: where another host leads the run by now,
+// it goes there; where the run is led by nobody for too long, it leads it itself. Looks into the run folder,
+// which all hosts share. One thread.
 //
 // What always holds: whoever holds the run folder's lock leads the run, and nobody else does.
 #pragma once

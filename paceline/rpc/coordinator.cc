@@ -492,9 +492,11 @@ void Coordinator::on_evaluated(const wire::Evaluated& message) {
 void Coordinator::closed(const EvaluatorStream::Pointer& stream) {
   if (stream != evaluator_) return;
   evaluator_ = nullptr;
+  evaluator_has_boards_ = false;
+  evaluator_gone_at_ = std::chrono::steady_clock::now();
+  evaluations_.evaluator_is_gone();
   if (!goodbye_said_ && !rescuing())
-    options_.notice("the evaluator died; training goes on without evaluations");
-  evaluations_.give_up();
+    options_.notice("the evaluator died; what it was to measure waits for another one");
   finish_if_done();
 }
 
@@ -538,9 +540,9 @@ void Coordinator::tick() {
   give_up_silent();
   end_look();
   give_up_hosts();
-  // An evaluator that never came must not hold the end up for ever.
+  // An evaluator that does not come must not hold the end up for ever.
   if (finishing_ && evaluator_ == nullptr &&
-      std::chrono::steady_clock::now() > finishing_at_ + kEvaluatorLimit)
+      std::chrono::steady_clock::now() > std::max(finishing_at_, evaluator_gone_at_) + kEvaluatorLimit)
     evaluations_.give_up();
   finish_if_done();
 }

@@ -189,6 +189,7 @@ class Coordinator final : public WorkerStream::Listener,
   bool servers_told_to_start_ = false;
   EvaluatorStream::Pointer evaluator_;
   bool evaluator_has_boards_ = false;
+  SteadyTime evaluator_gone_at_{};
   Evaluations evaluations_;
   Checkpoints checkpoints_;
   std::optional<Replication> replication_;  // where there are several copies of each shard

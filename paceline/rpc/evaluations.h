@@ -31,6 +31,8 @@ class Evaluations {
   void kept(Version version);
   // The evaluator can read the weights. A short run may be over before that.
   void evaluator_is_ready();
+  // Another one may come, and measures what this one has not.
+  void evaluator_is_gone() { evaluator_ready_ = false; }
   // What it measured; nothing when that was not asked for.
   std::optional<control::Evaluated> evaluated(const wire::Evaluated& message);
   // There is no evaluator, and will be none.

@@ -83,6 +83,20 @@ TEST_F(EvaluationsTest, AnEvaluatorThatComesLateGetsWhatIsKeptByAll) {
   EXPECT_THAT(said(), ElementsAre("evaluate 2"));
 }
 
+TEST_F(EvaluationsTest, AnotherEvaluatorMeasuresWhatOneThatDiedHasNot) {
+  evaluations_.evaluator_is_ready();
+  request(1);
+  request(2);
+  kept_by_all(1);
+  EXPECT_THAT(said(), ElementsAre("keep 1", "keep 2", "evaluate 1"));
+  evaluations_.evaluator_is_gone();
+  kept_by_all(2);
+  EXPECT_THAT(said(), IsEmpty());
+  evaluations_.evaluator_is_ready();
+  EXPECT_THAT(said(), ElementsAre("evaluate 1", "evaluate 2"));
+  EXPECT_TRUE(evaluated(1));
+}
+
 TEST_F(EvaluationsTest, BeyondTheMostOnlyTheLastOneIsTaken) {
   const auto most = static_cast<std::int64_t>(Evaluations::kMostWaiting);
   for (std::int64_t version = 1; version <= most; ++version) request(version);
