@@ -164,19 +164,8 @@ TEST_P(StageOfAnotherHost, ThatIsLostEndsItsReplicaAlone) {
 
   const RecordedRun recorded = RecordedRun::read(only_run(folder / "run" / "runs"));
   expect_each_sample_once(recorded, 3);
-  std::vector<std::string> left;
-  Time when{};
-  for (const control::Fact& fact : recorded.facts) {
-    const auto* one = std::get_if<control::ReplicaLeft>(&fact.what);
-    if (one == nullptr) continue;
-    left.push_back(one->why);
-    when = fact.at;
-    EXPECT_EQ(one->replica, ReplicaId(1));
-  }
-  EXPECT_THAT(left, testing::ElementsAre(HasSubstr(fmt::format("stage {}, {}: ", victim[1] - '2', victim))));
-  EXPECT_TRUE(std::any_of(recorded.commits.begin(), recorded.commits.end(), [&](const auto& commit) {
-    return commit.first > when;
-  })) << "nobody went on";
+  EXPECT_THAT(expect_one_left(recorded, ReplicaId(1)),
+              HasSubstr(fmt::format("stage {}, {}: ", victim[1] - '2', victim)));
   for (const pid_t pid : workers) EXPECT_TRUE(eventually([&] { return kill(pid, 0) != 0; }, 20)) << pid;
 }
 

@@ -111,6 +111,23 @@ void expect_kept_samples_once(const std::filesystem::path& run, double epochs) {
   expect_each_sample_once(kept, epochs);
 }
 
+std::string expect_one_left(const RecordedRun& recorded, ReplicaId replica) {
+  std::vector<std::string> left;
+  Time when{};
+  for (const control::Fact& fact : recorded.facts) {
+    const auto* one = std::get_if<control::ReplicaLeft>(&fact.what);
+    if (one == nullptr) continue;
+    left.push_back(one->why);
+    when = fact.at;
+    EXPECT_EQ(one->replica, replica);
+  }
+  EXPECT_EQ(left.size(), 1u);
+  EXPECT_TRUE(std::any_of(recorded.commits.begin(), recorded.commits.end(), [&](const auto& commit) {
+    return commit.first > when;
+  })) << "nobody went on";
+  return left.empty() ? "" : left.front();
+}
+
 std::int64_t metrics_so_far(const std::filesystem::path& runs) {
   if (!std::filesystem::exists(runs) || std::filesystem::is_empty(runs)) return 0;
   const std::string metrics = read_text(std::filesystem::directory_iterator(runs)->path() / "metrics.jsonl");

@@ -36,6 +36,9 @@ void expect_each_sample_once(const RecordedRun& recorded, double epochs);
 // after the checkpoint that it goes on from.
 void expect_kept_samples_once(const std::filesystem::path& run, double epochs);
 
+// That replica left, and no other, and others committed after that. Why it left.
+std::string expect_one_left(const RecordedRun& recorded, ReplicaId replica);
+
 // How far the only run in `runs` is, in lines of the metrics that it writes once a second (its journal is not
 // to be disturbed); 0 before it has any.
 std::int64_t metrics_so_far(const std::filesystem::path& runs);

@@ -165,6 +165,30 @@ TEST(Replicas, ABulkSynchronousRunEndsInTheBytesOfOneThatNobodyDisturbed) {
   }
 }
 
+// Stages on different hosts, and a replica beside them.
+TEST(Replicas, PipelinesOverHostsLoseNothingEither) {
+  const auto words_in = [](const TempFolder& folder) {
+    auto words = train_with(job_in(folder), "bsp", "[{count=3, pace_ms=25}]", 3);
+    for (const char* set :
+         {"parallel=static", "micro_batch=4",
+          "pipeline=[{devices=[\"w0\",\"w1\"],cuts=[2],samples=16},{devices=[\"w2\"],samples=8}]"})
+      words.insert(words.end(), {"--set", set});
+    return words;
+  };
+  const TempFolder whole;
+  ASSERT_EQ(run(words_in(whole)).status, 0);
+  const auto expected = checkpoint_weights(only_run(whole / "runs"));
+  Rng rng(12);
+  for (const char* kind : {"server", "coordinator"}) {
+    const TempFolder broken;
+    Program train(words_in(broken));
+    const int kills = disturb(train, broken / "runs", rng, {kind});
+    const Ended ended = train.wait();
+    expect_nothing_lost(only_run(broken / "runs"), ended, kills);
+    EXPECT_EQ(checkpoint_weights(only_run(broken / "runs")), expected) << kind;
+  }
+}
+
 // Neither copy of a shard is left: what is lost is said.
 TEST(Replicas, TwoServersAtOnceTakeTheRunBackToItsCheckpoint) {
   const TempFolder folder;
