@@ -179,6 +179,11 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     return last_loss(only_run(folder / "runs"));
   }
 
+  struct Strike {
+    Fault fault;
+    SteadyTime at;
+  };
+
   // One job from its start to its end. How often it was struck, at most `most` times.
   std::int64_t play(std::int64_t most, Rng& rng, double undisturbed) {
     const auto memory_before = shared_memory();
@@ -186,58 +191,68 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     EXPECT_EQ(run({"certs", (folder / "certs").string(), "--job", "small"}).status, 0);
     const int port = free_port();
     const fs::path runs = folder / "runs", job = write_chaos_job(folder.path(), port);
-    std::int64_t strikes = 0;
-    bool fewer_in_the_end = false;
+    std::vector<Strike> strikes;
     {
       ChaosHosts hosts(job, folder / "certs", runs, kHosts, port);
       CommitClock clock(runs);
       hosts.start();
       EXPECT_TRUE(eventually([&] { return has_checkpoint(runs) || !hosts.running(); }));
-      std::vector<std::pair<Fault, SteadyTime>> when;
-      while (hosts.running() && strikes < most) {
-        const auto fault = static_cast<Fault>(rng.below(hosts.can_cut_links() ? kStrikes : kStrikes - 1));
-        const std::string before = newest_checkpoint(runs);
-        const SteadyTime now = std::chrono::steady_clock::now();
-        if (!hosts.strike(fault, rng)) continue;
-        fmt::print("{:>12} {:4} {}\n", GetParam(), strikes, name_of(fault));
-        std::fflush(stdout);
-        ++strikes;
-        when.emplace_back(fault, now);
-        hosts.bring_back_workers();
-        // Mostly when it has gone on, now and then before.
-        const bool at_once = rng.below(8) == 0 && replicas() == 1;
-        if (!at_once) {
-          EXPECT_TRUE(eventually(
-              [&] {
-                hosts.bring_back_workers();
-                return !hosts.running() || newest_checkpoint(runs) > before;
-              },
-              kPatienceS))
-              << "stands still after: " << name_of(fault);
-          if (::testing::Test::HasFailure()) break;
-        }
-        if (replicas() > 1) expect_commits(hosts, clock);
-        std::this_thread::sleep_for(std::chrono::milliseconds(rng.below(300)));
-      }
-      fewer_in_the_end = hosts.running() && !::testing::Test::HasFailure() && rng.below(kLoseOneIn) == 0;
-      if (fewer_in_the_end) {
-        fmt::print("{:>12} {:4} {}\n", GetParam(), strikes, name_of(Fault::kGone));
-        when.emplace_back(Fault::kGone, std::chrono::steady_clock::now());
+      while (hosts.running() && std::ssize(strikes) < most && !HasFailure())
+        strike(hosts, runs, clock, rng, strikes);
+      if (hosts.running() && !HasFailure() && rng.below(kLoseOneIn) == 0) {
+        note({Fault::kGone, std::chrono::steady_clock::now()}, strikes);
         hosts.lose_host(rng);
-        ++strikes;
       }
-      if (!::testing::Test::HasFailure()) hosts.expect_peace();
-      const SteadyTime end = std::chrono::steady_clock::now();
-      for (std::size_t i = 0; i < when.size(); ++i) {
-        const SteadyTime until = i + 1 < when.size() ? when[i + 1].second : end;
-        stalls_s[static_cast<std::size_t>(when[i].first)].push_back(clock.longest_s(when[i].second, until));
-      }
+      if (!HasFailure()) hosts.expect_peace();
+      measure_stalls(strikes, clock);
     }
-    if (::testing::Test::HasFailure()) {
-      fmt::print("logs are in {}\n", kept_logs(folder));
-      return strikes;
+    if (!HasFailure()) {
+      const bool fewer_in_the_end = !strikes.empty() && strikes.back().fault == Fault::kGone;
+      expect_all_is_trained(only_run(runs), undisturbed, fewer_in_the_end);
+      EXPECT_TRUE(eventually([&] { return processes_of(folder.path()) == 0; }, 20));
+      EXPECT_EQ(shared_memory(), memory_before);
     }
-    const fs::path run_folder = only_run(runs);
+    if (HasFailure()) fmt::print("logs are in {}\n", kept_logs(folder));
+    return std::ssize(strikes);
+  }
+
+  static void note(const Strike& strike, std::vector<Strike>& strikes) {
+    fmt::print("{:>12} {:4} {}\n", GetParam(), strikes.size(), name_of(strike.fault));
+    std::fflush(stdout);
+    strikes.push_back(strike);
+  }
+
+  static void strike(ChaosHosts& hosts, const fs::path& runs, CommitClock& clock, Rng& rng,
+                     std::vector<Strike>& strikes) {
+    const auto fault = static_cast<Fault>(rng.below(hosts.can_cut_links() ? kStrikes : kStrikes - 1));
+    const std::string before = newest_checkpoint(runs);
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (!hosts.strike(fault, rng)) return;
+    note({fault, now}, strikes);
+    hosts.bring_back_workers();
+    // Mostly when it has gone on, now and then before.
+    const bool at_once = rng.below(8) == 0 && replicas() == 1;
+    if (!at_once) {
+      EXPECT_TRUE(eventually(
+          [&] {
+            hosts.bring_back_workers();
+            return !hosts.running() || newest_checkpoint(runs) > before;
+          },
+          kPatienceS))
+          << "stands still after: " << name_of(fault);
+    }
+    if (replicas() > 1 && !HasFailure()) expect_commits(hosts, clock);
+    std::this_thread::sleep_for(std::chrono::milliseconds(rng.below(300)));
+  }
+
+  static void measure_stalls(const std::vector<Strike>& strikes, CommitClock& clock) {
+    for (std::size_t i = 0; i < strikes.size(); ++i) {
+      const SteadyTime until = i + 1 < strikes.size() ? strikes[i + 1].at : std::chrono::steady_clock::now();
+      stalls_s[static_cast<std::size_t>(strikes[i].fault)].push_back(clock.longest_s(strikes[i].at, until));
+    }
+  }
+
+  static void expect_all_is_trained(const fs::path& run_folder, double undisturbed, bool fewer_in_the_end) {
     expect_kept_samples_once(run_folder, kEpochs);
     if (replicas() > 1) expect_no_commit_lost(run_folder);
     const Ended replayed = run({"replay", run_folder.string()});
@@ -246,11 +261,8 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     const double loss = last_loss(run_folder);
     EXPECT_LT(loss, (1 + kLossOff) * undisturbed);
     EXPECT_GT(loss, fewer_in_the_end ? 0 : (1 - kLossOff) * undisturbed);
-    EXPECT_TRUE(eventually([&] { return processes_of(folder.path()) == 0; }, 20));
-    EXPECT_EQ(shared_memory(), memory_before);
     for (const auto& entry : fs::recursive_directory_iterator(run_folder))
       EXPECT_NE(entry.path().extension(), ".partial") << entry.path();
-    return strikes;
   }
 
   // The last strike is over: what it lost was noticed, and there are commits again.

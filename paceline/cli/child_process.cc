@@ -11,6 +11,7 @@
 #include <fstream>
 #include <utility>
 
+#include <absl/strings/match.h>
 #include <fmt/format.h>
 
 namespace paceline::cli {
@@ -104,6 +105,15 @@ std::string last_line(const std::string& log_file) {
     if (!line.empty()) last = line;
   }
   return last;
+}
+
+std::string reason_of(const ChildProcess& child, int wait_status) {
+  constexpr char kErrorPrefix[] = "paceline: ";
+  const std::string line = last_line(child.log_file());
+  const bool said = WIFEXITED(wait_status) && absl::StartsWith(line, kErrorPrefix);
+  if (said) return line.substr(sizeof(kErrorPrefix) - 1);
+  const std::string end = fmt::format("{}: {}", child.name(), describe_end(wait_status));
+  return line.empty() ? end : fmt::format("{}; its log is {}", end, child.log_file());
 }
 
 }  // namespace paceline::cli

@@ -45,6 +45,9 @@ class ChildProcess {
 // "exit status 2", "killed by signal 9 (Killed)".
 std::string describe_end(int wait_status);
 
+// Why a process ended, for people: what it said last, if that was an error of its own.
+std::string reason_of(const ChildProcess& child, int wait_status);
+
 // The last line of a log, which says why its process ended. Empty when there is none.
 std::string last_line(const std::string& log_file);
 

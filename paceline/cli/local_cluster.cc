@@ -1,19 +1,16 @@
 #include "paceline/cli/local_cluster.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 
 #include <absl/strings/match.h>
-#include <absl/strings/strip.h>
+#include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/coordinator_process.h"
 #include "paceline/cli/failed_run.h"
 #include "paceline/cli/own_address.h"
 #include "paceline/cli/run_checkpoints.h"
@@ -26,17 +23,7 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr char kErrorPrefix[] = "paceline: ";
 constexpr char kEvaluator[] = "evaluator";
-
-// Why a process ended: what it said last, if that was an error of its own.
-std::string reason_of(const ChildProcess& child, int wait_status) {
-  const std::string line = last_line(child.log_file());
-  const bool said = WIFEXITED(wait_status) && absl::StartsWith(line, kErrorPrefix);
-  if (said) return line.substr(sizeof(kErrorPrefix) - 1);
-  const std::string end = fmt::format("{}: {}", child.name(), describe_end(wait_status));
-  return line.empty() ? end : fmt::format("{}; its log is {}", end, child.log_file());
-}
 
 constexpr int kAnyWidth = 80;
 // A child that the coordinator waits for so long hangs, or has lost its way.
@@ -58,27 +45,6 @@ bool was_given_up(const ChildProcess& child) {
 }
 
 bool is_worker(const std::string& name) { return absl::StartsWith(name, "w"); }
-
-// The line that the coordinator writes once it listens; empty when it ends before.
-std::string read_line(int fd) {
-  std::string line;
-  char byte = 0;
-  while (true) {
-    const ssize_t count = read(fd, &byte, 1);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0 || byte == '\n') return line;
-    line.push_back(byte);
-  }
-}
-
-absl::StatusOr<int> wait_for_end(ChildProcess& child) {
-  for (int i = 0; i < 500; ++i) {
-    if (const auto ended = child.ended()) return *ended;
-    usleep(10'000);
-  }
-  return absl::DeadlineExceededError(
-      fmt::format("{} neither listens nor ends; its log is {}", child.name(), child.log_file()));
-}
 
 // Where the processes of a host that does not lead read the coordinator's address.
 std::string leader_file(const Household& household) { return household.folder + "/coordinator"; }
@@ -140,28 +106,16 @@ bool LocalCluster::was_killed_at_once(const absl::Status& start) {
 }
 
 absl::Status LocalCluster::start_coordinator(bool again) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    return absl::ResourceExhaustedError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  std::vector<std::string> words = coordinator_words(again);
-  words.insert(words.end(), {"--address-fd", std::to_string(ends[1])});
-  auto started = ChildProcess::start("coordinator", words, run_ + "/logs/coordinator.log", ends[1]);
-  close(ends[1]);
-  const std::string address = started.ok() ? read_line(ends[0]) : "";
-  close(ends[0]);
-  PACELINE_RETURN_IF_ERROR(started.status());
-  coordinator_.emplace(*std::move(started));
-  if (address.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(const int ended, wait_for_end(*coordinator_));
-    return absl::UnavailableError(reason_of(*coordinator_, ended));
-  }
-  listening_ = address;
-  if (reach_.coordinator.empty()) reach_.coordinator = from_here(address);
+  PACELINE_ASSIGN_OR_RETURN(CoordinatorProcess started,
+                            start_coordinator_process(run_, coordinator_words(again)));
+  coordinator_.emplace(std::move(started.child));
+  PACELINE_ASSIGN_OR_RETURN(listening_, started.address);
+  if (reach_.coordinator.empty()) reach_.coordinator = from_here(listening_);
   return absl::OkStatus();
 }
 
 std::vector<std::string> LocalCluster::coordinator_words(bool again) const {
-  std::vector<std::string> words = {"coordinator", run_};
+  std::vector<std::string> words;
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };

@@ -46,6 +46,7 @@ Succession::Step Succession::look(SteadyTime now) {
   const bool over = !std::filesystem::exists(run.mark(), error);
   if (error) return {};
   if (over) return Over{};
+  heard_ = now;  // if it cannot, it tries again after as long
   return Lead{leader->host};
 }
 
