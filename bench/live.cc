@@ -107,11 +107,14 @@ void coordinate(int address_out, const LiveJob& job) {
   rpc::Coordinator coordinator(loop, {.job = must(config::parse_job(toml, "bench")),
                                       .job_toml = toml,
                                       .restart = {},
+                                      .attempt = "1",
                                       .listeners = {},
+                                      .keep_books = [] { return absl::OkStatus(); },
                                       .checkpoints = &checkpoints,
                                       .on_data_known = [](const control::ControllerConfig&) {},
                                       .notice = [](const std::string&) {},
-                                      .re_planned = [](const std::string&) {}});
+                                      .news = [](const std::string&) {},
+                                      .nothing_lost = [] {}});
   const auto server = must(rpc::CoordinatorServer::start(
       job.address(0) + ":0", loop, coordinator,
       {.access = kAccess, .status = [](const auto&, auto&) {}, .notice = [](const auto&) {}}));

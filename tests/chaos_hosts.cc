@@ -164,8 +164,9 @@ void ChaosHosts::expect_peace() {
     EXPECT_EQ(ended.status, 0) << "host " << host << "\n" << ended.errors;
   }
   for (auto& [name, worker] : workers_) {
-    // One that comes when all is over knocks for a minute.
-    if (worker.again) worker.again->wait(90);
+    // One that comes when all is over knocks for minutes.
+    const auto ended = [&] { return !worker.again || !worker.again->running(); };
+    if (!eventually(ended, 5)) worker.again->signal(SIGKILL);
   }
 }
 
