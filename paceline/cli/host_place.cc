@@ -84,8 +84,12 @@ absl::StatusOr<std::string> own_address(const PlaceOptions& options, const Place
   }
 }
 
-std::string listen_address(const config::JobConfig& job, const Placement& placement) {
-  return fmt::format("{}:{}", host_of(job.reach.listen), placement.port);
+std::string listen_address(const config::JobConfig& job, const Placement& placement,
+                           const std::string& address) {
+  const std::string named = host_of(job.reach.listen);
+  const bool everywhere = named == "0.0.0.0" || named == "[::]";
+  const std::string& host = everywhere || address.empty() || placement.rank == 0 ? named : address;
+  return fmt::format("{}:{}", host, placement.port);
 }
 
 std::string first_address(const Placement& placement) {

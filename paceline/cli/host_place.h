@@ -36,8 +36,9 @@ absl::Status check_reach(const config::JobConfig& job, const Placement& placemen
 // name may not be known yet where that has not started: waits for it.
 absl::StatusOr<std::string> own_address(const PlaceOptions& options, const Placement& placement);
 
-// Where the first host listens.
-std::string listen_address(const config::JobConfig& job, const Placement& placement);
+// Where the host at `address` listens, when it has the coordinator: as the job has it for the first one.
+std::string listen_address(const config::JobConfig& job, const Placement& placement,
+                           const std::string& address = "");
 // Where the others find that.
 std::string first_address(const Placement& placement);
 

@@ -93,9 +93,9 @@ absl::StatusOr<LocalCluster> LocalCluster::start(Household household, const conf
 
 // A run that has trained before is not over because somebody is killed while it comes back.
 absl::Status LocalCluster::start_first_coordinator() {
-  absl::Status status = start_coordinator(false);
+  absl::Status status = start_coordinator(household_.again);
   for (int left = Restarts::kMost; household_.resume && left > 0 && was_killed_at_once(status); --left)
-    status = start_coordinator(false);
+    status = start_coordinator(household_.again);
   return status;
 }
 
@@ -123,12 +123,10 @@ std::vector<std::string> LocalCluster::coordinator_words(bool again) const {
   if (!household_.exchange.empty()) {
     add("--host", std::to_string(household_.rank));
     add("--reached-at", household_.exchange);
-  }
-  if (gone_) {
-    add("--without", std::to_string(*gone_));
     add("--certs", reach_.certs);
     add("--token-file", reach_.token_file);
   }
+  if (gone_) add("--without", std::to_string(*gone_));
   if (again) {
     words.emplace_back("--again");
   } else if (household_.resume) {

@@ -32,6 +32,7 @@ struct Household {
   std::string listen{};  // where a coordinator of this host does; "": where the job says
   int rank = 0;
   bool resume = false;
+  bool again = false;  // likewise, of a run that nobody has stopped: hosts that stay away are given up
   PeerOptions
       peers{};  // how the others reach the coordinator; on the first host its address comes from itself
   std::vector<std::int64_t> shards{};

@@ -11,6 +11,7 @@
 #include "paceline/cli/failed_run.h"
 #include "paceline/cli/local_cluster.h"
 #include "paceline/cli/stop_signals.h"
+#include "paceline/cli/unfinished_run.h"
 #include "paceline/cli/watch.h"
 
 namespace paceline::cli {
@@ -24,12 +25,31 @@ std::string folder_of_host(const config::JobConfig& job, std::int64_t rank) {
       .string();
 }
 
-Household household_of(const config::JobConfig& job, const Placement& placement, const std::string& address) {
+// Where the run is led from, when this host starts.
+struct Lead {
+  bool here;
+  std::string address;  // of the coordinator, where it is not here
+};
+
+// The first host, but where another one leads a run of this job by now.
+absl::StatusOr<Lead> lead_of(const NodeOptions& options, const TrainOptions& train,
+                             const config::JobConfig& job, const Placement& placement) {
+  const Lead as_always{placement.rank == 0, first_address(placement)};
+  if (placement.rank == 0 || options.anew || !any_unfinished_run(job.runs_dir)) return as_always;
+  PACELINE_ASSIGN_OR_RETURN(const std::string asked, checked_job(train));
+  const auto run = unfinished_run(job.runs_dir, asked);
+  if (!run || run->leader.host == 0) return as_always;
+  if (run->leader.host == placement.rank) return Lead{!run->led, first_address(placement)};
+  return Lead{false, run->leader.address};
+}
+
+Household household_of(const config::JobConfig& job, const Placement& placement, const std::string& address,
+                       const Lead& lead) {
   Household host;
-  host.first = placement.rank == 0;
+  host.first = lead.here;
   host.rank = static_cast<int>(placement.rank);
-  host.listen = listen_address(job, placement);
-  host.peers = {.coordinator = host.first ? "" : first_address(placement),
+  host.listen = listen_address(job, placement, address);
+  host.peers = {.coordinator = lead.here ? "" : lead.address,
                 .certs = job.reach.certs,
                 .token_file = job.reach.token_file};
   host.shards = {placement.rank};
@@ -69,13 +89,14 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const Environment& 
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, job_of_hosts(train, placement));
   PACELINE_RETURN_IF_ERROR(check_reach(job, placement));
   PACELINE_ASSIGN_OR_RETURN(const std::string address, own_address(options.place, placement));
-  if (placement.rank == 0) {
-    // Whoever starts the first host again after its end gives the same command.
+  PACELINE_ASSIGN_OR_RETURN(const Lead lead, lead_of(options, train, job, placement));
+  if (lead.here) {
+    // Whoever starts the host that led a run again after its end gives the same command.
     train.take_up = train.resume.empty() && !options.anew;
-    train.household = [placement, address](const std::string& run, const config::JobConfig& planned,
-                                           bool resume) {
+    train.household = [placement, address, lead](const std::string& run, const config::JobConfig& planned,
+                                                 bool resume) {
       if (placement.hosts == 1) return whole_household(run, planned, resume);
-      Household host = household_of(planned, placement, address);
+      Household host = household_of(planned, placement, address, lead);
       host.folder = run;
       host.resume = resume;
       return host;
@@ -83,7 +104,7 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const Environment& 
     return train_command(train);
   }
   catch_stop_signals();
-  return run_other_host(household_of(job, placement, address), job, placement, train);
+  return run_other_host(household_of(job, placement, address, lead), job, placement, train);
 }
 
 }  // namespace paceline::cli

@@ -41,11 +41,13 @@ Succession::Step Succession::look(SteadyTime now) {
     heard_ = now;
     return Follow{*leader};
   }
-  if (now < heard_ + patience_ || !nobody_leads(run)) return {};
+  if (!nobody_leads(run)) return {};
+  // Whoever ends a run takes the mark away before the lock goes.
   std::error_code error;
   const bool over = !std::filesystem::exists(run.mark(), error);
   if (error) return {};
   if (over) return Over{};
+  if (now < heard_ + patience_) return {};
   heard_ = now;  // if it cannot, it tries again after as long
   return Lead{leader->host};
 }

@@ -57,6 +57,7 @@ absl::Status train_live(const std::string& run, const config::JobConfig& job, co
   Display display(policy::to_string(job.policy), options.shown);
   Household household =
       options.household ? options.household(run, job, resume) : whole_household(run, job, resume);
+  household.again = options.again;
   PACELINE_ASSIGN_OR_RETURN(LocalCluster cluster, LocalCluster::start(std::move(household), job));
   return watch(cluster, display, signals_before, "interrupted");
 }
@@ -152,11 +153,17 @@ namespace {
 
 absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
-  PACELINE_RETURN_IF_ERROR(check_led_from_here(job.runs_dir, job_toml, 0));
   const auto found = unfinished_run(job.runs_dir, job_toml);
-  if (!found) return absl::OkStatus();
-  fmt::print(stderr, "going on with {}, which ended without a goodbye; --new begins another run\n", *found);
-  options.resume = *found;
+  if (found && found->led && found->leader.host != 0) {
+    return absl::UnavailableError(
+        fmt::format("host 0 was given up, and host {} leads {} now, without it; --new begins another run",
+                    found->leader.host, found->folder));
+  }
+  if (!found || found->led) return absl::OkStatus();
+  fmt::print(stderr, "going on with {}, which ended without a goodbye; --new begins another run\n",
+             found->folder);
+  options.resume = found->folder;
+  options.again = true;
   options.job_file.clear();
   options.sets.clear();
   PACELINE_ASSIGN_OR_RETURN(job_toml, checked_job(options));

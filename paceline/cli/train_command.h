@@ -19,6 +19,7 @@ struct TrainOptions {
   std::vector<std::string> sets;  // key=value
   std::string resume{};           // a run folder; then job_file is empty
   bool take_up = false;           // a run of this very job that ended without a goodbye, if there is one
+  bool again = false;             // that is what `resume` is
   Shown shown = Shown::kLine;
   bool in_virtual_time = false;            // modelled time, in this process
   std::string command = "paceline train";  // for people: what goes on with such a run

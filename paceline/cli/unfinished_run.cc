@@ -1,15 +1,12 @@
 #include "paceline/cli/unfinished_run.h"
 
+#include <algorithm>
 #include <chrono>
-#include <functional>
 #include <system_error>
 #include <thread>
+#include <vector>
 
-#include <fmt/format.h>
-
-#include "paceline/base/status_macros.h"
 #include "paceline/cli/job_file.h"
-#include "paceline/cli/leader.h"
 #include "paceline/cli/run_info.h"
 #include "paceline/store/checkpoint.h"
 #include "paceline/store/journal_reader.h"
@@ -36,43 +33,44 @@ bool is_free(const store::RunPaths& paths) {
   }
 }
 
-bool is_unfinished(const store::RunPaths& paths, const std::string& asked) {
+bool has_mark(const store::RunPaths& paths) {
   std::error_code error;
-  if (!fs::exists(paths.mark(), error)) return false;
-  const auto before = read_job_file(paths.asked());
-  return before.ok() && *before == asked && store::latest_checkpoint(paths.root).ok();
+  return fs::exists(paths.mark(), error);
 }
 
-std::optional<std::string> newest_unfinished(const fs::path& runs_dir, const std::string& asked,
-                                             const std::function<bool(const store::RunPaths&)>& fits) {
-  std::optional<std::string> newest;
+std::optional<UnfinishedRun> if_unfinished(const std::string& folder, const std::string& asked) {
+  const store::RunPaths paths{folder};
+  const auto before = read_job_file(paths.asked());
+  if (!has_mark(paths) || !before.ok() || *before != asked) return std::nullopt;
+  const bool led = !is_free(paths);
+  if (!led && !store::latest_checkpoint(folder).ok()) return std::nullopt;
+  return UnfinishedRun{folder, read_leader(paths).value_or(Leader{}), led};
+}
+
+// Names of one job's runs sort by when they were made.
+std::vector<std::string> newest_first(const fs::path& runs_dir) {
+  std::vector<std::string> folders;
   std::error_code error;
   for (auto one = fs::directory_iterator(runs_dir, error); !error && one != fs::directory_iterator();
-       one.increment(error)) {
-    // Names of one job's runs sort by when they were made.
-    const std::string folder = fs::absolute(one->path()).string();
-    if ((!newest || *newest < folder) && is_unfinished({folder}, asked) && fits({folder})) newest = folder;
-  }
-  return newest;
+       one.increment(error))
+    folders.push_back(fs::absolute(one->path()).string());
+  std::sort(folders.rbegin(), folders.rend());
+  return folders;
 }
 
 }  // namespace
 
-std::optional<std::string> unfinished_run(const fs::path& runs_dir, const std::string& asked) {
-  return newest_unfinished(runs_dir, asked, is_free);
+std::optional<UnfinishedRun> unfinished_run(const fs::path& runs_dir, const std::string& asked) {
+  for (const std::string& folder : newest_first(runs_dir)) {
+    if (auto found = if_unfinished(folder, asked)) return found;
+  }
+  return std::nullopt;
 }
 
-absl::Status check_led_from_here(const fs::path& runs_dir, const std::string& asked, int host) {
-  const auto led_elsewhere = [&](const store::RunPaths& paths) {
-    const auto leader = read_leader(paths);
-    return leader.ok() && leader->host != host && !is_free(paths);
-  };
-  const auto run = newest_unfinished(runs_dir, asked, led_elsewhere);
-  if (!run) return absl::OkStatus();
-  PACELINE_ASSIGN_OR_RETURN(const Leader leader, read_leader({*run}));
-  return absl::UnavailableError(
-      fmt::format("host {} was given up, and host {} leads {} now, without it; --new begins another run",
-                  host, leader.host, *run));
+bool any_unfinished_run(const fs::path& runs_dir) {
+  const auto folders = newest_first(runs_dir);
+  return std::any_of(folders.begin(), folders.end(),
+                     [](const std::string& folder) { return has_mark({folder}); });
 }
 
 bool is_over(const std::string& run, const config::JobConfig& job) {

@@ -6,19 +6,23 @@
 #include <optional>
 #include <string>
 
-#include <absl/status/status.h>
-
+#include "paceline/cli/leader.h"
 #include "paceline/config/job_config.h"
 
 namespace paceline::cli {
 
-// The newest run folder in `runs_dir` of such a run of the job `asked` (as RunPaths::asked has it) that
-// nobody uses and that has a checkpoint to go on from; nothing where there is none. Waits a moment for
-// processes that are dying.
-std::optional<std::string> unfinished_run(const std::filesystem::path& runs_dir, const std::string& asked);
+struct UnfinishedRun {
+  std::string folder;
+  Leader leader;  // of host 0 where the run is on one host
+  bool led;       // somebody has the folder; else there is a checkpoint to go on from
+};
 
-// Errors: Unavailable, that another host than `host` leads the newest such run by now.
-absl::Status check_led_from_here(const std::filesystem::path& runs_dir, const std::string& asked, int host);
+// The newest such run in `runs_dir` of the job `asked` (as RunPaths::asked has it), or one that goes on;
+// nothing where there is none. Waits a moment for processes that are dying.
+std::optional<UnfinishedRun> unfinished_run(const std::filesystem::path& runs_dir, const std::string& asked);
+
+// Whether there may be one, of any job: a look that costs little.
+bool any_unfinished_run(const std::filesystem::path& runs_dir);
 
 // Whether nothing of this run's job is left to do: all samples are in its newest checkpoint, and that version
 // is evaluated. Then whoever goes on with it has nobody to wait for.

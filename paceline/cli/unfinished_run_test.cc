@@ -5,6 +5,7 @@
 #include "paceline/cli/run_info.h"
 #include "paceline/store/checkpoint.h"
 #include "paceline/store/journal.h"
+#include "paceline/store/lock_file.h"
 #include "paceline/store/run_folder.h"
 #include "paceline/store/shard_files.h"
 #include "paceline/store/test_directory.h"
@@ -37,23 +38,43 @@ store::RunPaths make_run(const fs::path& base, const std::string& name) {
 
 TEST(UnfinishedRun, TheNewestIsFound) {
   const store::TestDirectory runs;
-  EXPECT_EQ(unfinished_run(runs / "none", kAsked), std::nullopt);
-  EXPECT_EQ(unfinished_run(runs.path(), kAsked), std::nullopt);
+  EXPECT_FALSE(unfinished_run(runs / "none", kAsked));
+  EXPECT_FALSE(unfinished_run(runs.path(), kAsked));
   make_run(runs.path(), "job-20260102");
   make_run(runs.path(), "job-20260103");
   make_run(runs.path(), "job-20260101");
-  EXPECT_EQ(unfinished_run(runs.path(), kAsked), (runs / "job-20260103").string());
+  const auto found = unfinished_run(runs.path(), kAsked);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->folder, (runs / "job-20260103").string());
+  EXPECT_EQ(found->leader, Leader{});
+  EXPECT_FALSE(found->led);
 }
 
 TEST(UnfinishedRun, WhatIsFinishedOrAnotherJobsIsLeftAlone) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");
-  EXPECT_EQ(unfinished_run(runs.path(), "name = \"other\"\n"), std::nullopt);
+  EXPECT_FALSE(unfinished_run(runs.path(), "name = \"other\"\n"));
   fs::remove_all(paths.checkpoints());
-  EXPECT_EQ(unfinished_run(runs.path(), kAsked), std::nullopt) << "there is nothing to go on from";
+  EXPECT_FALSE(unfinished_run(runs.path(), kAsked)) << "there is nothing to go on from";
   const store::RunPaths ended = make_run(runs.path(), "job-20260102");
   fs::remove(ended.mark());
-  EXPECT_EQ(unfinished_run(runs.path(), kAsked), std::nullopt);
+  EXPECT_FALSE(unfinished_run(runs.path(), kAsked));
+}
+
+TEST(UnfinishedRun, OneThatAnotherHostLeadsIsFoundThere) {
+  const store::TestDirectory runs;
+  EXPECT_FALSE(any_unfinished_run(runs.path()));
+  make_run(runs.path(), "job-20260101");
+  const store::RunPaths paths = make_run(runs.path(), "job-20260102");
+  ASSERT_TRUE(write_leader(paths, {1, "10.0.0.2:7461"}).ok());
+  EXPECT_TRUE(any_unfinished_run(runs.path()));
+  const auto held = store::lock_file(paths.lock());
+  ASSERT_TRUE(held.ok() && held->has_value());
+  const auto found = unfinished_run(runs.path(), kAsked);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->folder, paths.root.string());
+  EXPECT_EQ(found->leader, (Leader{1, "10.0.0.2:7461"}));
+  EXPECT_TRUE(found->led);
 }
 
 TEST(UnfinishedRun, IsOverOnceAllIsTrainedAndEvaluated) {
@@ -73,16 +94,16 @@ TEST(UnfinishedRun, IsOverOnceAllIsTrainedAndEvaluated) {
   EXPECT_FALSE(over("2"));
 }
 
-TEST(UnfinishedRun, WhatSomebodyUsesIsLeftAlone) {
+TEST(UnfinishedRun, WhatSomebodyUsesIsLed) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");
   store::put_bytes(paths.job(), kAsked);
   {
     const auto used = store::RunFolder::resume(paths.root);
     ASSERT_TRUE(used.ok()) << used.status();
-    EXPECT_EQ(unfinished_run(runs.path(), kAsked), std::nullopt);
+    EXPECT_TRUE(unfinished_run(runs.path(), kAsked)->led);
   }
-  EXPECT_EQ(unfinished_run(runs.path(), kAsked), paths.root.string());
+  EXPECT_FALSE(unfinished_run(runs.path(), kAsked)->led);
 }
 
 }  // namespace
