@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -67,7 +68,6 @@ void ChaosHosts::start_host(int host, bool again) {
   }
   words.insert(words.end(), {"--rank", std::to_string(host), "--hosts", std::to_string(count()),
                              "--coordinator", fmt::format("{}:{}", first, port_)});
-  if (host > 0) words.insert(words.end(), {"--set", "runs_dir=" + (job_.parent_path() / "hosts").string()});
   hosts_[static_cast<std::size_t>(host)] = program(host, words);
 }
 
@@ -161,11 +161,12 @@ void ChaosHosts::expect_peace() {
     const Ended ended = hosts_[static_cast<std::size_t>(host)]->wait(180);
     EXPECT_EQ(ended.status, 0) << "host " << host << "\n" << ended.errors;
   }
-  for (auto& [name, worker] : workers_) {
-    // One that comes when all is over knocks for minutes.
-    const auto ended = [&] { return !worker.again || !worker.again->running(); };
-    if (!eventually(ended, 5)) worker.again->signal(SIGKILL);
-  }
+  // One that comes when all is over knocks for minutes.
+  const auto none_is_left = [&] {
+    return std::none_of(workers_.begin(), workers_.end(),
+                        [](const auto& one) { return one.second.again && one.second.again->running(); });
+  };
+  if (!eventually(none_is_left, 3)) workers_.clear();
 }
 
 }  // namespace paceline::tests

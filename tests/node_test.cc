@@ -40,8 +40,6 @@ class Node : public ::testing::Test {
     std::vector<std::string> words = {
         "node",    job.string(),          "--rank",        std::to_string(rank),
         "--hosts", std::to_string(hosts), "--coordinator", fmt::format("127.0.0.1:{}", port_)};
-    // The runs of the first host lie by themselves.
-    if (rank > 0) words.insert(words.end(), {"--set", "runs_dir=" + (folder_ / "hosts").string()});
     words.insert(words.end(), more.begin(), more.end());
     return std::make_unique<Program>(words);
   }
@@ -52,25 +50,7 @@ class Node : public ::testing::Test {
     std::vector<std::string> words = {
         "node",    job.string(),          "--rank",        std::to_string(rank),
         "--hosts", std::to_string(hosts), "--coordinator", fmt::format("{}:{}", apart.address(0), port_)};
-    if (rank > 0) words.insert(words.end(), {"--set", "runs_dir=" + (folder_ / "hosts").string()});
     return std::make_unique<Program>(words, [&apart, rank] { return apart.enter(rank); });
-  }
-
-  // Where hosts have folders beside it.
-  fs::path first_run() const {
-    std::error_code ignored;
-    for (const auto& one : fs::directory_iterator(folder_ / "runs", ignored)) {
-      if (fs::exists(one.path() / "job.toml")) return one.path();
-    }
-    return {};
-  }
-  bool first_run_has_checkpoint() const {
-    std::error_code ignored;
-    const fs::path checkpoints = first_run() / "checkpoints";
-    for (const auto& one : fs::directory_iterator(checkpoints, ignored)) {
-      if (one.path().extension() != ".partial") return true;
-    }
-    return false;
   }
 
   bool has_checkpoint() const { return tests::has_checkpoint(folder_ / "runs"); }
@@ -348,31 +328,25 @@ TEST_F(Node, HostsComeBackToTheOneThatLeads) {
   if (!apart.ok()) GTEST_SKIP() << apart.status().message();
   const fs::path file =
       job("epochs = 6\n", "[cluster]\nhost_patience_s = 8\n[[replica]]\ncount = 3\npace_ms = 30\n");
-  // All of them know one folder of runs.
-  const auto start = [&](int rank) {
-    return std::make_unique<Program>(
-        std::vector<std::string>{"node", file.string(), "--rank", std::to_string(rank), "--hosts", "3",
-                                 "--coordinator", fmt::format("{}:{}", apart->address(0), port_)},
-        [&apart, rank] { return apart->enter(rank); });
-  };
-  auto last = start(2), second = start(1);
-  const auto first = start(0);
-  ASSERT_TRUE(eventually([&] { return first_run_has_checkpoint(); }));
+  auto last = host_apart(*apart, file, 2, 3), second = host_apart(*apart, file, 1, 3);
+  const auto first = host_apart(*apart, file, 0, 3);
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
   first->signal(SIGKILL);
   first->wait();
   ASSERT_TRUE(eventually([&] { return !children(second->pid(), "evaluator").empty(); }));
   for (auto* host : {&last, &second}) {
     (*host)->signal(SIGKILL);
     (*host)->wait();
-    *host = start(host == &last ? 2 : 1);
+    *host = host_apart(*apart, file, host == &last ? 2 : 1, 3);
   }
   const Ended ended = second->wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
   EXPECT_NE(ended.errors.find("which ended without a goodbye"), std::string::npos) << ended.errors;
   const Ended end = last->wait(60);
   EXPECT_EQ(end.status, 0) << end.errors;
-  expect_kept_samples_once(first_run(), 6);
-  EXPECT_EQ(run({"replay", first_run().string()}).status, 0);
+  const fs::path run_folder = only_run(folder_ / "runs");
+  expect_kept_samples_once(run_folder, 6);
+  EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
 }
 
 // Down to one host, with no coordinator but its own in the end.

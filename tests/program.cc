@@ -142,7 +142,9 @@ std::string read_text(const fs::path& path) {
 
 fs::path only_run(const fs::path& runs) {
   std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(runs)) found.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(runs)) {
+    if (fs::exists(entry.path() / "job.toml")) found.push_back(entry.path());
+  }
   EXPECT_EQ(found.size(), 1u) << "run folders in " << runs;
   return found.empty() ? fs::path() : found.front();
 }

@@ -129,9 +129,13 @@ std::string expect_one_left(const RecordedRun& recorded, ReplicaId replica) {
 }
 
 std::int64_t metrics_so_far(const std::filesystem::path& runs) {
-  if (!std::filesystem::exists(runs) || std::filesystem::is_empty(runs)) return 0;
-  const std::string metrics = read_text(std::filesystem::directory_iterator(runs)->path() / "metrics.jsonl");
-  return static_cast<std::int64_t>(std::count(metrics.begin(), metrics.end(), '\n'));
+  std::int64_t lines = 0;
+  std::error_code ignored;
+  for (const auto& run : std::filesystem::directory_iterator(runs, ignored)) {
+    const std::string metrics = read_text(run.path() / "metrics.jsonl");
+    lines += std::count(metrics.begin(), metrics.end(), '\n');
+  }
+  return lines;
 }
 
 bool has_checkpoint(const std::filesystem::path& runs) {

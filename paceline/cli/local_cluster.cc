@@ -67,7 +67,7 @@ LocalCluster::LocalCluster(Household household, const config::JobConfig& job)
     : household_(std::move(household)), kept_twice_(job.copies > 1), reach_(household_.peers) {
   if (household_.first) run_ = household_.folder;
   if (!household_.first)
-    next_.emplace(household_.rank, job.host_patience_s, std::chrono::steady_clock::now());
+    next_.emplace(household_.rank, job.host_patience_s, household_.run, std::chrono::steady_clock::now());
   // Another host may have the rest of a replica, or other replicas: then nobody here can say that none is
   // left.
   if (household_.workers.size() < job.replicas.size()) return;

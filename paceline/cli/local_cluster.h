@@ -31,6 +31,7 @@ struct Household {
   bool first = true;
   std::string listen{};  // where a coordinator of this host does; "": where the job says
   int rank = 0;
+  std::string run{};  // where this host is not the first: the folder of the run, if it has begun
   bool resume = false;
   bool again = false;  // likewise, of a run that nobody has stopped: hosts that stay away are given up
   PeerOptions

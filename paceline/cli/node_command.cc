@@ -29,18 +29,21 @@ std::string folder_of_host(const config::JobConfig& job, std::int64_t rank) {
 struct Lead {
   bool here;
   std::string address;  // of the coordinator, where it is not here
+  std::string run;      // its folder, if it has begun
 };
 
 // The first host, but where another one leads a run of this job by now.
 absl::StatusOr<Lead> lead_of(const NodeOptions& options, const TrainOptions& train,
                              const config::JobConfig& job, const Placement& placement) {
-  const Lead as_always{placement.rank == 0, first_address(placement)};
-  if (placement.rank == 0 || options.anew || !any_unfinished_run(job.runs_dir)) return as_always;
-  PACELINE_ASSIGN_OR_RETURN(const std::string asked, checked_job(train));
+  Lead lead{placement.rank == 0, first_address(placement), ""};
+  if (placement.rank == 0 || options.anew || !any_unfinished_run(job.runs_dir)) return lead;
+  PACELINE_ASSIGN_OR_RETURN(const std::string asked, resolved_job(train));
   const auto run = unfinished_run(job.runs_dir, asked);
-  if (!run || run->leader.host == 0) return as_always;
-  if (run->leader.host == placement.rank) return Lead{!run->led, first_address(placement)};
-  return Lead{false, run->leader.address};
+  if (!run) return lead;
+  lead.run = run->folder;
+  lead.here = run->leader.host == placement.rank && may_be_taken_up(*run);
+  if (run->leader.host != 0 && run->leader.host != placement.rank) lead.address = run->leader.address;
+  return lead;
 }
 
 Household household_of(const config::JobConfig& job, const Placement& placement, const std::string& address,
@@ -48,6 +51,7 @@ Household household_of(const config::JobConfig& job, const Placement& placement,
   Household host;
   host.first = lead.here;
   host.rank = static_cast<int>(placement.rank);
+  host.run = lead.run;
   host.listen = listen_address(job, placement, address);
   host.peers = {.coordinator = lead.here ? "" : lead.address,
                 .certs = job.reach.certs,

@@ -80,9 +80,12 @@ std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Ac
 
 absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Stay& stay) {
   PACELINE_ASSIGN_OR_RETURN(const rpc::Access access, read_access(options.certs, options.token_file, role));
+  // One that has not begun to listen yet will soon, or never.
+  double patience_s = std::min(options.patience_s, PeerOptions{}.patience_s);
   while (true) {
     PACELINE_ASSIGN_OR_RETURN(const std::string address,
-                              wait_for_coordinator(options.coordinator, access, options.patience_s));
+                              wait_for_coordinator(options.coordinator, access, patience_s));
+    patience_s = options.patience_s;
     const auto stub = coordinator_stub(address, access);
     const absl::Status outcome = stay(*stub, access);
     if (outcome != coordinator_lost() && !absl::IsAborted(outcome)) return outcome;

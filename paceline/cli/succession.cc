@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "paceline/store/lock_file.h"
 
@@ -22,8 +23,11 @@ bool nobody_leads(const store::RunPaths& run) {
 
 }  // namespace
 
-Succession::Succession(int host, double patience_s, SteadyTime now)
-    : host_(host), patience_(std::chrono::duration<double>(patience_s) + host * kTurn), heard_(now) {}
+Succession::Succession(int host, double patience_s, std::string run, SteadyTime now)
+    : host_(host),
+      patience_(std::chrono::duration<double>(patience_s) + host * kTurn),
+      run_(std::move(run)),
+      heard_(now) {}
 
 void Succession::heard(const std::string& run, SteadyTime now) {
   run_ = run;

@@ -18,9 +18,9 @@ class Succession {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
 
-  // `host`: this one. A coordinator that is gone is waited for so long, and the host after this one waits a
-  // little longer.
-  Succession(int host, double patience_s, SteadyTime now);
+  // `host`: this one. `run`: the run's folder, if that is known. A coordinator that is gone is waited for so
+  // long, and the host after this one waits a little longer.
+  Succession(int host, double patience_s, std::string run, SteadyTime now);
 
   struct Follow {
     Leader leader;
@@ -37,7 +37,7 @@ class Succession {
   Step look(SteadyTime now);
   // By then somebody leads the run, if anybody can.
   double longest_s() const { return 2 * patience_.count() + 60; }
-  // Empty until the coordinator has answered.
+  // Empty where it was not known, until the coordinator has answered.
   const std::string& run() const { return run_; }
 
  private:

@@ -28,7 +28,7 @@ class SuccessionTest : public ::testing::Test {
   const store::TestDirectory folder_;
   const store::RunPaths run_{folder_.path()};
   const Succession::SteadyTime start_ = std::chrono::steady_clock::now();
-  Succession host_{1, 30, start_};
+  Succession host_{1, 30, "", start_};
 };
 
 TEST_F(SuccessionTest, WaitsForACoordinatorThatWasHeardNotLongAgo) {
@@ -43,7 +43,7 @@ TEST_F(SuccessionTest, LeadsWhereNobodyDoes) {
 }
 
 TEST_F(SuccessionTest, EachHostHasItsTurn) {
-  Succession next(2, 30, start_);
+  Succession next(2, 30, "", start_);
   next.heard(run_.root.string(), start_);
   EXPECT_TRUE(std::holds_alternative<std::monostate>(next.look(start_ + seconds(33))));
   EXPECT_TRUE(std::holds_alternative<Succession::Lead>(next.look(start_ + seconds(34))));
@@ -72,8 +72,15 @@ TEST_F(SuccessionTest, SeesThatTheRunIsOver) {
   EXPECT_TRUE(std::holds_alternative<Succession::Over>(after(3)));
 }
 
+// As after a restart in the middle of it.
+TEST_F(SuccessionTest, MayKnowTheRunFromItsStart) {
+  Succession fresh(1, 30, run_.root.string(), start_);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(fresh.look(start_ + seconds(31))));
+  EXPECT_TRUE(std::holds_alternative<Succession::Lead>(fresh.look(start_ + seconds(32))));
+}
+
 TEST_F(SuccessionTest, DoesNothingBeforeItHasHeardOfARun) {
-  Succession fresh(1, 30, start_);
+  Succession fresh(1, 30, "", start_);
   EXPECT_TRUE(std::holds_alternative<std::monostate>(fresh.look(start_ + seconds(1000))));
   fs::remove(run_.leader());
   EXPECT_TRUE(std::holds_alternative<std::monostate>(after(1000)));

@@ -111,6 +111,13 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
 }
 
 absl::StatusOr<std::string> checked_job(const TrainOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string resolved, resolved_job(options));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(resolved, "job.toml"));
+  PACELINE_RETURN_IF_ERROR(check_data_and_model(job));
+  return resolved;
+}
+
+absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
   const auto& [text, file] = said;
   std::vector<std::string> sets;
@@ -120,7 +127,6 @@ absl::StatusOr<std::string> checked_job(const TrainOptions& options) {
   }
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, sets));
-  PACELINE_RETURN_IF_ERROR(check_data_and_model(job));
   sets.push_back("data.source=" + absolute_source(job.data.source));
   const auto& [listen, certs, token_file] = job.reach;
   if (!certs.empty()) sets.push_back("network.certs=" + absolute_path(certs));
@@ -154,12 +160,13 @@ namespace {
 absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
   const auto found = unfinished_run(job.runs_dir, job_toml);
-  if (found && found->led && found->leader.host != 0) {
+  if (!found) return absl::OkStatus();
+  if (found->leader.host != 0 && is_led(*found)) {
     return absl::UnavailableError(
         fmt::format("host 0 was given up, and host {} leads {} now, without it; --new begins another run",
                     found->leader.host, found->folder));
   }
-  if (!found || found->led) return absl::OkStatus();
+  if (!may_be_taken_up(*found)) return absl::OkStatus();
   fmt::print(stderr, "going on with {}, which ended without a goodbye; --new begins another run\n",
              found->folder);
   options.resume = found->folder;

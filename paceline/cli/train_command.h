@@ -45,7 +45,9 @@ struct JobText {
 // What the options' job says, without their sets.
 absl::StatusOr<JobText> job_text(const TrainOptions& options);
 
-// The job of the options, checked: its data can be read and its model fits them.
+// The job of the options, whose paths are absolute.
+absl::StatusOr<std::string> resolved_job(const TrainOptions& options);
+// The same, checked: its data can be read and its model fits them.
 absl::StatusOr<std::string> checked_job(const TrainOptions& options);
 
 // Trains the job in a new run folder, or goes on in `resume`; a plan that is to be made is made before. Shows

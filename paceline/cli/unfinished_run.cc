@@ -23,16 +23,6 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kDying{3};
 constexpr std::chrono::milliseconds kPause{50};
 
-bool is_free(const store::RunPaths& paths) {
-  const auto deadline = std::chrono::steady_clock::now() + kDying;
-  while (true) {
-    const auto held = store::lock_file(paths.lock());
-    if (!held.ok() || held->has_value()) return held.ok();
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(kPause);
-  }
-}
-
 bool has_mark(const store::RunPaths& paths) {
   std::error_code error;
   return fs::exists(paths.mark(), error);
@@ -42,9 +32,7 @@ std::optional<UnfinishedRun> if_unfinished(const std::string& folder, const std:
   const store::RunPaths paths{folder};
   const auto before = read_job_file(paths.asked());
   if (!has_mark(paths) || !before.ok() || *before != asked) return std::nullopt;
-  const bool led = !is_free(paths);
-  if (!led && !store::latest_checkpoint(folder).ok()) return std::nullopt;
-  return UnfinishedRun{folder, read_leader(paths).value_or(Leader{}), led};
+  return UnfinishedRun{folder, read_leader(paths).value_or(Leader{})};
 }
 
 // Names of one job's runs sort by when they were made.
@@ -65,6 +53,20 @@ std::optional<UnfinishedRun> unfinished_run(const fs::path& runs_dir, const std:
     if (auto found = if_unfinished(folder, asked)) return found;
   }
   return std::nullopt;
+}
+
+bool is_led(const UnfinishedRun& run) {
+  const auto deadline = std::chrono::steady_clock::now() + kDying;
+  while (true) {
+    const auto held = store::lock_file(store::RunPaths{run.folder}.lock());
+    if (!held.ok() || held->has_value()) return !held.ok();
+    if (std::chrono::steady_clock::now() > deadline) return true;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+bool may_be_taken_up(const UnfinishedRun& run) {
+  return !is_led(run) && store::latest_checkpoint(run.folder).ok();
 }
 
 bool any_unfinished_run(const fs::path& runs_dir) {

@@ -14,12 +14,16 @@ namespace paceline::cli {
 struct UnfinishedRun {
   std::string folder;
   Leader leader;  // of host 0 where the run is on one host
-  bool led;       // somebody has the folder; else there is a checkpoint to go on from
 };
 
 // The newest such run in `runs_dir` of the job `asked` (as RunPaths::asked has it), or one that goes on;
-// nothing where there is none. Waits a moment for processes that are dying.
+// nothing where there is none.
 std::optional<UnfinishedRun> unfinished_run(const std::filesystem::path& runs_dir, const std::string& asked);
+
+// Whether somebody has its folder. Waits a moment for processes that are dying.
+bool is_led(const UnfinishedRun& run);
+// Nobody has, and there is a checkpoint to go on from.
+bool may_be_taken_up(const UnfinishedRun& run);
 
 // Whether there may be one, of any job: a look that costs little.
 bool any_unfinished_run(const std::filesystem::path& runs_dir);

@@ -47,15 +47,17 @@ TEST(UnfinishedRun, TheNewestIsFound) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->folder, (runs / "job-20260103").string());
   EXPECT_EQ(found->leader, Leader{});
-  EXPECT_FALSE(found->led);
+  EXPECT_FALSE(is_led(*found));
 }
 
 TEST(UnfinishedRun, WhatIsFinishedOrAnotherJobsIsLeftAlone) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");
   EXPECT_FALSE(unfinished_run(runs.path(), "name = \"other\"\n"));
+  EXPECT_TRUE(may_be_taken_up(*unfinished_run(runs.path(), kAsked)));
   fs::remove_all(paths.checkpoints());
-  EXPECT_FALSE(unfinished_run(runs.path(), kAsked)) << "there is nothing to go on from";
+  EXPECT_FALSE(may_be_taken_up(*unfinished_run(runs.path(), kAsked))) << "there is nothing to go on from";
+  fs::remove(paths.mark());
   const store::RunPaths ended = make_run(runs.path(), "job-20260102");
   fs::remove(ended.mark());
   EXPECT_FALSE(unfinished_run(runs.path(), kAsked));
@@ -74,7 +76,7 @@ TEST(UnfinishedRun, OneThatAnotherHostLeadsIsFoundThere) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->folder, paths.root.string());
   EXPECT_EQ(found->leader, (Leader{1, "10.0.0.2:7461"}));
-  EXPECT_TRUE(found->led);
+  EXPECT_TRUE(is_led(*found));
 }
 
 TEST(UnfinishedRun, IsOverOnceAllIsTrainedAndEvaluated) {
@@ -101,9 +103,9 @@ TEST(UnfinishedRun, WhatSomebodyUsesIsLed) {
   {
     const auto used = store::RunFolder::resume(paths.root);
     ASSERT_TRUE(used.ok()) << used.status();
-    EXPECT_TRUE(unfinished_run(runs.path(), kAsked)->led);
+    EXPECT_TRUE(is_led(*unfinished_run(runs.path(), kAsked)));
   }
-  EXPECT_FALSE(unfinished_run(runs.path(), kAsked)->led);
+  EXPECT_FALSE(is_led(*unfinished_run(runs.path(), kAsked)));
 }
 
 }  // namespace
