@@ -116,7 +116,7 @@ TEST_F(Node, AHostThatDiesAndComesBackIsWaitedFor) {
 // It is waited for, and then the others train on all samples; back again, it hears that it was given up.
 TEST_F(Node, AHostThatStaysAwayIsGivenUp) {
   const fs::path file =
-      job("epochs = 4\n", "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 3\npace_ms = 30\n");
+      job("epochs = 4\n", "[cluster]\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\n");
   auto last = host(file, 2, 3);
   auto second = host(file, 1, 3);
   auto first = host(file, 0, 3);
@@ -132,7 +132,7 @@ TEST_F(Node, AHostThatStaysAwayIsGivenUp) {
       << late.errors;
   const Ended ended = first->wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
-  EXPECT_NE(ended.errors.find("host 1 did not come back within 2 s; going on without it; going on from "),
+  EXPECT_NE(ended.errors.find("host 1 did not come back within 5 s; going on without it; going on from "),
             std::string::npos)
       << ended.errors;
   EXPECT_EQ(last->wait(60).status, 0);
@@ -144,7 +144,7 @@ TEST_F(Node, AHostThatStaysAwayIsGivenUp) {
 // Its neighbour has what it had, and gives it to those that are left.
 TEST_F(Node, AHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice) {
   const fs::path file = job(
-      "epochs = 4\n", "[cluster]\nreplicas = 2\nhost_patience_s = 2\n[[replica]]\ncount = 3\npace_ms = 30\n");
+      "epochs = 4\n", "[cluster]\nreplicas = 2\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\n");
   auto last = host(file, 2, 3);
   auto second = host(file, 1, 3);
   auto first = host(file, 0, 3);
@@ -190,7 +190,7 @@ TEST_F(Node, TheFirstHostTakesNoCommitWithItWhereWeightsAreKeptTwice) {
 // A device holds three of four units: what is left are two that have to be a pipeline over their hosts.
 TEST_F(Node, APlannedRunIsPlannedAnewWithoutAHost) {
   std::string tables =
-      "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 3\npace_ms = 30\nmemory_mb = 0.7\n";
+      "[cluster]\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\nmemory_mb = 0.7\n";
   for (int unit = 0; unit < 4; ++unit)
     tables += "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n";
   const fs::path file = job("epochs = 4\nparallel = \"joint\"\nmicro_batch = 4\n", tables);
@@ -296,7 +296,7 @@ TEST_F(Node, AFirstHostThatStaysAwayIsSucceeded) {
   const auto apart = testing::Namespaces::create(3);
   if (!apart.ok()) GTEST_SKIP() << apart.status().message();
   const fs::path file =
-      job("epochs = 4\n", "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 3\npace_ms = 30\n");
+      job("epochs = 4\n", "[cluster]\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\n");
   const auto last = host_apart(*apart, file, 2, 3);
   const auto second = host_apart(*apart, file, 1, 3);
   const auto first = host_apart(*apart, file, 0, 3);
@@ -306,7 +306,8 @@ TEST_F(Node, AFirstHostThatStaysAwayIsSucceeded) {
   ASSERT_TRUE(eventually([&] { return !children(second->pid(), "evaluator").empty(); }));
   const Ended late = host_apart(*apart, file, 0, 3)->wait(60);
   EXPECT_EQ(late.status, 2);
-  EXPECT_NE(late.errors.find("host 0 was given up, and host 1 leads "), std::string::npos) << late.errors;
+  EXPECT_NE(late.errors.find(" was given up, and the run goes on without it\n"), std::string::npos)
+      << late.errors;
   const Ended ended = second->wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
   EXPECT_NE(ended.errors.find("host 0 did not come back; this one leads the run"), std::string::npos)
@@ -327,9 +328,9 @@ TEST_F(Node, HostsComeBackToTheOneThatLeads) {
   const auto apart = testing::Namespaces::create(3);
   if (!apart.ok()) GTEST_SKIP() << apart.status().message();
   const fs::path file =
-      job("epochs = 6\n", "[cluster]\nhost_patience_s = 8\n[[replica]]\ncount = 3\npace_ms = 30\n");
+      job("epochs = 6\n", "[cluster]\nhost_patience_s = 10\n[[replica]]\ncount = 3\npace_ms = 30\n");
   auto last = host_apart(*apart, file, 2, 3), second = host_apart(*apart, file, 1, 3);
-  const auto first = host_apart(*apart, file, 0, 3);
+  auto first = host_apart(*apart, file, 0, 3);
   ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
   first->signal(SIGKILL);
   first->wait();
@@ -339,11 +340,14 @@ TEST_F(Node, HostsComeBackToTheOneThatLeads) {
     (*host)->wait();
     *host = host_apart(*apart, file, host == &last ? 2 : 1, 3);
   }
+  first = host_apart(*apart, file, 0, 3);
   const Ended ended = second->wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
   EXPECT_NE(ended.errors.find("which ended without a goodbye"), std::string::npos) << ended.errors;
-  const Ended end = last->wait(60);
-  EXPECT_EQ(end.status, 0) << end.errors;
+  for (Program* other : {last.get(), first.get()}) {
+    const Ended end = other->wait(60);
+    EXPECT_EQ(end.status, 0) << end.errors;
+  }
   const fs::path run_folder = only_run(folder_ / "runs");
   expect_kept_samples_once(run_folder, 6);
   EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
@@ -352,7 +356,7 @@ TEST_F(Node, HostsComeBackToTheOneThatLeads) {
 // Down to one host, with no coordinator but its own in the end.
 TEST_F(Node, TheLastHostTrainsOnAlone) {
   const fs::path file =
-      job("epochs = 4\n", "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 3\npace_ms = 30\n");
+      job("epochs = 4\n", "[cluster]\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\n");
   const auto last = host(file, 2, 3);
   auto second = host(file, 1, 3);
   auto first = host(file, 0, 3);
@@ -371,7 +375,7 @@ TEST_F(Node, TheLastHostTrainsOnAlone) {
 // What it had lies on the others, in as many parts as there were hosts with it.
 TEST_F(Node, AFirstHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice) {
   const fs::path file = job(
-      "epochs = 4\n", "[cluster]\nreplicas = 2\nhost_patience_s = 2\n[[replica]]\ncount = 3\npace_ms = 30\n");
+      "epochs = 4\n", "[cluster]\nreplicas = 2\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\n");
   for (const int hosts : {3, 2}) {
     auto last = hosts == 3 ? host(file, 2, hosts) : nullptr;
     auto second = host(file, 1, hosts);

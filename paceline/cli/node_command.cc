@@ -36,13 +36,14 @@ struct Lead {
 absl::StatusOr<Lead> lead_of(const NodeOptions& options, const TrainOptions& train,
                              const config::JobConfig& job, const Placement& placement) {
   Lead lead{placement.rank == 0, first_address(placement), ""};
-  if (placement.rank == 0 || options.anew || !any_unfinished_run(job.runs_dir)) return lead;
+  if (options.anew || !train.resume.empty() || !any_unfinished_run(job.runs_dir)) return lead;
   PACELINE_ASSIGN_OR_RETURN(const std::string asked, resolved_job(train));
   const auto run = unfinished_run(job.runs_dir, asked);
   if (!run) return lead;
   lead.run = run->folder;
-  lead.here = run->leader.host == placement.rank && may_be_taken_up(*run);
-  if (run->leader.host != 0 && run->leader.host != placement.rank) lead.address = run->leader.address;
+  const int led_by = run->leader.host;
+  lead.here = led_by == placement.rank && (placement.rank == 0 || may_be_taken_up(*run));
+  if (led_by != 0 && led_by != placement.rank) lead.address = run->leader.address;
   return lead;
 }
 

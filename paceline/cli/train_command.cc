@@ -160,13 +160,7 @@ namespace {
 absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
   const auto found = unfinished_run(job.runs_dir, job_toml);
-  if (!found) return absl::OkStatus();
-  if (found->leader.host != 0 && is_led(*found)) {
-    return absl::UnavailableError(
-        fmt::format("host 0 was given up, and host {} leads {} now, without it; --new begins another run",
-                    found->leader.host, found->folder));
-  }
-  if (!may_be_taken_up(*found)) return absl::OkStatus();
+  if (!found || !may_be_taken_up(*found)) return absl::OkStatus();
   fmt::print(stderr, "going on with {}, which ended without a goodbye; --new begins another run\n",
              found->folder);
   options.resume = found->folder;
