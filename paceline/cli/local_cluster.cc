@@ -123,6 +123,9 @@ std::vector<std::string> LocalCluster::coordinator_words(bool again) const {
   if (!household_.exchange.empty()) {
     add("--host", std::to_string(household_.rank));
     add("--reached-at", household_.exchange);
+  }
+  // The run's job has them as the first host does.
+  if (household_.rank > 0) {
     add("--certs", reach_.certs);
     add("--token-file", reach_.token_file);
   }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -26,6 +28,8 @@ namespace {
 
 constexpr const char* kPartial = ".partial";
 constexpr const char* kState = "state.json";
+constexpr int kDeleteTries = 100;
+constexpr std::chrono::milliseconds kDeletePause{30};
 
 fs::path folder_of(const fs::path& run) { return run / "checkpoints"; }
 
@@ -71,6 +75,16 @@ absl::Status delete_tree(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
   return error ? io_error(path, "removed", error.value()) : absl::OkStatus();
+}
+
+// Where somebody may still write for a moment.
+absl::Status delete_patiently(const fs::path& path) {
+  absl::Status deleted = delete_tree(path);
+  for (int tries = 0; !deleted.ok() && tries < kDeleteTries; ++tries) {
+    std::this_thread::sleep_for(kDeletePause);
+    deleted = delete_tree(path);
+  }
+  return deleted;
 }
 
 // Loses its name before its files: one that is half removed must not look whole.
@@ -179,7 +193,7 @@ absl::StatusOr<Checkpoint> latest_checkpoint(const fs::path& run) {
 absl::Status remove_partial_checkpoints(const fs::path& run) {
   PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in(folder_of(run)));
   for (const std::string& name : names) {
-    if (name.ends_with(kPartial)) PACELINE_RETURN_IF_ERROR(delete_tree(folder_of(run) / name));
+    if (name.ends_with(kPartial)) PACELINE_RETURN_IF_ERROR(delete_patiently(folder_of(run) / name));
   }
   return absl::OkStatus();
 }

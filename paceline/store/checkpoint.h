@@ -54,7 +54,8 @@ absl::StatusOr<std::vector<Checkpoint>> checkpoints(const std::filesystem::path&
 // readable.
 absl::StatusOr<Checkpoint> latest_checkpoint(const std::filesystem::path& run);
 
-// What a killed coordinator left unfinished. Requires: nobody writes a checkpoint of this run now.
+// What a killed coordinator left unfinished. Servers that it had may still write into that for a moment, but
+// begin no other one.
 absl::Status remove_partial_checkpoints(const std::filesystem::path& run);
 
 // Before resuming from `version` although newer checkpoints are there (damaged ones, say): those are renamed

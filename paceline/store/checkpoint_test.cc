@@ -1,5 +1,10 @@
 #include "paceline/store/checkpoint.h"
 
+#include <atomic>
+#include <fstream>
+#include <string>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,6 +81,21 @@ TEST_F(CheckpointTest, OneThatWasNotFinishedIsIgnored) {
   EXPECT_EQ(names().size(), 3u);
   ASSERT_TRUE(remove_partial_checkpoints(run_).ok());
   EXPECT_EQ(names(), (std::vector<std::string>{"v000000000001", "v000000000002"}));
+}
+
+TEST_F(CheckpointTest, WhatIsStillWrittenIntoIsRemovedAllTheSame) {
+  const fs::path partial = begin(1).directory();
+  fs::create_directories(partial);
+  std::atomic<bool> begun = false;
+  std::jthread writer([&](const std::stop_token& stop) {
+    for (int i = 0; !stop.stop_requested() && i < 2000; ++i) {
+      std::ofstream(partial / std::to_string(i)) << "x";
+      begun = true;
+    }
+  });
+  while (!begun) std::this_thread::yield();
+  EXPECT_TRUE(remove_partial_checkpoints(run_).ok());
+  EXPECT_TRUE(names().empty());
 }
 
 TEST_F(CheckpointTest, AMissingShardKeepsTheOlderOnes) {
