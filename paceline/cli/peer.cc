@@ -28,13 +28,14 @@ constexpr int kMostClosed = 3;
 constexpr char kFileSign = '@';
 constexpr std::int64_t kLongestAddress = 1000;  // bytes
 
-}  // namespace
-
+// As PeerOptions has it. Errors: those of the file.
 absl::StatusOr<std::string> coordinator_address(const std::string& option) {
   if (option.empty() || option.front() != kFileSign) return option;
   PACELINE_ASSIGN_OR_RETURN(const std::string text, store::read_file(option.substr(1), kLongestAddress));
   return text.substr(0, text.find('\n'));
 }
+
+}  // namespace
 
 absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, const rpc::Access& access,
                                                  double patience_s) {

@@ -30,9 +30,6 @@ struct PeerOptions {
 absl::StatusOr<rpc::Access> read_access(const std::string& certs, const std::string& token_file,
                                         security::Role role);
 
-// As PeerOptions has it. Errors: those of the file.
-absl::StatusOr<std::string> coordinator_address(const std::string& option);
-
 // Until a coordinator would let this process in. Its address. Errors: why it would not, or nobody came.
 absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, const rpc::Access& access,
                                                  double patience_s);

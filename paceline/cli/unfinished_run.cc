@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "paceline/cli/job_file.h"
@@ -21,7 +20,6 @@ namespace fs = std::filesystem;
 
 // Children of a process that was killed die a little later than it.
 constexpr std::chrono::seconds kDying{3};
-constexpr std::chrono::milliseconds kPause{50};
 
 bool has_mark(const store::RunPaths& paths) {
   std::error_code error;
@@ -56,13 +54,8 @@ std::optional<UnfinishedRun> unfinished_run(const fs::path& runs_dir, const std:
 }
 
 bool is_led(const UnfinishedRun& run) {
-  const auto deadline = std::chrono::steady_clock::now() + kDying;
-  while (true) {
-    const auto held = store::lock_file(store::RunPaths{run.folder}.lock());
-    if (!held.ok() || held->has_value()) return !held.ok();
-    if (std::chrono::steady_clock::now() > deadline) return true;
-    std::this_thread::sleep_for(kPause);
-  }
+  const auto free = store::lock_file(store::RunPaths{run.folder}.lock(), kDying);
+  return !free.ok() || !free->has_value();
 }
 
 bool may_be_taken_up(const UnfinishedRun& run) {

@@ -4,18 +4,30 @@
 #include <sys/file.h>
 
 #include <cerrno>
+#include <thread>
 #include <utility>
 
 #include "paceline/store/files.h"
 
 namespace paceline::store {
 
-absl::StatusOr<std::optional<FileDescriptor>> lock_file(const std::filesystem::path& path) {
+namespace {
+
+constexpr std::chrono::milliseconds kPause{20};
+
+}  // namespace
+
+absl::StatusOr<std::optional<FileDescriptor>> lock_file(const std::filesystem::path& path,
+                                                        std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!file.valid()) return io_error(path, "opened", errno);
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return std::optional(std::move(file));
-  if (errno == EWOULDBLOCK) return std::nullopt;
-  return io_error(path, "locked", errno);
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return io_error(path, "locked", errno);
+    if (std::chrono::steady_clock::now() >= deadline) return std::nullopt;
+    std::this_thread::sleep_for(kPause);
+  }
+  return std::optional(std::move(file));
 }
 
 }  // namespace paceline::store

@@ -1,6 +1,7 @@
 // A file that one process at a time holds, for as long as it has the descriptor; a crash lets go of it.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 
@@ -10,7 +11,9 @@
 
 namespace paceline::store {
 
-// Makes the file if need be. Nothing when another process holds it. Errors: what the file system says.
-absl::StatusOr<std::optional<FileDescriptor>> lock_file(const std::filesystem::path& path);
+// Makes the file if need be. Nothing when another process holds it, for so long. Errors: what the file system
+// says.
+absl::StatusOr<std::optional<FileDescriptor>> lock_file(const std::filesystem::path& path,
+                                                        std::chrono::milliseconds patience = {});
 
 }  // namespace paceline::store

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <charconv>
 #include <system_error>
-#include <thread>
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -25,8 +24,7 @@ constexpr std::size_t kLongestPart = 80;  // of a folder's name, which may have 
 constexpr int kMostTries = 1000;
 constexpr std::int64_t kLongestPid = 32;
 // Whoever only looks whether the folder is free has it for a moment.
-constexpr int kLockTries = 10;
-constexpr std::chrono::milliseconds kLockPause{20};
+constexpr std::chrono::milliseconds kLockPatience{200};
 
 std::string as_file_name(std::string text) {
   constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -74,11 +72,7 @@ absl::Status in_use(const RunPaths& paths) {
 }
 
 absl::StatusOr<FileDescriptor> take_lock(const RunPaths& paths) {
-  PACELINE_ASSIGN_OR_RETURN(std::optional<FileDescriptor> held, lock_file(paths.lock()));
-  for (int tries = 0; !held && tries < kLockTries; ++tries) {
-    std::this_thread::sleep_for(kLockPause);
-    PACELINE_ASSIGN_OR_RETURN(held, lock_file(paths.lock()));
-  }
+  PACELINE_ASSIGN_OR_RETURN(std::optional<FileDescriptor> held, lock_file(paths.lock(), kLockPatience));
   if (!held) return in_use(paths);
   FileDescriptor file = *std::move(held);
   const std::string pid = fmt::format("{}\n", ::getpid());
