@@ -8,10 +8,10 @@
 #include <array>
 
 #include "paceline/base/event_loop.h"
-#include "paceline/cli/board_readers.h"
-#include "paceline/cli/group_member.h"
-#include "paceline/cli/peer.h"
-#include "paceline/cli/server_role.h"
+#include "paceline/compute/board_readers.h"
+#include "paceline/compute/group_member.h"
+#include "paceline/roles/peer.h"
+#include "paceline/roles/server_role.h"
 #include "paceline/rpc/coordinator_server.h"
 #include "paceline/rpc/wire.h"
 #include "paceline/transport/gradient_buffer.h"
@@ -34,8 +34,8 @@ std::string token_file() {
 
 // A worker that computes nothing. The first one writes its rounds' times, in ms, to `times`.
 void work(const std::string& address, const std::string& name, std::int64_t floats, int times) {
-  const auto stub = cli::coordinator_stub(address, kAccess);
-  cli::WorkerConnection connection([&](grpc::ClientContext* context) {
+  const auto stub = roles::coordinator_stub(address, kAccess);
+  roles::WorkerConnection connection([&](grpc::ClientContext* context) {
     rpc::show_token(*context, kAccess);
     return stub->Work(context);
   });
@@ -53,11 +53,11 @@ void work(const std::string& address, const std::string& name, std::int64_t floa
   message.mutable_attached()->set_gradient_path(gradient.path());
   connection.send(message);
   const auto order = connection.next();
-  auto boards = must(cli::BoardReaders::open(order->boards(), layout, false));
+  auto boards = must(compute::BoardReaders::open(order->boards(), layout, false));
   message.mutable_joined();
   connection.send(message);
 
-  cli::GroupMember group(gradient, layout.size());
+  compute::GroupMember group(gradient, layout.size());
   auto last = steady_clock::now();
   std::int32_t replica = 0;
   while (const auto next = connection.next()) {
@@ -163,7 +163,7 @@ std::vector<double> live_rounds_ms(const LiveJob& job, int rounds) {
   for (int host = 0; host < job.hosts; ++host) {
     on_host(host, [&] {
       const std::string exchange = job.hosts > 1 ? job.address(host) : "";
-      const absl::Status status = cli::run_server(
+      const absl::Status status = roles::run_server(
           {.reach = {address, "", token_file()}, .shard = host, .exchange = exchange, .fabric = job.fabric});
       if (!status.ok()) die(status);
     });

@@ -36,6 +36,23 @@ fs::path job_with(const TempFolder& folder, const std::string& more) {
   return job;
 }
 
+// They are started again and again, and libtorch takes half a second.
+TEST(Roles, ThatComputeNothingDoNotLoadLibtorch) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("bsp", 1, 20)).string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  const auto has_libtorch = [&](const std::string& role) {
+    const auto found = children(train.pid(), role);
+    EXPECT_EQ(found.size(), 1u) << role;
+    if (found.empty()) return false;
+    return read_text(fmt::format("/proc/{}/maps", found[0])).find("libtorch") != std::string::npos;
+  };
+  EXPECT_FALSE(has_libtorch("coordinator"));
+  EXPECT_FALSE(has_libtorch("server"));
+  EXPECT_TRUE(has_libtorch("evaluator"));
+  EXPECT_EQ(train.wait().status, 0);
+}
+
 class WorkerKilled : public testing::TestWithParam<const char*> {};
 
 TEST_P(WorkerKilled, TheOthersTrainOnItsSamples) {

@@ -3,22 +3,22 @@
 #include <filesystem>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/cli/job_file.h"
+#include "paceline/runs/job_file.h"
 #include "paceline/train/profile.h"
 
 namespace paceline::cli {
 
 absl::StatusOr<config::ClusterFile> read_cluster(const std::string& file) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(file));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(file));
   PACELINE_ASSIGN_OR_RETURN(config::ClusterFile cluster, config::parse_cluster(text, file));
   if (cluster.named) {
     const config::NamedModel& named = *cluster.named;
     auto measured = train::profile_model(named.model, named.sample_shape, named.classes);
-    if (!measured.ok()) return about_file(file, measured.status());
+    if (!measured.ok()) return runs::about_file(file, measured.status());
     cluster.problem.model = *std::move(measured);
   } else if (!cluster.profile.empty()) {
     const std::filesystem::path beside = std::filesystem::path(file).parent_path() / cluster.profile;
-    PACELINE_ASSIGN_OR_RETURN(const std::string layers, read_job_file(beside));
+    PACELINE_ASSIGN_OR_RETURN(const std::string layers, runs::read_job_file(beside));
     PACELINE_ASSIGN_OR_RETURN(cluster.problem.model, config::parse_profile(layers, beside.string()));
   }
   return cluster;

@@ -9,8 +9,8 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/comparison.h"
-#include "paceline/cli/stop_signals.h"
 #include "paceline/cli/train_command.h"
+#include "paceline/launch/stop_signals.h"
 #include "paceline/policy/policy_spec.h"
 
 namespace paceline::cli {
@@ -60,13 +60,13 @@ absl::StatusOr<std::vector<Variant>> variants_of(const CompareOptions& options) 
 absl::StatusOr<bool> run_one(const std::string& job_toml, Variant sets, const std::string& folder,
                              const CompareOptions& compare, Comparison& compared) {
   TrainOptions options;
-  options.shown = compare.json ? Shown::kJson : Shown::kLine;
+  options.shown = compare.json ? launch::Shown::kJson : launch::Shown::kLine;
   options.in_virtual_time = compare.in_virtual_time;
   sets.push_back("runs_dir=\"" + folder + "\"");
   PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, config::resolve_job(job_toml, "job.toml", sets));
   PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(own_toml, options));
-  PACELINE_ASSIGN_OR_RETURN(RunReport report, read_run(run.folder));
-  PACELINE_RETURN_IF_ERROR(write_report(run.folder, report));
+  PACELINE_ASSIGN_OR_RETURN(runs::RunReport report, runs::read_run(run.folder));
+  PACELINE_RETURN_IF_ERROR(runs::write_report(run.folder, report));
   compared.add(std::move(report));
   return !run.interrupted;
 }
@@ -81,7 +81,7 @@ absl::StatusOr<int> compare_command(const CompareOptions& options) {
   for (const Variant& variant : variants)
     PACELINE_RETURN_IF_ERROR(config::resolve_job(job_toml, options.job_file, variant).status());
   PACELINE_ASSIGN_OR_RETURN(const std::string folder, make_folder(job.runs_dir, job.name));
-  catch_stop_signals();
+  launch::catch_stop_signals();
   Comparison compared;
   bool going_on = true;
   for (const Variant& variant : variants) {
@@ -96,7 +96,7 @@ absl::StatusOr<int> compare_command(const CompareOptions& options) {
     if (!going_on) break;
   }
   print_comparison(compared, folder, options.json);
-  return going_on ? 0 : exit_of_stop();
+  return going_on ? 0 : launch::exit_of_stop();
 }
 
 }  // namespace paceline::cli

@@ -14,7 +14,7 @@
 
 namespace paceline::cli {
 
-void Comparison::add(RunReport report) {
+void Comparison::add(runs::RunReport report) {
   summaries.push_back(std::move(report.summary));
   documents.push_back(std::move(report.document));
 }
@@ -34,7 +34,7 @@ std::vector<std::string> runs_in(const std::string& folder) {
 absl::StatusOr<Comparison> read_comparison(const std::string& folder) {
   Comparison comparison;
   for (const std::string& run : runs_in(folder)) {
-    absl::StatusOr<RunReport> report = read_run(run);
+    absl::StatusOr<runs::RunReport> report = runs::read_run(run);
     if (report.ok()) {
       comparison.add(*std::move(report));
     } else {

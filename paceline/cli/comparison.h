@@ -6,7 +6,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/cli/run_report.h"
+#include "paceline/runs/run_report.h"
 
 namespace paceline::cli {
 
@@ -14,7 +14,7 @@ struct Comparison {
   std::vector<report::Summary> summaries;
   std::vector<report::Json> documents;  // of report_json
 
-  void add(RunReport report);
+  void add(runs::RunReport report);
 };
 
 // The run folders in `folder`, in the order they were made. None: it is no comparison.

@@ -18,13 +18,13 @@
 #include "paceline/cli/doctor_guest.h"
 #include "paceline/cli/doctor_visit.h"
 #include "paceline/cli/doctor_words.h"
-#include "paceline/cli/grpc_log.h"
 #include "paceline/cli/host_findings.h"
-#include "paceline/cli/job_file.h"
-#include "paceline/cli/own_address.h"
 #include "paceline/cli/version.h"
 #include "paceline/config/job_config.h"
 #include "paceline/doctor/visit_report.h"
+#include "paceline/launch/own_address.h"
+#include "paceline/roles/grpc_log.h"
+#include "paceline/runs/job_file.h"
 #include "paceline/train/dataset.h"
 #include "paceline/transport/fabric.h"
 
@@ -77,7 +77,7 @@ std::string data_of(const config::JobConfig& job, std::vector<Finding>& findings
 
 // This host among those of a job.
 struct Place {
-  Placement placement;
+  launch::Placement placement;
   config::JobConfig job;
   std::string job_toml;
   std::string address;
@@ -91,7 +91,7 @@ absl::StatusOr<transport::Fabric> fabric_of(const config::JobConfig& job, const 
   return transport::fastest_in_the_clear(address);
 }
 
-absl::StatusOr<Place> find_place(const DoctorOptions& options, const Placement& placement) {
+absl::StatusOr<Place> find_place(const DoctorOptions& options, const launch::Placement& placement) {
   TrainOptions train{.job_file = options.job_file, .sets = options.sets};
   train.command = "paceline doctor";
   Place place;
@@ -124,13 +124,13 @@ GuestOptions guest_of(const Place& place, const std::vector<Finding>& findings, 
 absl::StatusOr<int> examine_all(const DoctorOptions& options, const Place& place, GuestOptions own) {
   const config::Reach& reach = place.job.reach;
   PACELINE_ASSIGN_OR_RETURN(const rpc::Access access,
-                            read_access(reach.certs, reach.token_file, security::Role::kCoordinator));
+                            roles::read_access(reach.certs, reach.token_file, security::Role::kCoordinator));
   const auto hosts = static_cast<int>(place.placement.hosts);
   PACELINE_ASSIGN_OR_RETURN(const auto room,
                             rpc::DoctorRoom::open(listen_address(place.job, place.placement), access, hosts,
                                                   [](const std::string& line) { spdlog::warn("{}", line); }));
-  gpr_set_log_function(log_of_grpc);
-  own.reach.coordinator = from_here(room->address());
+  gpr_set_log_function(roles::log_of_grpc);
+  own.reach.coordinator = launch::from_here(room->address());
   // It ends with the goodbye.
   const std::jthread guest([&own] {
     if (const auto end = visit_first_host(own); !end.ok())
@@ -165,15 +165,15 @@ absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Plac
 
 }  // namespace
 
-absl::StatusOr<int> doctor_command(const DoctorOptions& options, const Environment& environment) {
+absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::Environment& environment) {
   std::vector<Finding> findings = host_findings();
   if (options.job_file.empty()) return report(findings, options.json);
-  PACELINE_ASSIGN_OR_RETURN(const Placement placement, place_of(options.place, environment));
+  PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement, place_of(options.place, environment));
   const bool alone = placement.hosts == 1;
   config::JobConfig job;
   std::optional<Place> place;
   if (alone) {
-    PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(options.job_file));
+    PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(options.job_file));
     PACELINE_ASSIGN_OR_RETURN(job, config::parse_job(text, options.job_file, options.sets));
   } else {
     PACELINE_ASSIGN_OR_RETURN(place, find_place(options, placement));

@@ -24,6 +24,6 @@ struct DoctorOptions {
 // Prints a line for each finding, or a JSON array of objects; of several hosts, the first prints the report
 // on all of them. The exit status: 2 when something failed, else 0. Errors: the job file's; what kept this
 // host from being examined with the others.
-absl::StatusOr<int> doctor_command(const DoctorOptions& options, const Environment& environment);
+absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::Environment& environment);
 
 }  // namespace paceline::cli

@@ -39,9 +39,9 @@ absl::StatusOr<doctor::ProbeEnd> end_of(const rpc::wire::DoctorLink& link, const
 }
 
 // Would the other processes of this host be let in?
-Finding knock_as(security::Role role, const PeerOptions& reach) {
+Finding knock_as(security::Role role, const roles::PeerOptions& reach) {
   const std::string what = fmt::format("door, as {}", to_string(role));
-  const auto access = read_access(reach.certs, reach.token_file, role);
+  const auto access = roles::read_access(reach.certs, reach.token_file, role);
   const absl::Status answer =
       access.ok() ? security::knock(reach.coordinator, access->credentials, kKnockLimit) : access.status();
   if (answer.ok()) return {what, Health::kOk, "host 0 lets it in"};
@@ -122,10 +122,10 @@ class Guest {
 }  // namespace
 
 absl::StatusOr<rpc::wire::Goodbye> visit_first_host(GuestOptions options) {
-  const PeerOptions& reach = options.reach;
+  const roles::PeerOptions& reach = options.reach;
   PACELINE_ASSIGN_OR_RETURN(const rpc::Access access,
-                            read_access(reach.certs, reach.token_file, security::Role::kOperator));
-  PACELINE_RETURN_IF_ERROR(wait_for_coordinator(reach.coordinator, access, reach.patience_s).status());
+                            roles::read_access(reach.certs, reach.token_file, security::Role::kOperator));
+  PACELINE_RETURN_IF_ERROR(roles::wait_for_coordinator(reach.coordinator, access, reach.patience_s).status());
   for (const security::Role role : {security::Role::kServer, security::Role::kWorker})
     add_to_wire(knock_as(role, reach), options.hello);
   const auto stub = rpc::wire::Doctor::NewStub(rpc::channel_to(reach.coordinator, access));
@@ -143,7 +143,7 @@ absl::StatusOr<rpc::wire::Goodbye> visit_first_host(GuestOptions options) {
     if (order->has_goodbye()) return order->goodbye();
     told = guest.answer(*order);
   }
-  return end_of_stay(connection, coordinator_lost());
+  return roles::end_of_stay(connection, roles::coordinator_lost());
 }
 
 }  // namespace paceline::cli

@@ -6,13 +6,13 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/cli/peer.h"
+#include "paceline/roles/peer.h"
 #include "paceline/rpc/paceline.pb.h"
 
 namespace paceline::cli {
 
 struct GuestOptions {
-  PeerOptions reach;
+  roles::PeerOptions reach;
   std::string address;           // of this host, for links with the others
   rpc::wire::DoctorHello hello;  // but for what comes of knocking at the first host's door
 };

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/cli/own_address.h"
+#include "paceline/launch/own_address.h"
 
 namespace paceline::cli {
 
@@ -21,10 +21,11 @@ std::string host_of(const std::string& address) { return address.substr(0, addre
 
 }  // namespace
 
-absl::StatusOr<Placement> place_of(const PlaceOptions& options, const Environment& environment) {
-  Placement placement;
+absl::StatusOr<launch::Placement> place_of(const PlaceOptions& options,
+                                           const launch::Environment& environment) {
+  launch::Placement placement;
   if (!options.rank && !options.hosts) {
-    PACELINE_ASSIGN_OR_RETURN(placement, find_placement(environment));
+    PACELINE_ASSIGN_OR_RETURN(placement, launch::find_placement(environment));
   }
   placement.hosts = options.hosts.value_or(placement.hosts);
   placement.rank = options.rank.value_or(placement.rank);
@@ -42,7 +43,7 @@ absl::StatusOr<Placement> place_of(const PlaceOptions& options, const Environmen
   return placement;
 }
 
-absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const Placement& placement) {
+absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const launch::Placement& placement) {
   PACELINE_ASSIGN_OR_RETURN(const JobText job, job_text(options));
   // Whether there are hosts enough for its replicas is seen once they are known.
   std::vector<std::string> sets = options.sets;
@@ -59,7 +60,7 @@ absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const Plac
   return config::parse_job(job.text, job.file, options.sets);
 }
 
-absl::Status check_reach(const config::JobConfig& job, const Placement& placement) {
+absl::Status check_reach(const config::JobConfig& job, const launch::Placement& placement) {
   if (placement.hosts == 1) return absl::OkStatus();
   if (job.reach.token_file.empty()) {
     return absl::InvalidArgumentError(
@@ -73,18 +74,18 @@ absl::Status check_reach(const config::JobConfig& job, const Placement& placemen
                   job.reach.listen, placement.port));
 }
 
-absl::StatusOr<std::string> own_address(const PlaceOptions& options, const Placement& placement) {
+absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launch::Placement& placement) {
   if (!options.address.empty() || placement.hosts == 1) return options.address;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (true) {
-    auto own = own_address_towards(placement.first_host);
+    auto own = launch::own_address_towards(placement.first_host);
     const bool may_come = absl::IsUnavailable(own.status()) && placement.rank > 0;
     if (!may_come || std::chrono::steady_clock::now() > deadline) return own;
     std::this_thread::sleep_for(kPause);
   }
 }
 
-std::string listen_address(const config::JobConfig& job, const Placement& placement,
+std::string listen_address(const config::JobConfig& job, const launch::Placement& placement,
                            const std::string& address) {
   const std::string named = host_of(job.reach.listen);
   const bool everywhere = named == "0.0.0.0" || named == "[::]";
@@ -92,7 +93,7 @@ std::string listen_address(const config::JobConfig& job, const Placement& placem
   return fmt::format("{}:{}", host, placement.port);
 }
 
-std::string first_address(const Placement& placement) {
+std::string first_address(const launch::Placement& placement) {
   return fmt::format("{}:{}", placement.first_host, placement.port);
 }
 

@@ -10,8 +10,8 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
-#include "paceline/cli/placement.h"
 #include "paceline/cli/train_command.h"
+#include "paceline/launch/placement.h"
 
 namespace paceline::cli {
 
@@ -24,22 +24,23 @@ struct PlaceOptions {
 };
 
 // Errors: InvalidArgument, where the options or the environment make no sense.
-absl::StatusOr<Placement> place_of(const PlaceOptions& options, const Environment& environment);
+absl::StatusOr<launch::Placement> place_of(const PlaceOptions& options,
+                                           const launch::Environment& environment);
 
 // The job on as many hosts as there are, which it need not say; then `options` have it. Errors: the job's.
-absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const Placement& placement);
+absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const launch::Placement& placement);
 
 // Whether hosts that know each other could reach the first one at all, as the job has it.
-absl::Status check_reach(const config::JobConfig& job, const Placement& placement);
+absl::Status check_reach(const config::JobConfig& job, const launch::Placement& placement);
 
 // By which address, in numbers, the other hosts reach this one; empty where there are none. The first host's
 // name may not be known yet where that has not started: waits for it.
-absl::StatusOr<std::string> own_address(const PlaceOptions& options, const Placement& placement);
+absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launch::Placement& placement);
 
 // Where the host at `address` listens, when it has the coordinator: as the job has it for the first one.
-std::string listen_address(const config::JobConfig& job, const Placement& placement,
+std::string listen_address(const config::JobConfig& job, const launch::Placement& placement,
                            const std::string& address = "");
 // Where the others find that.
-std::string first_address(const Placement& placement);
+std::string first_address(const launch::Placement& placement);
 
 }  // namespace paceline::cli

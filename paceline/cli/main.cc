@@ -1,43 +1,26 @@
-// The `paceline` program: reads the command line and calls one file per subcommand. Exit status: 0, or 2 with
-// one line on standard error that says what is wrong and what to do, or 128 + n after signal n.
+// The `paceline` program: one file per subcommand.
 #include <unistd.h>
 
-#include <cstdio>
-#include <functional>
-
-#include <absl/status/statusor.h>
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <CLI/CLI.hpp>
 
 #include "paceline/cli/certs_command.h"
 #include "paceline/cli/compare_command.h"
-#include "paceline/cli/coordinator_role.h"
 #include "paceline/cli/doctor_command.h"
-#include "paceline/cli/evaluator_role.h"
 #include "paceline/cli/node_command.h"
 #include "paceline/cli/plan_command.h"
+#include "paceline/cli/program.h"
 #include "paceline/cli/replay_command.h"
 #include "paceline/cli/report_command.h"
-#include "paceline/cli/server_role.h"
+#include "paceline/cli/role_commands.h"
 #include "paceline/cli/simulate_command.h"
-#include "paceline/cli/stop_signals.h"
 #include "paceline/cli/sweep_command.h"
 #include "paceline/cli/train_command.h"
-#include "paceline/cli/version.h"
-#include "paceline/cli/worker_role.h"
 #include "paceline/cli/zipline_command.h"
+#include "paceline/compute/evaluator_role.h"
+#include "paceline/compute/worker_role.h"
 
 namespace paceline::cli {
 namespace {
-
-constexpr int kExitOfError = 2;
-using Command = std::function<absl::StatusOr<int>()>;
-
-absl::StatusOr<int> exit_of(const absl::Status& status) {
-  if (!status.ok()) return status;
-  return 0;
-}
 
 void add_train(CLI::App& app, Command& command) {
   auto options = std::make_shared<TrainOptions>();
@@ -46,7 +29,7 @@ void add_train(CLI::App& app, Command& command) {
   train->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
   train->add_option("--resume", options->resume, "go on with the run in this folder")->excludes("job");
   train->add_flag_callback(
-      "--json", [options] { options->shown = Shown::kJson; },
+      "--json", [options] { options->shown = launch::Shown::kJson; },
       "a JSON object a second instead of a progress line");
   train->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");
   train->callback([options, &command] { command = [options] { return train_command(*options); }; });
@@ -80,59 +63,25 @@ void add_certs(CLI::App& app, Command& command) {
   certs->callback([request, &command] { command = [request] { return exit_of(certs_command(*request)); }; });
 }
 
-void add_reach(CLI::App& role, PeerOptions& options) {
-  role.add_option("--coordinator", options.coordinator, "HOST:PORT, or @FILE with such a line")->required();
-  role.add_option("--patience", options.patience_s,
-                  "with a coordinator that is gone, in seconds; 60 without it")
-      ->check(CLI::PositiveNumber);
-  role.add_option("--certs", options.certs, "the folder of this job's certificates");
-  role.add_option("--token-file", options.token_file, "the job's token; certs/token without it");
-}
-
-void add_roles(CLI::App& app, Command& command) {
-  auto peer = std::make_shared<WorkerRoleOptions>();
-  auto own = std::make_shared<CoordinatorRoleOptions>();
-
-  CLI::App* coordinator = app.add_subcommand("coordinator", "one role: decides who commits and who goes on");
-  coordinator->add_option("run", own->run, "the run folder")->required();
-  coordinator->add_flag_callback(
-      "--resume", [own] { own->go_on = GoOn::kYes; }, "from the newest checkpoint in it");
-  coordinator->add_flag_callback(
-      "--again", [own] { own->go_on = GoOn::kIfThereIsACheckpoint; }, "the same, or from the start");
-  coordinator->add_option("--listen", own->listen, "HOST:PORT, instead of the job's");
-  coordinator->add_option("--certs", own->certs, "of this host, instead of the job's");
-  coordinator->add_option("--token-file", own->token_file, "likewise");
-  coordinator->add_option("--host", own->host, "of several, that this is; 0 without it");
-  coordinator->add_option("--reached-at", own->reached_at, "address of this host that the others reach");
-  coordinator->add_option("--without", own->without, "a host that is lost and not waited for any more");
-  coordinator->add_option("--address-fd", own->address_fd, "descriptor to write the address to");
-  coordinator->callback([own, &command] { command = [own] { return exit_of(run_coordinator(*own)); }; });
-
-  auto shard = std::make_shared<ServerRoleOptions>();
-  CLI::App* server = app.add_subcommand("server", "one role: keeps a shard of the weights");
-  add_reach(*server, shard->reach);
-  server->add_option("--shard", shard->shard, "which shard, from 0; which host, where there are several");
-  server->add_option("--exchange", shard->exchange,
-                     "address of this host that the other hosts' servers reach");
-  server->add_option(
-      "--fabric", shard->fabric,
-      "what carries it between hosts: sealed, or for a job with cluster.seal = false tcp, ucx or "
-      "auto");
-  server->callback([shard, &command] { command = [shard] { return exit_of(run_server(*shard)); }; });
-
+void add_worker(CLI::App& app, Command& command) {
+  auto peer = std::make_shared<compute::WorkerRoleOptions>();
   CLI::App* worker = app.add_subcommand("worker", "one role: computes gradients");
   add_reach(*worker, peer->reach);
   worker->add_option("--name", peer->name, "its place in the job: w0, w1, …")->required();
   worker->add_option("--address", peer->address, "of this host, for stages of its replica on other hosts");
-  worker->callback([peer, &command] { command = [peer] { return exit_of(run_worker(*peer)); }; });
-
-  CLI::App* evaluator = app.add_subcommand("evaluator", "one role: measures the weights on the test set");
-  add_reach(*evaluator, peer->reach);
-  evaluator->callback([peer, &command] { command = [peer] { return exit_of(run_evaluator(peer->reach)); }; });
+  worker->callback([peer, &command] { command = [peer] { return exit_of(compute::run_worker(*peer)); }; });
 }
 
-Environment environment() {
-  Environment all;
+void add_evaluator(CLI::App& app, Command& command) {
+  auto reach = std::make_shared<roles::PeerOptions>();
+  CLI::App* evaluator = app.add_subcommand("evaluator", "one role: measures the weights on the test set");
+  add_reach(*evaluator, *reach);
+  evaluator->callback(
+      [reach, &command] { command = [reach] { return exit_of(compute::run_evaluator(*reach)); }; });
+}
+
+launch::Environment environment() {
+  launch::Environment all;
   for (char** one = environ; *one != nullptr; ++one) {
     const std::string text = *one;
     const std::size_t equals = text.find('=');
@@ -240,11 +189,12 @@ void add_zipline(CLI::App& app, Command& command) {
       [options, &command] { command = [options] { return exit_of(zipline_command(*options)); }; });
 }
 
-int run(int argc, char** argv) {
-  spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+}  // namespace
+}  // namespace paceline::cli
+
+int main(int argc, char** argv) {
+  using namespace paceline::cli;
   CLI::App app("Paceline trains one neural network over machines of unequal speed.", "paceline");
-  app.set_version_flag("--version", fmt::format("paceline {}", kVersion));
-  app.require_subcommand(1);
   Command command;
   add_train(app, command);
   add_compare(app, command);
@@ -257,21 +207,9 @@ int run(int argc, char** argv) {
   add_node(app, command);
   add_certs(app, command);
   add_doctor(app, command);
-  add_roles(app, command);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "paceline: {}; see paceline --help\n", error.what());
-    return kExitOfError;
-  }
-  const absl::StatusOr<int> status = command();
-  if (status.ok()) return *status;
-  fmt::print(stderr, "paceline: {}\n", std::string(status.status().message()));
-  return absl::IsCancelled(status.status()) ? exit_of_stop() : kExitOfError;
+  add_coordinator(app, command);
+  add_server(app, command);
+  add_worker(app, command);
+  add_evaluator(app, command);
+  return run_program(app, command, argc, argv);
 }
-
-}  // namespace
-}  // namespace paceline::cli
-
-int main(int argc, char** argv) { return paceline::cli::run(argc, argv); }

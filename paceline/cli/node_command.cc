@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/cli/failed_run.h"
-#include "paceline/cli/local_cluster.h"
-#include "paceline/cli/stop_signals.h"
-#include "paceline/cli/unfinished_run.h"
-#include "paceline/cli/watch.h"
+#include "paceline/launch/failed_run.h"
+#include "paceline/launch/local_cluster.h"
+#include "paceline/launch/stop_signals.h"
+#include "paceline/launch/watch.h"
+#include "paceline/runs/unfinished_run.h"
 
 namespace paceline::cli {
 
@@ -34,22 +34,22 @@ struct Lead {
 
 // The first host, but where another one leads a run of this job by now.
 absl::StatusOr<Lead> lead_of(const NodeOptions& options, const TrainOptions& train,
-                             const config::JobConfig& job, const Placement& placement) {
+                             const config::JobConfig& job, const launch::Placement& placement) {
   Lead lead{placement.rank == 0, first_address(placement), ""};
-  if (options.anew || !train.resume.empty() || !any_unfinished_run(job.runs_dir)) return lead;
+  if (options.anew || !train.resume.empty() || !runs::any_unfinished_run(job.runs_dir)) return lead;
   PACELINE_ASSIGN_OR_RETURN(const std::string asked, resolved_job(train));
-  const auto run = unfinished_run(job.runs_dir, asked);
+  const auto run = runs::unfinished_run(job.runs_dir, asked);
   if (!run) return lead;
   lead.run = run->folder;
   const int led_by = run->leader.host;
-  lead.here = led_by == placement.rank && (placement.rank == 0 || may_be_taken_up(*run));
+  lead.here = led_by == placement.rank && (placement.rank == 0 || runs::may_be_taken_up(*run));
   if (led_by != 0 && led_by != placement.rank) lead.address = run->leader.address;
   return lead;
 }
 
-Household household_of(const config::JobConfig& job, const Placement& placement, const std::string& address,
-                       const Lead& lead) {
-  Household host;
+launch::Household household_of(const config::JobConfig& job, const launch::Placement& placement,
+                               const std::string& address, const Lead& lead) {
+  launch::Household host;
   host.first = lead.here;
   host.rank = static_cast<int>(placement.rank);
   host.run = lead.run;
@@ -60,35 +60,35 @@ Household household_of(const config::JobConfig& job, const Placement& placement,
   host.shards = {placement.rank};
   host.exchange = address;
   host.fabric = job.fabric;
-  host.workers = workers_of_host(job, placement.rank);
+  host.workers = launch::workers_of_host(job, placement.rank);
   return host;
 }
 
 // Until the run is over, which this host may lead in the end: then it says what was trained.
-absl::StatusOr<int> run_other_host(Household host, const config::JobConfig& job, const Placement& placement,
-                                   const TrainOptions& options) {
+absl::StatusOr<int> run_other_host(launch::Household host, const config::JobConfig& job,
+                                   const launch::Placement& placement, const TrainOptions& options) {
   host.folder = folder_of_host(job, placement.rank);
   std::error_code error;
   fs::create_directories(fs::path(host.folder) / "logs", error);
   if (error) return absl::PermissionDeniedError(fmt::format("{}: {}", host.folder, error.message()));
-  const int signals_before = stop_signals();
-  Display display(fmt::format("host {}", placement.rank), Shown::kLine);
-  PACELINE_ASSIGN_OR_RETURN(LocalCluster cluster, LocalCluster::start(std::move(host), job));
+  const int signals_before = launch::stop_signals();
+  launch::Display display(fmt::format("host {}", placement.rank), launch::Shown::kLine);
+  PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster, launch::LocalCluster::start(std::move(host), job));
   const absl::Status outcome =
-      watch(cluster, display, signals_before, fmt::format("host {} was interrupted", placement.rank));
-  const bool interrupted = stop_signals() > signals_before;
+      launch::watch(cluster, display, signals_before, fmt::format("host {} was interrupted", placement.rank));
+  const bool interrupted = launch::stop_signals() > signals_before;
   if (const auto run = cluster.led_run()) {
-    if (!outcome.ok()) return end_of_failed(outcome, *run, true, options.command);
+    if (!outcome.ok()) return launch::end_of_failed(outcome, *run, true, options.command);
     return show_trained({*run, interrupted}, options);
   }
   PACELINE_RETURN_IF_ERROR(outcome);
-  return interrupted ? exit_of_stop() : 0;
+  return interrupted ? launch::exit_of_stop() : 0;
 }
 
 }  // namespace
 
-absl::StatusOr<int> node_command(const NodeOptions& options, const Environment& environment) {
-  PACELINE_ASSIGN_OR_RETURN(const Placement placement, place_of(options.place, environment));
+absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Environment& environment) {
+  PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement, place_of(options.place, environment));
   TrainOptions train = options.train;
   train.command = "paceline node";
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, job_of_hosts(train, placement));
@@ -100,15 +100,15 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const Environment& 
     train.take_up = train.resume.empty() && !options.anew;
     train.household = [placement, address, lead](const std::string& run, const config::JobConfig& planned,
                                                  bool resume) {
-      if (placement.hosts == 1) return whole_household(run, planned, resume);
-      Household host = household_of(planned, placement, address, lead);
+      if (placement.hosts == 1) return launch::whole_household(run, planned, resume);
+      launch::Household host = household_of(planned, placement, address, lead);
       host.folder = run;
       host.resume = resume;
       return host;
     };
     return train_command(train);
   }
-  catch_stop_signals();
+  launch::catch_stop_signals();
   return run_other_host(household_of(job, placement, address, lead), job, placement, train);
 }
 

@@ -5,8 +5,8 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/cli/host_place.h"
-#include "paceline/cli/placement.h"
 #include "paceline/cli/train_command.h"
+#include "paceline/launch/placement.h"
 
 namespace paceline::cli {
 
@@ -17,6 +17,6 @@ struct NodeOptions {
 };
 
 // The exit status, once this host's part is over.
-absl::StatusOr<int> node_command(const NodeOptions& options, const Environment& environment);
+absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Environment& environment);
 
 }  // namespace paceline::cli

@@ -6,8 +6,8 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/cluster_problem.h"
-#include "paceline/cli/job_file.h"
 #include "paceline/report/plan_report.h"
+#include "paceline/runs/job_file.h"
 #include "paceline/store/files.h"
 
 namespace paceline::cli {
@@ -21,7 +21,7 @@ absl::Status plan_command(const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const auto planned = planner::make_plan(cluster.problem, {.seed = cluster.seed});
   const std::chrono::duration<double, std::milli> millis = std::chrono::steady_clock::now() - start;
-  if (!planned.ok()) return about_file(options.cluster_file, planned.status());
+  if (!planned.ok()) return runs::about_file(options.cluster_file, planned.status());
   if (options.json.empty()) {
     fmt::print("{}", report::plan_text(cluster.problem, *planned));
     return absl::OkStatus();

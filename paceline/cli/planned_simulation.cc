@@ -7,11 +7,11 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/cluster_problem.h"
-#include "paceline/cli/job_file.h"
 #include "paceline/config/toml_text.h"
 #include "paceline/report/plan_report.h"
 #include "paceline/report/text_table.h"
 #include "paceline/report/words.h"
+#include "paceline/runs/job_file.h"
 #include "paceline/sim/planned_run.h"
 
 namespace paceline::cli {
@@ -77,7 +77,7 @@ std::string table(const std::vector<PlannedRun>& runs) {
 absl::StatusOr<SimulatedCluster> run_file(const std::string& file) {
   PACELINE_ASSIGN_OR_RETURN(const config::ClusterFile cluster, read_cluster(file));
   auto runs = sim::run_planned(cluster);
-  if (!runs.ok()) return about_file(file, runs.status());
+  if (!runs.ok()) return runs::about_file(file, runs.status());
   return SimulatedCluster{std::filesystem::path(file).stem().string(), cluster.problem.budgets,
                           *std::move(runs)};
 }
@@ -109,7 +109,7 @@ std::string side_by_side(const std::vector<SimulatedCluster>& clusters) {
 }  // namespace
 
 absl::StatusOr<bool> has_planner(const std::string& file) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(file));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(file));
   PACELINE_ASSIGN_OR_RETURN(const toml::table root, config::parse_toml(text, file));
   return root.contains("planner");
 }

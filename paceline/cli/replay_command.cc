@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/cli/run_info.h"
 #include "paceline/control/replay.h"
+#include "paceline/runs/run_info.h"
 #include "paceline/store/controller_state_json.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
@@ -44,7 +44,7 @@ absl::Status not_recorded(const std::string& folder) {
 
 absl::StatusOr<control::ControllerConfig> config_of(const About& about, const std::string& folder,
                                                     const config::JobConfig& job) {
-  const auto size = count_in(about, kDatasetSizeKey);
+  const auto size = runs::count_in(about, runs::kDatasetSizeKey);
   if (!size) return not_recorded(folder);
   return config::controller_config(job, *size);
 }
@@ -52,7 +52,7 @@ absl::StatusOr<control::ControllerConfig> config_of(const About& about, const st
 // Not every checkpoint is one that a commit asked for, and an attempt may have done nothing but save what
 // servers still had: that is what it says itself that it went on from.
 absl::Status add_saved(const About& about, const store::Attempt& attempt, States& states) {
-  const auto saved = about.find(saved_state_key(attempt.number));
+  const auto saved = about.find(runs::saved_state_key(attempt.number));
   if (saved == about.end()) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(control::ControllerState state, store::controller_state_from_text(saved->second));
   states[state.version] = std::move(state);
@@ -61,8 +61,9 @@ absl::Status add_saved(const About& about, const store::Attempt& attempt, States
 
 absl::Status replay_attempt(const std::string& folder, const About& about, const store::Attempt& attempt,
                             store::JournalReader& journal, States& states) {
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(about.at(job_key(attempt.number)),
-                                                                           folder + ", its recorded job"));
+  PACELINE_ASSIGN_OR_RETURN(
+      const config::JobConfig job,
+      config::parse_job(about.at(runs::job_key(attempt.number)), folder + ", its recorded job"));
   PACELINE_ASSIGN_OR_RETURN(const control::ControllerConfig config, config_of(about, folder, job));
   std::optional<control::ControllerState> start;
   if (attempt.from > Version(0)) {
@@ -98,7 +99,7 @@ absl::Status replay_command(const std::string& folder) {
   bool any = false;
   for (const store::Attempt& attempt : attempts) {
     PACELINE_RETURN_IF_ERROR(add_saved(about, attempt, states));
-    if (!about.contains(job_key(attempt.number))) continue;  // it never came to train
+    if (!about.contains(runs::job_key(attempt.number))) continue;  // it never came to train
     any = true;
     PACELINE_RETURN_IF_ERROR(replay_attempt(folder, about, attempt, journal, states));
   }

@@ -4,7 +4,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/comparison.h"
-#include "paceline/cli/run_report.h"
+#include "paceline/runs/run_report.h"
 
 namespace paceline::cli {
 
@@ -15,8 +15,8 @@ absl::Status report_command(const std::string& folder) {
     print_comparison(comparison, folder, false);
     return absl::OkStatus();
   }
-  PACELINE_ASSIGN_OR_RETURN(const RunReport report, read_run(folder));
-  PACELINE_RETURN_IF_ERROR(write_report(folder, report));
+  PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(folder));
+  PACELINE_RETURN_IF_ERROR(runs::write_report(folder, report));
   fmt::print("{}/report.html\n", folder);
   return absl::OkStatus();
 }

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/cli/job_file.h"
 #include "paceline/cli/planned_simulation.h"
 #include "paceline/report/json_values.h"
 #include "paceline/report/tables.h"
+#include "paceline/runs/job_file.h"
 #include "paceline/sim/simulation.h"
 #include "paceline/store/files.h"
 
@@ -62,7 +62,7 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
   if (planned) return simulate_planned(options.files, options.json_file);
   PACELINE_ASSIGN_OR_RETURN(const auto policies,
                             policy::parse_policies(options.policies.value_or(kUsualPolicies)));
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(file));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(file));
   PACELINE_ASSIGN_OR_RETURN(const sim::Scenario scenario, sim::parse_scenario(text, file));
   std::vector<report::Json> objects;
   std::vector<report::Summary> summaries;

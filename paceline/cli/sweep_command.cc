@@ -10,13 +10,13 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/base/text_hash.h"
-#include "paceline/cli/job_file.h"
-#include "paceline/cli/stop_signals.h"
 #include "paceline/cli/sweep_grids.h"
 #include "paceline/cli/sweep_results.h"
 #include "paceline/cli/sweep_trainings.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/config/sweep.h"
+#include "paceline/launch/stop_signals.h"
+#include "paceline/runs/job_file.h"
 #include "paceline/store/files.h"
 
 namespace paceline::cli {
@@ -49,11 +49,11 @@ absl::Status read_job(const std::string& text, const std::string& file, std::vec
 }
 
 absl::StatusOr<Plan> read_plan(const std::string& file) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(file));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(file));
   Plan plan;
   PACELINE_ASSIGN_OR_RETURN(plan.sweep, config::parse_sweep(text, file));
   const std::string job_file = fs::path(file).replace_filename(plan.sweep.job).string();
-  PACELINE_ASSIGN_OR_RETURN(const std::string job_text, read_job_file(job_file));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_text, runs::read_job_file(job_file));
   for (const config::SweepCell& cell : config::cells_of(plan.sweep)) {
     Training training{cell, config::name_of(plan.sweep, cell), axes_json(plan.sweep, cell), {}, {}, {}};
     const absl::Status status = read_job(job_text, job_file, config::sets_of(plan.sweep, cell), training);
@@ -129,13 +129,13 @@ absl::StatusOr<int> sweep_command(const SweepOptions& options) {
   const fs::path out = fs::absolute(plan.sweep.out);
   PACELINE_ASSIGN_OR_RETURN(SweepResults results, SweepResults::open(out));
   const std::vector<const Training*> trainings = missing(plan, results);
-  catch_stop_signals();
+  launch::catch_stop_signals();
   PACELINE_ASSIGN_OR_RETURN(const bool whole,
                             train_all(trainings, {options.file, out, options.jobs}, results));
   PACELINE_RETURN_IF_ERROR(show(plan, results, options));
   if (whole) return 0;
   fmt::print(stderr, "stopped; go on with: paceline sweep {}\n", options.file);
-  return exit_of_stop();
+  return launch::exit_of_stop();
 }
 
 }  // namespace paceline::cli

@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/cli/job_file.h"
-#include "paceline/cli/run_report.h"
-#include "paceline/cli/stop_signals.h"
 #include "paceline/cli/train_command.h"
+#include "paceline/launch/stop_signals.h"
 #include "paceline/report/words.h"
+#include "paceline/runs/job_file.h"
+#include "paceline/runs/run_report.h"
 
 namespace paceline::cli {
 
@@ -50,7 +50,7 @@ class Trainings {
   // Null when there is none left, or no reason to go on.
   const Training* next() {
     const std::lock_guard lock(mutex_);
-    stopped_ = stopped_ || stop_signals() > 0;
+    stopped_ = stopped_ || launch::stop_signals() > 0;
     if (stopped_ || !trouble_.ok() || started_ == list_.size()) return nullptr;
     const Training* training = list_[started_++];
     fmt::print(stderr, "{} of {}: {}{}\n", started_, list_.size(), training->label, time_left());
@@ -75,7 +75,7 @@ class Trainings {
     TrainOptions options;
     options.in_virtual_time = true;
     // Several lines that change in place would overwrite each other.
-    if (place_.jobs > 1) options.shown = Shown::kNothing;
+    if (place_.jobs > 1) options.shown = launch::Shown::kNothing;
     const auto start = steady_clock::now();
     const absl::StatusOr<TrainedRun> run = train(own, options);
     const std::chrono::duration<double> wall = steady_clock::now() - start;
@@ -84,8 +84,8 @@ class Trainings {
       return std::nullopt;
     }
     PACELINE_RETURN_IF_ERROR(run.status());
-    PACELINE_ASSIGN_OR_RETURN(const RunReport report, read_run(run->folder));
-    PACELINE_RETURN_IF_ERROR(write_report(run->folder, report));
+    PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(run->folder));
+    PACELINE_RETURN_IF_ERROR(runs::write_report(run->folder, report));
     return report::sweep_result(report.summary, wall.count());
   }
 
@@ -115,7 +115,7 @@ class Trainings {
 }  // namespace
 
 absl::Status about_training(const Training& training, const std::string& file, const absl::Status& status) {
-  return about_file(fmt::format("{}: {}", file, training.label), status);
+  return runs::about_file(fmt::format("{}: {}", file, training.label), status);
 }
 
 absl::StatusOr<bool> train_all(const std::vector<const Training*>& trainings, const SweepPlace& place,

@@ -7,22 +7,25 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/cli/display.h"
-#include "paceline/cli/failed_run.h"
-#include "paceline/cli/job_file.h"
-#include "paceline/cli/local_cluster.h"
-#include "paceline/cli/plan_job.h"
-#include "paceline/cli/run_info.h"
-#include "paceline/cli/run_report.h"
-#include "paceline/cli/stop_signals.h"
-#include "paceline/cli/unfinished_run.h"
-#include "paceline/cli/virtual_train.h"
-#include "paceline/cli/watch.h"
+#include "paceline/launch/display.h"
+#include "paceline/launch/failed_run.h"
+#include "paceline/launch/local_cluster.h"
+#include "paceline/launch/stop_signals.h"
+#include "paceline/launch/watch.h"
 #include "paceline/report/tables.h"
+#include "paceline/runs/job_file.h"
+#include "paceline/runs/plan_job.h"
+#include "paceline/runs/run_info.h"
+#include "paceline/runs/run_report.h"
+#include "paceline/runs/unfinished_run.h"
 #include "paceline/store/files.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
+#include "paceline/train/dataset.h"
+#include "paceline/train/profile.h"
 #include "paceline/train/replica.h"
+#include "paceline/train/threads.h"
+#include "paceline/virtual_time/virtual_train.h"
 
 namespace paceline::cli {
 
@@ -42,24 +45,25 @@ absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::
 absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::string& job_toml) {
   PACELINE_ASSIGN_OR_RETURN(const auto folder,
                             store::RunFolder::resume(std::filesystem::absolute(options.resume)));
-  PACELINE_ASSIGN_OR_RETURN(const std::string before, read_job_file(folder.paths().job()));
+  PACELINE_ASSIGN_OR_RETURN(const std::string before, runs::read_job_file(folder.paths().job()));
   if (job_toml != before) PACELINE_RETURN_IF_ERROR(store::atomic_write(folder.paths().job(), job_toml));
   return folder.paths().root.string();
 }
 
 absl::Status train_live(const std::string& run, const config::JobConfig& job, const TrainOptions& options) {
-  if (!options.resume.empty() && is_over(run, job)) {
+  if (!options.resume.empty() && runs::is_over(run, job)) {
     fmt::print(stderr, "all of it is trained\n");
     return absl::OkStatus();
   }
-  const int signals_before = stop_signals();
+  const int signals_before = launch::stop_signals();
   const bool resume = !options.resume.empty();
-  Display display(policy::to_string(job.policy), options.shown);
-  Household household =
-      options.household ? options.household(run, job, resume) : whole_household(run, job, resume);
+  launch::Display display(policy::to_string(job.policy), options.shown);
+  launch::Household household =
+      options.household ? options.household(run, job, resume) : launch::whole_household(run, job, resume);
   household.again = options.again;
-  PACELINE_ASSIGN_OR_RETURN(LocalCluster cluster, LocalCluster::start(std::move(household), job));
-  return watch(cluster, display, signals_before, "interrupted");
+  PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster,
+                            launch::LocalCluster::start(std::move(household), job));
+  return launch::watch(cluster, display, signals_before, "interrupted");
 }
 
 // A run that is resumed stays what it was: its times are either modelled or the wall's.
@@ -68,7 +72,7 @@ absl::Status stay_in_its_world(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(options.resume));
   PACELINE_ASSIGN_OR_RETURN(const store::JournalReader journal, store::JournalReader::open(paths.journal()));
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
-  const bool was_virtual = world_of(about) == report::World::kVirtual;
+  const bool was_virtual = runs::world_of(about) == report::World::kVirtual;
   if (options.in_virtual_time && !was_virtual) {
     return absl::InvalidArgumentError(
         fmt::format("{}: this run is not a virtual one; resume it without --virtual", options.resume));
@@ -80,6 +84,12 @@ absl::Status stay_in_its_world(TrainOptions& options) {
 }  // namespace
 
 namespace {
+
+absl::StatusOr<planner::ModelProfile> measure_model(const config::JobConfig& job) {
+  PACELINE_ASSIGN_OR_RETURN(const train::DataSets data, train::load_data(job.data, job.model.context));
+  train::use_threads(job.replicas.front().threads);
+  return train::profile_model(job.model, data.train->sample_shape(), data.train->classes());
+}
 
 std::string absolute_path(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
@@ -106,7 +116,7 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
     job.file = paths.job();
   }
   if (job.file.empty()) return JobText{"", "the default job"};
-  PACELINE_ASSIGN_OR_RETURN(job.text, read_job_file(job.file));
+  PACELINE_ASSIGN_OR_RETURN(job.text, runs::read_job_file(job.file));
   return job;
 }
 
@@ -123,7 +133,7 @@ absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
   std::vector<std::string> sets;
   if (!options.resume.empty()) {
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig before, config::parse_job(text, file));
-    PACELINE_ASSIGN_OR_RETURN(sets, last_plan(before, store::RunPaths{options.resume}));
+    PACELINE_ASSIGN_OR_RETURN(sets, runs::last_plan(before, store::RunPaths{options.resume}));
   }
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, sets));
@@ -135,9 +145,8 @@ absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
 }
 
 absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options) {
-  PACELINE_ASSIGN_OR_RETURN(
-      const auto planned,
-      plan_job(job_text, options.in_virtual_time ? config::RunTime::kVirtual : config::RunTime::kWall));
+  const auto time = options.in_virtual_time ? config::RunTime::kVirtual : config::RunTime::kWall;
+  PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure_model));
   const std::string& job_toml = planned.job_toml;
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
   if (!planned.line.empty()) fmt::print(stderr, "{}\n", planned.line);
@@ -145,13 +154,14 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   TrainedRun run;
   PACELINE_ASSIGN_OR_RETURN(run.folder,
                             resume ? old_folder(options, job_toml) : new_folder(job, job_toml, job_text));
-  const int signals_before = stop_signals();
-  absl::Status outcome = options.in_virtual_time ? train_virtually(run.folder, resume, options.shown)
-                                                 : train_live(run.folder, job, options);
-  run.interrupted = stop_signals() > signals_before;
-  if (outcome.ok() && run.interrupted && !has_trained(run.folder))
+  const int signals_before = launch::stop_signals();
+  absl::Status outcome = options.in_virtual_time
+                             ? virtual_time::train_virtually(run.folder, resume, options.shown)
+                             : train_live(run.folder, job, options);
+  run.interrupted = launch::stop_signals() > signals_before;
+  if (outcome.ok() && run.interrupted && !launch::has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");
-  if (!outcome.ok()) return end_of_failed(outcome, run.folder, resume, options.command);
+  if (!outcome.ok()) return launch::end_of_failed(outcome, run.folder, resume, options.command);
   return run;
 }
 
@@ -159,8 +169,8 @@ namespace {
 
 absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
-  const auto found = unfinished_run(job.runs_dir, job_toml);
-  if (!found || !may_be_taken_up(*found)) return absl::OkStatus();
+  const auto found = runs::unfinished_run(job.runs_dir, job_toml);
+  if (!found || !runs::may_be_taken_up(*found)) return absl::OkStatus();
   fmt::print(stderr, "going on with {}, which ended without a goodbye; --new begins another run\n",
              found->folder);
   options.resume = found->folder;
@@ -177,15 +187,15 @@ absl::StatusOr<int> train_command(TrainOptions options) {
   PACELINE_RETURN_IF_ERROR(stay_in_its_world(options));
   PACELINE_ASSIGN_OR_RETURN(std::string job_toml, checked_job(options));
   if (options.take_up) PACELINE_RETURN_IF_ERROR(take_up_unfinished(options, job_toml));
-  catch_stop_signals();
+  launch::catch_stop_signals();
   PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(job_toml, options));
   return show_trained(run, options);
 }
 
 absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& options) {
-  PACELINE_ASSIGN_OR_RETURN(const RunReport report, read_run(run.folder));
-  PACELINE_RETURN_IF_ERROR(write_report(run.folder, report));
-  if (options.shown == Shown::kJson) {
+  PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(run.folder));
+  PACELINE_RETURN_IF_ERROR(runs::write_report(run.folder, report));
+  if (options.shown == launch::Shown::kJson) {
     fmt::print("{}\n", report.document.at("summary").dump());
   } else {
     fmt::print("{}\nreport: {}/report.html\n", report::replica_table(report.summary), run.folder);
@@ -194,7 +204,7 @@ absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& opti
   }
   if (!run.interrupted) return 0;
   fmt::print(stderr, "stopped; resume with: {} --resume {}\n", options.command, run.folder);
-  return exit_of_stop();
+  return launch::exit_of_stop();
 }
 
 }  // namespace paceline::cli

@@ -7,12 +7,14 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/cli/display.h"
 #include "paceline/config/job_config.h"
+#include "paceline/launch/display.h"
+
+namespace paceline::launch {
+struct Household;
+}
 
 namespace paceline::cli {
-
-struct Household;
 
 struct TrainOptions {
   std::string job_file;           // empty: the default job
@@ -20,11 +22,11 @@ struct TrainOptions {
   std::string resume{};           // a run folder; then job_file is empty
   bool take_up = false;           // a run of this very job that ended without a goodbye, if there is one
   bool again = false;             // that is what `resume` is
-  Shown shown = Shown::kLine;
+  launch::Shown shown = launch::Shown::kLine;
   bool in_virtual_time = false;            // modelled time, in this process
   std::string command = "paceline train";  // for people: what goes on with such a run
   // What of the job runs here, given the run folder, the job and whether it is resumed; all of it without.
-  std::function<Household(const std::string&, const config::JobConfig&, bool)> household{};
+  std::function<launch::Household(const std::string&, const config::JobConfig&, bool)> household{};
 };
 
 struct TrainedRun {

@@ -1,0 +1,21 @@
+// What our programs have in common: reading the command line, and the exit status, which is 0, or 2 with one
+// line on standard error that says what is wrong and what to do, or 128 + n after signal n.
+#pragma once
+
+#include <functional>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <CLI/CLI.hpp>
+
+namespace paceline::cli {
+
+// A subcommand, once the command line is read; its exit status.
+using Command = std::function<absl::StatusOr<int>()>;
+
+absl::StatusOr<int> exit_of(const absl::Status& status);
+
+// `app` has the subcommands, of which the one that is called puts itself into `command`.
+int run_program(CLI::App& app, const Command& command, int argc, char** argv);
+
+}  // namespace paceline::cli

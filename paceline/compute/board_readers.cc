@@ -1,0 +1,126 @@
+#include "paceline/compute/board_readers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/ps/look_ahead.h"
+#include "paceline/ps/shard.h"
+#include "paceline/rpc/wire.h"
+
+namespace paceline::compute {
+
+absl::StatusOr<BoardReaders> BoardReaders::open(const rpc::wire::Boards& boards, const ps::Layout& layout,
+                                                bool look_ahead) {
+  const auto another_model = [] {
+    return absl::InvalidArgumentError("the shards hold another model than this process built");
+  };
+  std::vector<Shard> shards;
+  std::int64_t begin = 0;
+  for (const rpc::wire::Board& board : boards.boards()) {
+    PACELINE_ASSIGN_OR_RETURN(const ps::Layout part, rpc::from_wire(board.part()));
+    const std::int64_t end = begin + part.size();
+    if (end > layout.size() || !(layout.part(begin, end) == part)) return another_model();
+    PACELINE_ASSIGN_OR_RETURN(
+        auto reader, transport::WeightReader::open(board.path(), ps::Shard::board_floats(part, look_ahead),
+                                                   boards.reader()));
+    shards.push_back({begin, end, std::move(reader)});
+    begin = end;
+  }
+  if (begin != layout.size()) return another_model();
+  return BoardReaders(std::move(shards), layout);
+}
+
+BoardReaders::BoardReaders(std::vector<Shard> shards, const ps::Layout& layout) : shards_(std::move(shards)) {
+  std::size_t joined = 0;
+  for (const ps::TensorSpec& tensor : layout.tensors()) {
+    const auto shard = std::find_if(shards_.begin(), shards_.end(),
+                                    [&](const Shard& one) { return tensor.offset < one.end; });
+    Place& place = tensors_.emplace_back(
+        Place{tensor.offset, tensor.size, static_cast<std::size_t>(shard - shards_.begin()), std::nullopt});
+    if (tensor.offset + tensor.size <= shard->end) continue;
+    place.joined = joined;
+    joined += static_cast<std::size_t>(tensor.size);
+  }
+  joined_.resize(joined);
+}
+
+template <class PinOne>
+std::optional<Version> BoardReaders::pin_all(PinOne pin_one) {
+  std::optional<Version> lowest;
+  for (Shard& shard : shards_) {
+    const std::optional<transport::WeightReader::Pinned> pinned = pin_one(shard);
+    if (!pinned) {
+      unpin();
+      return std::nullopt;
+    }
+    lowest = std::min(lowest.value_or(pinned->version), pinned->version);
+    shard.weights = pinned->weights.data();
+  }
+  return lowest;
+}
+
+std::optional<BoardReaders::Pinned> BoardReaders::where_they_lie(std::optional<Version> version) {
+  if (!version) return std::nullopt;
+  Pinned all{*version, {}};
+  for (const Place& tensor : tensors_) {
+    if (tensor.joined) {
+      float* whole = joined_.data() + *tensor.joined;
+      join(tensor, whole);
+      all.tensors.push_back(whole);
+    } else {
+      const Shard& shard = shards_[tensor.shard];
+      all.tensors.push_back(shard.weights + (tensor.offset - shard.begin));
+    }
+  }
+  return all;
+}
+
+void BoardReaders::join(const Place& tensor, float* into) const {
+  const std::int64_t end = tensor.offset + tensor.size;
+  std::int64_t at = tensor.offset;
+  for (std::size_t i = tensor.shard; at < end; ++i) {
+    const Shard& shard = shards_[i];
+    const std::int64_t to = std::min(end, shard.end);
+    into = std::copy(shard.weights + (at - shard.begin), shard.weights + (to - shard.begin), into);
+    at = to;
+  }
+}
+
+std::optional<BoardReaders::Pinned> BoardReaders::pin(Version version, std::chrono::nanoseconds timeout) {
+  return where_they_lie(pin_all([&](Shard& shard) { return shard.reader.pin(version, timeout); }));
+}
+
+std::optional<BoardReaders::Pinned> BoardReaders::pull_ahead(Version version, float reach,
+                                                             std::chrono::nanoseconds timeout) {
+  ahead_.resize(static_cast<std::size_t>(shards_.back().end));
+  const auto pulled = pin_all([&](Shard& shard) {
+    const auto pinned = shard.reader.pin(version, timeout);
+    if (!pinned) return pinned;
+    const auto begin = static_cast<std::size_t>(shard.begin);
+    const auto size = static_cast<std::size_t>(shard.end) - begin;
+    ps::look_ahead(pinned->weights.first(size), pinned->weights.subspan(size), reach,
+                   std::span(ahead_).subspan(begin, size));
+    shard.reader.unpin();
+    return pinned;
+  });
+  if (!pulled) return std::nullopt;
+  Pinned all{*pulled, {}};
+  for (const Place& tensor : tensors_) all.tensors.push_back(ahead_.data() + tensor.offset);
+  return all;
+}
+
+std::optional<BoardReaders::Pinned> BoardReaders::pin_exactly(Version version) {
+  return where_they_lie(pin_all([&](Shard& shard) { return shard.reader.pin_exactly(version); }));
+}
+
+void BoardReaders::unpin() {
+  for (Shard& shard : shards_) shard.reader.unpin();
+}
+
+bool BoardReaders::published(Version version) const {
+  return std::all_of(shards_.begin(), shards_.end(),
+                     [&](const Shard& shard) { return shard.reader.version() >= version; });
+}
+
+}  // namespace paceline::compute

@@ -1,0 +1,65 @@
+// The published weights of all shards, as one replica's tensors: where they lie, or looked ahead from. A
+// tensor that is cut between shards is put together in memory of this object's own.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/ps/layout.h"
+#include "paceline/rpc/paceline.pb.h"
+#include "paceline/transport/weight_board.h"
+
+namespace paceline::compute {
+
+class BoardReaders {
+ public:
+  // `look_ahead`: the job's, which says whether directions lie behind the weights. Errors: what a shard's
+  // board cannot be opened for, or that the parts are not the model's `layout`.
+  static absl::StatusOr<BoardReaders> open(const rpc::wire::Boards& boards, const ps::Layout& layout,
+                                           bool look_ahead);
+
+  struct Pinned {
+    Version version;                    // the lowest of the shards'
+    std::vector<const float*> tensors;  // one a tensor of the whole layout, in its order
+  };
+  // A version ≥ `version` of every shard, until unpin(); nothing when they are not there within `timeout`.
+  std::optional<Pinned> pin(Version version, std::chrono::nanoseconds timeout);
+  // The same, so far along its direction, in memory of this object that holds until the next call; nothing is
+  // pinned then. Requires: look_ahead.
+  std::optional<Pinned> pull_ahead(Version version, float reach, std::chrono::nanoseconds timeout);
+  // Exactly this version, which the shards keep.
+  std::optional<Pinned> pin_exactly(Version version);
+  void unpin();
+  // Every shard has published it, or a later one.
+  bool published(Version version) const;
+
+ private:
+  struct Shard {
+    std::int64_t begin;  // of its part in the whole, in floats
+    std::int64_t end;
+    transport::WeightReader reader;
+    const float* weights = nullptr;  // of its part, as it was pinned last
+  };
+  // A tensor, from `shard` on.
+  struct Place {
+    std::int64_t offset;  // in the whole, in floats
+    std::int64_t size;
+    std::size_t shard;
+    std::optional<std::size_t> joined;  // where it is put together, as it is cut
+  };
+  BoardReaders(std::vector<Shard> shards, const ps::Layout& layout);
+  template <class PinOne>
+  std::optional<Version> pin_all(PinOne pin_one);
+  std::optional<Pinned> where_they_lie(std::optional<Version> version);
+  void join(const Place& tensor, float* into) const;
+
+  std::vector<Shard> shards_;
+  std::vector<Place> tensors_;
+  std::vector<float> joined_;  // tensors that are cut
+  std::vector<float> ahead_;   // of the whole layout; empty before the first pull_ahead()
+};
+
+}  // namespace paceline::compute

@@ -1,0 +1,95 @@
+// What a worker computes, and with what: the job's data and model, its own gradient, and its role, a whole
+// replica or a stage of one. It talks to nobody but the neighbours of a stage. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/sample_order.h"
+#include "paceline/base/time.h"
+#include "paceline/compute/local_steps.h"
+#include "paceline/compute/pipeline_stage.h"
+#include "paceline/config/job_config.h"
+#include "paceline/rpc/paceline.pb.h"
+#include "paceline/train/dataset.h"
+#include "paceline/train/replica.h"
+#include "paceline/transport/gradient_buffer.h"
+
+namespace paceline::compute {
+
+class Computation {
+ public:
+  // Of the device `name` in this job; `address`: of its host, where stages on other hosts may reach it;
+  // empty: they may not. The gradient holds the model's initial weights at first: the servers may start from
+  // them. Errors: everything that can be wrong with the job on this machine.
+  static absl::StatusOr<std::unique_ptr<Computation>> create(const std::string& job_toml,
+                                                             const std::string& name,
+                                                             const std::string& address,
+                                                             PipelineStage::Interrupted interrupted);
+
+  const config::JobConfig& job() const { return job_; }
+  std::int32_t dataset_size() const { return data_.train->size(); }
+  const ps::Layout& layout() const { return layout_; }
+  transport::GradientWriter& gradient() { return *gradient_; }
+
+  // Errors: those of PipelineStage::create; this worker has no address, or cannot listen there.
+  absl::Status take(const rpc::wire::Role& role);
+  void leave();
+  // Of the role; nothing without one.
+  std::optional<std::int32_t> replica() const;
+  bool is_stage() const { return stage_.has_value(); }
+  // Where other stages find this one. Null where it is none.
+  const StageChannels* channels() const { return stage_ ? &stage_->channels() : nullptr; }
+
+  struct Computed {
+    double loss = 0;              // of a whole replica, or of the last stage
+    Duration pace{0}, stages{0};  // of the time it took: keeping a stage's pace, waiting for other stages
+  };
+  // An iteration from its weights on, one pointer a tensor. Nothing when it was interrupted.
+  using Compute = std::function<absl::StatusOr<std::optional<Computed>>(std::span<const float* const>)>;
+  // All of it that needs no weights. Valid until the next one, and while `release` is there. Requires: a
+  // role.
+  absl::StatusOr<Compute> prepare(const rpc::wire::WorkerRelease& release);
+
+  // What it computed is whole, and may be read as of this iteration.
+  void finish(Clock clock);
+  // How long the iteration that took `taken` so far takes at the pace of this device; a stage has kept it by
+  // itself.
+  Duration paced(const rpc::wire::WorkerRelease& release, Duration taken) const;
+
+ private:
+  Computation(std::string address, PipelineStage::Interrupted interrupted)
+      : address_(std::move(address)), interrupted_(std::move(interrupted)) {}
+  absl::Status read(const std::string& job_toml, const std::string& name);
+  absl::Status build_replica();
+  absl::Status open_links();
+  absl::StatusOr<Compute> prepare_steps(const Lease& lease, const rpc::wire::WorkerRelease& release);
+  Compute prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release);
+  train::Batch batch(const Lease& lease);
+  Duration paced(const rpc::wire::WorkerRelease& release, double iterations, Duration compute) const;
+
+  const std::string address_;
+  const PipelineStage::Interrupted interrupted_;
+  config::JobConfig job_;
+  std::size_t place_ = 0;
+  train::DataSets data_;
+  std::optional<SampleOrder> order_;
+  ps::Layout layout_;
+  std::unique_ptr<train::Replica> replica_;  // null while this is a stage
+  std::optional<transport::GradientWriter> gradient_;
+  std::vector<float*> gradients_;    // by tensor
+  std::optional<LocalSteps> local_;  // of a policy that has its replicas step by themselves
+  std::optional<rpc::wire::Role> role_;
+  std::unique_ptr<transport::LinkChannels> links_;  // null before it was a stage with others on other hosts
+  std::optional<PipelineStage> stage_;              // where that is in a pipeline
+};
+
+}  // namespace paceline::compute

@@ -1,0 +1,15 @@
+// The evaluator process: measures versions on the test set, beside training and at the lowest priority.
+#pragma once
+
+#include <string>
+
+#include <absl/status/status.h>
+
+#include "paceline/roles/peer.h"
+
+namespace paceline::compute {
+
+// Evaluates for the job of that coordinator, until the job is over.
+absl::Status run_evaluator(const roles::PeerOptions& options);
+
+}  // namespace paceline::compute

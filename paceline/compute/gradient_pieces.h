@@ -1,0 +1,29 @@
+// A stage's part of its replica's gradient as messages to the first stage, where that is on another host: a
+// piece each, which says where it belongs, and an empty one at the end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/train/float_range.h"
+#include "paceline/transport/channel.h"
+
+namespace paceline::compute {
+
+// Of the channel that the first stage creates, for gradients of so many floats in all.
+transport::ChannelSizes gradient_channel(std::int64_t floats);
+
+// The ranges, cut so that each fits a message.
+std::vector<train::FloatRange> pieces_of(std::span<const train::FloatRange> ranges);
+
+// The number of bytes written. Requires: a piece, and room for one.
+std::size_t write_piece(const train::FloatRange& piece, std::span<const float> gradient,
+                        std::span<std::byte> room);
+// Puts it where it belongs. Errors: DataLoss when that is nowhere in this gradient.
+absl::Status read_piece(std::span<const std::byte> message, std::span<float> gradient);
+
+}  // namespace paceline::compute

@@ -1,0 +1,35 @@
+// A worker's part in summing the gradients of a commit: its slice of them, from the members' own memory into
+// its own. The servers take what is there when they come to it and sum the rest themselves, so nobody waits
+// for a worker here, and whatever keeps it from summing is no error.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+
+#include <absl/status/status.h>
+
+#include "paceline/rpc/paceline.pb.h"
+#include "paceline/transport/gradient_buffer.h"
+
+namespace paceline::compute {
+
+class GroupMember {
+ public:
+  // `own`: this worker's gradient, of so many floats; it outlives this.
+  GroupMember(transport::GradientWriter& own, std::int64_t floats) : own_(own), floats_(floats) {}
+
+  // Sums until its slice is done or the commit is `complete`: from then on the other members write their
+  // gradients anew. Errors: InvalidArgument when there is no such order.
+  absl::Status reduce(const rpc::wire::Reduce& order, const std::function<bool()>& complete);
+
+ private:
+  // Null when it cannot be mapped: that worker died this very moment.
+  const transport::GradientReader* open(const rpc::wire::Reduce::Member& member);
+
+  transport::GradientWriter& own_;
+  const std::int64_t floats_;
+  std::map<std::int32_t, transport::GradientReader> others_;  // by replica
+};
+
+}  // namespace paceline::compute

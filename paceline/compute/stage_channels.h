@@ -1,0 +1,77 @@
+// What connects a stage to others of its replica: channels to its neighbours, through memory or, where they
+// are on another host, over links; and where the first stage is on another host, one to that, for this
+// stage's part of the gradient. One thread.
+//
+// Whoever waits here for another stage waits for ever if that one is dead: the coordinator notices, and the
+// worker is interrupted. Where only a link has ended, nobody may notice: a worker that hears nothing for a
+// while comes again as a new one.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/rpc/paceline.pb.h"
+#include "paceline/transport/channel.h"
+#include "paceline/transport/link_channels.h"
+
+namespace paceline::compute {
+
+// Whether the role has a link to a stage on another host.
+bool has_links(const rpc::wire::Role& role);
+
+class StageChannels {
+ public:
+  // Waits at most so long; true when the iteration under way is to be given up.
+  using Interrupted = std::function<bool(std::chrono::nanoseconds)>;
+  struct Sizes {
+    transport::ChannelSizes previous, next, gradient;
+  };
+
+  // `links`: this process's, which outlive the channels; null where the role has none. Errors: NotFound when
+  // a neighbour died this very moment; of memory; Internal when the coordinator gave no proper keys.
+  static absl::StatusOr<StageChannels> open(const rpc::wire::Role& role, const Sizes& sizes,
+                                            transport::LinkChannels* links, Interrupted interrupted);
+
+  // In memory, for the stage behind; empty where there is none, or it is on another host.
+  const std::string& next_path() const { return next_path_; }
+  // Where stages on other hosts connect to this one; empty where none does.
+  const std::string& address() const { return address_; }
+
+  bool first() const { return previous_ == nullptr; }
+  bool last() const { return next_ == nullptr; }
+  // Requires: there is such a stage.
+  transport::Channel& previous() { return *previous_; }
+  transport::Channel& next() { return *next_; }
+  // To the first stage; null where that is on this host.
+  transport::Channel* home() { return home_.get(); }
+  // In the first stage: of the gradients of stages on other hosts.
+  std::span<const std::unique_ptr<transport::Channel>> gradients() const { return gradients_; }
+
+  // Waits for as long as it takes. Nothing when it was interrupted. Errors: those of a message; Aborted when
+  // this worker is to come again.
+  absl::StatusOr<std::optional<std::span<std::byte>>> room(transport::Channel& to) const;
+  absl::StatusOr<std::optional<std::span<const std::byte>>> message(transport::Channel& from) const;
+
+  bool interrupted(std::chrono::nanoseconds limit) const { return interrupted_(limit); }
+
+ private:
+  StageChannels() = default;
+  template <class Bytes>
+  absl::StatusOr<std::optional<Bytes>> wait(
+      const std::function<absl::StatusOr<std::optional<Bytes>>(std::chrono::nanoseconds)>& look) const;
+
+  std::unique_ptr<transport::Channel> previous_, next_, home_;
+  std::vector<std::unique_ptr<transport::Channel>> gradients_;
+  std::string next_path_, address_;
+  Interrupted interrupted_;
+};
+
+}  // namespace paceline::compute

@@ -1,0 +1,222 @@
+#include "paceline/compute/worker_role.h"
+
+#include <chrono>
+#include <memory>
+
+#include <spdlog/spdlog.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/compute/board_readers.h"
+#include "paceline/compute/computation.h"
+#include "paceline/compute/group_member.h"
+#include "paceline/roles/beats.h"
+#include "paceline/roles/peer.h"
+#include "paceline/rpc/wire.h"
+
+namespace paceline::compute {
+
+namespace {
+
+using std::chrono::steady_clock;
+// How often a wait for weights looks up whether the job is over.
+constexpr std::chrono::milliseconds kPullPatience{200};
+
+// Where a worker's time goes; printed when it ends.
+struct TimeSpent {
+  Duration gradient{0}, pull{0}, pace{0}, own{0}, group{0}, stages{0};
+  std::int64_t iterations = 0;
+
+  void log(const std::string& name) const {
+    if (iterations == 0) return;
+    const auto each_ms = [&](Duration d) { return to_seconds(d) * 1e3 / static_cast<double>(iterations); };
+    const double busy = to_seconds(gradient + own);
+    spdlog::info(
+        "{}: {} iterations; each {:.3f} ms gradient, {:.3f} ms own work ({:.2f} % of both), {:.3f} ms pull, "
+        "{:.3f} ms pace, {:.3f} ms summing with others, {:.3f} ms waiting for other stages",
+        name, iterations, each_ms(gradient), each_ms(own), busy > 0 ? 100 * to_seconds(own) / busy : 0,
+        each_ms(pull), each_ms(pace), each_ms(group), each_ms(stages));
+  }
+};
+
+class Worker {
+ public:
+  Worker(roles::WorkerConnection& connection, const WorkerRoleOptions& options)
+      : connection_(connection), name_(options.name), address_(options.address) {}
+
+  // Up to the joining: everything that can be wrong with the job on this machine shows here.
+  absl::Status join();
+  // Releases, until goodbye.
+  absl::Status work();
+
+ private:
+  absl::StatusOr<rpc::wire::WorkerOrder> expect(rpc::wire::WorkerOrder::WhatCase what);
+  absl::Status carry_out(const rpc::wire::WorkerOrder& order);
+  absl::Status take_role(const rpc::wire::Role& role);
+  absl::Status iterate(const rpc::wire::WorkerRelease& release);
+  absl::Status reduce(const rpc::wire::Reduce& order);
+  std::optional<BoardReaders::Pinned> pull(Version version, float reach);
+
+  roles::WorkerConnection& connection_;
+  const std::string name_, address_;
+  std::unique_ptr<Computation> computation_;
+  std::optional<GroupMember> group_;
+  std::optional<BoardReaders> boards_;
+  TimeSpent spent_;
+};
+
+absl::StatusOr<rpc::wire::WorkerOrder> Worker::expect(rpc::wire::WorkerOrder::WhatCase what) {
+  auto order = connection_.next();
+  if (!order) return roles::coordinator_lost();
+  if (order->has_goodbye()) {
+    PACELINE_RETURN_IF_ERROR(roles::farewell(order->goodbye()));
+    return absl::CancelledError(order->goodbye().why());
+  }
+  if (order->what_case() != what) return absl::InternalError("the coordinator answered out of turn");
+  return *std::move(order);
+}
+
+absl::Status Worker::join() {
+  rpc::wire::WorkerMessage hello;
+  hello.mutable_hello()->set_name(name_);
+  if (!connection_.send(hello)) return roles::coordinator_lost();
+  PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(rpc::wire::WorkerOrder::kWelcome));
+  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome().job_toml(), name_, address_,
+                                                              [this](std::chrono::nanoseconds limit) {
+                                                                return connection_.wait(limit);
+                                                              }));
+  const ps::Layout& layout = computation_->layout();
+  group_.emplace(computation_->gradient(), layout.size());
+
+  rpc::wire::WorkerMessage attached;
+  attached.mutable_attached()->set_dataset_size(computation_->dataset_size());
+  *attached.mutable_attached()->mutable_layout() = rpc::to_wire(layout);
+  attached.mutable_attached()->set_gradient_path(computation_->gradient().path());
+  if (!connection_.send(attached)) return roles::coordinator_lost();
+  PACELINE_ASSIGN_OR_RETURN(const auto boards, expect(rpc::wire::WorkerOrder::kBoards));
+  PACELINE_ASSIGN_OR_RETURN(boards_,
+                            BoardReaders::open(boards.boards(), layout, computation_->job().look_ahead));
+
+  rpc::wire::WorkerMessage joined;
+  joined.mutable_joined();
+  return connection_.send(joined) ? absl::OkStatus() : roles::coordinator_lost();
+}
+
+absl::Status Worker::work() {
+  while (auto order = connection_.next()) {
+    if (order->has_goodbye()) {
+      spent_.log(name_);
+      return roles::farewell(order->goodbye());
+    }
+    PACELINE_RETURN_IF_ERROR(carry_out(*order));
+  }
+  return roles::coordinator_lost();
+}
+
+absl::Status Worker::carry_out(const rpc::wire::WorkerOrder& order) {
+  switch (order.what_case()) {
+    case rpc::wire::WorkerOrder::kRole:
+      return take_role(order.role());
+    case rpc::wire::WorkerOrder::kRelease:
+      return iterate(order.release());
+    case rpc::wire::WorkerOrder::kReduce:
+      return reduce(order.reduce());
+    case rpc::wire::WorkerOrder::kDissolve:
+      computation_->leave();
+      return absl::OkStatus();
+    default:
+      return absl::InternalError("the coordinator answered out of turn");
+  }
+}
+
+absl::Status Worker::take_role(const rpc::wire::Role& role) {
+  const absl::Status took = computation_->take(role);
+  // A neighbour that died this very moment: the end of the replica is the next thing to come.
+  if (absl::IsNotFound(took)) {
+    spdlog::warn("{}: {}", name_, std::string(took.message()));
+    return absl::OkStatus();
+  }
+  PACELINE_RETURN_IF_ERROR(took);
+  rpc::wire::WorkerMessage taken;
+  taken.mutable_role_taken()->set_replica(role.replica());
+  if (const StageChannels* channels = computation_->channels()) {
+    taken.mutable_role_taken()->set_next_path(channels->next_path());
+    taken.mutable_role_taken()->set_address(channels->address());
+  }
+  return connection_.send(taken) ? absl::OkStatus() : roles::coordinator_lost();
+}
+
+absl::Status Worker::reduce(const rpc::wire::Reduce& order) {
+  const auto start = steady_clock::now();
+  const Version version(order.version());
+  PACELINE_RETURN_IF_ERROR(group_->reduce(order, [&] { return boards_->published(version); }));
+  spent_.group += steady_clock::now() - start;
+  return absl::OkStatus();
+}
+
+absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
+  if (!computation_->replica()) return absl::InternalError("the coordinator answered out of turn");
+  const auto start = steady_clock::now();
+  PACELINE_ASSIGN_OR_RETURN(const float reach, rpc::look_ahead_reach(release, computation_->job().optimizer));
+  // While the shards may still be updating.
+  PACELINE_ASSIGN_OR_RETURN(const Computation::Compute compute, computation_->prepare(release));
+  const auto prepared = steady_clock::now();
+  const auto weights = pull(Version(release.version()), reach);
+  if (!weights) return absl::OkStatus();  // the job or the replica ended meanwhile; the word of it is next
+  const auto pulled = steady_clock::now();
+  PACELINE_ASSIGN_OR_RETURN(const auto done, compute(weights->tensors));
+  const auto computed = steady_clock::now();
+  boards_->unpin();
+  if (!done) return absl::OkStatus();  // likewise
+  computation_->finish(Clock(release.clock()));
+  const Duration whole = computation_->paced(release, computed - start);
+  if (connection_.wait(start + whole - steady_clock::now())) return absl::OkStatus();  // likewise
+  const auto paced = steady_clock::now();
+
+  rpc::wire::WorkerMessage message;
+  rpc::wire::WorkerReady* ready = message.mutable_ready();
+  ready->set_clock(release.clock());
+  ready->set_base(weights->version.value());
+  ready->set_compute_ns(Duration(paced - start).count());
+  const Duration waited = computation_->is_stage() ? done->stages + (pulled - start) : Duration::zero();
+  ready->set_worked_ns(Duration(paced - start - waited).count());
+  ready->set_loss(done->loss);
+  ready->set_replica(*computation_->replica());
+  if (!connection_.send(message)) return roles::coordinator_lost();
+  spent_.iterations += 1;
+  spent_.gradient += computed - pulled - done->pace - done->stages;
+  spent_.pull += pulled - prepared;
+  spent_.pace += done->pace + (paced - computed);
+  spent_.stages += done->stages;
+  spent_.own += (prepared - start) + (steady_clock::now() - paced);
+  return absl::OkStatus();
+}
+
+std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {
+  while (true) {
+    auto pulled = reach == 0 ? boards_->pin(version, kPullPatience)
+                             : boards_->pull_ahead(version, reach, kPullPatience);
+    if (pulled) return pulled;
+    if (connection_.wait(std::chrono::nanoseconds::zero())) return std::nullopt;
+  }
+}
+
+}  // namespace
+
+absl::Status run_worker(const WorkerRoleOptions& options) {
+  return roles::with_coordinator(
+      options.reach, security::Role::kWorker, [&](roles::Stub& stub, const rpc::Access& access) {
+        roles::WorkerConnection connection([&](grpc::ClientContext* context) {
+          rpc::show_token(*context, access);
+          return stub.Work(context);
+        });
+        const roles::Beats beats(connection);
+        Worker worker(connection, options);
+        absl::Status outcome = worker.join();
+        if (outcome.ok()) outcome = worker.work();
+        if (absl::IsCancelled(outcome))
+          return absl::OkStatus();  // the job was over before this worker was ready
+        return roles::end_of_stay(connection, outcome);
+      });
+}
+
+}  // namespace paceline::compute

@@ -1,0 +1,22 @@
+// The worker process: one device, which is a replica or a stage of one. Stateless: it pulls weights, computes
+// a gradient, and says so.
+#pragma once
+
+#include <string>
+
+#include <absl/status/status.h>
+
+#include "paceline/roles/peer.h"
+
+namespace paceline::compute {
+
+struct WorkerRoleOptions {
+  roles::PeerOptions reach;
+  std::string name;     // its place in the job, "w2"
+  std::string address;  // of this host, where stages on other hosts may reach it; empty: it has none
+};
+
+// Works for the job of that coordinator, until the job is over.
+absl::Status run_worker(const WorkerRoleOptions& options);
+
+}  // namespace paceline::compute

@@ -1,0 +1,57 @@
+// A child process of ours, which dies with us. One thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+namespace paceline::launch {
+
+// kLight: paceline-light, if it lies beside this very program, which otherwise is run itself.
+enum class ChildProgram { kThis, kLight };
+
+class ChildProcess {
+ public:
+  // Runs a program with `arguments`, its output going to the end of `log_file`. `inherited`: a
+  // descriptor it gets as it is; -1 for none. It is in a process group of its own and ignores Ctrl-C
+  // and SIGTERM, which are for us; and it is killed when we die, however we die.
+  static absl::StatusOr<ChildProcess> start(ChildProgram program, const std::string& name,
+                                            const std::vector<std::string>& arguments,
+                                            const std::string& log_file, int inherited = -1);
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&& other) noexcept;
+  // Kills it if it still runs, and waits for its end.
+  ~ChildProcess();
+
+  // The wait status when it has ended; does not wait.
+  std::optional<int> ended();
+  // Sends it a signal if it runs.
+  void signal(int number);
+
+  const std::string& name() const { return name_; }
+  const std::string& log_file() const { return log_file_; }
+  pid_t pid() const { return pid_; }
+
+ private:
+  ChildProcess(std::string name, std::string log_file, pid_t pid);
+
+  std::string name_;
+  std::string log_file_;
+  pid_t pid_ = -1;
+  std::optional<int> status_;
+};
+
+// "exit status 2", "killed by signal 9 (Killed)".
+std::string describe_end(int wait_status);
+
+// Why a process ended, for people: what it said last, if that was an error of its own.
+std::string reason_of(const ChildProcess& child, int wait_status);
+
+// The last line of a log, which says why its process ended. Empty when there is none.
+std::string last_line(const std::string& log_file);
+
+}  // namespace paceline::launch

@@ -1,0 +1,65 @@
+#include "paceline/launch/coordinator_process.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/file_descriptor.h"
+#include "paceline/base/status_macros.h"
+
+namespace paceline::launch {
+
+namespace {
+
+// The line that the coordinator writes once it listens; empty when it ends before.
+std::string read_line(int fd) {
+  std::string line;
+  char byte = 0;
+  while (true) {
+    const ssize_t count = read(fd, &byte, 1);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0 || byte == '\n') return line;
+    line.push_back(byte);
+  }
+}
+
+absl::StatusOr<int> wait_for_end(ChildProcess& child) {
+  for (int i = 0; i < 500; ++i) {
+    if (const auto ended = child.ended()) return *ended;
+    usleep(10'000);
+  }
+  return absl::DeadlineExceededError(
+      fmt::format("{} neither listens nor ends; its log is {}", child.name(), child.log_file()));
+}
+
+absl::StatusOr<std::string> address_of(ChildProcess& child, int fd) {
+  std::string line = read_line(fd);
+  if (!line.empty()) return line;
+  PACELINE_ASSIGN_OR_RETURN(const int ended, wait_for_end(child));
+  return absl::UnavailableError(reason_of(child, ended));
+}
+
+}  // namespace
+
+absl::StatusOr<CoordinatorProcess> start_coordinator_process(const std::string& run,
+                                                             const std::vector<std::string>& words) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return absl::ResourceExhaustedError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  const FileDescriptor read_end(ends[0]);
+  FileDescriptor write_end(ends[1]);
+  std::vector<std::string> all = {"coordinator", run, "--address-fd", std::to_string(ends[1])};
+  all.insert(all.end(), words.begin(), words.end());
+  PACELINE_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::start(ChildProgram::kLight, "coordinator", all,
+                                                                    run + "/logs/coordinator.log", ends[1]));
+  write_end = FileDescriptor();  // the child has the last one
+  auto address = address_of(child, read_end.get());
+  return CoordinatorProcess{std::move(child), std::move(address)};
+}
+
+}  // namespace paceline::launch

@@ -1,0 +1,22 @@
+// A coordinator as a child of this process, from its start until it listens.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/launch/child_process.h"
+
+namespace paceline::launch {
+
+struct CoordinatorProcess {
+  ChildProcess child;
+  absl::StatusOr<std::string> address;  // where it listens; or why it ended, or is about to be given up
+};
+
+// `words`: its options, beside the folder of the run. Its log lies in that. Errors: there is no such process.
+absl::StatusOr<CoordinatorProcess> start_coordinator_process(const std::string& run,
+                                                             const std::vector<std::string>& words);
+
+}  // namespace paceline::launch

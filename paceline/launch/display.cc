@@ -1,0 +1,67 @@
+#include "paceline/launch/display.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+namespace paceline::launch {
+
+namespace {
+// A log file gets a line now and then, not five a second.
+constexpr std::chrono::seconds kLogEvery{10};
+constexpr std::chrono::seconds kJsonEvery{1};
+constexpr int kUsualWidth = 100;
+}  // namespace
+
+Display::Display(std::string label, Shown shown)
+    : label_(std::move(label)),
+      what_(shown),
+      terminal_(shown == Shown::kLine && isatty(STDERR_FILENO) == 1) {}
+
+Display::~Display() { clear(); }
+
+int Display::width() const {
+  winsize size{};
+  const bool known = terminal_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  // The label stands before the line, and the last column stays free: some terminals wrap when it is written.
+  return std::max(20, (known ? size.ws_col : kUsualWidth) - static_cast<int>(label_.size()) - 3);
+}
+
+void Display::show(const rpc::wire::StatusReply& status) {
+  if (what_ == Shown::kNothing) return;
+  const auto now = std::chrono::steady_clock::now();
+  const bool starting = status.line().empty();
+  if (what_ == Shown::kJson) {
+    if (starting || (last_ && now - *last_ < kJsonEvery) || status.json() == last_json_) return;
+    last_ = now;
+    last_json_ = status.json();
+    fmt::print("{}\n", status.json());
+    std::fflush(stdout);
+    return;
+  }
+  const std::string& line = starting ? status.phase() : status.line();
+  if (terminal_) {
+    fmt::print(stderr, "\r\033[K{}  {}", label_, line);
+    std::fflush(stderr);
+    shown_ = true;
+  } else if (!last_ || now - *last_ >= kLogEvery || (starting && status.phase() != last_phase_)) {
+    last_ = now;
+    last_phase_ = status.phase();
+    fmt::print(stderr, "{}  {}\n", label_, line);
+  }
+}
+
+void Display::note(const std::string& line) {
+  clear();
+  fmt::print(stderr, "{}  {}\n", label_, line);
+}
+
+void Display::clear() {
+  if (std::exchange(shown_, false)) fmt::print(stderr, "\r\033[K");
+}
+
+}  // namespace paceline::launch

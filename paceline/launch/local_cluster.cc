@@ -1,0 +1,417 @@
+#include "paceline/launch/local_cluster.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include <absl/strings/match.h>
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/launch/coordinator_process.h"
+#include "paceline/launch/failed_run.h"
+#include "paceline/launch/own_address.h"
+#include "paceline/rpc/goodbye.h"
+#include "paceline/runs/run_checkpoints.h"
+#include "paceline/security/identity.h"
+#include "paceline/store/files.h"
+#include "paceline/store/run_folder.h"
+
+namespace paceline::launch {
+
+namespace {
+
+constexpr char kEvaluator[] = "evaluator";
+
+constexpr int kAnyWidth = 80;
+// A child that the coordinator waits for so long hangs, or has lost its way.
+constexpr std::chrono::seconds kMissedLimit{10};
+
+// It ended because the coordinator had: no error of its own.
+bool lost_coordinator(const ChildProcess& child) {
+  return absl::StrContains(last_line(child.log_file()), roles::coordinator_lost().message());
+}
+
+// Somebody else has its place: another one that a user started, or one from before that has not been missed
+// yet. If that goes, the coordinator says who is missing.
+bool place_is_taken(const ChildProcess& child) {
+  return absl::EndsWith(last_line(child.log_file()), rpc::kIsHereAlready);
+}
+
+bool was_given_up(const ChildProcess& child) {
+  return absl::EndsWith(last_line(child.log_file()), rpc::kGoesOnWithout);
+}
+
+bool is_worker(const std::string& name) { return absl::StartsWith(name, "w"); }
+
+// Where the processes of a host that does not lead read the coordinator's address.
+std::string leader_file(const Household& household) { return household.folder + "/coordinator"; }
+
+}  // namespace
+
+Household whole_household(const std::string& run, const config::JobConfig& job, bool resume) {
+  Household all{.folder = run, .resume = resume};
+  const config::Reach& reach = job.reach;
+  all.peers.certs = reach.certs;
+  all.peers.token_file = reach.token_file.empty() ? store::RunPaths{run}.token().string() : reach.token_file;
+  for (std::int64_t shard = 0; shard < job.servers; ++shard) all.shards.push_back(shard);
+  if (job.hosts > 1) all.exchange = "127.0.0.1";  // each server as if on a host of its own
+  all.fabric = job.fabric;
+  for (const config::ReplicaConfig& device : job.replicas) all.workers.push_back(device.name);
+  return all;
+}
+
+LocalCluster::LocalCluster(Household household, const config::JobConfig& job)
+    : household_(std::move(household)), kept_twice_(job.copies > 1), reach_(household_.peers) {
+  if (household_.first) run_ = household_.folder;
+  if (!household_.first)
+    next_.emplace(household_.rank, job.host_patience_s, household_.run, std::chrono::steady_clock::now());
+  // Another host may have the rest of a replica, or other replicas: then nobody here can say that none is
+  // left.
+  if (household_.workers.size() < job.replicas.size()) return;
+  // Who plans anew can make do with any worker.
+  planned_anew_ = job.parallel.mode == config::Parallel::kJoint;
+  if (planned_anew_) {
+    for (const config::ReplicaConfig& device : job.replicas) replicas_.push_back({device.name});
+    return;
+  }
+  for (const planner::PlannedReplica& planned : job.parallel.plan.replicas) {
+    std::vector<std::string>& names = replicas_.emplace_back();
+    for (const std::int32_t device : planned.devices)
+      names.push_back(job.replicas[static_cast<std::size_t>(device)].name);
+  }
+}
+
+absl::StatusOr<LocalCluster> LocalCluster::start(Household household, const config::JobConfig& job) {
+  LocalCluster cluster(std::move(household), job);
+  if (cluster.household_.first) PACELINE_RETURN_IF_ERROR(cluster.start_first_coordinator());
+  PACELINE_RETURN_IF_ERROR(cluster.start_peers());
+  return cluster;
+}
+
+// A run that has trained before is not over because somebody is killed while it comes back.
+absl::Status LocalCluster::start_first_coordinator() {
+  absl::Status status = start_coordinator(household_.again);
+  for (int left = runs::Restarts::kMost; household_.resume && left > 0 && was_killed_at_once(status); --left)
+    status = start_coordinator(household_.again);
+  return status;
+}
+
+// Before it could listen.
+bool LocalCluster::was_killed_at_once(const absl::Status& start) {
+  const auto ended = start.ok() || !coordinator_ ? std::nullopt : coordinator_->ended();
+  return ended && WIFSIGNALED(*ended);
+}
+
+absl::Status LocalCluster::start_coordinator(bool again) {
+  PACELINE_ASSIGN_OR_RETURN(CoordinatorProcess started,
+                            start_coordinator_process(run_, coordinator_words(again)));
+  coordinator_.emplace(std::move(started.child));
+  PACELINE_ASSIGN_OR_RETURN(listening_, started.address);
+  if (reach_.coordinator.empty()) reach_.coordinator = from_here(listening_);
+  return absl::OkStatus();
+}
+
+std::vector<std::string> LocalCluster::coordinator_words(bool again) const {
+  std::vector<std::string> words;
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--listen", listening_.empty() ? household_.listen : listening_);
+  if (!household_.exchange.empty()) {
+    add("--host", std::to_string(household_.rank));
+    add("--reached-at", household_.exchange);
+  }
+  // The run's job has them as the first host does.
+  if (household_.rank > 0) {
+    add("--certs", reach_.certs);
+    add("--token-file", reach_.token_file);
+  }
+  if (gone_) add("--without", std::to_string(*gone_));
+  if (again) {
+    words.emplace_back("--again");
+  } else if (household_.resume) {
+    words.emplace_back("--resume");
+  }
+  return words;
+}
+
+absl::Status LocalCluster::start_peers() {
+  PACELINE_ASSIGN_OR_RETURN(access_,
+                            roles::read_access(reach_.certs, reach_.token_file, security::Role::kOperator));
+  if (household_.first) {
+    stub_ = roles::coordinator_stub(reach_.coordinator, access_);
+  } else {
+    PACELINE_RETURN_IF_ERROR(follow(reach_.coordinator));
+  }
+  for (const std::int64_t shard : household_.shards) {
+    std::vector<std::string> arguments = {"server", "--shard", std::to_string(shard)};
+    if (!household_.exchange.empty())
+      arguments.insert(arguments.end(), {"--exchange", household_.exchange, "--fabric", household_.fabric});
+    peers_.push_back({ChildProgram::kLight, fmt::format("server{}", shard), std::move(arguments), {}});
+  }
+  for (const std::string& name : household_.workers) {
+    std::vector<std::string> arguments = {"worker", "--name", name};
+    if (!household_.exchange.empty()) arguments.insert(arguments.end(), {"--address", household_.exchange});
+    peers_.push_back({ChildProgram::kThis, name, std::move(arguments), {}});
+  }
+  if (household_.first) peers_.push_back({ChildProgram::kThis, kEvaluator, {kEvaluator}, {}});
+  for (Child& child : peers_) PACELINE_RETURN_IF_ERROR(start(child));
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::start(Child& child) {
+  std::vector<std::string> arguments = child.arguments;
+  const std::string coordinator = next_ ? "@" + leader_file(household_) : reach_.coordinator;
+  arguments.insert(arguments.end(), {"--coordinator", coordinator, "--token-file", reach_.token_file});
+  if (next_) arguments.insert(arguments.end(), {"--patience", std::to_string(next_->longest_s())});
+  if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
+  child.missed_since.reset();
+  child.attempt = attempt_;
+  PACELINE_ASSIGN_OR_RETURN(
+      child.process, ChildProcess::start(child.program, child.name, arguments,
+                                         fmt::format("{}/logs/{}.log", household_.folder, child.name)));
+  return absl::OkStatus();
+}
+
+std::optional<rpc::wire::StatusReply> LocalCluster::status(int width) {
+  grpc::ClientContext context;
+  rpc::show_token(context, access_);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  rpc::wire::StatusRequest request;
+  request.set_width(width);
+  request.set_notes_seen(notes_seen_);
+  rpc::wire::StatusReply reply;
+  const grpc::Status asked = stub_->Status(&context, request, &reply);
+  if (asked.ok() && next_) next_->heard(reply.run(), std::chrono::steady_clock::now());
+  coordinator_gone_ = !asked.ok() && asked.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
+  // A channel connects again only while somebody waits for it, which calls that fail at once do not.
+  if (coordinator_gone_) stub_ = roles::coordinator_stub(reach_.coordinator, access_);
+  if (!asked.ok()) return std::nullopt;
+  training_ = training_ || !reply.line().empty();
+  notes_seen_ += reply.notes_size();
+  notes_.insert(notes_.end(), reply.notes().begin(), reply.notes().end());
+  latest_ = reply;
+  return reply;
+}
+
+std::vector<std::string> LocalCluster::tend() {
+  std::vector<std::string> news;
+  if (stopping_ && !outcome_) stop(*stopping_);  // a coordinator between two attempts hears nothing
+  const bool any_before = any_replica_whole();
+  for (Child& child : peers_) {
+    const auto ended = child.process ? child.process->ended() : std::nullopt;
+    if (!ended) continue;
+    if (auto line = look_at_end(child, *ended)) news.push_back(*std::move(line));
+  }
+  if (leads()) {
+    look_at_coordinator(news);
+  } else if (!outcome_ && !stopping_) {
+    look_for_leader(news);
+  }
+  if (!leads() && !outcome_ && all_ended())
+    outcome_ = first_error_ ? absl::UnavailableError(*first_error_) : absl::OkStatus();
+  if (!outcome_ && !stopping_) {
+    look_at_attempt(news);
+    start_again_who_is_missed(news);
+  }
+  // At a job's end the workers leave in peace; a coordinator that is ending ignores this.
+  if (!outcome_ && any_before && !any_replica_whole() && training_) {
+    lost_all_ = lost_all_ || !news.empty();
+    stop("no replica is left");
+  }
+  for (std::string& note : std::exchange(notes_, {})) news.push_back(std::move(note));
+  return news;
+}
+
+std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_status) {
+  const ChildProcess ended = *std::exchange(child.process, std::nullopt);
+  if (wait_status == 0 || place_is_taken(ended)) return std::nullopt;
+  if (was_given_up(ended)) {
+    // The run is none of this host's any more; it is not stopped.
+    outcome_ = absl::UnavailableError(reason_of(ended, wait_status));
+    for (Child& other : peers_) other.process.reset();
+    return std::nullopt;
+  }
+  // Training may have begun since somebody asked last. One that could not start says so itself; one that was
+  // killed is asked about. A coordinator that is gone by now has ended of it, and says why, or was lost as
+  // well.
+  if (!training_ && WIFSIGNALED(wait_status)) {
+    status(kAnyWidth);
+    training_ = training_ || (leads() && coordinator_gone_);
+  }
+  const bool own_error = !WIFSIGNALED(wait_status) && !lost_coordinator(ended);
+  if (!training_ || (!leads() && own_error && !is_worker(child.name))) {
+    if (!first_error_ && !lost_coordinator(ended)) {
+      first_error_ = reason_of(ended, wait_status);
+      stop("a process could not start");
+    }
+    return std::nullopt;
+  }
+  const std::string end = own_error ? reason_of(ended, wait_status) : describe_end(wait_status);
+  if (is_worker(child.name))
+    return fmt::format("{} was lost ({}){}", child.name, end,
+                       planned_anew_ ? "" : "; the others train on its samples");
+  if (child.name == kEvaluator && !restart_evaluator(wait_status))
+    return fmt::format("{} was lost ({}); training goes on without evaluations", child.name, end);
+  if (stopping_) return std::nullopt;
+  const absl::Status again = start(child);
+  child.attempt = attempt_ + 1;
+  return fmt::format("{} was lost ({}); {}", child.name, end,
+                     again.ok() ? "it is started again" : std::string(again.message()));
+}
+
+// One that ended by itself would do so again.
+bool LocalCluster::restart_evaluator(int wait_status) {
+  return WIFSIGNALED(wait_status) && evaluator_restarts_.again(runs::newest_checkpoint({run_}));
+}
+
+void LocalCluster::look_at_coordinator(std::vector<std::string>& news) {
+  const auto ended = coordinator_->ended();
+  if (!ended || outcome_) return;
+  // Likewise it may have begun to train since somebody asked last.
+  training_ = training_ || (WIFSIGNALED(*ended) && has_trained(run_));
+  const bool go_on = training_ && !stopping_ && !first_error_ && WIFSIGNALED(*ended);
+  if (!go_on) {
+    outcome_ = end_of_coordinator(*ended);
+    return;
+  }
+  const std::string end = describe_end(*ended);
+  const auto newest = runs::newest_checkpoint({run_});
+  if (!restarts_.again(newest)) {
+    outcome_ =
+        absl::UnavailableError(fmt::format("the coordinator was lost ({}), for the {}th time without a "
+                                           "new checkpoint",
+                                           end, runs::Restarts::kMost + 1));
+    return;
+  }
+  const std::string from = newest ? fmt::format("the checkpoint of version {}", *newest) : "the start";
+  news.push_back(fmt::format("the coordinator was lost ({}); {}", end,
+                             kept_twice_ ? "it is started again" : "going on from " + from));
+  notes_seen_ = 0;
+  const absl::Status again = start_coordinator(true);
+  // That one is the next time's.
+  if (!again.ok() && !was_killed_at_once(again)) outcome_ = again;
+}
+
+// Where the coordinator is now, when it has not been heard of for a while.
+void LocalCluster::look_for_leader(std::vector<std::string>& news) {
+  const Succession::Step step = next_->look(std::chrono::steady_clock::now());
+  if (const auto* other = std::get_if<Succession::Follow>(&step)) {
+    const absl::Status status = follow(other->leader.address);
+    news.push_back(
+        status.ok() ? fmt::format("host {} leads the run, from {}", other->leader.host, other->leader.address)
+                    : std::string(status.message()));
+  } else if (const auto* mine = std::get_if<Succession::Lead>(&step)) {
+    const absl::Status status = lead(mine->lost);
+    news.push_back(status.ok()
+                       ? fmt::format("host {} did not come back; this one leads the run", mine->lost)
+                       : fmt::format("host {} did not come back, and this one cannot lead the run: {}",
+                                     mine->lost, std::string(status.message())));
+  } else if (std::holds_alternative<Succession::Over>(step)) {
+    news.emplace_back("the run has ended meanwhile");
+    outcome_ = absl::OkStatus();
+  }
+}
+
+absl::Status LocalCluster::follow(const std::string& address) {
+  PACELINE_RETURN_IF_ERROR(store::atomic_write(leader_file(household_), address + "\n"));
+  reach_.coordinator = address;
+  stub_ = roles::coordinator_stub(reach_.coordinator, access_);
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::lead(int lost) {
+  run_ = next_->run();
+  gone_ = lost;
+  const absl::Status started = start_coordinator(true);
+  if (!started.ok()) {
+    coordinator_.reset();
+    listening_.clear();
+    return started;
+  }
+  PACELINE_RETURN_IF_ERROR(follow(from_here(listening_)));
+  notes_seen_ = 0;
+  Child& evaluator = peers_.emplace_back(Child{ChildProgram::kThis, kEvaluator, {kEvaluator}, {}});
+  return start(evaluator);
+}
+
+std::optional<std::string> LocalCluster::led_run() const {
+  if (!leads()) return std::nullopt;
+  return run_;
+}
+
+// Another attempt at the job wants all places filled.
+void LocalCluster::look_at_attempt(std::vector<std::string>& news) {
+  const std::int64_t before = std::exchange(attempt_, latest_.attempt());
+  if (before == 0 || attempt_ <= before) return;
+  for (Child& child : peers_) {
+    if (child.process) continue;
+    const absl::Status again = start(child);
+    news.push_back(again.ok() ? fmt::format("{} is started again", child.name)
+                              : std::string(again.message()));
+  }
+}
+
+void LocalCluster::start_again_who_is_missed(std::vector<std::string>& news) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const bool waiting = training_ && latest_.line().empty();  // the coordinator, for those that are missing
+  for (Child& child : peers_) {
+    const auto& missing = latest_.missing();
+    // One that was started for this attempt may take its time.
+    const bool missed = waiting && child.attempt < attempt_ &&
+                        std::find(missing.begin(), missing.end(), child.name) != missing.end();
+    if (!missed) child.missed_since.reset();
+    if (missed && !child.missed_since) child.missed_since = now;
+    if (!missed || now < *child.missed_since + kMissedLimit) continue;
+    child.process.reset();  // kills it, if it still runs
+    const absl::Status again = start(child);
+    news.push_back(again.ok() ? fmt::format("{} did not come and is started again", child.name)
+                              : std::string(again.message()));
+  }
+}
+
+bool LocalCluster::here(const std::string& name) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const Child& child) { return child.process && child.name == name; });
+}
+
+bool LocalCluster::any_replica_whole() const {
+  return std::any_of(replicas_.begin(), replicas_.end(), [&](const std::vector<std::string>& names) {
+    return std::all_of(names.begin(), names.end(), [&](const std::string& name) { return here(name); });
+  });
+}
+
+bool LocalCluster::all_ended() const {
+  return std::none_of(peers_.begin(), peers_.end(),
+                      [](const Child& child) { return child.process.has_value(); });
+}
+
+absl::Status LocalCluster::end_of_coordinator(int wait_status) const {
+  if (first_error_) return absl::InvalidArgumentError(*first_error_);
+  if (wait_status == 0 && lost_all_) return absl::UnavailableError("every replica lost a worker");
+  if (wait_status == 0) return absl::OkStatus();
+  return absl::UnavailableError(reason_of(*coordinator_, wait_status));
+}
+
+void LocalCluster::stop(const std::string& why) {
+  stopping_ = why;
+  grpc::ClientContext context;
+  rpc::show_token(context, access_);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  rpc::wire::StopRequest request;
+  request.set_why(why);
+  rpc::wire::StopReply reply;
+  stub_->Stop(&context, request, &reply);
+}
+
+void LocalCluster::kill() {
+  if (!stopping_) stopping_ = "stopped at once";
+  if (coordinator_) coordinator_->signal(SIGKILL);
+  if (leads()) return;
+  for (Child& child : peers_) child.process.reset();
+}
+
+}  // namespace paceline::launch

@@ -1,0 +1,15 @@
+// Ctrl-C and SIGTERM as something to ask for, instead of an end. The one piece of process-wide state, because
+// signals are.
+#pragma once
+
+namespace paceline::launch {
+
+// From now on the two signals only count. To be called by a command that stops cleanly itself.
+void catch_stop_signals();
+
+// How often one of them came.
+int stop_signals();
+// The exit status of a command that one of them stopped: 128 + its number, as shells count.
+int exit_of_stop();
+
+}  // namespace paceline::launch

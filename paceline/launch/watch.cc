@@ -1,0 +1,34 @@
+#include "paceline/launch/watch.h"
+
+#include <chrono>
+#include <thread>
+
+#include "paceline/launch/stop_signals.h"
+
+namespace paceline::launch {
+
+namespace {
+constexpr std::chrono::milliseconds kLook{100};
+}  // namespace
+
+absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen, const std::string& why) {
+  const int signals_before = signals_seen;
+  while (true) {
+    for (const std::string& news : cluster.tend()) display.note(news);
+    if (cluster.outcome()) return *cluster.outcome();
+    if (const auto status = cluster.status(display.width())) display.show(*status);
+    if (stop_signals() > signals_seen) {
+      const bool first = signals_seen == signals_before;
+      signals_seen = stop_signals();
+      if (first) {
+        display.note("stopping with a checkpoint; once more stops at once");
+        cluster.stop(why);
+      } else {
+        cluster.kill();
+      }
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+}  // namespace paceline::launch

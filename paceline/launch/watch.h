@@ -1,0 +1,16 @@
+// Looks after a cluster until its end, showing how it goes, and passing Ctrl-C and SIGTERM on.
+#pragma once
+
+#include <string>
+
+#include <absl/status/status.h>
+
+#include "paceline/launch/display.h"
+#include "paceline/launch/local_cluster.h"
+
+namespace paceline::launch {
+
+// `signals_seen`: those that came before the run. `why`: what to tell the others when this one is stopped.
+absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen, const std::string& why);
+
+}  // namespace paceline::launch

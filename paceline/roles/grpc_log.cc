@@ -1,0 +1,27 @@
+#include "paceline/roles/grpc_log.h"
+
+#include <string>
+
+#include <absl/strings/match.h>
+#include <spdlog/spdlog.h>
+
+namespace paceline::roles {
+
+namespace {
+constexpr char kOtherName[] = "No match found for server name: ";
+}  // namespace
+
+// gRPC says of connections that are closed before any call only this.
+void log_of_grpc(gpr_log_func_args* args) {
+  const std::string message = args->message;
+  if (absl::StrContains(message, "Handshake failed")) {
+    spdlog::warn("refused a connection: {}", message.substr(message.find("Handshake")));
+  } else if (absl::StrContains(message, kOtherName)) {
+    spdlog::warn("refused a connection: it wants {}",
+                 message.substr(message.find(kOtherName) + sizeof(kOtherName) - 1));
+  } else if (args->severity == GPR_LOG_SEVERITY_ERROR) {
+    spdlog::warn("gRPC: {}", message);
+  }
+}
+
+}  // namespace paceline::roles

@@ -1,0 +1,11 @@
+// What gRPC says of connections that end before any call, for people.
+#pragma once
+
+#include <grpc/support/log.h>
+
+namespace paceline::roles {
+
+// For gpr_set_log_function: a warning for each connection that was refused.
+void log_of_grpc(gpr_log_func_args* args);
+
+}  // namespace paceline::roles

@@ -1,0 +1,126 @@
+#include "paceline/roles/kept_shards.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/config/server_parts.h"
+#include "paceline/rpc/wire.h"
+#include "paceline/store/shard_files.h"
+#include "paceline/transport/gradient_buffer.h"
+
+namespace paceline::roles {
+
+namespace {
+
+int threads_for(const config::JobConfig& job) {
+  if (job.server_threads > 0) return static_cast<int>(job.server_threads);
+  const int processors = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(processors / static_cast<int>(job.servers), 1, 4);
+}
+
+}  // namespace
+
+absl::StatusOr<KeptShards> KeptShards::start(const rpc::wire::ServerStart& order,
+                                             const config::JobConfig& job) {
+  KeptShards shards;
+  shards.count_ = order.shard_count();
+  shards.attempt_ = order.attempt();
+  PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job));
+  if (order.copies() > 1) {
+    if (order.copies() > order.hosts_size() || order.shard() >= order.hosts_size())
+      return absl::InternalError(
+          fmt::format("the coordinator wants {} copies on {} hosts", order.copies(), order.hosts_size()));
+    const auto kept = config::shards_kept(order.hosts_size(), order.copies());
+    const std::vector<int>& here = kept[static_cast<std::size_t>(order.shard())];
+    for (std::size_t copy = 1; copy < here.size(); ++copy)
+      PACELINE_RETURN_IF_ERROR(shards.add(here[copy], order, job));
+  }
+  PACELINE_RETURN_IF_ERROR(order.checkpoint_dir().empty() ? shards.load_from_worker(order)
+                                                          : shards.load_from_checkpoint(order));
+  return shards;
+}
+
+absl::Status KeptShards::add(int index, const rpc::wire::ServerStart& order, const config::JobConfig& job) {
+  const bool own = index == order.shard();
+  PACELINE_ASSIGN_OR_RETURN(ps::Layout part, rpc::from_wire(own ? order.part() : order.hosts(index).part()));
+  std::int64_t offset = own ? order.part_offset() : 0;
+  for (int before = 0; !own && before < index; ++before) {
+    PACELINE_ASSIGN_OR_RETURN(const ps::Layout other, rpc::from_wire(order.hosts(before).part()));
+    offset += other.size();
+  }
+  // Nobody reads a copy, but a board has at least one reader.
+  const int readers = own ? order.readers() + order.hosts_size() : 1;
+  PACELINE_ASSIGN_OR_RETURN(
+      auto board, transport::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead), readers,
+                                                  own ? kMostKept : 0));
+  kept_.push_back(
+      {index, offset,
+       std::make_unique<ps::Shard>(std::move(part), job.optimizer, std::move(board), threads_for(job))});
+  return absl::OkStatus();
+}
+
+absl::Status KeptShards::load_from_worker(const rpc::wire::ServerStart& order) const {
+  PACELINE_ASSIGN_OR_RETURN(const auto reader,
+                            transport::GradientReader::open(order.weights_path(), order.whole_floats()));
+  PACELINE_ASSIGN_OR_RETURN(const auto weights, reader.gradient(Clock(0)));
+  for (const Kept& one : kept_) {
+    one.shard->start(Version(0), weights.subspan(static_cast<std::size_t>(one.offset),
+                                                 static_cast<std::size_t>(one.shard->layout().size())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KeptShards::load_from_checkpoint(const rpc::wire::ServerStart& order) const {
+  for (const Kept& one : kept_) {
+    PACELINE_ASSIGN_OR_RETURN(
+        auto saved, store::load_shard(order.checkpoint_dir(), one.index + 1, count_, one.shard->layout()));
+    PACELINE_RETURN_IF_ERROR(one.shard->restore_optimizer(std::move(saved.optimizer)));
+    one.shard->start(Version(order.version()), saved.weights);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<ps::Shard*> KeptShards::all() const {
+  std::vector<ps::Shard*> shards;
+  for (const Kept& one : kept_) shards.push_back(one.shard.get());
+  return shards;
+}
+
+void KeptShards::prepared(const rpc::wire::Apply& order) {
+  prepared_ = Version(order.version());
+  state_ = order.state();
+  elapsed_ns_ = order.elapsed_ns();
+}
+
+void KeptShards::publish() {
+  for (const Kept& one : kept_) one.shard->publish();
+  prepared_.reset();
+}
+
+std::optional<rpc::wire::Held> KeptShards::held() const {
+  if (!twice() || state_.empty()) return std::nullopt;
+  rpc::wire::Held held;
+  held.set_attempt(attempt_);
+  held.set_shard(kept_.front().index);
+  held.set_shard_count(count_);
+  held.set_copies(static_cast<std::int32_t>(kept_.size()));
+  held.set_certain(own().version().value());
+  held.set_made(prepared_.value_or(own().version()).value());
+  held.set_state(state_);
+  held.set_elapsed_ns(elapsed_ns_);
+  return held;
+}
+
+absl::Status KeptShards::write(int index, Version version, const std::string& dir) const {
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return one.index == index; });
+  if (found == kept_.end() || found->shard->version() != version)
+    return absl::InternalError(fmt::format("version {} of shard {} is not here", version, index));
+  const ps::Shard& shard = *found->shard;
+  return store::write_shard(dir, index + 1, count_, shard.layout(), shard.weights(), shard.optimizer_state());
+}
+
+}  // namespace paceline::roles

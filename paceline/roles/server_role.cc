@@ -1,0 +1,403 @@
+#include "paceline/roles/server_role.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/config/job_config.h"
+#include "paceline/config/server_parts.h"
+#include "paceline/exchange/commit_exchange.h"
+#include "paceline/exchange/exchange.h"
+#include "paceline/ps/shard.h"
+#include "paceline/roles/beats.h"
+#include "paceline/roles/kept_shards.h"
+#include "paceline/roles/peer.h"
+#include "paceline/rpc/link_keys.h"
+#include "paceline/rpc/server_fleet.h"
+#include "paceline/rpc/wire.h"
+#include "paceline/store/folder_mark.h"
+#include "paceline/store/shard_files.h"
+#include "paceline/transport/gradient_buffer.h"
+
+namespace paceline::roles {
+
+namespace {
+
+absl::StatusOr<exchange::Peer> peer_of(const rpc::wire::HostShard& host, bool sealed) {
+  PACELINE_ASSIGN_OR_RETURN(auto keys, rpc::link_keys(host.send_key(), host.receive_key(), sealed));
+  return exchange::Peer{host.exchange(), std::move(keys)};
+}
+
+// Orders whose turn is only after the commits before them.
+bool has_turn(const rpc::wire::ServerOrder& order) {
+  return order.has_apply() || order.has_unmap_gradient() || order.has_keep() || order.has_drop() ||
+         order.has_write_checkpoint();
+}
+
+class Server {
+ public:
+  // `shards`: what there still is of a stay before, and what there is after this one. `exchange`: with the
+  // other hosts' servers; null when there are none.
+  Server(ServerConnection& connection, std::optional<KeptShards>& shards,
+         std::unique_ptr<exchange::Exchange> exchange)
+      : connection_(connection), shards_(shards), exchange_(std::move(exchange)) {}
+
+  // Orders in sequence, until goodbye. An error has been told to the coordinator.
+  absl::Status serve();
+
+ private:
+  absl::Status take(rpc::wire::ServerOrder order);
+  absl::Status carry_out(const rpc::wire::ServerOrder& order);
+  absl::Status start(const rpc::wire::ServerStart& order);
+  absl::Status start_exchange(const rpc::wire::ServerStart& order, const config::JobConfig& job);
+  absl::Status map_gradient(const rpc::wire::MapGradient& order);
+  absl::Status unmap_gradient(const rpc::wire::UnmapGradient& order);
+  absl::Status apply(const rpc::wire::Apply& order);
+  absl::Status apply_here(const rpc::wire::Apply& order, ps::Update update);
+  absl::Status prepare(const rpc::wire::Apply& order, const ps::Update& update);
+  absl::Status send_ahead();
+  absl::Status publish(Version version);
+  absl::StatusOr<std::vector<exchange::HostMember>> members_of(const rpc::wire::Apply& order) const;
+  absl::StatusOr<const float*> gradient(const rpc::wire::Apply::Member& member) const;
+  absl::Status keep(const rpc::wire::Keep& order);
+  bool say_kept(Version version);
+  absl::Status say_applied(Version version);
+  void say_failed(const absl::Status& status, bool host_lost);
+  absl::Status write_checkpoint(const rpc::wire::WriteCheckpoint& order);
+  absl::Status write_copy(const rpc::wire::WriteCopy& order);
+  bool send(const rpc::wire::ServerMessage& message) { return connection_.send(message); }
+
+  ps::Shard& own() const { return shards_->own(); }
+  bool twice() const { return shards_ && shards_->twice(); }
+  bool waits() const { return shards_ && shards_->prepared(); }
+
+  ServerConnection& connection_;
+  std::optional<KeptShards>& shards_;
+  bool started_ = false;
+  bool announce_ = false;
+  int index_ = 0;
+  int count_ = 1;
+  int evaluator_host_ = 0;
+  std::int64_t whole_floats_ = 0;
+  std::map<std::int32_t, transport::GradientReader> gradients_;  // by replica, of this host
+  std::map<std::int32_t, int> hosts_;                            // by replica
+  std::unique_ptr<exchange::Exchange> exchange_;                 // reads the gradients
+  std::optional<exchange::CommitExchange> commits_;              // where there are several hosts
+  // Where shards are kept twice: the orders that wait until what is prepared is certain.
+  std::deque<rpc::wire::ServerOrder> waiting_;
+  bool cut_off_ = false;  // from another host: nothing is made any more, but what is certain is here
+  std::jthread writer_;   // of the checkpoint under way
+};
+
+absl::Status Server::serve() {
+  while (auto order = connection_.next()) {
+    if (order->has_goodbye()) return farewell(order->goodbye());
+    const absl::Status status = take(*std::move(order));
+    if (status.ok()) continue;
+    const bool host_lost = commits_ && exchange_->ended();
+    cut_off_ = host_lost && twice();
+    if (cut_off_) continue;  // as the coordinator has been told by the exchange
+    say_failed(status, host_lost);
+    return host_lost ? absl::AbortedError(status.message()) : status;
+  }
+  return coordinator_lost();
+}
+
+absl::Status Server::take(rpc::wire::ServerOrder order) {
+  if (order.has_write_copy() && shards_) return write_copy(order.write_copy());
+  if (!started_ && !order.has_start())
+    return absl::InternalError("the coordinator sent an order before the start");
+  if (order.has_certain()) return publish(Version(order.certain().version()));
+  if (cut_off_) return absl::OkStatus();
+  if (!waits() || !has_turn(order)) return carry_out(order);
+  waiting_.push_back(std::move(order));
+  return send_ahead();
+}
+
+void Server::say_failed(const absl::Status& status, bool host_lost) {
+  rpc::wire::ServerMessage failed;
+  failed.mutable_failed()->set_error(std::string(status.message()));
+  failed.mutable_failed()->set_host_lost(host_lost);
+  send(failed);
+}
+
+absl::Status Server::carry_out(const rpc::wire::ServerOrder& order) {
+  if (order.has_start()) return start(order.start());
+  switch (order.what_case()) {
+    case rpc::wire::ServerOrder::kMapGradient:
+      return map_gradient(order.map_gradient());
+    case rpc::wire::ServerOrder::kUnmapGradient:
+      return unmap_gradient(order.unmap_gradient());
+    case rpc::wire::ServerOrder::kReleaseReader:
+      own().board().release_reader(order.release_reader().reader());
+      if (commits_) exchange_->release_reader(order.release_reader().reader());
+      return absl::OkStatus();
+    case rpc::wire::ServerOrder::kWant:
+      if (commits_) exchange_->want(order.want().host(), Version(order.want().version()));
+      return absl::OkStatus();
+    case rpc::wire::ServerOrder::kApply:
+      return apply(order.apply());
+    case rpc::wire::ServerOrder::kKeep:
+      return keep(order.keep());
+    case rpc::wire::ServerOrder::kDrop:
+      own().board().drop(Version(order.drop().version()));
+      if (commits_ && !order.drop().checkpoint()) exchange_->drop(Version(order.drop().version()));
+      return absl::OkStatus();
+    case rpc::wire::ServerOrder::kWriteCheckpoint:
+      return write_checkpoint(order.write_checkpoint());
+    default:
+      return absl::InternalError("the coordinator sent an unknown order");
+  }
+}
+
+absl::Status Server::start(const rpc::wire::ServerStart& order) {
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(order.job_toml(), "job.toml"));
+  announce_ = order.announce();
+  index_ = order.shard();
+  count_ = order.shard_count();
+  evaluator_host_ = order.evaluator_host();
+  whole_floats_ = order.whole_floats();
+  if (!order.mark_file().empty()) {
+    // A checkpoint that cannot be written is found out before there is anything to lose.
+    PACELINE_RETURN_IF_ERROR(
+        store::check_shared(order.mark_file(), order.mark_text(), fmt::format("shard{}", index_)));
+  }
+  shards_.reset();
+  PACELINE_ASSIGN_OR_RETURN(shards_, KeptShards::start(order, job));
+  rpc::wire::ServerMessage message;
+  rpc::wire::ServerStarted& started = *message.mutable_started();
+  if (order.hosts_size() == 0) {
+    started.add_board_paths(own().board().path());
+  } else {
+    PACELINE_RETURN_IF_ERROR(start_exchange(order, job));
+    started.mutable_board_paths()->Add(exchange_->boards().begin(), exchange_->boards().end());
+  }
+  started_ = true;
+  return send(message) ? absl::OkStatus() : coordinator_lost();
+}
+
+absl::Status Server::start_exchange(const rpc::wire::ServerStart& order, const config::JobConfig& job) {
+  if (exchange_ == nullptr) return absl::InternalError("the coordinator speaks of other hosts");
+  exchange::ExchangeOptions options;
+  options.host = index_;
+  if (evaluator_host_ < 0 || evaluator_host_ >= order.hosts_size())
+    return absl::InternalError(fmt::format("the coordinator has its evaluator on host {}", evaluator_host_));
+  std::vector<ps::Layout> parts;
+  for (const rpc::wire::HostShard& host : order.hosts()) {
+    PACELINE_ASSIGN_OR_RETURN(ps::Layout part, rpc::from_wire(host.part()));
+    PACELINE_ASSIGN_OR_RETURN(exchange::Peer peer, peer_of(host, exchange_->sealed()));
+    options.peers.push_back(std::move(peer));
+    options.part_floats.push_back(part.size());
+    options.board_floats.push_back(ps::Shard::board_floats(part, job.look_ahead));
+    parts.push_back(std::move(part));
+  }
+  std::vector<std::vector<int>> kept = config::shards_kept(order.hosts_size(), std::max(1, order.copies()));
+  options.kept_here = kept[static_cast<std::size_t>(index_)];
+  options.own_board = own().board().path();
+  options.readers = order.readers();
+  options.kept = KeptShards::kMostKept;
+  options.kept_there = [this](Version version) { say_kept(version); };
+  options.failed = [this](const absl::Status& status) { say_failed(status, true); };
+  PACELINE_RETURN_IF_ERROR(exchange_->start(std::move(options)));
+  exchange_->published(own().version());
+  commits_.emplace(*exchange_, std::move(parts), std::move(kept), index_);
+  return absl::OkStatus();
+}
+
+absl::Status Server::map_gradient(const rpc::wire::MapGradient& order) {
+  hosts_[order.replica()] = order.host();
+  if (commits_ && order.host() != index_) return absl::OkStatus();
+  auto reader = transport::GradientReader::open(order.path(), whole_floats_);
+  // A worker that died this very moment: its leaving is the next thing to come.
+  if (!reader.ok()) {
+    spdlog::warn("replica {}: {}", order.replica(), std::string(reader.status().message()));
+    return absl::OkStatus();
+  }
+  gradients_.insert_or_assign(order.replica(), *std::move(reader));
+  return absl::OkStatus();
+}
+
+absl::Status Server::unmap_gradient(const rpc::wire::UnmapGradient& order) {
+  if (commits_ && gradients_.contains(order.replica())) PACELINE_RETURN_IF_ERROR(commits_->flush());
+  gradients_.erase(order.replica());
+  hosts_.erase(order.replica());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const float*> Server::gradient(const rpc::wire::Apply::Member& member) const {
+  const auto found = gradients_.find(member.replica());
+  if (found == gradients_.end())
+    return absl::FailedPreconditionError(
+        fmt::format("the gradient of replica {} is not here", member.replica()));
+  PACELINE_ASSIGN_OR_RETURN(const auto gradient, found->second.gradient(Clock(member.clock())));
+  return gradient.data();
+}
+
+absl::Status Server::apply(const rpc::wire::Apply& order) {
+  ps::Update update{.version = Version(order.version()),
+                    .members = {},
+                    .learning_rate = order.learning_rate(),
+                    .fraction = order.fraction(),
+                    .of_differences = order.of_differences()};
+  if (twice()) return prepare(order, update);
+  if (commits_) {
+    PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(order));
+    PACELINE_RETURN_IF_ERROR(commits_->apply(own(), std::move(update), members));
+  } else {
+    PACELINE_RETURN_IF_ERROR(apply_here(order, std::move(update)));
+  }
+  return say_applied(Version(order.version()));
+}
+
+absl::Status Server::say_applied(Version version) {
+  if (!announce_) return absl::OkStatus();
+  rpc::wire::ServerMessage applied;
+  applied.mutable_applied()->set_version(version.value());
+  return send(applied) ? absl::OkStatus() : coordinator_lost();
+}
+
+absl::Status Server::prepare(const rpc::wire::Apply& order, const ps::Update& update) {
+  PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(order));
+  PACELINE_RETURN_IF_ERROR(commits_->prepare(shards_->all(), update, members));
+  shards_->prepared(order);
+  rpc::wire::ServerMessage prepared;
+  prepared.mutable_prepared()->set_version(order.version());
+  return send(prepared) ? absl::OkStatus() : coordinator_lost();
+}
+
+// The gradients of the next commit are on their way while the one before it becomes certain. Those of a later
+// one would have to wait for it.
+absl::Status Server::send_ahead() {
+  const auto next = std::find_if(waiting_.begin(), waiting_.end(),
+                                 [](const rpc::wire::ServerOrder& order) { return order.has_apply(); });
+  if (!waits() || next == waiting_.end()) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(next->apply()));
+  return commits_->send(Version(next->apply().version()), members);
+}
+
+absl::Status Server::publish(Version version) {
+  if (shards_->prepared() != version)
+    return absl::InternalError(fmt::format("version {} is said to be certain and is not here", version));
+  shards_->publish();
+  exchange_->published(version);
+  PACELINE_RETURN_IF_ERROR(say_applied(version));
+  while (!waiting_.empty() && !waits() && !cut_off_) {
+    const rpc::wire::ServerOrder order = std::move(waiting_.front());
+    waiting_.pop_front();
+    PACELINE_RETURN_IF_ERROR(carry_out(order));
+  }
+  return cut_off_ ? absl::OkStatus() : send_ahead();
+}
+
+absl::Status Server::apply_here(const rpc::wire::Apply& order, ps::Update update) {
+  std::vector<const transport::GradientReader*> readers;
+  for (const auto& member : order.members()) {
+    PACELINE_ASSIGN_OR_RETURN(const float* values, gradient(member));
+    update.members.push_back({values + shards_->own_offset(), member.weight(), member.share()});
+    readers.push_back(&gradients_.at(member.replica()));
+  }
+  if (order.group() && !readers.empty()) {
+    update.group.emplace(update.version, std::move(readers), whole_floats_, shards_->own_offset());
+  }
+  return own().apply(update);
+}
+
+absl::StatusOr<std::vector<exchange::HostMember>> Server::members_of(const rpc::wire::Apply& order) const {
+  std::vector<exchange::HostMember> members;
+  for (const auto& member : order.members()) {
+    const auto host = hosts_.find(member.replica());
+    if (host == hosts_.end())
+      return absl::FailedPreconditionError(fmt::format("no host has replica {}", member.replica()));
+    exchange::HostMember& one =
+        members.emplace_back(exchange::HostMember{host->second, nullptr, member.weight(), member.share()});
+    if (host->second != index_) continue;
+    PACELINE_ASSIGN_OR_RETURN(one.gradient, gradient(member));
+  }
+  return members;
+}
+
+absl::Status Server::keep(const rpc::wire::Keep& order) {
+  const Version version(order.version());
+  PACELINE_RETURN_IF_ERROR(own().board().keep(version));
+  // The evaluator reads it on its own host.
+  if (commits_ && index_ != evaluator_host_) {
+    exchange_->keep(evaluator_host_, version);
+    return absl::OkStatus();
+  }
+  return say_kept(version) ? absl::OkStatus() : coordinator_lost();
+}
+
+bool Server::say_kept(Version version) {
+  rpc::wire::ServerMessage kept;
+  kept.mutable_kept()->set_version(version.value());
+  return send(kept);
+}
+
+absl::Status Server::write_checkpoint(const rpc::wire::WriteCheckpoint& order) {
+  const Version version(order.version());
+  PACELINE_RETURN_IF_ERROR(own().board().keep(version));
+  // The weights stay as they are; the optimizer's state moves on with the next commit, so it is copied. The
+  // files are written beside training.
+  writer_ = std::jthread([this, dir = order.dir(), version, weights = own().kept_weights(version),
+                          state = own().optimizer_state()] {
+    const absl::Status status = store::write_shard(dir, index_ + 1, count_, own().layout(), weights, state);
+    rpc::wire::ServerMessage written;
+    written.mutable_written()->set_version(version.value());
+    if (!status.ok()) written.mutable_written()->set_error(std::string(status.message()));
+    send(written);
+  });
+  return absl::OkStatus();
+}
+
+// Nothing changes any more: no commit is ordered after this.
+absl::Status Server::write_copy(const rpc::wire::WriteCopy& order) {
+  cut_off_ = true;
+  if (shards_->prepared() == Version(order.version())) shards_->publish();
+  writer_ = std::jthread([this, order] {
+    const absl::Status status = shards_->write(order.shard(), Version(order.version()), order.dir());
+    rpc::wire::ServerMessage rescued;
+    rescued.mutable_rescued()->set_shard(order.shard());
+    rescued.mutable_rescued()->set_error(std::string(status.message()));
+    send(rescued);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status run_server(const ServerRoleOptions& options) {
+  std::optional<KeptShards> shards;  // outlives a stay
+  return with_coordinator(
+      options.reach, security::Role::kServer, [&](Stub& stub, const rpc::Access& access) -> absl::Status {
+        rpc::wire::ServerMessage hello;
+        hello.mutable_hello()->set_shard(options.shard);
+        const auto held = shards ? shards->held() : std::nullopt;
+        if (held) *hello.mutable_hello()->mutable_held() = *held;
+        if (!held) shards.reset();
+        std::unique_ptr<exchange::Exchange> exchange;
+        if (!options.exchange.empty()) {
+          PACELINE_ASSIGN_OR_RETURN(const auto fabric,
+                                    transport::fabric_of_host(options.fabric, options.exchange));
+          PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange, fabric));
+          hello.mutable_hello()->set_exchange(exchange->address());
+          hello.mutable_hello()->set_fabric(std::string(transport::name_of(fabric)));
+        }
+        ServerConnection connection([&](grpc::ClientContext* context) {
+          rpc::show_token(*context, access);
+          return stub.Serve(context);
+        });
+        const bool said = connection.send(hello);
+        const Beats beats(connection);
+        return end_of_stay(
+            connection, said ? Server(connection, shards, std::move(exchange)).serve() : coordinator_lost());
+      });
+}
+
+}  // namespace paceline::roles

@@ -1,0 +1,85 @@
+#include "paceline/runs/books.h"
+
+#include "paceline/base/status_macros.h"
+#include "paceline/report/metrics.h"
+#include "paceline/report/progress_line.h"
+#include "paceline/runs/run_info.h"
+#include "paceline/store/controller_state_json.h"
+
+namespace paceline::runs {
+
+absl::StatusOr<std::unique_ptr<Books>> Books::open(const config::JobConfig& job, const store::RunPaths& paths,
+                                                   report::World world, Version from) {
+  PACELINE_ASSIGN_OR_RETURN(auto journal, store::Journal::open(paths.journal(), from));
+  PACELINE_ASSIGN_OR_RETURN(auto metrics, store::LineFile::open(paths.metrics()));
+  return std::unique_ptr<Books>(new Books(job, world, std::move(journal), std::move(metrics)));
+}
+
+void Books::start(const control::ControllerConfig& config, const std::string& job_toml) {
+  stats_.emplace(run_info(job_, world_, config.total_samples, config.dataset_size));
+  note(journal_->set(kTotalSamplesKey, std::to_string(config.total_samples)));
+  note(journal_->set(kDatasetSizeKey, std::to_string(config.dataset_size)));
+  note(journal_->set(job_key(journal_->attempt()), job_toml));
+  note(journal_->set(kWorldKey, world_ == report::World::kLive ? kLiveWorld : kVirtualWorld));
+}
+
+void Books::on_fact(const control::Fact& fact) {
+  journal_->on_fact(fact);
+  stats_->on_fact(fact);
+}
+
+void Books::on_order(Time at, const control::Order& order) {
+  journal_->on_order(at, order);
+  stats_->on_order(at, order);
+}
+
+void Books::on_evaluated(const control::Evaluated& evaluated) {
+  journal_->on_evaluated(evaluated);
+  stats_->on_evaluated(evaluated);
+  note(metrics_.append_line(report::metrics_line(evaluated)));
+}
+
+void Books::on_plan(const control::PlanAdopted& adopted) {
+  journal_->on_plan(adopted);
+  stats_->on_plan(adopted);
+}
+
+void Books::on_batch(const control::BatchDone& batch) {
+  journal_->on_batch(batch);
+  stats_->on_batch(batch);
+}
+
+const absl::Status& Books::note_saved(const control::ControllerState& state) {
+  note(journal_->set(saved_state_key(journal_->attempt()), store::to_text(state)));
+  note(journal_->go_on_from(state.version));
+  return trouble_;
+}
+
+absl::StatusOr<std::optional<store::NewestCommit>> Books::cut_short() const {
+  const auto& before = journal_->before();
+  if (!before) return std::nullopt;
+  PACELINE_ASSIGN_OR_RETURN(const auto said, journal_->get(lost_commits_key(before->attempt)));
+  if (said) return std::nullopt;
+  return before;
+}
+
+void Books::note_nothing_lost() {
+  for (std::int64_t attempt = journal_->before()->attempt; attempt < journal_->attempt(); ++attempt)
+    note(journal_->set(lost_commits_key(attempt), "0"));
+}
+
+void Books::note_lost_commits(std::int64_t count) {
+  note(journal_->set(lost_commits_key(journal_->attempt()), std::to_string(count)));
+}
+
+void Books::add_metrics(Time now) { note(metrics_.append_line(report::metrics_line(stats_->summary(now)))); }
+
+rpc::wire::StatusReply Books::status(Time now, int width) const {
+  rpc::wire::StatusReply reply;
+  const report::Summary summary = stats_->summary(now);
+  reply.set_line(report::progress_line(summary, width));
+  reply.set_json(report::metrics_line(summary));
+  return reply;
+}
+
+}  // namespace paceline::runs

@@ -1,0 +1,26 @@
+// Reading a job file: the same for whoever starts, runs or reports a job.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include <absl/status/statusor.h>
+#include <fmt/format.h>
+
+#include "paceline/store/files.h"
+
+namespace paceline::runs {
+
+// Errors: as store::read_file; a file of more than 1 MiB is no job.
+inline absl::StatusOr<std::string> read_job_file(const std::filesystem::path& path) {
+  constexpr std::int64_t kMostJobBytes = 1 << 20;
+  return store::read_file(path, kMostJobBytes);
+}
+
+// The error, with the file (or file and place) that it is about in front.
+inline absl::Status about_file(const std::string& file, const absl::Status& status) {
+  return {status.code(), fmt::format("{}: {}", file, std::string(status.message()))};
+}
+
+}  // namespace paceline::runs

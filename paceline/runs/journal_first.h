@@ -1,0 +1,31 @@
+// A checkpoint counts only once the journal has all that led to it, so that the record of a run that is
+// resumed from it has no hole. Stands before the sink of checkpoints; one thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/rpc/checkpoints.h"
+
+namespace paceline::runs {
+
+class JournalFirst final : public rpc::CheckpointSink {
+ public:
+  // `note`: makes the journal last, and that state in it. `next` outlives this.
+  JournalFirst(std::function<absl::Status(const control::ControllerState&)> note, rpc::CheckpointSink& next)
+      : note_(std::move(note)), next_(next) {}
+
+  absl::StatusOr<std::string> begin(Version version) override { return next_.begin(version); }
+  absl::Status finish(const control::ControllerState& state, Duration elapsed) override {
+    PACELINE_RETURN_IF_ERROR(note_(state));
+    return next_.finish(state, elapsed);
+  }
+
+ private:
+  const std::function<absl::Status(const control::ControllerState&)> note_;
+  rpc::CheckpointSink& next_;
+};
+
+}  // namespace paceline::runs

@@ -1,0 +1,24 @@
+// RUN/leader: where a run on several hosts is led from, written by each of its coordinators once it listens,
+// for hosts that have lost the one before.
+#pragma once
+
+#include <string>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/store/run_folder.h"
+
+namespace paceline::runs {
+
+struct Leader {
+  int host = 0;         // by the job's own count
+  std::string address;  // HOST:PORT, as the others reach it
+  friend bool operator==(const Leader&, const Leader&) = default;
+};
+
+absl::Status write_leader(const store::RunPaths& run, const Leader& leader);
+// Errors: those of the file; InvalidArgument when it says something else.
+absl::StatusOr<Leader> read_leader(const store::RunPaths& run);
+
+}  // namespace paceline::runs

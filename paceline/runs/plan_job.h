@@ -1,0 +1,33 @@
+// The plan of a job whose planner makes it: `parallel = "joint"` or "pipeline".
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/planning.h"
+#include "paceline/store/run_folder.h"
+
+namespace paceline::runs {
+
+struct PlannedJob {
+  std::string job_toml;  // with the plan in it, and what the model was measured to be
+  std::string line;      // the plan and its reason, for a person; empty where nobody had to plan
+};
+
+// What the layers of the job's model cost. Errors: those of the data and the model.
+using MeasureModel = std::function<absl::StatusOr<planner::ModelProfile>(const config::JobConfig&)>;
+
+// Measures the job's model, unless the job says what it is, and plans. A job that needs no plan, or has one,
+// stays as it is. Errors: those of `measure`, without which a job must say what its model is;
+// ResourceExhausted where the devices cannot hold the model.
+absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime time,
+                                    const MeasureModel& measure = nullptr);
+
+// What, laid over the job of a run, has it go on with the plan that it had last: keys as resolve_job takes
+// them. None where the job is not planned anew, or never trained. Errors: those of the journal.
+absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job, const store::RunPaths& run);
+
+}  // namespace paceline::runs

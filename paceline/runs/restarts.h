@@ -1,0 +1,29 @@
+// How often a run goes back to its last checkpoint by itself before it gives up. Pure.
+#pragma once
+
+#include <optional>
+
+#include "paceline/base/ids.h"
+
+namespace paceline::runs {
+
+class Restarts {
+ public:
+  // In a row without a checkpoint newer than the one before.
+  static constexpr int kMost = 5;
+
+  // Another failure, when `newest` was the newest checkpoint (nothing: there is none). Whether to go on.
+  bool again(std::optional<Version> newest) {
+    in_vain_ = !seen_ || newest > newest_ ? 1 : in_vain_ + 1;
+    seen_ = true;
+    newest_ = newest;
+    return in_vain_ <= kMost;
+  }
+
+ private:
+  bool seen_ = false;
+  std::optional<Version> newest_;
+  int in_vain_ = 0;
+};
+
+}  // namespace paceline::runs

@@ -1,0 +1,33 @@
+#include "paceline/runs/run_checkpoints.h"
+
+#include "paceline/base/status_macros.h"
+
+namespace paceline::runs {
+
+absl::StatusOr<std::string> RunCheckpoints::begin(Version version) {
+  PACELINE_ASSIGN_OR_RETURN(writer_, store::CheckpointWriter::begin(run_, version));
+  return writer_->directory().string();
+}
+
+absl::Status RunCheckpoints::finish(const control::ControllerState& state, Duration elapsed) {
+  const store::CheckpointState saved{state, elapsed, state.ledger.committed(),
+                                     static_cast<int>(job_.servers)};
+  return writer_->finish(saved, static_cast<int>(job_.checkpoints_kept)).status();
+}
+
+absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on) {
+  PACELINE_RETURN_IF_ERROR(store::remove_partial_checkpoints(paths.root));
+  if (go_on == GoOn::kNo) return std::nullopt;
+  const auto found = store::latest_checkpoint(paths.root);
+  if (go_on == GoOn::kIfThereIsACheckpoint && absl::IsNotFound(found.status())) return std::nullopt;
+  PACELINE_ASSIGN_OR_RETURN(const store::Checkpoint checkpoint, found);
+  return rpc::Restart{checkpoint.state.controller, checkpoint.state.elapsed, checkpoint.directory.string()};
+}
+
+std::optional<Version> newest_checkpoint(const store::RunPaths& paths) {
+  const auto found = store::latest_checkpoint(paths.root);
+  if (!found.ok()) return std::nullopt;
+  return found->state.controller.version;
+}
+
+}  // namespace paceline::runs

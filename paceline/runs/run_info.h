@@ -1,0 +1,70 @@
+// What a report says of a run that no fact tells.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <absl/strings/numbers.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/policy/policy_spec.h"
+#include "paceline/report/summary.h"
+
+namespace paceline::runs {
+
+// The journal's keys for what the whole run is, and the values of kWorldKey.
+inline constexpr char kTotalSamplesKey[] = "total_samples";
+inline constexpr char kDatasetSizeKey[] = "dataset_size";
+inline constexpr char kWorldKey[] = "world";
+inline constexpr char kLiveWorld[] = "live";
+inline constexpr char kVirtualWorld[] = "virtual";
+
+// The job as an attempt ran it: a resumed run may have changed it.
+inline std::string job_key(std::int64_t attempt) { return "job_" + std::to_string(attempt); }
+
+// What an attempt that the run went back from lost: commits that somebody may have seen, after the
+// checkpoint.
+inline std::string lost_commits_key(std::int64_t attempt) {
+  return "lost_commits_" + std::to_string(attempt);
+}
+
+// The state beside the newest checkpoint that an attempt wrote, as JSON.
+inline std::string saved_state_key(std::int64_t attempt) { return "saved_state_" + std::to_string(attempt); }
+
+// `about`: those keys and their values. Nothing when the key is missing, or does not hold a positive number.
+inline std::optional<std::int64_t> count_in(const std::map<std::string, std::string>& about,
+                                            const std::string& key) {
+  const auto found = about.find(key);
+  std::int64_t count = 0;
+  if (found == about.end() || !absl::SimpleAtoi(found->second, &count) || count <= 0) return std::nullopt;
+  return count;
+}
+
+// Of a run whose journal says nothing of it: live.
+inline report::World world_of(const std::map<std::string, std::string>& about) {
+  const auto found = about.find(kWorldKey);
+  const bool is_virtual = found != about.end() && found->second == kVirtualWorld;
+  return is_virtual ? report::World::kVirtual : report::World::kLive;
+}
+
+// `epoch_samples`: 0 where it is not known.
+inline report::RunInfo run_info(const config::JobConfig& job, report::World world, std::int64_t total_samples,
+                                std::int64_t epoch_samples) {
+  std::vector<std::string> devices;
+  for (const config::ReplicaConfig& device : job.replicas) devices.push_back(device.name);
+  const bool plain = job.parallel.mode == config::Parallel::kData;
+  return {
+      .title = job.name,
+      .policy = policy::to_string(job.policy) + (plain ? "" : ", " + config::to_string(job.parallel.mode)),
+      .world = world,
+      .total_samples = total_samples,
+      .target = job.target,
+      .epoch_samples = epoch_samples,
+      .staleness_bound = policy::make_policy(job.policy)->bounds().version_staleness,
+      .devices = std::move(devices),
+      .layers = static_cast<std::int32_t>(job.parallel.model.layers.size())};
+}
+
+}  // namespace paceline::runs

@@ -1,0 +1,110 @@
+#include "paceline/runs/run_report.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/control/trace_hash.h"
+#include "paceline/report/html.h"
+#include "paceline/report/report_json.h"
+#include "paceline/report/run_stats.h"
+#include "paceline/runs/job_file.h"
+#include "paceline/runs/run_info.h"
+#include "paceline/store/files.h"
+#include "paceline/store/journal_reader.h"
+#include "paceline/store/run_folder.h"
+#include "paceline/store/whole_run.h"
+
+namespace paceline::runs {
+
+namespace {
+
+// Passes everything on, and remembers its course and when the last of it was.
+class Followed final : public control::RunListener {
+ public:
+  explicit Followed(control::RunListener& next) : next_(next) {}
+  void on_fact(const control::Fact& fact) override {
+    latest_ = fact.at;
+    trace_.on_fact(fact);
+    next_.on_fact(fact);
+  }
+  void on_order(Time at, const control::Order& order) override {
+    trace_.on_order(at, order);
+    next_.on_order(at, order);
+  }
+  void on_evaluated(const control::Evaluated& evaluated) override { next_.on_evaluated(evaluated); }
+  void on_plan(const control::PlanAdopted& adopted) override { next_.on_plan(adopted); }
+  void on_batch(const control::BatchDone& batch) override { next_.on_batch(batch); }
+  Time latest() const { return latest_; }
+  const control::TraceHash& trace() const { return trace_; }
+
+ private:
+  control::RunListener& next_;
+  control::TraceHash trace_;
+  Time latest_{};
+};
+
+absl::StatusOr<std::int64_t> total_samples(const std::map<std::string, std::string>& about,
+                                           const store::RunPaths& paths) {
+  if (const auto total = count_in(about, kTotalSamplesKey)) return *total;
+  return absl::FailedPreconditionError(
+      fmt::format("{}: the run ended before it started to train", paths.root.string()));
+}
+
+// What the attempts that were gone back from lost, as they say; one that was killed lost all that a later one
+// did again.
+absl::StatusOr<std::int64_t> lost_commits(store::JournalReader& journal,
+                                          const std::vector<store::Attempt>& attempts,
+                                          const std::map<std::string, std::string>& about) {
+  std::int64_t lost = 0;
+  std::optional<Version> kept;  // by all later attempts
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
+    const auto said = about.find(lost_commits_key(attempt->number));
+    std::int64_t count = 0;
+    if (kept && (said == about.end() || !absl::SimpleAtoi(said->second, &count))) {
+      PACELINE_RETURN_IF_ERROR(journal.commits(
+          [&](Time, const control::CommitRecord& commit) { count += commit.version > *kept ? 1 : 0; },
+          attempt->number));
+    }
+    lost += count;
+    kept = std::min(kept.value_or(attempt->from), attempt->from);
+  }
+  return lost;
+}
+
+}  // namespace
+
+absl::StatusOr<RunReport> read_run(const std::string& folder) {
+  PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(folder));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, read_job_file(paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(store::JournalReader journal, store::JournalReader::open(paths.journal()));
+  PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t total, total_samples(about, paths));
+  const std::int64_t epoch = count_in(about, kDatasetSizeKey).value_or(0);
+  report::RunInfo info = run_info(job, world_of(about), total, epoch);
+  PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
+  info.attempts = static_cast<std::int64_t>(attempts.size());
+  PACELINE_ASSIGN_OR_RETURN(info.lost_commits, lost_commits(journal, attempts, about));
+  report::RunStats stats(std::move(info));
+  Followed followed(stats);
+  PACELINE_RETURN_IF_ERROR(store::replay_whole_run(journal, followed));
+  report::Summary summary = stats.summary(followed.latest());
+  report::Json document = report::report_json(summary, stats.history(followed.latest()));
+  document["summary"]["trace_hash"] = followed.trace().hex();
+  return RunReport{std::move(summary), std::move(document)};
+}
+
+absl::Status write_report(const std::string& folder, const RunReport& report) {
+  PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(folder));
+  PACELINE_RETURN_IF_ERROR(store::atomic_write(paths.summary(), report.document.dump(1)));
+  return store::atomic_write(paths.report(), report::render_report(report.document));
+}
+
+}  // namespace paceline::runs

@@ -1,0 +1,87 @@
+#include "paceline/runs/unfinished_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <vector>
+
+#include "paceline/runs/job_file.h"
+#include "paceline/runs/run_info.h"
+#include "paceline/store/checkpoint.h"
+#include "paceline/store/journal_reader.h"
+#include "paceline/store/lock_file.h"
+#include "paceline/store/run_folder.h"
+
+namespace paceline::runs {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Children of a process that was killed die a little later than it.
+constexpr std::chrono::seconds kDying{3};
+
+bool has_mark(const store::RunPaths& paths) {
+  std::error_code error;
+  return fs::exists(paths.mark(), error);
+}
+
+std::optional<UnfinishedRun> if_unfinished(const std::string& folder, const std::string& asked) {
+  const store::RunPaths paths{folder};
+  const auto before = read_job_file(paths.asked());
+  if (!has_mark(paths) || !before.ok() || *before != asked) return std::nullopt;
+  return UnfinishedRun{folder, read_leader(paths).value_or(Leader{})};
+}
+
+// Names of one job's runs sort by when they were made.
+std::vector<std::string> newest_first(const fs::path& runs_dir) {
+  std::vector<std::string> folders;
+  std::error_code error;
+  for (auto one = fs::directory_iterator(runs_dir, error); !error && one != fs::directory_iterator();
+       one.increment(error))
+    folders.push_back(fs::absolute(one->path()).string());
+  std::sort(folders.rbegin(), folders.rend());
+  return folders;
+}
+
+}  // namespace
+
+std::optional<UnfinishedRun> unfinished_run(const fs::path& runs_dir, const std::string& asked) {
+  for (const std::string& folder : newest_first(runs_dir)) {
+    if (auto found = if_unfinished(folder, asked)) return found;
+  }
+  return std::nullopt;
+}
+
+bool is_led(const UnfinishedRun& run) {
+  const auto free = store::lock_file(store::RunPaths{run.folder}.lock(), kDying);
+  return !free.ok() || !free->has_value();
+}
+
+bool may_be_taken_up(const UnfinishedRun& run) {
+  return !is_led(run) && store::latest_checkpoint(run.folder).ok();
+}
+
+bool any_unfinished_run(const fs::path& runs_dir) {
+  const auto folders = newest_first(runs_dir);
+  return std::any_of(folders.begin(), folders.end(),
+                     [](const std::string& folder) { return has_mark({folder}); });
+}
+
+bool is_over(const std::string& run, const config::JobConfig& job) {
+  const auto checkpoint = store::latest_checkpoint(run);
+  auto journal = store::JournalReader::open(store::RunPaths{run}.journal());
+  if (!checkpoint.ok() || !journal.ok()) return false;
+  const auto about = journal->run();
+  const auto dataset = about.ok() ? count_in(*about, kDatasetSizeKey) : std::nullopt;
+  if (!dataset) return false;
+  const control::ControllerState& state = checkpoint->state.controller;
+  const std::int64_t all = config::controller_config(job, *dataset).total_samples;
+  if (state.ledger.committed() != all) return false;
+  bool evaluated = false;
+  const absl::Status read = journal->evaluations(
+      [&](const control::Evaluated& one) { evaluated = evaluated || one.version == state.version; });
+  return read.ok() && evaluated;
+}
+
+}  // namespace paceline::runs

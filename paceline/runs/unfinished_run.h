@@ -1,0 +1,35 @@
+// What there is to be done for a run that ended without a goodbye: not stopped, not failed, but killed
+// together with whoever looked after it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "paceline/config/job_config.h"
+#include "paceline/runs/leader.h"
+
+namespace paceline::runs {
+
+struct UnfinishedRun {
+  std::string folder;
+  Leader leader;  // of host 0 where the run is on one host
+};
+
+// The newest such run in `runs_dir` of the job `asked` (as RunPaths::asked has it), or one that goes on;
+// nothing where there is none.
+std::optional<UnfinishedRun> unfinished_run(const std::filesystem::path& runs_dir, const std::string& asked);
+
+// Whether somebody has its folder. Waits a moment for processes that are dying.
+bool is_led(const UnfinishedRun& run);
+// Nobody has, and there is a checkpoint to go on from.
+bool may_be_taken_up(const UnfinishedRun& run);
+
+// Whether there may be one, of any job: a look that costs little.
+bool any_unfinished_run(const std::filesystem::path& runs_dir);
+
+// Whether nothing of this run's job is left to do: all samples are in its newest checkpoint, and that version
+// is evaluated. Then whoever goes on with it has nobody to wait for.
+bool is_over(const std::string& run, const config::JobConfig& job);
+
+}  // namespace paceline::runs

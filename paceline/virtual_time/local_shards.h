@@ -1,0 +1,41 @@
+// All shards of a job in one process: the servers of virtual time. One thread.
+//
+// The weights of the whole model lie part after part, as the servers split them; so do gradients.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/control/orders.h"
+#include "paceline/ps/shard.h"
+
+namespace paceline::virtual_time {
+
+class LocalShards {
+ public:
+  // Errors: a model too small for so many servers; no memory.
+  static absl::StatusOr<LocalShards> create(const config::JobConfig& job, const ps::Layout& layout);
+
+  // One of them before the first apply: from these weights, or from a checkpoint of this version.
+  void start(std::span<const float> weights);
+  absl::Status start(Version version, const std::string& checkpoint_dir);
+
+  // `gradients`: of each member of the commit, in its order.
+  absl::Status apply(const control::CommitRecord& record, std::span<const float* const> gradients);
+
+  // Copies the newest weights; or those so far along their direction. Requires: the job looks ahead.
+  void copy_weights(std::span<float> out) const;
+  void copy_weights_ahead(float reach, std::span<float> out) const;
+  // Writes the newest version into a checkpoint's folder.
+  absl::Status write(const std::string& dir) const;
+
+ private:
+  std::vector<std::unique_ptr<ps::Shard>> shards_;
+};
+
+}  // namespace paceline::virtual_time

@@ -1,0 +1,129 @@
+#include "paceline/virtual_time/virtual_train.h"
+
+#include <chrono>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/config/planning.h"
+#include "paceline/launch/display.h"
+#include "paceline/launch/stop_signals.h"
+#include "paceline/runs/books.h"
+#include "paceline/runs/job_file.h"
+#include "paceline/runs/journal_first.h"
+#include "paceline/runs/run_checkpoints.h"
+#include "paceline/sim/job_cluster.h"
+#include "paceline/sim/virtual_cluster.h"
+#include "paceline/virtual_time/virtual_work.h"
+
+namespace paceline::virtual_time {
+
+namespace {
+
+using std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kLook{100};
+// Metrics are written at fixed numbers of samples, so that their bytes do not depend on this machine's speed.
+constexpr std::int64_t kMetricsLines = 200;
+
+// What goes on beside the run: the journal reaches the disk, people see progress.
+class Onlooker {
+ public:
+  Onlooker(runs::Books& books, const sim::VirtualCluster& cluster, launch::Display& display,
+           std::int64_t total_samples)
+      : books_(books), cluster_(cluster), display_(display), total_(total_samples) {}
+
+  // To be called after every step.
+  void look() {
+    const std::int64_t line = cluster_.controller().committed_samples() * kMetricsLines / total_;
+    if (line > metrics_line_) books_.add_metrics(cluster_.now());
+    metrics_line_ = line;
+    const auto wall = steady_clock::now();
+    if (wall < next_) return;
+    next_ = wall + kLook;
+    books_.flush();
+    display_.show(books_.status(cluster_.now(), display_.width()));
+  }
+
+ private:
+  runs::Books& books_;
+  const sim::VirtualCluster& cluster_;
+  launch::Display& display_;
+  const std::int64_t total_;
+  std::int64_t metrics_line_ = 0;
+  steady_clock::time_point next_{};
+};
+
+// Until the end, or until a second signal.
+absl::Status run(sim::VirtualCluster& cluster, runs::Books& books, Onlooker& onlooker,
+                 launch::Display& display) {
+  const int signals_before = launch::stop_signals();
+  bool stopping = false;
+  while (!cluster.over()) {
+    const absl::Status status = cluster.step();
+    PACELINE_CHECK(!cluster.broken(), "{}", *cluster.broken());
+    PACELINE_RETURN_IF_ERROR(status);
+    PACELINE_RETURN_IF_ERROR(books.trouble());
+    onlooker.look();
+    const int signals = launch::stop_signals() - signals_before;
+    if (signals > 1) return absl::CancelledError("stopped at once");
+    if (signals == 1 && !std::exchange(stopping, true)) {
+      display.note("stopping with a checkpoint; once more stops at once");
+      cluster.ask_stop("interrupted");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status train_virtually(const std::string& folder, bool resume, launch::Shown shown) {
+  PACELINE_ASSIGN_OR_RETURN(const store::RunFolder lock, store::RunFolder::resume(folder));
+  const store::RunPaths& paths = lock.paths();
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_job_file(paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(const auto restart,
+                            runs::find_restart(paths, resume ? runs::GoOn::kYes : runs::GoOn::kNo));
+  const Version from = restart ? restart->state.version : Version(0);
+  PACELINE_ASSIGN_OR_RETURN(const auto books, runs::Books::open(job, paths, report::World::kVirtual, from));
+  runs::RunCheckpoints checkpoints(paths.root, job);
+  runs::JournalFirst journal_first(
+      [&](const control::ControllerState& state) { return books->note_saved(state); }, checkpoints);
+  sim::VirtualCluster* cluster = nullptr;
+  const auto on_evaluated = [&](const control::Evaluated& evaluated) {
+    books->on_evaluated(evaluated);
+    if (job.stop_at_target && control::meets(*job.target, evaluated))
+      cluster->ask_stop("the target is reached");
+  };
+  PACELINE_ASSIGN_OR_RETURN(const auto work, VirtualWork::create(job, restart, journal_first, on_evaluated));
+  const control::ControllerConfig config = config::controller_config(job, work->dataset_size());
+  books->start(config, job_toml);
+  std::unique_ptr<control::Replanner> replanner;
+  if (auto planning = config::replanner_options(job, config::RunTime::kVirtual)) {
+    PACELINE_ASSIGN_OR_RETURN(replanner, control::Replanner::create(*std::move(planning)));
+    books->on_plan(replanner->first(restart ? Time(restart->elapsed) : Time{}));
+  }
+
+  launch::Display display(policy::to_string(job.policy), shown);
+  sim::VirtualClusterOptions options{.listeners = {books.get()}, .work = work.get()};
+  if (restart) {
+    options.start = restart->state;
+    options.elapsed = restart->elapsed;
+  }
+  options.replanning = {.replanner = replanner.get(),
+                        .places =
+                            [&](const planner::Plan& plan) {
+                              config::JobConfig planned = job;
+                              planned.parallel.plan = plan;
+                              return sim::cluster_of(planned, work->model_bytes(), work->units()).places;
+                            },
+                        .re_planned = [&](const std::string& line) { display.note(line); }};
+  sim::VirtualCluster virtual_cluster(sim::cluster_of(job, work->model_bytes(), work->units()), config,
+                                      policy::make_policy(job.policy), std::move(options));
+  cluster = &virtual_cluster;
+  Onlooker onlooker(*books, virtual_cluster, display, config.total_samples);
+  PACELINE_RETURN_IF_ERROR(run(virtual_cluster, *books, onlooker, display));
+  PACELINE_RETURN_IF_ERROR(
+      work->save(virtual_cluster.controller().save(), virtual_cluster.now().time_since_epoch()));
+  return books->flush();
+}
+
+}  // namespace paceline::virtual_time

@@ -1,0 +1,79 @@
+// The real part of virtual time: gradients, updates, evaluations and checkpoints of a job, in one process.
+// Gradients are computed beside the run on a few threads, and waited for when their time has come: what comes
+// out does not depend on how fast that is. One thread calls.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "paceline/base/sample_order.h"
+#include "paceline/compute/compute_pool.h"
+#include "paceline/compute/local_steps.h"
+#include "paceline/control/run_listener.h"
+#include "paceline/rpc/coordinator.h"
+#include "paceline/sim/work.h"
+#include "paceline/virtual_time/local_shards.h"
+
+namespace paceline::virtual_time {
+
+class VirtualWork final : public sim::Work {
+ public:
+  using OnEvaluated = std::function<void(const control::Evaluated&)>;
+
+  // Reads the data and starts from initial weights, or from `restart`. `job` and `checkpoints` outlive it.
+  static absl::StatusOr<std::unique_ptr<VirtualWork>> create(const config::JobConfig& job,
+                                                             const std::optional<rpc::Restart>& restart,
+                                                             rpc::CheckpointSink& checkpoints,
+                                                             OnEvaluated on_evaluated);
+
+  std::int64_t dataset_size() const { return data_.train->size(); }
+  std::int64_t units() const { return units_; }
+  std::int64_t model_bytes() const { return layout_.size() * static_cast<std::int64_t>(sizeof(float)); }
+
+  absl::Status start(const control::Release& release) override;
+  absl::StatusOr<double> finish(ReplicaId replica) override;
+  absl::Status commit(Time at, const control::CommitRecord& record) override;
+
+  // Writes the newest version, unless it is on disk. `state` is of that version.
+  absl::Status save(const control::ControllerState& state, Duration elapsed);
+
+ private:
+  // One replica's copy of the weights, and its gradient. Tasks hold it as well.
+  struct Slot {
+    explicit Slot(const ps::Layout& layout);
+    std::vector<float> weights;
+    std::vector<float> gradient;
+    std::vector<const float*> weights_by_tensor;
+    std::vector<float*> gradient_by_tensor;
+    std::optional<compute::LocalSteps> local;  // once it has stepped by itself
+    std::future<absl::StatusOr<train::StepResult>> step;
+  };
+
+  VirtualWork(const config::JobConfig& job, train::DataSets data, std::int64_t units, ps::Layout layout,
+              LocalShards shards, std::unique_ptr<compute::ComputePool> pool,
+              rpc::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
+  Slot& slot(ReplicaId replica);
+  void start_steps(const control::Release& release, Slot& mine);
+  // The weights that the replica is to compute on.
+  void pull(const control::Release& release, std::span<float> weights) const;
+  absl::Status evaluate(Time at, const control::CommitRecord& record);
+
+  const config::JobConfig& job_;
+  const train::DataSets data_;
+  const std::int64_t units_;  // of the model
+  const ps::Layout layout_;
+  LocalShards shards_;
+  SampleOrder order_;
+  rpc::CheckpointSink& checkpoints_;
+  const OnEvaluated on_evaluated_;
+  Version saved_{-1};
+  std::map<ReplicaId, std::unique_ptr<Slot>> slots_;
+  Slot evaluated_;                              // the weights under evaluation
+  std::unique_ptr<compute::ComputePool> pool_;  // last: its tasks use what is above
+};
+
+}  // namespace paceline::virtual_time
