@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <optional>
+#include <set>
 #include <type_traits>
 
 #include <absl/strings/numbers.h>
@@ -173,9 +174,12 @@ bool set_cgp(CgpSpec& spec, const std::string& key, const std::string& value) {
 
 absl::StatusOr<PolicySpec> parse_cgp(const std::string& text, const std::vector<std::string>& parts) {
   CgpSpec spec;
+  std::set<std::string> said;
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const std::vector<std::string> sides = absl::StrSplit(parts[i], absl::MaxSplits('=', 1));
     if (sides.size() != 2 || !set_cgp(spec, sides[0], sides[1])) return bad(text, kCgpForm);
+    if (!said.insert(sides[0]).second)
+      return bad(text, fmt::format("{} is there twice; write it once", sides[0]));
   }
   const bool all_together = spec.wait_max == CgpOptions::kForever;
   if (spec.k_min > spec.k_max && !all_together)

@@ -148,6 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"cgp:wait_max=-1ms", kCgp}, Bad{"cgp:wait_max=1e3ms", kCgp}, Bad{"cgp:wait_max=1.2.3ms", kCgp},
         Bad{"cgp:wait_max=1000000001ms", kCgp}, Bad{"cgp:wait_max=infms", kCgp},
         Bad{"cgp:wait_max=never", kCgp}, Bad{"cgp:grouping=", kCgp}, Bad{"cgp:grouping=static", kCgp},
+        Bad{"cgp:S=2:S=2", "S is there twice; write it once"},
         Bad{"cgp:k_min=3:k_max=2", "k_min is above k_max; write k_max=3 or more"},
         Bad{"cgp:k_max=2:k_min=3:wait_max=9ms", "write k_max=3 or more"}));
 

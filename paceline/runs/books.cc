@@ -10,7 +10,9 @@ namespace paceline::runs {
 
 absl::StatusOr<std::unique_ptr<Books>> Books::open(const config::JobConfig& job, const store::RunPaths& paths,
                                                    report::World world, Version from) {
-  PACELINE_ASSIGN_OR_RETURN(auto journal, store::Journal::open(paths.journal(), from));
+  // Where weights are kept twice no commit is ever lost, so their records are not either.
+  const auto power_loss = job.copies > 1 ? store::PowerLoss::kNothing : store::PowerLoss::kFewFlushes;
+  PACELINE_ASSIGN_OR_RETURN(auto journal, store::Journal::open(paths.journal(), from, power_loss));
   PACELINE_ASSIGN_OR_RETURN(auto metrics, store::LineFile::open(paths.metrics()));
   return std::unique_ptr<Books>(new Books(job, world, std::move(journal), std::move(metrics)));
 }

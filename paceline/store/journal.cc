@@ -90,11 +90,14 @@ absl::Status insert_fact(const control::Fact& fact, Row row) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::path& path, Version from) {
+absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::path& path, Version from,
+                                                       PowerLoss power_loss) {
   PACELINE_ASSIGN_OR_RETURN(Database database, Database::open(path, Database::Mode::kWrite));
   PACELINE_RETURN_IF_ERROR(make_tables_if_empty(database));
   PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
-  PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"));
+  PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = WAL"));
+  PACELINE_RETURN_IF_ERROR(database.execute(
+      power_loss == PowerLoss::kNothing ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL"));
   PACELINE_ASSIGN_OR_RETURN(Statement fact, insert_into(database, "facts", 12));
   PACELINE_ASSIGN_OR_RETURN(Statement commit, insert_into(database, "commits", 15));
   PACELINE_ASSIGN_OR_RETURN(Statement member, insert_into(database, "members", 10));

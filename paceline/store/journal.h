@@ -3,8 +3,8 @@
 // journal_reader.h reads it.
 //
 // What always holds: the file is a prefix of the run, without a hole. A killed process loses what came after
-// the last flush; a machine that loses its power may lose a few flushes more, but never the file (WAL,
-// synchronous = NORMAL). After a first error nothing more is recorded, and status() says why.
+// the last flush; a machine that loses its power may lose a few flushes more (PowerLoss), but never the file.
+// After a first error nothing more is recorded, and status() says why.
 //
 // A run that is resumed from the checkpoint of version V adds another attempt. What an older attempt recorded
 // after V stays, as something that happened; its commits are void, and the view kept_commits leaves them out.
@@ -53,11 +53,16 @@ struct NewestCommit {
   Version version;
 };
 
+// What the power may take with it: kFewFlushes spares flush() waiting for the disk (SQLite's synchronous =
+// NORMAL, with a write-ahead log), kNothing does not (FULL).
+enum class PowerLoss { kFewFlushes, kNothing };
+
 class Journal final : public control::RunListener {
  public:
   // Makes the file, or goes on in it with another attempt. `from`: the version resumed from; 0 for a new run.
   // Errors: DataLoss when the file is damaged; Unavailable when another process has it locked.
-  static absl::StatusOr<std::unique_ptr<Journal>> open(const std::filesystem::path& path, Version from);
+  static absl::StatusOr<std::unique_ptr<Journal>> open(const std::filesystem::path& path, Version from,
+                                                       PowerLoss power_loss = PowerLoss::kFewFlushes);
   // Flushes, and leaves a single file that can be copied and read where nothing may be written.
   ~Journal() override;
 
