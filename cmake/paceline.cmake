@@ -26,7 +26,7 @@ function(paceline_library name)
 endfunction()
 
 # paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE]): a GoogleTest program. Everyday tests carry the label "quick".
-# ALONE: not beside other tests, because its processes need the processors.
+# ALONE: not beside another one of these, because its processes need the processors.
 function(paceline_test name)
   cmake_parse_arguments(ARG "SLOW;ALONE" "TIMEOUT" "SOURCES;DEPS;SYSTEM" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -38,7 +38,10 @@ function(paceline_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 900)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${ARG_ALONE})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  if(ARG_ALONE)
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK processors)
+  endif()
   if(PACELINE_SANITIZE MATCHES thread)
     # UCX watches memory calls, those at a thread's end too, when ThreadSanitizer has let go of the thread. And
     # peers that tests fork have threads of their own.

@@ -1,6 +1,7 @@
 // The live host of a Controller: streams in, facts to the Controller, its orders out. It decides nothing
-// itself, and runs on one event loop's thread. Workers, servers, evaluations and checkpoints have files of
-// their own.
+// itself, and runs on one event loop's thread. Tables of workers and servers, evaluations and checkpoints are
+// classes of their own; what deals with workers is in coordinator_workers.cc, what leads to the end in
+// coordinator_end.cc.
 //
 // Where plans may change, replicas join the run together, once all of the plan are formed, so that no round
 // is less than a batch. When those that are left cannot hold the model, the run ends with that, after a

@@ -1,0 +1,166 @@
+// How a coordinator comes to its end: who is silent for too long, what goes on after a loss, and goodbye.
+#include "paceline/rpc/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "paceline/base/check.h"
+#include "paceline/rpc/coordinator_words.h"
+#include "paceline/rpc/goodbye.h"
+
+namespace paceline::rpc {
+
+namespace {
+
+constexpr std::chrono::seconds kGoodbyeLimit{5};
+constexpr std::chrono::seconds kEvaluatorLimit{30};
+constexpr std::chrono::milliseconds kOwnPause{500};
+
+}  // namespace
+
+void Coordinator::tick() {
+  give_up_silent();
+  end_look();
+  give_up_hosts();
+  // An evaluator that does not come must not hold the end up for ever.
+  if (finishing_ && evaluator_ == nullptr &&
+      std::chrono::steady_clock::now() > std::max(finishing_at_, evaluator_gone_at_) + kEvaluatorLimit)
+    evaluations_.give_up();
+  finish_if_done();
+}
+
+void Coordinator::give_up_silent() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  // When this process itself stood still, so did its hearing.
+  if (now - std::exchange(last_tick_, now) > kOwnPause) listening_since_ = now;
+  if (now - listening_since_ < kOwnPause) return;
+  for (const auto& [stream, why] : workers_.silent(now)) {
+    give_up(*stream, why);
+    remove_worker(stream, why);
+  }
+  if (const auto silent = servers_.silent(now); silent && !goodbye_said_) {
+    servers_.give_up(silent->shard);
+    lose_server(silent->shard, silent->why);
+  }
+}
+
+// A job goes back to where it was with all its hosts, as long as they may come. This one is here.
+void Coordinator::give_up_hosts() {
+  const bool waiting = options_.again && options_.job.hosts > 1 && !finishing_ && !training() && !rescuing();
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - since_;
+  if (!waiting || servers_.all_here() || waited.count() < options_.job.host_patience_s) return;
+  for (std::size_t host = 0; host < servers_.size(); ++host) {
+    if (!servers_.here(host) && servers_.rank(host) != options_.host)
+      lost_hosts_.push_back(servers_.rank(host));
+  }
+  if (lost_hosts_.empty()) return;
+  go_back(fmt::format("host {} did not come back within {} s; going on without it",
+                      fmt::join(lost_hosts_, ", host "), options_.job.host_patience_s));
+}
+
+void Coordinator::end_look() {
+  if (!options_.only_look_without || rescuing() || finishing_) return;
+  const std::vector<int>& without = *options_.only_look_without;
+  for (std::size_t host = 0; held_ && host < servers_.size(); ++host) {
+    const bool awaited = std::find(without.begin(), without.end(), servers_.rank(host)) == without.end();
+    if (awaited && !servers_.here(host)) return;
+  }
+  go_back(held_ ? kNotAllHeld : "the servers have nothing newer");
+}
+
+void Coordinator::ask_stop(const std::string& why) {
+  if (finishing_) return;
+  if (!training() && !rescuing()) return finish();
+  if (std::exchange(stop_asked_, true) || !training()) return;
+  const absl::Status status = controller_->take(control::StopAsked{why});
+  PACELINE_CHECK(status.ok(), "{}", message_of(status));
+}
+
+void Coordinator::fail(absl::Status status) {
+  if (goodbye_said_) return;
+  result_.Update(status);
+  evaluations_.forget();
+  checkpoints_.forget();
+  finish();
+}
+
+// What came after the last checkpoint is lost. The streams just end, and who hears no goodbye comes again.
+void Coordinator::go_back(const std::string& why) {
+  if (can_go_on_) return;
+  // What could not even start is not tried again and again, but what has trained before is. What is over is
+  // so once its last checkpoint is there, and who asks for a stop gets one.
+  const bool worth_it = training() || options_.again || options_.restart.has_value();
+  if (!worth_it || stop_asked_ || !result().ok()) return fail(absl::UnavailableError(why));
+  can_go_on_ = true;
+  result_.Update(absl::UnavailableError(why));
+  finishing_ = true;
+  if (controller_ != nullptr) controller_->end();
+  loop_.stop();
+}
+
+// `shard`: of the server; nothing where two cannot reach each other. What the others have is written first,
+// where it is kept twice.
+void Coordinator::lose_server(std::optional<std::size_t> shard, const std::string& why) {
+  const bool copied = replication_ && (training() || rescuing());
+  if (!copied || !result_.ok() || goodbye_said_ || can_go_on_) return go_back(why);
+  if (lost_why_.empty()) {
+    lost_why_ = why;
+    finishing_ = false;  // it is not over yet
+    controller_->end();
+    evaluations_.forget();
+    checkpoints_.forget();
+  }
+  go_on_from_rescue(replication_->lose(shard, checkpoints_.newest()));
+}
+
+void Coordinator::go_on_from_rescue(const absl::Status& step) {
+  if (goodbye_said_) return;
+  if (step.ok() && !replication_->rescued()) return;
+  if (step.ok() && !training()) options_.nothing_lost();
+  if (!step.ok()) lost_why_ += fmt::format(", and its copies were not to be had: {}", message_of(step));
+  finishing_ = stop_asked_;
+  if (!stop_asked_ || !step.ok()) return go_back(lost_why_);
+  say_goodbye();
+}
+
+Version Coordinator::seen() const {
+  if (controller_ == nullptr) return Version(0);
+  return replication_ ? replication_->certain() : controller_->version();
+}
+
+void Coordinator::finish() {
+  finishing_ = true;
+  finishing_at_ = std::chrono::steady_clock::now();
+  if (controller_ != nullptr) controller_->end();
+  finish_if_done();
+}
+
+void Coordinator::finish_if_done() {
+  if (!finishing_ || can_go_on_) return;
+  if (goodbye_said_) {
+    const bool all_gone = workers_.size() == 0 && servers_.none_here() && evaluator_ == nullptr;
+    if (all_gone || std::chrono::steady_clock::now() > goodbye_at_ + kGoodbyeLimit) loop_.stop();
+    return;
+  }
+  if (!evaluations_.empty() || checkpoints_.writing()) return;
+  if (result_.ok() && training() && controller_->version() != checkpoints_.newest()) {
+    const absl::Status status = checkpoints_.request(controller_->save(), now().time_since_epoch());
+    if (status.ok()) return;
+    result_.Update(status);
+  }
+  say_goodbye();
+}
+
+void Coordinator::say_goodbye() {
+  if (std::exchange(goodbye_said_, true)) return;
+  goodbye_at_ = std::chrono::steady_clock::now();
+  const std::string why = result().ok() ? "the job is over" : message_of(result());
+  for (const auto& [stream, worker] : workers_.all()) rpc::say_goodbye(*worker.stream, why);
+  servers_.say_goodbye(why);
+  if (evaluator_ != nullptr) rpc::say_goodbye(*evaluator_, why);
+}
+
+}  // namespace paceline::rpc

@@ -1,0 +1,274 @@
+// How the coordinator deals with workers, the replicas that they form, and plans.
+#include "paceline/rpc/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/config/planning.h"
+#include "paceline/rpc/coordinator_words.h"
+#include "paceline/rpc/goodbye.h"
+#include "paceline/rpc/reader_slots.h"
+#include "paceline/rpc/wire.h"
+#include "paceline/rpc/worker_orders.h"
+
+namespace paceline::rpc {
+
+// ---- Workers ----
+
+void Coordinator::received(const WorkerStream::Pointer& stream, const wire::WorkerMessage& message) {
+  if (rescuing()) return;  // it comes again, to the next attempt
+  if (message.has_hello()) return on_hello(stream, message.hello());
+  Worker* worker = workers_.find(stream);
+  if (worker == nullptr) return;  // it was sent away, and this was on its way
+  worker->heard.heard(std::chrono::steady_clock::now());
+  if (const absl::Status status = on_message(*worker, message); !status.ok())
+    send_away(stream, message_of(status));
+}
+
+void Coordinator::on_hello(const WorkerStream::Pointer& stream, const wire::WorkerHello& hello) {
+  if (finishing_) return rpc::say_goodbye(*stream, "the job is over");
+  const absl::Status taken = workers_.take_place(stream, hello.name());
+  if (!taken.ok()) {
+    options_.notice(fmt::format("refused a worker at {}: {}", stream->peer(), message_of(taken)));
+    return refuse(*stream, message_of(taken));
+  }
+  wire::WorkerOrder order;
+  order.mutable_welcome()->set_job_toml(options_.job_toml);
+  stream->send(std::move(order));
+}
+
+absl::Status Coordinator::on_message(Worker& worker, const wire::WorkerMessage& message) {
+  switch (message.what_case()) {
+    case wire::WorkerMessage::kAttached:
+      return on_attached(worker, message.attached());
+    case wire::WorkerMessage::kJoined:
+      return on_joined(worker);
+    case wire::WorkerMessage::kRoleTaken:
+      return on_role_taken(worker, message.role_taken());
+    case wire::WorkerMessage::kReady:
+      return on_ready(worker, message.ready());
+    default:
+      return absl::OkStatus();
+  }
+}
+
+absl::Status Coordinator::on_attached(Worker& worker, const wire::WorkerAttached& attached) {
+  if (worker.attached) return absl::FailedPreconditionError("attached twice");
+  if (!job_facts_) PACELINE_RETURN_IF_ERROR(learn_job(attached));
+  if (!job_facts_) return absl::OkStatus();  // the run has failed
+  if (attached.dataset_size() != job_facts_->dataset_size()) {
+    return absl::InvalidArgumentError(fmt::format("{} has a data set of {} samples, the others one of {}",
+                                                  worker.name, attached.dataset_size(),
+                                                  job_facts_->dataset_size()));
+  }
+  if (attached.layout().SerializeAsString() != job_facts_->layout().SerializeAsString()) {
+    return absl::InvalidArgumentError(fmt::format("{} built another model than the others", worker.name));
+  }
+  worker.attached = attached;
+  start_servers_if_ready();
+  send_boards(worker);
+  return absl::OkStatus();
+}
+
+// An error is the worker's fault; what is wrong with the job ends the run.
+absl::Status Coordinator::learn_job(const wire::WorkerAttached& attached) {
+  PACELINE_ASSIGN_OR_RETURN(const ps::Layout layout, from_wire(attached.layout()));
+  if (attached.dataset_size() <= 0) return absl::InvalidArgumentError("the data set is empty");
+  absl::Status status = servers_.split(layout);
+  if (status.ok()) status = make_controller(attached.dataset_size());
+  if (!status.ok()) {
+    fail(status);
+    return absl::OkStatus();
+  }
+  job_facts_ = attached;
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::make_controller(std::int64_t dataset_size) {
+  control::ControllerConfig config = config::controller_config(options_.job, dataset_size);
+  config.keep_states = replication_.has_value();
+  auto controller = std::make_unique<LiveController>(
+      loop_, config, policy::make_policy(options_.job.policy), options_.listeners,
+      [this](const control::Order& order) { std::visit([this](const auto& one) { carry_out(one); }, order); },
+      replication_ ? [this] { return keep_books(); } : std::function<absl::Status()>());
+  if (options_.restart)
+    PACELINE_RETURN_IF_ERROR(controller->restore(options_.restart->state, options_.restart->elapsed));
+  if (auto planning = config::replanner_options(options_.job, config::RunTime::kWall)) {
+    PACELINE_ASSIGN_OR_RETURN(replanner_, control::Replanner::create(*std::move(planning)));
+  }
+  controller_ = std::move(controller);
+  options_.on_data_known(config);
+  if (replanner_ == nullptr) return absl::OkStatus();
+  for (control::RunListener* listener : options_.listeners) listener->on_plan(replanner_->first(now()));
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::keep_books() {
+  const absl::Status kept = options_.keep_books();
+  if (!kept.ok()) fail(kept);
+  return kept;
+}
+
+void Coordinator::send_boards(Worker& worker) {
+  if (!servers_.all_started() || !worker.attached || worker.boards_sent) return;
+  worker.boards_sent = true;
+  wire::WorkerOrder order;
+  *order.mutable_boards() = servers_.boards(worker.host, reader_slot(worker));
+  worker.stream->send(std::move(order));
+}
+
+absl::Status Coordinator::on_joined(Worker& worker) {
+  if (!worker.boards_sent || worker.joined) return absl::FailedPreconditionError("joined out of turn");
+  worker.joined = true;
+  if (replanner_ != nullptr) replanner_->joined(worker.device);
+  if (const LiveReplica* replica = replicas_.form(worker, workers_)) give_role(*replica);
+  return absl::OkStatus();
+}
+
+// To the first stage that has none.
+void Coordinator::give_role(const LiveReplica& replica) {
+  replica.stages[replica.taken.size()]->stream->send(role_order(replica, replicas_.plan()));
+}
+
+absl::Status Coordinator::on_role_taken(const Worker& worker, const wire::RoleTaken& taken) {
+  if (!worker.replica || worker.replica->value() != taken.replica())
+    return absl::OkStatus();  // it is no more
+  LiveReplica& replica = *replicas_.find(*worker.replica);
+  if (stage_of(replica, worker) != replica.taken.size())
+    return absl::FailedPreconditionError("took a role out of turn");
+  replica.taken.push_back(taken);
+  replica.whole = replica.taken.size() == replica.stages.size();
+  if (!replica.whole) {
+    give_role(replica);
+    return absl::OkStatus();
+  }
+  wire::ServerOrder map;
+  map.mutable_map_gradient()->set_replica(replica.id.value());
+  map.mutable_map_gradient()->set_path(replica.stages.front()->attached->gradient_path());
+  map.mutable_map_gradient()->set_host(replica.stages.front()->host);
+  servers_.tell(map);
+  if (plans_anew() && !replicas_.all_whole()) return absl::OkStatus();
+  return join_those_that_are_whole();
+}
+
+absl::Status Coordinator::join_those_that_are_whole() {
+  for (auto& [id, replica] : replicas_.all()) {
+    if (!replica.whole || std::exchange(replica.joined, true)) continue;
+    const planner::PlannedReplica& planned = replicas_.plan().replicas[replica.place];
+    PACELINE_RETURN_IF_ERROR(controller_->take(
+        control::ReplicaJoined{id, config::replica_name(options_.job, planned), planned.samples}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::on_ready(const Worker& worker, const wire::WorkerReady& ready) {
+  PACELINE_ASSIGN_OR_RETURN(const auto fact, replicas_.done(worker, ready));
+  if (replanner_ != nullptr && worker.replica && worker.replica->value() == ready.replica()) {
+    const LiveReplica& replica = *replicas_.find(*worker.replica);
+    replanner_->worked(replicas_.plan().replicas[replica.place], stage_of(replica, worker), replica.samples,
+                       Duration(ready.worked_ns()));
+  }
+  if (!fact) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(controller_->take(*fact));
+  if (replanner_ != nullptr) {
+    replanner_->finished(fact->replica, fact->compute);
+    end_batch_if_due();
+  }
+  return absl::OkStatus();
+}
+
+// ---- Plans ----
+
+void Coordinator::end_batch_if_due() {
+  if (!finishing_ && replanner_->finished() >= replicas_.all().size()) follow(replanner_->end_batch(now()));
+}
+
+void Coordinator::follow(const absl::StatusOr<control::Replanner::Ended>& ended) {
+  if (!ended.ok()) {
+    no_plan_ = {ended.status().code(),
+                fmt::format("the devices that are left cannot go on: {}", message_of(ended.status()))};
+    return ask_stop("no plan is possible any more");
+  }
+  if (ended->batch) {
+    for (control::RunListener* listener : options_.listeners) listener->on_batch(*ended->batch);
+  }
+  if (ended->change) change_plan(*ended->change);
+}
+
+// Whoever was released this very moment gives its samples back: it has hardly begun.
+void Coordinator::change_plan(const control::Replanner::Change& change) {
+  const std::string why = "re-planned: " + change.adopted.why;
+  while (!replicas_.all().empty()) leave(replicas_.dissolve(replicas_.all().begin()->first), why);
+  if (finishing_) return;
+  for (control::RunListener* listener : options_.listeners) listener->on_plan(change.adopted);
+  replicas_.follow(change.adopted.plan);
+  for (const planner::PlannedReplica& planned : replicas_.plan().replicas) {
+    const Worker* worker = workers_.at(static_cast<std::size_t>(planned.devices.front()));
+    const LiveReplica* replica = worker == nullptr ? nullptr : replicas_.form(*worker, workers_);
+    if (replica != nullptr) give_role(*replica);
+  }
+  options_.news(change.line);
+}
+
+void Coordinator::closed(const WorkerStream::Pointer& stream) {
+  if (!stream->spoke()) options_.notice(silent_visit(stream->peer()));
+  remove_worker(stream, "its stream ended");
+  finish_if_done();
+}
+
+void Coordinator::send_away(const WorkerStream::Pointer& stream, const std::string& why) {
+  refuse(*stream, why);
+  remove_worker(stream, why);
+}
+
+void Coordinator::remove_worker(const WorkerStream::Pointer& stream, const std::string& why) {
+  const Worker* worker = workers_.find(stream);
+  if (worker == nullptr) return;
+  if (!finishing_ && !rescuing()) options_.notice(fmt::format("{} left: {}", worker->name, why));
+  std::optional<LiveReplica> replica;
+  std::string of_stage = why;
+  if (worker->replica) {
+    replica = replicas_.dissolve(*worker->replica);
+    if (replica->stages.size() > 1)
+      of_stage = fmt::format("stage {}, {}: {}", stage_of(*replica, *worker), worker->name, why);
+    std::erase(replica->stages, worker);
+    if (replanner_ != nullptr) replanner_->dissolved(replica->id);
+  }
+  const Worker gone = *workers_.remove(stream);
+  if (finishing_ || rescuing()) return;
+  if (replica) leave(*replica, of_stage);
+  wire::ServerOrder order;
+  order.mutable_release_reader()->set_reader(reader_slot(gone));
+  if (gone.boards_sent) servers_.tell(order);
+  if (plans_anew() && training()) plan_without(gone);
+}
+
+// The others finish the round, if there are any.
+void Coordinator::plan_without(const Worker& gone) {
+  replanner_->left(gone.device);
+  const auto& all = replicas_.all();
+  if (std::none_of(all.begin(), all.end(), [](const auto& one) { return one.second.joined; }))
+    return follow(replanner_->give_up_batch(now()));
+  end_batch_if_due();
+}
+
+// `stages` are those that are still here.
+void Coordinator::leave(const LiveReplica& replica, const std::string& why) {
+  for (const Worker* stage : replica.stages) stage->stream->send(dissolve_order(replica.id));
+  if (!replica.joined) return;
+  if (options_.job.reduce_in_group) {
+    for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(replica.id);
+  }
+  const absl::Status status = controller_->take(control::ReplicaLeft{replica.id, why});
+  PACELINE_CHECK(status.ok(), "{}", message_of(status));
+  // After whatever its leaving committed: the shards read orders in sequence.
+  wire::ServerOrder unmap;
+  unmap.mutable_unmap_gradient()->set_replica(replica.id.value());
+  servers_.tell(unmap);
+}
+
+}  // namespace paceline::rpc
