@@ -1,4 +1,4 @@
-// `paceline-light`: the roles that compute nothing, without libtorch, which a process takes 0.4 s and 100 MB
+// `paceline-light`: the roles that compute nothing, without libtorch, which a process takes 0.4 s and 150 MB
 // to load. `paceline`, which knows them too, starts them here where this lies beside it.
 #include <CLI/CLI.hpp>
 
