@@ -1,0 +1,32 @@
+// Any bytes as the header of a message between servers, for a shard of some size: what is taken is the block
+// that it says, within the shard, and the same bytes when written again.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "paceline/base/check.h"
+#include "paceline/exchange/message.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace paceline::exchange;
+  // Of the shard, in floats, and of the payload, in bytes.
+  std::uint32_t numbers[2]{};
+  if (size < sizeof numbers) return 0;
+  std::memcpy(numbers, data, sizeof numbers);
+  const std::span bytes(reinterpret_cast<const std::byte*>(data) + sizeof numbers, size - sizeof numbers);
+  const auto header = read_header(bytes);
+  if (!header.ok()) return 0;
+  const auto written = write_header(*header);
+  PACELINE_CHECK(std::equal(written.begin(), written.end(), bytes.begin(), bytes.end()),
+                 "other bytes when written again");
+  std::vector<float> shard(numbers[0] % (4 * kBlockFloats));
+  if (!check_block(*header, numbers[1], static_cast<std::int64_t>(shard.size())).ok()) return 0;
+  const std::span block = block_at(std::span(shard), header->begin);
+  PACELINE_CHECK(block.size_bytes() == numbers[1] && block_index(header->begin) < block_count(shard.size()),
+                 "a block of {} bytes for {}", block.size_bytes(), numbers[1]);
+  std::memset(block.data(), 1, block.size_bytes());
+  return 0;
+}
