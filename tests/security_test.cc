@@ -2,6 +2,7 @@
 // refused hears why in one line, the coordinator writes one, and the run goes on as if nothing had been.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "paceline/rpc/access.h"
 #include "paceline/rpc/paceline.grpc.pb.h"
 #include "tests/program.h"
+#include "tests/random_message.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"
 
@@ -183,6 +185,65 @@ TEST_F(Security, BytesThatAreNoCallDoNoHarm) {
       5));
   EXPECT_EQ(work_as(access, "w7\n\x1b[2J").error_code(), grpc::StatusCode::OK) << "refused with a goodbye";
   EXPECT_EQ(read_text(run_ / "logs" / "coordinator.log").find('\x1b'), std::string::npos);
+  expect_unharmed();
+}
+
+// Streams of messages with anything in them. What is not sent away at once ends with its messages.
+template <class In, class Order>
+void babble(const auto& open, const In& hello, Rng& rng) {
+  for (int stream = 0; stream < 40; ++stream) {
+    grpc::ClientContext context;
+    const auto calls = open(context);
+    if (stream % 2 == 0) calls->Write(hello);
+    for (int i = 0; i < 30; ++i) {
+      In message;
+      fill_at_random(message, rng);
+      if (!calls->Write(message)) break;
+    }
+    calls->WritesDone();
+    Order order;
+    while (calls->Read(&order)) {
+    }
+    calls->Finish();
+  }
+}
+
+// Of processes that have the job's token, one in the place of a worker that has died.
+TEST_F(Security, MessagesThatMakeNoSenseDoNoHarm) {
+  ASSERT_NO_FATAL_FAILURE(start(false));
+  kill(children(train_->pid(), "w1").at(0), SIGKILL);
+  const rpc::Access access{std::nullopt, read_text(token_).substr(0, 64)};
+  const auto stub = rpc::wire::Coordinator::NewStub(rpc::channel_to(address_, access));
+  Rng rng(1);
+  const auto with = [&](auto call) {
+    return [&, call](grpc::ClientContext& context) {
+      rpc::show_token(context, access);
+      return call(&context);
+    };
+  };
+  rpc::wire::WorkerMessage worker;
+  worker.mutable_hello()->set_name("w1");
+  babble<rpc::wire::WorkerMessage, rpc::wire::WorkerOrder>(
+      with([&](auto* context) { return stub->Work(context); }), worker, rng);
+  rpc::wire::ServerMessage server;
+  server.mutable_hello()->set_shard(0);
+  babble<rpc::wire::ServerMessage, rpc::wire::ServerOrder>(
+      with([&](auto* context) { return stub->Serve(context); }), server, rng);
+  rpc::wire::EvaluatorMessage evaluator;
+  evaluator.mutable_hello();
+  babble<rpc::wire::EvaluatorMessage, rpc::wire::EvaluatorOrder>(
+      with([&](auto* context) { return stub->Evaluate(context); }), evaluator, rng);
+  for (int i = 0; i < 100; ++i) {
+    grpc::ClientContext context;
+    rpc::show_token(context, access);
+    rpc::wire::StatusRequest request;
+    rpc::wire::StatusReply reply;
+    fill_at_random(request, rng);
+    const grpc::Status asked = stub->Status(&context, request, &reply);
+    EXPECT_TRUE(asked.ok()) << asked.error_message();
+  }
+  const std::string log = read_text(run_ / "logs" / "coordinator.log");
+  EXPECT_NE(log.find("w1 left: joined out of turn"), std::string::npos) << log;
   expect_unharmed();
 }
 
