@@ -40,7 +40,8 @@ function(paceline_test name)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   if(ARG_ALONE)
-    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK processors)
+    # COST: begun first, so that the others run beside them.
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK processors COST 1000)
   endif()
   if(PACELINE_SANITIZE MATCHES thread)
     # UCX watches memory calls, those at a thread's end too, when ThreadSanitizer has let go of the thread. And
