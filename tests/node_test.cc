@@ -96,7 +96,7 @@ class Node : public ::testing::Test {
 };
 
 void expect_said(const std::string& text, const std::string& what) {
-  EXPECT_NE(text.find(what), std::string::npos) << text;
+  EXPECT_NE(text.find(what), std::string::npos) << "not said: " << what << "\nbut: " << text;
 }
 
 TEST_F(Node, FourHostsTrainOneJob) {
@@ -155,7 +155,7 @@ TEST_F(Node, AHostThatStaysAwayIsGivenUp) {
 
 // Its neighbour has what it had, and gives it to those that are left.
 TEST_F(Node, AHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice) {
-  start_and_wait_for_checkpoint(job("epochs = 2\n",
+  start_and_wait_for_checkpoint(job("epochs = 4\n",
                                     "[cluster]\nreplicas = 2\nhost_patience_s = 5\n"
                                     "[[replica]]\ncount = 3\npace_ms = 30\n"),
                                 3);
@@ -165,13 +165,13 @@ TEST_F(Node, AHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice) {
   expect_said(ended.errors, "going on without it; going on from the checkpoint");
   expect_said(ended.output, "3 attempts, 0 commits lost");
   end_of(2);
-  expect_whole(2);
+  expect_whole(4);
 }
 
 // With it go the coordinator and its books, and a server; the others still have all parts of the weights.
 TEST_F(Node, TheFirstHostTakesNoCommitWithItWhereWeightsAreKeptTwice) {
   start_and_wait_for_checkpoint(
-      job("epochs = 2\n", "[cluster]\nreplicas = 2\n[[replica]]\ncount = 3\npace_ms = 30\n"), 3);
+      job("epochs = 4\n", "[cluster]\nreplicas = 2\n[[replica]]\ncount = 3\npace_ms = 30\n"), 3);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   kill_host(0);
   start_host(0);
@@ -180,7 +180,7 @@ TEST_F(Node, TheFirstHostTakesNoCommitWithItWhereWeightsAreKeptTwice) {
   expect_said(ended.errors, "the servers still had version ");
   expect_said(ended.output, "3 attempts, 0 commits lost");
   for (const int rank : {1, 2}) end_of(rank);
-  expect_whole(2);
+  expect_whole(4);
 }
 
 // A device holds three of four units: what is left are two that have to be a pipeline over their hosts.
@@ -189,7 +189,7 @@ TEST_F(Node, APlannedRunIsPlannedAnewWithoutAHost) {
       "[cluster]\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\nmemory_mb = 0.7\n";
   for (int unit = 0; unit < 4; ++unit)
     tables += "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n";
-  start_and_wait_for_checkpoint(job("epochs = 2\nparallel = \"joint\"\nmicro_batch = 4\n", tables), 3);
+  start_and_wait_for_checkpoint(job("epochs = 4\nparallel = \"joint\"\nmicro_batch = 4\n", tables), 3);
   kill_host(1);
   for (const int rank : {0, 2}) end_of(rank);
   std::string joined;
@@ -197,7 +197,7 @@ TEST_F(Node, APlannedRunIsPlannedAnewWithoutAHost) {
     if (const auto* one = std::get_if<control::ReplicaJoined>(&fact.what)) joined = one->name;
   }
   EXPECT_TRUE(joined == "w0+w2" || joined == "w2+w0") << joined;
-  expect_whole(2);
+  expect_whole(4);
 }
 
 TEST_F(Node, ARunGoesOnWithFewerHosts) {
@@ -240,13 +240,13 @@ INSTANTIATE_TEST_SUITE_P(
 
 // As an init system would start it again. All of the first host dies with it, and the second one waits.
 TEST_F(Node, AFirstHostThatIsKilledTakesItsRunUpAgain) {
-  start_and_wait_for_checkpoint(job("epochs = 2\n", "[[replica]]\ncount = 2\npace_ms = 30\n"), 2);
+  start_and_wait_for_checkpoint(job("epochs = 3\n", "[[replica]]\ncount = 2\npace_ms = 30\n"), 2);
   kill_host(0);
   start_host(0);
   expect_said(end_of(0).errors, "which ended without a goodbye; --new begins another run");
   end_of(1);
   EXPECT_FALSE(fs::exists(run_folder() / "mark"));
-  expect_kept_samples_once(run_folder(), 2);
+  expect_kept_samples_once(run_folder(), 3);
   // What ended with a goodbye is over.
   start(job_, 2);
   const Ended after = end_of(0);
@@ -278,7 +278,7 @@ TEST_F(Node, AFirstHostThatStaysAwayIsSucceeded) {
 TEST_F(Node, HostsComeBackToTheOneThatLeads) {
   if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
   start_and_wait_for_checkpoint(
-      job("epochs = 4\n", "[cluster]\nhost_patience_s = 10\n[[replica]]\ncount = 3\npace_ms = 30\n"), 3);
+      job("epochs = 6\n", "[cluster]\nhost_patience_s = 10\n[[replica]]\ncount = 3\npace_ms = 30\n"), 3);
   kill_host(0);
   ASSERT_TRUE(eventually([&] { return !children(at(1)->pid(), "evaluator").empty(); }));
   for (const int rank : {2, 1}) {
@@ -288,22 +288,22 @@ TEST_F(Node, HostsComeBackToTheOneThatLeads) {
   start_host(0);
   expect_said(end_of(1).errors, "which ended without a goodbye");
   for (const int rank : {2, 0}) end_of(rank);
-  expect_whole(4);
+  expect_whole(6);
 }
 
 // Down to one host, with no coordinator but its own in the end.
 TEST_F(Node, TheLastHostTrainsOnAlone) {
   start_and_wait_for_checkpoint(
-      job("epochs = 2\n", "[cluster]\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\n"), 3);
+      job("epochs = 4\n", "[cluster]\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\n"), 3);
   for (const int rank : {0, 1}) kill_host(rank);
   end_of(2);
-  expect_whole(2);
+  expect_whole(4);
 }
 
 // What it had lies on the others, in as many parts as there were hosts with it.
 TEST_F(Node, AFirstHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice) {
   const fs::path file = job(
-      "epochs = 2\n", "[cluster]\nreplicas = 2\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\n");
+      "epochs = 4\n", "[cluster]\nreplicas = 2\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\n");
   for (const int hosts : {3, 2}) {
     start_and_wait_for_checkpoint(file, hosts);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -312,7 +312,7 @@ TEST_F(Node, AFirstHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice)
     expect_said(ended.errors, "the servers still had version ");
     expect_said(ended.output, "3 attempts, 0 commits lost");
     if (hosts == 3) end_of(2);
-    expect_whole(2);
+    expect_whole(4);
     fs::remove_all(run_folder());
   }
 }
