@@ -1,5 +1,7 @@
 #include "paceline/cli/program.h"
 
+#include <sys/prctl.h>
+
 #include <cstdio>
 #include <string>
 
@@ -23,6 +25,8 @@ absl::StatusOr<int> exit_of(const absl::Status& status) {
 }
 
 int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
+  // For top and pgrep: a child that was started through /proc/self/exe is called "exe" otherwise.
+  prctl(PR_SET_NAME, app.get_name().c_str());
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
   app.set_version_flag("--version", fmt::format("paceline {}", kVersion));
   app.require_subcommand(1);
