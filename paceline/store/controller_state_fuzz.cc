@@ -5,14 +5,14 @@
 #include <string>
 
 #include "paceline/base/check.h"
+#include "paceline/base/testing/one_line.h"
 #include "paceline/store/controller_state_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(bytes), size);
   const auto state = paceline::store::controller_state_from_text(text);
   if (!state.ok()) {
-    const std::string message(state.status().message());
-    PACELINE_CHECK(!message.empty() && message.find('\n') == std::string::npos, "{}", message);
+    paceline::testing::check_one_line(state.status());
     return 0;
   }
   const std::int64_t committed = paceline::store::committed_samples(*state);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "paceline/base/check.h"
+#include "paceline/base/testing/one_line.h"
 #include "paceline/store/plan_json.h"
 
 namespace {
@@ -12,8 +13,7 @@ namespace {
 template <class Value>
 void check(const Value& value, const auto& read) {
   if (!value.ok()) {
-    const std::string message(value.status().message());
-    PACELINE_CHECK(!message.empty() && message.find('\n') == std::string::npos, "{}", message);
+    paceline::testing::check_one_line(value.status());
     return;
   }
   const std::string text = paceline::store::to_text(*value);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "paceline/base/check.h"
+#include "paceline/base/testing/one_line.h"
 #include "paceline/store/safetensors_header.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
@@ -12,8 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const std::string text(reinterpret_cast<const char*>(bytes), size);
   const auto header = parse_header(text);
   if (!header.ok()) {
-    const std::string message(header.status().message());
-    PACELINE_CHECK(!message.empty() && message.find('\n') == std::string::npos, "{}", message);
+    paceline::testing::check_one_line(header.status());
     return 0;
   }
   std::int64_t end = 0;
