@@ -2,9 +2,12 @@
 // run (in the clear, sealed, and over UCX): UCX itself (ucx_perftest's active messages, sleeping while it
 // waits as a link does, and spinning), bare TCP (iperf3) and Gloo's point-to-point messages. Over loopback,
 // and between two hosts that are network namespaces, where those are permitted. Rounds of all of them
-// alternate, and ratios are medians of rounds, so that whatever else the machine does meets all alike.
+// alternate, and ratios are medians of rounds, so that whatever else the machine does meets all alike. The
+// memory of links and of ucx_perftest is in large pages and has been written (see written_memory.cc); once
+// more, what is sent has never been written, which is how ucx_perftest comes.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +18,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -36,7 +40,7 @@ using transport::Fabric;
 using transport::Link;
 using transport::LinkOptions;
 
-constexpr int kRounds = 5;
+constexpr int kRounds = 7;
 constexpr std::size_t kBytesPerRound = std::size_t{1} << 30;
 constexpr int kMostMessages = 20'000;
 
@@ -111,7 +115,17 @@ double gb_per_second(const Load& load, steady_clock::time_point began) {
 
 // ---- A link
 
-std::vector<std::byte> touched(std::size_t bytes) { return std::vector<std::byte>(bytes, std::byte{1}); }
+// Until the process ends.
+enum class Memory { kWritten, kFresh };
+std::span<std::byte> memory(std::size_t bytes, Memory kind) {
+  constexpr std::size_t kLargePage = 2 << 20;
+  std::size_t room = bytes + kLargePage;
+  void* begin = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  PACELINE_CHECK(begin != MAP_FAILED && std::align(kLargePage, bytes, begin, room), "no memory");
+  madvise(begin, bytes, MADV_HUGEPAGE);
+  if (kind == Memory::kWritten) std::memset(begin, 1, bytes);
+  return {static_cast<std::byte*>(begin), bytes};
+}
 
 LinkOptions options(Fabric fabric, bool other) {
   LinkOptions options;
@@ -126,10 +140,12 @@ void must(const absl::Status& status) { PACELINE_CHECK(status.ok(), "{}", std::s
 
 // Takes everything, and says so when the last message is there.
 void take_all(const Network& network, const Load& load, Fabric fabric, int out) {
-  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::span<std::byte>> taken_into;
   // Large messages come one after the other; of small ones several at once.
   const std::size_t buffers = load.bytes > (8 << 20) ? 1 : 4;
-  for (std::size_t i = 0; i < buffers; ++i) memory.push_back(touched(load.bytes));
+  for (std::size_t i = 0; i < buffers; ++i) {
+    taken_into.push_back(memory(load.bytes, Memory::kWritten));
+  }
   const auto over = transport::Network::open(network.address(0), fabric).value();
   std::unique_ptr<Link> link;
   const auto listener = over.listen(0, {.accept = [&](const auto&) { return options(fabric, true); },
@@ -142,7 +158,7 @@ void take_all(const Network& network, const Load& load, Fabric fabric, int out) 
   }
   int taken = 0;
   link->on_message([&](const Link::Message& message) {
-    link->receive(message.id, memory[message.id % buffers], [&](const absl::Status& status) {
+    link->receive(message.id, taken_into[message.id % buffers], [&](const absl::Status& status) {
       must(status);
       // The first one is for warming up, as ucx_perftest's.
       if (++taken == 1 || taken == 1 + load.messages) link->send({}, {}, [](const auto&) {});
@@ -151,11 +167,11 @@ void take_all(const Network& network, const Load& load, Fabric fabric, int out) 
   while (link->progress().ok()) link->wait(std::chrono::milliseconds(1000));
 }
 
-double link_rate(const Network& network, const Load& load, Fabric fabric) {
+double link_rate(const Network& network, const Load& load, Fabric fabric, Memory kind = Memory::kWritten) {
   Child receiver(network, 0, [&](int out) { take_all(network, load, fabric, out); });
   const std::string address = receiver.line();
   Child sender(network, 1, [&](int out) {
-    const std::vector<std::byte> payload = touched(load.bytes);
+    const std::span<const std::byte> payload = memory(load.bytes, kind);
     const auto over = transport::Network::open(network.address(1), fabric).value();
     const auto link = over.connect(address, "bench", options(fabric, false)).value();
     int answers = 0;
@@ -210,7 +226,8 @@ double number_of(const std::string& text, int n) {
   return value;
 }
 
-double ucx_rate(const Network& network, const Load& load, const std::string& wait) {
+double ucx_rate(const Network& network, const Load& load, const std::string& wait,
+                Memory kind = Memory::kWritten) {
   const std::string port = std::to_string(next_port());
   std::vector<std::string> words{"ucx_perftest",
                                  "-p",
@@ -226,7 +243,9 @@ double ucx_rate(const Network& network, const Load& load, const std::string& wai
                                  "-E",
                                  wait,
                                  "-f"};
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const auto start = [&](int out) {
+    if (kind == Memory::kWritten) setenv("LD_PRELOAD", (here / "bench_written_memory.so").c_str(), 1);
     setenv("UCX_TLS", "tcp", 1);
     setenv("UCX_NET_DEVICES", network.device().c_str(), 1);
     become(out, words);
@@ -278,12 +297,14 @@ void measure_size(Table& table, const Network& network, std::size_t bytes) {
   const Load load{bytes, std::clamp(wanted, 2, kMostMessages)};
   const std::pair<const char*, std::function<double()>> sides[] = {
       {"clear", [&] { return link_rate(network, load, Fabric::kTcp); }},
-      {"ucx_sleep", [&] { return ucx_rate(network, load, "sleep"); }},
+      {"ucx", [&] { return ucx_rate(network, load, "sleep"); }},
       {"sealed", [&] { return link_rate(network, load, Fabric::kSealed); }},
       {"over_ucx", [&] { return link_rate(network, load, Fabric::kUcx); }},
       {"ucx_spin", [&] { return ucx_rate(network, load, "poll"); }},
       {"iperf3", [&] { return iperf_rate(network, load); }},
-      {"gloo", [&] { return gloo_rate(network, load); }}};
+      {"gloo", [&] { return gloo_rate(network, load); }},
+      {"clear_fresh", [&] { return link_rate(network, load, Fabric::kTcp, Memory::kFresh); }},
+      {"ucx_fresh", [&] { return ucx_rate(network, load, "sleep", Memory::kFresh); }}};
   std::map<std::string, std::vector<double>> rates;
   for (int round = 0; round < kRounds; ++round) {
     for (const auto& [name, rate] : sides) rates[name].push_back(rate());
@@ -295,10 +316,11 @@ void measure_size(Table& table, const Network& network, std::size_t bytes) {
   };
   Table::Row row{{"kb", static_cast<double>(bytes) / 1024}};
   for (const auto& [name, rate] : sides) row.emplace_back(name, median(rates[name]));
-  row.emplace_back("clear/ucx", ratio("clear", "ucx_sleep"));
-  row.emplace_back("sealed/ucx", ratio("sealed", "ucx_sleep"));
+  row.emplace_back("clear/ucx", ratio("clear", "ucx"));
+  row.emplace_back("sealed/ucx", ratio("sealed", "ucx"));
   row.emplace_back("clear/iperf3", ratio("clear", "iperf3"));
   row.emplace_back("clear/gloo", ratio("clear", "gloo"));
+  row.emplace_back("clear/ucx_fresh", ratio("clear_fresh", "ucx_fresh"));
   table.add(network.name, std::move(row));
 }
 

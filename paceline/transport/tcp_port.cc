@@ -1,7 +1,8 @@
 #include "paceline/transport/tcp_port.h"
 
 #include <linux/sockios.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -9,6 +10,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -23,13 +25,21 @@ namespace paceline::transport {
 
 namespace {
 
-// Small enough to stay in a processor's cache from the cipher to the socket, and for the flows of several
-// peers to share a network evenly.
-constexpr std::size_t kChunk = 128 << 10;
-// Data on their way to a peer that is as near as that. The kernel's own choice fills the switch between the
-// two, where they are dropped, or keep those of others waiting: rounds between four hosts at 1 Gb/s took 4 to
-// 7 % longer. Farther away it is left to the kernel.
-constexpr int kMostOnTheWay = 128 << 10;
+constexpr std::size_t kLengthsBytes = 8;
+// What is given to the network at once is what it carries in so long, between TcpPort::kLeastAtOnce and this.
+// With less the processes wait for each other; more does not stay in a processor's cache from the cipher to
+// the socket, and keeps other peers' flows and this one's next small frames waiting.
+constexpr std::uint64_t kAtOnceUs = 200;
+constexpr std::size_t kMostAtOnce = 256 << 10;
+// The kernel hands whole segments to a card (or to loopback), as many as make this at most.
+constexpr std::size_t kMostPiece = 65'215;
+// Of a frame with a chunk, besides the chunk.
+constexpr std::size_t kAroundChunk = kLengthsBytes + kFixedHeadBytes + kTagBytes;
+// How fast the network is, is asked each time so much has gone.
+constexpr std::uint64_t kAskedEvery = 1 << 20;
+// Nearer than that, what is on its way is bounded too. The kernel's own choice fills the switch between two
+// hosts, where data are dropped, or keep those of others waiting: rounds between four hosts at 1 Gb/s took 4
+// to 7 % longer. Farther away it is left to the kernel.
 constexpr std::uint32_t kNearUs = 500;
 // What the kernel has taken and not sent; more would only keep the next frames waiting.
 constexpr int kMostUnsent = 128 << 10;
@@ -39,7 +49,6 @@ constexpr std::size_t kMostRead = 4 << 20;
 constexpr auto kFinishLimit = std::chrono::seconds(1);
 constexpr int kFinishStepMs = 2;
 constexpr std::size_t kFramesAtOnce = 64;
-constexpr std::size_t kLengthsBytes = 8;
 
 iovec piece(std::span<const std::byte> bytes) {
   return {.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
@@ -82,15 +91,24 @@ absl::StatusOr<std::unique_ptr<TcpPort>> TcpPort::accept(FileDescriptor socket) 
   return port;
 }
 
-std::size_t TcpPort::chunk_bytes() const { return kChunk; }
-
-// Once, when the first frame has gone: the connection is open then, and how long that took is known.
-void TcpPort::fit_buffer() {
+// A rate that was seen once may have been a burst's: the lower of two counts. A frame with a chunk is of
+// whole pieces, or each would end in a small one.
+void TcpPort::fit_to_network() {
   tcp_info about{};
   socklen_t bytes = sizeof about;
-  if (getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &about, &bytes) != 0 || about.tcpi_rtt > kNearUs)
-    return;
-  setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, &kMostOnTheWay, sizeof kMostOnTheWay);
+  const bool first = std::exchange(fitted_at_, bytes_sent_) == 0;
+  if (getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &about, &bytes) != 0) return;
+  const std::uint64_t rate = about.tcpi_delivery_rate;
+  const std::size_t carried = std::min(rate, std::exchange(rate_, rate)) * kAtOnceUs / 1'000'000;
+  const std::size_t fitting = std::bit_floor(std::clamp(carried, kLeastAtOnce, kMostAtOnce));
+  const std::size_t before = std::exchange(at_once_, fitting);
+  const std::size_t segment = std::max<std::size_t>(about.tcpi_snd_mss, 1);
+  const std::size_t piece = std::max<std::size_t>(kMostPiece / segment, 1) * segment;
+  chunk_bytes_ = at_once_ / piece * piece - kAroundChunk;
+  if (first) near_ = about.tcpi_rtt <= kNearUs;
+  if (!near_ || (!first && at_once_ == before)) return;
+  const auto on_the_way = static_cast<int>(at_once_);
+  setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, &on_the_way, sizeof on_the_way);
 }
 
 void TcpPort::progress() {
@@ -253,7 +271,8 @@ bool TcpPort::write_some() {
 }
 
 void TcpPort::sent(std::size_t bytes) {
-  if (sent_ == 0 && first_sent_ == 0) fit_buffer();
+  bytes_sent_ += bytes;
+  if (fitted_at_ == 0 || bytes_sent_ - fitted_at_ >= kAskedEvery) fit_to_network();
   first_sent_ += bytes;
   while (!unsent_.empty() && first_sent_ >= unsent_.front().bytes()) {
     first_sent_ -= unsent_.front().bytes();

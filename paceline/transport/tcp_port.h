@@ -31,7 +31,7 @@ class TcpPort final : public FramePort {
 
   void start(FrameSink& sink) override { sink_ = &sink; }
   void post(std::span<const std::byte> head, std::span<const std::byte> data) override;
-  std::size_t chunk_bytes() const override;
+  std::size_t chunk_bytes() const override { return chunk_bytes_; }
   // What is sealed is written at once, while it is in a processor's cache.
   bool takes_chunk() const override { return unsent_.empty(); }
   void progress() override;
@@ -41,6 +41,7 @@ class TcpPort final : public FramePort {
   void stop() override;
 
  private:
+  static constexpr std::size_t kLeastAtOnce = 128 << 10;
   using Lengths = std::array<std::uint32_t, 2>;
   struct Unsent {
     Lengths lengths;
@@ -56,7 +57,7 @@ class TcpPort final : public FramePort {
   void write();
   bool write_some();
   void sent(std::size_t bytes);
-  void fit_buffer();
+  void fit_to_network();
   void watch(int operation);
   void lose(const std::string& why);
 
@@ -69,6 +70,13 @@ class TcpPort final : public FramePort {
   std::size_t first_sent_ = 0;  // bytes of the first of them that have gone
   bool full_ = false;           // the socket takes no more for now
   std::uint64_t sent_ = 0;
+  std::uint64_t bytes_sent_ = 0;
+
+  std::size_t at_once_ = kLeastAtOnce;  // what is given to the network
+  std::size_t chunk_bytes_ = kLeastAtOnce;
+  std::uint64_t fitted_at_ = 0;  // bytes_sent_ when that was looked at; 0: not yet
+  std::uint64_t rate_ = 0;       // that the network had then, bytes/s
+  bool near_ = false;
 
   std::array<std::byte, 16 << 10> ahead_;  // read, and not taken: from begin_ to end_
   std::size_t begin_ = 0;
