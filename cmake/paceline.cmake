@@ -25,10 +25,11 @@ function(paceline_library name)
   target_link_libraries(paceline_${name} PUBLIC ${ARG_SYSTEM})
 endfunction()
 
-# paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE]): a GoogleTest program. Everyday tests carry the label "quick".
-# ALONE: not beside another one of these, because its processes need the processors.
+# paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE | FIRST]): a GoogleTest program. Everyday tests carry the label
+# "quick". ALONE: not beside another one of these, because its processes need the processors. FIRST: begun before all
+# others; for a long one whose processes mostly wait.
 function(paceline_test name)
-  cmake_parse_arguments(ARG "SLOW;ALONE" "TIMEOUT" "SOURCES;DEPS;SYSTEM" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW;ALONE;FIRST" "TIMEOUT" "SOURCES;DEPS;SYSTEM" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE paceline_options GTest::gtest_main GTest::gmock ${ARG_SYSTEM})
   foreach(dep IN LISTS ARG_DEPS)
@@ -42,6 +43,9 @@ function(paceline_test name)
   if(ARG_ALONE)
     # COST: begun first, so that the others run beside them.
     set_tests_properties(${name} PROPERTIES RESOURCE_LOCK processors COST 1000)
+  endif()
+  if(ARG_FIRST)
+    set_tests_properties(${name} PROPERTIES COST 2000)
   endif()
   if(PACELINE_SANITIZE MATCHES thread)
     # UCX watches memory calls, those at a thread's end too, when ThreadSanitizer has let go of the thread. And
