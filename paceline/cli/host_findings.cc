@@ -24,6 +24,7 @@
 #include <openssl/crypto.h>
 #include <sqlite3.h>
 
+#include "paceline/launch/child_process.h"
 #include "paceline/security/certificates.h"
 #include "paceline/security/token.h"
 #include "paceline/train/devices.h"
@@ -59,6 +60,12 @@ Finding libtorch() {
   return {"libtorch", Health::kOk,
           fmt::format("{}, {} CUDA device{}", devices.version, devices.cuda, devices.cuda == 1 ? "" : "s"),
           ""};
+}
+
+Finding programs() {
+  if (launch::has_light_program()) return {"programs", Health::kOk, "paceline, paceline-light", ""};
+  return {"programs", Health::kWarn, "no paceline-light beside paceline",
+          "put both of one build into one folder: coordinator and servers start and recover sooner then"};
 }
 
 Finding ucx() {
@@ -180,8 +187,8 @@ Finding token(const std::string& file) {
 }  // namespace
 
 std::vector<Finding> host_findings() {
-  return {processors(), libtorch(),  memory(), shared_memory(), open_files(), locked_memory(),
-          clock(),      libraries(), ucx()};
+  return {programs(),   processors(),    libtorch(), memory(),    shared_memory(),
+          open_files(), locked_memory(), clock(),    libraries(), ucx()};
 }
 
 Finding port_finding(const std::string& listen) {

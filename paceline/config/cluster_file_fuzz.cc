@@ -5,6 +5,7 @@
 #include <string>
 
 #include "paceline/base/check.h"
+#include "paceline/base/testing/one_line.h"
 #include "paceline/config/cluster_file.h"
 #include "paceline/planner/planner.h"
 
@@ -15,8 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const std::string text(reinterpret_cast<const char*>(bytes), size);
   const auto file = config::parse_cluster(text, "FILE");
   if (!file.ok()) {
-    const std::string message(file.status().message());
-    PACELINE_CHECK(message.starts_with("FILE") && message.find('\n') == std::string::npos, "{}", message);
+    testing::check_one_line(file.status(), "FILE");
     return 0;
   }
   const planner::Problem& problem = file->problem;

@@ -4,14 +4,14 @@
 #include <string>
 
 #include "paceline/base/check.h"
+#include "paceline/base/testing/one_line.h"
 #include "paceline/config/job_config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(bytes), size);
   const auto job = paceline::config::parse_job(text, "FILE");
   if (!job.ok()) {
-    const std::string message(job.status().message());
-    PACELINE_CHECK(message.starts_with("FILE") && message.find('\n') == std::string::npos, "{}", message);
+    paceline::testing::check_one_line(job.status(), "FILE");
     return 0;
   }
   const auto resolved = paceline::config::resolve_job(text, "FILE", {"seed=7"});

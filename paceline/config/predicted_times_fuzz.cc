@@ -4,14 +4,14 @@
 #include <cstdint>
 
 #include "paceline/base/check.h"
+#include "paceline/base/testing/one_line.h"
 #include "paceline/config/predicted_times.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(bytes), size);
   const auto found = paceline::config::parse_predicted_times(text, "FILE");
   if (!found.ok()) {
-    const std::string message(found.status().message());
-    PACELINE_CHECK(message.starts_with("FILE:") && message.find('\n') == std::string::npos, "{}", message);
+    paceline::testing::check_one_line(found.status(), "FILE:");
     return 0;
   }
   PACELINE_CHECK(!found->lists.empty() && found->lists.size() == found->names.size(), "lists without names");

@@ -4,14 +4,14 @@
 #include <string>
 
 #include "paceline/base/check.h"
+#include "paceline/base/testing/one_line.h"
 #include "paceline/config/sweep.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(bytes), size);
   const auto sweep = paceline::config::parse_sweep(text, "FILE");
   if (!sweep.ok()) {
-    const std::string message(sweep.status().message());
-    PACELINE_CHECK(message.starts_with("FILE") && message.find('\n') == std::string::npos, "{}", message);
+    paceline::testing::check_one_line(sweep.status(), "FILE");
     return 0;
   }
   const auto cells = paceline::config::cells_of(*sweep);

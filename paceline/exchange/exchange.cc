@@ -1,7 +1,6 @@
 #include "paceline/exchange/exchange.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <utility>
@@ -31,8 +30,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> Exchange::listen(const std::string& ho
                                                            transport::Fabric fabric) {
   PACELINE_ASSIGN_OR_RETURN(auto network, transport::Network::open(host_address, fabric));
   std::unique_ptr<Exchange> exchange(new Exchange(std::move(network)));
-  exchange->woken_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!exchange->woken_.valid()) return absl::ResourceExhaustedError("no file descriptor is left");
+  PACELINE_ASSIGN_OR_RETURN(exchange->woken_, WakeEvent::create());
   transport::LinkGate gate;
   gate.accept = [it = exchange.get()](const std::string& name) { return it->accept(name); };
   gate.on_link = [it = exchange.get()](std::unique_ptr<transport::Link> link) {
@@ -96,9 +94,7 @@ void Exchange::post(std::function<void()> task) {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
   }
-  const std::uint64_t one = 1;
-  // It can only fail when the event is set already.
-  [[maybe_unused]] const ssize_t written = write(woken_.get(), &one, sizeof one);
+  woken_.wake();
 }
 
 bool Exchange::keeps(int shard) const {
@@ -251,7 +247,7 @@ bool Exchange::progress() {
 }
 
 void Exchange::sleep() {
-  std::vector<pollfd> watched{{woken_.get(), POLLIN, 0}};
+  std::vector<pollfd> watched{{woken_.fd(), POLLIN, 0}};
   if (!ended_) {
     watched.push_back({listener_->fd(), POLLIN, 0});
     for (const Neighbour& neighbour : neighbours_) {
@@ -259,8 +255,7 @@ void Exchange::sleep() {
     }
   }
   poll(watched.data(), watched.size(), kLongestSleepMs);
-  std::uint64_t count = 0;
-  [[maybe_unused]] const ssize_t ignored = read(woken_.get(), &count, sizeof count);
+  woken_.clear();
 }
 
 void Exchange::heard(int host, const transport::Link::Message& message) {

@@ -29,7 +29,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/base/file_descriptor.h"
+#include "paceline/base/wake_event.h"
 #include "paceline/exchange/mirror.h"
 #include "paceline/exchange/outlet.h"
 #include "paceline/exchange/slices.h"
@@ -155,7 +155,7 @@ class Exchange {
   std::vector<std::size_t> unsent_;  // blocks, by host
   absl::Status failed_;
 
-  FileDescriptor woken_;  // an event: there are tasks
+  WakeEvent woken_;  // there are tasks
   // Of the exchange's thread.
   std::vector<Neighbour> neighbours_;  // by host
   bool ended_ = false, told_ = false;

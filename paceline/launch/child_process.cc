@@ -25,13 +25,18 @@ namespace fs = std::filesystem;
 // Also when another file has taken the place of this program's meanwhile.
 constexpr char kThisProgram[] = "/proc/self/exe";
 
-std::string path_of(ChildProgram program) {
+// Empty: there is none. Where this program's file was replaced the other one is not of the same build any
+// more.
+std::string light_program() {
   std::error_code ignored;
   const fs::path self = fs::read_symlink(kThisProgram, ignored);
   const fs::path light = self.parent_path() / "paceline-light";
-  // Where this program's file was replaced the other one is not of the same build any more.
-  const bool is_of_this_build = fs::exists(self, ignored) && access(light.c_str(), X_OK) == 0;
-  return program == ChildProgram::kLight && is_of_this_build ? light.string() : kThisProgram;
+  return fs::exists(self, ignored) && access(light.c_str(), X_OK) == 0 ? light.string() : "";
+}
+
+std::string path_of(ChildProgram program) {
+  const std::string light = program == ChildProgram::kLight ? light_program() : "";
+  return light.empty() ? kThisProgram : light;
 }
 
 // In the child, between fork and exec: only what is safe there.
@@ -53,6 +58,8 @@ std::string path_of(ChildProgram program) {
 }
 
 }  // namespace
+
+bool has_light_program() { return !light_program().empty(); }
 
 absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std::string& name,
                                                  const std::vector<std::string>& arguments,

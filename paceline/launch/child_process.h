@@ -13,6 +13,8 @@ namespace paceline::launch {
 
 // kLight: paceline-light, if it lies beside this very program, which otherwise is run itself.
 enum class ChildProgram { kThis, kLight };
+// Whether it does.
+bool has_light_program();
 
 class ChildProcess {
  public:

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "paceline/base/check.h"
+#include "paceline/base/testing/one_line.h"
 #include "paceline/sim/simulation.h"
 #include "paceline/sim/virtual_cluster.h"
 
@@ -15,8 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const std::string text(reinterpret_cast<const char*>(bytes), size);
   const auto scenario = sim::parse_scenario(text, "FILE");
   if (!scenario.ok()) {
-    const std::string message(scenario.status().message());
-    PACELINE_CHECK(message.starts_with("FILE") && message.find('\n') == std::string::npos, "{}", message);
+    testing::check_one_line(scenario.status(), "FILE");
     return 0;
   }
   if (scenario->cluster.places.size() > kMostReplicas) return 0;

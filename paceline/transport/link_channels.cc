@@ -1,8 +1,6 @@
 #include "paceline/transport/link_channels.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -16,20 +14,14 @@ namespace {
 
 constexpr int kUntilThereIsSomething = -1;  // links have timers of their own
 
-void wake(const FileDescriptor& event) {
-  const std::uint64_t one = 1;
-  // It can only fail when the event is set already.
-  [[maybe_unused]] const ssize_t written = write(event.get(), &one, sizeof one);
-}
-
 // What the owner has.
 class LinkChannel final : public Channel {
  public:
-  LinkChannel(std::shared_ptr<LinkEnd> end, std::shared_ptr<const FileDescriptor> thread)
+  LinkChannel(std::shared_ptr<LinkEnd> end, std::shared_ptr<const WakeEvent> thread)
       : end_(std::move(end)), thread_(std::move(thread)) {}
   ~LinkChannel() override {
     end_->close();
-    wake(*thread_);
+    thread_->wake();
   }
 
   absl::StatusOr<std::optional<std::span<std::byte>>> room(std::chrono::nanoseconds timeout) override {
@@ -37,7 +29,7 @@ class LinkChannel final : public Channel {
   }
   void send(std::size_t bytes) override {
     end_->send(bytes);
-    wake(*thread_);
+    thread_->wake();
   }
   absl::StatusOr<std::optional<std::span<const std::byte>>> message(
       std::chrono::nanoseconds timeout) override {
@@ -45,12 +37,12 @@ class LinkChannel final : public Channel {
   }
   void release() override {
     end_->release();
-    wake(*thread_);
+    thread_->wake();
   }
 
  private:
   const std::shared_ptr<LinkEnd> end_;
-  const std::shared_ptr<const FileDescriptor> thread_;
+  const std::shared_ptr<const WakeEvent> thread_;
 };
 
 LinkOptions options_of(const ChannelSizes& sizes, const std::optional<LinkKeys>& keys) {
@@ -66,8 +58,8 @@ absl::StatusOr<std::unique_ptr<LinkChannels>> LinkChannels::listen(const std::st
                                                                    Fabric fabric) {
   PACELINE_ASSIGN_OR_RETURN(auto network, Network::open(host_address, fabric));
   std::unique_ptr<LinkChannels> channels(new LinkChannels(std::move(network)));
-  channels->woken_ = std::make_shared<const FileDescriptor>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!channels->woken_->valid()) return absl::ResourceExhaustedError("no file descriptor is left");
+  PACELINE_ASSIGN_OR_RETURN(auto woken, WakeEvent::create());
+  channels->woken_ = std::make_shared<const WakeEvent>(std::move(woken));
   LinkGate gate;
   gate.accept = [it = channels.get()](const std::string& name) { return it->accept(name); };
   gate.on_link = [it = channels.get()](std::unique_ptr<Link> link) {
@@ -82,7 +74,7 @@ absl::StatusOr<std::unique_ptr<LinkChannels>> LinkChannels::listen(const std::st
 LinkChannels::~LinkChannels() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
-  wake(*woken_);
+  woken_->wake();
   thread_.join();
 }
 
@@ -110,7 +102,7 @@ std::unique_ptr<Channel> LinkChannels::add(Line line) {
     const std::lock_guard lock(mutex_);
     new_.push_back(std::move(line));
   }
-  wake(*woken_);
+  woken_->wake();
   return channel;
 }
 
@@ -134,13 +126,12 @@ bool LinkChannels::progress() {
 }
 
 void LinkChannels::sleep() {
-  std::vector<pollfd> watched{{woken_->get(), POLLIN, 0}, {listener_->fd(), POLLIN, 0}};
+  std::vector<pollfd> watched{{woken_->fd(), POLLIN, 0}, {listener_->fd(), POLLIN, 0}};
   for (const Line& line : lines_) {
     if (line.link != nullptr) watched.push_back({line.link->fd(), POLLIN, 0});
   }
   poll(watched.data(), watched.size(), kUntilThereIsSomething);
-  std::uint64_t count = 0;
-  [[maybe_unused]] const ssize_t ignored = read(woken_->get(), &count, sizeof count);
+  woken_->clear();
 }
 
 void LinkChannels::take_new() {

@@ -17,7 +17,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/base/file_descriptor.h"
+#include "paceline/base/wake_event.h"
 #include "paceline/transport/channel.h"
 #include "paceline/transport/link_channel.h"
 #include "paceline/transport/network.h"
@@ -68,8 +68,8 @@ class LinkChannels {
 
   const Network network_;
   std::unique_ptr<LinkListener> listener_;
-  std::shared_ptr<const FileDescriptor> woken_;  // an event: there is something to do; of the ends as well
-  std::mutex mutex_;                             // guards what follows
+  std::shared_ptr<const WakeEvent> woken_;  // there is something to do; of the ends as well
+  std::mutex mutex_;                        // guards what follows
   std::vector<Line> new_;
   std::vector<Line> lines_;  // of the thread
   std::jthread thread_;      // last: it uses all of this
