@@ -37,8 +37,9 @@ class FramePort {
   virtual void start(FrameSink& sink) = 0;
   // Head and data stay as they are until frame_sent().
   virtual void post(std::span<const std::byte> head, std::span<const std::byte> data) = 0;
-  // Of the data of a frame, at its best; a frame may have up to kInlineBytes in any case.
-  virtual std::size_t chunk_bytes() const = 0;
+  // Of the data of a frame, at its best, where so many are left of its message, at least one; a frame may
+  // have up to kInlineBytes in any case.
+  virtual std::size_t chunk_bytes(std::size_t left) const = 0;
   // Whether a chunk that is posted now would go on its way, as far as is known. If not, it is better posted
   // when there has been progress.
   virtual bool takes_chunk() const { return true; }

@@ -58,7 +58,7 @@ class FrameStream final : FrameSink {
   // From here on no data are touched, and nothing is told.
   void stop();
 
-  std::size_t chunk_bytes() const { return port_->chunk_bytes(); }
+  std::size_t chunk_bytes(std::size_t left) const { return port_->chunk_bytes(left); }
   bool takes_chunk() const { return port_->takes_chunk(); }
   int fd() const { return port_->fd(); }
   bool arm() { return port_->arm(); }

@@ -278,7 +278,7 @@ void Link::post_chunk() {
   const std::uint64_t id = accepted_.front();
   Outgoing& message = outgoing_.at(id);
   const std::size_t offset = message.offset;
-  const std::size_t bytes = std::min(frames_.chunk_bytes(), message.payload.size() - offset);
+  const std::size_t bytes = frames_.chunk_bytes(message.payload.size() - offset);
   const std::span<const std::byte> chunk = message.payload.subspan(offset, bytes);
   message.offset += bytes;
   ++message.in_flight;

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -44,7 +45,7 @@ std::unique_ptr<MemoryPort> MemoryPort::await(FileDescriptor socket, pid_t peer)
   return std::unique_ptr<MemoryPort>(new MemoryPort(std::move(socket), peer));
 }
 
-std::size_t MemoryPort::chunk_bytes() const { return kChunk; }
+std::size_t MemoryPort::chunk_bytes(std::size_t left) const { return std::min(kChunk, left); }
 
 void MemoryPort::post(std::span<const std::byte> head, std::span<const std::byte> data) {
   waiting_.push_back({head, data});

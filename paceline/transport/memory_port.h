@@ -25,7 +25,7 @@ class MemoryPort final : public FramePort {
 
   void start(FrameSink& sink) override { sink_ = &sink; }
   void post(std::span<const std::byte> head, std::span<const std::byte> data) override;
-  std::size_t chunk_bytes() const override;
+  std::size_t chunk_bytes(std::size_t left) const override;
   void progress() override;
   int fd() const override { return socket_.get(); }
   bool arm() override { return true; }

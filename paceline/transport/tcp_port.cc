@@ -91,6 +91,11 @@ absl::StatusOr<std::unique_ptr<TcpPort>> TcpPort::accept(FileDescriptor socket) 
   return port;
 }
 
+// A crumb is not worth a frame of its own.
+std::size_t TcpPort::chunk_bytes(std::size_t left) const {
+  return left < chunk_bytes_ + chunk_bytes_ / 8 ? left : chunk_bytes_;
+}
+
 // A rate that was seen once may have been a burst's: the lower of two counts. A frame with a chunk is of
 // whole pieces, or each would end in a small one.
 void TcpPort::fit_to_network() {

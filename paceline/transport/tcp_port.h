@@ -31,7 +31,7 @@ class TcpPort final : public FramePort {
 
   void start(FrameSink& sink) override { sink_ = &sink; }
   void post(std::span<const std::byte> head, std::span<const std::byte> data) override;
-  std::size_t chunk_bytes() const override { return chunk_bytes_; }
+  std::size_t chunk_bytes(std::size_t left) const override;
   // What is sealed is written at once, while it is in a processor's cache.
   bool takes_chunk() const override { return unsent_.empty(); }
   void progress() override;

@@ -1,5 +1,6 @@
 #include "paceline/transport/ucx_port.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -97,7 +98,7 @@ absl::StatusOr<std::unique_ptr<UcxPort>> UcxPort::accept(ucp_context_h context, 
   return port;
 }
 
-std::size_t UcxPort::chunk_bytes() const { return kChunk; }
+std::size_t UcxPort::chunk_bytes(std::size_t left) const { return std::min(kChunk, left); }
 
 bool UcxPort::takes_chunk() const { return sending_ < kMostChunks; }
 

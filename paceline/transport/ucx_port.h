@@ -38,7 +38,7 @@ class UcxPort final : public FramePort {
 
   void start(FrameSink& sink) override { sink_ = &sink; }
   void post(std::span<const std::byte> head, std::span<const std::byte> data) override;
-  std::size_t chunk_bytes() const override;
+  std::size_t chunk_bytes(std::size_t left) const override;
   bool takes_chunk() const override;
   void progress() override;
   int fd() const override { return fd_; }

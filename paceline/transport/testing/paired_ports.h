@@ -2,6 +2,7 @@
 // hand that may change it, keep it, or send it twice.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -30,7 +31,7 @@ class PairedPort final : public FramePort {
 
   void start(FrameSink& sink) override { sink_ = &sink; }
   void post(std::span<const std::byte> head, std::span<const std::byte> data) override;
-  std::size_t chunk_bytes() const override { return 10'000; }
+  std::size_t chunk_bytes(std::size_t left) const override { return std::min<std::size_t>(10'000, left); }
   void progress() override;
   int fd() const override { return fd_; }
   bool arm() override { return came_.empty(); }
