@@ -31,7 +31,8 @@ constexpr std::size_t kLengthsBytes = 8;
 // the socket, and keeps other peers' flows and this one's next small frames waiting.
 constexpr std::uint64_t kAtOnceUs = 200;
 constexpr std::size_t kMostAtOnce = 256 << 10;
-// The kernel hands whole segments to a card (or to loopback), as many as make this at most.
+// The kernel hands a card (or loopback) as many whole segments as make this at most: 64 kB less what headers
+// may take.
 constexpr std::size_t kMostPiece = 65'215;
 // Of a frame with a chunk, besides the chunk.
 constexpr std::size_t kAroundChunk = kLengthsBytes + kFixedHeadBytes + kTagBytes;
