@@ -13,6 +13,7 @@
 
 #include "paceline/transport/memory_link.h"
 #include "paceline/transport/tcp.h"
+#include "paceline/transport/tcp_port.h"
 #include "paceline/transport/testing/child_process.h"
 #include "paceline/transport/testing/link_ends.h"
 #include "paceline/transport/ucx.h"
@@ -431,6 +432,22 @@ TEST_P(LinkOf, IdleItUsesNoProcessor) {
   const auto link = fabric.connect(peer.hear(), options(false));
   EXPECT_LT(idle_cpu_seconds(*link), 0.05);
   EXPECT_LT(std::stod(peer.hear()), 0.05);
+}
+
+// A message goes in chunks that leave no crumb for a frame of its own.
+TEST(TcpPort, CutsAMessageIntoFramesThatAreWorthIt) {
+  const auto port =
+      TcpPort::connect(parse_host("127.0.0.1", 0).value(), parse_host("127.0.0.1", 1).value()).value();
+  const std::size_t whole = port->chunk_bytes(std::size_t{1} << 30);
+  for (std::size_t bytes = 1; bytes < 5 * whole; bytes += whole / 16) {
+    for (std::size_t left = bytes; left > 0;) {
+      const std::size_t chunk = port->chunk_bytes(left);
+      ASSERT_GT(chunk, 0u);
+      ASSERT_LE(chunk, left);
+      ASSERT_TRUE(chunk == bytes || chunk >= whole / 8) << chunk << " of " << bytes;
+      left -= chunk;
+    }
+  }
 }
 
 }  // namespace
