@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/launch/say.h"
 #include "paceline/report/html.h"
 #include "paceline/report/tables.h"
 #include "paceline/store/files.h"
@@ -38,7 +39,7 @@ absl::StatusOr<Comparison> read_comparison(const std::string& folder) {
     if (report.ok()) {
       comparison.add(*std::move(report));
     } else {
-      fmt::print(stderr, "left out: {}\n", std::string(report.status().message()));
+      launch::say(stderr, fmt::format("left out: {}\n", std::string(report.status().message())));
     }
   }
   if (!comparison.documents.empty()) return comparison;
@@ -52,12 +53,12 @@ absl::Status write_comparison(const std::string& folder, const Comparison& compa
 
 void print_comparison(const Comparison& comparison, const std::string& folder, bool json) {
   if (!json) {
-    fmt::print("{}\nreport: {}/report.html\n", report::comparison_table(comparison.summaries), folder);
-    return;
+    return launch::say(stdout, fmt::format("{}\nreport: {}/report.html\n",
+                                           report::comparison_table(comparison.summaries), folder));
   }
   for (const report::Json& document : comparison.documents) {
-    fmt::print("{}\n",
-               report::Json({{"policy", document.at("policy")}, {"summary", document.at("summary")}}).dump());
+    const report::Json line({{"policy", document.at("policy")}, {"summary", document.at("summary")}});
+    launch::say(stdout, line.dump() + "\n");
   }
 }
 

@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "paceline/cli/version.h"
+#include "paceline/launch/say.h"
 #include "paceline/launch/stop_signals.h"
 
 namespace paceline::cli {
@@ -39,7 +40,7 @@ int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
   }
   const absl::StatusOr<int> status = command();
   if (status.ok()) return *status;
-  fmt::print(stderr, "paceline: {}\n", std::string(status.status().message()));
+  launch::say(stderr, fmt::format("paceline: {}\n", std::string(status.status().message())));
   return absl::IsCancelled(status.status()) ? launch::exit_of_stop() : kExitOfError;
 }
 

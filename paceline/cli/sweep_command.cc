@@ -15,6 +15,7 @@
 #include "paceline/cli/sweep_trainings.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/config/sweep.h"
+#include "paceline/launch/say.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/store/files.h"
@@ -112,12 +113,12 @@ std::string tables_of(const Plan& plan, const SweepResults& results, report::Tab
 absl::Status show(const Plan& plan, const SweepResults& results, const SweepOptions& options) {
   if (options.json_file.empty()) {
     const auto style = options.markdown ? report::TableStyle::kMarkdown : report::TableStyle::kText;
-    fmt::print("{}", tables_of(plan, results, style));
+    launch::say(stdout, tables_of(plan, results, style));
     return absl::OkStatus();
   }
   const std::string json = json_of(plan, results);
   if (options.json_file != "-") return store::atomic_write(options.json_file, json);
-  fmt::print("{}", json);
+  launch::say(stdout, json);
   return absl::OkStatus();
 }
 
@@ -134,7 +135,7 @@ absl::StatusOr<int> sweep_command(const SweepOptions& options) {
                             train_all(trainings, {options.file, out, options.jobs}, results));
   PACELINE_RETURN_IF_ERROR(show(plan, results, options));
   if (whole) return 0;
-  fmt::print(stderr, "stopped; go on with: paceline sweep {}\n", options.file);
+  launch::say(stderr, fmt::format("stopped; go on with: paceline sweep {}\n", options.file));
   return launch::exit_of_stop();
 }
 

@@ -10,6 +10,7 @@
 #include "paceline/launch/display.h"
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/local_cluster.h"
+#include "paceline/launch/say.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/launch/watch.h"
 #include "paceline/report/tables.h"
@@ -52,7 +53,7 @@ absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::s
 
 absl::Status train_live(const std::string& run, const config::JobConfig& job, const TrainOptions& options) {
   if (!options.resume.empty() && runs::is_over(run, job)) {
-    fmt::print(stderr, "all of it is trained\n");
+    launch::say(stderr, "all of it is trained\n");
     return absl::OkStatus();
   }
   const int signals_before = launch::stop_signals();
@@ -149,7 +150,7 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure_model));
   const std::string& job_toml = planned.job_toml;
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
-  if (!planned.line.empty()) fmt::print(stderr, "{}\n", planned.line);
+  if (!planned.line.empty()) launch::say(stderr, planned.line + "\n");
   const bool resume = !options.resume.empty();
   TrainedRun run;
   PACELINE_ASSIGN_OR_RETURN(run.folder,
@@ -196,14 +197,16 @@ absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& opti
   PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(run.folder));
   PACELINE_RETURN_IF_ERROR(runs::write_report(run.folder, report));
   if (options.shown == launch::Shown::kJson) {
-    fmt::print("{}\n", report.document.at("summary").dump());
+    launch::say(stdout, report.document.at("summary").dump() + "\n");
   } else {
-    fmt::print("{}\nreport: {}/report.html\n", report::replica_table(report.summary), run.folder);
+    launch::say(stdout, fmt::format("{}\nreport: {}/report.html\n", report::replica_table(report.summary),
+                                    run.folder));
     if (options.in_virtual_time)
-      fmt::print("trace: {}\n", report.document.at("summary").at("trace_hash").get<std::string>());
+      launch::say(stdout, fmt::format("trace: {}\n",
+                                      report.document.at("summary").at("trace_hash").get<std::string>()));
   }
   if (!run.interrupted) return 0;
-  fmt::print(stderr, "stopped; resume with: {} --resume {}\n", options.command, run.folder);
+  launch::say(stderr, fmt::format("stopped; resume with: {} --resume {}\n", options.command, run.folder));
   return launch::exit_of_stop();
 }
 

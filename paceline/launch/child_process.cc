@@ -49,6 +49,7 @@ std::string path_of(ChildProgram program) {
   // Some launchers signal every process of a host. The parent stops its children cleanly.
   ::signal(SIGTERM, SIG_IGN);
   ::signal(SIGINT, SIG_IGN);
+  ::signal(SIGPIPE, SIG_DFL);
   if (inherited >= 0) fcntl(inherited, F_SETFD, 0);
   sigset_t none;
   sigemptyset(&none);

@@ -4,9 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include <fmt/format.h>
+
+#include "paceline/launch/say.h"
 
 namespace paceline::launch {
 
@@ -39,29 +40,27 @@ void Display::show(const rpc::wire::StatusReply& status) {
     if (starting || (last_ && now - *last_ < kJsonEvery) || status.json() == last_json_) return;
     last_ = now;
     last_json_ = status.json();
-    fmt::print("{}\n", status.json());
-    std::fflush(stdout);
+    say(stdout, status.json() + "\n");
     return;
   }
   const std::string& line = starting ? status.phase() : status.line();
   if (terminal_) {
-    fmt::print(stderr, "\r\033[K{}  {}", label_, line);
-    std::fflush(stderr);
+    say(stderr, fmt::format("\r\033[K{}  {}", label_, line));
     shown_ = true;
   } else if (!last_ || now - *last_ >= kLogEvery || (starting && status.phase() != last_phase_)) {
     last_ = now;
     last_phase_ = status.phase();
-    fmt::print(stderr, "{}  {}\n", label_, line);
+    say(stderr, fmt::format("{}  {}\n", label_, line));
   }
 }
 
 void Display::note(const std::string& line) {
   clear();
-  fmt::print(stderr, "{}  {}\n", label_, line);
+  say(stderr, fmt::format("{}  {}\n", label_, line));
 }
 
 void Display::clear() {
-  if (std::exchange(shown_, false)) fmt::print(stderr, "\r\033[K");
+  if (std::exchange(shown_, false)) say(stderr, "\r\033[K");
 }
 
 }  // namespace paceline::launch

@@ -21,8 +21,8 @@ absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen, co
       const bool first = signals_seen == signals_before;
       signals_seen = stop_signals();
       if (first) {
-        display.note("stopping with a checkpoint; once more stops at once");
         cluster.stop(why);
+        display.note("stopping with a checkpoint; once more stops at once");
       } else {
         cluster.kill();
       }
