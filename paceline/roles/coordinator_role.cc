@@ -173,29 +173,37 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
                coordinator.lost_hosts(), coordinator.training() ? std::optional(lost) : std::nullopt};
 }
 
-absl::StatusOr<rpc::Access> access_of(const CoordinatorRoleOptions& options, const config::JobConfig& job,
-                                      const store::RunPaths& paths) {
+absl::StatusOr<rpc::Access> access_of(const config::Reach& reach, const store::RunPaths& paths) {
   rpc::Access access;
-  const std::string& certs = options.certs.empty() ? job.reach.certs : options.certs;
-  const std::string& token_file = options.token_file.empty() ? job.reach.token_file : options.token_file;
-  if (!certs.empty()) {
+  if (!reach.certs.empty()) {
     PACELINE_ASSIGN_OR_RETURN(access.credentials,
-                              security::read_credentials(certs, security::Role::kCoordinator));
+                              security::read_credentials(reach.certs, security::Role::kCoordinator));
   }
-  PACELINE_ASSIGN_OR_RETURN(access.token, token_file.empty() ? security::read_or_make_token(paths.token())
-                                                             : security::read_token(token_file));
+  PACELINE_ASSIGN_OR_RETURN(access.token, reach.token_file.empty()
+                                              ? security::read_or_make_token(paths.token())
+                                              : security::read_token(reach.token_file));
   return access;
+}
+
+// How this process is reached, where that is said beside the job: the same rules hold for it.
+std::vector<std::string> said_of_reach(const CoordinatorRoleOptions& options) {
+  std::vector<std::string> sets;
+  if (!options.listen.empty()) sets.push_back("network.listen=" + options.listen);
+  if (!options.certs.empty()) sets.push_back("network.certs=" + options.certs);
+  if (!options.token_file.empty()) sets.push_back("network.token_file=" + options.token_file);
+  return sets;
 }
 
 absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::RunPaths& paths) {
   PACELINE_ASSIGN_OR_RETURN(const std::string toml, runs::read_job_file(paths.job()));
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(toml, paths.job()));
-  PACELINE_ASSIGN_OR_RETURN(rpc::Access access, access_of(options, job, paths));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
+                            config::parse_job(toml, paths.job(), said_of_reach(options)));
+  PACELINE_ASSIGN_OR_RETURN(rpc::Access access, access_of(job.reach, paths));
   return Job{paths,
              toml,
              job,
              std::move(access),
-             options.listen.empty() ? job.reach.listen : options.listen,
+             job.reach.listen,
              options.address_fd,
              options.host,
              options.reached_at};
@@ -255,13 +263,17 @@ bool is_in_job(const config::JobConfig& job, int host) {
   return job.ranks.empty() || std::find(job.ranks.begin(), job.ranks.end(), host) != job.ranks.end();
 }
 
-}  // namespace
+// A server of a network file system takes a host that is cut off for a dead one, and gives its lock to the
+// next one.
+absl::Status still_leads(const Job& job, const store::FolderMark& mark) {
+  if (job.config.hosts == 1 || mark.stands()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{}: another host leads this run by now, or has ended it; this one gives it up",
+                  job.paths.root.string()));
+}
 
-absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
-  PACELINE_ASSIGN_OR_RETURN(const store::RunFolder folder, store::RunFolder::resume(options.run));
-  PACELINE_ASSIGN_OR_RETURN(Job job, read(options, folder.paths()));
-  // Left when this process is killed: then nobody has said goodbye.
-  PACELINE_ASSIGN_OR_RETURN(const store::FolderMark mark, store::FolderMark::leave(job.paths.mark()));
+// Attempt after attempt, until the run is over or cannot go on.
+absl::Status train(Job& job, const store::FolderMark& mark, const CoordinatorRoleOptions& options) {
   std::vector<int> gone;
   if (options.without) gone.push_back(*options.without);
   PACELINE_ASSIGN_OR_RETURN(auto before, left_out_before(job, options.go_on, gone));
@@ -281,6 +293,7 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
                               attempt(job, mark, restart, go_on == runs::GoOn::kIfThereIsACheckpoint,
                                       before ? std::optional(gone) : std::nullopt));
     if (!ended.can_go_on) return ended.status;
+    PACELINE_RETURN_IF_ERROR(still_leads(job, mark));
     if (std::exchange(before, std::nullopt)) {
       job.toml = whole_job;
       PACELINE_ASSIGN_OR_RETURN(job.config, config::parse_job(job.toml, job.paths.job()));
@@ -298,6 +311,21 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
                          in_words(job, ended.lost_commits)));
     go_on = runs::GoOn::kIfThereIsACheckpoint;
   }
+}
+
+}  // namespace
+
+absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const store::RunFolder folder, store::RunFolder::resume(options.run));
+  PACELINE_ASSIGN_OR_RETURN(Job job, read(options, folder.paths()));
+  std::error_code ignored;
+  const bool unfinished = std::filesystem::exists(job.paths.mark(), ignored);
+  // Left when this process is killed: then nobody has said goodbye.
+  PACELINE_ASSIGN_OR_RETURN(store::FolderMark mark, store::FolderMark::leave(job.paths.mark()));
+  const absl::Status status = train(job, mark, options);
+  // Nor has one that could not take the run up: another host may.
+  if (unfinished && !job.told) mark.stay();
+  return status;
 }
 
 }  // namespace paceline::roles

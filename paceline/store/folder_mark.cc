@@ -1,18 +1,15 @@
 #include "paceline/store/folder_mark.h"
 
-#include <fcntl.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstdint>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/store/files.h"
 
@@ -43,20 +40,21 @@ absl::Status not_shared(const fs::path& file, const std::string& why) {
 
 absl::StatusOr<FolderMark> FolderMark::leave(const fs::path& file) {
   PACELINE_ASSIGN_OR_RETURN(std::string text, random_text());
-  // Never through a link, and never what somebody else holds open.
-  ::unlink(file.c_str());
-  const FileDescriptor made(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!made.valid()) return io_error(file, "written", errno);
-  FolderMark mark(file, std::move(text));
-  PACELINE_RETURN_IF_ERROR(write_all(made, file, mark.text_.data(), mark.text_.size()));
-  return mark;
+  PACELINE_RETURN_IF_ERROR(atomic_write(file, text));
+  return FolderMark(file, std::move(text));
 }
 
 FolderMark::FolderMark(FolderMark&& other) noexcept
     : file_(std::exchange(other.file_, {})), text_(std::move(other.text_)) {}
 
 FolderMark::~FolderMark() {
-  if (!file_.empty()) ::unlink(file_.c_str());
+  if (!file_.empty() && stands()) ::unlink(file_.c_str());
+}
+
+bool FolderMark::stands() const {
+  const auto found = read_file(file_, kLongestMark);
+  if (!found.ok()) return !absl::IsNotFound(found.status());
+  return *found == text_;
 }
 
 absl::Status find_mark(const fs::path& file, const std::string& text, std::chrono::milliseconds patience) {

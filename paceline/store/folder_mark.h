@@ -15,10 +15,11 @@ namespace paceline::store {
 // Network file systems may show late what another host wrote.
 inline constexpr std::chrono::seconds kMarkPatience{5};
 
-// A file with a text that nobody can guess. Goes with the object.
+// A file with a text that nobody can guess. Goes with the object, unless another one has taken its place.
 class FolderMark {
  public:
-  // Takes the place of one that a process before left, when it was killed. Errors: what the file system says.
+  // Takes the place of one that a process before left, when it was killed: at no moment there is none.
+  // Errors: what the file system says.
   static absl::StatusOr<FolderMark> leave(const std::filesystem::path& file);
   FolderMark(FolderMark&& other) noexcept;
   FolderMark& operator=(FolderMark&&) = delete;
@@ -26,6 +27,10 @@ class FolderMark {
 
   const std::filesystem::path& file() const { return file_; }
   const std::string& text() const { return text_; }
+  // Nobody has left another mark there since, or taken this one away, as far as can be read.
+  bool stands() const;
+  // The file stays when the object goes.
+  void stay() { file_.clear(); }
 
  private:
   FolderMark(std::filesystem::path file, std::string text) : file_(std::move(file)), text_(std::move(text)) {}

@@ -46,6 +46,28 @@ TEST(FolderMark, TheMarkOfAProcessThatWasKilledIsReplaced) {
   EXPECT_TRUE(find_mark(mark->file(), mark->text(), kAtOnce).ok());
 }
 
+TEST(FolderMark, AnotherOneInItsPlaceIsLeftAlone) {
+  const TestDirectory directory;
+  auto first = FolderMark::leave(directory / "mark");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(first->stands());
+  const auto second = FolderMark::leave(directory / "mark");
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_FALSE(first->stands());
+  first = absl::CancelledError();
+  EXPECT_TRUE(second->stands());
+}
+
+TEST(FolderMark, StaysWhereThatIsAskedFor) {
+  const TestDirectory directory;
+  {
+    auto mark = FolderMark::leave(directory / "mark");
+    ASSERT_TRUE(mark.ok()) << mark.status();
+    mark->stay();
+  }
+  EXPECT_EQ(directory.count(), 1);
+}
+
 TEST(FolderMark, WhereNothingCanBeWrittenIsSaid) {
   const auto status = FolderMark::leave("/proc/mark").status();
   EXPECT_FALSE(status.ok());
