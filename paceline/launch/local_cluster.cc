@@ -36,13 +36,11 @@ bool lost_coordinator(const ChildProcess& child) {
 
 // Somebody else has its place: another one that a user started, or one from before that has not been missed
 // yet. If that goes, the coordinator says who is missing.
-bool place_is_taken(const ChildProcess& child) {
-  return absl::EndsWith(last_line(child.log_file()), rpc::kIsHereAlready);
-}
+bool place_is_taken(const std::string& said) { return absl::EndsWith(said, rpc::kIsHereAlready); }
 
-bool was_given_up(const ChildProcess& child) {
-  return absl::EndsWith(last_line(child.log_file()), rpc::kGoesOnWithout);
-}
+bool was_given_up(const std::string& said) { return absl::EndsWith(said, rpc::kGoesOnWithout); }
+
+bool hears_of_failure(const std::string& said) { return absl::StrContains(said, roles::kRunFailed); }
 
 bool is_worker(const std::string& name) { return absl::StartsWith(name, "w"); }
 
@@ -211,8 +209,7 @@ std::vector<std::string> LocalCluster::tend() {
   } else if (!outcome_ && !stopping_) {
     look_for_leader(news);
   }
-  if (!leads() && !outcome_ && all_ended())
-    outcome_ = first_error_ ? absl::UnavailableError(*first_error_) : absl::OkStatus();
+  if (!leads() && !outcome_ && all_ended()) outcome_ = end_of_peers();
   if (!outcome_ && !stopping_) {
     look_at_attempt(news);
     start_again_who_is_missed(news);
@@ -228,8 +225,14 @@ std::vector<std::string> LocalCluster::tend() {
 
 std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_status) {
   const ChildProcess ended = *std::exchange(child.process, std::nullopt);
-  if (wait_status == 0 || place_is_taken(ended)) return std::nullopt;
-  if (was_given_up(ended)) {
+  // What a killed one said last is of another time.
+  const std::string said = WIFEXITED(wait_status) ? last_line(ended.log_file()) : "";
+  if (wait_status == 0 || place_is_taken(said)) return std::nullopt;
+  if (hears_of_failure(said)) {
+    failure_ = reason_of(ended, wait_status);
+    return std::nullopt;
+  }
+  if (was_given_up(said)) {
     // The run is none of this host's any more; it is not stopped.
     outcome_ = absl::UnavailableError(reason_of(ended, wait_status));
     for (Child& other : peers_) other.process.reset();
@@ -306,10 +309,11 @@ void LocalCluster::look_for_leader(std::vector<std::string>& news) {
                     : std::string(status.message()));
   } else if (const auto* mine = std::get_if<Succession::Lead>(&step)) {
     const absl::Status status = lead(mine->lost);
-    news.push_back(status.ok()
-                       ? fmt::format("host {} did not come back; this one leads the run", mine->lost)
-                       : fmt::format("host {} did not come back, and this one cannot lead the run: {}",
-                                     mine->lost, std::string(status.message())));
+    const std::string why =
+        mine->lost ? fmt::format("host {} did not come back", *mine->lost) : "this host led the run before";
+    news.push_back(status.ok() ? why + "; this one leads the run"
+                               : fmt::format("{}, and this one cannot lead the run: {}", why,
+                                             std::string(status.message())));
   } else if (std::holds_alternative<Succession::Over>(step)) {
     news.emplace_back("the run has ended meanwhile");
     outcome_ = absl::OkStatus();
@@ -323,7 +327,7 @@ absl::Status LocalCluster::follow(const std::string& address) {
   return absl::OkStatus();
 }
 
-absl::Status LocalCluster::lead(int lost) {
+absl::Status LocalCluster::lead(std::optional<int> lost) {
   run_ = next_->run();
   gone_ = lost;
   const absl::Status started = start_coordinator(true);
@@ -387,6 +391,12 @@ bool LocalCluster::any_replica_whole() const {
 bool LocalCluster::all_ended() const {
   return std::none_of(peers_.begin(), peers_.end(),
                       [](const Child& child) { return child.process.has_value(); });
+}
+
+absl::Status LocalCluster::end_of_peers() const {
+  if (first_error_) return absl::UnavailableError(*first_error_);
+  if (failure_) return absl::UnavailableError(*failure_);
+  return absl::OkStatus();
 }
 
 absl::Status LocalCluster::end_of_coordinator(int wait_status) const {

@@ -90,9 +90,10 @@ class LocalCluster {
   void look_at_coordinator(std::vector<std::string>& news);
   void look_for_leader(std::vector<std::string>& news);
   absl::Status follow(const std::string& address);
-  absl::Status lead(int lost);
+  absl::Status lead(std::optional<int> lost);
   void look_at_attempt(std::vector<std::string>& news);
   void start_again_who_is_missed(std::vector<std::string>& news);
+  absl::Status end_of_peers() const;
   absl::Status end_of_coordinator(int wait_status) const;
   bool leads() const { return coordinator_.has_value(); }
   bool here(const std::string& name) const;
@@ -114,6 +115,7 @@ class LocalCluster {
   std::unique_ptr<roles::Stub> stub_;
   std::optional<absl::Status> outcome_;
   std::optional<std::string> first_error_;  // of a peer, before training began
+  std::optional<std::string> failure_;      // of the run, as a peer heard it
   std::vector<std::string> notes_;          // of the coordinator, not passed on yet
   int notes_seen_ = 0;
   rpc::wire::StatusReply latest_;  // of the coordinator

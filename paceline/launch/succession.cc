@@ -53,6 +53,7 @@ Succession::Step Succession::look(SteadyTime now) {
   if (over) return Over{};
   if (now < heard_ + patience_) return {};
   heard_ = now;  // if it cannot, it tries again after as long
+  if (leader->host == host_) return Lead{};
   return Lead{leader->host};
 }
 

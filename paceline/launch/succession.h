@@ -26,7 +26,7 @@ class Succession {
     runs::Leader leader;
   };
   struct Lead {
-    int lost;  // the host that led until now
+    std::optional<int> lost;  // the host that led until now; nothing: this one did
   };
   struct Over {};  // the run has ended, and this host did not hear of it
   using Step = std::variant<std::monostate, Follow, Lead, Over>;

@@ -42,6 +42,14 @@ TEST_F(SuccessionTest, LeadsWhereNobodyDoes) {
   EXPECT_EQ(std::get<Succession::Lead>(step).lost, 0);
 }
 
+// As where it led a run before it was started again.
+TEST_F(SuccessionTest, LosesNobodyWhereItLedItself) {
+  ASSERT_TRUE(runs::write_leader(run_, {1, kFirst}).ok());
+  const auto step = after(32);
+  ASSERT_TRUE(std::holds_alternative<Succession::Lead>(step));
+  EXPECT_EQ(std::get<Succession::Lead>(step).lost, std::nullopt);
+}
+
 TEST_F(SuccessionTest, EachHostHasItsTurn) {
   Succession next(2, 30, "", start_);
   next.heard(run_.root.string(), start_);

@@ -99,6 +99,7 @@ absl::Status coordinator_lost() { return absl::UnavailableError("the coordinator
 absl::Status farewell(const rpc::wire::Goodbye& goodbye) {
   if (goodbye.again())
     return absl::AbortedError(fmt::format("the coordinator had given this process up: {}", goodbye.why()));
+  if (goodbye.failed()) return absl::UnavailableError(kRunFailed + goodbye.why());
   if (!goodbye.refused()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("the coordinator sent this process away: {}", goodbye.why()));

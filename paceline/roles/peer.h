@@ -47,8 +47,11 @@ absl::Status with_coordinator(const PeerOptions& options, security::Role role, c
 // The stream has ended without a goodbye.
 absl::Status coordinator_lost();
 
+// What is said where the run could not go on begins so.
+inline constexpr char kRunFailed[] = "the run could not go on: ";
+
 // OK when the job is over; Aborted when this process is to come again as a new one; another error when it is
-// not wanted.
+// not wanted, or the run could not go on.
 absl::Status farewell(const rpc::wire::Goodbye& goodbye);
 
 // Why a stay ended, of whose connection: a call that was refused is not one that was lost.

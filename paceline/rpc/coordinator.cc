@@ -49,7 +49,7 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
 
 void Coordinator::received(const ServerStream::Pointer& stream, const wire::ServerMessage& message) {
   if (message.has_hello()) {
-    if (goodbye_said_) return rpc::say_goodbye(*stream, "the job is over");
+    if (goodbye_said_) return rpc::say_goodbye(*stream, last_word());
     if (rescuing()) return;
     if (const absl::Status taken = servers_.take_place(stream, message.hello()); !taken.ok())
       return refuse(*stream, message_of(taken));
@@ -176,7 +176,7 @@ void Coordinator::on_started(std::size_t shard, const wire::ServerStarted& start
 void Coordinator::received(const EvaluatorStream::Pointer& stream, const wire::EvaluatorMessage& message) {
   if (rescuing()) return;
   if (message.has_hello() && goodbye_said_) {
-    rpc::say_goodbye(*stream, "the job is over");
+    rpc::say_goodbye(*stream, last_word());
   } else if (message.has_hello() && evaluator_ == nullptr) {
     evaluator_ = stream;
     wire::EvaluatorOrder order;

@@ -168,6 +168,7 @@ class Coordinator final : public WorkerStream::Listener,
   // The end.
   void give_up_silent();
   void give_up_hosts();
+  void give_up_waiting_for_replicas();
   void end_look();
   void go_back(const std::string& why);
   void lose_server(std::optional<std::size_t> shard, const std::string& why);
@@ -175,6 +176,7 @@ class Coordinator final : public WorkerStream::Listener,
   bool rescuing() const { return replication_ && replication_->rescuing() && !goodbye_said_; }
   void finish();
   void finish_if_done();
+  wire::Goodbye last_word() const;
   void say_goodbye();
 
   EventLoop& loop_;
@@ -198,6 +200,7 @@ class Coordinator final : public WorkerStream::Listener,
   std::string lost_why_;                    // the first loss, while what is left is written
   const SteadyTime since_ = std::chrono::steady_clock::now();
   std::vector<int> lost_hosts_;
+  std::optional<SteadyTime> idle_since_;  // while it trains with no replica at all
   SteadyTime last_tick_ = std::chrono::steady_clock::now();
   SteadyTime listening_since_ = last_tick_;
   bool can_go_on_ = false;

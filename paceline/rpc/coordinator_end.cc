@@ -25,6 +25,7 @@ void Coordinator::tick() {
   give_up_silent();
   end_look();
   give_up_hosts();
+  give_up_waiting_for_replicas();
   // An evaluator that does not come must not hold the end up for ever.
   if (finishing_ && evaluator_ == nullptr &&
       std::chrono::steady_clock::now() > std::max(finishing_at_, evaluator_gone_at_) + kEvaluatorLimit)
@@ -59,6 +60,19 @@ void Coordinator::give_up_hosts() {
   if (lost_hosts_.empty()) return;
   go_back(fmt::format("host {} did not come back within {} s; going on without it",
                       fmt::join(lost_hosts_, ", host "), options_.job.host_patience_s));
+}
+
+// Those that died are started again with the next attempt only.
+void Coordinator::give_up_waiting_for_replicas() {
+  const auto& all = replicas_.all();
+  const bool any = std::any_of(all.begin(), all.end(), [](const auto& one) { return one.second.joined; });
+  const bool idle = training() && !finishing_ && !rescuing() && !any && !missing().empty();
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (!idle) return idle_since_.reset();
+  if (!idle_since_) idle_since_ = now;
+  const std::chrono::duration<double> waited = now - *idle_since_;
+  if (waited.count() < options_.job.host_patience_s) return;
+  lose_server(std::nullopt, fmt::format("no replica has been here for {} s", options_.job.host_patience_s));
 }
 
 void Coordinator::end_look() {
@@ -154,13 +168,20 @@ void Coordinator::finish_if_done() {
   say_goodbye();
 }
 
+wire::Goodbye Coordinator::last_word() const {
+  wire::Goodbye goodbye;
+  goodbye.set_failed(!result().ok());
+  goodbye.set_why(message_of(result()));
+  return goodbye;
+}
+
 void Coordinator::say_goodbye() {
   if (std::exchange(goodbye_said_, true)) return;
   goodbye_at_ = std::chrono::steady_clock::now();
-  const std::string why = result().ok() ? "the job is over" : message_of(result());
-  for (const auto& [stream, worker] : workers_.all()) rpc::say_goodbye(*worker.stream, why);
-  servers_.say_goodbye(why);
-  if (evaluator_ != nullptr) rpc::say_goodbye(*evaluator_, why);
+  const wire::Goodbye goodbye = last_word();
+  for (const auto& [stream, worker] : workers_.all()) rpc::say_goodbye(*worker.stream, goodbye);
+  servers_.say_goodbye(goodbye);
+  if (evaluator_ != nullptr) rpc::say_goodbye(*evaluator_, goodbye);
 }
 
 }  // namespace paceline::rpc

@@ -30,7 +30,7 @@ void Coordinator::received(const WorkerStream::Pointer& stream, const wire::Work
 }
 
 void Coordinator::on_hello(const WorkerStream::Pointer& stream, const wire::WorkerHello& hello) {
-  if (finishing_) return rpc::say_goodbye(*stream, "the job is over");
+  if (finishing_) return rpc::say_goodbye(*stream, last_word());
   const absl::Status taken = workers_.take_place(stream, hello.name());
   if (!taken.ok()) {
     options_.notice(fmt::format("refused a worker at {}: {}", stream->peer(), message_of(taken)));

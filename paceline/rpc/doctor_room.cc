@@ -181,10 +181,13 @@ absl::StatusOr<wire::DoctorAnswer> DoctorRoom::ask(int host, wire::DoctorOrder o
 }
 
 void DoctorRoom::say_goodbye(bool refused, const std::string& why) {
+  wire::Goodbye goodbye;
+  goodbye.set_refused(refused);
+  goodbye.set_why(why);
   bool told = false;
   state_->guests.wait(kGoodbyeLimit, [&](std::vector<Guest>& all) {
     for (Guest& guest : all) {
-      if (!told && guest.stream != nullptr) rpc::say_goodbye(*guest.stream, why, refused);
+      if (!told && guest.stream != nullptr) rpc::say_goodbye(*guest.stream, goodbye);
     }
     told = true;
     return std::all_of(all.begin(), all.end(), [](const Guest& guest) { return guest.stream == nullptr; });

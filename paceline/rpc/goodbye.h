@@ -13,29 +13,37 @@ inline constexpr char kIsHereAlready[] = "is here already";
 // And one whose host has been given up.
 inline constexpr char kGoesOnWithout[] = "was given up, and the run goes on without it";
 
-// The job is over for it: `why`, and the end of the stream. `refused`: it is not wanted in this job.
+// The last order, and the end of the stream.
 template <class In, class Out>
-void say_goodbye(PeerStream<In, Out>& stream, const std::string& why, bool refused = false) {
+void say_goodbye(PeerStream<In, Out>& stream, const wire::Goodbye& goodbye) {
   Out order;
-  order.mutable_goodbye()->set_refused(refused);
-  order.mutable_goodbye()->set_why(why);
+  *order.mutable_goodbye() = goodbye;
   stream.send(std::move(order));
   stream.close();
+}
+
+// The job is over.
+template <class In, class Out>
+void say_goodbye(PeerStream<In, Out>& stream) {
+  say_goodbye(stream, wire::Goodbye());
 }
 
 // It was given up; it may come again as a new one.
 template <class In, class Out>
 void give_up(PeerStream<In, Out>& stream, const std::string& why) {
-  Out order;
-  order.mutable_goodbye()->set_again(true);
-  order.mutable_goodbye()->set_why(why);
-  stream.send(std::move(order));
-  stream.close();
+  wire::Goodbye goodbye;
+  goodbye.set_again(true);
+  goodbye.set_why(why);
+  say_goodbye(stream, goodbye);
 }
 
+// It is not wanted in this job.
 template <class In, class Out>
 void refuse(PeerStream<In, Out>& stream, const std::string& why) {
-  say_goodbye(stream, why, true);
+  wire::Goodbye goodbye;
+  goodbye.set_refused(true);
+  goodbye.set_why(why);
+  say_goodbye(stream, goodbye);
 }
 
 }  // namespace paceline::rpc

@@ -49,8 +49,9 @@ absl::Status ServerFleet::take_place(const ServerStream::Pointer& stream, const 
   if (one_a_host_) PACELINE_RETURN_IF_ERROR(same_fabric(hello.fabric()));
   const auto found = std::find(ranks_.begin(), ranks_.end(), hello.shard());
   const auto place = static_cast<std::size_t>(found - ranks_.begin());
-  if (place >= size() || servers_[place].stream != nullptr)
-    return absl::AlreadyExistsError(fmt::format("there is no place for a server of shard {}", hello.shard()));
+  if (place >= size()) return absl::NotFoundError(fmt::format("the job has no shard {}", hello.shard()));
+  if (servers_[place].stream != nullptr)
+    return absl::AlreadyExistsError(fmt::format("server {} {}", hello.shard(), kIsHereAlready));
   servers_[place].stream = stream;
   servers_[place].exchange = hello.exchange();
   servers_[place].fabric = hello.fabric();
@@ -183,9 +184,9 @@ void ServerFleet::tell(const wire::ServerOrder& order) const {
   }
 }
 
-void ServerFleet::say_goodbye(const std::string& why) const {
+void ServerFleet::say_goodbye(const wire::Goodbye& goodbye) const {
   for (const Server& server : servers_) {
-    if (server.stream != nullptr) rpc::say_goodbye(*server.stream, why);
+    if (server.stream != nullptr) rpc::say_goodbye(*server.stream, goodbye);
   }
 }
 

@@ -75,7 +75,7 @@ class ServerFleet {
   void tell_one(std::size_t shard, const wire::ServerOrder& order) const {
     servers_[shard].stream->send(order);
   }
-  void say_goodbye(const std::string& why) const;
+  void say_goodbye(const wire::Goodbye& goodbye) const;
 
  private:
   struct Server {
