@@ -162,6 +162,15 @@ TEST(BadInput, ReplayOfWhatIsNoRun) {
   expect_one_line(run({"replay", folder.path().string()}), {"not a run folder"});
 }
 
+// The token would go over the network as it is.
+TEST(BadInput, ACoordinatorThatOthersReachInTheClear) {
+  const TempFolder folder;
+  const auto job = small_job(folder.path(), "epochs = 0.2\n");
+  ASSERT_EQ(run({"train", job.string()}).status, 0);
+  expect_one_line(run({"coordinator", only_run(folder / "runs").string(), "--listen", "0.0.0.0:0"}),
+                  {"network.listen", "can be reached from other machines", "certs"});
+}
+
 TEST(BadInput, DamagedCheckpoint) {
   const TempFolder folder;
   const auto job = small_job(folder.path(), "epochs = 0.2\n");

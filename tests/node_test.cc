@@ -274,6 +274,51 @@ TEST_F(Node, AFirstHostThatStaysAwayIsSucceeded) {
   EXPECT_FALSE(fs::exists(run_folder() / "mark"));
 }
 
+// A pipeline that the job's author wrote has a stage on the first host: no other one can lead the run, which
+// waits for that host then.
+TEST_F(Node, AFirstHostThatIsNeededIsWaitedFor) {
+  start_and_wait_for_checkpoint(job("epochs = 3\nparallel = \"static\"\nmicro_batch = 4\n"
+                                    "pipeline = [{devices = [\"w0\", \"w1\"], cuts = [2], samples = 16}]\n",
+                                    "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 2\npace_ms = 30\n"),
+                                2);
+  kill_host(0);
+  std::string log;
+  ASSERT_TRUE(eventually([&] {
+    log = at(1)->errors_so_far();
+    return log.find("and this one cannot lead the run: ") != std::string::npos;
+  }));
+  expect_said(log, "cannot lead the run: job.toml");
+  start_host(0);
+  expect_said(end_of(0).errors, "which ended without a goodbye");
+  end_of(1);
+  expect_whole(3);
+}
+
+// Nobody is left who could train, but both hosts are well.
+TEST_F(Node, WorkersThatAllDieComeAgain) {
+  start_and_wait_for_checkpoint(
+      job("epochs = 3\n", "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 2\npace_ms = 30\n"), 2);
+  for (const int rank : {0, 1}) kill(children(at(rank)->pid(), fmt::format("w{}", rank)).at(0), SIGKILL);
+  expect_said(end_of(0).errors, "no replica has been here for 2 s; going on from the checkpoint");
+  end_of(1);
+  expect_whole(3);
+}
+
+// The last device cannot hold the model.
+TEST_F(Node, ARunThatFailsIsAFailureOnEveryHost) {
+  std::string tables =
+      "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 2\npace_ms = 30\nmemory_mb = 0.7\n";
+  for (int unit = 0; unit < 4; ++unit)
+    tables += "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n";
+  start_and_wait_for_checkpoint(job("epochs = 50\nparallel = \"joint\"\nmicro_batch = 4\n", tables), 2);
+  kill(children(at(1)->pid(), "w1").at(0), SIGKILL);
+  for (const int rank : {0, 1}) {
+    const Ended ended = at(rank)->wait(60);
+    EXPECT_EQ(ended.status, 2) << rank;
+    expect_said(ended.errors, "the devices that are left cannot go on");
+  }
+}
+
 // Whoever comes back finds the run where it is led from by now, and that host takes it up again itself.
 TEST_F(Node, HostsComeBackToTheOneThatLeads) {
   if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();

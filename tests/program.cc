@@ -72,6 +72,8 @@ bool Program::running() {
   return !ended_;
 }
 
+std::string Program::errors_so_far() const { return read_text(folder_ / "errors"); }
+
 Ended Program::wait(int seconds) {
   if (!eventually([this] { return !running(); }, seconds)) {
     ADD_FAILURE() << "paceline did not end within " << seconds << " s";

@@ -41,6 +41,8 @@ class Program {
   // Waits for its end, at most `seconds`; a test failure and SIGKILL after that.
   Ended wait(int seconds = 240);
   bool running();
+  // Of standard error.
+  std::string errors_so_far() const;
 
  private:
   TempFolder folder_;
