@@ -2,6 +2,9 @@
 // while it goes on, over real processes.
 #include <signal.h>
 
+#include <set>
+#include <sstream>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -193,6 +196,48 @@ TEST_P(JointKilled, IsPlannedAround) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, JointKilled, testing::Values("w0", "w3"));
+
+// By the numbers of their files.
+std::set<std::string> mapped_gradients(pid_t process) {
+  std::istringstream maps(read_text(fmt::format("/proc/{}/maps", process)));
+  std::set<std::string> files;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("paceline-gradient") == std::string::npos) continue;
+    std::istringstream words(line);
+    std::string addresses, rights, offset, device, file;
+    words >> addresses >> rights >> offset >> device >> file;
+    files.insert(file);
+  }
+  return files;
+}
+
+// It may go on with its pass at any time, and knows nothing of the others' new roles until then.
+TEST(Joint, AStageThatStandsStillCannotWriteToAnotherReplicasGradient) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 200\n", four_devices(""));
+  Program train({"train", job.string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  const pid_t still = children(train.pid(), "w1").at(0);
+  const auto shared_with_others = [&] {
+    const auto its = mapped_gradients(still);
+    for (const char* name : {"w0", "w2", "w3"}) {
+      for (const std::string& file : mapped_gradients(children(train.pid(), name).at(0)))
+        if (its.contains(file)) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(shared_with_others());
+  kill(still, SIGSTOP);
+  const fs::path log = only_run(folder / "run" / "runs") / "logs" / "coordinator.log";
+  ASSERT_TRUE(eventually([&] { return read_text(log).find("w1 left: silent for") != std::string::npos; }));
+  EXPECT_TRUE(eventually([&] { return !shared_with_others(); }, 30));
+  const int before = metrics_so_far(folder / "run" / "runs");
+  EXPECT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") > before + 2; }));
+  EXPECT_FALSE(shared_with_others());
+  kill(still, SIGCONT);
+  train.signal(SIGTERM);
+  EXPECT_EQ(train.wait().status, 128 + SIGTERM);
+}
 
 // Also when all is over before who started it has looked even once.
 class JointWhoseLastDeviceCannotHoldTheModel : public testing::TestWithParam<bool> {};

@@ -33,8 +33,7 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const std::stri
   PACELINE_RETURN_IF_ERROR(made->read(job_toml, name));
   PACELINE_RETURN_IF_ERROR(made->build_replica());
   made->layout_ = made->replica_->layout();
-  PACELINE_ASSIGN_OR_RETURN(made->gradient_, transport::GradientWriter::create(made->layout_.size()));
-  made->gradients_ = train::tensor_pointers(made->layout_, made->gradient_->gradient().data());
+  PACELINE_RETURN_IF_ERROR(made->make_gradient());
   made->replica_->initial_weights(made->gradient_->gradient());
   if (std::holds_alternative<policy::LocalSgdSpec>(made->job_.policy))
     made->local_.emplace(made->layout_, made->job_.optimizer);
@@ -60,11 +59,20 @@ absl::Status Computation::build_replica() {
   return absl::OkStatus();
 }
 
+absl::Status Computation::make_gradient() {
+  PACELINE_ASSIGN_OR_RETURN(gradient_, transport::GradientWriter::create(layout_.size()));
+  gradients_ = train::tensor_pointers(layout_, gradient_->gradient().data());
+  others_may_write_ = false;
+  return absl::OkStatus();
+}
+
 absl::Status Computation::take(const rpc::wire::Role& role) {
   if (role.micro_batch() < 1)
     return absl::InvalidArgumentError(
         fmt::format("the coordinator asks for micro-batches of {}", role.micro_batch()));
   leave();
+  if (others_may_write_) PACELINE_RETURN_IF_ERROR(make_gradient());
+  others_may_write_ = role.cuts_size() > 0 && role.stage() == 0;
   if (role.cuts_size() > 0) {
     if (has_links(role)) PACELINE_RETURN_IF_ERROR(open_links());
     PACELINE_ASSIGN_OR_RETURN(

@@ -38,6 +38,7 @@ class Computation {
   const config::JobConfig& job() const { return job_; }
   std::int32_t dataset_size() const { return data_.train->size(); }
   const ps::Layout& layout() const { return layout_; }
+  // Other memory after a role in which other stages wrote to it: one that stood still may go on to write.
   transport::GradientWriter& gradient() { return *gradient_; }
 
   // Errors: those of PipelineStage::create; this worker has no address, or cannot listen there.
@@ -70,6 +71,7 @@ class Computation {
       : address_(std::move(address)), interrupted_(std::move(interrupted)) {}
   absl::Status read(const std::string& job_toml, const std::string& name);
   absl::Status build_replica();
+  absl::Status make_gradient();
   absl::Status open_links();
   absl::StatusOr<Compute> prepare_steps(const Lease& lease, const rpc::wire::WorkerRelease& release);
   Compute prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release);
@@ -86,6 +88,7 @@ class Computation {
   std::unique_ptr<train::Replica> replica_;  // null while this is a stage
   std::optional<transport::GradientWriter> gradient_;
   std::vector<float*> gradients_;    // by tensor
+  bool others_may_write_ = false;    // to the gradient
   std::optional<LocalSteps> local_;  // of a policy that has its replicas step by themselves
   std::optional<rpc::wire::Role> role_;
   std::unique_ptr<transport::LinkChannels> links_;  // null before it was a stage with others on other hosts

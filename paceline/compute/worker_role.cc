@@ -138,6 +138,7 @@ absl::Status Worker::take_role(const rpc::wire::Role& role) {
   PACELINE_RETURN_IF_ERROR(took);
   rpc::wire::WorkerMessage taken;
   taken.mutable_role_taken()->set_replica(role.replica());
+  taken.mutable_role_taken()->set_gradient_path(computation_->gradient().path());
   if (const StageChannels* channels = computation_->channels()) {
     taken.mutable_role_taken()->set_next_path(channels->next_path());
     taken.mutable_role_taken()->set_address(channels->address());

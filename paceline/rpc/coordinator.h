@@ -130,7 +130,7 @@ class Coordinator final : public WorkerStream::Listener,
   absl::Status on_message(Worker& worker, const wire::WorkerMessage& message);
   absl::Status on_attached(Worker& worker, const wire::WorkerAttached& attached);
   absl::Status on_joined(Worker& worker);
-  absl::Status on_role_taken(const Worker& worker, const wire::RoleTaken& taken);
+  absl::Status on_role_taken(Worker& worker, const wire::RoleTaken& taken);
   absl::Status on_ready(const Worker& worker, const wire::WorkerReady& ready);
   absl::Status learn_job(const wire::WorkerAttached& attached);
   absl::Status make_controller(std::int64_t dataset_size);

@@ -134,7 +134,9 @@ void Coordinator::give_role(const LiveReplica& replica) {
   replica.stages[replica.taken.size()]->stream->send(role_order(replica, replicas_.plan()));
 }
 
-absl::Status Coordinator::on_role_taken(const Worker& worker, const wire::RoleTaken& taken) {
+absl::Status Coordinator::on_role_taken(Worker& worker, const wire::RoleTaken& taken) {
+  if (worker.attached && !taken.gradient_path().empty())
+    worker.attached->set_gradient_path(taken.gradient_path());
   if (!worker.replica || worker.replica->value() != taken.replica())
     return absl::OkStatus();  // it is no more
   LiveReplica& replica = *replicas_.find(*worker.replica);
