@@ -114,6 +114,8 @@ void read_hosts(Section& cluster, JobConfig& job) {
   job.host_patience_s = cluster.number("host_patience_s", job.host_patience_s, 0.1, 1e6);
   if (job.hosts == 1) return;
   check_more_than_one(cluster, job);
+  // What was complained about may be a device or a host that is none.
+  if (!cluster.good()) return;
   read_without(cluster, job);
   job.servers = job.hosts;
   job.copies = std::min(job.copies, job.hosts);

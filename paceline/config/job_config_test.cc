@@ -206,6 +206,25 @@ TEST(JobConfig, HasThePipelinesThatAreWholeWithoutAHost) {
       "cluster.without: every pipeline has a stage on host 1");
 }
 
+// Of what is no device or no host nothing follows for those that are left.
+TEST(JobConfig, WhatIsWrongOfHostsIsSaidAlsoWithoutAHost) {
+  const std::string hosts = "[cluster]\nhosts = 2\nwithout = [0]\n";
+  expect_one_line(parse_job(hosts + "[[replica]]\ncount = 3\n[[replica]]\nhost = 60\n", "job.toml").status(),
+                  "cluster.hosts: w3 is on host 60, and there are hosts 0 to 1");
+  expect_one_line(parse_job("parallel = \"static\"\n" + hosts +
+                                "[[replica]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w7\"]\n",
+                            "job.toml")
+                      .status(),
+                  "pipeline.devices: there is no 'w7'");
+}
+
+TEST(JobConfig, NumbersOfAListAreFinite) {
+  const std::string hosts = "[[replica]]\ncount = 2\n[cluster]\nhosts = 2\n";
+  expect_one_line(parse_job(hosts + "without = [nan]\n", "job.toml").status(),
+                  "cluster.without: write a list of numbers from 0 to 1");
+  expect_one_line(parse_job("[schedule]\nmilestones = [-nan]\n", "job.toml").status(), "schedule.milestones");
+}
+
 TEST(JobConfig, RenumbersWhatDevicesCostWithoutAHost) {
   const JobConfig job =
       parse_job(

@@ -111,7 +111,7 @@ std::vector<double> Section::numbers(const std::string& key, double least, doubl
   const auto* array = node->as_array();
   for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
     const auto value = array->get(i)->is_number() ? array->get(i)->value<double>() : std::nullopt;
-    if (!value || *value < least || *value > most) break;
+    if (!value || !std::isfinite(*value) || *value < least || *value > most) break;
     values.push_back(*value);
   }
   if (array != nullptr && values.size() == array->size()) return values;

@@ -50,6 +50,8 @@ class Section {
 
   // Complains about the value of `key`.
   void complain(const std::string& key, const std::string& what);
+  // Whether nothing was complained about, here or elsewhere in the file, so far.
+  bool good() const { return complaints_.status().ok(); }
   // Complains about the first key nobody asked for.
   void finish();
 
