@@ -56,7 +56,10 @@ void add_certs(CLI::App& app, Command& command) {
           "dir", [request](const std::string& dir) { request->dir = dir; }, "the folder of the authority")
       ->required();
   certs->add_option("--job", request->job, "a folder in it of this name; 'job' without it");
-  certs->add_option("--days", request->days, "that they are good for; 365 without it")
+  certs
+      ->add_option(
+          "--days", request->days,
+          "that the certificates are good for; 365 without it. A new authority is for ten years, or as long")
       ->check(CLI::Range(1, 36500));
   certs->add_flag("--force", request->force,
                   "replace the authority and the job's certificates if they are there");

@@ -1,5 +1,6 @@
 #include "paceline/security/certificates.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -137,19 +138,43 @@ void remove_made(const CertificateRequest& request) {
   for (const char* name : {"authority.crt", "token"}) fs::remove(request.dir / request.job / name, ignored);
 }
 
-absl::StatusOr<Signed> find_or_make_authority(const CertificateRequest& request, bool& made) {
-  made = !fs::exists(request.dir / "authority.crt") && !fs::exists(request.dir / "authority.key");
-  if (!made) return read_authority(request.dir);
-  PACELINE_ASSIGN_OR_RETURN(Signed authority, make_authority(request.days));
-  PACELINE_RETURN_IF_ERROR(write(authority, request.dir / "authority"));
-  return authority;
-}
-
 absl::Status make_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (!error) return absl::OkStatus();
   return absl::PermissionDeniedError(fmt::format("{}: cannot be made: {}", path.string(), error.message()));
+}
+
+// Whoever checks a certificate checks its authority too.
+absl::Status check_outlives(X509* authority, const CertificateRequest& request) {
+  const std::time_t end = expiry_of(authority);
+  const long left = (end - std::time(nullptr)) / kSecondsOfDay;
+  if (request.days <= left) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "{}: ends on {}, before certificates of {} days would; write {}--force for a new authority, which then "
+      "has to make those of all other jobs anew too",
+      (request.dir / "authority.crt").string(), day_of(end), request.days,
+      left > 0 ? fmt::format("--days {} at most, or ", left) : ""));
+}
+
+absl::StatusOr<Signed> find_or_make_authority(const CertificateRequest& request, bool& made) {
+  made = !fs::exists(request.dir / "authority.crt") && !fs::exists(request.dir / "authority.key");
+  if (!made) {
+    PACELINE_ASSIGN_OR_RETURN(Signed found, read_authority(request.dir));
+    PACELINE_RETURN_IF_ERROR(check_outlives(found.certificate.get(), request));
+    return found;
+  }
+  PACELINE_RETURN_IF_ERROR(make_folder(request.dir));
+  PACELINE_ASSIGN_OR_RETURN(Signed authority, make_authority(std::max(request.days, request.authority_days)));
+  PACELINE_RETURN_IF_ERROR(write(authority, request.dir / "authority"));
+  return authority;
+}
+
+absl::Status check_good(X509* certificate, const fs::path& file, const char* command) {
+  const std::time_t expire = expiry_of(certificate);
+  if (expire >= std::time(nullptr)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{}: has expired on {}; `{}` makes another one", file.string(), day_of(expire), command));
 }
 
 absl::Status write_of_job(const CertificateRequest& request, const Signed& authority, const fs::path& dir) {
@@ -179,8 +204,8 @@ absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& req
         "--force to replace the authority too",
         made.of_job.string()));
   }
-  PACELINE_RETURN_IF_ERROR(make_folder(made.of_job));
   PACELINE_ASSIGN_OR_RETURN(const Signed authority, find_or_make_authority(request, made.new_authority));
+  PACELINE_RETURN_IF_ERROR(make_folder(made.of_job));
   PACELINE_RETURN_IF_ERROR(write_of_job(request, authority, made.of_job));
   PACELINE_ASSIGN_OR_RETURN(const Credentials one, read_credentials(made.of_job, Role::kCoordinator));
   made.expire = std::min(one.expire, expiry_of(authority.certificate.get()));
@@ -200,12 +225,10 @@ absl::StatusOr<Credentials> read_credentials(const fs::path& dir, Role role) {
     return absl::InvalidArgumentError(fmt::format(
         "{}: is not the certificate of a {}; `paceline certs` makes one", file.string(), to_string(role)));
   }
-  const std::time_t expire = std::min(expiry_of(certificate.get()), expiry_of(authority.get()));
-  if (expire < std::time(nullptr)) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{}: has expired on {}; `paceline certs` makes another one", file.string(), day_of(expire)));
-  }
-  return Credentials{*own, to_pem(authority.get()), to_pem(certificate.get()), to_pem(key.get()), expire};
+  PACELINE_RETURN_IF_ERROR(check_good(authority.get(), dir / "authority.crt", "paceline certs --force"));
+  PACELINE_RETURN_IF_ERROR(check_good(certificate.get(), file, "paceline certs"));
+  return Credentials{*own, to_pem(authority.get()), to_pem(certificate.get()), to_pem(key.get()),
+                     std::min(expiry_of(certificate.get()), expiry_of(authority.get()))};
 }
 
 std::string day_of(std::time_t time) { return fmt::format("{:%Y-%m-%d}", fmt::gmtime(time)); }

@@ -2,7 +2,7 @@
 // 5280) with P-256 keys. They prove who a process is (identity.h) to the other side of a TLS connection.
 //
 //   DIR/authority.crt, DIR/authority.key   who has the key can make certificates: it stays where it was made
-//   DIR/JOB/authority.crt, ROLE.crt, ROLE.key, token   what hosts get: all of it, or their roles' part of it
+//   DIR/JOB/authority.crt, ROLE.crt, ROLE.key, token   what hosts get, each all of it: any may come to lead
 //
 // What always holds: keys and tokens are readable by their owner only; nothing that is there is overwritten
 // unless asked for. Any thread.
@@ -23,7 +23,8 @@ struct CertificateRequest {
   std::filesystem::path dir;
   std::string job = "job";
   int days = 365;
-  bool force = false;  // the authority and this job's certificates anew, whatever is there
+  bool force = false;         // the authority and this job's certificates anew, whatever is there
+  int authority_days = 3650;  // of a new one, or `days` if that is longer: it signs what is renewed too
 };
 
 struct MadeCertificates {
@@ -33,7 +34,7 @@ struct MadeCertificates {
 };
 
 // An authority if there is none, and all certificates of a job. Errors: AlreadyExists when the job has some;
-// what the file system says.
+// FailedPrecondition when they would outlive the authority that is there; what the file system says.
 absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& request);
 
 // What one process shows, and holds others to. PEM texts.
@@ -46,7 +47,7 @@ struct Credentials {
 };
 
 // From a DIR/JOB. Errors: a file that is missing or no certificate; a key of another certificate; a
-// certificate of another role, or that has expired.
+// certificate of another role, or that has expired, or whose authority has.
 absl::StatusOr<Credentials> read_credentials(const std::filesystem::path& dir, Role role);
 
 // "2027-11-21", UTC.

@@ -111,10 +111,55 @@ TEST_F(Certificates, WhatCannotBeUsedIsSaid) {
   complains("worker.key: cannot be read: No such file");
 }
 
+void expect_said(const absl::Status& status, const std::string& part) {
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_NE(std::string(status.message()).find(part), std::string::npos) << status;
+}
+
 TEST_F(Certificates, WhatHasExpiredIsSaid) {
   ASSERT_TRUE(make("old", false, -1).ok() == false);
-  const auto read = read_credentials(dir_ / "old", Role::kWorker);
-  EXPECT_NE(std::string(read.status().message()).find("has expired on"), std::string::npos) << read.status();
+  expect_said(read_credentials(dir_ / "old", Role::kWorker).status(), "old/worker.crt: has expired on");
+  const CertificateRequest all{.dir = folder_.path(), .job = "all", .days = -2, .authority_days = -1};
+  ASSERT_FALSE(make_certificates(all).ok());
+  const absl::Status read = read_credentials(folder_.path() / "all", Role::kWorker).status();
+  expect_said(read, "all/authority.crt: has expired on");
+  expect_said(read, "--force");
+}
+
+// A folder that is made anew under the same authority.
+TEST_F(Certificates, AreRenewedForAsLongAsIsAskedFor) {
+  ASSERT_TRUE(make("mnist", false, 30).ok());
+  fs::remove_all(dir_ / "mnist");
+  const auto renewed = make("mnist", false, 365);
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  EXPECT_FALSE(renewed->new_authority);
+  EXPECT_NEAR(static_cast<double>(renewed->expire - std::time(nullptr)), 365 * 86400.0, 120);
+}
+
+TEST_F(Certificates, OfALongLifeHaveAnAuthorityOfOneAsLong) {
+  const auto made = make("mnist", false, 36500);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_NEAR(static_cast<double>(made->expire - std::time(nullptr)), 36500 * 86400.0, 120);
+}
+
+TEST_F(Certificates, NoneAreMadeThatWouldOutliveTheirAuthority) {
+  ASSERT_TRUE(make_certificates({.dir = dir_, .job = "short", .days = 5, .authority_days = 10}).ok());
+  EXPECT_TRUE(make("as-long", false, 9).ok());
+  const absl::Status refused = make("longer", false, 30).status();
+  const std::time_t end = expiry_of(read_certificate(dir_ / "authority.crt")->get());
+  expect_said(refused, "authority.crt: ends on " + day_of(end));
+  expect_said(refused, "at most");
+  expect_said(refused, "--force");
+  EXPECT_FALSE(fs::exists(dir_ / "longer"));
+  EXPECT_TRUE(make("longer", true, 30).ok());
+}
+
+TEST_F(Certificates, NoneAreMadeByAnAuthorityThatHasExpired) {
+  ASSERT_FALSE(make_certificates({.dir = dir_, .job = "old", .days = -1, .authority_days = -1}).ok());
+  const absl::Status refused = make("new", false, 30).status();
+  expect_said(refused, "--force");
+  EXPECT_EQ(std::string(refused.message()).find("--days"), std::string::npos) << refused;
+  EXPECT_FALSE(fs::exists(dir_ / "new"));
 }
 
 // Every flipped byte of a certificate: read or refused, never a crash, and never another identity.
