@@ -256,7 +256,7 @@ TEST(Certs, AreMadeOnceInOneCommand) {
   const Ended made = run({"certs", dir, "--job", "mnist", "--days", "30"});
   EXPECT_EQ(made.status, 0) << made.errors;
   for (const char* part :
-       {"new authority", "authority.key", "good until 20", "first host", "other hosts", "[network]"})
+       {"new authority", "authority.key", "good until 20", "each host      gets all of", "[network]"})
     EXPECT_NE(made.output.find(part), std::string::npos) << made.output;
   const std::string key = read_text(folder / "certs" / "authority.key");
   const Ended again = run({"certs", dir, "--job", "mnist"});

@@ -14,8 +14,7 @@ absl::Status certs_command(const security::CertificateRequest& request) {
   fmt::print("its key        {}/authority.key: whoever has it can make certificates; copy it nowhere\n", dir);
   fmt::print("job {:<10} {}: a certificate and a key for each role, and the job's token; good until {}\n",
              request.job, of_job, security::day_of(made.expire));
-  fmt::print("first host     gets all of {}\n", of_job);
-  fmt::print("other hosts    get authority.crt, token, server.*, worker.* and operator.* of it\n");
+  fmt::print("each host      gets all of {}: any of them may come to lead the run\n", of_job);
   fmt::print(
       "job.toml       [network]\n               listen = \"0.0.0.0:7461\"\n               certs = \"{}\"\n",
       of_job);
