@@ -36,6 +36,23 @@ TEST(Doctor, SaysWhatIsAndWhatIsNot) {
   EXPECT_NE(good.output.find("paceline://job/worker, good until"), std::string::npos) << good.output;
 }
 
+// The second host does not come; where it would have come to is said.
+TEST(Doctor, OfHostsIsAtThePortOfTheJob) {
+  const TempFolder folder;
+  const int port = free_port();
+  ASSERT_EQ(run({"certs", (folder / "certs").string()}).status, 0);
+  write_text(folder / "job.toml",
+             fmt::format("runs_dir = \"{}\"\n[network]\nlisten = \"0.0.0.0:{}\"\ncerts = \"{}\"\n"
+                         "[[replica]]\ncount = 2\n",
+                         (folder / "runs").string(), port, (folder / "certs" / "job").string()));
+  Program first({"doctor", (folder / "job.toml").string(), "--hosts", "2", "--rank", "0", "--wait", "1"},
+                [] { return setenv("MASTER_ADDR", "127.0.0.1", 1) == 0; });
+  const Ended ended = first.wait();
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_NE(ended.output.find(fmt::format("0.0.0.0:{} is free", port)), std::string::npos)
+      << ended.output << ended.errors;
+}
+
 class DoctorOfHosts : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -100,14 +100,16 @@ absl::StatusOr<Place> find_place(const DoctorOptions& options, const launch::Pla
   PACELINE_RETURN_IF_ERROR(check_reach(place.job, placement));
   PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(train));
   PACELINE_ASSIGN_OR_RETURN(place.job_toml, config::resolve_job(said.text, said.file, train.sets));
-  PACELINE_ASSIGN_OR_RETURN(place.address, own_address(options.place, placement));
+  PACELINE_ASSIGN_OR_RETURN(place.address,
+                            own_address(options.place, placement));
   PACELINE_ASSIGN_OR_RETURN(place.fabric, fabric_of(place.job, place.address));
   return place;
 }
 
 GuestOptions guest_of(const Place& place, const std::vector<Finding>& findings, const std::string& data) {
   GuestOptions guest;
-  guest.reach = {first_address(place.placement), place.job.reach.certs, place.job.reach.token_file};
+  guest.reach = {first_address(place.job, place.placement), place.job.reach.certs,
+                 place.job.reach.token_file};
   guest.address = place.address;
   guest.hello.set_host(static_cast<std::int32_t>(place.placement.rank));
   guest.hello.set_hosts(static_cast<std::int32_t>(place.placement.hosts));
@@ -168,7 +170,8 @@ absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Plac
 absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::Environment& environment) {
   std::vector<Finding> findings = host_findings();
   if (options.job_file.empty()) return report(findings, options.json);
-  PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement, place_of(options.place, environment));
+  PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement,
+                            launch::find_placement(environment, options.place.said));
   const bool alone = placement.hosts == 1;
   config::JobConfig job;
   std::optional<Place> place;

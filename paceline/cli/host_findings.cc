@@ -207,7 +207,9 @@ Finding port_finding(const std::string& listen) {
   close(probe);
   if (free) return {"port", Health::kOk, listen + " is free", ""};
   return {"port", Health::kFail, fmt::format("{}: {}", listen, std::strerror(error)),
-          "choose another one in network.listen, or end who has it (ss -ltnp)"};
+          "choose another one (in --coordinator or MASTER_PORT where those say it, else in network.listen), "
+          "or end "
+          "who has it (ss -ltnp)"};
 }
 
 std::vector<Finding> job_findings(const config::JobConfig& job) {

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <thread>
 
-#include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
@@ -20,28 +19,6 @@ constexpr std::chrono::milliseconds kPause{250};
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 }  // namespace
-
-absl::StatusOr<launch::Placement> place_of(const PlaceOptions& options,
-                                           const launch::Environment& environment) {
-  launch::Placement placement;
-  if (!options.rank && !options.hosts) {
-    PACELINE_ASSIGN_OR_RETURN(placement, launch::find_placement(environment));
-  }
-  placement.hosts = options.hosts.value_or(placement.hosts);
-  placement.rank = options.rank.value_or(placement.rank);
-  if (placement.rank >= placement.hosts)
-    return absl::InvalidArgumentError(
-        fmt::format("--rank {} of --hosts {}: ranks begin at 0", placement.rank, placement.hosts));
-  if (options.coordinator.empty()) return placement;
-  placement.first_host = host_of(options.coordinator);
-  const bool good =
-      options.coordinator.size() > placement.first_host.size() &&
-      absl::SimpleAtoi(options.coordinator.substr(placement.first_host.size() + 1), &placement.port);
-  if (!good)
-    return absl::InvalidArgumentError(
-        fmt::format("--coordinator '{}': write HOST:PORT", options.coordinator));
-  return placement;
-}
 
 absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const launch::Placement& placement) {
   PACELINE_ASSIGN_OR_RETURN(const JobText job, job_text(options));
@@ -71,7 +48,7 @@ absl::Status check_reach(const config::JobConfig& job, const launch::Placement& 
   if (!config::is_loopback(job.reach.listen) || config::is_loopback(first)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("network.listen: '{}' cannot be reached from other hosts; write listen = \"0.0.0.0:{}\"",
-                  job.reach.listen, placement.port));
+                  job.reach.listen, launch::port_of_coordinator(placement, job)));
 }
 
 absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launch::Placement& placement) {
@@ -90,11 +67,11 @@ std::string listen_address(const config::JobConfig& job, const launch::Placement
   const std::string named = host_of(job.reach.listen);
   const bool everywhere = named == "0.0.0.0" || named == "[::]";
   const std::string& host = everywhere || address.empty() || placement.rank == 0 ? named : address;
-  return fmt::format("{}:{}", host, placement.port);
+  return fmt::format("{}:{}", host, launch::port_of_coordinator(placement, job));
 }
 
-std::string first_address(const launch::Placement& placement) {
-  return fmt::format("{}:{}", placement.first_host, placement.port);
+std::string first_address(const config::JobConfig& job, const launch::Placement& placement) {
+  return fmt::format("{}:{}", placement.first_host, launch::port_of_coordinator(placement, job));
 }
 
 }  // namespace paceline::cli

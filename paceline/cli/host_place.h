@@ -1,10 +1,7 @@
-// This host's place among those of a job, as `paceline node` and `paceline doctor` are told it: options
-// before the environment. And what follows from it: how many hosts the job has, and where they reach each
-// other.
+// What follows from this host's place among those of a job, for `paceline node` and `paceline doctor`: how
+// many hosts the job has, and where they reach each other.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 
 #include <absl/status/status.h>
@@ -17,15 +14,8 @@ namespace paceline::cli {
 
 struct PlaceOptions {
   std::string address{};  // of this host, for the others; empty: of the interface that reaches the first one
-  // Instead of what the environment says.
-  std::optional<std::int64_t> rank{};
-  std::optional<std::int64_t> hosts{};
-  std::string coordinator{};  // HOST:PORT
+  launch::SaidPlacement said{};
 };
-
-// Errors: InvalidArgument, where the options or the environment make no sense.
-absl::StatusOr<launch::Placement> place_of(const PlaceOptions& options,
-                                           const launch::Environment& environment);
 
 // The job on as many hosts as there are, which it need not say; then `options` have it. Errors: the job's.
 absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const launch::Placement& placement);
@@ -41,6 +31,6 @@ absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launc
 std::string listen_address(const config::JobConfig& job, const launch::Placement& placement,
                            const std::string& address = "");
 // Where the others find that.
-std::string first_address(const launch::Placement& placement);
+std::string first_address(const config::JobConfig& job, const launch::Placement& placement);
 
 }  // namespace paceline::cli

@@ -97,10 +97,10 @@ void add_place(CLI::App& app, PlaceOptions& place) {
   app.add_option("--address", place.address,
                  "of this host, in numbers, for the others; without it, of the interface that reaches the "
                  "first host");
-  app.add_option("--rank", place.rank, "this host's, from 0; what the environment says without it")
+  app.add_option("--rank", place.said.rank, "this host's, from 0; what the environment says without it")
       ->check(CLI::Range(0, 4095));
-  app.add_option("--hosts", place.hosts, "how many there are; likewise")->check(CLI::Range(1, 4096));
-  app.add_option("--coordinator", place.coordinator, "HOST:PORT of rank 0; likewise");
+  app.add_option("--hosts", place.said.hosts, "how many there are; likewise")->check(CLI::Range(1, 4096));
+  app.add_option("--coordinator", place.said.coordinator, "HOST:PORT of rank 0; likewise");
 }
 
 void add_node(CLI::App& app, Command& command) {

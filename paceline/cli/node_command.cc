@@ -35,7 +35,7 @@ struct Lead {
 // The first host, but where another one leads a run of this job by now.
 absl::StatusOr<Lead> lead_of(const NodeOptions& options, const TrainOptions& train,
                              const config::JobConfig& job, const launch::Placement& placement) {
-  Lead lead{placement.rank == 0, first_address(placement), ""};
+  Lead lead{placement.rank == 0, first_address(job, placement), ""};
   if (options.anew || !train.resume.empty() || !runs::any_unfinished_run(job.runs_dir)) return lead;
   PACELINE_ASSIGN_OR_RETURN(const std::string asked, resolved_job(train));
   const auto run = runs::unfinished_run(job.runs_dir, asked);
@@ -88,7 +88,8 @@ absl::StatusOr<int> run_other_host(launch::Household host, const config::JobConf
 }  // namespace
 
 absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Environment& environment) {
-  PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement, place_of(options.place, environment));
+  PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement,
+                            launch::find_placement(environment, options.place.said));
   TrainOptions train = options.train;
   train.command = "paceline node";
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, job_of_hosts(train, placement));

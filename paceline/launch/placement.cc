@@ -1,6 +1,6 @@
 #include "paceline/launch/placement.h"
 
-#include <optional>
+#include <algorithm>
 
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
@@ -28,54 +28,145 @@ absl::StatusOr<std::int64_t> number_of(const Environment& environment, const std
       fmt::format("{}='{}' in the environment: a number from {} to {} is needed", name, text, least, most));
 }
 
-absl::Status read(const Environment& environment, const std::string& rank, const std::string& hosts,
-                  Placement& placement) {
-  PACELINE_ASSIGN_OR_RETURN(placement.hosts, number_of(environment, hosts, 1, kMostHosts));
-  PACELINE_ASSIGN_OR_RETURN(placement.rank, number_of(environment, rank, 0, placement.hosts - 1));
+// Empty where none of them says anything.
+std::string first_said(const Environment& environment, const std::vector<std::string>& names) {
+  const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    return !text_of(environment, name).empty();
+  });
+  return found == names.end() ? "" : *found;
+}
+
+// Whoever started this process, and in what variables it says how many there are. No names: nobody did.
+struct Launcher {
+  std::string rank{};
+  std::string hosts{};
+  std::string first_host{};
+  bool several_a_host = false;
+  std::string one_a_host{};  // how it is told to
+};
+
+Launcher torchrun(const Environment& environment) {
+  const std::string here = text_of(environment, "LOCAL_WORLD_SIZE");
+  return {"RANK", "WORLD_SIZE", "", !here.empty() && here != "1", "torchrun --nproc-per-node=1"};
+}
+
+Launcher open_mpi(const Environment& environment) {
+  const std::string here = text_of(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
+  return {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "", !here.empty() && here != "1",
+          "mpirun --map-by ppr:1:node"};
+}
+
+// A step may have fewer nodes and tasks than its job, and ranks are of the step.
+Launcher slurm(const Environment& environment) {
+  const std::string nodes = first_said(environment, {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"});
+  const std::string tasks = first_said(environment, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
+  const std::string list = first_said(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
+  std::int64_t on = 0;
+  std::int64_t all = 0;
+  const bool several = absl::SimpleAtoi(text_of(environment, nodes), &on) &&
+                       absl::SimpleAtoi(text_of(environment, tasks), &all) && all > on;
+  return {"SLURM_PROCID", tasks.empty() ? "SLURM_NNODES" : tasks,
+          first_of_nodelist(text_of(environment, list)), several, "srun --ntasks-per-node=1"};
+}
+
+// The innermost: mpirun may run under Slurm, and torchrun under either.
+Launcher launcher_of(const Environment& environment) {
+  if (environment.contains("RANK")) return torchrun(environment);
+  if (environment.contains("OMPI_COMM_WORLD_RANK")) return open_mpi(environment);
+  if (environment.contains("SLURM_PROCID")) return slurm(environment);
+  return {};
+}
+
+absl::Status check_one_a_host(const Launcher& launcher) {
+  if (!launcher.several_a_host) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "several processes were started on this host; start one a host ({}): `paceline node` starts "
+      "the others",
+      launcher.one_a_host));
+}
+
+// As whoever said it can find it again.
+std::string words_of(const char* option, const std::string& variable, std::int64_t number,
+                     bool on_command_line) {
+  return on_command_line ? fmt::format("{} {}", option, number) : fmt::format("{}='{}'", variable, number);
+}
+
+absl::Status check_rank(const Placement& placement, const SaidPlacement& said, const Launcher& launcher) {
+  const bool nobody = launcher.rank.empty();
+  if (nobody && !said.rank && placement.hosts > 1)
+    return absl::InvalidArgumentError(fmt::format("--hosts {}: write --rank too, from 0", placement.hosts));
+  if (placement.rank < placement.hosts) return absl::OkStatus();
+  const std::string rank = words_of("--rank", launcher.rank, placement.rank, said.rank.has_value());
+  if (nobody && !said.hosts) return absl::InvalidArgumentError(rank + ": write --hosts too");
+  return absl::InvalidArgumentError(
+      fmt::format("{} of {}: ranks begin at 0", rank,
+                  words_of("--hosts", launcher.hosts, placement.hosts, said.hosts.has_value())));
+}
+
+absl::Status read_counts(const Environment& environment, const SaidPlacement& said, const Launcher& launcher,
+                         Placement& placement) {
+  if (!said.rank || !said.hosts) PACELINE_RETURN_IF_ERROR(check_one_a_host(launcher));
+  if (!said.hosts && !launcher.hosts.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(placement.hosts, number_of(environment, launcher.hosts, 1, kMostHosts));
+  }
+  if (!said.rank && !launcher.rank.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(placement.rank, number_of(environment, launcher.rank, 0, kMostHosts - 1));
+  }
+  placement.hosts = said.hosts.value_or(placement.hosts);
+  placement.rank = said.rank.value_or(placement.rank);
+  return check_rank(placement, said, launcher);
+}
+
+absl::Status read_coordinator(const std::string& text, Placement& placement) {
+  const std::size_t colon = text.rfind(':');
+  const bool good = colon != std::string::npos && colon > 0 &&
+                    absl::SimpleAtoi(text.substr(colon + 1), &placement.port) && placement.port >= 1 &&
+                    placement.port <= kMostPort;
+  if (!good) {
+    return absl::InvalidArgumentError(
+        fmt::format("--coordinator '{}': write HOST:PORT, with a port from 1 to {}", text, kMostPort));
+  }
+  placement.first_host = text.substr(0, colon);
   return absl::OkStatus();
 }
 
-absl::Status one_a_host(const Environment& environment) {
-  if (!environment.contains("LOCAL_WORLD_SIZE") || text_of(environment, "LOCAL_WORLD_SIZE") == "1")
-    return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "several processes were started on this host; start one a host (torchrun --nproc-per-node=1): "
-      "`paceline "
-      "node` starts the others");
+// torchrun's agent on the first host may listen on MASTER_PORT itself.
+bool port_is_taken(const Environment& environment) {
+  return text_of(environment, "TORCHELASTIC_USE_AGENT_STORE") == "True";
 }
 
-absl::Status read_launcher(const Environment& environment, Placement& placement) {
-  if (environment.contains("RANK")) {
-    PACELINE_RETURN_IF_ERROR(one_a_host(environment));
-    return read(environment, "RANK", "WORLD_SIZE", placement);
+absl::Status read_first_host(const Environment& environment, const Launcher& launcher, Placement& placement) {
+  const std::string address = text_of(environment, "MASTER_ADDR");
+  placement.first_host = address.empty() ? launcher.first_host : address;
+  if (environment.contains("MASTER_PORT") && !port_is_taken(environment)) {
+    PACELINE_ASSIGN_OR_RETURN(placement.port, number_of(environment, "MASTER_PORT", 1, kMostPort));
   }
-  if (environment.contains("OMPI_COMM_WORLD_RANK"))
-    return read(environment, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", placement);
-  if (!environment.contains("SLURM_PROCID")) return absl::OkStatus();
-  const bool tasks = environment.contains("SLURM_NTASKS");
-  PACELINE_RETURN_IF_ERROR(
-      read(environment, "SLURM_PROCID", tasks ? "SLURM_NTASKS" : "SLURM_NNODES", placement));
-  placement.first_host = first_of_nodelist(text_of(environment, "SLURM_JOB_NODELIST"));
+  if (placement.first_host.empty() && placement.hosts > 1) {
+    return absl::InvalidArgumentError(
+        "nothing says where the first host is: write --coordinator HOST:PORT, or set MASTER_ADDR in the "
+        "environment, on all hosts");
+  }
+  if (placement.first_host.empty()) placement.first_host = Placement{}.first_host;
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<Placement> find_placement(const Environment& environment) {
+absl::StatusOr<Placement> find_placement(const Environment& environment, const SaidPlacement& said) {
   Placement placement;
-  placement.first_host.clear();
-  PACELINE_RETURN_IF_ERROR(read_launcher(environment, placement));
-  if (const std::string said = text_of(environment, "MASTER_ADDR"); !said.empty())
-    placement.first_host = said;
-  if (environment.contains("MASTER_PORT")) {
-    PACELINE_ASSIGN_OR_RETURN(placement.port, number_of(environment, "MASTER_PORT", 1, kMostPort));
-  }
-  if (placement.first_host.empty() && placement.hosts > 1) {
-    return absl::InvalidArgumentError(
-        "nothing says where the first host is: set MASTER_ADDR in the environment of all of them");
-  }
-  if (placement.first_host.empty()) placement.first_host = Placement{}.first_host;
+  const Launcher launcher = launcher_of(environment);
+  PACELINE_RETURN_IF_ERROR(read_counts(environment, said, launcher, placement));
+  PACELINE_RETURN_IF_ERROR(said.coordinator.empty() ? read_first_host(environment, launcher, placement)
+                                                    : read_coordinator(said.coordinator, placement));
   return placement;
+}
+
+std::int64_t port_of_coordinator(const Placement& placement, const config::JobConfig& job) {
+  if (placement.port != 0) return placement.port;
+  const std::string& listen = job.reach.listen;
+  std::int64_t port = 0;
+  const bool said = absl::SimpleAtoi(listen.substr(listen.rfind(':') + 1), &port) && port != 0;
+  return said ? port : kUsualPort;
 }
 
 std::string first_of_nodelist(const std::string& list) {
