@@ -196,5 +196,11 @@ TEST_F(DoctorOfHosts, WhoIsNotLetInOrDoesNotComeIsNamed) {
         << part << ended.output << ended.errors;
 }
 
+TEST_F(DoctorOfHosts, AHostThatIsAloneGivesUpWhenItWasToldTo) {
+  const Ended alone = host(1, {"--wait", "2"})->wait(30);
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_NE(alone.errors.find("waited for 2 s"), std::string::npos) << alone.errors;
+}
+
 }  // namespace
 }  // namespace paceline::tests

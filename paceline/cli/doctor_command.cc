@@ -101,15 +101,17 @@ absl::StatusOr<Place> find_place(const DoctorOptions& options, const launch::Pla
   PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(train));
   PACELINE_ASSIGN_OR_RETURN(place.job_toml, config::resolve_job(said.text, said.file, train.sets));
   PACELINE_ASSIGN_OR_RETURN(place.address,
-                            own_address(options.place, placement));
+                            own_address(options.place, placement, std::chrono::seconds(options.wait_s)));
   PACELINE_ASSIGN_OR_RETURN(place.fabric, fabric_of(place.job, place.address));
   return place;
 }
 
-GuestOptions guest_of(const Place& place, const std::vector<Finding>& findings, const std::string& data) {
+GuestOptions guest_of(const Place& place, std::int64_t wait_s, const std::vector<Finding>& findings,
+                      const std::string& data) {
   GuestOptions guest;
   guest.reach = {first_address(place.job, place.placement), place.job.reach.certs,
                  place.job.reach.token_file};
+  guest.reach.patience_s = static_cast<double>(wait_s);
   guest.address = place.address;
   guest.hello.set_host(static_cast<std::int32_t>(place.placement.rank));
   guest.hello.set_hosts(static_cast<std::int32_t>(place.placement.hosts));
@@ -157,7 +159,7 @@ absl::StatusOr<int> be_examined(GuestOptions own) {
 absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Place& place,
                                         std::vector<Finding> findings) {
   const std::string data = data_of(place.job, findings);
-  GuestOptions own = guest_of(place, findings, data);
+  GuestOptions own = guest_of(place, options.wait_s, findings, data);
   const bool first = place.placement.rank == 0;
   auto ended = first ? examine_all(options, place, std::move(own)) : be_examined(std::move(own));
   // Whoever is alone with what it found says so itself.

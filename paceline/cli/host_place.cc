@@ -1,6 +1,5 @@
 #include "paceline/cli/host_place.h"
 
-#include <chrono>
 #include <thread>
 
 #include <fmt/format.h>
@@ -12,8 +11,6 @@ namespace paceline::cli {
 
 namespace {
 
-// As long as a coordinator is waited for.
-constexpr std::chrono::seconds kPatience{60};
 constexpr std::chrono::milliseconds kPause{250};
 
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -51,9 +48,10 @@ absl::Status check_reach(const config::JobConfig& job, const launch::Placement& 
                   job.reach.listen, launch::port_of_coordinator(placement, job)));
 }
 
-absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launch::Placement& placement) {
+absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launch::Placement& placement,
+                                        std::chrono::seconds patience) {
   if (!options.address.empty() || placement.hosts == 1) return options.address;
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   while (true) {
     auto own = launch::own_address_towards(placement.first_host);
     const bool may_come = absl::IsUnavailable(own.status()) && placement.rank > 0;

@@ -2,6 +2,7 @@
 // many hosts the job has, and where they reach each other.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include <absl/status/status.h>
@@ -24,8 +25,10 @@ absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const laun
 absl::Status check_reach(const config::JobConfig& job, const launch::Placement& placement);
 
 // By which address, in numbers, the other hosts reach this one; empty where there are none. The first host's
-// name may not be known yet where that has not started: waits for it.
-absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launch::Placement& placement);
+// name may not be known yet where that has not started: waits for it, as long as for a coordinator or so
+// long.
+absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launch::Placement& placement,
+                                        std::chrono::seconds patience = std::chrono::seconds(60));
 
 // Where the host at `address` listens, when it has the coordinator: as the job has it for the first one.
 std::string listen_address(const config::JobConfig& job, const launch::Placement& placement,
