@@ -200,23 +200,18 @@ TEST(PipelineOverHostsThat, LosesAStageIsFormedAgainOverNewLinks) {
   for (std::string& word : reach_of(victim)) worker.push_back(std::move(word));
   kill(victim, SIGKILL);
   const fs::path run_folder = only_run(folder / "run" / "runs");
-  const auto replicas_live = [&] {
-    const std::string metrics = read_text(run_folder / "metrics.jsonl");
-    const std::string key = "\"replicas_live\":";
-    return metrics.at(metrics.rfind(key) + key.size());
-  };
-  ASSERT_TRUE(eventually([&] { return replicas_live() == '2'; }));
+  const auto replicas_live = [&] { return newest_metric(folder / "run" / "runs", "replicas_live"); };
+  ASSERT_TRUE(eventually([&] { return replicas_live() == 2; }));
   const Ended without = run(worker);
   EXPECT_EQ(without.status, 2);
   EXPECT_THAT(without.errors, HasSubstr("this worker has no --address"));
   worker.insert(worker.end(), {"--address", "127.0.0.1"});
   Program again(worker);
-  EXPECT_TRUE(eventually([&] { return replicas_live() == '3'; }));
+  EXPECT_TRUE(eventually([&] { return replicas_live() == 3; }));
   train.signal(SIGTERM);
   EXPECT_EQ(train.wait().status, 128 + SIGTERM);
   EXPECT_EQ(again.wait().status, 0);
-  for (const auto& [position, count] : RecordedRun::read(run_folder).commits_of_positions())
-    ASSERT_EQ(count, 1);
+  expect_no_sample_twice(RecordedRun::read(run_folder));
 }
 
 // The connections of that process to all but the coordinator.

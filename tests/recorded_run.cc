@@ -1,5 +1,7 @@
 #include "tests/recorded_run.h"
 
+#include <signal.h>
+
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -9,7 +11,6 @@
 #include "paceline/store/run_folder.h"
 #include "paceline/store/safetensors.h"
 #include "paceline/store/shard_files.h"
-#include "tests/program.h"
 #include "tests/small_job.h"
 
 namespace paceline::tests {
@@ -86,20 +87,23 @@ std::map<std::string, std::string> checkpoint_weights(const std::filesystem::pat
   return weights;
 }
 
-void expect_each_sample_once(const RecordedRun& recorded, double epochs) {
-  const auto counts = recorded.commits_of_positions();
-  EXPECT_EQ(counts.size(), static_cast<std::size_t>(epochs * kSmallJobSamples));
-  for (const auto& [position, count] : counts) {
+void expect_no_sample_twice(const RecordedRun& recorded) {
+  for (const auto& [position, count] : recorded.commits_of_positions()) {
     ASSERT_EQ(count, 1) << "sample " << position.second << " of epoch " << position.first;
   }
 }
 
-void expect_kept_samples_once(const std::filesystem::path& run, double epochs) {
-  const auto journal = store::JournalReader::open(store::RunPaths{run}.journal());
-  ASSERT_TRUE(journal.ok()) << journal.status();
-  const auto attempts = journal->attempts();
-  ASSERT_TRUE(attempts.ok()) << attempts.status();
+void expect_each_sample_once(const RecordedRun& recorded, double epochs) {
+  EXPECT_EQ(recorded.commits_of_positions().size(), static_cast<std::size_t>(epochs * kSmallJobSamples));
+  expect_no_sample_twice(recorded);
+}
+
+RecordedRun kept_commits(const std::filesystem::path& run) {
   RecordedRun kept;
+  const auto journal = store::JournalReader::open(store::RunPaths{run}.journal());
+  const auto attempts = journal.ok() ? journal->attempts() : journal.status();
+  EXPECT_TRUE(attempts.ok()) << attempts.status();
+  if (!attempts.ok()) return kept;
   for (std::size_t i = 0; i < attempts->size(); ++i) {
     for (const auto& commit : RecordedRun::read(run, (*attempts)[i].number).commits) {
       const bool taken_back =
@@ -108,7 +112,11 @@ void expect_kept_samples_once(const std::filesystem::path& run, double epochs) {
       if (!taken_back) kept.commits.push_back(commit);
     }
   }
-  expect_each_sample_once(kept, epochs);
+  return kept;
+}
+
+void expect_kept_samples_once(const std::filesystem::path& run, double epochs) {
+  expect_each_sample_once(kept_commits(run), epochs);
 }
 
 std::string expect_one_left(const RecordedRun& recorded, ReplicaId replica) {
@@ -138,12 +146,45 @@ std::int64_t metrics_so_far(const std::filesystem::path& runs) {
   return lines;
 }
 
+std::int64_t newest_metric(const std::filesystem::path& runs, const std::string& key) {
+  std::string metrics = read_text(only_run(runs) / "metrics.jsonl");
+  metrics.resize(metrics.rfind('\n') + 1);  // whole lines
+  const std::string name = "\"" + key + "\":";
+  const std::size_t at = metrics.rfind(name);
+  return at == std::string::npos ? 0 : std::stoll(metrics.substr(at + name.size()));
+}
+
+Ended expect_goes_on_until_stopped(Program& train, const std::filesystem::path& runs) {
+  // The first of two snapshots may tell of what was before.
+  for (int i = 0; i < 2; ++i) {
+    const std::int64_t before = newest_metric(runs, "commits");
+    EXPECT_TRUE(eventually([&] { return newest_metric(runs, "commits") > before; })) << "nobody goes on";
+  }
+  train.signal(SIGTERM);
+  Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 128 + SIGTERM) << ended.errors;
+  expect_no_sample_twice(kept_commits(only_run(runs)));
+  return ended;
+}
+
 bool has_checkpoint(const std::filesystem::path& runs) {
   if (metrics_so_far(runs) < 1) return false;
   for (const auto& entry : std::filesystem::directory_iterator(only_run(runs) / "checkpoints")) {
     if (entry.path().extension() != ".partial") return true;
   }
   return false;
+}
+
+bool has_commit_after_checkpoint(const std::filesystem::path& runs) {
+  if (!has_checkpoint(runs)) return false;
+  const std::filesystem::path run = only_run(runs);
+  const auto checkpoint = store::latest_checkpoint(run);
+  auto journal = store::JournalReader::open(store::RunPaths{run}.journal());
+  if (!checkpoint.ok() || !journal.ok()) return false;
+  Version newest(0);
+  const auto see = [&](Time, const control::CommitRecord& commit) { newest = commit.version; };
+  // It is in the journal before servers hear of it, and all of them have it before there is a next one.
+  return journal->commits(see).ok() && newest > checkpoint->state.controller.version.next();
 }
 
 }  // namespace paceline::tests

@@ -10,6 +10,7 @@
 #include "paceline/control/facts.h"
 #include "paceline/control/orders.h"
 #include "paceline/control/run_listener.h"
+#include "tests/program.h"
 
 namespace paceline::tests {
 
@@ -29,11 +30,17 @@ struct RecordedRun {
   std::vector<double> commit_losses() const;
 };
 
+// No sample was committed twice.
+void expect_no_sample_twice(const RecordedRun& recorded);
+
 // Each sample of so many epochs of a small job was committed, and once.
 void expect_each_sample_once(const RecordedRun& recorded, double epochs);
 
-// The same of a run of several attempts, by what counts of each: a later one takes back what was committed
-// after the checkpoint that it goes on from.
+// The commits that count of a run of several attempts: a later one takes back what was committed after the
+// checkpoint that it goes on from.
+RecordedRun kept_commits(const std::filesystem::path& run);
+
+// Each sample of so many epochs was committed once by what counts.
 void expect_kept_samples_once(const std::filesystem::path& run, double epochs);
 
 // That replica left, and no other, and others committed after that. Why it left.
@@ -43,8 +50,16 @@ std::string expect_one_left(const RecordedRun& recorded, ReplicaId replica);
 // to be disturbed); 0 before it has any.
 std::int64_t metrics_so_far(const std::filesystem::path& runs);
 
+// A number that its newest snapshot has under this key; 0 before it has any.
+std::int64_t newest_metric(const std::filesystem::path& runs, const std::string& key);
+
+// The run goes on, and ends when it is told to. What it says then.
+Ended expect_goes_on_until_stopped(Program& train, const std::filesystem::path& runs);
+
 // Whether that run has a whole checkpoint.
 bool has_checkpoint(const std::filesystem::path& runs);
+// And servers have a commit that is newer than that.
+bool has_commit_after_checkpoint(const std::filesystem::path& runs);
 
 // All weights of the newest checkpoint of a run, by tensor, as their bytes.
 std::map<std::string, std::string> checkpoint_weights(const std::filesystem::path& run);
