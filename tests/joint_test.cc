@@ -189,10 +189,11 @@ TEST_P(JointKilled, IsPlannedAround) {
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const RecordedRun recorded = RecordedRun::read(run_folder);
   expect_each_sample_once(recorded, 4);
-  EXPECT_THAT(reasons_of_leaving(recorded),
-              testing::Contains(testing::HasSubstr(std::string(GetParam()) + ": its stream ended")));
   EXPECT_THAT(names_joined(recorded).back(), testing::Not(testing::HasSubstr(GetParam())));
-  EXPECT_THAT(read_text(run_folder / "logs" / "coordinator.log"), testing::HasSubstr("re-planned: "));
+  // Its replica may have been one that had not joined yet.
+  const std::string log = read_text(run_folder / "logs" / "coordinator.log");
+  EXPECT_THAT(log, testing::HasSubstr(std::string(GetParam()) + " left: its stream ended"));
+  EXPECT_THAT(log, testing::HasSubstr("re-planned: "));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, JointKilled, testing::Values("w0", "w3"));
@@ -252,7 +253,9 @@ TEST_P(JointWhoseLastDeviceCannotHoldTheModel, SaysSo) {
   if (asleep) kill(train.pid(), SIGSTOP);
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   kill(children(train.pid(), "w1").at(0), SIGKILL);
-  if (asleep) EXPECT_TRUE(eventually([&] { return children(train.pid(), "coordinator").empty(); }));
+  if (asleep) {
+    EXPECT_TRUE(eventually([&] { return children(train.pid(), "coordinator").empty(); }));
+  }
   kill(train.pid(), SIGCONT);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 2);
@@ -321,10 +324,7 @@ TEST(Joint, GoesOnWithItsLastPlanWhenItIsResumed) {
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   const fs::path run_folder = only_run(folder / "run" / "runs");
-  ASSERT_TRUE(eventually([&] {
-    return read_text(run_folder / "metrics.jsonl").find("\"re_plans\":0") != std::string::npos &&
-           read_text(run_folder / "metrics.jsonl").find("\"re_plans\":1") != std::string::npos;
-  }));
+  ASSERT_TRUE(eventually([&] { return newest_metric(folder / "run" / "runs", "re_plans") > 0; }));
   train.signal(SIGTERM);
   EXPECT_EQ(train.wait().status, 128 + SIGTERM);
   const planner::Plan last = RecordedRun::read(run_folder).plans.back().plan;
