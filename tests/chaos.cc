@@ -5,6 +5,8 @@
 // none takes a commit with it that anybody had seen.
 //
 //   chaos [--kills N] [--seed N] [--replicas 1|2]
+#include <sched.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -308,6 +310,12 @@ std::string test_name(const ::testing::TestParamInfo<const char*>& one) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, Chaos, ::testing::ValuesIn(kPolicies), test_name);
 
+// A /dev/shm of our own where that is permitted: what others on this machine have there comes and goes.
+void take_own_shared_memory() {
+  if (unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0)
+    mount("tmpfs", "/dev/shm", "tmpfs", 0, nullptr);
+}
+
 void print_stalls() {
   fmt::print("\nseconds without a commit around a fault\n{:>12} {:>6} {:>8} {:>8} {:>8}\n", "", "faults",
              "median", "90 %", "most");
@@ -334,6 +342,7 @@ int main(int argc, char** argv) {
     if (key == "--replicas") paceline::tests::replicas_asked_for = std::atoll(argv[i + 1]);
     if (key == "--seed") paceline::tests::seed = static_cast<std::uint64_t>(std::atoll(argv[i + 1]));
   }
+  paceline::tests::take_own_shared_memory();
   const int result = RUN_ALL_TESTS();
   paceline::tests::print_stalls();
   return result;
