@@ -265,13 +265,17 @@ TEST_P(AListenerWithStrangers, AFloodOfThemEnds) {
   constexpr std::size_t kFlood = 300;
   constexpr std::size_t kKept = 64;
   std::vector<std::unique_ptr<Stranger>> flood;
+  const auto began = steady_clock::now();
   for (std::size_t i = 0; i < kFlood; ++i) {
     flood.push_back(std::make_unique<Stranger>(listener_->address()));
     if (i % 2 == 0) flood.back()->say(first(hello(GetParam()), 20));
     const std::size_t come = i + 1;
     ASSERT_TRUE(until([&] { return come <= kKept || refused_.size() >= come - kKept; }));
   }
-  EXPECT_EQ(refused_.size(), kFlood - kKept);
+  // Later the first of those that were kept have had their time.
+  if (steady_clock::now() - began < LinkOptions{}.connect_limit) {
+    EXPECT_EQ(refused_.size(), kFlood - kKept);
+  }
   ASSERT_TRUE(until([&] { return refused_.size() == kFlood; }));
   ChildProcess late([&](const ChildProcess::Parent& parent) {
     const auto link = Tcp::open().value().connect(parent.hear(), "late friend", options(false)).value();
