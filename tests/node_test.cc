@@ -192,6 +192,20 @@ TEST_F(Node, TheFirstHostTakesNoCommitWithItWhereWeightsAreKeptTwice) {
   expect_whole(4);
 }
 
+// Nor before there is any checkpoint.
+TEST_F(Node, TheFirstHostTakesNoCommitWithItBeforeTheFirstCheckpointEither) {
+  start(job("epochs = 4\n", "[cluster]\nreplicas = 2\n[[replica]]\ncount = 3\npace_ms = 30\n", 100), 3);
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder_ / "runs") >= 2; }));
+  EXPECT_FALSE(has_checkpoint());
+  kill_host(0);
+  start_host(0);
+  const Ended ended = end_of(0);
+  expect_said(ended.errors, "which ended without a goodbye");
+  expect_said(ended.output, "3 attempts, 0 commits lost");
+  for (const int rank : {1, 2}) end_of(rank);
+  expect_whole(4);
+}
+
 // A device holds three of four units: what is left are two that have to be a pipeline over their hosts.
 TEST_F(Node, APlannedRunIsPlannedAnewWithoutAHost) {
   std::string tables =

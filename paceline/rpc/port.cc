@@ -31,7 +31,8 @@ absl::StatusOr<std::unique_ptr<Port>> Port::open(const std::string& address,
   if (server == nullptr || port == 0) {
     return absl::UnavailableError(fmt::format(
         "network.listen: cannot listen on '{}': the port is taken or the address is not this machine's; "
-        "write \"127.0.0.1:0\" for any free port",
+        "choose another one, here or with --coordinator or MASTER_PORT; on one host \"127.0.0.1:0\" is any "
+        "free port",
         address));
   }
   return std::unique_ptr<Port>(

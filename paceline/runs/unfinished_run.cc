@@ -5,6 +5,7 @@
 #include <system_error>
 #include <vector>
 
+#include "paceline/runs/cut_short.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/run_info.h"
 #include "paceline/store/checkpoint.h"
@@ -33,6 +34,16 @@ std::optional<UnfinishedRun> if_unfinished(const std::string& folder, const std:
   return UnfinishedRun{folder, read_leader(paths).value_or(Leader{})};
 }
 
+// What no checkpoint has yet, the servers of other hosts may, where weights are kept twice.
+bool others_may_hold(const UnfinishedRun& run) {
+  const store::RunPaths paths{run.folder};
+  const auto toml = read_job_file(paths.job());
+  const auto job = toml.ok() ? config::parse_job(*toml, paths.job()) : toml.status();
+  if (!job.ok() || job->copies == 1) return false;
+  const auto cut_short = cut_short_attempt(paths);
+  return cut_short.ok() && cut_short->has_value();
+}
+
 // Names of one job's runs sort by when they were made.
 std::vector<std::string> newest_first(const fs::path& runs_dir) {
   std::vector<std::string> folders;
@@ -59,7 +70,7 @@ bool is_led(const UnfinishedRun& run) {
 }
 
 bool may_be_taken_up(const UnfinishedRun& run) {
-  return !is_led(run) && store::latest_checkpoint(run.folder).ok();
+  return !is_led(run) && (store::latest_checkpoint(run.folder).ok() || others_may_hold(run));
 }
 
 bool any_unfinished_run(const fs::path& runs_dir) {

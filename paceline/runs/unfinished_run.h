@@ -22,7 +22,7 @@ std::optional<UnfinishedRun> unfinished_run(const std::filesystem::path& runs_di
 
 // Whether somebody has its folder. Waits a moment for processes that are dying.
 bool is_led(const UnfinishedRun& run);
-// Nobody has, and there is a checkpoint to go on from.
+// Nobody has, and there is a checkpoint to go on from, or commits that other hosts may still hold.
 bool may_be_taken_up(const UnfinishedRun& run);
 
 // Whether there may be one, of any job: a look that costs little.
