@@ -260,22 +260,24 @@ void Exchange::sleep() {
 
 void Exchange::heard(int host, const transport::Link::Message& message) {
   const auto header = read_header(message.header);
-  absl::Status status = header.status();
-  if (status.ok() && header->kind == Kind::kKeptHere) {
+  const absl::Status status = header.ok() ? check(host, *header, message.bytes) : header.status();
+  if (!status.ok()) return fail(about(host, status));
+  if (header->kind == Kind::kKeptHere) {
     neighbours_[static_cast<std::size_t>(host)].link->receive(message.id, {}, [](const absl::Status&) {});
     return options_.kept_there(header->version);
   }
-  if (status.ok() && header->kind == Kind::kSum && !keeps(header->shard))
-    status = absl::DataLossError(fmt::format("gradients for shard {}, which is not here", header->shard));
-  if (status.ok()) {
-    const auto& floats = header->kind == Kind::kSum ? options_.part_floats : options_.board_floats;
-    const int of = header->kind == Kind::kSum ? header->shard : host;
-    status = check_block(*header, message.bytes, floats[static_cast<std::size_t>(of)]);
-  }
-  if (!status.ok()) return fail(about(host, status));
   auto& deferred = neighbours_[static_cast<std::size_t>(host)].deferred;
   deferred.push_back({host, *header, message.id});
   try_deferred(host);
+}
+
+// Whether a host may say that, with so many bytes.
+absl::Status Exchange::check(int host, const Header& header, std::size_t bytes) const {
+  if (header.kind != Kind::kSum)
+    return check_payload(header, bytes, options_.board_floats[static_cast<std::size_t>(host)]);
+  if (!keeps(header.shard))
+    return absl::DataLossError(fmt::format("gradients for shard {}, which is not here", header.shard));
+  return check_payload(header, bytes, options_.part_floats[static_cast<std::size_t>(header.shard)]);
 }
 
 // Of each kind in the order they came: a sum that has to wait holds back neither weights nor other shards'

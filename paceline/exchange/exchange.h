@@ -130,6 +130,7 @@ class Exchange {
   absl::StatusOr<transport::LinkOptions> accept(const std::string& name) const;
   void take_link(int host, std::unique_ptr<transport::Link> link);
   void heard(int host, const transport::Link::Message& message);
+  absl::Status check(int host, const Header& header, std::size_t bytes) const;
   absl::StatusOr<bool> receive(const Deferred& what);
   absl::StatusOr<std::optional<std::span<float>>> room(int host, const Header& header);
   void arrived(int host, const Header& header);

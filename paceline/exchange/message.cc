@@ -48,7 +48,11 @@ absl::StatusOr<Header> read_header(std::span<const std::byte> bytes) {
   return Header{static_cast<Kind>(kind), Version(version), begin, static_cast<int>(shard)};
 }
 
-absl::Status check_block(const Header& header, std::size_t bytes, std::int64_t floats) {
+absl::Status check_payload(const Header& header, std::size_t bytes, std::int64_t floats) {
+  if (header.kind == Kind::kKeptHere) {
+    if (bytes == 0) return absl::OkStatus();
+    return absl::DataLossError(fmt::format("{} bytes with the word that a version is kept", bytes));
+  }
   const bool fits =
       header.begin < floats &&
       bytes == static_cast<std::size_t>(std::min(kBlockFloats, floats - header.begin)) * sizeof(float);

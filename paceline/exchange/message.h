@@ -53,7 +53,8 @@ std::span<Float> block_at(std::span<Float> floats, std::int64_t begin) {
   const auto from = static_cast<std::size_t>(begin);
   return floats.subspan(from, std::min(static_cast<std::size_t>(kBlockFloats), floats.size() - from));
 }
-// Errors: DataLoss when a payload of so many bytes is not the block that begins there.
-absl::Status check_block(const Header& header, std::size_t bytes, std::int64_t floats);
+// Errors: DataLoss when a payload of so many bytes is not the block that begins there, or there is to be
+// none.
+absl::Status check_payload(const Header& header, std::size_t bytes, std::int64_t floats);
 
 }  // namespace paceline::exchange

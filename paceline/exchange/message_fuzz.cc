@@ -23,7 +23,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   PACELINE_CHECK(std::equal(written.begin(), written.end(), bytes.begin(), bytes.end()),
                  "other bytes when written again");
   std::vector<float> shard(numbers[0] % (4 * kBlockFloats));
-  if (!check_block(*header, numbers[1], static_cast<std::int64_t>(shard.size())).ok()) return 0;
+  if (!check_payload(*header, numbers[1], static_cast<std::int64_t>(shard.size())).ok()) return 0;
+  if (header->kind == Kind::kKeptHere) {
+    PACELINE_CHECK(numbers[1] == 0, "{} bytes that nobody receives", numbers[1]);
+    return 0;
+  }
   const std::span block = block_at(std::span(shard), header->begin);
   PACELINE_CHECK(block.size_bytes() == numbers[1] && block_index(header->begin) < block_count(shard.size()),
                  "a block of {} bytes for {}", block.size_bytes(), numbers[1]);

@@ -37,12 +37,18 @@ TEST(Message, WhatIsNoHeaderIsRefused) {
 
 TEST(Message, APayloadIsOneBlock) {
   constexpr std::int64_t kFloats = kBlockFloats + 3;
-  EXPECT_TRUE(check_block({Kind::kSum, Version(1), 0}, kBlockFloats * 4, kFloats).ok());
-  EXPECT_TRUE(check_block({Kind::kSum, Version(1), kBlockFloats}, 12, kFloats).ok());
-  EXPECT_FALSE(check_block({Kind::kSum, Version(1), 0}, 12, kFloats).ok());
-  EXPECT_FALSE(check_block({Kind::kSum, Version(1), kBlockFloats}, 13, kFloats).ok());
-  EXPECT_FALSE(check_block({Kind::kSum, Version(1), 2 * kBlockFloats}, 0, kFloats).ok());
-  EXPECT_FALSE(check_block({Kind::kSum, Version(1), 0}, 0, 0).ok());
+  EXPECT_TRUE(check_payload({Kind::kSum, Version(1), 0}, kBlockFloats * 4, kFloats).ok());
+  EXPECT_TRUE(check_payload({Kind::kSum, Version(1), kBlockFloats}, 12, kFloats).ok());
+  EXPECT_FALSE(check_payload({Kind::kSum, Version(1), 0}, 12, kFloats).ok());
+  EXPECT_FALSE(check_payload({Kind::kSum, Version(1), kBlockFloats}, 13, kFloats).ok());
+  EXPECT_FALSE(check_payload({Kind::kSum, Version(1), 2 * kBlockFloats}, 0, kFloats).ok());
+  EXPECT_FALSE(check_payload({Kind::kSum, Version(1), 0}, 0, 0).ok());
+}
+
+TEST(Message, TheWordThatAVersionIsKeptHasNoPayload) {
+  EXPECT_TRUE(check_payload({Kind::kKeptHere, Version(1), 0}, 0, kBlockFloats).ok());
+  EXPECT_FALSE(check_payload({Kind::kKeptHere, Version(1), 0}, 4, kBlockFloats).ok());
+  EXPECT_FALSE(check_payload({Kind::kKeptHere, Version(1), 0}, kBlockFloats * 4, kBlockFloats).ok());
 }
 
 }  // namespace

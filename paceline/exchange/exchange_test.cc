@@ -1,0 +1,65 @@
+// A host that is none of ours: whatever it says, the exchange ends with one line, and the process goes on.
+#include "paceline/exchange/exchange.h"
+
+#include <future>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/transport/weight_board.h"
+
+namespace paceline::exchange {
+namespace {
+
+constexpr std::int64_t kFloats = 10;
+
+// Host 0 of two; what is host 1 is in the test's hands.
+class ExchangeWithAStranger : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    exchange_ = Exchange::listen("127.0.0.1", transport::Fabric::kTcp).value();
+    ExchangeOptions options;
+    options.peers.resize(2);
+    options.part_floats = {kFloats, kFloats};
+    options.board_floats = {kFloats, kFloats};
+    options.kept_here = {0};
+    options.own_board = board_.path();
+    options.kept = 2;
+    options.kept_there = [](Version) {};
+    options.failed = [this](const absl::Status& why) { why_.set_value(why); };
+    ASSERT_TRUE(exchange_->start(options).ok());
+  }
+
+  // Why the exchange ends when host 1 says that.
+  absl::Status end_after(const Header& header, std::size_t bytes) {
+    const auto network = transport::Network::open("127.0.0.1", transport::Fabric::kTcp).value();
+    const auto link = network.connect(exchange_->address(), "host 1", {}).value();
+    const std::vector<std::byte> payload(bytes);
+    link->send(write_header(header), payload, [](const absl::Status&) {});
+    while (link->progress().ok()) link->wait(std::chrono::seconds(1));
+    return why_.get_future().get();
+  }
+
+ private:
+  transport::WeightWriter board_ = transport::WeightWriter::create(kFloats, 1, 0).value();
+  std::promise<absl::Status> why_;
+  std::unique_ptr<Exchange> exchange_;
+};
+
+TEST_F(ExchangeWithAStranger, TheWordThatAVersionIsKeptWithAPayloadEndsIt) {
+  const absl::Status why = end_after({Kind::kKeptHere, Version(1), 0}, 8);
+  EXPECT_EQ(why.code(), absl::StatusCode::kDataLoss) << why;
+  EXPECT_THAT(std::string(why.message()), ::testing::HasSubstr("host 1"));
+}
+
+TEST_F(ExchangeWithAStranger, GradientsForAShardThatIsNotHereEndIt) {
+  EXPECT_EQ(end_after({Kind::kSum, Version(1), 0, 1}, 4 * kFloats).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ExchangeWithAStranger, WeightsOfAnotherSizeEndIt) {
+  EXPECT_EQ(end_after({Kind::kWeights, Version(1), 0}, 4 * kFloats - 1).code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace paceline::exchange
