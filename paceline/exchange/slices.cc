@@ -14,12 +14,17 @@ namespace {
 
 constexpr std::size_t kMostSlices = 2;
 
+// The first that is of this version or a later one.
+auto place_of(auto& slices, Version version) {
+  return std::find_if(slices.begin(), slices.end(),
+                      [&](const auto& slice) { return slice->version >= version; });
+}
+
 }  // namespace
 
 Slices::Slice* Slices::find(Host& host, Version version) {
-  const auto found = std::find_if(host.slices.begin(), host.slices.end(),
-                                  [&](const auto& slice) { return slice->version == version; });
-  return found == host.slices.end() ? nullptr : found->get();
+  const auto found = place_of(host.slices, version);
+  return found == host.slices.end() || (*found)->version != version ? nullptr : found->get();
 }
 
 Slices::Slice& Slices::add(Host& host, Version version) const {
@@ -30,7 +35,7 @@ Slices::Slice& Slices::add(Host& host, Version version) const {
   slice->floats.resize(static_cast<std::size_t>(floats_));
   slice->offered.assign(blocks, false);
   slice->here.assign(blocks, false);
-  return *host.slices.emplace_back(std::move(slice));
+  return **host.slices.insert(place_of(host.slices, version), std::move(slice));
 }
 
 absl::StatusOr<std::optional<std::span<float>>> Slices::room(int host, Version version, std::int64_t begin) {
@@ -89,10 +94,11 @@ absl::Status Slices::wait(int host, Version version, std::int64_t begin, std::in
 void Slices::release(int host, Version version) {
   const std::lock_guard lock(mutex_);
   Host& from = hosts_[static_cast<std::size_t>(host)];
-  PACELINE_CHECK(!from.slices.empty() && from.slices.front()->version == version,
-                 "commit {} of host {} is not first", version, host);
-  from.spare = std::move(from.slices.front());
-  from.slices.pop_front();
+  const auto released = place_of(from.slices, version);
+  PACELINE_CHECK(released != from.slices.end() && (*released)->version == version,
+                 "commit {} of host {} is not here", version, host);
+  from.spare = std::move(*released);
+  from.slices.erase(released);
   from.over = version;
 }
 

@@ -3,7 +3,7 @@
 // for them.
 //
 // What always holds: a host's slices come in the order of their commits; of each host at most two are here,
-// the one that is applied and the next.
+// the one that is applied and the next, and one more where a host sends what nobody asks for.
 #pragma once
 
 #include <condition_variable>

@@ -62,6 +62,19 @@ TEST(Slices, WhatCannotComeIsRefused) {
   EXPECT_FALSE(slices.room(0, Version(3), 0).ok());  // over
 }
 
+// A host that is not asked for its next commit, but sends a later one, holds up nobody.
+TEST(Slices, ALaterCommitMayComeBeforeAnEarlierOneIsAskedFor) {
+  Slices slices(1, kFloats);
+  ASSERT_TRUE(slices.room(0, Version(9), 0)->has_value());
+  slices.slice(0, Version(3));
+  fill(slices, 0, Version(3), 3);
+  EXPECT_TRUE(slices.wait(0, Version(3), 0, kFloats).ok());
+  EXPECT_EQ(slices.slice(0, Version(3))[7], 3.0f);
+  slices.release(0, Version(3));
+  EXPECT_FALSE(slices.room(0, Version(9), 0).ok());  // it is still on its way
+  EXPECT_TRUE(slices.room(0, Version(9), kBlockFloats)->has_value());
+}
+
 TEST(Slices, NobodyWaitsForWhatDoesNotCome) {
   Slices slices(1, kFloats);
   slices.slice(0, Version(1));
