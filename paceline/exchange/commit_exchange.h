@@ -36,7 +36,7 @@ struct HostMember {
 class CommitExchange {
  public:
   // `parts`: each shard's, by host. `kept`: the shards that are kept there, by host, the own first. The
-  // exchange has started, and outlives this.
+  // exchange has started, and is gone before this: until then it may send what is summed here.
   CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts, std::vector<std::vector<int>> kept,
                  int host);
 

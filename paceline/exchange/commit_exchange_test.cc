@@ -79,6 +79,15 @@ TEST(CommitExchange, AKeptVersionStaysOnTheHostThatAskedForIt) {
   for (int host = 0; host < 2; ++host) EXPECT_TRUE(hosts.at(host).commits->flush().ok());
 }
 
+TEST(CommitExchange, AHostGoesWhileItsSumsAreOnTheirWay) {
+  Rng rng(6);
+  for (int round = 0; round < 10; ++round) {
+    Hosts hosts(2);
+    const Commit commit = {{0, random_floats(rng, hosts.floats())}, {0, random_floats(rng, hosts.floats())}};
+    EXPECT_TRUE(hosts.send_one(0, Version(1), commit).ok());
+  }
+}
+
 TEST(CommitExchange, WhoeverWaitsForAHostThatIsGoneIsToldSo) {
   Hosts hosts(3);
   Rng rng(5);

@@ -88,8 +88,8 @@ class Server {
   std::int64_t whole_floats_ = 0;
   std::map<std::int32_t, transport::GradientReader> gradients_;  // by replica, of this host
   std::map<std::int32_t, int> hosts_;                            // by replica
-  std::unique_ptr<exchange::Exchange> exchange_;                 // reads the gradients
   std::optional<exchange::CommitExchange> commits_;              // where there are several hosts
+  std::unique_ptr<exchange::Exchange> exchange_;  // reads the gradients, and the sums of commits_
   // Where shards are kept twice: the orders that wait until what is prepared is certain.
   std::deque<rpc::wire::ServerOrder> waiting_;
   bool cut_off_ = false;  // from another host: nothing is made any more, but what is certain is here

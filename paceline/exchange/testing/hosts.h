@@ -51,8 +51,8 @@ inline double weight_of(const Commit& commit, std::size_t i) {
 struct Server {
   std::vector<std::unique_ptr<ps::Shard>> shards;  // its own first
   ps::Shard* shard = nullptr;                      // its own
-  std::unique_ptr<Exchange> exchange;
   std::optional<CommitExchange> commits;
+  std::unique_ptr<Exchange> exchange;
   std::atomic<std::int64_t> kept_there{-1};
   std::atomic<int> failures{0};
 };
