@@ -47,6 +47,8 @@ Exchange::~Exchange() {
   thread_.request_stop();
   post([] {});
   thread_.join();
+  // Until a link is gone it may read and write what its neighbour's mirror and outlet have mapped.
+  for (Neighbour& neighbour : neighbours_) neighbour.link.reset();
 }
 
 absl::Status Exchange::start(ExchangeOptions options) {
