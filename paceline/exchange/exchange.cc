@@ -17,6 +17,10 @@ namespace {
 // A link has to be moved at least once a second.
 constexpr int kLongestSleepMs = 250;
 
+// Hosts are told to start at about the same time, but the other one hears nobody before its shard is there,
+// out of a checkpoint perhaps. One that is gone refuses the connection, or the coordinator misses it.
+constexpr auto kConnectLimit = std::chrono::minutes(2);
+
 std::string name_of(int host) { return fmt::format("host {}", host); }
 
 absl::Status about(int host, const absl::Status& status) {
@@ -189,7 +193,8 @@ void Exchange::run(const std::stop_token& stop) {
 void Exchange::connect_to_lower() {
   for (int host = 0; host < options_.host; ++host) {
     const Peer& peer = options_.peers[static_cast<std::size_t>(host)];
-    auto link = network_.connect(peer.address, name_of(options_.host), {.keys = peer.keys});
+    auto link = network_.connect(peer.address, name_of(options_.host),
+                                 {.keys = peer.keys, .connect_limit = kConnectLimit});
     if (!link.ok()) return fail(about(host, link.status()));
     take_link(host, *std::move(link));
   }
