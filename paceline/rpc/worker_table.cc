@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/check.h"
 #include "paceline/config/one_line.h"
 #include "paceline/rpc/goodbye.h"
+#include "paceline/transport/weight_board.h"
 
 namespace paceline::rpc {
 
@@ -30,6 +32,7 @@ absl::Status WorkerTable::take_place(const WorkerStream::Pointer& stream, const 
     return absl::AlreadyExistsError(fmt::format("{} {}", name, kIsHereAlready));
   workers_.emplace(stream.get(), Worker{.stream = stream,
                                         .number = next_number_++,
+                                        .reader = free_reader(),
                                         .device = device,
                                         .host = place->host.value_or(0),
                                         .name = name,
@@ -39,6 +42,21 @@ absl::Status WorkerTable::take_place(const WorkerStream::Pointer& stream, const 
                                         .heard = PhiAccrual(std::chrono::steady_clock::now())});
   by_device_[device] = stream.get();
   return absl::OkStatus();
+}
+
+// Beside the evaluator and the other hosts' servers.
+int WorkerTable::most_readers(std::int64_t hosts) {
+  return transport::WeightWriter::kSlots - 1 - static_cast<int>(hosts);
+}
+
+// In turn, so that one is given again as late as can be: who died may still hold a version through it.
+int WorkerTable::free_reader() {
+  PACELINE_CHECK(workers_.size() < static_cast<std::size_t>(readers_), "more than {} workers", readers_);
+  const auto taken = [this](const auto& one) { return one.second.reader == last_reader_; };
+  do {
+    last_reader_ = (last_reader_ + 1) % readers_;
+  } while (std::any_of(workers_.begin(), workers_.end(), taken));
+  return last_reader_;
 }
 
 std::optional<Worker> WorkerTable::remove(const WorkerStream::Pointer& stream) {

@@ -24,6 +24,7 @@ using WorkerStream = PeerStream<wire::WorkerMessage, wire::WorkerOrder>;
 struct Worker {
   WorkerStream::Pointer stream;
   std::int32_t number = 0;  // from 0, never used twice in a run
+  int reader = 0;           // of the weights; no two that are here have the same
   std::size_t device = 0;   // its place in the job
   int host = 0;             // of that
   std::string name;         // of that
@@ -38,7 +39,8 @@ struct Worker {
 class WorkerTable {
  public:
   // `job` outlives the table.
-  explicit WorkerTable(const config::JobConfig& job) : places_(job.replicas), left_out_(job.left_out) {}
+  explicit WorkerTable(const config::JobConfig& job)
+      : places_(job.replicas), left_out_(job.left_out), readers_(most_readers(job.hosts)) {}
 
   // The worker has that place from now on. Errors: there is none of that name, or it is taken.
   absl::Status take_place(const WorkerStream::Pointer& stream, const std::string& name);
@@ -58,11 +60,16 @@ class WorkerTable {
   std::vector<std::pair<WorkerStream::Pointer, std::string>> silent(PhiAccrual::Time now) const;
 
  private:
+  static int most_readers(std::int64_t hosts);
+  int free_reader();
+
   const std::vector<config::ReplicaConfig>& places_;
   const std::vector<std::string>& left_out_;  // who had a place once
   std::map<WorkerStream*, Worker> workers_;
   std::map<std::size_t, WorkerStream*> by_device_;
   std::int32_t next_number_ = 0;
+  const int readers_;
+  int last_reader_ = -1;
 };
 
 }  // namespace paceline::rpc
