@@ -61,7 +61,8 @@ class PortListener {
   virtual ~PortListener() = default;
   // Where others reach it.
   virtual const std::string& address() const = 0;
-  virtual void progress(const OnPort& on_port) = 0;
+  // False when the system has no means to take anybody in now; with somebody waiting, fd() stays readable.
+  virtual bool progress(const OnPort& on_port) = 0;
   virtual int fd() const = 0;
   virtual bool arm() = 0;
 };

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,10 +28,10 @@ constexpr int kMostOffers = 64;
 // processor.
 constexpr int kMostChunks = 16;
 
-void add(const FileDescriptor& poll, int fd) {
+bool add(const FileDescriptor& poll, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
-  PACELINE_CHECK(epoll_ctl(poll.get(), EPOLL_CTL_ADD, fd, &event) == 0, "cannot watch descriptor {}", fd);
+  return epoll_ctl(poll.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 }  // namespace
@@ -58,15 +60,16 @@ Link::~Link() {
   if (state_ == State::kOpen && why_.ok()) frames_.finish();
 }
 
+// Strangers may have taken all that the system has: then the link ends, and not the process.
 void Link::watch() {
   timer_ = FileDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   poll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
-  PACELINE_CHECK(timer_.valid() && poll_.valid(), "there are no more descriptors");
   const timespec beat{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(kBeat).count()};
   const itimerspec period{.it_interval = beat, .it_value = beat};
-  PACELINE_CHECK(timerfd_settime(timer_.get(), 0, &period, nullptr) == 0, "cannot set a timer");
-  add(poll_, timer_.get());
-  add(poll_, frames_.fd());
+  const bool watched = timer_.valid() && poll_.valid() &&
+                       timerfd_settime(timer_.get(), 0, &period, nullptr) == 0 && add(poll_, timer_.get()) &&
+                       add(poll_, frames_.fd());
+  if (!watched) failed(absl::ResourceExhaustedError(std::strerror(errno)));
 }
 
 // ---- Hello

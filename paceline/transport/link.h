@@ -70,7 +70,7 @@ class Link final : FrameOwner {
   using Accept = std::function<absl::StatusOr<LinkOptions>(const std::string& name)>;
 
   // The end that connects as `name`, and the end that listens; `peer` is for messages. Called by connect() of
-  // each kind, and by LinkListener.
+  // each kind, and by LinkListener. Where the system has no descriptors left, the link ends at once.
   Link(std::unique_ptr<FramePort> port, const std::string& peer, const std::string& name,
        const LinkOptions& options);
   Link(std::unique_ptr<FramePort> port, const std::string& peer, Accept accept);
@@ -89,7 +89,8 @@ class Link final : FrameOwner {
   void receive(std::uint64_t message, std::span<std::byte> memory, Done received);
 
   // Does what can be done without waiting. OK, or why the link ended: Unavailable (peer lost or silent),
-  // DeadlineExceeded (not connected in time), FailedPrecondition (refused), DataLoss (forged or malformed).
+  // DeadlineExceeded (not connected in time), FailedPrecondition (refused), DataLoss (forged or malformed),
+  // ResourceExhausted (no descriptors).
   absl::Status progress();
   // Ends the link here and now: no memory of anybody's is touched any more, and nobody is told. Not to be
   // called from what the link tells.

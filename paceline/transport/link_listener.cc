@@ -2,8 +2,13 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,35 +21,60 @@ namespace {
 
 constexpr std::size_t kMostPending = 64;
 
-void control(const FileDescriptor& poll, int operation, int fd) {
+// For others to go and leave what they have.
+constexpr auto kPause = std::chrono::milliseconds(500);
+
+bool control(const FileDescriptor& poll, int operation, int fd, std::uint32_t events = EPOLLIN) {
   epoll_event event{};
-  event.events = EPOLLIN;
-  PACELINE_CHECK(epoll_ctl(poll.get(), operation, fd, &event) == 0, "cannot watch descriptor {}", fd);
+  event.events = events;
+  return epoll_ctl(poll.get(), operation, fd, &event) == 0;
 }
 
 }  // namespace
 
 LinkListener::LinkListener(std::unique_ptr<PortListener> ports, LinkGate gate)
-    : ports_(std::move(ports)), gate_(std::move(gate)), poll_(epoll_create1(EPOLL_CLOEXEC)) {
-  PACELINE_CHECK(poll_.valid(), "there are no more descriptors");
-  control(poll_, EPOLL_CTL_ADD, ports_->fd());
+    : ports_(std::move(ports)),
+      gate_(std::move(gate)),
+      poll_(epoll_create1(EPOLL_CLOEXEC)),
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+  PACELINE_CHECK(control(poll_, EPOLL_CTL_ADD, ports_->fd()) && control(poll_, EPOLL_CTL_ADD, timer_.get()),
+                 "a listener without descriptors: {}", std::strerror(errno));
 }
 
 void LinkListener::admit(std::unique_ptr<FramePort> port, const std::string& peer) {
-  if (pending_.size() >= kMostPending) {
-    if (gate_.on_refused) {
-      gate_.on_refused(absl::ResourceExhaustedError(
-          fmt::format("link to {}: refused: {} others have not said who they are", peer, kMostPending)));
-    }
-    return;
-  }
-  pending_.push_back(std::make_unique<Link>(std::move(port), peer, gate_.accept));
-  control(poll_, EPOLL_CTL_ADD, pending_.back()->fd());
+  const auto refuse = [&](const std::string& why) {
+    if (gate_.on_refused)
+      gate_.on_refused(absl::ResourceExhaustedError(fmt::format("link to {}: refused: {}", peer, why)));
+  };
+  if (pending_.size() >= kMostPending)
+    return refuse(fmt::format("{} others have not said who they are", kMostPending));
+  auto link = std::make_unique<Link>(std::move(port), peer, gate_.accept);
+  if (!link->why_.ok() || !control(poll_, EPOLL_CTL_ADD, link->fd()))
+    return refuse("there are no more descriptors");
+  pending_.push_back(std::move(link));
+}
+
+void LinkListener::take_in() {
+  std::uint64_t rings = 0;
+  if (::read(timer_.get(), &rings, sizeof rings) > 0) pause(false);
+  if (paused_) return;
+  const bool had_means = ports_->progress(
+      [this](std::unique_ptr<FramePort> port, const std::string& peer) { admit(std::move(port), peer); });
+  if (!had_means) pause(true);
+}
+
+// While somebody waits who cannot be taken in, nobody is looked for: the owner is to sleep.
+void LinkListener::pause(bool paused) {
+  paused_ = paused;
+  const timespec limit{.tv_sec = 0, .tv_nsec = paused ? std::chrono::nanoseconds(kPause).count() : 0};
+  const itimerspec once{.it_interval = {}, .it_value = limit};
+  PACELINE_CHECK(timerfd_settime(timer_.get(), 0, &once, nullptr) == 0 &&
+                     control(poll_, EPOLL_CTL_MOD, ports_->fd(), paused ? 0u : std::uint32_t{EPOLLIN}),
+                 "cannot watch a listener: {}", std::strerror(errno));
 }
 
 void LinkListener::progress() {
-  ports_->progress(
-      [this](std::unique_ptr<FramePort> port, const std::string& peer) { admit(std::move(port), peer); });
+  take_in();
   std::vector<std::unique_ptr<Link>> known;
   for (std::unique_ptr<Link>& link : pending_) {
     link->advance();

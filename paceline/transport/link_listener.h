@@ -1,6 +1,7 @@
 // Where other processes connect to: it gets to know them, and hands over the links to those it lets in.
 // Like a link, it is moved by progress() and slept on by fd(). What a stranger can hold of it is bounded: 64
-// peers that have not been let in yet, each for as long as LinkOptions::connect_limit.
+// peers that have not been let in yet, each for as long as LinkOptions::connect_limit. Whom the system has no
+// descriptors for is refused, or waits until there are some again.
 #pragma once
 
 #include <functional>
@@ -36,11 +37,15 @@ class LinkListener {
   void wait(std::chrono::milliseconds limit);
 
  private:
+  void take_in();
   void admit(std::unique_ptr<FramePort> port, const std::string& peer);
+  void pause(bool paused);
 
   std::unique_ptr<PortListener> ports_;
   LinkGate gate_;
   FileDescriptor poll_;
+  FileDescriptor timer_;  // the end of a pause
+  bool paused_ = false;
   std::vector<std::unique_ptr<Link>> pending_;
 };
 

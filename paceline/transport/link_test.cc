@@ -1,7 +1,10 @@
 // What both ends of a link may count on, between two processes: the same for every kind of link.
 #include "paceline/transport/link.h"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <limits>
 #include <map>
@@ -403,6 +406,63 @@ TEST(LinkThatIsRefused, BecauseOnlyOneEndHasKeys) {
 TEST(LinkThatIsRefused, BecauseTheKeysDiffer) {
   expect_refused({}, LinkOptions{.keys = keys(1, true)}, LinkOptions{.keys = keys(5)},
                  "do not have the same keys");
+}
+
+// ---- A system that has nothing left
+
+// As long as it lives, the process can open just so many descriptors.
+class DescriptorsLeft {
+ public:
+  explicit DescriptorsLeft(int left) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit low = before_;
+    low.rlim_cur = 256;
+    setrlimit(RLIMIT_NOFILE, &low);
+    for (FileDescriptor one(dup(0)); one.valid(); one = FileDescriptor(dup(0)))
+      taken_.push_back(std::move(one));
+    taken_.resize(taken_.size() - static_cast<std::size_t>(left));
+  }
+  ~DescriptorsLeft() { setrlimit(RLIMIT_NOFILE, &before_); }
+  DescriptorsLeft(const DescriptorsLeft&) = delete;
+  DescriptorsLeft& operator=(const DescriptorsLeft&) = delete;
+
+ private:
+  rlimit before_{};
+  std::vector<FileDescriptor> taken_;
+};
+
+bool readable(int fd) {
+  pollfd watched{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&watched, 1, 0) > 0;
+}
+
+class AListenerWithoutDescriptors : public LinkOf {};
+INSTANTIATE_TEST_SUITE_P(Kinds, AListenerWithoutDescriptors,
+                         ::testing::Values(Kind{"Tcp"}, Kind{"Memory", Over::kMemory}), name_of);
+
+// Whatever step they run out at, the listener goes on, sleeps, and takes in who comes when there are some.
+TEST_P(AListenerWithoutDescriptors, GoesOnWhenThereAreSome) {
+  Fabric fabric(GetParam());
+  for (int left = 0; left < 5; ++left) {
+    std::unique_ptr<Link> let_in;
+    const auto listener = fabric.listen({.accept = [&](const std::string&) { return options(true); },
+                                         .on_link = [&](auto link) { let_in = std::move(link); }});
+    const auto early = fabric.connect(listener->address(), options(false));
+    ASSERT_TRUE(early->progress().ok());
+    {
+      const DescriptorsLeft few(left);
+      listener->progress();
+      EXPECT_TRUE(left > 0 || !readable(listener->fd())) << "it would not sleep";
+      EXPECT_EQ(let_in, nullptr);
+    }
+    const auto late = fabric.connect(listener->address(), options(false));
+    while (late->progress().ok() && let_in == nullptr) {
+      if (early->progress().ok()) early->wait(1ms);
+      listener->progress();
+      if (late->arm()) listener->wait(1ms);
+    }
+    EXPECT_NE(let_in, nullptr) << left << ": " << late->progress();
+  }
 }
 
 // ---- Idle

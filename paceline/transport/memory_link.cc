@@ -14,6 +14,7 @@
 #include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/transport/memory_port.h"
+#include "paceline/transport/out_of_means.h"
 
 namespace paceline::transport {
 
@@ -49,10 +50,10 @@ class MemoryPorts final : public PortListener {
   int fd() const override { return socket_.get(); }
   bool arm() override { return true; }
 
-  void progress(const OnPort& on_port) override {
+  bool progress(const OnPort& on_port) override {
     for (;;) {
       FileDescriptor one(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!one.valid()) return;
+      if (!one.valid()) return !out_of_means();
       const absl::StatusOr<pid_t> peer = peer_of(one);
       if (peer.ok()) on_port(MemoryPort::await(std::move(one), *peer), fmt::format("process {}", *peer));
     }

@@ -10,6 +10,7 @@
 
 #include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/transport/out_of_means.h"
 #include "paceline/transport/tcp_port.h"
 
 namespace paceline::transport {
@@ -29,16 +30,17 @@ class TcpPorts final : public PortListener {
   int fd() const override { return socket_.get(); }
   bool arm() override { return true; }
 
-  void progress(const OnPort& on_port) override {
+  bool progress(const OnPort& on_port) override {
     for (int i = 0; i < kMostAtOnce; ++i) {
       sockaddr_storage peer{};
       socklen_t bytes = sizeof peer;
       FileDescriptor one(
           accept4(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!one.valid()) return;
+      if (!one.valid()) return !out_of_means();
       auto port = TcpPort::accept(std::move(one));
       if (port.ok()) on_port(*std::move(port), to_text(peer));
     }
+    return true;
   }
 
  private:

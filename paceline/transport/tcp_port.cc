@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<TcpPort>> TcpPort::accept(FileDescriptor socket) 
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMostUnsent, sizeof kMostUnsent);
   std::unique_ptr<TcpPort> port(new TcpPort(std::move(socket), std::move(poll)));
-  port->watch(EPOLL_CTL_ADD);
+  if (!port->watch(EPOLL_CTL_ADD)) return no_descriptors();
   return port;
 }
 
@@ -123,10 +123,10 @@ void TcpPort::progress() {
   write();
 }
 
-void TcpPort::watch(int operation) {
+bool TcpPort::watch(int operation) {
   epoll_event event{};
   event.events = full_ ? EPOLLIN | EPOLLOUT : EPOLLIN;
-  PACELINE_CHECK(epoll_ctl(poll_.get(), operation, socket_.get(), &event) == 0, "cannot watch a socket");
+  return epoll_ctl(poll_.get(), operation, socket_.get(), &event) == 0;
 }
 
 // A socket that is closed while there is something to be read drops what it has not sent.
@@ -238,7 +238,8 @@ void TcpPort::write() {
   const bool was_full = std::exchange(full_, false);
   while (!stopped_ && !unsent_.empty() && write_some()) {
   }
-  if (!stopped_ && full_ != was_full) watch(EPOLL_CTL_MOD);
+  if (stopped_ || full_ == was_full) return;
+  PACELINE_CHECK(watch(EPOLL_CTL_MOD), "cannot watch a socket");
 }
 
 // False when the socket takes no more.

@@ -58,7 +58,7 @@ class TcpPort final : public FramePort {
   bool write_some();
   void sent(std::size_t bytes);
   void fit_to_network();
-  void watch(int operation);
+  bool watch(int operation);
   void lose(const std::string& why);
 
   FileDescriptor socket_;

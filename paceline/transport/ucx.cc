@@ -87,7 +87,7 @@ class UcxPorts final : public PortListener {
   int fd() const override { return ucx_worker_fd(worker_.get()); }
   bool arm() override { return arm_ucx_worker(worker_.get()); }
 
-  void progress(const OnPort& on_port) override {
+  bool progress(const OnPort& on_port) override {
     while (ucp_worker_progress(worker_.get()) != 0) {
     }
     for (ucp_conn_request_h request : std::exchange(requests_, {})) {
@@ -98,6 +98,7 @@ class UcxPorts final : public PortListener {
       // Somebody who has gone again is of no interest.
       if (port.ok()) on_port(*std::move(port), known ? to_text(who.client_address) : "a peer");
     }
+    return true;
   }
 
  private:
