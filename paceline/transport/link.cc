@@ -184,7 +184,7 @@ absl::Status Link::hear_offer(const FrameHead& head, std::span<const std::byte> 
   incoming_[head.message] = {
       .bytes = head.bytes, .small = {data.begin(), data.end()}, .memory = {}, .done = {}};
   events_.push_back([this, head, kept = std::vector<std::byte>(header.begin(), header.end())] {
-    if (why_.ok() && hear_) hear_({.id = head.message, .header = kept, .bytes = head.bytes});
+    if (hear_) hear_({.id = head.message, .header = kept, .bytes = head.bytes});
   });
   return absl::OkStatus();
 }
@@ -234,22 +234,22 @@ void Link::send(std::span<const std::byte> header, std::span<const std::byte> pa
 }
 
 void Link::receive(std::uint64_t id, std::span<std::byte> memory, Done received) {
-  if (!why_.ok()) return tell(std::move(received), why_);
   const auto found = incoming_.find(id);
   PACELINE_CHECK(found != incoming_.end() && !found->second.taken, "message {} is not to be received", id);
   Incoming& message = found->second;
   PACELINE_CHECK(memory.size() == message.bytes, "{} bytes of memory for {}", memory.size(), message.bytes);
   --untaken_;
-  message.taken = true;
-  message.memory = memory;
-  message.done = std::move(received);
   const bool small = message.bytes <= kInlineBytes;
-  if (small) {
-    std::copy(message.small.begin(), message.small.end(), memory.begin());
-    tell(std::move(message.done), absl::OkStatus());
+  if (small || !why_.ok()) {
+    if (small) std::copy(message.small.begin(), message.small.end(), memory.begin());
+    tell(std::move(received), small ? absl::OkStatus() : why_);
     incoming_.erase(found);
+  } else {
+    message.taken = true;
+    message.memory = memory;
+    message.done = std::move(received);
   }
-  frames_.post(FrameKind::kAccept, id, 0);
+  if (why_.ok()) frames_.post(FrameKind::kAccept, id, 0);
 }
 
 void Link::post_offers() {
@@ -316,7 +316,8 @@ absl::Status Link::progress() {
     event();
   }
   if (state_ != State::kEnded) post_offers();
-  return why_;
+  // The end comes last.
+  return events_.empty() ? why_ : absl::OkStatus();
 }
 
 void Link::advance() {
@@ -357,9 +358,9 @@ void Link::end() {
   for (auto& [id, message] : incoming_) {
     if (message.taken) tell(std::move(message.done), why_);
   }
+  std::erase_if(incoming_, [](const auto& one) { return one.second.taken; });
   outgoing_.clear();
   waiting_.clear();
-  incoming_.clear();
 }
 
 void Link::abandon() {

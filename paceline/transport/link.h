@@ -11,6 +11,7 @@
 // - Headers come once and in the order sent; payloads whole and unchanged.
 // - Memory handed to send() or receive() is the link's until that call's Done, and the caller's afterwards.
 // - Every Done is called, exactly once, unless the link is destroyed first. When the link ends, with why.
+// - What came before a link ended is heard before its end, and can be received if it came whole.
 // - What send() told to be done reaches a peer that is well, also when the link is destroyed then.
 // - A link that has ended stays so: a peer that died is known by the system at once, a silent one after
 //   LinkOptions::silence.
@@ -88,9 +89,9 @@ class Link final : FrameOwner {
   // memory is as large as it. While 64 messages wait for this, the peer's further ones are held back.
   void receive(std::uint64_t message, std::span<std::byte> memory, Done received);
 
-  // Does what can be done without waiting. OK, or why the link ended: Unavailable (peer lost or silent),
-  // DeadlineExceeded (not connected in time), FailedPrecondition (refused), DataLoss (forged or malformed),
-  // ResourceExhausted (no descriptors).
+  // Does what can be done without waiting. OK, or why the link ended, once all is told: Unavailable (peer
+  // lost or silent), DeadlineExceeded (not connected in time), FailedPrecondition (refused), DataLoss (forged
+  // or malformed), ResourceExhausted (no descriptors).
   absl::Status progress();
   // Ends the link here and now: no memory of anybody's is touched any more, and nobody is told. Not to be
   // called from what the link tells.

@@ -83,7 +83,7 @@ void LinkListener::progress() {
   std::erase(pending_, nullptr);
   for (std::unique_ptr<Link>& link : known) {
     control(poll_, EPOLL_CTL_DEL, link->fd());
-    if (link->open()) {
+    if (link->open() || !link->events_.empty()) {
       gate_.on_link(std::move(link));
     } else if (gate_.on_refused) {
       gate_.on_refused(link->why_);

@@ -19,7 +19,8 @@ namespace paceline::transport {
 struct LinkGate {
   // Who may come in, and how. A name is a claim; only keys prove it.
   Link::Accept accept;
-  // An open link. Its messages wait for its first progress().
+  // A link that was opened. Its messages wait for its first progress(), and its end if the peer has gone
+  // again.
   std::function<void(std::unique_ptr<Link>)> on_link;
   // Somebody was not let in, or went before that: one line why. May be left out.
   std::function<void(const absl::Status&)> on_refused = {};

@@ -222,6 +222,63 @@ TEST_P(LinkOf, WhatIsSentComesAlthoughTheSenderGoesThen) {
   }
 }
 
+// All at once: the receiver looks only when the sender is gone.
+TEST_P(LinkOf, WhatIsSmallComesTogetherWithTheSendersEnd) {
+  ChildProcess peer(serve([](Link& link, const ChildProcess::Parent& parent) {
+    parent.hear();
+    const std::vector<std::byte> all[] = {payload(0, 0), payload(100, 100), payload(4096, 4096)};
+    int sent = 0;
+    for (const auto& one : all)
+      link.send(to_bytes("small"), one, [&](const absl::Status& why) { sent += why.ok() ? 1 : 0; });
+    return drive(link, [&] { return sent == 3; }) && sent == 3 ? 0 : 1;
+  }));
+  Fabric fabric(GetParam());
+  const auto link = fabric.connect(peer.hear(), options(false));
+  Inbox inbox;
+  inbox.attach(*link);
+  ASSERT_TRUE(drive(*link, [&] { return link->open(); }));
+  peer.say("go");
+  ASSERT_EQ(peer.wait(), 0);
+  ASSERT_TRUE(drive(*link, [] { return false; }));
+  EXPECT_EQ(link->progress().code(), absl::StatusCode::kUnavailable) << link->progress();
+  ASSERT_EQ(inbox.whole(), 3u);
+  for (const auto& item : inbox.items())
+    EXPECT_TRUE(item->payload == payload(item->payload.size(), item->payload.size())) << item->payload.size();
+}
+
+// Its last word of becoming acquainted, a message and its end come together.
+TEST_P(LinkOf, WhoSendsAndGoesBeforeItIsLetInIsHeard) {
+  if (GetParam().over == Over::kUcx) GTEST_SKIP() << "its connections take more steps";
+  Fabric fabric(GetParam());
+  std::unique_ptr<Link> link;
+  bool asked = false;
+  const auto listener = fabric.listen({.accept =
+                                           [&](const std::string&) {
+                                             asked = true;
+                                             return options(true);
+                                           },
+                                       .on_link = [&](auto known) { link = std::move(known); }});
+  ChildProcess peer([&](const ChildProcess::Parent&) {
+    Fabric own(GetParam());
+    const auto there = own.connect(listener->address(), options(false));
+    bool sent = false;
+    there->send(to_bytes("small"), {}, [&](const absl::Status& why) { sent = why.ok(); });
+    return drive(*there, [&] { return sent; }) && sent ? 0 : 1;
+  });
+  while (!asked) {
+    listener->progress();
+    if (!asked) listener->wait(1000ms);
+  }
+  ASSERT_EQ(peer.wait(), 0);
+  listener->progress();
+  ASSERT_NE(link, nullptr);
+  EXPECT_EQ(link->peer_name(), "parent");
+  Inbox inbox;
+  inbox.attach(*link);
+  ASSERT_TRUE(drive(*link, [] { return false; }));
+  EXPECT_EQ(inbox.whole(), 1u);
+}
+
 // ---- Peers that go
 
 enum class Step { kConnecting, kHeaderHeard, kInPayload, kIdle };
