@@ -52,7 +52,11 @@ Exchange::~Exchange() {
   post([] {});
   thread_.join();
   // Until a link is gone it may read and write what its neighbour's mirror and outlet have mapped.
-  for (Neighbour& neighbour : neighbours_) neighbour.link.reset();
+  std::vector<std::unique_ptr<transport::Link>> links;
+  for (Neighbour& neighbour : neighbours_) {
+    if (neighbour.link != nullptr) links.push_back(std::move(neighbour.link));
+  }
+  transport::Link::close(std::move(links));
 }
 
 absl::Status Exchange::start(ExchangeOptions options) {

@@ -47,9 +47,9 @@ class FramePort {
   // To be watched for reading once arm() has said that there is nothing to do.
   virtual int fd() const = 0;
   virtual bool arm() = 0;
-  // Nothing more is posted, and stop() comes next: what has been sent is to reach the peer, if that takes no
-  // more than a moment.
-  virtual void finish() {}
+  // Nothing more is posted, and stop() comes next. Helps what has been sent to the peer, without waiting;
+  // true when it is there, or will never be.
+  virtual bool finish() { return true; }
   // From here on it touches no memory but its own.
   virtual void stop() = 0;
 };

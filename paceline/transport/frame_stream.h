@@ -54,7 +54,7 @@ class FrameStream final : FrameSink {
   void post(FrameKind kind, std::uint64_t message, std::uint64_t bytes,
             std::span<const std::byte> header = {}, std::span<const std::byte> data = {});
   void progress() { port_->progress(); }
-  void finish() { port_->finish(); }
+  bool finish() { return port_->finish(); }
   // From here on no data are touched, and nothing is told.
   void stop();
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +22,10 @@ namespace paceline::transport {
 namespace {
 
 using std::chrono::steady_clock;
+
+// For what has been sent to reach the peer.
+constexpr auto kFinishLimit = std::chrono::seconds(1);
+constexpr auto kFinishStep = std::chrono::milliseconds(2);
 
 constexpr auto kBeat = std::chrono::milliseconds(500);
 // Messages offered by one end and not taken by the other.
@@ -57,7 +63,25 @@ Link::Link(std::unique_ptr<FramePort> port, const std::string& peer, Accept acce
 }
 
 Link::~Link() {
-  if (state_ == State::kOpen && why_.ok()) frames_.finish();
+  Link* const self = this;
+  finish({&self, 1});
+}
+
+void Link::close(std::vector<std::unique_ptr<Link>> links) {
+  std::vector<Link*> all;
+  for (const std::unique_ptr<Link>& link : links) all.push_back(link.get());
+  finish(all);
+}
+
+void Link::finish(std::span<Link* const> links) {
+  const auto finished = [](Link* link) {
+    return link->state_ != State::kOpen || !link->why_.ok() || link->frames_.finish();
+  };
+  const auto until = steady_clock::now() + kFinishLimit;
+  // Each has its turn before any is waited for.
+  while (std::ranges::count_if(links, std::not_fn(finished)) > 0 && steady_clock::now() < until)
+    std::this_thread::sleep_for(kFinishStep);
+  for (Link* link : links) link->abandon();
 }
 
 // Strangers may have taken all that the system has: then the link ends, and not the process.

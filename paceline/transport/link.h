@@ -93,6 +93,8 @@ class Link final : FrameOwner {
   // lost or silent), DeadlineExceeded (not connected in time), FailedPrecondition (refused), DataLoss (forged
   // or malformed), ResourceExhausted (no descriptors).
   absl::Status progress();
+  // Destroys links all at once: what send() told to be done gets the time that one link would have for it.
+  static void close(std::vector<std::unique_ptr<Link>> links);
   // Ends the link here and now: no memory of anybody's is touched any more, and nobody is told. Not to be
   // called from what the link tells.
   void abandon();
@@ -131,6 +133,7 @@ class Link final : FrameOwner {
   };
 
   void watch();
+  static void finish(std::span<Link* const> links);
   absl::Status may_come(FrameKind kind) override;
   absl::StatusOr<std::span<std::byte>> place(const FrameHead& chunk, std::size_t data_bytes) override;
   absl::Status came(const FrameHead& head, std::span<const std::byte> header,

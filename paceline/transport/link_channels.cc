@@ -76,6 +76,7 @@ LinkChannels::~LinkChannels() {
   thread_.request_stop();
   woken_->wake();
   thread_.join();
+  close_lines();
 }
 
 std::unique_ptr<Channel> LinkChannels::expect(const std::string& name, const ChannelSizes& sizes,
@@ -119,10 +120,23 @@ bool LinkChannels::progress() {
   take_new();
   listener_->progress();
   for (Line& line : lines_) move(line);
-  std::erase_if(lines_, [](const Line& line) { return line.end->closed(); });
+  close_lines();
   bool idle = listener_->arm();
   for (const Line& line : lines_) idle = (line.link == nullptr || line.link->arm()) && idle;
   return !idle;
+}
+
+// All together: those to a host that is cut off would wait one after the other, and the other links
+// meanwhile.
+void LinkChannels::close_lines() {
+  const auto open = std::stable_partition(lines_.begin(), lines_.end(),
+                                          [](const Line& line) { return !line.end->closed(); });
+  std::vector<std::unique_ptr<Link>> links;
+  for (auto line = open; line != lines_.end(); ++line) {
+    if (line->link != nullptr) links.push_back(std::move(line->link));
+  }
+  if (!links.empty()) Link::close(std::move(links));
+  lines_.erase(open, lines_.end());
 }
 
 void LinkChannels::sleep() {

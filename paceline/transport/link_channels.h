@@ -59,6 +59,7 @@ class LinkChannels {
   // Of the thread.
   void run(const std::stop_token& stop);
   bool progress();
+  void close_lines();
   void sleep();
   void take_new();
   Line* expected(const std::string& name);

@@ -255,6 +255,21 @@ TEST(Link, HoldsItselfToTheMessagesThatAPeerCanHold) {
   EXPECT_TRUE(pair.peers_status().ok());
 }
 
+// Here the first one's peer hears it only when the second one's has.
+TEST(Link, OneThatTakesTimeToCloseDoesNotKeepAnotherWaiting) {
+  Pair first(false), second(false);
+  first.run();
+  second.run();
+  bool heard = false, gone = false;
+  first.from_one->at_finish([&] { return gone = heard; });
+  second.from_one->at_finish([&] { return heard = true; });
+  std::vector<std::unique_ptr<Link>> links;
+  links.push_back(std::move(first.link));
+  links.push_back(std::move(second.link));
+  Link::close(std::move(links));
+  EXPECT_TRUE(gone);
+}
+
 TEST(LinkFrames, AHeadIsReadAsItWasWritten) {
   const std::vector<std::byte> header = payload(kMostHeaderBytes, 1);
   for (const bool sealed : {false, true}) {

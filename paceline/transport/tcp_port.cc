@@ -3,7 +3,6 @@
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -12,7 +11,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -46,9 +44,6 @@ constexpr std::uint32_t kNearUs = 500;
 constexpr int kMostUnsent = 128 << 10;
 // Read at a time, so that a fast peer does not keep the others waiting.
 constexpr std::size_t kMostRead = 4 << 20;
-// For what has been written to reach the peer.
-constexpr auto kFinishLimit = std::chrono::seconds(1);
-constexpr int kFinishStepMs = 2;
 constexpr std::size_t kFramesAtOnce = 64;
 
 iovec piece(std::span<const std::byte> bytes) {
@@ -130,17 +125,16 @@ bool TcpPort::watch(int operation) {
 }
 
 // A socket that is closed while there is something to be read drops what it has not sent.
-void TcpPort::finish() {
-  if (stopped_) return;
+bool TcpPort::finish() {
+  if (stopped_) return true;
   shutdown(socket_.get(), SHUT_WR);
-  const auto until = std::chrono::steady_clock::now() + kFinishLimit;
-  for (int unsent = 1; unsent > 0 && std::chrono::steady_clock::now() < until;) {
-    pollfd watched{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-    ::poll(&watched, 1, kFinishStepMs);
+  for (std::size_t read = 0; read < kMostRead; read += ahead_.size()) {
     const ssize_t unread = recv(socket_.get(), ahead_.data(), ahead_.size(), MSG_DONTWAIT);
-    if (unread == 0 || (unread < 0 && !would_block() && errno != EINTR)) return;
-    if (ioctl(socket_.get(), SIOCOUTQ, &unsent) != 0) return;
+    if (unread == 0 || (unread < 0 && !would_block() && errno != EINTR)) return true;
+    if (unread < 0) break;
   }
+  int unsent = 0;
+  return ioctl(socket_.get(), SIOCOUTQ, &unsent) != 0 || unsent == 0;
 }
 
 void TcpPort::stop() {

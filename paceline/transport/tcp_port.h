@@ -37,7 +37,7 @@ class TcpPort final : public FramePort {
   void progress() override;
   int fd() const override { return poll_.get(); }
   bool arm() override { return unsent_.empty() || full_; }
-  void finish() override;
+  bool finish() override;
   void stop() override;
 
  private:

@@ -19,7 +19,6 @@ constexpr unsigned kFrames = 0;  // the active message's id
 // Larger and more chunks were up to half as fast between hosts that all send to each other.
 constexpr std::size_t kChunk = 128 << 10;
 constexpr int kMostChunks = 2;
-constexpr auto kFinishLimit = std::chrono::seconds(1);
 // UCX ends its operations at once when it is told to; this is for an error of its own.
 constexpr auto kStopLimit = std::chrono::milliseconds(200);
 
@@ -176,21 +175,20 @@ void UcxPort::progress() {
   }
 }
 
-void UcxPort::finish() {
-  if (stopped_ || endpoint_ == nullptr) return;
-  const auto until = std::chrono::steady_clock::now() + kFinishLimit;
+bool UcxPort::finish() {
+  if (stopped_ || endpoint_ == nullptr) return true;
   const ucp_request_param_t params{};
-  const ucs_status_ptr_t flushing = ucp_ep_flush_nbx(endpoint_, &params);
-  if (!UCS_PTR_IS_PTR(flushing)) return;
-  while (ucp_request_check_status(flushing) == UCS_INPROGRESS && std::chrono::steady_clock::now() < until) {
-    ucp_worker_progress(worker_.get());
+  if (flushing_ == nullptr) flushing_ = ucp_ep_flush_nbx(endpoint_, &params);
+  if (!UCS_PTR_IS_PTR(flushing_)) return true;
+  while (ucp_worker_progress(worker_.get()) != 0) {
   }
-  ucp_request_free(flushing);
+  return ucp_request_check_status(flushing_) != UCS_INPROGRESS;
 }
 
 void UcxPort::stop() {
   if (stopped_) return;
   stopped_ = true;
+  if (UCS_PTR_IS_PTR(flushing_)) ucp_request_free(flushing_);
   const auto until = std::chrono::steady_clock::now() + kStopLimit;
   ucs_status_ptr_t closing = nullptr;
   if (endpoint_ != nullptr) {

@@ -43,7 +43,7 @@ class UcxPort final : public FramePort {
   void progress() override;
   int fd() const override { return fd_; }
   bool arm() override { return arm_ucx_worker(worker_.get()); }
-  void finish() override;
+  bool finish() override;
   void stop() override;
 
  private:
@@ -64,6 +64,7 @@ class UcxPort final : public FramePort {
   UcxWorker worker_;
   int fd_ = -1;
   ucp_ep_h endpoint_ = nullptr;
+  ucs_status_ptr_t flushing_ = nullptr;  // once it is to finish; no pointer: it has
   FrameSink* sink_ = nullptr;
   bool stopped_ = false;
   std::uint64_t posted_ = 0;

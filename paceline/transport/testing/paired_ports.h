@@ -35,6 +35,8 @@ class PairedPort final : public FramePort {
   void progress() override;
   int fd() const override { return fd_; }
   bool arm() override { return came_.empty(); }
+  bool finish() override { return !finish_ || finish_(); }
+  void at_finish(std::function<bool()> finish) { finish_ = std::move(finish); }
   void stop() override { stopped_ = true; }
 
  private:
@@ -42,6 +44,7 @@ class PairedPort final : public FramePort {
   PairedPort* peer_ = nullptr;
   FrameSink* sink_ = nullptr;
   Hand hand_;
+  std::function<bool()> finish_;
   bool stopped_ = false;
   std::deque<Frame> came_;
   std::uint64_t posted_ = 0;
