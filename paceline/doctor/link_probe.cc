@@ -1,6 +1,7 @@
 #include "paceline/doctor/link_probe.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <utility>
 #include <vector>
@@ -17,7 +18,7 @@ using namespace std::chrono_literals;
 
 constexpr char kName[] = "probe";
 constexpr std::size_t kBlock = 1 << 20;
-constexpr int kWindow = 8;  // blocks on their way
+constexpr std::size_t kWindow = 8;  // messages on their way
 constexpr std::int64_t kFirstTransfer = 256 << 10;
 constexpr std::int64_t kMostTransfer = std::int64_t{512} << 20;
 constexpr auto kLongEnough = 200ms;  // a transfer says something
@@ -48,7 +49,10 @@ class Talk {
 
   void say(ProbeKind kind, std::int64_t number) {
     ++unsent_;
-    link_.send(write_probe({kind, number}), {}, [this](const absl::Status&) { --unsent_; });
+    link_.send(write_probe({kind, number}), {}, [this](const absl::Status&) {
+      --unsent_;
+      take_some();
+    });
   }
   bool all_sent() const { return unsent_ == 0; }
 
@@ -67,6 +71,12 @@ class Talk {
   bool ended() const { return ended_; }
 
  private:
+  struct Offered {
+    std::uint64_t id;
+    std::size_t bytes;
+    ProbeHeader header;
+  };
+
   void hear(const transport::Link::Message& message) {
     const auto header = read_probe(message.header);
     const bool sound = header && message.bytes <= kBlock && header->number >= 0 &&
@@ -76,14 +86,26 @@ class Talk {
       trouble_ = absl::DataLossError("the other host says what makes no sense");
       return;
     }
-    // Sealed payloads are opened where they land, so each message has memory of its own.
+    offered_.push_back({message.id, message.bytes, *header});
+    take_some();
+  }
+
+  // A window at a time, and no more than is answered: an end that only offers, or only asks, fills no memory
+  // here.
+  void take_some() {
+    for (; !offered_.empty() && incoming_.size() < kWindow && unsent_ < kWindow; offered_.pop_front())
+      take(offered_.front());
+  }
+
+  // Sealed payloads are opened where they land, so each message has memory of its own.
+  void take(const Offered& message) {
     auto& memory = incoming_[message.id];
     memory.resize(message.bytes);
-    link_.receive(message.id, memory,
-                  [this, id = message.id, bytes = message.bytes, header](const absl::Status& status) {
-                    incoming_.erase(id);
-                    if (status.ok()) came(*header, static_cast<std::int64_t>(bytes));
-                  });
+    link_.receive(message.id, memory, [this, message](const absl::Status& status) {
+      incoming_.erase(message.id);
+      if (status.ok()) came(message.header, static_cast<std::int64_t>(message.bytes));
+      take_some();
+    });
   }
 
   void came(const ProbeHeader& header, std::int64_t bytes) {
@@ -127,13 +149,14 @@ class Talk {
   transport::Link& link_;
   const steady_clock::time_point deadline_;
   std::vector<std::byte> block_;
+  std::deque<Offered> offered_;
   std::map<std::uint64_t, std::vector<std::byte>> incoming_;
   absl::Status trouble_;
   bool answers_ = false;
   bool ended_ = false;
-  int unsent_ = 0;
+  std::size_t unsent_ = 0;
   int pings_ = 0;
-  int on_their_way_ = 0;
+  std::size_t on_their_way_ = 0;
   std::int64_t transfer_ = 0;
   std::int64_t left_ = 0;    // to be sent
   std::int64_t landed_ = 0;  // of a transfer that comes

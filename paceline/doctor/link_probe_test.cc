@@ -1,10 +1,18 @@
 #include "paceline/doctor/link_probe.h"
 
+#include <sys/socket.h>
+
+#include <array>
 #include <atomic>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "paceline/base/file_descriptor.h"
+#include "paceline/doctor/probe_messages.h"
+#include "paceline/transport/link_frames.h"
+#include "paceline/transport/socket_address.h"
 
 namespace paceline::doctor {
 namespace {
@@ -62,6 +70,62 @@ TEST(LinkProbe, AListenerThatIsNeededNoMoreStops) {
   int asked = 0;
   (*listener)->serve([&] { return ++asked > 2; }, 60s);
   EXPECT_EQ(asked, 3);
+}
+
+// A prober that holds to nothing but the form of frames, on a plain socket.
+class Stranger {
+ public:
+  explicit Stranger(const std::string& address) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const transport::SocketAddress to = transport::parse_address(address).value();
+    EXPECT_EQ(connect(socket_.get(), to.get(), to.bytes), 0);
+    say(transport::FrameKind::kHello, 0, 0,
+        transport::write_hello({.sealed = false, .most_payload = 1 << 20, .nonce = {}, .text = "probe"}));
+    say(transport::FrameKind::kReady, 0, 0, {});
+  }
+
+  void say(transport::FrameKind kind, std::uint64_t message, std::uint64_t bytes,
+           std::span<const std::byte> header) {
+    const auto head = transport::write_head({kind, count_++, message, bytes}, header, false);
+    const std::array<std::uint32_t, 2> lengths{static_cast<std::uint32_t>(head.size()), 0};
+    ::send(socket_.get(), lengths.data(), sizeof lengths, MSG_NOSIGNAL);
+    ::send(socket_.get(), head.data(), head.size(), MSG_NOSIGNAL);
+  }
+
+  // Of the next frame; nothing when the listener has closed the link.
+  std::optional<transport::FrameKind> hear() {
+    std::array<std::uint32_t, 2> lengths{};
+    if (!read(std::as_writable_bytes(std::span(lengths)))) return std::nullopt;
+    std::vector<std::byte> frame(lengths[0] + lengths[1]);
+    if (!read(frame)) return std::nullopt;
+    return static_cast<transport::FrameKind>(frame.at(0));
+  }
+
+ private:
+  bool read(std::span<std::byte> into) {
+    return ::recv(socket_.get(), into.data(), into.size(), MSG_WAITALL) == static_cast<ssize_t>(into.size());
+  }
+
+  FileDescriptor socket_;
+  std::uint64_t count_ = 0;
+};
+
+TEST(LinkProbe, WhoOnlyOffersFillsNoMemory) {
+  constexpr int kWindow = 8;
+  const auto listener = ProbeListener::open({"127.0.0.1", transport::Fabric::kTcp});
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  std::jthread other([&] { (*listener)->serve([] { return false; }, 60s); });
+  Stranger stranger((*listener)->address());
+  for (std::uint64_t i = 0; i < 2 * kWindow; ++i)
+    stranger.say(transport::FrameKind::kOffer, i, 1 << 20, write_probe({ProbeKind::kData, 1 << 20}));
+  // Two signs of life later it has seen to whatever was offered.
+  int taken = 0;
+  for (int beats = 0; beats < 2;) {
+    const auto kind = stranger.hear();
+    ASSERT_TRUE(kind);
+    if (*kind == transport::FrameKind::kAccept) ++taken;
+    if (*kind == transport::FrameKind::kBeat && taken >= kWindow) ++beats;
+  }
+  EXPECT_EQ(taken, kWindow);
 }
 
 }  // namespace
