@@ -84,7 +84,8 @@ TEST(CommitExchange, AHostGoesWhileItsSumsAreOnTheirWay) {
   for (int round = 0; round < 10; ++round) {
     Hosts hosts(2);
     const Commit commit = {{0, random_floats(rng, hosts.floats())}, {0, random_floats(rng, hosts.floats())}};
-    EXPECT_TRUE(hosts.send_one(0, Version(1), commit).ok());
+    hosts.apply({commit});
+    EXPECT_TRUE(hosts.send_one(0, Version(2), commit).ok());
   }
 }
 
