@@ -303,6 +303,11 @@ TEST(JointOverHosts, FormsPipelinesOfTheirDevicesAndPlansAroundOneThatIsKilled) 
                                      kUnits);
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  // Training begins with four of them; the fifth one, which is needed without w1, may still be on its way.
+  for (const char* name : {"w0", "w2", "w3", "w4"}) {
+    const std::string maps = fmt::format("/proc/{}/maps", children(train.pid(), name).at(0));
+    ASSERT_TRUE(eventually([&] { return read_text(maps).find("paceline-weights") != std::string::npos; }));
+  }
   kill(children(train.pid(), "w1").at(0), SIGKILL);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
