@@ -22,10 +22,11 @@ absl::Status Checkpoints::request(control::ControllerState state, Duration elaps
   return absl::OkStatus();
 }
 
-absl::Status Checkpoints::written(const wire::ServerWritten& message) {
+absl::Status Checkpoints::written(std::size_t server, const wire::ServerWritten& message) {
   if (!writing_ || writing_->state.version != Version(message.version())) return absl::OkStatus();
   if (!message.error().empty()) return absl::ResourceExhaustedError(message.error());
-  if (++writing_->written_by < servers_) return absl::OkStatus();
+  writing_->written_by.insert(server);
+  if (writing_->written_by.size() < servers_) return absl::OkStatus();
   const Writing done = *std::exchange(writing_, std::nullopt);
   newest_ = done.state.version;
   wire::ServerOrder order;

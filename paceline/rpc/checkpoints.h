@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include <absl/status/status.h>
@@ -36,8 +37,8 @@ class Checkpoints {
 
   // Errors: the sink's.
   absl::Status request(control::ControllerState state, Duration elapsed);
-  // One server has written, or could not. Errors: its own, or the sink's.
-  absl::Status written(const wire::ServerWritten& message);
+  // That server has written, or could not. Errors: its own, or the sink's.
+  absl::Status written(std::size_t server, const wire::ServerWritten& message);
   // The run has failed: nothing is waited for, nobody is told.
   void forget() { writing_.reset(); }
 
@@ -49,7 +50,7 @@ class Checkpoints {
   struct Writing {
     control::ControllerState state;
     Duration elapsed{0};
-    std::size_t written_by = 0;  // servers
+    std::set<std::size_t> written_by{};  // servers
   };
 
   const std::size_t servers_;

@@ -30,11 +30,11 @@ class CheckpointsTest : public testing::Test, public CheckpointSink {
     state.version = Version(version);
     return checkpoints_.request(state, Duration(100 + version));
   }
-  absl::Status written(std::int64_t version, const std::string& error = "") {
+  absl::Status written(std::size_t server, std::int64_t version, const std::string& error = "") {
     wire::ServerWritten message;
     message.set_version(version);
     message.set_error(error);
-    return checkpoints_.written(message);
+    return checkpoints_.written(server, message);
   }
   std::vector<std::string> said() { return std::exchange(said_, {}); }
 
@@ -55,11 +55,12 @@ class CheckpointsTest : public testing::Test, public CheckpointSink {
 TEST_F(CheckpointsTest, CountsOnceEveryServerHasWritten) {
   EXPECT_TRUE(request(4).ok());
   EXPECT_THAT(said(), ElementsAre("write 4 to dir-4"));
-  EXPECT_TRUE(written(4).ok());
+  EXPECT_TRUE(written(1, 4).ok());
+  EXPECT_TRUE(written(1, 4).ok());
   EXPECT_THAT(said(), IsEmpty());
-  EXPECT_TRUE(checkpoints_.writing());
+  EXPECT_TRUE(checkpoints_.writing()) << "one of two servers has written";
   EXPECT_EQ(checkpoints_.newest(), Version(3));
-  EXPECT_TRUE(written(4).ok());
+  EXPECT_TRUE(written(0, 4).ok());
   EXPECT_THAT(said(), ElementsAre("drop 4", "finish 4 at 104"));
   EXPECT_FALSE(checkpoints_.writing());
   EXPECT_EQ(checkpoints_.newest(), Version(4));
@@ -71,10 +72,10 @@ TEST_F(CheckpointsTest, OneAtATimeAndEachVersionOnce) {
   EXPECT_TRUE(request(4).ok());
   EXPECT_TRUE(request(5).ok());
   EXPECT_THAT(said(), ElementsAre("write 4 to dir-4"));
-  EXPECT_TRUE(written(5).ok());
-  EXPECT_TRUE(written(4).ok());
+  EXPECT_TRUE(written(0, 5).ok());
+  EXPECT_TRUE(written(0, 4).ok());
   EXPECT_TRUE(checkpoints_.writing()) << "nobody was asked to write version 5";
-  EXPECT_TRUE(written(4).ok());
+  EXPECT_TRUE(written(1, 4).ok());
   EXPECT_THAT(said(), ElementsAre("drop 4", "finish 4 at 104"));
   EXPECT_TRUE(request(4).ok());
   EXPECT_THAT(said(), IsEmpty());
@@ -88,14 +89,14 @@ TEST_F(CheckpointsTest, ErrorsComeThrough) {
   EXPECT_FALSE(checkpoints_.writing());
   begin_status_ = absl::OkStatus();
   EXPECT_TRUE(request(4).ok());
-  EXPECT_EQ(written(4, "disk full").message(), "disk full");
-  EXPECT_TRUE(written(4).ok());
+  EXPECT_EQ(written(0, 4, "disk full").message(), "disk full");
+  EXPECT_TRUE(written(1, 4).ok());
   EXPECT_TRUE(checkpoints_.writing()) << "it does not count with a shard missing";
   checkpoints_.forget();
   EXPECT_TRUE(request(5).ok());
-  EXPECT_TRUE(written(5).ok());
+  EXPECT_TRUE(written(0, 5).ok());
   finish_status_ = absl::ResourceExhaustedError("no space");
-  EXPECT_EQ(written(5), finish_status_);
+  EXPECT_EQ(written(1, 5), finish_status_);
 }
 
 }  // namespace

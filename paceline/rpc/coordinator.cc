@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/status_macros.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/rpc/coordinator_words.h"
 #include "paceline/rpc/goodbye.h"
@@ -48,46 +49,66 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
 // ---- Servers ----
 
 void Coordinator::received(const ServerStream::Pointer& stream, const wire::ServerMessage& message) {
-  if (message.has_hello()) {
-    if (goodbye_said_) return rpc::say_goodbye(*stream, last_word());
-    if (rescuing()) return;
-    if (const absl::Status taken = servers_.take_place(stream, message.hello()); !taken.ok())
-      return refuse(*stream, message_of(taken));
-    take_up_what_is_held(*servers_.shard_of(stream), message.hello().held());
-    return start_servers_if_ready();
-  }
+  if (can_go_on_) return;  // it comes again, to the next attempt
+  if (message.has_hello()) return on_hello(stream, message.hello());
   const std::optional<std::size_t> shard = servers_.shard_of(stream);
   if (!shard) return;
   servers_.hear(*shard);
-  if (message.has_started()) {
-    on_started(*shard, message.started());
-  } else if (message.has_applied()) {
-    on_applied(*shard, Version(message.applied().version()));
-  } else if (message.has_prepared() && replication_) {
-    const absl::Status status = replication_->prepared(*shard, Version(message.prepared().version()));
-    if (!status.ok()) fail(status);
-  } else if (message.has_rescued() && rescuing()) {
-    go_on_from_rescue(replication_->written(*shard, message.rescued()));
-  } else if (message.has_kept()) {
-    evaluations_.kept(Version(message.kept().version()));
-  } else if (message.has_written()) {
-    if (const absl::Status status = checkpoints_.written(message.written()); !status.ok())
-      return fail(status);
-    finish_if_done();
-  } else if (message.has_failed() && !goodbye_said_) {
-    const std::string why = fmt::format("server {}: {}", *shard, message.failed().error());
-    if (message.failed().host_lost()) return lose_server(std::nullopt, why);
-    fail(absl::InternalError(why));
+  if (const absl::Status status = on_message(*shard, message); !status.ok()) fail(status);
+}
+
+void Coordinator::on_hello(const ServerStream::Pointer& stream, const wire::ServerHello& hello) {
+  if (goodbye_said_) return rpc::say_goodbye(*stream, last_word());
+  if (rescuing()) return;
+  if (const absl::Status taken = servers_.take_place(stream, hello); !taken.ok())
+    return refuse(*stream, message_of(taken));
+  take_up_what_is_held(*servers_.shard_of(stream), hello.held());
+  start_servers_if_ready();
+}
+
+// Without a right server there is no run: an error is its end.
+absl::Status Coordinator::on_message(std::size_t shard, const wire::ServerMessage& message) {
+  switch (message.what_case()) {
+    case wire::ServerMessage::kStarted:
+      return on_started(shard, message.started());
+    case wire::ServerMessage::kApplied:
+      return on_applied(shard, Version(message.applied().version()));
+    case wire::ServerMessage::kPrepared:
+      if (!replication_) return absl::OkStatus();
+      return replication_->prepared(shard, Version(message.prepared().version()));
+    case wire::ServerMessage::kRescued:
+      if (rescuing()) go_on_from_rescue(replication_->written(shard, message.rescued()));
+      return absl::OkStatus();
+    case wire::ServerMessage::kKept:
+      evaluations_.kept(shard, Version(message.kept().version()));
+      return absl::OkStatus();
+    case wire::ServerMessage::kWritten:
+      PACELINE_RETURN_IF_ERROR(checkpoints_.written(shard, message.written()));
+      finish_if_done();
+      return absl::OkStatus();
+    case wire::ServerMessage::kFailed:
+      on_failed(shard, message.failed());
+      return absl::OkStatus();
+    default:
+      return absl::OkStatus();
   }
 }
 
-void Coordinator::on_applied(std::size_t shard, Version version) {
-  const Version by_all = servers_.applied(shard, version);
+absl::Status Coordinator::on_applied(std::size_t shard, Version version) {
+  const Version ordered = controller_ == nullptr ? Version(0) : controller_->version();
+  PACELINE_ASSIGN_OR_RETURN(const Version by_all, servers_.applied(shard, version, ordered));
   while (completed_ < by_all) {
     completed_ = completed_.next();
-    const absl::Status status = controller_->take(control::CommitComplete{completed_});
-    if (!status.ok()) return fail(status);
+    PACELINE_RETURN_IF_ERROR(controller_->take(control::CommitComplete{completed_}));
   }
+  return absl::OkStatus();
+}
+
+void Coordinator::on_failed(std::size_t shard, const wire::ServerFailed& message) {
+  if (goodbye_said_) return;
+  const std::string why = fmt::format("server {}: {}", shard, message.error());
+  if (message.host_lost()) return lose_server(std::nullopt, why);
+  fail(absl::InternalError(why));
 }
 
 void Coordinator::closed(const ServerStream::Pointer& stream) {
@@ -116,10 +137,9 @@ void Coordinator::take_up_what_is_held(std::size_t server, const wire::Held& hel
 
 void Coordinator::start_servers_if_ready() {
   if (rescuing() || options_.only_look_without) return;
-  if (!servers_.all_here() || !job_facts_ || servers_told_to_start_) return;
+  if (!servers_.all_here() || !job_facts_ || servers_.told_to_start()) return;
   const std::vector<std::string> weights = initial_weights();
   if (weights.size() < servers_.size()) return;
-  servers_told_to_start_ = true;
   if (held_) {
     options_.news(fmt::format(
         "{}; going on from {}", kNotAllHeld,
@@ -165,16 +185,17 @@ std::vector<std::string> Coordinator::initial_weights() {
   return paths;
 }
 
-void Coordinator::on_started(std::size_t shard, const wire::ServerStarted& started) {
-  if (const absl::Status status = servers_.started(shard, started); !status.ok()) return fail(status);
+absl::Status Coordinator::on_started(std::size_t shard, const wire::ServerStarted& started) {
+  PACELINE_RETURN_IF_ERROR(servers_.started(shard, started));
   for (auto& [stream, worker] : workers_.all()) send_boards(worker);
   welcome_evaluator();
+  return absl::OkStatus();
 }
 
 // ---- The evaluator ----
 
 void Coordinator::received(const EvaluatorStream::Pointer& stream, const wire::EvaluatorMessage& message) {
-  if (rescuing()) return;
+  if (can_go_on_ || rescuing()) return;
   if (message.has_hello() && goodbye_said_) {
     rpc::say_goodbye(*stream, last_word());
   } else if (message.has_hello() && evaluator_ == nullptr) {

@@ -148,11 +148,14 @@ class Coordinator final : public WorkerStream::Listener,
   void leave(const LiveReplica& replica, const std::string& why);
 
   // Servers and the evaluator.
+  void on_hello(const ServerStream::Pointer& stream, const wire::ServerHello& hello);
+  absl::Status on_message(std::size_t shard, const wire::ServerMessage& message);
   void take_up_what_is_held(std::size_t server, const wire::Held& held);
   void start_servers_if_ready();
   std::vector<std::string> initial_weights();
-  void on_started(std::size_t shard, const wire::ServerStarted& started);
-  void on_applied(std::size_t shard, Version version);
+  absl::Status on_started(std::size_t shard, const wire::ServerStarted& started);
+  absl::Status on_applied(std::size_t shard, Version version);
+  void on_failed(std::size_t shard, const wire::ServerFailed& message);
   void measure_restart();
   void welcome_evaluator();
   void evaluate(Version version);
@@ -189,7 +192,6 @@ class Coordinator final : public WorkerStream::Listener,
   std::unique_ptr<control::Replanner> replanner_;  // likewise; null where no planner made the plan
   ServerFleet servers_;
   const int evaluator_host_;  // place in the job
-  bool servers_told_to_start_ = false;
   EvaluatorStream::Pointer evaluator_;
   bool evaluator_has_boards_ = false;
   SteadyTime evaluator_gone_at_{};

@@ -16,16 +16,16 @@ void Evaluations::request(const control::CommitRecord& record, Time at, bool las
   tell_servers_(order);
 }
 
-void Evaluations::kept(Version version) {
+void Evaluations::kept(std::size_t server, Version version) {
   const auto found = waiting_.find(version);
-  if (found == waiting_.end() || ++found->second.kept_by < servers_) return;
-  if (evaluator_ready_) evaluate_(version);
+  if (found == waiting_.end() || !found->second.kept_by.insert(server).second) return;
+  if (evaluator_ready_ && found->second.kept_by.size() == servers_) evaluate_(version);
 }
 
 void Evaluations::evaluator_is_ready() {
   evaluator_ready_ = true;
   for (const auto& [version, waiting] : waiting_) {
-    if (waiting.kept_by == servers_) evaluate_(version);
+    if (waiting.kept_by.size() == servers_) evaluate_(version);
   }
 }
 

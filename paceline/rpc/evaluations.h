@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "paceline/control/orders.h"
 #include "paceline/control/run_listener.h"
@@ -27,8 +28,8 @@ class Evaluations {
 
   // `at`: now. `last`: nothing is committed after this one, so it is never left out.
   void request(const control::CommitRecord& record, Time at, bool last);
-  // One server keeps the version.
-  void kept(Version version);
+  // That server keeps the version.
+  void kept(std::size_t server, Version version);
   // The evaluator can read the weights. A short run may be over before that.
   void evaluator_is_ready();
   // Another one may come, and measures what this one has not.
@@ -46,7 +47,7 @@ class Evaluations {
   struct Waiting {
     Time at;
     std::int64_t samples = 0;
-    std::size_t kept_by = 0;  // servers
+    std::set<std::size_t> kept_by{};  // servers
   };
 
   void drop(Version version);

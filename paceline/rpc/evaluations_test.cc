@@ -26,7 +26,7 @@ class EvaluationsTest : public testing::Test {
     evaluations_.request(record, Time(std::chrono::seconds(version)), last);
   }
   void kept_by_all(std::int64_t version) {
-    for (std::size_t i = 0; i < kServers; ++i) evaluations_.kept(Version(version));
+    for (std::size_t server = 0; server < kServers; ++server) evaluations_.kept(server, Version(version));
   }
   std::optional<control::Evaluated> evaluated(std::int64_t version) {
     wire::Evaluated message;
@@ -53,9 +53,10 @@ TEST_F(EvaluationsTest, AVersionIsKeptByAllThenEvaluatedThenDropped) {
   evaluations_.evaluator_is_ready();
   request(7);
   EXPECT_THAT(said(), ElementsAre("keep 7"));
-  evaluations_.kept(Version(7));
+  evaluations_.kept(1, Version(7));
+  evaluations_.kept(1, Version(7));
   EXPECT_THAT(said(), IsEmpty()) << "one of two servers keeps it";
-  evaluations_.kept(Version(7));
+  evaluations_.kept(0, Version(7));
   EXPECT_THAT(said(), ElementsAre("evaluate 7"));
   EXPECT_FALSE(evaluations_.empty());
   const auto result = evaluated(7);
@@ -74,13 +75,14 @@ TEST_F(EvaluationsTest, AnEvaluatorThatComesLateGetsWhatIsKeptByAll) {
   request(2);
   request(3);
   kept_by_all(1);
-  evaluations_.kept(Version(2));
+  evaluations_.kept(0, Version(2));
   kept_by_all(3);
   EXPECT_THAT(said(), ElementsAre("keep 1", "keep 2", "keep 3"));
   evaluations_.evaluator_is_ready();
   EXPECT_THAT(said(), ElementsAre("evaluate 1", "evaluate 3"));
-  evaluations_.kept(Version(2));
-  EXPECT_THAT(said(), ElementsAre("evaluate 2"));
+  evaluations_.kept(1, Version(2));
+  evaluations_.kept(1, Version(2));
+  EXPECT_THAT(said(), ElementsAre("evaluate 2")) << "and not twice";
 }
 
 TEST_F(EvaluationsTest, AnotherEvaluatorMeasuresWhatOneThatDiedHasNot) {
@@ -125,7 +127,7 @@ TEST_F(EvaluationsTest, WhatNobodyAskedForIsNoResult) {
   request(1);
   said();
   EXPECT_FALSE(evaluated(2));
-  evaluations_.kept(Version(2));
+  evaluations_.kept(0, Version(2));
   EXPECT_THAT(said(), IsEmpty());
 }
 

@@ -40,6 +40,8 @@ absl::Status ServerFleet::split(const ps::Layout& layout) {
 }
 
 absl::Status ServerFleet::take_place(const ServerStream::Pointer& stream, const wire::ServerHello& hello) {
+  if (const auto shard = shard_of(stream))
+    return absl::FailedPreconditionError(fmt::format("server {} said hello twice", *shard));
   if (std::find(without_.begin(), without_.end(), hello.shard()) != without_.end())
     return absl::NotFoundError(fmt::format("host {} {}", hello.shard(), kGoesOnWithout));
   if (one_a_host_ && hello.exchange().empty()) {
@@ -113,6 +115,7 @@ std::string ServerFleet::new_key() const {
 }
 
 void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::string>& weights) {
+  told_to_start_ = true;
   // By sender and receiver.
   std::vector<std::vector<std::string>> keys(size(), std::vector<std::string>(size()));
   for (auto& of_sender : keys)
@@ -143,6 +146,8 @@ void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::
 }
 
 absl::Status ServerFleet::started(std::size_t shard, const wire::ServerStarted& started) {
+  if (!told_to_start_ || !servers_[shard].board_paths.empty())
+    return absl::FailedPreconditionError(fmt::format("server {} started out of turn", shard));
   if (static_cast<std::size_t>(started.board_paths_size()) != (one_a_host_ ? size() : 1))
     return absl::InvalidArgumentError(
         fmt::format("server {} started with {} boards", shard, started.board_paths_size()));
@@ -162,8 +167,14 @@ wire::Boards ServerFleet::boards(int host, int reader) const {
   return message;
 }
 
-Version ServerFleet::applied(std::size_t shard, Version version) {
-  servers_[shard].applied = version;
+absl::StatusOr<Version> ServerFleet::applied(std::size_t shard, Version version, Version ordered) {
+  Server& server = servers_[shard];
+  if (server.board_paths.empty() || version <= server.applied || version > ordered) {
+    return absl::FailedPreconditionError(
+        fmt::format("server {} made version {} after {}, and {} is the newest ordered", shard, version,
+                    server.applied, ordered));
+  }
+  server.applied = version;
   const auto least = std::min_element(servers_.begin(), servers_.end(),
                                       [](const Server& a, const Server& b) { return a.applied < b.applied; });
   return least->applied;

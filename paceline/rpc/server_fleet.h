@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
 #include "paceline/config/job_config.h"
@@ -33,8 +34,8 @@ class ServerFleet {
   // A part of the model for each. Errors: InvalidArgument when it is too small.
   absl::Status split(const ps::Layout& layout);
 
-  // Errors: there is no such shard; it has a server; it cannot be reached by those of other hosts, or not as
-  // the job has it.
+  // Errors: there is no such shard; it has a server; this one has a place; it cannot be reached by those of
+  // other hosts, or not as the job has it.
   absl::Status take_place(const ServerStream::Pointer& stream, const wire::ServerHello& hello);
   // The shard that is without a server now; nothing when the stream had none.
   std::optional<std::size_t> leave(const ServerStream::Pointer& stream);
@@ -50,7 +51,8 @@ class ServerFleet {
   // Tells each to start with its own part; `common` is what they all get. `weights`: a gradient buffer with
   // the initial weights, for each shard; none in a restart. Requires: all here, and split.
   void start(const wire::ServerStart& common, const std::vector<std::string>& weights);
-  // That server has started. Errors: it does not say where the weights are.
+  bool told_to_start() const { return told_to_start_; }
+  // That server has started. Errors: out of turn; it does not say where the weights are.
   absl::Status started(std::size_t shard, const wire::ServerStarted& started);
   bool all_started() const;
   // Where a reader on that host finds the weights. Requires: all started.
@@ -67,8 +69,9 @@ class ServerFleet {
   // Nothing that it says counts any more.
   void give_up(std::size_t shard) { servers_[shard].stream = nullptr; }
 
-  // That server has made that version. The newest that all have made.
-  Version applied(std::size_t shard, Version version);
+  // That server has made that version. The newest that all have made. Errors: out of turn; it is after
+  // `ordered`, the newest that is to be made.
+  absl::StatusOr<Version> applied(std::size_t shard, Version version, Version ordered);
 
   void tell(const wire::ServerOrder& order) const;
   // Requires: it is here.
@@ -96,6 +99,7 @@ class ServerFleet {
   const std::vector<int> without_;  // hosts that were given up
   const bool seal_;
   std::vector<ps::Layout> parts_;
+  bool told_to_start_ = false;
 };
 
 }  // namespace paceline::rpc
