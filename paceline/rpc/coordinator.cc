@@ -138,8 +138,9 @@ void Coordinator::take_up_what_is_held(std::size_t server, const wire::Held& hel
 void Coordinator::start_servers_if_ready() {
   if (rescuing() || options_.only_look_without) return;
   if (!servers_.all_here() || !job_facts_ || servers_.told_to_start()) return;
-  const std::vector<std::string> weights = initial_weights();
-  if (weights.size() < servers_.size()) return;
+  std::vector<std::string> weights;
+  if (!options_.restart) weights = initial_weights();
+  if (!options_.restart && weights.size() < servers_.size()) return;
   if (held_) {
     options_.news(fmt::format(
         "{}; going on from {}", kNotAllHeld,
@@ -162,7 +163,7 @@ void Coordinator::start_servers_if_ready() {
   start.set_evaluator_host(evaluator_host_);
   start.set_copies(static_cast<std::int32_t>(options_.job.copies));
   start.set_attempt(options_.attempt);
-  servers_.start(start, options_.restart ? std::vector<std::string>{} : weights);
+  servers_.start(start, weights);
   if (options_.restart && replication_) measure_restart();
 }
 
@@ -174,12 +175,11 @@ void Coordinator::measure_restart() {
   evaluations_.request(record, now(), controller_->finished());
 }
 
-// Where each server finds them, on its own host: as many as are there.
-std::vector<std::string> Coordinator::initial_weights() {
-  if (options_.job.hosts == 1) return std::vector<std::string>(servers_.size(), job_facts_->gradient_path());
+// Where each server finds them, in memory of a worker that is here, on its own host: as many as are there.
+std::vector<std::string> Coordinator::initial_weights() const {
   std::vector<std::string> paths;
-  for (std::size_t host = 0; host < servers_.size(); ++host) {
-    const Worker* worker = workers_.first_attached(static_cast<int>(host));
+  for (std::size_t shard = 0; shard < servers_.size(); ++shard) {
+    const Worker* worker = workers_.first_attached(options_.job.hosts > 1 ? static_cast<int>(shard) : 0);
     if (worker != nullptr) paths.push_back(worker->attached->gradient_path());
   }
   return paths;
@@ -286,10 +286,16 @@ std::vector<std::string> Coordinator::missing() const {
   for (std::size_t shard = 0; shard < servers_.size(); ++shard) {
     if (!servers_.here(shard)) names.push_back(fmt::format("server{}", servers_.rank(shard)));
   }
-  for (std::size_t device = 0; device < options_.job.replicas.size(); ++device) {
-    if (!workers_.here(device)) names.push_back(options_.job.replicas[device].name);
-  }
+  for (const std::size_t device : missing_devices()) names.push_back(options_.job.replicas[device].name);
   return names;
+}
+
+std::vector<std::size_t> Coordinator::missing_devices() const {
+  std::vector<std::size_t> devices;
+  for (std::size_t device = 0; device < options_.job.replicas.size(); ++device) {
+    if (!workers_.here(device)) devices.push_back(device);
+  }
+  return devices;
 }
 
 std::string Coordinator::phase() const {

@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -152,7 +153,7 @@ class Coordinator final : public WorkerStream::Listener,
   absl::Status on_message(std::size_t shard, const wire::ServerMessage& message);
   void take_up_what_is_held(std::size_t server, const wire::Held& held);
   void start_servers_if_ready();
-  std::vector<std::string> initial_weights();
+  std::vector<std::string> initial_weights() const;
   absl::Status on_started(std::size_t shard, const wire::ServerStarted& started);
   absl::Status on_applied(std::size_t shard, Version version);
   void on_failed(std::size_t shard, const wire::ServerFailed& message);
@@ -172,6 +173,12 @@ class Coordinator final : public WorkerStream::Listener,
   void give_up_silent();
   void give_up_hosts();
   void give_up_waiting_for_replicas();
+  bool waited(bool waiting, std::optional<SteadyTime>& since) const;
+  void begin_without_missing();
+  std::vector<std::size_t> missing_devices() const;
+  bool every_host_has_a_worker() const;
+  std::int64_t replicas_here() const;
+  void tell_of_nobody(const std::string& name, const std::string& why);
   void end_look();
   void go_back(const std::string& why);
   void lose_server(std::optional<std::size_t> shard, const std::string& why);
@@ -202,7 +209,10 @@ class Coordinator final : public WorkerStream::Listener,
   std::string lost_why_;                    // the first loss, while what is left is written
   const SteadyTime since_ = std::chrono::steady_clock::now();
   std::vector<int> lost_hosts_;
-  std::optional<SteadyTime> idle_since_;  // while it trains with no replica at all
+  std::optional<SteadyTime> idle_since_;     // while it trains with no replica at all
+  std::optional<SteadyTime> missing_since_;  // while another attempt waits for workers
+  std::set<std::size_t> done_without_;       // devices that were waited for long enough
+  std::int64_t told_of_ = 0;                 // replicas that the Controller was told of before it started
   SteadyTime last_tick_ = std::chrono::steady_clock::now();
   SteadyTime listening_since_ = last_tick_;
   bool can_go_on_ = false;

@@ -26,6 +26,7 @@ void Coordinator::tick() {
   end_look();
   give_up_hosts();
   give_up_waiting_for_replicas();
+  begin_without_missing();
   // An evaluator that does not come must not hold the end up for ever.
   if (finishing_ && evaluator_ == nullptr &&
       std::chrono::steady_clock::now() > std::max(finishing_at_, evaluator_gone_at_) + kEvaluatorLimit)
@@ -67,12 +68,78 @@ void Coordinator::give_up_waiting_for_replicas() {
   const auto& all = replicas_.all();
   const bool any = std::any_of(all.begin(), all.end(), [](const auto& one) { return one.second.joined; });
   const bool idle = training() && !finishing_ && !rescuing() && !any && !missing().empty();
-  const SteadyTime now = std::chrono::steady_clock::now();
-  if (!idle) return idle_since_.reset();
-  if (!idle_since_) idle_since_ = now;
-  const std::chrono::duration<double> waited = now - *idle_since_;
-  if (waited.count() < options_.job.host_patience_s) return;
+  if (!waited(idle, idle_since_)) return;
   lose_server(std::nullopt, fmt::format("no replica has been here for {} s", options_.job.host_patience_s));
+}
+
+// For as long as a host would be waited for. `since`: the waiting began, if it has.
+bool Coordinator::waited(bool waiting, std::optional<SteadyTime>& since) const {
+  if (!waiting) since.reset();
+  if (!waiting) return false;
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (!since) since = now;
+  return std::chrono::duration<double>(now - *since).count() >= options_.job.host_patience_s;
+}
+
+// Another attempt wants all workers back, as long as they may come: a device may be broken. Whoever comes
+// later joins the run.
+void Coordinator::begin_without_missing() {
+  std::vector<std::size_t> missing = missing_devices();
+  std::erase_if(missing, [this](std::size_t device) { return done_without_.contains(device); });
+  const bool waiting = options_.again && !options_.only_look_without && controller_ != nullptr &&
+                       !training() && !finishing_ && !rescuing() && servers_.all_here() &&
+                       workers_.size() > 0 && !missing.empty();
+  if (!waited(waiting, missing_since_)) return;
+  std::vector<std::string> names;
+  for (const std::size_t device : missing) names.push_back(options_.job.replicas[device].name);
+  const std::string why =
+      fmt::format("{} did not come within {} s", fmt::join(names, ", "), options_.job.host_patience_s);
+  if (!servers_.told_to_start()) {
+    if (!every_host_has_a_worker()) lose_server(std::nullopt, why + ", and a host has no worker");
+    return;
+  }
+  done_without_.insert(missing.begin(), missing.end());
+  if (plans_anew()) {
+    for (const std::size_t device : missing) replanner_->left(device);
+    follow(replanner_->give_up_batch(now()));
+    if (finishing_) return;
+  }
+  const std::int64_t here = replicas_here();
+  if (here == 0) return lose_server(std::nullopt, why + ", and no replica is whole");
+  options_.news(why + "; the run begins without");
+  const auto& all = replicas_.all();
+  const std::int64_t to_come =
+      here - std::count_if(all.begin(), all.end(), [](const auto& one) { return one.second.joined; });
+  const std::int64_t wanted = std::ssize(options_.job.parallel.plan.replicas) - told_of_ - to_come;
+  for (std::int64_t i = 0; i < wanted; ++i)
+    tell_of_nobody(names[std::min(static_cast<std::size_t>(i), names.size() - 1)], why);
+}
+
+bool Coordinator::every_host_has_a_worker() const {
+  std::set<int> hosts;
+  for (std::size_t device = 0; device < options_.job.replicas.size(); ++device) {
+    if (workers_.here(device)) hosts.insert(options_.job.replicas[device].host.value_or(0));
+  }
+  return std::ssize(hosts) == options_.job.hosts;
+}
+
+// Of the plan's, those whose workers are all here; all, where they join together.
+std::int64_t Coordinator::replicas_here() const {
+  const auto& planned = replicas_.plan().replicas;
+  if (plans_anew()) return std::ssize(planned);
+  const auto here = [this](std::int32_t device) { return workers_.here(static_cast<std::size_t>(device)); };
+  return std::count_if(planned.begin(), planned.end(), [&](const auto& replica) {
+    return std::all_of(replica.devices.begin(), replica.devices.end(), here);
+  });
+}
+
+// The Controller, which waits for as many as were planned: one more has come and gone.
+void Coordinator::tell_of_nobody(const std::string& name, const std::string& why) {
+  ++told_of_;
+  const ReplicaId nobody = replicas_.of_nobody();
+  absl::Status told = controller_->take(control::ReplicaJoined{nobody, name, 1});
+  told.Update(controller_->take(control::ReplicaLeft{nobody, why}));
+  PACELINE_CHECK(told.ok(), "{}", message_of(told));
 }
 
 void Coordinator::end_look() {

@@ -3,7 +3,10 @@
 #include "paceline/rpc/coordinator.h"
 
 #include <chrono>
+#include <functional>
 #include <future>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -78,7 +81,7 @@ class CoordinatorTest : public testing::Test, public CheckpointSink {
   absl::StatusOr<std::string> begin(Version) override { return "dir"; }
   absl::Status finish(const control::ControllerState&, Duration) override { return absl::OkStatus(); }
 
-  ~CoordinatorTest() override {
+  void TearDown() override {
     loop_.post([this] { loop_.stop(); });
     if (thread_.joinable()) thread_.join();
     port_.reset();
@@ -86,10 +89,10 @@ class CoordinatorTest : public testing::Test, public CheckpointSink {
 
   // One server, unless `more` says otherwise.
   void start(const std::string& more, CoordinatorOptions options = {}) {
-    options.job_toml = fmt::format("name = \"small\"\nbatch = 8\nepochs = 2\n{}", more);
+    options.job_toml = fmt::format("name = \"small\"\nbatch = 8\n{}", more);
     options.job = config::parse_job(options.job_toml, "job.toml").value();
     options.checkpoints = this;
-    options.on_data_known = [](const auto&) {};
+    options.on_data_known = [this](const auto&) { data_known_ = true; };
     options.notice = [](const std::string&) {};
     options.news = [](const std::string&) {};
     coordinator_.emplace(loop_, std::move(options));
@@ -132,7 +135,8 @@ class CoordinatorTest : public testing::Test, public CheckpointSink {
   }
   static wire::WorkerMessage attached(const std::string& path) {
     ps::Layout layout;
-    layout.add("w", ps::TensorKind::kParameter, {8});
+    layout.add("a", ps::TensorKind::kParameter, {8});
+    layout.add("b", ps::TensorKind::kParameter, {8});
     wire::WorkerMessage message;
     message.mutable_attached()->set_dataset_size(kSamples);
     *message.mutable_attached()->mutable_layout() = to_wire(layout);
@@ -140,14 +144,51 @@ class CoordinatorTest : public testing::Test, public CheckpointSink {
     return message;
   }
 
+  // That server has the whole model from then on.
+  static void begin_serving(FakeServer& server) {
+    server.next(wire::ServerOrder::kStart);
+    server.say(started());
+  }
+  // Up to the replica's first release.
+  static wire::WorkerRelease join(FakeWorker& worker) {
+    take_role(worker);
+    return worker.next(wire::WorkerOrder::kRelease).release();
+  }
+  // The replica that it is.
+  static std::int32_t take_role(FakeWorker& worker) {
+    worker.next(wire::WorkerOrder::kBoards);
+    wire::WorkerMessage message;
+    message.mutable_joined();
+    worker.say(message);
+    const std::int32_t replica = worker.next(wire::WorkerOrder::kRole).role().replica();
+    message.mutable_role_taken()->set_replica(replica);
+    worker.say(message);
+    return replica;
+  }
+  // With the first iteration of the first replica.
+  static wire::WorkerMessage ready(std::int64_t compute_ns, std::int64_t worked_ns) {
+    wire::WorkerMessage message;
+    message.mutable_ready();
+    message.mutable_ready()->set_clock(1);
+    message.mutable_ready()->set_compute_ns(compute_ns);
+    message.mutable_ready()->set_worked_ns(worked_ns);
+    return message;
+  }
+
   // On the loop's thread.
   template <class Ask>
   auto ask(Ask ask) {
-    std::packaged_task<decltype(ask())()> task(std::move(ask));
-    loop_.post([&] { task(); });
-    return task.get_future().get();
+    const auto task = std::make_shared<std::packaged_task<decltype(ask())()>>(std::move(ask));
+    loop_.post([task] { (*task)(); });
+    return task->get_future().get();
   }
 
+  // Of what the coordinator says on its loop.
+  void await(const std::function<bool()>& condition) {
+    while (!ask(condition)) std::this_thread::yield();
+  }
+
+  bool data_known_ = false;  // on the loop
   EventLoop loop_;
   std::optional<Coordinator> coordinator_;
   std::unique_ptr<CoordinatorServer> port_;
@@ -193,6 +234,152 @@ TEST_F(CoordinatorTest, AServerHasOnePlace) {
   hello.mutable_hello()->set_shard(1);
   lying->say(hello);
   EXPECT_EQ(lying->goodbye().why(), "server 0 said hello twice");
+}
+
+TEST_F(CoordinatorTest, TheWeightsToStartFromAreThoseOfAWorkerThatIsHere) {
+  start("[cluster]\nservers = 2\n[[replica]]\ncount = 2\n");
+  auto dying = worker("w0");
+  dying->say(attached("gone"));
+  await([&] { return data_known_; });
+  auto other = worker("w1");
+  other->say(attached("here"));
+  const auto first = server(0);
+  dying->leave();
+  await([&] { return coordinator_->missing() == std::vector<std::string>{"server1", "w0"}; });
+  const auto second = server(1);
+  EXPECT_EQ(first->next(wire::ServerOrder::kStart).start().weights_path(), "here");
+  EXPECT_EQ(second->next(wire::ServerOrder::kStart).start().weights_path(), "here");
+}
+
+class WorkedOutOfReason : public CoordinatorTest, public testing::WithParamInterface<std::int64_t> {};
+
+TEST_P(WorkedOutOfReason, IsRefused) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying);
+  lying->say(ready(10, GetParam()));
+  EXPECT_EQ(lying->goodbye().why(), fmt::format("worked for {} ns of 10", GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ns, WorkedOutOfReason, testing::Values(-1, 11));
+
+// A run whose last commit is made, and neither measured nor saved yet; and a worker that comes then.
+class AtTheEnd : public CoordinatorTest {
+ protected:
+  AtTheEnd() {
+    start("epochs = 0.125\n");
+    const auto first = worker("w0");
+    first->say(attached("path"));
+    serving_ = server(0);
+    begin_serving(*serving_);
+    join(*first);
+    first->say(ready(10, 10));
+    serving_->next(wire::ServerOrder::kKeep);
+    first->leave();
+    await([&] { return !coordinator_->missing().empty(); });
+    late_ = worker("w0");
+    await([&] { return coordinator_->missing().empty(); });
+  }
+
+  std::unique_ptr<FakeServer> serving_;
+  std::unique_ptr<FakeWorker> late_;
+};
+
+TEST_F(AtTheEnd, AWorkerHearsHowTheRunEnds) {
+  const auto measuring = evaluator();
+  wire::ServerMessage message;
+  message.mutable_kept()->set_version(1);
+  serving_->say(message);
+  message.mutable_written()->set_version(1);
+  serving_->say(message);
+  wire::EvaluatorMessage measured;
+  measured.mutable_evaluated()->set_version(
+      measuring->next(wire::EvaluatorOrder::kEvaluate).evaluate().version());
+  measuring->say(measured);
+  const auto order = late_->next(wire::WorkerOrder::kGoodbye);
+  EXPECT_TRUE(order.has_goodbye());
+  EXPECT_FALSE(order.goodbye().failed());
+}
+
+TEST_F(AtTheEnd, AWorkerHearsNothingOfAnAttemptThatIsNotTheLast) {
+  serving_->leave();
+  thread_.join();
+  port_.reset();
+  EXPECT_TRUE(coordinator_->can_go_on());
+  EXPECT_FALSE(late_->next(wire::WorkerOrder::kGoodbye).has_goodbye());
+}
+
+class AnotherAttempt : public CoordinatorTest, public control::RunListener {
+ protected:
+  void on_fact(const control::Fact& fact) override {
+    if (const auto* left = std::get_if<control::ReplicaLeft>(&fact.what)) left_.push_back(left->why);
+  }
+  void on_order(Time, const control::Order&) override {}
+  void on_evaluated(const control::Evaluated&) override {}
+
+  void start_again(const std::string& more) {
+    CoordinatorOptions options;
+    options.again = true;
+    options.listeners = {this};
+    start(more, std::move(options));
+  }
+
+  std::vector<std::string> left_;  // on the loop
+};
+
+TEST_F(AnotherAttempt, BeginsWithoutThoseThatDoNotCome) {
+  start_again("[cluster]\nhost_patience_s = 0.1\n[[replica]]\ncount = 4\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  const auto second = worker("w3");
+  second->say(attached("path"));
+  take_role(*second);
+  EXPECT_EQ(join(*first).clock(), 1);
+  second->next(wire::WorkerOrder::kRelease);
+  const std::string why = "w1, w2 did not come within 0.1 s";
+  EXPECT_EQ(ask([&] { return left_; }), (std::vector<std::string>{why, why}));
+  const auto late = worker("w1");
+  late->say(attached("path"));
+  EXPECT_EQ(take_role(*late), 1);
+}
+
+// What one that was whole had mapped is given back, though it never joined.
+TEST_F(AnotherAttempt, PlansWithoutThoseThatDoNotCome) {
+  start_again(
+      "parallel = \"joint\"\nmicro_batch = 2\n[cluster]\nhost_patience_s = 0.1\n"
+      "[[replica]]\ncount = 2\n[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+      "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 8\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = 8\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  EXPECT_EQ(take_role(*first), 0);
+  EXPECT_EQ(serving->next(wire::ServerOrder::kMapGradient).map_gradient().replica(), 0);
+  EXPECT_EQ(serving->next(wire::ServerOrder::kUnmapGradient).unmap_gradient().replica(), 0);
+  const std::int32_t again = first->next(wire::WorkerOrder::kRole).role().replica();
+  EXPECT_NE(again, 0);
+  wire::WorkerMessage taken;
+  taken.mutable_role_taken()->set_replica(again);
+  first->say(taken);
+  EXPECT_EQ(first->next(wire::WorkerOrder::kRelease).release().clock(), 1);
+}
+
+TEST_F(AnotherAttempt, IsFollowedByOneMoreWhereNoReplicaIsWhole) {
+  start_again(
+      "parallel = \"static\"\nmicro_batch = 8\nwork = [1, 2]\n[cluster]\nhost_patience_s = 0.1\n"
+      "[[replica]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]\nsamples = 8\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  thread_.join();
+  EXPECT_TRUE(coordinator_->can_go_on());
+  EXPECT_EQ(coordinator_->result().message(), "w1 did not come within 0.1 s, and no replica is whole");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace paceline::rpc {
 // ---- Workers ----
 
 void Coordinator::received(const WorkerStream::Pointer& stream, const wire::WorkerMessage& message) {
-  if (rescuing()) return;  // it comes again, to the next attempt
+  if (can_go_on_ || rescuing()) return;  // it comes again, to the next attempt
   if (message.has_hello()) return on_hello(stream, message.hello());
   Worker* worker = workers_.find(stream);
   if (worker == nullptr) return;  // it was sent away, and this was on its way
@@ -30,12 +30,13 @@ void Coordinator::received(const WorkerStream::Pointer& stream, const wire::Work
 }
 
 void Coordinator::on_hello(const WorkerStream::Pointer& stream, const wire::WorkerHello& hello) {
-  if (finishing_) return rpc::say_goodbye(*stream, last_word());
+  if (goodbye_said_) return rpc::say_goodbye(*stream, last_word());
   const absl::Status taken = workers_.take_place(stream, hello.name());
   if (!taken.ok()) {
     options_.notice(fmt::format("refused a worker at {}: {}", stream->peer(), message_of(taken)));
     return refuse(*stream, message_of(taken));
   }
+  if (finishing_) return;  // it hears how the run ends; or there is another attempt, and it comes to that
   wire::WorkerOrder order;
   order.mutable_welcome()->set_job_toml(options_.job_toml);
   stream->send(std::move(order));
@@ -124,6 +125,7 @@ void Coordinator::send_boards(Worker& worker) {
 absl::Status Coordinator::on_joined(Worker& worker) {
   if (!worker.boards_sent || worker.joined) return absl::FailedPreconditionError("joined out of turn");
   worker.joined = true;
+  done_without_.erase(worker.device);
   if (replanner_ != nullptr) replanner_->joined(worker.device);
   if (const LiveReplica* replica = replicas_.form(worker, workers_)) give_role(*replica);
   return absl::OkStatus();
@@ -160,6 +162,7 @@ absl::Status Coordinator::on_role_taken(Worker& worker, const wire::RoleTaken& t
 absl::Status Coordinator::join_those_that_are_whole() {
   for (auto& [id, replica] : replicas_.all()) {
     if (!replica.whole || std::exchange(replica.joined, true)) continue;
+    ++told_of_;
     const planner::PlannedReplica& planned = replicas_.plan().replicas[replica.place];
     PACELINE_RETURN_IF_ERROR(controller_->take(
         control::ReplicaJoined{id, config::replica_name(options_.job, planned), planned.samples}));
@@ -168,18 +171,22 @@ absl::Status Coordinator::join_those_that_are_whole() {
 }
 
 absl::Status Coordinator::on_ready(const Worker& worker, const wire::WorkerReady& ready) {
+  if (ready.worked_ns() < 0 || ready.worked_ns() > ready.compute_ns()) {
+    return absl::InvalidArgumentError(
+        fmt::format("worked for {} ns of {}", ready.worked_ns(), ready.compute_ns()));
+  }
   PACELINE_ASSIGN_OR_RETURN(const auto fact, replicas_.done(worker, ready));
-  if (replanner_ != nullptr && worker.replica && worker.replica->value() == ready.replica()) {
-    const LiveReplica& replica = *replicas_.find(*worker.replica);
-    replanner_->worked(replicas_.plan().replicas[replica.place], stage_of(replica, worker), replica.samples,
-                       Duration(ready.worked_ns()));
-  }
+  if (!worker.replica || worker.replica->value() != ready.replica())
+    return absl::OkStatus();  // it is no more
+  const LiveReplica& replica = *replicas_.find(*worker.replica);
+  const std::int64_t samples = replica.samples;  // the next iteration may have begun when the fact is taken
+  if (fact) PACELINE_RETURN_IF_ERROR(controller_->take(*fact));
+  if (replanner_ == nullptr) return absl::OkStatus();
+  replanner_->worked(replicas_.plan().replicas[replica.place], stage_of(replica, worker), samples,
+                     Duration(ready.worked_ns()));
   if (!fact) return absl::OkStatus();
-  PACELINE_RETURN_IF_ERROR(controller_->take(*fact));
-  if (replanner_ != nullptr) {
-    replanner_->finished(fact->replica, fact->compute);
-    end_batch_if_due();
-  }
+  replanner_->finished(fact->replica, fact->compute);
+  end_batch_if_due();
   return absl::OkStatus();
 }
 
@@ -261,12 +268,14 @@ void Coordinator::plan_without(const Worker& gone) {
 // `stages` are those that are still here.
 void Coordinator::leave(const LiveReplica& replica, const std::string& why) {
   for (const Worker* stage : replica.stages) stage->stream->send(dissolve_order(replica.id));
-  if (!replica.joined) return;
-  if (options_.job.reduce_in_group) {
-    for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(replica.id);
+  if (!replica.whole) return;
+  if (replica.joined) {
+    if (options_.job.reduce_in_group) {
+      for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(replica.id);
+    }
+    const absl::Status status = controller_->take(control::ReplicaLeft{replica.id, why});
+    PACELINE_CHECK(status.ok(), "{}", message_of(status));
   }
-  const absl::Status status = controller_->take(control::ReplicaLeft{replica.id, why});
-  PACELINE_CHECK(status.ok(), "{}", message_of(status));
   // After whatever its leaving committed: the shards read orders in sequence.
   wire::ServerOrder unmap;
   unmap.mutable_unmap_gradient()->set_replica(replica.id.value());

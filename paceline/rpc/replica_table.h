@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <absl/status/statusor.h>
@@ -50,6 +51,9 @@ class ReplicaTable {
   LiveReplica* form(const Worker& worker, WorkerTable& workers);
   // Its workers are free from now on. Requires: there is such a replica.
   LiveReplica dissolve(ReplicaId replica);
+
+  // A number for one that is not to be: no replica has it, or will.
+  ReplicaId of_nobody() { return std::exchange(next_replica_, next_replica_.next()); }
 
   // Null when it is not here.
   LiveReplica* find(ReplicaId replica);

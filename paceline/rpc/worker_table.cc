@@ -78,7 +78,7 @@ Worker* WorkerTable::at(std::size_t device) {
 
 const Worker* WorkerTable::first_attached(int host) const {
   for (const auto& [stream, worker] : workers_) {
-    if (worker.attached && places_[worker.device].host == host) return &worker;
+    if (worker.attached && worker.host == host) return &worker;
   }
   return nullptr;
 }
