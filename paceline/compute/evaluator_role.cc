@@ -7,6 +7,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/compute/board_readers.h"
 #include "paceline/config/job_config.h"
+#include "paceline/roles/beats.h"
 #include "paceline/roles/peer.h"
 #include "paceline/train/replica.h"
 #include "paceline/train/threads.h"
@@ -85,6 +86,7 @@ absl::Status run_evaluator(const roles::PeerOptions& options) {
                                      rpc::show_token(*context, access);
                                      return stub.Evaluate(context);
                                    });
+                                   const roles::Beats beats(connection);
                                    return roles::end_of_stay(connection, serve(connection));
                                  });
 }

@@ -196,17 +196,19 @@ absl::Status Coordinator::on_started(std::size_t shard, const wire::ServerStarte
 
 void Coordinator::received(const EvaluatorStream::Pointer& stream, const wire::EvaluatorMessage& message) {
   if (can_go_on_ || rescuing()) return;
+  if (stream == evaluator_) evaluator_heard_at_ = std::chrono::steady_clock::now();
   if (message.has_hello() && goodbye_said_) {
     rpc::say_goodbye(*stream, last_word());
   } else if (message.has_hello() && evaluator_ == nullptr) {
     evaluator_ = stream;
+    evaluator_heard_at_ = std::chrono::steady_clock::now();
     wire::EvaluatorOrder order;
     order.mutable_welcome()->set_job_toml(options_.job_toml);
     stream->send(std::move(order));
     welcome_evaluator();
   } else if (message.has_evaluated() && stream == evaluator_) {
     on_evaluated(message.evaluated());
-  } else {
+  } else if (!message.has_beat()) {
     stream->close();
   }
 }
@@ -235,13 +237,16 @@ void Coordinator::on_evaluated(const wire::Evaluated& message) {
 }
 
 void Coordinator::closed(const EvaluatorStream::Pointer& stream) {
-  if (stream != evaluator_) return;
+  if (stream == evaluator_) lose_evaluator();
+}
+
+void Coordinator::lose_evaluator() {
   evaluator_ = nullptr;
   evaluator_has_boards_ = false;
   evaluator_gone_at_ = std::chrono::steady_clock::now();
   evaluations_.evaluator_is_gone();
   if (!goodbye_said_ && !rescuing())
-    options_.notice("the evaluator died; what it was to measure waits for another one");
+    options_.notice("the evaluator is lost; what it was to measure waits for another one");
   finish_if_done();
 }
 

@@ -161,6 +161,7 @@ class Coordinator final : public WorkerStream::Listener,
   void welcome_evaluator();
   void evaluate(Version version);
   void on_evaluated(const wire::Evaluated& message);
+  void lose_evaluator();
 
   // Orders.
   void carry_out(const control::CommitRecord& record);
@@ -201,6 +202,7 @@ class Coordinator final : public WorkerStream::Listener,
   const int evaluator_host_;  // place in the job
   EvaluatorStream::Pointer evaluator_;
   bool evaluator_has_boards_ = false;
+  SteadyTime evaluator_heard_at_{};
   SteadyTime evaluator_gone_at_{};
   Evaluations evaluations_;
   Checkpoints checkpoints_;

@@ -47,6 +47,11 @@ void Coordinator::give_up_silent() {
     servers_.give_up(silent->shard);
     lose_server(silent->shard, silent->why);
   }
+  // At the lowest priority it has no rhythm.
+  if (evaluator_ != nullptr && !goodbye_said_ && now > evaluator_heard_at_ + kEvaluatorLimit) {
+    give_up(*evaluator_, "it was silent for too long");
+    lose_evaluator();
+  }
 }
 
 // A job goes back to where it was with all its hosts, as long as they may come. This one is here.

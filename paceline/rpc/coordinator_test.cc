@@ -304,6 +304,11 @@ TEST_F(AtTheEnd, AWorkerHearsHowTheRunEnds) {
   EXPECT_FALSE(order.goodbye().failed());
 }
 
+TEST_F(AtTheEnd, NoVersionComesAfterTheLast) {
+  serving_->say(applied(INT64_MAX));
+  EXPECT_THAT(serving_->goodbye().why(), HasSubstr("and 1 is the newest ordered"));
+}
+
 TEST_F(AtTheEnd, AWorkerHearsNothingOfAnAttemptThatIsNotTheLast) {
   serving_->leave();
   thread_.join();

@@ -163,5 +163,17 @@ TEST_F(Replicas, OfAPlaceThatIsTakenWaitForIt) {
   EXPECT_EQ(come(1, 1).number, 1);
 }
 
+// One that was stopped while it came would keep its place for ever.
+TEST_F(Replicas, WorkersAreMissedSoonOnceTheyHaveJoinedAndLaterBefore) {
+  come(0, 0);
+  come(1, 1).joined = false;
+  const auto now = std::chrono::steady_clock::now();
+  EXPECT_TRUE(workers_.silent(now).empty());
+  const auto soon = workers_.silent(now + std::chrono::seconds(10));
+  ASSERT_EQ(soon.size(), 1u);
+  EXPECT_EQ(soon[0].first, stream(0));
+  EXPECT_EQ(workers_.silent(now + std::chrono::seconds(40)).size(), 2u);
+}
+
 }  // namespace
 }  // namespace paceline::rpc

@@ -15,6 +15,8 @@ namespace paceline::rpc {
 
 namespace {
 constexpr std::size_t kLongestName = 40;  // that is worth repeating
+// Before it has joined: a process that loads libtorch and its data on a busy host has no rhythm yet.
+constexpr std::chrono::seconds kComingLimit{30};
 }  // namespace
 
 absl::Status WorkerTable::take_place(const WorkerStream::Pointer& stream, const std::string& name) {
@@ -86,8 +88,8 @@ const Worker* WorkerTable::first_attached(int host) const {
 std::vector<std::pair<WorkerStream::Pointer, std::string>> WorkerTable::silent(PhiAccrual::Time now) const {
   std::vector<std::pair<WorkerStream::Pointer, std::string>> found;
   for (const auto& [stream, worker] : workers_) {
-    if (worker.joined && worker.heard.dead(now))
-      found.emplace_back(worker.stream, in_words(worker.heard, now));
+    const bool dead = worker.joined ? worker.heard.dead(now) : worker.heard.silence(now) > kComingLimit;
+    if (dead) found.emplace_back(worker.stream, in_words(worker.heard, now));
   }
   return found;
 }

@@ -56,7 +56,8 @@ class WorkerTable {
   std::map<WorkerStream*, Worker>& all() { return workers_; }
   std::size_t size() const { return workers_.size(); }
 
-  // Those that joined and have said nothing for too long by their own rhythm: the stream, and why.
+  // Those that have said nothing for too long, by their own rhythm once they have joined: the stream, and
+  // why.
   std::vector<std::pair<WorkerStream::Pointer, std::string>> silent(PhiAccrual::Time now) const;
 
  private:
