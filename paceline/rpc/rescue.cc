@@ -49,10 +49,15 @@ absl::Status Rescue::lose(std::size_t server) {
 }
 
 absl::Status Rescue::written(std::size_t server, const wire::ServerRescued& message) {
+  if (!here_[server]) return absl::OkStatus();  // others write for it
   const auto shard = static_cast<std::size_t>(message.shard());
   if (shard >= shards_.size() || shards_[shard].writer != server)
     return absl::InvalidArgumentError(fmt::format("server {} wrote shard {}", server, message.shard()));
-  if (!message.error().empty()) return absl::UnavailableError(message.error());
+  if (!message.error().empty()) {
+    const absl::Status others = lose(server);
+    if (others.ok()) return others;
+    return absl::UnavailableError(fmt::format("{}; {}", message.error(), std::string(others.message())));
+  }
   shards_[shard].written = true;
   return absl::OkStatus();
 }

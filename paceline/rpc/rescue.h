@@ -24,9 +24,10 @@ class Rescue {
   Rescue(std::vector<std::vector<int>> kept, std::vector<bool> here, Version version, std::string dir,
          Tell tell);
 
-  // Errors, here and below: no copy of a shard is left; one could not be written.
+  // Errors, here and below: no copy of a shard is left.
   absl::Status begin();
   absl::Status lose(std::size_t server);
+  // It has written a shard; or could not, and somebody else has to, for all that it was to write.
   absl::Status written(std::size_t server, const wire::ServerRescued& message);
   // Every shard is written.
   bool done() const;

@@ -73,11 +73,22 @@ TEST_F(RescueTest, WithoutACopyThereIsNoVersion) {
   Rescue one = rescue({true, false, true});
   ASSERT_TRUE(one.begin().ok());
   EXPECT_FALSE(one.lose(2).ok());
-  Rescue full = rescue({true, true, true});
-  ASSERT_TRUE(full.begin().ok());
-  EXPECT_FALSE(full.written(1, wrote(1, "disk full")).ok());
-  EXPECT_FALSE(full.written(1, wrote(0)).ok());  // not its own to write
-  EXPECT_FALSE(full.written(1, wrote(-1)).ok());
+}
+
+TEST_F(RescueTest, WhatOneCannotWriteAnotherWrites) {
+  Rescue one = rescue({true, true, true});
+  ASSERT_TRUE(one.begin().ok());
+  told();
+  EXPECT_TRUE(one.written(1, wrote(1, "disk full")).ok());
+  EXPECT_EQ(told(), (Told{{2, 1}}));
+  EXPECT_TRUE(one.written(1, wrote(1)).ok()) << "what it says does not count any more";
+  EXPECT_TRUE(one.written(0, wrote(0)).ok());
+  EXPECT_TRUE(one.written(2, wrote(2)).ok());
+  EXPECT_FALSE(one.done());
+  EXPECT_FALSE(one.written(2, wrote(0)).ok()) << "not its own to write";
+  EXPECT_FALSE(one.written(2, wrote(-1)).ok());
+  const absl::Status last = one.written(2, wrote(1, "no way there"));
+  EXPECT_EQ(last.message(), "no way there; no copy of shard 1 is left");
 }
 
 // A server as far as the protocol goes. It cannot prepare a version before all members' hosts have sent it
