@@ -52,8 +52,11 @@ void Books::on_batch(const control::BatchDone& batch) {
 }
 
 const absl::Status& Books::note_saved(const control::ControllerState& state) {
-  note(journal_->set(saved_state_key(journal_->attempt()), store::to_text(state)));
-  note(journal_->go_on_from(state.version));
+  note(journal_->outlasting([&] {
+    absl::Status set = journal_->set(saved_state_key(journal_->attempt()), store::to_text(state));
+    set.Update(journal_->go_on_from(state.version));
+    return set;
+  }));
   return trouble_;
 }
 

@@ -57,6 +57,11 @@ absl::StatusOr<std::int64_t> begin_attempt(const Database& database, Version fro
   return ask(database, "SELECT max(attempt) FROM attempts");
 }
 
+absl::Status bear(const Database& database, PowerLoss power_loss) {
+  return database.execute(power_loss == PowerLoss::kNothing ? "PRAGMA synchronous = FULL"
+                                                            : "PRAGMA synchronous = NORMAL");
+}
+
 // The columns from `kind` on.
 template <class Row>
 absl::Status insert_fact(const control::Fact& fact, Row row) {
@@ -96,8 +101,7 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   PACELINE_RETURN_IF_ERROR(make_tables_if_empty(database));
   PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
   PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = WAL"));
-  PACELINE_RETURN_IF_ERROR(database.execute(
-      power_loss == PowerLoss::kNothing ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL"));
+  PACELINE_RETURN_IF_ERROR(bear(database, power_loss));
   PACELINE_ASSIGN_OR_RETURN(Statement fact, insert_into(database, "facts", 12));
   PACELINE_ASSIGN_OR_RETURN(Statement commit, insert_into(database, "commits", 15));
   PACELINE_ASSIGN_OR_RETURN(Statement member, insert_into(database, "members", 10));
@@ -112,15 +116,16 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   Inserts inserts{std::move(fact),  std::move(commit),     std::move(member), std::move(release),
                   std::move(other), std::move(evaluation), std::move(plan),   std::move(batch)};
   return std::unique_ptr<Journal>(
-      new Journal(std::move(database), std::move(inserts), attempt, last_seq, before));
+      new Journal(std::move(database), std::move(inserts), attempt, last_seq, before, power_loss));
 }
 
 Journal::Journal(Database database, Inserts inserts, std::int64_t attempt, std::int64_t last_seq,
-                 std::optional<NewestCommit> before)
+                 std::optional<NewestCommit> before, PowerLoss power_loss)
     : database_(std::move(database)),
       inserts_(std::move(inserts)),
       attempt_(attempt),
       before_(before),
+      power_loss_(power_loss),
       last_seq_(last_seq) {}
 
 Journal::~Journal() {
@@ -150,6 +155,15 @@ absl::Status Journal::set(const std::string& key, const std::string& value) {
   PACELINE_RETURN_IF_ERROR(flush());
   PACELINE_ASSIGN_OR_RETURN(Statement insert, database_.prepare("INSERT OR REPLACE INTO run VALUES(?, ?)"));
   return insert.run(string_view(key), string_view(value));
+}
+
+// A commit of SQLite that waits for the disk does so for all of the log before it.
+absl::Status Journal::outlasting(const std::function<absl::Status()>& last) {
+  PACELINE_RETURN_IF_ERROR(flush());
+  PACELINE_RETURN_IF_ERROR(bear(database_, PowerLoss::kNothing));
+  absl::Status status = last();
+  status.Update(bear(database_, power_loss_));
+  return status;
 }
 
 template <class Insert>

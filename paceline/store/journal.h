@@ -34,6 +34,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,6 +78,8 @@ class Journal final : public control::RunListener {
   absl::StatusOr<std::optional<std::string>> get(const std::string& key) const;
   // Puts a fact about the whole run on disk, in place of what `key` said before.
   absl::Status set(const std::string& key, const std::string& value);
+  // No power loss takes anything of what is set in `last`, or was recorded before.
+  absl::Status outlasting(const std::function<absl::Status()>& last);
 
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
@@ -94,7 +97,7 @@ class Journal final : public control::RunListener {
     Statement fact, commit, member, release, other, evaluation, plan, batch;
   };
   Journal(Database database, Inserts inserts, std::int64_t attempt, std::int64_t last_seq,
-          std::optional<NewestCommit> before);
+          std::optional<NewestCommit> before, PowerLoss power_loss);
 
   template <class Insert>
   void record(Insert insert);
@@ -106,6 +109,7 @@ class Journal final : public control::RunListener {
   Inserts inserts_;
   const std::int64_t attempt_;
   const std::optional<NewestCommit> before_;
+  const PowerLoss power_loss_;
   std::int64_t last_seq_;
   bool in_batch_ = false;
   absl::Status first_error_;
