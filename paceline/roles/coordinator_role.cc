@@ -42,6 +42,8 @@ namespace {
 constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::seconds kMetricsEvery{1};
 
+void warn(const std::string& line) { spdlog::warn("{}", line); }
+
 absl::Status tell_address(const std::string& address, int fd) {
   const std::string line = address + "\n";
   const auto written = write(fd < 0 ? STDOUT_FILENO : fd, line.data(), line.size());
@@ -109,7 +111,7 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
   PACELINE_ASSIGN_OR_RETURN(const auto books,
                             runs::Books::open(job.config, job.paths, report::World::kLive, from));
   PACELINE_ASSIGN_OR_RETURN(auto before, cut_short(job, *books, from));
-  runs::RunCheckpoints checkpoints(job.paths.root, job.config);
+  runs::RunCheckpoints checkpoints(job.paths.root, job.config, warn);
   runs::JournalFirst journal_first(
       [&](const control::ControllerState& state) { return books->note_saved(state); }, checkpoints);
   EventLoop loop;
@@ -141,12 +143,9 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
     const std::size_t seen = static_cast<std::size_t>(std::max(0, request.notes_seen()));
     for (std::size_t i = seen; i < job.notes.size(); ++i) reply.add_notes(job.notes[i]);
   };
-  PACELINE_ASSIGN_OR_RETURN(
-      const auto server, rpc::CoordinatorServer::start(
-                             job.listen, loop, coordinator,
-                             {.access = job.access, .status = status, .notice = [](const std::string& line) {
-                                spdlog::warn("{}", line);
-                              }}));
+  PACELINE_ASSIGN_OR_RETURN(const auto server, rpc::CoordinatorServer::start(
+                                                   job.listen, loop, coordinator,
+                                                   {.access = job.access, .status = status, .notice = warn}));
   gpr_set_log_function(log_of_grpc);
   job.listen = server->address();  // the next attempt is found where this one was
   if (!std::exchange(job.told, true)) {
@@ -288,7 +287,7 @@ absl::Status train(Job& job, const store::FolderMark& mark, const CoordinatorRol
   runs::Restarts restarts;
   while (true) {
     if (go_on != runs::GoOn::kNo) PACELINE_RETURN_IF_ERROR(take_last_plan(job));
-    PACELINE_ASSIGN_OR_RETURN(const auto restart, runs::find_restart(job.paths, go_on));
+    PACELINE_ASSIGN_OR_RETURN(const auto restart, runs::find_restart(job.paths, go_on, warn));
     PACELINE_ASSIGN_OR_RETURN(const Ended ended,
                               attempt(job, mark, restart, go_on == runs::GoOn::kIfThereIsACheckpoint,
                                       before ? std::optional(gone) : std::nullopt));

@@ -12,11 +12,15 @@ absl::StatusOr<std::string> RunCheckpoints::begin(Version version) {
 absl::Status RunCheckpoints::finish(const control::ControllerState& state, Duration elapsed) {
   const store::CheckpointState saved{state, elapsed, state.ledger.committed(),
                                      static_cast<int>(job_.servers)};
-  return writer_->finish(saved, static_cast<int>(job_.checkpoints_kept)).status();
+  PACELINE_RETURN_IF_ERROR(writer_->finish(saved, static_cast<int>(job_.checkpoints_kept)).status());
+  if (!writer_->left_over().ok()) notice_(std::string(writer_->left_over().message()));
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on) {
-  PACELINE_RETURN_IF_ERROR(store::remove_partial_checkpoints(paths.root));
+absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on,
+                                                         const Notice& notice) {
+  const absl::Status cleared = store::remove_partial_checkpoints(paths.root);
+  if (!cleared.ok()) notice(std::string(cleared.message()));
   if (go_on == GoOn::kNo) return std::nullopt;
   const auto found = store::latest_checkpoint(paths.root);
   if (go_on == GoOn::kIfThereIsACheckpoint && absl::IsNotFound(found.status())) return std::nullopt;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -77,6 +78,16 @@ absl::Status delete_tree(const fs::path& path) {
   return error ? io_error(path, "removed", error.value()) : absl::OkStatus();
 }
 
+// A directory that nobody else has, to become `path`, or that it is to go by.
+absl::StatusOr<fs::path> make_partial(const fs::path& path) {
+  std::error_code error;
+  for (int n = 1; !error; ++n) {
+    fs::path partial = fmt::format("{}.{}{}", path.string(), n, kPartial);
+    if (fs::create_directory(partial, error)) return partial;
+  }
+  return io_error(path, "made", error.value());
+}
+
 // Where somebody may still write for a moment.
 absl::Status delete_patiently(const fs::path& path) {
   absl::Status deleted = delete_tree(path);
@@ -87,11 +98,15 @@ absl::Status delete_patiently(const fs::path& path) {
   return deleted;
 }
 
-// Loses its name before its files: one that is half removed must not look whole.
-absl::Status remove_checkpoint(const fs::path& run, Version version) {
-  const fs::path path = final_path(run, version);
-  const fs::path doomed = path.string() + ".old" + kPartial;
+// One that is half removed must not look whole.
+absl::StatusOr<fs::path> take_name(const fs::path& path) {
+  PACELINE_ASSIGN_OR_RETURN(fs::path doomed, make_partial(path));
   PACELINE_RETURN_IF_ERROR(move_to(path, doomed));
+  return doomed;
+}
+
+absl::Status remove_checkpoint(const fs::path& run, Version version) {
+  PACELINE_ASSIGN_OR_RETURN(const fs::path doomed, take_name(final_path(run, version)));
   return delete_tree(doomed);
 }
 
@@ -101,12 +116,9 @@ absl::Status give_name(const fs::path& partial, const fs::path& path) {
   // A run that was resumed from an older checkpoint comes by this version again: swap, so that one is always
   // there.
   if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0)
-    return delete_tree(partial);
-  const fs::path doomed = path.string() + ".old" + kPartial;
-  PACELINE_RETURN_IF_ERROR(delete_tree(doomed));
-  PACELINE_RETURN_IF_ERROR(move_to(path, doomed));
-  PACELINE_RETURN_IF_ERROR(move_to(partial, path));
-  return delete_tree(doomed);
+    return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(take_name(path).status());
+  return move_to(partial, path);
 }
 
 // What would be damaged when it is read must not be written.
@@ -141,18 +153,25 @@ absl::Status remove_older(const fs::path& run, Version newest, int keep) {
   return absl::OkStatus();
 }
 
+// Of tries whose names begin so. All that can be.
+absl::Status remove_partial(const fs::path& run, const std::string& begin,
+                            const std::function<absl::Status(const fs::path&)>& remove) {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in(folder_of(run)));
+  absl::Status removed;
+  for (const std::string& name : names) {
+    if (name.starts_with(begin) && name.ends_with(kPartial)) removed.Update(remove(folder_of(run) / name));
+  }
+  return removed;
+}
+
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(fs::path run, Version version)
-    : run_(std::move(run)), version_(version), partial_(final_path(run_, version).string() + kPartial) {}
-
 absl::StatusOr<CheckpointWriter> CheckpointWriter::begin(const fs::path& run, Version version) {
-  CheckpointWriter writer(run, version);
-  PACELINE_RETURN_IF_ERROR(delete_tree(writer.partial_));
   std::error_code error;
-  fs::create_directories(writer.partial_, error);
-  if (error) return io_error(writer.partial_, "made", error.value());
-  return writer;
+  fs::create_directories(folder_of(run), error);
+  if (error) return io_error(folder_of(run), "made", error.value());
+  PACELINE_ASSIGN_OR_RETURN(fs::path partial, make_partial(final_path(run, version)));
+  return CheckpointWriter(run, version, std::move(partial));
 }
 
 absl::StatusOr<fs::path> CheckpointWriter::finish(const CheckpointState& state, int keep) {
@@ -163,7 +182,8 @@ absl::StatusOr<fs::path> CheckpointWriter::finish(const CheckpointState& state, 
   PACELINE_RETURN_IF_ERROR(atomic_write(partial_ / kState, to_text(state)));
   PACELINE_RETURN_IF_ERROR(give_name(partial_, path));
   PACELINE_RETURN_IF_ERROR(sync_directory(folder_of(run_)));
-  PACELINE_RETURN_IF_ERROR(remove_older(run_, version_, keep));
+  left_over_ = remove_older(run_, version_, keep);
+  left_over_.Update(remove_partial(run_, name_of(version_) + '.', delete_tree));
   return path;
 }
 
@@ -191,11 +211,7 @@ absl::StatusOr<Checkpoint> latest_checkpoint(const fs::path& run) {
 }
 
 absl::Status remove_partial_checkpoints(const fs::path& run) {
-  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in(folder_of(run)));
-  for (const std::string& name : names) {
-    if (name.ends_with(kPartial)) PACELINE_RETURN_IF_ERROR(delete_patiently(folder_of(run) / name));
-  }
-  return absl::OkStatus();
+  return remove_partial(run, "", delete_patiently);
 }
 
 absl::Status set_aside_newer_checkpoints(const fs::path& run, Version version) {

@@ -3,11 +3,13 @@
 // servers write their shards into directory().
 //
 // What always holds: a directory with a final name is a whole checkpoint of one version, on disk to stay. One
-// that is not finished is called "….partial", and nobody resumes from it. Older checkpoints go only after a
-// newer one has its name, so that there is one to resume from at every instant.
+// that is not finished is called "….partial", under a name that no other try has, as servers may still write
+// into one that was given up; nobody resumes from it. Older checkpoints go only after a newer one has its
+// name, so that there is one to resume from at every instant. What cannot be deleted stays and does no harm.
 #pragma once
 
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -22,24 +24,27 @@ inline constexpr int kKeptCheckpoints = 2;
 
 class CheckpointWriter {
  public:
-  // Makes an empty directory for the servers to write into; what an earlier try at this version left is
-  // removed.
+  // Makes an empty directory for the servers to write into.
   static absl::StatusOr<CheckpointWriter> begin(const std::filesystem::path& run, Version version);
 
   const std::filesystem::path& directory() const { return partial_; }
 
   // To be called when every shard is written. Gives the checkpoint its name, then deletes all but the newest
-  // `keep` up to this version. Errors: FailedPrecondition when a shard's file is missing; ResourceExhausted;
-  // the older checkpoints are then as they were. Requires: the state is of the version begun with, and agrees
-  // with itself.
+  // `keep` up to this version, and what earlier tries at it left. Errors: FailedPrecondition when a shard's
+  // file is missing; ResourceExhausted; the older checkpoints are then as they were. Requires: the state is
+  // of the version begun with, and agrees with itself.
   absl::StatusOr<std::filesystem::path> finish(const CheckpointState& state, int keep = kKeptCheckpoints);
+  // What could not be deleted then.
+  const absl::Status& left_over() const { return left_over_; }
 
  private:
-  CheckpointWriter(std::filesystem::path run, Version version);
+  CheckpointWriter(std::filesystem::path run, Version version, std::filesystem::path partial)
+      : run_(std::move(run)), version_(version), partial_(std::move(partial)) {}
 
   std::filesystem::path run_;
   Version version_;
   std::filesystem::path partial_;
+  absl::Status left_over_;
 };
 
 struct Checkpoint {
@@ -55,7 +60,7 @@ absl::StatusOr<std::vector<Checkpoint>> checkpoints(const std::filesystem::path&
 absl::StatusOr<Checkpoint> latest_checkpoint(const std::filesystem::path& run);
 
 // What a killed coordinator left unfinished. Servers that it had may still write into that for a moment, but
-// begin no other one.
+// begin no other one. Errors: not all could be removed.
 absl::Status remove_partial_checkpoints(const std::filesystem::path& run);
 
 // Before resuming from `version` although newer checkpoints are there (damaged ones, say): those are renamed

@@ -1,5 +1,7 @@
 #include "paceline/store/checkpoint.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <fstream>
 #include <string>
@@ -17,6 +19,24 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+
+// Root may delete anything, so the test becomes somebody else for a while, who owns the folder.
+class AsNobody {
+ public:
+  explicit AsNobody(const fs::path& folder) : before_(::geteuid()) {
+    if (before_ != 0) return;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) own(entry.path());
+    own(folder);
+    EXPECT_EQ(::seteuid(kNobody), 0);
+  }
+  ~AsNobody() { EXPECT_EQ(::seteuid(before_), 0); }
+
+ private:
+  static constexpr uid_t kNobody = 65534;
+  static void own(const fs::path& path) { EXPECT_EQ(::chown(path.c_str(), kNobody, kNobody), 0) << path; }
+
+  const uid_t before_;
+};
 
 class CheckpointTest : public testing::Test {
  protected:
@@ -109,10 +129,38 @@ TEST_F(CheckpointTest, AMissingShardKeepsTheOlderOnes) {
   EXPECT_EQ(latest_checkpoint(run_)->state.controller.version, Version(1));
 }
 
-TEST_F(CheckpointTest, BeginForgetsAnEarlierTry) {
-  ASSERT_TRUE(atomic_write(begin(1).directory() / "weights-9-of-9.safetensors", "x").ok());
+// Servers may still write into one that was given up.
+TEST_F(CheckpointTest, EachTryHasADirectoryOfItsOwn) {
+  const fs::path earlier = begin(1).directory();
   const auto writer = CheckpointWriter::begin(run_, Version(1));
+  EXPECT_NE(writer->directory(), earlier);
   EXPECT_TRUE(fs::is_empty(writer->directory()));
+  EXPECT_FALSE(fs::is_empty(earlier));
+  make(1);
+  EXPECT_EQ(names(), (std::vector<std::string>{"v000000000001"})) << "the others go with the end of one";
+}
+
+// Its files cannot be deleted, as the directory that they are in must not be written to.
+TEST_F(CheckpointTest, WhatCannotBeDeletedStaysAndDoesNoHarm) {
+  const fs::path partial = begin(7).directory();
+  for (const std::int64_t version : {1, 2}) make(version);
+  for (const fs::path& path : {partial, run_ / "checkpoints" / "v000000000001"}) {
+    fs::create_directory(path / "held");
+    put_bytes(path / "held" / "file", "x");
+    fs::permissions(path / "held", fs::perms::owner_read | fs::perms::owner_exec);
+  }
+  const AsNobody nobody(run_);
+  EXPECT_FALSE(remove_partial_checkpoints(run_).ok());
+  CheckpointWriter writer = begin(3);
+  EXPECT_TRUE(writer.finish(state_of(3)).ok());
+  EXPECT_FALSE(writer.left_over().ok());
+  make(4);
+  std::vector<std::int64_t> found;
+  const auto all = checkpoints(run_);
+  for (const Checkpoint& one : *all) found.push_back(one.state.controller.version.value());
+  EXPECT_EQ(found, (std::vector<std::int64_t>{4, 3}));
+  for (const auto& entry : fs::recursive_directory_iterator(run_))
+    if (entry.path().filename() == "held") fs::permissions(entry.path(), fs::perms::owner_all);
 }
 
 TEST_F(CheckpointTest, ADamagedStateFallsBackToTheOneBefore) {

@@ -1,6 +1,9 @@
 #include "paceline/virtual_time/virtual_train.h"
 
 #include <chrono>
+#include <cstdio>
+
+#include <fmt/format.h>
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
@@ -73,6 +76,8 @@ absl::Status run(sim::VirtualCluster& cluster, runs::Books& books, Onlooker& onl
   return absl::OkStatus();
 }
 
+void warn(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+
 }  // namespace
 
 absl::Status train_virtually(const std::string& folder, bool resume, launch::Shown shown) {
@@ -81,10 +86,10 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_job_file(paths.job()));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
   PACELINE_ASSIGN_OR_RETURN(const auto restart,
-                            runs::find_restart(paths, resume ? runs::GoOn::kYes : runs::GoOn::kNo));
+                            runs::find_restart(paths, resume ? runs::GoOn::kYes : runs::GoOn::kNo, warn));
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books, runs::Books::open(job, paths, report::World::kVirtual, from));
-  runs::RunCheckpoints checkpoints(paths.root, job);
+  runs::RunCheckpoints checkpoints(paths.root, job, warn);
   runs::JournalFirst journal_first(
       [&](const control::ControllerState& state) { return books->note_saved(state); }, checkpoints);
   sim::VirtualCluster* cluster = nullptr;
