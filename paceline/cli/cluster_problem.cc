@@ -3,8 +3,9 @@
 #include <filesystem>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/torch_program.h"
+#include "paceline/engine/built_in.h"
 #include "paceline/runs/job_file.h"
-#include "paceline/train/profile.h"
 
 namespace paceline::cli {
 
@@ -13,7 +14,8 @@ absl::StatusOr<config::ClusterFile> read_cluster(const std::string& file) {
   PACELINE_ASSIGN_OR_RETURN(config::ClusterFile cluster, config::parse_cluster(text, file));
   if (cluster.named) {
     const config::NamedModel& named = *cluster.named;
-    auto measured = train::profile_model(named.model, named.sample_shape, named.classes);
+    PACELINE_RETURN_IF_ERROR(need_built_in_models());
+    auto measured = engine::built_in()->profile(named.model, named.sample_shape, named.classes);
     if (!measured.ok()) return runs::about_file(file, measured.status());
     cluster.problem.model = *std::move(measured);
   } else if (!cluster.profile.empty()) {

@@ -19,13 +19,15 @@
 #include "paceline/cli/doctor_visit.h"
 #include "paceline/cli/doctor_words.h"
 #include "paceline/cli/host_findings.h"
+#include "paceline/cli/torch_program.h"
 #include "paceline/cli/version.h"
 #include "paceline/config/job_config.h"
 #include "paceline/doctor/visit_report.h"
+#include "paceline/engine/built_in.h"
+#include "paceline/launch/child_process.h"
 #include "paceline/launch/own_address.h"
 #include "paceline/roles/grpc_log.h"
 #include "paceline/runs/job_file.h"
-#include "paceline/train/dataset.h"
 #include "paceline/transport/fabric.h"
 
 namespace paceline::cli {
@@ -66,11 +68,9 @@ std::string build() {
 
 // The data set, as hosts can compare it; empty, and a finding, where it cannot be read.
 std::string data_of(const config::JobConfig& job, std::vector<Finding>& findings) {
-  const auto data = train::load_data(job.data, job.model.context);
-  if (data.ok()) {
-    return fmt::format("{} samples and {} to test with, {:016x}", data->train->size(), data->test->size(),
-                       mix_seed({data->train->digest(), data->test->digest()}));
-  }
+  if (job.program) return "";  // each host's own
+  const auto data = engine::built_in()->describe_data(job);
+  if (data.ok()) return *data;
   findings.push_back({"data set", Health::kFail, std::string(data.status().message()), "copy the data here"});
   return "";
 }
@@ -170,6 +170,13 @@ absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Plac
 }  // namespace
 
 absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::Environment& environment) {
+  if (!options.job_file.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(options.job_file));
+    PACELINE_ASSIGN_OR_RETURN(const auto job, config::parse_job(text, options.job_file, options.sets));
+    if (!job.program) PACELINE_RETURN_IF_ERROR(need_built_in_models());
+  } else if (launch::has_torch_program()) {
+    PACELINE_RETURN_IF_ERROR(need_built_in_models());
+  }
   std::vector<Finding> findings = host_findings();
   if (options.job_file.empty()) return report(findings, options.json);
   PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement,

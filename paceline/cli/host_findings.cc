@@ -13,6 +13,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -24,10 +25,10 @@
 #include <openssl/crypto.h>
 #include <sqlite3.h>
 
+#include "paceline/engine/built_in.h"
 #include "paceline/launch/child_process.h"
 #include "paceline/security/certificates.h"
 #include "paceline/security/token.h"
-#include "paceline/train/devices.h"
 #include "paceline/transport/ucx_transports.h"
 
 namespace paceline::cli {
@@ -55,17 +56,15 @@ Finding processors() {
   return {"processors", Health::kOk, says, ""};
 }
 
-Finding libtorch() {
-  const train::Devices devices = train::devices();
-  return {"libtorch", Health::kOk,
-          fmt::format("{}, {} CUDA device{}", devices.version, devices.cuda, devices.cuda == 1 ? "" : "s"),
-          ""};
+// Nothing where this program has none: it was not needed.
+std::optional<Finding> libtorch() {
+  if (engine::built_in() == nullptr) return std::nullopt;
+  return Finding{"libtorch", Health::kOk, engine::built_in()->describe_libtorch(), ""};
 }
 
 Finding programs() {
-  if (launch::has_light_program()) return {"programs", Health::kOk, "paceline, paceline-light", ""};
-  return {"programs", Health::kWarn, "no paceline-light beside paceline",
-          "put both of one build into one folder: coordinator and servers start and recover sooner then"};
+  if (launch::has_torch_program()) return {"programs", Health::kOk, "paceline, paceline-torch", ""};
+  return {"programs", Health::kOk, "paceline; no paceline-torch, so no built-in models", ""};
 }
 
 Finding ucx() {
@@ -187,8 +186,11 @@ Finding token(const std::string& file) {
 }  // namespace
 
 std::vector<Finding> host_findings() {
-  return {programs(),   processors(),    libtorch(), memory(),    shared_memory(),
-          open_files(), locked_memory(), clock(),    libraries(), ucx()};
+  std::vector<Finding> all = {programs(),   processors(),    memory(), shared_memory(),
+                              open_files(), locked_memory(), clock(),  libraries(),
+                              ucx()};
+  if (auto torch = libtorch()) all.insert(all.begin() + 2, *std::move(torch));
+  return all;
 }
 
 Finding port_finding(const std::string& listen) {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "paceline/base/status_macros.h"
 #include "paceline/cli/certs_command.h"
 #include "paceline/cli/compare_command.h"
 #include "paceline/cli/doctor_command.h"
@@ -12,8 +13,10 @@
 #include "paceline/cli/replay_command.h"
 #include "paceline/cli/report_command.h"
 #include "paceline/cli/role_commands.h"
+#include "paceline/cli/run_command.h"
 #include "paceline/cli/simulate_command.h"
 #include "paceline/cli/sweep_command.h"
+#include "paceline/cli/torch_program.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/cli/zipline_command.h"
 #include "paceline/compute/evaluator_role.h"
@@ -66,21 +69,57 @@ void add_certs(CLI::App& app, Command& command) {
   certs->callback([request, &command] { command = [request] { return exit_of(certs_command(*request)); }; });
 }
 
+void add_job(CLI::App& role, std::string& job_file) {
+  role.add_option("--job", job_file, "this host's job file, which says what program may be started here");
+}
+
 void add_worker(CLI::App& app, Command& command) {
   auto peer = std::make_shared<compute::WorkerRoleOptions>();
   CLI::App* worker = app.add_subcommand("worker", "one role: computes gradients");
   add_reach(*worker, peer->reach);
   worker->add_option("--name", peer->name, "its place in the job: w0, w1, …")->required();
   worker->add_option("--address", peer->address, "of this host, for stages of its replica on other hosts");
-  worker->callback([peer, &command] { command = [peer] { return exit_of(compute::run_worker(*peer)); }; });
+  add_job(*worker, peer->job_file);
+  worker->callback([peer, &command] {
+    command = [peer]() -> absl::StatusOr<int> {
+      if (peer->job_file.empty()) PACELINE_RETURN_IF_ERROR(need_built_in_models());
+      return exit_of(compute::run_worker(*peer));
+    };
+  });
 }
 
 void add_evaluator(CLI::App& app, Command& command) {
   auto reach = std::make_shared<roles::PeerOptions>();
+  auto job_file = std::make_shared<std::string>();
   CLI::App* evaluator = app.add_subcommand("evaluator", "one role: measures the weights on the test set");
   add_reach(*evaluator, *reach);
-  evaluator->callback(
-      [reach, &command] { command = [reach] { return exit_of(compute::run_evaluator(*reach)); }; });
+  add_job(*evaluator, *job_file);
+  evaluator->callback([reach, job_file, &command] {
+    command = [reach, job_file]() -> absl::StatusOr<int> {
+      if (job_file->empty()) PACELINE_RETURN_IF_ERROR(need_built_in_models());
+      return exit_of(compute::run_evaluator(*reach, *job_file));
+    };
+  });
+}
+
+void add_run(CLI::App& app, Command& command) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* run = app.add_subcommand("run", "train a program of your own on processes of this machine");
+  run->add_option("program", options->program, "a Python script, or an executable")->required();
+  run->add_option("--devices", options->devices, "how many train; 1 without it")->check(CLI::Range(1, 256));
+  run->add_option("--policy", options->policy, "who waits for whom; bsp without it");
+  run->add_option("--python", options->python, "the Python that runs the script; python3 without it");
+  run->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
+  run->add_flag_callback(
+      "--json", [options] { options->shown = launch::Shown::kJson; },
+      "a JSON object a second instead of a progress line");
+  run->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");
+  run->footer("Every other word is the program's own. Words that both know go to the program after --.");
+  run->allow_extras();
+  run->callback([options, run, &command] {
+    options->args = run->remaining();
+    command = [options] { return run_command(*options); };
+  });
 }
 
 launch::Environment environment() {
@@ -199,6 +238,7 @@ int main(int argc, char** argv) {
   using namespace paceline::cli;
   CLI::App app("Paceline trains one neural network over machines of unequal speed.", "paceline");
   Command command;
+  add_run(app, command);
   add_train(app, command);
   add_compare(app, command);
   add_sweep(app, command);

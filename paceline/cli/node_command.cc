@@ -13,6 +13,7 @@
 #include "paceline/launch/stop_signals.h"
 #include "paceline/launch/watch.h"
 #include "paceline/runs/unfinished_run.h"
+#include "paceline/store/files.h"
 
 namespace paceline::cli {
 
@@ -71,6 +72,11 @@ absl::StatusOr<int> run_other_host(launch::Household host, const config::JobConf
   std::error_code error;
   fs::create_directories(fs::path(host.folder) / "logs", error);
   if (error) return absl::PermissionDeniedError(fmt::format("{}: {}", host.folder, error.message()));
+  if (job.program) {
+    PACELINE_ASSIGN_OR_RETURN(const std::string own, resolved_job(options));
+    host.job_file = host.folder + "/job.toml";
+    PACELINE_RETURN_IF_ERROR(store::atomic_write(host.job_file, own));
+  }
   const int signals_before = launch::stop_signals();
   launch::Display display(fmt::format("host {}", placement.rank), launch::Shown::kLine);
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster, launch::LocalCluster::start(std::move(host), job));
@@ -104,6 +110,7 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Envir
       if (placement.hosts == 1) return launch::whole_household(run, planned, resume);
       launch::Household host = household_of(planned, placement, address, lead);
       host.folder = run;
+      if (planned.program) host.job_file = run + "/job.toml";
       host.resume = resume;
       return host;
     };

@@ -7,6 +7,10 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/asked_job.h"
+#include "paceline/cli/program_probe.h"
+#include "paceline/cli/torch_program.h"
+#include "paceline/engine/built_in.h"
 #include "paceline/launch/display.h"
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/local_cluster.h"
@@ -22,10 +26,6 @@
 #include "paceline/store/files.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
-#include "paceline/train/dataset.h"
-#include "paceline/train/profile.h"
-#include "paceline/train/replica.h"
-#include "paceline/train/threads.h"
 #include "paceline/virtual_time/virtual_train.h"
 
 namespace paceline::cli {
@@ -87,13 +87,19 @@ absl::Status stay_in_its_world(TrainOptions& options) {
 namespace {
 
 absl::StatusOr<planner::ModelProfile> measure_model(const config::JobConfig& job) {
-  PACELINE_ASSIGN_OR_RETURN(const train::DataSets data, train::load_data(job.data, job.model.context));
-  train::use_threads(job.replicas.front().threads);
-  return train::profile_model(job.model, data.train->sample_shape(), data.train->classes());
+  PACELINE_RETURN_IF_ERROR(need_built_in_models());
+  return engine::built_in()->profile(job);
 }
 
 std::string absolute_path(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+// One without a slash that is not here is looked for in PATH.
+std::string absolute_program(const std::string& path) {
+  std::error_code ignored;
+  const bool named = path.find('/') == std::string::npos && !std::filesystem::is_regular_file(path, ignored);
+  return named ? path : absolute_path(path);
 }
 
 }  // namespace
@@ -105,12 +111,14 @@ std::string absolute_source(const std::string& source) {
 }
 
 absl::Status check_data_and_model(const config::JobConfig& job) {
-  PACELINE_ASSIGN_OR_RETURN(const train::DataSets data, train::load_data(job.data, job.model.context));
-  return train::Replica::create(job.model, data.train->sample_shape(), data.train->classes(), job.seed)
+  PACELINE_RETURN_IF_ERROR(need_built_in_models());
+  return engine::built_in()
+      ->make(job, engine::BuiltIn::Use::kTrain, job.replicas.front().threads, 1)
       .status();
 }
 
 absl::StatusOr<JobText> job_text(const TrainOptions& options) {
+  if (!options.text.empty()) return JobText{options.text, "the command line"};
   JobText job{"", options.job_file};
   if (!options.resume.empty()) {
     PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(options.resume));
@@ -124,8 +132,13 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
 absl::StatusOr<std::string> checked_job(const TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const std::string resolved, resolved_job(options));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(resolved, "job.toml"));
-  PACELINE_RETURN_IF_ERROR(check_data_and_model(job));
-  return resolved;
+  if (!job.program) {
+    PACELINE_RETURN_IF_ERROR(check_data_and_model(job));
+    return resolved;
+  }
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> asked, probe_program(job));
+  PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
+  return with_asked(resolved, asked, said.file, job.program->run);
 }
 
 absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
@@ -138,7 +151,14 @@ absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
   }
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, sets));
-  sets.push_back("data.source=" + absolute_source(job.data.source));
+  if (job.program) {
+    sets.push_back("program.run=" + absolute_program(job.program->run));
+    sets.push_back("program.python=" + absolute_program(job.program->python));
+    const std::string& directory = job.program->directory;
+    sets.push_back("program.directory=" + absolute_path(directory.empty() ? "." : directory));
+  } else {
+    sets.push_back("data.source=" + absolute_source(job.data.source));
+  }
   const auto& [listen, certs, token_file] = job.reach;
   if (!certs.empty()) sets.push_back("network.certs=" + absolute_path(certs));
   if (!token_file.empty()) sets.push_back("network.token_file=" + absolute_path(token_file));

@@ -18,6 +18,7 @@ namespace paceline::cli {
 
 struct TrainOptions {
   std::string job_file;           // empty: the default job
+  std::string text{};             // of the job, where it has no file
   std::vector<std::string> sets;  // key=value
   std::string resume{};           // a run folder; then job_file is empty
   bool take_up = false;           // a run of this very job that ended without a goodbye, if there is one
@@ -34,7 +35,8 @@ struct TrainedRun {
   bool interrupted = false;  // by Ctrl-C or SIGTERM, after a checkpoint
 };
 
-// Reads the data and builds the model once, so that what is wrong shows before anything is written.
+// Reads the data and builds the model of a job that trains a built-in one, so that what is wrong shows before
+// anything is written. This program may become another one (cli/torch_program.h) by that.
 absl::Status check_data_and_model(const config::JobConfig& job);
 // A run may be resumed from anywhere: relative paths of a data source become absolute ones.
 std::string absolute_source(const std::string& source);
@@ -49,7 +51,8 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options);
 
 // The job of the options, whose paths are absolute.
 absl::StatusOr<std::string> resolved_job(const TrainOptions& options);
-// The same, checked: its data can be read and its model fits them.
+// The same, checked: its data can be read and its model fits them; or its program starts, and the job is what that
+// asks for.
 absl::StatusOr<std::string> checked_job(const TrainOptions& options);
 
 // Trains the job in a new run folder, or goes on in `resume`; a plan that is to be made is made before. Shows

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/compute/shared.h"
 #include "paceline/ps/look_ahead.h"
 #include "paceline/ps/shard.h"
 #include "paceline/rpc/wire.h"
@@ -28,21 +29,48 @@ absl::StatusOr<BoardReaders> BoardReaders::open(const rpc::wire::Boards& boards,
     begin = end;
   }
   if (begin != layout.size()) return another_model();
-  return BoardReaders(std::move(shards), layout);
+  BoardReaders readers(std::move(shards), layout);
+  PACELINE_RETURN_IF_ERROR(readers.make_own_memory(look_ahead));
+  return readers;
 }
 
 BoardReaders::BoardReaders(std::vector<Shard> shards, const ps::Layout& layout) : shards_(std::move(shards)) {
-  std::size_t joined = 0;
   for (const ps::TensorSpec& tensor : layout.tensors()) {
     const auto shard = std::find_if(shards_.begin(), shards_.end(),
                                     [&](const Shard& one) { return tensor.offset < one.end; });
     Place& place = tensors_.emplace_back(
         Place{tensor.offset, tensor.size, static_cast<std::size_t>(shard - shards_.begin()), std::nullopt});
     if (tensor.offset + tensor.size <= shard->end) continue;
-    place.joined = joined;
-    joined += static_cast<std::size_t>(tensor.size);
+    place.joined = static_cast<std::size_t>(joined_floats_);
+    joined_floats_ += tensor.size;
   }
-  joined_.resize(joined);
+}
+
+absl::Status BoardReaders::make_own_memory(bool look_ahead) {
+  if (joined_floats_ > 0) {
+    PACELINE_ASSIGN_OR_RETURN(joined_, transport::SharedFloats::create("paceline-joined", joined_floats_));
+  }
+  if (look_ahead) {
+    PACELINE_ASSIGN_OR_RETURN(ahead_,
+                              transport::SharedFloats::create("paceline-ahead", shards_.back().end));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<engine::Memory> BoardReaders::memories() const {
+  std::vector<engine::Memory> all;
+  for (const Shard& shard : shards_) {
+    const transport::Mapping& buffers = shard.reader.buffers();
+    all.push_back({.path = shard.reader.path(),
+                   .base = buffers.data(),
+                   .bytes = buffers.size(),
+                   .file_offset = transport::WeightReader::buffers_offset(),
+                   .writable = false});
+  }
+  for (const auto& own : {&joined_, &ahead_}) {
+    if (own->has_value()) all.push_back(memory_of(**own, false));
+  }
+  return all;
 }
 
 template <class PinOne>
@@ -65,7 +93,7 @@ std::optional<BoardReaders::Pinned> BoardReaders::where_they_lie(std::optional<V
   Pinned all{*version, {}};
   for (const Place& tensor : tensors_) {
     if (tensor.joined) {
-      float* whole = joined_.data() + *tensor.joined;
+      float* whole = joined_->floats().data() + *tensor.joined;
       join(tensor, whole);
       all.tensors.push_back(whole);
     } else {
@@ -93,20 +121,20 @@ std::optional<BoardReaders::Pinned> BoardReaders::pin(Version version, std::chro
 
 std::optional<BoardReaders::Pinned> BoardReaders::pull_ahead(Version version, float reach,
                                                              std::chrono::nanoseconds timeout) {
-  ahead_.resize(static_cast<std::size_t>(shards_.back().end));
+  const std::span<float> ahead = ahead_->floats();
   const auto pulled = pin_all([&](Shard& shard) {
     const auto pinned = shard.reader.pin(version, timeout);
     if (!pinned) return pinned;
     const auto begin = static_cast<std::size_t>(shard.begin);
     const auto size = static_cast<std::size_t>(shard.end) - begin;
     ps::look_ahead(pinned->weights.first(size), pinned->weights.subspan(size), reach,
-                   std::span(ahead_).subspan(begin, size));
+                   ahead.subspan(begin, size));
     shard.reader.unpin();
     return pinned;
   });
   if (!pulled) return std::nullopt;
   Pinned all{*pulled, {}};
-  for (const Place& tensor : tensors_) all.tensors.push_back(ahead_.data() + tensor.offset);
+  for (const Place& tensor : tensors_) all.tensors.push_back(ahead.data() + tensor.offset);
   return all;
 }
 

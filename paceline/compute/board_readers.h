@@ -8,6 +8,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/engine/engine.h"
 #include "paceline/ps/layout.h"
 #include "paceline/rpc/paceline.pb.h"
 #include "paceline/transport/weight_board.h"
@@ -35,6 +36,8 @@ class BoardReaders {
   void unpin();
   // Every shard has published it, or a later one.
   bool published(Version version) const;
+  // All memory that the pointers of a Pinned may point into.
+  std::vector<engine::Memory> memories() const;
 
  private:
   struct Shard {
@@ -51,6 +54,7 @@ class BoardReaders {
     std::optional<std::size_t> joined;  // where it is put together, as it is cut
   };
   BoardReaders(std::vector<Shard> shards, const ps::Layout& layout);
+  absl::Status make_own_memory(bool look_ahead);
   template <class PinOne>
   std::optional<Version> pin_all(PinOne pin_one);
   std::optional<Pinned> where_they_lie(std::optional<Version> version);
@@ -58,8 +62,9 @@ class BoardReaders {
 
   std::vector<Shard> shards_;
   std::vector<Place> tensors_;
-  std::vector<float> joined_;  // tensors that are cut
-  std::vector<float> ahead_;   // of the whole layout; empty before the first pull_ahead()
+  std::int64_t joined_floats_ = 0;
+  std::optional<transport::SharedFloats> joined_;  // tensors that are cut; nothing where none is
+  std::optional<transport::SharedFloats> ahead_;   // of the whole layout; nothing where nobody looks ahead
 };
 
 }  // namespace paceline::compute

@@ -6,16 +6,17 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/compute/shared.h"
 #include "paceline/rpc/wire.h"
-#include "paceline/train/threads.h"
 
 namespace paceline::compute {
 
 namespace {
 
-absl::StatusOr<std::optional<Computation::Computed>> computed(const absl::StatusOr<train::StepResult>& step) {
+absl::StatusOr<std::optional<Computation::Computed>> computed(const absl::StatusOr<engine::StepResult>& step) {
+  if (absl::IsCancelled(step.status())) return std::nullopt;
   PACELINE_RETURN_IF_ERROR(step.status());
-  return Computation::Computed{.loss = step->loss};
+  return Computation::Computed{.loss = step->loss, .metrics = step->metrics};
 }
 
 // Of a device's own batch, in which its pace is given.
@@ -27,41 +28,47 @@ double batches(const Lease& lease, const config::ReplicaConfig& device) {
 
 absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const std::string& job_toml,
                                                                  const std::string& name,
-                                                                 const std::string& address,
+                                                                 const std::string& address, OwnEngine& own,
                                                                  PipelineStage::Interrupted interrupted) {
   std::unique_ptr<Computation> made(new Computation(address, std::move(interrupted)));
   PACELINE_RETURN_IF_ERROR(made->read(job_toml, name));
-  PACELINE_RETURN_IF_ERROR(made->build_replica());
-  made->layout_ = made->replica_->layout();
+  const int threads = made->job_.replicas[made->place_].threads;
+  PACELINE_ASSIGN_OR_RETURN(made->engine_, own.of(made->job_, name, threads));
+  made->order_.emplace(made->job_.seed, made->engine_->samples());
+  made->layout_ = made->engine_->layout();
   PACELINE_RETURN_IF_ERROR(made->make_gradient());
-  made->replica_->initial_weights(made->gradient_->gradient());
-  if (std::holds_alternative<policy::LocalSgdSpec>(made->job_.policy))
-    made->local_.emplace(made->layout_, made->job_.optimizer);
+  PACELINE_RETURN_IF_ERROR(made->engine_->initial_weights(made->gradient_->gradient()));
+  if (std::holds_alternative<policy::LocalSgdSpec>(made->job_.policy)) {
+    PACELINE_ASSIGN_OR_RETURN(made->local_, LocalSteps::create(made->layout_, made->job_.optimizer));
+    made->share(made->local_->memories());
+  }
   return made;
+}
+
+Computation::~Computation() {
+  if (gradient_) engine_->forget(gradient_->mapping().data());
+  for (const std::byte* memory : shared_) engine_->forget(memory);
 }
 
 absl::Status Computation::read(const std::string& job_toml, const std::string& name) {
   PACELINE_ASSIGN_OR_RETURN(job_, config::parse_job(job_toml, "job.toml"));
   while (place_ < job_.replicas.size() && job_.replicas[place_].name != name) ++place_;
   if (place_ == job_.replicas.size()) return absl::InternalError("the job has no place for " + name);
-  train::use_threads(job_.replicas[place_].threads);
-  PACELINE_ASSIGN_OR_RETURN(data_, train::load_data(job_.data, job_.model.context));
-  order_.emplace(job_.seed, data_.train->size());
-  PACELINE_ASSIGN_OR_RETURN(
-      const std::int64_t units,
-      train::unit_count(job_.model, data_.train->sample_shape(), data_.train->classes()));
-  return config::check_units(job_.parallel, job_.model.name, units);
-}
-
-absl::Status Computation::build_replica() {
-  PACELINE_ASSIGN_OR_RETURN(replica_, train::Replica::create(job_.model, data_.train->sample_shape(),
-                                                             data_.train->classes(), job_.seed));
   return absl::OkStatus();
 }
 
+void Computation::share(std::span<const engine::Memory> memories) {
+  for (const engine::Memory& memory : memories) {
+    engine_->share(memory);
+    shared_.push_back(memory.base);
+  }
+}
+
 absl::Status Computation::make_gradient() {
+  if (gradient_) engine_->forget(gradient_->mapping().data());
   PACELINE_ASSIGN_OR_RETURN(gradient_, transport::GradientWriter::create(layout_.size()));
-  gradients_ = train::tensor_pointers(layout_, gradient_->gradient().data());
+  engine_->share(memory_of(*gradient_));
+  gradients_ = engine::tensor_pointers(layout_, gradient_->gradient().data());
   others_may_write_ = false;
   return absl::OkStatus();
 }
@@ -76,10 +83,7 @@ absl::Status Computation::take(const rpc::wire::Role& role) {
   if (role.cuts_size() > 0) {
     if (has_links(role)) PACELINE_RETURN_IF_ERROR(open_links());
     PACELINE_ASSIGN_OR_RETURN(
-        stage_, PipelineStage::create(job_, *data_.train, role, *gradient_, links_.get(), interrupted_));
-    replica_.reset();  // who runs a stage does not hold the whole model
-  } else if (replica_ == nullptr) {
-    PACELINE_RETURN_IF_ERROR(build_replica());
+        stage_, PipelineStage::create(job_, *engine_, role, *gradient_, links_.get(), interrupted_));
   }
   role_ = role;
   return absl::OkStatus();
@@ -113,10 +117,12 @@ absl::StatusOr<Computation::Compute> Computation::prepare(const rpc::wire::Worke
     return absl::InvalidArgumentError("the coordinator leased samples this data set does not have");
   if (release.steps() != 0) return prepare_steps(lease, release);
   if (stage_) return prepare_stage(lease, release);
-  return
-      [this, batch = batch(lease), seed = order_->step_seed(lease)](std::span<const float* const> weights) {
-        return computed(replica_->step(batch, weights, gradients_, seed, role_->micro_batch()));
-      };
+  engine::Batch batch = batch_of(*order_, lease);
+  PACELINE_RETURN_IF_ERROR(engine_->prepare(batch));
+  return [this, batch = std::move(batch)](std::span<const float* const> weights) {
+    return computed(step_until_taken(*engine_, batch, weights, gradients_, role_->micro_batch(),
+                                     [this] { return keep_going(); }));
+  };
 }
 
 absl::StatusOr<Computation::Compute> Computation::prepare_steps(const Lease& lease,
@@ -125,32 +131,28 @@ absl::StatusOr<Computation::Compute> Computation::prepare_steps(const Lease& lea
     return absl::InvalidArgumentError(
         fmt::format("the coordinator asks for {} steps on {} samples", release.steps(), lease.size()));
   }
-  return [this, samples = step_samples(*order_, lease, release.steps()),
+  return [this, batches = step_samples(*order_, lease, release.steps()),
           rate = release.learning_rate()](std::span<const float* const> weights) {
-    return computed(local_->take(*replica_, *data_.train, samples, rate, weights, gradients_));
+    return computed(
+        local_->take(*engine_, batches, rate, weights, gradients_, [this] { return keep_going(); }));
   };
 }
 
-Computation::Compute Computation::prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release) {
+absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lease,
+                                                                const rpc::wire::WorkerRelease& release) {
   PipelineStage::Iteration iteration{
       .samples = lease.size(),
-      .batch = {},
       .seed = order_->step_seed(lease),
       .pace = [this, &release, whole = batches(lease, job_.replicas[place_])](double part, Duration compute) {
         return paced(release, whole * part, compute);
       }};
-  // Between the first stage and the last nobody needs the data.
-  if (stage_->first() || stage_->last()) iteration.batch = batch(lease);
+  PACELINE_RETURN_IF_ERROR(stage_->prepare(batch_of(*order_, lease)));
   return [this, iteration = std::move(iteration)](
              std::span<const float* const> weights) -> absl::StatusOr<std::optional<Computed>> {
     PACELINE_ASSIGN_OR_RETURN(const auto done, stage_->run(iteration, weights));
     if (!done) return std::nullopt;
-    return Computed{done->loss, done->pace, done->waited};
+    return Computed{.loss = done->loss, .pace = done->pace, .stages = done->waited};
   };
-}
-
-train::Batch Computation::batch(const Lease& lease) {
-  return data_.train->batch(order_->samples(lease), order_->augment_seed(lease));
 }
 
 void Computation::finish(Clock clock) {

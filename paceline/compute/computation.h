@@ -1,5 +1,5 @@
-// What a worker computes, and with what: the job's data and model, its own gradient, and its role, a whole
-// replica or a stage of one. It talks to nobody but the neighbours of a stage. One thread.
+// What a worker computes, and with what: an engine, its own gradient, and its role, a whole replica or a stage
+// of one. It talks to nobody but its engine and the neighbours of a stage. One thread.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,32 @@
 #include "paceline/base/sample_order.h"
 #include "paceline/base/time.h"
 #include "paceline/compute/local_steps.h"
+#include "paceline/compute/own_engine.h"
 #include "paceline/compute/pipeline_stage.h"
 #include "paceline/config/job_config.h"
 #include "paceline/rpc/paceline.pb.h"
-#include "paceline/train/dataset.h"
-#include "paceline/train/replica.h"
 #include "paceline/transport/gradient_buffer.h"
 
 namespace paceline::compute {
 
 class Computation {
  public:
-  // Of the device `name` in this job; `address`: of its host, where stages on other hosts may reach it;
+  // Of the device `name` in this job, on `own`, which outlives this; `address`: of its host, where stages on other hosts may reach it;
   // empty: they may not. The gradient holds the model's initial weights at first: the servers may start from
   // them. Errors: everything that can be wrong with the job on this machine.
   static absl::StatusOr<std::unique_ptr<Computation>> create(const std::string& job_toml,
                                                              const std::string& name,
-                                                             const std::string& address,
+                                                             const std::string& address, OwnEngine& own,
                                                              PipelineStage::Interrupted interrupted);
+  ~Computation();
 
   const config::JobConfig& job() const { return job_; }
-  std::int32_t dataset_size() const { return data_.train->size(); }
+  std::int32_t dataset_size() const { return engine_->samples(); }
   const ps::Layout& layout() const { return layout_; }
   // Other memory after a role in which other stages wrote to it: one that stood still may go on to write.
   transport::GradientWriter& gradient() { return *gradient_; }
+  // Memory in which weights will lie.
+  void share(std::span<const engine::Memory> memories);
 
   // Errors: those of PipelineStage::create; this worker has no address, or cannot listen there.
   absl::Status take(const rpc::wire::Role& role);
@@ -53,6 +55,7 @@ class Computation {
   struct Computed {
     double loss = 0;              // of a whole replica, or of the last stage
     Duration pace{0}, stages{0};  // of the time it took: keeping a stage's pace, waiting for other stages
+    engine::Metrics metrics = {};
   };
   // An iteration from its weights on, one pointer a tensor. Nothing when it was interrupted.
   using Compute = std::function<absl::StatusOr<std::optional<Computed>>(std::span<const float* const>)>;
@@ -70,22 +73,21 @@ class Computation {
   Computation(std::string address, PipelineStage::Interrupted interrupted)
       : address_(std::move(address)), interrupted_(std::move(interrupted)) {}
   absl::Status read(const std::string& job_toml, const std::string& name);
-  absl::Status build_replica();
   absl::Status make_gradient();
   absl::Status open_links();
   absl::StatusOr<Compute> prepare_steps(const Lease& lease, const rpc::wire::WorkerRelease& release);
-  Compute prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release);
-  train::Batch batch(const Lease& lease);
+  absl::StatusOr<Compute> prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release);
+  bool keep_going() const { return !interrupted_(std::chrono::nanoseconds::zero()); }
   Duration paced(const rpc::wire::WorkerRelease& release, double iterations, Duration compute) const;
 
   const std::string address_;
   const PipelineStage::Interrupted interrupted_;
   config::JobConfig job_;
   std::size_t place_ = 0;
-  train::DataSets data_;
+  engine::Engine* engine_ = nullptr;
+  std::vector<const std::byte*> shared_;  // with the engine, until this goes
   std::optional<SampleOrder> order_;
   ps::Layout layout_;
-  std::unique_ptr<train::Replica> replica_;  // null while this is a stage
   std::optional<transport::GradientWriter> gradient_;
   std::vector<float*> gradients_;    // by tensor
   bool others_may_write_ = false;    // to the gradient

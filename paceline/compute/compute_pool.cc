@@ -2,13 +2,11 @@
 
 #include <utility>
 
-#include "paceline/train/threads.h"
-
 namespace paceline::compute {
 
-ComputePool::ComputePool(std::vector<std::unique_ptr<train::Replica>> replicas)
-    : replicas_(std::move(replicas)) {
-  for (const auto& replica : replicas_) threads_.emplace_back([this, &replica] { work(*replica); });
+ComputePool::ComputePool(std::vector<std::unique_ptr<engine::Engine>> engines)
+    : engines_(std::move(engines)) {
+  for (const auto& engine : engines_) threads_.emplace_back([this, &engine] { work(*engine); });
 }
 
 ComputePool::~ComputePool() {
@@ -27,9 +25,12 @@ void ComputePool::post(Task task) {
   changed_.notify_one();
 }
 
-void ComputePool::work(train::Replica& replica) {
-  // Several replicas share the processors, and one thread adds up in one order.
-  train::use_threads(1);
+void ComputePool::share(const engine::Memory& memory) {
+  for (const auto& engine : engines_) engine->share(memory);
+}
+
+void ComputePool::work(engine::Engine& engine) {
+  engine.enter_thread();
   while (true) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
@@ -37,7 +38,7 @@ void ComputePool::work(train::Replica& replica) {
     const Task task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
-    task(replica);
+    task(engine);
   }
 }
 

@@ -1,4 +1,4 @@
-// Threads that compute gradients and evaluations of one model, each with a replica of its own. What a task
+// Threads that compute gradients and evaluations of one model, each with an engine of its own. What a task
 // gives depends on its inputs alone, so it does not matter which thread takes it, or when.
 #pragma once
 
@@ -12,29 +12,32 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/train/replica.h"
+#include "paceline/engine/engine.h"
 
 namespace paceline::compute {
 
 class ComputePool {
  public:
-  using Task = std::function<void(train::Replica&)>;
+  using Task = std::function<void(engine::Engine&)>;
 
-  // One thread a replica. Requires: at least one.
-  explicit ComputePool(std::vector<std::unique_ptr<train::Replica>> replicas);
+  // One thread an engine. Requires: at least one.
+  explicit ComputePool(std::vector<std::unique_ptr<engine::Engine>> engines);
   // Ends after the tasks under way; those not begun are dropped.
   ~ComputePool();
 
   void post(Task task);
+  // With all engines.
+  void share(const engine::Memory& memory);
+  const engine::Engine& any() const { return *engines_.front(); }
 
  private:
-  void work(train::Replica& replica);
+  void work(engine::Engine& engine);
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_;
   bool ending_ = false;
-  const std::vector<std::unique_ptr<train::Replica>> replicas_;
+  const std::vector<std::unique_ptr<engine::Engine>> engines_;
   std::vector<std::jthread> threads_;  // last: they use everything above
 };
 

@@ -2,15 +2,15 @@
 
 #include <unistd.h>
 
+#include <absl/cleanup/cleanup.h>
 #include <spdlog/spdlog.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/compute/board_readers.h"
+#include "paceline/compute/own_engine.h"
 #include "paceline/config/job_config.h"
 #include "paceline/roles/beats.h"
 #include "paceline/roles/peer.h"
-#include "paceline/train/replica.h"
-#include "paceline/train/threads.h"
 
 namespace paceline::compute {
 
@@ -21,30 +21,46 @@ constexpr int kLowestPriority = 19;
 
 struct Evaluator {
   roles::EvaluatorConnection& connection;
-  config::JobConfig job;
-  train::DataSets data;
-  std::unique_ptr<train::Replica> replica;
-  std::optional<BoardReaders> boards;
+  OwnEngine& own;
+  config::JobConfig job = {};
+  engine::Engine* engine = nullptr;
+  std::optional<BoardReaders> boards = {};
+  std::vector<engine::Memory> shared = {};
 
+  void forget();
   absl::Status prepare(const rpc::wire::Welcome& welcome);
+  absl::Status open(const rpc::wire::Boards& order);
   absl::Status evaluate(Version version);
   absl::Status carry_out(const rpc::wire::EvaluatorOrder& order);
 };
 
 absl::Status Evaluator::prepare(const rpc::wire::Welcome& welcome) {
   PACELINE_ASSIGN_OR_RETURN(job, config::parse_job(welcome.job_toml(), "job.toml"));
-  train::use_threads(1);
-  PACELINE_ASSIGN_OR_RETURN(data, train::load_data(job.data, job.model.context));
-  PACELINE_ASSIGN_OR_RETURN(
-      replica, train::Replica::create(job.model, data.test->sample_shape(), data.test->classes(), job.seed));
+  constexpr int kThreads = 1;
+  PACELINE_ASSIGN_OR_RETURN(engine, own.of(job, "evaluator", kThreads));
   return absl::OkStatus();
+}
+
+absl::Status Evaluator::open(const rpc::wire::Boards& order) {
+  PACELINE_ASSIGN_OR_RETURN(boards, BoardReaders::open(order, engine->layout(), job.look_ahead));
+  forget();
+  for (const engine::Memory& memory : boards->memories()) {
+    engine->share(memory);
+    shared.push_back(memory);
+  }
+  return absl::OkStatus();
+}
+
+void Evaluator::forget() {
+  for (const engine::Memory& memory : shared) engine->forget(memory.base);
+  shared.clear();
 }
 
 absl::Status Evaluator::evaluate(Version version) {
   const auto weights = boards->pin_exactly(version);
   if (!weights) return absl::FailedPreconditionError(fmt::format("version {} is not kept", version));
-  const auto result = replica->evaluate(*data.test, weights->tensors, job.evaluate_batch,
-                                        [&] { return !connection.ended(); });
+  const auto result =
+      engine->evaluate(weights->tensors, job.evaluate_batch, [&] { return !connection.ended(); });
   boards->unpin();
   PACELINE_RETURN_IF_ERROR(result.status());
   rpc::wire::EvaluatorMessage message;
@@ -56,19 +72,17 @@ absl::Status Evaluator::evaluate(Version version) {
 
 absl::Status Evaluator::carry_out(const rpc::wire::EvaluatorOrder& order) {
   if (order.has_welcome()) return prepare(order.welcome());
-  if (order.has_boards() && replica != nullptr) {
-    PACELINE_ASSIGN_OR_RETURN(boards, BoardReaders::open(order.boards(), replica->layout(), job.look_ahead));
-    return absl::OkStatus();
-  }
+  if (order.has_boards() && engine != nullptr) return open(order.boards());
   if (order.has_evaluate() && boards) return evaluate(Version(order.evaluate().version()));
   return absl::InternalError("the coordinator answered out of turn");
 }
 
-absl::Status serve(roles::EvaluatorConnection& connection) {
+absl::Status serve(roles::EvaluatorConnection& connection, OwnEngine& own) {
   rpc::wire::EvaluatorMessage hello;
   hello.mutable_hello();
   if (!connection.send(hello)) return roles::coordinator_lost();
-  Evaluator evaluator{connection, {}, {}, nullptr, std::nullopt};
+  Evaluator evaluator{connection, own};
+  const absl::Cleanup forget = [&] { evaluator.forget(); };
   while (auto order = connection.next()) {
     if (order->has_goodbye()) return roles::farewell(order->goodbye());
     PACELINE_RETURN_IF_ERROR(evaluator.carry_out(*order));
@@ -78,7 +92,8 @@ absl::Status serve(roles::EvaluatorConnection& connection) {
 
 }  // namespace
 
-absl::Status run_evaluator(const roles::PeerOptions& options) {
+absl::Status run_evaluator(const roles::PeerOptions& options, const std::string& job_file) {
+  OwnEngine engine(OwnEngine::Use::kEvaluate, job_file);
   if (nice(kLowestPriority) == -1) spdlog::warn("the evaluator runs at normal priority");
   return roles::with_coordinator(options, security::Role::kEvaluator,
                                  [&](roles::Stub& stub, const rpc::Access& access) {
@@ -87,7 +102,7 @@ absl::Status run_evaluator(const roles::PeerOptions& options) {
                                      return stub.Evaluate(context);
                                    });
                                    const roles::Beats beats(connection);
-                                   return roles::end_of_stay(connection, serve(connection));
+                                   return roles::end_of_stay(connection, serve(connection, engine));
                                  });
 }
 

@@ -10,6 +10,7 @@
 namespace paceline::compute {
 
 // Evaluates for the job of that coordinator, until the job is over.
-absl::Status run_evaluator(const roles::PeerOptions& options);
+// `job_file`: of this host, which says what program may be started here; empty: none.
+absl::Status run_evaluator(const roles::PeerOptions& options, const std::string& job_file);
 
 }  // namespace paceline::compute

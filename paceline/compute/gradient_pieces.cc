@@ -27,16 +27,16 @@ transport::ChannelSizes gradient_channel(std::int64_t floats) {
           .from_opener = {.slots = kSlots, .slot_bytes = static_cast<std::int64_t>(bytes)}};
 }
 
-std::vector<train::FloatRange> pieces_of(std::span<const train::FloatRange> ranges) {
-  std::vector<train::FloatRange> pieces;
-  for (const train::FloatRange& range : ranges) {
+std::vector<ps::FloatRange> pieces_of(std::span<const ps::FloatRange> ranges) {
+  std::vector<ps::FloatRange> pieces;
+  for (const ps::FloatRange& range : ranges) {
     for (std::int64_t begin = range.begin; begin < range.end; begin += kPieceFloats)
       pieces.push_back({begin, std::min(range.end, begin + kPieceFloats)});
   }
   return pieces;
 }
 
-std::size_t write_piece(const train::FloatRange& piece, std::span<const float> gradient,
+std::size_t write_piece(const ps::FloatRange& piece, std::span<const float> gradient,
                         std::span<std::byte> room) {
   const std::size_t bytes = bytes_of(piece.end - piece.begin);
   PACELINE_CHECK(sizeof(Begin) + bytes <= room.size(), "{} bytes in room for {}", bytes, room.size());

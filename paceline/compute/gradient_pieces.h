@@ -9,7 +9,7 @@
 
 #include <absl/status/status.h>
 
-#include "paceline/train/float_range.h"
+#include "paceline/ps/float_range.h"
 #include "paceline/transport/channel.h"
 
 namespace paceline::compute {
@@ -18,10 +18,10 @@ namespace paceline::compute {
 transport::ChannelSizes gradient_channel(std::int64_t floats);
 
 // The ranges, cut so that each fits a message.
-std::vector<train::FloatRange> pieces_of(std::span<const train::FloatRange> ranges);
+std::vector<ps::FloatRange> pieces_of(std::span<const ps::FloatRange> ranges);
 
 // The number of bytes written. Requires: a piece, and room for one.
-std::size_t write_piece(const train::FloatRange& piece, std::span<const float> gradient,
+std::size_t write_piece(const ps::FloatRange& piece, std::span<const float> gradient,
                         std::span<std::byte> room);
 // Puts it where it belongs. Errors: DataLoss when that is nowhere in this gradient.
 absl::Status read_piece(std::span<const std::byte> message, std::span<float> gradient);

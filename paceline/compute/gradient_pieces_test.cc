@@ -9,7 +9,7 @@
 namespace paceline::compute {
 namespace {
 
-using train::FloatRange;
+using ps::FloatRange;
 
 TEST(GradientPieces, ComeTogetherAgainAndTouchNothingElse) {
   constexpr std::int64_t kFloats = 1'000'000;

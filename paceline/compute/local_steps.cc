@@ -3,46 +3,98 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/compute/shared.h"
 #include "paceline/ps/fused_update.h"
 
 namespace paceline::compute {
 
-std::vector<StepSamples> step_samples(SampleOrder& order, const Lease& lease, std::int64_t steps) {
-  std::vector<StepSamples> parts;
+engine::Batch batch_of(SampleOrder& order, const Lease& lease) {
+  const auto samples = order.samples(lease);
+  return {.samples = {samples.begin(), samples.end()},
+          .epoch = lease.epoch,
+          .augment_seed = order.augment_seed(lease),
+          .step_seed = order.step_seed(lease)};
+}
+
+std::vector<engine::Batch> step_samples(SampleOrder& order, const Lease& lease, std::int64_t steps) {
+  std::vector<engine::Batch> parts;
   for (std::int64_t step = 0; step < steps; ++step) {
     const Lease part{lease.epoch, lease.begin + lease.size() * step / steps,
                      lease.begin + lease.size() * (step + 1) / steps};
-    const auto indices = order.samples(part);
-    if (indices.empty()) continue;
-    parts.push_back({{indices.begin(), indices.end()}, order.augment_seed(part), order.step_seed(part)});
+    engine::Batch batch = batch_of(order, part);
+    if (!batch.samples.empty()) parts.push_back(std::move(batch));
   }
   return parts;
 }
 
-LocalSteps::LocalSteps(const ps::Layout& layout, const ps::OptimizerConfig& optimizer)
-    : layout_(layout), optimizer_(optimizer) {
-  PACELINE_CHECK(optimizer.kind == ps::OptimizerKind::kSgd, "local steps of another optimizer than SGD");
-  for (std::vector<float>* floats : {&weights_, &next_, &gradient_, &velocity_})
-    floats->assign(static_cast<std::size_t>(layout.size()), 0.0f);
+absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, const engine::Batch& batch,
+                                                    std::span<const float* const> weights,
+                                                    std::span<float* const> gradients,
+                                                    std::int64_t micro_batch,
+                                                    const engine::KeepGoing& keep_going) {
+  // A loss scaler halves its scale each time, and begins with 2^16.
+  constexpr int kMost = 40;
+  for (int attempt = 0; attempt < kMost; ++attempt) {
+    if (attempt > 0) PACELINE_RETURN_IF_ERROR(engine.prepare(batch));
+    PACELINE_ASSIGN_OR_RETURN(engine::StepResult result,
+                              engine.step(weights, gradients, micro_batch, keep_going));
+    if (!result.skipped) return result;
+  }
+  return absl::FailedPreconditionError(
+      fmt::format("the program skipped the same step {} times; is its loss scale, or its loss, infinite?", kMost));
 }
 
-absl::StatusOr<train::StepResult> LocalSteps::take(train::Replica& replica, const train::DataSet& data,
-                                                   std::span<const StepSamples> samples, double learning_rate,
-                                                   std::span<const float* const> weights,
-                                                   std::span<float* const> contribution) {
-  PACELINE_CHECK(!samples.empty(), "an iteration without a step");
+absl::StatusOr<LocalSteps> LocalSteps::create(const ps::Layout& layout,
+                                              const ps::OptimizerConfig& optimizer) {
+  constexpr int kShared = 3;
+  std::vector<transport::SharedFloats> shared;
+  for (int i = 0; i < kShared; ++i) {
+    PACELINE_ASSIGN_OR_RETURN(auto floats,
+                              transport::SharedFloats::create("paceline-local-steps", layout.size()));
+    shared.push_back(std::move(floats));
+  }
+  return LocalSteps(layout, optimizer, std::move(shared));
+}
+
+LocalSteps::LocalSteps(const ps::Layout& layout, const ps::OptimizerConfig& optimizer,
+                       std::vector<transport::SharedFloats> shared)
+    : layout_(layout),
+      optimizer_(optimizer),
+      shared_(std::move(shared)),
+      velocity_(static_cast<std::size_t>(layout.size())) {
+  PACELINE_CHECK(optimizer.kind == ps::OptimizerKind::kSgd, "local steps of another optimizer than SGD");
+}
+
+std::vector<engine::Memory> LocalSteps::memories() const {
+  std::vector<engine::Memory> all;
+  for (const transport::SharedFloats& one : shared_) all.push_back(memory_of(one, true));
+  return all;
+}
+
+absl::StatusOr<engine::StepResult> LocalSteps::take(engine::Engine& engine,
+                                                    std::span<const engine::Batch> batches,
+                                                    double learning_rate,
+                                                    std::span<const float* const> weights,
+                                                    std::span<float* const> contribution,
+                                                    const engine::KeepGoing& keep_going) {
+  PACELINE_CHECK(!batches.empty(), "an iteration without a step");
   const ps::StepNumbers numbers = ps::step_numbers(optimizer_, learning_rate, 1, 1);
-  const std::vector<float*> gradients = train::tensor_pointers(layout_, gradient_.data());
+  const std::vector<float*> gradients = engine::tensor_pointers(layout_, gradient().data());
   pull(weights);
-  train::StepResult mean;
-  for (const StepSamples& one : samples) {
-    const auto here = train::tensor_pointers<const float>(layout_, weights_.data());
+  engine::StepResult mean;
+  for (const engine::Batch& batch : batches) {
+    const auto here = engine::tensor_pointers<const float>(layout_, this->weights().data());
+    PACELINE_RETURN_IF_ERROR(engine.prepare(batch));
     PACELINE_ASSIGN_OR_RETURN(
-        const train::StepResult result,
-        replica.step(data.batch(one.indices, one.augment_seed), here, gradients, one.step_seed));
-    mean.loss += result.loss / static_cast<double>(samples.size());
+        const engine::StepResult result,
+        step_until_taken(engine, batch, here, gradients, engine::kWholeBatch, keep_going));
+    const double share = 1.0 / static_cast<double>(batches.size());
+    mean.loss += result.loss * share;
+    for (const auto& [name, value] : result.metrics) mean.metrics[name] += value * share;
     step(numbers);
   }
   contribute(weights, contribution);
@@ -52,14 +104,14 @@ absl::StatusOr<train::StepResult> LocalSteps::take(train::Replica& replica, cons
 void LocalSteps::pull(std::span<const float* const> weights) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const ps::TensorSpec& tensor = layout_.tensors()[i];
-    std::copy_n(weights[i], tensor.size, weights_.data() + tensor.offset);
+    std::copy_n(weights[i], tensor.size, this->weights().data() + tensor.offset);
   }
 }
 
 void LocalSteps::step(const ps::StepNumbers& numbers) {
-  const ps::Weighted whole[] = {{gradient_.data(), 1.0f}};
-  const ps::UpdateStreams streams{.weights = weights_.data(),
-                                  .next_weights = next_.data(),
+  const ps::Weighted whole[] = {{gradient().data(), 1.0f}};
+  const ps::UpdateStreams streams{.weights = weights().data(),
+                                  .next_weights = next().data(),
                                   .state1 = velocity_.data(),
                                   .state2 = nullptr};
   for (const ps::TensorSpec& tensor : layout_.tensors()) {
@@ -67,17 +119,17 @@ void LocalSteps::step(const ps::StepNumbers& numbers) {
     if (tensor.kind == ps::TensorKind::kParameter) {
       ps::fused_update(optimizer_.kind, numbers, whole, streams, tensor.offset, end);
     } else {
-      ps::fused_average(whole, next_.data(), tensor.offset, end);
+      ps::fused_average(whole, next().data(), tensor.offset, end);
     }
   }
-  std::swap(weights_, next_);
+  at_ = 1 - at_;
 }
 
 void LocalSteps::contribute(std::span<const float* const> weights,
-                            std::span<float* const> contribution) const {
+                            std::span<float* const> contribution) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const ps::TensorSpec& tensor = layout_.tensors()[i];
-    const float* end = weights_.data() + tensor.offset;
+    const float* end = this->weights().data() + tensor.offset;
     if (tensor.kind == ps::TensorKind::kParameter) {
       for (std::int64_t at = 0; at < tensor.size; ++at) contribution[i][at] = weights[i][at] - end[at];
     } else {

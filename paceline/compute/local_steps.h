@@ -9,45 +9,60 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/sample_order.h"
+#include "paceline/engine/engine.h"
 #include "paceline/ps/layout.h"
 #include "paceline/ps/update_rule.h"
-#include "paceline/train/dataset.h"
-#include "paceline/train/replica.h"
+#include "paceline/transport/shared_memory.h"
 
 namespace paceline::compute {
 
-// What one gradient is computed on.
-struct StepSamples {
-  std::vector<std::int32_t> indices;
-  std::uint64_t augment_seed = 0;
-  std::uint64_t step_seed = 0;
-};
-
+// All of a lease; its samples are none when it is not one of this data set.
+engine::Batch batch_of(SampleOrder& order, const Lease& lease);
 // The samples of a lease, in so many parts that differ by at most one sample. A part that would be empty is
 // left out; none when the lease is not one of this data set. Requires: at least one step.
-std::vector<StepSamples> step_samples(SampleOrder& order, const Lease& lease, std::int64_t steps);
+std::vector<engine::Batch> step_samples(SampleOrder& order, const Lease& lease, std::int64_t steps);
+
+// Prepared, at these weights, until there is a gradient: a step that was skipped (a loss scaler's overflow) is
+// taken again, since its samples are to be trained on. Errors: those of Engine::step(); FailedPrecondition when
+// that comes to nothing.
+absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, const engine::Batch& batch,
+                                                    std::span<const float* const> weights,
+                                                    std::span<float* const> gradients,
+                                                    std::int64_t micro_batch,
+                                                    const engine::KeepGoing& keep_going);
 
 class LocalSteps {
  public:
-  // Requires: SGD.
-  LocalSteps(const ps::Layout& layout, const ps::OptimizerConfig& optimizer);
+  // Requires: SGD. Errors: no memory.
+  static absl::StatusOr<LocalSteps> create(const ps::Layout& layout, const ps::OptimizerConfig& optimizer);
 
-  // One step for each of `samples`. `weights` and `contribution`: one pointer a tensor; the contribution is
-  // weights at the start − weights at the end, and for statistics what they are at the end. Errors: those of
-  // Replica::step().
-  absl::StatusOr<train::StepResult> take(train::Replica& replica, const train::DataSet& data,
-                                         std::span<const StepSamples> samples, double learning_rate,
-                                         std::span<const float* const> weights,
-                                         std::span<float* const> contribution);
+  // To be shared with the engine that takes the steps, and forgotten by it.
+  std::vector<engine::Memory> memories() const;
+
+  // One step for each of `batches`, the mean of their losses. `weights` and `contribution`: one pointer a
+  // tensor; the contribution is weights at the start − weights at the end, and for statistics what they are at
+  // the end. Errors: those of Engine::step().
+  absl::StatusOr<engine::StepResult> take(engine::Engine& engine, std::span<const engine::Batch> batches,
+                                          double learning_rate, std::span<const float* const> weights,
+                                          std::span<float* const> contribution,
+                                          const engine::KeepGoing& keep_going);
 
  private:
+  LocalSteps(const ps::Layout& layout, const ps::OptimizerConfig& optimizer,
+             std::vector<transport::SharedFloats> shared);
+  std::span<float> weights() { return shared_[at_].floats(); }
+  std::span<float> next() { return shared_[1 - at_].floats(); }
+  std::span<float> gradient() { return shared_[2].floats(); }
   void pull(std::span<const float* const> weights);
   void step(const ps::StepNumbers& numbers);
-  void contribute(std::span<const float* const> weights, std::span<float* const> contribution) const;
+  void contribute(std::span<const float* const> weights, std::span<float* const> contribution);
 
   const ps::Layout layout_;
   const ps::OptimizerConfig optimizer_;
-  std::vector<float> weights_, next_, gradient_, velocity_;
+  // Two of weights, from one of which a step makes the other, and a gradient: the engine sees them.
+  std::vector<transport::SharedFloats> shared_;
+  std::size_t at_ = 0;  // the weights as they are now
+  std::vector<float> velocity_;
 };
 
 }  // namespace paceline::compute

@@ -10,9 +10,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 
-std::vector<std::size_t> sizes(const std::vector<StepSamples>& parts) {
+std::vector<std::size_t> sizes(const std::vector<engine::Batch>& parts) {
   std::vector<std::size_t> all;
-  for (const StepSamples& part : parts) all.push_back(part.indices.size());
+  for (const engine::Batch& part : parts) all.push_back(part.samples.size());
   return all;
 }
 
@@ -20,8 +20,8 @@ TEST(StepSamples, AreTheSamplesOfTheLeaseInTheirOrder) {
   SampleOrder order(1, 100);
   const Lease lease{2, 10, 33};
   std::vector<std::int32_t> all;
-  for (const StepSamples& part : step_samples(order, lease, 4))
-    all.insert(all.end(), part.indices.begin(), part.indices.end());
+  for (const engine::Batch& part : step_samples(order, lease, 4))
+    all.insert(all.end(), part.samples.begin(), part.samples.end());
   EXPECT_THAT(all, ElementsAreArray(order.samples(lease)));
 }
 
@@ -38,7 +38,7 @@ TEST(StepSamples, OneStepIsTheLease) {
   const Lease lease{2, 10, 33};
   const auto parts = step_samples(order, lease, 1);
   ASSERT_EQ(parts.size(), 1u);
-  EXPECT_THAT(parts[0].indices, ElementsAreArray(order.samples(lease)));
+  EXPECT_THAT(parts[0].samples, ElementsAreArray(order.samples(lease)));
   EXPECT_EQ(parts[0].augment_seed, order.augment_seed(lease));
   EXPECT_EQ(parts[0].step_seed, order.step_seed(lease));
 }

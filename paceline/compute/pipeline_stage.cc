@@ -6,8 +6,6 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/compute/gradient_pieces.h"
-#include "paceline/train/replica.h"
-#include "paceline/train/tensor_bytes.h"
 
 namespace paceline::compute {
 
@@ -16,32 +14,35 @@ namespace {
 using std::chrono::steady_clock;
 
 // Between two stages: outputs one way, their gradients the other.
-transport::ChannelSizes link_sizes(const std::vector<std::int64_t>& shape, std::int64_t micro_batch) {
-  const transport::ChannelSize size{.slots = 2, .slot_bytes = train::tensor_bytes(shape, micro_batch)};
+transport::ChannelSizes link_sizes(std::int64_t bytes) {
+  const transport::ChannelSize size{.slots = 2, .slot_bytes = bytes};
   return {size, size};
 }
 
-absl::StatusOr<train::UnitRange> units_of(const rpc::wire::Role& role, std::int64_t units) {
+struct UnitRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+absl::StatusOr<UnitRange> units_of(const rpc::wire::Role& role, std::int64_t units) {
   const int stage = role.stage();
   if (stage < 0 || stage > role.cuts_size() || role.micro_batch() < 1)
     return absl::InvalidArgumentError(fmt::format("the coordinator gave the role of stage {}", stage));
-  return train::UnitRange{stage == 0 ? 0 : role.cuts(stage - 1),
+  return UnitRange{stage == 0 ? 0 : role.cuts(stage - 1),
                           stage == role.cuts_size() ? units : role.cuts(stage)};
 }
 
 }  // namespace
 
-absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job, const train::DataSet& data,
+absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job, engine::Engine& engine,
                                                     const rpc::wire::Role& role,
                                                     transport::GradientWriter& own,
                                                     transport::LinkChannels* links, Interrupted interrupted) {
-  PACELINE_ASSIGN_OR_RETURN(const std::int64_t units,
-                            train::unit_count(job.model, data.sample_shape(), data.classes()));
-  PACELINE_ASSIGN_OR_RETURN(const train::UnitRange range, units_of(role, units));
-  PACELINE_ASSIGN_OR_RETURN(auto stage,
-                            train::Stage::create(job.model, data.sample_shape(), data.classes(), range));
-  const StageChannels::Sizes sizes{.previous = link_sizes(stage->input_shape(), role.micro_batch()),
-                                   .next = link_sizes(stage->output_shape(), role.micro_batch()),
+  const std::int64_t units = engine.units();
+  PACELINE_ASSIGN_OR_RETURN(const UnitRange range, units_of(role, units));
+  PACELINE_ASSIGN_OR_RETURN(auto stage, engine.make_stage(range.begin, range.end));
+  const StageChannels::Sizes sizes{.previous = link_sizes(stage->input_bytes(role.micro_batch())),
+                                   .next = link_sizes(stage->output_bytes(role.micro_batch())),
                                    .gradient = gradient_channel(stage->layout().size())};
   PACELINE_ASSIGN_OR_RETURN(auto channels, StageChannels::open(role, sizes, links, std::move(interrupted)));
   PipelineStage made(std::move(channels), own.gradient());
@@ -50,7 +51,7 @@ absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job
                               transport::GradientWriter::open(role.gradient_path(), stage->layout().size()));
     made.gradient_ = made.others_gradient_->gradient();
   }
-  made.gradients_ = train::tensor_pointers(stage->layout(), made.gradient_.data());
+  made.gradients_ = engine::tensor_pointers(stage->layout(), made.gradient_.data());
   if (role.has_home()) made.pieces_ = pieces_of(stage->floats());
   made.stage_ = std::move(stage);
   made.number_ = role.stage();
@@ -62,8 +63,9 @@ absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job
 
 absl::StatusOr<std::optional<PipelineStage::Done>> PipelineStage::run(const Iteration& iteration,
                                                                       std::span<const float* const> weights) {
-  PACELINE_RETURN_IF_ERROR(stage_->start(weights, gradients_, iteration.seed));
-  const train::MicroBatches micros(iteration.samples, micro_batch_);
+  PACELINE_RETURN_IF_ERROR(
+      stage_->start(weights, gradients_, iteration.samples, micro_batch_, iteration.seed));
+  const engine::MicroBatches micros(iteration.samples, micro_batch_);
   const auto start = steady_clock::now();
   Done done;
   for (const collective::PipelineStep& step : collective::pipeline_steps(number_, stages_, micros.count())) {
@@ -83,13 +85,13 @@ absl::StatusOr<std::optional<PipelineStage::Done>> PipelineStage::run(const Iter
 }
 
 absl::StatusOr<bool> PipelineStage::take(const collective::PipelineStep& step, const Iteration& iteration,
-                                         const train::MicroBatches& micros, Done& done) {
+                                         const engine::MicroBatches& micros, Done& done) {
   using collective::PipelineOp;
   switch (step.op) {
     case PipelineOp::kReceiveInput:
-      return receive(channels_.previous(), stage_->input_shape(), micros.size(step.micro));
+      return receive(channels_.previous(), step.micro, &engine::Stage::receive_input);
     case PipelineOp::kReceiveGradient:
-      return receive(channels_.next(), stage_->output_shape(), micros.size(step.micro));
+      return receive(channels_.next(), step.micro, &engine::Stage::receive_gradient);
     case PipelineOp::kSendOutput:
       return send(channels_.next());
     case PipelineOp::kSendGradient:
@@ -101,9 +103,10 @@ absl::StatusOr<bool> PipelineStage::take(const collective::PipelineStep& step, c
   const auto start = steady_clock::now();
   const bool is_forward = step.op == PipelineOp::kForward;
   if (is_forward) {
-    PACELINE_RETURN_IF_ERROR(forward(step.micro, iteration, micros, done));
+    PACELINE_ASSIGN_OR_RETURN(const double loss, stage_->forward(step.micro));
+    done.loss += micros.share(step.micro) * loss;
   } else {
-    PACELINE_ASSIGN_OR_RETURN(in_hand_, stage_->backward(step.micro, in_hand_));
+    PACELINE_RETURN_IF_ERROR(stage_->backward(step.micro));
   }
   const Duration compute = steady_clock::now() - start;
   const double part = share_of_work_ * micros.share(step.micro) *
@@ -114,40 +117,24 @@ absl::StatusOr<bool> PipelineStage::take(const collective::PipelineStep& step, c
   return !channels_.interrupted(start + whole - steady_clock::now());
 }
 
-absl::Status PipelineStage::forward(std::int64_t micro, const Iteration& iteration,
-                                    const train::MicroBatches& micros, Done& done) {
-  const torch::Tensor input = first() ? micros.of(iteration.batch.inputs, micro) : in_hand_;
-  const double share = micros.share(micro);
-  if (last()) {
-    PACELINE_ASSIGN_OR_RETURN(
-        const double loss, stage_->forward(micro, input, micros.of(iteration.batch.targets, micro), share));
-    done.loss += share * loss;
-    in_hand_ = torch::Tensor();
-  } else {
-    PACELINE_ASSIGN_OR_RETURN(in_hand_, stage_->forward(micro, input, share));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<bool> PipelineStage::send(transport::Channel& to) {
   PACELINE_ASSIGN_OR_RETURN(const auto room, channels_.room(to));
   if (!room) return false;
-  PACELINE_ASSIGN_OR_RETURN(const std::size_t bytes, train::write_tensor(in_hand_, *room));
+  PACELINE_ASSIGN_OR_RETURN(const std::size_t bytes, stage_->send(*room));
   to.send(bytes);
   return true;
 }
 
-absl::StatusOr<bool> PipelineStage::receive(transport::Channel& from, const std::vector<std::int64_t>& shape,
-                                            std::int64_t samples) {
+absl::StatusOr<bool> PipelineStage::receive(transport::Channel& from, std::int64_t micro, Receive take) {
   PACELINE_ASSIGN_OR_RETURN(const auto message, channels_.message(from));
   if (!message) return false;
-  PACELINE_ASSIGN_OR_RETURN(in_hand_, train::read_tensor(*message, shape, samples));
+  PACELINE_RETURN_IF_ERROR((*stage_.*take)(micro, *message));
   from.release();
   return true;
 }
 
 absl::StatusOr<bool> PipelineStage::bring_home(transport::Channel& home) {
-  for (const train::FloatRange& piece : pieces_) {
+  for (const ps::FloatRange& piece : pieces_) {
     PACELINE_ASSIGN_OR_RETURN(const auto room, channels_.room(home));
     if (!room) return false;
     home.send(write_piece(piece, gradient_, *room));

@@ -20,10 +20,8 @@
 #include "paceline/collective/pipeline_schedule.h"
 #include "paceline/compute/stage_channels.h"
 #include "paceline/config/job_config.h"
+#include "paceline/engine/engine.h"
 #include "paceline/rpc/paceline.pb.h"
-#include "paceline/train/dataset.h"
-#include "paceline/train/micro_batches.h"
-#include "paceline/train/stage.h"
 #include "paceline/transport/gradient_buffer.h"
 #include "paceline/transport/link_channels.h"
 
@@ -36,7 +34,7 @@ class PipelineStage {
   // `own`: this worker's gradient, which is the replica's where it is the first stage; it outlives this, and
   // so do `links`, as StageChannels has them. Errors: InvalidArgument when the model has no such stage; those
   // of StageChannels.
-  static absl::StatusOr<PipelineStage> create(const config::JobConfig& job, const train::DataSet& data,
+  static absl::StatusOr<PipelineStage> create(const config::JobConfig& job, engine::Engine& engine,
                                               const rpc::wire::Role& role, transport::GradientWriter& own,
                                               transport::LinkChannels* links, Interrupted interrupted);
 
@@ -46,7 +44,6 @@ class PipelineStage {
 
   struct Iteration {
     std::int64_t samples = 0;
-    train::Batch batch;  // its inputs are used in the first stage, its targets in the last
     std::uint64_t seed = 0;
     // How long such a part of the work of `samples` samples on the whole model is to take, when it took
     // `compute`.
@@ -57,8 +54,10 @@ class PipelineStage {
     // Its time: in passes, keeping its pace, and waiting for its neighbours.
     Duration compute{0}, pace{0}, waited{0};
   };
-  // Its part of the gradient. When it has returned in all stages, the whole gradient is there. Nothing when
-  // it was interrupted. Errors: those of train::Stage and of StageChannels; DataLoss when another stage sent
+  // Loads what this stage needs of a batch.
+  absl::Status prepare(const engine::Batch& batch) { return stage_->prepare(batch); }
+  // Its part of the gradient of that batch. When it has returned in all stages, the whole gradient is there. Nothing when
+  // it was interrupted. Errors: those of engine::Stage and of StageChannels; DataLoss when another stage sent
   // what cannot be.
   absl::StatusOr<std::optional<Done>> run(const Iteration& iteration, std::span<const float* const> weights);
 
@@ -67,27 +66,24 @@ class PipelineStage {
       : channels_(std::move(channels)), gradient_(gradient) {}
   // One step of the schedule. False when it was interrupted.
   absl::StatusOr<bool> take(const collective::PipelineStep& step, const Iteration& iteration,
-                            const train::MicroBatches& micros, Done& done);
-  absl::Status forward(std::int64_t micro, const Iteration& iteration, const train::MicroBatches& micros,
-                       Done& done);
+                            const engine::MicroBatches& micros, Done& done);
   absl::StatusOr<bool> send(transport::Channel& to);
-  absl::StatusOr<bool> receive(transport::Channel& from, const std::vector<std::int64_t>& shape,
-                               std::int64_t samples);
+  using Receive = absl::Status (engine::Stage::*)(std::int64_t micro, std::span<const std::byte> message);
+  absl::StatusOr<bool> receive(transport::Channel& from, std::int64_t micro, Receive take);
   // Parts of the gradient between hosts. False when it was interrupted.
   absl::StatusOr<bool> bring_home(transport::Channel& home);
   absl::StatusOr<bool> take_in(transport::Channel& from);
 
-  std::unique_ptr<train::Stage> stage_;
+  std::unique_ptr<engine::Stage> stage_;
   StageChannels channels_;
   std::optional<transport::GradientWriter> others_gradient_;  // of the first stage, in the others of its host
   std::span<float> gradient_;                                 // that this stage writes
   std::vector<float*> gradients_;                             // by tensor
-  std::vector<train::FloatRange> pieces_;                     // of it, for the first stage on another host
+  std::vector<ps::FloatRange> pieces_;                     // of it, for the first stage on another host
   int number_ = 0;
   int stages_ = 1;
   std::int64_t micro_batch_ = 1;
   double share_of_work_ = 1;
-  torch::Tensor in_hand_;  // what was received or computed last
 };
 
 }  // namespace paceline::compute

@@ -40,8 +40,8 @@ struct TimeSpent {
 
 class Worker {
  public:
-  Worker(roles::WorkerConnection& connection, const WorkerRoleOptions& options)
-      : connection_(connection), name_(options.name), address_(options.address) {}
+  Worker(roles::WorkerConnection& connection, const WorkerRoleOptions& options, OwnEngine& engine)
+      : connection_(connection), name_(options.name), address_(options.address), engine_(engine) {}
 
   // Up to the joining: everything that can be wrong with the job on this machine shows here.
   absl::Status join();
@@ -58,6 +58,7 @@ class Worker {
 
   roles::WorkerConnection& connection_;
   const std::string name_, address_;
+  OwnEngine& engine_;
   std::unique_ptr<Computation> computation_;
   std::optional<GroupMember> group_;
   std::optional<BoardReaders> boards_;
@@ -80,7 +81,7 @@ absl::Status Worker::join() {
   hello.mutable_hello()->set_name(name_);
   if (!connection_.send(hello)) return roles::coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(rpc::wire::WorkerOrder::kWelcome));
-  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome().job_toml(), name_, address_,
+  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome().job_toml(), name_, address_, engine_,
                                                               [this](std::chrono::nanoseconds limit) {
                                                                 return connection_.wait(limit);
                                                               }));
@@ -95,6 +96,7 @@ absl::Status Worker::join() {
   PACELINE_ASSIGN_OR_RETURN(const auto boards, expect(rpc::wire::WorkerOrder::kBoards));
   PACELINE_ASSIGN_OR_RETURN(boards_,
                             BoardReaders::open(boards.boards(), layout, computation_->job().look_ahead));
+  computation_->share(boards_->memories());
 
   rpc::wire::WorkerMessage joined;
   joined.mutable_joined();
@@ -204,6 +206,7 @@ std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {
 }  // namespace
 
 absl::Status run_worker(const WorkerRoleOptions& options) {
+  OwnEngine engine(OwnEngine::Use::kTrain, options.job_file);
   return roles::with_coordinator(
       options.reach, security::Role::kWorker, [&](roles::Stub& stub, const rpc::Access& access) {
         roles::WorkerConnection connection([&](grpc::ClientContext* context) {
@@ -211,7 +214,7 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
           return stub.Work(context);
         });
         const roles::Beats beats(connection);
-        Worker worker(connection, options);
+        Worker worker(connection, options, engine);
         absl::Status outcome = worker.join();
         if (outcome.ok()) outcome = worker.work();
         if (absl::IsCancelled(outcome))

@@ -14,6 +14,7 @@ struct WorkerRoleOptions {
   roles::PeerOptions reach;
   std::string name;     // its place in the job, "w2"
   std::string address;  // of this host, where stages on other hosts may reach it; empty: it has none
+  std::string job_file;  // of this host, which says what program may be started here; empty: none
 };
 
 // Works for the job of that coordinator, until the job is over.

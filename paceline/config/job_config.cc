@@ -245,6 +245,9 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   job.seed = static_cast<std::uint64_t>(top.integer("seed", 1, 0, INT64_MAX));
   job.epochs = top.number("epochs", job.epochs, 1e-6, kMostEpochs);
   job.runs_dir = top.text("runs_dir", job.runs_dir);
+  job.program = read_program(top, complaints);
+  if (job.program && (top.has("model") || top.has("data")))
+    top.complain("program", "brings a model and data of its own; leave [model] and [data] out");
   read_model({top.table("model"), "model", complaints}, job.model);
   read_data({top.table("data"), "data", complaints}, job.data);
   read_optimizer({top.table("optimizer"), "optimizer", complaints}, job);
@@ -252,6 +255,8 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   read_sync({top.table("sync"), "sync", complaints}, job);
   read_replicas(top, job, complaints);
   read_plan(top, job, complaints);
+  if (job.program && job.parallel.of_stages())
+    top.complain("parallel", "a program computes whole models; write \"data\" or \"uneven-data\"");
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
   read_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);

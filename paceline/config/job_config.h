@@ -13,6 +13,7 @@
 #include "paceline/config/network.h"
 #include "paceline/config/pace.h"
 #include "paceline/config/parallel.h"
+#include "paceline/config/program_config.h"
 #include "paceline/config/reach.h"
 #include "paceline/control/controller.h"
 #include "paceline/control/planned_run.h"
@@ -52,6 +53,7 @@ struct JobConfig {
   std::uint64_t seed = 1;
   double epochs = 1;
   std::string runs_dir = "runs";
+  std::optional<ProgramConfig> program;  // where there is one, `model` and `data` say nothing
   ModelConfig model;
   DataConfig data;
   ps::OptimizerConfig optimizer;

@@ -16,8 +16,9 @@ namespace {
 
 using Keys = std::map<std::string, std::string>;
 
-constexpr std::array<std::string_view, 4> kOfAHost = {"runs_dir", "data.source", "network.certs",
-                                                      "network.token_file"};
+constexpr std::array<std::string_view, 7> kOfAHost = {"runs_dir",       "data.source", "network.certs",
+                                                      "network.token_file", "program.run", "program.python",
+                                                      "program.directory"};
 constexpr char kNotSaid[] = "(not said)";
 
 void flatten(const toml::node& node, const std::string& key, Keys& all) {

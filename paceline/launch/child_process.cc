@@ -25,18 +25,18 @@ namespace fs = std::filesystem;
 // Also when another file has taken the place of this program's meanwhile.
 constexpr char kThisProgram[] = "/proc/self/exe";
 
-// Empty: there is none. Where this program's file was replaced the other one is not of the same build any
-// more.
-std::string light_program() {
+// A program beside this one; empty: there is none. Where this program's file was replaced another one is not of
+// the same build any more.
+std::string program_beside(const char* name) {
   std::error_code ignored;
   const fs::path self = fs::read_symlink(kThisProgram, ignored);
-  const fs::path light = self.parent_path() / "paceline-light";
-  return fs::exists(self, ignored) && access(light.c_str(), X_OK) == 0 ? light.string() : "";
+  const fs::path other = self.parent_path() / name;
+  return fs::exists(self, ignored) && access(other.c_str(), X_OK) == 0 ? other.string() : "";
 }
 
 std::string path_of(ChildProgram program) {
-  const std::string light = program == ChildProgram::kLight ? light_program() : "";
-  return light.empty() ? kThisProgram : light;
+  const std::string other = program == ChildProgram::kWithoutTorch ? program_beside("paceline") : "";
+  return other.empty() ? kThisProgram : other;
 }
 
 // In the child, between fork and exec: only what is safe there.
@@ -60,7 +60,7 @@ std::string path_of(ChildProgram program) {
 
 }  // namespace
 
-bool has_light_program() { return !light_program().empty(); }
+bool has_torch_program() { return !program_beside("paceline-torch").empty(); }
 
 absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std::string& name,
                                                  const std::vector<std::string>& arguments,

@@ -11,10 +11,11 @@
 
 namespace paceline::launch {
 
-// kLight: paceline-light, if it lies beside this very program, which otherwise is run itself.
-enum class ChildProgram { kThis, kLight };
-// Whether it does.
-bool has_light_program();
+// kThis: this very program. kWithoutTorch: `paceline`, if it lies beside this program and that is `paceline-torch`,
+// which is slower to start and larger.
+enum class ChildProgram { kThis, kWithoutTorch };
+// Whether `paceline-torch`, which has the built-in models, lies here.
+bool has_torch_program();
 
 class ChildProcess {
  public:

@@ -55,7 +55,7 @@ absl::StatusOr<CoordinatorProcess> start_coordinator_process(const std::string& 
   FileDescriptor write_end(ends[1]);
   std::vector<std::string> all = {"coordinator", run, "--address-fd", std::to_string(ends[1])};
   all.insert(all.end(), words.begin(), words.end());
-  PACELINE_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::start(ChildProgram::kLight, "coordinator", all,
+  PACELINE_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::start(ChildProgram::kWithoutTorch, "coordinator", all,
                                                                     run + "/logs/coordinator.log", ends[1]));
   write_end = FileDescriptor();  // the child has the last one
   auto address = address_of(child, read_end.get());

@@ -58,6 +58,7 @@ Household whole_household(const std::string& run, const config::JobConfig& job, 
   if (job.hosts > 1) all.exchange = "127.0.0.1";  // each server as if on a host of its own
   all.fabric = job.fabric;
   for (const config::ReplicaConfig& device : job.replicas) all.workers.push_back(device.name);
+  if (job.program) all.job_file = store::RunPaths{run}.job().string();
   return all;
 }
 
@@ -148,16 +149,23 @@ absl::Status LocalCluster::start_peers() {
     std::vector<std::string> arguments = {"server", "--shard", std::to_string(shard)};
     if (!household_.exchange.empty())
       arguments.insert(arguments.end(), {"--exchange", household_.exchange, "--fabric", household_.fabric});
-    peers_.push_back({ChildProgram::kLight, fmt::format("server{}", shard), std::move(arguments), {}});
+    peers_.push_back({ChildProgram::kWithoutTorch, fmt::format("server{}", shard), std::move(arguments), {}});
   }
   for (const std::string& name : household_.workers) {
     std::vector<std::string> arguments = {"worker", "--name", name};
     if (!household_.exchange.empty()) arguments.insert(arguments.end(), {"--address", household_.exchange});
+    if (!household_.job_file.empty()) arguments.insert(arguments.end(), {"--job", household_.job_file});
     peers_.push_back({ChildProgram::kThis, name, std::move(arguments), {}});
   }
-  if (household_.first) peers_.push_back({ChildProgram::kThis, kEvaluator, {kEvaluator}, {}});
+  if (household_.first) peers_.push_back(evaluator());
   for (Child& child : peers_) PACELINE_RETURN_IF_ERROR(start(child));
   return absl::OkStatus();
+}
+
+LocalCluster::Child LocalCluster::evaluator() const {
+  std::vector<std::string> arguments = {kEvaluator};
+  if (!household_.job_file.empty()) arguments.insert(arguments.end(), {"--job", household_.job_file});
+  return {ChildProgram::kThis, kEvaluator, std::move(arguments), {}};
 }
 
 absl::Status LocalCluster::start(Child& child) {
@@ -338,8 +346,7 @@ absl::Status LocalCluster::lead(std::optional<int> lost) {
   }
   PACELINE_RETURN_IF_ERROR(follow(from_here(listening_)));
   notes_seen_ = 0;
-  Child& evaluator = peers_.emplace_back(Child{ChildProgram::kThis, kEvaluator, {kEvaluator}, {}});
-  return start(evaluator);
+  return start(peers_.emplace_back(evaluator()));
 }
 
 std::optional<std::string> LocalCluster::led_run() const {

@@ -40,6 +40,7 @@ struct Household {
   std::string exchange{};  // address of this host, for servers and stages of others; empty: there are none
   std::string fabric{};    // what carries what goes between servers
   std::vector<std::string> workers{};
+  std::string job_file{};  // of this host, of a job that trains a program: what may be started here
 };
 
 // All of a job on one machine.
@@ -82,6 +83,7 @@ class LocalCluster {
   bool was_killed_at_once(const absl::Status& start);
   absl::Status start_coordinator(bool again);
   std::vector<std::string> coordinator_words(bool again) const;
+  Child evaluator() const;
   absl::Status start(Child& child);
   absl::Status start_peers();
   // A peer has ended: whether it is to be heard of, as news.

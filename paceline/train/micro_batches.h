@@ -1,41 +1,21 @@
-// How a batch is cut into micro-batches: of so many samples each, the last one of what is left.
+// Micro-batches as tensors: views of a batch.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
-#include "paceline/base/check.h"
+#include "paceline/engine/micro_batches.h"
 #include "paceline/train/dataset.h"
 
 namespace paceline::train {
 
-inline constexpr std::int64_t kWholeBatch = INT64_MAX;
+using engine::kWholeBatch;
+using engine::MicroBatches;
 
-class MicroBatches {
- public:
-  MicroBatches(std::int64_t samples, std::int64_t most) : samples_(samples), most_(std::min(samples, most)) {
-    PACELINE_CHECK(samples >= 1 && most >= 1, "micro-batches of {} out of {} samples", most, samples);
-  }
-
-  std::int64_t count() const { return (samples_ + most_ - 1) / most_; }
-  std::int64_t begin(std::int64_t micro) const { return micro * most_; }
-  std::int64_t end(std::int64_t micro) const { return std::min(samples_, (micro + 1) * most_); }
-  std::int64_t size(std::int64_t micro) const { return end(micro) - begin(micro); }
-  // Of the batch's samples.
-  double share(std::int64_t micro) const {
-    return static_cast<double>(size(micro)) / static_cast<double>(samples_);
-  }
-  // Views, of a batch of these samples.
-  torch::Tensor of(const torch::Tensor& whole, std::int64_t micro) const {
-    return whole.slice(0, begin(micro), end(micro));
-  }
-  Batch of(const Batch& batch, std::int64_t micro) const {
-    return {of(batch.inputs, micro), of(batch.targets, micro)};
-  }
-
- private:
-  std::int64_t samples_;
-  std::int64_t most_;
-};
+inline torch::Tensor micro_batch(const MicroBatches& micros, const torch::Tensor& whole, std::int64_t micro) {
+  return whole.slice(0, micros.begin(micro), micros.end(micro));
+}
+inline Batch micro_batch(const MicroBatches& micros, const Batch& batch, std::int64_t micro) {
+  return {micro_batch(micros, batch.inputs, micro), micro_batch(micros, batch.targets, micro)};
+}
 
 }  // namespace paceline::train

@@ -60,14 +60,14 @@ void Replica::initial_weights(std::span<float> out) const {
 
 absl::StatusOr<StepResult> Replica::step(const Batch& batch, std::span<const float* const> weights,
                                          std::span<float* const> gradients, std::uint64_t seed,
-                                         std::int64_t micro_batch) {
+                                         std::int64_t most) {
   return catch_torch("a training step", [&]() -> absl::StatusOr<StepResult> {
     impl_->units.start(weights, gradients, seed);
-    const MicroBatches micro_batches(batch.inputs.size(0), micro_batch);
+    const MicroBatches micros(batch.inputs.size(0), most);
     StepResult result;
-    for (std::int64_t micro = 0; micro < micro_batches.count(); ++micro) {
-      const double share = micro_batches.share(micro);
-      result.loss += share * impl_->pass(micro, micro_batches.of(batch, micro), share);
+    for (std::int64_t micro = 0; micro < micros.count(); ++micro) {
+      const double share = micros.share(micro);
+      result.loss += share * impl_->pass(micro, micro_batch(micros, batch, micro), share);
     }
     return result;
   });
@@ -93,7 +93,7 @@ absl::StatusOr<Evaluation> Replica::evaluate(const DataSet& data, std::span<cons
       loss += loss_of(logits, batch.targets).item<double>() * static_cast<double>(batch.targets.numel());
     }
     const auto total = static_cast<double>(answers);
-    return Evaluation{loss / total, static_cast<double>(right) / total, data.size()};
+    return Evaluation{.loss = loss / total, .accuracy = static_cast<double>(right) / total};
   });
 }
 

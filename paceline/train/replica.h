@@ -11,21 +11,16 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/config/model_config.h"
+#include "paceline/engine/engine.h"
 #include "paceline/ps/layout.h"
 #include "paceline/train/dataset.h"
 #include "paceline/train/micro_batches.h"
 
 namespace paceline::train {
 
-struct StepResult {
-  double loss = 0;  // mean over the batch (for bytes: over its bytes too), in nats
-};
-
-struct Evaluation {
-  double loss = 0;      // mean, in nats
-  double accuracy = 0;  // share of right answers, 0..1
-  std::int64_t samples = 0;
-};
+using engine::Evaluation;
+using engine::StepResult;
+using engine::tensor_pointers;
 
 class Replica {
  public:
@@ -43,12 +38,12 @@ class Replica {
   // The mean gradient over the batch at `weights`: one pointer a tensor of layout(), in its order; likewise
   // `gradients`. Statistics: read from weights, and what they became in this step written to gradients.
   // `weights` is only read, and may be mapped read-only. `seed` fixes whatever the model draws.
-  // The batch is computed `micro_batch` samples at a time, as the stages of a pipeline do it (stage.h says
+  // The batch is computed `most` samples at a time, as the stages of a pipeline do it (stage.h says
   // what that means to batch norm). Errors: libtorch's own (out of memory, shapes), as Internal; what is in
   // `gradients` is then worth nothing.
   absl::StatusOr<StepResult> step(const Batch& batch, std::span<const float* const> weights,
                                   std::span<float* const> gradients, std::uint64_t seed,
-                                  std::int64_t micro_batch = kWholeBatch);
+                                  std::int64_t most = kWholeBatch);
 
   // Loss and accuracy over the whole set, in chunks of `chunk` samples, with running statistics. `keep_going`
   // is asked between chunks; when it says no, the answer is Cancelled.
@@ -60,13 +55,5 @@ class Replica {
   explicit Replica(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-// One pointer for each tensor of `layout`, which lies at `base`.
-template <class Float>
-std::vector<Float*> tensor_pointers(const ps::Layout& layout, Float* base) {
-  std::vector<Float*> pointers;
-  for (const ps::TensorSpec& tensor : layout.tensors()) pointers.push_back(base + tensor.offset);
-  return pointers;
-}
 
 }  // namespace paceline::train

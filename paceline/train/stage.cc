@@ -72,7 +72,7 @@ absl::StatusOr<std::unique_ptr<Stage>> Stage::create(const config::ModelConfig& 
 }
 
 const ps::Layout& Stage::layout() const { return impl_->units.layout(); }
-std::vector<FloatRange> Stage::floats() const { return impl_->units.floats(); }
+std::vector<ps::FloatRange> Stage::floats() const { return impl_->units.floats(); }
 const Shape& Stage::input_shape() const { return impl_->input_shape; }
 const Shape& Stage::output_shape() const { return impl_->output_shape; }
 

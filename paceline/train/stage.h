@@ -25,7 +25,7 @@
 
 #include "paceline/config/model_config.h"
 #include "paceline/ps/layout.h"
-#include "paceline/train/float_range.h"
+#include "paceline/ps/float_range.h"
 
 namespace paceline::train {
 
@@ -49,7 +49,7 @@ class Stage {
   // Of the whole model.
   const ps::Layout& layout() const;
   // Where in it this stage's own tensors are: it writes no other part of a gradient.
-  std::vector<FloatRange> floats() const;
+  std::vector<ps::FloatRange> floats() const;
   // Of one sample, where it comes from another stage or goes to one: float32.
   const std::vector<std::int64_t>& input_shape() const;
   const std::vector<std::int64_t>& output_shape() const;

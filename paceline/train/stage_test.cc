@@ -48,7 +48,7 @@ class Pipeline {
       EXPECT_TRUE(stage->start(bench.weight_pointers, bench.gradient_pointers, 7).ok());
     double loss = 0;
     for (std::int64_t m = 0; m < micros.count(); ++m)
-      loss += micros.share(m) * forward(m, micros.of(batch, m), micros.share(m));
+      loss += micros.share(m) * forward(m, micro_batch(micros, batch, m), micros.share(m));
     for (std::int64_t m = 0; m < micros.count(); ++m) backward(m, micros.size(m));
     return loss;
   }
@@ -158,7 +158,7 @@ TEST(Stage, TouchesItsOwnTensorsAlone) {
   ASSERT_TRUE(stage->backward(0, torch::randn_like(*output)).ok());
   const auto& tensors = stage->layout().tensors();
   const auto within = [&, floats = stage->floats()](const ps::TensorSpec& tensor) {
-    return std::any_of(floats.begin(), floats.end(), [&](const FloatRange& range) {
+    return std::any_of(floats.begin(), floats.end(), [&](const ps::FloatRange& range) {
       return range.begin <= tensor.offset && tensor.offset + tensor.size <= range.end;
     });
   };

@@ -47,12 +47,12 @@ Units::Units(torch::nn::Sequential model, std::int64_t begin, std::int64_t end) 
   }
 }
 
-std::vector<FloatRange> Units::floats() const {
+std::vector<ps::FloatRange> Units::floats() const {
   std::vector<bool> own(layout_.tensors().size());
   for (const auto* list : {&parameters_, &statistics_}) {
     for (const Own& one : *list) own[one.place] = true;
   }
-  std::vector<FloatRange> floats;
+  std::vector<ps::FloatRange> floats;
   bool goes_on = false;
   for (std::size_t i = 0; i < own.size(); goes_on = own[i++]) {
     if (!own[i]) continue;

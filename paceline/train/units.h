@@ -11,7 +11,7 @@
 #include <torch/nn/modules/container/sequential.h>
 
 #include "paceline/ps/layout.h"
-#include "paceline/train/float_range.h"
+#include "paceline/ps/float_range.h"
 
 namespace paceline::train {
 
@@ -26,7 +26,7 @@ class Units {
   // Of the whole model.
   const ps::Layout& layout() const { return layout_; }
   // Where in it the tensors of these units are, neighbours together.
-  std::vector<FloatRange> floats() const;
+  std::vector<ps::FloatRange> floats() const;
 
   // As Stage has them.
   void start(std::span<const float* const> weights, std::span<float* const> gradients, std::uint64_t seed);

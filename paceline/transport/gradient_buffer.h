@@ -38,6 +38,8 @@ class GradientWriter {
   std::span<float> sums();
   void publish_sums(std::uint64_t progress);
   std::string path() const { return memory_.path(); }
+  // All of the file at path(), as it lies here.
+  const Mapping& mapping() const { return mapping_; }
 
  private:
   GradientWriter(SharedMemory memory, Mapping mapping, std::int64_t floats);

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/status_macros.h"
+
 namespace paceline::transport {
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
@@ -88,5 +90,12 @@ absl::StatusOr<Mapping> SharedMemory::map(std::size_t offset, std::size_t bytes,
 }
 
 std::string SharedMemory::path() const { return fmt::format("/proc/{}/fd/{}", getpid(), fd_); }
+
+absl::StatusOr<SharedFloats> SharedFloats::create(const std::string& name, std::int64_t floats) {
+  const auto size = static_cast<std::size_t>(floats);
+  PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::create(name, size * sizeof(float)));
+  PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, size * sizeof(float), true));
+  return SharedFloats(std::move(memory), std::move(mapping), size);
+}
 
 }  // namespace paceline::transport

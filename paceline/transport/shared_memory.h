@@ -5,7 +5,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 
 #include <absl/status/statusor.h>
 
@@ -52,6 +55,27 @@ class SharedMemory {
 
   int fd_ = -1;
   std::size_t size_ = 0;
+};
+
+// Floats in shared memory, all of it mapped here, zero at first.
+class SharedFloats {
+ public:
+  // Errors: ResourceExhausted.
+  static absl::StatusOr<SharedFloats> create(const std::string& name, std::int64_t floats);
+
+  std::span<float> floats() { return {data(), size_}; }
+  std::span<const float> floats() const { return {data(), size_}; }
+  std::string path() const { return memory_.path(); }
+  const Mapping& mapping() const { return mapping_; }
+
+ private:
+  SharedFloats(SharedMemory memory, Mapping mapping, std::size_t size)
+      : memory_(std::move(memory)), mapping_(std::move(mapping)), size_(size) {}
+  float* data() const { return reinterpret_cast<float*>(mapping_.data()); }
+
+  SharedMemory memory_;
+  Mapping mapping_;
+  std::size_t size_;
 };
 
 }  // namespace paceline::transport

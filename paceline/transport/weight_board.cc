@@ -187,11 +187,17 @@ absl::StatusOr<WeightReader> WeightReader::open(const std::string& path, std::in
   }
   const std::size_t bytes = static_cast<std::size_t>(header->buffers) * buffer_bytes(floats);
   PACELINE_ASSIGN_OR_RETURN(Mapping buffers, memory.map(header_bytes(), bytes, false));
-  return WeightReader(std::move(mapping), std::move(buffers), floats, slot);
+  return WeightReader(path, std::move(mapping), std::move(buffers), floats, slot);
 }
 
-WeightReader::WeightReader(Mapping header, Mapping buffers, std::int64_t floats, int slot)
-    : header_(std::move(header)), buffers_(std::move(buffers)), floats_(floats), slot_(slot) {}
+WeightReader::WeightReader(std::string path, Mapping header, Mapping buffers, std::int64_t floats, int slot)
+    : path_(std::move(path)),
+      header_(std::move(header)),
+      buffers_(std::move(buffers)),
+      floats_(floats),
+      slot_(slot) {}
+
+std::size_t WeightReader::buffers_offset() { return header_bytes(); }
 
 BoardHeader* WeightReader::header() const { return reinterpret_cast<BoardHeader*>(header_.data()); }
 

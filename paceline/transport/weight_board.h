@@ -98,12 +98,18 @@ class WeightReader {
   // The latest; a look, no pin.
   Version version() const;
 
+  // Where the buffers lie here, and where in the file at path(): for a process that this one reads for.
+  const Mapping& buffers() const { return buffers_; }
+  static std::size_t buffers_offset();
+  const std::string& path() const { return path_; }
+
  private:
-  WeightReader(Mapping header, Mapping buffers, std::int64_t floats, int slot);
+  WeightReader(std::string path, Mapping header, Mapping buffers, std::int64_t floats, int slot);
   int buffer_count() const;
   std::span<const float> buffer(int index) const;
   BoardHeader* header() const;
 
+  std::string path_;
   Mapping header_;   // writable: the pins
   Mapping buffers_;  // read-only
   std::int64_t floats_;

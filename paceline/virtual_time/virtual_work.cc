@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/compute/shared.h"
+#include "paceline/engine/built_in.h"
+#include "paceline/program/program_engine.h"
 #include "paceline/ps/look_ahead.h"
-#include "paceline/train/stage.h"
 
 namespace paceline::virtual_time {
 
@@ -14,105 +16,121 @@ namespace {
 
 // Posts `compute`, and gives what it will return.
 template <class Result>
-std::future<Result> compute_on(compute::ComputePool& pool, std::function<Result(train::Replica&)> compute) {
-  const auto task = std::make_shared<std::packaged_task<Result(train::Replica&)>>(std::move(compute));
-  pool.post([task](train::Replica& replica) { (*task)(replica); });
+std::future<Result> compute_on(compute::ComputePool& pool, std::function<Result(engine::Engine&)> compute) {
+  const auto task = std::make_shared<std::packaged_task<Result(engine::Engine&)>>(std::move(compute));
+  pool.post([task](engine::Engine& engine) { (*task)(engine); });
   return task->get_future();
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<train::Replica>>> make_replicas(const config::JobConfig& job,
-                                                                           const train::DataSet& data) {
-  const std::size_t threads = std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()),
-                                                    job.parallel.plan.replicas.size());
-  std::vector<std::unique_ptr<train::Replica>> replicas(threads);
-  for (auto& replica : replicas) {
-    PACELINE_ASSIGN_OR_RETURN(
-        replica, train::Replica::create(job.model, data.sample_shape(), data.classes(), job.seed));
+// Several share the processors, and one thread adds up in one order.
+constexpr int kThreads = 1;
+bool always() { return true; }
+
+absl::StatusOr<std::vector<std::unique_ptr<engine::Engine>>> make_engines(const config::JobConfig& job) {
+  const std::size_t count = std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()),
+                                                  job.parallel.plan.replicas.size());
+  if (!job.program) {
+    const engine::BuiltIn* models = engine::built_in();
+    if (models == nullptr) return engine::no_built_in_models();
+    return models->make(job, engine::BuiltIn::Use::kTrain, kThreads, static_cast<int>(count));
   }
-  return replicas;
+  std::vector<std::unique_ptr<engine::Engine>> engines(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    PACELINE_ASSIGN_OR_RETURN(
+        engines[i], program::ProgramEngine::start(program::start_options(
+                        job, program::Role::kVirtual, "w" + std::to_string(i), kThreads)));
+  }
+  return engines;
 }
 
 }  // namespace
 
-VirtualWork::Slot::Slot(const ps::Layout& layout)
-    : weights(static_cast<std::size_t>(layout.size())),
-      gradient(static_cast<std::size_t>(layout.size())),
-      weights_by_tensor(train::tensor_pointers<const float>(layout, weights.data())),
-      gradient_by_tensor(train::tensor_pointers(layout, gradient.data())) {}
+absl::StatusOr<std::unique_ptr<VirtualWork::Slot>> VirtualWork::Slot::create(const ps::Layout& layout,
+                                                                             compute::ComputePool& pool) {
+  PACELINE_ASSIGN_OR_RETURN(auto weights, transport::SharedFloats::create("paceline-weights", layout.size()));
+  PACELINE_ASSIGN_OR_RETURN(auto gradient,
+                            transport::SharedFloats::create("paceline-gradient", layout.size()));
+  pool.share(compute::memory_of(weights, false));
+  pool.share(compute::memory_of(gradient, true));
+  auto slot = std::make_unique<Slot>(Slot{std::move(weights), std::move(gradient), {}, {}, {}, {}});
+  slot->weights_by_tensor = engine::tensor_pointers<const float>(layout, slot->weights.floats().data());
+  slot->gradient_by_tensor = engine::tensor_pointers(layout, slot->gradient.floats().data());
+  return slot;
+}
 
 absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(const config::JobConfig& job,
                                                                  const std::optional<rpc::Restart>& restart,
                                                                  rpc::CheckpointSink& checkpoints,
                                                                  OnEvaluated on_evaluated) {
-  PACELINE_ASSIGN_OR_RETURN(train::DataSets data, train::load_data(job.data, job.model.context));
-  PACELINE_ASSIGN_OR_RETURN(const std::int64_t units,
-                            train::unit_count(job.model, data.train->sample_shape(), data.train->classes()));
-  PACELINE_RETURN_IF_ERROR(config::check_units(job.parallel, job.model.name, units));
-  PACELINE_ASSIGN_OR_RETURN(auto replicas, make_replicas(job, *data.train));
-  ps::Layout layout = replicas.front()->layout();
+  PACELINE_ASSIGN_OR_RETURN(auto engines, make_engines(job));
+  engine::Engine& first = *engines.front();
+  ps::Layout layout = first.layout();
   PACELINE_ASSIGN_OR_RETURN(LocalShards shards, LocalShards::create(job, layout));
   if (restart) {
     PACELINE_RETURN_IF_ERROR(shards.start(restart->state.version, restart->checkpoint_dir));
   } else {
     std::vector<float> weights(static_cast<std::size_t>(layout.size()));
-    replicas.front()->initial_weights(weights);
+    PACELINE_RETURN_IF_ERROR(first.initial_weights(weights));
     shards.start(weights);
   }
-  auto pool = std::make_unique<compute::ComputePool>(std::move(replicas));
-  std::unique_ptr<VirtualWork> work(new VirtualWork(job, std::move(data), units, std::move(layout),
-                                                    std::move(shards), std::move(pool), checkpoints,
-                                                    std::move(on_evaluated)));
+  const std::int32_t samples = first.samples();
+  const std::int64_t units = first.units();
+  auto pool = std::make_unique<compute::ComputePool>(std::move(engines));
+  std::unique_ptr<VirtualWork> work(new VirtualWork(job, samples, units, std::move(layout), std::move(shards),
+                                                    std::move(pool), checkpoints, std::move(on_evaluated)));
+  PACELINE_ASSIGN_OR_RETURN(work->evaluated_, Slot::create(work->layout_, *work->pool_));
   if (restart) work->saved_ = restart->state.version;
   return work;
 }
 
-VirtualWork::VirtualWork(const config::JobConfig& job, train::DataSets data, std::int64_t units,
+VirtualWork::VirtualWork(const config::JobConfig& job, std::int32_t samples, std::int64_t units,
                          ps::Layout layout, LocalShards shards, std::unique_ptr<compute::ComputePool> pool,
                          rpc::CheckpointSink& checkpoints, OnEvaluated on_evaluated)
     : job_(job),
-      data_(std::move(data)),
+      samples_(samples),
       units_(units),
       layout_(std::move(layout)),
       shards_(std::move(shards)),
-      order_(job.seed, data_.train->size()),
+      order_(job.seed, samples),
       checkpoints_(checkpoints),
       on_evaluated_(std::move(on_evaluated)),
-      evaluated_(layout_),
       pool_(std::move(pool)) {}
 
-VirtualWork::Slot& VirtualWork::slot(ReplicaId replica) {
+absl::StatusOr<VirtualWork::Slot*> VirtualWork::slot(ReplicaId replica) {
   std::unique_ptr<Slot>& slot = slots_[replica];
-  if (slot == nullptr) slot = std::make_unique<Slot>(layout_);
-  return *slot;
+  if (slot == nullptr) {
+    PACELINE_ASSIGN_OR_RETURN(slot, Slot::create(layout_, *pool_));
+  }
+  return slot.get();
 }
 
 absl::Status VirtualWork::start(const control::Release& release) {
-  Slot& mine = slot(release.replica);
-  pull(release, mine.weights);
-  if (release.steps > 0) {
-    start_steps(release, mine);
-    return absl::OkStatus();
-  }
-  const auto samples = order_.samples(release.lease);
-  mine.step = compute_on<absl::StatusOr<train::StepResult>>(
+  PACELINE_ASSIGN_OR_RETURN(Slot* const mine, slot(release.replica));
+  pull(release, mine->weights.floats());
+  if (release.steps > 0) return start_steps(release, *mine);
+  mine->step = compute_on<absl::StatusOr<engine::StepResult>>(
       *pool_,
-      [&mine, indices = std::vector<std::int32_t>(samples.begin(), samples.end()),
-       augment_seed = order_.augment_seed(release.lease), step_seed = order_.step_seed(release.lease),
-       data = data_.train.get(), micro_batch = job_.parallel.plan.micro_batch](train::Replica& replica) {
-        return replica.step(data->batch(indices, augment_seed), mine.weights_by_tensor,
-                            mine.gradient_by_tensor, step_seed, micro_batch);
+      [mine, batch = compute::batch_of(order_, release.lease), micro_batch = job_.parallel.plan.micro_batch](
+          engine::Engine& engine) -> absl::StatusOr<engine::StepResult> {
+        PACELINE_RETURN_IF_ERROR(engine.prepare(batch));
+        return compute::step_until_taken(engine, batch, mine->weights_by_tensor, mine->gradient_by_tensor,
+                                         micro_batch, always);
       });
   return absl::OkStatus();
 }
 
-void VirtualWork::start_steps(const control::Release& release, Slot& mine) {
-  if (!mine.local) mine.local.emplace(layout_, job_.optimizer);
-  mine.step = compute_on<absl::StatusOr<train::StepResult>>(
-      *pool_, [&mine, samples = compute::step_samples(order_, release.lease, release.steps),
-               rate = release.learning_rate, data = data_.train.get()](train::Replica& replica) {
-        return mine.local->take(replica, *data, samples, rate, mine.weights_by_tensor,
-                                mine.gradient_by_tensor);
+absl::Status VirtualWork::start_steps(const control::Release& release, Slot& mine) {
+  if (!mine.local) {
+    PACELINE_ASSIGN_OR_RETURN(mine.local, compute::LocalSteps::create(layout_, job_.optimizer));
+    for (const engine::Memory& memory : mine.local->memories()) pool_->share(memory);
+  }
+  mine.step = compute_on<absl::StatusOr<engine::StepResult>>(
+      *pool_, [&mine, batches = compute::step_samples(order_, release.lease, release.steps),
+               rate = release.learning_rate](engine::Engine& engine) {
+        return mine.local->take(engine, batches, rate, mine.weights_by_tensor, mine.gradient_by_tensor,
+                                always);
       });
+  return absl::OkStatus();
 }
 
 void VirtualWork::pull(const control::Release& release, std::span<float> weights) const {
@@ -123,26 +141,28 @@ void VirtualWork::pull(const control::Release& release, std::span<float> weights
 }
 
 absl::StatusOr<double> VirtualWork::finish(ReplicaId replica) {
-  PACELINE_ASSIGN_OR_RETURN(const train::StepResult result, slot(replica).step.get());
+  PACELINE_ASSIGN_OR_RETURN(Slot* const mine, slot(replica));
+  PACELINE_ASSIGN_OR_RETURN(const engine::StepResult result, mine->step.get());
   return result.loss;
 }
 
 absl::Status VirtualWork::commit(Time at, const control::CommitRecord& record) {
   std::vector<const float*> gradients;
-  for (const control::CommitMember& member : record.members)
-    gradients.push_back(slot(member.replica).gradient.data());
+  for (const control::CommitMember& member : record.members) {
+    PACELINE_ASSIGN_OR_RETURN(const Slot* const theirs, slot(member.replica));
+    gradients.push_back(theirs->gradient.floats().data());
+  }
   PACELINE_RETURN_IF_ERROR(shards_.apply(record, gradients));
   if (record.checkpoint) PACELINE_RETURN_IF_ERROR(save(*record.checkpoint, at.time_since_epoch()));
   return record.keep_for_evaluation ? evaluate(at, record) : absl::OkStatus();
 }
 
 absl::Status VirtualWork::evaluate(Time at, const control::CommitRecord& record) {
-  shards_.copy_weights(evaluated_.weights);
-  auto result = compute_on<absl::StatusOr<train::Evaluation>>(*pool_, [this](train::Replica& replica) {
-    return replica.evaluate(*data_.test, evaluated_.weights_by_tensor, job_.evaluate_batch,
-                            [] { return true; });
+  shards_.copy_weights(evaluated_->weights.floats());
+  auto result = compute_on<absl::StatusOr<engine::Evaluation>>(*pool_, [this](engine::Engine& engine) {
+    return engine.evaluate(evaluated_->weights_by_tensor, job_.evaluate_batch, always);
   });
-  PACELINE_ASSIGN_OR_RETURN(const train::Evaluation evaluation, result.get());
+  PACELINE_ASSIGN_OR_RETURN(const engine::Evaluation evaluation, result.get());
   on_evaluated_({.at = at,
                  .version = record.version,
                  .samples = record.committed_after(),

@@ -16,6 +16,7 @@
 #include "paceline/control/run_listener.h"
 #include "paceline/rpc/coordinator.h"
 #include "paceline/sim/work.h"
+#include "paceline/transport/shared_memory.h"
 #include "paceline/virtual_time/local_shards.h"
 
 namespace paceline::virtual_time {
@@ -30,7 +31,7 @@ class VirtualWork final : public sim::Work {
                                                              rpc::CheckpointSink& checkpoints,
                                                              OnEvaluated on_evaluated);
 
-  std::int64_t dataset_size() const { return data_.train->size(); }
+  std::int64_t dataset_size() const { return samples_; }
   std::int64_t units() const { return units_; }
   std::int64_t model_bytes() const { return layout_.size() * static_cast<std::int64_t>(sizeof(float)); }
 
@@ -44,26 +45,27 @@ class VirtualWork final : public sim::Work {
  private:
   // One replica's copy of the weights, and its gradient. Tasks hold it as well.
   struct Slot {
-    explicit Slot(const ps::Layout& layout);
-    std::vector<float> weights;
-    std::vector<float> gradient;
+    static absl::StatusOr<std::unique_ptr<Slot>> create(const ps::Layout& layout,
+                                                        compute::ComputePool& pool);
+    transport::SharedFloats weights;
+    transport::SharedFloats gradient;
     std::vector<const float*> weights_by_tensor;
     std::vector<float*> gradient_by_tensor;
     std::optional<compute::LocalSteps> local;  // once it has stepped by itself
-    std::future<absl::StatusOr<train::StepResult>> step;
+    std::future<absl::StatusOr<engine::StepResult>> step;
   };
 
-  VirtualWork(const config::JobConfig& job, train::DataSets data, std::int64_t units, ps::Layout layout,
+  VirtualWork(const config::JobConfig& job, std::int32_t samples, std::int64_t units, ps::Layout layout,
               LocalShards shards, std::unique_ptr<compute::ComputePool> pool,
               rpc::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
-  Slot& slot(ReplicaId replica);
-  void start_steps(const control::Release& release, Slot& mine);
+  absl::StatusOr<Slot*> slot(ReplicaId replica);
+  absl::Status start_steps(const control::Release& release, Slot& mine);
   // The weights that the replica is to compute on.
   void pull(const control::Release& release, std::span<float> weights) const;
   absl::Status evaluate(Time at, const control::CommitRecord& record);
 
   const config::JobConfig& job_;
-  const train::DataSets data_;
+  const std::int32_t samples_;  // of the training set
   const std::int64_t units_;  // of the model
   const ps::Layout layout_;
   LocalShards shards_;
@@ -72,7 +74,7 @@ class VirtualWork final : public sim::Work {
   const OnEvaluated on_evaluated_;
   Version saved_{-1};
   std::map<ReplicaId, std::unique_ptr<Slot>> slots_;
-  Slot evaluated_;                              // the weights under evaluation
+  std::unique_ptr<Slot> evaluated_;             // the weights under evaluation
   std::unique_ptr<compute::ComputePool> pool_;  // last: its tasks use what is above
 };
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace paceline::train {
+namespace paceline::ps {
 
 // Floats [begin, end).
 struct FloatRange {
@@ -12,4 +12,4 @@ struct FloatRange {
   friend bool operator==(const FloatRange&, const FloatRange&) = default;
 };
 
-}  // namespace paceline::train
+}  // namespace paceline::ps

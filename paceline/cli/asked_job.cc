@@ -1,0 +1,47 @@
+#include "paceline/cli/asked_job.h"
+
+#include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/config/job_config.h"
+#include "paceline/config/toml_text.h"
+
+namespace paceline::cli {
+
+namespace {
+
+// The value as TOML writes it, so that 1 and 1.0 are equal. Nothing where there is none.
+std::optional<std::string> value_of(const toml::table& table, const std::string& key) {
+  const toml::node_view<const toml::node> node = table.at_path(key);
+  if (!node) return std::nullopt;
+  if (const auto number = node.value<double>(); number && !node.is_boolean()) return fmt::format("{}", *number);
+  std::ostringstream text;
+  text << node;
+  return text.str();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::vector<std::string>& asked,
+                                       const std::string& file, const std::string& program) {
+  PACELINE_ASSIGN_OR_RETURN(const toml::table job, config::parse_toml(job_toml, file));
+  std::vector<std::string> missing;
+  for (const std::string& set : asked) {
+    const std::string key = set.substr(0, set.find('='));
+    toml::table alone;
+    PACELINE_RETURN_IF_ERROR(config::lay_over(alone, {set}));
+    const auto said = value_of(job, key);
+    const auto wanted = value_of(alone, key);
+    if (!said) missing.push_back(set);
+    if (said && said != wanted) {
+      return absl::InvalidArgumentError(fmt::format("{} is {} in {} and {} in {}; say it in one of them only", key,
+                                                    *said, file, wanted.value_or("something else"), program));
+    }
+  }
+  return config::resolve_job(job_toml, file, missing);
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,43 @@
+#include "paceline/cli/program_probe.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <absl/cleanup/cleanup.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/launch/say.h"
+#include "paceline/program/program_engine.h"
+
+namespace paceline::cli {
+
+namespace {
+
+// The end of what it printed.
+std::string tail_of(int file) {
+  constexpr off_t kMost = 4000;
+  const off_t size = lseek(file, 0, SEEK_END);
+  std::string text(static_cast<std::size_t>(std::min(size, kMost)), '\0');
+  const ssize_t got = pread(file, text.data(), text.size(), size - static_cast<off_t>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> probe_program(const config::JobConfig& job) {
+  const int printed = memfd_create("paceline-probe", MFD_CLOEXEC);
+  if (printed < 0) return absl::ResourceExhaustedError("no memory for what the program prints");
+  const absl::Cleanup close_printed = [&] { close(printed); };
+  program::StartOptions options =
+      program::start_options(job, program::Role::kProbe, "probe", job.replicas.front().threads);
+  options.process.output = printed;
+  const auto engine = program::ProgramEngine::start(options);
+  if (engine.ok()) return (*engine)->model().sets;
+  launch::say(stderr, tail_of(printed));
+  return engine.status();
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,45 @@
+#include "paceline/cli/run_command.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/cli/train_command.h"
+#include "paceline/config/toml_text.h"
+
+namespace paceline::cli {
+
+namespace {
+
+// The script's own, as far as a job may be called so.
+std::string job_name(const std::string& program) {
+  std::string name = std::filesystem::path(program).stem();
+  const auto plain = [](char c) { return (std::isalnum(static_cast<unsigned char>(c)) != 0) || c == '-' || c == '_'; };
+  std::replace_if(name.begin(), name.end(), [&](char c) { return !plain(c); }, '-');
+  return name.empty() ? "program" : name;
+}
+
+}  // namespace
+
+absl::StatusOr<int> run_command(const RunOptions& options) {
+  toml::array args;
+  for (const std::string& arg : options.args) args.push_back(arg);
+  toml::table program{{"run", options.program}, {"args", args}};
+  if (!options.python.empty()) program.insert("python", options.python);
+  const toml::table job{{"name", job_name(options.program)},
+                        {"sync", toml::table{{"policy", options.policy}}},
+                        {"replica", toml::array{toml::table{{"count", options.devices}}}},
+                        {"program", program}};
+  std::ostringstream text;
+  text << job << '\n';
+  TrainOptions train;
+  train.text = text.str();
+  train.sets = options.sets;
+  train.shown = options.shown;
+  train.in_virtual_time = options.in_virtual_time;
+  return train_command(std::move(train));
+}
+
+}  // namespace paceline::cli

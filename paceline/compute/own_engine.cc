@@ -1,0 +1,69 @@
+#include "paceline/compute/own_engine.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/engine/built_in.h"
+#include "paceline/program/program_engine.h"
+#include "paceline/store/files.h"
+
+namespace paceline::compute {
+
+namespace {
+
+constexpr std::int64_t kLongestJob = 16 << 20;  // bytes
+
+// What an engine is made of.
+bool computes_the_same(const config::JobConfig& one, const config::JobConfig& other) {
+  return one.program == other.program && one.model == other.model && one.data == other.data &&
+         one.seed == other.seed && one.replicas.size() == other.replicas.size();
+}
+
+// The job came over the wire; what runs here is only what this host's own file says.
+absl::StatusOr<config::JobConfig> with_own_program(const config::JobConfig& job, const std::string& job_file) {
+  if (job_file.empty()) {
+    return absl::FailedPreconditionError(
+        "the job trains a program, and this process was not told which one it may start: say --job FILE, the "
+        "job file of this host");
+  }
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, store::read_file(job_file, kLongestJob));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig own, config::parse_job(text, job_file));
+  if (!own.program)
+    return absl::FailedPreconditionError(
+        fmt::format("{}: the job trains a program, and this file has no [program]", job_file));
+  config::JobConfig mine = job;
+  mine.program = own.program;
+  return mine;
+}
+
+}  // namespace
+
+absl::StatusOr<engine::Engine*> OwnEngine::of(const config::JobConfig& job, const std::string& name,
+                                              int threads) {
+  const bool fits = engine_ != nullptr && threads == threads_ && computes_the_same(job, *job_);
+  if (!fits) {
+    engine_.reset();
+    PACELINE_ASSIGN_OR_RETURN(engine_, make(job, name, threads));
+    job_ = job;
+    threads_ = threads;
+  }
+  return engine_.get();
+}
+
+absl::StatusOr<std::unique_ptr<engine::Engine>> OwnEngine::make(const config::JobConfig& job,
+                                                                const std::string& name, int threads) const {
+  if (job.program) {
+    PACELINE_ASSIGN_OR_RETURN(const config::JobConfig mine, with_own_program(job, job_file_));
+    const auto role = use_ == Use::kTrain ? program::Role::kWorker : program::Role::kEvaluator;
+    return program::ProgramEngine::start(program::start_options(mine, role, name, threads));
+  }
+  const engine::BuiltIn* models = engine::built_in();
+  if (models == nullptr) return engine::no_built_in_models();
+  const auto use = use_ == Use::kTrain ? engine::BuiltIn::Use::kTrain : engine::BuiltIn::Use::kEvaluate;
+  PACELINE_ASSIGN_OR_RETURN(auto engines, models->make(job, use, threads, 1));
+  return std::move(engines.front());
+}
+
+}  // namespace paceline::compute

@@ -1,0 +1,37 @@
+// The engine of a worker or an evaluator. It outlives the process's stays beside coordinators: a coordinator
+// that is gone costs nobody the loading of a data set, or a program its life.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/engine/engine.h"
+
+namespace paceline::compute {
+
+class OwnEngine {
+ public:
+  enum class Use { kTrain, kEvaluate };
+  // `job_file`: of this host, which says what program it may start; empty: none.
+  OwnEngine(Use use, std::string job_file) : use_(use), job_file_(std::move(job_file)) {}
+
+  // For device `name` of this job: the one that is there, if it computes the same, else a new one. Valid until
+  // the next call. Errors: everything that can be wrong with the job on this machine.
+  absl::StatusOr<engine::Engine*> of(const config::JobConfig& job, const std::string& name, int threads);
+
+ private:
+  absl::StatusOr<std::unique_ptr<engine::Engine>> make(const config::JobConfig& job, const std::string& name,
+                                                       int threads) const;
+
+  const Use use_;
+  const std::string job_file_;
+  std::optional<config::JobConfig> job_;  // that the engine was made for
+  int threads_ = 0;
+  std::unique_ptr<engine::Engine> engine_;
+};
+
+}  // namespace paceline::compute

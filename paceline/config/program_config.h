@@ -1,0 +1,30 @@
+// [program]: a program of the user's that computes the gradients, instead of a built-in model. Who reads a job
+// that came over the wire starts nothing that it names: only what its own host's job file says.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/config/section.h"
+
+namespace paceline::config {
+
+struct ProgramConfig {
+  std::string run;                 // a script for `python`, when it ends in .py; else an executable
+  std::vector<std::string> args;   // of it
+  std::string python = "python3";  // looked for in PATH, unless it is a path
+  std::string directory;           // where it runs; empty: where the job was started
+  double step_limit_s = 0;         // an iteration that takes longer ends its worker; 0: no limit
+  std::string weights = "view";    // or "copy": the program may write to its weights
+
+  friend bool operator==(const ProgramConfig&, const ProgramConfig&) = default;
+};
+
+// Nothing where the job has no such table.
+std::optional<ProgramConfig> read_program(Section& top, Complaints& complaints);
+
+// What is executed: the interpreter, if it has one, the program, its arguments.
+std::vector<std::string> command_of(const ProgramConfig& program);
+
+}  // namespace paceline::config

@@ -1,0 +1,48 @@
+// The built-in models, for a program that may or may not have them: `paceline-torch` links train/, which
+// needs libtorch; `paceline` does without.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/engine/engine.h"
+#include "paceline/planner/profile.h"
+
+namespace paceline::engine {
+
+class BuiltIn {
+ public:
+  virtual ~BuiltIn() = default;
+
+  enum class Use { kTrain, kEvaluate };
+  // Reads the job's data once and builds its model `count` times, each on `threads` threads. Errors: what is
+  // wrong with either.
+  virtual absl::StatusOr<std::vector<std::unique_ptr<Engine>>> make(const config::JobConfig& job, Use use,
+                                                                    int threads, int count) const = 0;
+  // What the planner wants to know of a model, measured here. Takes about a second.
+  virtual absl::StatusOr<planner::ModelProfile> profile(const config::ModelConfig& model,
+                                                        const std::vector<std::int64_t>& sample_shape,
+                                                        std::int64_t classes) const = 0;
+  // Of the job's model, on the job's data.
+  virtual absl::StatusOr<planner::ModelProfile> profile(const config::JobConfig& job) const = 0;
+  // The job's data in a line that is the same on machines that have the same.
+  virtual absl::StatusOr<std::string> describe_data(const config::JobConfig& job) const = 0;
+  // What computes here, in a line.
+  virtual std::string describe_libtorch() const = 0;
+};
+
+// Null in a program that has none.
+const BuiltIn* built_in();
+// What such a program says when it needs one.
+inline absl::Status no_built_in_models() {
+  return absl::FailedPreconditionError(
+      "the built-in models need paceline-torch, which does not lie beside paceline; [program] trains a model of "
+      "your own");
+}
+
+}  // namespace paceline::engine

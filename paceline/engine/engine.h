@@ -1,0 +1,112 @@
+// What computes gradients, for whoever does everything else: a worker, the evaluator, virtual time. Two
+// kinds: the built-in models (train/), in this process, and a program of the user's (program/), in another.
+//
+// An engine keeps no weights. Every call says where they lie, and its gradient goes straight to memory that
+// the caller names. One thread at a time, but for share() and forget().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/engine/micro_batches.h"
+#include "paceline/engine/stage.h"
+#include "paceline/ps/layout.h"
+
+namespace paceline::engine {
+
+// What one gradient is computed on.
+struct Batch {
+  std::vector<std::int32_t> samples;  // indices into the training set
+  std::int32_t epoch = 0;
+  std::uint64_t augment_seed = 0;  // fixes, with its index, how a sample is augmented
+  std::uint64_t step_seed = 0;     // fixes what the model draws while it computes
+
+  friend bool operator==(const Batch&, const Batch&) = default;
+};
+
+using Metrics = std::map<std::string, double>;
+
+struct StepResult {
+  double loss = 0;       // mean over the batch; of the built-in models in nats
+  bool skipped = false;  // there is no gradient: it contributes nothing
+  Metrics metrics = {};  // of the user's own
+};
+
+struct Evaluation {
+  double loss = 0;
+  double accuracy = 0;  // share of right answers, 0..1
+  Metrics metrics = {};
+};
+
+// Memory that an engine in another process has to map before it can use pointers into it.
+struct Memory {
+  std::string path;         // of the file
+  const std::byte* base;    // where this process has it
+  std::size_t bytes;        // of it
+  std::size_t file_offset;  // of `base`
+  bool writable;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // To be called by the thread that uses it from now on, where another one made it.
+  virtual void enter_thread() {}
+
+  virtual const ps::Layout& layout() const = 0;
+  // Of the training set.
+  virtual std::int32_t samples() const = 0;
+  // Of the model, between which it can be cut into stages; 1 for one that cannot be cut.
+  virtual std::int64_t units() const { return 1; }
+  // The values that the model begins with, to layout().size() floats; padding is zero.
+  virtual absl::Status initial_weights(std::span<float> out) = 0;
+
+  // Pointers into this memory may come from now on, until it is forgotten. From any thread.
+  virtual void share(const Memory&) {}
+  virtual void forget(const std::byte*) {}
+  // Batches that will probably come next, in this order; they replace those said before.
+  virtual void expect(std::span<const Batch>) {}
+  // How many of them are of use.
+  virtual std::int64_t prefetch() const { return 0; }
+
+  // All of a step that needs no weights.
+  virtual absl::Status prepare(const Batch& batch) = 0;
+  // The mean gradient over the batch that was prepared last, at `weights`: one pointer a tensor of layout(), in
+  // its order; likewise `gradients`. Statistics: read from weights, and what they became in this step written
+  // to gradients; constants are left alone. `weights` is only read, and may be mapped read-only. The batch is
+  // computed `micro_batch` samples at a time, as the stages of a pipeline do it.
+  // Errors: the engine's own; what is in `gradients` is then worth nothing. Cancelled where `keep_going` says no
+  // while somebody is waited for.
+  virtual absl::StatusOr<StepResult> step(std::span<const float* const> weights,
+                                          std::span<float* const> gradients, std::int64_t micro_batch,
+                                          const KeepGoing& keep_going) = 0;
+
+  // Over the whole test set, in chunks of about `chunk` samples. Cancelled when `keep_going` says no.
+  virtual absl::StatusOr<Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,
+                                              const KeepGoing& keep_going) = 0;
+
+  // The run of units [begin, end) of the model. The whole model is then not needed in this process.
+  virtual absl::StatusOr<std::unique_ptr<Stage>> make_stage(std::int64_t, std::int64_t) {
+    return absl::UnimplementedError("this model cannot be cut into stages");
+  }
+};
+
+// One pointer for each tensor of `layout`, which lies at `base`.
+template <class Float>
+std::vector<Float*> tensor_pointers(const ps::Layout& layout, Float* base) {
+  std::vector<Float*> pointers;
+  for (const ps::TensorSpec& tensor : layout.tensors()) pointers.push_back(base + tensor.offset);
+  return pointers;
+}
+
+}  // namespace paceline::engine

@@ -1,0 +1,33 @@
+// How a batch is cut into micro-batches: of so many samples each, the last one of what is left.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "paceline/base/check.h"
+
+namespace paceline::engine {
+
+inline constexpr std::int64_t kWholeBatch = INT64_MAX;
+
+class MicroBatches {
+ public:
+  MicroBatches(std::int64_t samples, std::int64_t most) : samples_(samples), most_(std::min(samples, most)) {
+    PACELINE_CHECK(samples >= 1 && most >= 1, "micro-batches of {} out of {} samples", most, samples);
+  }
+
+  std::int64_t count() const { return (samples_ + most_ - 1) / most_; }
+  std::int64_t begin(std::int64_t micro) const { return micro * most_; }
+  std::int64_t end(std::int64_t micro) const { return std::min(samples_, (micro + 1) * most_); }
+  std::int64_t size(std::int64_t micro) const { return end(micro) - begin(micro); }
+  // Of the batch's samples.
+  double share(std::int64_t micro) const {
+    return static_cast<double>(size(micro)) / static_cast<double>(samples_);
+  }
+
+ private:
+  std::int64_t samples_;
+  std::int64_t most_;
+};
+
+}  // namespace paceline::engine

@@ -1,0 +1,55 @@
+// A stage of a pipeline: a run of a model's units that computes on what the stage before it sends. It has one
+// message in hand: what was received or computed last. One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/ps/float_range.h"
+#include "paceline/ps/layout.h"
+
+namespace paceline::engine {
+
+// Asked now and then while something takes long.
+using KeepGoing = std::function<bool()>;
+
+struct Batch;
+
+class Stage {
+ public:
+  virtual ~Stage() = default;
+
+  // Of the whole model.
+  virtual const ps::Layout& layout() const = 0;
+  // Where in it this stage's own tensors are: it writes no other part of a gradient.
+  virtual std::vector<ps::FloatRange> floats() const = 0;
+  // Of a message from the stage before it, and to the one behind it.
+  virtual std::int64_t input_bytes(std::int64_t samples) const = 0;
+  virtual std::int64_t output_bytes(std::int64_t samples) const = 0;
+
+  // Loads what the first and the last stage need of a batch.
+  virtual absl::Status prepare(const Batch& batch) = 0;
+  // An iteration begins, on the batch that was prepared last where this stage needs one: one pointer a tensor
+  // of layout() each, valid until the next one begins. What is left of an iteration before is forgotten, so one
+  // may be given up at any point.
+  virtual absl::Status start(std::span<const float* const> weights, std::span<float* const> gradients,
+                             std::int64_t samples, std::int64_t micro_batch, std::uint64_t seed) = 0;
+
+  // Takes a message in hand: outputs of the stage before it for micro-batch `micro`, or gradients of the one
+  // behind it. Errors: DataLoss when it has another size.
+  virtual absl::Status receive_input(std::int64_t micro, std::span<const std::byte> message) = 0;
+  virtual absl::Status receive_gradient(std::int64_t micro, std::span<const std::byte> message) = 0;
+  // Writes what is in hand: its size. Errors: InvalidArgument when there is too little room.
+  virtual absl::StatusOr<std::size_t> send(std::span<std::byte> room) = 0;
+
+  // Of a stage's passes over micro-batch `micro`. Forward gives the mean loss in the last stage, and 0 in others.
+  virtual absl::StatusOr<double> forward(std::int64_t micro) = 0;
+  virtual absl::Status backward(std::int64_t micro) = 0;
+};
+
+}  // namespace paceline::engine

@@ -1,0 +1,40 @@
+// The memory that a program may have to map: which it knows of, and where in it a pointer of ours points. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "paceline/engine/engine.h"
+#include "paceline/program/messages.h"
+#include "paceline/ps/layout.h"
+
+namespace paceline::program {
+
+class Memories {
+ public:
+  void add(const engine::Memory& memory);
+  void remove(const std::byte* base);
+
+  // Where these pointers, one a tensor of the layout, lie, in as few runs as can be. What the program must be
+  // told before is added to `lines`. Nothing when one of them points to no memory that was added.
+  std::optional<std::vector<Run>> runs_of(const ps::Layout& layout, std::span<const float* const> pointers,
+                                          std::string& lines);
+
+ private:
+  struct Known {
+    engine::Memory memory;
+    std::optional<std::int64_t> number;  // once the program knows it
+  };
+  Known* find(const float* pointer);
+
+  std::map<const std::byte*, Known> known_;  // by base
+  std::vector<std::int64_t> to_forget_;      // numbers that the program knows in vain
+  std::int64_t next_ = 0;
+};
+
+}  // namespace paceline::program

@@ -1,0 +1,194 @@
+#include "paceline/program/messages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/program/model_message.h"
+#include "paceline/store/strict_json.h"
+
+namespace paceline::program {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kDepth = 8;
+constexpr std::size_t kMostMetrics = 100;
+constexpr std::size_t kLongestName = 100;
+constexpr std::size_t kLongestError = 2000;
+
+std::string line(const json& message) {
+  // A path or a name that is no UTF-8 must not end this process.
+  return message.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+}
+
+json json_of(std::span<const Run> runs) {
+  json all = json::array();
+  for (const Run& run : runs) all.push_back({run.tensor, run.memory, run.offset});
+  return all;
+}
+
+const char* word_of(Role role) {
+  switch (role) {
+    case Role::kProbe:
+      return "probe";
+    case Role::kEvaluator:
+      return "evaluator";
+    case Role::kWorker:
+      return "worker";
+    case Role::kVirtual:
+      return "virtual";
+  }
+  return "worker";
+}
+
+absl::Status wrong(const std::string& what) { return absl::DataLossError(what); }
+
+absl::StatusOr<engine::Metrics> metrics_of(const json& message) {
+  engine::Metrics metrics;
+  const auto found = message.find("metrics");
+  if (found == message.end() || found->is_null()) return metrics;
+  if (!found->is_object()) return wrong("sent metrics that are no object");
+  if (found->size() > kMostMetrics)
+    return wrong(fmt::format("sent {} metrics; {} are the most", found->size(), kMostMetrics));
+  for (const auto& [name, value] : found->items()) {
+    if (name.empty() || name.size() > kLongestName)
+      return wrong(fmt::format("sent a metric whose name has {} bytes; 1 to {} are allowed", name.size(),
+                               kLongestName));
+    if (value.is_null()) continue;  // not a finite number
+    if (!value.is_number())
+      return wrong(fmt::format("sent metric '{}', which is not a number", store::printable(name)));
+    metrics[name] = value.get<double>();
+  }
+  return metrics;
+}
+
+absl::StatusOr<Answer> stepped(const json& message) {
+  Stepped answer;
+  PACELINE_ASSIGN_OR_RETURN(answer.result.metrics, metrics_of(message));
+  const auto skipped = message.find("skipped");
+  if (skipped != message.end() && !skipped->is_boolean()) return wrong("sent a 'skipped' that is not true or false");
+  answer.result.skipped = skipped != message.end() && skipped->get<bool>();
+  const auto loss = message.find("loss");
+  if (loss == message.end()) return wrong("sent a step without a loss");
+  if (!loss->is_null() && !loss->is_number()) return wrong("sent a loss that is not a number");
+  answer.result.loss = loss->is_null() ? std::numeric_limits<double>::quiet_NaN() : loss->get<double>();
+  return answer;
+}
+
+absl::StatusOr<Answer> evaluated(const json& message) {
+  Evaluated answer;
+  engine::Evaluation& result = answer.result;
+  PACELINE_ASSIGN_OR_RETURN(result.metrics, metrics_of(message));
+  if (result.metrics.empty()) return wrong("evaluated, and gave no finite number");
+  const auto take = [&](const char* name) {
+    const auto found = result.metrics.find(name);
+    if (found == result.metrics.end()) return 0.0;
+    const double value = found->second;
+    result.metrics.erase(found);
+    return value;
+  };
+  result.loss = take("loss");
+  result.accuracy = take("accuracy");
+  if (result.accuracy < 0 || result.accuracy > 1)
+    return wrong(fmt::format("sent an accuracy of {}; it is a share from 0 to 1", result.accuracy));
+  return answer;
+}
+
+std::string text_of(const json& message, const char* key) {
+  const auto found = message.find(key);
+  return found != message.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+Failed failed(const json& message) {
+  return {store::printable(text_of(message, "text").substr(0, kLongestError)),
+          store::printable(text_of(message, "where").substr(0, kLongestError)), text_of(message, "traceback")};
+}
+
+}  // namespace
+
+std::string line_of(const StartMessage& message) {
+  json settings = json::object();
+  for (const auto& [key, value] : message.settings) settings[key] = value;
+  return line({{"type", "start"},
+               {"protocol", kProtocol},
+               {"role", word_of(message.role)},
+               {"name", message.name},
+               {"devices", message.devices},
+               {"seed", message.seed},
+               {"threads", message.threads},
+               {"weights", message.weights},
+               {"settings", settings}});
+}
+
+std::string layout_line(const ps::Layout& layout) {
+  json offsets = json::array();
+  for (const ps::TensorSpec& tensor : layout.tensors()) offsets.push_back(tensor.offset);
+  return line({{"type", "layout"}, {"offsets", offsets}, {"floats", layout.size()}});
+}
+
+std::string map_line(std::int64_t memory, const std::string& path, std::size_t bytes, bool writable) {
+  return line({{"type", "map"}, {"memory", memory}, {"path", path}, {"bytes", bytes}, {"write", writable}});
+}
+
+std::string unmap_line(std::int64_t memory) { return line({{"type", "unmap"}, {"memory", memory}}); }
+
+std::string initial_line(std::span<const Run> to) { return line({{"type", "initial"}, {"to", json_of(to)}}); }
+
+std::string expect_line(std::span<const engine::Batch> batches) {
+  json all = json::array();
+  for (const engine::Batch& batch : batches) {
+    all.push_back(
+        {{"samples", batch.samples}, {"epoch", batch.epoch}, {"augment_seed", batch.augment_seed}});
+  }
+  return line({{"type", "expect"}, {"batches", all}});
+}
+
+std::string step_line(const engine::Batch& batch, std::span<const Run> weights, std::span<const Run> gradients,
+                      std::int64_t micro_batch) {
+  json message{{"type", "step"},
+               {"samples", batch.samples},
+               {"epoch", batch.epoch},
+               {"seed", batch.step_seed},
+               {"augment_seed", batch.augment_seed},
+               {"micro_batch", nullptr},
+               {"weights", json_of(weights)},
+               {"gradients", json_of(gradients)}};
+  if (micro_batch < static_cast<std::int64_t>(batch.samples.size())) message["micro_batch"] = micro_batch;
+  return line(message);
+}
+
+std::string evaluate_line(std::span<const Run> weights) {
+  return line({{"type", "evaluate"}, {"weights", json_of(weights)}});
+}
+
+std::string end_line(const std::string& why, bool failed) {
+  return line({{"type", "end"}, {"why", why}, {"failed", failed}});
+}
+
+absl::StatusOr<Answer> parse_answer(const std::string& text) {
+  const auto parsed = store::parse_strict_json(text, kDepth);
+  if (!parsed.ok())
+    return wrong(fmt::format("sent a line that is no message: {}", std::string(parsed.status().message())));
+  if (!parsed->is_object()) return wrong("sent a line that is no JSON object");
+  const std::string type = text_of(*parsed, "type");
+  if (type == "model") {
+    PACELINE_ASSIGN_OR_RETURN(Model model, parse_model(*parsed));
+    model.text = text;
+    return model;
+  }
+  if (type == "done") return Done{};
+  if (type == "stepped") return stepped(*parsed);
+  if (type == "evaluated") return evaluated(*parsed);
+  if (type == "error") return failed(*parsed);
+  return wrong(fmt::format("sent a message of the unknown type '{}'", store::printable(type.substr(0, 40))));
+}
+
+}  // namespace paceline::program

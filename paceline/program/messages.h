@@ -1,0 +1,92 @@
+// The messages between a worker and a program, as docs/program.md has them: one JSON object a line. What a
+// program sends is not trusted. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/program_config.h"
+#include "paceline/engine/engine.h"
+#include "paceline/ps/layout.h"
+
+namespace paceline::program {
+
+inline constexpr int kProtocol = 1;
+inline constexpr std::size_t kLongestLine = 16 << 20;  // bytes
+
+enum class Role { kProbe, kWorker, kEvaluator, kVirtual };
+
+// `tensor` and those that follow it lie at byte `offset` of a mapped memory, as far apart as in the layout.
+struct Run {
+  std::int64_t tensor;
+  std::int64_t memory;
+  std::int64_t offset;
+  friend bool operator==(const Run&, const Run&) = default;
+};
+
+// ---- to the program ----
+
+struct StartMessage {
+  Role role = Role::kWorker;
+  std::string name;
+  std::int64_t devices = 1;
+  std::uint64_t seed = 1;
+  int threads = 1;
+  std::string weights = "view";
+  // What was said explicitly, as JSON values by key.
+  std::vector<std::pair<std::string, double>> settings;
+};
+
+std::string line_of(const StartMessage& message);
+std::string layout_line(const ps::Layout& layout);
+std::string map_line(std::int64_t memory, const std::string& path, std::size_t bytes, bool writable);
+std::string unmap_line(std::int64_t memory);
+std::string initial_line(std::span<const Run> to);
+std::string expect_line(std::span<const engine::Batch> batches);
+// `micro_batch`: engine::kWholeBatch is written as null.
+std::string step_line(const engine::Batch& batch, std::span<const Run> weights, std::span<const Run> gradients,
+                      std::int64_t micro_batch);
+std::string evaluate_line(std::span<const Run> weights);
+std::string end_line(const std::string& why, bool failed);
+
+// ---- from the program ----
+
+// What a program says of itself. Keys of a job file that it sets: "KEY=VALUE" in TOML each, for
+// config::parse_job.
+struct Model {
+  ps::Layout layout;
+  std::int32_t samples = 0;
+  std::string digest;
+  std::int64_t prefetch = 0;
+  bool repeatable = false;
+  std::vector<std::string> sets;
+  std::vector<std::pair<std::string, std::string>> aliases;  // other name, tensor
+  std::string text;                                          // the message itself
+};
+
+struct Done {};
+struct Stepped {
+  engine::StepResult result;
+};
+struct Evaluated {
+  engine::Evaluation result;
+};
+struct Failed {
+  std::string text;   // one line
+  std::string where;  // FILE:LINE; may be empty
+  std::string traceback;
+};
+
+using Answer = std::variant<Model, Done, Stepped, Evaluated, Failed>;
+
+// Errors: DataLoss, in words that fit after "the program ".
+absl::StatusOr<Answer> parse_answer(const std::string& line);
+
+}  // namespace paceline::program

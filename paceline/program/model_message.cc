@@ -1,0 +1,169 @@
+#include "paceline/program/model_message.h"
+
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/store/strict_json.h"
+
+namespace paceline::program {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kMostTensors = 200'000;
+constexpr std::size_t kLongestName = 1000;
+constexpr std::size_t kMostDimensions = 16;
+constexpr std::int64_t kMostFloats = std::int64_t{1} << 40;
+
+absl::Status wrong(const std::string& what) { return absl::DataLossError(what); }
+
+absl::StatusOr<std::vector<std::int64_t>> shape_of(const json& tensor, const std::string& name) {
+  const auto found = tensor.find("shape");
+  if (found == tensor.end() || !found->is_array() || found->size() > kMostDimensions)
+    return wrong(fmt::format("sent tensor '{}' without a shape", name));
+  std::vector<std::int64_t> shape;
+  std::int64_t floats = 1;
+  for (const json& extent : *found) {
+    const bool good = extent.is_number_integer() && extent.get<std::int64_t>() > 0 &&
+                      extent.get<std::int64_t>() <= kMostFloats / floats;
+    if (!good) return wrong(fmt::format("sent tensor '{}' of a shape that cannot be: {}", name, found->dump()));
+    shape.push_back(extent.get<std::int64_t>());
+    floats *= shape.back();
+  }
+  return shape;
+}
+
+absl::StatusOr<std::string> name_of(const json& tensor) {
+  const auto found = tensor.is_object() ? tensor.find("name") : tensor.end();
+  if (!tensor.is_object() || found == tensor.end() || !found->is_string())
+    return wrong("sent a tensor without a name");
+  const auto name = found->get<std::string>();
+  if (name.empty() || name.size() > kLongestName || store::printable(name) != name)
+    return wrong("sent a tensor whose name is empty, too long or not printable");
+  return name;
+}
+
+absl::StatusOr<ps::Layout> layout_of(const json& message) {
+  const auto tensors = message.find("tensors");
+  if (tensors == message.end() || !tensors->is_array() || tensors->empty())
+    return wrong("sent a model without tensors");
+  if (tensors->size() > kMostTensors) return wrong("sent a model of too many tensors");
+  ps::Layout layout;
+  std::set<std::string> names;
+  bool any_parameter = false;
+  for (const json& tensor : *tensors) {
+    PACELINE_ASSIGN_OR_RETURN(const std::string name, name_of(tensor));
+    if (!names.insert(name).second) return wrong(fmt::format("named tensor '{}' twice", name));
+    PACELINE_ASSIGN_OR_RETURN(auto shape, shape_of(tensor, name));
+    const std::string kind = tensor.value("kind", json("parameter")).is_string()
+                                 ? tensor.value("kind", json("parameter")).get<std::string>()
+                                 : "";
+    if (kind != "parameter" && kind != "statistic")
+      return wrong(fmt::format("sent tensor '{}' of the unknown kind '{}'", name, store::printable(kind)));
+    any_parameter = any_parameter || kind == "parameter";
+    layout.add(name, kind == "parameter" ? ps::TensorKind::kParameter : ps::TensorKind::kStatistic,
+               std::move(shape));
+    if (layout.size() > kMostFloats) return wrong("sent a model that is too large");
+  }
+  if (!any_parameter) return wrong("sent a model without a parameter to train");
+  return layout;
+}
+
+// As TOML has it. Nothing for what a job file cannot say.
+absl::StatusOr<std::string> toml_of(const json& value, const std::string& key) {
+  if (value.is_string()) return fmt::format("\"{}\"", store::printable(value.get<std::string>()));
+  if (value.is_boolean()) return std::string(value.get<bool>() ? "true" : "false");
+  if (value.is_number_integer()) return value.dump();
+  if (value.is_number()) {
+    const std::string text = value.dump();
+    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+  }
+  if (value.is_array()) {
+    std::string all;
+    for (const json& one : value) {
+      PACELINE_ASSIGN_OR_RETURN(const std::string text, toml_of(one, key));
+      all += (all.empty() ? "" : ", ") + text;
+    }
+    return "[" + all + "]";
+  }
+  if (value.is_object()) {
+    std::string all;
+    for (const auto& [name, one] : value.items()) {
+      PACELINE_ASSIGN_OR_RETURN(const std::string text, toml_of(one, key));
+      all += fmt::format("{}{} = {}", all.empty() ? "" : ", ", name, text);
+    }
+    return "{" + all + "}";
+  }
+  return wrong(fmt::format("asked for a {} that is null", key));
+}
+
+bool plain_key(const std::string& key) {
+  return !key.empty() && key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") == std::string::npos;
+}
+
+absl::Status add_section(const json& message, const char* section, std::vector<std::string>& sets) {
+  const auto found = message.find(section);
+  if (found == message.end() || found->is_null()) return absl::OkStatus();
+  if (!found->is_object()) return wrong(fmt::format("sent a '{}' that is no object", section));
+  for (const auto& [key, value] : found->items()) {
+    if (value.is_null()) continue;
+    if (!plain_key(key)) return wrong(fmt::format("sent the key '{}' in {}", store::printable(key), section));
+    PACELINE_ASSIGN_OR_RETURN(const std::string text, toml_of(value, key));
+    sets.push_back(fmt::format("{}.{}={}", section, key, text));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status add_number(const json& message, const char* key, std::vector<std::string>& sets) {
+  const auto found = message.find(key);
+  if (found == message.end() || found->is_null()) return absl::OkStatus();
+  if (!found->is_number()) return wrong(fmt::format("sent a '{}' that is not a number", key));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, toml_of(*found, key));
+  sets.push_back(fmt::format("{}={}", key, text));
+  return absl::OkStatus();
+}
+
+absl::Status add_aliases(const json& message, Model& model) {
+  const auto found = message.find("aliases");
+  if (found == message.end() || found->is_null()) return absl::OkStatus();
+  const auto is_pair = [](const json& one) {
+    return one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string();
+  };
+  if (!found->is_array()) return wrong("sent 'aliases' that are no list");
+  for (const json& one : *found) {
+    if (!is_pair(one)) return wrong("sent an alias that is not [name, tensor]");
+    model.aliases.emplace_back(one[0].get<std::string>(), one[1].get<std::string>());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Model> parse_model(const json& message) {
+  Model model;
+  PACELINE_ASSIGN_OR_RETURN(model.layout, layout_of(message));
+  const auto samples = message.find("samples");
+  const bool counted = samples != message.end() && samples->is_number_integer() &&
+                       samples->get<std::int64_t>() >= 1 && samples->get<std::int64_t>() <= INT32_MAX;
+  if (!counted) return wrong("did not say how many samples it trains on, from 1 to 2147483647");
+  model.samples = samples->get<std::int32_t>();
+  if (const auto digest = message.find("digest"); digest != message.end() && digest->is_string())
+    model.digest = digest->get<std::string>().substr(0, kLongestName);
+  if (const auto prefetch = message.find("prefetch"); prefetch != message.end() && prefetch->is_number_integer())
+    model.prefetch = std::clamp<std::int64_t>(prefetch->get<std::int64_t>(), 0, 1024);
+  if (const auto same = message.find("repeatable"); same != message.end() && same->is_boolean())
+    model.repeatable = same->get<bool>();
+  PACELINE_RETURN_IF_ERROR(add_number(message, "batch", model.sets));
+  PACELINE_RETURN_IF_ERROR(add_number(message, "epochs", model.sets));
+  PACELINE_RETURN_IF_ERROR(add_section(message, "optimizer", model.sets));
+  PACELINE_RETURN_IF_ERROR(add_section(message, "schedule", model.sets));
+  PACELINE_RETURN_IF_ERROR(add_aliases(message, model));
+  return model;
+}
+
+}  // namespace paceline::program

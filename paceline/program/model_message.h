@@ -1,0 +1,14 @@
+// The message in which a program says what it trains: its tensors, and what it asks of the job. Pure.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <nlohmann/json_fwd.hpp>
+
+#include "paceline/program/messages.h"
+
+namespace paceline::program {
+
+// Errors: DataLoss, in words that fit after "the program ".
+absl::StatusOr<Model> parse_model(const nlohmann::json& message);
+
+}  // namespace paceline::program

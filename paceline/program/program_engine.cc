@@ -1,0 +1,204 @@
+#include "paceline/program/program_engine.h"
+
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+
+namespace paceline::program {
+
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+// A process that was stopped for so long does not go on by itself.
+constexpr std::chrono::seconds kStandsStill = 2s;
+// A program may save what it likes when the job is over.
+constexpr std::chrono::seconds kWorkerPatience = 30s;
+constexpr std::chrono::seconds kOtherPatience = 2s;
+
+bool always() { return true; }
+
+}  // namespace
+
+StartOptions start_options(const config::JobConfig& job, Role role, const std::string& name, int threads) {
+  PACELINE_CHECK(job.program.has_value(), "a job without a program");
+  StartOptions options;
+  options.process.command = config::command_of(*job.program);
+  options.process.directory = job.program->directory;
+  // As libraries read it: one process a device, and its operations on so many threads.
+  options.process.environment = {fmt::format("OMP_NUM_THREADS={}", threads), "PYTHONUNBUFFERED=1"};
+  options.start = {.role = role,
+                   .name = name,
+                   .devices = static_cast<std::int64_t>(job.replicas.size()),
+                   .seed = job.seed,
+                   .threads = threads,
+                   .weights = job.program->weights,
+                   .settings = {{"epochs", job.epochs}}};
+  options.step_limit_s = job.program->step_limit_s;
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<ProgramEngine>> ProgramEngine::start(const StartOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(Process process, Process::start(options.process));
+  std::unique_ptr<ProgramEngine> engine(new ProgramEngine(options, std::move(process)));
+  PACELINE_RETURN_IF_ERROR(engine->introduce());
+  return engine;
+}
+
+ProgramEngine::ProgramEngine(const StartOptions& options, Process process)
+    : options_(options),
+      name_(std::filesystem::path(options.process.command.back()).filename()),
+      process_(std::move(process)) {
+  process_.set_patience(options.start.role == Role::kWorker ? kWorkerPatience : kOtherPatience);
+}
+
+ProgramEngine::~ProgramEngine() {
+  if (over_) {
+    process_.set_patience(kOtherPatience);
+    return;
+  }
+  const auto deadline = steady_clock::now() + kOtherPatience;
+  const absl::Status said = process_.send(end_line("the job is over", false), [&] {
+    return steady_clock::now() < deadline ? absl::OkStatus() : absl::CancelledError("it does not listen");
+  });
+  if (!said.ok()) process_.set_patience(kOtherPatience);
+}
+
+absl::Status ProgramEngine::introduce() {
+  PACELINE_ASSIGN_OR_RETURN(Answer answer, ask(line_of(options_.start), always));
+  Model* model = std::get_if<Model>(&answer);
+  if (model == nullptr) return failed(absl::DataLossError("answered out of turn"));
+  model_ = std::move(*model);
+  return send(layout_line(model_.layout));
+}
+
+absl::Status ProgramEngine::failed(const absl::Status& why) {
+  if (over_) return absl::FailedPreconditionError(name_ + ": the program has ended");
+  over_ = true;
+  const std::string what(why.message());
+  if (!absl::IsUnavailable(why)) return absl::FailedPreconditionError(fmt::format("{}: the program {}", name_, what));
+  process_.set_patience(kOtherPatience);
+  return absl::FailedPreconditionError(fmt::format("{}: the program ended ({})", name_, process_.how_it_ended()));
+}
+
+absl::Status ProgramEngine::send(const std::string& line) {
+  if (over_) return failed(absl::OkStatus());
+  const absl::Status sent = process_.send(line, [] { return absl::OkStatus(); });
+  // What it said last says more than that it does not read.
+  if (!sent.ok()) return answer(always).status();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine::KeepGoing& keep_going) {
+  if (answer_owed_) PACELINE_RETURN_IF_ERROR(answer(keep_going).status());
+  PACELINE_RETURN_IF_ERROR(send(line));
+  answer_owed_ = true;
+  return answer(keep_going);
+}
+
+absl::StatusOr<Answer> ProgramEngine::answer(const engine::KeepGoing& keep_going) {
+  const auto start = steady_clock::now();
+  std::optional<steady_clock::time_point> still_since;
+  const auto line = process_.receive([&]() -> absl::Status {
+    if (!keep_going()) return absl::CancelledError("the iteration was given up");
+    const auto now = steady_clock::now();
+    if (!process_.stands_still()) still_since.reset();
+    else if (!still_since) still_since = now;
+    if (still_since && now - *still_since > kStandsStill)
+      return absl::DeadlineExceededError("was stopped by a signal and does not go on");
+    const std::chrono::duration<double> taken = now - start;
+    if (options_.step_limit_s > 0 && taken.count() > options_.step_limit_s) {
+      return absl::DeadlineExceededError(
+          fmt::format("has not answered for {} s, as program.step_limit_s allows", options_.step_limit_s));
+    }
+    return absl::OkStatus();
+  });
+  if (absl::IsCancelled(line.status())) return line.status();
+  if (!line.ok()) return failed(line.status());
+  answer_owed_ = false;
+  auto answer = parse_answer(*line);
+  if (!answer.ok()) return failed(answer.status());
+  if (const auto* error = std::get_if<Failed>(&*answer)) {
+    over_ = true;
+    if (!error->traceback.empty()) spdlog::error("{}:\n{}", name_, error->traceback);
+    return absl::FailedPreconditionError(error->where.empty()
+                                             ? fmt::format("{}: {}", name_, error->text)
+                                             : fmt::format("{}: {}", error->where, error->text));
+  }
+  return answer;
+}
+
+void ProgramEngine::share(const engine::Memory& memory) {
+  const std::lock_guard lock(sharing_);
+  memories_.add(memory);
+}
+
+void ProgramEngine::forget(const std::byte* base) {
+  const std::lock_guard lock(sharing_);
+  memories_.remove(base);
+}
+
+template <class Float>
+absl::StatusOr<std::vector<Run>> ProgramEngine::runs_of(std::span<Float* const> pointers) {
+  const std::vector<const float*> all(pointers.begin(), pointers.end());
+  std::string lines;
+  std::optional<std::vector<Run>> runs;
+  {
+    const std::lock_guard lock(sharing_);
+    runs = memories_.runs_of(model_.layout, all, lines);
+  }
+  PACELINE_CHECK(runs.has_value(), "{}: a tensor in memory that the program was not told of", name_);
+  if (!lines.empty()) PACELINE_RETURN_IF_ERROR(send(lines));
+  return *std::move(runs);
+}
+
+absl::Status ProgramEngine::initial_weights(std::span<float> out) {
+  const std::vector<float*> to = engine::tensor_pointers(model_.layout, out.data());
+  PACELINE_ASSIGN_OR_RETURN(const auto runs, runs_of(std::span<float* const>(to)));
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(initial_line(runs), always));
+  if (!std::holds_alternative<Done>(answer)) return failed(absl::DataLossError("answered out of turn"));
+  return absl::OkStatus();
+}
+
+void ProgramEngine::expect(std::span<const engine::Batch> batches) {
+  if (std::equal(batches.begin(), batches.end(), expected_.begin(), expected_.end())) return;
+  expected_.assign(batches.begin(), batches.end());
+  // A program that has ended says so when it is asked next.
+  if (!over_ && !answer_owed_) send(expect_line(expected_)).IgnoreError();
+}
+
+absl::Status ProgramEngine::prepare(const engine::Batch& batch) {
+  batch_ = batch;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<engine::StepResult> ProgramEngine::step(std::span<const float* const> weights,
+                                                       std::span<float* const> gradients,
+                                                       std::int64_t micro_batch,
+                                                       const engine::KeepGoing& keep_going) {
+  PACELINE_CHECK(batch_.has_value(), "a step before its batch");
+  PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights));
+  PACELINE_ASSIGN_OR_RETURN(const auto to, runs_of(gradients));
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer,
+                            ask(step_line(*batch_, from, to, micro_batch), keep_going));
+  const auto* stepped = std::get_if<Stepped>(&answer);
+  if (stepped == nullptr) return failed(absl::DataLossError("answered out of turn"));
+  return stepped->result;
+}
+
+absl::StatusOr<engine::Evaluation> ProgramEngine::evaluate(std::span<const float* const> weights,
+                                                           std::int64_t, const engine::KeepGoing& keep_going) {
+  PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights));
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(evaluate_line(from), keep_going));
+  const auto* evaluated = std::get_if<Evaluated>(&answer);
+  if (evaluated == nullptr) return failed(absl::DataLossError("answered out of turn"));
+  return evaluated->result;
+}
+
+}  // namespace paceline::program

@@ -1,0 +1,80 @@
+// A program of the user's as an engine: somebody's own process that computes on memory which it maps
+// (docs/program.md).
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/engine/engine.h"
+#include "paceline/program/memories.h"
+#include "paceline/program/messages.h"
+#include "paceline/program/process.h"
+
+namespace paceline::program {
+
+struct StartOptions {
+  Process::Options process;
+  StartMessage start;
+  double step_limit_s = 0;  // 0: none
+};
+
+// As the job says it.
+StartOptions start_options(const config::JobConfig& job, Role role, const std::string& name, int threads);
+
+class ProgramEngine final : public engine::Engine {
+ public:
+  // Starts the program and waits until it has said what it trains. Errors: NotFound when it cannot be started;
+  // FailedPrecondition, in one line, when it fails or says what cannot be.
+  static absl::StatusOr<std::unique_ptr<ProgramEngine>> start(const StartOptions& options);
+  // Says that the job is over, gives the program a while to end, and kills it then.
+  ~ProgramEngine() override;
+
+  const Model& model() const { return model_; }
+  const ps::Layout& layout() const override { return model_.layout; }
+  std::int32_t samples() const override { return model_.samples; }
+  std::int64_t prefetch() const override { return model_.prefetch; }
+  absl::Status initial_weights(std::span<float> out) override;
+  void share(const engine::Memory& memory) override;
+  void forget(const std::byte* base) override;
+  void expect(std::span<const engine::Batch> batches) override;
+  absl::Status prepare(const engine::Batch& batch) override;
+  absl::StatusOr<engine::StepResult> step(std::span<const float* const> weights,
+                                          std::span<float* const> gradients, std::int64_t micro_batch,
+                                          const engine::KeepGoing& keep_going) override;
+  absl::StatusOr<engine::Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,
+                                              const engine::KeepGoing& keep_going) override;
+
+ private:
+  ProgramEngine(const StartOptions& options, Process process);
+  absl::Status introduce();
+  absl::Status send(const std::string& line);
+  // What it answers to `line`. Cancelled when `keep_going` says no: the answer is then awaited before the next
+  // line is sent.
+  absl::StatusOr<Answer> ask(const std::string& line, const engine::KeepGoing& keep_going);
+  absl::StatusOr<Answer> answer(const engine::KeepGoing& keep_going);
+  // The runs of these pointers, after the program was told of what memory it has to map for them.
+  template <class Float>
+  absl::StatusOr<std::vector<Run>> runs_of(std::span<Float* const> pointers);
+  // What ends this engine, in a line that names the program.
+  absl::Status failed(const absl::Status& why);
+
+  const StartOptions options_;
+  const std::string name_;  // of the program, for people
+  Process process_;
+  Model model_;
+  std::mutex sharing_;
+  Memories memories_;
+  std::optional<engine::Batch> batch_;
+  std::vector<engine::Batch> expected_;
+  bool answer_owed_ = false;
+  bool over_ = false;  // it has ended, or said what cannot be
+};
+
+}  // namespace paceline::program

@@ -1,0 +1,63 @@
+#include "paceline/engine/built_in.h"
+
+#include <fmt/format.h>
+
+#include "paceline/base/rng.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/train/built_in_engine.h"
+#include "paceline/train/devices.h"
+#include "paceline/train/profile.h"
+#include "paceline/train/threads.h"
+
+namespace paceline::engine {
+
+namespace {
+
+class Models final : public BuiltIn {
+ public:
+  absl::StatusOr<std::vector<std::unique_ptr<Engine>>> make(const config::JobConfig& job, Use use,
+                                                            int threads, int count) const override {
+    train::use_threads(threads);
+    PACELINE_ASSIGN_OR_RETURN(train::DataSets read, train::load_data(job.data, job.model.context));
+    const auto data = std::make_shared<const train::DataSets>(std::move(read));
+    std::vector<std::unique_ptr<Engine>> engines(static_cast<std::size_t>(count));
+    for (auto& engine : engines) {
+      PACELINE_ASSIGN_OR_RETURN(
+          engine, train::BuiltInEngine::create(job, data, use == Use::kEvaluate, threads));
+      PACELINE_RETURN_IF_ERROR(config::check_units(job.parallel, job.model.name, engine->units()));
+    }
+    return engines;
+  }
+
+  absl::StatusOr<planner::ModelProfile> profile(const config::ModelConfig& model,
+                                                const std::vector<std::int64_t>& sample_shape,
+                                                std::int64_t classes) const override {
+    return train::profile_model(model, sample_shape, classes);
+  }
+
+  absl::StatusOr<planner::ModelProfile> profile(const config::JobConfig& job) const override {
+    PACELINE_ASSIGN_OR_RETURN(const train::DataSets data, train::load_data(job.data, job.model.context));
+    train::use_threads(job.replicas.front().threads);
+    return train::profile_model(job.model, data.train->sample_shape(), data.train->classes());
+  }
+
+  absl::StatusOr<std::string> describe_data(const config::JobConfig& job) const override {
+    PACELINE_ASSIGN_OR_RETURN(const train::DataSets data, train::load_data(job.data, job.model.context));
+    return fmt::format("{} samples and {} to test with, {:016x}", data.train->size(), data.test->size(),
+                       mix_seed({data.train->digest(), data.test->digest()}));
+  }
+
+  std::string describe_libtorch() const override {
+    const train::Devices devices = train::devices();
+    return fmt::format("{}, {} CUDA device{}", devices.version, devices.cuda, devices.cuda == 1 ? "" : "s");
+  }
+};
+
+}  // namespace
+
+const BuiltIn* built_in() {
+  static const Models models;
+  return &models;
+}
+
+}  // namespace paceline::engine
