@@ -18,7 +18,6 @@ namespace {
 
 using namespace control;
 
-Time at(std::int64_t ns) { return Time(Duration(ns)); }
 Event joined(std::int64_t ns, int replica, const std::string& name) {
   return Fact{at(ns), ReplicaJoined{ReplicaId(replica), name, 8}};
 }
