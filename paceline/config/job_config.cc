@@ -177,11 +177,11 @@ void read_change(Section section, JobConfig& job) {
     job.prices.push_back({static_cast<std::int32_t>(change.replica), change.at_s, change.until_s, per_hour});
 }
 
-void read_budget(Section& top, JobConfig& job, Complaints& complaints) {
+void read_job_budget(Section& top, JobConfig& job, Complaints& complaints) {
   if (!top.has("budget")) return;
   Section section(top.table("budget"), "budget", complaints);
   BudgetConfig& budget = job.budget.emplace();
-  budget.most = config::read_budget(section, planner::CostKind::kMoney);
+  budget.most = read_budget(section, planner::CostKind::kMoney);
   budget.v = section.number("v", budget.v, 1e-3, 1e6);
   budget.queue = section.number("queue", 0, 0, 1e12);
   section.finish();
@@ -215,6 +215,7 @@ std::optional<control::Target> parse_target(const std::string& text) {
 }
 
 void read_evaluate(Section section, JobConfig& job) {
+  job.evaluates = section.boolean("enabled", true);
   job.evaluate_epochs = section.number("every_epochs", job.evaluate_epochs, 1e-6, kMostEpochs);
   job.evaluate_batch = section.integer("batch", job.evaluate_batch, 1, 1 << 20);
   job.stop_at_target = section.boolean("stop_at_target", false);
@@ -223,6 +224,7 @@ void read_evaluate(Section section, JobConfig& job) {
     if (!job.target)
       section.complain("target", "write \"accuracy >= 0.6\" (a share of 1) or \"loss <= 1.5\"");
   }
+  if (job.target && !job.evaluates) section.complain("target", "needs evaluations; leave out enabled = false");
   if (job.stop_at_target && !section.has("target"))
     section.complain("stop_at_target", "needs a target as well");
   section.finish();
@@ -258,7 +260,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   if (job.program && job.parallel.of_stages())
     top.complain("parallel", "a program computes whole models; write \"data\" or \"uneven-data\"");
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
-  read_budget(top, job, complaints);
+  read_job_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
   job.reach = read_reach({top.table("network"), "network", complaints});
   read_virtual({top.table("virtual"), "virtual", complaints}, job);
@@ -338,6 +340,7 @@ control::ControllerConfig controller_config(const JobConfig& job, std::int64_t d
   config.staleness_damping = job.staleness_damping;
   config.look_ahead = job.look_ahead;
   config.uneven_data = job.parallel.uneven_data();
+  config.evaluate = job.evaluates;
   config.evaluate_every = to_samples(job.evaluate_epochs, dataset_size);
   config.checkpoint_every = to_samples(job.checkpoint_epochs, dataset_size);
   return config;

@@ -98,6 +98,7 @@ struct JobConfig {
   Reach reach;
   bool reduce_in_group = false;  // live: a commit's members sum among themselves, servers take the sum
 
+  bool evaluates = true;
   double evaluate_epochs = 1;  // epochs between evaluations
   std::int64_t evaluate_batch = 250;
   std::optional<control::Target> target;

@@ -251,7 +251,7 @@ void Controller::commit(const policy::Commit& commit, std::vector<Order>& orders
   weigh(record);
   if (config_.look_ahead) learn(record);
   const bool last = ledger_.all_committed();
-  record.keep_for_evaluation = last || crosses(config_.evaluate_every, record);
+  record.keep_for_evaluation = config_.evaluate && (last || crosses(config_.evaluate_every, record));
   const bool checkpoint = last || crosses(config_.checkpoint_every, record);
   if (!checkpoint && !config_.keep_states) return;
   ControllerState state = save();

@@ -40,6 +40,7 @@ struct ControllerConfig {
   double staleness_damping = 0;       // λ of 1 / (1 + λτ)
   bool look_ahead = false;            // releases say how far
   bool uneven_data = false;           // leases as DataShares says, not of each replica's batch
+  bool evaluate = true;               // some versions are kept for an evaluator
   std::int64_t evaluate_every = 0;    // samples; 0: at the end only
   std::int64_t checkpoint_every = 0;  // samples; 0: at the end only
   bool keep_states = false;           // of every commit, for take_states()

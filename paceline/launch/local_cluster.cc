@@ -63,7 +63,7 @@ Household whole_household(const std::string& run, const config::JobConfig& job, 
 }
 
 LocalCluster::LocalCluster(Household household, const config::JobConfig& job)
-    : household_(std::move(household)), kept_twice_(job.copies > 1), reach_(household_.peers) {
+    : household_(std::move(household)), kept_twice_(job.copies > 1), evaluates_(job.evaluates), reach_(household_.peers) {
   if (household_.first) run_ = household_.folder;
   if (!household_.first)
     next_.emplace(household_.rank, job.host_patience_s, household_.run, std::chrono::steady_clock::now());
@@ -157,7 +157,7 @@ absl::Status LocalCluster::start_peers() {
     if (!household_.job_file.empty()) arguments.insert(arguments.end(), {"--job", household_.job_file});
     peers_.push_back({ChildProgram::kThis, name, std::move(arguments), {}});
   }
-  if (household_.first) peers_.push_back(evaluator());
+  if (household_.first && evaluates_) peers_.push_back(evaluator());
   for (Child& child : peers_) PACELINE_RETURN_IF_ERROR(start(child));
   return absl::OkStatus();
 }
@@ -346,7 +346,7 @@ absl::Status LocalCluster::lead(std::optional<int> lost) {
   }
   PACELINE_RETURN_IF_ERROR(follow(from_here(listening_)));
   notes_seen_ = 0;
-  return start(peers_.emplace_back(evaluator()));
+  return evaluates_ ? start(peers_.emplace_back(evaluator())) : absl::OkStatus();
 }
 
 std::optional<std::string> LocalCluster::led_run() const {

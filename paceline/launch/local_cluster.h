@@ -105,6 +105,7 @@ class LocalCluster {
 
   const Household household_;
   const bool kept_twice_;           // then the coordinator says what it goes on from
+  bool evaluates_;
   std::string run_;                 // the run's folder, where the coordinator is here
   std::optional<int> gone_;         // the host that led before this one
   std::optional<Succession> next_;  // where the coordinator is on another host

@@ -11,6 +11,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/program/model_message.h"
+#include "paceline/program/wrong.h"
 #include "paceline/store/strict_json.h"
 
 namespace paceline::program {
@@ -21,7 +22,7 @@ namespace {
 
 constexpr std::size_t kDepth = 8;
 constexpr std::size_t kMostMetrics = 100;
-constexpr std::size_t kLongestName = 100;
+constexpr std::size_t kLongestMetricName = 100;
 constexpr std::size_t kLongestError = 2000;
 
 std::string line(const json& message) {
@@ -44,12 +45,10 @@ const char* word_of(Role role) {
     case Role::kWorker:
       return "worker";
     case Role::kVirtual:
-      return "virtual";
+      return "worker";  // one that is also asked to evaluate
   }
   return "worker";
 }
-
-absl::Status wrong(const std::string& what) { return absl::DataLossError(what); }
 
 absl::StatusOr<engine::Metrics> metrics_of(const json& message) {
   engine::Metrics metrics;
@@ -59,9 +58,9 @@ absl::StatusOr<engine::Metrics> metrics_of(const json& message) {
   if (found->size() > kMostMetrics)
     return wrong(fmt::format("sent {} metrics; {} are the most", found->size(), kMostMetrics));
   for (const auto& [name, value] : found->items()) {
-    if (name.empty() || name.size() > kLongestName)
+    if (name.empty() || name.size() > kLongestMetricName)
       return wrong(fmt::format("sent a metric whose name has {} bytes; 1 to {} are allowed", name.size(),
-                               kLongestName));
+                               kLongestMetricName));
     if (value.is_null()) continue;  // not a finite number
     if (!value.is_number())
       return wrong(fmt::format("sent metric '{}', which is not a number", store::printable(name)));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/program/wrong.h"
 #include "paceline/store/strict_json.h"
 
 namespace paceline::program {
@@ -16,11 +17,9 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kMostTensors = 200'000;
-constexpr std::size_t kLongestName = 1000;
+constexpr std::size_t kLongestTensorName = 1000;
 constexpr std::size_t kMostDimensions = 16;
 constexpr std::int64_t kMostFloats = std::int64_t{1} << 40;
-
-absl::Status wrong(const std::string& what) { return absl::DataLossError(what); }
 
 absl::StatusOr<std::vector<std::int64_t>> shape_of(const json& tensor, const std::string& name) {
   const auto found = tensor.find("shape");
@@ -43,7 +42,7 @@ absl::StatusOr<std::string> name_of(const json& tensor) {
   if (!tensor.is_object() || found == tensor.end() || !found->is_string())
     return wrong("sent a tensor without a name");
   const auto name = found->get<std::string>();
-  if (name.empty() || name.size() > kLongestName || store::printable(name) != name)
+  if (name.empty() || name.size() > kLongestTensorName || store::printable(name) != name)
     return wrong("sent a tensor whose name is empty, too long or not printable");
   return name;
 }
@@ -153,11 +152,13 @@ absl::StatusOr<Model> parse_model(const json& message) {
   if (!counted) return wrong("did not say how many samples it trains on, from 1 to 2147483647");
   model.samples = samples->get<std::int32_t>();
   if (const auto digest = message.find("digest"); digest != message.end() && digest->is_string())
-    model.digest = digest->get<std::string>().substr(0, kLongestName);
+    model.digest = digest->get<std::string>().substr(0, kLongestTensorName);
   if (const auto prefetch = message.find("prefetch"); prefetch != message.end() && prefetch->is_number_integer())
     model.prefetch = std::clamp<std::int64_t>(prefetch->get<std::int64_t>(), 0, 1024);
   if (const auto same = message.find("repeatable"); same != message.end() && same->is_boolean())
     model.repeatable = same->get<bool>();
+  if (const auto evaluates = message.find("evaluates"); evaluates != message.end() && evaluates->is_boolean() && !evaluates->get<bool>())
+    model.sets.emplace_back("evaluate.enabled=false");
   PACELINE_RETURN_IF_ERROR(add_number(message, "batch", model.sets));
   PACELINE_RETURN_IF_ERROR(add_number(message, "epochs", model.sets));
   PACELINE_RETURN_IF_ERROR(add_section(message, "optimizer", model.sets));

@@ -1,0 +1,124 @@
+// What a program may say, and what it may not.
+#include "paceline/program/messages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/program/memories.h"
+
+namespace paceline::program {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string model_of(const std::string& tensors, const std::string& more = R"(,"samples":10)") {
+  return R"({"type":"model","tensors":)" + tensors + more + "}";
+}
+
+TEST(Answers, ThatCannotBeAreOneLine) {
+  const std::string w = R"([{"name":"w","shape":[2]}])";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "no message"},
+      {"[]", "no JSON object"},
+      {"{}", "unknown type ''"},
+      {R"({"type":7})", "unknown type"},
+      {R"({"type":"x\ny"})", "unknown type"},
+      {R"({"type":"stepped"})", "without a loss"},
+      {R"({"type":"stepped","loss":"1"})", "not a number"},
+      {R"({"type":"stepped","loss":1,"skipped":1})", "true or false"},
+      {R"({"type":"stepped","loss":1,"metrics":[1]})", "no object"},
+      {R"({"type":"stepped","loss":1,"metrics":{"a":"b"}})", "'a', which is not a number"},
+      {R"({"type":"stepped","loss":1,"metrics":{"":1}})", "0 bytes"},
+      {R"({"type":"evaluated","metrics":{"accuracy":1.5}})", "share"},
+      {model_of("[]"), "without tensors"},
+      {model_of(R"([{"shape":[2]}])"), "without a name"},
+      {model_of(R"([{"name":"","shape":[2]}])"), "name is empty"},
+      {model_of(R"([{"name":"w"}])"), "without a shape"},
+      {model_of(R"([{"name":"w","shape":[0]}])"), "cannot be"},
+      {model_of(R"([{"name":"w","shape":[-1]}])"), "cannot be"},
+      {model_of(R"([{"name":"w","shape":[1000000000,1000000000]}])"), "cannot be"},
+      {model_of(R"([{"name":"w","shape":[2],"kind":"other"}])"), "unknown kind 'other'"},
+      {model_of(R"([{"name":"w","shape":[2],"kind":"statistic"}])"), "without a parameter"},
+      {model_of(w, ""), "how many samples"},
+      {model_of(w, R"(,"samples":0)"), "how many samples"},
+      {model_of(w, R"(,"samples":3000000000)"), "how many samples"},
+      {model_of(w, R"(,"samples":1,"optimizer":3)"), "no object"},
+      {model_of(w, R"(,"samples":1,"optimizer":{"a=b":3})"), "key"},
+      {model_of(w, R"(,"samples":1,"aliases":["x"])"), "alias"},
+  };
+  for (const auto& [line, says] : cases) {
+    const absl::Status status = parse_answer(line).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << line;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(says)) << line;
+    EXPECT_EQ(status.message().find('\n'), std::string::npos) << line;
+  }
+}
+
+// So that the job file has them as a person would write them.
+TEST(Answers, AModelAsksInToml) {
+  const auto answer = parse_answer(
+      model_of(R"([{"name":"w","shape":[]}])",
+               R"(,"samples":1,"epochs":2,"optimizer":{"name":"sgd","lr":1e-3,"nesterov":true},)"
+               R"("schedule":{"shape":"table","table":[[0,1],[2.5,0.1]]})"));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(std::get<Model>(*answer).sets,
+              ElementsAre("epochs=2", "optimizer.lr=0.001", "optimizer.name=\"sgd\"", "optimizer.nesterov=true",
+                          "schedule.shape=\"table\"", "schedule.table=[[0, 1], [2.5, 0.1]]"));
+}
+
+class PlacesTest : public ::testing::Test {
+ protected:
+  PlacesTest() {
+    for (const char* name : {"a", "b", "c"}) layout_.add(name, ps::TensorKind::kParameter, {20});
+  }
+  void add(std::vector<float>& memory, std::size_t file_offset = 0) {
+    memories_.add({"/path", reinterpret_cast<const std::byte*>(memory.data()), memory.size() * sizeof(float),
+                   file_offset, false});
+  }
+  std::optional<std::vector<Run>> runs(const std::vector<const float*>& pointers) {
+    lines_.clear();
+    return memories_.runs_of(layout_, pointers, lines_);
+  }
+
+  ps::Layout layout_;
+  Memories memories_;
+  std::string lines_;
+};
+
+TEST_F(PlacesTest, AWholeLayoutIsOneRun) {
+  std::vector<float> memory(200);
+  add(memory, 4096);
+  const auto all = engine::tensor_pointers<const float>(layout_, memory.data() + 16);
+  EXPECT_THAT(*runs(all), ElementsAre(Run{0, 0, 4096 + 64}));
+  EXPECT_THAT(lines_, HasSubstr(R"("bytes":4896)"));
+  EXPECT_THAT(*runs(all), ElementsAre(Run{0, 0, 4096 + 64}));
+  EXPECT_EQ(lines_, "") << "it was said before";
+}
+
+TEST_F(PlacesTest, TensorsMayLieAnywhere) {
+  std::vector<float> one(100), other(100);
+  add(one);
+  add(other);
+  EXPECT_THAT(*runs({one.data(), other.data() + 32, other.data() + 64}),
+              ElementsAre(Run{0, 0, 0}, Run{1, 1, 128}));
+  EXPECT_THAT(*runs({one.data(), one.data() + 40, other.data()}),
+              ElementsAre(Run{0, 0, 0}, Run{1, 0, 160}, Run{2, 1, 0}))
+      << "not as far apart as in the layout";
+}
+
+TEST_F(PlacesTest, WhatIsForgottenIsNoPlace) {
+  std::vector<float> memory(200), other(200);
+  add(memory);
+  add(other);
+  const auto all = engine::tensor_pointers<const float>(layout_, memory.data());
+  ASSERT_TRUE(runs(all));
+  memories_.remove(reinterpret_cast<const std::byte*>(memory.data()));
+  EXPECT_FALSE(runs(all));
+  ASSERT_TRUE(runs(engine::tensor_pointers<const float>(layout_, other.data())));
+  EXPECT_THAT(lines_, HasSubstr(R"("type":"map")"));
+  EXPECT_FALSE(runs({nullptr, nullptr, nullptr}));
+}
+
+}  // namespace
+}  // namespace paceline::program

@@ -1,0 +1,118 @@
+"""A program for tests, in plain Python: the gradient of weight w is w - sample, the mean over the batch.
+
+The first argument says how it misbehaves, and in which step.
+"""
+import json
+import mmap
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+
+how = sys.argv[1] if len(sys.argv) > 1 else ""
+at_step = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+stream = socket.socket(fileno=int(os.environ["PACELINE_PROGRAM_FD"])).makefile("rw", encoding="utf-8", newline="\n")
+SIZES = {"w": 3, "mean": 1, "far.b": 20}
+memories, offsets, steps = {}, [], 0
+
+
+def send(**message):
+    stream.write(json.dumps(message) + "\n")
+    stream.flush()
+
+
+def places(runs):
+    """The memory and the byte offset of each tensor."""
+    for number in range(len(SIZES)):
+        tensor, memory, offset = [run for run in runs if run[0] <= number][-1]
+        yield memories[memory], offset + 4 * (offsets[number] - offsets[tensor])
+
+
+def read(runs):
+    return [list(struct.unpack_from(f"{size}f", *place)) for size, place in zip(SIZES.values(), places(runs))]
+
+
+def write(runs, values):
+    for (memory, offset), value in zip(places(runs), values):
+        struct.pack_into(f"{len(value)}f", memory, offset, *value)
+
+
+def model():
+    tensors = [{"name": name, "shape": [size]} for name, size in SIZES.items()]
+    tensors[1]["kind"] = "statistic"
+    if how == "twice-named":
+        tensors[2]["name"] = "w"
+    return {"type": "model", "tensors": tensors, "samples": 100, "digest": "numbers", "batch": 4,
+            "optimizer": {"name": "sgd", "lr": 0.5, "momentum": 0.0}}
+
+
+def step(message):
+    weights = read(message["weights"])
+    mean = sum(message["samples"]) / len(message["samples"])
+    write(message["gradients"], [[w - mean for w in weights[0]], [mean], [0.0] * 20])
+    send(type="stepped", loss=mean, metrics={"seed": message["seed"] % 1000})
+
+
+def misbehave():
+    if how == "exit":
+        sys.exit(3)
+    if how == "die":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if how == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if how == "hang":
+        time.sleep(1000)
+    if how == "rubbish":
+        stream.write("what?\n")
+        stream.flush()
+    if how == "early":
+        send(type="done")
+    if how == "endless":
+        while True:
+            stream.write("x" * 100000)
+    if how == "error":
+        send(type="error", text="ValueError: no", where="train.py:7", traceback="a\nb")
+        sys.exit(1)
+    if how == "no-number":
+        send(type="stepped", loss=None)
+        return
+    if how == "skip":
+        send(type="stepped", loss=None, skipped=True)
+        return
+    if how == "child":  # that keeps the socket open
+        if os.fork() == 0:
+            time.sleep(1000)
+        os._exit(4)
+    time.sleep(1000)
+
+
+while line := stream.readline():
+    message = json.loads(line)
+    kind = message["type"]
+    if kind == "start":
+        if how == "model-exit":
+            sys.exit("no model today")
+        send(**model())
+    elif kind == "layout":
+        offsets = message["offsets"]
+    elif kind == "map":
+        with open(message["path"], "r+b" if message["write"] else "rb") as file:
+            access = mmap.ACCESS_WRITE if message["write"] else mmap.ACCESS_READ
+            memories[message["memory"]] = mmap.mmap(file.fileno(), message["bytes"], access=access)
+    elif kind == "unmap":
+        memories.pop(message["memory"]).close()
+    elif kind == "initial":
+        write(message["to"], [[1.0, 2.0, 3.0], [0.0], [9.0] * 20])
+        send(type="done")
+    elif kind == "step":
+        steps += 1
+        if how and steps == at_step:
+            misbehave()
+        else:
+            step(message)
+    elif kind == "evaluate":
+        send(type="evaluated", metrics={"loss": sum(read(message["weights"])[0]), "accuracy": 0.25, "f1": 0.5})
+    elif kind == "end":
+        break
