@@ -47,6 +47,7 @@ class LocalSteps {
 
   const ps::Layout layout_;
   const ps::OptimizerConfig optimizer_;
+  bool with_constants_ = false;
   std::vector<float> weights_, next_, gradient_, velocity_;
 };
 

@@ -150,7 +150,7 @@ void CommitExchange::sum(int shard, std::span<const HostMember* const> own, std:
   for (const ps::Layout::Run& run : runs_[at]) {
     const std::int64_t from = std::max(begin, run.begin);
     const std::int64_t to = std::min(end, run.end);
-    if (from >= to) continue;
+    if (from >= to || run.kind == ps::TensorKind::kConstant) continue;
     const bool parameters = run.kind == ps::TensorKind::kParameter;
     for (const HostMember* member : own) {
       const float* values = member->gradient + offsets_[at] + from;
