@@ -69,6 +69,7 @@ class Hosts {
     for (const ps::Layout& part : parts_) {
       common.part_floats.push_back(part.size());
       common.board_floats.push_back(ps::Shard::board_floats(part, look_ahead));
+      common.moving.push_back(moving_blocks(part, common.board_floats.back()));
     }
     common.readers = 4;
     common.kept = 2;
