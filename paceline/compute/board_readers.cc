@@ -25,7 +25,7 @@ absl::StatusOr<BoardReaders> BoardReaders::open(const rpc::wire::Boards& boards,
     PACELINE_ASSIGN_OR_RETURN(
         auto reader, transport::WeightReader::open(board.path(), ps::Shard::board_floats(part, look_ahead),
                                                    boards.reader()));
-    shards.push_back({begin, end, std::move(reader)});
+    shards.push_back({begin, end, part.runs(), part.moving(), std::move(reader)});
     begin = end;
   }
   if (begin != layout.size()) return another_model();
@@ -38,8 +38,9 @@ BoardReaders::BoardReaders(std::vector<Shard> shards, const ps::Layout& layout) 
   for (const ps::TensorSpec& tensor : layout.tensors()) {
     const auto shard = std::find_if(shards_.begin(), shards_.end(),
                                     [&](const Shard& one) { return tensor.offset < one.end; });
-    Place& place = tensors_.emplace_back(
-        Place{tensor.offset, tensor.size, static_cast<std::size_t>(shard - shards_.begin()), std::nullopt});
+    Place& place = tensors_.emplace_back(Place{tensor.offset, tensor.size,
+                                               static_cast<std::size_t>(shard - shards_.begin()),
+                                               tensor.kind == ps::TensorKind::kConstant, std::nullopt});
     if (tensor.offset + tensor.size <= shard->end) continue;
     place.joined = static_cast<std::size_t>(joined_floats_);
     joined_floats_ += tensor.size;
@@ -94,13 +95,14 @@ std::optional<BoardReaders::Pinned> BoardReaders::where_they_lie(std::optional<V
   for (const Place& tensor : tensors_) {
     if (tensor.joined) {
       float* whole = joined_->floats().data() + *tensor.joined;
-      join(tensor, whole);
+      if (!tensor.constant || !constants_joined_) join(tensor, whole);
       all.tensors.push_back(whole);
     } else {
       const Shard& shard = shards_[tensor.shard];
       all.tensors.push_back(shard.weights + (tensor.offset - shard.begin));
     }
   }
+  constants_joined_ = true;
   return all;
 }
 
@@ -127,8 +129,10 @@ std::optional<BoardReaders::Pinned> BoardReaders::pull_ahead(Version version, fl
     if (!pinned) return pinned;
     const auto begin = static_cast<std::size_t>(shard.begin);
     const auto size = static_cast<std::size_t>(shard.end) - begin;
-    ps::look_ahead(pinned->weights.first(size), pinned->weights.subspan(size), reach,
-                   ahead.subspan(begin, size));
+    const std::span<float> into = ahead.subspan(begin, size);
+    if (!shard.ahead_has_constants) ps::copy_constants(shard.runs, pinned->weights, into);
+    shard.ahead_has_constants = true;
+    ps::look_ahead(shard.moving, pinned->weights.first(size), pinned->weights.subspan(size), reach, into);
     shard.reader.unpin();
     return pinned;
   });

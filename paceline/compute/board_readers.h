@@ -43,14 +43,18 @@ class BoardReaders {
   struct Shard {
     std::int64_t begin;  // of its part in the whole, in floats
     std::int64_t end;
+    std::vector<ps::Layout::Run> runs;      // of the part
+    std::vector<ps::Layout::Range> moving;  // likewise
     transport::WeightReader reader;
     const float* weights = nullptr;  // of its part, as it was pinned last
+    bool ahead_has_constants = false;
   };
   // A tensor, from `shard` on.
   struct Place {
     std::int64_t offset;  // in the whole, in floats
     std::int64_t size;
     std::size_t shard;
+    bool constant;
     std::optional<std::size_t> joined;  // where it is put together, as it is cut
   };
   BoardReaders(std::vector<Shard> shards, const ps::Layout& layout);
@@ -65,6 +69,7 @@ class BoardReaders {
   std::int64_t joined_floats_ = 0;
   std::optional<transport::SharedFloats> joined_;  // tensors that are cut; nothing where none is
   std::optional<transport::SharedFloats> ahead_;   // of the whole layout; nothing where nobody looks ahead
+  bool constants_joined_ = false;
 };
 
 }  // namespace paceline::compute

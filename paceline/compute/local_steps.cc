@@ -104,8 +104,11 @@ absl::StatusOr<engine::StepResult> LocalSteps::take(engine::Engine& engine,
 void LocalSteps::pull(std::span<const float* const> weights) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const ps::TensorSpec& tensor = layout_.tensors()[i];
+    if (tensor.kind == ps::TensorKind::kConstant && with_constants_) continue;
     std::copy_n(weights[i], tensor.size, this->weights().data() + tensor.offset);
   }
+  if (!with_constants_) ps::copy_constants(layout_.runs(), this->weights(), next());
+  with_constants_ = true;
 }
 
 void LocalSteps::step(const ps::StepNumbers& numbers) {
@@ -118,7 +121,7 @@ void LocalSteps::step(const ps::StepNumbers& numbers) {
     const std::int64_t end = tensor.offset + tensor.size;
     if (tensor.kind == ps::TensorKind::kParameter) {
       ps::fused_update(optimizer_.kind, numbers, whole, streams, tensor.offset, end);
-    } else {
+    } else if (tensor.kind == ps::TensorKind::kStatistic) {
       ps::fused_average(whole, next().data(), tensor.offset, end);
     }
   }
@@ -132,7 +135,7 @@ void LocalSteps::contribute(std::span<const float* const> weights,
     const float* end = this->weights().data() + tensor.offset;
     if (tensor.kind == ps::TensorKind::kParameter) {
       for (std::int64_t at = 0; at < tensor.size; ++at) contribution[i][at] = weights[i][at] - end[at];
-    } else {
+    } else if (tensor.kind == ps::TensorKind::kStatistic) {
       std::copy_n(end, tensor.size, contribution[i]);
     }
   }

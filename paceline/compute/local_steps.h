@@ -59,6 +59,7 @@ class LocalSteps {
 
   const ps::Layout layout_;
   const ps::OptimizerConfig optimizer_;
+  bool with_constants_ = false;
   // Two of weights, from one of which a step makes the other, and a gradient: the engine sees them.
   std::vector<transport::SharedFloats> shared_;
   std::size_t at_ = 0;  // the weights as they are now

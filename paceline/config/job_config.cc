@@ -20,6 +20,7 @@ namespace {
 
 constexpr double kMostEpochs = 1e6;
 constexpr std::int64_t kMostReplicas = 256;
+constexpr std::size_t kMostRatePoints = 10'000;
 
 void read_model(Section section, ModelConfig& model) {
   static const std::vector<std::string> kNames = {
@@ -54,8 +55,35 @@ void read_optimizer(Section section, JobConfig& job) {
   section.finish();
 }
 
+// Of at most two points at one epoch the first ends what is before it, and the second begins what comes.
+bool ascending(const std::vector<std::pair<double, double>>& table) {
+  for (std::size_t i = 1; i < table.size(); ++i) {
+    if (table[i].first < table[i - 1].first) return false;
+    if (i > 1 && table[i].first == table[i - 2].first) return false;
+  }
+  return true;
+}
+
+void read_rate_table(Section& section, JobConfig& job) {
+  job.rate_table = section.pairs("table", kMostEpochs, 1e6);
+  const bool wanted = job.shape == control::LrShape::kTable;
+  if (wanted && job.rate_table.empty()) {
+    section.complain("table", "write at least one point, for example [[0, 1], [2.5, 0.1]]");
+  } else if (!wanted && section.has("table")) {
+    section.complain("table", "write shape = \"table\" as well");
+  } else if (job.rate_table.size() > kMostRatePoints) {
+    section.complain("table",
+                     fmt::format("{} points; write at most {}", job.rate_table.size(), kMostRatePoints));
+  } else if (!ascending(job.rate_table)) {
+    section.complain("table", "write epochs in ascending order, at most two points at the same one");
+  }
+  if (wanted && job.warmup_epochs > 0)
+    section.complain("warmup_epochs", "leave it out: the table says how the rate begins");
+}
+
 void read_schedule(Section section, JobConfig& job) {
-  job.shape = static_cast<control::LrShape>(section.choice("shape", 0, {"constant", "step", "cosine"}));
+  job.shape =
+      static_cast<control::LrShape>(section.choice("shape", 0, {"constant", "step", "cosine", "table"}));
   job.warmup_epochs = section.number("warmup_epochs", 0, 0, kMostEpochs);
   job.milestone_epochs = section.numbers("milestones", 0, kMostEpochs);
   if (!std::is_sorted(job.milestone_epochs.begin(), job.milestone_epochs.end())) {
@@ -63,6 +91,7 @@ void read_schedule(Section section, JobConfig& job) {
   }
   job.gamma = section.number("gamma", job.gamma, 1e-9, 1);
   job.last_rate = section.number("last", 0, 0, 1e6);
+  read_rate_table(section, job);
   section.finish();
 }
 
@@ -336,6 +365,8 @@ control::ControllerConfig controller_config(const JobConfig& job, std::int64_t d
                      .last = job.last_rate};
   for (double epoch : job.milestone_epochs)
     config.schedule.milestones.push_back(to_samples(epoch, dataset_size));
+  for (const auto& [epoch, factor] : job.rate_table)
+    config.schedule.table.push_back({std::llround(epoch * static_cast<double>(dataset_size)), factor});
   config.scale = job.scale;
   config.staleness_damping = job.staleness_damping;
   config.look_ahead = job.look_ahead;

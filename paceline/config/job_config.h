@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <absl/status/statusor.h>
@@ -65,6 +66,7 @@ struct JobConfig {
   std::vector<double> milestone_epochs;
   double gamma = 0.1;
   double last_rate = 0;
+  std::vector<std::pair<double, double>> rate_table;  // epoch, factor; ascending
 
   policy::PolicySpec policy;
   control::CommitScale scale = control::CommitScale::kSamples;

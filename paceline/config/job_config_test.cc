@@ -40,6 +40,43 @@ TEST(JobConfig, LooksAheadWhereTheFileSaysSo) {
   EXPECT_FALSE(looks_ahead("[sync]\nlook_ahead = false\n", {}));
 }
 
+TEST(JobConfig, ATableOfRatesIsInEpochs) {
+  const std::string text =
+      "[schedule]\nshape = \"table\"\ntable = [[0, 0.1], [0.5, 1], [2, 1.0], [2, "
+      "0.333333333333333314829616256247]]\n";
+  const auto job = parse_job(text, "job.toml");
+  ASSERT_TRUE(job.ok()) << job.status();
+  const control::LrSchedule schedule = controller_config(*job, 100).schedule;
+  EXPECT_DOUBLE_EQ(control::learning_rate(schedule, 0), 0.05 * 0.1);
+  EXPECT_DOUBLE_EQ(control::learning_rate(schedule, 25), 0.05 * 0.55);
+  EXPECT_DOUBLE_EQ(control::learning_rate(schedule, 199), 0.05);
+  EXPECT_DOUBLE_EQ(control::learning_rate(schedule, 200), 0.05 / 3);
+  const auto again = parse_job(resolve_job(text, "job.toml", {"seed=7"}).value(), "job.toml");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->rate_table, job->rate_table);
+  EXPECT_TRUE(parse_job("", "job.toml", {"schedule.shape=table", "schedule.table=[[0, 1], [1, 0]]"}).ok());
+}
+
+TEST(JobConfig, ATableThatMakesNoSenseIsOneLine) {
+  const auto refused = [](const std::string& table, const std::string& says) {
+    expect_one_line(parse_job("[schedule]\nshape = \"table\"\n" + table, "job.toml").status(), says);
+  };
+  refused("", "schedule.table: write at least one point");
+  refused("table = []\n", "schedule.table: write at least one point");
+  for (const char* pairs : {"3", "[3]", "[[3]]", "[[1, 2, 3]]", "[[0, -1]]", "[[-1, 1]]", "[[0, nan]]",
+                            "[[0, inf]]", "[[0, \"1\"]]", "[[0, 1], 2]", "[[1e7, 1]]", "[[0, 1], {}]"})
+    refused(fmt::format("table = {}\n", pairs), "schedule.table: write pairs of numbers from 0 to 1000000");
+  refused("table = [[1, 1], [0.5, 1]]\n", "ascending order");
+  refused("table = [[1, 1], [1, 2], [1, 3]]\n", "at most two points");
+  refused("warmup_epochs = 1\ntable = [[0, 1]]\n", "schedule.warmup_epochs: leave it out");
+  expect_one_line(parse_job("[schedule]\ntable = [[0, 1]]\n", "job.toml").status(),
+                  "write shape = \"table\"");
+  std::string most = "table = [";
+  for (int i = 0; i < 10'000; ++i) most += fmt::format("[{}, 1], ", i);
+  EXPECT_TRUE(parse_job("[schedule]\nshape = \"table\"\n" + most + "]\n", "job.toml").ok());
+  refused(most + "[10000, 1]]\n", "10001 points; write at most 10000");
+}
+
 TEST(JobConfig, ListensOnThisMachineOnlyUnlessToldHowSafely) {
   const auto reach = [](const std::string& text) { return parse_job("[network]\n" + text, "job.toml"); };
   EXPECT_EQ(parse_job("", "job.toml")->reach.listen, "127.0.0.1:0");

@@ -119,6 +119,31 @@ std::vector<double> Section::numbers(const std::string& key, double least, doubl
   return {};
 }
 
+std::vector<std::pair<double, double>> Section::pairs(const std::string& key, double most_first,
+                                                      double most_second) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return {};
+  std::vector<std::pair<double, double>> values;
+  const auto number = [](const toml::array& pair, std::size_t at, double most) -> std::optional<double> {
+    const auto value = pair.get(at)->is_number() ? pair.get(at)->value<double>() : std::nullopt;
+    return value && std::isfinite(*value) && *value >= 0 && *value <= most ? value : std::nullopt;
+  };
+  const auto* array = node->as_array();
+  for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+    const auto* pair = array->get(i)->as_array();
+    if (pair == nullptr || pair->size() != 2) break;
+    const auto first = number(*pair, 0, most_first);
+    const auto second = number(*pair, 1, most_second);
+    if (!first || !second) break;
+    values.emplace_back(*first, *second);
+  }
+  if (array != nullptr && values.size() == array->size()) return values;
+  complain(key, fmt::format(
+                    "write pairs of numbers from 0 to {} and from 0 to {}, for example [[0, 1], [2.5, 0.1]]",
+                    most_first, most_second));
+  return {};
+}
+
 std::vector<std::string> Section::texts(const std::string& key) {
   const toml::node* node = find(key);
   if (node == nullptr) return {};

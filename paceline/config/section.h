@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -41,6 +42,8 @@ class Section {
   std::size_t choice(const std::string& key, std::size_t otherwise, const std::vector<std::string>& choices);
   std::vector<double> numbers(const std::string& key, double least, double most);
   std::vector<std::string> texts(const std::string& key);
+  // A list of pairs of numbers, [[0, 1], [2.5, 0.1]].
+  std::vector<std::pair<double, double>> pairs(const std::string& key, double most_first, double most_second);
   bool has(const std::string& key);
 
   // A table below this one; null when missing.

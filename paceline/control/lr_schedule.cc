@@ -23,6 +23,19 @@ double stepped(const LrSchedule& schedule, std::int64_t committed) {
   return rate;
 }
 
+double tabled(const LrSchedule& schedule, std::int64_t committed) {
+  const std::vector<LrPoint>& table = schedule.table;
+  const auto after =
+      std::upper_bound(table.begin(), table.end(), committed,
+                       [](std::int64_t samples, const LrPoint& point) { return samples < point.samples; });
+  if (after == table.begin()) return schedule.base * table.front().factor;
+  const LrPoint& before = *(after - 1);
+  if (after == table.end()) return schedule.base * before.factor;
+  const double way =
+      static_cast<double>(committed - before.samples) / static_cast<double>(after->samples - before.samples);
+  return schedule.base * (before.factor + (after->factor - before.factor) * way);
+}
+
 }  // namespace
 
 double learning_rate(const LrSchedule& schedule, std::int64_t committed) {
@@ -38,6 +51,8 @@ double learning_rate(const LrSchedule& schedule, std::int64_t committed) {
       return stepped(schedule, committed);
     case LrShape::kCosine:
       return cosine(schedule, committed);
+    case LrShape::kTable:
+      return tabled(schedule, committed);
   }
   return schedule.base;
 }

@@ -7,7 +7,13 @@
 
 namespace paceline::control {
 
-enum class LrShape { kConstant, kStep, kCosine };
+enum class LrShape { kConstant, kStep, kCosine, kTable };
+
+// A point of a table: after so many samples the rate is `base` times `factor`.
+struct LrPoint {
+  std::int64_t samples = 0;
+  double factor = 1;
+};
 
 struct LrSchedule {
   LrShape shape = LrShape::kConstant;
@@ -18,9 +24,12 @@ struct LrSchedule {
   double gamma = 0.1;
   std::int64_t total = 0;  // cosine: samples at which the rate reaches `last`
   double last = 0;
+  // table: linear between the points, constant before the first and after the last one. Of points at the same
+  // sample the last one holds from there on: a jump. Ascending; at least one.
+  std::vector<LrPoint> table = {};
 };
 
-// The rate of a commit before which `committed` samples were trained on.
+// The rate of a commit before which `committed` samples were trained on. O(log n) for a table of n points.
 double learning_rate(const LrSchedule& schedule, std::int64_t committed);
 
 }  // namespace paceline::control

@@ -8,6 +8,18 @@
 
 namespace paceline::exchange {
 
+std::vector<bool> moving_blocks(const ps::Layout& part, std::int64_t floats) {
+  std::vector<bool> moving(block_count(floats), false);
+  // A board has as many floats of directions behind those of the weights.
+  for (std::int64_t offset = 0; offset < floats; offset += part.size()) {
+    for (const ps::Layout::Range& range : part.moving()) {
+      const std::size_t last = block_count(offset + range.end);
+      for (std::size_t block = block_index(offset + range.begin); block < last; ++block) moving[block] = true;
+    }
+  }
+  return moving;
+}
+
 CommitExchange::CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts,
                                std::vector<std::vector<int>> kept, int host)
     : exchange_(exchange),
@@ -20,6 +32,7 @@ CommitExchange::CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts
   for (const ps::Layout& part : parts_) {
     offsets_.push_back(offset);
     runs_.push_back(part.runs());
+    moving_.push_back(moving_blocks(part, part.size()));
     offset += part.size();
   }
 }
@@ -122,7 +135,8 @@ absl::Status CommitExchange::send(Version version, std::span<const HostMember> m
     for (int step = 1; step < hosts; ++step) {
       const int to = (host_ + step) % hosts;
       for (const int shard : kept_[static_cast<std::size_t>(to)]) {
-        if (begin < parts_[static_cast<std::size_t>(shard)].size())
+        const auto at = static_cast<std::size_t>(shard);
+        if (begin < parts_[at].size() && moving_[at][block_index(begin)])
           exchange_.send(to, shard, version, begin, part_block(shard, own, begin));
       }
     }
@@ -150,7 +164,7 @@ void CommitExchange::sum(int shard, std::span<const HostMember* const> own, std:
   for (const ps::Layout::Run& run : runs_[at]) {
     const std::int64_t from = std::max(begin, run.begin);
     const std::int64_t to = std::min(end, run.end);
-    if (from >= to) continue;
+    if (from >= to || run.kind == ps::TensorKind::kConstant) continue;
     const bool parameters = run.kind == ps::TensorKind::kParameter;
     for (const HostMember* member : own) {
       const float* values = member->gradient + offsets_[at] + from;

@@ -33,6 +33,10 @@ struct HostMember {
   double share = 0;
 };
 
+// Of the blocks of a part's gradients, or of its board of so many floats: those in which versions differ. The
+// others are constants alone.
+std::vector<bool> moving_blocks(const ps::Layout& part, std::int64_t floats);
+
 class CommitExchange {
  public:
   // `parts`: each shard's, by host. `kept`: the shards that are kept there, by host, the own first. The
@@ -78,6 +82,7 @@ class CommitExchange {
   const bool copied_;                  // shards are kept on several hosts
   std::vector<std::int64_t> offsets_;  // of the parts in the whole
   std::vector<std::vector<ps::Layout::Run>> runs_;
+  std::vector<std::vector<bool>> moving_;
   std::vector<std::vector<float>> sums_;  // for each shard; empty before they are needed
   std::vector<std::int64_t> summed_;      // how far, for the commit that was sent last
   Version sent_{};

@@ -77,13 +77,14 @@ absl::Status Exchange::start(ExchangeOptions options) {
     PACELINE_ASSIGN_OR_RETURN(auto board, transport::WeightWriter::create(options_.board_floats[host],
                                                                           options_.readers, options_.kept));
     boards_[host] = board.path();
-    neighbour.mirror = std::make_unique<Mirror>(std::move(board), options_.board_floats[host]);
+    neighbour.mirror =
+        std::make_unique<Mirror>(std::move(board), options_.board_floats[host], options_.moving[host]);
     // The highest slots: workers get theirs from the lowest on.
     const int slot = transport::WeightWriter::kSlots - 1 - static_cast<int>(host);
     PACELINE_ASSIGN_OR_RETURN(
         auto reader, transport::WeightReader::open(options_.own_board, options_.board_floats[own], slot));
     neighbour.outlet = std::make_unique<Outlet>(
-        std::move(reader),
+        std::move(reader), options_.moving[own],
         [this, to = static_cast<int>(host)](const Header& header, std::span<const float> block,
                                             std::function<void()> sent) {
           with_link(to, [=](transport::Link& link) {

@@ -47,10 +47,12 @@ struct ExchangeOptions {
   std::vector<Peer> peers;                 // by host; this one's is not looked at
   std::vector<std::int64_t> part_floats;   // of each shard's gradients, by host
   std::vector<std::int64_t> board_floats;  // of each shard's board
-  std::vector<int> kept_here;              // shards for which gradients come: the own, and copies of others
-  std::string own_board;                   // path of the own shard's
-  int readers = 1;                         // of each mirror
-  int kept = 0;                            // versions that may be kept of each
+  // Of each shard's board, by block: whether versions differ in it. What does not move is sent once.
+  std::vector<std::vector<bool>> moving;
+  std::vector<int> kept_here;  // shards for which gradients come: the own, and copies of others
+  std::string own_board;       // path of the own shard's
+  int readers = 1;             // of each mirror
+  int kept = 0;                // versions that may be kept of each
   // From the exchange's thread: this host keeps that version of the own shard now, or the traffic has ended.
   std::function<void(Version)> kept_there;
   std::function<void(const absl::Status&)> failed;

@@ -23,6 +23,7 @@ class ExchangeWithAStranger : public ::testing::Test {
     options.peers.resize(2);
     options.part_floats = {kExchangeFloats, kExchangeFloats};
     options.board_floats = {kExchangeFloats, kExchangeFloats};
+    options.moving.assign(2, std::vector<bool>(block_count(kExchangeFloats), true));
     options.kept_here = {0};
     options.own_board = board_.path();
     options.kept = 2;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <absl/status/statusor.h>
 
@@ -52,6 +53,11 @@ template <class Float>
 std::span<Float> block_at(std::span<Float> floats, std::int64_t begin) {
   const auto from = static_cast<std::size_t>(begin);
   return floats.subspan(from, std::min(static_cast<std::size_t>(kBlockFloats), floats.size() - from));
+}
+// Whether a version that is not the first to go over a link has this block; `moving`: by block, whether
+// versions differ in it. Where none does, the first one goes all the same, to say that the version is there.
+inline bool sent_again(const std::vector<bool>& moving, std::size_t block) {
+  return moving[block] || (block == 0 && std::find(moving.begin(), moving.end(), true) == moving.end());
 }
 // Errors: DataLoss when a payload of so many bytes is not the block that begins there, or there is to be
 // none.

@@ -1,5 +1,7 @@
 #include "paceline/exchange/mirror.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
@@ -16,8 +18,7 @@ absl::StatusOr<std::optional<std::span<float>>> Mirror::room(const Header& heade
     if (old)
       return absl::DataLossError(
           fmt::format("weights of version {} after {}", header.version, board_.version()));
-    const std::size_t blocks = block_count(floats_);
-    coming_.emplace(Coming{header, board_.next(), std::vector<bool>(blocks, false), blocks});
+    begin(header);
   }
   const std::size_t block = block_index(header.begin);
   if (coming_->offered[block])
@@ -27,10 +28,34 @@ absl::StatusOr<std::optional<std::span<float>>> Mirror::room(const Header& heade
   return block_at(coming_->memory, header.begin);
 }
 
+void Mirror::begin(const Header& header) {
+  const std::span<float> memory = board_.next();
+  std::vector<bool> offered(block_count(floats_), false);
+  if (!whole_.empty()) {
+    fill_in(memory);
+    for (std::size_t block = 0; block < offered.size(); ++block) offered[block] = !sent_again(moving_, block);
+  }
+  const auto missing = static_cast<std::size_t>(std::count(offered.begin(), offered.end(), false));
+  coming_.emplace(Coming{header, memory, std::move(offered), missing});
+}
+
+void Mirror::fill_in(std::span<float> memory) {
+  if (std::find(whole_.begin(), whole_.end(), memory.data()) != whole_.end()) return;
+  const std::span<const float> source(whole_.front(), memory.size());
+  for (std::size_t block = 0; block < moving_.size(); ++block) {
+    if (sent_again(moving_, block)) continue;
+    const std::int64_t begin = static_cast<std::int64_t>(block) * kBlockFloats;
+    const std::span<const float> from = block_at(source, begin);
+    std::copy(from.begin(), from.end(), block_at(memory, begin).begin());
+  }
+  whole_.push_back(memory.data());
+}
+
 absl::StatusOr<std::optional<Header>> Mirror::arrived() {
   PACELINE_CHECK(coming_ && coming_->missing > 0, "a block that is not on its way");
   if (--coming_->missing > 0) return std::nullopt;
   const Header header = coming_->header;
+  if (whole_.empty()) whole_.push_back(coming_->memory.data());
   coming_.reset();
   if (header.kind == Kind::kWeights) {
     board_.publish(header.version);

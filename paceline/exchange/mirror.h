@@ -2,7 +2,8 @@
 // link instead of by a shard. Of the thread that hears the link.
 //
 // What always holds: versions come in order and are published whole; one that is kept is not published, so it
-// may come late.
+// may come late. The first version comes with all its blocks, later ones without those that do not move,
+// which are then copied here, once for each buffer.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,9 @@ namespace paceline::exchange {
 
 class Mirror {
  public:
-  // `board`: of as many floats as the shard's.
-  Mirror(transport::WeightWriter board, std::int64_t floats) : board_(std::move(board)), floats_(floats) {}
+  // `board`: of as many floats as the shard's. `moving`: by block, as the outlet has it.
+  Mirror(transport::WeightWriter board, std::int64_t floats, std::vector<bool> moving)
+      : board_(std::move(board)), floats_(floats), moving_(std::move(moving)) {}
 
   // Memory for a block of weights; nothing while another version is on its way. Errors: DataLoss when that
   // cannot come now.
@@ -43,9 +45,14 @@ class Mirror {
     std::size_t missing;  // blocks
   };
 
+  void begin(const Header& header);
+  void fill_in(std::span<float> memory);
+
   transport::WeightWriter board_;
   const std::int64_t floats_;
-  bool published_ = false;  // anything
+  const std::vector<bool> moving_;
+  std::vector<const float*> whole_;  // buffers that hold what does not move
+  bool published_ = false;           // anything
   std::optional<Coming> coming_;
 };
 

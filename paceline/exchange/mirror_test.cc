@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::int64_t kMirrorFloats = kBlockFloats + 5;
 
-Mirror make_mirror() {
-  return Mirror(transport::WeightWriter::create(kMirrorFloats, 4, 2).value(), kMirrorFloats);
+Mirror make_mirror(std::vector<bool> moving = {true, true}) {
+  return Mirror(transport::WeightWriter::create(kMirrorFloats, 4, 2).value(), kMirrorFloats, std::move(moving));
 }
 
 // A version comes in; what arrived() says at the end.
@@ -65,6 +65,40 @@ TEST(Mirror, OneVersionAtATime) {
   EXPECT_FALSE(mirror.room({Kind::kWeights, Version(2), 0})->has_value());
   EXPECT_FALSE(mirror.room({Kind::kKept, Version(1), 0})->has_value());
   EXPECT_FALSE(mirror.room({Kind::kWeights, Version(1), 0}).ok());  // twice
+}
+
+TEST(Mirror, ABlockThatDoesNotMoveComesOnce) {
+  Mirror mirror = make_mirror({false, true});
+  auto reader = transport::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
+  auto keeper = transport::WeightReader::open(mirror.path(), kMirrorFloats, 1).value();
+  ASSERT_TRUE(fill_mirror(mirror, Kind::kKept, Version(0), 7));
+  for (int version = 1; version < 8; ++version) {
+    const Version now(version);
+    EXPECT_FALSE(mirror.room({Kind::kWeights, now, 0}).ok()) << "again";
+    const auto room = mirror.room({Kind::kWeights, now, kBlockFloats});
+    ASSERT_TRUE(room.ok() && room->has_value());
+    std::fill((*room)->begin(), (*room)->end(), static_cast<float>(version));
+    ASSERT_TRUE(mirror.arrived().value()) << "it is whole";
+    // Several versions are held, so that several buffers are used.
+    const auto pinned = (version == 2 ? keeper : reader).pin(now, std::chrono::nanoseconds::zero());
+    ASSERT_TRUE(pinned);
+    EXPECT_EQ(pinned->weights[0], 7.0f);
+    EXPECT_EQ(pinned->weights[kBlockFloats - 1], 7.0f);
+    EXPECT_EQ(pinned->weights[kBlockFloats], static_cast<float>(version));
+  }
+}
+
+TEST(Mirror, OfWhatNeverMovesTheFirstBlockSaysThatAVersionIsThere) {
+  Mirror mirror = make_mirror({false, false});
+  ASSERT_TRUE(fill_mirror(mirror, Kind::kWeights, Version(0), 7));
+  const auto room = mirror.room({Kind::kWeights, Version(1), 0});
+  ASSERT_TRUE(room.ok() && room->has_value());
+  std::fill((*room)->begin(), (*room)->end(), 7.0f);
+  ASSERT_TRUE(mirror.arrived().value());
+  auto reader = transport::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
+  const auto pinned = reader.pin(Version(1), std::chrono::nanoseconds::zero());
+  ASSERT_TRUE(pinned);
+  EXPECT_EQ(pinned->weights[kBlockFloats], 7.0f);
 }
 
 TEST(Mirror, WhatCannotComeIsRefused) {

@@ -36,9 +36,14 @@ void Outlet::go_on() {
 }
 
 void Outlet::send(Kind kind, const transport::WeightReader::Pinned& pinned) {
-  const auto floats = static_cast<std::int64_t>(pinned.weights.size());
-  blocks_under_way_ = block_count(floats);
-  for (std::int64_t begin = 0; begin < floats; begin += kBlockFloats) {
+  std::vector<std::int64_t> begins;
+  for (std::size_t block = 0; block < moving_.size(); ++block) {
+    if (!sent_whole_ || sent_again(moving_, block))
+      begins.push_back(static_cast<std::int64_t>(block) * kBlockFloats);
+  }
+  sent_whole_ = true;
+  blocks_under_way_ = begins.size();
+  for (const std::int64_t begin : begins) {
     send_({kind, pinned.version, begin}, block_at(pinned.weights, begin), [this] {
       if (--blocks_under_way_ > 0) return;
       reader_.unpin();

@@ -3,7 +3,7 @@
 // with versions nobody reads. Of the thread that hears the links.
 //
 // What always holds: one version at a time is on its way; what is published goes in order; what is to be kept
-// goes beside it, as soon as it can.
+// goes beside it, as soon as it can. Blocks that do not move go with the first version alone.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "paceline/base/ids.h"
 #include "paceline/exchange/message.h"
@@ -23,8 +24,10 @@ class Outlet {
   // Sends one block; calls back once its memory may change.
   using Send = std::function<void(const Header&, std::span<const float>, std::function<void()> sent)>;
 
-  // `reader`: of the shard's board, in a slot of its own.
-  Outlet(transport::WeightReader reader, Send send) : reader_(std::move(reader)), send_(std::move(send)) {}
+  // `reader`: of the shard's board, in a slot of its own. `moving`: by block of that board, whether versions
+  // differ in it.
+  Outlet(transport::WeightReader reader, std::vector<bool> moving, Send send)
+      : reader_(std::move(reader)), moving_(std::move(moving)), send_(std::move(send)) {}
 
   // Somebody there waits for this version.
   void want(Version version);
@@ -38,11 +41,13 @@ class Outlet {
   void send(Kind kind, const transport::WeightReader::Pinned& pinned);
 
   transport::WeightReader reader_;
+  const std::vector<bool> moving_;
   const Send send_;
   std::optional<Version> wanted_;
   std::optional<Version> published_;
   std::optional<Version> sent_;
   std::deque<Version> to_keep_;
+  bool sent_whole_ = false;  // a version with all its blocks
   std::size_t blocks_under_way_ = 0;
 };
 

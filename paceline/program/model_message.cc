@@ -47,6 +47,29 @@ absl::StatusOr<std::string> name_of(const json& tensor) {
   return name;
 }
 
+absl::StatusOr<std::string> word_of(const json& tensor, const char* key, const std::string& name,
+                                    const char* otherwise) {
+  const auto found = tensor.find(key);
+  if (found == tensor.end()) return std::string(otherwise);
+  if (!found->is_string()) return wrong(fmt::format("sent tensor '{}' with a {} that is no text", name, key));
+  return found->get<std::string>();
+}
+
+absl::StatusOr<ps::TensorKind> kind_of(const json& tensor, const std::string& name) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string kind, word_of(tensor, "kind", name, "parameter"));
+  if (kind == "parameter") return ps::TensorKind::kParameter;
+  if (kind == "statistic") return ps::TensorKind::kStatistic;
+  if (kind == "constant") return ps::TensorKind::kConstant;
+  return wrong(fmt::format("sent tensor '{}' of the unknown kind '{}'", name, store::printable(kind)));
+}
+
+absl::StatusOr<ps::Dtype> dtype_of(const json& tensor, const std::string& name) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string dtype, word_of(tensor, "dtype", name, "float32"));
+  const auto known = ps::dtype_named(dtype);
+  if (known) return *known;
+  return wrong(fmt::format("sent tensor '{}' of the unknown dtype '{}'", name, store::printable(dtype)));
+}
+
 absl::StatusOr<ps::Layout> layout_of(const json& message) {
   const auto tensors = message.find("tensors");
   if (tensors == message.end() || !tensors->is_array() || tensors->empty())
@@ -59,14 +82,10 @@ absl::StatusOr<ps::Layout> layout_of(const json& message) {
     PACELINE_ASSIGN_OR_RETURN(const std::string name, name_of(tensor));
     if (!names.insert(name).second) return wrong(fmt::format("named tensor '{}' twice", name));
     PACELINE_ASSIGN_OR_RETURN(auto shape, shape_of(tensor, name));
-    const std::string kind = tensor.value("kind", json("parameter")).is_string()
-                                 ? tensor.value("kind", json("parameter")).get<std::string>()
-                                 : "";
-    if (kind != "parameter" && kind != "statistic")
-      return wrong(fmt::format("sent tensor '{}' of the unknown kind '{}'", name, store::printable(kind)));
-    any_parameter = any_parameter || kind == "parameter";
-    layout.add(name, kind == "parameter" ? ps::TensorKind::kParameter : ps::TensorKind::kStatistic,
-               std::move(shape));
+    PACELINE_ASSIGN_OR_RETURN(const ps::TensorKind kind, kind_of(tensor, name));
+    PACELINE_ASSIGN_OR_RETURN(const ps::Dtype dtype, dtype_of(tensor, name));
+    any_parameter = any_parameter || kind == ps::TensorKind::kParameter;
+    layout.add(name, kind, std::move(shape), dtype);
     if (layout.size() > kMostFloats) return wrong("sent a model that is too large");
   }
   if (!any_parameter) return wrong("sent a model without a parameter to train");

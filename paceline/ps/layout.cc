@@ -1,6 +1,7 @@
 #include "paceline/ps/layout.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,10 +10,27 @@
 
 namespace paceline::ps {
 
-void Layout::add(std::string name, TensorKind kind, std::vector<std::int64_t> shape) {
+namespace {
+
+constexpr std::int64_t kFloatBytes = sizeof(float);
+
+// The elements of `tensor` that lie in its floats [first, last). A cut is at a cache line, so no element lies
+// on both sides of it.
+std::int64_t elements_in(const TensorSpec& tensor, std::int64_t first, std::int64_t last) {
+  if (tensor.kind != TensorKind::kConstant) return last - first;
+  const std::int64_t bytes = bytes_of(tensor.dtype);
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : tensor.shape) elements *= extent;
+  return std::min(elements, last * kFloatBytes / bytes) - first * kFloatBytes / bytes;
+}
+
+}  // namespace
+
+void Layout::add(std::string name, TensorKind kind, std::vector<std::int64_t> shape, Dtype dtype) {
   std::int64_t size = 1;
   for (std::int64_t extent : shape) size *= extent;
-  tensors_.push_back({std::move(name), kind, std::move(shape), size_, size});
+  if (kind == TensorKind::kConstant) size = (size * bytes_of(dtype) + kFloatBytes - 1) / kFloatBytes;
+  tensors_.push_back({std::move(name), kind, std::move(shape), size_, size, dtype});
   size_ += (size + kAlignment - 1) / kAlignment * kAlignment;
 }
 
@@ -26,6 +44,16 @@ std::vector<Layout::Run> Layout::runs() const {
   return runs;
 }
 
+std::vector<Layout::Range> Layout::moving() const {
+  std::vector<Range> ranges;
+  for (const Run& run : runs()) {
+    if (run.kind == TensorKind::kConstant) continue;
+    if (ranges.empty() || ranges.back().end != run.begin) ranges.push_back({run.begin, run.begin});
+    ranges.back().end = run.end;
+  }
+  return ranges;
+}
+
 std::vector<Layout> Layout::split(int count) const {
   std::vector<Layout> parts(1);
   auto left = static_cast<std::int64_t>(tensors_.size());
@@ -35,7 +63,7 @@ std::vector<Layout> Layout::split(int count) const {
     const auto made = static_cast<std::int64_t>(parts.size());
     const bool full = tensor.offset + tensor.size / 2 >= size_ * made / count || left <= count - made;
     if (full && made < count && parts.back().size() > 0) parts.emplace_back();
-    parts.back().add(tensor.name, tensor.kind, tensor.shape);
+    parts.back().add(tensor.name, tensor.kind, tensor.shape, tensor.dtype);
     --left;
   }
   return parts;
@@ -51,9 +79,10 @@ Layout Layout::part(std::int64_t begin, std::int64_t end) const {
     const std::int64_t last = std::min(end, tensor.offset + tensor.size) - tensor.offset;
     if (first >= last) continue;
     if (last - first == tensor.size) {
-      part.add(tensor.name, tensor.kind, tensor.shape);
+      part.add(tensor.name, tensor.kind, tensor.shape, tensor.dtype);
     } else {
-      part.add(fmt::format("{}@{}", tensor.name, first), tensor.kind, {last - first});
+      part.add(fmt::format("{}@{}", tensor.name, first), tensor.kind, {elements_in(tensor, first, last)},
+               tensor.dtype);
     }
   }
   return part;
@@ -66,6 +95,14 @@ std::vector<Layout> Layout::split_evenly(int count) const {
   for (std::int64_t i = 0; i < made; ++i)
     parts.push_back(part(lines * i / made * kAlignment, lines * (i + 1) / made * kAlignment));
   return parts;
+}
+
+void copy_constants(std::span<const Layout::Run> runs, std::span<const float> from, std::span<float> to) {
+  for (const Layout::Run& run : runs) {
+    if (run.kind == TensorKind::kConstant && run.end > run.begin)
+      std::memcpy(to.data() + run.begin, from.data() + run.begin,
+                  static_cast<std::size_t>(run.end - run.begin) * sizeof(float));
+  }
 }
 
 }  // namespace paceline::ps

@@ -3,21 +3,27 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "paceline/ps/dtype.h"
 
 namespace paceline::ps {
 
 // A parameter gets a gradient and an optimizer step. A statistic (batch-norm running mean or variance) is
-// averaged over the members of a commit instead.
-enum class TensorKind { kParameter, kStatistic };
+// averaged over the members of a commit instead. A constant (a frozen parameter, a buffer of integers) never
+// changes: its bytes are opaque, and are only ever copied.
+enum class TensorKind { kParameter, kStatistic, kConstant };
 
 struct TensorSpec {
   std::string name;  // as the model calls it, "layer1.0.conv1.weight"
   TensorKind kind = TensorKind::kParameter;
   std::vector<std::int64_t> shape;  // in elements
   std::int64_t offset = 0;          // in floats from the start of the flat memory
-  std::int64_t size = 0;            // in floats: the product of the shape
+  // In floats: as many as elements; a constant's bytes, the last float filled up with zeros.
+  std::int64_t size = 0;
+  Dtype dtype = Dtype::kFloat32;  // in the program; in this memory it is a constant's alone
 
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
@@ -28,7 +34,7 @@ class Layout {
  public:
   static constexpr std::int64_t kAlignment = 16;  // floats: one cache line
 
-  void add(std::string name, TensorKind kind, std::vector<std::int64_t> shape);
+  void add(std::string name, TensorKind kind, std::vector<std::int64_t> shape, Dtype dtype = Dtype::kFloat32);
 
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   // In floats, padding included.
@@ -42,9 +48,16 @@ class Layout {
   };
   // They cover the layout.
   std::vector<Run> runs() const;
+  // What commits change: the runs but those of constants, neighbours together.
+  struct Range {
+    std::int64_t begin;  // floats [begin, end)
+    std::int64_t end;
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+  std::vector<Range> moving() const;
 
   // What lies in floats [begin, end) of the flat memory, from 0 again. A tensor that lies only partly in it
-  // is there as a flat piece: "weight@4096", of shape {floats}, is what follows the first 4096 floats of
+  // is there as a flat piece: "weight@4096", of shape {elements}, is what follows the first 4096 floats of
   // "weight". Requires: multiples of kAlignment, within the layout.
   Layout part(std::int64_t begin, std::int64_t end) const;
 
@@ -60,5 +73,8 @@ class Layout {
   std::vector<TensorSpec> tensors_;
   std::int64_t size_ = 0;
 };
+
+// Copies the bytes of the constants of one flat memory into another of the same layout, and nothing else.
+void copy_constants(std::span<const Layout::Run> runs, std::span<const float> from, std::span<float> to);
 
 }  // namespace paceline::ps

@@ -160,6 +160,79 @@ TEST(Layout, APartHasWholeTensorsAsTheyAreAndPiecesFlat) {
   EXPECT_EQ(layout.part(0, layout.size()), layout);
 }
 
+TEST(Layout, AConstantTakesTheBytesOfItsType) {
+  Layout layout;
+  layout.add("steps", TensorKind::kConstant, {}, Dtype::kInt64);
+  layout.add("ids", TensorKind::kConstant, {3, 3}, Dtype::kInt64);
+  layout.add("mask", TensorKind::kConstant, {5}, Dtype::kBool);
+  layout.add("scale", TensorKind::kConstant, {3}, Dtype::kBfloat16);
+  layout.add("half", TensorKind::kParameter, {3}, Dtype::kFloat16);
+  check(layout);
+  std::vector<std::int64_t> sizes;
+  for (const TensorSpec& tensor : layout.tensors()) sizes.push_back(tensor.size);
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{2, 18, 2, 2, 3}));
+  EXPECT_EQ(layout.tensors()[1].shape, (std::vector<std::int64_t>{3, 3}));
+  Layout other = layout;
+  EXPECT_EQ(other, layout);
+  other.add("more", TensorKind::kParameter, {1});
+  layout.add("more", TensorKind::kParameter, {1}, Dtype::kFloat64);
+  EXPECT_NE(other, layout) << "in their types alone";
+}
+
+TEST(Layout, APieceOfAConstantHasItsElements) {
+  Layout layout;
+  layout.add("ids", TensorKind::kConstant, {4, 5}, Dtype::kInt64);  // 40 floats of 48
+  layout.add("mask", TensorKind::kConstant, {131}, Dtype::kUint8);  // 33 floats of 48
+  Layout first, second;
+  first.add("ids@0", TensorKind::kConstant, {16}, Dtype::kInt64);
+  second.add("ids@32", TensorKind::kConstant, {4}, Dtype::kInt64);
+  second.add("mask@0", TensorKind::kConstant, {128}, Dtype::kUint8);
+  Layout third;
+  third.add("mask@32", TensorKind::kConstant, {3}, Dtype::kUint8);
+  EXPECT_EQ(layout.part(0, 32), first);
+  EXPECT_EQ(layout.part(32, 80), second);
+  EXPECT_EQ(layout.part(80, 96), third);
+}
+
+TEST(Layout, WhatMovesIsAllButConstants) {
+  Layout layout;
+  layout.add("a", TensorKind::kConstant, {3});
+  layout.add("b", TensorKind::kParameter, {20});
+  layout.add("mean", TensorKind::kStatistic, {3});
+  layout.add("c", TensorKind::kConstant, {17});
+  layout.add("d", TensorKind::kConstant, {1});
+  layout.add("e", TensorKind::kParameter, {1});
+  EXPECT_EQ(layout.moving(), (std::vector<Layout::Range>{{16, 64}, {112, 128}}));
+  EXPECT_EQ(layout.runs().size(), 5u);
+  EXPECT_EQ(layout.runs()[3].kind, TensorKind::kConstant);
+  EXPECT_TRUE(Layout().moving().empty());
+  EXPECT_EQ(layout_of({5, 100}).moving(), (std::vector<Layout::Range>{{0, 128}}));
+}
+
+TEST(Layout, OnlyConstantsAreCopied) {
+  Layout layout;
+  layout.add("a", TensorKind::kParameter, {16});
+  layout.add("b", TensorKind::kConstant, {16});
+  layout.add("c", TensorKind::kStatistic, {16});
+  const std::vector<float> from(48, 1.0f);
+  std::vector<float> to(48, 0.0f);
+  copy_constants(layout.runs(), from, to);
+  for (std::size_t i = 0; i < to.size(); ++i) EXPECT_EQ(to[i], i / 16 == 1 ? 1.0f : 0.0f) << i;
+}
+
+TEST(Dtype, HasANameForEachAndBack) {
+  for (const Dtype type : {Dtype::kFloat32, Dtype::kFloat64, Dtype::kFloat16, Dtype::kBfloat16, Dtype::kInt64,
+                           Dtype::kInt32, Dtype::kInt16, Dtype::kInt8, Dtype::kUint8, Dtype::kBool}) {
+    EXPECT_EQ(dtype_named(name_of(type)), type);
+    EXPECT_EQ(dtype_of_safetensors(safetensors_name(type)), type);
+  }
+  EXPECT_EQ(name_of(Dtype::kBfloat16), "bfloat16");
+  EXPECT_EQ(safetensors_name(Dtype::kBool), "BOOL");
+  EXPECT_EQ(bytes_of(Dtype::kInt16), 2);
+  EXPECT_FALSE(dtype_named("complex64"));
+  EXPECT_FALSE(dtype_of_safetensors("float32"));
+}
+
 TEST(Layout, RandomLayoutsSplitWell) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     Rng rng(seed);

@@ -35,4 +35,13 @@ void look_ahead(std::span<const float> weights, std::span<const float> direction
   step_along(weights.data(), direction.data(), reach, out.data(), out.size());
 }
 
+void look_ahead(std::span<const Layout::Range> ranges, std::span<const float> weights,
+                std::span<const float> direction, float reach, std::span<float> out) {
+  for (const Layout::Range& range : ranges) {
+    const auto begin = static_cast<std::size_t>(range.begin);
+    const auto size = static_cast<std::size_t>(range.end - range.begin);
+    look_ahead(weights.subspan(begin, size), direction.subspan(begin, size), reach, out.subspan(begin, size));
+  }
+}
+
 }  // namespace paceline::ps

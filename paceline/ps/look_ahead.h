@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "paceline/ps/layout.h"
 #include "paceline/ps/update_rule.h"
 
 namespace paceline::ps {
@@ -20,5 +21,8 @@ double look_ahead_reach(const OptimizerConfig& config, double learning_rate, dou
 // neither.
 void look_ahead(std::span<const float> weights, std::span<const float> direction, float reach,
                 std::span<float> out);
+// The same over these ranges alone (Layout::moving()): constants of `out` stay as they are.
+void look_ahead(std::span<const Layout::Range> ranges, std::span<const float> weights,
+                std::span<const float> direction, float reach, std::span<float> out);
 
 }  // namespace paceline::ps

@@ -86,6 +86,14 @@ TEST(LookAhead, StepsAlongTheDirection) {
   EXPECT_THAT(out, ElementsAre(-1, 2, 4));
 }
 
+TEST(LookAhead, LeavesWhatDoesNotMoveAlone) {
+  const std::vector<float> weights = {1, 2, 3, 4};
+  const std::vector<float> direction = {4, 2, 2, 2};
+  std::vector<float> out = {7, 7, 7, 7};
+  look_ahead(std::vector<Layout::Range>{{0, 1}, {2, 3}}, weights, direction, 0.5f, out);
+  EXPECT_THAT(out, ElementsAre(-1, 7, 2, 7));
+}
+
 TEST(LookAhead, OfNothingIsTheWeights) {
   std::vector<float> weights, direction;
   for (int i = 0; i < 1000; ++i) {

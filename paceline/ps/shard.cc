@@ -48,6 +48,8 @@ Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter b
     : layout_(std::move(layout)),
       optimizer_(optimizer),
       runs_(layout_.runs()),
+      moving_(moving_of(layout_)),
+      moving_floats_(moving_.empty() ? 0 : moving_.back().before + moving_.back().end - moving_.back().begin),
       board_(std::move(board)),
       pool_(threads) {
   const auto floats = static_cast<std::int64_t>(board_.latest().size());
@@ -57,13 +59,35 @@ Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter b
                         std::vector<float>(static_cast<std::size_t>(layout_.size())));
 }
 
+std::vector<Shard::Moving> Shard::moving_of(const Layout& layout) {
+  std::vector<Moving> moving;
+  std::int64_t before = 0;
+  for (const Layout::Range& range : layout.moving()) {
+    moving.push_back({range.begin, range.end, before});
+    before += range.end - range.begin;
+  }
+  return moving;
+}
+
 void Shard::start(Version version, std::span<const float> weights) {
   PACELINE_CHECK(static_cast<std::int64_t>(weights.size()) == layout_.size(), "{} weights for {}",
                  weights.size(), layout_.size());
   const std::span<float> first = board_.next();
   std::copy(weights.begin(), weights.end(), first.begin());
+  with_constants_ = {first.data()};
   write_direction(first);
   board_.publish(version);
+}
+
+// Only of buffers that are used, so that a board takes no more memory than it needs.
+std::span<float> Shard::take_buffer() {
+  const std::span<float> buffer = board_.next();
+  if (moving_floats_ == layout_.size() ||
+      std::find(with_constants_.begin(), with_constants_.end(), buffer.data()) != with_constants_.end())
+    return buffer;
+  copy_constants(runs_, weights(), buffer);
+  with_constants_.push_back(buffer.data());
+  return buffer;
 }
 
 absl::Status Shard::restore_optimizer(OptimizerState state) {
@@ -124,13 +148,19 @@ absl::Status Shard::make(const Update& update, BeforeStep before_step) {
   const StepNumbers numbers = update.of_differences ? averaging_numbers()
                                                     : step_numbers(optimizer_, update.learning_rate,
                                                                    update.fraction, state_.fractions);
-  const UpdateStreams streams = streams_into(board_.next());
+  const UpdateStreams streams = streams_into(take_buffer());
   Arrivals arrivals(update);
-  pool_.share(layout_.size(), Layout::kAlignment, [&](std::int64_t begin, std::int64_t end) {
-    arrivals.each(begin, end, [&](std::int64_t from, std::int64_t to) {
-      before_step(from, to);
-      apply_range(update, numbers, streams, from, to);
-    });
+  // Threads share out what moves, so that none of them has nothing but constants.
+  pool_.share(moving_floats_, Layout::kAlignment, [&](std::int64_t first, std::int64_t last) {
+    for (const Moving& part : moving_) {
+      const std::int64_t begin = part.begin + std::max<std::int64_t>(0, first - part.before);
+      const std::int64_t end = std::min(part.end, part.begin + last - part.before);
+      if (begin >= end) continue;
+      arrivals.each(begin, end, [&](std::int64_t from, std::int64_t to) {
+        before_step(from, to);
+        apply_range(update, numbers, streams, from, to);
+      });
+    }
   });
   return arrivals.status();
 }
@@ -159,7 +189,7 @@ UpdateStreams Shard::streams_into(std::span<float> buffer) {
           .direction = direction.empty() ? nullptr : direction.data()};
 }
 
-// Statistics do not step: nobody writes their direction, and a board's memory is 0 at first.
+// Statistics and constants do not step: nobody writes their direction, and a board's memory is 0 at first.
 void Shard::write_direction(std::span<float> buffer) {
   const UpdateStreams streams = streams_into(buffer);
   if (streams.direction == nullptr || state_.fractions == 0) return;  // 0: no update yet
@@ -181,7 +211,7 @@ void Shard::apply_range(const Update& update, const StepNumbers& numbers, const 
   for (const Layout::Run& run : runs_) {
     const std::int64_t from = std::max(begin, run.begin);
     const std::int64_t to = std::min(end, run.end);
-    if (from >= to) continue;
+    if (from >= to || run.kind == TensorKind::kConstant) continue;
     if (run.kind == TensorKind::kParameter) {
       step(update, numbers, gradients, streams, from, to);
     } else {

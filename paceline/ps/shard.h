@@ -3,9 +3,11 @@
 //
 // What always holds: version v is the start plus commits 1..v, each applied once and in order. A commit that
 // was applied before changes nothing, so sending one again is harmless. The published weights of a version
-// never change while somebody reads them. Where replicas look ahead, a version's direction (where its update
-// went, UpdateStreams::direction) is published behind its weights. A version that is prepared is seen by
-// nobody, and the one before it is whole, until it is published. One thread.
+// never change while somebody reads them. Constants are the bytes that start() was given, in every version:
+// they are copied into a buffer of the board when it is used first, and no commit spends time on them. Where
+// replicas look ahead, a version's direction (where its update went, UpdateStreams::direction) is published
+// behind its weights. A version that is prepared is seen by nobody, and the one before it is whole, until it
+// is published. One thread.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +33,7 @@ namespace paceline::ps {
 // One commit, as one shard sees it.
 struct Update {
   struct Member {
-    const float* gradient;  // layout().size() floats
+    const float* gradient;  // layout().size() floats; those of constants are not looked at
     double weight;          // of its gradient in the sum
     double share;           // of its statistics
   };
@@ -96,7 +98,17 @@ class Shard {
   std::span<Float> weights_of(std::span<Float> buffer) const {
     return buffer.first(static_cast<std::size_t>(layout_.size()));
   }
+  // A part of what commits change, and how much of that lies before it.
+  struct Moving {
+    std::int64_t begin;  // floats [begin, end) of the layout
+    std::int64_t end;
+    std::int64_t before;
+  };
+  static std::vector<Moving> moving_of(const Layout& layout);
+
   absl::Status check(const Update& update) const;
+  // A buffer for the next version, with the constants in it.
+  std::span<float> take_buffer();
   template <class BeforeStep>
   absl::Status make(const Update& update, BeforeStep before_step);
   UpdateStreams streams_into(std::span<float> buffer);
@@ -112,6 +124,9 @@ class Shard {
   const Layout layout_;
   const OptimizerConfig optimizer_;
   const std::vector<Layout::Run> runs_;  // one is one fused pass
+  const std::vector<Moving> moving_;
+  const std::int64_t moving_floats_;
+  std::vector<const float*> with_constants_;  // buffers of the board
   transport::WeightWriter board_;
   OptimizerState state_;
   std::optional<Version> prepared_;

@@ -3,7 +3,10 @@
 #include "paceline/ps/shard.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cstring>
+#include <mutex>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -308,6 +311,144 @@ TEST(Shard, RefusesDifferencesUnderAnotherOptimizerThanSgd) {
   commit.update.of_differences = true;
   EXPECT_EQ(shard.apply(commit.update).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(shard.version(), Version(0));
+}
+
+// ---- Constants ----
+
+// Constants at the start, between what moves, and at the end.
+Layout with_constants() {
+  Layout layout;
+  layout.add("ids", TensorKind::kConstant, {25}, Dtype::kInt64);
+  layout.add("weight", TensorKind::kParameter, {900});
+  layout.add("frozen", TensorKind::kConstant, {300});
+  layout.add("mean", TensorKind::kStatistic, {40});
+  layout.add("bias", TensorKind::kParameter, {70});
+  layout.add("mask", TensorKind::kConstant, {7}, Dtype::kBool);
+  return layout;
+}
+
+// Bits that arithmetic would change: signalling NaNs, and integers that are denormal as floats.
+std::vector<float> odd_start(const Layout& layout) {
+  Rng rng(5);
+  std::vector<float> values(static_cast<std::size_t>(layout.size()));
+  for (const TensorSpec& tensor : layout.tensors()) {
+    for (std::int64_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) {
+      float& value = values[static_cast<std::size_t>(i)];
+      value = static_cast<float>(rng.normal());
+      if (tensor.kind == TensorKind::kConstant)
+        value = std::bit_cast<float>(i % 2 == 0 ? 0x7f800001u + static_cast<std::uint32_t>(i)
+                                                : static_cast<std::uint32_t>(i));
+    }
+  }
+  return values;
+}
+
+void expect_constants(const Layout& layout, std::span<const float> found, std::span<const float> expected) {
+  for (const TensorSpec& tensor : layout.tensors()) {
+    if (tensor.kind != TensorKind::kConstant) continue;
+    EXPECT_EQ(std::memcmp(found.data() + tensor.offset, expected.data() + tensor.offset,
+                          static_cast<std::size_t>(tensor.size) * sizeof(float)),
+              0)
+        << tensor.name;
+  }
+}
+
+TEST(Shard, ConstantsAreTheSameBytesInEveryVersionAndBuffer) {
+  const Layout layout = with_constants();
+  const std::vector<float> start = odd_start(layout);
+  const std::vector<float> gradient(start.size(), 3.0f);
+  for (const bool look_ahead : {false, true}) {
+    const std::int64_t floats = Shard::board_floats(layout, look_ahead);
+    Shard shard(layout, kAdamW, transport::WeightWriter::create(floats, 3, 3).value(), 3);
+    shard.start(Version(4), start);
+    for (int version = 5; version < 16; ++version) {
+      ASSERT_TRUE(shard.apply({Version(version), {{gradient.data(), 1, 1}}, 0.1}).ok());
+      expect_constants(layout, shard.weights(), start);
+      // So that every buffer is used.
+      if (version % 4 == 0) ASSERT_TRUE(shard.board().keep(Version(version)).ok());
+    }
+    for (const int kept : {8, 12}) expect_constants(layout, shard.kept_weights(Version(kept)), start);
+    for (const auto& stream : shard.optimizer_state().streams) {
+      const std::vector<float> nothing(stream.size(), 0.0f);
+      expect_constants(layout, stream, nothing);
+    }
+    if (look_ahead) expect_constants(layout, shard.direction(), std::vector<float>(start.size(), 0.0f));
+  }
+}
+
+TEST(Shard, WhatMovesDoesNotKnowOfConstants) {
+  const Layout layout = with_constants();
+  Layout alone;
+  for (const TensorSpec& tensor : layout.tensors()) {
+    if (tensor.kind != TensorKind::kConstant) alone.add(tensor.name, tensor.kind, tensor.shape);
+  }
+  const std::vector<float> start = odd_start(layout);
+  // The same floats in the memory without constants.
+  const auto without = [&](std::span<const float> all) {
+    std::vector<float> rest;
+    for (const Layout::Range& range : layout.moving())
+      rest.insert(rest.end(), all.begin() + range.begin, all.begin() + range.end);
+    return rest;
+  };
+  for (const int threads : {1, 2, 3, 5}) {
+    Shard shard(layout, kAdamW, transport::WeightWriter::create(layout.size(), 1, 0).value(), threads);
+    Shard plain(alone, kAdamW, transport::WeightWriter::create(alone.size(), 1, 0).value(), 1);
+    shard.start(Version(0), start);
+    plain.start(Version(0), without(start));
+    for (int version = 1; version < 5; ++version) {
+      Rng rng(static_cast<std::uint64_t>(version));
+      std::vector<float> gradient(start.size());
+      for (float& one : gradient) one = static_cast<float>(rng.normal());
+      const std::vector<float> rest = without(gradient);
+      ASSERT_TRUE(shard.apply({Version(version), {{gradient.data(), 1, 1}}, 0.1, 0.5}).ok());
+      ASSERT_TRUE(plain.apply({Version(version), {{rest.data(), 1, 1}}, 0.1, 0.5}).ok());
+      EXPECT_EQ(without(shard.weights()), latest(plain)) << threads << " threads";
+    }
+  }
+}
+
+// A buffer that has been used has them already: nobody writes them again.
+TEST(Shard, NoCommitSpendsTimeOnConstants) {
+  const Layout layout = with_constants();
+  Shard shard(layout, kSgd, transport::WeightWriter::create(layout.size(), 1, 0).value(), 1);
+  shard.start(Version(0), odd_start(layout));
+  const std::vector<float> gradient(static_cast<std::size_t>(layout.size()), 3.0f);
+  for (int version = 1; version < 4; ++version)
+    ASSERT_TRUE(shard.apply({Version(version), {{gradient.data(), 1, 1}}, 0.1}).ok());
+  shard.board().next()[0] = 17;  // which the next commit takes
+  ASSERT_TRUE(shard.apply({Version(4), {{gradient.data(), 1, 1}}, 0.1}).ok());
+  EXPECT_EQ(shard.weights()[0], 17.0f);
+}
+
+TEST(Shard, WhatCannotBePreparedLeavesConstantsAsTheyWere) {
+  const Layout layout = with_constants();
+  const std::vector<float> start = odd_start(layout);
+  const std::vector<float> gradient(start.size(), 3.0f);
+  Shard shard(layout, kAdamW, transport::WeightWriter::create(layout.size(), 1, 0).value(), 2);
+  shard.start(Version(0), start);
+  Update update{Version(1), {{gradient.data(), 1, 1}}, 0.1};
+  Update broken = update;
+  broken.arrival_block = 64;
+  std::mutex mutex;
+  std::vector<std::int64_t> asked;
+  broken.arrival = [&](std::int64_t begin, std::int64_t end) {
+    const std::lock_guard lock(mutex);
+    for (std::int64_t i = begin; i < end; ++i) asked.push_back(i);
+    return absl::UnavailableError("the host is gone");
+  };
+  EXPECT_FALSE(shard.prepare(broken).ok());
+  // Nobody waits for a gradient of constants.
+  for (const Layout::Run& run : layout.runs()) {
+    if (run.kind != TensorKind::kConstant) continue;
+    EXPECT_TRUE(std::none_of(asked.begin(), asked.end(),
+                             [&](std::int64_t at) { return run.begin <= at && at < run.end; }));
+  }
+  for (int version = 1; version < 5; ++version) {
+    update.version = Version(version);
+    ASSERT_TRUE(shard.prepare(update).ok());
+    shard.publish();
+    expect_constants(layout, shard.weights(), start);
+  }
 }
 
 // ---- Where replicas look ahead ----

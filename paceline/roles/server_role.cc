@@ -196,6 +196,7 @@ absl::Status Server::start_exchange(const rpc::wire::ServerStart& order, const c
     options.peers.push_back(std::move(peer));
     options.part_floats.push_back(part.size());
     options.board_floats.push_back(ps::Shard::board_floats(part, job.look_ahead));
+    options.moving.push_back(exchange::moving_blocks(part, options.board_floats.back()));
     parts.push_back(std::move(part));
   }
   std::vector<std::vector<int>> kept = config::shards_kept(order.hosts_size(), std::max(1, order.copies()));

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/status_macros.h"
 #include "paceline/ps/look_ahead.h"
 
 namespace paceline::rpc {
@@ -13,6 +14,19 @@ namespace paceline::rpc {
 namespace {
 constexpr std::int64_t kMostFloats = std::int64_t{1} << 40;
 constexpr int kMostTensors = 1 << 20;
+
+absl::StatusOr<ps::TensorKind> kind_of(const wire::Tensor& tensor) {
+  if (tensor.statistic() && tensor.constant())
+    return absl::InvalidArgumentError(fmt::format("tensor '{}' is of two kinds", tensor.name()));
+  if (tensor.constant()) return ps::TensorKind::kConstant;
+  return tensor.statistic() ? ps::TensorKind::kStatistic : ps::TensorKind::kParameter;
+}
+
+absl::StatusOr<ps::Dtype> dtype_of(const wire::Tensor& tensor) {
+  if (tensor.dtype().empty()) return ps::Dtype::kFloat32;
+  if (const auto dtype = ps::dtype_named(tensor.dtype())) return *dtype;
+  return absl::InvalidArgumentError(fmt::format("tensor '{}' has an unknown dtype", tensor.name()));
+}
 }  // namespace
 
 wire::Layout to_wire(const ps::Layout& layout) {
@@ -21,6 +35,8 @@ wire::Layout to_wire(const ps::Layout& layout) {
     wire::Tensor* added = message.add_tensors();
     added->set_name(tensor.name);
     added->set_statistic(tensor.kind == ps::TensorKind::kStatistic);
+    added->set_constant(tensor.kind == ps::TensorKind::kConstant);
+    if (tensor.dtype != ps::Dtype::kFloat32) added->set_dtype(std::string(ps::name_of(tensor.dtype)));
     for (std::int64_t extent : tensor.shape) added->add_shape(extent);
   }
   return message;
@@ -40,8 +56,9 @@ absl::StatusOr<ps::Layout> from_wire(const wire::Layout& message) {
       size *= extent;
     }
     if (layout.size() > kMostFloats - size) return absl::InvalidArgumentError("the model is too large");
-    layout.add(tensor.name(), tensor.statistic() ? ps::TensorKind::kStatistic : ps::TensorKind::kParameter,
-               {tensor.shape().begin(), tensor.shape().end()});
+    PACELINE_ASSIGN_OR_RETURN(const ps::TensorKind kind, kind_of(tensor));
+    PACELINE_ASSIGN_OR_RETURN(const ps::Dtype dtype, dtype_of(tensor));
+    layout.add(tensor.name(), kind, {tensor.shape().begin(), tensor.shape().end()}, dtype);
   }
   return layout;
 }

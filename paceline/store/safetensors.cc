@@ -67,9 +67,9 @@ absl::StatusOr<SafetensorsHeader> lay_out(std::span<const TensorView> tensors,
       return absl::InvalidArgumentError(
           fmt::format("the tensor name '{}' is taken; rename one", tensor.name));
     }
-    std::int64_t bytes = sizeof(float);
+    std::int64_t bytes = ps::bytes_of(tensor.dtype);
     for (std::int64_t extent : tensor.shape) bytes *= extent;
-    header.tensors.push_back({tensor.name, tensor.shape, end, end + bytes});
+    header.tensors.push_back({tensor.name, tensor.shape, end, end + bytes, tensor.dtype});
     end += bytes;
   }
   return header;
@@ -157,11 +157,10 @@ absl::StatusOr<SafetensorsFile> read_tensors(OpenFile& in) {
   PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
   SafetensorsFile file;
   for (TensorEntry& entry : header.tensors) {
-    std::vector<float> data(tensor_bytes(entry) / sizeof(float));
-    PACELINE_RETURN_IF_ERROR(
-        read_exactly(in, in.data_offset + entry.begin, data.data(), tensor_bytes(entry)));
+    std::vector<float> data((tensor_bytes(entry) + sizeof(float) - 1) / sizeof(float));
+    PACELINE_RETURN_IF_ERROR(read_exactly(in, in.data_offset + entry.begin, data.data(), tensor_bytes(entry)));
     crc = crc_after(data.data(), tensor_bytes(entry), crc);
-    file.tensors.push_back({std::move(entry.name), std::move(entry.shape), std::move(data)});
+    file.tensors.push_back({std::move(entry.name), std::move(entry.shape), std::move(data), entry.dtype});
   }
   PACELINE_RETURN_IF_ERROR(check_crc(header, crc));
   header.metadata.erase(kFormatKey);

@@ -1,5 +1,5 @@
-// Tensors of float32 in one safetensors file (https://github.com/huggingface/safetensors), which every tool
-// that knows the format reads. Any thread.
+// Tensors in one safetensors file (https://github.com/huggingface/safetensors), which every tool that knows
+// the format reads. Any thread.
 //
 // What always holds: a file is whole or not there. It carries a CRC-32 of its data and of what its header
 // says, so that a file whose bytes changed is an error and never other weights. Files of other programs carry
@@ -16,19 +16,23 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "paceline/ps/dtype.h"
+
 namespace paceline::store {
 
 // A tensor that lies elsewhere.
 struct TensorView {
   std::string name;
   std::vector<std::int64_t> shape;
-  const float* data = nullptr;  // as many as the product of the shape
+  const float* data = nullptr;  // the bytes of as many elements as the product of the shape
+  ps::Dtype dtype = ps::Dtype::kFloat32;
 };
 
 struct Tensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::vector<float> data;
+  std::vector<float> data;  // its bytes, the last float filled up with zeros
+  ps::Dtype dtype = ps::Dtype::kFloat32;
 };
 
 struct SafetensorsFile {
@@ -41,8 +45,8 @@ struct SafetensorsFile {
 absl::Status write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                                const std::map<std::string, std::string>& metadata);
 
-// Errors: DataLoss when the file is truncated or damaged; Unimplemented when it holds another type than
-// float32.
+// Errors: DataLoss when the file is truncated or damaged; Unimplemented when it holds a type that ps/dtype.h
+// does not have.
 absl::StatusOr<SafetensorsFile> read_safetensors(const std::filesystem::path& path);
 
 }  // namespace paceline::store

@@ -36,8 +36,8 @@ absl::StatusOr<std::vector<std::int64_t>> whole_numbers(const json& object, cons
 }
 
 // False when the product, in bytes, does not fit.
-bool bytes_of_shape(const std::vector<std::int64_t>& shape, std::int64_t& bytes) {
-  bytes = sizeof(float);
+bool bytes_of_shape(const std::vector<std::int64_t>& shape, ps::Dtype dtype, std::int64_t& bytes) {
+  bytes = ps::bytes_of(dtype);
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) bytes = 0;
   for (std::int64_t extent : shape) {
     if (__builtin_mul_overflow(bytes, extent, &bytes)) return false;
@@ -46,18 +46,19 @@ bool bytes_of_shape(const std::vector<std::int64_t>& shape, std::int64_t& bytes)
 }
 
 absl::StatusOr<TensorEntry> parse_tensor(const std::string& name, const json& info) {
-  PACELINE_ASSIGN_OR_RETURN(const json* dtype, member_of(info, "dtype"));
-  if (*dtype != "F32")
-    return absl::UnimplementedError(fmt::format("tensor '{}' is not of dtype F32", printable(name)));
+  PACELINE_ASSIGN_OR_RETURN(const json* type, member_of(info, "dtype"));
+  const auto dtype = type->is_string() ? ps::dtype_of_safetensors(type->get<std::string>()) : std::nullopt;
+  if (!dtype)
+    return absl::UnimplementedError(fmt::format("tensor '{}' has an unknown dtype", printable(name)));
   PACELINE_ASSIGN_OR_RETURN(std::vector<std::int64_t> shape, whole_numbers(info, "shape"));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<std::int64_t> offsets, whole_numbers(info, "data_offsets"));
   if (info.size() != 3 || offsets.size() != 2)
     return absl::DataLossError("it has other fields than a tensor has");
   std::int64_t bytes = 0;
-  if (!bytes_of_shape(shape, bytes) || offsets[1] < offsets[0] || offsets[1] - offsets[0] != bytes) {
+  if (!bytes_of_shape(shape, *dtype, bytes) || offsets[1] < offsets[0] || offsets[1] - offsets[0] != bytes) {
     return absl::DataLossError("its shape and its offsets do not agree");
   }
-  return TensorEntry{name, std::move(shape), offsets[0], offsets[1]};
+  return TensorEntry{name, std::move(shape), offsets[0], offsets[1], *dtype};
 }
 
 absl::Status parse_metadata(const json& metadata, std::map<std::string, std::string>& to) {
@@ -90,8 +91,9 @@ absl::StatusOr<std::string> to_text(const SafetensorsHeader& header) {
   json root = json::object();
   if (!header.metadata.empty()) root[kMetadata] = header.metadata;
   for (const TensorEntry& tensor : header.tensors) {
-    root[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, tensor.end}}};
+    root[tensor.name] = {{"dtype", ps::safetensors_name(tensor.dtype)},
+                         {"shape", tensor.shape},
+                         {"data_offsets", {tensor.begin, tensor.end}}};
   }
   try {
     return root.dump();

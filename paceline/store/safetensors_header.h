@@ -9,6 +9,8 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/ps/dtype.h"
+
 namespace paceline::store {
 
 struct TensorEntry {
@@ -16,6 +18,7 @@ struct TensorEntry {
   std::vector<std::int64_t> shape;
   std::int64_t begin = 0;  // in bytes from the start of the data
   std::int64_t end = 0;
+  ps::Dtype dtype = ps::Dtype::kFloat32;
 };
 
 struct SafetensorsHeader {
@@ -27,9 +30,9 @@ struct SafetensorsHeader {
 // the metadata is not UTF-8.
 absl::StatusOr<std::string> to_text(const SafetensorsHeader& header);
 
-// What always holds of the result: the tensors ascend, each is as long as its shape says, and together they
-// fill the bytes from 0 to the end of the last one. Errors: DataLoss, Unimplemented for another type than
-// float32; in words that fit after "FILE: ".
+// What always holds of the result: the tensors ascend, each is as long as its shape and type say, and
+// together they fill the bytes from 0 to the end of the last one. Errors: DataLoss, Unimplemented for a type
+// that ps/dtype.h does not have; in words that fit after "FILE: ".
 absl::StatusOr<SafetensorsHeader> parse_header(const std::string& text);
 
 }  // namespace paceline::store

@@ -201,10 +201,39 @@ TEST_F(SafetensorsTest, CraftedHeadersAreErrors) {
   }
 }
 
-TEST_F(SafetensorsTest, AnotherTypeIsNamed) {
-  const auto file = read_crafted(R"({"ids\n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", 8);
-  EXPECT_TRUE(absl::IsUnimplemented(file.status()));
-  EXPECT_THAT(std::string(file.status().message()), HasSubstr("tensor 'ids?' is not of dtype F32"));
+TEST_F(SafetensorsTest, AnUnknownTypeIsNamed) {
+  for (const char* type : {"\"C64\"", "\"float32\"", "\"\"", "4", "null", "[\"F32\"]"}) {
+    const auto file =
+        read_crafted(fmt::format(R"({{"ids\n":{{"dtype":{},"shape":[1],"data_offsets":[0,8]}}}})", type), 8);
+    EXPECT_TRUE(absl::IsUnimplemented(file.status())) << type;
+    EXPECT_THAT(std::string(file.status().message()), HasSubstr("tensor 'ids?' has an unknown dtype"));
+  }
+}
+
+TEST_F(SafetensorsTest, EveryTypeComesBackByteByByte) {
+  std::vector<float> memory(4);
+  std::memcpy(memory.data(), "\x01\x00\xa0\x7f\xff\x80\x7f\x00\x07\x01\x02\x03\x04\x05\x06\x09", 16);
+  for (const ps::Dtype type : {ps::Dtype::kFloat32, ps::Dtype::kFloat64, ps::Dtype::kFloat16,
+                               ps::Dtype::kBfloat16, ps::Dtype::kInt64, ps::Dtype::kInt32, ps::Dtype::kInt16,
+                               ps::Dtype::kInt8, ps::Dtype::kUint8, ps::Dtype::kBool}) {
+    const std::int64_t width = ps::bytes_of(type);
+    for (std::int64_t elements = 0; elements * width <= 16; ++elements) {
+      const std::vector<TensorView> views = {{"a", {elements, 1}, memory.data(), type},
+                                             {"b", {1}, memory.data()}};
+      ASSERT_TRUE(write_safetensors(path_, views, {}).ok());
+      const auto file = read_safetensors(path_);
+      ASSERT_TRUE(file.ok()) << file.status();
+      const Tensor& read = file->tensors[0];
+      EXPECT_EQ(read.name, "a");
+      EXPECT_EQ(read.dtype, type);
+      std::vector<float> expected(static_cast<std::size_t>((elements * width + 3) / 4));
+      std::memcpy(expected.data(), memory.data(), static_cast<std::size_t>(elements * width));
+      ASSERT_EQ(read.data.size(), expected.size());
+      EXPECT_EQ(std::memcmp(read.data.data(), expected.data(), expected.size() * sizeof(float)), 0)
+          << elements << " of " << ps::name_of(type);
+      EXPECT_EQ(file->tensors[1].dtype, ps::Dtype::kFloat32);
+    }
+  }
 }
 
 TEST_F(SafetensorsTest, AMissingFileIsNamed) {

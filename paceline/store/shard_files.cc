@@ -23,6 +23,7 @@ namespace {
 
 constexpr const char* kFractions = "fractions";
 constexpr const char* kStreams = "streams";
+constexpr const char* kDtype = "dtype.";
 constexpr int kMaxStreams = 16;
 
 using NameOf = std::string (*)(const ps::TensorSpec& tensor, std::size_t stream);
@@ -32,13 +33,40 @@ std::string stream_name(const ps::TensorSpec& tensor, std::size_t stream) {
   return fmt::format("{}.{}", tensor.name, stream);
 }
 
+ps::Dtype stored_as(const ps::TensorSpec& tensor) {
+  return tensor.kind == ps::TensorKind::kConstant ? tensor.dtype : ps::Dtype::kFloat32;
+}
+
+// Whether the file has this tensor's own values. The optimizer remembers nothing of constants.
+bool has_values(const ps::TensorSpec& tensor, NameOf name_of) {
+  return name_of == weight_name || tensor.kind != ps::TensorKind::kConstant;
+}
+
 void add_views(const ps::Layout& layout, std::span<const float> flat, NameOf name_of, std::size_t stream,
                std::vector<TensorView>& views) {
   PACELINE_CHECK(static_cast<std::int64_t>(flat.size()) == layout.size(), "{} floats for a layout of {}",
                  flat.size(), layout.size());
   for (const ps::TensorSpec& tensor : layout.tensors()) {
-    views.push_back({name_of(tensor, stream), tensor.shape, flat.data() + tensor.offset});
+    if (!has_values(tensor, name_of)) continue;
+    views.push_back({name_of(tensor, stream), tensor.shape, flat.data() + tensor.offset, stored_as(tensor)});
   }
+}
+
+// Wide types first, as other writers of the format do: then each tensor is aligned for its type.
+void align(std::vector<TensorView>& views) {
+  std::stable_sort(views.begin(), views.end(), [](const TensorView& a, const TensorView& b) {
+    return ps::bytes_of(a.dtype) > ps::bytes_of(b.dtype);
+  });
+}
+
+// The types of the program that the tensors' own entries do not say.
+std::map<std::string, std::string> dtypes_of(const ps::Layout& layout) {
+  std::map<std::string, std::string> dtypes;
+  for (const ps::TensorSpec& tensor : layout.tensors()) {
+    if (stored_as(tensor) != tensor.dtype)
+      dtypes[kDtype + tensor.name] = std::string(ps::name_of(tensor.dtype));
+  }
+  return dtypes;
 }
 
 absl::Status another_model(const fs::path& path, const std::string& what) {
@@ -62,6 +90,10 @@ class Tensors {
       return another_model(path_, fmt::format("tensor '{}' has shape [{}] and not [{}]", name,
                                               fmt::join(tensor.shape, ", "), fmt::join(spec.shape, ", ")));
     }
+    if (tensor.dtype != stored_as(spec)) {
+      return another_model(path_, fmt::format("tensor '{}' is of dtype {} and not {}", name,
+                                              ps::name_of(tensor.dtype), ps::name_of(stored_as(spec))));
+    }
     std::copy(tensor.data.begin(), tensor.data.end(), flat.begin() + spec.offset);
     by_name_.erase(found);
     return absl::OkStatus();
@@ -82,6 +114,7 @@ absl::StatusOr<std::vector<float>> take_flat(Tensors& tensors, const ps::Layout&
                                              std::size_t stream) {
   std::vector<float> flat(static_cast<std::size_t>(layout.size()));
   for (const ps::TensorSpec& tensor : layout.tensors()) {
+    if (!has_values(tensor, name_of)) continue;
     PACELINE_RETURN_IF_ERROR(tensors.take(name_of(tensor, stream), tensor, flat));
   }
   return flat;
@@ -142,7 +175,9 @@ absl::Status write_shard(const fs::path& directory, int index, int count, const 
                          std::span<const float> weights, const ps::OptimizerState& optimizer) {
   std::vector<TensorView> views;
   add_views(layout, weights, weight_name, 0, views);
-  PACELINE_RETURN_IF_ERROR(write_safetensors(weights_file(directory, index, count), views, {}));
+  align(views);
+  PACELINE_RETURN_IF_ERROR(
+      write_safetensors(weights_file(directory, index, count), views, dtypes_of(layout)));
   views.clear();
   for (std::size_t k = 0; k < optimizer.streams.size(); ++k) {
     add_views(layout, optimizer.streams[k], stream_name, k, views);

@@ -4,8 +4,11 @@
 //
 // The weights lie under the model's own names, so that any tool that reads safetensors has the model; of a
 // tensor that is cut between shards they are flat pieces, whose names say where they begin
-// (ps::Layout::part). Stream k of the optimizer state of a tensor is called "<tensor>.<k>". Padding is not
-// stored, and is 0 when read.
+// (ps::Layout::part). Stream k of the optimizer state of a tensor is called "<tensor>.<k>"; constants have
+// none. Padding is not stored, and is 0 when read.
+//
+// Parameters and statistics are F32, constants of their own type. Where a parameter or statistic has another
+// type than float32 in the program, the metadata of the weights say so: "dtype.<tensor>" is "float16".
 #pragma once
 
 #include <filesystem>

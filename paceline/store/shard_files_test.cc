@@ -1,10 +1,12 @@
 #include "paceline/store/shard_files.h"
 
+#include <cstring>
 #include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/store/files.h"
 #include "paceline/store/safetensors.h"
 #include "paceline/store/test_directory.h"
 
@@ -122,6 +124,112 @@ TEST_F(ShardFilesTest, OtherwiseCutIsNamed) {
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("no tensor 'bn.mean@0'; resume with the model, optimizer, hosts and release"));
+}
+
+// ---- Constants, and other types than float32 ----
+
+ps::Layout mixed_layout() {
+  ps::Layout layout;
+  layout.add("mask", ps::TensorKind::kConstant, {3, 37}, ps::Dtype::kBool);
+  layout.add("weight", ps::TensorKind::kParameter, {3, 15}, ps::Dtype::kBfloat16);
+  layout.add("ids", ps::TensorKind::kConstant, {31}, ps::Dtype::kInt64);
+  layout.add("mean", ps::TensorKind::kStatistic, {17}, ps::Dtype::kFloat64);
+  layout.add("frozen", ps::TensorKind::kConstant, {40});
+  return layout;
+}
+
+// Bytes that tell every place apart, whatever they mean as floats; 0 where nothing lies.
+std::vector<float> mixed_floats(const ps::Layout& layout, bool constants) {
+  std::vector<float> values(static_cast<std::size_t>(layout.size()));
+  auto* bytes = reinterpret_cast<unsigned char*>(values.data());
+  for (const ps::TensorSpec& tensor : layout.tensors()) {
+    if (tensor.kind == ps::TensorKind::kConstant && !constants) continue;
+    std::int64_t count = tensor.kind == ps::TensorKind::kConstant ? ps::bytes_of(tensor.dtype) : 4;
+    for (const std::int64_t extent : tensor.shape) count *= extent;
+    for (std::int64_t i = 0; i < count; ++i)
+      bytes[tensor.offset * 4 + i] = static_cast<unsigned char>((tensor.offset * 31 + i * 7) % 251);
+  }
+  return values;
+}
+
+bool same_bytes(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+TEST(ShardFiles, ConstantsComeBackByteByByteHoweverTheyAreCut) {
+  const ps::Layout whole = mixed_layout();
+  const std::vector<float> weights = mixed_floats(whole, true), state = mixed_floats(whole, false);
+  for (int there = 1; there <= 6; ++there) {
+    const TestDirectory directory;
+    const auto parts = whole.split_evenly(there);
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto size = static_cast<std::size_t>(parts[i].size());
+      const std::span<const float> of_state = std::span(state).subspan(begin, size);
+      ASSERT_TRUE(write_shard(directory.path(), static_cast<int>(i) + 1, there, parts[i],
+                              std::span(weights).subspan(begin, size),
+                              {{{of_state.begin(), of_state.end()}}, 0.25})
+                      .ok());
+      begin += size;
+    }
+    for (int now = 1; now <= 6; ++now) {
+      begin = 0;
+      const auto wanted = whole.split_evenly(now);
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        const auto size = static_cast<std::size_t>(wanted[i].size());
+        const auto shard = load_shard(directory.path(), static_cast<int>(i) + 1, now, wanted[i]);
+        ASSERT_TRUE(shard.ok()) << shard.status();
+        EXPECT_TRUE(same_bytes(shard->weights, std::span(weights).subspan(begin, size))) << there << now << i;
+        EXPECT_TRUE(same_bytes(shard->optimizer.streams[0], std::span(state).subspan(begin, size)))
+            << there << now << i;
+        begin += size;
+      }
+    }
+  }
+}
+
+TEST(ShardFiles, OtherToolsFindConstantsInTheirOwnTypeAndAligned) {
+  const TestDirectory directory;
+  const ps::Layout layout = mixed_layout();
+  const std::vector<float> weights = mixed_floats(layout, true);
+  ASSERT_TRUE(write_shard(directory.path(), 1, 1, layout, weights, {{weights}, 1}).ok());
+  const auto file = read_safetensors(weights_file(directory.path(), 1, 1));
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::vector<std::string> names;
+  for (const Tensor& tensor : file->tensors) names.push_back(tensor.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"ids", "weight", "mean", "frozen", "mask"}));
+  EXPECT_EQ(file->tensors[0].dtype, ps::Dtype::kInt64);
+  EXPECT_EQ(file->tensors[0].shape, std::vector<std::int64_t>{31});
+  EXPECT_EQ(file->tensors[1].dtype, ps::Dtype::kFloat32);
+  EXPECT_EQ(file->metadata,
+            (std::map<std::string, std::string>{{"dtype.mean", "float64"}, {"dtype.weight", "bfloat16"}}));
+  const auto optimizer = read_safetensors(optimizer_file(directory.path(), 1, 1));
+  ASSERT_TRUE(optimizer.ok());
+  EXPECT_EQ(optimizer->tensors.size(), 2u) << "the state of constants";
+}
+
+TEST(ShardFiles, AnotherTypeOfAConstantIsNamed) {
+  const TestDirectory directory;
+  ps::Layout ints, floats;
+  ints.add("a", ps::TensorKind::kConstant, {4}, ps::Dtype::kInt32);
+  floats.add("a", ps::TensorKind::kConstant, {4});
+  ASSERT_TRUE(write_shard(directory.path(), 1, 1, ints, flat(ints, 1), {{}, 0}).ok());
+  const auto status = read_shard(directory.path(), 1, 1, floats).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tensor 'a' is of dtype int32 and not float32"));
+  EXPECT_TRUE(absl::IsInvalidArgument(load_shard(directory.path(), 1, 2, floats).status()));
+}
+
+// What the release before constants wrote.
+TEST(ShardFiles, FilesOfFloatsAreAsTheyWere) {
+  const TestDirectory directory;
+  const ps::Layout layout = sample_layout();
+  ASSERT_TRUE(write_shard(directory.path(), 1, 1, layout, flat(layout, 1), {{}, 0}).ok());
+  const std::string bytes = *read_file(weights_file(directory.path(), 1, 1), 10000);
+  EXPECT_THAT(bytes, HasSubstr(R"({"__metadata__":{"paceline_crc32":"a691370b","paceline_format":"1"},)"
+                               R"("bn.mean":{"data_offsets":[60,128],"dtype":"F32","shape":[17]},)"
+                               R"("conv.weight":{"data_offsets":[0,60],"dtype":"F32","shape":[3,5]},)"
+                               R"("scale":{"data_offsets":[128,132],"dtype":"F32","shape":[]}})"));
 }
 
 // Every number of shards is read as every other one, cut between tensors and within them.

@@ -44,16 +44,21 @@ class Floats {
     source.pieces[piece.begin] = tensor.data;
     source.floats += static_cast<std::int64_t>(tensor.data.size());
     if (piece.whole) source.shape = tensor.shape;
+    source.dtype = tensor.dtype;
   }
 
-  absl::StatusOr<std::vector<float>> of(const ps::Layout& layout, const fs::path& directory) const {
+  // `constants`: whether those are among them.
+  absl::StatusOr<std::vector<float>> of(const ps::Layout& layout, const fs::path& directory,
+                                        bool constants) const {
     std::vector<float> flat(static_cast<std::size_t>(layout.size()));
     for (const ps::TensorSpec& spec : layout.tensors()) {
+      if (spec.kind == ps::TensorKind::kConstant && !constants) continue;
       if (!copy(spec, flat.data() + spec.offset)) {
-        return absl::InvalidArgumentError(fmt::format(
-            "{}: has not all of tensor '{}', or another shape of it; resume with the model, optimizer and "
-            "release of Paceline it was written with",
-            directory.string(), spec.name));
+        return absl::InvalidArgumentError(
+            fmt::format("{}: has not all of tensor '{}', or another shape or type of it; resume with the "
+                        "model, optimizer and "
+                        "release of Paceline it was written with",
+                        directory.string(), spec.name));
       }
     }
     return flat;
@@ -64,6 +69,7 @@ class Floats {
     std::map<std::int64_t, std::vector<float>> pieces;  // by where they begin
     std::int64_t floats = 0;
     std::vector<std::int64_t> shape{-1};  // where the whole tensor lies in one file
+    ps::Dtype dtype = ps::Dtype::kFloat32;
   };
 
   bool copy(const ps::TensorSpec& spec, float* to) const {
@@ -71,6 +77,8 @@ class Floats {
     const auto found = sources_.find(wanted.tensor);
     if (found == sources_.end()) return false;
     const Source& source = found->second;
+    if (source.dtype != (spec.kind == ps::TensorKind::kConstant ? spec.dtype : ps::Dtype::kFloat32))
+      return false;
     if (wanted.whole && source.floats != spec.size) return false;
     if (wanted.whole && source.shape != std::vector<std::int64_t>{-1} && source.shape != spec.shape)
       return false;
@@ -129,9 +137,9 @@ absl::StatusOr<ShardContents> gather(const fs::path& directory, const ps::Layout
       }
     }
   }
-  PACELINE_ASSIGN_OR_RETURN(shard.weights, weights.of(layout, directory));
+  PACELINE_ASSIGN_OR_RETURN(shard.weights, weights.of(layout, directory, true));
   for (const Floats& stream : streams) {
-    PACELINE_ASSIGN_OR_RETURN(std::vector<float> flat, stream.of(layout, directory));
+    PACELINE_ASSIGN_OR_RETURN(std::vector<float> flat, stream.of(layout, directory, false));
     shard.optimizer.streams.push_back(std::move(flat));
   }
   return shard;

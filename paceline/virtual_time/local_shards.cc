@@ -71,7 +71,8 @@ void LocalShards::copy_weights(std::span<float> out) const {
 void LocalShards::copy_weights_ahead(float reach, std::span<float> out) const {
   for (const auto& shard : shards_) {
     const std::span<const float> weights = shard->weights();
-    ps::look_ahead(weights, shard->direction(), reach, out.first(weights.size()));
+    ps::copy_constants(shard->layout().runs(), weights, out);
+    ps::look_ahead(shard->layout().moving(), weights, shard->direction(), reach, out.first(weights.size()));
     out = out.subspan(weights.size());
   }
 }

@@ -19,12 +19,13 @@ namespace paceline::exchange::testing {
 inline constexpr std::chrono::seconds kPatience{60};
 inline constexpr ps::OptimizerConfig kOptimizer{.kind = ps::OptimizerKind::kSgd, .momentum = 0.9};
 
-// Parameters and statistics, with a tensor of more than a block.
+// Parameters, statistics and a constant, with tensors of more than a block.
 inline ps::Layout model() {
   ps::Layout layout;
   layout.add("conv", ps::TensorKind::kParameter, {kBlockFloats + 100});
   layout.add("norm.mean", ps::TensorKind::kStatistic, {33});
   layout.add("fc1", ps::TensorKind::kParameter, {kBlockFloats});
+  layout.add("frozen", ps::TensorKind::kConstant, {kBlockFloats + 5000}, ps::Dtype::kInt64);
   layout.add("fc2", ps::TensorKind::kParameter, {77});
   layout.add("norm.variance", ps::TensorKind::kStatistic, {5});
   layout.add("fc3", ps::TensorKind::kParameter, {1000});
@@ -68,6 +69,7 @@ class Hosts {
     for (const ps::Layout& part : parts_) {
       common.part_floats.push_back(part.size());
       common.board_floats.push_back(ps::Shard::board_floats(part, look_ahead));
+      common.moving.push_back(moving_blocks(part, common.board_floats.back()));
     }
     common.readers = 4;
     common.kept = 2;
