@@ -57,8 +57,8 @@ class LocalSteps {
   void step(const ps::StepNumbers& numbers);
   void contribute(std::span<const float* const> weights, std::span<float* const> contribution);
 
-  const ps::Layout layout_;
-  const ps::OptimizerConfig optimizer_;
+  ps::Layout layout_;
+  ps::OptimizerConfig optimizer_;
   bool with_constants_ = false;
   // Two of weights, from one of which a step makes the other, and a gradient: the engine sees them.
   std::vector<transport::SharedFloats> shared_;

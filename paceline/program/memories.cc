@@ -24,11 +24,11 @@ Memories::Known* Memories::find(const float* pointer) {
   return at < known.memory.base + known.memory.bytes ? &known : nullptr;
 }
 
-std::optional<std::vector<Run>> Memories::runs_of(const ps::Layout& layout,
+std::optional<std::vector<PlacedRun>> Memories::runs_of(const ps::Layout& layout,
                                                   std::span<const float* const> pointers,
                                                   std::string& lines) {
   for (const std::int64_t number : std::exchange(to_forget_, {})) lines += unmap_line(number);
-  std::vector<Run> runs;
+  std::vector<PlacedRun> runs;
   for (std::size_t i = 0; i < pointers.size(); ++i) {
     Known* known = find(pointers[i]);
     if (known == nullptr) return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<std::vector<Run>> Memories::runs_of(const ps::Layout& layout,
     }
     const std::int64_t offset = static_cast<std::int64_t>(memory.file_offset) +
                                 (reinterpret_cast<const std::byte*>(pointers[i]) - memory.base);
-    const auto follows = [&](const Run& run) {
+    const auto follows = [&](const PlacedRun& run) {
       const std::int64_t distance =
           layout.tensors()[i].offset - layout.tensors()[static_cast<std::size_t>(run.tensor)].offset;
       return run.memory == *known->number &&

@@ -22,7 +22,7 @@ class Memories {
 
   // Where these pointers, one a tensor of the layout, lie, in as few runs as can be. What the program must be
   // told before is added to `lines`. Nothing when one of them points to no memory that was added.
-  std::optional<std::vector<Run>> runs_of(const ps::Layout& layout, std::span<const float* const> pointers,
+  std::optional<std::vector<PlacedRun>> runs_of(const ps::Layout& layout, std::span<const float* const> pointers,
                                           std::string& lines);
 
  private:

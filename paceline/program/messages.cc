@@ -30,9 +30,9 @@ std::string line(const json& message) {
   return message.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
 }
 
-json json_of(std::span<const Run> runs) {
+json json_of(std::span<const PlacedRun> runs) {
   json all = json::array();
-  for (const Run& run : runs) all.push_back({run.tensor, run.memory, run.offset});
+  for (const PlacedRun& run : runs) all.push_back({run.tensor, run.memory, run.offset});
   return all;
 }
 
@@ -139,7 +139,7 @@ std::string map_line(std::int64_t memory, const std::string& path, std::size_t b
 
 std::string unmap_line(std::int64_t memory) { return line({{"type", "unmap"}, {"memory", memory}}); }
 
-std::string initial_line(std::span<const Run> to) { return line({{"type", "initial"}, {"to", json_of(to)}}); }
+std::string initial_line(std::span<const PlacedRun> to) { return line({{"type", "initial"}, {"to", json_of(to)}}); }
 
 std::string expect_line(std::span<const engine::Batch> batches) {
   json all = json::array();
@@ -150,7 +150,7 @@ std::string expect_line(std::span<const engine::Batch> batches) {
   return line({{"type", "expect"}, {"batches", all}});
 }
 
-std::string step_line(const engine::Batch& batch, std::span<const Run> weights, std::span<const Run> gradients,
+std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights, std::span<const PlacedRun> gradients,
                       std::int64_t micro_batch) {
   json message{{"type", "step"},
                {"samples", batch.samples},
@@ -164,7 +164,7 @@ std::string step_line(const engine::Batch& batch, std::span<const Run> weights, 
   return line(message);
 }
 
-std::string evaluate_line(std::span<const Run> weights) {
+std::string evaluate_line(std::span<const PlacedRun> weights) {
   return line({{"type", "evaluate"}, {"weights", json_of(weights)}});
 }
 

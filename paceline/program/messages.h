@@ -24,11 +24,11 @@ inline constexpr std::size_t kLongestLine = 16 << 20;  // bytes
 enum class Role { kProbe, kWorker, kEvaluator, kVirtual };
 
 // `tensor` and those that follow it lie at byte `offset` of a mapped memory, as far apart as in the layout.
-struct Run {
+struct PlacedRun {
   std::int64_t tensor;
   std::int64_t memory;
   std::int64_t offset;
-  friend bool operator==(const Run&, const Run&) = default;
+  friend bool operator==(const PlacedRun&, const PlacedRun&) = default;
 };
 
 // ---- to the program ----
@@ -48,12 +48,12 @@ std::string line_of(const StartMessage& message);
 std::string layout_line(const ps::Layout& layout);
 std::string map_line(std::int64_t memory, const std::string& path, std::size_t bytes, bool writable);
 std::string unmap_line(std::int64_t memory);
-std::string initial_line(std::span<const Run> to);
+std::string initial_line(std::span<const PlacedRun> to);
 std::string expect_line(std::span<const engine::Batch> batches);
 // `micro_batch`: engine::kWholeBatch is written as null.
-std::string step_line(const engine::Batch& batch, std::span<const Run> weights, std::span<const Run> gradients,
+std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights, std::span<const PlacedRun> gradients,
                       std::int64_t micro_batch);
-std::string evaluate_line(std::span<const Run> weights);
+std::string evaluate_line(std::span<const PlacedRun> weights);
 std::string end_line(const std::string& why, bool failed);
 
 // ---- from the program ----

@@ -76,7 +76,7 @@ class PlacesTest : public ::testing::Test {
     memories_.add({"/path", reinterpret_cast<const std::byte*>(memory.data()), memory.size() * sizeof(float),
                    file_offset, false});
   }
-  std::optional<std::vector<Run>> runs(const std::vector<const float*>& pointers) {
+  std::optional<std::vector<PlacedRun>> runs(const std::vector<const float*>& pointers) {
     lines_.clear();
     return memories_.runs_of(layout_, pointers, lines_);
   }
@@ -90,9 +90,9 @@ TEST_F(PlacesTest, AWholeLayoutIsOneRun) {
   std::vector<float> memory(200);
   add(memory, 4096);
   const auto all = engine::tensor_pointers<const float>(layout_, memory.data() + 16);
-  EXPECT_THAT(*runs(all), ElementsAre(Run{0, 0, 4096 + 64}));
+  EXPECT_THAT(*runs(all), ElementsAre(PlacedRun{0, 0, 4096 + 64}));
   EXPECT_THAT(lines_, HasSubstr(R"("bytes":4896)"));
-  EXPECT_THAT(*runs(all), ElementsAre(Run{0, 0, 4096 + 64}));
+  EXPECT_THAT(*runs(all), ElementsAre(PlacedRun{0, 0, 4096 + 64}));
   EXPECT_EQ(lines_, "") << "it was said before";
 }
 
@@ -101,9 +101,9 @@ TEST_F(PlacesTest, TensorsMayLieAnywhere) {
   add(one);
   add(other);
   EXPECT_THAT(*runs({one.data(), other.data() + 32, other.data() + 64}),
-              ElementsAre(Run{0, 0, 0}, Run{1, 1, 128}));
+              ElementsAre(PlacedRun{0, 0, 0}, PlacedRun{1, 1, 128}));
   EXPECT_THAT(*runs({one.data(), one.data() + 40, other.data()}),
-              ElementsAre(Run{0, 0, 0}, Run{1, 0, 160}, Run{2, 1, 0}))
+              ElementsAre(PlacedRun{0, 0, 0}, PlacedRun{1, 0, 160}, PlacedRun{2, 1, 0}))
       << "not as far apart as in the layout";
 }
 

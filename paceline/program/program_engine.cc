@@ -29,6 +29,7 @@ bool always() { return true; }
 StartOptions start_options(const config::JobConfig& job, Role role, const std::string& name, int threads) {
   PACELINE_CHECK(job.program.has_value(), "a job without a program");
   StartOptions options;
+  options.name = std::filesystem::path(job.program->run).filename();
   options.process.command = config::command_of(*job.program);
   options.process.directory = job.program->directory;
   // As libraries read it: one process a device, and its operations on so many threads.
@@ -53,7 +54,7 @@ absl::StatusOr<std::unique_ptr<ProgramEngine>> ProgramEngine::start(const StartO
 
 ProgramEngine::ProgramEngine(const StartOptions& options, Process process)
     : options_(options),
-      name_(std::filesystem::path(options.process.command.back()).filename()),
+      name_(options.name),
       process_(std::move(process)) {
   process_.set_patience(options.start.role == Role::kWorker ? kWorkerPatience : kOtherPatience);
 }
@@ -145,10 +146,10 @@ void ProgramEngine::forget(const std::byte* base) {
 }
 
 template <class Float>
-absl::StatusOr<std::vector<Run>> ProgramEngine::runs_of(std::span<Float* const> pointers) {
+absl::StatusOr<std::vector<PlacedRun>> ProgramEngine::runs_of(std::span<Float* const> pointers) {
   const std::vector<const float*> all(pointers.begin(), pointers.end());
   std::string lines;
-  std::optional<std::vector<Run>> runs;
+  std::optional<std::vector<PlacedRun>> runs;
   {
     const std::lock_guard lock(sharing_);
     runs = memories_.runs_of(model_.layout, all, lines);

@@ -20,6 +20,7 @@
 namespace paceline::program {
 
 struct StartOptions {
+  std::string name;  // of the program, for people
   Process::Options process;
   StartMessage start;
   double step_limit_s = 0;  // 0: none
@@ -61,7 +62,7 @@ class ProgramEngine final : public engine::Engine {
   absl::StatusOr<Answer> answer(const engine::KeepGoing& keep_going);
   // The runs of these pointers, after the program was told of what memory it has to map for them.
   template <class Float>
-  absl::StatusOr<std::vector<Run>> runs_of(std::span<Float* const> pointers);
+  absl::StatusOr<std::vector<PlacedRun>> runs_of(std::span<Float* const> pointers);
   // What ends this engine, in a line that names the program.
   absl::Status failed(const absl::Status& why);
 

@@ -21,6 +21,7 @@ bool always() { return true; }
 
 StartOptions options(const std::string& how = "", int at_step = 1) {
   StartOptions options;
+  options.name = "program.py";
   options.process.command = {"python3", "paceline/program/testdata/program.py", how, std::to_string(at_step)};
   options.start.role = Role::kEvaluator;  // which is not waited for at its end
   return options;
@@ -147,7 +148,7 @@ class Fails : public ::testing::TestWithParam<Case> {};
 TEST_P(Fails, WithOneLine) {
   for (const int at_step : {1, 3}) {
     StartOptions start = options(GetParam().how, at_step);
-    start.step_limit_s = std::string(GetParam().how) == "hang" ? 0.3 : 0;
+    start.step_limit_s = std::string(GetParam().how) == "hang" ? 5 : 0;
     Bench bench(start);
     for (int i = 1; i < at_step; ++i) ASSERT_TRUE(bench.step({1}).ok());
     const auto begin = steady_clock::now();

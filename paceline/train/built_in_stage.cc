@@ -12,7 +12,7 @@ absl::StatusOr<std::unique_ptr<engine::Stage>> BuiltInStage::create(const config
                                                                     const DataSet& data, UnitRange units) {
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t all, unit_count(model, data.sample_shape(), data.classes()));
   PACELINE_ASSIGN_OR_RETURN(auto stage,
-                            Stage::create(model, data.sample_shape(), data.classes(), units));
+                            train::Stage::create(model, data.sample_shape(), data.classes(), units));
   return std::unique_ptr<engine::Stage>(
       new BuiltInStage(std::move(stage), data, units.begin == 0, units.end == all));
 }

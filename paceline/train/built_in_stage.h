@@ -34,10 +34,10 @@ class BuiltInStage final : public engine::Stage {
   absl::Status backward(std::int64_t micro) override;
 
  private:
-  BuiltInStage(std::unique_ptr<Stage> stage, const DataSet& data, bool first, bool last)
+  BuiltInStage(std::unique_ptr<train::Stage> stage, const DataSet& data, bool first, bool last)
       : stage_(std::move(stage)), data_(data), first_(first), last_(last) {}
 
-  const std::unique_ptr<Stage> stage_;
+  const std::unique_ptr<train::Stage> stage_;
   const DataSet& data_;
   const bool first_, last_;
   Batch batch_;
