@@ -1,0 +1,118 @@
+"""What join() does once a worker is there: says what the model is, and makes the job."""
+
+from __future__ import annotations
+
+import faulthandler
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import torch
+from torch import nn
+
+from .binding import Binding
+from .channel import Message
+from .devices import is_stand_in
+from .errors import PacelineError
+from .evaluation import takes_model
+from .failures import failure_of
+from .host_binding import HostBinding
+from .inventory import Inventory, take_inventory
+from .job import Job
+from .loading import check_train_set, make_loader, prefetched
+from .memories import Memories
+from .optimizer_guard import OptimizerGuard
+from .session import Session
+
+
+@dataclass
+class Wishes:
+    """The arguments of join()."""
+
+    optimizer: Any = None
+    schedule: Any = None
+    schedule_per: str = "epoch"
+    evaluate: Callable[..., Any] | None = None
+    batch_size: int | None = None
+    epochs: float | None = None
+    clip: float | None = None
+    scaler: Any = None
+    weights: str | None = None
+    collate_fn: Callable[..., Any] | None = None
+    digest: str | None = None
+    repeatable: bool | None = None
+    loader: dict[str, Any] = field(default_factory=dict)
+
+
+def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -> Job:
+    _prepare_process()
+    try:
+        return _enlist(session, model, train_set, wishes)
+    except Exception as error:
+        session.channel.write(failure_of(error).message())
+        error.reported = True  # type: ignore[attr-defined]
+        raise
+
+
+def _prepare_process() -> None:
+    # A write to weights that are only read ends the process: the log should have the line.
+    faulthandler.enable()
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=True)
+
+
+def _enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -> Job:
+    samples = check_train_set(train_set)
+    if wishes.evaluate is not None:
+        takes_model(wishes.evaluate)
+    inventory = take_inventory(model)
+    memories = Memories(len(inventory.entries))
+    message = _model_message(session, inventory, samples, wishes)
+    device = next(inventory.model.parameters()).device
+    job = Job(
+        session=session,
+        model=model,
+        inventory=inventory,
+        memories=memories,
+        binding=_make_binding(session, inventory, memories, device, wishes),
+        make_loader=lambda: make_loader(train_set, wishes.collate_fn, wishes.loader),
+        evaluate=wishes.evaluate,
+        guard=OptimizerGuard(wishes.optimizer, wishes.scaler),
+        device=device,
+    )
+    session.channel.write(message)
+    if session.role == "probe":
+        job.wait_for_end()
+    return job
+
+
+def _make_binding(
+    session: Session, inventory: Inventory, memories: Memories, device: torch.device, wishes: Wishes
+) -> Binding:
+    kind = wishes.weights or session.settings.get("weights") or "view"
+    if kind not in ("view", "copy"):
+        raise PacelineError(f'weights = {kind!r} is neither "view" nor "copy"')
+    if device.type != "cpu" or is_stand_in():
+        raise NotImplementedError
+    return HostBinding(inventory, memories, copy_weights=kind == "copy")
+
+
+def _model_message(session: Session, inventory: Inventory, samples: int, wishes: Wishes) -> Message:
+    message: Message = {
+        "type": "model",
+        "tensors": [entry.message() for entry in inventory.entries],
+        "samples": samples,
+        "prefetch": prefetched(wishes.loader),
+    }
+    if inventory.aliases:
+        message["aliases"] = [list(pair) for pair in inventory.aliases]
+    asked = {
+        "batch": wishes.batch_size,
+        "epochs": wishes.epochs,
+        "digest": wishes.digest,
+        "repeatable": wishes.repeatable,
+    }
+    message.update({key: value for key, value in asked.items() if value is not None})
+    return message
