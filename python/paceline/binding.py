@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 
 from .errors import PacelineError
-from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
+from .inventory import CONSTANT, Entry, Inventory
 from .memories import Memories, Span
 
 Runs = Sequence[Sequence[Any]]
@@ -90,14 +90,3 @@ def dense(gradient: torch.Tensor | None) -> torch.Tensor | None:
     if gradient is not None and gradient.layout != torch.strided:
         return gradient.to_dense()
     return gradient
-
-
-def read_statistics(entries: Sequence[Entry], views: Sequence[torch.Tensor | None]) -> None:
-    """Sets the model's statistics to what lies in `views`."""
-    for entry, view in zip(entries, views):
-        if entry.kind == STATISTIC and view is not None:
-            entry.tensor.copy_(view)
-
-
-def parameters_of(entries: Sequence[Entry]) -> list[int]:
-    return [index for index, entry in enumerate(entries) if entry.kind == PARAMETER]

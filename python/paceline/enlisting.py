@@ -12,6 +12,7 @@ from torch import nn
 
 from .binding import Binding
 from .channel import Message
+from .device_binding import DeviceBinding
 from .devices import is_stand_in
 from .errors import PacelineError
 from .evaluation import takes_model
@@ -22,7 +23,13 @@ from .job import Job
 from .loading import check_train_set, make_loader, prefetched
 from .memories import Memories
 from .optimizer_guard import OptimizerGuard
+from .optimizers import read_optimizer
+from .schedules import read_schedule
 from .session import Session
+
+# A job's own defaults.
+DEFAULT_BATCH = 32
+DEFAULT_EPOCHS = 1
 
 
 @dataclass
@@ -95,7 +102,7 @@ def _make_binding(
     if kind not in ("view", "copy"):
         raise PacelineError(f'weights = {kind!r} is neither "view" nor "copy"')
     if device.type != "cpu" or is_stand_in():
-        raise NotImplementedError
+        return DeviceBinding(inventory, memories, device)
     return HostBinding(inventory, memories, copy_weights=kind == "copy")
 
 
@@ -115,4 +122,18 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
         "repeatable": wishes.repeatable,
     }
     message.update({key: value for key, value in asked.items() if value is not None})
+    optimizer = read_optimizer(wishes.optimizer, inventory, wishes.schedule is not None, wishes.clip)
+    if optimizer:
+        message["optimizer"] = optimizer
+    if wishes.schedule is not None:
+        schedule = _schedule(session, samples, wishes)
+        if schedule is not None:
+            message["schedule"] = schedule
     return message
+
+
+def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] | None:
+    epochs = wishes.epochs or session.settings.get("epochs") or DEFAULT_EPOCHS
+    batch = wishes.batch_size or session.settings.get("batch") or DEFAULT_BATCH
+    bulk = int(batch) * session.devices
+    return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, float(epochs), samples, bulk)

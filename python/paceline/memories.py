@@ -84,6 +84,9 @@ class Memories:
     def memory(self, span: Span) -> Memory:
         return self._mapped[span.memory]
 
+    def has(self, memory: Memory) -> bool:
+        return self._mapped.get(memory.number) is memory
+
     def knows(self, span: Span) -> bool:
         memory = self._mapped.get(span.memory)
         return memory is not None and memory.generation == span.generation
