@@ -26,6 +26,9 @@ class Binding(Protocol):
     def finish(self) -> None:
         """All of the gradients are there, and the statistics too."""
 
+    def shared_at(self, address: int) -> str | None:
+        """The name of the weight that lies in shared memory there."""
+
     def forget(self) -> None:
         """Memory was unmapped."""
 

@@ -203,6 +203,9 @@ class DeviceBinding:
                     return
             self._transfers.wait()
 
+    def shared_at(self, address: int) -> str | None:
+        return None
+
     def forget(self) -> None:
         self._transfers.forget(self._memories)
         if not all(self._memories.knows(span) for span in self._cut_for):

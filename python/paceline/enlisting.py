@@ -10,6 +10,7 @@ from typing import Any, Callable
 import torch
 from torch import nn
 
+from .allocator import keep_freed_memory
 from .binding import Binding
 from .channel import Message
 from .device_binding import DeviceBinding
@@ -62,8 +63,9 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
 
 
 def _prepare_process() -> None:
-    # A write to weights that are only read ends the process: the log should have the line.
+    # What ends the process should leave the Python stack in the log.
     faulthandler.enable()
+    keep_freed_memory()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -7,7 +7,7 @@ import sys
 import sysconfig
 import traceback
 from dataclasses import dataclass
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from .errors import PacelineError
 
@@ -45,11 +45,16 @@ def _text(error: BaseException) -> str:
 def where_of(trace: TracebackType | None) -> str:
     """The user's own innermost line: of the exception's frames, then of those that called them."""
     raised = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)]
-    callers = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(sys._getframe())]
-    for name, line in raised[::-1] + callers:
-        if _is_users(name):
-            return f"{_short(name)}:{line}"
-    return f"{_short(raised[-1][0])}:{raised[-1][1]}" if raised else ""
+    return _first_of_users(raised[::-1]) or where_in(sys._getframe()) or (_place(*raised[-1]) if raised else "")
+
+
+def where_in(frame: FrameType | None) -> str:
+    """Likewise, of a frame and its callers."""
+    return _first_of_users([(caller.f_code.co_filename, line) for caller, line in traceback.walk_stack(frame)])
+
+
+def _first_of_users(frames: list[tuple[str, int]]) -> str:
+    return next((_place(name, line) for name, line in frames if _is_users(name)), "")
 
 
 def _is_users(name: str) -> bool:
@@ -59,6 +64,6 @@ def _is_users(name: str) -> bool:
     return not any(part in ("site-packages", "dist-packages") for part in path.split(os.sep))
 
 
-def _short(name: str) -> str:
+def _place(name: str, line: int) -> str:
     here = os.getcwd() + os.sep
-    return name[len(here) :] if name.startswith(here) else name
+    return f"{name[len(here) :] if name.startswith(here) else name}:{line}"

@@ -83,6 +83,14 @@ class HostBinding:
                 elif entry.kind == STATISTIC:
                     view.copy_(entry.tensor)
 
+    def shared_at(self, address: int) -> str | None:
+        for entry, in_place in zip(self._entries, self._weights_in_place):
+            if in_place and self._bound:
+                begin = entry.tensor.data_ptr()
+                if begin <= address < begin + entry.tensor.numel() * entry.tensor.element_size():
+                    return entry.name
+        return None
+
     def forget(self) -> None:
         for cache in (self._weight_views, self._gradient_views, self._zeroed):
             for span in [span for span in cache if not self._memories.knows(span)]:

@@ -12,7 +12,7 @@ from .binding import Binding, write_initial
 from .channel import Message
 from .errors import PacelineError
 from .evaluation import Evaluate, measure
-from .failures import failure_of
+from .failures import Failure, failure_of
 from .inventory import Inventory
 from .leaving import Leaving
 from .loading import Load, to_device
@@ -23,6 +23,7 @@ from .micro_batches import MicroBatches, cut
 from .optimizer_guard import OptimizerGuard
 from .seeding import seed_step
 from .session import Session
+from .write_guard import WriteGuard
 
 
 class Job:
@@ -66,6 +67,8 @@ class Job:
         self._micro_batch: int | None = None
         self._augment_seed = 0
         self._leaving = Leaving(self._report)
+        self._write_guard = WriteGuard(binding.shared_at, self._tell)
+        self._write_guard.install()
         self._loader = make_loader() if self.role == "worker" else None
 
     # What the program calls.
@@ -195,6 +198,7 @@ class Job:
         self._leaving.ended()
         if self._loader is not None:
             self._loader.close()
+        self._write_guard.remove()
         self._binding.release()
         self._guard.release()
         self._channel.close()
@@ -210,11 +214,14 @@ class Job:
     def _reported(self) -> _Reported:
         return _Reported(self._report)
 
+    def _tell(self, failure: Failure) -> None:
+        self._channel.write(failure.message())
+
     def _report(self, error: BaseException) -> None:
         if self._over or getattr(error, "reported", False):
             return
         self._leaving.ended()
-        self._channel.write(failure_of(error).message())
+        self._tell(failure_of(error))
         try:
             error.reported = True  # type: ignore[attr-defined]
         except AttributeError:

@@ -51,7 +51,7 @@ def _kind(optimizer: Any) -> Callable[[Group], Message]:
     if kind.__name__ not in known:
         raise PacelineError(
             f"the servers cannot step with {kind.__module__}.{kind.__name__}, only with torch.optim's "
-            "SGD, Adam, AdamW and RMSprop, and with Lion; or write [optimizer] in the job file and leave optimizer= out"
+            "SGD, Adam, AdamW and RMSprop, and with Lion; or leave optimizer= out and write [optimizer]"
         )
     return known[kind.__name__]
 

@@ -9,7 +9,6 @@ import os
 import select
 import socket
 import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from starter import starter
 
 PACKAGE = Path(__file__).resolve().parent.parent
 ALIGNMENT = 16  # floats
@@ -52,7 +52,7 @@ class Member:
         self.folder = folder
         self.script = folder / "train.py"
         self.script.write_text(textwrap.dedent(script))
-        self._start([sys.executable, str(self.script), *arguments], environment or {})
+        self._start(arguments, environment or {})
         hello = {"type": "start", "protocol": 1, "role": role, "name": "w0", "devices": 1, "seed": 1}
         self.send({**hello, "settings": settings or {}, **start})
         self.tensors: list[dict[str, Any]] = []
@@ -60,19 +60,13 @@ class Member:
         self.floats = 0
         self.memories: dict[int, Memory] = {}
 
-    def _start(self, command: list[str], environment: dict[str, str]) -> None:
+    def _start(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        env = {
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "PACELINE_PROGRAM_FD": str(theirs.fileno()),
-            **environment,
-        }
-        env["PYTHONPATH"] = str(PACKAGE)
+        environment = {"PYTHONPATH": str(PACKAGE), **environment}
         self.log_path = self.folder / "log.txt"
         with open(self.log_path, "w") as log:
-            self.process = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], env=env, stdout=log, stderr=log, cwd=self.folder
+            self.process = starter().start(
+                str(self.script), arguments, str(self.folder), environment, theirs.fileno(), log.fileno()
             )
         theirs.close()
         self._buffer = b""
@@ -116,7 +110,7 @@ class Member:
         self.socket.close()
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait()
+        self.process.wait(10)
         for memory in self.memories.values():
             os.close(memory.fd)
         self.memories.clear()
