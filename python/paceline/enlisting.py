@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import sys
-from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -17,7 +16,6 @@ from .device_binding import DeviceBinding
 from .devices import is_stand_in
 from .errors import PacelineError
 from .evaluation import takes_model
-from .failures import failure_of
 from .host_binding import HostBinding
 from .inventory import Inventory, take_inventory
 from .job import Job
@@ -25,54 +23,29 @@ from .loading import check_train_set, make_loader, prefetched
 from .memories import Memories
 from .optimizer_guard import OptimizerGuard
 from .optimizers import read_optimizer
+from .reporting import reporter
 from .schedules import read_schedule
 from .session import Session
+from .wishes import Wishes
 
 # A job's own defaults.
 DEFAULT_BATCH = 32
 DEFAULT_EPOCHS = 1
 
 
-@dataclass
-class Wishes:
-    """The arguments of join()."""
-
-    optimizer: Any = None
-    schedule: Any = None
-    schedule_per: str = "epoch"
-    evaluate: Callable[..., Any] | None = None
-    batch_size: int | None = None
-    epochs: float | None = None
-    clip: float | None = None
-    scaler: Any = None
-    weights: str | None = None
-    collate_fn: Callable[..., Any] | None = None
-    digest: str | None = None
-    repeatable: bool | None = None
-    loader: dict[str, Any] = field(default_factory=dict)
-
-
-def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -> Job:
-    _prepare_process()
-    try:
-        return _enlist(session, model, train_set, wishes)
-    except Exception as error:
-        session.channel.write(failure_of(error).message())
-        error.reported = True  # type: ignore[attr-defined]
-        raise
-
-
 def _prepare_process() -> None:
     # What ends the process should leave the Python stack in the log.
     faulthandler.enable()
     keep_freed_memory()
+    reporter.watch()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(line_buffering=True)
 
 
-def _enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -> Job:
+def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -> Job:
+    _prepare_process()
     samples = check_train_set(train_set)
     if wishes.evaluate is not None:
         takes_model(wishes.evaluate)

@@ -12,7 +12,6 @@ from .binding import Binding, write_initial
 from .channel import Message
 from .errors import PacelineError
 from .evaluation import Evaluate, measure
-from .failures import Failure, failure_of
 from .inventory import Inventory
 from .leaving import Leaving
 from .loading import Load, to_device
@@ -21,6 +20,7 @@ from .measures import metrics as checked
 from .memories import Memories
 from .micro_batches import MicroBatches, cut
 from .optimizer_guard import OptimizerGuard
+from .reporting import reporter
 from .seeding import seed_step
 from .session import Session
 from .write_guard import WriteGuard
@@ -66,8 +66,8 @@ class Job:
         self._micro: MicroBatches | None = None
         self._micro_batch: int | None = None
         self._augment_seed = 0
-        self._leaving = Leaving(self._report)
-        self._write_guard = WriteGuard(binding.shared_at, self._tell)
+        self._leaving = Leaving()
+        self._write_guard = WriteGuard(binding.shared_at, reporter.tell)
         self._write_guard.install()
         self._loader = make_loader() if self.role == "worker" else None
 
@@ -83,7 +83,7 @@ class Job:
 
         skipped=True: the gradient is worth nothing, as a loss scaler says that it overflowed.
         """
-        with self._reported():
+        with reporter.reported():
             if not self._in_hand:
                 raise PacelineError(
                     "job.step() was called twice for one batch"
@@ -116,8 +116,9 @@ class Job:
     # The protocol.
 
     def _loop(self) -> Generator[Any, None, None]:
+        reporter.watch()
         try:
-            with self._reported():
+            with reporter.reported():
                 while not self._over:
                     message = self._channel.read()
                     if message is not None and message["type"] == "step":
@@ -195,7 +196,7 @@ class Job:
 
     def _end(self, message: Message) -> None:
         self._over = True
-        self._leaving.ended()
+        reporter.done = True
         if self._loader is not None:
             self._loader.close()
         self._write_guard.remove()
@@ -208,35 +209,3 @@ class Job:
     def _send(self, message: Message) -> None:
         # Whether anybody listens shows when the next message is read.
         self._channel.write(message)
-
-    # Errors.
-
-    def _reported(self) -> _Reported:
-        return _Reported(self._report)
-
-    def _tell(self, failure: Failure) -> None:
-        self._channel.write(failure.message())
-
-    def _report(self, error: BaseException) -> None:
-        if self._over or getattr(error, "reported", False):
-            return
-        self._leaving.ended()
-        self._tell(failure_of(error))
-        try:
-            error.reported = True  # type: ignore[attr-defined]
-        except AttributeError:
-            pass
-
-
-class _Reported:
-    """Tells the worker of an exception that leaves this block, which then goes on as usual."""
-
-    def __init__(self, report: Callable[[BaseException], None]) -> None:
-        self._report = report
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is not None and isinstance(error, Exception):
-            self._report(error)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .errors import PacelineError
 from .launching import in_child_process, launch
+from .reporting import reporter
 from .session import session
+from .wishes import Wishes
 
 if TYPE_CHECKING:
     import torch
 
     from .job import Job
-
-_joined = False
 
 
 def join(
@@ -46,24 +46,6 @@ def join(
     repeatable: True if the same step gives the same bytes in every process.
     Further arguments are a DataLoader's: num_workers, prefetch_factor, pin_memory, ….
     """
-    global _joined
-    from .loading import check_options, check_train_set
-
-    options = check_options(loader)
-    check_train_set(train_set)
-    if in_child_process():
-        raise PacelineError(
-            "join() was called in a process that the program started; put the program's own lines under "
-            '`if __name__ == "__main__":`'
-        )
-    here = session()
-    if here is None:
-        launch()
-    if _joined:
-        raise PacelineError("join() was called twice; a program works for one job")
-    _joined = True
-    from .enlisting import Wishes, enlist
-
     wishes = Wishes(
         optimizer=optimizer,
         schedule=schedule,
@@ -77,8 +59,33 @@ def join(
         collate_fn=collate_fn,
         digest=digest,
         repeatable=repeatable,
-        loader=options,
+        loader=loader,
     )
+    with reporter.reported():
+        return _join(model, train_set, wishes)
+
+
+_joined = False
+
+
+def _join(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> Job:
+    global _joined
+    from .enlisting import enlist
+    from .loading import check_options, check_train_set
+
+    if in_child_process():
+        raise PacelineError(
+            "join() was called in a process that the program started; put the program's own lines under "
+            '`if __name__ == "__main__":`'
+        )
+    wishes.loader = check_options(wishes.loader)
+    check_train_set(train_set)
+    here = session()
+    if here is None:
+        launch()
+    if _joined:
+        raise PacelineError("join() was called twice; a program works for one job")
+    _joined = True
     return enlist(here, model, train_set, wishes)
 
 

@@ -44,11 +44,10 @@ def _read_start(channel: Channel) -> Session:
     if start is None or start["type"] == "end":
         raise SystemExit(0)
     if start["type"] != "start":
-        raise refuse(channel, f"Paceline's first message is {start['type']!r}, not 'start'")
+        raise PacelineError(f"Paceline's first message is {start['type']!r}, not 'start'")
     protocol = start.get("protocol")
     if protocol != PROTOCOL:
-        raise refuse(
-            channel,
+        raise PacelineError(
             f"Paceline speaks version {protocol} of the protocol, and the Python package {__version__} speaks "
             f"{PROTOCOL}; install the package of the same release",
         )
@@ -60,11 +59,3 @@ def _read_start(channel: Channel) -> Session:
         seed=int(start.get("seed", 0)),
         settings=dict(start.get("settings") or {}),
     )
-
-
-def refuse(channel: Channel, line: str) -> PacelineError:
-    """Tells the worker; the caller raises what comes back."""
-    channel.write({"type": "error", "text": line, "where": "", "traceback": ""})
-    error = PacelineError(line)
-    error.reported = True  # type: ignore[attr-defined]
-    return error

@@ -184,6 +184,7 @@ class Member:
         count = int(torch.Size(shape).numel())
         return memory.floats[self.offsets[index] : self.offsets[index] + count].view(shape)
 
-    def state(self, memory: Memory, kinds: Sequence[str] = ("parameter", "statistic")) -> dict[str, torch.Tensor]:
-        names = [tensor["name"] for tensor in self.tensors if tensor["kind"] in kinds]
-        return {name: self.tensor(memory, name).clone() for name in names}
+    def state(self, memory: Memory) -> dict[str, torch.Tensor]:
+        """All that are floats there."""
+        floats = [t["name"] for t in self.tensors if t["kind"] != "constant" or t["dtype"] == "float32"]
+        return {name: self.tensor(memory, name).clone() for name in floats}
