@@ -1,0 +1,24 @@
+"""Memory that a step gives back should be there for the next one.
+
+glibc returns large blocks to the kernel at once, and each step then waits for the kernel to clear them again. That
+costs more than any copy does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+_LARGEST = 32 * 1024 * 1024  # that glibc takes for the latter
+
+
+def keep_freed_memory() -> bool:
+    """True where the C library is glibc and took it."""
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "gnu_get_libc_version"):
+        return False
+    return bool(libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST)) and bool(libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))

@@ -1,0 +1,95 @@
+"""The model's tensors and the memory that Paceline names: what both kinds of binding have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+
+from .errors import PacelineError
+from .inventory import CONSTANT, Entry, Inventory
+from .memories import Memories, Span
+
+Runs = Sequence[Sequence[Any]]
+
+
+class Binding(Protocol):
+    """An iteration is bind(), before(), the program's forward and backward passes, finish()."""
+
+    def bind(self, weights: Runs) -> None:
+        """The model has these weights from now on."""
+
+    def before(self, gradients: Runs) -> None:
+        """Gradients are zero, and go to this memory from now on."""
+
+    def finish(self) -> None:
+        """All of the gradients are there, and the statistics too."""
+
+    def shared_at(self, address: int) -> str | None:
+        """The name of the weight that lies in shared memory there."""
+
+    def forget(self) -> None:
+        """Memory was unmapped."""
+
+    def release(self) -> None:
+        """The model has memory of its own again, with the weights of now."""
+
+
+def write_initial(inventory: Inventory, memories: Memories, to: Runs) -> None:
+    """The values that the model has now, in the form that shared memory has them."""
+    with torch.no_grad():
+        for span in memories.spans(to):
+            for index in range(span.first, span.last):
+                entry = inventory.entries[index]
+                if entry.kind == CONSTANT:
+                    _write_bytes(memories, span, index, entry)
+                else:
+                    view = memories.view(span, index, entry.count, torch.float32)
+                    view.view(entry.shape).copy_(entry.tensor)
+
+
+def _write_bytes(memories: Memories, span: Span, index: int, entry: Entry) -> None:
+    source = as_bytes(entry.tensor)
+    padded = -(-source.numel() // 4) * 4
+    view = memories.view(span, index, padded, torch.uint8)
+    view[: source.numel()].copy_(source)
+    view[source.numel() :].zero_()
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+
+
+def zero_ranges(entries: Sequence[Entry], memories: Memories, span: Span) -> list[tuple[int, int]]:
+    """Floats of the layout, within a span, that hold gradients and statistics: all but the constants."""
+    ranges: list[tuple[int, int]] = []
+    for index in range(span.first, span.last):
+        entry = entries[index]
+        if entry.kind == CONSTANT or entry.count == 0:
+            continue
+        begin = memories.offsets[index]
+        end = begin + entry.count
+        if index + 1 < span.last and entries[index + 1].kind != CONSTANT:
+            end = memories.offsets[index + 1]  # with the padding, as one piece
+        if ranges and ranges[-1][1] == begin:
+            ranges[-1] = (ranges[-1][0], end)
+        else:
+            ranges.append((begin, end))
+    return ranges
+
+
+def check_trainable(inventory: Inventory) -> None:
+    """What was frozen at join() has no gradient in shared memory."""
+    for entry in inventory.entries:
+        if entry.kind == CONSTANT and not entry.is_buffer and entry.tensor.requires_grad:
+            raise PacelineError(
+                f"{entry.name} was frozen at join() and wants a gradient now; "
+                "let all parameters that will be trained want one at join(), and freeze after it"
+            )
+
+
+def dense(gradient: torch.Tensor | None) -> torch.Tensor | None:
+    if gradient is not None and gradient.layout != torch.strided:
+        return gradient.to_dense()
+    return gradient

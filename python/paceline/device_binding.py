@@ -1,0 +1,317 @@
+"""A model on another device than the CPU: weights go up before a step, gradients come down while it computes.
+
+Parameters and gradients are views of two flat buffers on the device, in the layout's order. Weights come up in
+one copy a run. Gradients go down in buckets on a side stream while backpropagation goes on; what the program
+changes in them afterwards (clipping, say) shows in a checksum, and goes down once more.
+
+Its streams and its registered memory have never run on a GPU: nobody who wrote this had one. PACELINE_DEVICE=stand-in
+runs the same code with buffers on the CPU, and that is what the tests do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .binding import Runs, check_trainable, dense
+from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
+from .memories import Memories, Memory, Span
+
+BUCKET_FLOATS = 4 * 1024 * 1024
+
+
+@dataclass
+class Bucket:
+    """Gradients that go down together: floats [begin, end) of the layout."""
+
+    begin: int
+    end: int
+    tensors: list[int]
+    host: torch.Tensor
+    fired: set[int] = field(default_factory=set)  # whose gradients have come since it was last sent
+    sent: torch.Tensor | None = None  # the checksum of what was sent
+
+
+class DeviceBinding:
+    def __init__(self, inventory: Inventory, memories: Memories, device: torch.device) -> None:
+        self._inventory = inventory
+        self._entries = inventory.entries
+        self._memories = memories
+        self._device = device
+        self._transfers: Transfers = CudaTransfers(device) if device.type == "cuda" else Transfers()
+        self._weights: torch.Tensor | None = None
+        self._gradients: torch.Tensor | None = None
+        self._buckets: list[Bucket] = []
+        self._cut_for: tuple[Span, ...] = ()
+        self._bucket_of: dict[int, Bucket] = {}
+        self._views: list[torch.Tensor | None] = []  # of the gradients
+        self._bound = False
+        self._computing = False
+        self._hooks: list[Any] = []
+        for index, entry in enumerate(self._entries):
+            self._hook(index, entry)
+
+    # Weights.
+
+    def bind(self, weights: Runs) -> None:
+        spans = self._memories.spans(weights)
+        with torch.no_grad():
+            if self._weights is None:
+                self._weights = torch.zeros(self._memories.floats, device=self._device)
+                self._gradients = torch.zeros(self._memories.floats, device=self._device)
+            for span in spans:
+                begin, end = self._memories.offsets[span.first], self._memories.end_of(span.last - 1)
+                self._transfers.register(self._memories.memory(span))
+                self._transfers.copy(self._weights[begin:end], self._memories.floats_view(span, begin, end))
+            self._set_tensors(spans)
+        self._bound = True
+
+    def _set_tensors(self, spans: tuple[Span, ...]) -> None:
+        assert self._weights is not None
+        for span in spans:
+            for index in range(span.first, span.last):
+                entry = self._entries[index]
+                tensor = entry.tensor
+                if entry.kind == CONSTANT:
+                    if not self._bound:
+                        value = self._memories.view(span, index, entry.count, entry.dtype)
+                        tensor.data.copy_(value.view(entry.shape))
+                    continue
+                view = self._part(self._weights, index)
+                if entry.kind == STATISTIC or not _in_place(entry):
+                    tensor.data.copy_(view)
+                elif not self._bound:
+                    tensor.data = view
+
+    def _part(self, flat: torch.Tensor, index: int) -> torch.Tensor:
+        entry = self._entries[index]
+        begin = self._memories.offsets[index]
+        return flat[begin : begin + entry.count].view(entry.shape)
+
+    # Gradients.
+
+    def before(self, gradients: Runs) -> None:
+        assert self._gradients is not None
+        spans = self._memories.spans(gradients)
+        if spans != self._cut_for:
+            self._cut(spans)
+        self._gradients.zero_()
+        for bucket in self._buckets:
+            bucket.fired.clear()
+            bucket.sent = None
+        for entry, view in zip(self._entries, self._views):
+            if entry.kind == PARAMETER:
+                entry.tensor.grad = view if _in_place(entry) else None
+        self._computing = True
+
+    def _cut(self, spans: tuple[Span, ...]) -> None:
+        """Buckets within the runs, of parameters or of statistics, the last parameters first."""
+        assert self._gradients is not None
+        self._views = [
+            None if entry.kind == CONSTANT else self._part(self._gradients, index)
+            for index, entry in enumerate(self._entries)
+        ]
+        self._buckets = []
+        for span in reversed(spans):
+            self._transfers.register(self._memories.memory(span))
+            tensors: list[int] = []
+            for index in range(span.last - 1, span.first - 1, -1):
+                kind = self._entries[index].kind
+                if tensors and (kind != self._entries[tensors[-1]].kind or self._floats(tensors) >= BUCKET_FLOATS):
+                    self._add(span, tensors)
+                    tensors = []
+                if kind != CONSTANT and self._entries[index].count:
+                    tensors.append(index)
+            if tensors:
+                self._add(span, tensors)
+        self._bucket_of = {index: bucket for bucket in self._buckets for index in bucket.tensors}
+        self._cut_for = spans
+
+    def _floats(self, tensors: list[int]) -> int:
+        first, last = min(tensors), max(tensors)
+        return self._memories.offsets[last] + self._entries[last].count - self._memories.offsets[first]
+
+    def _add(self, span: Span, tensors: list[int]) -> None:
+        begin = self._memories.offsets[min(tensors)]
+        end = begin + self._floats(tensors)
+        self._buckets.append(Bucket(begin, end, tensors, self._memories.floats_view(span, begin, end)))
+
+    def _hook(self, index: int, entry: Entry) -> None:
+        register = getattr(entry.tensor, "register_post_accumulate_grad_hook", None)  # since PyTorch 2.1
+        if entry.kind == PARAMETER and register is not None:
+            self._hooks.append(register(lambda parameter: self._came(index, parameter)))
+
+    def _came(self, index: int, parameter: torch.Tensor) -> None:
+        """A gradient was added to, maybe not for the last time."""
+        if not self._computing:
+            return
+        with torch.no_grad():
+            self._gather(index, parameter)
+            bucket = self._bucket_of.get(index)
+            if bucket is not None:
+                bucket.fired.add(index)
+                if len(bucket.fired) == len(bucket.tensors):
+                    bucket.fired.clear()
+                    with self._transfers.aside():
+                        self._send(bucket)
+
+    def _gather(self, index: int, parameter: torch.Tensor) -> None:
+        view = self._views[index]
+        gradient = dense(parameter.grad)
+        assert view is not None
+        if gradient is None:
+            view.zero_()
+        elif gradient.data_ptr() != view.data_ptr() or gradient.stride() != view.stride():
+            view.copy_(gradient)
+
+    def _send(self, bucket: Bucket) -> None:
+        assert self._gradients is not None
+        part = self._gradients[bucket.begin : bucket.end]
+        # First the sum: what changes after it is found to differ, whether the copy has it or not.
+        bucket.sent = _checksum(part)
+        self._transfers.copy(bucket.host, part)
+
+    def finish(self) -> None:
+        self._computing = False
+        self._inventory.check_unchanged()
+        check_trainable(self._inventory)
+        assert self._gradients is not None
+        with torch.no_grad():
+            for index, entry in enumerate(self._entries):
+                view = self._views[index]
+                if entry.kind == PARAMETER:
+                    self._gather(index, entry.tensor)
+                    entry.tensor.grad = None
+                elif entry.kind == STATISTIC and view is not None:
+                    view.copy_(entry.tensor)
+            self._transfers.join_aside()
+            sent = [bucket for bucket in self._buckets if bucket.sent is not None]
+            before = [bucket.sent for bucket in sent if bucket.sent is not None]
+            now = [_checksum(self._gradients[bucket.begin : bucket.end]) for bucket in sent]
+            for bucket in self._buckets:
+                if bucket.sent is None:
+                    self._send(bucket)
+            if sent:
+                stale = (torch.stack(before) != torch.stack(now)).tolist()  # waits for all of the above
+                for bucket, changed in zip(sent, stale):
+                    if changed:
+                        self._send(bucket)
+                if not any(stale):
+                    return
+            self._transfers.wait()
+
+    def shared_at(self, address: int) -> str | None:
+        return None
+
+    def forget(self) -> None:
+        self._transfers.forget(self._memories)
+        if not all(self._memories.knows(span) for span in self._cut_for):
+            self._cut_for = ()
+            self._buckets = []
+            self._bucket_of = {}
+
+    def release(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        for entry in self._entries:
+            tensor = entry.tensor
+            if entry.kind == PARAMETER:
+                tensor.grad = None
+                if self._bound and _in_place(entry):
+                    tensor.data = tensor.data.clone()
+        self._buckets = []
+        self._bucket_of = {}
+        self._views = []
+        self._weights = self._gradients = None
+        self._bound = False
+        self._transfers.close()
+
+
+def _in_place(entry: Entry) -> bool:
+    return entry.kind == PARAMETER and entry.dtype == torch.float32 and entry.tensor.is_contiguous()
+
+
+def _checksum(part: torch.Tensor) -> torch.Tensor:
+    return part.view(torch.int32).sum(dtype=torch.int64)
+
+
+class Transfers:
+    """Copies between the device and shared memory, one after the other."""
+
+    def register(self, memory: Memory) -> None:
+        pass
+
+    def forget(self, memories: Memories) -> None:
+        pass
+
+    def copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
+        to.copy_(source)
+
+    def aside(self) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+    def join_aside(self) -> None:
+        pass
+
+    def wait(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class CudaTransfers(Transfers):
+    """Copies that the device makes by itself, from and to memory that the driver knows."""
+
+    _READ_ONLY = 0x08  # cudaHostRegisterReadOnly
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._side: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._registered: dict[tuple[int, int], tuple[Memory, torch.Tensor, bool]] = {}
+
+    def register(self, memory: Memory) -> None:
+        key = (memory.number, memory.generation)
+        if key in self._registered:
+            return
+        whole = memory.view(0, memory.size, torch.uint8)
+        flags = 0 if memory.writable else self._READ_ONLY
+        result = _driver().cudaHostRegister(whole.data_ptr(), memory.size, flags)
+        # Where the driver cannot, copies go through memory of its own: slower, and as right.
+        self._registered[key] = (memory, whole, int(result) == 0)
+
+    def forget(self, memories: Memories) -> None:
+        for key, (memory, _, _) in list(self._registered.items()):
+            if not memories.has(memory):
+                self._unregister(key)
+
+    def _unregister(self, key: tuple[int, int]) -> None:
+        _, whole, known = self._registered.pop(key)
+        if known:
+            _driver().cudaHostUnregister(whole.data_ptr())
+
+    def copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
+        to.copy_(source, non_blocking=True)
+
+    def aside(self) -> contextlib.AbstractContextManager[Any]:
+        self._side.wait_stream(torch.cuda.current_stream(self._device))
+        return torch.cuda.stream(self._side)
+
+    def join_aside(self) -> None:
+        torch.cuda.current_stream(self._device).wait_stream(self._side)
+
+    def wait(self) -> None:
+        torch.cuda.current_stream(self._device).synchronize()
+
+    def close(self) -> None:
+        self.wait()
+        for key in list(self._registered):
+            self._unregister(key)
+
+
+def _driver() -> Any:
+    return torch.cuda.cudart()  # type: ignore[no-untyped-call]

@@ -1,0 +1,35 @@
+"""Which device this process computes on."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from .session import session
+
+if TYPE_CHECKING:
+    import torch
+
+VARIABLE = "PACELINE_DEVICE"
+STAND_IN = "stand-in"
+
+
+def device() -> torch.device:
+    """PACELINE_DEVICE if it is set; else a GPU by the worker's number, in turn; else the CPU.
+
+    PACELINE_DEVICE=stand-in is the CPU, used through the code that moves weights to a GPU: for tests.
+    """
+    import torch
+
+    named = os.environ.get(VARIABLE)
+    if named:
+        return torch.device("cpu" if named == STAND_IN else named)
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    here = session()
+    number = here.number if here is not None else 0
+    return torch.device("cuda", number % torch.cuda.device_count())
+
+
+def is_stand_in() -> bool:
+    return os.environ.get(VARIABLE) == STAND_IN

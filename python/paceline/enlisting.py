@@ -1,0 +1,114 @@
+"""What join() does once a worker is there: says what the model is, and makes the job."""
+
+from __future__ import annotations
+
+import faulthandler
+import sys
+from typing import Any
+
+import torch
+from torch import nn
+
+from .allocator import keep_freed_memory
+from .binding import Binding
+from .channel import Message
+from .device_binding import DeviceBinding
+from .devices import is_stand_in
+from .errors import PacelineError
+from .evaluation import takes_model
+from .host_binding import HostBinding
+from .inventory import Inventory, take_inventory
+from .job import Job
+from .loading import check_train_set, make_loader, prefetched
+from .memories import Memories
+from .optimizer_guard import OptimizerGuard
+from .optimizers import read_optimizer
+from .reporting import reporter
+from .schedules import read_schedule
+from .session import Session
+from .wishes import Wishes
+
+# A job's own defaults.
+DEFAULT_BATCH = 32
+DEFAULT_EPOCHS = 1
+
+
+def _prepare_process() -> None:
+    # What ends the process should leave the Python stack in the log.
+    faulthandler.enable()
+    keep_freed_memory()
+    reporter.watch()
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=True)
+
+
+def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -> Job:
+    _prepare_process()
+    samples = check_train_set(train_set)
+    if wishes.evaluate is not None:
+        takes_model(wishes.evaluate)
+    inventory = take_inventory(model)
+    memories = Memories(len(inventory.entries))
+    message = _model_message(session, inventory, samples, wishes)
+    device = next(inventory.model.parameters()).device
+    job = Job(
+        session=session,
+        model=model,
+        inventory=inventory,
+        memories=memories,
+        binding=_make_binding(session, inventory, memories, device, wishes),
+        make_loader=lambda: make_loader(train_set, wishes.collate_fn, wishes.loader),
+        evaluate=wishes.evaluate,
+        guard=OptimizerGuard(wishes.optimizer, wishes.scaler),
+        device=device,
+    )
+    session.channel.write(message)
+    if session.role == "probe":
+        job.wait_for_end()
+    return job
+
+
+def _make_binding(
+    session: Session, inventory: Inventory, memories: Memories, device: torch.device, wishes: Wishes
+) -> Binding:
+    kind = wishes.weights or session.settings.get("weights") or "view"
+    if kind not in ("view", "copy"):
+        raise PacelineError(f'weights = {kind!r} is neither "view" nor "copy"')
+    if device.type != "cpu" or is_stand_in():
+        return DeviceBinding(inventory, memories, device)
+    return HostBinding(inventory, memories, copy_weights=kind == "copy")
+
+
+def _model_message(session: Session, inventory: Inventory, samples: int, wishes: Wishes) -> Message:
+    message: Message = {
+        "type": "model",
+        "tensors": [entry.message() for entry in inventory.entries],
+        "samples": samples,
+        "prefetch": prefetched(wishes.loader),
+    }
+    if inventory.aliases:
+        message["aliases"] = [list(pair) for pair in inventory.aliases]
+    asked = {
+        "batch": wishes.batch_size,
+        "epochs": wishes.epochs,
+        "digest": wishes.digest,
+        "repeatable": wishes.repeatable,
+    }
+    message.update({key: value for key, value in asked.items() if value is not None})
+    optimizer = read_optimizer(wishes.optimizer, inventory, wishes.schedule is not None, wishes.clip)
+    if optimizer:
+        message["optimizer"] = optimizer
+    if wishes.schedule is not None:
+        schedule = _schedule(session, samples, wishes)
+        if schedule is not None:
+            message["schedule"] = schedule
+    return message
+
+
+def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] | None:
+    epochs = wishes.epochs or session.settings.get("epochs") or DEFAULT_EPOCHS
+    batch = wishes.batch_size or session.settings.get("batch") or DEFAULT_BATCH
+    bulk = int(batch) * session.devices
+    return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, float(epochs), samples, bulk)

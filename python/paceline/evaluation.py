@@ -1,0 +1,44 @@
+"""The program's own measurement of a model."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Callable
+
+import torch
+from torch import nn
+
+from .errors import PacelineError
+from .measures import metrics
+
+Evaluate = Callable[..., Any]
+
+
+def takes_model(evaluate: Evaluate) -> bool:
+    """evaluate(model), or evaluate(); anything else is a mistake."""
+    try:
+        parameters = inspect.signature(evaluate).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [p for p in positional if p.default is p.empty]
+    keywords = [p for p in parameters if p.kind == p.KEYWORD_ONLY and p.default is p.empty]
+    if len(needed) > 1 or keywords:
+        raise PacelineError("evaluate takes the model or nothing; it is called as evaluate(model) or evaluate()")
+    return len(needed) == 1
+
+
+def measure(evaluate: Evaluate, model: nn.Module) -> dict[str, float]:
+    """Calls it in evaluation mode, without gradients, and leaves the model in the mode that it had."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            result = evaluate(model) if takes_model(evaluate) else evaluate()
+    finally:
+        for module, training in modes:
+            module.training = training
+    if result is None:
+        raise PacelineError("evaluate returned nothing; let it return the loss, or a dict of numbers")
+    return metrics(result if isinstance(result, Mapping) else {"loss": result})

@@ -1,0 +1,145 @@
+"""A model on the CPU, computing in shared memory.
+
+Parameters are views of the weights and gradients are views of the gradient memory wherever PyTorch can
+compute in that memory: float32, contiguous. Others are copied in and out.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+
+from .binding import Runs, check_trainable, dense, zero_ranges
+from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
+from .memories import Memories, Span
+
+Views = list[Optional[torch.Tensor]]  # one for each tensor of a span
+
+
+def _computes_in_place(entry: Entry) -> bool:
+    tensor = entry.tensor
+    return entry.dtype == torch.float32 and tensor.is_contiguous() and tensor.device.type == "cpu"
+
+
+class HostBinding:
+    def __init__(self, inventory: Inventory, memories: Memories, copy_weights: bool) -> None:
+        self._inventory = inventory
+        self._entries = inventory.entries
+        self._memories = memories
+        self._in_place = [_computes_in_place(entry) for entry in self._entries]
+        self._weights_in_place = [
+            here and not copy_weights and entry.kind != STATISTIC
+            for here, entry in zip(self._in_place, self._entries)
+        ]
+        for index, entry in enumerate(self._entries):
+            if entry.kind == CONSTANT:
+                frozen = not entry.is_buffer and entry.tensor.is_contiguous()
+                self._weights_in_place[index] = frozen and not copy_weights
+        self._weight_views: dict[Span, Views] = {}
+        self._gradient_views: dict[Span, Views] = {}
+        self._zeroed: dict[Span, list[torch.Tensor]] = {}
+        self._bound: tuple[Span, ...] = ()
+        self._constants_read = False
+        self._gradients: Views = [None] * len(self._entries)
+
+    def bind(self, weights: Runs) -> None:
+        spans = self._memories.spans(weights)
+        with torch.no_grad():
+            for span in spans:
+                self._bind(span, self._views(self._weight_views, span), span in self._bound)
+        self._bound = spans
+        self._constants_read = True
+
+    def _bind(self, span: Span, views: Views, bound: bool) -> None:
+        for index, view in zip(range(span.first, span.last), views):
+            if view is None:
+                continue
+            if self._weights_in_place[index]:
+                if not bound:
+                    self._entries[index].tensor.data = view
+            elif self._entries[index].kind != CONSTANT or not self._constants_read:
+                self._entries[index].tensor.data.copy_(view)
+
+    def before(self, gradients: Runs) -> None:
+        for span in self._memories.spans(gradients):
+            views = self._views(self._gradient_views, span)
+            self._gradients[span.first : span.last] = views
+            for zeroed in self._zeroed[span]:
+                zeroed.zero_()
+        for entry, view, in_place in zip(self._entries, self._gradients, self._in_place):
+            if entry.kind == PARAMETER:
+                entry.tensor.grad = view if in_place else None
+
+    def finish(self) -> None:
+        self._inventory.check_unchanged()
+        check_trainable(self._inventory)
+        with torch.no_grad():
+            for entry, view in zip(self._entries, self._gradients):
+                if view is None:
+                    continue
+                if entry.kind == PARAMETER:
+                    _deliver(entry.tensor, view)
+                elif entry.kind == STATISTIC:
+                    view.copy_(entry.tensor)
+
+    def shared_at(self, address: int) -> str | None:
+        for entry, in_place in zip(self._entries, self._weights_in_place):
+            if in_place and self._bound:
+                begin = entry.tensor.data_ptr()
+                if begin <= address < begin + entry.tensor.numel() * entry.tensor.element_size():
+                    return entry.name
+        return None
+
+    def forget(self) -> None:
+        for cache in (self._weight_views, self._gradient_views, self._zeroed):
+            for span in [span for span in cache if not self._memories.knows(span)]:
+                cache.pop(span)
+
+    def release(self) -> None:
+        for entry, in_place in zip(self._entries, self._weights_in_place):
+            tensor = entry.tensor
+            if entry.kind == PARAMETER:
+                tensor.grad = None
+            if in_place and self._bound:
+                tensor.data = tensor.data.clone()
+        self._bound = ()
+        self._weight_views.clear()
+        self._gradient_views.clear()
+        self._zeroed.clear()
+        self._gradients = [None] * len(self._entries)
+
+    def _views(self, cache: dict[Span, Views], span: Span) -> Views:
+        views = cache.get(span)
+        if views is None:
+            views = cache[span] = [
+                self._view(span, index, cache is self._weight_views) for index in range(span.first, span.last)
+            ]
+            if cache is self._gradient_views:
+                self._zeroed[span] = [
+                    self._memories.floats_view(span, begin, end)
+                    for begin, end in zero_ranges(self._entries, self._memories, span)
+                ]
+        return views
+
+    def _view(self, span: Span, index: int, of_weights: bool) -> torch.Tensor | None:
+        entry = self._entries[index]
+        if entry.kind == CONSTANT and not of_weights:
+            return None
+        dtype = entry.dtype if entry.kind == CONSTANT else torch.float32
+        return self._memories.view(span, index, entry.count, dtype).view(entry.shape)
+
+
+def _deliver(parameter: torch.Tensor, view: torch.Tensor) -> None:
+    """What backpropagation left is in `view`, whoever replaced the gradient meanwhile."""
+    gradient = dense(parameter.grad)
+    if gradient is None:
+        view.zero_()
+    elif gradient is not view and not _same_memory(gradient, view):
+        view.copy_(gradient)
+    # What the program does to gradients from now on is not meant for the servers.
+    parameter.grad = None
+
+
+def _same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.data_ptr() == b.data_ptr() and a.dtype == b.dtype and a.stride() == b.stride()

@@ -1,0 +1,167 @@
+"""The tensors of a model, as Paceline sees them: what is trained, what is averaged, what stays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from .errors import PacelineError
+
+PARAMETER = "parameter"
+STATISTIC = "statistic"
+CONSTANT = "constant"
+
+_DTYPES = {
+    torch.float32: "float32",
+    torch.float64: "float64",
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.int64: "int64",
+    torch.int32: "int32",
+    torch.int16: "int16",
+    torch.int8: "int8",
+    torch.uint8: "uint8",
+    torch.bool: "bool",
+}
+
+
+@dataclass
+class Entry:
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    module: nn.Module
+    key: str  # under which the module has it
+    is_buffer: bool
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        """What the module has under this name now."""
+        owned = self.module._buffers if self.is_buffer else self.module._parameters
+        tensor = owned.get(self.key)
+        if tensor is None or tuple(tensor.shape) != self.shape:
+            now = "is gone" if tensor is None else f"has the shape {list(tensor.shape)}"
+            raise PacelineError(
+                f"{self.name} had the shape {list(self.shape)} at join() and {now}; a job's tensors cannot change"
+            )
+        return tensor
+
+    @property
+    def count(self) -> int:
+        return int(torch.Size(self.shape).numel())
+
+    def message(self) -> dict[str, object]:
+        return {"name": self.name, "kind": self.kind, "shape": list(self.shape), "dtype": _DTYPES[self.dtype]}
+
+
+@dataclass
+class Inventory:
+    model: nn.Module
+    entries: list[Entry]  # parameters, then statistics, then constants
+    aliases: list[tuple[str, str]]
+
+    def check_unchanged(self) -> None:
+        """A parameter that came, went or changed its shape since join() is an error."""
+        known = self._parameters
+        now = list(self.model.parameters())
+        if len(now) == len(known) and all(a is b for a, b in zip(now, known)):
+            for parameter, (name, shape) in zip(now, self._names):
+                if parameter.shape != shape:
+                    raise PacelineError(
+                        f"{name} had the shape {list(shape)} at join() and has {list(parameter.shape)} now; "
+                        "a job's tensors cannot change"
+                    )
+            return
+        ids = {id(parameter) for parameter in known}
+        for name, parameter in self.model.named_parameters():
+            if id(parameter) not in ids:
+                raise PacelineError(f"the parameter {name} came after join(); build the whole model before")
+        ids = {id(parameter) for parameter in now}
+        for parameter, (name, _) in zip(known, self._names):
+            if id(parameter) not in ids:
+                raise PacelineError(f"the parameter {name} was removed after join(); build the model before")
+        raise PacelineError("the order of the model's parameters changed after join()")
+
+    def __post_init__(self) -> None:
+        self._parameters = list(self.model.parameters())
+        self._names = [(name, parameter.shape) for name, parameter in self.model.named_parameters()]
+
+
+def take_inventory(model: nn.Module) -> Inventory:
+    root = _plain(model)
+    entries: list[Entry] = []
+    aliases: list[tuple[str, str]] = []
+    first_name: dict[int, str] = {}
+    for prefix, module in root.named_modules(remove_duplicate=False):
+        owned = [(key, tensor, False) for key, tensor in module._parameters.items()]
+        skipped = module._non_persistent_buffers_set
+        owned += [(key, tensor, True) for key, tensor in module._buffers.items() if key not in skipped]
+        for key, tensor, is_buffer in owned:
+            if tensor is None:
+                continue
+            name = f"{prefix}.{key}" if prefix else key
+            if id(tensor) in first_name:
+                aliases.append((name, first_name[id(tensor)]))
+                continue
+            first_name[id(tensor)] = name
+            entries.append(_entry(name, module, key, tensor, is_buffer))
+    if not any(entry.kind == PARAMETER for entry in entries):
+        raise PacelineError("the model has no parameter that wants a gradient")
+    _refuse_overlaps(entries)
+    order = (PARAMETER, STATISTIC, CONSTANT)
+    entries.sort(key=lambda entry: order.index(entry.kind))
+    return Inventory(root, entries, aliases)
+
+
+def _plain(model: nn.Module) -> nn.Module:
+    """What torch.compile wrapped; a wrapper of data parallelism is refused."""
+    compiled = getattr(model, "_orig_mod", None)
+    if isinstance(compiled, nn.Module):
+        model = compiled
+    if type(model).__name__ in ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel"):
+        raise PacelineError(
+            f"the model is wrapped in {type(model).__name__}; give join() the model itself, "
+            "for Paceline does what the wrapper does"
+        )
+    return model
+
+
+def _entry(name: str, module: nn.Module, key: str, tensor: torch.Tensor, is_buffer: bool) -> Entry:
+    if torch.nn.parameter.is_lazy(tensor):
+        raise PacelineError(
+            f"{name} has no shape yet, as its module is lazy; pass one batch through the model before join()"
+        )
+    if tensor.dtype not in _DTYPES:
+        raise PacelineError(f"{name} is of {tensor.dtype}, which Paceline does not know")
+    if tensor.layout != torch.strided:
+        raise PacelineError(f"{name} is a sparse tensor; Paceline keeps dense ones")
+    kind = CONSTANT
+    if tensor.dtype.is_floating_point:
+        if not is_buffer and tensor.requires_grad:
+            kind = PARAMETER
+        elif is_buffer and bool(torch.isfinite(tensor).all()):
+            # A buffer with an infinity is a mask, and has no average.
+            kind = STATISTIC
+    return Entry(name, kind, tuple(tensor.shape), tensor.dtype, module, key, is_buffer)
+
+
+def _refuse_overlaps(entries: list[Entry]) -> None:
+    """Two parameters over the same memory would part ways at the first step."""
+    ranges = []
+    for entry in entries:
+        tensor = entry.tensor
+        if tensor.numel() == 0 or tensor.device.type == "meta":
+            continue
+        begin = tensor.data_ptr()
+        reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+        ranges.append((begin, begin + (reach + 1) * tensor.element_size(), entry.name))
+    ranges.sort()
+    for (_, end, name), (begin, _, other) in zip(ranges, ranges[1:]):
+        if begin < end:
+            raise PacelineError(
+                f"{name} and {other} are two tensors over the same memory; "
+                "use one nn.Parameter for both, and Paceline keeps them tied"
+            )

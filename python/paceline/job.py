@@ -1,0 +1,211 @@
+"""A job as a program's loop sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, Callable
+
+import torch
+from torch import nn
+
+from .binding import Binding, write_initial
+from .channel import Message
+from .errors import PacelineError
+from .evaluation import Evaluate, measure
+from .inventory import Inventory
+from .leaving import Leaving
+from .loading import Load, to_device
+from .measures import finite, number
+from .measures import metrics as checked
+from .memories import Memories
+from .micro_batches import MicroBatches, cut
+from .optimizer_guard import OptimizerGuard
+from .reporting import reporter
+from .seeding import seed_step
+from .session import Session
+from .write_guard import WriteGuard
+
+
+class Job:
+    """Iterate over it: each batch is leased to this worker alone. Call step() once for each batch.
+
+    Between step() and the next batch the weights belong to Paceline, and mean nothing here.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        model: nn.Module,
+        inventory: Inventory,
+        memories: Memories,
+        binding: Binding,
+        make_loader: Callable[[], Any],
+        evaluate: Evaluate | None,
+        guard: OptimizerGuard,
+        device: torch.device,
+    ) -> None:
+        self.role = session.role
+        self.name = session.name
+        self.number = session.number
+        self.devices = session.devices
+        self.seed = session.seed
+        self.epoch = 0  # of the batch in hand
+        self.samples: tuple[int, ...] = ()  # the indices in the batch in hand
+        self._session = session
+        self._channel = session.channel
+        self._model = model
+        self._inventory = inventory
+        self._memories = memories
+        self._binding = binding
+        self._evaluate = evaluate
+        self._guard = guard
+        self._device = device
+        self._in_hand = False  # a batch that step() has not been called for
+        self._stepped = False  # step() was called for the last one
+        self._over = False
+        self._micro: MicroBatches | None = None
+        self._micro_batch: int | None = None
+        self._augment_seed = 0
+        self._leaving = Leaving()
+        self._write_guard = WriteGuard(binding.shared_at, reporter.tell)
+        self._write_guard.install()
+        self._loader = make_loader() if self.role == "worker" else None
+
+    # What the program calls.
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._over:
+            return iter(())
+        return self._loop()
+
+    def step(self, loss: Any, metrics: Mapping[str, Any] | None = None, *, skipped: bool = False) -> None:
+        """The gradient of the batch in hand is in the parameters' .grad, and this was the batch's mean loss.
+
+        skipped=True: the gradient is worth nothing, as a loss scaler says that it overflowed.
+        """
+        with reporter.reported():
+            if not self._in_hand:
+                raise PacelineError(
+                    "job.step() was called twice for one batch"
+                    if self._stepped
+                    else "job.step() was called before the first batch; call it in the loop over the job"
+                )
+            self._in_hand, self._stepped = False, True
+            assert self._micro is not None
+            self._micro.measured(number(loss, "the loss"), checked(metrics))
+            self._micro.collect()
+            if not self._micro.is_last:
+                return
+            skipped = skipped or self._guard.overflowed()
+            self._binding.finish()
+            self._send(
+                {
+                    "type": "stepped",
+                    "loss": finite(self._micro.loss),
+                    "metrics": self._micro.metrics,
+                    "skipped": skipped,
+                }
+            )
+
+    def wait_for_end(self) -> None:
+        """For a program that was only asked what its model is."""
+        while not self._over:
+            self._serve(self._channel.read())
+        raise SystemExit(0)
+
+    # The protocol.
+
+    def _loop(self) -> Generator[Any, None, None]:
+        reporter.watch()
+        try:
+            with reporter.reported():
+                while not self._over:
+                    message = self._channel.read()
+                    if message is not None and message["type"] == "step":
+                        yield from self._iteration(message)
+                    else:
+                        self._serve(message)
+        except GeneratorExit:
+            self._leaving.left_early()
+            raise
+
+    def _serve(self, message: Message | None) -> None:
+        """Everything but a step."""
+        kind = "end" if message is None else message["type"]
+        message = message or {}
+        if kind == "layout":
+            self._memories.lay_out(message)
+        elif kind == "map":
+            self._memories.map(message)
+        elif kind == "unmap":
+            self._memories.unmap(message)
+            self._binding.forget()
+        elif kind == "initial":
+            write_initial(self._inventory, self._memories, message["to"])
+            self._send({"type": "done"})
+        elif kind == "expect":
+            if self._loader is not None:
+                self._loader.expect(self._expected(message["batches"]))
+        elif kind == "evaluate":
+            self._answer_evaluate(message)
+        elif kind == "end":
+            self._end(message)
+
+    def _iteration(self, step: Message) -> Generator[Any, None, None]:
+        samples = tuple(int(index) for index in step["samples"])
+        if self._loader is None:
+            raise PacelineError(f"Paceline sent a step to a program of role {self.role!r}")
+        self.epoch = int(step.get("epoch", 0))
+        self._augment_seed = int(step["augment_seed"])
+        self._micro_batch = step.get("micro_batch")
+        self._micro = MicroBatches(self._inventory, cut(samples, self._micro_batch))
+        bound = False
+        for micro, part in enumerate(self._micro.parts):
+            self._micro.start(micro)
+            batch = self._loader.get(Load(part, self._augment_seed))
+            if not bound:
+                self._binding.bind(step["weights"])
+                self._binding.before(step["gradients"])
+                bound = True
+            seed_step(int(step["seed"]) + micro)
+            if self._device.type != "cpu":
+                batch = to_device(batch, self._device)
+            self.samples = part
+            self._in_hand = True
+            yield batch
+            del batch
+            if self._in_hand:
+                raise PacelineError(
+                    "the loop went on to the next batch without job.step(); call it once for each batch"
+                )
+
+    def _expected(self, batches: list[Any]) -> list[Load]:
+        loads = []
+        for batch in batches:
+            samples = tuple(int(index) for index in batch["samples"])
+            for part in cut(samples, self._micro_batch):
+                loads.append(Load(part, int(batch["augment_seed"])))
+        return loads
+
+    def _answer_evaluate(self, message: Message) -> None:
+        self._binding.bind(message["weights"])
+        measured: dict[str, float] = {}
+        if self._evaluate is not None:
+            measured = measure(self._evaluate, self._model)
+        self._send({"type": "evaluated", "metrics": measured})
+
+    def _end(self, message: Message) -> None:
+        self._over = True
+        reporter.done = True
+        if self._loader is not None:
+            self._loader.close()
+        self._write_guard.remove()
+        self._binding.release()
+        self._guard.release()
+        self._channel.close()
+        if message.get("failed"):
+            raise SystemExit(f"paceline: the job failed: {message.get('why', '')}")
+
+    def _send(self, message: Message) -> None:
+        # Whether anybody listens shows when the next message is read.
+        self._channel.write(message)

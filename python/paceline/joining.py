@@ -1,0 +1,110 @@
+"""join(): this process becomes a worker of a job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable
+
+from .errors import PacelineError
+from .launching import in_child_process, launch
+from .reporting import reporter
+from .session import session
+from .wishes import Wishes
+
+if TYPE_CHECKING:
+    import torch
+
+    from .job import Job
+
+
+def join(
+    model: torch.nn.Module,
+    train_set: Any,
+    *,
+    optimizer: Any = None,
+    schedule: Any = None,
+    schedule_per: str = "epoch",
+    evaluate: Callable[..., Any] | None = None,
+    batch_size: int | None = None,
+    epochs: float | None = None,
+    clip: float | None = None,
+    scaler: Any = None,
+    weights: str | None = None,
+    collate_fn: Callable[..., Any] | None = None,
+    digest: str | None = None,
+    repeatable: bool | None = None,
+    **loader: Any,
+) -> Job:
+    """The job that this process works for. Iterate over it, and call its step() once for each batch.
+
+    optimizer, schedule: a torch.optim optimizer and scheduler. They are read here and stepped by the servers;
+        schedule_per says whether the scheduler counts "epoch"s or "step"s.
+    evaluate: evaluate(model) or evaluate(), which returns the loss or a dict of numbers.
+    clip: the largest norm of the averaged gradient.
+    scaler: a GradScaler; step() then unscales the gradient and updates it.
+    weights: "view", the default, or "copy", which lets the program write to its weights.
+    digest: a text that is the same on all machines that have the same data.
+    repeatable: True if the same step gives the same bytes in every process.
+    Further arguments are a DataLoader's: num_workers, prefetch_factor, pin_memory, ….
+    """
+    wishes = Wishes(
+        optimizer=optimizer,
+        schedule=schedule,
+        schedule_per=schedule_per,
+        evaluate=evaluate,
+        batch_size=batch_size,
+        epochs=epochs,
+        clip=clip,
+        scaler=scaler,
+        weights=weights,
+        collate_fn=collate_fn,
+        digest=digest,
+        repeatable=repeatable,
+        loader=loader,
+    )
+    with reporter.reported():
+        return _join(model, train_set, wishes)
+
+
+_joined = False
+
+
+def _join(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> Job:
+    global _joined
+    from .enlisting import enlist
+    from .loading import check_options, check_train_set
+
+    if in_child_process():
+        raise PacelineError(
+            "join() was called in a process that the program started; put the program's own lines under "
+            '`if __name__ == "__main__":`'
+        )
+    wishes.loader = check_options(wishes.loader)
+    check_train_set(train_set)
+    here = session()
+    if here is None:
+        launch()
+    if _joined:
+        raise PacelineError("join() was called twice; a program works for one job")
+    _joined = True
+    return enlist(here, model, train_set, wishes)
+
+
+def run(
+    model: torch.nn.Module,
+    train_set: Any,
+    loss: Callable[[Any, Any], Any],
+    evaluate: Callable[..., Any] | None = None,
+    **arguments: Any,
+) -> Job:
+    """The loop itself, for a program that needs no own one.
+
+    loss(model, batch) returns the loss, or the loss and a dict of metrics. Other arguments are join()'s.
+    """
+    job = join(model, train_set, evaluate=evaluate, **arguments)
+    scaler = arguments.get("scaler")
+    for batch in job:
+        result = loss(model, batch)
+        value, metrics = result if isinstance(result, tuple) else (result, None)
+        (value if scaler is None else scaler.scale(value)).backward()
+        job.step(value, metrics)
+    return job

@@ -1,0 +1,31 @@
+"""A program that leaves its loop, or ends, before the job does: its worker hears of it."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+
+from .failures import Failure, where_of
+from .reporting import reporter
+
+_GRACE_S = 2.0
+
+
+class Leaving:
+    def __init__(self) -> None:
+        self._failure = Failure("the program ended without a loop over the job; write `for batch in job:`", "", "")
+        atexit.register(self._exit)
+
+    def left_early(self) -> None:
+        """The loop is gone. If an exception ended it, that comes up within a moment and is what counts."""
+        text = "the loop over the job was left before the job's end (by break, return or an exception)"
+        self._failure = Failure(text, where_of(None), "")
+        timer = threading.Timer(_GRACE_S, self._exit)
+        timer.daemon = True
+        timer.start()
+
+    def _exit(self) -> None:
+        if not reporter.done:
+            print(f"paceline: {self._failure.text}", file=sys.stderr, flush=True)
+            reporter.tell(self._failure)

@@ -1,0 +1,239 @@
+"""Batches of the training set, as Paceline leases them.
+
+Without loader processes a batch is read when its step comes. With them, torch's DataLoader reads ahead what
+Paceline expects: its sampler is a queue that the messages fill.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import torch
+from torch.utils.data import DataLoader, Dataset, default_collate
+
+from .errors import PacelineError
+from .failures import Failure, failure_of
+from .seeding import seed_sample
+
+Collate = Callable[[list[Any]], Any]
+
+
+@dataclass(frozen=True)
+class Load:
+    samples: tuple[int, ...]
+    augment_seed: int
+
+
+class Loads(Dataset):  # type: ignore[type-arg]
+    """The training set by whole batches: what a loader process reads at a time."""
+
+    def __init__(self, train_set: Any, collate_fn: Collate | None) -> None:
+        self._train_set = train_set
+        self._collate = collate_fn or default_collate
+
+    def __getitem__(self, load: Load) -> Any:
+        samples = []
+        for index in load.samples:
+            seed_sample(load.augment_seed, index)
+            samples.append(self._train_set[index])
+        return self._collate(samples)
+
+
+class DirectLoader:
+    """Reads in this process."""
+
+    def __init__(self, loads: Loads) -> None:
+        self._loads = loads
+
+    def expect(self, expected: Sequence[Load]) -> None:
+        pass
+
+    def get(self, load: Load) -> Any:
+        return self._loads[load]
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class _Failed:
+    failure: Failure
+    error: bytes | None  # pickled
+
+    def raise_here(self) -> None:
+        error: BaseException = RuntimeError(self.failure.text)
+        if self.error is not None:
+            with contextlib.suppress(Exception):
+                error = pickle.loads(self.error)
+        error.paceline_failure = self.failure  # type: ignore[attr-defined]
+        raise error
+
+
+class _Caught(Dataset):  # type: ignore[type-arg]
+    """Loads whose failures come back as values: one that nobody asks for any more should end nothing."""
+
+    def __init__(self, loads: Loads) -> None:
+        self._loads = loads
+
+    def __getitem__(self, load: Load) -> Any:
+        try:
+            return self._loads[load]
+        except Exception as error:
+            try:
+                pickled: bytes | None = pickle.dumps(error)
+            except Exception:
+                pickled = None
+            return _Failed(failure_of(error), pickled)
+
+
+class _Feed:
+    """A sampler that says what to read next, and may run dry for a while."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Load] = deque()
+        self.under_way: deque[Load] = deque()
+
+    def __iter__(self) -> Iterator[Load]:
+        return self
+
+    def __next__(self) -> Load:
+        if not self.waiting:
+            raise StopIteration
+        load = self.waiting.popleft()
+        self.under_way.append(load)
+        return load
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
+class AheadLoader:
+    """Reads ahead in loader processes."""
+
+    def __init__(self, loads: Loads, options: dict[str, Any]) -> None:
+        self._feed = _Feed()
+        self._ready: dict[Load, Any] = {}
+        self._wanted: set[Load] = set()
+        self._room = int(options["num_workers"]) * int(options.get("prefetch_factor") or 2)
+        loader: Any = DataLoader(_Caught(loads), batch_size=None, sampler=self._feed, collate_fn=_as_it_is, **options)
+        # Processes start here, while this one has no threads yet and has mapped nothing.
+        self._batches: Any = iter(loader)
+
+    def expect(self, expected: Sequence[Load]) -> None:
+        wanted = set(expected)
+        self._ready = {load: batch for load, batch in self._ready.items() if load in wanted}
+        here = set(self._ready) | set(self._feed.under_way)
+        self._feed.waiting = deque(load for load in dict.fromkeys(expected) if load not in here)
+        self._wanted = wanted
+        self._fill()
+
+    def get(self, load: Load) -> Any:
+        if load not in self._ready and load not in self._feed.under_way:
+            if load in self._feed.waiting:
+                self._feed.waiting.remove(load)
+            self._feed.waiting.appendleft(load)
+        while load not in self._ready:
+            self._fill()
+            batch = next(self._batches)
+            arrived = self._feed.under_way.popleft()  # they come in order
+            if arrived == load or arrived in self._wanted:
+                self._ready[arrived] = batch
+        batch = self._ready.pop(load)
+        self._fill()
+        if isinstance(batch, _Failed):
+            batch.raise_here()
+        return batch
+
+    def close(self) -> None:
+        self._batches = None  # ends the processes
+
+    def _fill(self) -> None:
+        while self._feed.waiting and len(self._feed.under_way) < self._room:
+            # next() draws from the sampler only for what it has just given out.
+            self._batches._try_put_index()
+
+
+DATALOADER_OPTIONS = (
+    "num_workers",
+    "prefetch_factor",
+    "pin_memory",
+    "pin_memory_device",
+    "persistent_workers",
+    "worker_init_fn",
+    "generator",
+    "timeout",
+    "multiprocessing_context",
+)
+
+_REFUSED = {
+    "sampler": "Paceline leases the samples, so that each is trained on exactly once an epoch",
+    "batch_sampler": "Paceline leases the samples, so that each is trained on exactly once an epoch",
+    "shuffle": "Paceline shuffles each epoch by the job's seed",
+    "drop_last": "Paceline trains on every sample of each epoch",
+}
+
+
+def check_train_set(train_set: Any) -> int:
+    """The number of samples."""
+    if isinstance(train_set, DataLoader):
+        raise PacelineError("join() wants the data set and not a DataLoader; give it loader.dataset")
+    if isinstance(train_set, torch.utils.data.IterableDataset) or not hasattr(train_set, "__getitem__"):
+        raise PacelineError(
+            f"{type(train_set).__name__} has no samples by number, and Paceline leases samples by their numbers; "
+            "use a map-style data set, with __getitem__ and __len__, or make one over numbered shards"
+        )
+    try:
+        samples = len(train_set)
+    except TypeError:
+        raise PacelineError(f"{type(train_set).__name__} has no length; give it __len__") from None
+    if not 1 <= samples < 2**31:
+        raise PacelineError(f"the training set has {samples} samples; it needs 1 to {2**31 - 1}")
+    return samples
+
+
+def check_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Of join(), those that are a DataLoader's."""
+    for name, why in _REFUSED.items():
+        if options.get(name) not in (None, False):
+            raise PacelineError(f"join() takes no {name}: {why}")
+    taken = {name: value for name, value in options.items() if name not in _REFUSED}
+    for name in taken:
+        if name not in DATALOADER_OPTIONS:
+            raise PacelineError(f"join() takes no argument {name!r}")
+    workers = taken.get("num_workers") or 0
+    if not isinstance(workers, int) or workers < 0:
+        raise PacelineError(f"num_workers = {workers!r} is not a number of processes")
+    return {name: value for name, value in taken.items() if value is not None}
+
+
+def prefetched(options: dict[str, Any]) -> int:
+    """How many batches are read ahead."""
+    return int(options.get("num_workers", 0)) * int(options.get("prefetch_factor") or 2)
+
+
+def make_loader(train_set: Any, collate_fn: Collate | None, options: dict[str, Any]) -> Any:
+    loads = Loads(train_set, collate_fn)
+    if options.get("num_workers", 0) == 0:
+        return DirectLoader(loads)
+    return AheadLoader(loads, options)
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """The tensors in a batch, moved."""
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=True)
+    if callable(getattr(batch, "to", None)):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: to_device(value, device) for key, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(to_device(value, device) for value in batch))
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(to_device(value, device) for value in batch)
+    return batch

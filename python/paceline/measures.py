@@ -1,0 +1,48 @@
+"""Losses and metrics as JSON can carry them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import PacelineError
+
+_MOST_METRICS = 100
+_MOST_NAME = 100
+
+
+def number(value: Any, what: str) -> float:
+    """Of a Python number, or of a tensor or array of one element."""
+    item = getattr(value, "item", None)
+    try:
+        return float(item() if callable(item) else value)
+    except (TypeError, ValueError, RuntimeError):
+        raise PacelineError(f"{what} is not one number but {_describe(value)}") from None
+
+
+def _describe(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else f"a {type(value).__name__} of shape {list(shape)}"
+
+
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def metrics(values: Mapping[str, Any] | None) -> dict[str, float]:
+    """Those that are finite; JSON knows no others."""
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping):
+        raise PacelineError(f"metrics are a dict of numbers and not {_describe(values)}")
+    if len(values) > _MOST_METRICS:
+        raise PacelineError(f"{len(values)} metrics are more than {_MOST_METRICS}")
+    found = {}
+    for name, value in values.items():
+        if not isinstance(name, str) or not 1 <= len(name) <= _MOST_NAME:
+            raise PacelineError(f"a metric's name is a text of 1 to {_MOST_NAME} characters and not {name!r}")
+        measured = number(value, f"the metric {name!r}")
+        if math.isfinite(measured):
+            found[name] = measured
+    return found

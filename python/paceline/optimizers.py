@@ -1,0 +1,138 @@
+"""A torch.optim optimizer as the servers' own: its kind, its numbers, its groups of parameters."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from .errors import PacelineError
+from .inventory import PARAMETER, Inventory
+
+Message = dict[str, Any]
+Group = dict[str, Any]
+
+# What a group may differ in from the first one; the rest has to be the same in all.
+_PER_GROUP = ("lr", "initial_lr", "weight_decay", "params", "param_names", "name")
+# How PyTorch computes a step and not what it is.
+_MANNER = ("foreach", "fused", "capturable", "differentiable")
+
+
+def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: float | None) -> Message:
+    """The `optimizer` of a model message."""
+    message: Message = {}
+    if optimizer is not None:
+        groups: list[Group] = optimizer.param_groups
+        message = _kind(optimizer)(groups[0])
+        _refuse_differences(groups)
+        rates = [_rate(group, scheduled) for group in groups]
+        base = next((rate for rate in rates if rate > 0), None)
+        if base is None:
+            raise PacelineError("the optimizer's learning rate is 0")
+        message["lr"] = base
+        message["weight_decay"] = float(groups[0].get("weight_decay", 0))
+        listed = _groups(groups, [rate / base for rate in rates], inventory)
+        if listed:
+            message["groups"] = listed
+    if clip is not None:
+        if not float(clip) > 0:
+            raise PacelineError(f"clip = {clip} is not the largest norm of a gradient; it is more than 0")
+        message["clip"] = float(clip)
+    return message
+
+
+def _rate(group: Group, scheduled: bool) -> float:
+    """With a scheduler its first rate is a part of the schedule, and not the optimizer's."""
+    return float(group["initial_lr"] if scheduled and "initial_lr" in group else group["lr"])
+
+
+def _kind(optimizer: Any) -> Callable[[Group], Message]:
+    kind = type(optimizer)
+    own = kind.__module__.startswith("torch.optim")
+    known = {"SGD": _sgd, "Adam": _adam, "AdamW": _adamw, "RMSprop": _rmsprop} if own else {"Lion": _lion}
+    if kind.__name__ not in known:
+        raise PacelineError(
+            f"the servers cannot step with {kind.__module__}.{kind.__name__}, only with torch.optim's "
+            "SGD, Adam, AdamW and RMSprop, and with Lion; or leave optimizer= out and write [optimizer]"
+        )
+    return known[kind.__name__]
+
+
+def _sgd(group: Group) -> Message:
+    _refuse(group, "SGD", "maximize", "dampening")
+    message: Message = {"kind": "sgd", "momentum": float(group["momentum"])}
+    if group["nesterov"]:
+        message["nesterov"] = True
+    return message
+
+
+def _adam(group: Group) -> Message:
+    _refuse(group, "Adam", "maximize", "amsgrad")
+    kind = "adamw" if group.get("decoupled_weight_decay") else "adam"
+    return {"kind": kind, **_betas(group), "epsilon": float(group["eps"])}
+
+
+def _adamw(group: Group) -> Message:
+    _refuse(group, "AdamW", "maximize", "amsgrad")
+    return {"kind": "adamw", **_betas(group), "epsilon": float(group["eps"])}
+
+
+def _rmsprop(group: Group) -> Message:
+    _refuse(group, "RMSprop", "maximize", "centered")
+    numbers = {"beta2": float(group["alpha"]), "epsilon": float(group["eps"]), "momentum": float(group["momentum"])}
+    return {"kind": "rmsprop", **numbers}
+
+
+def _lion(group: Group) -> Message:
+    return {"kind": "lion", **_betas(group)}
+
+
+def _betas(group: Group) -> Message:
+    return {"beta1": float(group["betas"][0]), "beta2": float(group["betas"][1])}
+
+
+def _refuse(group: Group, name: str, *options: str) -> None:
+    for option in options:
+        if group.get(option):
+            raise PacelineError(f"the servers cannot step with {name}({option}={group[option]}); leave {option} out")
+
+
+def _refuse_differences(groups: list[Group]) -> None:
+    for number, group in enumerate(groups[1:], 2):
+        for key, value in group.items():
+            if key not in _PER_GROUP + _MANNER and value != groups[0].get(key):
+                raise PacelineError(
+                    f"group {number} of the optimizer has {key} = {value} and the first one {groups[0].get(key)}; "
+                    "groups may differ in lr and weight_decay only"
+                )
+
+
+def _groups(groups: list[Group], rates: list[float], inventory: Inventory) -> list[Message]:
+    names = {id(entry.tensor): entry.name for entry in inventory.entries if entry.kind == PARAMETER}
+    in_model = {id(parameter) for parameter in inventory.model.parameters()}
+    listed: list[Message] = []
+    decay = float(groups[0].get("weight_decay", 0))
+    for group, rate in zip(groups, rates):
+        mine = []
+        for parameter in group["params"]:
+            if id(parameter) not in in_model:
+                raise PacelineError(
+                    f"the optimizer has a parameter of shape {list(parameter.shape)} that is not the model's; "
+                    "make the optimizer of the parameters of the model that join() gets"
+                )
+            if id(parameter) in names:  # others are frozen
+                mine.append(names.pop(id(parameter)))
+        differs = _differences(rate, float(group.get("weight_decay", 0)), decay)
+        if mine and differs:
+            listed.append({"tensors": mine, **differs})
+    if names:
+        # The program's optimizer would leave these as they are.
+        listed.append({"tensors": list(names.values()), **_differences(0.0, 0.0, decay)})
+    return listed
+
+
+def _differences(rate: float, decay: float, first_decay: float) -> Message:
+    differs: Message = {}
+    if rate != 1:
+        differs["rate"] = rate
+    if decay != first_decay:
+        differs["weight_decay"] = decay
+    return differs

@@ -1,0 +1,60 @@
+"""The worker hears of an exception that ends the program: whichever, and once."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+from .channel import open_channel
+from .errors import PacelineError
+from .failures import Failure, failure_of
+
+
+class Reporter:
+    def __init__(self) -> None:
+        self.done = False  # there is nothing more to report
+        self._hook: Any = None
+
+    def watch(self) -> None:
+        """From now on, what nobody catches; once more where the program has set a hook of its own since."""
+        if sys.excepthook is self._hook:
+            return
+        before = sys.excepthook
+
+        def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+            try:
+                self.report(error)
+            finally:
+                before(kind, error, trace)
+
+        self._hook = sys.excepthook = hook
+
+    def report(self, error: BaseException) -> None:
+        if not self.done:
+            self.tell(failure_of(error))
+
+    def tell(self, failure: Failure) -> None:
+        self.done = True
+        with contextlib.suppress(PacelineError):  # join() says what is wrong with the descriptor
+            channel = open_channel()
+            if channel is not None:
+                channel.write(failure.message())
+
+    @contextlib.contextmanager
+    def reported(self) -> Iterator[None]:
+        """What leaves this block has been reported, and goes on as usual."""
+        try:
+            yield
+        except Exception as error:
+            self.report(error)
+            raise
+
+
+reporter = Reporter()
+
+with contextlib.suppress(PacelineError):  # join() says what is wrong with the descriptor
+    if open_channel() is not None:
+        reporter.watch()

@@ -1,0 +1,148 @@
+"""A torch scheduler as a table of the learning rate's factor over the epochs.
+
+The scheduler is stepped ahead on a copy. The program's own stays as it is.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from .errors import PacelineError
+
+Point = tuple[float, float]  # epoch, factor
+
+MOST_POINTS = 2000
+
+
+def read_schedule(
+    optimizer: Any, scheduler: Any, per: str, epochs: float, samples: int, bulk: int
+) -> dict[str, Any] | None:
+    """The `schedule` of a model message; None for one that changes nothing. `bulk`: samples of a full commit."""
+    if per not in ("epoch", "step"):
+        raise PacelineError(f'schedule_per = {per!r} is neither "epoch" nor "step"')
+    if optimizer is None:
+        raise PacelineError("schedule= needs optimizer= too")
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        raise PacelineError(
+            "ReduceLROnPlateau looks at what one process measures, and the rate is the whole job's; "
+            "use a schedule that is known beforehand"
+        )
+    if not hasattr(scheduler, "step") or getattr(scheduler, "optimizer", None) is None:
+        raise PacelineError(f"schedule= takes a scheduler of torch.optim and not {type(scheduler).__name__}")
+    if scheduler.optimizer is not optimizer:
+        raise PacelineError("the scheduler is another optimizer's")
+    steps_an_epoch = 1 if per == "epoch" else math.ceil(samples / bulk)
+    count = max(1, math.ceil(epochs * steps_an_epoch - 1e-9))
+    factors = list(_factors(scheduler, count))
+    if all(factor == 1 for factor in factors):
+        return None
+    points = _steps(factors) if per == "epoch" else _slopes(factors, steps_an_epoch)
+    if len(points) > MOST_POINTS:
+        points = _slopes(factors, steps_an_epoch)
+    return {"shape": "table", "table": [list(point) for point in thin_out(points)]}
+
+
+def _factors(scheduler: Any, count: int) -> Iterator[float]:
+    """The rate of each step, in terms of the optimizer's own."""
+    parameters = [parameter for group in scheduler.optimizer.param_groups for parameter in group["params"]]
+    shared = {id(parameter): parameter for parameter in parameters}  # these are not copied
+    state = [value for kept in scheduler.optimizer.state.values() for value in kept.values()]
+    shared.update({id(value): value for value in state if isinstance(value, torch.Tensor)})
+    try:
+        ahead = copy.deepcopy(scheduler, shared)
+    except Exception as error:
+        raise PacelineError(f"the scheduler cannot be copied ({error}); write [schedule] in the job file") from error
+    groups = ahead.optimizer.param_groups
+    fixed = [_momenta(group) for group in groups]
+    for step in range(count):
+        if step > 0:
+            _step(ahead, step, count)
+        factors = [float(group["lr"]) / float(group["initial_lr"]) for group in groups if group["initial_lr"]]
+        if any(abs(factor - factors[0]) > 1e-6 * max(1.0, abs(factors[0])) for factor in factors):
+            raise PacelineError("the scheduler changes the groups' rates differently; a job has one schedule")
+        if [_momenta(group) for group in groups] != fixed:
+            raise PacelineError("the scheduler changes the momentum too; give it cycle_momentum=False")
+        if not factors or not math.isfinite(factors[0]) or factors[0] < 0:
+            raise PacelineError(f"the scheduler's rate for step {step} is no rate: {groups[0]['lr']}")
+        yield factors[0]
+
+
+def _step(scheduler: Any, step: int, count: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no optimizer stepped before it
+        try:
+            scheduler.step()
+        except Exception as error:
+            raise PacelineError(f"the scheduler ends at step {step} of {count}: {error}") from error
+
+
+def _momenta(group: dict[str, Any]) -> Any:
+    return group.get("momentum"), group.get("betas")
+
+
+def _steps(factors: list[float]) -> list[Point]:
+    """A rate for each epoch, with a jump between two that differ."""
+    points = [(0.0, factors[0])]
+    for epoch in range(1, len(factors)):
+        if factors[epoch] != factors[epoch - 1]:
+            points += [(float(epoch), factors[epoch - 1]), (float(epoch), factors[epoch])]
+    return points
+
+
+def _slopes(factors: list[float], steps_an_epoch: int) -> list[Point]:
+    """A point for each step. A change that its neighbours do not share is a jump."""
+    points = [(0.0, factors[0])]
+    changes = [abs(b - a) for a, b in zip(factors, factors[1:])]
+    least = 0.01 * max(abs(factor) for factor in factors)
+    for step in range(1, len(factors)):
+        epoch = step / steps_an_epoch
+        change = changes[step - 1]
+        around = changes[max(0, step - 2) : step - 1] + changes[step : step + 1]
+        if change > least and all(change > 4 * other for other in around):
+            points.append((epoch, factors[step - 1]))
+        points.append((epoch, factors[step]))
+    return points
+
+
+def thin_out(points: list[Point]) -> list[Point]:
+    """At most MOST_POINTS of them, as near to all as that allows."""
+    most = max(abs(factor) for _, factor in points)
+    tolerance = 1e-9 * most
+    while True:
+        kept = _within(points, tolerance)
+        if len(kept) <= MOST_POINTS:
+            return kept
+        tolerance *= 4
+
+
+def _within(points: list[Point], tolerance: float) -> list[Point]:
+    """Lines between the kept points pass all others within the tolerance. Jumps are kept."""
+    kept = [points[0]]
+    anchor = before = points[0]
+    low, high = -math.inf, math.inf
+    for point in points[1:]:
+        width = point[0] - anchor[0]
+        if width > 0 and not low <= (point[1] - anchor[1]) / width <= high:
+            kept.append(before)
+            anchor = before
+            low, high = -math.inf, math.inf
+            width = point[0] - anchor[0]
+        if width == 0 or point[0] == before[0]:  # a jump
+            if before is not anchor:
+                kept.append(before)
+            kept.append(point)
+            anchor = point
+            low, high = -math.inf, math.inf
+        else:
+            low = max(low, (point[1] - tolerance - anchor[1]) / width)
+            high = min(high, (point[1] + tolerance - anchor[1]) / width)
+        before = point
+    if before is not anchor:
+        kept.append(before)
+    return kept

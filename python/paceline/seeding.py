@@ -1,0 +1,43 @@
+"""What is drawn at random follows from the seeds that Paceline sends, whoever computes it."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import torch
+
+_MASK = (1 << 64) - 1
+
+
+def mix(*values: int) -> int:
+    """One seed of several numbers (splitmix64)."""
+    state = 0
+    for value in values:
+        state = (state ^ (value & _MASK)) & _MASK
+        state = (state + 0x9E3779B97F4A7C15) & _MASK
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
+        state ^= state >> 31
+    return state
+
+
+def seed_step(seed: int) -> None:
+    """Before an iteration: dropout and whatever else the model draws, on every device."""
+    seed &= _MASK
+    torch.manual_seed(seed)
+    _seed_others(seed)
+
+
+def seed_sample(augment_seed: int, index: int) -> None:
+    """Before a sample is read: its augmentation. The CPU's generators only, as this happens for every sample."""
+    seed = mix(augment_seed, index)
+    torch.default_generator.manual_seed(seed)
+    _seed_others(seed)
+
+
+def _seed_others(seed: int) -> None:
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed & 0xFFFFFFFF)

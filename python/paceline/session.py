@@ -1,0 +1,61 @@
+"""What Paceline told this process when it started it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._version import PROTOCOL, __version__
+from .channel import Channel, open_channel
+from .errors import PacelineError
+
+
+@dataclass
+class Session:
+    channel: Channel
+    role: str  # "worker", "evaluator" or "probe"
+    name: str  # "w0"
+    devices: int
+    seed: int
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def number(self) -> int:
+        """The number in the name: 0 for w0."""
+        digits = "".join(c for c in self.name if c.isdigit())
+        return int(digits) if digits else 0
+
+
+_session: Session | None = None
+
+
+def session() -> Session | None:
+    """None in a process that no worker started."""
+    global _session
+    if _session is None:
+        channel = open_channel()
+        if channel is not None:
+            _session = _read_start(channel)
+    return _session
+
+
+def _read_start(channel: Channel) -> Session:
+    start = channel.read()
+    if start is None or start["type"] == "end":
+        raise SystemExit(0)
+    if start["type"] != "start":
+        raise PacelineError(f"Paceline's first message is {start['type']!r}, not 'start'")
+    protocol = start.get("protocol")
+    if protocol != PROTOCOL:
+        raise PacelineError(
+            f"Paceline speaks version {protocol} of the protocol, and the Python package {__version__} speaks "
+            f"{PROTOCOL}; install the package of the same release",
+        )
+    return Session(
+        channel=channel,
+        role=str(start.get("role", "worker")),
+        name=str(start.get("name", "w0")),
+        devices=int(start.get("devices", 1)),
+        seed=int(start.get("seed", 0)),
+        settings=dict(start.get("settings") or {}),
+    )

@@ -1,0 +1,190 @@
+"""A worker as a program sees it, in Python: starts a script, and says and hears what docs/program.md has."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import select
+import socket
+import subprocess
+import textwrap
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from starter import starter
+
+PACKAGE = Path(__file__).resolve().parent.parent
+ALIGNMENT = 16  # floats
+SIZES = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
+
+
+class Ended(Exception):
+    """The program's end of the socket is gone."""
+
+
+class Memory:
+    def __init__(self, number: int, size: int) -> None:
+        self.number = number
+        self.bytes = size
+        self.fd = os.memfd_create(f"memory{number}", os.MFD_CLOEXEC)
+        os.ftruncate(self.fd, size)
+        self.map = mmap.mmap(self.fd, size)
+        self.path = f"/proc/{os.getpid()}/fd/{self.fd}"
+        self.floats = torch.frombuffer(self.map, dtype=torch.float32)
+
+
+class Member:
+    def __init__(
+        self,
+        folder: Path,
+        script: str,
+        role: str = "worker",
+        settings: dict[str, Any] | None = None,
+        environment: dict[str, str] | None = None,
+        arguments: Sequence[str] = (),
+        **start: Any,
+    ) -> None:
+        self.folder = folder
+        self.script = folder / "train.py"
+        self.script.write_text(textwrap.dedent(script))
+        self._start(arguments, environment or {})
+        hello = {"type": "start", "protocol": 1, "role": role, "name": "w0", "devices": 1, "seed": 1}
+        self.send({**hello, "settings": settings or {}, **start})
+        self.tensors: list[dict[str, Any]] = []
+        self.offsets: list[int] = []
+        self.floats = 0
+        self.memories: dict[int, Memory] = {}
+
+    def _start(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        environment = {"PYTHONPATH": str(PACKAGE), **environment}
+        self.log_path = self.folder / "log.txt"
+        with open(self.log_path, "w") as log:
+            self.process = starter().start(
+                str(self.script), arguments, str(self.folder), environment, theirs.fileno(), log.fileno()
+            )
+        theirs.close()
+        self._buffer = b""
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    # Messages.
+
+    def send(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionError):
+            self.socket.sendall(json.dumps(message).encode() + b"\n")
+
+    def receive(self, kind: str | None = None, seconds: float = 60) -> dict[str, Any]:
+        until = time.monotonic() + seconds
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([self.socket], [], [], max(0, until - time.monotonic()))
+            if not ready:
+                raise TimeoutError(f"nothing within {seconds} s; its log:\n{self.log}")
+            try:
+                chunk = self.socket.recv(1 << 20)
+            except ConnectionError:
+                chunk = b""
+            if not chunk:
+                raise Ended(self.log)
+            self._buffer += chunk
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        message: dict[str, Any] = json.loads(line)
+        if kind is not None:
+            assert message["type"] == kind, f"{message}; its log:\n{self.log}"
+        return message
+
+    def wait(self, seconds: float = 60) -> int:
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"still running after {seconds} s; its log:\n{self.log}") from None
+
+    def close(self) -> None:
+        self.socket.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(10)
+        for memory in self.memories.values():
+            os.close(memory.fd)
+        self.memories.clear()
+
+    def __enter__(self) -> Member:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # A job's beginning.
+
+    def take_model(self) -> dict[str, Any]:
+        model = self.receive("model")
+        self.tensors = model["tensors"]
+        at = 0
+        for tensor in self.tensors:
+            self.offsets.append(at)
+            at += -(-self.floats_of(tensor) // ALIGNMENT) * ALIGNMENT
+        self.floats = at
+        self.send({"type": "layout", "offsets": self.offsets, "floats": self.floats})
+        return model
+
+    @staticmethod
+    def floats_of(tensor: dict[str, Any]) -> int:
+        count = int(torch.Size(tensor["shape"]).numel())
+        if tensor["kind"] == "constant":
+            return -(-count * SIZES.get(tensor["dtype"], 4) // 4)
+        return count
+
+    def map(self, number: int, write: bool, size: int = 0) -> Memory:
+        memory = Memory(number, size or max(4, self.floats * 4))
+        old = self.memories.get(number)
+        if old is not None:
+            os.close(old.fd)
+        self.memories[number] = memory
+        self.send({"type": "map", "memory": number, "path": memory.path, "bytes": memory.bytes, "write": write})
+        return memory
+
+    def begin(self) -> tuple[Memory, Memory]:
+        """Weights as the program has them at first, and memory for gradients."""
+        self.take_model()
+        weights, gradients = self.map(0, write=True), self.map(1, write=True)
+        self.send({"type": "initial", "to": [[0, 0, 0]]})
+        self.receive("done")
+        self.send({"type": "unmap", "memory": 0})
+        self.send({"type": "map", "memory": 0, "path": weights.path, "bytes": weights.bytes, "write": False})
+        return weights, gradients
+
+    def step(self, samples: Sequence[int], **more: Any) -> dict[str, Any]:
+        self.order(samples, **more)
+        return self.receive("stepped")
+
+    def order(self, samples: Sequence[int], **more: Any) -> None:
+        step = {"epoch": 0, "seed": 7, "augment_seed": 9, "micro_batch": None}
+        places = {"weights": [[0, 0, 0]], "gradients": [[0, 1, 0]]}
+        self.send({"type": "step", "samples": list(samples), **step, **places, **more})
+
+    def end(self, failed: bool = False, why: str = "the job is done") -> int:
+        self.send({"type": "end", "why": why, "failed": failed})
+        return self.wait()
+
+    # What lies where.
+
+    def index(self, name: str) -> int:
+        return [tensor["name"] for tensor in self.tensors].index(name)
+
+    def tensor(self, memory: Memory, name: str) -> torch.Tensor:
+        index = self.index(name)
+        shape = self.tensors[index]["shape"]
+        count = int(torch.Size(shape).numel())
+        return memory.floats[self.offsets[index] : self.offsets[index] + count].view(shape)
+
+    def state(self, memory: Memory) -> dict[str, torch.Tensor]:
+        """All that are floats there."""
+        floats = [t["name"] for t in self.tensors if t["kind"] != "constant" or t["dtype"] == "float32"]
+        return {name: self.tensor(memory, name).clone() for name in floats}

@@ -1,0 +1,265 @@
+"""What goes wrong in a program is one line for whoever started the job, and says where."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from fake_member import Member
+from scripts import HEAD, LOOP
+
+# name, what join() is called with, what the error says
+REFUSED = {
+    "a data loader": ("Net(), torch.utils.data.DataLoader(Points())", "loader.dataset"),
+    "an iterable data set": ("Net(), Stream()", "map-style data set"),
+    "a generator": ("Net(), iter([1])", "map-style data set"),
+    "no length": ("Net(), NoLength()", "give it __len__"),
+    "no samples": ("Net(), Points(0)", "has 0 samples"),
+    "shuffle": ("Net(), Points(), shuffle=True", "join() takes no shuffle: Paceline shuffles"),
+    "a sampler": ("Net(), Points(), sampler=[1, 2]", "join() takes no sampler: Paceline leases the samples"),
+    "drop_last": ("Net(), Points(), drop_last=True", "trains on every sample"),
+    "a misspelt argument": ("Net(), Points(), num_worker=1", "takes no argument 'num_worker'"),
+    "negative workers": ("Net(), Points(), num_workers=-1", "num_workers = -1"),
+    "a lazy module": ("nn.LazyLinear(3), Points()", "weight has no shape yet"),
+    "nothing to train": ("nn.Linear(1, 1).requires_grad_(False), Points()", "no parameter that wants a gradient"),
+    "a wrapped model": ("nn.DataParallel(Net()), Points()", "wrapped in DataParallel"),
+    "complex numbers": ("nn.Linear(2, 2, dtype=torch.cfloat), Points()", "complex64"),
+    "overlaps": ("Overlapping(), Points()", "two tensors over the same memory"),
+    "evaluate of two": ("Net(), Points(), evaluate=lambda a, b: 1", "evaluate takes the model or nothing"),
+    "a strange way of weights": ("Net(), Points(), weights='move'", 'neither "view" nor "copy"'),
+    "a scaler alone": ("Net(), Points(), scaler=object()", "scaler= needs optimizer="),
+    "a schedule alone": ("Net(), Points(), schedule=object()", "schedule= needs optimizer="),
+    "no clipping": ("Net(), Points(), clip=0", "clip = 0"),
+}
+
+KINDS = """
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter([])
+class NoLength:
+    def __getitem__(self, index):
+        return index
+class Overlapping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        whole = torch.zeros(10)
+        self.a, self.b = nn.Parameter(whole[:6]), nn.Parameter(whole[4:])
+"""
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_join_refuses(tmp_path: Path, what: str) -> None:
+    arguments, says = REFUSED[what]
+    with Member(tmp_path, HEAD + KINDS + f"\njob = paceline.join({arguments})\n", role="probe") as member:
+        error = member.receive("error")
+        assert (
+            says in error["text"]
+            and "\n" not in error["text"]
+            and error["where"] == f"train.py:{(HEAD + KINDS).count(chr(10)) + 2}"
+        )
+        assert not error["text"].startswith("PacelineError")
+        assert member.wait() == 1
+
+
+# name, the program, what the error says, its line behind the head's
+BODIES = {
+    "in the loop's body": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    raise ValueError('two\\nlines')\n",
+        "ValueError: two lines",
+        4,
+    ),
+    "in what the body calls": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    model(x[:, :2])\n",
+        "RuntimeError: mat1 and mat2",
+        26 - 29,  # where the model computes
+    ),
+    "before the loop": (
+        "model = Net()\njob = paceline.join(model, Points())\n{}['a']\n",
+        "KeyError: 'a'",
+        3,
+    ),
+    "in the data set": (
+        "class Bad(Points):\n    def __getitem__(self, index):\n        return self.x[index + 1000]\nmodel = Net()\njob = paceline.join(model, Bad())\n" + LOOP,
+        "IndexError: index 1001 is out of bounds",
+        3,
+    ),
+    "in the data set in a loader process": (
+        "class Bad(Points):\n    def __getitem__(self, index):\n        return self.x[index + 1000]\nmodel = Net()\njob = paceline.join(model, Bad(), num_workers=1)\n" + LOOP,
+        "IndexError: index 1001 is out of bounds",
+        3,
+    ),
+    "in collate_fn in a loader process": (
+        "def collate(samples):\n    raise ZeroDivisionError\nmodel = Net()\njob = paceline.join(model, Points(), num_workers=1, collate_fn=collate)\n" + LOOP,
+        "ZeroDivisionError",
+        2,
+    ),
+    "an exception that cannot be sent": (
+        "class Odd(Exception):\n    def __init__(self, a, b):\n        super().__init__(a)\nclass Bad(Points):\n    def __getitem__(self, index):\n        raise Odd('x', lambda: 1)\nmodel = Net()\njob = paceline.join(model, Bad(), num_workers=1)\n" + LOOP,
+        "Odd: x",
+        6,
+    ),
+    "step twice": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    job.step(1)\n    job.step(1)\n",
+        "job.step() was called twice",
+        5,
+    ),
+    "step too early": (
+        "model = Net()\njob = paceline.join(model, Points())\njob.step(1)\n",
+        "before the first batch",
+        3,
+    ),
+    "no step": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    pass\n",
+        "without job.step()",
+        3,
+    ),
+    "the optimizer's step": (
+        "model = Net()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\njob = paceline.join(model, Points(), optimizer=optimizer)\nfor x, y in job:\n    optimizer.step()\n",
+        "optimizer.step() was called",
+        5,
+    ),
+    "a loss of many": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    job.step(torch.ones(3))\n",
+        "the loss is not one number but a Tensor of shape [3]",
+        4,
+    ),
+    "no loss": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    job.step(None)\n",
+        "the loss is not one number but NoneType",
+        4,
+    ),
+    "a parameter that came": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    model.more = nn.Linear(1, 1)\n    job.step(1)\n",
+        "the parameter more.weight came after join()",
+        5,
+    ),
+    "a parameter that went": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    del model.norm\n    job.step(1)\n",
+        "the parameter norm.weight was removed",
+        5,
+    ),
+    "a parameter of another shape": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    model.first.bias.data = torch.zeros(2)\n    job.step(1)\n",
+        "first.bias had the shape [8] at join() and has [2] now",
+        5,
+    ),
+    "a parameter that was replaced": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    model.first.bias = nn.Parameter(torch.zeros(8))\n    job.step(1)\n",
+        "the parameter first.bias came after join()",
+        5,
+    ),
+    "a parameter that thaws": (
+        "model = Net()\nmodel.first.requires_grad_(False)\njob = paceline.join(model, Points())\nfor x, y in job:\n    model.first.requires_grad_(True)\n    job.step(1)\n",
+        "first.weight was frozen at join()",
+        6,
+    ),
+    "join twice": (
+        "model = Net()\njob = paceline.join(model, Points())\npaceline.join(model, Points())\n",
+        "join() was called twice",
+        3,
+    ),
+    "a break": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    break\n",
+        "left before the job's end",
+        4,
+    ),
+    "an exit": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    sys.exit(1)\n",
+        "left before the job's end",
+        4,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BODIES)
+def test_what_goes_wrong_in_a_program(tmp_path: Path, what: str) -> None:
+    body, says, line = BODIES[what]
+    with Member(tmp_path, HEAD + body) as member:
+        member.take_model()
+        member.map(0, write=False)
+        member.map(1, write=True)
+        member.order([1, 2, 3])
+        error = member.receive()
+        while error["type"] == "stepped":
+            member.order([1, 2, 3])
+            error = member.receive()
+        assert error["type"] == "error" and says in error["text"], error
+        assert "\n" not in error["text"]
+        assert error["where"] == f"train.py:{HEAD.count(chr(10)) + line}", error
+        assert member.wait() == (0 if what == "a break" else 1)
+        if what not in ("a break", "an exit"):
+            assert "Traceback" in error["traceback"] and says.split(":")[0] in member.log
+
+
+def test_what_fails_before_join(tmp_path: Path) -> None:
+    with Member(tmp_path, HEAD + "open('/nonexistent/data')\n") as member:
+        error = member.receive("error")
+        assert error["text"].startswith("FileNotFoundError") and error["where"] == "train.py:30"
+        assert member.wait() == 1
+
+
+def test_a_break_is_told_while_the_script_goes_on(tmp_path: Path) -> None:
+    body = """
+import time
+model = Net()
+job = paceline.join(model, Points())
+for x, y in job:
+    break
+time.sleep(20)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        member.order([1])
+        before = time.monotonic()
+        assert "left before" in member.receive("error")["text"]
+        assert time.monotonic() - before < 5
+
+
+def test_a_program_without_a_loop(tmp_path: Path) -> None:
+    with Member(tmp_path, HEAD + "job = paceline.join(Net(), Points())\n") as member:
+        member.receive("model")
+        assert "without a loop over the job" in member.receive("error")["text"]
+        assert member.wait() == 0
+
+
+def test_another_excepthook_is_called_too(tmp_path: Path) -> None:
+    body = """
+sys.excepthook = lambda kind, error, trace: print("mine:", kind.__name__)
+job = paceline.join(Net(), Points())
+for x, y in job:
+    raise ValueError("oh")
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        member.order([1])
+        assert member.receive("error")["text"] == "ValueError: oh"
+        assert member.wait() == 1
+        assert "mine: ValueError" in member.log
+
+
+def test_what_fails_after_the_job_is_the_scripts_own(tmp_path: Path) -> None:
+    with Member(
+        tmp_path, HEAD + "model = Net()\njob = paceline.join(model, Points())\n" + LOOP + "\n1 / 0\n"
+    ) as member:
+        member.begin()
+        assert member.end() == 1
+        assert "ZeroDivisionError" in member.log
+
+
+def test_an_error_after_a_tensor_changed_ends_well(tmp_path: Path) -> None:
+    """The end has to give all tensors memory of their own, changed or not."""
+    body = """
+model = Net()
+job = paceline.join(model, Points())
+for x, y in job:
+    job.step(1.0)
+    del model.norm
+    model.norm = nn.Identity()
+print("after the loop")
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        member.step([1])
+        assert member.end() == 0, member.log
+        assert "after the loop" in member.log

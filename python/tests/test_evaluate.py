@@ -1,0 +1,126 @@
+"""A program in the role of the evaluator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_member import Member
+from scripts import HEAD, LOOP
+
+
+def evaluator(tmp_path: Path, evaluate: str, **more: Any) -> Member:
+    text = HEAD + "model = Net()\n" + evaluate + "\njob = paceline.join(model, Points(), evaluate=evaluate)\n"
+    return Member(tmp_path, text + LOOP + "print('after the loop')", role="evaluator", **more)
+
+
+def ask(member: Member) -> dict[str, Any]:
+    member.send({"type": "evaluate", "version": 3, "weights": [[0, 0, 0]]})
+    return member.receive()
+
+
+@pytest.mark.parametrize("environment", [{}, {"PACELINE_DEVICE": "stand-in"}])
+def test_it_measures_the_weights_of_the_message(tmp_path: Path, environment: dict[str, str]) -> None:
+    evaluate = """
+def evaluate(net):
+    assert net is model and not net.training and not net.norm.training and not torch.is_grad_enabled()
+    return {"loss": model.first.weight.sum(), "mean": model.norm.running_mean.sum().item(), "n": 3, "bad": float("nan")}
+model.last.eval()
+"""
+    with evaluator(tmp_path, evaluate, environment=environment) as member:
+        member.take_model()
+        weights = member.map(0, write=False)
+        for value in (1.0, 2.0):
+            member.tensor(weights, "first.weight").fill_(value)
+            member.tensor(weights, "norm.running_mean").fill_(-value)
+            answer = ask(member)
+            assert answer == {"type": "evaluated", "metrics": {"loss": 48 * value, "mean": -8 * value, "n": 3}}
+        assert member.end() == 0, member.log
+        assert "after the loop" in member.log
+
+
+def test_the_mode_is_as_before(tmp_path: Path) -> None:
+    evaluate = """
+times = 0
+def evaluate():
+    global times
+    times += 1
+    if times == 2:
+        print("modes", before)
+    model.train(times == 1)
+    return torch.tensor([0.25])
+model.last.eval()
+import paceline.evaluation as evaluation
+measure = evaluation.measure
+def measured(*arguments):
+    global before
+    before = None
+    result = measure(*arguments)
+    print("modes", [module.training for module in model.modules()])
+    return result
+import paceline.job
+paceline.job.measure = measured
+"""
+    with evaluator(tmp_path, evaluate) as member:
+        member.take_model()
+        member.map(0, write=False)
+        assert ask(member)["metrics"] == {"loss": 0.25}
+        member.end()
+        assert "modes [True, True, True, False]" in member.log
+
+
+@pytest.mark.parametrize(
+    "evaluate, says",
+    [
+        ("def evaluate():\n    return {'loss': 'low'}", "the metric 'loss' is not one number but str"),
+        (
+            "def evaluate():\n    return torch.zeros(2)",
+            "the metric 'loss' is not one number but a Tensor of shape [2]",
+        ),
+        ("def evaluate():\n    pass", "evaluate returned nothing"),
+        ("def evaluate():\n    raise KeyError('test set')", "KeyError: 'test set'"),
+        ("def evaluate():\n    return {f'm{i}': 1 for i in range(101)}", "101 metrics are more than 100"),
+        ("def evaluate():\n    return {'x' * 101: 1}", "1 to 100 characters"),
+    ],
+)
+def test_what_is_no_measurement(tmp_path: Path, evaluate: str, says: str) -> None:
+    with evaluator(tmp_path, evaluate) as member:
+        member.take_model()
+        member.map(0, write=False)
+        error = ask(member)
+        assert error["type"] == "error" and says in error["text"] and error["where"].startswith("train.py:")
+        assert member.wait() == 1
+
+
+def test_evaluate_takes_one_argument_or_none(tmp_path: Path) -> None:
+    with evaluator(tmp_path, "def evaluate(model, data):\n    return 1") as member:
+        assert "evaluate(model) or evaluate()" in member.receive("error")["text"]
+
+
+def test_the_models_own_method_with_options(tmp_path: Path) -> None:
+    evaluate = """
+class Test:
+    def run(self, net, batches=3):
+        return float(batches)
+evaluate = Test().run
+"""
+    with evaluator(tmp_path, evaluate) as member:
+        member.take_model()
+        member.map(0, write=False)
+        assert ask(member)["metrics"] == {"loss": 3.0}
+
+
+def test_without_evaluate_nothing_is_measured(tmp_path: Path) -> None:
+    with Member(tmp_path, HEAD + "job = paceline.join(Net(), Points())\n" + LOOP, role="evaluator") as member:
+        member.take_model()
+        member.map(0, write=False)
+        assert ask(member) == {"type": "evaluated", "metrics": {}}
+
+
+def test_weights_that_were_bound_are_only_read(tmp_path: Path) -> None:
+    with evaluator(tmp_path, "def evaluate():\n    model.first.weight.mul_(2)\n    return 1") as member:
+        member.take_model()
+        member.map(0, write=False)
+        error = ask(member)
+        assert error["type"] == "error" and "first.weight" in error["text"] and error["where"] == "train.py:32"

@@ -1,0 +1,212 @@
+"""Batches as they are leased: the same samples whoever reads them, and what is read ahead."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fake_member import Member
+from scripts import HEAD
+
+from paceline.loading import AheadLoader, DirectLoader, Load, Loads, to_device
+
+
+class Noisy(torch.utils.data.Dataset):
+    """Augmented by everything that draws; and each read leaves a line in a file."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+
+    def __len__(self) -> int:
+        return 100
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        import numpy
+
+        with open(self.log, "a") as log:
+            log.write(f"{index} {os.getpid()}\n")
+        if index == 66:
+            raise ValueError("sample 66")
+        return torch.tensor([index, random.random(), float(torch.rand(())), float(numpy.random.rand())])
+
+    def reads(self) -> list[int]:
+        return [int(line.split()[0]) for line in self.log.read_text().splitlines()] if self.log.exists() else []
+
+    def pids(self) -> set[int]:
+        return {int(line.split()[1]) for line in self.log.read_text().splitlines()}
+
+
+@pytest.fixture
+def noisy(tmp_path: Path) -> Noisy:
+    return Noisy(tmp_path / "reads.txt")
+
+
+@pytest.fixture
+def ahead(noisy: Noisy) -> Iterator[AheadLoader]:
+    loader = AheadLoader(Loads(noisy, None), {"num_workers": 2, "prefetch_factor": 2})
+    yield loader
+    loader.close()
+
+
+def load(*samples: int, seed: int = 5) -> Load:
+    return Load(samples, seed)
+
+
+def until(condition: Any) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_sample_is_the_same_whoever_reads_it(noisy: Noisy, ahead: AheadLoader) -> None:
+    direct = DirectLoader(Loads(noisy, None))
+    torch.manual_seed(1)
+    alone = direct.get(load(7))
+    torch.manual_seed(2)
+    random.seed(2)
+    together = direct.get(load(3, 7))
+    assert torch.equal(alone[0], together[1])
+    assert torch.equal(ahead.get(load(7, 3)), together.flip(0))
+    assert os.getpid() in noisy.pids() and len(noisy.pids()) == 2
+    assert not torch.equal(direct.get(load(7, seed=6)), alone)
+    assert not torch.equal(direct.get(load(8))[0, 1:], alone[0, 1:])
+
+
+def test_what_is_expected_is_read_ahead(noisy: Noisy, ahead: AheadLoader) -> None:
+    expected = [load(n, n + 1) for n in range(0, 20, 2)]
+    ahead.expect(expected)
+    until(lambda: len(noisy.reads()) == 8)  # four batches, as many as are wanted ahead
+    time.sleep(0.1)
+    assert sorted(noisy.reads()) == [*range(8)]
+    assert ahead.get(expected[0])[:, 0].tolist() == [0, 1]
+    until(lambda: len(noisy.reads()) == 10)
+    for batch in expected[1:]:
+        assert ahead.get(batch)[:, 0].tolist() == list(batch.samples)
+    assert sorted(noisy.reads()) == [*range(20)]  # each once
+
+
+def test_another_batch_than_the_next_one(noisy: Noisy, ahead: AheadLoader) -> None:
+    expected = [load(n) for n in range(4)]
+    ahead.expect(expected)
+    assert ahead.get(load(50))[:, 0].tolist() == [50]  # comes in between
+    assert ahead.get(expected[2])[:, 0].tolist() == [2]  # out of order
+    assert ahead.get(expected[0])[:, 0].tolist() == [0]
+    assert sorted(noisy.reads()) == [0, 1, 2, 3, 50]
+
+
+def test_what_is_expected_no_more_is_dropped(noisy: Noisy, ahead: AheadLoader) -> None:
+    ahead.expect([load(n) for n in range(20)])
+    until(lambda: len(noisy.reads()) == 4)
+    ahead.expect([load(n) for n in range(30, 34)])
+    for n in range(30, 34):
+        assert ahead.get(load(n))[:, 0].tolist() == [n]
+    assert sorted(noisy.reads()) == [0, 1, 2, 3, *range(30, 34)]
+    assert not ahead._ready and not ahead._feed.under_way and not ahead._feed.waiting
+
+
+def test_other_augmentation_is_another_batch(ahead: AheadLoader) -> None:
+    ahead.expect([load(1, seed=1)])
+    assert not torch.equal(ahead.get(load(1, seed=2)), ahead.get(load(1, seed=1)))
+
+
+def test_a_failure_counts_when_its_batch_comes(noisy: Noisy, ahead: AheadLoader) -> None:
+    ahead.expect([load(1), load(66), load(2)])
+    assert ahead.get(load(1))[0, 0] == 1
+    ahead.expect([load(2)])
+    assert ahead.get(load(2))[0, 0] == 2
+    with pytest.raises(ValueError, match="sample 66"):
+        ahead.get(load(66))
+
+
+def test_the_order_of_steps_and_expectations(tmp_path: Path) -> None:
+    body = """
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+job = paceline.join(model, Points(), num_workers=2, prefetch_factor=1, worker_init_fn=lambda n: print("loader", n))
+for x, y in job:
+    print("batch", list(job.samples), torch.equal(x, Points().x[list(job.samples)]))
+    job.step(0.0)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        batches = [[4 * n + i for i in range(4)] for n in range(6)]
+
+        def expect(*numbers: int) -> None:
+            each = [{"samples": batches[n], "epoch": 0, "augment_seed": 9} for n in numbers]
+            member.send({"type": "expect", "batches": each})
+
+        expect(0, 1)
+        member.step(batches[0])
+        expect(1, 2)
+        member.step(batches[3])  # given back by another worker
+        member.step(batches[1], micro_batch=2)
+        expect(4, 5)
+        member.step(batches[4], micro_batch=2)
+        assert member.end() == 0, member.log
+        assert "loader 0" in member.log and "loader 1" in member.log
+        seen = [line for line in member.log.splitlines() if line.startswith("batch")]
+        wanted = [batches[0], batches[3], batches[1][:2], batches[1][2:], batches[4][:2], batches[4][2:]]
+        assert seen == [f"batch {samples} True" for samples in wanted]
+
+
+def test_dropout_follows_the_steps_seed(tmp_path: Path) -> None:
+    body = """
+import numpy
+model = Net()
+job = paceline.join(model, Points(), num_workers=int(sys.argv[1]))
+for x, y in job:
+    print("drew", torch.rand(()).item(), random.random(), numpy.random.rand())
+    job.step(0.0)
+"""
+    drawn = []
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with Member(folder, HEAD + body, arguments=[str(number)]) as member:
+            member.begin()
+            member.step([1, 2], seed=2**64 - 1)
+            member.step([3, 4], seed=8)
+            member.step([5, 6], seed=8)
+            member.end()
+            drawn.append([line for line in member.log.splitlines() if line.startswith("drew")])
+    assert drawn[0] == drawn[1] and drawn[0][1] == drawn[0][2] and drawn[0][0] != drawn[0][1]
+
+
+def test_a_collate_function_of_ones_own(tmp_path: Path) -> None:
+    body = """
+def collate(samples):
+    return {"x": torch.stack([x for x, _ in samples]), "n": len(samples)}
+model = Net()
+job = paceline.join(model, Points(), num_workers=int(sys.argv[1]), collate_fn=collate, pin_memory=False,
+                    persistent_workers=sys.argv[1] != "0")
+for batch in job:
+    print(batch["n"], tuple(batch["x"].shape))
+    job.step(0.0)
+"""
+    for number in ("0", "1"):
+        with Member(tmp_path, HEAD + body, arguments=[number]) as member:
+            member.begin()
+            member.step([1, 2, 3])
+            assert member.end() == 0
+            assert "3 (3, 6)" in member.log
+
+
+def test_batches_are_moved() -> None:
+    from typing import NamedTuple
+
+    class Pair(NamedTuple):
+        a: Any
+        b: Any
+
+    device = torch.device("meta")
+    batch = {"t": torch.ones(1), "l": [torch.ones(1), "x"], "p": Pair(torch.ones(1), (torch.ones(1), 3))}
+    moved = to_device(batch, device)
+    assert moved["t"].device == moved["l"][0].device == moved["p"].a.device == moved["p"].b[0].device == device
+    assert moved["l"][1] == "x" and moved["p"].b[1] == 3 and isinstance(moved["p"], Pair)

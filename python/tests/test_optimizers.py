@@ -1,0 +1,203 @@
+"""Optimizers of torch.optim as the servers' own."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from paceline.errors import PacelineError
+from paceline.inventory import take_inventory
+from paceline.optimizer_guard import OptimizerGuard
+from paceline.optimizers import read_optimizer
+
+OLD = not hasattr(torch, "compile")
+
+
+def model() -> nn.Module:
+    return nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+
+
+def read(net: nn.Module, optimizer: Any, clip: float | None = None, scheduled: bool = False) -> dict[str, Any]:
+    return read_optimizer(optimizer, take_inventory(net), scheduled, clip)
+
+
+@pytest.mark.parametrize(
+    "make, expected",
+    [
+        (
+            lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=1e-4, nesterov=True),
+            {"kind": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4, "nesterov": True},
+        ),
+        (
+            lambda p: torch.optim.SGD(p, lr=0.1),
+            {"kind": "sgd", "lr": 0.1, "momentum": 0.0, "weight_decay": 0.0},
+        ),
+        (
+            lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.99), eps=1e-6),
+            {"kind": "adam", "lr": 0.01, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6, "weight_decay": 0.0},
+        ),
+        (
+            lambda p: torch.optim.AdamW(p),
+            {"kind": "adamw", "lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.01},
+        ),
+        (
+            lambda p: torch.optim.RMSprop(p, lr=0.02, alpha=0.95, momentum=0.5),
+            {"kind": "rmsprop", "lr": 0.02, "beta2": 0.95, "epsilon": 1e-8, "momentum": 0.5, "weight_decay": 0.0},
+        ),
+    ],
+)
+def test_kinds(make: Any, expected: dict[str, Any]) -> None:
+    net = model()
+    assert read(net, make(net.parameters())) == expected
+
+
+def test_adam_with_decoupled_decay_is_adamw() -> None:
+    if OLD:
+        pytest.skip("this PyTorch's Adam has no decoupled_weight_decay")
+    net = model()
+    found = read(net, torch.optim.Adam(net.parameters(), weight_decay=0.1, decoupled_weight_decay=True))
+    assert found["kind"] == "adamw" and found["weight_decay"] == 0.1
+
+
+def test_lion_by_its_name() -> None:
+    class Lion(torch.optim.Optimizer):
+        def __init__(self, parameters: Any) -> None:
+            super().__init__(parameters, {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0.1})
+
+    net = model()
+    found = read(net, Lion(net.parameters()))
+    assert found == {"kind": "lion", "lr": 1e-4, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1}
+
+
+@pytest.mark.parametrize(
+    "make, says",
+    [
+        (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1), "SGD(dampening=0.1)"),
+        (lambda p: torch.optim.SGD(p, lr=0.1, maximize=True), "SGD(maximize=True)"),
+        (lambda p: torch.optim.Adam(p, amsgrad=True), "Adam(amsgrad=True)"),
+        (lambda p: torch.optim.Adam(p, maximize=True), "Adam(maximize=True)"),
+        (lambda p: torch.optim.AdamW(p, amsgrad=True), "AdamW(amsgrad=True)"),
+        (lambda p: torch.optim.RMSprop(p, centered=True), "RMSprop(centered=True)"),
+        (lambda p: torch.optim.Adagrad(p), "cannot step with torch.optim.adagrad.Adagrad"),
+        (lambda p: torch.optim.SGD(p, lr=0.0), "learning rate is 0"),
+    ],
+)
+def test_refused(make: Any, says: str) -> None:
+    net = model()
+    with pytest.raises(PacelineError) as error:
+        read(net, make(net.parameters()))
+    assert says in str(error.value)
+
+
+def test_groups_say_what_differs() -> None:
+    net = model()
+    groups = [
+        {"params": [net[0].weight]},
+        {"params": [net[0].bias], "weight_decay": 0.0},
+        {"params": [net[1].weight], "lr": 0.02},
+        {"params": [net[1].bias]},
+    ]
+    found = read(net, torch.optim.AdamW(groups, lr=0.01, weight_decay=0.1))
+    assert found["lr"] == 0.01 and found["weight_decay"] == 0.1
+    assert found["groups"] == [
+        {"tensors": ["0.bias"], "weight_decay": 0.0},
+        {"tensors": ["1.weight"], "rate": 2.0},
+    ]
+
+
+def test_a_first_group_without_a_rate() -> None:
+    net = model()
+    groups = [{"params": net[0].parameters(), "lr": 0.0}, {"params": net[1].parameters()}]
+    found = read(net, torch.optim.SGD(groups, lr=0.5))
+    assert found["lr"] == 0.5 and found["groups"] == [{"tensors": ["0.weight", "0.bias"], "rate": 0.0}]
+
+
+def test_what_the_optimizer_has_not_stays() -> None:
+    net = model()
+    found = read(net, torch.optim.SGD(net[0].parameters(), lr=0.5, weight_decay=0.1))
+    assert found["groups"] == [{"tensors": ["1.weight", "1.bias"], "rate": 0.0, "weight_decay": 0.0}]
+
+
+def test_frozen_parameters_in_it_are_passed_over() -> None:
+    net = model()
+    net[0].requires_grad_(False)
+    assert "groups" not in read(net, torch.optim.SGD(net.parameters(), lr=0.5))
+
+
+def test_anothers_parameters() -> None:
+    with pytest.raises(PacelineError, match="not the model's"):
+        read(model(), torch.optim.SGD(model().parameters(), lr=0.5))
+
+
+def test_groups_that_differ_in_more() -> None:
+    net = model()
+    groups = [{"params": net[0].parameters()}, {"params": net[1].parameters(), "momentum": 0.5}]
+    with pytest.raises(PacelineError, match="group 2 of the optimizer has momentum = 0.5"):
+        read(net, torch.optim.SGD(groups, lr=0.5, momentum=0.9))
+
+
+def test_clip() -> None:
+    net = model()
+    assert read(net, torch.optim.SGD(net.parameters(), lr=0.5), clip=1)["clip"] == 1.0
+    assert read(net, None, clip=2) == {"clip": 2.0}
+    assert read(net, None) == {}
+
+
+def test_with_a_scheduler_its_first_rate_is_not_the_optimizers() -> None:
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+    torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step / 10)
+    assert read(net, optimizer, scheduled=True)["lr"] == 0.5
+
+
+def test_the_guard() -> None:
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+    guard = OptimizerGuard(optimizer, None)
+    with pytest.raises(PacelineError, match="call job.step"):
+        optimizer.step()
+    net(torch.ones(1, 2)).sum().backward()
+    kept = net[0].weight.grad
+    optimizer.zero_grad()
+    assert net[0].weight.grad is kept and not kept.any()
+    torch.optim.lr_scheduler.StepLR(optimizer, 1)  # may be made after join()
+    copy.deepcopy(optimizer)
+    guard.release()
+    optimizer.step()
+    optimizer.zero_grad()
+    if not OLD:
+        assert net[0].weight.grad is None
+
+
+def scaler() -> Any:
+    try:
+        return torch.amp.GradScaler("cpu", init_scale=1024.0)
+    except (AttributeError, RuntimeError):
+        pytest.skip("this PyTorch has no GradScaler for the CPU")
+
+
+@pytest.mark.parametrize("unscaled", [False, True])
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_scaler(unscaled: bool, fused: bool) -> None:
+    net = model()
+    grad_scaler = scaler()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5, fused=fused)
+    before = [parameter.clone() for parameter in net.parameters()]
+    guard = OptimizerGuard(optimizer, grad_scaler)
+    for overflow in (False, True, False):
+        optimizer.zero_grad()
+        scale = grad_scaler.get_scale()
+        grad_scaler.scale(net(torch.ones(1, 2)).sum()).backward()
+        assert net[1].bias.grad.item() == scale
+        if overflow:
+            net[0].weight.grad[0, 0] = float("inf")
+        if unscaled:
+            grad_scaler.unscale_(optimizer)
+        assert guard.overflowed() is overflow
+        assert net[1].bias.grad.item() == 1.0
+        assert grad_scaler.get_scale() == (scale / 2 if overflow else scale)
+    assert all(torch.equal(a, b) for a, b in zip(before, net.parameters()))

@@ -1,0 +1,163 @@
+"""Schedulers of torch.optim as tables, against the schedulers themselves."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from paceline.errors import PacelineError
+from paceline.schedules import MOST_POINTS, read_schedule
+
+schedulers = torch.optim.lr_scheduler
+
+
+def optimizer(lr: float = 0.4) -> torch.optim.Optimizer:
+    return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr)
+
+
+def at(table: list[list[float]], epoch: float) -> float:
+    """As Paceline reads it: lines between the points, and of two at one epoch the latter from there on."""
+    epochs = [point[0] for point in table]
+    after = bisect.bisect_right(epochs, epoch)
+    if after == 0:
+        return table[0][1]
+    if after == len(table):
+        return table[-1][1]
+    (x0, y0), (x1, y1) = table[after - 1], table[after]
+    return y0 + (y1 - y0) * (epoch - x0) / (x1 - x0)
+
+
+def stepped(opt: torch.optim.Optimizer, scheduler: Any, count: int) -> list[float]:
+    rates = []
+    for _ in range(count):
+        rates.append(opt.param_groups[0]["lr"])
+        opt.step()
+        scheduler.step()
+    return rates
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda o: schedulers.StepLR(o, 2, gamma=0.5),
+        lambda o: schedulers.MultiStepLR(o, [3, 5]),
+        lambda o: schedulers.CosineAnnealingLR(o, 8),
+        lambda o: schedulers.LambdaLR(o, lambda epoch: epoch / 4 if epoch < 4 else 1),
+        lambda o: schedulers.SequentialLR(
+            o, [schedulers.LinearLR(o, 0.1, total_iters=3), schedulers.ExponentialLR(o, 0.8)], milestones=[3]
+        ),
+    ],
+)
+def test_of_epochs(make: Any) -> None:
+    opt = optimizer()
+    scheduler = make(opt)
+    before = dict(opt.param_groups[0], params=None), scheduler.last_epoch
+    found = read_schedule(opt, scheduler, "epoch", 8, samples=100, bulk=32)
+    assert (dict(opt.param_groups[0], params=None), scheduler.last_epoch) == before
+    assert found is not None and found["shape"] == "table"
+    for epoch, rate in enumerate(stepped(opt, scheduler, 8)):
+        for within in (0, 0.3, 0.99):
+            assert 0.4 * at(found["table"], epoch + within) == pytest.approx(rate, abs=1e-9), epoch
+
+
+def test_only_changes_are_said() -> None:
+    opt = optimizer()
+    found = read_schedule(opt, schedulers.MultiStepLR(opt, [30, 60]), "epoch", 90, 100, 10)
+    expected = [[0, 1], [30, 1], [30, 0.1], [60, 0.1], [60, 0.01]]
+    assert found is not None
+    assert [point[0] for point in found["table"]] == [point[0] for point in expected]
+    assert [point[1] for point in found["table"]] == pytest.approx([point[1] for point in expected])
+
+
+def test_none_for_what_changes_nothing() -> None:
+    opt = optimizer()
+    assert read_schedule(opt, schedulers.StepLR(opt, 100), "epoch", 8, 100, 32) is None
+
+
+@pytest.mark.parametrize(
+    "make, epochs, samples, bulk, near",
+    [
+        (lambda o, n: schedulers.CosineAnnealingLR(o, n), 3, 50_000, 128, 1e-6),
+        (lambda o, n: schedulers.OneCycleLR(o, 1.0, total_steps=n, cycle_momentum=False), 10, 50_000, 64, 1e-4),
+        (lambda o, n: schedulers.MultiStepLR(o, [n // 2, n // 4 * 3]), 4, 10_000, 32, 1e-9),
+        (lambda o, n: schedulers.CosineAnnealingWarmRestarts(o, n // 5), 5, 20_000, 32, 1e-4),
+        (lambda o, n: schedulers.LambdaLR(o, lambda k: min(1.0, k / 100)), 2, 10_000, 32, 1e-9),
+    ],
+)
+def test_of_steps(make: Any, epochs: float, samples: int, bulk: int, near: float) -> None:
+    per_epoch = math.ceil(samples / bulk)
+    count = int(epochs * per_epoch)
+    opt = optimizer()
+    scheduler = make(opt, count)
+    found = read_schedule(opt, scheduler, "step", epochs, samples, bulk)
+    assert found is not None and len(found["table"]) <= MOST_POINTS
+    assert all(a[0] <= b[0] for a, b in zip(found["table"], found["table"][1:]))
+    initial = opt.param_groups[0]["initial_lr"]
+    highest = max(factor for _, factor in found["table"])
+    for step in range(0, count):
+        rate = opt.param_groups[0]["lr"]
+        assert at(found["table"], step / per_epoch) == pytest.approx(rate / initial, abs=near * highest), step
+        opt.step()
+        if step + 1 < count:
+            scheduler.step()
+
+
+def test_jumps_stay_jumps() -> None:
+    opt = optimizer()
+    found = read_schedule(opt, schedulers.MultiStepLR(opt, [40]), "step", 2, 320, 8)
+    assert found is not None
+    assert found["table"] == [[0, 1], [1, 1], [1, pytest.approx(0.1)], [pytest.approx(79 / 40), pytest.approx(0.1)]]
+
+
+@pytest.mark.parametrize(
+    "make, per, says",
+    [
+        (lambda o: schedulers.ReduceLROnPlateau(o), "epoch", "one process"),
+        (lambda o: schedulers.StepLR(o, 1), "batch", 'neither "epoch" nor "step"'),
+        (lambda o: schedulers.StepLR(optimizer(), 1), "epoch", "another optimizer's"),
+        (lambda o: "cosine", "epoch", "takes a scheduler of torch.optim and not str"),
+        (lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=5, cycle_momentum=False), "epoch", "ends at step"),
+        (lambda o: schedulers.LambdaLR(o, lambda e: -1.0 - e), "epoch", "is no rate"),
+    ],
+)
+def test_refused(make: Any, per: str, says: str) -> None:
+    opt = optimizer()
+    with pytest.raises(PacelineError) as error:
+        read_schedule(opt, make(opt), per, 10, 100, 10)
+    assert says in str(error.value)
+
+
+def test_momentum_that_cycles_is_refused() -> None:
+    opt = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1, momentum=0.9)
+    with pytest.raises(PacelineError, match="cycle_momentum=False"):
+        read_schedule(opt, schedulers.OneCycleLR(opt, 1.0, total_steps=10), "epoch", 10, 100, 10)
+
+
+def test_groups_with_schedules_of_their_own_are_refused() -> None:
+    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))]} for _ in range(2)]
+    opt = torch.optim.SGD(groups, lr=0.1)
+    scheduler = schedulers.LambdaLR(opt, [lambda e: 1.0, lambda e: 1 / (1 + e)])
+    with pytest.raises(PacelineError, match="one schedule"):
+        read_schedule(opt, scheduler, "epoch", 3, 100, 10)
+
+
+def test_the_parameters_are_not_copied() -> None:
+    parameter = torch.nn.Parameter(torch.zeros(10))
+    opt = torch.optim.SGD([parameter], lr=0.1, momentum=0.9)
+    parameter.grad = torch.ones(10)
+    opt.step()
+    scheduler = schedulers.StepLR(opt, 1)
+    copied = []
+    parameter.__class__.__deepcopy__, original = (
+        (lambda self, memo: copied.append(1)),
+        parameter.__class__.__deepcopy__,
+    )
+    try:
+        read_schedule(opt, scheduler, "epoch", 3, 100, 10)
+    finally:
+        parameter.__class__.__deepcopy__ = original
+    assert not copied

@@ -1,0 +1,578 @@
+"""A worker's steps, against plain autograd at the same weights: gradients to the last bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fake_member import Member, Memory
+from scripts import HEAD, LOOP, PLAIN
+
+MODES = {
+    "view": ({}, {}),
+    "copy": ({"weights": "copy"}, {}),
+    "stand-in": ({}, {"PACELINE_DEVICE": "stand-in"}),
+}
+
+# What a program may do: make() is its model, compute() leaves gradients and returns the loss.
+USUAL = """
+def make():
+    return Net()
+def compute(model, x, y):
+    loss = loss_of(model, x, y)
+    loss.backward()
+    return loss
+"""
+PROGRAMS = {
+    "plain": "",
+    "accumulated": """
+def compute(model, x, y):
+    total = 0
+    for part in (slice(0, 3), slice(3, None)):
+        loss = loss_of(model, x[part], y[part]) * len(y[part]) / len(y)
+        loss.backward()
+        total += loss.detach()
+    return total
+""",
+    "several losses": """
+def compute(model, x, y):
+    hidden = model.first(x)
+    one = F.cross_entropy(model.last(hidden), y)
+    two = hidden.pow(2).mean()
+    one.backward(retain_graph=True)
+    two.backward()
+    return one + two
+""",
+    "clipped": """
+def compute(model, x, y):
+    loss = loss_of(model, x, y)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+    return loss
+""",
+    "clamped behind autograd's back": """
+def compute(model, x, y):
+    loss = loss_of(model, x, y)
+    loss.backward()
+    for parameter in model.parameters():
+        parameter.grad.data.clamp_(-0.01, 0.01)
+    return loss
+""",
+    "zeroed first": """
+def compute(model, x, y):
+    loss_of(model, x, y).mul(5).backward()
+    model.zero_grad()
+    loss = loss_of(model, x, y)
+    loss.backward()
+    return loss
+""",
+    "gradients set to None at the end": """
+def compute(model, x, y):
+    loss = loss_of(model, x, y)
+    loss.backward()
+    model.last.weight.grad = None
+    return loss
+""",
+    "create_graph": """
+def compute(model, x, y):
+    loss = loss_of(model, x, y)
+    gradients = torch.autograd.grad(loss, list(model.parameters()), create_graph=True)
+    penalty = loss + sum(g.pow(2).sum() for g in gradients)
+    penalty.backward(create_graph=True)
+    return penalty
+""",
+    "autocast": """
+def compute(model, x, y):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = F.cross_entropy(model(x).float(), y)
+    loss.backward()
+    return loss
+""",
+    "unused parameters": """
+def make():
+    net = Net()
+    net.unused = nn.Linear(2, 2)
+    return net
+""",
+    "sparse gradients": """
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(10, 3, sparse=True)
+    def forward(self, x):
+        return self.words((x[:, 0].abs() * 3).long().clamp(max=9))
+def make():
+    return Words()
+""",
+    "sparse gradients that replace": """
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(10, 3, sparse=True)
+    def forward(self, x):
+        return self.words((x[:, 0].abs() * 3).long().clamp(max=9))
+def make():
+    return Words()
+def compute(model, x, y):
+    model.zero_grad(set_to_none=True)
+    loss = loss_of(model, x, y)
+    loss.backward()
+    return loss
+""",
+    "bfloat16": """
+def make():
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).bfloat16()
+def compute(model, x, y):
+    loss = F.cross_entropy(model(x.bfloat16()).float(), y)
+    loss.backward()
+    return loss
+""",
+    "channels last": """
+class Image(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 3, 3, padding=1)
+    def forward(self, x):
+        image = x.view(-1, 2, 1, 3).repeat(1, 1, 3, 1).contiguous(memory_format=torch.channels_last)
+        return self.conv(image).mean((2, 3))
+def make():
+    return Image().to(memory_format=torch.channels_last)
+""",
+    "tied": """
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.into = nn.Linear(6, 6, bias=False)
+        self.out = nn.Linear(6, 6, bias=False)
+        self.out.weight = self.into.weight
+    def forward(self, x):
+        return self.out(torch.tanh(self.into(x)))
+def make():
+    return Tied()
+""",
+    "frozen": """
+def make():
+    net = Net()
+    net.first.weight.requires_grad_(False)
+    return net
+""",
+    "scalar and empty parameters": """
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+        self.scale = nn.Parameter(torch.tensor(1.5))
+        self.nothing = nn.Parameter(torch.empty(0, 4))
+    def forward(self, x):
+        return self.net(x) * self.scale
+def make():
+    return Scaled()
+""",
+    "dropout": """
+def make():
+    return nn.Sequential(nn.Linear(6, 32), nn.Dropout(0.5), nn.Linear(32, 3))
+""",
+}
+
+STEPS = """
+for x, y in job:
+    job.step(compute(model, x, y))
+"""
+
+
+def script(program: str, arguments: str = "") -> str:
+    return HEAD + USUAL + program + f"\nmodel = make()\njob = paceline.join(model, Points(), {arguments})\n" + STEPS
+
+
+def same(program: str) -> dict[str, Any]:
+    scope: dict[str, Any] = {}
+    exec(HEAD + USUAL + program, scope)
+    return scope
+
+
+def computed(scope: dict[str, Any], state: dict[str, torch.Tensor], samples: list[int]) -> Any:
+    """The same program's model after the same step, without Paceline."""
+    model = scope["make"]()
+    model.load_state_dict({**model.state_dict(), **state})
+    points = scope["Points"]()
+    x = torch.stack([points[i][0] for i in samples])
+    y = torch.stack([points[i][1] for i in samples])
+    torch.manual_seed(7)
+    loss = scope["compute"](model, x, y)
+    return model, loss.item()
+
+
+def check(member: Member, weights: Memory, gradients: Memory, scope: dict[str, Any], samples: list[int]) -> None:
+    state = member.state(weights)
+    answer = member.step(samples)
+    model, loss = computed(scope, state, samples)
+    assert answer["loss"] == pytest.approx(loss, rel=1e-6) and not answer["skipped"]
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        expected = torch.zeros(parameter.shape) if parameter.grad is None else parameter.grad.float()
+        expected = expected.to_dense() if expected.is_sparse else expected
+        assert torch.equal(member.tensor(gradients, name), expected), name
+    for tensor in member.tensors:
+        if tensor["kind"] == "statistic":
+            name = tensor["name"]
+            assert torch.equal(member.tensor(gradients, name), model.state_dict()[name]), name
+
+
+def take_step(member: Member, weights: Memory, gradients: Memory) -> None:
+    """What a server does, more or less."""
+    for tensor in member.tensors:
+        if tensor["kind"] == "parameter":
+            member.tensor(weights, tensor["name"]).sub_(0.1 * member.tensor(gradients, tensor["name"]))
+        elif tensor["kind"] == "statistic":
+            member.tensor(weights, tensor["name"]).copy_(member.tensor(gradients, tensor["name"]))
+    gradients.floats.fill_(17)  # what lies there is not zero
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_gradients_are_autograds_own(tmp_path: Path, program: str, mode: str) -> None:
+    settings, environment = MODES[mode]
+    source = PROGRAMS[program]
+    with Member(tmp_path, script(source), settings=settings, environment=environment) as member:
+        weights, gradients = member.begin()
+        gradients.floats.fill_(17)
+        scope = same(source)
+        for step in range(3):
+            check(member, weights, gradients, scope, [step * 8 + i for i in range(8)])
+            take_step(member, weights, gradients)
+        assert member.end() == 0, member.log
+
+
+def test_the_view_path_copies_nothing(tmp_path: Path) -> None:
+    body = """
+model = Net()
+job = paceline.join(model, Points())
+for x, y in job:
+    first = model.first.weight
+    address, own = first.data_ptr(), first.grad.data_ptr()
+    maps = [line for line in open("/proc/self/maps") if "memfd:memory" in line]
+    def memory(at):
+        for line in maps:
+            begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+            if begin <= at < end:
+                return line.split("memfd:")[1].split()[0], line.split()[1]
+    print("weights in", *memory(address))
+    print("gradients in", *memory(own))
+    loss = loss_of(model, x, y)
+    loss.backward()
+    print("stayed", first.grad.data_ptr() == own)
+    job.step(loss)
+    print("given away", first.grad is None)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        member.step(range(4))
+        member.end()
+        assert "weights in memory0 r--s" in member.log
+        assert "gradients in memory1 rw-s" in member.log
+        assert "stayed True" in member.log and "given away True" in member.log
+
+
+def test_each_parameter_has_a_storage_of_its_own(tmp_path: Path) -> None:
+    """safetensors.save_model refuses parameters that share one."""
+    body = """
+model = Net()
+job = paceline.join(model, Points())
+for x, y in job:
+    places = [p.data.storage().data_ptr() for p in model.parameters()]
+    sizes = [p.data.storage().size() == p.numel() for p in model.parameters()]
+    print("own storages", len(set(places)) == len(places) and all(sizes))
+    job.step(0.0)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        member.step(range(4))
+        member.end()
+        assert "own storages True" in member.log
+
+
+def test_places_in_several_memories(tmp_path: Path) -> None:
+    """Runs begin anywhere in a memory, and a memory's number is used again."""
+    with Member(tmp_path, PLAIN) as member:
+        member.begin()
+        scope = same("")
+        cut = member.index("last.weight")
+        behind = member.offsets[cut]
+        initial = member.memories[0].floats.clone()
+        for factor, (a, b) in ((1.0, (4, 5)), (1.1, (6, 7)), (1.2, (4, 5))):
+            flat = initial.clone()
+            flat[:behind] *= factor
+            member.map(a, write=False, size=65536).floats[1024 : 1024 + behind] = flat[:behind]
+            member.map(b, write=False, size=65536).floats[16 : 16 + len(flat) - behind] = flat[behind:]
+            member.map(10, write=True, size=65536)
+            member.map(11, write=True, size=65536)
+            samples = [1, 2, 3, 5, 8]
+            member.step(samples, weights=[[0, a, 4096], [cut, b, 64]], gradients=[[cut, 11, 128], [0, 10, 256]])
+            member.memories[99] = whole = Memory(99, len(flat) * 4)
+            whole.floats.copy_(flat)
+            model, _ = computed(scope, member.state(whole), samples)
+            whole.floats[:behind] = member.memories[10].floats[64 : 64 + behind]
+            whole.floats[behind:] = member.memories[11].floats[32 : 32 + len(flat) - behind]
+            for name, parameter in model.named_parameters():
+                assert torch.equal(member.tensor(whole, name), parameter.grad), name
+            for number in (a, b):
+                member.send({"type": "unmap", "memory": number})
+        assert member.end() == 0
+
+
+def test_unmapped_memory_goes(tmp_path: Path) -> None:
+    body = """
+model = Net()
+job = paceline.join(model, Points())
+for x, y in job:
+    loss = loss_of(model, x, y)
+    loss.backward()
+    print("mapped", sorted({l.split("memfd:")[1].split()[0] for l in open("/proc/self/maps") if "memfd:memory" in l}))
+    job.step(loss)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        member.step(range(4))
+        member.map(2, write=False).floats.copy_(member.memories[0].floats)
+        member.map(3, write=True)
+        for number in (0, 1):
+            member.send({"type": "unmap", "memory": number})
+        member.step(range(4), weights=[[0, 2, 0]], gradients=[[0, 3, 0]])
+        member.step(range(4), weights=[[0, 2, 0]], gradients=[[0, 3, 0]])
+        member.end()
+        assert member.log.splitlines()[-1] == "mapped ['memory2', 'memory3']", member.log
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_micro_batches_add_up(tmp_path: Path, mode: str) -> None:
+    """Without batch norm a batch in parts has the gradient of the whole."""
+    program = """
+def make():
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+"""
+    body = """
+model = make()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+job = paceline.join(model, Points(), optimizer=optimizer)
+for x, y in job:
+    print("part of", len(y))
+    optimizer.zero_grad()
+    loss = compute(model, x, y)
+    job.step(loss, {"right": (model(x).argmax(1) == y).float().mean()})
+"""
+    settings, environment = MODES[mode]
+    text = HEAD + USUAL + program + body
+    with Member(tmp_path, text, settings=settings, environment=environment) as member:
+        weights, gradients = member.begin()
+        for samples, micro, parts in (([*range(8)], 4, [4, 4]), ([*range(10)], 4, [4, 4, 2]), ([*range(3)], 8, [3])):
+            answer = member.step(samples, micro_batch=micro)
+            model, loss = computed(same(program), member.state(weights), samples)
+            assert answer["loss"] == pytest.approx(loss, rel=1e-5)
+            assert answer["metrics"]["right"] <= 1
+            for name, parameter in model.named_parameters():
+                assert torch.allclose(member.tensor(gradients, name), parameter.grad, atol=1e-7), name
+            assert [int(line.split()[-1]) for line in member.log.splitlines()][-len(parts) :] == parts
+        assert member.end() == 0
+
+
+def test_loss_and_metrics(tmp_path: Path) -> None:
+    body = """
+import math
+model = Net()
+job = paceline.join(model, Points())
+values = [float("nan"), torch.tensor(float("inf")), torch.tensor([0.5]), 2]
+for i, (x, y) in enumerate(job):
+    loss_of(model, x, y).backward()
+    job.step(values[i], {"right": torch.tensor(0.25), "nan": math.nan, "whole": 3})
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        answers = [member.step(range(4)) for _ in range(4)]
+        assert [answer["loss"] for answer in answers] == [None, None, 0.5, 2.0]
+        assert answers[0]["metrics"] == {"right": 0.25, "whole": 3.0}
+        member.end()
+
+
+def test_skipped(tmp_path: Path) -> None:
+    body = """
+model = Net()
+job = paceline.join(model, Points())
+for x, y in job:
+    job.step(1.0, skipped=True)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        assert member.step(range(4))["skipped"] is True
+        member.end()
+
+
+def test_frozen_after_join(tmp_path: Path) -> None:
+    body = """
+model = Net()
+job = paceline.join(model, Points())
+for x, y in job:
+    model.first.requires_grad_(False)
+    loss = loss_of(model, x, y)
+    loss.backward()
+    job.step(loss)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        _, gradients = member.begin()
+        gradients.floats.fill_(3)
+        member.step(range(4))
+        assert not member.tensor(gradients, "first.weight").any()
+        assert member.tensor(gradients, "last.weight").any()
+        member.end()
+
+
+def test_the_step_does_not_reach_into_the_next(tmp_path: Path) -> None:
+    """After step() gradients are the servers': what the program does to its own stays with it."""
+    body = """
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+job = paceline.join(model, Points(), optimizer=optimizer)
+for x, y in job:
+    loss = loss_of(model, x, y)
+    loss.backward()
+    job.step(loss)
+    optimizer.zero_grad()
+    model.zero_grad(set_to_none=False)
+    print("zeroed", flush=True)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        _, gradients = member.begin()
+        member.step(range(4))
+        member.step(range(4))
+        assert "zeroed" in member.log
+        first = member.tensor(gradients, "last.weight").clone()
+        member.end()
+        assert member.log.count("zeroed") == 2
+        assert torch.equal(member.tensor(gradients, "last.weight"), first) and first.any()
+
+
+def test_constants_and_buffers(tmp_path: Path) -> None:
+    body = """
+class Held(nn.Module):
+    def __init__(self, start):
+        super().__init__()
+        self.net = Net()
+        self.register_buffer("count", torch.tensor(5 * start))
+        self.register_buffer("flags", torch.tensor([True, False, True, True, start > 1]))
+        self.register_buffer("mask", torch.tensor([0.0, float("-inf")]) * start)
+        self.register_buffer("scratch", torch.ones(3), persistent=False)
+        self.register_buffer("moving", torch.full((2,), 1.0 * start))
+        self.fixed = nn.Parameter(torch.full((3,), 2.0 * start).double(), requires_grad=False)
+    def forward(self, x):
+        self.moving += 1
+        return self.net(x)
+
+model = Held(int(sys.argv[1]))
+job = paceline.join(model, Points())
+for x, y in job:
+    print(model.count.item(), *(t.tolist() for t in (model.flags, model.fixed, model.moving, model.scratch)))
+    model.count += 1
+    loss = loss_of(model, x, y)
+    loss.backward()
+    job.step(loss)
+"""
+    for start in (1, 2):  # the values of one worker are everybody's
+        with Member(tmp_path, HEAD + body, arguments=[str(start)]) as member:
+            model = member.take_model()
+            kinds = {tensor["name"]: (tensor["kind"], tensor["dtype"]) for tensor in model["tensors"]}
+            if start == 1:
+                assert kinds["count"] == ("constant", "int64") and kinds["flags"] == ("constant", "bool")
+                assert kinds["mask"] == ("constant", "float32") and kinds["moving"] == ("statistic", "float32")
+                assert kinds["fixed"] == ("constant", "float64") and "scratch" not in kinds
+                initial = member.map(0, write=True)
+                initial.floats.fill_(9)
+                member.send({"type": "initial", "to": [[0, 0, 0]]})
+                member.receive("done")
+                values = initial.floats.clone()
+                at = member.offsets[member.index("flags")] * 4
+                assert bytes(initial.map[at : at + 8]) == bytes([1, 0, 1, 1, 0, 0, 0, 0])
+            else:
+                member.map(0, write=False).floats.copy_(values)
+            gradients = member.map(1, write=True)
+            gradients.floats.fill_(7)
+            member.step(range(4))
+            member.step(range(4))
+            member.end()
+            for name in ("count", "flags", "mask", "fixed"):  # left alone
+                at = member.offsets[member.index(name)]
+                assert gradients.floats[at] == 7, name
+            assert member.tensor(gradients, "moving").tolist() == [2, 2]
+            lines = [line for line in member.log.splitlines() if line[0].isdigit()]
+            assert lines[0] == "5 [True, False, True, True, False] [2.0, 2.0, 2.0] [1.0, 1.0] [1.0, 1.0, 1.0]"
+            assert lines[1].startswith("6 ")
+
+
+def test_aliases(tmp_path: Path) -> None:
+    with Member(tmp_path, script(PROGRAMS["tied"])) as member:
+        model = member.take_model()
+        assert [tensor["name"] for tensor in model["tensors"]] == ["into.weight"]
+        assert model["aliases"] == [["out.weight", "into.weight"]]
+
+
+def test_compiled(tmp_path: Path) -> None:
+    if not hasattr(torch, "compile"):
+        pytest.skip("this PyTorch has no torch.compile")
+    body = """
+import torch._dynamo
+compiled = 0
+def backend(graph, inputs):
+    global compiled
+    compiled += 1
+    return graph.forward
+plain = Net()
+model = torch.compile(plain, backend=backend)
+job = paceline.join(model, Points())
+for x, y in job:
+    loss = loss_of(model, x, y)
+    loss.backward()
+    job.step(loss)
+print("compiled", compiled)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        weights, gradients = member.begin()
+        scope = same("")
+        assert member.tensors[0]["name"] == "first.weight"
+        member.map(2, write=False)
+        for step in range(4):
+            member.memories[2].floats.copy_(weights.floats)
+            member.step(range(8), weights=[[0, 2 * (step % 2), 0]])
+            model, _ = computed(scope, member.state(weights), list(range(8)))
+            for name, parameter in model.named_parameters():
+                assert torch.allclose(member.tensor(gradients, name), parameter.grad, atol=1e-7), name
+        assert member.end() == 0, member.log
+        assert "compiled 1" in member.log
+
+
+def test_after_the_end_the_model_is_the_programs_own(tmp_path: Path) -> None:
+    body = (
+        """
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+job = paceline.join(model, Points(), optimizer=optimizer)
+"""
+        + LOOP
+        + """
+optimizer.zero_grad()
+with torch.no_grad():
+    model.first.weight.mul_(2)
+loss_of(model, torch.randn(4, 6), torch.zeros(4).long()).backward()
+optimizer.step()
+model.load_state_dict(Net().state_dict())
+print("went on")
+for _ in job:
+    raise AssertionError
+"""
+    )
+    for environment in ({}, {"PACELINE_DEVICE": "stand-in"}):
+        with Member(tmp_path, HEAD + body, environment=environment) as member:
+            member.begin()
+            member.step(range(4))
+            assert member.end() == 0, member.log
+            assert "went on" in member.log
