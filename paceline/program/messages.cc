@@ -114,7 +114,7 @@ Failed failed(const json& message) {
 }  // namespace
 
 std::string line_of(const StartMessage& message) {
-  json settings = json::object();
+  json settings{{"weights", message.weights}};
   for (const auto& [key, value] : message.settings) settings[key] = value;
   return line({{"type", "start"},
                {"protocol", kProtocol},
@@ -123,7 +123,6 @@ std::string line_of(const StartMessage& message) {
                {"devices", message.devices},
                {"seed", message.seed},
                {"threads", message.threads},
-               {"weights", message.weights},
                {"settings", settings}});
 }
 
