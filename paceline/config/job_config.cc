@@ -42,16 +42,46 @@ void read_data(Section section, DataConfig& data) {
   section.finish();
 }
 
-void read_optimizer(Section section, JobConfig& job) {
+constexpr double kMostMomentum = 0.999999;
+constexpr double kMostBeta2 = 0.99999999;
+constexpr double kLeastEpsilon = 1e-16;
+constexpr double kMostDecay = 1e3;
+
+ps::ParameterGroup read_group(Section section) {
+  ps::ParameterGroup group;
+  group.tensors = section.texts("tensors");
+  group.match = section.text("match", "");
+  if (section.has("match") == section.has("tensors")) {
+    section.complain("tensors", "write either tensors = [\"norm.weight\"] or match = \"*.bias\"");
+  } else if (group.tensors.empty() && group.match.empty()) {
+    section.complain(section.has("match") ? "match" : "tensors", "write at least one name");
+  }
+  group.rate = section.number("rate", 1, 0, 1e6);
+  const auto own = [&](const char* key, double least, double most) -> std::optional<double> {
+    if (!section.has(key)) return std::nullopt;
+    return section.number(key, least, least, most);
+  };
+  group.momentum = own("momentum", 0, kMostMomentum);
+  group.beta1 = own("beta1", 0, kMostMomentum);
+  group.beta2 = own("beta2", 0, kMostBeta2);
+  group.epsilon = own("epsilon", kLeastEpsilon, 1);
+  group.weight_decay = own("weight_decay", 0, kMostDecay);
+  section.finish();
+  return group;
+}
+
+void read_optimizer(Section section, JobConfig& job, Complaints& complaints) {
   ps::OptimizerConfig& optimizer = job.optimizer;
   optimizer.kind = static_cast<ps::OptimizerKind>(section.choice("name", 0, {"sgd", "adam", "adamw"}));
   job.learning_rate =
       section.number("lr", optimizer.kind == ps::OptimizerKind::kSgd ? 0.05 : 0.001, 1e-12, 1e6);
-  optimizer.momentum = section.number("momentum", optimizer.momentum, 0, 0.999999);
-  optimizer.beta1 = section.number("beta1", optimizer.beta1, 0, 0.999999);
-  optimizer.beta2 = section.number("beta2", optimizer.beta2, 0, 0.99999999);
-  optimizer.epsilon = section.number("epsilon", optimizer.epsilon, 1e-16, 1);
-  optimizer.weight_decay = section.number("weight_decay", 0, 0, 1e3);
+  optimizer.momentum = section.number("momentum", optimizer.momentum, 0, kMostMomentum);
+  optimizer.beta1 = section.number("beta1", optimizer.beta1, 0, kMostMomentum);
+  optimizer.beta2 = section.number("beta2", optimizer.beta2, 0, kMostBeta2);
+  optimizer.epsilon = section.number("epsilon", optimizer.epsilon, kLeastEpsilon, 1);
+  optimizer.weight_decay = section.number("weight_decay", 0, 0, kMostDecay);
+  for (const toml::table* table : section.tables("group"))
+    job.groups.push_back(read_group({table, "optimizer.group", complaints}));
   section.finish();
 }
 
@@ -123,6 +153,8 @@ void read_sync(Section section, JobConfig& job) {
     const bool local = std::holds_alternative<policy::LocalSgdSpec>(job.policy);
     if (local && job.optimizer.kind != ps::OptimizerKind::kSgd)
       section.complain("policy", "local-sgd steps with SGD only; write optimizer.name = \"sgd\"");
+    if (local && !job.groups.empty())
+      section.complain("policy", "local-sgd steps all tensors alike; leave [[optimizer.group]] out");
   } else {
     section.complain("policy", std::string(policy.status().message()));
   }
@@ -276,7 +308,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   job.runs_dir = top.text("runs_dir", job.runs_dir);
   read_model({top.table("model"), "model", complaints}, job.model);
   read_data({top.table("data"), "data", complaints}, job.data);
-  read_optimizer({top.table("optimizer"), "optimizer", complaints}, job);
+  read_optimizer({top.table("optimizer"), "optimizer", complaints}, job, complaints);
   read_schedule({top.table("schedule"), "schedule", complaints}, job);
   read_sync({top.table("sync"), "sync", complaints}, job);
   read_replicas(top, job, complaints);

@@ -77,6 +77,39 @@ TEST(JobConfig, ATableThatMakesNoSenseIsOneLine) {
   refused(most + "[10000, 1]]\n", "10001 points; write at most 10000");
 }
 
+TEST(JobConfig, GroupsHaveNamesOrAGlobAndNumbersOfTheirOwn) {
+  const std::string text =
+      "[optimizer]\nname = \"adamw\"\nweight_decay = 0.1\n"
+      "[[optimizer.group]]\ntensors = [\"norm.weight\", \"head.bias\"]\nrate = 0.1\nweight_decay = 0\n"
+      "[[optimizer.group]]\nmatch = \"*.bias\"\nmomentum = 0.5\nbeta1 = 0.6\nbeta2 = 0.7\nepsilon = 0.001\n";
+  const auto job = parse_job(text, "job.toml");
+  ASSERT_TRUE(job.ok()) << job.status();
+  const std::vector<ps::ParameterGroup> expected{
+      {.tensors = {"norm.weight", "head.bias"}, .match = "", .rate = 0.1, .weight_decay = 0.0},
+      {.tensors = {}, .match = "*.bias", .momentum = 0.5, .beta1 = 0.6, .beta2 = 0.7, .epsilon = 0.001}};
+  EXPECT_EQ(job->groups, expected);
+  EXPECT_EQ(parse_job(resolve_job(text, "job.toml", {}).value(), "job.toml")->groups, expected);
+}
+
+TEST(JobConfig, AGroupThatMakesNoSenseIsOneLine) {
+  const auto refused = [](const std::string& group, const std::string& says) {
+    expect_one_line(parse_job("[[optimizer.group]]\n" + group, "job.toml").status(), says);
+  };
+  refused("", "optimizer.group.tensors: write either tensors");
+  refused("tensors = [\"a\"]\nmatch = \"a\"\n", "write either tensors");
+  refused("tensors = []\n", "optimizer.group.tensors: write at least one name");
+  refused("match = \"\"\n", "optimizer.group.match: write at least one name");
+  refused("match = \"*\"\nrate = -1\n", "optimizer.group.rate: write a number from 0");
+  refused("match = \"*\"\nweight_decay = -1\n", "optimizer.group.weight_decay: write a number from 0");
+  refused("match = \"*\"\nmomentum = 1\n", "optimizer.group.momentum: write a number from 0");
+  refused("match = \"*\"\nlr = 1\n", "optimizer.group.lr: unknown key");
+  expect_one_line(parse_job("[optimizer]\ngroup = 3\n", "job.toml").status(), "[[optimizer.group]]");
+  expect_one_line(
+      parse_job("[sync]\npolicy = \"local-sgd:4\"\n[[optimizer.group]]\nmatch = \"*\"\n", "job.toml")
+          .status(),
+      "local-sgd steps all tensors alike");
+}
+
 TEST(JobConfig, ListensOnThisMachineOnlyUnlessToldHowSafely) {
   const auto reach = [](const std::string& text) { return parse_job("[network]\n" + text, "job.toml"); };
   EXPECT_EQ(parse_job("", "job.toml")->reach.listen, "127.0.0.1:0");

@@ -47,8 +47,14 @@ PACELINE_VECTORIZED void adam_direction(const StepNumbers& k, const float* __res
   const float root_correction = std::sqrt(k.correction2);
   const float correction = k.correction1;
   const float epsilon = k.epsilon;
+  const float scale = k.direction;
   for (std::int64_t i = 0; i < n; ++i)
-    direction[i] = first[i] / correction / (std::sqrt(second[i]) / root_correction + epsilon);
+    direction[i] = scale * (first[i] / correction / (std::sqrt(second[i]) / root_correction + epsilon));
+}
+
+PACELINE_VECTORIZED void scaled(float scale, const float* __restrict from, float* __restrict to,
+                                std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] = scale * from[i];
 }
 
 void weighted_sum(std::span<const Weighted> members, float* sum, std::int64_t begin, std::int64_t n) {
@@ -79,7 +85,7 @@ void fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<cons
 void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,
                       std::int64_t begin, std::int64_t end) {
   if (kind == OptimizerKind::kSgd) {
-    std::copy(streams.state1 + begin, streams.state1 + end, streams.direction + begin);
+    scaled(numbers.direction, streams.state1 + begin, streams.direction + begin, end - begin);
   } else {
     adam_direction(numbers, streams.state1 + begin, streams.state2 + begin, streams.direction + begin,
                    end - begin);

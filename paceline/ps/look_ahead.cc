@@ -25,7 +25,12 @@ double look_ahead_reach(const OptimizerConfig& config, double learning_rate, dou
   const double log_q = fraction * std::log(kept);
   const double sum =
       log_q == 0 ? staleness : std::exp(log_q) * std::expm1(staleness * log_q) / std::expm1(log_q);
-  return learning_rate * fraction * sum;
+  return learning_rate * config.rate * fraction * sum;
+}
+
+double direction_scale(const OptimizerConfig& optimizer, const OptimizerConfig& own) {
+  const double whole = look_ahead_reach(optimizer, 1, 1, 1);
+  return whole == 0 ? 1 : look_ahead_reach(own, 1, 1, 1) / whole;
 }
 
 void look_ahead(std::span<const float> weights, std::span<const float> direction, float reach,

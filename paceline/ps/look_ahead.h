@@ -17,6 +17,12 @@ namespace paceline::ps {
 double look_ahead_reach(const OptimizerConfig& config, double learning_rate, double staleness,
                         double fraction);
 
+// A replica goes as far as the optimizer's reach along the whole direction. So the direction of a group of
+// tensors, for which the optimizer is `own`, is multiplied by this: the reach of `own` in that of `optimizer`
+// for one commit of the bulk. That is exact where they differ in their rates. Where their momentum differs it
+// is exact for τ = f = 1, and else counts later commits as if it faded like the optimizer's.
+double direction_scale(const OptimizerConfig& optimizer, const OptimizerConfig& own);
+
 // out = weights − reach · direction, the same bytes on every processor. Sizes are equal; `out` overlaps
 // neither.
 void look_ahead(std::span<const float> weights, std::span<const float> direction, float reach,

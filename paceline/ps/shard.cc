@@ -6,6 +6,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/ps/look_ahead.h"
 
 namespace paceline::ps {
 
@@ -44,10 +45,13 @@ class Arrivals {
 
 }  // namespace
 
-Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads)
+Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads,
+             std::span<const ParameterGroup> groups)
     : layout_(std::move(layout)),
       optimizer_(optimizer),
       runs_(layout_.runs()),
+      optimizers_{optimizer},
+      passes_(passes_of(layout_, groups)),
       moving_(moving_of(layout_)),
       moving_floats_(moving_.empty() ? 0 : moving_.back().before + moving_.back().end - moving_.back().begin),
       board_(std::move(board)),
@@ -55,8 +59,24 @@ Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter b
   const auto floats = static_cast<std::int64_t>(board_.latest().size());
   PACELINE_CHECK(floats == board_floats(layout_, false) || floats == board_floats(layout_, true),
                  "a board of {} floats for {}", floats, layout_.size());
+  for (const ParameterGroup& group : groups) optimizers_.push_back(optimizer_of(optimizer, group));
   state_.streams.assign(static_cast<std::size_t>(state_streams(optimizer_.kind)),
                         std::vector<float>(static_cast<std::size_t>(layout_.size())));
+}
+
+std::vector<Shard::Pass> Shard::passes_of(const Layout& layout, std::span<const ParameterGroup> groups) {
+  const std::vector<std::optional<std::size_t>> group = groups_in(layout, groups);
+  std::vector<Pass> passes;
+  for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
+    const TensorSpec& tensor = layout.tensors()[i];
+    const bool steps = tensor.kind == TensorKind::kParameter;
+    const std::size_t optimizer = steps && group[i] ? *group[i] + 1 : 0;
+    if (!passes.empty()) passes.back().end = tensor.offset;
+    if (passes.empty() || passes.back().kind != tensor.kind || passes.back().optimizer != optimizer)
+      passes.push_back({tensor.kind, optimizer, tensor.offset, 0});
+  }
+  if (!passes.empty()) passes.back().end = layout.size();
+  return passes;
 }
 
 std::vector<Shard::Moving> Shard::moving_of(const Layout& layout) {
@@ -141,13 +161,22 @@ void Shard::publish() {
   prepared_.reset();
 }
 
+std::vector<StepNumbers> Shard::numbers_of(double learning_rate, double fraction) const {
+  std::vector<StepNumbers> numbers;
+  for (const OptimizerConfig& optimizer : optimizers_) {
+    numbers.push_back(step_numbers(optimizer, learning_rate, fraction, state_.fractions));
+    numbers.back().direction = static_cast<float>(direction_scale(optimizer_, optimizer));
+  }
+  return numbers;
+}
+
 // `before_step`: called for each range before it changes, by any thread.
 template <class BeforeStep>
 absl::Status Shard::make(const Update& update, BeforeStep before_step) {
   state_.fractions += update.fraction;
-  const StepNumbers numbers = update.of_differences ? averaging_numbers()
-                                                    : step_numbers(optimizer_, update.learning_rate,
-                                                                   update.fraction, state_.fractions);
+  const std::vector<StepNumbers> numbers =
+      update.of_differences ? std::vector<StepNumbers>(optimizers_.size(), averaging_numbers())
+                            : numbers_of(update.learning_rate, update.fraction);
   const UpdateStreams streams = streams_into(take_buffer());
   Arrivals arrivals(update);
   // Threads share out what moves, so that none of them has nothing but constants.
@@ -193,27 +222,27 @@ UpdateStreams Shard::streams_into(std::span<float> buffer) {
 void Shard::write_direction(std::span<float> buffer) {
   const UpdateStreams streams = streams_into(buffer);
   if (streams.direction == nullptr || state_.fractions == 0) return;  // 0: no update yet
-  const StepNumbers numbers = step_numbers(optimizer_, 0, 1, state_.fractions);
-  for (const Layout::Run& run : runs_) {
-    if (run.kind == TensorKind::kParameter)
-      update_direction(optimizer_.kind, numbers, streams, run.begin, run.end);
+  const std::vector<StepNumbers> numbers = numbers_of(0, 1);
+  for (const Pass& pass : passes_) {
+    if (pass.kind == TensorKind::kParameter)
+      update_direction(optimizer_.kind, numbers[pass.optimizer], streams, pass.begin, pass.end);
   }
 }
 
-void Shard::apply_range(const Update& update, const StepNumbers& numbers, const UpdateStreams& streams,
-                        std::int64_t begin, std::int64_t end) {
+void Shard::apply_range(const Update& update, std::span<const StepNumbers> numbers,
+                        const UpdateStreams& streams, std::int64_t begin, std::int64_t end) {
   std::vector<Weighted> gradients;
   std::vector<Weighted> statistics;
   for (const Update::Member& member : update.members) {
     gradients.push_back({member.gradient, static_cast<float>(member.weight)});
     statistics.push_back({member.gradient, static_cast<float>(member.share)});
   }
-  for (const Layout::Run& run : runs_) {
-    const std::int64_t from = std::max(begin, run.begin);
-    const std::int64_t to = std::min(end, run.end);
-    if (from >= to || run.kind == TensorKind::kConstant) continue;
-    if (run.kind == TensorKind::kParameter) {
-      step(update, numbers, gradients, streams, from, to);
+  for (const Pass& pass : passes_) {
+    const std::int64_t from = std::max(begin, pass.begin);
+    const std::int64_t to = std::min(end, pass.end);
+    if (from >= to || pass.kind == TensorKind::kConstant) continue;
+    if (pass.kind == TensorKind::kParameter) {
+      step(update, numbers[pass.optimizer], gradients, streams, from, to);
     } else {
       fused_average(statistics, streams.next_weights, from, to);
       const float pull = update.of_differences ? 1.0f : statistics_pull(update.fraction);

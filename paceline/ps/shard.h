@@ -24,6 +24,7 @@
 #include "paceline/ps/fused_update.h"
 #include "paceline/ps/group_sum.h"
 #include "paceline/ps/layout.h"
+#include "paceline/ps/parameter_groups.h"
 #include "paceline/ps/update_rule.h"
 #include "paceline/ps/worker_pool.h"
 #include "paceline/transport/weight_board.h"
@@ -64,7 +65,9 @@ class Shard {
     return layout.size() * (look_ahead ? 2 : 1);
   }
   // `board` holds board_floats() a buffer; by their number the shard knows whether replicas look ahead.
-  Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads);
+  // `groups`: of the whole model, which they fit (check_groups).
+  Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads,
+        std::span<const ParameterGroup> groups = {});
 
   // Publishes `weights` as `version`. Requires: before the first apply, and after restore_optimizer() if that
   // is called; sizes as the layout says.
@@ -106,7 +109,18 @@ class Shard {
   };
   static std::vector<Moving> moving_of(const Layout& layout);
 
+  // Neighbouring tensors for which a commit does the same: one fused pass.
+  struct Pass {
+    TensorKind kind;
+    std::size_t optimizer;  // of optimizers_
+    std::int64_t begin;     // floats [begin, end)
+    std::int64_t end;
+  };
+  static std::vector<Pass> passes_of(const Layout& layout, std::span<const ParameterGroup> groups);
+
   absl::Status check(const Update& update) const;
+  // By optimizer.
+  std::vector<StepNumbers> numbers_of(double learning_rate, double fraction) const;
   // A buffer for the next version, with the constants in it.
   std::span<float> take_buffer();
   template <class BeforeStep>
@@ -114,7 +128,7 @@ class Shard {
   UpdateStreams streams_into(std::span<float> buffer);
   void remember(std::int64_t begin, std::int64_t end);
   void take_back();
-  void apply_range(const Update& update, const StepNumbers& numbers, const UpdateStreams& streams,
+  void apply_range(const Update& update, std::span<const StepNumbers> numbers, const UpdateStreams& streams,
                    std::int64_t begin, std::int64_t end);
   // Parameters [begin, end), whose gradient is the members' weighted sum.
   void step(const Update& update, const StepNumbers& numbers, std::span<const Weighted> gradients,
@@ -123,7 +137,9 @@ class Shard {
 
   const Layout layout_;
   const OptimizerConfig optimizer_;
-  const std::vector<Layout::Run> runs_;  // one is one fused pass
+  const std::vector<Layout::Run> runs_;
+  std::vector<OptimizerConfig> optimizers_;  // of all tensors without a group, then of each group
+  const std::vector<Pass> passes_;           // they cover the layout
   const std::vector<Moving> moving_;
   const std::int64_t moving_floats_;
   std::vector<const float*> with_constants_;  // buffers of the board

@@ -451,6 +451,82 @@ TEST(Shard, WhatCannotBePreparedLeavesConstantsAsTheyWere) {
   }
 }
 
+// ---- Groups of tensors ----
+
+const std::vector<ParameterGroup> kGroups{
+    {.tensors = {"bias"}, .rate = 0.25, .momentum = 0.5, .beta1 = 0.7, .weight_decay = 0.0},
+    {.match = "we*", .rate = 3, .beta2 = 0.9, .epsilon = 1e-3}};
+
+// Each tensor steps as it would in a model where the optimizer has its group's numbers.
+TEST(Shard, EachGroupStepsWithItsOwnNumbers) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+    const std::vector<float> start = random_floats(1);
+    const auto shard_with = [&](const OptimizerConfig& config, std::span<const ParameterGroup> groups) {
+      Shard shard(layout(), config, transport::WeightWriter::create(layout().size(), 1, 1).value(), 2,
+                  groups);
+      shard.start(Version(0), start);
+      for (int version = 1; version <= 4; ++version) EXPECT_TRUE(shard.apply(Commit(version, 2).update).ok());
+      return latest(shard);
+    };
+    const std::vector<float> found = shard_with(optimizer, kGroups);
+    const std::vector<float> plain = shard_with(optimizer, {});
+    const auto same = [&](const TensorSpec& tensor, const std::vector<float>& expected) {
+      return std::equal(found.begin() + tensor.offset, found.begin() + tensor.offset + tensor.size,
+                        expected.begin() + tensor.offset);
+    };
+    for (const TensorSpec& tensor : layout().tensors()) {
+      if (tensor.kind == TensorKind::kStatistic) {
+        EXPECT_TRUE(same(tensor, plain)) << tensor.name;
+        continue;
+      }
+      const ParameterGroup& group = kGroups[tensor.name == "bias" ? 0 : 1];
+      EXPECT_TRUE(same(tensor, shard_with(optimizer_of(optimizer, group), {}))) << tensor.name;
+      EXPECT_FALSE(same(tensor, plain)) << tensor.name;
+    }
+  }
+}
+
+TEST(Shard, GroupsAreTheSameHoweverTheModelIsCut) {
+  const Layout whole = layout();
+  const std::vector<float> start = random_floats(1);
+  Shard one(whole, kAdamW, transport::WeightWriter::create(whole.size(), 1, 1).value(), 3, kGroups);
+  one.start(Version(0), start);
+  const Commit commit(1, 3);
+  ASSERT_TRUE(one.apply(commit.update).ok());
+  for (int count = 2; count <= 5; ++count) {
+    std::int64_t offset = 0;
+    for (const Layout& part : whole.split_evenly(count)) {
+      const auto size = static_cast<std::size_t>(part.size());
+      Shard shard(part, kAdamW, transport::WeightWriter::create(part.size(), 1, 0).value(), 1, kGroups);
+      shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size));
+      Update update = commit.update;
+      for (Update::Member& member : update.members) member.gradient += offset;
+      ASSERT_TRUE(shard.apply(update).ok());
+      EXPECT_THAT(shard.weights(),
+                  ElementsAreArray(one.weights().subspan(static_cast<std::size_t>(offset), size)));
+      offset += part.size();
+    }
+  }
+}
+
+// A replica looks as far ahead as the optimizer says; a group that goes a third as fast is a third as far.
+TEST(Shard, TheDirectionOfAGroupIsInTheOptimizersMeasure) {
+  const std::vector<ParameterGroup> groups{{.tensors = {"bias"}, .rate = 1.0 / 3},
+                                           {.tensors = {"weight"}, .momentum = 0.0}};
+  const OptimizerConfig optimizer{.kind = OptimizerKind::kSgd, .momentum = 0.9};
+  Shard shard(layout(), optimizer,
+              transport::WeightWriter::create(Shard::board_floats(layout(), true), 1, 1).value(), 2, groups);
+  shard.start(Version(0), random_floats(1));
+  ASSERT_TRUE(shard.apply(Commit(1, 2).update).ok());
+  const std::vector<float>& velocity = shard.optimizer_state().streams[0];
+  for (const TensorSpec& tensor : layout().tensors()) {
+    const float scale = tensor.name == "bias" ? 1.0f / 3 : 0.0f;
+    for (auto i = static_cast<std::size_t>(tensor.offset);
+         i < static_cast<std::size_t>(tensor.offset + tensor.size); ++i)
+      ASSERT_FLOAT_EQ(shard.direction()[i], scale * velocity[i]) << tensor.name;
+  }
+}
+
 // ---- Where replicas look ahead ----
 
 TEST(Shard, LooksAheadWithTheSameWeights) {

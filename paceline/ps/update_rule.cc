@@ -9,6 +9,7 @@ int state_streams(OptimizerKind kind) { return kind == OptimizerKind::kSgd ? 1 :
 StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,
                          double fractions) {
   StepNumbers numbers;
+  learning_rate *= config.rate;
   if (config.kind == OptimizerKind::kSgd) {
     numbers.momentum = static_cast<float>(std::pow(config.momentum, fraction));
     // From the momenta as rounded: 1 − μ^f is small, and a rounding of μ^f alone would show in it. At f = 1

@@ -15,6 +15,7 @@ struct OptimizerConfig {
   double epsilon = 1e-8;
   // SGD and Adam: added to the gradient as λw. AdamW: w shrinks by ηλ an update, apart from the gradient.
   double weight_decay = 0;
+  double rate = 1;  // multiplies the learning rate: of a group of tensors
 
   friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;
 };
@@ -32,6 +33,7 @@ struct StepNumbers {
   float beta1 = 0, beta2 = 0;
   float correction1 = 1, correction2 = 1;  // 1 − Πβ over all updates so far, this one included
   float epsilon = 0;
+  float direction = 1;  // of the direction that is published (ps/look_ahead.h)
 };
 
 // With f = `fraction` of the bulk, SGD is v ← μ^f·v + (1 − μ^f)/(1 − μ)·g and w ← w − η·f·v: one round of
