@@ -47,7 +47,19 @@ constexpr double kMostBeta2 = 0.99999999;
 constexpr double kLeastEpsilon = 1e-16;
 constexpr double kMostDecay = 1e3;
 
-ps::ParameterGroup read_group(Section section) {
+// RMSprop calls it alpha, as its users do.
+std::optional<double> read_beta2(Section& section, ps::OptimizerKind kind) {
+  const bool rmsprop = kind == ps::OptimizerKind::kRmsprop;
+  const char* key = rmsprop ? "alpha" : "beta2";
+  const char* other = rmsprop ? "beta2" : "alpha";
+  if (section.has(other))
+    section.complain(other, fmt::format("write {}: it is called so where name = \"rmsprop\"{}", key,
+                                        rmsprop ? "" : " is not"));
+  if (!section.has(key)) return std::nullopt;
+  return section.number(key, 0, 0, kMostBeta2);
+}
+
+ps::ParameterGroup read_group(Section section, ps::OptimizerKind kind) {
   ps::ParameterGroup group;
   group.tensors = section.texts("tensors");
   group.match = section.text("match", "");
@@ -63,25 +75,56 @@ ps::ParameterGroup read_group(Section section) {
   };
   group.momentum = own("momentum", 0, kMostMomentum);
   group.beta1 = own("beta1", 0, kMostMomentum);
-  group.beta2 = own("beta2", 0, kMostBeta2);
+  group.beta2 = read_beta2(section, kind);
   group.epsilon = own("epsilon", kLeastEpsilon, 1);
   group.weight_decay = own("weight_decay", 0, kMostDecay);
   section.finish();
   return group;
 }
 
+// What an optimizer has where the file does not say; the learning rate.
+double set_usual(ps::OptimizerConfig& optimizer) {
+  switch (optimizer.kind) {
+    case ps::OptimizerKind::kSgd:
+    case ps::OptimizerKind::kNesterov:
+      return 0.05;
+    case ps::OptimizerKind::kAdam:
+    case ps::OptimizerKind::kAdamW:
+      return 0.001;
+    case ps::OptimizerKind::kRmsprop:
+      optimizer.momentum = 0;
+      optimizer.beta2 = 0.99;
+      return 0.01;
+    case ps::OptimizerKind::kLion:
+      optimizer.beta2 = 0.99;
+      return 0.0001;
+  }
+  return 0.05;
+}
+
+void read_nesterov(Section& section, ps::OptimizerConfig& optimizer) {
+  if (!section.boolean("nesterov", false)) return;
+  if (optimizer.kind != ps::OptimizerKind::kSgd) section.complain("nesterov", "only name = \"sgd\" has it");
+  if (optimizer.momentum == 0) section.complain("nesterov", "needs a momentum above 0");
+  optimizer.kind = ps::OptimizerKind::kNesterov;
+}
+
 void read_optimizer(Section section, JobConfig& job, Complaints& complaints) {
   ps::OptimizerConfig& optimizer = job.optimizer;
-  optimizer.kind = static_cast<ps::OptimizerKind>(section.choice("name", 0, {"sgd", "adam", "adamw"}));
-  job.learning_rate =
-      section.number("lr", optimizer.kind == ps::OptimizerKind::kSgd ? 0.05 : 0.001, 1e-12, 1e6);
+  constexpr ps::OptimizerKind kKinds[] = {ps::OptimizerKind::kSgd, ps::OptimizerKind::kAdam,
+                                          ps::OptimizerKind::kAdamW, ps::OptimizerKind::kRmsprop,
+                                          ps::OptimizerKind::kLion};
+  optimizer.kind = kKinds[section.choice("name", 0, {"sgd", "adam", "adamw", "rmsprop", "lion"})];
+  const double usual_rate = set_usual(optimizer);
+  job.learning_rate = section.number("lr", usual_rate, 1e-12, 1e6);
   optimizer.momentum = section.number("momentum", optimizer.momentum, 0, kMostMomentum);
   optimizer.beta1 = section.number("beta1", optimizer.beta1, 0, kMostMomentum);
-  optimizer.beta2 = section.number("beta2", optimizer.beta2, 0, kMostBeta2);
+  optimizer.beta2 = read_beta2(section, optimizer.kind).value_or(optimizer.beta2);
   optimizer.epsilon = section.number("epsilon", optimizer.epsilon, kLeastEpsilon, 1);
   optimizer.weight_decay = section.number("weight_decay", 0, 0, kMostDecay);
+  read_nesterov(section, optimizer);
   for (const toml::table* table : section.tables("group"))
-    job.groups.push_back(read_group({table, "optimizer.group", complaints}));
+    job.groups.push_back(read_group({table, "optimizer.group", complaints}, optimizer.kind));
   section.finish();
 }
 
@@ -152,7 +195,7 @@ void read_sync(Section section, JobConfig& job) {
     job.policy = *policy;
     const bool local = std::holds_alternative<policy::LocalSgdSpec>(job.policy);
     if (local && job.optimizer.kind != ps::OptimizerKind::kSgd)
-      section.complain("policy", "local-sgd steps with SGD only; write optimizer.name = \"sgd\"");
+      section.complain("policy", "local-sgd steps with plain SGD only; write optimizer.name = \"sgd\"");
     if (local && !job.groups.empty())
       section.complain("policy", "local-sgd steps all tensors alike; leave [[optimizer.group]] out");
   } else {

@@ -77,6 +77,44 @@ TEST(JobConfig, ATableThatMakesNoSenseIsOneLine) {
   refused(most + "[10000, 1]]\n", "10001 points; write at most 10000");
 }
 
+TEST(JobConfig, EachOptimizerHasItsUsualNumbers) {
+  const auto job = [](const std::string& text) {
+    return parse_job("[optimizer]\n" + text, "job.toml").value();
+  };
+  using ps::OptimizerKind;
+  EXPECT_EQ(job("").optimizer, ps::OptimizerConfig{});
+  EXPECT_EQ(job("nesterov = true\n").optimizer, ps::OptimizerConfig{.kind = OptimizerKind::kNesterov});
+  EXPECT_EQ(job("nesterov = false\n").optimizer, ps::OptimizerConfig{});
+  EXPECT_EQ(job("name = \"adamw\"\nnesterov = false\n").optimizer,
+            ps::OptimizerConfig{.kind = OptimizerKind::kAdamW});
+  const JobConfig rmsprop = job("name = \"rmsprop\"\n");
+  EXPECT_EQ(rmsprop.optimizer,
+            (ps::OptimizerConfig{.kind = OptimizerKind::kRmsprop, .momentum = 0, .beta2 = 0.99}));
+  EXPECT_EQ(rmsprop.learning_rate, 0.01);
+  EXPECT_EQ(job("name = \"rmsprop\"\nalpha = 0.9\nmomentum = 0.5\n").optimizer.beta2, 0.9);
+  const JobConfig lion = job("name = \"lion\"\n");
+  EXPECT_EQ(lion.optimizer, (ps::OptimizerConfig{.kind = OptimizerKind::kLion, .beta2 = 0.99}));
+  EXPECT_EQ(lion.learning_rate, 0.0001);
+  EXPECT_EQ(job("name = \"rmsprop\"\n[[optimizer.group]]\nmatch = \"*\"\nalpha = 0.5\n").groups[0].beta2,
+            0.5);
+}
+
+TEST(JobConfig, AnOptimizerThatMakesNoSenseIsOneLine) {
+  const auto refused = [](const std::string& text, const std::string& says) {
+    expect_one_line(parse_job("[optimizer]\n" + text, "job.toml").status(), says);
+  };
+  refused("name = \"adagrad\"\n",
+          "optimizer.name: 'adagrad' is unknown; write one of: sgd, adam, adamw, rmsprop, lion");
+  refused("name = \"adam\"\nnesterov = true\n", "optimizer.nesterov: only name = \"sgd\" has it");
+  refused("nesterov = true\nmomentum = 0\n", "optimizer.nesterov: needs a momentum above 0");
+  refused("alpha = 0.5\n", "optimizer.alpha: write beta2");
+  refused("name = \"rmsprop\"\nbeta2 = 0.5\n", "optimizer.beta2: write alpha");
+  refused("name = \"rmsprop\"\nalpha = 1\n", "optimizer.alpha: write a number from 0");
+  expect_one_line(
+      parse_job("[optimizer]\nnesterov = true\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
+      "local-sgd steps with plain SGD only");
+}
+
 TEST(JobConfig, GroupsHaveNamesOrAGlobAndNumbersOfTheirOwn) {
   const std::string text =
       "[optimizer]\nname = \"adamw\"\nweight_decay = 0.1\n"

@@ -26,6 +26,45 @@ PACELINE_VECTORIZED void sgd(const StepNumbers& k, const float* __restrict gradi
   }
 }
 
+PACELINE_VECTORIZED void nesterov(const StepNumbers& k, const float* __restrict gradient,
+                                  const float* __restrict weights, float* __restrict next,
+                                  float* __restrict velocity, std::int64_t n) {
+  const float rate = k.rate;
+  const float momentum = k.momentum;
+  const float gain = k.gain;
+  const float decay = k.coupled_decay;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float g = gain * (gradient[i] + decay * weights[i]);
+    velocity[i] = momentum * velocity[i] + g;
+    next[i] = weights[i] - rate * (g + momentum * velocity[i]);
+  }
+}
+
+PACELINE_VECTORIZED void rmsprop(const StepNumbers& k, const float* __restrict gradient,
+                                 const float* __restrict weights, float* __restrict next,
+                                 float* __restrict moving, float* __restrict squares, std::int64_t n) {
+  const StepNumbers c = k;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float g = gradient[i] + c.coupled_decay * weights[i];
+    squares[i] = c.beta2 * squares[i] + (1.0f - c.beta2) * g * g;
+    moving[i] = c.momentum * moving[i] + c.gain * (g / (std::sqrt(squares[i]) + c.epsilon));
+    next[i] = weights[i] - c.rate * moving[i];
+  }
+}
+
+PACELINE_VECTORIZED void lion(const StepNumbers& k, const float* __restrict gradient,
+                              const float* __restrict weights, float* __restrict next,
+                              float* __restrict momentum, std::int64_t n) {
+  const StepNumbers c = k;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float both = c.beta1 * momentum[i] + (1.0f - c.beta1) * gradient[i];
+    const float sign = (both > 0.0f ? 1.0f : 0.0f) - (both < 0.0f ? 1.0f : 0.0f);
+    const float shrunk = weights[i] - c.shrink * weights[i];
+    next[i] = shrunk - c.rate * sign;
+    momentum[i] = c.beta2 * momentum[i] + (1.0f - c.beta2) * gradient[i];
+  }
+}
+
 PACELINE_VECTORIZED void adam(const StepNumbers& k, const float* __restrict gradient,
                               const float* __restrict weights, float* __restrict next,
                               float* __restrict first, float* __restrict second, std::int64_t n) {
@@ -57,6 +96,32 @@ PACELINE_VECTORIZED void scaled(float scale, const float* __restrict from, float
   for (std::int64_t i = 0; i < n; ++i) to[i] = scale * from[i];
 }
 
+PACELINE_VECTORIZED void signs(float scale, const float* __restrict from, float* __restrict to,
+                               std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i)
+    to[i] = scale * ((from[i] > 0.0f ? 1.0f : 0.0f) - (from[i] < 0.0f ? 1.0f : 0.0f));
+}
+
+void step(OptimizerKind kind, const StepNumbers& numbers, const float* gradient, const UpdateStreams& streams,
+          std::int64_t at, std::int64_t n) {
+  const float* weights = streams.weights + at;
+  float* next = streams.next_weights + at;
+  float* state1 = streams.state1 + at;
+  switch (kind) {
+    case OptimizerKind::kSgd:
+      return sgd(numbers, gradient, weights, next, state1, n);
+    case OptimizerKind::kNesterov:
+      return nesterov(numbers, gradient, weights, next, state1, n);
+    case OptimizerKind::kRmsprop:
+      return rmsprop(numbers, gradient, weights, next, state1, streams.state2 + at, n);
+    case OptimizerKind::kLion:
+      return lion(numbers, gradient, weights, next, state1, n);
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return adam(numbers, gradient, weights, next, state1, streams.state2 + at, n);
+  }
+}
+
 void weighted_sum(std::span<const Weighted> members, float* sum, std::int64_t begin, std::int64_t n) {
   collective::product(sum, members[0].values + begin, members[0].weight, n);
   for (const Weighted& member : members.subspan(1))
@@ -71,12 +136,7 @@ void fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<cons
   for (std::int64_t at = begin; at < end; at += kBlock) {
     const std::int64_t n = std::min(kBlock, end - at);
     weighted_sum(members, sum, at, n);
-    if (kind == OptimizerKind::kSgd) {
-      sgd(numbers, sum, streams.weights + at, streams.next_weights + at, streams.state1 + at, n);
-    } else {
-      adam(numbers, sum, streams.weights + at, streams.next_weights + at, streams.state1 + at,
-           streams.state2 + at, n);
-    }
+    step(kind, numbers, sum, streams, at, n);
     // While the block is in the cache.
     if (streams.direction != nullptr) update_direction(kind, numbers, streams, at, at + n);
   }
@@ -84,11 +144,18 @@ void fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<cons
 
 void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,
                       std::int64_t begin, std::int64_t end) {
-  if (kind == OptimizerKind::kSgd) {
-    scaled(numbers.direction, streams.state1 + begin, streams.direction + begin, end - begin);
-  } else {
-    adam_direction(numbers, streams.state1 + begin, streams.state2 + begin, streams.direction + begin,
-                   end - begin);
+  const float* state1 = streams.state1 + begin;
+  float* direction = streams.direction + begin;
+  switch (kind) {
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kNesterov:
+    case OptimizerKind::kRmsprop:
+      return scaled(numbers.direction, state1, direction, end - begin);
+    case OptimizerKind::kLion:
+      return signs(numbers.direction, state1, direction, end - begin);
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return adam_direction(numbers, state1, streams.state2 + begin, direction, end - begin);
   }
 }
 

@@ -19,10 +19,11 @@ struct Weighted {
 struct UpdateStreams {
   const float* weights;  // version v − 1
   float* next_weights;   // version v; must not overlap `weights`
-  float* state1;         // SGD: velocity; Adam: first moment
-  float* state2;         // Adam: second moment
-  // What the rate multiplied in this update, for those who look ahead. SGD: the new velocity; Adam: m̂/(√v̂ +
-  // ε). Null: nobody does.
+  float* state1;         // SGD, Nesterov: velocity; Adam: first moment; RMSprop: moving sum; Lion: momentum
+  float* state2;         // Adam: second moment; RMSprop: mean of squares
+  // Along which the weights go on if no new gradient comes, for those who look ahead (look_ahead.h). SGD,
+  // Nesterov: the new velocity; RMSprop: the new moving sum; Adam: m̂/(√v̂ + ε); Lion: the sign of its new
+  // momentum. Null: nobody does.
   float* direction = nullptr;
 };
 

@@ -50,6 +50,7 @@ Problem problem(OptimizerKind kind, int members, std::int64_t size) {
             normals(rng, size),
             normals(rng, size)};
   for (float& second : p.state2) second = second * second;
+  p.numbers.direction = 0.75f;
   for (int i = 0; i < members; ++i) {
     p.gradients.push_back(normals(rng, size));
     p.factors.push_back(static_cast<float>(0.1 + rng.uniform()));
@@ -101,25 +102,54 @@ struct Plain {
     for (std::size_t m = 1; m < p.gradients.size(); ++m)
       sum += Number{p.factors[m]} * Number{p.gradients[m][i]};
     const StepNumbers& k = p.numbers;
+    const Number one{1};
+    const Number rate{k.rate};
     const Number g = sum + Number{k.coupled_decay} * weight;
-    if (p.kind == OptimizerKind::kSgd) {
-      state1 = Number{k.momentum} * state1 + Number{k.gain} * g;
-      weight = weight - Number{k.rate} * state1;
-      direction = state1;
-      return;
-    }
-    state1 = Number{k.beta1} * state1 + (Number{1} - Number{k.beta1}) * g;
-    state2 = Number{k.beta2} * state2 + (Number{1} - Number{k.beta2}) * g * g;
-    const Number rate = Number{k.rate} / Number{k.correction1};
     const Number shrunk = weight - Number{k.shrink} * weight;
-    weight =
-        shrunk - rate * state1 / (std::sqrt(state2) / std::sqrt(Number{k.correction2}) + Number{k.epsilon});
-    direction = state1 / Number{k.correction1} /
-                (std::sqrt(state2) / std::sqrt(Number{k.correction2}) + Number{k.epsilon});
+    switch (p.kind) {
+      case OptimizerKind::kSgd:
+        state1 = Number{k.momentum} * state1 + Number{k.gain} * g;
+        weight = weight - rate * state1;
+        direction = state1;
+        break;
+      case OptimizerKind::kNesterov: {
+        const Number gained = Number{k.gain} * g;
+        state1 = Number{k.momentum} * state1 + gained;
+        weight = weight - rate * (gained + Number{k.momentum} * state1);
+        direction = state1;
+        break;
+      }
+      case OptimizerKind::kRmsprop:
+        state2 = Number{k.beta2} * state2 + (one - Number{k.beta2}) * g * g;
+        state1 = Number{k.momentum} * state1 + Number{k.gain} * (g / (std::sqrt(state2) + Number{k.epsilon}));
+        weight = weight - rate * state1;
+        direction = state1;
+        break;
+      case OptimizerKind::kLion: {
+        const Number both = Number{k.beta1} * state1 + (one - Number{k.beta1}) * sum;
+        weight = shrunk - rate * sign(both);
+        state1 = Number{k.beta2} * state1 + (one - Number{k.beta2}) * sum;
+        direction = sign(state1);
+        break;
+      }
+      case OptimizerKind::kAdam:
+      case OptimizerKind::kAdamW: {
+        state1 = Number{k.beta1} * state1 + (one - Number{k.beta1}) * g;
+        state2 = Number{k.beta2} * state2 + (one - Number{k.beta2}) * g * g;
+        const Number root = std::sqrt(state2) / std::sqrt(Number{k.correction2}) + Number{k.epsilon};
+        weight = shrunk - rate / Number{k.correction1} * state1 / root;
+        direction = state1 / Number{k.correction1} / root;
+        break;
+      }
+    }
+    direction *= Number{k.direction};
   }
+
+  static Number sign(Number value) { return value > 0 ? Number{1} : value < 0 ? Number{-1} : Number{0}; }
 };
 
-constexpr OptimizerKind kKinds[] = {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW};
+constexpr OptimizerKind kKinds[] = {OptimizerKind::kSgd,      OptimizerKind::kAdam,    OptimizerKind::kAdamW,
+                                    OptimizerKind::kNesterov, OptimizerKind::kRmsprop, OptimizerKind::kLion};
 constexpr std::int64_t kSizes[] = {1, 15, 16, 17, 2047, 2048, 2049, 10000};
 
 void expect_close(float found, double expected, const std::string& what) {

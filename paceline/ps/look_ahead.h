@@ -11,9 +11,14 @@
 namespace paceline::ps {
 
 // How far along −direction the next `staleness` commits of a fraction f each carry the weights when they
-// bring nothing new: η·f·Σ_{i=1..τ} μ^(i·f), for a real τ ≥ 0; 0 when τ or μ is 0. Adam: its direction fades
-// like the first moment, so β1 is in place of μ. What decoupled decay takes meanwhile is left out. Requires:
-// no number below 0.
+// bring nothing new: η·f·Σ_{i=1..τ} μ^(i·f), for a real τ ≥ 0; 0 when τ or μ is 0. What decoupled decay takes
+// meanwhile is left out.
+//   SGD, RMSprop  so, exactly
+//   Nesterov      each step is along the velocity of the one after it: times μ^f, exactly
+//   Adam, AdamW   the direction fades like the first moment, so β1 is in place of μ; that the second one
+//                 fades too is left out
+//   Lion          the sign of its momentum does not fade: 1 is in place of μ, exactly
+// Requires: no number below 0.
 double look_ahead_reach(const OptimizerConfig& config, double learning_rate, double staleness,
                         double fraction);
 

@@ -31,6 +31,9 @@ Layout layout() {
 
 constexpr OptimizerConfig kSgd{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 1e-3};
 constexpr OptimizerConfig kAdamW{.kind = OptimizerKind::kAdamW, .weight_decay = 1e-2};
+constexpr OptimizerConfig kNesterov{.kind = OptimizerKind::kNesterov, .momentum = 0.9, .weight_decay = 1e-3};
+constexpr OptimizerConfig kRmsprop{.kind = OptimizerKind::kRmsprop, .momentum = 0.5, .beta2 = 0.99};
+constexpr OptimizerConfig kLion{.kind = OptimizerKind::kLion, .beta2 = 0.99, .weight_decay = 1e-2};
 
 std::vector<float> random_floats(std::uint64_t seed) {
   Rng rng(seed);
@@ -110,7 +113,7 @@ TEST(Shard, ACommitWhoseFormerIsMissingIsRefused) {
 }
 
 TEST(Shard, WhatIsPreparedIsSeenByNobodyUntilItIsPublished) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     Shard shard = shard_of(optimizer, 2);
     Shard at_once = shard_of(optimizer);
     for (Shard* one : {&shard, &at_once}) one->start(Version(0), random_floats(1));
@@ -205,7 +208,7 @@ TEST(Shard, StatisticsForgetAsMuchInARoundOfLoneCommitsAsInABulkCommit) {
 }
 
 TEST(Shard, AnyNumberOfThreadsGivesTheSameBytes) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     std::vector<float> expected;
     OptimizerState state;
     for (const int threads : {1, 2, 3, 4, 7}) {
@@ -249,7 +252,7 @@ TEST(Shard, APinnedVersionHoldsStillWhileLaterOnesAreApplied) {
 }
 
 TEST(Shard, GoesOnAfterARestartAsIfNothingHadBeen) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     Shard undisturbed = shard_of(optimizer);
     undisturbed.start(Version(0), random_floats(1));
     for (int version = 1; version <= 3; ++version)
@@ -459,7 +462,7 @@ const std::vector<ParameterGroup> kGroups{
 
 // Each tensor steps as it would in a model where the optimizer has its group's numbers.
 TEST(Shard, EachGroupStepsWithItsOwnNumbers) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     const std::vector<float> start = random_floats(1);
     const auto shard_with = [&](const OptimizerConfig& config, std::span<const ParameterGroup> groups) {
       Shard shard(layout(), config, transport::WeightWriter::create(layout().size(), 1, 1).value(), 2,
@@ -530,7 +533,7 @@ TEST(Shard, TheDirectionOfAGroupIsInTheOptimizersMeasure) {
 // ---- Where replicas look ahead ----
 
 TEST(Shard, LooksAheadWithTheSameWeights) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     Shard plain = shard_of(optimizer);
     Shard ahead = shard_of(optimizer, 1, true);
     plain.start(Version(0), random_floats(1));
@@ -571,7 +574,7 @@ TEST(Shard, TheDirectionIsWhereItsUpdateWentAndNowhereForStatistics) {
 }
 
 TEST(Shard, AnyNumberOfThreadsGivesTheSameDirection) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     std::vector<float> expected;
     for (const int threads : {1, 2, 3, 4, 7}) {
       Shard shard = shard_of(optimizer, threads, true);
@@ -585,7 +588,7 @@ TEST(Shard, AnyNumberOfThreadsGivesTheSameDirection) {
 }
 
 TEST(Shard, HasItsDirectionAgainAfterARestart) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     Shard undisturbed = shard_of(optimizer, 1, true);
     undisturbed.start(Version(0), random_floats(1));
     for (int version = 1; version <= 3; ++version)
