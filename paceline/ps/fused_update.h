@@ -28,15 +28,19 @@ struct UpdateStreams {
 };
 
 // Over elements [begin, end): ḡ = Σ weight_i · g_i, then the optimizer's step with `numbers`. Members' sums
-// run in the order given, so the result does not depend on how the range is cut. Requires: at least one
-// member.
-void fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<const Weighted> members,
+// run in the order given, so the result does not depend on how the range is cut. Whether all weights and all
+// state that it wrote are finite numbers; of a gradient that has NaN or ±inf they are not. Requires: at least
+// one member.
+bool fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<const Weighted> members,
                   const UpdateStreams& streams, std::int64_t begin, std::int64_t end);
 
 // Writes the direction alone, of the state as it is. Requires: streams.direction; `numbers` of the latest
 // update.
 void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,
                       std::int64_t begin, std::int64_t end);
+
+// Whether all of so many numbers are finite.
+bool all_finite(const float* values, std::int64_t n);
 
 // next = Σ weight_i · value_i: batch-norm statistics.
 void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -234,6 +236,81 @@ TEST(UpdateDirection, IsThatOfTheUpdateBeforeIt) {
     std::fill(again.direction.begin(), again.direction.end(), -7.0f);
     update_direction(kind, p.numbers, streams_of(p, again), 0, p.size);
     EXPECT_EQ(again, updated);
+  }
+}
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Every position of a block of vectors and its tail, of every member.
+TEST(FusedUpdate, KnowsWhetherAllIsFinite) {
+  for (const OptimizerKind kind : kKinds) {
+    for (const std::int64_t size : {1, 15, 16, 17, 31, 77}) {
+      Problem p = problem(kind, 3, size);
+      Result result = before(p);
+      EXPECT_TRUE(fused_update(kind, p.numbers, p.members(), streams_of(p, result), 0, size));
+      for (const float bad : {kNan, -kNan, kInf, -kInf}) {
+        for (std::size_t member = 0; member < 3; ++member) {
+          for (std::size_t at = 0; at < static_cast<std::size_t>(size); ++at) {
+            const float good = std::exchange(p.gradients[member][at], bad);
+            Result found = before(p);
+            ASSERT_FALSE(fused_update(kind, p.numbers, p.members(), streams_of(p, found), 0, size))
+                << static_cast<int>(kind) << ": " << bad << " at " << at << " of " << size;
+            p.gradients[member][at] = good;
+          }
+        }
+      }
+    }
+  }
+}
+
+// In the last element of a long range, where nothing else is wrong; and outside of the range.
+TEST(FusedUpdate, LooksAtItsRangeAlone) {
+  for (const OptimizerKind kind : kKinds) {
+    Problem p = problem(kind, 2, 5000);
+    p.gradients[1][4321] = kNan;
+    Result result = before(p);
+    const UpdateStreams streams = streams_of(p, result);
+    EXPECT_TRUE(fused_update(kind, p.numbers, p.members(), streams, 0, 4321));
+    EXPECT_TRUE(fused_update(kind, p.numbers, p.members(), streams, 4322, 5000));
+    result = before(p);
+    EXPECT_FALSE(fused_update(kind, p.numbers, p.members(), streams, 0, 4322));
+  }
+}
+
+// A finite gradient whose square is not, weights that overflow, and momentum that a sign would hide.
+TEST(FusedUpdate, KnowsOfStateThatOverflows) {
+  for (const OptimizerKind kind : {OptimizerKind::kAdam, OptimizerKind::kAdamW, OptimizerKind::kRmsprop}) {
+    Problem p = problem(kind, 1, 40);
+    p.gradients[0][33] = 1e25f;
+    Result result = before(p);
+    EXPECT_FALSE(fused_update(kind, p.numbers, p.members(), streams_of(p, result), 0, 40));
+    EXPECT_TRUE(all_finite(result.weights.data(), 40)) << "which the weights do not show";
+  }
+  for (const OptimizerKind kind : kKinds) {
+    Problem p = problem(kind, 1, 40);
+    p.numbers.rate = 2e38f;
+    p.weights.assign(40, -3e38f);
+    p.gradients[0].assign(40, 5.0f);
+    p.state1.assign(40, 5.0f);
+    p.state2.assign(40, 1.0f);
+    Result result = before(p);
+    EXPECT_FALSE(fused_update(kind, p.numbers, p.members(), streams_of(p, result), 0, 40));
+  }
+}
+
+TEST(AllFinite, IsWhetherTheyAre) {
+  std::vector<float> values(100, std::numeric_limits<float>::max());
+  values[3] = -values[3];
+  values[4] = std::numeric_limits<float>::denorm_min();
+  EXPECT_TRUE(all_finite(values.data(), 100));
+  EXPECT_TRUE(all_finite(values.data(), 0));
+  for (const float bad : {kNan, -kNan, kInf, -kInf}) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float good = std::exchange(values[i], bad);
+      ASSERT_FALSE(all_finite(values.data(), 100)) << i;
+      values[i] = good;
+    }
   }
 }
 

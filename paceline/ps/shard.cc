@@ -1,6 +1,7 @@
 #include "paceline/ps/shard.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -95,6 +96,9 @@ void Shard::start(Version version, std::span<const float> weights) {
   const std::span<float> first = board_.next();
   std::copy(weights.begin(), weights.end(), first.begin());
   with_constants_ = {first.data()};
+  finite_ = std::all_of(moving_.begin(), moving_.end(), [&](const Moving& part) {
+    return all_finite(first.data() + part.begin, part.end - part.begin);
+  });
   write_direction(first);
   board_.publish(version);
 }
@@ -142,6 +146,7 @@ absl::Status Shard::apply(const Update& update) {
 absl::Status Shard::prepare(const Update& update) {
   PACELINE_CHECK(!prepared_, "commit {} is prepared before {} is published", update.version, *prepared_);
   PACELINE_RETURN_IF_ERROR(check(update));
+  const bool finite_before = finite_;
   before_.fractions = state_.fractions;
   before_.streams.resize(state_.streams.size());
   for (auto& stream : before_.streams) stream.resize(static_cast<std::size_t>(layout_.size()));
@@ -152,6 +157,7 @@ absl::Status Shard::prepare(const Update& update) {
     prepared_ = update.version;
   } else {
     take_back();
+    finite_ = finite_before;
   }
   return made;
 }
@@ -179,6 +185,7 @@ absl::Status Shard::make(const Update& update, BeforeStep before_step) {
                             : numbers_of(update.learning_rate, update.fraction);
   const UpdateStreams streams = streams_into(take_buffer());
   Arrivals arrivals(update);
+  std::atomic<bool> finite = true;
   // Threads share out what moves, so that none of them has nothing but constants.
   pool_.share(moving_floats_, Layout::kAlignment, [&](std::int64_t first, std::int64_t last) {
     for (const Moving& part : moving_) {
@@ -187,10 +194,11 @@ absl::Status Shard::make(const Update& update, BeforeStep before_step) {
       if (begin >= end) continue;
       arrivals.each(begin, end, [&](std::int64_t from, std::int64_t to) {
         before_step(from, to);
-        apply_range(update, numbers, streams, from, to);
+        if (!apply_range(update, numbers, streams, from, to)) finite = false;
       });
     }
   });
+  finite_ = finite;
   return arrivals.status();
 }
 
@@ -229,7 +237,7 @@ void Shard::write_direction(std::span<float> buffer) {
   }
 }
 
-void Shard::apply_range(const Update& update, std::span<const StepNumbers> numbers,
+bool Shard::apply_range(const Update& update, std::span<const StepNumbers> numbers,
                         const UpdateStreams& streams, std::int64_t begin, std::int64_t end) {
   std::vector<Weighted> gradients;
   std::vector<Weighted> statistics;
@@ -237,31 +245,37 @@ void Shard::apply_range(const Update& update, std::span<const StepNumbers> numbe
     gradients.push_back({member.gradient, static_cast<float>(member.weight)});
     statistics.push_back({member.gradient, static_cast<float>(member.share)});
   }
+  bool finite = true;
   for (const Pass& pass : passes_) {
     const std::int64_t from = std::max(begin, pass.begin);
     const std::int64_t to = std::min(end, pass.end);
     if (from >= to || pass.kind == TensorKind::kConstant) continue;
     if (pass.kind == TensorKind::kParameter) {
-      step(update, numbers[pass.optimizer], gradients, streams, from, to);
+      finite = step(update, numbers[pass.optimizer], gradients, streams, from, to) && finite;
     } else {
       fused_average(statistics, streams.next_weights, from, to);
       const float pull = update.of_differences ? 1.0f : statistics_pull(update.fraction);
       if (pull != 1) pull_part_way(streams.weights, pull, streams.next_weights, from, to);
+      finite = all_finite(streams.next_weights + from, to - from) && finite;
     }
   }
+  return finite;
 }
 
-void Shard::step(const Update& update, const StepNumbers& numbers, std::span<const Weighted> gradients,
+bool Shard::step(const Update& update, const StepNumbers& numbers, std::span<const Weighted> gradients,
                  const UpdateStreams& streams, std::int64_t begin, std::int64_t end) const {
   if (!update.group) return fused_update(optimizer_.kind, numbers, gradients, streams, begin, end);
+  bool finite = true;
   while (begin < end) {
     const GroupSum::Piece piece = update.group->piece(begin, end);
     // What nobody has summed so far the shard sums itself, in the same order: the same bits, and no waiting.
     const Weighted sum{piece.sum, 1.0f};
-    fused_update(optimizer_.kind, numbers, piece.sum != nullptr ? std::span(&sum, 1) : gradients, streams,
-                 begin, piece.end);
+    finite = fused_update(optimizer_.kind, numbers, piece.sum != nullptr ? std::span(&sum, 1) : gradients,
+                          streams, begin, piece.end) &&
+             finite;
     begin = piece.end;
   }
+  return finite;
 }
 
 }  // namespace paceline::ps

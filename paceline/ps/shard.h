@@ -91,7 +91,10 @@ class Shard {
   // Of the latest version; empty when nobody looks ahead.
   std::span<const float> direction() const { return board_.latest().subspan(weights().size()); }
   const Layout& layout() const { return layout_; }
-  // Likewise.
+  // Whether its weights, statistics and optimizer state are finite numbers: of the version that is prepared
+  // if one is, else of version(). Its constants are not looked at, nor is the state that a restart brought.
+  bool finite() const { return finite_; }
+  // Of the latest version.
   const OptimizerState& optimizer_state() const { return prepared_ ? before_ : state_; }
   transport::WeightWriter& board() { return board_; }
   const transport::WeightWriter& board() const { return board_; }
@@ -128,10 +131,11 @@ class Shard {
   UpdateStreams streams_into(std::span<float> buffer);
   void remember(std::int64_t begin, std::int64_t end);
   void take_back();
-  void apply_range(const Update& update, std::span<const StepNumbers> numbers, const UpdateStreams& streams,
+  // Whether what it wrote is finite.
+  bool apply_range(const Update& update, std::span<const StepNumbers> numbers, const UpdateStreams& streams,
                    std::int64_t begin, std::int64_t end);
-  // Parameters [begin, end), whose gradient is the members' weighted sum.
-  void step(const Update& update, const StepNumbers& numbers, std::span<const Weighted> gradients,
+  // Likewise: parameters [begin, end), whose gradient is the members' weighted sum.
+  bool step(const Update& update, const StepNumbers& numbers, std::span<const Weighted> gradients,
             const UpdateStreams& streams, std::int64_t begin, std::int64_t end) const;
   void write_direction(std::span<float> buffer);
 
@@ -146,6 +150,7 @@ class Shard {
   transport::WeightWriter board_;
   OptimizerState state_;
   std::optional<Version> prepared_;
+  bool finite_ = true;
   // Of the version before the one that is being prepared; empty where none ever was. And what of it is there.
   OptimizerState before_;
   std::mutex remembering_;

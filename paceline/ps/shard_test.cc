@@ -6,6 +6,7 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <vector>
 
@@ -452,6 +453,62 @@ TEST(Shard, WhatCannotBePreparedLeavesConstantsAsTheyWere) {
     shard.publish();
     expect_constants(layout, shard.weights(), start);
   }
+}
+
+// ---- Finite numbers ----
+
+TEST(Shard, KnowsWhetherItsNewestVersionIsFinite) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+    for (const TensorSpec& tensor : layout().tensors()) {
+      for (const std::int64_t at : {tensor.offset, tensor.offset + tensor.size - 1}) {
+        Shard shard = shard_of(optimizer, 3);
+        shard.start(Version(0), random_floats(1));
+        EXPECT_TRUE(shard.finite());
+        ASSERT_TRUE(shard.apply(Commit(1, 2).update).ok());
+        EXPECT_TRUE(shard.finite());
+        Commit bad(2, 2);
+        bad.gradients[1][static_cast<std::size_t>(at)] = std::numeric_limits<float>::quiet_NaN();
+        ASSERT_TRUE(shard.apply(bad.update).ok());
+        EXPECT_FALSE(shard.finite()) << tensor.name;
+      }
+    }
+  }
+}
+
+TEST(Shard, ConstantsNeedNotBeFinite) {
+  const Layout layout = with_constants();
+  const std::vector<float> start = odd_start(layout);
+  Shard shard(layout, kSgd, transport::WeightWriter::create(layout.size(), 1, 0).value(), 2);
+  shard.start(Version(0), start);
+  EXPECT_TRUE(shard.finite());
+  std::vector<float> gradient(start.size(), 1.0f);
+  for (const TensorSpec& tensor : layout.tensors()) {
+    if (tensor.kind == TensorKind::kConstant)
+      std::fill_n(gradient.begin() + tensor.offset, tensor.size, std::numeric_limits<float>::infinity());
+  }
+  ASSERT_TRUE(shard.apply({Version(1), {{gradient.data(), 1, 1}}, 0.1}).ok());
+  EXPECT_TRUE(shard.finite());
+}
+
+TEST(Shard, SaysOfWhatIsPreparedWhetherItIsFinite) {
+  Shard shard = shard_of(kAdamW, 2);
+  shard.start(Version(0), random_floats(1));
+  Commit bad(1, 1);
+  bad.gradients[0][17] = std::numeric_limits<float>::infinity();
+  Update broken = bad.update;
+  broken.arrival_block = 512;
+  broken.arrival = [](std::int64_t begin, std::int64_t) {
+    return begin < 1024 ? absl::OkStatus() : absl::UnavailableError("the host is gone");
+  };
+  EXPECT_FALSE(shard.prepare(broken).ok());
+  EXPECT_TRUE(shard.finite()) << "what was taken back";
+  ASSERT_TRUE(shard.prepare(bad.update).ok());
+  EXPECT_FALSE(shard.finite());
+  shard.publish();
+  EXPECT_FALSE(shard.finite());
+  Shard resumed = shard_of(kAdamW);
+  resumed.start(Version(1), latest(shard));
+  EXPECT_FALSE(resumed.finite());
 }
 
 // ---- Groups of tensors ----
