@@ -123,6 +123,7 @@ void read_optimizer(Section section, JobConfig& job, Complaints& complaints) {
   optimizer.epsilon = section.number("epsilon", optimizer.epsilon, kLeastEpsilon, 1);
   optimizer.weight_decay = section.number("weight_decay", 0, 0, kMostDecay);
   read_nesterov(section, optimizer);
+  optimizer.clip = section.number("clip", 0, 0, 1e9);
   for (const toml::table* table : section.tables("group"))
     job.groups.push_back(read_group({table, "optimizer.group", complaints}, optimizer.kind));
   section.finish();
@@ -196,6 +197,8 @@ void read_sync(Section section, JobConfig& job) {
     const bool local = std::holds_alternative<policy::LocalSgdSpec>(job.policy);
     if (local && job.optimizer.kind != ps::OptimizerKind::kSgd)
       section.complain("policy", "local-sgd steps with plain SGD only; write optimizer.name = \"sgd\"");
+    if (local && job.optimizer.clip > 0)
+      section.complain("policy", "local-sgd has no clipping of gradients; leave optimizer.clip out");
     if (local && !job.groups.empty())
       section.complain("policy", "local-sgd steps all tensors alike; leave [[optimizer.group]] out");
   } else {
@@ -359,6 +362,12 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
   read_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
+  if (job.optimizer.clip > 0 && job.servers > 1) {
+    Section({top.table("optimizer"), "optimizer", complaints})
+        .complain("clip",
+                  "needs cluster.servers = 1 on one host: the norm is of the whole gradient, which no "
+                  "server of several sees; leave it out or run one server");
+  }
   job.reach = read_reach({top.table("network"), "network", complaints});
   read_virtual({top.table("virtual"), "virtual", complaints}, job);
   read_evaluate({top.table("evaluate"), "evaluate", complaints}, job);

@@ -115,6 +115,22 @@ TEST(JobConfig, AnOptimizerThatMakesNoSenseIsOneLine) {
       "local-sgd steps with plain SGD only");
 }
 
+TEST(JobConfig, GradientsAreClippedWhereOneServerSeesThemAll) {
+  EXPECT_EQ(parse_job("", "job.toml")->optimizer.clip, 0);
+  EXPECT_EQ(parse_job("[optimizer]\nclip = 0.5\n", "job.toml")->optimizer.clip, 0.5);
+  expect_one_line(parse_job("[optimizer]\nclip = -1\n", "job.toml").status(),
+                  "optimizer.clip: write a number");
+  for (const char* several : {"servers = 2", "hosts = 2"}) {
+    const std::string text =
+        fmt::format("[optimizer]\nclip = 0.5\n[[replica]]\ncount = 2\n[cluster]\n{}\n", several);
+    expect_one_line(parse_job(text, "job.toml").status(),
+                    "job.toml:2: optimizer.clip: needs cluster.servers = 1");
+    EXPECT_TRUE(parse_job(text, "job.toml", {"optimizer.clip=0"}).ok()) << several;
+  }
+  expect_one_line(parse_job("[optimizer]\nclip = 1\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
+                  "local-sgd has no clipping");
+}
+
 TEST(JobConfig, GroupsHaveNamesOrAGlobAndNumbersOfTheirOwn) {
   const std::string text =
       "[optimizer]\nname = \"adamw\"\nweight_decay = 0.1\n"

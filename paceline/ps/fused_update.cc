@@ -13,7 +13,7 @@ namespace paceline::ps {
 namespace {
 
 // Members are summed block by block, so that the sum stays in the first-level cache: 8 kB.
-constexpr std::int64_t kBlock = 2048;
+constexpr std::int64_t kBlock = kSquaresBlock;
 
 // What is not finite has an exponent of ones alone, which carries over into the sign here. So the sign of the
 // bitwise or of many of these says whether one of them was not: two instructions a number and no branch. What
@@ -122,6 +122,27 @@ PACELINE_VECTORIZED void scaled(float scale, const float* __restrict from, float
   for (std::int64_t i = 0; i < n; ++i) to[i] = scale * from[i];
 }
 
+PACELINE_VECTORIZED void multiply(float factor, float* values, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) values[i] = factor * values[i];
+}
+
+// In lanes of its own, so that the order of the sum does not depend on how wide a vector is.
+PACELINE_VECTORIZED double squares_of(const float* __restrict values, std::int64_t n) {
+  constexpr std::int64_t kLanes = 16;
+  double lanes[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      const double value = values[i + lane];
+      lanes[lane] += value * value;
+    }
+  }
+  double sum = 0;
+  for (; i < n; ++i) sum += double{values[i]} * double{values[i]};
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
 PACELINE_VECTORIZED Marks marks_of(const float* values, std::int64_t n) {
   Marks marks = 0;
   for (std::int64_t i = 0; i < n; ++i) marks |= mark_of(values[i]);
@@ -170,11 +191,18 @@ bool fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<cons
   for (std::int64_t at = begin; at < end; at += kBlock) {
     const std::int64_t n = std::min(kBlock, end - at);
     weighted_sum(members, sum, at, n);
+    if (numbers.gradient != 1) multiply(numbers.gradient, sum, n);
     marks |= step(kind, numbers, sum, streams, at, n);
     // While the block is in the cache.
     if (streams.direction != nullptr) update_direction(kind, numbers, streams, at, at + n);
   }
   return finite(marks);
+}
+
+double sum_of_squares(std::span<const Weighted> members, std::int64_t begin, std::int64_t end) {
+  alignas(64) float sum[kBlock];
+  weighted_sum(members, sum, begin, end - begin);
+  return squares_of(sum, end - begin);
 }
 
 bool all_finite(const float* values, std::int64_t n) { return finite(marks_of(values, n)); }

@@ -27,12 +27,19 @@ struct UpdateStreams {
   float* direction = nullptr;
 };
 
-// Over elements [begin, end): ḡ = Σ weight_i · g_i, then the optimizer's step with `numbers`. Members' sums
-// run in the order given, so the result does not depend on how the range is cut. Whether all weights and all
-// state that it wrote are finite numbers; of a gradient that has NaN or ±inf they are not. Requires: at least
-// one member.
+// Over elements [begin, end): ḡ = Σ weight_i · g_i, times numbers.gradient, then the optimizer's step with
+// `numbers`. Members' sums run in the order given, so the result does not depend on how the range is cut.
+// Whether all weights and all state that it wrote are finite numbers; of a gradient that has NaN or ±inf they
+// are not. Requires: at least one member.
 bool fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<const Weighted> members,
                   const UpdateStreams& streams, std::int64_t begin, std::int64_t end);
+
+// How many elements sum_of_squares() takes at most.
+inline constexpr std::int64_t kSquaresBlock = 2048;
+
+// Σ ḡ² over elements [begin, end), with ḡ as above, in double precision: the same number on every processor.
+// What is no finite number makes it none. Requires: at least one member; no more than kSquaresBlock elements.
+double sum_of_squares(std::span<const Weighted> members, std::int64_t begin, std::int64_t end);
 
 // Writes the direction alone, of the state as it is. Requires: streams.direction; `numbers` of the latest
 // update.

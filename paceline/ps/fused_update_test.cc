@@ -314,6 +314,37 @@ TEST(AllFinite, IsWhetherTheyAre) {
   }
 }
 
+TEST(SumOfSquares, IsThatOfTheMembersSum) {
+  for (const std::int64_t size : {1, 15, 16, 17, 100, 2047, 2048}) {
+    const Problem p = problem(OptimizerKind::kSgd, 3, size);
+    double expected = 0;
+    for (std::size_t i = 0; i < p.weights.size(); ++i) {
+      float sum = p.factors[0] * p.gradients[0][i];
+      for (std::size_t m = 1; m < 3; ++m) sum += p.factors[m] * p.gradients[m][i];
+      expected += double{sum} * double{sum};
+    }
+    EXPECT_NEAR(sum_of_squares(p.members(), 0, size), expected, 1e-12 * expected) << size;
+  }
+  Problem p = problem(OptimizerKind::kSgd, 3, 100);
+  for (const float bad : {kNan, kInf, -kInf}) {
+    p.gradients[1][99] = bad;
+    EXPECT_FALSE(std::isfinite(sum_of_squares(p.members(), 0, 100)));
+    EXPECT_TRUE(std::isfinite(sum_of_squares(p.members(), 0, 99)));
+  }
+}
+
+TEST(FusedUpdate, ScalesTheSumBeforeAllElse) {
+  for (const OptimizerKind kind : kKinds) {
+    Problem p = problem(kind, 1, 3000);
+    p.factors[0] = 1;
+    p.numbers.gradient = 0.37f;
+    const Result found = fused(p);
+    p.numbers.gradient = 1;
+    for (float& one : p.gradients[0]) one = 0.37f * one;
+    EXPECT_EQ(found, fused(p)) << static_cast<int>(kind);
+  }
+}
+
 TEST(FusedAverage, IsTheWeightedSum) {
   for (const std::int64_t size : kSizes) {
     const Problem p = problem(OptimizerKind::kSgd, 4, size);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "paceline/base/check.h"
@@ -61,6 +63,13 @@ Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter b
   PACELINE_CHECK(floats == board_floats(layout_, false) || floats == board_floats(layout_, true),
                  "a board of {} floats for {}", floats, layout_.size());
   for (const ParameterGroup& group : groups) optimizers_.push_back(optimizer_of(optimizer, group));
+  for (const TensorSpec& tensor : layout_.tensors()) {
+    if (optimizer_.clip == 0 || tensor.kind != TensorKind::kParameter) continue;
+    const std::int64_t tensor_end = tensor.offset + tensor.size;
+    for (std::int64_t begin = tensor.offset; begin < tensor_end; begin += kSquaresBlock)
+      blocks_.push_back({begin, std::min(tensor_end, begin + kSquaresBlock)});
+  }
+  squares_.resize(blocks_.size());
   state_.streams.assign(static_cast<std::size_t>(state_streams(optimizer_.kind)),
                         std::vector<float>(static_cast<std::size_t>(layout_.size())));
 }
@@ -167,6 +176,26 @@ void Shard::publish() {
   prepared_.reset();
 }
 
+// A pass of its own: nothing may be written before the whole norm is known.
+absl::StatusOr<double> Shard::gradient_norm(const Update& update) {
+  std::vector<Weighted> gradients;
+  for (const Update::Member& member : update.members)
+    gradients.push_back({member.gradient, static_cast<float>(member.weight)});
+  Arrivals arrivals(update);
+  pool_.share(static_cast<std::int64_t>(blocks_.size()), 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      const Layout::Range& block = blocks_[static_cast<std::size_t>(i)];
+      double& squares = squares_[static_cast<std::size_t>(i)];
+      squares = 0;
+      arrivals.each(block.begin, block.end, [&](std::int64_t begin, std::int64_t end) {
+        squares += sum_of_squares(gradients, begin, end);
+      });
+    }
+  });
+  PACELINE_RETURN_IF_ERROR(arrivals.status());
+  return std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
+}
+
 std::vector<StepNumbers> Shard::numbers_of(double learning_rate, double fraction) const {
   std::vector<StepNumbers> numbers;
   for (const OptimizerConfig& optimizer : optimizers_) {
@@ -179,10 +208,16 @@ std::vector<StepNumbers> Shard::numbers_of(double learning_rate, double fraction
 // `before_step`: called for each range before it changes, by any thread.
 template <class BeforeStep>
 absl::Status Shard::make(const Update& update, BeforeStep before_step) {
+  float clipped = 1;
+  if (optimizer_.clip > 0 && !update.of_differences) {
+    PACELINE_ASSIGN_OR_RETURN(const double norm, gradient_norm(update));
+    clipped = clip_factor(norm, optimizer_.clip);
+  }
   state_.fractions += update.fraction;
-  const std::vector<StepNumbers> numbers =
-      update.of_differences ? std::vector<StepNumbers>(optimizers_.size(), averaging_numbers())
-                            : numbers_of(update.learning_rate, update.fraction);
+  std::vector<StepNumbers> numbers = update.of_differences
+                                         ? std::vector<StepNumbers>(optimizers_.size(), averaging_numbers())
+                                         : numbers_of(update.learning_rate, update.fraction);
+  for (StepNumbers& one : numbers) one.gradient = clipped;
   const UpdateStreams streams = streams_into(take_buffer());
   Arrivals arrivals(update);
   std::atomic<bool> finite = true;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
 #include "paceline/ps/fused_update.h"
@@ -65,7 +66,8 @@ class Shard {
     return layout.size() * (look_ahead ? 2 : 1);
   }
   // `board` holds board_floats() a buffer; by their number the shard knows whether replicas look ahead.
-  // `groups`: of the whole model, which they fit (check_groups).
+  // `groups`: of the whole model, which they fit (check_groups). Where the optimizer clips gradients the
+  // shard is the whole model.
   Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads,
         std::span<const ParameterGroup> groups = {});
 
@@ -92,7 +94,8 @@ class Shard {
   std::span<const float> direction() const { return board_.latest().subspan(weights().size()); }
   const Layout& layout() const { return layout_; }
   // Whether its weights, statistics and optimizer state are finite numbers: of the version that is prepared
-  // if one is, else of version(). Its constants are not looked at, nor is the state that a restart brought.
+  // if one is, else of version(). Constants are not looked at, nor is the state that a restart brought.
+  // Padding is: it stays 0 as long as that of the gradients is.
   bool finite() const { return finite_; }
   // Of the latest version.
   const OptimizerState& optimizer_state() const { return prepared_ ? before_ : state_; }
@@ -122,6 +125,9 @@ class Shard {
   static std::vector<Pass> passes_of(const Layout& layout, std::span<const ParameterGroup> groups);
 
   absl::Status check(const Update& update) const;
+  // Of the members' averaged gradient over all parameters; waits for all of it. Errors: those of
+  // Update::arrival.
+  absl::StatusOr<double> gradient_norm(const Update& update);
   // By optimizer.
   std::vector<StepNumbers> numbers_of(double learning_rate, double fraction) const;
   // A buffer for the next version, with the constants in it.
@@ -144,6 +150,10 @@ class Shard {
   const std::vector<Layout::Run> runs_;
   std::vector<OptimizerConfig> optimizers_;  // of all tensors without a group, then of each group
   const std::vector<Pass> passes_;           // they cover the layout
+  // Where gradients are clipped: all parameters, in blocks that do not depend on how work is shared, and the
+  // sum of squares in each.
+  std::vector<Layout::Range> blocks_;
+  std::vector<double> squares_;
   const std::vector<Moving> moving_;
   const std::int64_t moving_floats_;
   std::vector<const float*> with_constants_;  // buffers of the board

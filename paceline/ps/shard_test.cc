@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -453,6 +454,105 @@ TEST(Shard, WhatCannotBePreparedLeavesConstantsAsTheyWere) {
     shard.publish();
     expect_constants(layout, shard.weights(), start);
   }
+}
+
+// ---- Clipped gradients ----
+
+// Over all parameters of the model and nothing else.
+double norm_of(const Commit& commit) {
+  double squares = 0;
+  for (const TensorSpec& tensor : layout().tensors()) {
+    if (tensor.kind != TensorKind::kParameter) continue;
+    for (auto i = static_cast<std::size_t>(tensor.offset);
+         i < static_cast<std::size_t>(tensor.offset + tensor.size); ++i) {
+      double mean = 0;
+      for (std::size_t m = 0; m < commit.gradients.size(); ++m)
+        mean += commit.update.members[m].weight * double{commit.gradients[m][i]};
+      squares += mean * mean;
+    }
+  }
+  return std::sqrt(squares);
+}
+
+TEST(Shard, AGradientThatIsTooLongIsScaledDownToTheNormThatItMayHave) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+    const Commit commit(1, 3);
+    OptimizerConfig clipping = optimizer;
+    clipping.clip = norm_of(commit) / 4;
+    Shard clipped = shard_of(clipping, 2);
+    Shard expected = shard_of(optimizer);
+    for (Shard* one : {&clipped, &expected}) one->start(Version(0), random_floats(1));
+    ASSERT_TRUE(clipped.apply(commit.update).ok());
+    Update scaled = commit.update;
+    for (Update::Member& member : scaled.members) member.weight /= 4;
+    ASSERT_TRUE(expected.apply(scaled).ok());
+    for (std::size_t i = 0; i < expected.weights().size(); ++i)
+      ASSERT_NEAR(clipped.weights()[i], expected.weights()[i], 1e-5) << i;
+    for (std::size_t i = 0; i < expected.weights().size(); ++i)
+      ASSERT_NEAR(clipped.optimizer_state().streams[0][i], expected.optimizer_state().streams[0][i], 1e-5);
+  }
+}
+
+TEST(Shard, AGradientThatIsShortEnoughIsLeftAloneToTheLastBit) {
+  const Commit commit(1, 3);
+  OptimizerConfig clipping = kAdamW;
+  clipping.clip = norm_of(commit) * 1.001;
+  Shard clipped = shard_of(clipping, 2);
+  Shard plain = shard_of(kAdamW);
+  for (Shard* one : {&clipped, &plain}) one->start(Version(0), random_floats(1));
+  ASSERT_TRUE(clipped.apply(commit.update).ok());
+  ASSERT_TRUE(plain.apply(commit.update).ok());
+  EXPECT_EQ(latest(clipped), latest(plain));
+}
+
+TEST(Shard, ClippingGivesTheSameBytesWithAnyNumberOfThreadsAndGroups) {
+  OptimizerConfig clipping = kSgd;
+  clipping.clip = 0.1;
+  std::vector<float> expected;
+  for (const int threads : {1, 2, 3, 5}) {
+    Shard shard = shard_of(clipping, threads);
+    shard.start(Version(0), random_floats(1));
+    for (int version = 1; version <= 3; ++version) {
+      ASSERT_TRUE(shard.prepare(Commit(version, 2).update).ok());
+      shard.publish();
+    }
+    if (threads == 1) expected = latest(shard);
+    EXPECT_EQ(latest(shard), expected) << threads;
+  }
+  EXPECT_NE(expected, random_floats(1));
+}
+
+TEST(Shard, AGradientWhoseNormIsNoNumberIsNotClippedButNoticed) {
+  OptimizerConfig clipping = kSgd;
+  clipping.clip = 0.1;
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    Shard shard = shard_of(clipping);
+    shard.start(Version(0), random_floats(1));
+    Commit commit(1, 2);
+    commit.gradients[0][100] = bad;
+    ASSERT_TRUE(shard.apply(commit.update).ok());
+    EXPECT_FALSE(shard.finite());
+    EXPECT_TRUE(std::isfinite(shard.weights()[101]));
+    EXPECT_FALSE(std::isfinite(shard.weights()[100]));
+  }
+}
+
+TEST(Shard, WhatDoesNotArriveIsNotClipped) {
+  OptimizerConfig clipping = kAdamW;
+  clipping.clip = 0.1;
+  Shard shard = shard_of(clipping, 2);
+  shard.start(Version(0), random_floats(1));
+  const Commit commit(1, 2);
+  Update broken = commit.update;
+  broken.arrival_block = 512;
+  broken.arrival = [](std::int64_t begin, std::int64_t) {
+    return begin < 1024 ? absl::OkStatus() : absl::UnavailableError("the host is gone");
+  };
+  EXPECT_EQ(shard.prepare(broken).message(), "the host is gone");
+  EXPECT_EQ(shard.optimizer_state().fractions, 0.0);
+  ASSERT_TRUE(shard.prepare(commit.update).ok());
+  shard.publish();
+  EXPECT_EQ(shard.version(), Version(1));
 }
 
 // ---- Finite numbers ----

@@ -1,5 +1,6 @@
 #include "paceline/ps/update_rule.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace paceline::ps {
@@ -54,6 +55,11 @@ StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, do
       break;
   }
   return numbers;
+}
+
+float clip_factor(double norm, double clip) {
+  if (!std::isfinite(norm)) return 1;
+  return static_cast<float>(std::min(1.0, clip / (norm + 1e-6)));
 }
 
 float statistics_pull(double fraction) {

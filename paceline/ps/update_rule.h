@@ -18,6 +18,8 @@ struct OptimizerConfig {
   // Added to the gradient as λw. AdamW and Lion: w shrinks by ηλ an update, apart from the gradient.
   double weight_decay = 0;
   double rate = 1;  // multiplies the learning rate: of a group of tensors
+  // What the norm of a commit's averaged gradient, over all parameters, may be at most (clip_factor); 0: any.
+  double clip = 0;
 
   friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;
 };
@@ -31,6 +33,7 @@ struct StepNumbers {
   float rate = 0;           // η·f
   float momentum = 0;       // μ^f
   float gain = 1;           // of what enters the velocity
+  float gradient = 1;       // of the members' sum, before all else: where the norm is clipped
   float coupled_decay = 0;  // λ, added to the gradient
   float shrink = 0;         // share by which the weights shrink, apart from the gradient (AdamW, Lion)
   float beta1 = 0, beta2 = 0;
@@ -68,6 +71,12 @@ struct StepNumbers {
 // `fractions`: Σ f over all updates so far, this one included; for Adam's bias correction. Requires: 0 < f.
 StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,
                          double fractions);
+
+// What a gradient of this norm is multiplied with, so that its norm is at most about `clip`: clip/(norm +
+// 10⁻⁶), as PyTorch has it, or 1 where that is more. (Pascanu, Mikolov, Bengio 2013, algorithm 1.) Also 1
+// for a norm that is no finite number: scaling would hide what is wrong with the gradient, or make NaN of all
+// of it. Requires: 0 < clip.
+float clip_factor(double norm, double clip);
 
 // How far batch-norm statistics go from those of version v − 1 to the average of the members' own, after a
 // commit of f = `fraction` of the bulk: (1 − (1 − m)^f)/m, for a member moved its own by m = 0.1 (as libtorch

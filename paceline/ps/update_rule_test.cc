@@ -3,6 +3,7 @@
 #include "paceline/ps/update_rule.h"
 
 #include <cmath>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -314,6 +315,15 @@ double resting_place(const OptimizerConfig& config, int parts) {
   OneWeight one(config);
   for (int i = 0; i < 40'000 * parts; ++i) one.step(0.2, 0.01, 1.0 / parts);
   return one.weight;
+}
+
+TEST(ClipFactor, IsPyTorchs) {
+  EXPECT_EQ(clip_factor(0, 1), 1.0f);
+  EXPECT_EQ(clip_factor(0.5, 1), 1.0f);
+  EXPECT_EQ(clip_factor(4, 1), static_cast<float>(1 / (4 + 1e-6)));
+  EXPECT_EQ(clip_factor(4, 0.25), static_cast<float>(0.25 / (4 + 1e-6)));
+  EXPECT_EQ(clip_factor(std::numeric_limits<double>::infinity(), 1), 1.0f);
+  EXPECT_EQ(clip_factor(std::numeric_limits<double>::quiet_NaN(), 1), 1.0f);
 }
 
 TEST(StepNumbers, AGroupsRateMultipliesTheLearningRate) {
