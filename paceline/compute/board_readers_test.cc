@@ -21,6 +21,7 @@ class Servers {
   explicit Servers(int evenly = 0) {
     layout_.add("weight", ps::TensorKind::kParameter, {30, 10});
     layout_.add("mean", ps::TensorKind::kStatistic, {40});
+    layout_.add("frozen", ps::TensorKind::kConstant, {50}, ps::Dtype::kInt64);
     layout_.add("bias", ps::TensorKind::kParameter, {7});
     std::int64_t offset = 0;
     for (const ps::Layout& part : evenly > 0 ? layout_.split_evenly(evenly) : layout_.split(2)) {

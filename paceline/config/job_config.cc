@@ -42,16 +42,90 @@ void read_data(Section section, DataConfig& data) {
   section.finish();
 }
 
-void read_optimizer(Section section, JobConfig& job) {
+constexpr double kMostMomentum = 0.999999;
+constexpr double kMostBeta2 = 0.99999999;
+constexpr double kLeastEpsilon = 1e-16;
+constexpr double kMostDecay = 1e3;
+
+// RMSprop calls it alpha, as its users do.
+std::optional<double> read_beta2(Section& section, ps::OptimizerKind kind) {
+  const bool rmsprop = kind == ps::OptimizerKind::kRmsprop;
+  const char* key = rmsprop ? "alpha" : "beta2";
+  const char* other = rmsprop ? "beta2" : "alpha";
+  if (section.has(other))
+    section.complain(other, fmt::format("write {}: it is called so where name = \"rmsprop\"{}", key,
+                                        rmsprop ? "" : " is not"));
+  if (!section.has(key)) return std::nullopt;
+  return section.number(key, 0, 0, kMostBeta2);
+}
+
+ps::ParameterGroup read_group(Section section, ps::OptimizerKind kind) {
+  ps::ParameterGroup group;
+  group.tensors = section.texts("tensors");
+  group.match = section.text("match", "");
+  if (section.has("match") == section.has("tensors")) {
+    section.complain("tensors", "write either tensors = [\"norm.weight\"] or match = \"*.bias\"");
+  } else if (group.tensors.empty() && group.match.empty()) {
+    section.complain(section.has("match") ? "match" : "tensors", "write at least one name");
+  }
+  group.rate = section.number("rate", 1, 0, 1e6);
+  const auto own = [&](const char* key, double least, double most) -> std::optional<double> {
+    if (!section.has(key)) return std::nullopt;
+    return section.number(key, least, least, most);
+  };
+  group.momentum = own("momentum", 0, kMostMomentum);
+  group.beta1 = own("beta1", 0, kMostMomentum);
+  group.beta2 = read_beta2(section, kind);
+  group.epsilon = own("epsilon", kLeastEpsilon, 1);
+  group.weight_decay = own("weight_decay", 0, kMostDecay);
+  section.finish();
+  return group;
+}
+
+// What an optimizer has where the file does not say; the learning rate.
+double set_usual(ps::OptimizerConfig& optimizer) {
+  switch (optimizer.kind) {
+    case ps::OptimizerKind::kSgd:
+    case ps::OptimizerKind::kNesterov:
+      return 0.05;
+    case ps::OptimizerKind::kAdam:
+    case ps::OptimizerKind::kAdamW:
+      return 0.001;
+    case ps::OptimizerKind::kRmsprop:
+      optimizer.momentum = 0;
+      optimizer.beta2 = 0.99;
+      return 0.01;
+    case ps::OptimizerKind::kLion:
+      optimizer.beta2 = 0.99;
+      return 0.0001;
+  }
+  return 0.05;
+}
+
+void read_nesterov(Section& section, ps::OptimizerConfig& optimizer) {
+  if (!section.boolean("nesterov", false)) return;
+  if (optimizer.kind != ps::OptimizerKind::kSgd) section.complain("nesterov", "only name = \"sgd\" has it");
+  if (optimizer.momentum == 0) section.complain("nesterov", "needs a momentum above 0");
+  optimizer.kind = ps::OptimizerKind::kNesterov;
+}
+
+void read_optimizer(Section section, JobConfig& job, Complaints& complaints) {
   ps::OptimizerConfig& optimizer = job.optimizer;
-  optimizer.kind = static_cast<ps::OptimizerKind>(section.choice("name", 0, {"sgd", "adam", "adamw"}));
-  job.learning_rate =
-      section.number("lr", optimizer.kind == ps::OptimizerKind::kSgd ? 0.05 : 0.001, 1e-12, 1e6);
-  optimizer.momentum = section.number("momentum", optimizer.momentum, 0, 0.999999);
-  optimizer.beta1 = section.number("beta1", optimizer.beta1, 0, 0.999999);
-  optimizer.beta2 = section.number("beta2", optimizer.beta2, 0, 0.99999999);
-  optimizer.epsilon = section.number("epsilon", optimizer.epsilon, 1e-16, 1);
-  optimizer.weight_decay = section.number("weight_decay", 0, 0, 1e3);
+  constexpr ps::OptimizerKind kKinds[] = {ps::OptimizerKind::kSgd, ps::OptimizerKind::kAdam,
+                                          ps::OptimizerKind::kAdamW, ps::OptimizerKind::kRmsprop,
+                                          ps::OptimizerKind::kLion};
+  optimizer.kind = kKinds[section.choice("name", 0, {"sgd", "adam", "adamw", "rmsprop", "lion"})];
+  const double usual_rate = set_usual(optimizer);
+  job.learning_rate = section.number("lr", usual_rate, 1e-12, 1e6);
+  optimizer.momentum = section.number("momentum", optimizer.momentum, 0, kMostMomentum);
+  optimizer.beta1 = section.number("beta1", optimizer.beta1, 0, kMostMomentum);
+  optimizer.beta2 = read_beta2(section, optimizer.kind).value_or(optimizer.beta2);
+  optimizer.epsilon = section.number("epsilon", optimizer.epsilon, kLeastEpsilon, 1);
+  optimizer.weight_decay = section.number("weight_decay", 0, 0, kMostDecay);
+  read_nesterov(section, optimizer);
+  optimizer.clip = section.number("clip", 0, 0, 1e9);
+  for (const toml::table* table : section.tables("group"))
+    job.groups.push_back(read_group({table, "optimizer.group", complaints}, optimizer.kind));
   section.finish();
 }
 
@@ -122,7 +196,11 @@ void read_sync(Section section, JobConfig& job) {
     job.policy = *policy;
     const bool local = std::holds_alternative<policy::LocalSgdSpec>(job.policy);
     if (local && job.optimizer.kind != ps::OptimizerKind::kSgd)
-      section.complain("policy", "local-sgd steps with SGD only; write optimizer.name = \"sgd\"");
+      section.complain("policy", "local-sgd steps with plain SGD only; write optimizer.name = \"sgd\"");
+    if (local && job.optimizer.clip > 0)
+      section.complain("policy", "local-sgd has no clipping of gradients; leave optimizer.clip out");
+    if (local && !job.groups.empty())
+      section.complain("policy", "local-sgd steps all tensors alike; leave [[optimizer.group]] out");
   } else {
     section.complain("policy", std::string(policy.status().message()));
   }
@@ -281,7 +359,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
     top.complain("program", "brings a model and data of its own; leave [model] and [data] out");
   read_model({top.table("model"), "model", complaints}, job.model);
   read_data({top.table("data"), "data", complaints}, job.data);
-  read_optimizer({top.table("optimizer"), "optimizer", complaints}, job);
+  read_optimizer({top.table("optimizer"), "optimizer", complaints}, job, complaints);
   read_schedule({top.table("schedule"), "schedule", complaints}, job);
   read_sync({top.table("sync"), "sync", complaints}, job);
   read_replicas(top, job, complaints);
@@ -291,6 +369,12 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
   read_job_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
+  if (job.optimizer.clip > 0 && job.servers > 1) {
+    Section({top.table("optimizer"), "optimizer", complaints})
+        .complain("clip",
+                  "needs cluster.servers = 1 on one host: the norm is of the whole gradient, which no "
+                  "server of several sees; leave it out or run one server");
+  }
   job.reach = read_reach({top.table("network"), "network", complaints});
   read_virtual({top.table("virtual"), "virtual", complaints}, job);
   read_evaluate({top.table("evaluate"), "evaluate", complaints}, job);

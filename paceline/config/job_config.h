@@ -21,6 +21,7 @@
 #include "paceline/control/target.h"
 #include "paceline/planner/costs.h"
 #include "paceline/policy/policy_spec.h"
+#include "paceline/ps/parameter_groups.h"
 #include "paceline/ps/update_rule.h"
 
 namespace paceline::config {
@@ -58,6 +59,7 @@ struct JobConfig {
   ModelConfig model;
   DataConfig data;
   ps::OptimizerConfig optimizer;
+  std::vector<ps::ParameterGroup> groups;
 
   // [schedule], in epochs.
   double learning_rate = 0.05;

@@ -77,6 +77,93 @@ TEST(JobConfig, ATableThatMakesNoSenseIsOneLine) {
   refused(most + "[10000, 1]]\n", "10001 points; write at most 10000");
 }
 
+TEST(JobConfig, EachOptimizerHasItsUsualNumbers) {
+  const auto job = [](const std::string& text) {
+    return parse_job("[optimizer]\n" + text, "job.toml").value();
+  };
+  using ps::OptimizerKind;
+  EXPECT_EQ(job("").optimizer, ps::OptimizerConfig{});
+  EXPECT_EQ(job("nesterov = true\n").optimizer, ps::OptimizerConfig{.kind = OptimizerKind::kNesterov});
+  EXPECT_EQ(job("nesterov = false\n").optimizer, ps::OptimizerConfig{});
+  EXPECT_EQ(job("name = \"adamw\"\nnesterov = false\n").optimizer,
+            ps::OptimizerConfig{.kind = OptimizerKind::kAdamW});
+  const JobConfig rmsprop = job("name = \"rmsprop\"\n");
+  EXPECT_EQ(rmsprop.optimizer,
+            (ps::OptimizerConfig{.kind = OptimizerKind::kRmsprop, .momentum = 0, .beta2 = 0.99}));
+  EXPECT_EQ(rmsprop.learning_rate, 0.01);
+  EXPECT_EQ(job("name = \"rmsprop\"\nalpha = 0.9\nmomentum = 0.5\n").optimizer.beta2, 0.9);
+  const JobConfig lion = job("name = \"lion\"\n");
+  EXPECT_EQ(lion.optimizer, (ps::OptimizerConfig{.kind = OptimizerKind::kLion, .beta2 = 0.99}));
+  EXPECT_EQ(lion.learning_rate, 0.0001);
+  EXPECT_EQ(job("name = \"rmsprop\"\n[[optimizer.group]]\nmatch = \"*\"\nalpha = 0.5\n").groups[0].beta2,
+            0.5);
+}
+
+TEST(JobConfig, AnOptimizerThatMakesNoSenseIsOneLine) {
+  const auto refused = [](const std::string& text, const std::string& says) {
+    expect_one_line(parse_job("[optimizer]\n" + text, "job.toml").status(), says);
+  };
+  refused("name = \"adagrad\"\n",
+          "optimizer.name: 'adagrad' is unknown; write one of: sgd, adam, adamw, rmsprop, lion");
+  refused("name = \"adam\"\nnesterov = true\n", "optimizer.nesterov: only name = \"sgd\" has it");
+  refused("nesterov = true\nmomentum = 0\n", "optimizer.nesterov: needs a momentum above 0");
+  refused("alpha = 0.5\n", "optimizer.alpha: write beta2");
+  refused("name = \"rmsprop\"\nbeta2 = 0.5\n", "optimizer.beta2: write alpha");
+  refused("name = \"rmsprop\"\nalpha = 1\n", "optimizer.alpha: write a number from 0");
+  expect_one_line(
+      parse_job("[optimizer]\nnesterov = true\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
+      "local-sgd steps with plain SGD only");
+}
+
+TEST(JobConfig, GradientsAreClippedWhereOneServerSeesThemAll) {
+  EXPECT_EQ(parse_job("", "job.toml")->optimizer.clip, 0);
+  EXPECT_EQ(parse_job("[optimizer]\nclip = 0.5\n", "job.toml")->optimizer.clip, 0.5);
+  expect_one_line(parse_job("[optimizer]\nclip = -1\n", "job.toml").status(),
+                  "optimizer.clip: write a number");
+  for (const char* several : {"servers = 2", "hosts = 2"}) {
+    const std::string text =
+        fmt::format("[optimizer]\nclip = 0.5\n[[replica]]\ncount = 2\n[cluster]\n{}\n", several);
+    expect_one_line(parse_job(text, "job.toml").status(),
+                    "job.toml:2: optimizer.clip: needs cluster.servers = 1");
+    EXPECT_TRUE(parse_job(text, "job.toml", {"optimizer.clip=0"}).ok()) << several;
+  }
+  expect_one_line(parse_job("[optimizer]\nclip = 1\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
+                  "local-sgd has no clipping");
+}
+
+TEST(JobConfig, GroupsHaveNamesOrAGlobAndNumbersOfTheirOwn) {
+  const std::string text =
+      "[optimizer]\nname = \"adamw\"\nweight_decay = 0.1\n"
+      "[[optimizer.group]]\ntensors = [\"norm.weight\", \"head.bias\"]\nrate = 0.1\nweight_decay = 0\n"
+      "[[optimizer.group]]\nmatch = \"*.bias\"\nmomentum = 0.5\nbeta1 = 0.6\nbeta2 = 0.7\nepsilon = 0.001\n";
+  const auto job = parse_job(text, "job.toml");
+  ASSERT_TRUE(job.ok()) << job.status();
+  const std::vector<ps::ParameterGroup> expected{
+      {.tensors = {"norm.weight", "head.bias"}, .match = "", .rate = 0.1, .weight_decay = 0.0},
+      {.tensors = {}, .match = "*.bias", .momentum = 0.5, .beta1 = 0.6, .beta2 = 0.7, .epsilon = 0.001}};
+  EXPECT_EQ(job->groups, expected);
+  EXPECT_EQ(parse_job(resolve_job(text, "job.toml", {}).value(), "job.toml")->groups, expected);
+}
+
+TEST(JobConfig, AGroupThatMakesNoSenseIsOneLine) {
+  const auto refused = [](const std::string& group, const std::string& says) {
+    expect_one_line(parse_job("[[optimizer.group]]\n" + group, "job.toml").status(), says);
+  };
+  refused("", "optimizer.group.tensors: write either tensors");
+  refused("tensors = [\"a\"]\nmatch = \"a\"\n", "write either tensors");
+  refused("tensors = []\n", "optimizer.group.tensors: write at least one name");
+  refused("match = \"\"\n", "optimizer.group.match: write at least one name");
+  refused("match = \"*\"\nrate = -1\n", "optimizer.group.rate: write a number from 0");
+  refused("match = \"*\"\nweight_decay = -1\n", "optimizer.group.weight_decay: write a number from 0");
+  refused("match = \"*\"\nmomentum = 1\n", "optimizer.group.momentum: write a number from 0");
+  refused("match = \"*\"\nlr = 1\n", "optimizer.group.lr: unknown key");
+  expect_one_line(parse_job("[optimizer]\ngroup = 3\n", "job.toml").status(), "[[optimizer.group]]");
+  expect_one_line(
+      parse_job("[sync]\npolicy = \"local-sgd:4\"\n[[optimizer.group]]\nmatch = \"*\"\n", "job.toml")
+          .status(),
+      "local-sgd steps all tensors alike");
+}
+
 TEST(JobConfig, ListensOnThisMachineOnlyUnlessToldHowSafely) {
   const auto reach = [](const std::string& text) { return parse_job("[network]\n" + text, "job.toml"); };
   EXPECT_EQ(parse_job("", "job.toml")->reach.listen, "127.0.0.1:0");

@@ -19,23 +19,35 @@ struct Weighted {
 struct UpdateStreams {
   const float* weights;  // version v − 1
   float* next_weights;   // version v; must not overlap `weights`
-  float* state1;         // SGD: velocity; Adam: first moment
-  float* state2;         // Adam: second moment
-  // What the rate multiplied in this update, for those who look ahead. SGD: the new velocity; Adam: m̂/(√v̂ +
-  // ε). Null: nobody does.
+  float* state1;         // SGD, Nesterov: velocity; Adam: first moment; RMSprop: moving sum; Lion: momentum
+  float* state2;         // Adam: second moment; RMSprop: mean of squares
+  // Along which the weights go on if no new gradient comes, for those who look ahead (look_ahead.h). SGD,
+  // Nesterov: the new velocity; RMSprop: the new moving sum; Adam: m̂/(√v̂ + ε); Lion: the sign of its new
+  // momentum. Null: nobody does.
   float* direction = nullptr;
 };
 
-// Over elements [begin, end): ḡ = Σ weight_i · g_i, then the optimizer's step with `numbers`. Members' sums
-// run in the order given, so the result does not depend on how the range is cut. Requires: at least one
-// member.
-void fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<const Weighted> members,
+// Over elements [begin, end): ḡ = Σ weight_i · g_i, times numbers.gradient, then the optimizer's step with
+// `numbers`. Members' sums run in the order given, so the result does not depend on how the range is cut.
+// Whether all weights and all state that it wrote are finite numbers; of a gradient that has NaN or ±inf they
+// are not. Requires: at least one member.
+bool fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<const Weighted> members,
                   const UpdateStreams& streams, std::int64_t begin, std::int64_t end);
+
+// How many elements sum_of_squares() takes at most.
+inline constexpr std::int64_t kSquaresBlock = 2048;
+
+// Σ ḡ² over elements [begin, end), with ḡ as above, in double precision: the same number on every processor.
+// What is no finite number makes it none. Requires: at least one member; no more than kSquaresBlock elements.
+double sum_of_squares(std::span<const Weighted> members, std::int64_t begin, std::int64_t end);
 
 // Writes the direction alone, of the state as it is. Requires: streams.direction; `numbers` of the latest
 // update.
 void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,
                       std::int64_t begin, std::int64_t end);
+
+// Whether all of so many numbers are finite.
+bool all_finite(const float* values, std::int64_t n);
 
 // next = Σ weight_i · value_i: batch-norm statistics.
 void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -50,6 +52,7 @@ Problem problem(OptimizerKind kind, int members, std::int64_t size) {
             normals(rng, size),
             normals(rng, size)};
   for (float& second : p.state2) second = second * second;
+  p.numbers.direction = 0.75f;
   for (int i = 0; i < members; ++i) {
     p.gradients.push_back(normals(rng, size));
     p.factors.push_back(static_cast<float>(0.1 + rng.uniform()));
@@ -101,25 +104,54 @@ struct Plain {
     for (std::size_t m = 1; m < p.gradients.size(); ++m)
       sum += Number{p.factors[m]} * Number{p.gradients[m][i]};
     const StepNumbers& k = p.numbers;
+    const Number one{1};
+    const Number rate{k.rate};
     const Number g = sum + Number{k.coupled_decay} * weight;
-    if (p.kind == OptimizerKind::kSgd) {
-      state1 = Number{k.momentum} * state1 + Number{k.gain} * g;
-      weight = weight - Number{k.rate} * state1;
-      direction = state1;
-      return;
-    }
-    state1 = Number{k.beta1} * state1 + (Number{1} - Number{k.beta1}) * g;
-    state2 = Number{k.beta2} * state2 + (Number{1} - Number{k.beta2}) * g * g;
-    const Number rate = Number{k.rate} / Number{k.correction1};
     const Number shrunk = weight - Number{k.shrink} * weight;
-    weight =
-        shrunk - rate * state1 / (std::sqrt(state2) / std::sqrt(Number{k.correction2}) + Number{k.epsilon});
-    direction = state1 / Number{k.correction1} /
-                (std::sqrt(state2) / std::sqrt(Number{k.correction2}) + Number{k.epsilon});
+    switch (p.kind) {
+      case OptimizerKind::kSgd:
+        state1 = Number{k.momentum} * state1 + Number{k.gain} * g;
+        weight = weight - rate * state1;
+        direction = state1;
+        break;
+      case OptimizerKind::kNesterov: {
+        const Number gained = Number{k.gain} * g;
+        state1 = Number{k.momentum} * state1 + gained;
+        weight = weight - rate * (gained + Number{k.momentum} * state1);
+        direction = state1;
+        break;
+      }
+      case OptimizerKind::kRmsprop:
+        state2 = Number{k.beta2} * state2 + (one - Number{k.beta2}) * g * g;
+        state1 = Number{k.momentum} * state1 + Number{k.gain} * (g / (std::sqrt(state2) + Number{k.epsilon}));
+        weight = weight - rate * state1;
+        direction = state1;
+        break;
+      case OptimizerKind::kLion: {
+        const Number both = Number{k.beta1} * state1 + (one - Number{k.beta1}) * sum;
+        weight = shrunk - rate * sign(both);
+        state1 = Number{k.beta2} * state1 + (one - Number{k.beta2}) * sum;
+        direction = sign(state1);
+        break;
+      }
+      case OptimizerKind::kAdam:
+      case OptimizerKind::kAdamW: {
+        state1 = Number{k.beta1} * state1 + (one - Number{k.beta1}) * g;
+        state2 = Number{k.beta2} * state2 + (one - Number{k.beta2}) * g * g;
+        const Number root = std::sqrt(state2) / std::sqrt(Number{k.correction2}) + Number{k.epsilon};
+        weight = shrunk - rate / Number{k.correction1} * state1 / root;
+        direction = state1 / Number{k.correction1} / root;
+        break;
+      }
+    }
+    direction *= Number{k.direction};
   }
+
+  static Number sign(Number value) { return value > 0 ? Number{1} : value < 0 ? Number{-1} : Number{0}; }
 };
 
-constexpr OptimizerKind kKinds[] = {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW};
+constexpr OptimizerKind kKinds[] = {OptimizerKind::kSgd,      OptimizerKind::kAdam,    OptimizerKind::kAdamW,
+                                    OptimizerKind::kNesterov, OptimizerKind::kRmsprop, OptimizerKind::kLion};
 constexpr std::int64_t kSizes[] = {1, 15, 16, 17, 2047, 2048, 2049, 10000};
 
 void expect_close(float found, double expected, const std::string& what) {
@@ -204,6 +236,112 @@ TEST(UpdateDirection, IsThatOfTheUpdateBeforeIt) {
     std::fill(again.direction.begin(), again.direction.end(), -7.0f);
     update_direction(kind, p.numbers, streams_of(p, again), 0, p.size);
     EXPECT_EQ(again, updated);
+  }
+}
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Every position of a block of vectors and its tail, of every member.
+TEST(FusedUpdate, KnowsWhetherAllIsFinite) {
+  for (const OptimizerKind kind : kKinds) {
+    for (const std::int64_t size : {1, 15, 16, 17, 31, 77}) {
+      Problem p = problem(kind, 3, size);
+      Result result = before(p);
+      EXPECT_TRUE(fused_update(kind, p.numbers, p.members(), streams_of(p, result), 0, size));
+      for (const float bad : {kNan, -kNan, kInf, -kInf}) {
+        for (std::size_t member = 0; member < 3; ++member) {
+          for (std::size_t at = 0; at < static_cast<std::size_t>(size); ++at) {
+            const float good = std::exchange(p.gradients[member][at], bad);
+            Result found = before(p);
+            ASSERT_FALSE(fused_update(kind, p.numbers, p.members(), streams_of(p, found), 0, size))
+                << static_cast<int>(kind) << ": " << bad << " at " << at << " of " << size;
+            p.gradients[member][at] = good;
+          }
+        }
+      }
+    }
+  }
+}
+
+// In the last element of a long range, where nothing else is wrong; and outside of the range.
+TEST(FusedUpdate, LooksAtItsRangeAlone) {
+  for (const OptimizerKind kind : kKinds) {
+    Problem p = problem(kind, 2, 5000);
+    p.gradients[1][4321] = kNan;
+    Result result = before(p);
+    const UpdateStreams streams = streams_of(p, result);
+    EXPECT_TRUE(fused_update(kind, p.numbers, p.members(), streams, 0, 4321));
+    EXPECT_TRUE(fused_update(kind, p.numbers, p.members(), streams, 4322, 5000));
+    result = before(p);
+    EXPECT_FALSE(fused_update(kind, p.numbers, p.members(), streams, 0, 4322));
+  }
+}
+
+// A finite gradient whose square is not, weights that overflow, and momentum that a sign would hide.
+TEST(FusedUpdate, KnowsOfStateThatOverflows) {
+  for (const OptimizerKind kind : {OptimizerKind::kAdam, OptimizerKind::kAdamW, OptimizerKind::kRmsprop}) {
+    Problem p = problem(kind, 1, 40);
+    p.gradients[0][33] = 1e25f;
+    Result result = before(p);
+    EXPECT_FALSE(fused_update(kind, p.numbers, p.members(), streams_of(p, result), 0, 40));
+    EXPECT_TRUE(all_finite(result.weights.data(), 40)) << "which the weights do not show";
+  }
+  for (const OptimizerKind kind : kKinds) {
+    Problem p = problem(kind, 1, 40);
+    p.numbers.rate = 2e38f;
+    p.weights.assign(40, -3e38f);
+    p.gradients[0].assign(40, 5.0f);
+    p.state1.assign(40, 5.0f);
+    p.state2.assign(40, 1.0f);
+    Result result = before(p);
+    EXPECT_FALSE(fused_update(kind, p.numbers, p.members(), streams_of(p, result), 0, 40));
+  }
+}
+
+TEST(AllFinite, IsWhetherTheyAre) {
+  std::vector<float> values(100, std::numeric_limits<float>::max());
+  values[3] = -values[3];
+  values[4] = std::numeric_limits<float>::denorm_min();
+  EXPECT_TRUE(all_finite(values.data(), 100));
+  EXPECT_TRUE(all_finite(values.data(), 0));
+  for (const float bad : {kNan, -kNan, kInf, -kInf}) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float good = std::exchange(values[i], bad);
+      ASSERT_FALSE(all_finite(values.data(), 100)) << i;
+      values[i] = good;
+    }
+  }
+}
+
+TEST(SumOfSquares, IsThatOfTheMembersSum) {
+  for (const std::int64_t size : {1, 15, 16, 17, 100, 2047, 2048}) {
+    const Problem p = problem(OptimizerKind::kSgd, 3, size);
+    double expected = 0;
+    for (std::size_t i = 0; i < p.weights.size(); ++i) {
+      float sum = p.factors[0] * p.gradients[0][i];
+      for (std::size_t m = 1; m < 3; ++m) sum += p.factors[m] * p.gradients[m][i];
+      expected += double{sum} * double{sum};
+    }
+    EXPECT_NEAR(sum_of_squares(p.members(), 0, size), expected, 1e-12 * expected) << size;
+  }
+  Problem p = problem(OptimizerKind::kSgd, 3, 100);
+  for (const float bad : {kNan, kInf, -kInf}) {
+    p.gradients[1][99] = bad;
+    EXPECT_FALSE(std::isfinite(sum_of_squares(p.members(), 0, 100)));
+    EXPECT_TRUE(std::isfinite(sum_of_squares(p.members(), 0, 99)));
+  }
+}
+
+TEST(FusedUpdate, ScalesTheSumBeforeAllElse) {
+  for (const OptimizerKind kind : kKinds) {
+    Problem p = problem(kind, 1, 3000);
+    p.factors[0] = 1;
+    p.numbers.gradient = 0.37f;
+    const Result found = fused(p);
+    p.numbers.gradient = 1;
+    for (float& one : p.gradients[0]) one = 0.37f * one;
+    EXPECT_EQ(found, fused(p)) << static_cast<int>(kind);
   }
 }
 

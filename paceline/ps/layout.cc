@@ -1,6 +1,7 @@
 #include "paceline/ps/layout.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -95,6 +96,16 @@ std::vector<Layout> Layout::split_evenly(int count) const {
   for (std::int64_t i = 0; i < made; ++i)
     parts.push_back(part(lines * i / made * kAlignment, lines * (i + 1) / made * kAlignment));
   return parts;
+}
+
+PieceName piece_named(const std::string& name) {
+  const std::size_t at = name.rfind('@');
+  if (at == std::string::npos) return {name};
+  std::int64_t begin = 0;
+  const char* end = name.data() + name.size();
+  const auto [stopped, error] = std::from_chars(name.data() + at + 1, end, begin);
+  if (error != std::errc() || stopped != end || begin < 0) return {name};
+  return {name.substr(0, at), begin, false};
 }
 
 void copy_constants(std::span<const Layout::Run> runs, std::span<const float> from, std::span<float> to) {

@@ -74,6 +74,14 @@ class Layout {
   std::int64_t size_ = 0;
 };
 
+// The tensor that a name of Layout::part() speaks of, and where in it its piece begins.
+struct PieceName {
+  std::string tensor;
+  std::int64_t begin = 0;  // in floats
+  bool whole = true;
+};
+PieceName piece_named(const std::string& name);
+
 // Copies the bytes of the constants of one flat memory into another of the same layout, and nothing else.
 void copy_constants(std::span<const Layout::Run> runs, std::span<const float> from, std::span<float> to);
 

@@ -15,17 +15,39 @@ PACELINE_VECTORIZED void step_along(const float* __restrict weights, const float
   for (std::size_t i = 0; i < n; ++i) out[i] = weights[i] - reach * direction[i];
 }
 
+// What a commit of the whole bulk leaves of the direction.
+double kept_of(const OptimizerConfig& config) {
+  switch (config.kind) {
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kNesterov:
+    case OptimizerKind::kRmsprop:
+      return config.momentum;
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return config.beta1;
+    case OptimizerKind::kLion:
+      return 1;
+  }
+  return 0;
+}
+
 }  // namespace
 
 double look_ahead_reach(const OptimizerConfig& config, double learning_rate, double staleness,
                         double fraction) {
-  const double kept = config.kind == OptimizerKind::kSgd ? config.momentum : config.beta1;
+  const double kept = kept_of(config);
   if (kept == 0 || staleness == 0 || fraction == 0) return 0;
   // The geometric sum with q = kept^f: q·(1 − q^τ)/(1 − q). Small differences of powers near 1, so by expm1.
   const double log_q = fraction * std::log(kept);
   const double sum =
       log_q == 0 ? staleness : std::exp(log_q) * std::expm1(staleness * log_q) / std::expm1(log_q);
-  return learning_rate * fraction * sum;
+  const double later = config.kind == OptimizerKind::kNesterov ? std::exp(log_q) : 1;
+  return learning_rate * config.rate * fraction * sum * later;
+}
+
+double direction_scale(const OptimizerConfig& optimizer, const OptimizerConfig& own) {
+  const double whole = look_ahead_reach(optimizer, 1, 1, 1);
+  return whole == 0 ? 1 : look_ahead_reach(own, 1, 1, 1) / whole;
 }
 
 void look_ahead(std::span<const float> weights, std::span<const float> direction, float reach,

@@ -11,11 +11,22 @@
 namespace paceline::ps {
 
 // How far along −direction the next `staleness` commits of a fraction f each carry the weights when they
-// bring nothing new: η·f·Σ_{i=1..τ} μ^(i·f), for a real τ ≥ 0; 0 when τ or μ is 0. Adam: its direction fades
-// like the first moment, so β1 is in place of μ. What decoupled decay takes meanwhile is left out. Requires:
-// no number below 0.
+// bring nothing new: η·f·Σ_{i=1..τ} μ^(i·f), for a real τ ≥ 0; 0 when τ or μ is 0. What decoupled decay takes
+// meanwhile is left out.
+//   SGD, RMSprop  so, exactly
+//   Nesterov      each step is along the velocity of the one after it: times μ^f, exactly
+//   Adam, AdamW   the direction fades like the first moment, so β1 is in place of μ; that the second one
+//                 fades too is left out
+//   Lion          the sign of its momentum does not fade: 1 is in place of μ, exactly
+// Requires: no number below 0.
 double look_ahead_reach(const OptimizerConfig& config, double learning_rate, double staleness,
                         double fraction);
+
+// A replica goes as far as the optimizer's reach along the whole direction. So the direction of a group of
+// tensors, for which the optimizer is `own`, is multiplied by this: the reach of `own` in that of `optimizer`
+// for one commit of the bulk. That is exact where they differ in their rates. Where their momentum differs it
+// is exact for τ = f = 1, and else counts later commits as if it faded like the optimizer's.
+double direction_scale(const OptimizerConfig& optimizer, const OptimizerConfig& own);
 
 // out = weights − reach · direction, the same bytes on every processor. Sizes are equal; `out` overlaps
 // neither.

@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/ps/fused_update.h"
+
 namespace paceline::ps {
 namespace {
 
@@ -76,6 +78,41 @@ TEST(LookAheadReach, IsWhereTheVelocityCarriesTheWeights) {
     weight -= double{k.rate} * velocity;
   }
   EXPECT_NEAR(predicted, weight, 1e-6);
+}
+
+// The same for the others, by the fused pass itself.
+TEST(LookAheadReach, IsWhereEachOptimizerCarriesTheWeights) {
+  const std::vector<float> nothing(1, 0.0f);
+  const std::vector<Weighted> none{{nothing.data(), 1.0f}};
+  for (const OptimizerKind kind :
+       {OptimizerKind::kSgd, OptimizerKind::kNesterov, OptimizerKind::kRmsprop, OptimizerKind::kLion}) {
+    const OptimizerConfig config{.kind = kind, .momentum = 0.8, .rate = 0.5};
+    constexpr double kFraction = 0.25;
+    const StepNumbers k = step_numbers(config, kRate, kFraction, 1);
+    float weight = 2.0f, next = 0, state1 = -0.7f, state2 = 0.4f, direction = 0;
+    const UpdateStreams streams{&weight, &next, &state1, &state2, &direction};
+    update_direction(kind, k, streams, 0, 1);
+    const double predicted = weight - look_ahead_reach(config, kRate, 6, kFraction) * double{direction};
+    for (int i = 0; i < 6; ++i) {
+      fused_update(kind, k, none, streams, 0, 1);
+      weight = next;
+    }
+    EXPECT_NEAR(predicted, weight, 1e-6) << static_cast<int>(kind);
+    EXPECT_GT(std::abs(weight - 2), 0.1) << static_cast<int>(kind);
+  }
+}
+
+TEST(DirectionScale, IsAGroupsReachInTheOptimizers) {
+  const OptimizerConfig whole = sgd(0.8);
+  OptimizerConfig own = whole;
+  EXPECT_EQ(direction_scale(whole, own), 1.0);
+  own.rate = 0.25;
+  EXPECT_DOUBLE_EQ(direction_scale(whole, own), 0.25);
+  own.momentum = 0.4;
+  EXPECT_DOUBLE_EQ(direction_scale(whole, own), 0.125);
+  own.momentum = 0;
+  EXPECT_EQ(direction_scale(whole, own), 0.0);
+  EXPECT_EQ(direction_scale(sgd(0), whole), 1.0) << "where nobody looks ahead";
 }
 
 TEST(LookAhead, StepsAlongTheDirection) {

@@ -1,11 +1,15 @@
 #include "paceline/ps/shard.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/ps/look_ahead.h"
 
 namespace paceline::ps {
 
@@ -44,10 +48,13 @@ class Arrivals {
 
 }  // namespace
 
-Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads)
+Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads,
+             std::span<const ParameterGroup> groups)
     : layout_(std::move(layout)),
       optimizer_(optimizer),
       runs_(layout_.runs()),
+      optimizers_{optimizer},
+      passes_(passes_of(layout_, groups)),
       moving_(moving_of(layout_)),
       moving_floats_(moving_.empty() ? 0 : moving_.back().before + moving_.back().end - moving_.back().begin),
       board_(std::move(board)),
@@ -55,8 +62,31 @@ Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter b
   const auto floats = static_cast<std::int64_t>(board_.latest().size());
   PACELINE_CHECK(floats == board_floats(layout_, false) || floats == board_floats(layout_, true),
                  "a board of {} floats for {}", floats, layout_.size());
+  for (const ParameterGroup& group : groups) optimizers_.push_back(optimizer_of(optimizer, group));
+  for (const TensorSpec& tensor : layout_.tensors()) {
+    if (optimizer_.clip == 0 || tensor.kind != TensorKind::kParameter) continue;
+    const std::int64_t tensor_end = tensor.offset + tensor.size;
+    for (std::int64_t begin = tensor.offset; begin < tensor_end; begin += kSquaresBlock)
+      blocks_.push_back({begin, std::min(tensor_end, begin + kSquaresBlock)});
+  }
+  squares_.resize(blocks_.size());
   state_.streams.assign(static_cast<std::size_t>(state_streams(optimizer_.kind)),
                         std::vector<float>(static_cast<std::size_t>(layout_.size())));
+}
+
+std::vector<Shard::Pass> Shard::passes_of(const Layout& layout, std::span<const ParameterGroup> groups) {
+  const std::vector<std::optional<std::size_t>> group = groups_in(layout, groups);
+  std::vector<Pass> passes;
+  for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
+    const TensorSpec& tensor = layout.tensors()[i];
+    const bool steps = tensor.kind == TensorKind::kParameter;
+    const std::size_t optimizer = steps && group[i] ? *group[i] + 1 : 0;
+    if (!passes.empty()) passes.back().end = tensor.offset;
+    if (passes.empty() || passes.back().kind != tensor.kind || passes.back().optimizer != optimizer)
+      passes.push_back({tensor.kind, optimizer, tensor.offset, 0});
+  }
+  if (!passes.empty()) passes.back().end = layout.size();
+  return passes;
 }
 
 std::vector<Shard::Moving> Shard::moving_of(const Layout& layout) {
@@ -75,6 +105,9 @@ void Shard::start(Version version, std::span<const float> weights) {
   const std::span<float> first = board_.next();
   std::copy(weights.begin(), weights.end(), first.begin());
   with_constants_ = {first.data()};
+  finite_ = std::all_of(moving_.begin(), moving_.end(), [&](const Moving& part) {
+    return all_finite(first.data() + part.begin, part.end - part.begin);
+  });
   write_direction(first);
   board_.publish(version);
 }
@@ -122,6 +155,7 @@ absl::Status Shard::apply(const Update& update) {
 absl::Status Shard::prepare(const Update& update) {
   PACELINE_CHECK(!prepared_, "commit {} is prepared before {} is published", update.version, *prepared_);
   PACELINE_RETURN_IF_ERROR(check(update));
+  const bool finite_before = finite_;
   before_.fractions = state_.fractions;
   before_.streams.resize(state_.streams.size());
   for (auto& stream : before_.streams) stream.resize(static_cast<std::size_t>(layout_.size()));
@@ -132,6 +166,7 @@ absl::Status Shard::prepare(const Update& update) {
     prepared_ = update.version;
   } else {
     take_back();
+    finite_ = finite_before;
   }
   return made;
 }
@@ -141,15 +176,51 @@ void Shard::publish() {
   prepared_.reset();
 }
 
+// A pass of its own: nothing may be written before the whole norm is known.
+absl::StatusOr<double> Shard::gradient_norm(const Update& update) {
+  std::vector<Weighted> gradients;
+  for (const Update::Member& member : update.members)
+    gradients.push_back({member.gradient, static_cast<float>(member.weight)});
+  Arrivals arrivals(update);
+  pool_.share(static_cast<std::int64_t>(blocks_.size()), 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      const Layout::Range& block = blocks_[static_cast<std::size_t>(i)];
+      double& squares = squares_[static_cast<std::size_t>(i)];
+      squares = 0;
+      arrivals.each(block.begin, block.end, [&](std::int64_t begin, std::int64_t end) {
+        squares += sum_of_squares(gradients, begin, end);
+      });
+    }
+  });
+  PACELINE_RETURN_IF_ERROR(arrivals.status());
+  return std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
+}
+
+std::vector<StepNumbers> Shard::numbers_of(double learning_rate, double fraction) const {
+  std::vector<StepNumbers> numbers;
+  for (const OptimizerConfig& optimizer : optimizers_) {
+    numbers.push_back(step_numbers(optimizer, learning_rate, fraction, state_.fractions));
+    numbers.back().direction = static_cast<float>(direction_scale(optimizer_, optimizer));
+  }
+  return numbers;
+}
+
 // `before_step`: called for each range before it changes, by any thread.
 template <class BeforeStep>
 absl::Status Shard::make(const Update& update, BeforeStep before_step) {
+  float clipped = 1;
+  if (optimizer_.clip > 0 && !update.of_differences) {
+    PACELINE_ASSIGN_OR_RETURN(const double norm, gradient_norm(update));
+    clipped = clip_factor(norm, optimizer_.clip);
+  }
   state_.fractions += update.fraction;
-  const StepNumbers numbers = update.of_differences ? averaging_numbers()
-                                                    : step_numbers(optimizer_, update.learning_rate,
-                                                                   update.fraction, state_.fractions);
+  std::vector<StepNumbers> numbers = update.of_differences
+                                         ? std::vector<StepNumbers>(optimizers_.size(), averaging_numbers())
+                                         : numbers_of(update.learning_rate, update.fraction);
+  for (StepNumbers& one : numbers) one.gradient = clipped;
   const UpdateStreams streams = streams_into(take_buffer());
   Arrivals arrivals(update);
+  std::atomic<bool> finite = true;
   // Threads share out what moves, so that none of them has nothing but constants.
   pool_.share(moving_floats_, Layout::kAlignment, [&](std::int64_t first, std::int64_t last) {
     for (const Moving& part : moving_) {
@@ -158,10 +229,11 @@ absl::Status Shard::make(const Update& update, BeforeStep before_step) {
       if (begin >= end) continue;
       arrivals.each(begin, end, [&](std::int64_t from, std::int64_t to) {
         before_step(from, to);
-        apply_range(update, numbers, streams, from, to);
+        if (!apply_range(update, numbers, streams, from, to)) finite = false;
       });
     }
   });
+  finite_ = finite;
   return arrivals.status();
 }
 
@@ -193,46 +265,52 @@ UpdateStreams Shard::streams_into(std::span<float> buffer) {
 void Shard::write_direction(std::span<float> buffer) {
   const UpdateStreams streams = streams_into(buffer);
   if (streams.direction == nullptr || state_.fractions == 0) return;  // 0: no update yet
-  const StepNumbers numbers = step_numbers(optimizer_, 0, 1, state_.fractions);
-  for (const Layout::Run& run : runs_) {
-    if (run.kind == TensorKind::kParameter)
-      update_direction(optimizer_.kind, numbers, streams, run.begin, run.end);
+  const std::vector<StepNumbers> numbers = numbers_of(0, 1);
+  for (const Pass& pass : passes_) {
+    if (pass.kind == TensorKind::kParameter)
+      update_direction(optimizer_.kind, numbers[pass.optimizer], streams, pass.begin, pass.end);
   }
 }
 
-void Shard::apply_range(const Update& update, const StepNumbers& numbers, const UpdateStreams& streams,
-                        std::int64_t begin, std::int64_t end) {
+bool Shard::apply_range(const Update& update, std::span<const StepNumbers> numbers,
+                        const UpdateStreams& streams, std::int64_t begin, std::int64_t end) {
   std::vector<Weighted> gradients;
   std::vector<Weighted> statistics;
   for (const Update::Member& member : update.members) {
     gradients.push_back({member.gradient, static_cast<float>(member.weight)});
     statistics.push_back({member.gradient, static_cast<float>(member.share)});
   }
-  for (const Layout::Run& run : runs_) {
-    const std::int64_t from = std::max(begin, run.begin);
-    const std::int64_t to = std::min(end, run.end);
-    if (from >= to || run.kind == TensorKind::kConstant) continue;
-    if (run.kind == TensorKind::kParameter) {
-      step(update, numbers, gradients, streams, from, to);
+  bool finite = true;
+  for (const Pass& pass : passes_) {
+    const std::int64_t from = std::max(begin, pass.begin);
+    const std::int64_t to = std::min(end, pass.end);
+    if (from >= to || pass.kind == TensorKind::kConstant) continue;
+    if (pass.kind == TensorKind::kParameter) {
+      finite = step(update, numbers[pass.optimizer], gradients, streams, from, to) && finite;
     } else {
       fused_average(statistics, streams.next_weights, from, to);
       const float pull = update.of_differences ? 1.0f : statistics_pull(update.fraction);
       if (pull != 1) pull_part_way(streams.weights, pull, streams.next_weights, from, to);
+      finite = all_finite(streams.next_weights + from, to - from) && finite;
     }
   }
+  return finite;
 }
 
-void Shard::step(const Update& update, const StepNumbers& numbers, std::span<const Weighted> gradients,
+bool Shard::step(const Update& update, const StepNumbers& numbers, std::span<const Weighted> gradients,
                  const UpdateStreams& streams, std::int64_t begin, std::int64_t end) const {
   if (!update.group) return fused_update(optimizer_.kind, numbers, gradients, streams, begin, end);
+  bool finite = true;
   while (begin < end) {
     const GroupSum::Piece piece = update.group->piece(begin, end);
     // What nobody has summed so far the shard sums itself, in the same order: the same bits, and no waiting.
     const Weighted sum{piece.sum, 1.0f};
-    fused_update(optimizer_.kind, numbers, piece.sum != nullptr ? std::span(&sum, 1) : gradients, streams,
-                 begin, piece.end);
+    finite = fused_update(optimizer_.kind, numbers, piece.sum != nullptr ? std::span(&sum, 1) : gradients,
+                          streams, begin, piece.end) &&
+             finite;
     begin = piece.end;
   }
+  return finite;
 }
 
 }  // namespace paceline::ps

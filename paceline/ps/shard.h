@@ -19,11 +19,13 @@
 #include <vector>
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
 #include "paceline/ps/fused_update.h"
 #include "paceline/ps/group_sum.h"
 #include "paceline/ps/layout.h"
+#include "paceline/ps/parameter_groups.h"
 #include "paceline/ps/update_rule.h"
 #include "paceline/ps/worker_pool.h"
 #include "paceline/transport/weight_board.h"
@@ -64,7 +66,10 @@ class Shard {
     return layout.size() * (look_ahead ? 2 : 1);
   }
   // `board` holds board_floats() a buffer; by their number the shard knows whether replicas look ahead.
-  Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads);
+  // `groups`: of the whole model, which they fit (check_groups). Where the optimizer clips gradients the
+  // shard is the whole model.
+  Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads,
+        std::span<const ParameterGroup> groups = {});
 
   // Publishes `weights` as `version`. Requires: before the first apply, and after restore_optimizer() if that
   // is called; sizes as the layout says.
@@ -88,7 +93,11 @@ class Shard {
   // Of the latest version; empty when nobody looks ahead.
   std::span<const float> direction() const { return board_.latest().subspan(weights().size()); }
   const Layout& layout() const { return layout_; }
-  // Likewise.
+  // Whether its weights, statistics and optimizer state are finite numbers: of the version that is prepared
+  // if one is, else of version(). Constants are not looked at, nor is the state that a restart brought.
+  // Padding is: it stays 0 as long as that of the gradients is.
+  bool finite() const { return finite_; }
+  // Of the latest version.
   const OptimizerState& optimizer_state() const { return prepared_ ? before_ : state_; }
   transport::WeightWriter& board() { return board_; }
   const transport::WeightWriter& board() const { return board_; }
@@ -106,7 +115,21 @@ class Shard {
   };
   static std::vector<Moving> moving_of(const Layout& layout);
 
+  // Neighbouring tensors for which a commit does the same: one fused pass.
+  struct Pass {
+    TensorKind kind;
+    std::size_t optimizer;  // of optimizers_
+    std::int64_t begin;     // floats [begin, end)
+    std::int64_t end;
+  };
+  static std::vector<Pass> passes_of(const Layout& layout, std::span<const ParameterGroup> groups);
+
   absl::Status check(const Update& update) const;
+  // Of the members' averaged gradient over all parameters; waits for all of it. Errors: those of
+  // Update::arrival.
+  absl::StatusOr<double> gradient_norm(const Update& update);
+  // By optimizer.
+  std::vector<StepNumbers> numbers_of(double learning_rate, double fraction) const;
   // A buffer for the next version, with the constants in it.
   std::span<float> take_buffer();
   template <class BeforeStep>
@@ -114,22 +137,30 @@ class Shard {
   UpdateStreams streams_into(std::span<float> buffer);
   void remember(std::int64_t begin, std::int64_t end);
   void take_back();
-  void apply_range(const Update& update, const StepNumbers& numbers, const UpdateStreams& streams,
+  // Whether what it wrote is finite.
+  bool apply_range(const Update& update, std::span<const StepNumbers> numbers, const UpdateStreams& streams,
                    std::int64_t begin, std::int64_t end);
-  // Parameters [begin, end), whose gradient is the members' weighted sum.
-  void step(const Update& update, const StepNumbers& numbers, std::span<const Weighted> gradients,
+  // Likewise: parameters [begin, end), whose gradient is the members' weighted sum.
+  bool step(const Update& update, const StepNumbers& numbers, std::span<const Weighted> gradients,
             const UpdateStreams& streams, std::int64_t begin, std::int64_t end) const;
   void write_direction(std::span<float> buffer);
 
   const Layout layout_;
   const OptimizerConfig optimizer_;
-  const std::vector<Layout::Run> runs_;  // one is one fused pass
+  const std::vector<Layout::Run> runs_;
+  std::vector<OptimizerConfig> optimizers_;  // of all tensors without a group, then of each group
+  const std::vector<Pass> passes_;           // they cover the layout
+  // Where gradients are clipped: all parameters, in blocks that do not depend on how work is shared, and the
+  // sum of squares in each.
+  std::vector<Layout::Range> blocks_;
+  std::vector<double> squares_;
   const std::vector<Moving> moving_;
   const std::int64_t moving_floats_;
   std::vector<const float*> with_constants_;  // buffers of the board
   transport::WeightWriter board_;
   OptimizerState state_;
   std::optional<Version> prepared_;
+  bool finite_ = true;
   // Of the version before the one that is being prepared; empty where none ever was. And what of it is there.
   OptimizerState before_;
   std::mutex remembering_;

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <vector>
 
@@ -31,6 +33,9 @@ Layout shard_layout() {
 
 constexpr OptimizerConfig kSgd{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 1e-3};
 constexpr OptimizerConfig kAdamW{.kind = OptimizerKind::kAdamW, .weight_decay = 1e-2};
+constexpr OptimizerConfig kNesterov{.kind = OptimizerKind::kNesterov, .momentum = 0.9, .weight_decay = 1e-3};
+constexpr OptimizerConfig kRmsprop{.kind = OptimizerKind::kRmsprop, .momentum = 0.5, .beta2 = 0.99};
+constexpr OptimizerConfig kLion{.kind = OptimizerKind::kLion, .beta2 = 0.99, .weight_decay = 1e-2};
 
 std::vector<float> random_floats(std::uint64_t seed) {
   Rng rng(seed);
@@ -110,7 +115,7 @@ TEST(Shard, ACommitWhoseFormerIsMissingIsRefused) {
 }
 
 TEST(Shard, WhatIsPreparedIsSeenByNobodyUntilItIsPublished) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     Shard shard = shard_of(optimizer, 2);
     Shard at_once = shard_of(optimizer);
     for (Shard* one : {&shard, &at_once}) one->start(Version(0), random_floats(1));
@@ -205,7 +210,7 @@ TEST(Shard, StatisticsForgetAsMuchInARoundOfLoneCommitsAsInABulkCommit) {
 }
 
 TEST(Shard, AnyNumberOfThreadsGivesTheSameBytes) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     std::vector<float> expected;
     OptimizerState state;
     for (const int threads : {1, 2, 3, 4, 7}) {
@@ -249,7 +254,7 @@ TEST(Shard, APinnedVersionHoldsStillWhileLaterOnesAreApplied) {
 }
 
 TEST(Shard, GoesOnAfterARestartAsIfNothingHadBeen) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     Shard undisturbed = shard_of(optimizer);
     undisturbed.start(Version(0), random_floats(1));
     for (int version = 1; version <= 3; ++version)
@@ -451,10 +456,241 @@ TEST(Shard, WhatCannotBePreparedLeavesConstantsAsTheyWere) {
   }
 }
 
+// ---- Clipped gradients ----
+
+// Over all parameters of the model and nothing else.
+double norm_of(const Commit& commit) {
+  double squares = 0;
+  for (const TensorSpec& tensor : layout().tensors()) {
+    if (tensor.kind != TensorKind::kParameter) continue;
+    for (auto i = static_cast<std::size_t>(tensor.offset);
+         i < static_cast<std::size_t>(tensor.offset + tensor.size); ++i) {
+      double mean = 0;
+      for (std::size_t m = 0; m < commit.gradients.size(); ++m)
+        mean += commit.update.members[m].weight * double{commit.gradients[m][i]};
+      squares += mean * mean;
+    }
+  }
+  return std::sqrt(squares);
+}
+
+TEST(Shard, AGradientThatIsTooLongIsScaledDownToTheNormThatItMayHave) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+    const Commit commit(1, 3);
+    OptimizerConfig clipping = optimizer;
+    clipping.clip = norm_of(commit) / 4;
+    Shard clipped = shard_of(clipping, 2);
+    Shard expected = shard_of(optimizer);
+    for (Shard* one : {&clipped, &expected}) one->start(Version(0), random_floats(1));
+    ASSERT_TRUE(clipped.apply(commit.update).ok());
+    Update scaled = commit.update;
+    for (Update::Member& member : scaled.members) member.weight /= 4;
+    ASSERT_TRUE(expected.apply(scaled).ok());
+    for (std::size_t i = 0; i < expected.weights().size(); ++i)
+      ASSERT_NEAR(clipped.weights()[i], expected.weights()[i], 1e-5) << i;
+    for (std::size_t i = 0; i < expected.weights().size(); ++i)
+      ASSERT_NEAR(clipped.optimizer_state().streams[0][i], expected.optimizer_state().streams[0][i], 1e-5);
+  }
+}
+
+TEST(Shard, AGradientThatIsShortEnoughIsLeftAloneToTheLastBit) {
+  const Commit commit(1, 3);
+  OptimizerConfig clipping = kAdamW;
+  clipping.clip = norm_of(commit) * 1.001;
+  Shard clipped = shard_of(clipping, 2);
+  Shard plain = shard_of(kAdamW);
+  for (Shard* one : {&clipped, &plain}) one->start(Version(0), random_floats(1));
+  ASSERT_TRUE(clipped.apply(commit.update).ok());
+  ASSERT_TRUE(plain.apply(commit.update).ok());
+  EXPECT_EQ(latest(clipped), latest(plain));
+}
+
+TEST(Shard, ClippingGivesTheSameBytesWithAnyNumberOfThreadsAndGroups) {
+  OptimizerConfig clipping = kSgd;
+  clipping.clip = 0.1;
+  std::vector<float> expected;
+  for (const int threads : {1, 2, 3, 5}) {
+    Shard shard = shard_of(clipping, threads);
+    shard.start(Version(0), random_floats(1));
+    for (int version = 1; version <= 3; ++version) {
+      ASSERT_TRUE(shard.prepare(Commit(version, 2).update).ok());
+      shard.publish();
+    }
+    if (threads == 1) expected = latest(shard);
+    EXPECT_EQ(latest(shard), expected) << threads;
+  }
+  EXPECT_NE(expected, random_floats(1));
+}
+
+TEST(Shard, AGradientWhoseNormIsNoNumberIsNotClippedButNoticed) {
+  OptimizerConfig clipping = kSgd;
+  clipping.clip = 0.1;
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    Shard shard = shard_of(clipping);
+    shard.start(Version(0), random_floats(1));
+    Commit commit(1, 2);
+    commit.gradients[0][100] = bad;
+    ASSERT_TRUE(shard.apply(commit.update).ok());
+    EXPECT_FALSE(shard.finite());
+    EXPECT_TRUE(std::isfinite(shard.weights()[101]));
+    EXPECT_FALSE(std::isfinite(shard.weights()[100]));
+  }
+}
+
+TEST(Shard, WhatDoesNotArriveIsNotClipped) {
+  OptimizerConfig clipping = kAdamW;
+  clipping.clip = 0.1;
+  Shard shard = shard_of(clipping, 2);
+  shard.start(Version(0), random_floats(1));
+  const Commit commit(1, 2);
+  Update broken = commit.update;
+  broken.arrival_block = 512;
+  broken.arrival = [](std::int64_t begin, std::int64_t) {
+    return begin < 1024 ? absl::OkStatus() : absl::UnavailableError("the host is gone");
+  };
+  EXPECT_EQ(shard.prepare(broken).message(), "the host is gone");
+  EXPECT_EQ(shard.optimizer_state().fractions, 0.0);
+  ASSERT_TRUE(shard.prepare(commit.update).ok());
+  shard.publish();
+  EXPECT_EQ(shard.version(), Version(1));
+}
+
+// ---- Finite numbers ----
+
+TEST(Shard, KnowsWhetherItsNewestVersionIsFinite) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+    for (const TensorSpec& tensor : layout().tensors()) {
+      for (const std::int64_t at : {tensor.offset, tensor.offset + tensor.size - 1}) {
+        Shard shard = shard_of(optimizer, 3);
+        shard.start(Version(0), random_floats(1));
+        EXPECT_TRUE(shard.finite());
+        ASSERT_TRUE(shard.apply(Commit(1, 2).update).ok());
+        EXPECT_TRUE(shard.finite());
+        Commit bad(2, 2);
+        bad.gradients[1][static_cast<std::size_t>(at)] = std::numeric_limits<float>::quiet_NaN();
+        ASSERT_TRUE(shard.apply(bad.update).ok());
+        EXPECT_FALSE(shard.finite()) << tensor.name;
+      }
+    }
+  }
+}
+
+TEST(Shard, ConstantsNeedNotBeFinite) {
+  const Layout layout = with_constants();
+  const std::vector<float> start = odd_start(layout);
+  Shard shard(layout, kSgd, transport::WeightWriter::create(layout.size(), 1, 0).value(), 2);
+  shard.start(Version(0), start);
+  EXPECT_TRUE(shard.finite());
+  std::vector<float> gradient(start.size(), 1.0f);
+  for (const TensorSpec& tensor : layout.tensors()) {
+    if (tensor.kind == TensorKind::kConstant)
+      std::fill_n(gradient.begin() + tensor.offset, tensor.size, std::numeric_limits<float>::infinity());
+  }
+  ASSERT_TRUE(shard.apply({Version(1), {{gradient.data(), 1, 1}}, 0.1}).ok());
+  EXPECT_TRUE(shard.finite());
+}
+
+TEST(Shard, SaysOfWhatIsPreparedWhetherItIsFinite) {
+  Shard shard = shard_of(kAdamW, 2);
+  shard.start(Version(0), random_floats(1));
+  Commit bad(1, 1);
+  bad.gradients[0][17] = std::numeric_limits<float>::infinity();
+  Update broken = bad.update;
+  broken.arrival_block = 512;
+  broken.arrival = [](std::int64_t begin, std::int64_t) {
+    return begin < 1024 ? absl::OkStatus() : absl::UnavailableError("the host is gone");
+  };
+  EXPECT_FALSE(shard.prepare(broken).ok());
+  EXPECT_TRUE(shard.finite()) << "what was taken back";
+  ASSERT_TRUE(shard.prepare(bad.update).ok());
+  EXPECT_FALSE(shard.finite());
+  shard.publish();
+  EXPECT_FALSE(shard.finite());
+  Shard resumed = shard_of(kAdamW);
+  resumed.start(Version(1), latest(shard));
+  EXPECT_FALSE(resumed.finite());
+}
+
+// ---- Groups of tensors ----
+
+const std::vector<ParameterGroup> kGroups{
+    {.tensors = {"bias"}, .rate = 0.25, .momentum = 0.5, .beta1 = 0.7, .weight_decay = 0.0},
+    {.match = "we*", .rate = 3, .beta2 = 0.9, .epsilon = 1e-3}};
+
+// Each tensor steps as it would in a model where the optimizer has its group's numbers.
+TEST(Shard, EachGroupStepsWithItsOwnNumbers) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+    const std::vector<float> start = random_floats(1);
+    const auto shard_with = [&](const OptimizerConfig& config, std::span<const ParameterGroup> groups) {
+      Shard shard(layout(), config, transport::WeightWriter::create(layout().size(), 1, 1).value(), 2,
+                  groups);
+      shard.start(Version(0), start);
+      for (int version = 1; version <= 4; ++version) EXPECT_TRUE(shard.apply(Commit(version, 2).update).ok());
+      return latest(shard);
+    };
+    const std::vector<float> found = shard_with(optimizer, kGroups);
+    const std::vector<float> plain = shard_with(optimizer, {});
+    const auto same = [&](const TensorSpec& tensor, const std::vector<float>& expected) {
+      return std::equal(found.begin() + tensor.offset, found.begin() + tensor.offset + tensor.size,
+                        expected.begin() + tensor.offset);
+    };
+    for (const TensorSpec& tensor : layout().tensors()) {
+      if (tensor.kind == TensorKind::kStatistic) {
+        EXPECT_TRUE(same(tensor, plain)) << tensor.name;
+        continue;
+      }
+      const ParameterGroup& group = kGroups[tensor.name == "bias" ? 0 : 1];
+      EXPECT_TRUE(same(tensor, shard_with(optimizer_of(optimizer, group), {}))) << tensor.name;
+      EXPECT_FALSE(same(tensor, plain)) << tensor.name;
+    }
+  }
+}
+
+TEST(Shard, GroupsAreTheSameHoweverTheModelIsCut) {
+  const Layout whole = layout();
+  const std::vector<float> start = random_floats(1);
+  Shard one(whole, kAdamW, transport::WeightWriter::create(whole.size(), 1, 1).value(), 3, kGroups);
+  one.start(Version(0), start);
+  const Commit commit(1, 3);
+  ASSERT_TRUE(one.apply(commit.update).ok());
+  for (int count = 2; count <= 5; ++count) {
+    std::int64_t offset = 0;
+    for (const Layout& part : whole.split_evenly(count)) {
+      const auto size = static_cast<std::size_t>(part.size());
+      Shard shard(part, kAdamW, transport::WeightWriter::create(part.size(), 1, 0).value(), 1, kGroups);
+      shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size));
+      Update update = commit.update;
+      for (Update::Member& member : update.members) member.gradient += offset;
+      ASSERT_TRUE(shard.apply(update).ok());
+      EXPECT_THAT(shard.weights(),
+                  ElementsAreArray(one.weights().subspan(static_cast<std::size_t>(offset), size)));
+      offset += part.size();
+    }
+  }
+}
+
+// A replica looks as far ahead as the optimizer says; a group that goes a third as fast is a third as far.
+TEST(Shard, TheDirectionOfAGroupIsInTheOptimizersMeasure) {
+  const std::vector<ParameterGroup> groups{{.tensors = {"bias"}, .rate = 1.0 / 3},
+                                           {.tensors = {"weight"}, .momentum = 0.0}};
+  const OptimizerConfig optimizer{.kind = OptimizerKind::kSgd, .momentum = 0.9};
+  Shard shard(layout(), optimizer,
+              transport::WeightWriter::create(Shard::board_floats(layout(), true), 1, 1).value(), 2, groups);
+  shard.start(Version(0), random_floats(1));
+  ASSERT_TRUE(shard.apply(Commit(1, 2).update).ok());
+  const std::vector<float>& velocity = shard.optimizer_state().streams[0];
+  for (const TensorSpec& tensor : layout().tensors()) {
+    const float scale = tensor.name == "bias" ? 1.0f / 3 : 0.0f;
+    for (auto i = static_cast<std::size_t>(tensor.offset);
+         i < static_cast<std::size_t>(tensor.offset + tensor.size); ++i)
+      ASSERT_FLOAT_EQ(shard.direction()[i], scale * velocity[i]) << tensor.name;
+  }
+}
+
 // ---- Where replicas look ahead ----
 
 TEST(Shard, LooksAheadWithTheSameWeights) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     Shard plain = shard_of(optimizer);
     Shard ahead = shard_of(optimizer, 1, true);
     plain.start(Version(0), random_floats(1));
@@ -495,7 +731,7 @@ TEST(Shard, TheDirectionIsWhereItsUpdateWentAndNowhereForStatistics) {
 }
 
 TEST(Shard, AnyNumberOfThreadsGivesTheSameDirection) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     std::vector<float> expected;
     for (const int threads : {1, 2, 3, 4, 7}) {
       Shard shard = shard_of(optimizer, threads, true);
@@ -509,7 +745,7 @@ TEST(Shard, AnyNumberOfThreadsGivesTheSameDirection) {
 }
 
 TEST(Shard, HasItsDirectionAgainAfterARestart) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW}) {
+  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     Shard undisturbed = shard_of(optimizer, 1, true);
     undisturbed.start(Version(0), random_floats(1));
     for (int version = 1; version <= 3; ++version)

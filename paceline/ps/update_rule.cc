@@ -1,34 +1,65 @@
 #include "paceline/ps/update_rule.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace paceline::ps {
 
-int state_streams(OptimizerKind kind) { return kind == OptimizerKind::kSgd ? 1 : 2; }
+namespace {
+
+bool decoupled(OptimizerKind kind) { return kind == OptimizerKind::kAdamW || kind == OptimizerKind::kLion; }
+
+void set_momentum(const OptimizerConfig& config, double fraction, StepNumbers& numbers) {
+  numbers.momentum = static_cast<float>(std::pow(config.momentum, fraction));
+  // From the momenta as rounded: 1 − μ^f is small, and a rounding of μ^f alone would show in it. At f = 1
+  // the gain is exactly 1, so a bulk commit is plain SGD to the last bit.
+  numbers.gain = static_cast<float>((1.0 - double{numbers.momentum}) /
+                                    (1.0 - double{static_cast<float>(config.momentum)}));
+}
+
+}  // namespace
+
+int state_streams(OptimizerKind kind) {
+  const bool two =
+      kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW || kind == OptimizerKind::kRmsprop;
+  return two ? 2 : 1;
+}
 
 StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,
                          double fractions) {
+  learning_rate *= config.rate;
   StepNumbers numbers;
-  if (config.kind == OptimizerKind::kSgd) {
-    numbers.momentum = static_cast<float>(std::pow(config.momentum, fraction));
-    // From the momenta as rounded: 1 − μ^f is small, and a rounding of μ^f alone would show in it. At f = 1
-    // the gain is exactly 1, so a bulk commit is plain SGD to the last bit.
-    numbers.gain = static_cast<float>((1.0 - double{numbers.momentum}) /
-                                      (1.0 - double{static_cast<float>(config.momentum)}));
-    numbers.rate = static_cast<float>(learning_rate * fraction);
-    numbers.coupled_decay = static_cast<float>(config.weight_decay);
-    return numbers;
-  }
   numbers.rate = static_cast<float>(learning_rate * fraction);
-  numbers.beta1 = static_cast<float>(std::pow(config.beta1, fraction));
-  numbers.beta2 = static_cast<float>(std::pow(config.beta2, fraction));
-  numbers.correction1 = static_cast<float>(1.0 - std::pow(config.beta1, fractions));
-  numbers.correction2 = static_cast<float>(1.0 - std::pow(config.beta2, fractions));
   numbers.epsilon = static_cast<float>(config.epsilon);
-  const bool decoupled = config.kind == OptimizerKind::kAdamW;
-  (decoupled ? numbers.shrink : numbers.coupled_decay) =
-      static_cast<float>(decoupled ? learning_rate * fraction * config.weight_decay : config.weight_decay);
+  (decoupled(config.kind) ? numbers.shrink : numbers.coupled_decay) = static_cast<float>(
+      decoupled(config.kind) ? learning_rate * fraction * config.weight_decay : config.weight_decay);
+  switch (config.kind) {
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kNesterov:
+      set_momentum(config, fraction, numbers);
+      break;
+    case OptimizerKind::kRmsprop:
+      set_momentum(config, fraction, numbers);
+      numbers.beta2 = static_cast<float>(std::pow(config.beta2, fraction));
+      break;
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      numbers.beta1 = static_cast<float>(std::pow(config.beta1, fraction));
+      numbers.beta2 = static_cast<float>(std::pow(config.beta2, fraction));
+      numbers.correction1 = static_cast<float>(1.0 - std::pow(config.beta1, fractions));
+      numbers.correction2 = static_cast<float>(1.0 - std::pow(config.beta2, fractions));
+      break;
+    case OptimizerKind::kLion:
+      numbers.beta1 = static_cast<float>(config.beta1);
+      numbers.beta2 = static_cast<float>(std::pow(config.beta2, fraction));
+      break;
+  }
   return numbers;
+}
+
+float clip_factor(double norm, double clip) {
+  if (!std::isfinite(norm)) return 1;
+  return static_cast<float>(std::min(1.0, clip / (norm + 1e-6)));
 }
 
 float statistics_pull(double fraction) {

@@ -5,33 +5,41 @@
 
 namespace paceline::ps {
 
-enum class OptimizerKind { kSgd, kAdam, kAdamW };
+// kNesterov: SGD with Nesterov's momentum. kRmsprop: Tieleman and Hinton 2012, not centered, with momentum.
+// kLion: Chen and others 2023, arXiv 2302.06675, algorithm 2.
+enum class OptimizerKind { kSgd, kAdam, kAdamW, kNesterov, kRmsprop, kLion };
 
 struct OptimizerConfig {
   OptimizerKind kind = OptimizerKind::kSgd;
-  double momentum = 0.9;  // SGD: μ
-  double beta1 = 0.9;     // Adam, AdamW
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  // SGD and Adam: added to the gradient as λw. AdamW: w shrinks by ηλ an update, apart from the gradient.
+  double momentum = 0.9;  // SGD, Nesterov, RMSprop: μ
+  double beta1 = 0.9;     // Adam, AdamW, Lion
+  double beta2 = 0.999;   // likewise; RMSprop: α
+  double epsilon = 1e-8;  // Adam, AdamW, RMSprop
+  // Added to the gradient as λw. AdamW and Lion: w shrinks by ηλ an update, apart from the gradient.
   double weight_decay = 0;
+  double rate = 1;  // multiplies the learning rate: of a group of tensors
+  // What the norm of a commit's averaged gradient, over all parameters, may be at most (clip_factor); 0: any.
+  double clip = 0;
 
   friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;
 };
 
-// Floats of optimizer state for each weight: SGD its velocity; Adam two moments.
+// Floats of optimizer state for each weight: SGD, Nesterov its velocity; Adam two moments; RMSprop the moving
+// sum of its steps and the mean of squares; Lion its momentum.
 int state_streams(OptimizerKind kind);
 
 // What the fused pass multiplies with.
 struct StepNumbers {
   float rate = 0;           // η·f
   float momentum = 0;       // μ^f
-  float gain = 1;           // of the gradient, as it enters the velocity
+  float gain = 1;           // of what enters the velocity
+  float gradient = 1;       // of the members' sum, before all else: where the norm is clipped
   float coupled_decay = 0;  // λ, added to the gradient
-  float shrink = 0;         // share by which the weights shrink, apart from the gradient (AdamW)
+  float shrink = 0;         // share by which the weights shrink, apart from the gradient (AdamW, Lion)
   float beta1 = 0, beta2 = 0;
   float correction1 = 1, correction2 = 1;  // 1 − Πβ over all updates so far, this one included
   float epsilon = 0;
+  float direction = 1;  // of the direction that is published (ps/look_ahead.h)
 };
 
 // With f = `fraction` of the bulk, SGD is v ← μ^f·v + (1 − μ^f)/(1 − μ)·g and w ← w − η·f·v: one round of
@@ -40,12 +48,35 @@ struct StepNumbers {
 // would be that of each later commit, and a lone gradient would in the end move the weights as far as the
 // mean of four. Adam's β are raised to f likewise, with the rate η·f; its (1 − β^f) is such a gain already.
 //
-// Weight decay must come to the same per round too. AdamW's is scaled by f. Coupled decay is part of the
-// gradient, so gain and rate have done that already: scaling λ again would leave f² of it.
+// Nesterov steps along the velocity that it would have if the same gradient came once more: with G = (1 −
+// μ^f)/(1 − μ), v ← μ^f·v + G·g and w ← w − η·f·(G·g + μ^f·v). At f = 1 that is g + μv, as published. Under a
+// steady gradient v is g/(1 − μ), and G + μ^f/(1 − μ) = 1/(1 − μ): each commit moves the weights by
+// η·f·g/(1 − μ), so a round of lone ones moves them exactly as far as one bulk commit.
+//
+// RMSprop: s ← α^f·s + (1 − α^f)·g², b ← μ^f·b + G·g/(√s + ε), w ← w − η·f·b. Under a steady gradient s is
+// g² and b is that of SGD for a gradient of 1: exact likewise. While s is still filling it is not: it has no
+// bias correction, and within the first round lone commits divide by a smaller √s. At worst, in the very
+// first round, they move the weights twice as far as the bulk commit.
+//
+// Lion: c = β1·m + (1 − β1)·g, w ← w − η·f·sign(c) − η·f·λ·w, m ← β2^f·m + (1 − β2^f)·g. Here β1 is not
+// raised: c is no state, but the question in which direction momentum and this gradient point together, and
+// how far that counts is in the rate alone. So under a steady gradient lone commits turn round when the bulk
+// does, and a round moves the weights exactly as far. (With β1^f the momentum would outvote a gradient that
+// turned for 16 % longer, at f = 1/8.) A lone gradient's noise is larger than the bulk's, so where noise
+// decides the sign lone commits move less far.
+//
+// Weight decay must come to the same per round too. AdamW's and Lion's is scaled by f. Coupled decay is part
+// of the gradient, so gain and rate have done that already: scaling λ again would leave f² of it.
 //
 // `fractions`: Σ f over all updates so far, this one included; for Adam's bias correction. Requires: 0 < f.
 StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,
                          double fractions);
+
+// What a gradient of this norm is multiplied with, so that its norm is at most about `clip`: clip/(norm +
+// 10⁻⁶), as PyTorch has it, or 1 where that is more. (Pascanu, Mikolov, Bengio 2013, algorithm 1.) Also 1
+// for a norm that is no finite number: scaling would hide what is wrong with the gradient, or make NaN of all
+// of it. Requires: 0 < clip.
+float clip_factor(double norm, double clip);
 
 // How far batch-norm statistics go from those of version v − 1 to the average of the members' own, after a
 // commit of f = `fraction` of the bulk: (1 − (1 − m)^f)/m, for a member moved its own by m = 0.1 (as libtorch

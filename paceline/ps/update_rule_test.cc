@@ -3,6 +3,7 @@
 #include "paceline/ps/update_rule.h"
 
 #include <cmath>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -57,10 +58,13 @@ TEST(StepNumbers, AdamWShrinksApartFromTheGradient) {
   EXPECT_EQ(step_numbers(config, 1e-3, 0.25, 1.0).shrink, 0.25e-5f);
 }
 
-TEST(StepNumbers, StateIsOneStreamForSgdAndTwoForAdam) {
+TEST(StepNumbers, StateIsOneStreamOrTwo) {
   EXPECT_EQ(state_streams(OptimizerKind::kSgd), 1);
   EXPECT_EQ(state_streams(OptimizerKind::kAdam), 2);
   EXPECT_EQ(state_streams(OptimizerKind::kAdamW), 2);
+  EXPECT_EQ(state_streams(OptimizerKind::kNesterov), 1);
+  EXPECT_EQ(state_streams(OptimizerKind::kRmsprop), 2);
+  EXPECT_EQ(state_streams(OptimizerKind::kLion), 1);
 }
 
 // The optimizers in double precision, on one weight, driven by the numbers under test.
@@ -77,18 +81,114 @@ struct OneWeight {
     fractions += fraction;
     const StepNumbers k = step_numbers(config, rate, fraction, fractions);
     const double g = gradient + double{k.coupled_decay} * weight;
-    if (config.kind == OptimizerKind::kSgd) {
-      first = double{k.momentum} * first + double{k.gain} * g;
-      weight -= double{k.rate} * first;
-      return;
+    const double rate_now = double{k.rate};
+    const double shrunk = weight - double{k.shrink} * weight;
+    const double momentum = double{k.momentum};
+    switch (config.kind) {
+      case OptimizerKind::kSgd:
+        first = momentum * first + double{k.gain} * g;
+        weight -= rate_now * first;
+        break;
+      case OptimizerKind::kNesterov:
+        first = momentum * first + double{k.gain} * g;
+        weight -= rate_now * (double{k.gain} * g + momentum * first);
+        break;
+      case OptimizerKind::kRmsprop:
+        second = double{k.beta2} * second + (1 - double{k.beta2}) * g * g;
+        first = momentum * first + double{k.gain} * g / (std::sqrt(second) + double{k.epsilon});
+        weight -= rate_now * first;
+        break;
+      case OptimizerKind::kLion: {
+        const double both = double{k.beta1} * first + (1 - double{k.beta1}) * gradient;
+        weight = shrunk - rate_now * static_cast<double>((both > 0) - (both < 0));
+        first = double{k.beta2} * first + (1 - double{k.beta2}) * gradient;
+        break;
+      }
+      case OptimizerKind::kAdam:
+      case OptimizerKind::kAdamW: {
+        first = double{k.beta1} * first + (1 - double{k.beta1}) * g;
+        second = double{k.beta2} * second + (1 - double{k.beta2}) * g * g;
+        const double step =
+            first / double{k.correction1} / (std::sqrt(second / double{k.correction2}) + double{k.epsilon});
+        weight = shrunk - rate_now * step;
+        break;
+      }
     }
-    first = double{k.beta1} * first + (1 - double{k.beta1}) * g;
-    second = double{k.beta2} * second + (1 - double{k.beta2}) * g * g;
-    const double step =
-        first / double{k.correction1} / (std::sqrt(second / double{k.correction2}) + double{k.epsilon});
-    weight = weight - double{k.shrink} * weight - double{k.rate} * step;
   }
 };
+
+// What torch.optim documents for one weight and one update, written down line by line.
+struct Torch {
+  explicit Torch(const OptimizerConfig& optimizer) : o(optimizer) {}
+
+  OptimizerConfig o;
+  double weight = 1.0;
+  double buffer = 0, average = 0, squares = 0;
+  int t = 0;
+
+  void step(double g, double lr) {
+    ++t;
+    const bool decoupled = o.kind == OptimizerKind::kAdamW || o.kind == OptimizerKind::kLion;
+    if (decoupled) weight *= 1 - lr * o.weight_decay;
+    if (!decoupled) g += o.weight_decay * weight;
+    switch (o.kind) {
+      case OptimizerKind::kSgd:
+      case OptimizerKind::kNesterov:
+        buffer = t > 1 ? o.momentum * buffer + g : g;
+        weight -= lr * (o.kind == OptimizerKind::kNesterov ? g + o.momentum * buffer : buffer);
+        break;
+      case OptimizerKind::kRmsprop:
+        squares = o.beta2 * squares + (1 - o.beta2) * g * g;
+        if (o.momentum > 0) {
+          buffer = o.momentum * buffer + g / (std::sqrt(squares) + o.epsilon);
+          weight -= lr * buffer;
+        } else {
+          weight -= lr * g / (std::sqrt(squares) + o.epsilon);
+        }
+        break;
+      case OptimizerKind::kAdam:
+      case OptimizerKind::kAdamW:
+        average = o.beta1 * average + (1 - o.beta1) * g;
+        squares = o.beta2 * squares + (1 - o.beta2) * g * g;
+        weight -= lr * (average / (1 - std::pow(o.beta1, t))) /
+                  (std::sqrt(squares / (1 - std::pow(o.beta2, t))) + o.epsilon);
+        break;
+      case OptimizerKind::kLion: {  // not torch's: algorithm 2 of the paper
+        const double both = o.beta1 * average + (1 - o.beta1) * g;
+        weight -= lr * (both > 0 ? 1.0 : both < 0 ? -1.0 : 0.0);
+        average = o.beta2 * average + (1 - o.beta2) * g;
+        break;
+      }
+    }
+  }
+};
+
+constexpr OptimizerKind kKinds[] = {OptimizerKind::kSgd,      OptimizerKind::kAdam,    OptimizerKind::kAdamW,
+                                    OptimizerKind::kNesterov, OptimizerKind::kRmsprop, OptimizerKind::kLion};
+
+TEST(StepNumbers, BulkCommitsAreWhatTheOptimizersDocument) {
+  for (const OptimizerKind kind : kKinds) {
+    for (const double momentum : {0.0, 0.9}) {
+      for (const double decay : {0.0, 0.1}) {
+        const OptimizerConfig config{.kind = kind,
+                                     .momentum = momentum,
+                                     .beta1 = 0.8,
+                                     .beta2 = 0.95,
+                                     .epsilon = 1e-3,
+                                     .weight_decay = decay};
+        OneWeight one(config);
+        Torch torch(config);
+        for (int i = 0; i < 200; ++i) {
+          const double gradient = std::sin(0.37 * i) + 0.2 * std::cos(3.1 * i);
+          one.step(gradient, 0.01, 1);
+          torch.step(gradient, 0.01);
+          ASSERT_NEAR(one.weight, torch.weight, 1e-5) << static_cast<int>(kind) << " after " << i;
+        }
+        EXPECT_GT(std::abs(one.weight - 1), 1e-3) << static_cast<int>(kind) << " moved nothing";
+      }
+    }
+  }
+}
 
 // How far one round moves the weight under a steady gradient, once the state is steady: a round is one bulk
 // commit, or `parts` lone ones.
@@ -120,6 +220,58 @@ TEST(StepNumbers, ARoundOfLoneAdamCommitsMovesAsFarAsOneBulkCommit) {
     EXPECT_NEAR(bulk, -1e-3, 1e-7);
     for (const int parts : {2, 4, 8})
       EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 1e-6 * std::abs(bulk)) << parts;
+  }
+}
+
+TEST(StepNumbers, ARoundOfLoneNesterovCommitsMovesAsFarAsOneBulkCommit) {
+  for (const double momentum : {0.5, 0.9, 0.99}) {
+    const OptimizerConfig config{.kind = OptimizerKind::kNesterov, .momentum = momentum};
+    const double bulk = move_a_round(config, 1, 0.7);
+    EXPECT_NEAR(bulk, -1e-3 * 0.7 / (1 - momentum), 1e-5 * std::abs(bulk));
+    for (const int parts : {2, 3, 8, 100})
+      EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 1e-6 * std::abs(bulk)) << parts << " " << momentum;
+  }
+}
+
+TEST(StepNumbers, ARoundOfLoneRmspropCommitsMovesAsFarAsOneBulkCommit) {
+  for (const double momentum : {0.0, 0.9}) {
+    const OptimizerConfig config{.kind = OptimizerKind::kRmsprop, .momentum = momentum, .beta2 = 0.99};
+    const double bulk = move_a_round(config, 1, 0.7);
+    EXPECT_NEAR(bulk, -1e-3 / (1 - momentum), 1e-5 * std::abs(bulk));
+    for (const int parts : {2, 3, 8, 100})
+      EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 2e-6 * std::abs(bulk)) << parts << " " << momentum;
+  }
+}
+
+// The mean of squares has no bias correction: how far off the very first round is.
+TEST(StepNumbers, TheFirstRoundOfLoneRmspropCommitsMovesLessThanTwiceAsFar) {
+  const OptimizerConfig config{.kind = OptimizerKind::kRmsprop, .momentum = 0, .beta2 = 0.99};
+  const auto first_round = [&](int parts) {
+    OneWeight one(config);
+    for (int i = 0; i < parts; ++i) one.step(0.7, 1e-3, 1.0 / parts);
+    return 1 - one.weight;
+  };
+  double before = first_round(1);
+  for (const int parts : {2, 8, 100}) {
+    EXPECT_GT(first_round(parts), before);
+    before = first_round(parts);
+    EXPECT_LT(before, 2 * first_round(1)) << parts;
+  }
+  EXPECT_GT(before, 1.8 * first_round(1));
+}
+
+// From the first commit on, and when the gradient turns round: to a round, and in the end exactly.
+TEST(StepNumbers, LoneLionCommitsMoveWithTheBulk) {
+  const OptimizerConfig config{.kind = OptimizerKind::kLion, .beta2 = 0.99};
+  for (const int parts : {2, 8, 100}) {
+    OneWeight bulk(config), lone(config);
+    for (int round = 0; round < 400; ++round) {
+      const double gradient = round < 100 ? 0.7 : -0.7;
+      bulk.step(gradient, 1e-3, 1);
+      for (int i = 0; i < parts; ++i) lone.step(gradient, 1e-3, 1.0 / parts);
+      ASSERT_NEAR(lone.weight, bulk.weight, round < 100 ? 1e-8 : 2.1e-3) << parts << ", round " << round;
+    }
+    EXPECT_NEAR(move_a_round(config, parts, 0.7), -1e-3, 1e-9);
   }
 }
 
@@ -165,6 +317,27 @@ double resting_place(const OptimizerConfig& config, int parts) {
   return one.weight;
 }
 
+TEST(ClipFactor, IsPyTorchs) {
+  EXPECT_EQ(clip_factor(0, 1), 1.0f);
+  EXPECT_EQ(clip_factor(0.5, 1), 1.0f);
+  EXPECT_EQ(clip_factor(4, 1), static_cast<float>(1 / (4 + 1e-6)));
+  EXPECT_EQ(clip_factor(4, 0.25), static_cast<float>(0.25 / (4 + 1e-6)));
+  EXPECT_EQ(clip_factor(std::numeric_limits<double>::infinity(), 1), 1.0f);
+  EXPECT_EQ(clip_factor(std::numeric_limits<double>::quiet_NaN(), 1), 1.0f);
+}
+
+TEST(StepNumbers, AGroupsRateMultipliesTheLearningRate) {
+  for (const OptimizerKind kind : kKinds) {
+    OptimizerConfig config{.kind = kind, .weight_decay = 0.1};
+    const StepNumbers expected = step_numbers(config, 0.25 * 0.01, 0.5, 3);
+    config.rate = 0.25;
+    const StepNumbers found = step_numbers(config, 0.01, 0.5, 3);
+    EXPECT_EQ(found.rate, expected.rate);
+    EXPECT_EQ(found.shrink, expected.shrink);
+    EXPECT_EQ(found.coupled_decay, expected.coupled_decay);
+  }
+}
+
 TEST(StepNumbers, WeightDecayBalancesAtTheSamePlaceHoweverARoundIsCut) {
   const OptimizerConfig sgd{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.1};
   const OptimizerConfig adamw{.kind = OptimizerKind::kAdamW, .weight_decay = 0.1};
@@ -186,7 +359,9 @@ double left_after(const OptimizerConfig& config, int parts) {
 TEST(StepNumbers, WeightDecayIsAsFastHoweverARoundIsCut) {
   const OptimizerConfig sgd{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01};
   const OptimizerConfig adamw{.kind = OptimizerKind::kAdamW, .weight_decay = 0.1};
-  for (const OptimizerConfig& config : {sgd, adamw}) {
+  const OptimizerConfig nesterov{.kind = OptimizerKind::kNesterov, .momentum = 0.9, .weight_decay = 0.01};
+  const OptimizerConfig lion{.kind = OptimizerKind::kLion, .beta2 = 0.99, .weight_decay = 0.1};
+  for (const OptimizerConfig& config : {sgd, adamw, nesterov, lion}) {
     const double bulk = left_after(config, 1);
     EXPECT_LT(bulk, 0.7);
     for (const int parts : {2, 4, 8}) EXPECT_NEAR(left_after(config, parts), bulk, 0.01 * bulk) << parts;

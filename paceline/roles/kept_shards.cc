@@ -56,9 +56,9 @@ absl::Status KeptShards::add(int index, const rpc::wire::ServerStart& order, con
   PACELINE_ASSIGN_OR_RETURN(
       auto board, transport::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead), readers,
                                                   own ? kMostKept : 0));
-  kept_.push_back(
-      {index, offset,
-       std::make_unique<ps::Shard>(std::move(part), job.optimizer, std::move(board), threads_for(job))});
+  kept_.push_back({index, offset,
+                   std::make_unique<ps::Shard>(std::move(part), job.optimizer, std::move(board),
+                                               threads_for(job), job.groups)});
   return absl::OkStatus();
 }
 

@@ -79,7 +79,8 @@ absl::Status Coordinator::on_attached(Worker& worker, const wire::WorkerAttached
 absl::Status Coordinator::learn_job(const wire::WorkerAttached& attached) {
   PACELINE_ASSIGN_OR_RETURN(const ps::Layout layout, from_wire(attached.layout()));
   if (attached.dataset_size() <= 0) return absl::InvalidArgumentError("the data set is empty");
-  absl::Status status = servers_.split(layout);
+  absl::Status status = ps::check_groups(layout, options_.job.groups);
+  if (status.ok()) status = servers_.split(layout);
   if (status.ok()) status = make_controller(attached.dataset_size());
   if (!status.ok()) {
     fail(status);

@@ -18,28 +18,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// "weight@4096": what follows the first 4096 floats of "weight".
-struct Piece {
-  std::string tensor;
-  std::int64_t begin = 0;
-  bool whole = true;
-};
-
-Piece piece_named(const std::string& name) {
-  const std::size_t at = name.rfind('@');
-  if (at == std::string::npos) return {name};
-  std::int64_t begin = 0;
-  const char* end = name.data() + name.size();
-  const auto [stopped, error] = std::from_chars(name.data() + at + 1, end, begin);
-  if (error != std::errc() || stopped != end || begin < 0) return {name};
-  return {name.substr(0, at), begin, false};
-}
-
 // All floats of one kind (weights, or one stream) that the files have, by tensor and where they begin.
 class Floats {
  public:
   void add(const std::string& name, const Tensor& tensor) {
-    const Piece piece = piece_named(name);
+    const ps::PieceName piece = ps::piece_named(name);
     Source& source = sources_[piece.tensor];
     source.pieces[piece.begin] = tensor.data;
     source.floats += static_cast<std::int64_t>(tensor.data.size());
@@ -73,7 +56,7 @@ class Floats {
   };
 
   bool copy(const ps::TensorSpec& spec, float* to) const {
-    const Piece wanted = piece_named(spec.name);
+    const ps::PieceName wanted = ps::piece_named(spec.name);
     const auto found = sources_.find(wanted.tensor);
     if (found == sources_.end()) return false;
     const Source& source = found->second;

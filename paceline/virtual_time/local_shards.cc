@@ -10,6 +10,7 @@
 namespace paceline::virtual_time {
 
 absl::StatusOr<LocalShards> LocalShards::create(const config::JobConfig& job, const ps::Layout& layout) {
+  PACELINE_RETURN_IF_ERROR(ps::check_groups(layout, job.groups));
   PACELINE_ASSIGN_OR_RETURN(const auto parts, config::server_parts(layout, job.servers, job.hosts > 1));
   constexpr int kReaders = 1;
   constexpr int kKept = 1;
@@ -19,7 +20,8 @@ absl::StatusOr<LocalShards> LocalShards::create(const config::JobConfig& job, co
     PACELINE_ASSIGN_OR_RETURN(
         auto board,
         transport::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead), kReaders, kKept));
-    shards.shards_.push_back(std::make_unique<ps::Shard>(part, job.optimizer, std::move(board), kThreads));
+    shards.shards_.push_back(
+        std::make_unique<ps::Shard>(part, job.optimizer, std::move(board), kThreads, job.groups));
   }
   return shards;
 }
