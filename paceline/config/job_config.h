@@ -54,6 +54,7 @@ struct JobConfig {
   std::string runs_dir = "runs";
   ModelConfig model;
   DataConfig data;
+  std::int64_t ahead = 0;  // iterations whose samples are reserved for each replica
   ps::OptimizerConfig optimizer;
 
   // [schedule], in epochs.
@@ -76,6 +77,7 @@ struct JobConfig {
   std::vector<Slowdown> slowdowns;
 
   // Of virtual time alone.
+  double load_ms = 0;               // of a batch, beside what is computed
   double virtual_compute_ms = 100;  // of an iteration without pace_ms; `pace` multiplies it
   bool free_communication = true;   // no [link] in the file
   double server_gbps = 10;

@@ -40,6 +40,15 @@ TEST(JobConfig, LooksAheadWhereTheFileSaysSo) {
   EXPECT_FALSE(looks_ahead("[sync]\nlook_ahead = false\n", {}));
 }
 
+TEST(JobConfig, ReservesAheadWhereTheFileSaysSo) {
+  EXPECT_EQ(controller_config(*parse_job("", "job.toml"), 100).ahead, 0);
+  const JobConfig job = parse_job("[data]\nahead = 4\nload_ms = 2.5\n", "job.toml").value();
+  EXPECT_EQ(controller_config(job, 100).ahead, 4);
+  EXPECT_EQ(job.load_ms, 2.5);
+  expect_one_line(parse_job("[data]\nahead = -1\n", "job.toml").status(), "data.ahead");
+  expect_one_line(parse_job("[data]\nahead = 1001\n", "job.toml").status(), "data.ahead");
+}
+
 TEST(JobConfig, ListensOnThisMachineOnlyUnlessToldHowSafely) {
   const auto reach = [](const std::string& text) { return parse_job("[network]\n" + text, "job.toml"); };
   EXPECT_EQ(parse_job("", "job.toml")->reach.listen, "127.0.0.1:0");
