@@ -7,6 +7,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
+#include "paceline/control/controller.h"
 
 namespace paceline::sim {
 
