@@ -35,6 +35,7 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const std::stri
   const int threads = made->job_.replicas[made->place_].threads;
   PACELINE_ASSIGN_OR_RETURN(made->engine_, own.of(made->job_, name, threads));
   made->order_.emplace(made->job_.seed, made->engine_->samples());
+  made->order_ahead_.emplace(made->job_.seed, made->engine_->samples());
   made->layout_ = made->engine_->layout();
   PACELINE_RETURN_IF_ERROR(made->make_gradient());
   PACELINE_RETURN_IF_ERROR(made->engine_->initial_weights(made->gradient_->gradient()));
@@ -118,11 +119,29 @@ absl::StatusOr<Computation::Compute> Computation::prepare(const rpc::wire::Worke
   if (release.steps() != 0) return prepare_steps(lease, release);
   if (stage_) return prepare_stage(lease, release);
   engine::Batch batch = batch_of(*order_, lease);
+  PACELINE_RETURN_IF_ERROR(expect(batch, release));
   PACELINE_RETURN_IF_ERROR(engine_->prepare(batch));
   return [this, batch = std::move(batch)](std::span<const float* const> weights) {
     return computed(step_until_taken(*engine_, batch, weights, gradients_, role_->micro_batch(),
                                      [this] { return keep_going(); }));
   };
+}
+
+// Its own permutation: what comes next may be of the next epoch.
+absl::Status Computation::expect(const engine::Batch& now, const rpc::wire::WorkerRelease& release) {
+  if (engine_->prefetch() == 0) return absl::OkStatus();
+  std::vector<std::pair<Lease, engine::Batch>> next;
+  for (const rpc::wire::Lease& one : release.ahead()) {
+    PACELINE_ASSIGN_OR_RETURN(const Lease lease, rpc::from_wire(one));
+    const auto known = std::find_if(expected_.begin(), expected_.end(),
+                                    [&](const auto& other) { return other.first == lease; });
+    next.emplace_back(lease, known != expected_.end() ? known->second : batch_of(*order_ahead_, lease));
+  }
+  expected_ = std::move(next);
+  std::vector<engine::Batch> batches = {now};
+  for (const auto& [lease, batch] : expected_) batches.push_back(batch);
+  engine_->expect(batches);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Computation::Compute> Computation::prepare_steps(const Lease& lease,

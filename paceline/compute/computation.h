@@ -75,6 +75,7 @@ class Computation {
   absl::Status read(const std::string& job_toml, const std::string& name);
   absl::Status make_gradient();
   absl::Status open_links();
+  absl::Status expect(const engine::Batch& now, const rpc::wire::WorkerRelease& release);
   absl::StatusOr<Compute> prepare_steps(const Lease& lease, const rpc::wire::WorkerRelease& release);
   absl::StatusOr<Compute> prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release);
   bool keep_going() const { return !interrupted_(std::chrono::nanoseconds::zero()); }
@@ -86,7 +87,8 @@ class Computation {
   std::size_t place_ = 0;
   engine::Engine* engine_ = nullptr;
   std::vector<const std::byte*> shared_;  // with the engine, until this goes
-  std::optional<SampleOrder> order_;
+  std::optional<SampleOrder> order_, order_ahead_;
+  std::vector<std::pair<Lease, engine::Batch>> expected_;  // what is reserved for this worker
   ps::Layout layout_;
   std::optional<transport::GradientWriter> gradient_;
   std::vector<float*> gradients_;    // by tensor

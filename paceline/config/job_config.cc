@@ -33,12 +33,15 @@ void read_model(Section section, ModelConfig& model) {
   section.finish();
 }
 
-void read_data(Section section, DataConfig& data) {
+void read_data(Section section, JobConfig& job) {
+  DataConfig& data = job.data;
   data.source = section.text("source", data.source);
   data.augment = section.boolean("augment", data.augment);
   data.train_samples = section.integer("train_samples", 0, 0, 1 << 30);
   data.test_samples = section.integer("test_samples", 0, 0, 1 << 30);
   data.max_bytes = section.integer("max_bytes", data.max_bytes, 1024, std::int64_t{1} << 34);
+  job.ahead = section.integer("ahead", 0, 0, control::kMostAhead);
+  job.load_ms = section.number("load_ms", 0, 0, 3.6e6);
   section.finish();
 }
 
@@ -355,10 +358,11 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   job.epochs = top.number("epochs", job.epochs, 1e-6, kMostEpochs);
   job.runs_dir = top.text("runs_dir", job.runs_dir);
   job.program = read_program(top, complaints);
-  if (job.program && (top.has("model") || top.has("data")))
-    top.complain("program", "brings a model and data of its own; leave [model] and [data] out");
+  const toml::table* data = top.table("data");
+  if (job.program && (top.has("model") || (data != nullptr && data->contains("source"))))
+    top.complain("program", "brings a model and data of its own; leave [model] and data.source out");
   read_model({top.table("model"), "model", complaints}, job.model);
-  read_data({top.table("data"), "data", complaints}, job.data);
+  read_data({top.table("data"), "data", complaints}, job);
   read_optimizer({top.table("optimizer"), "optimizer", complaints}, job, complaints);
   read_schedule({top.table("schedule"), "schedule", complaints}, job);
   read_sync({top.table("sync"), "sync", complaints}, job);
@@ -454,6 +458,7 @@ control::ControllerConfig controller_config(const JobConfig& job, std::int64_t d
   config.scale = job.scale;
   config.staleness_damping = job.staleness_damping;
   config.look_ahead = job.look_ahead;
+  config.ahead = job.ahead;
   config.uneven_data = job.parallel.uneven_data();
   config.evaluate = job.evaluates;
   config.evaluate_every = to_samples(job.evaluate_epochs, dataset_size);

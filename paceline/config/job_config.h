@@ -58,6 +58,7 @@ struct JobConfig {
   std::optional<ProgramConfig> program;  // where there is one, `model` and `data` say nothing
   ModelConfig model;
   DataConfig data;
+  std::int64_t ahead = 0;  // iterations whose samples are reserved for each replica
   ps::OptimizerConfig optimizer;
   std::vector<ps::ParameterGroup> groups;
 
@@ -82,6 +83,7 @@ struct JobConfig {
   std::vector<Slowdown> slowdowns;
 
   // Of virtual time alone.
+  double load_ms = 0;               // of a batch, beside what is computed
   double virtual_compute_ms = 100;  // of an iteration without pace_ms; `pace` multiplies it
   bool free_communication = true;   // no [link] in the file
   double server_gbps = 10;

@@ -162,6 +162,13 @@ TEST(JobConfig, AGroupThatMakesNoSenseIsOneLine) {
       parse_job("[sync]\npolicy = \"local-sgd:4\"\n[[optimizer.group]]\nmatch = \"*\"\n", "job.toml")
           .status(),
       "local-sgd steps all tensors alike");
+TEST(JobConfig, ReservesAheadWhereTheFileSaysSo) {
+  EXPECT_EQ(controller_config(*parse_job("", "job.toml"), 100).ahead, 0);
+  const JobConfig job = parse_job("[data]\nahead = 4\nload_ms = 2.5\n", "job.toml").value();
+  EXPECT_EQ(controller_config(job, 100).ahead, 4);
+  EXPECT_EQ(job.load_ms, 2.5);
+  expect_one_line(parse_job("[data]\nahead = -1\n", "job.toml").status(), "data.ahead");
+  expect_one_line(parse_job("[data]\nahead = 1001\n", "job.toml").status(), "data.ahead");
 }
 
 TEST(JobConfig, ListensOnThisMachineOnlyUnlessToldHowSafely) {

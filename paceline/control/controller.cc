@@ -94,6 +94,7 @@ absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Orde
 
 absl::Status Controller::on(Time at, const ReplicaLeft& fact, std::vector<Order>& orders) {
   if (!here(fact.replica)) return refuse("replica {} left and was not here", fact.replica);
+  ledger_.withdraw(fact.replica);
   ledger_.give_back(fact.replica);
   if (active(fact.replica)) deactivate(at, fact.replica);
   parked_.erase(fact.replica);
@@ -219,6 +220,7 @@ void Controller::settle(Time at, std::vector<Order>& orders) {
       for (const policy::Order& order : carried_out_) carry_out(at, order, orders);
     }
   } while (unpark_one(at));
+  if (!released_.empty()) reserve(orders);
   if (ledger_.all_committed()) {
     finished_ = true;
     orders.emplace_back(Finish{"every sample is committed"});
@@ -318,7 +320,8 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   Member& mine = member(release.replica);
   PACELINE_CHECK(!mine.computing && !mine.finished, "replica {} is released twice", release.replica);
   const std::int64_t batch = config_.uneven_data ? shares_.next(release.replica) : mine.batch;
-  const auto lease = ledger_.lease(release.replica, batch * std::max<std::int64_t>(1, local_steps_));
+  const std::int64_t samples = batch * std::max<std::int64_t>(1, local_steps_);
+  const auto lease = ledger_.lease(release.replica, samples);
   if (!lease) {
     parked_.insert(release.replica);
     orders.emplace_back(Park{release.replica});
@@ -329,10 +332,30 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   mine.base = release.version;
   auto& order = std::get<Release>(
       orders.emplace_back(Release{release.replica, mine.clock.next(), release.version, *lease, release.why}));
+  if (config_.ahead > 0) released_.push_back({orders.size() - 1, samples});
   if (config_.look_ahead) look_ahead(order);
   if (local_steps_ == 0) return;
   order.learning_rate = learning_rate(config_.schedule, ledger_.committed());
-  order.steps = (lease->size() + batch - 1) / batch;
+  // What was reserved when its share was larger is cut into larger pieces, not more.
+  order.steps = std::min(local_steps_, (lease->size() + batch - 1) / batch);
+}
+
+// In turns, each one iteration further: so whoever is always released together with the same others leases
+// what it would if nothing was reserved, and under BSP a run takes the same course with any number ahead, and
+// when it is resumed. Near the end fewer are reserved, as others are likely to need them: at most half of
+// what is left.
+void Controller::reserve(std::vector<Order>& orders) {
+  const std::int64_t round = nominal_batch_ * std::max<std::int64_t>(1, local_steps_);
+  const std::int64_t most = std::min(config_.ahead, ledger_.left_to_lease() / (2 * round));
+  const auto replica = [&](const Released& one) { return std::get<Release>(orders[one.order]).replica; };
+  for (std::int64_t count = 1; count <= most; ++count) {
+    for (const Released& one : released_) {
+      if (ledger_.reservations(replica(one)) < count) ledger_.reserve(replica(one), one.samples);
+    }
+  }
+  for (const Released& one : released_)
+    std::get<Release>(orders[one.order]).ahead = ledger_.reserved_for(replica(one));
+  released_.clear();
 }
 
 }  // namespace paceline::control

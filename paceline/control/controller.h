@@ -31,6 +31,9 @@ namespace paceline::control {
 // How a commit of part of the bulk is scaled: by its samples [ours], or not at all [paper].
 enum class CommitScale { kSamples, kUpdate };
 
+// More than anybody can load ahead, and few enough to say all of them with each release.
+constexpr std::int64_t kMostAhead = 1000;
+
 struct ControllerConfig {
   std::int64_t dataset_size = 0;    // samples an epoch
   std::int64_t total_samples = 0;   // over all epochs
@@ -39,6 +42,7 @@ struct ControllerConfig {
   CommitScale scale = CommitScale::kSamples;
   double staleness_damping = 0;       // λ of 1 / (1 + λτ)
   bool look_ahead = false;            // releases say how far
+  std::int64_t ahead = 0;             // iterations whose samples are reserved for each replica
   bool uneven_data = false;           // leases as DataShares says, not of each replica's batch
   bool evaluate = true;               // some versions are kept for an evaluator
   std::int64_t evaluate_every = 0;    // samples; 0: at the end only
@@ -110,6 +114,8 @@ class Controller {
   void commit(const policy::Commit& commit, std::vector<Order>& orders);
   void release(Time at, const policy::Release& release, std::vector<Order>& orders);
   void discard(const policy::Discard& discard, std::vector<Order>& orders);
+  // For the iterations to come of all who were just released.
+  void reserve(std::vector<Order>& orders);
   CommitMember take_contribution(const policy::Contribution& contribution);
   void weigh(CommitRecord& record) const;
   void learn(const CommitRecord& record);
@@ -131,6 +137,11 @@ class Controller {
   Version completed_{0};            // as told
   MovingAverage staleness_;         // of the commits of all
   MovingAverage fraction_;          // of all commits
+  struct Released {
+    std::size_t order = 0;     // its place among the orders
+    std::int64_t samples = 0;  // of an iteration
+  };
+  std::vector<Released> released_;  // by this fact, where samples are reserved
   std::vector<ControllerState> states_;
   std::int64_t lost_before_start_ = 0;
   bool started_ = false;

@@ -41,6 +41,7 @@ struct Met {
   int parks = 0;
   int unparks = 0;
   int discards = 0;
+  std::int64_t ahead = 0;
 };
 
 ControllerConfig random_config(Rng& rng) {
@@ -54,6 +55,7 @@ ControllerConfig random_config(Rng& rng) {
   config.checkpoint_every = static_cast<std::int64_t>(rng.below(30));
   config.look_ahead = rng.below(2) == 0;
   config.uneven_data = rng.below(2) == 0;
+  config.ahead = rng.below(2) == 0 ? 0 : static_cast<std::int64_t>(rng.below(6));
   return config;
 }
 
@@ -76,6 +78,8 @@ class WholeRun {
       met.parks += cluster.parks();
       met.unparks += cluster.unparks();
       met.discards += cluster.discards();
+      for (const Release& release : cluster.releases())
+        met.ahead += static_cast<std::int64_t>(release.ahead.size());
       if (!cluster.broken().empty()) return fmt::format("life {}, {}", life, cluster.broken());
       remember(cluster);
       if (cluster.controller().committed_samples() == config_.total_samples && cluster.finished())
@@ -162,6 +166,7 @@ TEST_P(RandomRuns, CommitEverySampleOnceAndKeepEveryPromise) {
   EXPECT_GT(met.lives, 3500);
   EXPECT_GT(met.parks, 2000);
   EXPECT_GT(met.unparks, 100);
+  EXPECT_GT(met.ahead, 1000);
   const std::string spec = GetParam();
   if (spec == "bsp" || spec == "groups:2+2:bsp") {
     EXPECT_GT(met.discards, 20);

@@ -27,6 +27,14 @@ Observer::Observer(policy::Bounds bounds, std::int64_t dataset_size, std::int64_
 }
 
 Complaint Observer::see(const Fact& fact) {
+  Complaint complaint;
+  if (reservations_)
+    complaint = reservations_->settle([this](const Lease& lease) { return any_done(lease); });
+  Complaint of_fact = take_in(fact);
+  return complaint ? complaint : of_fact;
+}
+
+Complaint Observer::take_in(const Fact& fact) {
   return std::visit(Overloaded{
                         [&](const ReplicaJoined& joined) -> Complaint {
                           see_joined(joined.replica);
@@ -117,6 +125,7 @@ Complaint Observer::see_member(const CommitRecord& commit, const CommitMember& m
                        commit.version, member.clock, member.replica);
   }
   seen->doing = Doing::kWaiting;
+  if (reservations_) reservations_->unleased(member.replica);
   const std::int64_t staleness = commit.version - seen->base - 1;
   largest_staleness_ = std::max(largest_staleness_, staleness);
   if (bounds_.version_staleness && staleness > *bounds_.version_staleness) {
@@ -142,7 +151,21 @@ Complaint Observer::see_release(const Release& release) {
   seen->doing = Doing::kComputing;
   seen->lease = release.lease;
   count(*seen, Clock(release.clock.value() - 1));
-  return {};
+  return reservations_ || !release.ahead.empty() ? see_ahead(release) : std::nullopt;
+}
+
+Complaint Observer::see_ahead(const Release& release) {
+  if (!reservations_) {
+    // As nothing was reserved before, only what is leased now is to be known.
+    reservations_.emplace(dataset_size_, total_samples_);
+    for (std::size_t i = 0; i < replicas_.size(); ++i) {
+      const Seen& seen = replicas_[i];
+      const ReplicaId replica(static_cast<std::int32_t>(i));
+      if (replica != release.replica && (seen.doing == Doing::kComputing || seen.doing == Doing::kFinished))
+        reservations_->leased(replica, seen.lease);
+    }
+  }
+  return reservations_->released(release);
 }
 
 Complaint Observer::see_discard(const Discard& discard) {
@@ -151,6 +174,7 @@ Complaint Observer::see_discard(const Discard& discard) {
   const bool known = seen != nullptr && seen->clock == discard.clock;
   if (known && seen->doing == Doing::kFinished) {
     seen->doing = Doing::kWaiting;
+    if (reservations_) reservations_->unleased(discard.replica);
   } else if (!known || !std::exchange(seen->left_a_gradient, false)) {
     return fmt::format("iteration {} of replica {} is discarded, which has no such gradient", discard.clock,
                        discard.replica);
@@ -162,6 +186,13 @@ Complaint Observer::see_finish() {
   const bool all = done_.size() == 1 && done_.begin()->first == 0 && done_.begin()->second == total_samples_;
   if (!stopped_ && !all) return "the run ends and not every sample was committed";
   return {};
+}
+
+bool Observer::any_done(const Lease& lease) const {
+  const std::int64_t begin = lease.epoch * dataset_size_ + lease.begin;
+  const auto after = done_.upper_bound(begin);
+  return (after != done_.begin() && std::prev(after)->second > begin) ||
+         (after != done_.end() && after->first < begin + lease.size());
 }
 
 Complaint Observer::mark_done(const Lease& lease) {
@@ -195,6 +226,7 @@ void Observer::leave(ReplicaId replica, Doing to) {
   uncount(*seen);
   seen->left_a_gradient = seen->doing == Doing::kFinished;
   seen->doing = to;
+  if (reservations_) reservations_->left(replica);
   if (supersteps_) supersteps_->leave(replica);
 }
 

@@ -1,6 +1,9 @@
 // Watches a run from outside and knows nothing of policies: it sees the facts and the orders, keeps books of
 // its own, and says when a promise is broken. It runs in every world; what it reports is a bug of ours. A
 // fact or an order costs O(log P) for each replica in it, and memory grows with the largest replica number.
+//
+// What is reserved ahead is no lease and may be taken away untold: another replica's lease of any of it ends
+// a reservation. But as long as it stands nobody else has it reserved, holds it or has committed it.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +17,7 @@
 #include "paceline/control/controller_state.h"
 #include "paceline/control/facts.h"
 #include "paceline/control/orders.h"
+#include "paceline/control/reservation_books.h"
 #include "paceline/control/superstep_books.h"
 #include "paceline/policy/sync_policy.h"
 
@@ -26,7 +30,7 @@ class Observer {
            const std::optional<ControllerState>& start = std::nullopt);
 
   // To be shown every fact the Controller took, then the orders it gave, in order. The first broken promise,
-  // in words; nothing when all is well.
+  // in words; nothing when all is well. What is wrong with what is reserved is said with the next fact.
   std::optional<std::string> see(const Fact& fact);
   std::optional<std::string> see(const Order& order);
 
@@ -44,6 +48,7 @@ class Observer {
     Lease lease{};
   };
 
+  std::optional<std::string> take_in(const Fact& fact);
   void see_joined(ReplicaId replica);
   std::optional<std::string> see_ready(const ReplicaReady& fact);
   std::optional<std::string> see_finished_in_superstep(ReplicaId replica);
@@ -52,6 +57,8 @@ class Observer {
   std::optional<std::string> see_release(const Release& release);
   std::optional<std::string> see_discard(const Discard& discard);
   std::optional<std::string> see_finish();
+  std::optional<std::string> see_ahead(const Release& release);
+  bool any_done(const Lease& lease) const;
   std::optional<std::string> mark_done(const Lease& lease);
   // Null when it is not here.
   Seen* find(ReplicaId replica);
@@ -71,6 +78,7 @@ class Observer {
   // Begin → end of committed positions. About as many as replicas, and changed with each commit: nodes of
   // many entries keep that fast.
   absl::btree_map<std::int64_t, std::int64_t> done_;
+  std::optional<ReservationBooks> reservations_;  // from the first on
   std::int64_t largest_gap_ = 0;
   std::int64_t largest_staleness_ = 0;
 };

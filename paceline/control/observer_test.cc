@@ -35,6 +35,11 @@ class Shown {
   Shown& release(int id, int clock, int version, Lease lease) {
     return order(Release{ReplicaId(id), Clock(clock), Version(version), lease, {}});
   }
+  Shown& release(int id, int clock, int version, Lease lease, const std::vector<Lease>& ahead) {
+    Release release{ReplicaId(id), Clock(clock), Version(version), lease, {}};
+    release.ahead = ahead;
+    return order(release);
+  }
   Shown& commit(int version, int id, int clock, Lease lease, std::int64_t samples = -1) {
     CommitRecord record;
     record.version = Version(version);
@@ -93,6 +98,86 @@ TEST(Observer, IsContentWithAGoodRun) {
   EXPECT_EQ(shown.complaint(), std::nullopt);
   EXPECT_EQ(shown.observer().largest_gap(), 1);
   EXPECT_EQ(shown.observer().largest_staleness(), 1);
+}
+
+// Two replicas, each with a sample leased and two reserved.
+Shown with_reservations() {
+  Shown shown;
+  shown.join(0).join(1);
+  shown.release(0, 1, 0, sample(0), {sample(2), sample(4)});
+  shown.release(1, 1, 0, sample(1), {sample(3), sample(5)});
+  return shown;
+}
+
+TEST(Observer, IsContentWithReservationsThatAreLeasedTakenAndWithdrawn) {
+  Shown shown = with_reservations();
+  shown.ready(0, 1, 0).commit(1, 0, 1, sample(0)).release(0, 2, 1, sample(2), {sample(4), sample(6)});
+  shown.ready(0, 2, 1).commit(2, 0, 2, sample(2)).release(0, 3, 2, sample(5), {sample(7)});
+  shown.join(2).release(2, 1, 2, {0, 4, 5}, {sample(6)});  // what 0 has not any more
+  shown.leave(1).ready(2, 1, 2).commit(3, 2, 1, {0, 4, 5});
+  shown.release(2, 2, 3, sample(1), {sample(3), {0, 8, 10}, sample(0, 1)});  // what 1 had
+  EXPECT_EQ(shown.stop().complaint(), std::nullopt);
+}
+
+TEST(Observer, NoticesWhatIsReservedTwice) {
+  Shown shown = with_reservations();
+  shown.ready(0, 1, 0).commit(1, 0, 1, sample(0)).release(0, 2, 1, sample(2), {sample(4), {0, 5, 8}});
+  EXPECT_THAT(shown.stop().complaint(),
+              Optional(HasSubstr("samples 5 to 8 of epoch 0 are reserved for replica 0 and "
+                                 "reserved for replica 1")));
+  Shown own;
+  own.join(0).release(0, 1, 0, sample(0), {{0, 1, 3}, {0, 2, 4}});
+  EXPECT_THAT(own.stop().complaint(),
+              Optional(HasSubstr("reserved for replica 0 and reserved for replica 0")));
+}
+
+TEST(Observer, WhatTheReleasesOfOneFactSayIsAllAsOfItsEnd) {
+  Shown shown = with_reservations();
+  shown.ready(0, 1, 0).ready(1, 1, 0).commit(1, 0, 1, sample(0)).commit(2, 1, 1, sample(1));
+  shown.release(0, 2, 2, sample(2), {sample(3), sample(5)}).release(1, 2, 2, sample(6), {sample(4)});
+  EXPECT_EQ(shown.stop().complaint(), std::nullopt) << "they swapped what they had";
+}
+
+TEST(Observer, NoticesWhatIsReservedWhileItIsLeased) {
+  Shown shown = with_reservations();
+  shown.ready(0, 1, 0).commit(1, 0, 1, sample(0)).release(0, 2, 1, sample(2), {sample(4), sample(1)});
+  EXPECT_THAT(shown.stop().complaint(),
+              Optional(HasSubstr("reserved for replica 0 and leased to replica 1")));
+  Shown later;  // leased before anything was reserved
+  later.join(0).join(1).release(0, 1, 0, sample(0)).release(1, 1, 0, sample(1), {sample(2), sample(0)});
+  EXPECT_THAT(later.stop().complaint(),
+              Optional(HasSubstr("reserved for replica 1 and leased to replica 0")));
+}
+
+TEST(Observer, NoticesWhatIsLeasedTwiceWhereAnythingIsReserved) {
+  Shown shown = with_reservations();
+  shown.join(2).release(2, 1, 0, sample(1));
+  EXPECT_THAT(shown.stop().complaint(), Optional(HasSubstr("leased to replica 2 and leased to replica 1")));
+}
+
+TEST(Observer, NoticesWhatIsReservedAndCommitted) {
+  Shown shown = with_reservations();
+  shown.ready(0, 1, 0).commit(1, 0, 1, sample(0)).release(0, 2, 1, sample(2), {sample(4), sample(0)});
+  EXPECT_THAT(shown.stop().complaint(),
+              Optional(HasSubstr("samples 0 to 1 of epoch 0 are reserved for replica 0 and "
+                                 "committed")));
+}
+
+TEST(Observer, WhatAnotherOneLeasesIsReservedNoMore) {
+  Shown shown = with_reservations();
+  shown.join(2).release(2, 1, 0, {0, 4, 6});
+  EXPECT_EQ(shown.complaint(), std::nullopt) << "both 0 and 1 lose their newest";
+  shown.ready(2, 1, 0).commit(1, 2, 1, {0, 4, 6});
+  shown.ready(0, 1, 0).commit(2, 0, 1, sample(0)).release(0, 2, 2, sample(2), {sample(4)});
+  EXPECT_THAT(shown.stop().complaint(), Optional(HasSubstr("reserved for replica 0 and committed")));
+}
+
+TEST(Observer, NoticesReservationsOfSamplesThereAreNot) {
+  for (const Lease lease : {Lease{0, 8, 11}, Lease{2, 0, 1}, Lease{0, 5, 5}, Lease{0, -1, 1}}) {
+    Shown shown;
+    shown.join(0).release(0, 1, 0, sample(0), {lease});
+    EXPECT_THAT(shown.stop().complaint(), Optional(HasSubstr("there are none such")));
+  }
 }
 
 TEST(Observer, NoticesAReplicaThatIsTooFarAhead) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "paceline/base/ids.h"
 #include "paceline/base/lease.h"
@@ -60,6 +61,9 @@ struct Release {
   double staleness = 0;
   double fraction = 1;
   std::int64_t steps = 0;
+  // What is reserved for its iterations after this one, in their order, so that it may load them meanwhile. A
+  // hint: only a release makes a lease of it, and another lease may come instead.
+  std::vector<Lease> ahead{};
 
   bool plain() const { return learning_rate == 0 && staleness == 0 && fraction == 1 && steps == 0; }
   friend bool operator==(const Release&, const Release&) = default;

@@ -2,6 +2,9 @@
 // the recording as a RunListener (of a journal, or beside a run under way), it keeps the first difference in
 // words and from then on looks at nothing.
 //
+// What a release says of iterations to come is compared only where the recording has it: a journal does not.
+// It decides nothing before it is a lease, and leases are compared.
+//
 // A recording may end in the middle of a fact's orders, where a file ends: that is no difference. Evaluations
 // do not concern it.
 #pragma once

@@ -32,8 +32,9 @@ class Recorder final : public RunListener {
   Recording recording;
 };
 
-ControllerConfig config() {
+ControllerConfig config(std::int64_t ahead = 0) {
   ControllerConfig config;
+  config.ahead = ahead;
   config.dataset_size = 60;
   config.total_samples = 150;
   config.start_replicas = 3;
@@ -45,9 +46,9 @@ ControllerConfig config() {
 
 // A run of three replicas, one that comes later and one that goes.
 Recording record(const std::string& spec, std::uint64_t seed,
-                 const std::optional<ControllerState>& start = std::nullopt) {
+                 const std::optional<ControllerState>& start = std::nullopt, std::int64_t ahead = 0) {
   Recorder recorder;
-  LittleCluster cluster(config(), spec, seed, start, {&recorder});
+  LittleCluster cluster(config(ahead), spec, seed, start, {&recorder});
   for (int i = 0; i < 3; ++i) {
     cluster.join(fmt::format("w{}", i), 3 + i, std::chrono::milliseconds(100 + 170 * i), 0.3);
   }
@@ -61,8 +62,9 @@ Recording record(const std::string& spec, std::uint64_t seed,
 }
 
 std::unique_ptr<Replay> replay(const Recording& recording, const std::string& spec,
-                               const std::optional<ControllerState>& start = std::nullopt) {
-  auto replay = Replay::make(config(), policy::make_policy(*policy::parse_policy(spec)), start);
+                               const std::optional<ControllerState>& start = std::nullopt,
+                               std::int64_t ahead = 0) {
+  auto replay = Replay::make(config(ahead), policy::make_policy(*policy::parse_policy(spec)), start);
   EXPECT_TRUE(replay.ok()) << replay.status();
   for (const Recorded& one : recording) {
     if (const auto* fact = std::get_if<Fact>(&one)) {
@@ -113,6 +115,33 @@ TEST(Replay, OfARestoredRunStartsWithItsState) {
   recording = record("ssp:1", 2, start);
   EXPECT_EQ(replay(recording, "ssp:1", start)->difference(), std::nullopt);
   EXPECT_NE(replay(recording, "ssp:1")->difference(), std::nullopt);
+}
+
+Recording without_ahead(Recording recording) {
+  for (Recorded& one : recording) {
+    auto* order = std::get_if<std::pair<Time, Order>>(&one);
+    if (order == nullptr) continue;
+    if (auto* release = std::get_if<Release>(&order->second)) release->ahead.clear();
+  }
+  return recording;
+}
+
+TEST(Replay, HoldsWhatIsReservedAheadToTheControllerWhereTheRecordingHasIt) {
+  for (const char* spec : kSpecs) {
+    for (const std::int64_t ahead : {1, 3, 8}) {
+      Recording recording = record(spec, 9, std::nullopt, ahead);
+      EXPECT_EQ(replay(recording, spec, std::nullopt, ahead)->difference(), std::nullopt) << spec;
+      const Recording without = without_ahead(recording);
+      EXPECT_EQ(replay(without, spec, std::nullopt, ahead)->difference(), std::nullopt) << spec;
+      find<Release>(recording, 1).ahead.front().end += 1;
+      EXPECT_THAT(replay(recording, spec, std::nullopt, ahead)->difference(),
+                  Optional(HasSubstr(", then samples ")))
+          << spec;
+    }
+  }
+  // Leases come in another order, which a journal does tell.
+  EXPECT_NE(replay(without_ahead(record("asp", 9, std::nullopt, 3)), "asp", std::nullopt, 2)->difference(),
+            std::nullopt);
 }
 
 TEST(Replay, RefusesAStateOfAnotherJob) {

@@ -1,10 +1,21 @@
 #include "paceline/control/sample_ledger.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 
 #include "paceline/base/check.h"
 
 namespace paceline::control {
+
+namespace {
+
+// Whether what was cut for `asked` samples will do for who is to get `count`. A share of uneven data is a
+// little different each time, and what is given back for that would leave scraps of a sample or two, each of
+// which costs an iteration. So a small change waits until what is reserved is used up.
+bool fits(std::int64_t asked, std::int64_t count) { return 4 * std::abs(asked - count) <= asked; }
+
+}  // namespace
 
 SampleLedger::SampleLedger(std::int64_t dataset_size, std::int64_t total)
     : dataset_size_(dataset_size), total_(total) {
@@ -22,7 +33,18 @@ SampleLedger::Saved SampleLedger::save() const {
   for (const Lease& lease : held_) {
     if (lease.size() > 0) insert(open, position(lease), position(lease) + lease.size());
   }
-  return {next_, {open.begin(), open.end()}};
+  // What is reserved and has nothing but that above it counts as never leased: so whoever starts from here
+  // leases in the same order as who never reserved anything.
+  Ranges reserved;
+  reserved_.for_each(
+      [&](const Lease& lease) { insert(reserved, position(lease), position(lease) + lease.size()); });
+  std::int64_t next = next_;
+  if (!reserved.empty() && reserved.rbegin()->second == next) {
+    next = reserved.rbegin()->first;
+    reserved.erase(std::prev(reserved.end()));
+  }
+  for (const auto& [begin, end] : reserved) insert(open, begin, end);
+  return {next, {open.begin(), open.end()}};
 }
 
 bool SampleLedger::restore(const Saved& saved) {
@@ -42,7 +64,58 @@ bool SampleLedger::restore(const Saved& saved) {
 
 std::optional<Lease> SampleLedger::lease(ReplicaId replica, std::int64_t count) {
   PACELINE_CHECK(count > 0 && !holds(replica), "replica {} asks for {} samples", replica, count);
-  if (!any_to_lease()) return std::nullopt;
+  std::optional<Lease> lease = from_reserved(replica, count);
+  if (!lease) {
+    if (!any_free()) {
+      const std::optional<ReplicaId> most = reserved_.who_has_most();
+      if (!most) return std::nullopt;
+      set_free(reserved_.take_newest(*most).lease);
+    }
+    lease = cut(count);
+  }
+  const auto index = static_cast<std::size_t>(replica.value());
+  if (index >= held_.size()) held_.resize(index + 1);
+  held_[index] = *lease;
+  leased_ += lease->size();
+  return lease;
+}
+
+std::optional<Lease> SampleLedger::from_reserved(ReplicaId replica, std::int64_t count) {
+  const std::vector<Reservations::One>& mine = reserved_.of(replica);
+  if (mine.empty()) return std::nullopt;
+  if (fits(mine.front().asked, count)) return reserved_.take_oldest(replica).lease;
+  withdraw(replica);
+  return std::nullopt;
+}
+
+bool SampleLedger::reserve(ReplicaId replica, std::int64_t count) {
+  PACELINE_CHECK(count > 0, "{} samples are to be reserved for replica {}", count, replica);
+  if (!any_free()) return false;
+  reserved_.add(replica, {cut(count), count});
+  return true;
+}
+
+std::vector<Lease> SampleLedger::reserved_for(ReplicaId replica) const {
+  std::vector<Lease> leases;
+  const std::vector<Reservations::One>& all = reserved_.of(replica);
+  leases.reserve(all.size());
+  for (const Reservations::One& one : all) leases.push_back(one.lease);
+  return leases;
+}
+
+void SampleLedger::withdraw(ReplicaId replica) {
+  while (!reserved_.of(replica).empty()) set_free(reserved_.take_newest(replica).lease);
+}
+
+void SampleLedger::set_free(const Lease& reserved) {
+  insert(returned_, position(reserved), position(reserved) + reserved.size());
+  const auto last = std::prev(returned_.end());
+  if (last->second != next_) return;
+  next_ = last->first;
+  returned_.erase(last);
+}
+
+Lease SampleLedger::cut(std::int64_t count) {
   const bool again = !returned_.empty();
   const std::int64_t begin = again ? returned_.begin()->first : next_;
   const std::int64_t limit = again ? returned_.begin()->second : total_;
@@ -54,17 +127,14 @@ std::optional<Lease> SampleLedger::lease(ReplicaId replica, std::int64_t count) 
   } else {
     next_ = end;
   }
-  const Lease lease = to_lease(begin, end);
-  const auto index = static_cast<std::size_t>(replica.value());
-  if (index >= held_.size()) held_.resize(index + 1);
-  held_[index] = lease;
-  return lease;
+  return to_lease(begin, end);
 }
 
 Lease SampleLedger::commit(ReplicaId replica) {
   const Lease lease = held_by(replica);
   held_[static_cast<std::size_t>(replica.value())] = {};
   committed_ += lease.size();
+  leased_ -= lease.size();
   return lease;
 }
 
@@ -72,6 +142,7 @@ void SampleLedger::give_back(ReplicaId replica) {
   if (!holds(replica)) return;
   Lease& held = held_[static_cast<std::size_t>(replica.value())];
   insert(returned_, position(held), position(held) + held.size());
+  leased_ -= held.size();
   held = {};
 }
 

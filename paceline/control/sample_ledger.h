@@ -2,6 +2,10 @@
 // all epochs; a replica takes a lease of a few at a time, and what a departed replica held is leased again
 // before anything new. So each sample is committed exactly once an epoch, whatever joins, leaves or crashes.
 //
+// What a replica is about to lease can be reserved for it, so that it may prepare itself. A reservation is no
+// lease: it can be withdrawn, and taken by another replica when nothing else is left, without a word to
+// anybody. What was withdrawn counts as never leased where nothing above it was.
+//
 // A position is a place in an epoch's permutation, not a sample's index: the ledger needs no data and no
 // random numbers. Pure.
 #pragma once
@@ -13,6 +17,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/base/lease.h"
+#include "paceline/control/reservations.h"
 
 namespace paceline::control {
 
@@ -23,9 +28,9 @@ class SampleLedger {
 
   // What a restart needs: everything below `next` is done, but for `open`.
   struct Saved {
-    std::int64_t next = 0;  // first position never leased
+    std::int64_t next = 0;  // nothing from here on was leased
     std::vector<std::pair<std::int64_t, std::int64_t>>
-        open;  // [begin, end): leased or given back, not committed
+        open;  // [begin, end): leased, given back or reserved, not committed
 
     std::int64_t committed() const;
     friend bool operator==(const Saved&, const Saved&) = default;
@@ -34,9 +39,20 @@ class SampleLedger {
   // Requires: a fresh ledger. False, and unchanged, when `saved` cannot come from a ledger of this size.
   bool restore(const Saved& saved);
 
-  // Up to `count` samples, never across the end of an epoch. Nothing when none are left to lease. Requires:
-  // the replica holds no lease, and its number is a small one: memory grows with the largest.
+  // Up to `count` samples, never across the end of an epoch: the oldest that are reserved for it (which may
+  // be up to a third more than `count`, see fits()), or the first that nobody has, or the newest that are
+  // reserved for whoever has the most reservations. Nothing when none are left to lease. Requires: the
+  // replica holds no lease, and its number is a small one: memory grows with the largest.
   std::optional<Lease> lease(ReplicaId replica, std::int64_t count);
+  // Sets up to `count` samples aside for a lease to come, after those that are already. False when all are
+  // leased or reserved.
+  bool reserve(ReplicaId replica, std::int64_t count);
+  std::int64_t reservations(ReplicaId replica) const {
+    return static_cast<std::int64_t>(reserved_.of(replica).size());
+  }
+  std::vector<Lease> reserved_for(ReplicaId replica) const;
+  // Nothing is reserved for it any more.
+  void withdraw(ReplicaId replica);
   // The replica's samples are in a commit. Requires: it holds a lease.
   Lease commit(ReplicaId replica);
   // Its samples go to others. Nothing happens when it holds none.
@@ -47,7 +63,9 @@ class SampleLedger {
   std::int64_t committed() const { return committed_; }
   std::int64_t total() const { return total_; }
   bool all_committed() const { return committed_ == total_; }
-  bool any_to_lease() const { return !returned_.empty() || next_ < total_; }
+  bool any_to_lease() const { return any_free() || !reserved_.empty(); }
+  // Samples that are neither leased nor committed.
+  std::int64_t left_to_lease() const { return total_ - committed_ - leased_; }
 
  private:
   using Ranges = std::map<std::int64_t, std::int64_t>;  // begin → end
@@ -55,12 +73,19 @@ class SampleLedger {
   Lease to_lease(std::int64_t begin, std::int64_t end) const;
   std::int64_t position(const Lease& lease) const;
   bool holds(ReplicaId replica) const;
+  bool any_free() const { return !returned_.empty() || next_ < total_; }
+  std::optional<Lease> from_reserved(ReplicaId replica, std::int64_t count);
+  // The first of what nobody has. Requires: there is something.
+  Lease cut(std::int64_t count);
+  void set_free(const Lease& reserved);
 
   const std::int64_t dataset_size_;
   const std::int64_t total_;
   std::int64_t next_ = 0;
   std::int64_t committed_ = 0;
+  std::int64_t leased_ = 0;
   Ranges returned_;
+  Reservations reserved_;
   std::vector<Lease> held_;  // by replica id; an empty one: none
 };
 

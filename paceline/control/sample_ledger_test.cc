@@ -2,6 +2,7 @@
 #include "paceline/control/sample_ledger.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <vector>
@@ -18,15 +19,97 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-enum class State { kNever, kHeld, kReturned, kDone };
+enum class State { kNever, kHeld, kReserved, kReturned, kDone };
 
 // A state for each position. What is returned goes first, the lowest first; then what was never leased.
 class LedgerModel {
+// A state for each position, and a list of reservations for each replica. What is returned goes first, the
+// lowest first; then what was never leased; then what is reserved for others.
+class Model {
  public:
   LedgerModel(std::int64_t dataset_size, std::int64_t total)
       : dataset_size_(dataset_size), states_(total, State::kNever) {}
 
   std::optional<Lease> lease(int replica, std::int64_t count) {
+    if (!reserved_[replica].empty()) {
+      const Reserved oldest = reserved_[replica].front();
+      if (4 * std::abs(oldest.asked - count) <= oldest.asked) {
+        reserved_[replica].erase(reserved_[replica].begin());
+        mark(oldest.range, State::kHeld);
+        held_[replica] = oldest.range;
+        return to_lease(oldest.range);
+      }
+      withdraw(replica);
+    }
+    if (any_free()) return take(replica, count);
+    int most = -1;
+    for (const auto& [id, list] : reserved_) {
+      if (!list.empty() && (most < 0 || list.size() >= reserved_[most].size())) most = id;
+    }
+    if (most < 0) return std::nullopt;
+    let_go(most);
+    return take(replica, count);
+  }
+  bool reserve(int replica, std::int64_t count) {
+    if (!any_free()) return false;
+    const bool held = held_.contains(replica);
+    const auto before = held_[replica];
+    take(replica, count);
+    mark(held_[replica], State::kReserved);
+    reserved_[replica].push_back({held_[replica], count});
+    held_[replica] = before;
+    if (!held) held_.erase(replica);
+    return true;
+  }
+  void withdraw(int replica) {
+    while (!reserved_[replica].empty()) let_go(replica);
+  }
+  std::vector<Lease> reserved_for(int replica) {
+    std::vector<Lease> leases;
+    for (const Reserved& one : reserved_[replica]) leases.push_back(to_lease(one.range));
+    return leases;
+  }
+  // What a restart would find, as ranges: what is leased or returned is open, and so is what is reserved
+  // where anything above it is not.
+  SampleLedger::Saved saved() const {
+    SampleLedger::Saved saved;
+    saved.next = total();
+    while (saved.next > 0 && states_[at(saved.next - 1)] == State::kNever) --saved.next;
+    while (saved.next > 0 && states_[at(saved.next - 1)] == State::kReserved) --saved.next;
+    for (std::int64_t i = 0; i < saved.next; ++i) {
+      if (states_[at(i)] == State::kDone) continue;
+      if (!saved.open.empty() && saved.open.back().second == i) {
+        saved.open.back().second = i + 1;
+      } else {
+        saved.open.emplace_back(i, i + 1);
+      }
+    }
+    return saved;
+  }
+
+ private:
+  struct Reserved {
+    std::pair<std::int64_t, std::int64_t> range;
+    std::int64_t asked;
+  };
+  bool any_free() const { return count(State::kReturned) + count(State::kNever) > 0; }
+  // What a reservation had is never leased where nothing above it is.
+  void let_go(int replica) {
+    mark(reserved_[replica].back().range, State::kReturned);
+    reserved_[replica].pop_back();
+    std::int64_t top = total();
+    while (top > 0 && states_[at(top - 1)] == State::kNever) --top;
+    while (top > 0 && states_[at(top - 1)] == State::kReturned) states_[at(--top)] = State::kNever;
+  }
+  void mark(std::pair<std::int64_t, std::int64_t> range, State state) {
+    for (std::int64_t i = range.first; i < range.second; ++i) states_[at(i)] = state;
+  }
+  Lease to_lease(std::pair<std::int64_t, std::int64_t> range) const {
+    const std::int64_t epoch = range.first / dataset_size_;
+    return {static_cast<std::int32_t>(epoch), range.first - epoch * dataset_size_,
+            range.second - epoch * dataset_size_};
+  }
+  std::optional<Lease> take(int replica, std::int64_t count) {
     for (const State wanted : {State::kReturned, State::kNever}) {
       const auto first = std::find(states_.begin(), states_.end(), wanted);
       if (first == states_.end()) continue;
@@ -37,21 +120,25 @@ class LedgerModel {
         states_[at(end++)] = State::kHeld;
       }
       held_[replica] = {begin, end};
-      const std::int64_t epoch = begin / dataset_size_;
-      return Lease{static_cast<std::int32_t>(epoch), begin % dataset_size_, end - epoch * dataset_size_};
+      return to_lease({begin, end});
     }
     return std::nullopt;
   }
+
+ public:
   void finish(int replica, State state) {
     for (std::int64_t i = held_[replica].first; i < held_[replica].second; ++i) states_[at(i)] = state;
     held_.erase(replica);
   }
   // What a restart finds: nobody holds anything any more.
   void restart() {
-    for (State& state : states_) {
-      if (state == State::kHeld) state = State::kReturned;
+    const SampleLedger::Saved found = saved();
+    for (std::int64_t i = 0; i < total(); ++i) {
+      State& state = states_[at(i)];
+      if (state != State::kDone) state = i < found.next ? State::kReturned : State::kNever;
     }
     held_.clear();
+    reserved_.clear();
   }
   bool holds(int replica) const { return held_.contains(replica); }
   std::int64_t count(State state) const { return std::count(states_.begin(), states_.end(), state); }
@@ -62,28 +149,50 @@ class LedgerModel {
   std::int64_t dataset_size_;
   std::vector<State> states_;
   std::map<int, std::pair<std::int64_t, std::int64_t>> held_;
+  std::map<int, std::vector<Reserved>> reserved_;
 };
 
 void compare(const SampleLedger& ledger, const LedgerModel& model) {
+constexpr int kReplicas = 6;
+
+void compare(const SampleLedger& ledger, Model& model) {
+  const std::int64_t reserved = model.count(State::kReserved);
   ASSERT_EQ(ledger.committed(), model.count(State::kDone));
   ASSERT_EQ(ledger.all_committed(), model.count(State::kDone) == model.total());
-  ASSERT_EQ(ledger.any_to_lease(), model.count(State::kReturned) + model.count(State::kNever) > 0);
+  const std::int64_t left = model.count(State::kReturned) + model.count(State::kNever) + reserved;
+  ASSERT_EQ(ledger.any_to_lease(), left > 0);
+  ASSERT_EQ(ledger.left_to_lease(), left);
+  ASSERT_EQ(ledger.save(), model.saved());
+  for (int replica = 0; replica < kReplicas; ++replica) {
+    ASSERT_EQ(ledger.reserved_for(ReplicaId(replica)), model.reserved_for(replica)) << replica;
+    ASSERT_EQ(ledger.reservations(ReplicaId(replica)),
+              static_cast<std::int64_t>(model.reserved_for(replica).size()));
+  }
 }
 
-void random_run(std::uint64_t seed) {
+// `reserves`: how many of a hundred steps reserve something.
+void random_run(std::uint64_t seed, std::uint64_t reserves) {
   Rng rng(seed);
   const auto dataset_size = 1 + static_cast<std::int64_t>(rng.below(40));
   const auto total = 1 + static_cast<std::int64_t>(rng.below(150));
   std::optional<SampleLedger> ledger(std::in_place, dataset_size, total);
   LedgerModel model(dataset_size, total);
   for (int step = 0; step < 400 && !ledger->all_committed(); ++step) {
-    const int replica = static_cast<int>(rng.below(6));
+    const int replica = static_cast<int>(rng.below(kReplicas));
+    if (rng.below(100) < reserves) {
+      const auto count = 1 + static_cast<std::int64_t>(rng.below(seed % 2 == 0 ? 20 : 3));
+      ASSERT_EQ(ledger->reserve(ReplicaId(replica), count), model.reserve(replica, count));
+      compare(*ledger, model);
+    }
     const std::uint64_t dice = rng.below(100);
     if (dice < 2) {
       const SampleLedger::Saved saved = ledger->save();
       ledger.emplace(dataset_size, total);
       ASSERT_TRUE(ledger->restore(saved));
       model.restart();
+    } else if (dice < 8) {
+      ledger->withdraw(ReplicaId(replica));
+      model.withdraw(replica);
     } else if (!model.holds(replica)) {
       const auto count = 1 + static_cast<std::int64_t>(rng.below(20));
       ASSERT_EQ(ledger->lease(ReplicaId(replica), count), model.lease(replica, count));
@@ -100,9 +209,11 @@ void random_run(std::uint64_t seed) {
 }
 
 TEST(SampleLedger, DoesWhatTheModelDoes) {
-  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
-    random_run(seed);
-    ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
+  for (const std::uint64_t reserves : {0, 20, 60, 95}) {
+    for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+      random_run(seed, reserves);
+      ASSERT_FALSE(::testing::Test::HasFailure()) << reserves << " reserve, seed " << seed;
+    }
   }
 }
 
@@ -184,6 +295,72 @@ TEST(SampleLedger, RestoresTheBeginningAndTheEnd) {
   EXPECT_EQ(open.lease(kA, 99), (Lease{0, 0, 10}));
 }
 
+TEST(SampleLedger, WhatIsReservedIsLeasedInItsOrder) {
+  SampleLedger ledger(10, 30);
+  ledger.lease(kA, 4);
+  EXPECT_TRUE(ledger.reserve(kA, 4));
+  EXPECT_TRUE(ledger.reserve(kA, 4)) << "cut short by the end of the epoch";
+  EXPECT_TRUE(ledger.reserve(kA, 4));
+  EXPECT_THAT(ledger.reserved_for(kA), ElementsAre(Lease{0, 4, 8}, Lease{0, 8, 10}, Lease{1, 0, 4}));
+  EXPECT_EQ(ledger.left_to_lease(), 26);
+  EXPECT_EQ(ledger.lease(kB, 4), (Lease{1, 4, 8}));
+  ledger.give_back(kB);
+  for (const Lease next :
+       {Lease{0, 4, 8}, Lease{0, 8, 10}, Lease{1, 0, 4}, Lease{1, 4, 8}, Lease{1, 8, 10}}) {
+    ledger.commit(kA);
+    EXPECT_EQ(ledger.lease(kA, 4), next);
+  }
+}
+
+TEST(SampleLedger, WhenNothingElseIsLeftTheNewestOfWhoHasTheMostIsTaken) {
+  SampleLedger ledger(12, 12);
+  for (const ReplicaId replica : {kA, kB, kA, kB, kA, kB}) ledger.reserve(replica, 2);
+  EXPECT_FALSE(ledger.reserve(kA, 1));
+  constexpr ReplicaId kC{2};
+  EXPECT_EQ(ledger.lease(kC, 9), (Lease{0, 10, 12})) << "as many: of the highest number";
+  ledger.commit(kC);
+  EXPECT_EQ(ledger.lease(kC, 1), (Lease{0, 8, 9})) << "A has more";
+  ledger.commit(kC);
+  EXPECT_EQ(ledger.lease(kC, 2), (Lease{0, 9, 10})) << "what is left of that goes first";
+  EXPECT_THAT(ledger.reserved_for(kA), ElementsAre(Lease{0, 0, 2}, Lease{0, 4, 6}));
+  EXPECT_THAT(ledger.reserved_for(kB), ElementsAre(Lease{0, 2, 4}, Lease{0, 6, 8}));
+  EXPECT_EQ(ledger.lease(kA, 2), (Lease{0, 0, 2}));
+  ledger.commit(kA);
+  ledger.commit(kC);
+  for (const Lease next : {Lease{0, 6, 8}, Lease{0, 2, 4}, Lease{0, 4, 6}}) {
+    EXPECT_TRUE(ledger.any_to_lease());
+    EXPECT_EQ(ledger.lease(kC, 2), next);
+    ledger.commit(kC);
+  }
+  EXPECT_FALSE(ledger.any_to_lease());
+  EXPECT_EQ(ledger.lease(kC, 2), std::nullopt);
+}
+
+TEST(SampleLedger, WhatNoLongerFitsIsLeasedAnewAndASmallChangeFits) {
+  for (const std::int64_t now : {6, 8, 10, 5, 11}) {
+    SampleLedger ledger(100, 100);
+    ledger.reserve(kA, 8);
+    ledger.reserve(kA, 8);
+    const bool fits = now >= 6 && now <= 10;
+    EXPECT_EQ(ledger.lease(kA, now)->size(), fits ? 8 : now) << now;
+    EXPECT_EQ(ledger.reservations(kA), fits ? 1 : 0);
+  }
+}
+
+TEST(SampleLedger, WhatIsReservedCountsAsNeverLeasedWhenItIsSavedOrWithdrawn) {
+  SampleLedger ledger(10, 30);
+  ledger.lease(kA, 3);
+  for (const ReplicaId replica : {kA, kB, kA}) ledger.reserve(replica, 3);
+  EXPECT_EQ(ledger.save().next, 3);
+  EXPECT_THAT(ledger.save().open, ElementsAre(Pair(0, 3)));
+  ledger.lease(kB, 3);
+  EXPECT_EQ(ledger.save().next, 9) << "from 6 to 9 is leased";
+  EXPECT_THAT(ledger.save().open, ElementsAre(Pair(0, 9)));
+  ledger.withdraw(kA);
+  EXPECT_EQ(ledger.lease(ReplicaId(2), 9), (Lease{0, 3, 6})) << "below what is leased it is returned";
+  EXPECT_EQ(ledger.lease(ReplicaId(3), 9), (Lease{0, 9, 10})) << "above it, it never was";
+}
+
 TEST(SampleLedgerDeathTest, BugsOfTheCallerEndTheProcess) {
   SampleLedger ledger(10, 30);
   EXPECT_DEATH(ledger.commit(kA), "holds no lease");
@@ -191,6 +368,7 @@ TEST(SampleLedgerDeathTest, BugsOfTheCallerEndTheProcess) {
   EXPECT_DEATH(ledger.lease(kA, 0), "asks for 0 samples");
   ledger.lease(kA, 1);
   EXPECT_DEATH(ledger.lease(kA, 1), "asks for 1 samples");
+  EXPECT_DEATH(ledger.reserve(kA, 0), "0 samples are to be reserved");
   EXPECT_DEATH(SampleLedger(0, 1), "0 samples an epoch");
 }
 

@@ -35,9 +35,13 @@ std::string text(const CommitRecord& order) {
   return line;
 }
 std::string more(const Release& order) {
-  if (order.plain()) return "";
-  return fmt::format(", rate {}, {} commits of fraction {} ahead, {} local steps", order.learning_rate,
-                     order.staleness, order.fraction, order.steps);
+  std::string line;
+  if (!order.plain()) {
+    line = fmt::format(", rate {}, {} commits of fraction {} ahead, {} local steps", order.learning_rate,
+                       order.staleness, order.fraction, order.steps);
+  }
+  for (const Lease& lease : order.ahead) line += ", then " + text(lease);
+  return line;
 }
 std::string text(const Release& order) {
   return fmt::format("release replica {} for iteration {} on version {}, {}{} ({})", order.replica,

@@ -1,6 +1,8 @@
 // One number for all that was told and ordered in a run: two runs with the same number took the same course.
 // It folds every field of every fact and order, in order, but for the losses: they are a matter of the
 // gradients, which differ between machines, and decide nothing. Evaluations are left out for the same reason.
+// What is reserved ahead is left out because a journal does not have it: it decides nothing before it is a
+// lease.
 //
 // What always holds: the same course gives the same number on every machine (a cosine learning rate is as
 // equal as the C libraries' cosines are), and a change of one field of it gives another one. Against chance,

@@ -74,7 +74,7 @@ class Engine {
   // Pointers into this memory may come from now on, until it is forgotten. From any thread.
   virtual void share(const Memory&) {}
   virtual void forget(const std::byte*) {}
-  // Batches that will probably come next, in this order; they replace those said before.
+  // Batches that will probably come, in this order, the very next one first; they replace those said before.
   virtual void expect(std::span<const Batch>) {}
   // How many of them are of use.
   virtual std::int64_t prefetch() const { return 0; }

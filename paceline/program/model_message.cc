@@ -178,6 +178,7 @@ absl::StatusOr<Model> parse_model(const json& message) {
     model.repeatable = same->get<bool>();
   if (const auto evaluates = message.find("evaluates"); evaluates != message.end() && evaluates->is_boolean() && !evaluates->get<bool>())
     model.sets.emplace_back("evaluate.enabled=false");
+  if (model.prefetch > 0) model.sets.push_back(fmt::format("data.ahead={}", model.prefetch));
   PACELINE_RETURN_IF_ERROR(add_number(message, "batch", model.sets));
   PACELINE_RETURN_IF_ERROR(add_number(message, "epochs", model.sets));
   PACELINE_RETURN_IF_ERROR(add_section(message, "optimizer", model.sets));

@@ -59,6 +59,7 @@ wire::WorkerOrder release_order(const control::Release& release, Time now) {
   message.set_staleness(release.staleness);
   message.set_fraction(release.fraction);
   message.set_steps(release.steps);
+  for (const Lease& lease : release.ahead) *message.add_ahead() = to_wire(lease);
   return order;
 }
 

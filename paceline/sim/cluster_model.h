@@ -46,6 +46,7 @@ struct ClusterModel {
   std::int64_t bytes = 0;  // of one push or one pull; 0: communication is free and takes no time
   config::ServerLinks servers;
   std::vector<PlaceModel> places;
+  double load_ms = 0;        // of a full batch, beside what is computed
   bool uneven_data = false;  // leases by speed; an iteration takes compute_ms a batch of the samples in it
   std::vector<config::Slowdown> slowdowns;  // `replica` is a place
   std::vector<Change> changes;              // ascending; a place whose first change is a join starts empty

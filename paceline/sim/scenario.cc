@@ -7,6 +7,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
+#include "paceline/control/controller.h"
 
 namespace paceline::sim {
 
@@ -73,6 +74,12 @@ void read_change(Section section, ClusterModel& cluster) {
   section.finish();
 }
 
+void read_data(Section section, Scenario& scenario) {
+  scenario.ahead = section.integer("ahead", 0, 0, control::kMostAhead);
+  scenario.cluster.load_ms = section.number("load_ms", 0, 0, 1e9);
+  section.finish();
+}
+
 void read_model(Section section, ClusterModel& cluster) {
   cluster.bytes = section.integer("bytes", 0, 0, std::int64_t{1} << 44);
   section.finish();
@@ -88,6 +95,7 @@ Scenario read_scenario(const toml::table& root, Complaints& complaints) {
   cluster.detection = from_seconds(top.number("detection_ms", 10, 0, 1e9) / 1000);
   if (top.has("faults_end_s"))
     cluster.faults_end = Time{} + from_seconds(top.number("faults_end_s", 0, 0, kMostSeconds));
+  read_data({top.table("data"), "data", complaints}, scenario);
   read_model({top.table("model"), "model", complaints}, cluster);
   const config::Link link = config::read_link(top.table("link"), "link", {}, complaints);
   read_servers({top.table("server"), "server", complaints}, cluster.servers);

@@ -17,6 +17,7 @@ struct Scenario {
   // committed, each once. Exactly one of them is not 0.
   std::int64_t iterations = 0;
   std::int64_t samples = 0;
+  std::int64_t ahead = 0;  // iterations whose samples are reserved for each replica
 };
 
 // `file` is the name errors give. The text is not trusted.

@@ -19,6 +19,7 @@ control::ControllerConfig controller_config(const Scenario& scenario) {
   control::ControllerConfig config;
   config.total_samples = scenario.samples > 0 ? scenario.samples : kEndless;
   config.dataset_size = config.total_samples;
+  config.ahead = scenario.ahead;
   return config;
 }
 

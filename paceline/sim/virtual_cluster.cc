@@ -280,6 +280,7 @@ void VirtualCluster::join(std::int32_t index) {
   place.replica = ReplicaId(static_cast<std::int32_t>(place_of_.size()));
   place_of_.push_back(index);
   ++place.holder;
+  place.loader = {};
   network_.join(place.port.link);
   draw_failure(index);
   const PlaceModel& model = model_.places[static_cast<std::size_t>(index)];
@@ -358,9 +359,14 @@ void VirtualCluster::release(const control::Release& order) {
   const std::int32_t index = place_of_[static_cast<std::size_t>(order.replica.value())];
   place->release = order;
   place->asked = now_ + network_.latency(place->port);
+  if (model_.load_ms > 0) {
+    const std::int64_t batch = model_.places[static_cast<std::size_t>(index)].batch;
+    place->loaded =
+        place->loader.loaded(place->asked, order, model_.load_ms / 1000 / static_cast<double>(batch));
+  }
   if (network_.free()) {
     trouble_.Update(pull(index));
-    return at(now_ + iteration_length(index), Kind::kDone, index);
+    return at(std::max(now_, place->loaded) + iteration_length(index), Kind::kDone, index);
   }
   if (in_groups()) return pulling_.push_back(index);
   const bool under_way = order.version > completed_;
@@ -388,7 +394,8 @@ void VirtualCluster::pull_together() {
 void VirtualCluster::start_pulled(std::int32_t index, const Transfer& transfer) {
   const bool under_way = places_[static_cast<std::size_t>(index)].release.version > completed_;
   at(std::max(transfer.start, under_way ? complete_ : now_), Kind::kPull, index);
-  at(transfer.end + iteration_length(index), Kind::kDone, index);
+  const Time loaded = places_[static_cast<std::size_t>(index)].loaded;
+  at(std::max(transfer.end, loaded) + iteration_length(index), Kind::kDone, index);
 }
 
 Duration VirtualCluster::iteration_length(std::int32_t index) {

@@ -20,6 +20,7 @@
 #include "paceline/control/witnesses.h"
 #include "paceline/sim/cluster_model.h"
 #include "paceline/sim/event_queue.h"
+#include "paceline/sim/loader.h"
 #include "paceline/sim/network.h"
 #include "paceline/sim/work.h"
 
@@ -70,7 +71,9 @@ class VirtualCluster {
     Port port;
     control::Release release{};
     Version base;
-    Time asked{};              // when its release arrived
+    Time asked{};  // when its release arrived
+    Loader loader{};
+    Time loaded{};             // the samples of its release
     Transfer push{};           // of its latest gradient
     std::uint32_t holder = 0;  // counts who held it: events of one that is gone mean nothing
     std::uint64_t failures = 0;

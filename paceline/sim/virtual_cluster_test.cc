@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/policy/policy_spec.h"
+#include "paceline/sim/loader.h"
 #include "paceline/sim/simulation.h"
 
 namespace paceline::sim {
@@ -287,6 +288,79 @@ class StrictWork final : public Work {
   Version version_;
   std::map<ReplicaId, Version> computing_;
 };
+
+// ---- Samples reserved ahead, and what loading them takes ----
+
+TEST(VirtualCluster, LoadingGoesOnBesideComputingWhereSamplesAreReserved) {
+  const auto end_s = [](int ahead, int load_ms) {
+    const Ran ran =
+        run(fmt::format("samples = 100\n[data]\nahead = {}\nload_ms = {}\n[[replica]]\ncompute_ms = "
+                        "100\nbatch = 10",
+                        ahead, load_ms),
+            "asp");
+    EXPECT_EQ(ran.broken, std::nullopt);
+    return ran.end_s;
+  };
+  for (const int ahead : {0, 1, 3}) EXPECT_NEAR(end_s(ahead, 0), 1.0, 1e-6);
+  EXPECT_NEAR(end_s(0, 60), 1.6, 1e-6) << "one after the other";
+  // The first has nothing to load beside; before the last one nothing is reserved any more.
+  EXPECT_NEAR(end_s(1, 60), 0.06 + 1.0 + 0.06, 1e-6);
+  EXPECT_NEAR(end_s(3, 60), 0.06 + 1.0 + 0.06, 1e-6);
+  EXPECT_NEAR(end_s(1, 150), 9 * 0.15 + 0.1 + 0.15 + 0.1, 1e-6) << "as fast as it can load";
+}
+
+TEST(VirtualCluster, WhatIsNoLongerReservedIsNotLoaded) {
+  Loader loader;
+  const auto at = [](int s) { return Time{} + std::chrono::seconds(s); };
+  const auto release = [](Lease lease, std::vector<Lease> ahead) {
+    control::Release release{.lease = lease, .why = {}};
+    release.ahead = std::move(ahead);
+    return release;
+  };
+  const Lease a{0, 0, 10}, b{0, 10, 20}, c{0, 20, 30}, d{0, 30, 35};
+  EXPECT_EQ(loader.loaded(at(0), release(a, {b, c}), 1), at(10));
+  // At 12 b is under way and goes on, c is not begun: d goes first.
+  EXPECT_EQ(loader.loaded(at(12), release(d, {c}), 1), at(25));
+  EXPECT_EQ(loader.loaded(at(40), release(c, {}), 1), at(35)) << "it was there before";
+  EXPECT_EQ(loader.loaded(at(50), release(a, {}), 1), at(60)) << "and is gone once it was used";
+}
+
+// One replica is ten times slower than the others and has as much reserved as they have.
+TEST(VirtualCluster, WhatASlowReplicaHasReservedKeepsNobodyWaitingAtTheEnd) {
+  for (const char* policy : {"bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:15", "backup:1", "cgp"}) {
+    for (const int samples : {1000, 1009, 3100}) {
+      const auto ran = [&](int ahead) {
+        Ran one =
+            run(fmt::format("samples = {}\n[data]\nahead = {}\n[[replica]]\ncount = 3\ncompute_ms = 100\n"
+                            "batch = 10\njitter = 0.05\n[[replica]]\ncompute_ms = 1000\nbatch = 10",
+                            samples, ahead),
+                policy);
+        EXPECT_TRUE(one.status.ok());
+        EXPECT_EQ(one.broken, std::nullopt);
+        return one;
+      };
+      EXPECT_LE(ran(16).end_s, ran(0).end_s + 1.0) << policy << ", " << samples << " samples";
+    }
+  }
+}
+
+// A share of uneven data is a little different each time.
+TEST(VirtualCluster, SharesThatChangeALittleLeaveNoScrapsOfWhatIsReserved) {
+  const auto commits = [](int ahead) {
+    const Ran ran =
+        run(fmt::format("samples = 60000\nparallel = \"uneven-data\"\n[data]\nahead = {}\n[[replica]]\n"
+                        "count = 2\ncompute_ms = 100\nbatch = 50\njitter = 0.1\n"
+                        "[[replica]]\ncompute_ms = 300\nbatch = 50\njitter = 0.1",
+                        ahead),
+            "bsp");
+    EXPECT_EQ(ran.broken, std::nullopt);
+    return std::pair(ran.recorder.orders.size(), ran.end_s);
+  };
+  const auto [orders, end_s] = commits(0);
+  const auto [orders_ahead, end_ahead_s] = commits(8);
+  EXPECT_LT(static_cast<double>(orders_ahead), 1.05 * static_cast<double>(orders));
+  EXPECT_LT(end_ahead_s, 1.1 * end_s);
+}
 
 TEST(VirtualCluster, WorkIsAskedForInAnOrderThatCanBeDone) {
   for (const char* network : {"", "[model]\nbytes = 25_000_000\n[link]\ngbps = 1.0\n",

@@ -53,16 +53,18 @@ TEST_F(JournalTest, ARunOfAControllerComesBack) {
 
 // Nothing that decides is lost on the way through the file.
 TEST_F(JournalTest, AControllerOrdersTheSameAgain) {
-  for (const char* policy : {"bsp", "asp", "dssp:3-15"}) {
-    const auto journal = open();
-    tell(controller_events(policy, 20'000), *journal);
-    ASSERT_TRUE(journal->flush().ok());
-    auto replay = control::Replay::make(controller_config(20'000),
-                                        policy::make_policy(*policy::parse_policy(policy)), std::nullopt);
-    ASSERT_TRUE(replay.ok());
-    ASSERT_TRUE(JournalReader::open(path_)->replay(**replay, journal->attempt()).ok());
-    EXPECT_EQ((*replay)->difference(), std::nullopt) << policy;
-    EXPECT_GT((*replay)->orders(), 3000);
+  for (const std::int64_t ahead : {0, 3}) {
+    for (const char* policy : {"bsp", "asp", "dssp:3-15"}) {
+      const auto journal = open();
+      tell(controller_events(policy, 20'000, ahead), *journal);
+      ASSERT_TRUE(journal->flush().ok());
+      auto replay = control::Replay::make(controller_config(20'000, ahead),
+                                          policy::make_policy(*policy::parse_policy(policy)), std::nullopt);
+      ASSERT_TRUE(replay.ok());
+      ASSERT_TRUE(JournalReader::open(path_)->replay(**replay, journal->attempt()).ok());
+      EXPECT_EQ((*replay)->difference(), std::nullopt) << policy << ", " << ahead << " ahead";
+      EXPECT_GT((*replay)->orders(), 3000);
+    }
   }
 }
 

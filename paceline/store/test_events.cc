@@ -96,19 +96,21 @@ std::vector<Event> every_kind_of_event() {
   };
 }
 
-control::ControllerConfig controller_config(std::int64_t samples) {
+control::ControllerConfig controller_config(std::int64_t samples, std::int64_t ahead) {
   control::ControllerConfig config;
   config.dataset_size = 1000;
   config.total_samples = samples;
   config.start_replicas = 4;
   config.checkpoint_every = 5000;
   config.look_ahead = true;
+  config.ahead = ahead;
   return config;
 }
 
-std::vector<Event> controller_events(const std::string& policy, std::int64_t samples) {
+std::vector<Event> controller_events(const std::string& policy, std::int64_t samples, std::int64_t ahead) {
   using namespace control;
-  Controller controller(controller_config(samples), policy::make_policy(*policy::parse_policy(policy)));
+  Controller controller(controller_config(samples, ahead),
+                        policy::make_policy(*policy::parse_policy(policy)));
   std::vector<Event> events;
   std::deque<Release> running;
   std::int64_t now = 0;

@@ -21,8 +21,8 @@ constexpr Time at(std::int64_t ns) { return Time(Duration(ns)); }
 std::vector<Event> every_kind_of_event();
 
 // What a Controller of this job with four replicas under `policy` is told and orders in `samples` samples.
-control::ControllerConfig controller_config(std::int64_t samples);
-std::vector<Event> controller_events(const std::string& policy, std::int64_t samples);
+control::ControllerConfig controller_config(std::int64_t samples, std::int64_t ahead = 0);
+std::vector<Event> controller_events(const std::string& policy, std::int64_t samples, std::int64_t ahead = 0);
 
 void tell(const Event& event, control::RunListener& listener);
 void tell(const std::vector<Event>& events, control::RunListener& listener);

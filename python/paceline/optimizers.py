@@ -31,7 +31,7 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
         message["weight_decay"] = float(groups[0].get("weight_decay", 0))
         listed = _groups(groups, [rate / base for rate in rates], inventory)
         if listed:
-            message["groups"] = listed
+            message["group"] = listed
     if clip is not None:
         if not float(clip) > 0:
             raise PacelineError(f"clip = {clip} is not the largest norm of a gradient; it is more than 0")
@@ -58,7 +58,7 @@ def _kind(optimizer: Any) -> Callable[[Group], Message]:
 
 def _sgd(group: Group) -> Message:
     _refuse(group, "SGD", "maximize", "dampening")
-    message: Message = {"kind": "sgd", "momentum": float(group["momentum"])}
+    message: Message = {"name": "sgd", "momentum": float(group["momentum"])}
     if group["nesterov"]:
         message["nesterov"] = True
     return message
@@ -67,22 +67,22 @@ def _sgd(group: Group) -> Message:
 def _adam(group: Group) -> Message:
     _refuse(group, "Adam", "maximize", "amsgrad")
     kind = "adamw" if group.get("decoupled_weight_decay") else "adam"
-    return {"kind": kind, **_betas(group), "epsilon": float(group["eps"])}
+    return {"name": kind, **_betas(group), "epsilon": float(group["eps"])}
 
 
 def _adamw(group: Group) -> Message:
     _refuse(group, "AdamW", "maximize", "amsgrad")
-    return {"kind": "adamw", **_betas(group), "epsilon": float(group["eps"])}
+    return {"name": "adamw", **_betas(group), "epsilon": float(group["eps"])}
 
 
 def _rmsprop(group: Group) -> Message:
     _refuse(group, "RMSprop", "maximize", "centered")
-    numbers = {"beta2": float(group["alpha"]), "epsilon": float(group["eps"]), "momentum": float(group["momentum"])}
-    return {"kind": "rmsprop", **numbers}
+    numbers = {"alpha": float(group["alpha"]), "epsilon": float(group["eps"]), "momentum": float(group["momentum"])}
+    return {"name": "rmsprop", **numbers}
 
 
 def _lion(group: Group) -> Message:
-    return {"kind": "lion", **_betas(group)}
+    return {"name": "lion", **_betas(group)}
 
 
 def _betas(group: Group) -> Message:

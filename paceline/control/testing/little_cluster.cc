@@ -81,6 +81,8 @@ void LittleCluster::follow(const Order& order) {
                      complain(fmt::format("replica {} is released while it computes", release.replica));
                    if (release.lease.size() < 1 || release.lease.size() > most_leased(replica))
                      complain("a lease of a wrong size");
+                   if (static_cast<std::int64_t>(release.ahead.size()) > config_.ahead)
+                     complain("more is reserved than was asked for");
                    unparks_ += replica.parked ? 1 : 0;
                    replica.parked = false;
                    replica.clock = release.clock;
@@ -137,12 +139,12 @@ void LittleCluster::see(const CommitRecord& commit) {
   committed_ += samples;
 }
 
-// With uneven data one may get what all together would.
+// With uneven data one may get what all together would, and a third more if that was reserved before.
 std::int64_t LittleCluster::most_leased(const Replica& replica) const {
   if (!config_.uneven_data) return replica.batch;
   std::int64_t all = 0;
   for (const auto& [id, one] : replicas_) all += one.batch;
-  return all;
+  return config_.ahead > 0 ? all * 4 / 3 : all;
 }
 
 void LittleCluster::complain(const std::string& what) {

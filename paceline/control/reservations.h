@@ -1,0 +1,57 @@
+// Samples that are set aside for iterations to come: each replica has a list of them, the oldest first. For
+// sample_ledger.h.
+//
+// What always holds: who has the most is known in O(log P) on average. A replica that takes one and gets one
+// costs nothing there: the heap has for each replica a number that it had at some time and has not exceeded
+// since, and is put right only where somebody asks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/lease.h"
+
+namespace paceline::control {
+
+class Reservations {
+ public:
+  struct One {
+    Lease lease;
+    std::int64_t asked = 0;  // samples that it was cut for; the end of an epoch makes it smaller
+  };
+
+  // Memory grows with the largest replica number.
+  void add(ReplicaId replica, const One& one);
+  // Requires: it has one.
+  One take_oldest(ReplicaId replica);
+  One take_newest(ReplicaId replica);
+
+  const std::vector<One>& of(ReplicaId replica) const;
+  bool empty() const { return samples_ == 0; }
+  // Who has the most, the highest number where several have as many. Nobody when all are empty.
+  std::optional<ReplicaId> who_has_most();
+  // All there are, replica by replica.
+  template <class Function>
+  void for_each(Function function) const {
+    for (const Replica& replica : replicas_) {
+      for (const One& one : replica.list) function(one.lease);
+    }
+  }
+
+ private:
+  struct Replica {
+    std::vector<One> list;
+    std::size_t in_heap = 0;  // the number in its entry that counts; 0: none does
+  };
+  void put(ReplicaId replica, Replica& mine);
+
+  std::vector<Replica> replicas_;  // by id
+  std::priority_queue<std::pair<std::size_t, ReplicaId>> heap_;
+  std::int64_t samples_ = 0;
+};
+
+}  // namespace paceline::control
