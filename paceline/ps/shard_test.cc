@@ -418,11 +418,11 @@ TEST(Shard, NoCommitSpendsTimeOnConstants) {
   Shard shard(layout, kSgd, transport::WeightWriter::create(layout.size(), 1, 0).value(), 1);
   shard.start(Version(0), odd_start(layout));
   const std::vector<float> gradient(static_cast<std::size_t>(layout.size()), 3.0f);
-  for (int version = 1; version < 4; ++version)
+  for (int version = 1; version < 8; ++version) {
+    if (version > 3) shard.board().next()[0] = 17;  // which this commit takes
     ASSERT_TRUE(shard.apply({Version(version), {{gradient.data(), 1, 1}}, 0.1}).ok());
-  shard.board().next()[0] = 17;  // which the next commit takes
-  ASSERT_TRUE(shard.apply({Version(4), {{gradient.data(), 1, 1}}, 0.1}).ok());
-  EXPECT_EQ(shard.weights()[0], 17.0f);
+    EXPECT_EQ(shard.weights()[0] == 17.0f, version > 3) << version;
+  }
 }
 
 TEST(Shard, WhatCannotBePreparedLeavesConstantsAsTheyWere) {

@@ -30,7 +30,8 @@ TEST(WireLayout, OfFloatsSaysNothingOfTypes) {
   ps::Layout layout;
   layout.add("weight", ps::TensorKind::kParameter, {3, 5});
   layout.add("mean", ps::TensorKind::kStatistic, {4});
-  for (const wire::Tensor& tensor : to_wire(layout).tensors()) {
+  const wire::Layout message = to_wire(layout);
+  for (const wire::Tensor& tensor : message.tensors()) {
     EXPECT_TRUE(tensor.dtype().empty());
     EXPECT_FALSE(tensor.constant());
   }
