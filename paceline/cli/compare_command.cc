@@ -58,8 +58,10 @@ absl::StatusOr<std::vector<Variant>> variants_of(const CompareOptions& options) 
 
 // False when the user stopped it.
 absl::StatusOr<bool> run_one(const std::string& job_toml, Variant sets, const std::string& folder,
-                             const CompareOptions& compare, Comparison& compared) {
+                             const std::string& program, const CompareOptions& compare,
+                             Comparison& compared) {
   TrainOptions options;
+  options.program = program;
   options.shown = compare.json ? launch::Shown::kJson : launch::Shown::kLine;
   options.in_virtual_time = compare.in_virtual_time;
   sets.push_back("runs_dir=\"" + folder + "\"");
@@ -75,8 +77,9 @@ absl::StatusOr<bool> run_one(const std::string& job_toml, Variant sets, const st
 
 absl::StatusOr<int> compare_command(const CompareOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const auto variants, variants_of(options));
+  TrainOptions asked{.job_file = options.job_file, .sets = options.sets};
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml,
-                            checked_job({.job_file = options.job_file, .sets = options.sets}));
+                            checked_job(asked));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, options.job_file));
   for (const Variant& variant : variants)
     PACELINE_RETURN_IF_ERROR(config::resolve_job(job_toml, options.job_file, variant).status());
@@ -85,7 +88,7 @@ absl::StatusOr<int> compare_command(const CompareOptions& options) {
   Comparison compared;
   bool going_on = true;
   for (const Variant& variant : variants) {
-    const auto ran = run_one(job_toml, variant, folder, options, compared);
+    const auto ran = run_one(job_toml, variant, folder, asked.program, options, compared);
     if (!ran.ok()) {
       std::error_code ignored;
       std::filesystem::remove(folder, ignored);  // does nothing when there is something in it

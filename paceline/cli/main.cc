@@ -7,6 +7,7 @@
 #include "paceline/cli/certs_command.h"
 #include "paceline/cli/compare_command.h"
 #include "paceline/cli/doctor_command.h"
+#include "paceline/cli/export_command.h"
 #include "paceline/cli/node_command.h"
 #include "paceline/cli/plan_command.h"
 #include "paceline/cli/program.h"
@@ -213,6 +214,14 @@ void add_report(CLI::App& app, Command& command) {
   report->callback([folder, &command] { command = [folder] { return exit_of(report_command(*folder)); }; });
 }
 
+void add_export(CLI::App& app, Command& command) {
+  auto options = std::make_shared<ExportOptions>();
+  CLI::App* exported = app.add_subcommand("export", "write the weights of a run as one safetensors file");
+  exported->add_option("run", options->run, "the run folder; the run may still train")->required();
+  exported->add_option("file", options->file, "for example model.safetensors")->required();
+  exported->callback([options, &command] { command = [options] { return exit_of(export_command(*options)); }; });
+}
+
 void add_replay(CLI::App& app, Command& command) {
   auto folder = std::make_shared<std::string>();
   CLI::App* replay = app.add_subcommand("replay", "hold a run's recorded orders to what is ordered today");
@@ -245,6 +254,7 @@ int main(int argc, char** argv) {
   add_simulate(app, command);
   add_plan(app, command);
   add_report(app, command);
+  add_export(app, command);
   add_replay(app, command);
   add_zipline(app, command);
   add_node(app, command);

@@ -27,7 +27,7 @@ std::string tail_of(int file) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> probe_program(const config::JobConfig& job) {
+absl::StatusOr<program::Model> probe_program(const config::JobConfig& job) {
   const int printed = memfd_create("paceline-probe", MFD_CLOEXEC);
   if (printed < 0) return absl::ResourceExhaustedError("no memory for what the program prints");
   const absl::Cleanup close_printed = [&] { close(printed); };
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<std::string>> probe_program(const config::JobConfig& 
       program::start_options(job, program::Role::kProbe, "probe", job.replicas.front().threads);
   options.process.output = printed;
   const auto engine = program::ProgramEngine::start(options);
-  if (engine.ok()) return (*engine)->model().sets;
+  if (engine.ok()) return (*engine)->model();
   launch::say(stderr, tail_of(printed));
   return engine.status();
 }

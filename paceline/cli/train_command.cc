@@ -129,16 +129,17 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
   return job;
 }
 
-absl::StatusOr<std::string> checked_job(const TrainOptions& options) {
+absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const std::string resolved, resolved_job(options));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(resolved, "job.toml"));
   if (!job.program) {
     PACELINE_RETURN_IF_ERROR(check_data_and_model(job));
     return resolved;
   }
-  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> asked, probe_program(job));
+  PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job));
+  options.program = model.text;
   PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
-  return with_asked(resolved, asked, said.file, job.program->run);
+  return with_asked(resolved, model.sets, said.file, job.program->run);
 }
 
 absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
@@ -175,6 +176,8 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   TrainedRun run;
   PACELINE_ASSIGN_OR_RETURN(run.folder,
                             resume ? old_folder(options, job_toml) : new_folder(job, job_toml, job_text));
+  if (!options.program.empty())
+    PACELINE_RETURN_IF_ERROR(store::atomic_write(store::RunPaths{run.folder}.program(), options.program));
   const int signals_before = launch::stop_signals();
   absl::Status outcome = options.in_virtual_time
                              ? virtual_time::train_virtually(run.folder, resume, options.shown)

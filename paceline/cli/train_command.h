@@ -21,6 +21,7 @@ struct TrainOptions {
   std::string text{};             // of the job, where it has no file
   std::vector<std::string> sets;  // key=value
   std::string resume{};           // a run folder; then job_file is empty
+  std::string program{};          // what the job's program says of itself, once checked_job() has asked it
   bool take_up = false;           // a run of this very job that ended without a goodbye, if there is one
   bool again = false;             // that is what `resume` is
   launch::Shown shown = launch::Shown::kLine;
@@ -53,7 +54,7 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options);
 absl::StatusOr<std::string> resolved_job(const TrainOptions& options);
 // The same, checked: its data can be read and its model fits them; or its program starts, and the job is what that
 // asks for.
-absl::StatusOr<std::string> checked_job(const TrainOptions& options);
+absl::StatusOr<std::string> checked_job(TrainOptions& options);
 
 // Trains the job in a new run folder, or goes on in `resume`; a plan that is to be made is made before. Shows
 // the plan and progress.

@@ -59,7 +59,7 @@ TEST(JobConfig, ATableOfRatesIsInEpochs) {
 
 TEST(JobConfig, ATableThatMakesNoSenseIsOneLine) {
   const auto refused = [](const std::string& table, const std::string& says) {
-    expect_one_line(parse_job("[schedule]\nshape = \"table\"\n" + table, "job.toml").status(), says);
+    expect_job_error(parse_job("[schedule]\nshape = \"table\"\n" + table, "job.toml").status(), says);
   };
   refused("", "schedule.table: write at least one point");
   refused("table = []\n", "schedule.table: write at least one point");
@@ -69,7 +69,7 @@ TEST(JobConfig, ATableThatMakesNoSenseIsOneLine) {
   refused("table = [[1, 1], [0.5, 1]]\n", "ascending order");
   refused("table = [[1, 1], [1, 2], [1, 3]]\n", "at most two points");
   refused("warmup_epochs = 1\ntable = [[0, 1]]\n", "schedule.warmup_epochs: leave it out");
-  expect_one_line(parse_job("[schedule]\ntable = [[0, 1]]\n", "job.toml").status(),
+  expect_job_error(parse_job("[schedule]\ntable = [[0, 1]]\n", "job.toml").status(),
                   "write shape = \"table\"");
   std::string most = "table = [";
   for (int i = 0; i < 10'000; ++i) most += fmt::format("[{}, 1], ", i);
@@ -101,7 +101,7 @@ TEST(JobConfig, EachOptimizerHasItsUsualNumbers) {
 
 TEST(JobConfig, AnOptimizerThatMakesNoSenseIsOneLine) {
   const auto refused = [](const std::string& text, const std::string& says) {
-    expect_one_line(parse_job("[optimizer]\n" + text, "job.toml").status(), says);
+    expect_job_error(parse_job("[optimizer]\n" + text, "job.toml").status(), says);
   };
   refused("name = \"adagrad\"\n",
           "optimizer.name: 'adagrad' is unknown; write one of: sgd, adam, adamw, rmsprop, lion");
@@ -110,7 +110,7 @@ TEST(JobConfig, AnOptimizerThatMakesNoSenseIsOneLine) {
   refused("alpha = 0.5\n", "optimizer.alpha: write beta2");
   refused("name = \"rmsprop\"\nbeta2 = 0.5\n", "optimizer.beta2: write alpha");
   refused("name = \"rmsprop\"\nalpha = 1\n", "optimizer.alpha: write a number from 0");
-  expect_one_line(
+  expect_job_error(
       parse_job("[optimizer]\nnesterov = true\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
       "local-sgd steps with plain SGD only");
 }
@@ -118,16 +118,16 @@ TEST(JobConfig, AnOptimizerThatMakesNoSenseIsOneLine) {
 TEST(JobConfig, GradientsAreClippedWhereOneServerSeesThemAll) {
   EXPECT_EQ(parse_job("", "job.toml")->optimizer.clip, 0);
   EXPECT_EQ(parse_job("[optimizer]\nclip = 0.5\n", "job.toml")->optimizer.clip, 0.5);
-  expect_one_line(parse_job("[optimizer]\nclip = -1\n", "job.toml").status(),
+  expect_job_error(parse_job("[optimizer]\nclip = -1\n", "job.toml").status(),
                   "optimizer.clip: write a number");
   for (const char* several : {"servers = 2", "hosts = 2"}) {
     const std::string text =
         fmt::format("[optimizer]\nclip = 0.5\n[[replica]]\ncount = 2\n[cluster]\n{}\n", several);
-    expect_one_line(parse_job(text, "job.toml").status(),
+    expect_job_error(parse_job(text, "job.toml").status(),
                     "job.toml:2: optimizer.clip: needs cluster.servers = 1");
     EXPECT_TRUE(parse_job(text, "job.toml", {"optimizer.clip=0"}).ok()) << several;
   }
-  expect_one_line(parse_job("[optimizer]\nclip = 1\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
+  expect_job_error(parse_job("[optimizer]\nclip = 1\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
                   "local-sgd has no clipping");
 }
 
@@ -147,7 +147,7 @@ TEST(JobConfig, GroupsHaveNamesOrAGlobAndNumbersOfTheirOwn) {
 
 TEST(JobConfig, AGroupThatMakesNoSenseIsOneLine) {
   const auto refused = [](const std::string& group, const std::string& says) {
-    expect_one_line(parse_job("[[optimizer.group]]\n" + group, "job.toml").status(), says);
+    expect_job_error(parse_job("[[optimizer.group]]\n" + group, "job.toml").status(), says);
   };
   refused("", "optimizer.group.tensors: write either tensors");
   refused("tensors = [\"a\"]\nmatch = \"a\"\n", "write either tensors");
@@ -157,18 +157,20 @@ TEST(JobConfig, AGroupThatMakesNoSenseIsOneLine) {
   refused("match = \"*\"\nweight_decay = -1\n", "optimizer.group.weight_decay: write a number from 0");
   refused("match = \"*\"\nmomentum = 1\n", "optimizer.group.momentum: write a number from 0");
   refused("match = \"*\"\nlr = 1\n", "optimizer.group.lr: unknown key");
-  expect_one_line(parse_job("[optimizer]\ngroup = 3\n", "job.toml").status(), "[[optimizer.group]]");
-  expect_one_line(
+  expect_job_error(parse_job("[optimizer]\ngroup = 3\n", "job.toml").status(), "[[optimizer.group]]");
+  expect_job_error(
       parse_job("[sync]\npolicy = \"local-sgd:4\"\n[[optimizer.group]]\nmatch = \"*\"\n", "job.toml")
           .status(),
       "local-sgd steps all tensors alike");
+}
+
 TEST(JobConfig, ReservesAheadWhereTheFileSaysSo) {
   EXPECT_EQ(controller_config(*parse_job("", "job.toml"), 100).ahead, 0);
   const JobConfig job = parse_job("[data]\nahead = 4\nload_ms = 2.5\n", "job.toml").value();
   EXPECT_EQ(controller_config(job, 100).ahead, 4);
   EXPECT_EQ(job.load_ms, 2.5);
-  expect_one_line(parse_job("[data]\nahead = -1\n", "job.toml").status(), "data.ahead");
-  expect_one_line(parse_job("[data]\nahead = 1001\n", "job.toml").status(), "data.ahead");
+  expect_job_error(parse_job("[data]\nahead = -1\n", "job.toml").status(), "data.ahead");
+  expect_job_error(parse_job("[data]\nahead = 1001\n", "job.toml").status(), "data.ahead");
 }
 
 TEST(JobConfig, ListensOnThisMachineOnlyUnlessToldHowSafely) {

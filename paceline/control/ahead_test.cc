@@ -254,10 +254,10 @@ TEST(Ahead, NobodyHoldsTheTail) {
 
 // ---- Runs that nothing ahead may change ----
 
-constexpr std::int64_t kDataset = 173;
+constexpr std::int64_t kAheadDataset = 173;
 
 ControllerConfig long_job(std::int64_t ahead, std::uint64_t seed) {
-  ControllerConfig config = config_of(kDataset, 500 + static_cast<std::int64_t>(seed % 37), 4, ahead);
+  ControllerConfig config = config_of(kAheadDataset, 500 + static_cast<std::int64_t>(seed % 37), 4, ahead);
   config.checkpoint_every = 60;
   config.evaluate_every = 100;
   return config;
@@ -297,7 +297,7 @@ TEST(Ahead, UnderOtherPoliciesEachSampleIsCommittedOnceAsWell) {
   for (const char* spec : {"asp", "ssp:2", "dssp:0-3", "elastic-bsp:4", "backup:1"}) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       for (const std::int64_t ahead : {0, 1, 4, 16}) {
-        SampleBooks books(kDataset, long_job(0, seed).total_samples);
+        SampleBooks books(kAheadDataset, long_job(0, seed).total_samples);
         for (const CommitRecord& commit : log_of(spec, ahead, seed)) books.add(commit);
         EXPECT_TRUE(books.all_once()) << spec << ", seed " << seed << ", " << ahead << " ahead";
       }

@@ -21,11 +21,9 @@ using ::testing::Pair;
 
 enum class State { kNever, kHeld, kReserved, kReturned, kDone };
 
-// A state for each position. What is returned goes first, the lowest first; then what was never leased.
-class LedgerModel {
 // A state for each position, and a list of reservations for each replica. What is returned goes first, the
 // lowest first; then what was never leased; then what is reserved for others.
-class Model {
+class LedgerModel {
  public:
   LedgerModel(std::int64_t dataset_size, std::int64_t total)
       : dataset_size_(dataset_size), states_(total, State::kNever) {}
@@ -152,10 +150,9 @@ class Model {
   std::map<int, std::vector<Reserved>> reserved_;
 };
 
-void compare(const SampleLedger& ledger, const LedgerModel& model) {
 constexpr int kReplicas = 6;
 
-void compare(const SampleLedger& ledger, Model& model) {
+void compare(const SampleLedger& ledger, LedgerModel& model) {
   const std::int64_t reserved = model.count(State::kReserved);
   ASSERT_EQ(ledger.committed(), model.count(State::kDone));
   ASSERT_EQ(ledger.all_committed(), model.count(State::kDone) == model.total());

@@ -68,7 +68,7 @@ class Bench {
 
 TEST(ProgramEngine, KnowsTheModelOfItsProgram) {
   const auto engine = ProgramEngine::start(options()).value();
-  EXPECT_EQ(engine->samples(), 100);
+  EXPECT_EQ(engine->samples(), 1200);
   ASSERT_EQ(engine->layout().tensors().size(), 3u);
   EXPECT_EQ(engine->layout().tensors()[2].name, "far.b");
   EXPECT_EQ(engine->layout().tensors()[1].kind, ps::TensorKind::kStatistic);

@@ -163,11 +163,11 @@ struct Torch {
   }
 };
 
-constexpr OptimizerKind kKinds[] = {OptimizerKind::kSgd,      OptimizerKind::kAdam,    OptimizerKind::kAdamW,
+constexpr OptimizerKind kRuleKinds[] = {OptimizerKind::kSgd,      OptimizerKind::kAdam,    OptimizerKind::kAdamW,
                                     OptimizerKind::kNesterov, OptimizerKind::kRmsprop, OptimizerKind::kLion};
 
 TEST(StepNumbers, BulkCommitsAreWhatTheOptimizersDocument) {
-  for (const OptimizerKind kind : kKinds) {
+  for (const OptimizerKind kind : kRuleKinds) {
     for (const double momentum : {0.0, 0.9}) {
       for (const double decay : {0.0, 0.1}) {
         const OptimizerConfig config{.kind = kind,
@@ -327,7 +327,7 @@ TEST(ClipFactor, IsPyTorchs) {
 }
 
 TEST(StepNumbers, AGroupsRateMultipliesTheLearningRate) {
-  for (const OptimizerKind kind : kKinds) {
+  for (const OptimizerKind kind : kRuleKinds) {
     OptimizerConfig config{.kind = kind, .weight_decay = 0.1};
     const StepNumbers expected = step_numbers(config, 0.25 * 0.01, 0.5, 3);
     config.rate = 0.25;

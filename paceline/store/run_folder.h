@@ -24,6 +24,7 @@ struct RunPaths {
 
   std::filesystem::path job() const { return root / "job.toml"; }      // as resolved, defaults included
   std::filesystem::path asked() const { return root / "asked.toml"; }  // before anything was planned
+  std::filesystem::path program() const { return root / "program.json"; }  // what its program says of itself
   std::filesystem::path journal() const { return root / "journal.sqlite"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }  // a LineFile
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }

@@ -1,0 +1,115 @@
+#include "paceline/cli/export_command.h"
+
+#include <filesystem>
+#include <map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/cli/torch_program.h"
+#include "paceline/config/job_config.h"
+#include "paceline/engine/built_in.h"
+#include "paceline/launch/say.h"
+#include "paceline/program/messages.h"
+#include "paceline/ps/convert.h"
+#include "paceline/runs/job_file.h"
+#include "paceline/store/checkpoint.h"
+#include "paceline/store/run_folder.h"
+#include "paceline/store/safetensors.h"
+#include "paceline/store/shard_files.h"
+
+namespace paceline::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Exported {
+  ps::Layout layout;
+  std::vector<std::pair<std::string, std::string>> aliases;
+};
+
+// What the run's program said of itself, or the built-in model.
+absl::StatusOr<Exported> model_of(const store::RunPaths& paths) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_job_file(paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
+  if (job.program) {
+    PACELINE_ASSIGN_OR_RETURN(const std::string text, store::read_file(paths.program(), program::kLongestLine));
+    auto answer = program::parse_answer(text);
+    if (!answer.ok() || !std::holds_alternative<program::Model>(*answer))
+      return absl::DataLossError(fmt::format("{}: is not what a program says of itself", paths.program().string()));
+    auto& model = std::get<program::Model>(*answer);
+    return Exported{std::move(model.layout), std::move(model.aliases)};
+  }
+  PACELINE_RETURN_IF_ERROR(need_built_in_models());
+  PACELINE_ASSIGN_OR_RETURN(const auto engines,
+                            engine::built_in()->make(job, engine::BuiltIn::Use::kTrain, 1, 1));
+  return Exported{engines.front()->layout(), {}};
+}
+
+absl::Status check_target(const fs::path& file) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(file, ignored);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    return absl::InvalidArgumentError(fmt::format("{}: is there, and is not a regular file", file.string()));
+  return absl::OkStatus();
+}
+
+absl::Status write(const Exported& model, const std::vector<float>& weights, const fs::path& file) {
+  std::vector<std::vector<std::byte>> converted;  // outlives the views
+  converted.reserve(model.layout.tensors().size());
+  std::vector<store::TensorView> views;
+  std::map<std::string, std::size_t> places;
+  for (const ps::TensorSpec& spec : model.layout.tensors()) {
+    const float* data = weights.data() + spec.offset;
+    if (spec.kind != ps::TensorKind::kConstant && spec.dtype != ps::Dtype::kFloat32) {
+      converted.push_back(ps::convert({data, static_cast<std::size_t>(spec.size)}, spec.dtype));
+      data = reinterpret_cast<const float*>(converted.back().data());
+    }
+    places[spec.name] = views.size();
+    views.push_back({spec.name, spec.shape, data, spec.dtype});
+  }
+  for (const auto& [name, tensor] : model.aliases) {
+    const auto found = places.find(tensor);
+    if (found == places.end()) continue;
+    store::TensorView view = views[found->second];
+    view.name = name;
+    views.push_back(std::move(view));
+  }
+  // Readers want each tensor where its type may lie.
+  std::stable_sort(views.begin(), views.end(), [](const auto& one, const auto& other) {
+    return ps::bytes_of(one.dtype) > ps::bytes_of(other.dtype);
+  });
+  const fs::path partial = file.string() + ".partial";
+  std::error_code error;
+  absl::Status status = store::write_safetensors(partial, views, {{"format", "pt"}});
+  if (status.ok()) fs::rename(partial, file, error);
+  if (error) status = absl::PermissionDeniedError(fmt::format("{}: {}", file.string(), error.message()));
+  if (!status.ok()) fs::remove(partial, error);
+  return status;
+}
+
+}  // namespace
+
+absl::Status export_command(const ExportOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(options.run));
+  PACELINE_RETURN_IF_ERROR(check_target(options.file));
+  PACELINE_ASSIGN_OR_RETURN(const Exported model, model_of(paths));
+  // A run that trains may delete a checkpoint while it is read: then there is a newer one.
+  constexpr int kTries = 3;
+  absl::StatusOr<store::ShardContents> contents = absl::NotFoundError("");
+  Version version;
+  for (int i = 0; i < kTries && !contents.ok(); ++i) {
+    PACELINE_ASSIGN_OR_RETURN(const store::Checkpoint newest, store::latest_checkpoint(paths.root));
+    version = newest.state.controller.version;
+    contents = store::load_shard(newest.directory, 1, 1, model.layout);
+  }
+  PACELINE_RETURN_IF_ERROR(contents.status());
+  PACELINE_RETURN_IF_ERROR(write(model, contents->weights, options.file));
+  launch::say(stdout, fmt::format("{}: {} tensors of version {}\n", options.file,
+                                  model.layout.tensors().size() + model.aliases.size(), version));
+  return absl::OkStatus();
+}
+
+}  // namespace paceline::cli

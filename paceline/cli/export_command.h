@@ -1,0 +1,19 @@
+// `paceline export`: the weights of a run as one file that PyTorch takes.
+#pragma once
+
+#include <string>
+
+#include <absl/status/status.h>
+
+namespace paceline::cli {
+
+struct ExportOptions {
+  std::string run;   // its folder; it may still train
+  std::string file;  // .safetensors
+};
+
+// Writes the newest whole checkpoint, with the names, shapes and types that the program's state_dict has. Errors: no
+// checkpoint yet; what is wrong with it; the file cannot be written, or is no regular file.
+absl::Status export_command(const ExportOptions& options);
+
+}  // namespace paceline::cli

@@ -1,0 +1,190 @@
+// Jobs that train a program of the user's: real processes, a program in plain Python (paceline/program/testdata).
+#include <signal.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/program.h"
+#include "tests/recorded_run.h"
+#include "tests/small_job.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+const std::string kScript = fs::absolute("paceline/program/testdata/program.py").string();
+
+// `keys` stand before the sections. The program's own words are `args`.
+fs::path program_job(const TempFolder& folder, const std::string& keys, const std::string& sections = "",
+                     const std::string& args = "") {
+  const fs::path job = folder / "job.toml";
+  write_text(job, fmt::format("name = \"program\"\nruns_dir = \"{}\"\n{}\n{}\n[program]\nrun = \"{}\"\nargs = [{}]\n",
+                              (folder / "runs").string(), keys, sections, kScript, args));
+  return job;
+}
+
+std::string devices(int count, int pace_ms = 0) {
+  return pace_ms == 0 ? fmt::format("[[replica]]\ncount = {}\n", count)
+                      : fmt::format("[[replica]]\ncount = {}\npace_ms = {}\n", count, pace_ms);
+}
+
+fs::path train_to_the_end(const TempFolder& folder, const fs::path& job,
+                          const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"train", job.string()};
+  words.insert(words.end(), more.begin(), more.end());
+  const Ended ended = run(words);
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  return only_run(folder / "runs");
+}
+
+class Policies : public ::testing::TestWithParam<const char*> {};
+
+// Each sample once, and the same orders again.
+TEST_P(Policies, TrainAProgram) {
+  const TempFolder folder;
+  const fs::path job = program_job(folder, "epochs = 2", fmt::format("[sync]\npolicy = \"{}\"\n", GetParam()) + devices(3));
+  const fs::path trained = train_to_the_end(folder, job);
+  expect_each_sample_once(RecordedRun::read(trained), 2);
+  const Ended replayed = run({"replay", trained.string()});
+  EXPECT_EQ(replayed.status, 0) << replayed.errors;
+}
+
+std::string policy_name(const testing::TestParamInfo<const char*>& one) {
+  std::string name = one.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Policies,
+                         testing::Values("bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "cgp", "local-sgd:4",
+                                         "backup:1", "groups:2+1:ssp:3"),
+                         policy_name);
+
+// One server, two, and members that sum among themselves: live as in virtual time, to the last bit.
+TEST(ProgramRuns, BspEndsInTheSameBytesInAllWorlds) {
+  std::vector<std::map<std::string, std::string>> ends;
+  for (const char* cluster : {"", "[cluster]\nservers = 2\n", "[cluster]\nreduction = \"group\"\n"}) {
+    for (const bool in_virtual_time : {false, true}) {
+      const TempFolder folder;
+      const fs::path job = program_job(folder, "epochs = 1", devices(2) + cluster);
+      ends.push_back(checkpoint_weights(train_to_the_end(
+          folder, job, in_virtual_time ? std::vector<std::string>{"--virtual"} : std::vector<std::string>{})));
+      EXPECT_EQ(ends.back(), ends.front()) << cluster << in_virtual_time;
+    }
+  }
+  EXPECT_FALSE(ends.front().empty());
+}
+
+TEST(ProgramRuns, WithoutAJobFileAProgramIsTrainedToo) {
+  const TempFolder folder;
+  const Ended ended = run({"run", kScript, "--devices", "2", "--policy", "asp", "--set",
+                           "runs_dir=" + (folder / "runs").string(), "--set", "epochs=0.5"});
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_THAT(ended.output, HasSubstr("600 of 600 samples"));
+}
+
+// What it asks for is the job's, and nothing else may be said beside it.
+TEST(ProgramRuns, AProgramAndItsJobSayTheSame) {
+  const TempFolder folder;
+  const fs::path job = program_job(folder, "epochs = 0.1", devices(1));
+  const fs::path trained = train_to_the_end(folder, job);
+  EXPECT_THAT(read_text(trained / "job.toml"), HasSubstr("batch = 4"));
+  const Ended other = run({"train", job.string(), "--set", "optimizer.lr=0.1"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.errors, HasSubstr("optimizer.lr is 0.1"));
+  EXPECT_THAT(other.errors, HasSubstr("and 0.5 in"));
+}
+
+TEST(ProgramRuns, AProgramThatDoesNotStartLeavesNoRun) {
+  for (const char* how : {"\"model-exit\"", "\"twice-named\""}) {
+    const TempFolder folder;
+    const Ended ended = run({"train", program_job(folder, "", devices(2), how).string()});
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_THAT(ended.errors, HasSubstr("program.py: the program"));
+    EXPECT_FALSE(fs::exists(folder / "runs"));
+  }
+}
+
+std::vector<pid_t> programs_of(pid_t worker) { return children(worker, kScript); }
+
+// By its pid: its death is seen at once, also where a child of it keeps the socket.
+TEST(ProgramRuns, WithoutAProgramThatIsKilledTheOthersGoOn) {
+  const TempFolder folder;
+  const fs::path job = program_job(folder, "epochs = 3", devices(3, 20));
+  Program train({"train", job.string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  const auto programs = programs_of(children(train.pid(), "w1").at(0));
+  ASSERT_EQ(programs.size(), 1u);
+  kill(programs[0], SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_THAT(ended.errors, HasSubstr("w1 was lost (program.py: the program ended (killed by signal 9 (Killed))"));
+  const RecordedRun recorded = RecordedRun::read(only_run(folder / "runs"));
+  expect_each_sample_once(recorded, 3);
+}
+
+TEST(ProgramRuns, AProgramThatRaisesSaysWhere) {
+  const TempFolder folder;
+  const Ended ended = run({"train", program_job(folder, "", devices(2), "\"error\", \"3\"").string()});
+  EXPECT_NE(ended.status, 0);
+  EXPECT_THAT(ended.errors, HasSubstr("train.py:7: ValueError: no"));
+}
+
+// It loads data for minutes, maybe: a server's death must not cost that.
+TEST(ProgramRuns, AServersDeathLeavesProgramsRunning) {
+  const TempFolder folder;
+  const fs::path job = program_job(folder, "epochs = 3", devices(2, 20) + "[checkpoint]\nevery_epochs = 0.1\n");
+  Program train({"train", job.string()});
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  const auto before = programs_of(children(train.pid(), "w0").at(0));
+  ASSERT_EQ(before.size(), 1u);
+  kill(children(train.pid(), "server").at(0), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return !RecordedRun::read(only_run(folder / "runs"), 2).commits.empty(); }));
+  EXPECT_EQ(programs_of(children(train.pid(), "w0").at(0)), before);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  expect_kept_samples_once(only_run(folder / "runs"), 3);
+}
+
+TEST(ProgramRuns, ARunThatWasStoppedGoesOn) {
+  const TempFolder folder;
+  const fs::path job = program_job(folder, "epochs = 2", devices(2, 10));
+  {
+    Program train({"train", job.string()});
+    ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+    train.signal(SIGINT);
+    EXPECT_EQ(train.wait().status, 130);
+  }
+  const fs::path stopped = only_run(folder / "runs");
+  const Ended ended = run({"train", "--resume", stopped.string()});
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  expect_kept_samples_once(stopped, 2);
+}
+
+// A command that came over the wire is never run.
+TEST(ProgramRuns, AWorkerStartsOnlyWhatItsOwnHostNames) {
+  const TempFolder folder;
+  const fs::path job = program_job(folder, "epochs = 50", devices(1, 50) + "[sync]\npolicy = \"asp\"\n");
+  Program train({"train", job.string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  const pid_t own = children(train.pid(), "w0").at(0);
+  std::vector<std::string> words = {"worker", "--name", "w0"};
+  const auto reach = reach_of(own);
+  words.insert(words.end(), reach.begin(), reach.end());
+  kill(own, SIGKILL);
+  const fs::path other = folder / "other.toml";
+  write_text(other, "epochs = 1\n");
+  words.insert(words.end(), {"--job", other.string()});
+  const Ended ended = run(words);
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_THAT(ended.errors, HasSubstr("has no [program]"));
+}
+
+}  // namespace
+}  // namespace paceline::tests
