@@ -461,7 +461,7 @@ TEST(Shard, WhatCannotBePreparedLeavesConstantsAsTheyWere) {
 // Over all parameters of the model and nothing else.
 double norm_of(const Commit& commit) {
   double squares = 0;
-  for (const TensorSpec& tensor : layout().tensors()) {
+  for (const TensorSpec& tensor : shard_layout().tensors()) {
     if (tensor.kind != TensorKind::kParameter) continue;
     for (auto i = static_cast<std::size_t>(tensor.offset);
          i < static_cast<std::size_t>(tensor.offset + tensor.size); ++i) {
@@ -559,7 +559,7 @@ TEST(Shard, WhatDoesNotArriveIsNotClipped) {
 
 TEST(Shard, KnowsWhetherItsNewestVersionIsFinite) {
   for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
-    for (const TensorSpec& tensor : layout().tensors()) {
+    for (const TensorSpec& tensor : shard_layout().tensors()) {
       for (const std::int64_t at : {tensor.offset, tensor.offset + tensor.size - 1}) {
         Shard shard = shard_of(optimizer, 3);
         shard.start(Version(0), random_floats(1));
@@ -622,7 +622,7 @@ TEST(Shard, EachGroupStepsWithItsOwnNumbers) {
   for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
     const std::vector<float> start = random_floats(1);
     const auto shard_with = [&](const OptimizerConfig& config, std::span<const ParameterGroup> groups) {
-      Shard shard(layout(), config, transport::WeightWriter::create(layout().size(), 1, 1).value(), 2,
+      Shard shard(shard_layout(), config, transport::WeightWriter::create(shard_layout().size(), 1, 1).value(), 2,
                   groups);
       shard.start(Version(0), start);
       for (int version = 1; version <= 4; ++version) EXPECT_TRUE(shard.apply(Commit(version, 2).update).ok());
@@ -634,7 +634,7 @@ TEST(Shard, EachGroupStepsWithItsOwnNumbers) {
       return std::equal(found.begin() + tensor.offset, found.begin() + tensor.offset + tensor.size,
                         expected.begin() + tensor.offset);
     };
-    for (const TensorSpec& tensor : layout().tensors()) {
+    for (const TensorSpec& tensor : shard_layout().tensors()) {
       if (tensor.kind == TensorKind::kStatistic) {
         EXPECT_TRUE(same(tensor, plain)) << tensor.name;
         continue;
@@ -647,7 +647,7 @@ TEST(Shard, EachGroupStepsWithItsOwnNumbers) {
 }
 
 TEST(Shard, GroupsAreTheSameHoweverTheModelIsCut) {
-  const Layout whole = layout();
+  const Layout whole = shard_layout();
   const std::vector<float> start = random_floats(1);
   Shard one(whole, kAdamW, transport::WeightWriter::create(whole.size(), 1, 1).value(), 3, kGroups);
   one.start(Version(0), start);
@@ -674,12 +674,12 @@ TEST(Shard, TheDirectionOfAGroupIsInTheOptimizersMeasure) {
   const std::vector<ParameterGroup> groups{{.tensors = {"bias"}, .rate = 1.0 / 3},
                                            {.tensors = {"weight"}, .momentum = 0.0}};
   const OptimizerConfig optimizer{.kind = OptimizerKind::kSgd, .momentum = 0.9};
-  Shard shard(layout(), optimizer,
-              transport::WeightWriter::create(Shard::board_floats(layout(), true), 1, 1).value(), 2, groups);
+  Shard shard(shard_layout(), optimizer,
+              transport::WeightWriter::create(Shard::board_floats(shard_layout(), true), 1, 1).value(), 2, groups);
   shard.start(Version(0), random_floats(1));
   ASSERT_TRUE(shard.apply(Commit(1, 2).update).ok());
   const std::vector<float>& velocity = shard.optimizer_state().streams[0];
-  for (const TensorSpec& tensor : layout().tensors()) {
+  for (const TensorSpec& tensor : shard_layout().tensors()) {
     const float scale = tensor.name == "bias" ? 1.0f / 3 : 0.0f;
     for (auto i = static_cast<std::size_t>(tensor.offset);
          i < static_cast<std::size_t>(tensor.offset + tensor.size); ++i)
