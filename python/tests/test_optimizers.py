@@ -30,23 +30,23 @@ def read(net: nn.Module, optimizer: Any, clip: float | None = None, scheduled: b
     [
         (
             lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=1e-4, nesterov=True),
-            {"kind": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4, "nesterov": True},
+            {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4, "nesterov": True},
         ),
         (
             lambda p: torch.optim.SGD(p, lr=0.1),
-            {"kind": "sgd", "lr": 0.1, "momentum": 0.0, "weight_decay": 0.0},
+            {"name": "sgd", "lr": 0.1, "momentum": 0.0, "weight_decay": 0.0},
         ),
         (
             lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.99), eps=1e-6),
-            {"kind": "adam", "lr": 0.01, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6, "weight_decay": 0.0},
+            {"name": "adam", "lr": 0.01, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6, "weight_decay": 0.0},
         ),
         (
             lambda p: torch.optim.AdamW(p),
-            {"kind": "adamw", "lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.01},
+            {"name": "adamw", "lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.01},
         ),
         (
             lambda p: torch.optim.RMSprop(p, lr=0.02, alpha=0.95, momentum=0.5),
-            {"kind": "rmsprop", "lr": 0.02, "beta2": 0.95, "epsilon": 1e-8, "momentum": 0.5, "weight_decay": 0.0},
+            {"name": "rmsprop", "lr": 0.02, "alpha": 0.95, "epsilon": 1e-8, "momentum": 0.5, "weight_decay": 0.0},
         ),
     ],
 )
@@ -60,7 +60,7 @@ def test_adam_with_decoupled_decay_is_adamw() -> None:
         pytest.skip("this PyTorch's Adam has no decoupled_weight_decay")
     net = model()
     found = read(net, torch.optim.Adam(net.parameters(), weight_decay=0.1, decoupled_weight_decay=True))
-    assert found["kind"] == "adamw" and found["weight_decay"] == 0.1
+    assert found["name"] == "adamw" and found["weight_decay"] == 0.1
 
 
 def test_lion_by_its_name() -> None:
@@ -70,7 +70,7 @@ def test_lion_by_its_name() -> None:
 
     net = model()
     found = read(net, Lion(net.parameters()))
-    assert found == {"kind": "lion", "lr": 1e-4, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1}
+    assert found == {"name": "lion", "lr": 1e-4, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1}
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,17 @@ def test_anothers_parameters() -> None:
         read(model(), torch.optim.SGD(model().parameters(), lr=0.5))
 
 
-def test_groups_that_differ_in_more() -> None:
+def test_groups_with_numbers_of_their_own() -> None:
     net = model()
     groups = [{"params": net[0].parameters()}, {"params": net[1].parameters(), "momentum": 0.5}]
-    with pytest.raises(PacelineError, match="group 2 of the optimizer has momentum = 0.5"):
+    found = read(net, torch.optim.SGD(groups, lr=0.5, momentum=0.9))
+    assert found["groups"] == [{"tensors": ["1.weight", "1.bias"], "momentum": 0.5}]
+
+
+def test_groups_of_two_kinds() -> None:
+    net = model()
+    groups = [{"params": net[0].parameters()}, {"params": net[1].parameters(), "nesterov": True}]
+    with pytest.raises(PacelineError, match="group 2 of the optimizer has nesterov = True"):
         read(net, torch.optim.SGD(groups, lr=0.5, momentum=0.9))
 
 
