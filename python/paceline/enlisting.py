@@ -73,7 +73,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
 def _make_binding(
     session: Session, inventory: Inventory, memories: Memories, device: torch.device, wishes: Wishes
 ) -> Binding:
-    kind = wishes.weights or session.settings.get("weights") or "view"
+    kind = wishes.weights or session.weights
     if kind not in ("view", "copy"):
         raise PacelineError(f'weights = {kind!r} is neither "view" nor "copy"')
     if device.type != "cpu" or is_stand_in():
@@ -88,6 +88,8 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
         "samples": samples,
         "prefetch": prefetched(wishes.loader),
     }
+    if wishes.evaluate is None:
+        message["evaluates"] = False
     if inventory.aliases:
         message["aliases"] = [list(pair) for pair in inventory.aliases]
     asked = {

@@ -100,7 +100,7 @@ def take_inventory(model: nn.Module) -> Inventory:
         skipped = module._non_persistent_buffers_set
         owned += [(key, tensor, True) for key, tensor in module._buffers.items() if key not in skipped]
         for key, tensor, is_buffer in owned:
-            if tensor is None:
+            if tensor is None or (not torch.nn.parameter.is_lazy(tensor) and tensor.numel() == 0):
                 continue
             name = f"{prefix}.{key}" if prefix else key
             if id(tensor) in first_name:

@@ -40,8 +40,8 @@ def metrics(values: Mapping[str, Any] | None) -> dict[str, float]:
         raise PacelineError(f"{len(values)} metrics are more than {_MOST_METRICS}")
     found = {}
     for name, value in values.items():
-        if not isinstance(name, str) or not 1 <= len(name) <= _MOST_NAME:
-            raise PacelineError(f"a metric's name is a text of 1 to {_MOST_NAME} characters and not {name!r}")
+        if not isinstance(name, str) or not 1 <= len(name.encode()) <= _MOST_NAME:
+            raise PacelineError(f"a metric's name is a text of 1 to {_MOST_NAME} bytes and not {name!r}")
         measured = number(value, f"the metric {name!r}")
         if math.isfinite(measured):
             found[name] = measured

@@ -10,8 +10,8 @@ from .inventory import PARAMETER, Inventory
 Message = dict[str, Any]
 Group = dict[str, Any]
 
-# What a group may differ in from the first one; the rest has to be the same in all.
-_PER_GROUP = ("lr", "initial_lr", "weight_decay", "params", "param_names", "name")
+# Of a group and not of how it is stepped.
+_NAMING = ("lr", "initial_lr", "params", "param_names", "name")
 # How PyTorch computes a step and not what it is.
 _MANNER = ("foreach", "fused", "capturable", "differentiable")
 
@@ -21,15 +21,15 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
     message: Message = {}
     if optimizer is not None:
         groups: list[Group] = optimizer.param_groups
-        message = _kind(optimizer)(groups[0])
+        numbers = _numbers_of(optimizer)
         _refuse_differences(groups)
         rates = [_rate(group, scheduled) for group in groups]
         base = next((rate for rate in rates if rate > 0), None)
         if base is None:
             raise PacelineError("the optimizer's learning rate is 0")
-        message["lr"] = base
-        message["weight_decay"] = float(groups[0].get("weight_decay", 0))
-        listed = _groups(groups, [rate / base for rate in rates], inventory)
+        said = [numbers(group) for group in groups]
+        message = {**said[0], "lr": base}
+        listed = _groups(groups, [rate / base for rate in rates], said, inventory)
         if listed:
             message["group"] = listed
     if clip is not None:
@@ -44,7 +44,7 @@ def _rate(group: Group, scheduled: bool) -> float:
     return float(group["initial_lr"] if scheduled and "initial_lr" in group else group["lr"])
 
 
-def _kind(optimizer: Any) -> Callable[[Group], Message]:
+def _numbers_of(optimizer: Any) -> Callable[[Group], Message]:
     kind = type(optimizer)
     own = kind.__module__.startswith("torch.optim")
     known = {"SGD": _sgd, "Adam": _adam, "AdamW": _adamw, "RMSprop": _rmsprop} if own else {"Lion": _lion}
@@ -58,7 +58,7 @@ def _kind(optimizer: Any) -> Callable[[Group], Message]:
 
 def _sgd(group: Group) -> Message:
     _refuse(group, "SGD", "maximize", "dampening")
-    message: Message = {"name": "sgd", "momentum": float(group["momentum"])}
+    message: Message = {"name": "sgd", "momentum": float(group["momentum"]), **_decay(group)}
     if group["nesterov"]:
         message["nesterov"] = True
     return message
@@ -66,27 +66,31 @@ def _sgd(group: Group) -> Message:
 
 def _adam(group: Group) -> Message:
     _refuse(group, "Adam", "maximize", "amsgrad")
-    kind = "adamw" if group.get("decoupled_weight_decay") else "adam"
-    return {"name": kind, **_betas(group), "epsilon": float(group["eps"])}
+    name = "adamw" if group.get("decoupled_weight_decay") else "adam"
+    return {"name": name, **_betas(group), "epsilon": float(group["eps"]), **_decay(group)}
 
 
 def _adamw(group: Group) -> Message:
     _refuse(group, "AdamW", "maximize", "amsgrad")
-    return {"name": "adamw", **_betas(group), "epsilon": float(group["eps"])}
+    return {"name": "adamw", **_betas(group), "epsilon": float(group["eps"]), **_decay(group)}
 
 
 def _rmsprop(group: Group) -> Message:
     _refuse(group, "RMSprop", "maximize", "centered")
     numbers = {"alpha": float(group["alpha"]), "epsilon": float(group["eps"]), "momentum": float(group["momentum"])}
-    return {"name": "rmsprop", **numbers}
+    return {"name": "rmsprop", **numbers, **_decay(group)}
 
 
 def _lion(group: Group) -> Message:
-    return {"name": "lion", **_betas(group)}
+    return {"name": "lion", **_betas(group), **_decay(group)}
 
 
 def _betas(group: Group) -> Message:
     return {"beta1": float(group["betas"][0]), "beta2": float(group["betas"][1])}
+
+
+def _decay(group: Group) -> Message:
+    return {"weight_decay": float(group.get("weight_decay", 0))}
 
 
 def _refuse(group: Group, name: str, *options: str) -> None:
@@ -96,21 +100,23 @@ def _refuse(group: Group, name: str, *options: str) -> None:
 
 
 def _refuse_differences(groups: list[Group]) -> None:
+    """Numbers may differ from group to group; what kind of optimizer it is may not."""
     for number, group in enumerate(groups[1:], 2):
         for key, value in group.items():
-            if key not in _PER_GROUP + _MANNER and value != groups[0].get(key):
+            same = value == groups[0].get(key)
+            if isinstance(value, bool) and key not in _NAMING + _MANNER and not same:
                 raise PacelineError(
                     f"group {number} of the optimizer has {key} = {value} and the first one {groups[0].get(key)}; "
-                    "groups may differ in lr and weight_decay only"
+                    "groups may differ in numbers only"
                 )
 
 
-def _groups(groups: list[Group], rates: list[float], inventory: Inventory) -> list[Message]:
+def _groups(groups: list[Group], rates: list[float], said: list[Message], inventory: Inventory) -> list[Message]:
+    """What differs from the first group."""
     names = {id(entry.tensor): entry.name for entry in inventory.entries if entry.kind == PARAMETER}
     in_model = {id(parameter) for parameter in inventory.model.parameters()}
     listed: list[Message] = []
-    decay = float(groups[0].get("weight_decay", 0))
-    for group, rate in zip(groups, rates):
+    for group, rate, numbers in zip(groups, rates, said):
         mine = []
         for parameter in group["params"]:
             if id(parameter) not in in_model:
@@ -120,19 +126,12 @@ def _groups(groups: list[Group], rates: list[float], inventory: Inventory) -> li
                 )
             if id(parameter) in names:  # others are frozen
                 mine.append(names.pop(id(parameter)))
-        differs = _differences(rate, float(group.get("weight_decay", 0)), decay)
+        differs = {key: value for key, value in numbers.items() if value != said[0][key]}
+        if rate != 1:
+            differs["rate"] = rate
         if mine and differs:
             listed.append({"tensors": mine, **differs})
     if names:
         # The program's optimizer would leave these as they are.
-        listed.append({"tensors": list(names.values()), **_differences(0.0, 0.0, decay)})
+        listed.append({"tensors": list(names.values()), "rate": 0.0, "weight_decay": 0.0})
     return listed
-
-
-def _differences(rate: float, decay: float, first_decay: float) -> Message:
-    differs: Message = {}
-    if rate != 1:
-        differs["rate"] = rate
-    if decay != first_decay:
-        differs["weight_decay"] = decay
-    return differs

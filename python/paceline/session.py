@@ -17,6 +17,7 @@ class Session:
     name: str  # "w0"
     devices: int
     seed: int
+    weights: str = "view"  # unless the program says otherwise
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -57,5 +58,6 @@ def _read_start(channel: Channel) -> Session:
         name=str(start.get("name", "w0")),
         devices=int(start.get("devices", 1)),
         seed=int(start.get("seed", 0)),
+        weights=str(start.get("weights") or "view"),
         settings=dict(start.get("settings") or {}),
     )

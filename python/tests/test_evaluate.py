@@ -81,7 +81,7 @@ paceline.job.measure = measured
         ("def evaluate():\n    pass", "evaluate returned nothing"),
         ("def evaluate():\n    raise KeyError('test set')", "KeyError: 'test set'"),
         ("def evaluate():\n    return {f'm{i}': 1 for i in range(101)}", "101 metrics are more than 100"),
-        ("def evaluate():\n    return {'x' * 101: 1}", "1 to 100 characters"),
+        ("def evaluate():\n    return {'x' * 101: 1}", "1 to 100 bytes"),
     ],
 )
 def test_what_is_no_measurement(tmp_path: Path, evaluate: str, says: str) -> None:

@@ -133,10 +133,17 @@ def test_anothers_parameters() -> None:
         read(model(), torch.optim.SGD(model().parameters(), lr=0.5))
 
 
-def test_groups_that_differ_in_more() -> None:
+def test_groups_with_numbers_of_their_own() -> None:
     net = model()
     groups = [{"params": net[0].parameters()}, {"params": net[1].parameters(), "momentum": 0.5}]
-    with pytest.raises(PacelineError, match="group 2 of the optimizer has momentum = 0.5"):
+    found = read(net, torch.optim.SGD(groups, lr=0.5, momentum=0.9))
+    assert found["groups"] == [{"tensors": ["1.weight", "1.bias"], "momentum": 0.5}]
+
+
+def test_groups_of_two_kinds() -> None:
+    net = model()
+    groups = [{"params": net[0].parameters()}, {"params": net[1].parameters(), "nesterov": True}]
+    with pytest.raises(PacelineError, match="group 2 of the optimizer has nesterov = True"):
         read(net, torch.optim.SGD(groups, lr=0.5, momentum=0.9))
 
 

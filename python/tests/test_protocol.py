@@ -21,7 +21,9 @@ print("not reached")
 def test_a_probe_says_what_the_model_is(tmp_path: Path) -> None:
     with Member(tmp_path, HEAD + PROBED, role="probe") as member:
         model = member.receive("model")
-        assert model["samples"] == 64 and model["batch"] == 16 and model["epochs"] == 2.5
+        assert (
+            model["evaluates"] is False and model["samples"] == 64 and model["batch"] == 16 and model["epochs"] == 2.5
+        )
         assert model["prefetch"] == 6 and model["digest"] == "abc" and model["repeatable"] is True
         assert model["tensors"][0] == {
             "name": "first.weight",
@@ -48,7 +50,7 @@ def test_a_probe_ends_with_its_socket(tmp_path: Path) -> None:
 def test_what_is_not_said_is_left_out(tmp_path: Path) -> None:
     with Member(tmp_path, PLAIN) as member:
         model = member.receive("model")
-        assert sorted(model) == ["prefetch", "samples", "tensors", "type"] and model["prefetch"] == 0
+        assert sorted(model) == ["evaluates", "prefetch", "samples", "tensors", "type"] and model["prefetch"] == 0
 
 
 def test_the_job_ends_with_the_socket(tmp_path: Path) -> None:
