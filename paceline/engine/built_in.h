@@ -1,4 +1,4 @@
-// The built-in models, for a program that may or may not have them: `paceline-torch` links train/, which
+// The built-in models, for a program that may or may not have them: `paceline-torch` has them from train/, which
 // needs libtorch; `paceline` does without.
 #pragma once
 
@@ -38,11 +38,9 @@ class BuiltIn {
 
 // Null in a program that has none.
 const BuiltIn* built_in();
-// What such a program says when it needs one.
-inline absl::Status no_built_in_models() {
-  return absl::FailedPreconditionError(
-      "the built-in models need paceline-torch, which does not lie beside paceline; [program] trains a model of "
-      "your own");
-}
+// To be called at its start by a program that has them. They outlive the process's use of them.
+void use_built_in(const BuiltIn& models);
+// What a program without them says when it needs one.
+absl::Status no_built_in_models();
 
 }  // namespace paceline::engine

@@ -1,4 +1,4 @@
-#include "paceline/engine/built_in.h"
+#include "paceline/train/built_in.h"
 
 #include <fmt/format.h>
 
@@ -9,21 +9,24 @@
 #include "paceline/train/profile.h"
 #include "paceline/train/threads.h"
 
-namespace paceline::engine {
+namespace paceline::train {
 
 namespace {
+
+using engine::BuiltIn;
+using engine::Engine;
 
 class Models final : public BuiltIn {
  public:
   absl::StatusOr<std::vector<std::unique_ptr<Engine>>> make(const config::JobConfig& job, Use use,
                                                             int threads, int count) const override {
-    train::use_threads(threads);
-    PACELINE_ASSIGN_OR_RETURN(train::DataSets read, train::load_data(job.data, job.model.context));
-    const auto data = std::make_shared<const train::DataSets>(std::move(read));
+    use_threads(threads);
+    PACELINE_ASSIGN_OR_RETURN(DataSets read, load_data(job.data, job.model.context));
+    const auto data = std::make_shared<const DataSets>(std::move(read));
     std::vector<std::unique_ptr<Engine>> engines(static_cast<std::size_t>(count));
     for (auto& engine : engines) {
       PACELINE_ASSIGN_OR_RETURN(
-          engine, train::BuiltInEngine::create(job, data, use == Use::kEvaluate, threads));
+          engine, BuiltInEngine::create(job, data, use == Use::kEvaluate, threads));
       PACELINE_RETURN_IF_ERROR(config::check_units(job.parallel, job.model.name, engine->units()));
     }
     return engines;
@@ -32,32 +35,32 @@ class Models final : public BuiltIn {
   absl::StatusOr<planner::ModelProfile> profile(const config::ModelConfig& model,
                                                 const std::vector<std::int64_t>& sample_shape,
                                                 std::int64_t classes) const override {
-    return train::profile_model(model, sample_shape, classes);
+    return profile_model(model, sample_shape, classes);
   }
 
   absl::StatusOr<planner::ModelProfile> profile(const config::JobConfig& job) const override {
-    PACELINE_ASSIGN_OR_RETURN(const train::DataSets data, train::load_data(job.data, job.model.context));
-    train::use_threads(job.replicas.front().threads);
-    return train::profile_model(job.model, data.train->sample_shape(), data.train->classes());
+    PACELINE_ASSIGN_OR_RETURN(const DataSets data, load_data(job.data, job.model.context));
+    use_threads(job.replicas.front().threads);
+    return profile_model(job.model, data.train->sample_shape(), data.train->classes());
   }
 
   absl::StatusOr<std::string> describe_data(const config::JobConfig& job) const override {
-    PACELINE_ASSIGN_OR_RETURN(const train::DataSets data, train::load_data(job.data, job.model.context));
+    PACELINE_ASSIGN_OR_RETURN(const DataSets data, load_data(job.data, job.model.context));
     return fmt::format("{} samples and {} to test with, {:016x}", data.train->size(), data.test->size(),
                        mix_seed({data.train->digest(), data.test->digest()}));
   }
 
   std::string describe_libtorch() const override {
-    const train::Devices devices = train::devices();
+    const Devices devices = devices();
     return fmt::format("{}, {} CUDA device{}", devices.version, devices.cuda, devices.cuda == 1 ? "" : "s");
   }
 };
 
 }  // namespace
 
-const BuiltIn* built_in() {
+const engine::BuiltIn& built_in_models() {
   static const Models models;
-  return &models;
+  return models;
 }
 
-}  // namespace paceline::engine
+}  // namespace paceline::train

@@ -10,8 +10,8 @@
 namespace paceline::train {
 namespace {
 
-const std::vector<std::int64_t> kCifar = {3, 32, 32};
-const std::vector<std::int64_t> kMnist = {1, 28, 28};
+const std::vector<std::int64_t> kCifarSample = {3, 32, 32};
+const std::vector<std::int64_t> kMnistSample = {1, 28, 28};
 
 torch::nn::Sequential made(const config::ModelConfig& config, const std::vector<std::int64_t>& shape,
                            std::int64_t classes = 10, std::uint64_t seed = 1) {
@@ -50,7 +50,7 @@ TEST(Model, HasTheParametersItsArchitectureSays) {
            2 * (2 * 64 + 2 * 128 + 3 * 256 + 6 * 512) + 5130},
   };
   for (const auto& [name, count] : expected) {
-    torch::nn::Sequential model = made(model_named(name), kCifar);
+    torch::nn::Sequential model = made(model_named(name), kCifarSample);
     EXPECT_EQ(parameters(layout_of(model)), count) << name;
   }
 }
@@ -64,7 +64,7 @@ TEST(Model, GptByteHasTheParametersItsArchitectureSays) {
 }
 
 TEST(Model, LayoutIsParametersThenStatistics) {
-  torch::nn::Sequential model = made(model_named("resnet20"), kCifar);
+  torch::nn::Sequential model = made(model_named("resnet20"), kCifarSample);
   const ps::Layout layout = layout_of(model);
   std::size_t at = 0;
   for (const auto& parameter : model->named_parameters()) {
@@ -83,7 +83,7 @@ TEST(Model, LayoutIsParametersThenStatistics) {
 TEST(Model, ImageModelsTakeCifarAndMnist) {
   const torch::NoGradGuard no_grad;
   for (const char* name : {"mlp", "cnn", "alexnet-small", "resnet20", "vgg11"}) {
-    for (const auto& shape : {kCifar, kMnist}) {
+    for (const auto& shape : {kCifarSample, kMnistSample}) {
       torch::nn::Sequential model = made(model_named(name), shape, 7);
       const torch::Tensor logits = model->forward(torch::randn({2, shape[0], shape[1], shape[2]}));
       EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{2, 7})) << name;
@@ -98,7 +98,7 @@ TEST(Model, CanBeCutBetweenAnyTwoUnits) {
   for (const char* name : {"alexnet-small", "resnet20", "gpt-byte"}) {
     const bool bytes = name == std::string("gpt-byte");
     torch::nn::Sequential model =
-        bytes ? made(model_named(name), {64}, 256) : made(model_named(name), kCifar);
+        bytes ? made(model_named(name), {64}, 256) : made(model_named(name), kCifarSample);
     const torch::Tensor input =
         bytes ? torch::randint(256, {2, 64}, torch::kInt64) : torch::randn({2, 3, 32, 32});
     model->eval();
@@ -122,7 +122,7 @@ TEST(Model, GptByteSeesNoByteThatComesLater) {
 // Option A, checked on a first block whose convolutions are zero: what comes out is the shortcut alone.
 TEST(Model, ResidualShortcutTakesEveryOtherPixelAndPadsChannels) {
   const torch::NoGradGuard no_grad;
-  torch::nn::Sequential model = made(model_named("resnet20"), kCifar);
+  torch::nn::Sequential model = made(model_named("resnet20"), kCifarSample);
   model->eval();
   const auto units = model->named_children();
   auto block = units["stage2_0"];
@@ -140,7 +140,7 @@ TEST(Model, ResidualShortcutTakesEveryOtherPixelAndPadsChannels) {
 TEST(Model, WeightsDependOnTheSeedAlone) {
   for (const char* name : {"alexnet-small", "resnet20", "gpt-byte"}) {
     const bool bytes = name == std::string("gpt-byte");
-    const auto shape = bytes ? std::vector<std::int64_t>{64} : kCifar;
+    const auto shape = bytes ? std::vector<std::int64_t>{64} : kCifarSample;
     torch::manual_seed(1);
     const auto first = weights_of(made(model_named(name), shape, 256, 42));
     torch::manual_seed(2);
@@ -157,7 +157,7 @@ TEST(Model, WeightsDependOnTheSeedAlone) {
 }
 
 TEST(Model, WeightsHaveTheSpreadTheirSchemesSay) {
-  torch::nn::Sequential resnet = made(model_named("resnet20"), kCifar);
+  torch::nn::Sequential resnet = made(model_named("resnet20"), kCifarSample);
   const auto image = resnet->named_parameters();
   EXPECT_NEAR(image["stage3_1.conv1.weight"].std().item<double>(), std::sqrt(2.0 / (64 * 9)), 1e-3);
   EXPECT_NEAR(image["stage3_1.conv1.weight"].mean().item<double>(), 0, 1e-3);
@@ -177,9 +177,9 @@ TEST(Model, RefusesWhatDoesNotFit) {
     return make_model(model, shape, 10, 1).status();
   };
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-  expect_error(error(model_named("resnet18"), kCifar), kInvalid, {"model.name = \"resnet18\"", "resnet20"});
+  expect_error(error(model_named("resnet18"), kCifarSample), kInvalid, {"model.name = \"resnet18\"", "resnet20"});
   expect_error(error(model_named("cnn"), {64}), kInvalid, {"model.name = \"cnn\"", "[64]", "data.source"});
-  expect_error(error(model_named("gpt-byte"), kCifar), kInvalid, {"[3, 32, 32]", "data.source"});
+  expect_error(error(model_named("gpt-byte"), kCifarSample), kInvalid, {"[3, 32, 32]", "data.source"});
   expect_error(error(model_named("gpt-byte"), {32}), kInvalid, {"model.context = 64", "[32]"});
   config::ModelConfig model = model_named("gpt-byte");
   model.heads = 3;
@@ -188,14 +188,14 @@ TEST(Model, RefusesWhatDoesNotFit) {
   expect_error(error(model, {64}), kInvalid, {"model.heads = 0"});
   model = model_named("mlp");
   model.width = 0;
-  expect_error(error(model, kCifar), kInvalid, {"model.width = 0"});
+  expect_error(error(model, kCifarSample), kInvalid, {"model.width = 0"});
 }
 
 // More memory than there is: libtorch throws, and the exception ends here.
 TEST(Model, TurnsExceptionsIntoStatus) {
   config::ModelConfig model = model_named("mlp");
   model.width = std::int64_t{1} << 40;
-  expect_error(make_model(model, kCifar, 10, 1).status(), absl::StatusCode::kInternal, {"mlp"});
+  expect_error(make_model(model, kCifarSample, 10, 1).status(), absl::StatusCode::kInternal, {"mlp"});
 }
 
 }  // namespace

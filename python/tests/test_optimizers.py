@@ -137,7 +137,7 @@ def test_groups_with_numbers_of_their_own() -> None:
     net = model()
     groups = [{"params": net[0].parameters()}, {"params": net[1].parameters(), "momentum": 0.5}]
     found = read(net, torch.optim.SGD(groups, lr=0.5, momentum=0.9))
-    assert found["groups"] == [{"tensors": ["1.weight", "1.bias"], "momentum": 0.5}]
+    assert found["group"] == [{"tensors": ["1.weight", "1.bias"], "momentum": 0.5}]
 
 
 def test_groups_of_two_kinds() -> None:
