@@ -1,7 +1,7 @@
 """A small network on MNIST's 10,000 test images, of which 8,000 train and 2,000 test.
 
-    python mnist.py                                             # one worker
-    paceline run mnist.py --devices 4 --policy cgp              # four, and nobody waits for a straggler
+python mnist.py                                             # one worker
+paceline run mnist.py --devices 4 --policy cgp              # four, and nobody waits for a straggler
 """
 
 import argparse
@@ -44,13 +44,12 @@ model = nn.Sequential(
 
 def evaluate() -> dict[str, torch.Tensor]:
     scores = model(test_images)
-    return {"loss": F.cross_entropy(scores, test_labels), "accuracy": (scores.argmax(1) == test_labels).float().mean()}
+    right = (scores.argmax(1) == test_labels).float().mean()
+    return {"loss": F.cross_entropy(scores, test_labels), "accuracy": right}
 
 
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-job = paceline.join(
-    model, train_set, optimizer=optimizer, evaluate=evaluate, batch_size=32, epochs=arguments.epochs
-)
+job = paceline.join(model, train_set, optimizer=optimizer, evaluate=evaluate, batch_size=32, epochs=arguments.epochs)
 for x, y in job:
     scores = model(x)
     loss = F.cross_entropy(scores, y)

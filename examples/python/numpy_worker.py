@@ -29,8 +29,8 @@ def forward(weights, samples):
 
 
 program = int(os.environ["PACELINE_PROGRAM_FD"])
-offsets, memories = [], {}
-for message in map(json.loads, open(program, "rb")):
+offsets, memories, lines = [], {}, open(program, "rb")
+while (message := json.loads(lines.readline() or '{"type": "end"}'))["type"] != "end":
     answer = None
     if message["type"] == "start":
         answer = {"type": "model", "tensors": TENSORS, "samples": 8000, "optimizer": {"name": "sgd", "lr": 0.1}}

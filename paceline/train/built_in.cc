@@ -51,8 +51,8 @@ class Models final : public BuiltIn {
   }
 
   std::string describe_libtorch() const override {
-    const Devices devices = devices();
-    return fmt::format("{}, {} CUDA device{}", devices.version, devices.cuda, devices.cuda == 1 ? "" : "s");
+    const Devices found = devices();
+    return fmt::format("{}, {} CUDA device{}", found.version, found.cuda, found.cuda == 1 ? "" : "s");
   }
 };
 

@@ -103,8 +103,9 @@ def _refuse_differences(groups: list[Group]) -> None:
     """Numbers may differ from group to group; what kind of optimizer it is may not."""
     for number, group in enumerate(groups[1:], 2):
         for key, value in group.items():
-            same = value == groups[0].get(key)
-            if isinstance(value, bool) and key not in _NAMING + _MANNER and not same:
+            if not isinstance(value, bool) or key in _NAMING + _MANNER:
+                continue
+            if value != groups[0].get(key):
                 raise PacelineError(
                     f"group {number} of the optimizer has {key} = {value} and the first one {groups[0].get(key)}; "
                     "groups may differ in numbers only"

@@ -7,6 +7,7 @@ import json
 import mmap
 import os
 import select
+import signal
 import socket
 import subprocess
 import textwrap
@@ -86,7 +87,7 @@ class Member:
         while b"\n" not in self._buffer:
             ready, _, _ = select.select([self.socket], [], [], max(0, until - time.monotonic()))
             if not ready:
-                raise TimeoutError(f"nothing within {seconds} s; its log:\n{self.log}")
+                raise self._stuck(f"nothing within {seconds} s")
             try:
                 chunk = self.socket.recv(1 << 20)
             except ConnectionError:
@@ -104,7 +105,13 @@ class Member:
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise TimeoutError(f"still running after {seconds} s; its log:\n{self.log}") from None
+            raise self._stuck(f"still running after {seconds} s") from None
+
+    def _stuck(self, what: str) -> TimeoutError:
+        # faulthandler says where.
+        os.kill(self.process.pid, signal.SIGABRT)
+        time.sleep(1)
+        return TimeoutError(f"{what}; its log:\n{self.log}")
 
     def close(self) -> None:
         self.socket.close()
@@ -125,7 +132,7 @@ class Member:
 
     def take_model(self) -> dict[str, Any]:
         model = self.receive("model")
-        self.tensors = model["tensors"]
+        self.tensors = [{"kind": "parameter", "dtype": "float32", **tensor} for tensor in model["tensors"]]
         at = 0
         for tensor in self.tensors:
             self.offsets.append(at)
