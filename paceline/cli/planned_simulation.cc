@@ -36,7 +36,7 @@ struct SimulatedCluster {
   std::vector<PlannedRun> runs;
 };
 
-report::Json to_json(const PlannedRun& run, const SimulatedCluster& cluster) {
+report::Json planned_run_json(const PlannedRun& run, const SimulatedCluster& cluster) {
   report::Json queues = report::Json::object();
   for (std::size_t k = 0; k < run.queue_max.size(); ++k)
     queues[planner::name_of(cluster.budgets[k].kind)] = run.queue_max[k];
@@ -119,7 +119,8 @@ absl::StatusOr<int> simulate_planned(const std::vector<std::string>& files, cons
   std::vector<report::Json> objects;
   for (const std::string& file : files) {
     PACELINE_ASSIGN_OR_RETURN(clusters.emplace_back(), run_file(file));
-    for (const PlannedRun& run : clusters.back().runs) objects.push_back(to_json(run, clusters.back()));
+    for (const PlannedRun& run : clusters.back().runs)
+      objects.push_back(planned_run_json(run, clusters.back()));
   }
   if (json_file == "-") {
     fmt::print("{}", report::lines(objects));

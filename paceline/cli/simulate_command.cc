@@ -31,7 +31,7 @@ absl::StatusOr<bool> all_have_planners(const std::vector<std::string>& files) {
   return true;
 }
 
-report::Json to_json(const sim::Simulated& simulated, std::size_t places, double wall_s) {
+report::Json simulated_json(const sim::Simulated& simulated, std::size_t places, double wall_s) {
   const report::Summary& summary = simulated.summary;
   report::Json iterations = report::Json::array();
   for (const report::ReplicaSummary& replica : summary.replicas) iterations.push_back(replica.iterations);
@@ -70,7 +70,7 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
     const auto start = std::chrono::steady_clock::now();
     PACELINE_ASSIGN_OR_RETURN(const sim::Simulated simulated, sim::simulate(scenario, policy));
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
-    objects.push_back(to_json(simulated, scenario.cluster.places.size(), wall.count()));
+    objects.push_back(simulated_json(simulated, scenario.cluster.places.size(), wall.count()));
     summaries.push_back(simulated.summary);
   }
   if (options.json_file == "-") {

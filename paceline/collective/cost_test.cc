@@ -8,17 +8,17 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr std::int64_t kElements = 16 * 840;  // every rank up to 8 has the same slice
+constexpr std::int64_t kCostElements = 16 * 840;  // every rank up to 8 has the same slice
 
 Plan plan_of(Algorithm algorithm, Phases phases, int ranks) {
-  return {algorithm, phases, ranks, kElements, kElements};
+  return {algorithm, phases, ranks, kCostElements, kCostElements};
 }
 
 TEST(Traffic, EachPhaseMovesAllButOneSlice) {
   for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kSharedMemory}) {
     for (const Phases phases : {Phases::kReduceScatter, Phases::kAllGather}) {
       for (int ranks = 1; ranks <= 8; ++ranks) {
-        const std::int64_t bytes = 4 * kElements * (ranks - 1) / ranks;
+        const std::int64_t bytes = 4 * kCostElements * (ranks - 1) / ranks;
         for (const Traffic& one : traffic(plan_of(algorithm, phases, ranks)))
           EXPECT_EQ(one, (Traffic{bytes, bytes})) << ranks << " ranks";
       }
@@ -29,7 +29,7 @@ TEST(Traffic, EachPhaseMovesAllButOneSlice) {
 TEST(Traffic, OfTwoPhasesIsTheirSum) {
   for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kSharedMemory})
     EXPECT_EQ(traffic(plan_of(algorithm, Phases::kAllReduce, 4))[2],
-              (Traffic{4 * kElements * 3 / 2, 4 * kElements * 3 / 2}));
+              (Traffic{4 * kCostElements * 3 / 2, 4 * kCostElements * 3 / 2}));
 }
 
 // A byte takes a nanosecond.
@@ -45,7 +45,7 @@ void expect_about(Duration got, Duration want) {
 TEST(Time, OfARingInWholeSlicesIsAllButOneRoundOfLatencyAndASlice) {
   for (int ranks = 1; ranks <= 8; ++ranks) {
     const Plan plan = plan_of(Algorithm::kRing, Phases::kReduceScatter, ranks);
-    const Duration round = microseconds(5) + std::chrono::nanoseconds(4 * kElements / ranks);
+    const Duration round = microseconds(5) + std::chrono::nanoseconds(4 * kCostElements / ranks);
     expect_about(time_of(plan, links(ranks, microseconds(5))), (ranks - 1) * round);
   }
 }
@@ -53,7 +53,7 @@ TEST(Time, OfARingInWholeSlicesIsAllButOneRoundOfLatencyAndASlice) {
 TEST(Time, ChunksHideLatencyBehindTransfers) {
   Plan plan = plan_of(Algorithm::kRing, Phases::kReduceScatter, 4);
   plan.chunk = 16 * 21;  // ten of a slice
-  const auto slice_time = std::chrono::nanoseconds(kElements);
+  const auto slice_time = std::chrono::nanoseconds(kCostElements);
   expect_about(time_of(plan, links(4, microseconds(5))), microseconds(5) + 3 * slice_time);
 }
 

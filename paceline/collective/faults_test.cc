@@ -12,13 +12,13 @@ namespace {
 using testing::Death;
 using testing::LocalGroup;
 
-constexpr std::int64_t kElements = 150;
+constexpr std::int64_t kFaultElements = 150;
 constexpr std::int64_t kChunk = 16;
 
 std::vector<std::vector<float>> some_inputs(int members) {
   Rng rng(11);
   std::vector<std::vector<float>> inputs(static_cast<std::size_t>(members),
-                                         std::vector<float>(static_cast<std::size_t>(kElements)));
+                                         std::vector<float>(static_cast<std::size_t>(kFaultElements)));
   for (auto& input : inputs) {
     for (float& value : input) value = static_cast<float>(rng.normal());
   }
@@ -29,7 +29,7 @@ std::vector<std::vector<float>> some_inputs(int members) {
 void expect_sum_of_members(const LocalGroup& group, const std::vector<std::vector<float>>& inputs) {
   for (int rank = 0; rank < group.plan().ranks; ++rank) {
     const Range range =
-        group.plan().phases == Phases::kAllReduce ? Range{0, kElements} : slice(group.plan(), rank);
+        group.plan().phases == Phases::kAllReduce ? Range{0, kFaultElements} : slice(group.plan(), rank);
     for (std::int64_t i = range.begin; i < range.end; ++i) {
       double want = 0;
       for (const int member : group.members())
@@ -46,13 +46,13 @@ TEST_P(AMemberDies, AtAnyStepAndTheSurvivorsHaveTheirSum) {
   const auto [algorithm, phases] = GetParam();
   for (int ranks = 2; ranks <= 5; ++ranks) {
     const auto inputs = some_inputs(ranks);
-    const Plan plan{algorithm, phases, ranks, kElements, kChunk};
+    const Plan plan{algorithm, phases, ranks, kFaultElements, kChunk};
     for (int victim = 0; victim < ranks; ++victim) {
       const auto steps = static_cast<std::int64_t>(steps_of(plan, victim).size());
       for (std::int64_t step = 0; step <= steps; ++step) {
         for (std::uint64_t seed = 0; seed < 4; ++seed) {
           SCOPED_TRACE(fmt::format("{} ranks, {} dies after {} of {}", ranks, victim, step, steps));
-          LocalGroup group(inputs, ranks, kElements, seed);
+          LocalGroup group(inputs, ranks, kFaultElements, seed);
           const bool first = group.attempt(algorithm, phases, kChunk, Death{victim, step});
           // The others may have begun again before the victim came so far.
           if (first) {
@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(All, AMemberDies,
 TEST(OneAfterTheOther, AllButOneDie) {
   const auto inputs = some_inputs(6);
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    LocalGroup group(inputs, 6, kElements, seed);
+    LocalGroup group(inputs, 6, kFaultElements, seed);
     for (int victim = 5; victim > 0; --victim) {
       EXPECT_FALSE(group.attempt(Algorithm::kRing, Phases::kAllReduce, kChunk, Death{victim, victim + 1}));
     }

@@ -25,7 +25,7 @@ void for_every_pipeline(Function function) {
   }
 }
 
-std::string text(const std::vector<PipelineStep>& steps) {
+std::string pipeline_text(const std::vector<PipelineStep>& steps) {
   std::string all;
   for (const auto& [op, micro] : steps) {
     const char* names[] = {"<x", "F", "x>", "<g", "B", "g>"};
@@ -35,10 +35,10 @@ std::string text(const std::vector<PipelineStep>& steps) {
 }
 
 TEST(PipelineSchedule, TwoStagesWrittenOut) {
-  EXPECT_EQ(text(pipeline_steps(0, 2, 3)), "F0 x>0 F1 x>1 <g0 B0 F2 x>2 <g1 B1 <g2 B2");
-  EXPECT_EQ(text(pipeline_steps(1, 2, 3)), "<x0 F0 B0 g>0 <x1 F1 B1 g>1 <x2 F2 B2 g>2");
-  EXPECT_EQ(text(pipeline_steps(0, 1, 2)), "F0 B0 F1 B1");
-  EXPECT_EQ(text(pipeline_steps(0, 3, 1)), "F0 x>0 <g0 B0");
+  EXPECT_EQ(pipeline_text(pipeline_steps(0, 2, 3)), "F0 x>0 F1 x>1 <g0 B0 F2 x>2 <g1 B1 <g2 B2");
+  EXPECT_EQ(pipeline_text(pipeline_steps(1, 2, 3)), "<x0 F0 B0 g>0 <x1 F1 B1 g>1 <x2 F2 B2 g>2");
+  EXPECT_EQ(pipeline_text(pipeline_steps(0, 1, 2)), "F0 B0 F1 B1");
+  EXPECT_EQ(pipeline_text(pipeline_steps(0, 3, 1)), "F0 x>0 <g0 B0");
 }
 
 TEST(PipelineSchedule, EveryMicroBatchGoesForwardOnceAndThenBackwardOnce) {

@@ -39,7 +39,7 @@ TEST(Schedule, SlicesAreEvenAndBeginAtCacheLines) {
 }
 
 // The steps of two ranks in a ring, and of shared memory, written out.
-std::string text(const std::vector<Step>& steps) {
+std::string schedule_text(const std::vector<Step>& steps) {
   std::string all;
   for (const Step& step : steps) {
     all += fmt::format("{}{}{} of {} from {} [{},{}) ", all.empty() ? "" : "| ",
@@ -54,7 +54,7 @@ std::string text(const std::vector<Step>& steps) {
 
 TEST(Schedule, ARingOfThree) {
   const Plan plan{.algorithm = Algorithm::kRing, .ranks = 3, .elements = 48, .chunk = 16};
-  EXPECT_EQ(text(steps_of(plan, 0)),
+  EXPECT_EQ(schedule_text(steps_of(plan, 0)),
             "product of 0 from 0 [16,32) | accumulate of 2 from 0 [16,32) | "
             "product of 0 from 0 [0,16) | accumulate sums of 2 from 2 [0,16) | "
             "copy sums of 2 from 4 [32,48) | copy sums of 2 from 5 [16,32) ");
@@ -62,7 +62,7 @@ TEST(Schedule, ARingOfThree) {
 
 TEST(Schedule, ThreeInSharedMemory) {
   const Plan plan{.algorithm = Algorithm::kSharedMemory, .ranks = 3, .elements = 48, .chunk = 16};
-  EXPECT_EQ(text(steps_of(plan, 1)),
+  EXPECT_EQ(schedule_text(steps_of(plan, 1)),
             "product of 0 from 0 [16,32) | accumulate of 1 from 0 [16,32) | accumulate of 2 from 0 [16,32) | "
             "copy sums of 2 from 3 [32,48) | copy sums of 0 from 3 [0,16) ");
 }

@@ -27,9 +27,9 @@ planner::Link read_wire(Section& section, const planner::Link& otherwise) {
   return {section.number("latency_us", 1000 * otherwise.latency_ms, 0, 1e9) / 1000, gbps * kBytesPerMs};
 }
 
-class Reader {
+class ClusterReader {
  public:
-  Reader(const toml::table& root, const std::string& file)
+  ClusterReader(const toml::table& root, const std::string& file)
       : complaints_(file), top_(&root, "", complaints_) {}
 
   absl::StatusOr<ClusterFile> read() {
@@ -257,7 +257,7 @@ class Reader {
 
 absl::StatusOr<ClusterFile> parse_cluster(const std::string& text, const std::string& file) {
   PACELINE_ASSIGN_OR_RETURN(const toml::table root, parse_toml(text, file));
-  return Reader(root, file).read();
+  return ClusterReader(root, file).read();
 }
 
 }  // namespace paceline::config

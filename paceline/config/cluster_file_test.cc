@@ -13,7 +13,7 @@ using ::testing::Not;
 
 constexpr char kModel[] = "[model]\nlayers = [1, 2]\n";
 
-void expect_one_line(const std::string& text, const std::string& says) {
+void expect_cluster_error(const std::string& text, const std::string& says) {
   const absl::Status status = parse_cluster(text, "c.toml").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
   EXPECT_THAT(std::string(status.message()),
@@ -150,21 +150,23 @@ TEST(ClusterFile, AModelByName) {
 
 TEST(ClusterFile, SaysWhatIsWrong) {
   const std::string model(kModel);
-  expect_one_line("", "model.layers: give the model once");
-  expect_one_line(model + "name = \"mlp\"\n[[device]]\n", "give the model once");
-  expect_one_line(model, "device: write at least one [[device]]");
-  expect_one_line(model + "[[device]]\nspeeed = 2\n", "device.speeed: unknown key; did you mean 'speed'?");
-  expect_one_line(model + "[[device]]\nspeed = 0\n", "write a number from");
-  expect_one_line(model + "[[device]]\nname = \"a\"\n[[device]]\nname = \"a\"\n", "'a' is there twice");
-  expect_one_line(model + "[[device]]\nlayer_ms = [1]\n", "write one time for each of the 2 layers");
-  expect_one_line(model + "[[device]]\ncount = 128\n[[device]]\n", "at most 128 devices in all");
-  expect_one_line(model + "[[device]]\n[[path]]\nfrom = \"d0\"\nto = \"mars\"\n",
-                  "'mars' is no device and no site");
-  expect_one_line(model + "[[device]]\n[[budget]]\n", "budget.most");
-  expect_one_line(model + "[[device]]\n[[budget]]\nmost = 1\n[[budget]]\nmost = 2\n", "of this kind already");
-  expect_one_line(model + "[[device]]\n[[change]]\ndevice = \"d0\"\nwhat = \"explode\"\n",
-                  "'explode' is unknown");
-  expect_one_line("micro_batch = [500]\n" + model + "[[device]]\n", "from 1 to 128");
+  expect_cluster_error("", "model.layers: give the model once");
+  expect_cluster_error(model + "name = \"mlp\"\n[[device]]\n", "give the model once");
+  expect_cluster_error(model, "device: write at least one [[device]]");
+  expect_cluster_error(model + "[[device]]\nspeeed = 2\n",
+                       "device.speeed: unknown key; did you mean 'speed'?");
+  expect_cluster_error(model + "[[device]]\nspeed = 0\n", "write a number from");
+  expect_cluster_error(model + "[[device]]\nname = \"a\"\n[[device]]\nname = \"a\"\n", "'a' is there twice");
+  expect_cluster_error(model + "[[device]]\nlayer_ms = [1]\n", "write one time for each of the 2 layers");
+  expect_cluster_error(model + "[[device]]\ncount = 128\n[[device]]\n", "at most 128 devices in all");
+  expect_cluster_error(model + "[[device]]\n[[path]]\nfrom = \"d0\"\nto = \"mars\"\n",
+                       "'mars' is no device and no site");
+  expect_cluster_error(model + "[[device]]\n[[budget]]\n", "budget.most");
+  expect_cluster_error(model + "[[device]]\n[[budget]]\nmost = 1\n[[budget]]\nmost = 2\n",
+                       "of this kind already");
+  expect_cluster_error(model + "[[device]]\n[[change]]\ndevice = \"d0\"\nwhat = \"explode\"\n",
+                       "'explode' is unknown");
+  expect_cluster_error("micro_batch = [500]\n" + model + "[[device]]\n", "from 1 to 128");
 }
 
 TEST(ClusterFile, AProfileComesBackAsItWasWritten) {

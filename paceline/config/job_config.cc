@@ -177,11 +177,11 @@ void read_change(Section section, JobConfig& job) {
     job.prices.push_back({static_cast<std::int32_t>(change.replica), change.at_s, change.until_s, per_hour});
 }
 
-void read_budget(Section& top, JobConfig& job, Complaints& complaints) {
+void read_job_budget(Section& top, JobConfig& job, Complaints& complaints) {
   if (!top.has("budget")) return;
   Section section(top.table("budget"), "budget", complaints);
   BudgetConfig& budget = job.budget.emplace();
-  budget.most = config::read_budget(section, planner::CostKind::kMoney);
+  budget.most = read_budget(section, planner::CostKind::kMoney);
   budget.v = section.number("v", budget.v, 1e-3, 1e6);
   budget.queue = section.number("queue", 0, 0, 1e12);
   section.finish();
@@ -253,7 +253,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   read_replicas(top, job, complaints);
   read_plan(top, job, complaints);
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
-  read_budget(top, job, complaints);
+  read_job_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
   job.reach = read_reach({top.table("network"), "network", complaints});
   read_virtual({top.table("virtual"), "virtual", complaints}, job);

@@ -13,17 +13,17 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-void expect_one_line(const absl::Status& status, const std::string& says) {
+void expect_job_error(const absl::Status& status, const std::string& says) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr(says), Not(HasSubstr("\n")), Not(HasSubstr("\x1b"))));
 }
 
 TEST(JobConfig, AnErrorStaysOneLineWhateverItQuotes) {
-  expect_one_line(parse_job("augment = tru\n", "job.toml").status(), "job.toml:1: not TOML");
-  expect_one_line(parse_job("\"a\\nb\\u001b[2J\" = 3\n", "job.toml").status(), "job.toml:1: a b [2J: ");
-  expect_one_line(parse_job("[sync]\npolicy = \"b\\nsp\"\n", "job.toml").status(), "policy 'b sp'");
-  expect_one_line(parse_job("", "job.toml", {"a\nb"}).status(), "--set a b: write KEY=VALUE");
+  expect_job_error(parse_job("augment = tru\n", "job.toml").status(), "job.toml:1: not TOML");
+  expect_job_error(parse_job("\"a\\nb\\u001b[2J\" = 3\n", "job.toml").status(), "job.toml:1: a b [2J: ");
+  expect_job_error(parse_job("[sync]\npolicy = \"b\\nsp\"\n", "job.toml").status(), "policy 'b sp'");
+  expect_job_error(parse_job("", "job.toml", {"a\nb"}).status(), "--set a b: write KEY=VALUE");
 }
 
 TEST(JobConfig, LooksAheadWhereTheFileSaysSo) {
@@ -47,16 +47,16 @@ TEST(JobConfig, ListensOnThisMachineOnlyUnlessToldHowSafely) {
     EXPECT_TRUE(reach(fmt::format("listen = \"{}\"\n", loopback)).ok()) << loopback;
   for (const char* open : {"0.0.0.0:7461", "[::]:7461", "10.0.0.1:0", "node1:7461"}) {
     const std::string listen = fmt::format("listen = \"{}\"\n", open);
-    expect_one_line(reach(listen).status(), "paceline certs");
-    expect_one_line(reach(listen + "security = \"none\"\n").status(), "network.token_file");
+    expect_job_error(reach(listen).status(), "paceline certs");
+    expect_job_error(reach(listen + "security = \"none\"\n").status(), "network.token_file");
     EXPECT_TRUE(reach(listen + "security = \"none\"\ntoken_file = \"t\"\n").ok());
     EXPECT_EQ(reach(listen + "certs = \"d\"\n")->reach.token_file, "d/token");
   }
   for (const char* wrong : {"7461", ":7461", "host", "host:", "host:70000", "host:-1"})
-    expect_one_line(reach(fmt::format("listen = \"{}\"\nsecurity = \"none\"\n", wrong)).status(),
-                    "HOST:PORT");
-  expect_one_line(reach("security = \"tls\"\n").status(), "TLS needs certificates");
-  expect_one_line(reach("security = \"none\"\ncerts = \"d\"\n").status(), "leave one of them out");
+    expect_job_error(reach(fmt::format("listen = \"{}\"\nsecurity = \"none\"\n", wrong)).status(),
+                     "HOST:PORT");
+  expect_job_error(reach("security = \"tls\"\n").status(), "TLS needs certificates");
+  expect_job_error(reach("security = \"none\"\ncerts = \"d\"\n").status(), "leave one of them out");
 }
 
 TEST(JobConfig, SealsWhatGoesBetweenHostsUnlessToldOtherwise) {
@@ -99,7 +99,7 @@ TEST(JobConfig, RefusesPipelinesThatCannotBe) {
                           const std::string& keys = "micro_batch = 8\n") {
     SCOPED_TRACE(pipelines);
     const std::string text = "parallel = \"static\"\n" + keys + "[[replica]]\ncount = 3\n" + pipelines;
-    expect_one_line(parse_job(text, "job.toml").status(), says);
+    expect_job_error(parse_job(text, "job.toml").status(), says);
   };
   const std::string w2 = "[[pipeline]]\ndevices = [\"w2\"]\n";
   const std::string both = "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\n";
@@ -115,10 +115,10 @@ TEST(JobConfig, RefusesPipelinesThatCannotBe) {
   refused(w2 + both + "cuts = [1]\nsamples = 0\n", "pipeline.samples");
   refused(w2 + both + "cuts = [1]\n", "micro_batch: write how many samples", "");
   refused(w2 + both + "cuts = [1]\n[sync]\npolicy = \"local-sgd:2\"\n", "parallel: local-sgd");
-  expect_one_line(parse_job(w2, "job.toml").status(),
-                  "pipeline: is for parallel = \"static\" and what the planner plans");
-  expect_one_line(parse_job("micro_batch = 2\n[sync]\npolicy = \"local-sgd:2\"\n", "job.toml").status(),
-                  "micro_batch: local-sgd");
+  expect_job_error(parse_job(w2, "job.toml").status(),
+                   "pipeline: is for parallel = \"static\" and what the planner plans");
+  expect_job_error(parse_job("micro_batch = 2\n[sync]\npolicy = \"local-sgd:2\"\n", "job.toml").status(),
+                   "micro_batch: local-sgd");
 }
 
 TEST(JobConfig, ReadsABudgetAndPrices) {
@@ -136,8 +136,8 @@ TEST(JobConfig, ReadsABudgetAndPrices) {
   ASSERT_EQ(job.prices.size(), 1u);
   EXPECT_EQ(job.prices[0].device, 1);
   EXPECT_EQ(job.prices[0].per_hour, 0);
-  expect_one_line(parse_job(joint + "[budget]\nper = \"hour\"\n", "job.toml").status(), "budget.most");
-  expect_one_line(parse_job("[budget]\nmost = 1\n", "job.toml").status(), "for a planned job");
+  expect_job_error(parse_job(joint + "[budget]\nper = \"hour\"\n", "job.toml").status(), "budget.most");
+  expect_job_error(parse_job("[budget]\nmost = 1\n", "job.toml").status(), "for a planned job");
 }
 
 TEST(JobConfig, CopiesAreOnDifferentHosts) {
@@ -179,7 +179,7 @@ TEST(JobConfig, IsWhatIsLeftWithoutAHost) {
             1);
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nwithout = [0]\n[[replica]]\ncount = 2\n", "job.toml")->ranks,
             std::vector<int>{1});
-  expect_one_line(
+  expect_job_error(
       parse_job("[cluster]\nhosts = 2\nwithout = [0, 1]\n[[replica]]\ncount = 2\n", "job.toml").status(),
       "on host 0 or 1");
 }
@@ -200,7 +200,7 @@ TEST(JobConfig, HasThePipelinesThatAreWholeWithoutAHost) {
   ASSERT_EQ(left.parallel.plan.replicas.size(), 2u);
   EXPECT_EQ(left.parallel.plan.replicas[0].devices, (std::vector<std::int32_t>{3, 1})) << "w5 and w1";
   EXPECT_EQ(left.parallel.plan.replicas[1].devices, (std::vector<std::int32_t>{2}));
-  expect_one_line(
+  expect_job_error(
       with("pipeline = [{devices=[\"w0\",\"w2\",\"w4\",\"w1\",\"w3\",\"w5\"],cuts=[1,2,3,4,5]}]\n", "[1]")
           .status(),
       "cluster.without: every pipeline has a stage on host 1");
@@ -209,20 +209,21 @@ TEST(JobConfig, HasThePipelinesThatAreWholeWithoutAHost) {
 // Of what is no device or no host nothing follows for those that are left.
 TEST(JobConfig, WhatIsWrongOfHostsIsSaidAlsoWithoutAHost) {
   const std::string hosts = "[cluster]\nhosts = 2\nwithout = [0]\n";
-  expect_one_line(parse_job(hosts + "[[replica]]\ncount = 3\n[[replica]]\nhost = 60\n", "job.toml").status(),
-                  "cluster.hosts: w3 is on host 60, and there are hosts 0 to 1");
-  expect_one_line(parse_job("parallel = \"static\"\n" + hosts +
-                                "[[replica]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w7\"]\n",
-                            "job.toml")
-                      .status(),
-                  "pipeline.devices: there is no 'w7'");
+  expect_job_error(parse_job(hosts + "[[replica]]\ncount = 3\n[[replica]]\nhost = 60\n", "job.toml").status(),
+                   "cluster.hosts: w3 is on host 60, and there are hosts 0 to 1");
+  expect_job_error(parse_job("parallel = \"static\"\n" + hosts +
+                                 "[[replica]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w7\"]\n",
+                             "job.toml")
+                       .status(),
+                   "pipeline.devices: there is no 'w7'");
 }
 
 TEST(JobConfig, NumbersOfAListAreFinite) {
   const std::string hosts = "[[replica]]\ncount = 2\n[cluster]\nhosts = 2\n";
-  expect_one_line(parse_job(hosts + "without = [nan]\n", "job.toml").status(),
-                  "cluster.without: write a list of numbers from 0 to 1");
-  expect_one_line(parse_job("[schedule]\nmilestones = [-nan]\n", "job.toml").status(), "schedule.milestones");
+  expect_job_error(parse_job(hosts + "without = [nan]\n", "job.toml").status(),
+                   "cluster.without: write a list of numbers from 0 to 1");
+  expect_job_error(parse_job("[schedule]\nmilestones = [-nan]\n", "job.toml").status(),
+                   "schedule.milestones");
 }
 
 TEST(JobConfig, RenumbersWhatDevicesCostWithoutAHost) {

@@ -28,9 +28,9 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-class Reader {
+class TimesReader {
  public:
-  explicit Reader(const std::string& file) : file_(file) {}
+  explicit TimesReader(const std::string& file) : file_(file) {}
 
   absl::StatusOr<PredictedTimes> read(std::string_view text) {
     if (text.size() > static_cast<std::size_t>(kMostTimesBytes))
@@ -99,7 +99,7 @@ class Reader {
 }  // namespace
 
 absl::StatusOr<PredictedTimes> parse_predicted_times(std::string_view text, const std::string& file) {
-  return Reader(file).read(text);
+  return TimesReader(file).read(text);
 }
 
 }  // namespace paceline::config

@@ -23,7 +23,7 @@ std::string names_of(const std::vector<Named>& list) {
 }
 
 template <class Named>
-std::optional<std::size_t> find(const std::vector<Named>& list, const std::string& name) {
+std::optional<std::size_t> find_named(const std::vector<Named>& list, const std::string& name) {
   const auto found =
       std::find_if(list.begin(), list.end(), [&](const auto& one) { return one.name == name; });
   if (found == list.end()) return std::nullopt;
@@ -35,7 +35,7 @@ template <class Named>
 std::string new_name(Section& section, const std::vector<Named>& before) {
   const std::string name = section.text("name", "");
   if (name.empty()) section.complain("name", "give it a name");
-  if (find(before, name)) section.complain("name", fmt::format("'{}' is there twice", name));
+  if (find_named(before, name)) section.complain("name", fmt::format("'{}' is there twice", name));
   return name;
 }
 
@@ -43,7 +43,7 @@ std::string new_name(Section& section, const std::vector<Named>& before) {
 template <class Named>
 std::size_t index_of(Section& section, const std::string& key, const std::vector<Named>& list) {
   const std::string name = section.text(key, "");
-  const auto found = find(list, name);
+  const auto found = find_named(list, name);
   if (!found) section.complain(key, fmt::format("'{}' is unknown; write one of: {}", name, names_of(list)));
   return found.value_or(0);
 }
@@ -74,7 +74,7 @@ std::vector<std::vector<std::size_t>> all_values(const std::vector<SweepAxis>& a
 std::vector<std::size_t> read_chosen(Section& section, const SweepAxis& axis) {
   std::set<std::size_t> chosen;
   for (const std::string& name : section.texts(axis.name)) {
-    const auto value = find(axis.values, name);
+    const auto value = find_named(axis.values, name);
     if (!value) {
       section.complain(axis.name,
                        fmt::format("'{}' is unknown; write some of: {}", name, names_of(axis.values)));

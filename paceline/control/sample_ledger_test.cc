@@ -21,9 +21,9 @@ using ::testing::Pair;
 enum class State { kNever, kHeld, kReturned, kDone };
 
 // A state for each position. What is returned goes first, the lowest first; then what was never leased.
-class Model {
+class LedgerModel {
  public:
-  Model(std::int64_t dataset_size, std::int64_t total)
+  LedgerModel(std::int64_t dataset_size, std::int64_t total)
       : dataset_size_(dataset_size), states_(total, State::kNever) {}
 
   std::optional<Lease> lease(int replica, std::int64_t count) {
@@ -64,7 +64,7 @@ class Model {
   std::map<int, std::pair<std::int64_t, std::int64_t>> held_;
 };
 
-void compare(const SampleLedger& ledger, const Model& model) {
+void compare(const SampleLedger& ledger, const LedgerModel& model) {
   ASSERT_EQ(ledger.committed(), model.count(State::kDone));
   ASSERT_EQ(ledger.all_committed(), model.count(State::kDone) == model.total());
   ASSERT_EQ(ledger.any_to_lease(), model.count(State::kReturned) + model.count(State::kNever) > 0);
@@ -75,7 +75,7 @@ void random_run(std::uint64_t seed) {
   const auto dataset_size = 1 + static_cast<std::int64_t>(rng.below(40));
   const auto total = 1 + static_cast<std::int64_t>(rng.below(150));
   std::optional<SampleLedger> ledger(std::in_place, dataset_size, total);
-  Model model(dataset_size, total);
+  LedgerModel model(dataset_size, total);
   for (int step = 0; step < 400 && !ledger->all_committed(); ++step) {
     const int replica = static_cast<int>(rng.below(6));
     const std::uint64_t dice = rng.below(100);

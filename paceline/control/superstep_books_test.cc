@@ -12,7 +12,7 @@
 namespace paceline::control {
 namespace {
 
-class Model {
+class BooksModel {
  public:
   void enter(int id) { live_[id] = {}; }
   void leave(int id) {
@@ -56,7 +56,7 @@ TEST(SuperstepBooks, AreThoseOfTheModel) {
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     Rng rng(seed);
     SuperstepBooks books;
-    Model model;
+    BooksModel model;
     const std::uint64_t replicas = 1 + rng.below(5);
     const std::uint64_t barrier_odds = 5 + rng.below(40);
     for (int step = 0; step < 200; ++step) {

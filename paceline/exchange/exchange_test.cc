@@ -12,7 +12,7 @@
 namespace paceline::exchange {
 namespace {
 
-constexpr std::int64_t kFloats = 10;
+constexpr std::int64_t kExchangeFloats = 10;
 
 // Host 0 of two; what is host 1 is in the test's hands.
 class ExchangeWithAStranger : public ::testing::Test {
@@ -21,8 +21,8 @@ class ExchangeWithAStranger : public ::testing::Test {
     exchange_ = Exchange::listen("127.0.0.1", transport::Fabric::kTcp).value();
     ExchangeOptions options;
     options.peers.resize(2);
-    options.part_floats = {kFloats, kFloats};
-    options.board_floats = {kFloats, kFloats};
+    options.part_floats = {kExchangeFloats, kExchangeFloats};
+    options.board_floats = {kExchangeFloats, kExchangeFloats};
     options.kept_here = {0};
     options.own_board = board_.path();
     options.kept = 2;
@@ -42,7 +42,7 @@ class ExchangeWithAStranger : public ::testing::Test {
   }
 
  private:
-  transport::WeightWriter board_ = transport::WeightWriter::create(kFloats, 1, 0).value();
+  transport::WeightWriter board_ = transport::WeightWriter::create(kExchangeFloats, 1, 0).value();
   std::promise<absl::Status> why_;
   std::unique_ptr<Exchange> exchange_;
 };
@@ -54,11 +54,13 @@ TEST_F(ExchangeWithAStranger, TheWordThatAVersionIsKeptWithAPayloadEndsIt) {
 }
 
 TEST_F(ExchangeWithAStranger, GradientsForAShardThatIsNotHereEndIt) {
-  EXPECT_EQ(end_after({Kind::kSum, Version(1), 0, 1}, 4 * kFloats).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(end_after({Kind::kSum, Version(1), 0, 1}, 4 * kExchangeFloats).code(),
+            absl::StatusCode::kDataLoss);
 }
 
 TEST_F(ExchangeWithAStranger, WeightsOfAnotherSizeEndIt) {
-  EXPECT_EQ(end_after({Kind::kWeights, Version(1), 0}, 4 * kFloats - 1).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(end_after({Kind::kWeights, Version(1), 0}, 4 * kExchangeFloats - 1).code(),
+            absl::StatusCode::kDataLoss);
 }
 
 }  // namespace

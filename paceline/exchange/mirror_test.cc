@@ -5,12 +5,14 @@
 namespace paceline::exchange {
 namespace {
 
-constexpr std::int64_t kFloats = kBlockFloats + 5;
+constexpr std::int64_t kMirrorFloats = kBlockFloats + 5;
 
-Mirror make_mirror() { return Mirror(transport::WeightWriter::create(kFloats, 4, 2).value(), kFloats); }
+Mirror make_mirror() {
+  return Mirror(transport::WeightWriter::create(kMirrorFloats, 4, 2).value(), kMirrorFloats);
+}
 
 // A version comes in; what arrived() says at the end.
-std::optional<Header> fill(Mirror& mirror, Kind kind, Version version, float value) {
+std::optional<Header> fill_mirror(Mirror& mirror, Kind kind, Version version, float value) {
   std::optional<Header> whole;
   for (const std::int64_t begin : {kBlockFloats, std::int64_t{0}}) {
     const auto room = mirror.room({kind, version, begin});
@@ -24,12 +26,12 @@ std::optional<Header> fill(Mirror& mirror, Kind kind, Version version, float val
 
 TEST(Mirror, WhatComesWholeIsPublished) {
   Mirror mirror = make_mirror();
-  auto reader = transport::WeightReader::open(mirror.path(), kFloats, 0).value();
+  auto reader = transport::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
   EXPECT_FALSE(reader.pin(Version(0), std::chrono::nanoseconds::zero()));
-  const auto whole = fill(mirror, Kind::kWeights, Version(0), 1);
+  const auto whole = fill_mirror(mirror, Kind::kWeights, Version(0), 1);
   ASSERT_TRUE(whole);
   EXPECT_EQ(whole->version, Version(0));
-  ASSERT_TRUE(fill(mirror, Kind::kWeights, Version(4), 4));
+  ASSERT_TRUE(fill_mirror(mirror, Kind::kWeights, Version(4), 4));
   const auto pinned = reader.pin(Version(2), std::chrono::nanoseconds::zero());
   ASSERT_TRUE(pinned);
   EXPECT_EQ(pinned->version, Version(4));
@@ -38,9 +40,9 @@ TEST(Mirror, WhatComesWholeIsPublished) {
 
 TEST(Mirror, WhatIsKeptMayBeOlderAndIsNotPublished) {
   Mirror mirror = make_mirror();
-  auto reader = transport::WeightReader::open(mirror.path(), kFloats, 0).value();
-  fill(mirror, Kind::kWeights, Version(4), 4);
-  const auto whole = fill(mirror, Kind::kKept, Version(3), 3);
+  auto reader = transport::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
+  fill_mirror(mirror, Kind::kWeights, Version(4), 4);
+  const auto whole = fill_mirror(mirror, Kind::kKept, Version(3), 3);
   ASSERT_TRUE(whole);
   EXPECT_EQ(whole->kind, Kind::kKept);
   EXPECT_EQ(reader.version(), Version(4));
@@ -48,12 +50,12 @@ TEST(Mirror, WhatIsKeptMayBeOlderAndIsNotPublished) {
   ASSERT_TRUE(pinned);
   EXPECT_EQ(pinned->weights[0], 3.0f);
   reader.unpin();
-  fill(mirror, Kind::kWeights, Version(5), 5);
+  fill_mirror(mirror, Kind::kWeights, Version(5), 5);
   ASSERT_TRUE(reader.pin_exactly(Version(3)));
   EXPECT_EQ(reader.pin_exactly(Version(3))->weights[0], 3.0f);
   reader.unpin();
   mirror.drop(Version(3));
-  fill(mirror, Kind::kWeights, Version(6), 6);
+  fill_mirror(mirror, Kind::kWeights, Version(6), 6);
   EXPECT_EQ(reader.pin(Version(6), std::chrono::nanoseconds::zero())->weights[0], 6.0f);
 }
 
@@ -67,11 +69,11 @@ TEST(Mirror, OneVersionAtATime) {
 
 TEST(Mirror, WhatCannotComeIsRefused) {
   Mirror mirror = make_mirror();
-  fill(mirror, Kind::kWeights, Version(4), 4);
+  fill_mirror(mirror, Kind::kWeights, Version(4), 4);
   EXPECT_FALSE(mirror.room({Kind::kWeights, Version(4), 0}).ok());
   EXPECT_FALSE(mirror.room({Kind::kWeights, Version(3), 0}).ok());
-  fill(mirror, Kind::kKept, Version(1), 1);
-  fill(mirror, Kind::kKept, Version(2), 2);
+  fill_mirror(mirror, Kind::kKept, Version(1), 1);
+  fill_mirror(mirror, Kind::kKept, Version(2), 2);
   ASSERT_TRUE(mirror.room({Kind::kKept, Version(3), 0})->has_value());
   ASSERT_TRUE(mirror.room({Kind::kKept, Version(3), kBlockFloats})->has_value());
   ASSERT_TRUE(mirror.arrived().ok());

@@ -9,11 +9,11 @@
 namespace paceline::exchange {
 namespace {
 
-constexpr std::int64_t kFloats = 2 * kBlockFloats + 5;
+constexpr std::int64_t kSlicesFloats = 2 * kBlockFloats + 5;
 
 // All blocks of a slice arrive, filled with `value`.
-void fill(Slices& slices, int host, Version version, float value) {
-  for (std::int64_t begin = 0; begin < kFloats; begin += kBlockFloats) {
+void fill_slices(Slices& slices, int host, Version version, float value) {
+  for (std::int64_t begin = 0; begin < kSlicesFloats; begin += kBlockFloats) {
     const auto room = slices.room(host, version, begin);
     ASSERT_TRUE(room.ok()) << room.status();
     ASSERT_TRUE(room->has_value());
@@ -23,7 +23,7 @@ void fill(Slices& slices, int host, Version version, float value) {
 }
 
 TEST(Slices, TheShardWaitsForABlockAndForNoOther) {
-  Slices slices(2, kFloats);
+  Slices slices(2, kSlicesFloats);
   const float* slice = slices.slice(1, Version(1));
   const std::jthread link([&] {
     const auto last = slices.room(1, Version(1), 2 * kBlockFloats);
@@ -32,29 +32,29 @@ TEST(Slices, TheShardWaitsForABlockAndForNoOther) {
     std::fill((*last)->begin(), (*last)->end(), 3.0f);
     slices.arrived(1, Version(1), 2 * kBlockFloats);
   });
-  EXPECT_TRUE(slices.wait(1, Version(1), 2 * kBlockFloats + 1, kFloats).ok());
-  EXPECT_EQ(slice[kFloats - 1], 3.0f);
+  EXPECT_TRUE(slices.wait(1, Version(1), 2 * kBlockFloats + 1, kSlicesFloats).ok());
+  EXPECT_EQ(slice[kSlicesFloats - 1], 3.0f);
 }
 
 TEST(Slices, OneMoreThanIsAppliedIsTakenIn) {
-  Slices slices(2, kFloats);
-  fill(slices, 1, Version(3), 3);
-  fill(slices, 1, Version(5), 5);
+  Slices slices(2, kSlicesFloats);
+  fill_slices(slices, 1, Version(3), 3);
+  fill_slices(slices, 1, Version(5), 5);
   auto third = slices.room(1, Version(6), 0);
   ASSERT_TRUE(third.ok());
   EXPECT_FALSE(third->has_value());
   EXPECT_TRUE(slices.room(0, Version(6), 0)->has_value());  // another host's
 
   EXPECT_EQ(slices.slice(1, Version(3))[7], 3.0f);
-  EXPECT_TRUE(slices.wait(1, Version(3), 0, kFloats).ok());
+  EXPECT_TRUE(slices.wait(1, Version(3), 0, kSlicesFloats).ok());
   slices.release(1, Version(3));
   EXPECT_TRUE(slices.room(1, Version(6), 0)->has_value());
   EXPECT_EQ(slices.slice(1, Version(5))[7], 5.0f);
 }
 
 TEST(Slices, WhatCannotComeIsRefused) {
-  Slices slices(1, kFloats);
-  fill(slices, 0, Version(3), 3);
+  Slices slices(1, kSlicesFloats);
+  fill_slices(slices, 0, Version(3), 3);
   EXPECT_FALSE(slices.room(0, Version(3), 0).ok());  // twice
   EXPECT_FALSE(slices.room(0, Version(2), 0).ok());  // before the other
   slices.slice(0, Version(3));
@@ -64,11 +64,11 @@ TEST(Slices, WhatCannotComeIsRefused) {
 
 // A host that is not asked for its next commit, but sends a later one, holds up nobody.
 TEST(Slices, ALaterCommitMayComeBeforeAnEarlierOneIsAskedFor) {
-  Slices slices(1, kFloats);
+  Slices slices(1, kSlicesFloats);
   ASSERT_TRUE(slices.room(0, Version(9), 0)->has_value());
   slices.slice(0, Version(3));
-  fill(slices, 0, Version(3), 3);
-  EXPECT_TRUE(slices.wait(0, Version(3), 0, kFloats).ok());
+  fill_slices(slices, 0, Version(3), 3);
+  EXPECT_TRUE(slices.wait(0, Version(3), 0, kSlicesFloats).ok());
   EXPECT_EQ(slices.slice(0, Version(3))[7], 3.0f);
   slices.release(0, Version(3));
   EXPECT_FALSE(slices.room(0, Version(9), 0).ok());  // it is still on its way
@@ -76,7 +76,7 @@ TEST(Slices, ALaterCommitMayComeBeforeAnEarlierOneIsAskedFor) {
 }
 
 TEST(Slices, NobodyWaitsForWhatDoesNotCome) {
-  Slices slices(1, kFloats);
+  Slices slices(1, kSlicesFloats);
   slices.slice(0, Version(1));
   const std::jthread link([&] { slices.fail(absl::UnavailableError("the link is gone")); });
   const absl::Status status = slices.wait(0, Version(1), 0, 1);

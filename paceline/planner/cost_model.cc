@@ -14,9 +14,9 @@ namespace {
 
 constexpr double kMsPerHour = 3.6e6;
 
-std::size_t money() { return static_cast<std::size_t>(CostKind::kMoney); }
-std::size_t energy() { return static_cast<std::size_t>(CostKind::kEnergy); }
-std::size_t cross_site() { return static_cast<std::size_t>(CostKind::kCrossSite); }
+std::size_t money_index() { return static_cast<std::size_t>(CostKind::kMoney); }
+std::size_t energy_index() { return static_cast<std::size_t>(CostKind::kEnergy); }
+std::size_t cross_site_index() { return static_cast<std::size_t>(CostKind::kCrossSite); }
 
 std::int64_t micro_batches_of(std::int64_t samples, std::int64_t u) { return (samples + u - 1) / u; }
 
@@ -64,10 +64,10 @@ ReplicaTerms CostModel::terms(const PlannedReplica& replica, std::int64_t u) con
     const Device& device = problem_.cluster.devices[static_cast<std::size_t>(n)];
     const std::int64_t bytes = weight_bytes(begin, end);
     stage_ms[s] = compute_ms(n, begin, end, u);
-    terms.per_ms[money()] += device.price_per_hour / kMsPerHour;
-    terms.per_sample[energy()] += device.power_w * stage_ms[s] / samples / 1000;
+    terms.per_ms[money_index()] += device.price_per_hour / kMsPerHour;
+    terms.per_sample[energy_index()] += device.power_w * stage_ms[s] / samples / 1000;
     if (device.site != problem_.cluster.server_site)
-      terms.fixed[cross_site()] += 2 * static_cast<double>(bytes);
+      terms.fixed[cross_site_index()] += 2 * static_cast<double>(bytes);
     terms.push_ms = std::max(terms.push_ms, 2 * device.servers.ms(static_cast<double>(bytes)));
     const auto in_flight = static_cast<std::int64_t>(stages - s);
     if (memory_bytes(begin, end, u, in_flight) > device.memory_bytes) {
@@ -79,7 +79,7 @@ ReplicaTerms CostModel::terms(const PlannedReplica& replica, std::int64_t u) con
     const std::int32_t before = replica.devices[s - 1];
     link_ms[s - 1] = transfer_ms(before, n, begin, u);
     if (problem_.cluster.devices[static_cast<std::size_t>(before)].site != device.site) {
-      terms.per_sample[cross_site()] +=
+      terms.per_sample[cross_site_index()] +=
           2 * static_cast<double>(problem_.model.layers[static_cast<std::size_t>(begin) - 1].output_bytes);
     }
   }

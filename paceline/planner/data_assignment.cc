@@ -60,7 +60,7 @@ double excess(const DataProblem& problem, const std::vector<double>& samples, do
   return worst;
 }
 
-double time_of(const ReplicaTime& replica, std::int64_t samples, std::int64_t micro_batch) {
+double iteration_ms(const ReplicaTime& replica, std::int64_t samples, std::int64_t micro_batch) {
   if (samples == 0) return 0;
   return replica.alpha_ms + replica.beta_ms * static_cast<double>((samples + micro_batch - 1) / micro_batch);
 }
@@ -76,7 +76,7 @@ DataAssignment rounded(const DataProblem& problem, const DataShares& shares) {
     std::int64_t samples = static_cast<std::int64_t>(std::floor(parts * (1 + 1e-12) + 1e-9)) * u;
     samples = std::min({samples, left, problem.replicas[g].most_samples});
     whole.samples[g] = samples;
-    whole.time_ms = std::max(whole.time_ms, time_of(problem.replicas[g], samples, u));
+    whole.time_ms = std::max(whole.time_ms, iteration_ms(problem.replicas[g], samples, u));
     left -= samples;
   }
   while (left > 0) {
@@ -88,7 +88,7 @@ DataAssignment rounded(const DataProblem& problem, const DataShares& shares) {
       const std::int64_t part =
           std::min({u - whole.samples[g] % u, left, replica.most_samples - whole.samples[g]});
       if (part <= 0) continue;
-      const double time = time_of(replica, whole.samples[g] + part, u);
+      const double time = iteration_ms(replica, whole.samples[g] + part, u);
       const double cost = problem.time_cost * std::max(0.0, time - whole.time_ms) +
                           replica.sample_cost * static_cast<double>(part);
       if (cost > best_cost || (cost == best_cost && time >= best_time)) continue;

@@ -22,7 +22,7 @@ struct Shape {
   std::uint64_t most_micro_batch = 1;
 };
 
-DataProblem random_problem(Rng& rng, const Shape& shape) {
+DataProblem random_data_problem(Rng& rng, const Shape& shape) {
   DataProblem problem;
   problem.batch = 1 + static_cast<std::int64_t>(rng.below(shape.most_batch));
   problem.micro_batch = 1 + static_cast<std::int64_t>(rng.below(shape.most_micro_batch));
@@ -76,7 +76,7 @@ TEST(DataAssignment, TheSolverAgreesWithTheClosedForm) {
   for (const Shape& shape : {Shape{6, 100}, Shape{6, 100, true}, Shape{6, 100, false, true},
                              Shape{6, 100, true, true}, Shape{5, 40, true, true, 8}}) {
     for (int i = 0; i < 1000; ++i) {
-      const DataProblem problem = random_problem(rng, shape);
+      const DataProblem problem = random_data_problem(rng, shape);
       const auto closed = fill(problem);
       const auto solved = solve_shares(problem);
       ASSERT_EQ(closed.ok(), solved.ok()) << closed.status() << solved.status();
@@ -97,7 +97,7 @@ TEST(DataAssignment, NoWholeAssignmentIsFaster) {
   Rng rng(2);
   for (const Shape& shape : {Shape{3, 14}, Shape{3, 14, true}, Shape{3, 14, true, false, 4}}) {
     for (int i = 0; i < 1000; ++i) {
-      const DataProblem problem = random_problem(rng, shape);
+      const DataProblem problem = random_data_problem(rng, shape);
       double best = kUnbounded;
       every_assignment(problem,
                        [&](const auto& samples) { best = std::min(best, time_of(problem, samples)); });
@@ -117,7 +117,7 @@ TEST(DataAssignment, NoWholeAssignmentIsFaster) {
 TEST(DataAssignment, FractionsAreABoundForWholeSamples) {
   Rng rng(3);
   for (int i = 0; i < 2000; ++i) {
-    const DataProblem problem = random_problem(rng, {3, 12, true, true});
+    const DataProblem problem = random_data_problem(rng, {3, 12, true, true});
     double best = kUnbounded;
     every_assignment(problem, [&](const auto& samples) { best = std::min(best, cost_of(problem, samples)); });
     const auto shares = fill(problem);
@@ -138,7 +138,7 @@ TEST(DataAssignment, LimitsAreKeptWhereTheyCanBe) {
   Rng rng(4);
   int kept = 0, broken_by_fill = 0;
   for (int i = 0; i < 3000; ++i) {
-    DataProblem problem = random_problem(rng, {3, 10});
+    DataProblem problem = random_data_problem(rng, {3, 10});
     DataLimit limit{{}, rng.below(2) == 0 ? 0 : rng.uniform(), 0};
     for (std::size_t g = 0; g < problem.replicas.size(); ++g) limit.per_sample.push_back(4 * rng.uniform());
     limit.most = double(problem.batch) * (0.5 + 3 * rng.uniform());

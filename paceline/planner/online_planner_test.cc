@@ -54,7 +54,7 @@ struct Played {
 };
 
 // `state`: what is true in this batch.
-Played play(OnlinePlanner& planner, int batches, const std::function<Problem(int)>& state) {
+Played play_online(OnlinePlanner& planner, int batches, const std::function<Problem(int)>& state) {
   Played played;
   double migration_ms = 0;
   for (int t = 0; t < batches; ++t) {
@@ -79,7 +79,7 @@ TEST(OnlinePlanner, LeavesASteadyClusterAlone) {
   const Problem problem = small_cluster();
   auto planner = OnlinePlanner::create(problem, {});
   ASSERT_TRUE(planner.ok()) << planner.status();
-  EXPECT_EQ(play(*planner, 450, [&](int) { return problem; }).changes, 0);
+  EXPECT_EQ(play_online(*planner, 450, [&](int) { return problem; }).changes, 0);
   EXPECT_LT(planner->prediction_error(), 0.1);
   EXPECT_GT(planner->looks(), 10);
 }
@@ -91,7 +91,7 @@ TEST(OnlinePlanner, GoesOnWithAPlanThatIsInUse) {
   ASSERT_TRUE(planner.ok()) << planner.status();
   EXPECT_EQ(planner->current(), slow);
   EXPECT_EQ(planner->predicted_ms(), CostModel(problem).forecast(slow).batch_ms);
-  EXPECT_GE(play(*planner, 100, [&](int) { return problem; }).changes, 1);
+  EXPECT_GE(play_online(*planner, 100, [&](int) { return problem; }).changes, 1);
   EXPECT_LT(planner->predicted_ms(), CostModel(problem).forecast(slow).batch_ms);
   const Plan too_large{{{{0}, {}, 64}}, 8};  // no device holds all
   EXPECT_FALSE(OnlinePlanner::from(problem, {}, too_large).ok());
@@ -104,7 +104,7 @@ TEST(OnlinePlanner, FollowsADeviceThatStaysSlow) {
   ASSERT_TRUE(planner.ok());
   const double before_ms = planner->predicted_ms();
   const Plan first = planner->current();
-  const Played played = play(*planner, 300, [&](int t) { return t < 100 ? problem : after; });
+  const Played played = play_online(*planner, 300, [&](int t) { return t < 100 ? problem : after; });
   EXPECT_GE(played.changes, 1);
   EXPECT_LE(played.changes, 6);
   const double frozen_ms = CostModel(after).exact_batch_ms(first);
@@ -132,7 +132,7 @@ TEST(OnlinePlanner, LooksAtOtherGroupsWhenADeviceIsSlowThoughOtherCutsHelpToo) {
       const Problem after = slower(problem, device, times);
       auto planner = OnlinePlanner::create(problem, {});
       ASSERT_TRUE(planner.ok()) << planner.status();
-      play(*planner, 24, [&](int t) { return t < 20 ? problem : after; });
+      play_online(*planner, 24, [&](int t) { return t < 20 ? problem : after; });
       EXPECT_LT(CostModel(after).exact_batch_ms(planner->current()),
                 1.05 * make_plan(after, {})->forecast.batch_ms)
           << "device " << device << ", slower by " << times;
@@ -150,7 +150,7 @@ TEST(OnlinePlanner, DoesNotMigrateForADeviceThatFlips) {
     auto planner = OnlinePlanner::create(problem, options);
     ASSERT_TRUE(planner.ok());
     const Played played =
-        play(*planner, kBatches, [&](int t) { return t / period % 2 == 0 ? problem : other; });
+        play_online(*planner, kBatches, [&](int t) { return t / period % 2 == 0 ? problem : other; });
     EXPECT_LE(played.changes, 4) << period;  // flips: 166, 100, 62
   }
 }
@@ -159,7 +159,7 @@ TEST(OnlinePlanner, PlansAnewWhenADeviceLeavesAndComesBack) {
   const Problem problem = small_cluster();
   auto planner = OnlinePlanner::create(problem, {});
   ASSERT_TRUE(planner.ok());
-  play(*planner, 10, [&](int) { return problem; });
+  play_online(*planner, 10, [&](int) { return problem; });
   BatchObservation seen = observe(problem, planner->current());
   seen.left = {2};
   const auto left = planner->after_batch(seen);
@@ -170,11 +170,11 @@ TEST(OnlinePlanner, PlansAnewWhenADeviceLeavesAndComesBack) {
   const double three_ms = left->predicted_ms;
   Problem without = problem;
   without.cluster.devices[2].present = false;
-  play(*planner, 50, [&](int) { return without; });
+  play_online(*planner, 50, [&](int) { return without; });
   seen = observe(without, planner->current());
   seen.joined = {2};
   ASSERT_TRUE(planner->after_batch(seen).ok());
-  play(*planner, 300, [&](int) { return problem; });
+  play_online(*planner, 300, [&](int) { return problem; });
   EXPECT_LT(planner->predicted_ms(), three_ms);
 }
 
@@ -247,7 +247,7 @@ TEST(OnlinePlanner, GoesOnWithTheQueuesOfACheckpoint) {
   problem.budgets = {{CostKind::kMoney, 1e-6, false}};
   auto first = OnlinePlanner::create(problem, {}), second = OnlinePlanner::create(problem, {});
   ASSERT_TRUE(first.ok() && second.ok());
-  play(*first, 20, [&](int) { return problem; });
+  play_online(*first, 20, [&](int) { return problem; });
   EXPECT_GT(first->queues().lengths[0], 0);
   second->restore(first->queues());
   EXPECT_EQ(second->queues(), first->queues());

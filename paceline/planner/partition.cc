@@ -138,7 +138,7 @@ Cheapest cheapest_under(const Pipeline& pipe, double cap) {
   return found;
 }
 
-ReplicaTime time_of(const Pipeline& pipe, const Cuts& cuts) {
+ReplicaTime replica_time(const Pipeline& pipe, const Cuts& cuts) {
   return pipe.model.terms({pipe.devices, cuts, 0}, pipe.u).time;
 }
 
@@ -167,7 +167,7 @@ std::optional<Cuts> best_cuts(const CostModel& model, const std::vector<std::int
   for (;;) {
     Cheapest found = cheapest_under(pipe, cap);
     if (found.sum + more * least_beta >= best) break;
-    const ReplicaTime time = time_of(pipe, found.cuts);
+    const ReplicaTime time = replica_time(pipe, found.cuts);
     if (found.sum + more * time.beta_ms < best) {
       best = found.sum + more * time.beta_ms;
       cuts = std::move(found.cuts);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-void every_cutting(std::int32_t layers, std::size_t stages, const std::function<void(const Cuts&)>& visit) {
+void every_cuts(std::int32_t layers, std::size_t stages, const std::function<void(const Cuts&)>& visit) {
   Cuts cuts(stages - 1);
   const std::function<void(std::size_t, std::int32_t)> place = [&](std::size_t s, std::int32_t least) {
     if (s == cuts.size()) return visit(cuts);
@@ -62,7 +62,7 @@ TEST(Partition, AgreesWithEveryCutting) {
     const std::int64_t count =
         1 + static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(problem.batch / u)));
     Expected expected;
-    every_cutting(problem.layers(), devices.size(), [&](const Cuts& cuts) {
+    every_cuts(problem.layers(), devices.size(), [&](const Cuts& cuts) {
       const PlannedReplica replica{devices, cuts, 0};
       if (!fits(model, replica, u, count)) return;
       expected.balanced = std::min(expected.balanced, largest_part(model, replica, u));

@@ -48,7 +48,7 @@ struct Outcome {
   double bound = 0;
 };
 
-Outcome play(const std::vector<Choice>& choices, const Budget& budget, double v, int batches) {
+Outcome play_queues(const std::vector<Choice>& choices, const Budget& budget, double v, int batches) {
   const std::vector<Budget> budgets = {budget};
   QueueState queues = empty_queues(budgets, choices.front().ms);
   Outcome outcome;
@@ -90,7 +90,7 @@ TEST(Queues, TheGapShrinksAndTheQueuesGrowWithV) {
   constexpr int kBatches = 200'000;
   double last_queue = 0;
   for (const double v : {1.0, 4.0, 16.0, 64.0, 256.0}) {
-    const Outcome outcome = play(choices, budget, v, kBatches);
+    const Outcome outcome = play_queues(choices, budget, v, kBatches);
     EXPECT_LE(outcome.mean_money, budget.most + outcome.bound + 1e-9) << v;
     EXPECT_LE(outcome.mean_money, budget.most * 1.01) << v;
     // O(1/V): half of the most a batch adds to a queue, squared, over V (Neely 2010, theorem 4.8).
@@ -101,8 +101,8 @@ TEST(Queues, TheGapShrinksAndTheQueuesGrowWithV) {
     last_queue = outcome.queue_max;
   }
   EXPECT_GT(last_queue, 50);
-  EXPECT_LT(play(choices, budget, 256, kBatches).mean_ms - best,
-            play(choices, budget, 1, kBatches).mean_ms - best + 1e-9);
+  EXPECT_LT(play_queues(choices, budget, 256, kBatches).mean_ms - best,
+            play_queues(choices, budget, 1, kBatches).mean_ms - best + 1e-9);
 }
 
 }  // namespace

@@ -27,7 +27,9 @@ struct Candidate {
   Evaluation evaluation;
 };
 
-double energy(const Evaluation& evaluation) { return evaluation.score * (1 + kOverWeight * evaluation.over); }
+double walk_energy(const Evaluation& evaluation) {
+  return evaluation.score * (1 + kOverWeight * evaluation.over);
+}
 
 class Walk {
  public:
@@ -81,7 +83,7 @@ class Walk {
   }
 
   bool accepts(const Evaluation& from, const Evaluation& to, double temperature) {
-    const double worse = energy(to) / energy(from) - 1;
+    const double worse = walk_energy(to) / walk_energy(from) - 1;
     return worse <= 0 || rng_.uniform() < std::exp(-worse / temperature);
   }
 

@@ -6,7 +6,7 @@
 namespace paceline::policy {
 
 namespace {
-constexpr double kStep = 0.25;
+constexpr double kRhythmStep = 0.25;
 // Clocks and timers are no better, however even the intervals are.
 constexpr double kLeastDeviation = 0.01;
 }  // namespace
@@ -26,8 +26,8 @@ void Arrivals::ready(ReplicaId replica, Time now) {
   forget_expected(replica, rhythm);
   const double interval = to_seconds(now - rhythm.released);
   const double difference = interval - rhythm.mean.value_or(interval);
-  rhythm.mean = interval - (1 - kStep) * difference;
-  rhythm.variance = (1 - kStep) * (rhythm.variance + kStep * difference * difference);
+  rhythm.mean = interval - (1 - kRhythmStep) * difference;
+  rhythm.variance = (1 - kRhythmStep) * (rhythm.variance + kRhythmStep * difference * difference);
 }
 
 void Arrivals::left(ReplicaId replica) {

@@ -5,14 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/policy/testing/short_names.h"
+
 namespace paceline::policy {
 namespace {
 
-constexpr ReplicaId kA{0};
-constexpr ReplicaId kB{1};
-constexpr ReplicaId kC{2};
-
-Time s(double seconds) { return Time{} + from_seconds(seconds); }
+using policy::testing::kA;
+using policy::testing::kB;
+using policy::testing::kC;
+using policy::testing::s;
 
 // Iterations of these lengths, one after the other, from `now` on. The end of the last.
 Time iterate(Arrivals& arrivals, ReplicaId replica, Time now, std::initializer_list<double> intervals) {

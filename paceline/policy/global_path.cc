@@ -8,7 +8,7 @@ namespace paceline::policy {
 
 namespace {
 
-constexpr double kStep = 0.25;
+constexpr double kSpanStep = 0.25;
 // A span that is longer than usual by more than this share was held up by the commit before.
 constexpr double kHeldUp = 0.05;
 // Share of T_global by which groups are sent early.
@@ -17,7 +17,7 @@ constexpr double kEarly = 0.05;
 constexpr std::size_t kMostTold = 256;
 
 void average(std::optional<double>& value, double now) {
-  value = value ? *value + kStep * (now - *value) : now;
+  value = value ? *value + kSpanStep * (now - *value) : now;
 }
 
 }  // namespace

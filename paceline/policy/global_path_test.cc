@@ -7,10 +7,13 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/policy/testing/short_names.h"
+
 namespace paceline::policy {
 namespace {
 
-Time s(double seconds) { return Time{} + from_seconds(seconds); }
+using policy::testing::s;
+
 double in_s(std::optional<Time> time) { return to_seconds(*time); }
 
 // From each version's order to its completion, with nobody else on the way.

@@ -4,10 +4,13 @@
 
 #include "paceline/policy/sync_policy.h"
 #include "paceline/policy/testing/checked_policy.h"
+#include "paceline/policy/testing/short_names.h"
 
 namespace paceline::policy {
 namespace {
 
+using policy::testing::kA;
+using policy::testing::kB;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -16,9 +19,6 @@ std::vector<std::string> lines(const Orders& orders) {
   for (const Order& order : orders.list()) all.push_back(testing::to_string(order));
   return all;
 }
-
-constexpr ReplicaId kA{0};
-constexpr ReplicaId kB{1};
 
 TEST(Orders, CommitsAreNumberedAndReleasesAreOnTheNewest) {
   Orders orders(Version(7));

@@ -23,7 +23,7 @@ constexpr int kMembers = 3;
 constexpr Version kVersion{1};
 
 // Several chunks a member, and statistics between, which are averaged by shares and not summed by weights.
-Layout layout() {
+Layout group_layout() {
   Layout layout;
   layout.add("a", TensorKind::kParameter, {70'000});
   layout.add("mean", TensorKind::kStatistic, {100});
@@ -35,14 +35,14 @@ Layout layout() {
 class Member final : public collective::Fabric {
  public:
   explicit Member(std::uint64_t seed)
-      : writer_(transport::GradientWriter::create(layout().size()).value()),
-        reader_(transport::GradientReader::open(writer_.path(), layout().size()).value()) {
+      : writer_(transport::GradientWriter::create(group_layout().size()).value()),
+        reader_(transport::GradientReader::open(writer_.path(), group_layout().size()).value()) {
     Rng rng(seed);
     for (float& value : writer_.gradient()) value = static_cast<float>(rng.normal());
   }
   void sum(int rank, std::vector<const float*> inputs, std::vector<float> weights, std::int64_t steps) {
     inputs_ = std::move(inputs);
-    collective::Execution(group_plan(kMembers, layout().size()), rank, std::move(weights), *this)
+    collective::Execution(group_plan(kMembers, group_layout().size()), rank, std::move(weights), *this)
         .advance(steps);
   }
   // The members' part of another commit.
@@ -85,7 +85,7 @@ struct Group {
   }
   // The weights after the commit, on a shard with the model's tensors [from, to).
   std::vector<float> applied(bool in_group, std::size_t from = 0, std::size_t to = 3, int threads = 1) const {
-    const Layout whole = layout();
+    const Layout whole = group_layout();
     Layout part;
     for (std::size_t i = from; i < to; ++i) {
       const TensorSpec& tensor = whole.tensors()[i];
@@ -101,7 +101,7 @@ struct Group {
       update.members.push_back({member.gradient() + offset, weight(i), 1.0 / kMembers});
       readers.push_back(&member.reader());
     }
-    if (in_group) update.group.emplace(kVersion, readers, layout().size(), offset);
+    if (in_group) update.group.emplace(kVersion, readers, group_layout().size(), offset);
     EXPECT_TRUE(shard.apply(update).ok());
     return {shard.weights().begin(), shard.weights().end()};
   }
@@ -113,7 +113,7 @@ TEST(GroupSum, AnyPartOfTheSumGivesTheSameBytes) {
   const std::vector<float> alone = group.applied(false);
   EXPECT_THAT(group.applied(true), ElementsAreArray(alone)) << "nothing is there";
   const auto all =
-      static_cast<std::int64_t>(collective::steps_of(group_plan(kMembers, layout().size()), 0).size());
+      static_cast<std::int64_t>(collective::steps_of(group_plan(kMembers, group_layout().size()), 0).size());
   ASSERT_GT(all, 3 * kMembers) << "several chunks";
   for (std::int64_t steps = 1; steps <= all; ++steps) {
     Group fresh;
@@ -139,8 +139,8 @@ TEST(GroupSum, TheSumIsReadWhereItIsThere) {
   for (int rank = 0; rank < kMembers; ++rank) group.sum(rank, collective::Execution::kAll);
   std::vector<const transport::GradientReader*> readers;
   for (const Member& member : group.members) readers.push_back(&member.reader());
-  const GroupSum whole(kVersion, readers, layout().size(), 0);
-  const std::int64_t size = layout().size();
+  const GroupSum whole(kVersion, readers, group_layout().size(), 0);
+  const std::int64_t size = group_layout().size();
   int pieces = 0;
   for (std::int64_t at = 0; at < size; ++pieces) {
     const GroupSum::Piece piece = whole.piece(at, size);

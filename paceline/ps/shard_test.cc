@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAreArray;
 
 // Two parameters with a statistic between them, and one behind: 5000 + 40 + 700 + 3 floats and padding.
-Layout layout() {
+Layout shard_layout() {
   Layout layout;
   layout.add("weight", TensorKind::kParameter, {50, 100});
   layout.add("mean", TensorKind::kStatistic, {40});
@@ -31,14 +31,14 @@ constexpr OptimizerConfig kAdamW{.kind = OptimizerKind::kAdamW, .weight_decay = 
 
 std::vector<float> random_floats(std::uint64_t seed) {
   Rng rng(seed);
-  std::vector<float> values(static_cast<std::size_t>(layout().size()));
+  std::vector<float> values(static_cast<std::size_t>(shard_layout().size()));
   for (float& value : values) value = static_cast<float>(rng.normal());
   return values;
 }
 
 Shard shard_of(const OptimizerConfig& optimizer, int threads = 1, bool look_ahead = false) {
-  const std::int64_t floats = Shard::board_floats(layout(), look_ahead);
-  return Shard(layout(), optimizer, transport::WeightWriter::create(floats, 1, 1).value(), threads);
+  const std::int64_t floats = Shard::board_floats(shard_layout(), look_ahead);
+  return Shard(shard_layout(), optimizer, transport::WeightWriter::create(floats, 1, 1).value(), threads);
 }
 
 // Gradients for one commit, owned.
@@ -238,7 +238,7 @@ TEST(Shard, AKeptVersionHoldsStillWhileLaterOnesAreApplied) {
 TEST(Shard, APinnedVersionHoldsStillWhileLaterOnesAreApplied) {
   Shard shard = shard_of(kSgd);
   shard.start(Version(0), random_floats(1));
-  auto reader = transport::WeightReader::open(shard.board().path(), layout().size(), 0).value();
+  auto reader = transport::WeightReader::open(shard.board().path(), shard_layout().size(), 0).value();
   const auto pinned = reader.pin(Version(0), std::chrono::nanoseconds(0));
   ASSERT_TRUE(pinned);
   for (int version = 1; version <= 6; ++version) ASSERT_TRUE(shard.apply(Commit(version, 1).update).ok());
@@ -265,7 +265,7 @@ TEST(Shard, GoesOnAfterARestartAsIfNothingHadBeen) {
 }
 
 TEST(Shard, AnotherOptimizersOrModelsStateIsRefused) {
-  const auto size = static_cast<std::size_t>(layout().size());
+  const auto size = static_cast<std::size_t>(shard_layout().size());
   Shard shard = shard_of(kAdamW);
   const auto refused = [&](std::vector<std::vector<float>> streams) {
     return shard.restore_optimizer({std::move(streams), 1.0}).code() == absl::StatusCode::kInvalidArgument;
@@ -391,7 +391,7 @@ TEST(Shard, AKeptVersionIsItsWeightsAlone) {
 
 // One update of the bulk, cut into pieces: the sum of the shards is the whole, to the last bit.
 TEST(Shard, ShardsOfASplitLayoutGiveTheBytesOfTheWhole) {
-  const Layout whole = layout();
+  const Layout whole = shard_layout();
   Shard one = shard_of(kAdamW);
   const std::vector<float> start = random_floats(1);
   one.start(Version(0), start);

@@ -16,7 +16,7 @@
 namespace paceline::report {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 struct Larger {
   int operator()(int a, int b) const { return a > b ? a : b; }

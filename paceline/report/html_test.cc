@@ -13,8 +13,8 @@
 namespace paceline::report {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string kHostile = "</script><script>alert(1)</script><!-- {{script}} \xff";
 

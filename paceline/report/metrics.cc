@@ -7,7 +7,7 @@ namespace paceline::report {
 
 namespace {
 
-Json plan_json(const Summary& summary) {
+Json late_plan_json(const Summary& summary) {
   if (!summary.plan) return nullptr;
   const PlanSummary& plan = *summary.plan;
   const bool measured = plan.batches.count > 0;
@@ -37,7 +37,7 @@ std::string metrics_line(const Summary& summary) {
                    {"group_size_of_late", json_number(summary.groups.size_of_late)},
                    {"training_loss", json_number(summary.training_loss)},
                    {"replicas_live", summary.replicas_live()},
-                   {"plan", plan_json(summary)},
+                   {"plan", late_plan_json(summary)},
                    {"finished", summary.finished}});
 }
 

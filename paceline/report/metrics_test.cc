@@ -37,10 +37,10 @@ TEST(Metrics, ASnapshotOfAPlannedRunHasThePlan) {
   summary.run.devices = {"w0", "w1"};
   summary.run.layers = 6;
   summary.plan = PlanSummary{{{{{1, 0}, {4}, 16}}, 2}, 3, {2, 190, 200}, 95, 100, 0.05};
-  EXPECT_THAT(
-      metrics_line(summary),
-      testing::HasSubstr(R"("plan":{"words":"w1 → w0 (layers 0-3 | 4-5) 16 samples, in micro-batches of 2",)"
-                         R"("re_plans":3,"batch_ms":100.0,"predicted_ms":95.0})"));
+  EXPECT_THAT(metrics_line(summary),
+              ::testing::HasSubstr(
+                  R"("plan":{"words":"w1 → w0 (layers 0-3 | 4-5) 16 samples, in micro-batches of 2",)"
+                  R"("re_plans":3,"batch_ms":100.0,"predicted_ms":95.0})"));
 }
 
 TEST(Metrics, AnEvaluation) {

@@ -24,7 +24,7 @@ const planner::Device& device_of(const Problem& problem, std::int32_t n) {
 }
 
 // Where in the model the layers lie; each has a column, or its share of a full bar.
-std::string bar(std::int32_t begin, std::int32_t end, std::int32_t layers) {
+std::string layers_bar(std::int32_t begin, std::int32_t end, std::int32_t layers) {
   const std::int32_t width = std::min(layers, kBarColumns);
   std::string text;
   for (std::int32_t column = 0; column < width; ++column) {
@@ -61,7 +61,7 @@ void add_replica(const Problem& problem, const PlannedReplica& replica, const Re
     const std::int32_t begin = replica.begin(s), end = replica.end(s, problem.layers());
     if (s > 0) text += fmt::format("  {}  ↓ {:.4g} ms\n", std::string(widest, ' '), forecast.link_ms[s - 1]);
     text += fmt::format("  {}  {}  {}  {:.4g} ms  {}\n", padded(printable(device.name), widest),
-                        bar(begin, end, problem.layers()), padded(layers_text(begin, end), 14),
+                        layers_bar(begin, end, problem.layers()), padded(layers_text(begin, end), 14),
                         forecast.stage_ms[s], memory_text(device, forecast.memory_bytes[s]));
   }
 }

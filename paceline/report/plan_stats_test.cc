@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/report/testing/moments.h"
+
 namespace paceline::report {
 namespace {
 
-Time at(double seconds) { return Time(from_seconds(seconds)); }
+using report::testing::at;
 
 const planner::Plan kPair{{{{0, 1}, {3}, 16}}, 4};
 const planner::Plan kAlone{{{{0}, {}, 10}, {{1}, {}, 6}}, 4};

@@ -85,7 +85,7 @@ std::size_t fit(std::vector<Piece>& pieces, std::size_t room) {
 }
 
 // `width` columns, filled to an eighth of a column.
-std::string bar(double share, std::size_t width) {
+std::string progress_bar(double share, std::size_t width) {
   static constexpr std::array kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const auto eighths = static_cast<std::size_t>(share * static_cast<double>(8 * width));
   std::string text;
@@ -102,7 +102,7 @@ std::string progress_line(const Summary& summary, int width) {
   const std::size_t for_bar = room >= 20 ? kLeastBar + 2 : 0;
   const std::size_t taken = fit(kept, room - for_bar);
   std::string line;
-  if (for_bar > 0) line = bar(done(summary), std::min(kWidestBar, room - taken));
+  if (for_bar > 0) line = progress_bar(done(summary), std::min(kWidestBar, room - taken));
   for (const Piece& piece : kept) line += (line.empty() ? "" : kBetween) + piece.text;
   return line;
 }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kNoSamplesLeft = "no samples are left for it";
 
-std::optional<double> mean(double sum, std::int64_t count) {
+std::optional<double> mean_over(double sum, std::int64_t count) {
   if (count == 0) return std::nullopt;
   return sum / static_cast<double>(count);
 }
@@ -82,9 +82,9 @@ ReplicaSummary ReplicaStats::summary(Time now) const {
           .iterations = iterations_,
           .discarded = discarded_,
           .samples = samples_,
-          .mean_compute_s = mean(to_seconds(compute_sum_), iterations_),
+          .mean_compute_s = mean_over(to_seconds(compute_sum_), iterations_),
           .wait_share = share_waiting(waiting(now), computing(now)),
-          .mean_staleness = mean(static_cast<double>(staleness_sum_), contributions_)};
+          .mean_staleness = mean_over(static_cast<double>(staleness_sum_), contributions_)};
 }
 
 ReplicaHistory ReplicaStats::history(Time now) const {

@@ -256,7 +256,7 @@ Json batches_json(const PlanHistory& history) {
   return list;
 }
 
-Json plan_json(const Summary& summary, const PlanHistory& history) {
+Json plans_of_run_json(const Summary& summary, const PlanHistory& history) {
   if (!summary.plan) return nullptr;
   const PlanSummary& plan = *summary.plan;
   return {{"devices", summary.run.devices},
@@ -296,7 +296,7 @@ Json report_json(const Summary& summary, const History& history) {
       {"reasons", reasons.texts()},
       {"events", events_json(history)},
       {"events_left_out", history.events_left_out},
-      {"plan", plan_json(summary, history.plans)}};
+      {"plan", plans_of_run_json(summary, history.plans)}};
 }
 
 }  // namespace paceline::report

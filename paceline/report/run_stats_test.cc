@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "paceline/report/example_run.h"
+#include "paceline/report/testing/moments.h"
 
 namespace paceline::report {
 namespace {
@@ -14,9 +15,8 @@ namespace {
 using control::CommitMember;
 using control::CommitRecord;
 using control::Release;
-using testing::ElementsAre;
-
-Time at(double seconds) { return Time(from_seconds(seconds)); }
+using report::testing::at;
+using ::testing::ElementsAre;
 
 const RunInfo kInfo{.title = "a job",
                     .policy = "asp",
@@ -460,7 +460,7 @@ TEST(RunStats, AGroupingRunOfUnevenReplicas) {
   EXPECT_EQ(summary.groups.gradients, 100);
   EXPECT_EQ(summary.commits_per_epoch(), static_cast<double>(summary.commits));
   EXPECT_EQ(summary.gradients_per_epoch(), 100.0);
-  EXPECT_THAT(stats.history({}).groups.sizes.causes(), testing::IsSupersetOf({"full", "timer"}));
+  EXPECT_THAT(stats.history({}).groups.sizes.causes(), ::testing::IsSupersetOf({"full", "timer"}));
 }
 
 TEST(RunStats, TheSameRunGivesTheSameStatistics) {

@@ -16,8 +16,6 @@ using Place = SweepGrid::Place;
 using Numbers = std::vector<double>;
 using Field = std::optional<double> SweepResult::*;
 
-const char* const kUnknown = "–";
-
 std::optional<double> mean(const Numbers& numbers) {
   if (numbers.empty()) return std::nullopt;
   return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
@@ -37,7 +35,7 @@ std::string share(std::size_t some, std::size_t all) {
 }
 
 std::string time_cell(const Place& place) {
-  if (place.empty()) return kUnknown;
+  if (place.empty()) return kUnknownCell;
   const Numbers times = known(place, &SweepResult::to_target_s);
   if (times.empty()) return "never";
   return seconds_text(*mean(times)) + share(times.size(), place.size());
@@ -45,7 +43,7 @@ std::string time_cell(const Place& place) {
 
 std::string accuracy_cell(const Place& place) {
   const Numbers shares = known(place, &SweepResult::accuracy);
-  if (shares.empty()) return kUnknown;
+  if (shares.empty()) return kUnknownCell;
   const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
   std::string text = percent(*mean(shares), 2);
   if (shares.size() > 1) text += fmt::format(" ± {}", percent((*most - *least) / 2, 2));
@@ -105,7 +103,7 @@ Standing mean_of(const std::vector<Standing>& rows) {
 }
 
 std::string ratio_text(const std::optional<double>& ratio) {
-  return ratio ? fmt::format("{:.2f}", *ratio) : kUnknown;
+  return ratio ? fmt::format("{:.2f}", *ratio) : kUnknownCell;
 }
 
 std::vector<std::string> cells_of(std::string name, const Standing& standing, std::string counted) {
@@ -113,7 +111,7 @@ std::vector<std::string> cells_of(std::string name, const Standing& standing, st
   cells.push_back(ratio_text(standing.fastest_ratio) +
                   (standing.fastest.empty() ? "" : " " + printable(standing.fastest)));
   for (const auto& points : standing.points)
-    cells.push_back(points ? fmt::format("{:+.2f}", 100 * *points) : kUnknown);
+    cells.push_back(points ? fmt::format("{:+.2f}", 100 * *points) : kUnknownCell);
   return cells;
 }
 

@@ -10,16 +10,14 @@ namespace paceline::report {
 
 namespace {
 
-const char* const kUnknown = "–";
-
 std::string fixed(const std::optional<double>& value, int decimals) {
-  return value ? fmt::format("{:.{}f}", *value, decimals) : kUnknown;
+  return value ? fmt::format("{:.{}f}", *value, decimals) : kUnknownCell;
 }
 std::string percent_or_unknown(const std::optional<double>& share, int decimals) {
-  return share ? percent(*share, decimals) : kUnknown;
+  return share ? percent(*share, decimals) : kUnknownCell;
 }
 std::string seconds_or_unknown(const std::optional<double>& seconds) {
-  return seconds ? seconds_text(*seconds) : kUnknown;
+  return seconds ? seconds_text(*seconds) : kUnknownCell;
 }
 
 std::string state(const ReplicaSummary& replica) {
@@ -80,7 +78,7 @@ std::vector<std::string> row(const Summary& run, bool fastest) {
           percent_or_unknown(run.wait_share, 1),
           fmt::format("{}", run.gap_max),
           fixed(run.staleness_mean, 2),
-          run.staleness_mean ? fmt::format("{}", run.staleness_max) : kUnknown,
+          run.staleness_mean ? fmt::format("{}", run.staleness_max) : kUnknownCell,
           fixed(last ? std::optional(last->loss) : std::nullopt, 4),
           percent_or_unknown(last ? std::optional(last->accuracy) : std::nullopt, 2),
           seconds_text(run.elapsed_s)};

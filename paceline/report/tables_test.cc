@@ -6,8 +6,8 @@
 namespace paceline::report {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string rule(std::size_t width) {
   std::string text;

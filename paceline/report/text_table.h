@@ -7,6 +7,9 @@
 
 namespace paceline::report {
 
+// What a cell says where nothing is known.
+inline constexpr const char* kUnknownCell = "–";
+
 class TextTable {
  public:
   enum class LastColumn { kNumbers, kWords };

@@ -15,7 +15,7 @@ namespace paceline::rpc {
 
 namespace {
 
-constexpr std::chrono::seconds kGoodbyeLimit{5};
+constexpr std::chrono::seconds kWorkersGoodbyeLimit{5};
 constexpr std::chrono::seconds kEvaluatorLimit{30};
 constexpr std::chrono::milliseconds kOwnPause{500};
 
@@ -228,7 +228,7 @@ void Coordinator::finish_if_done() {
   if (!finishing_ || can_go_on_) return;
   if (goodbye_said_) {
     const bool all_gone = workers_.size() == 0 && servers_.none_here() && evaluator_ == nullptr;
-    if (all_gone || std::chrono::steady_clock::now() > goodbye_at_ + kGoodbyeLimit) loop_.stop();
+    if (all_gone || std::chrono::steady_clock::now() > goodbye_at_ + kWorkersGoodbyeLimit) loop_.stop();
     return;
   }
   if (!evaluations_.empty() || checkpoints_.writing()) return;

@@ -25,7 +25,7 @@ using Stream = PeerStream<wire::DoctorAnswer, wire::DoctorOrder>;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick{1000};
-constexpr std::chrono::seconds kGoodbyeLimit{5};
+constexpr std::chrono::seconds kGuestsGoodbyeLimit{5};
 
 struct Guest {
   std::optional<wire::DoctorHello> hello;
@@ -185,7 +185,7 @@ void DoctorRoom::say_goodbye(bool refused, const std::string& why) {
   goodbye.set_refused(refused);
   goodbye.set_why(why);
   bool told = false;
-  state_->guests.wait(kGoodbyeLimit, [&](std::vector<Guest>& all) {
+  state_->guests.wait(kGuestsGoodbyeLimit, [&](std::vector<Guest>& all) {
     for (Guest& guest : all) {
       if (!told && guest.stream != nullptr) rpc::say_goodbye(*guest.stream, goodbye);
     }

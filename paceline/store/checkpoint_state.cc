@@ -16,32 +16,33 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kCheckpointFormat = 1;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
-constexpr std::size_t kDepth = 5;  // document, controller, ledger, open, range
-constexpr const char* kChecksum = "crc32";
+constexpr std::size_t kCheckpointDepth = 5;  // document, controller, ledger, open, range
+constexpr const char* kDocumentChecksum = "crc32";
 
 // A replica's name that is not UTF-8 must not cost the checkpoint: such a replica comes back as a new one.
 std::string dump(const json& document) {
   return document.dump(1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string crc_of(json document) {
-  document.erase(kChecksum);
+std::string crc_text_of(json document) {
+  document.erase(kDocumentChecksum);
   const std::string text = dump(document);
   return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
 }
 
 absl::Status check_frame(const json& document) {
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t format, whole_number_of(document, "format"));
-  if (format != kFormat) return absl::UnimplementedError("written by another version of Paceline");
-  PACELINE_ASSIGN_OR_RETURN(const json* checksum, member_of(document, kChecksum));
-  if (*checksum != crc_of(document)) return absl::DataLossError("the checksum is not the one written in it");
+  if (format != kCheckpointFormat) return absl::UnimplementedError("written by another version of Paceline");
+  PACELINE_ASSIGN_OR_RETURN(const json* checksum, member_of(document, kDocumentChecksum));
+  if (*checksum != crc_text_of(document))
+    return absl::DataLossError("the checksum is not the one written in it");
   return absl::OkStatus();
 }
 
 absl::StatusOr<CheckpointState> state_from(const std::string& text) {
-  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kDepth));
+  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kCheckpointDepth));
   PACELINE_RETURN_IF_ERROR(check_frame(document));
   CheckpointState state;
   PACELINE_ASSIGN_OR_RETURN(const json* controller, member_of(document, "controller"));
@@ -60,12 +61,12 @@ absl::StatusOr<CheckpointState> state_from(const std::string& text) {
 }  // namespace
 
 std::string to_text(const CheckpointState& state) {
-  json document = {{"format", kFormat},
+  json document = {{"format", kCheckpointFormat},
                    {"controller", to_json(state.controller)},
                    {"elapsed_ns", state.elapsed.count()},
                    {"samples", state.samples},
                    {"shards", state.shards}};
-  document[kChecksum] = crc_of(document);
+  document[kDocumentChecksum] = crc_text_of(document);
   return dump(document) + '\n';
 }
 

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::size_t kDepth = 4;  // document, ledger, open, range
+constexpr std::size_t kStateDepth = 4;  // document, ledger, open, range
 
 using Range = std::pair<std::int64_t, std::int64_t>;
 
@@ -78,7 +78,7 @@ absl::StatusOr<control::ControllerState> controller_state_from(const json& docum
 }
 
 absl::StatusOr<control::ControllerState> controller_state_from_text(const std::string& text) {
-  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kDepth));
+  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kStateDepth));
   return controller_state_from(document);
 }
 

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kLongestMark = 256;
-constexpr std::chrono::milliseconds kPause{100};
+constexpr std::chrono::milliseconds kMarkPause{100};
 
 absl::StatusOr<std::string> random_text() {
   std::array<std::uint64_t, 2> words{};
@@ -66,7 +66,7 @@ absl::Status find_mark(const fs::path& file, const std::string& text, std::chron
       return not_shared(file, found.ok() ? fmt::format("{}: the mark of another", file.string())
                                          : std::string(found.status().message()));
     }
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kMarkPause);
   }
 }
 

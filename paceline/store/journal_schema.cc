@@ -8,7 +8,7 @@ namespace paceline::store {
 
 namespace {
 
-constexpr const char* kFormat = "5";
+constexpr const char* kJournalFormat = "5";
 
 constexpr const char* kTables = R"sql(
 BEGIN;
@@ -60,7 +60,7 @@ absl::Status make_tables_if_empty(const Database& database) {
   PACELINE_ASSIGN_OR_RETURN(const bool used, has_row(database, "SELECT 1 FROM sqlite_schema LIMIT 1"));
   if (used) return absl::OkStatus();
   return database.execute(
-      fmt::format("{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;", kTables, kFormat));
+      fmt::format("{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;", kTables, kJournalFormat));
 }
 
 absl::Status check_is_journal(const Database& database, const std::filesystem::path& path) {
@@ -73,8 +73,8 @@ absl::Status check_is_journal(const Database& database, const std::filesystem::p
   }
   PACELINE_ASSIGN_OR_RETURN(
       const bool format,
-      has_row(database,
-              fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value = '{}'", kFormat)));
+      has_row(database, fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value = '{}'",
+                                    kJournalFormat)));
   if (format) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("{}: written by another version of Paceline; use that one", path.string()));

@@ -13,7 +13,7 @@ namespace paceline::store {
 
 namespace {
 
-constexpr std::chrono::milliseconds kPause{20};
+constexpr std::chrono::milliseconds kLockPause{20};
 
 }  // namespace
 
@@ -25,7 +25,7 @@ absl::StatusOr<std::optional<FileDescriptor>> lock_file(const std::filesystem::p
   while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return io_error(path, "locked", errno);
     if (std::chrono::steady_clock::now() >= deadline) return std::nullopt;
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kLockPause);
   }
   return std::optional(std::move(file));
 }

@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::size_t kDepth = 4;  // document, replicas, replica, devices
+constexpr std::size_t kPlanDepth = 4;  // document, replicas, replica, devices
 
 absl::StatusOr<std::int32_t> small_number(const json& value, const std::string& name) {
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t number, whole_number(value, name));
@@ -62,7 +62,7 @@ std::string to_text(const planner::Plan& plan) {
 }
 
 absl::StatusOr<planner::Plan> plan_from_text(const std::string& text) {
-  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kDepth));
+  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kPlanDepth));
   planner::Plan plan;
   PACELINE_ASSIGN_OR_RETURN(plan.micro_batch, whole_number_of(document, "micro_batch"));
   PACELINE_ASSIGN_OR_RETURN(const json* replicas, member_of(document, "replicas"));
@@ -80,7 +80,7 @@ std::string to_text(const std::vector<control::DeviceWork>& work) {
 }
 
 absl::StatusOr<std::vector<control::DeviceWork>> work_from_text(const std::string& text) {
-  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kDepth));
+  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kPlanDepth));
   if (!document.is_array()) return absl::DataLossError("the work of a batch is not a list");
   std::vector<control::DeviceWork> work;
   for (const json& triple : document) {

@@ -23,26 +23,28 @@ namespace {
 constexpr std::int64_t kLengthBytes = 8;
 constexpr std::int64_t kMaxHeader = 100'000'000;  // the format's own limit
 constexpr std::size_t kHeaderMultiple = 8;        // so that the data is aligned in a mapped file
-constexpr const char* kChecksum = "paceline_crc32";
+constexpr const char* kChecksumKey = "paceline_crc32";
 // One key alone could lose its name to a flipped bit, and then nothing would be checked.
-constexpr const char* kMark = "paceline_format";
-constexpr const char* kFormat = "1";
+constexpr const char* kFormatKey = "paceline_format";
+constexpr const char* kSafetensorsFormat = "1";
 
 using Crc = uLong;
 
-Crc crc_of(const void* bytes, std::size_t count, Crc before) {
+Crc crc_after(const void* bytes, std::size_t count, Crc before) {
   // zlib takes a null pointer, which an empty vector may have, for a wish to start over.
   return count == 0 ? before : ::crc32_z(before, static_cast<const Bytef*>(bytes), count);
 }
 
 // Over the header without its checksum; the data goes on from here.
 absl::StatusOr<Crc> crc_of_header(SafetensorsHeader header) {
-  header.metadata.erase(kChecksum);
+  header.metadata.erase(kChecksumKey);
   PACELINE_ASSIGN_OR_RETURN(const std::string text, to_text(header));
-  return crc_of(text.data(), text.size(), 0);
+  return crc_after(text.data(), text.size(), 0);
 }
 
-std::size_t bytes_of(const TensorEntry& entry) { return static_cast<std::size_t>(entry.end - entry.begin); }
+std::size_t tensor_bytes(const TensorEntry& entry) {
+  return static_cast<std::size_t>(entry.end - entry.begin);
+}
 
 absl::Status with_path(const fs::path& path, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("{}: {}", path.string(), std::string(status.message())));
@@ -57,7 +59,7 @@ absl::Status with_remedy(const fs::path& path, const absl::Status& status) {
 absl::StatusOr<SafetensorsHeader> lay_out(std::span<const TensorView> tensors,
                                           const std::map<std::string, std::string>& metadata) {
   SafetensorsHeader header{{}, metadata};
-  header.metadata[kMark] = kFormat;
+  header.metadata[kFormatKey] = kSafetensorsFormat;
   std::set<std::string> names{"__metadata__"};
   std::int64_t end = 0;
   for (const TensorView& tensor : tensors) {
@@ -76,9 +78,9 @@ absl::StatusOr<SafetensorsHeader> lay_out(std::span<const TensorView> tensors,
 absl::StatusOr<std::string> checked_text(SafetensorsHeader& header, std::span<const TensorView> tensors) {
   PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    crc = crc_of(tensors[i].data, bytes_of(header.tensors[i]), crc);
+    crc = crc_after(tensors[i].data, tensor_bytes(header.tensors[i]), crc);
   }
-  header.metadata[kChecksum] = fmt::format("{:08x}", crc);
+  header.metadata[kChecksumKey] = fmt::format("{:08x}", crc);
   PACELINE_ASSIGN_OR_RETURN(std::string text, to_text(header));
   text.resize((text.size() + kHeaderMultiple - 1) / kHeaderMultiple * kHeaderMultiple, ' ');
   return text;
@@ -91,7 +93,7 @@ absl::Status write_file(const fs::path& path, const std::string& text, const Saf
   PACELINE_RETURN_IF_ERROR(file.write(&length, sizeof length));
   PACELINE_RETURN_IF_ERROR(file.write(text.data(), text.size()));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    PACELINE_RETURN_IF_ERROR(file.write(tensors[i].data, bytes_of(header.tensors[i])));
+    PACELINE_RETURN_IF_ERROR(file.write(tensors[i].data, tensor_bytes(header.tensors[i])));
   }
   return file.commit();
 }
@@ -136,13 +138,13 @@ absl::StatusOr<SafetensorsHeader> read_header(OpenFile& in) {
 
 // A file of another program has neither key, and nothing to check.
 absl::Status check_crc(const SafetensorsHeader& header, Crc crc) {
-  const auto mark = header.metadata.find(kMark);
-  const auto sum = header.metadata.find(kChecksum);
+  const auto mark = header.metadata.find(kFormatKey);
+  const auto sum = header.metadata.find(kChecksumKey);
   if (mark == header.metadata.end() && sum == header.metadata.end()) return absl::OkStatus();
   if (mark == header.metadata.end() || sum == header.metadata.end()) {
     return absl::DataLossError("damaged: its checksum is missing");
   }
-  if (mark->second != kFormat) {
+  if (mark->second != kSafetensorsFormat) {
     return absl::DataLossError("damaged (checksum), or written by a newer Paceline");
   }
   const std::string found = fmt::format("{:08x}", crc);
@@ -155,14 +157,15 @@ absl::StatusOr<SafetensorsFile> read_tensors(OpenFile& in) {
   PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
   SafetensorsFile file;
   for (TensorEntry& entry : header.tensors) {
-    std::vector<float> data(bytes_of(entry) / sizeof(float));
-    PACELINE_RETURN_IF_ERROR(read_exactly(in, in.data_offset + entry.begin, data.data(), bytes_of(entry)));
-    crc = crc_of(data.data(), bytes_of(entry), crc);
+    std::vector<float> data(tensor_bytes(entry) / sizeof(float));
+    PACELINE_RETURN_IF_ERROR(
+        read_exactly(in, in.data_offset + entry.begin, data.data(), tensor_bytes(entry)));
+    crc = crc_after(data.data(), tensor_bytes(entry), crc);
     file.tensors.push_back({std::move(entry.name), std::move(entry.shape), std::move(data)});
   }
   PACELINE_RETURN_IF_ERROR(check_crc(header, crc));
-  header.metadata.erase(kMark);
-  header.metadata.erase(kChecksum);
+  header.metadata.erase(kFormatKey);
+  header.metadata.erase(kChecksumKey);
   file.metadata = std::move(header.metadata);
   return file;
 }

@@ -17,7 +17,7 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kMetadata = "__metadata__";
-constexpr std::size_t kDepth = 3;  // header, tensor, shape
+constexpr std::size_t kHeaderDepth = 3;  // header, tensor, shape
 
 template <class... Args>
 absl::Status damaged(fmt::format_string<Args...> format, Args&&... args) {
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<std::int64_t>> whole_numbers(const json& object, cons
 }
 
 // False when the product, in bytes, does not fit.
-bool bytes_of(const std::vector<std::int64_t>& shape, std::int64_t& bytes) {
+bool bytes_of_shape(const std::vector<std::int64_t>& shape, std::int64_t& bytes) {
   bytes = sizeof(float);
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) bytes = 0;
   for (std::int64_t extent : shape) {
@@ -54,7 +54,7 @@ absl::StatusOr<TensorEntry> parse_tensor(const std::string& name, const json& in
   if (info.size() != 3 || offsets.size() != 2)
     return absl::DataLossError("it has other fields than a tensor has");
   std::int64_t bytes = 0;
-  if (!bytes_of(shape, bytes) || offsets[1] < offsets[0] || offsets[1] - offsets[0] != bytes) {
+  if (!bytes_of_shape(shape, bytes) || offsets[1] < offsets[0] || offsets[1] - offsets[0] != bytes) {
     return absl::DataLossError("its shape and its offsets do not agree");
   }
   return TensorEntry{name, std::move(shape), offsets[0], offsets[1]};
@@ -103,7 +103,7 @@ absl::StatusOr<std::string> to_text(const SafetensorsHeader& header) {
 absl::StatusOr<SafetensorsHeader> parse_header(const std::string& text) {
   // The format demands the brace; a parser would also skip spaces.
   if (text.empty() || text.front() != '{') return damaged("it does not begin with '{{'");
-  auto root = parse_strict_json(text, kDepth);
+  auto root = parse_strict_json(text, kHeaderDepth);
   if (!root.ok()) return damaged("{}", std::string(root.status().message()));
   SafetensorsHeader header;
   for (const auto& [name, info] : root->items()) {

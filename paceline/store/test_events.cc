@@ -51,8 +51,6 @@ std::string what(const control::Park& o) { return fmt::format("park {}", o.repli
 std::string what(const control::WakeAt& o) { return fmt::format("wake {}", o.at.time_since_epoch().count()); }
 std::string what(const control::Finish& o) { return fmt::format("finish '{}'", o.why); }
 
-constexpr Time at(std::int64_t ns) { return Time(Duration(ns)); }
-
 }  // namespace
 
 std::vector<Event> every_kind_of_event() {

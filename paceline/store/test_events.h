@@ -15,6 +15,8 @@ namespace paceline::store {
 using Event = std::variant<control::Fact, std::pair<Time, control::Order>, control::Evaluated,
                            control::PlanAdopted, control::BatchDone>;
 
+constexpr Time at(std::int64_t ns) { return Time(Duration(ns)); }
+
 // One of each kind, with odd values.
 std::vector<Event> every_kind_of_event();
 

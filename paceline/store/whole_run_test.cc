@@ -18,7 +18,6 @@ namespace {
 
 using namespace control;
 
-Time at(std::int64_t ns) { return Time(Duration(ns)); }
 Event joined(std::int64_t ns, int replica, const std::string& name) {
   return Fact{at(ns), ReplicaJoined{ReplicaId(replica), name, 8}};
 }
@@ -43,7 +42,7 @@ Event evaluated(std::int64_t ns, std::int64_t version) {
   return Evaluated{at(ns), Version(version), 0, 1, 0.5};
 }
 
-class WholeRunTest : public testing::Test {
+class WholeRunTest : public ::testing::Test {
  protected:
   void record(std::int64_t from, const std::vector<Event>& events) {
     auto journal = Journal::open(path_, Version(from));

@@ -14,7 +14,7 @@ namespace paceline::train {
 
 namespace {
 
-constexpr std::int64_t kChunk = std::int64_t{1} << 20;
+constexpr std::int64_t kUnpackedAtOnce = std::int64_t{1} << 20;
 constexpr std::int64_t kUnsignedByte = 0x08;  // the element type, third byte of the magic number
 
 struct CloseGzip {
@@ -31,7 +31,7 @@ absl::StatusOr<Bytes> read_exactly(gzFile_s* file, const std::filesystem::path& 
   Bytes bytes;
   while (static_cast<std::int64_t>(bytes.size()) < want) {
     const std::size_t old_size = bytes.size();
-    const std::int64_t ask = std::min(kChunk, want - static_cast<std::int64_t>(old_size));
+    const std::int64_t ask = std::min(kUnpackedAtOnce, want - static_cast<std::int64_t>(old_size));
     bytes.resize(old_size + static_cast<std::size_t>(ask));
     const int got = gzread(file, bytes.data() + old_size, static_cast<unsigned>(ask));
     if (got < 0) return bad(path, "cannot be unpacked: it is damaged");

@@ -6,18 +6,12 @@
 #include <torch/torch.h>
 
 #include "paceline/train/testing.h"
+#include "paceline/train/testing/bench.h"
 
 namespace paceline::train {
 namespace {
 
-const std::vector<std::int64_t> kCifar = {3, 32, 32};
 const std::vector<std::int64_t> kMnist = {1, 28, 28};
-
-config::ModelConfig named(const std::string& name) {
-  config::ModelConfig model;
-  model.name = name;
-  return model;
-}
 
 torch::nn::Sequential made(const config::ModelConfig& config, const std::vector<std::int64_t>& shape,
                            std::int64_t classes = 10, std::uint64_t seed = 1) {
@@ -56,13 +50,13 @@ TEST(Model, HasTheParametersItsArchitectureSays) {
            2 * (2 * 64 + 2 * 128 + 3 * 256 + 6 * 512) + 5130},
   };
   for (const auto& [name, count] : expected) {
-    torch::nn::Sequential model = made(named(name), kCifar);
+    torch::nn::Sequential model = made(model_named(name), kCifar);
     EXPECT_EQ(parameters(layout_of(model)), count) << name;
   }
 }
 
 TEST(Model, GptByteHasTheParametersItsArchitectureSays) {
-  torch::nn::Sequential model = made(named("gpt-byte"), {64}, 256);
+  torch::nn::Sequential model = made(model_named("gpt-byte"), {64}, 256);
   const std::int64_t width = 128;
   const std::int64_t block = 12 * width * width + 13 * width;  // four dense layers and two norms
   const std::int64_t ends = 256 * width + 64 * width + 2 * width + width * 256 + 256;
@@ -70,7 +64,7 @@ TEST(Model, GptByteHasTheParametersItsArchitectureSays) {
 }
 
 TEST(Model, LayoutIsParametersThenStatistics) {
-  torch::nn::Sequential model = made(named("resnet20"), kCifar);
+  torch::nn::Sequential model = made(model_named("resnet20"), kCifar);
   const ps::Layout layout = layout_of(model);
   std::size_t at = 0;
   for (const auto& parameter : model->named_parameters()) {
@@ -90,7 +84,7 @@ TEST(Model, ImageModelsTakeCifarAndMnist) {
   const torch::NoGradGuard no_grad;
   for (const char* name : {"mlp", "cnn", "alexnet-small", "resnet20", "vgg11"}) {
     for (const auto& shape : {kCifar, kMnist}) {
-      torch::nn::Sequential model = made(named(name), shape, 7);
+      torch::nn::Sequential model = made(model_named(name), shape, 7);
       const torch::Tensor logits = model->forward(torch::randn({2, shape[0], shape[1], shape[2]}));
       EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{2, 7})) << name;
       EXPECT_TRUE(logits.isfinite().all().item<bool>()) << name;
@@ -103,7 +97,8 @@ TEST(Model, CanBeCutBetweenAnyTwoUnits) {
   const torch::NoGradGuard no_grad;
   for (const char* name : {"alexnet-small", "resnet20", "gpt-byte"}) {
     const bool bytes = name == std::string("gpt-byte");
-    torch::nn::Sequential model = bytes ? made(named(name), {64}, 256) : made(named(name), kCifar);
+    torch::nn::Sequential model =
+        bytes ? made(model_named(name), {64}, 256) : made(model_named(name), kCifar);
     const torch::Tensor input =
         bytes ? torch::randint(256, {2, 64}, torch::kInt64) : torch::randn({2, 3, 32, 32});
     model->eval();
@@ -115,7 +110,7 @@ TEST(Model, CanBeCutBetweenAnyTwoUnits) {
 
 TEST(Model, GptByteSeesNoByteThatComesLater) {
   const torch::NoGradGuard no_grad;
-  torch::nn::Sequential model = made(named("gpt-byte"), {64}, 256);
+  torch::nn::Sequential model = made(model_named("gpt-byte"), {64}, 256);
   const torch::Tensor before = torch::randint(256, {1, 64}, torch::kInt64);
   torch::Tensor after = before.clone();
   after[0][40] = (after[0][40] + 1) % 256;
@@ -127,7 +122,7 @@ TEST(Model, GptByteSeesNoByteThatComesLater) {
 // Option A, checked on a first block whose convolutions are zero: what comes out is the shortcut alone.
 TEST(Model, ResidualShortcutTakesEveryOtherPixelAndPadsChannels) {
   const torch::NoGradGuard no_grad;
-  torch::nn::Sequential model = made(named("resnet20"), kCifar);
+  torch::nn::Sequential model = made(model_named("resnet20"), kCifar);
   model->eval();
   const auto units = model->named_children();
   auto block = units["stage2_0"];
@@ -147,10 +142,10 @@ TEST(Model, WeightsDependOnTheSeedAlone) {
     const bool bytes = name == std::string("gpt-byte");
     const auto shape = bytes ? std::vector<std::int64_t>{64} : kCifar;
     torch::manual_seed(1);
-    const auto first = weights_of(made(named(name), shape, 256, 42));
+    const auto first = weights_of(made(model_named(name), shape, 256, 42));
     torch::manual_seed(2);
-    const auto again = weights_of(made(named(name), shape, 256, 42));
-    const auto other = weights_of(made(named(name), shape, 256, 43));
+    const auto again = weights_of(made(model_named(name), shape, 256, 42));
+    const auto other = weights_of(made(model_named(name), shape, 256, 43));
     bool differs = false;
     ASSERT_EQ(first.size(), again.size());
     for (std::size_t i = 0; i < first.size(); ++i) {
@@ -162,14 +157,14 @@ TEST(Model, WeightsDependOnTheSeedAlone) {
 }
 
 TEST(Model, WeightsHaveTheSpreadTheirSchemesSay) {
-  torch::nn::Sequential resnet = made(named("resnet20"), kCifar);
+  torch::nn::Sequential resnet = made(model_named("resnet20"), kCifar);
   const auto image = resnet->named_parameters();
   EXPECT_NEAR(image["stage3_1.conv1.weight"].std().item<double>(), std::sqrt(2.0 / (64 * 9)), 1e-3);
   EXPECT_NEAR(image["stage3_1.conv1.weight"].mean().item<double>(), 0, 1e-3);
   EXPECT_NEAR(image["fc.weight"].abs().max().item<double>(), 1 / 8.0, 2e-3);
   EXPECT_TRUE(image["stage1_0.bn1.weight"].eq(1).all().item<bool>());
   EXPECT_TRUE(image["fc.bias"].eq(0).all().item<bool>());
-  torch::nn::Sequential gpt = made(named("gpt-byte"), {64}, 256);
+  torch::nn::Sequential gpt = made(model_named("gpt-byte"), {64}, 256);
   const auto text = gpt->named_parameters();
   EXPECT_NEAR(text["block0.qkv.weight"].std().item<double>(), 0.02, 5e-4);
   EXPECT_NEAR(text["block1.mlp_out.weight"].std().item<double>(), 0.02 / std::sqrt(4.0), 2e-4);
@@ -182,23 +177,23 @@ TEST(Model, RefusesWhatDoesNotFit) {
     return make_model(model, shape, 10, 1).status();
   };
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-  expect_error(error(named("resnet18"), kCifar), kInvalid, {"model.name = \"resnet18\"", "resnet20"});
-  expect_error(error(named("cnn"), {64}), kInvalid, {"model.name = \"cnn\"", "[64]", "data.source"});
-  expect_error(error(named("gpt-byte"), kCifar), kInvalid, {"[3, 32, 32]", "data.source"});
-  expect_error(error(named("gpt-byte"), {32}), kInvalid, {"model.context = 64", "[32]"});
-  config::ModelConfig model = named("gpt-byte");
+  expect_error(error(model_named("resnet18"), kCifar), kInvalid, {"model.name = \"resnet18\"", "resnet20"});
+  expect_error(error(model_named("cnn"), {64}), kInvalid, {"model.name = \"cnn\"", "[64]", "data.source"});
+  expect_error(error(model_named("gpt-byte"), kCifar), kInvalid, {"[3, 32, 32]", "data.source"});
+  expect_error(error(model_named("gpt-byte"), {32}), kInvalid, {"model.context = 64", "[32]"});
+  config::ModelConfig model = model_named("gpt-byte");
   model.heads = 3;
   expect_error(error(model, {64}), kInvalid, {"model.heads = 3", "model.width = 128"});
   model.heads = 0;
   expect_error(error(model, {64}), kInvalid, {"model.heads = 0"});
-  model = named("mlp");
+  model = model_named("mlp");
   model.width = 0;
   expect_error(error(model, kCifar), kInvalid, {"model.width = 0"});
 }
 
 // More memory than there is: libtorch throws, and the exception ends here.
 TEST(Model, TurnsExceptionsIntoStatus) {
-  config::ModelConfig model = named("mlp");
+  config::ModelConfig model = model_named("mlp");
   model.width = std::int64_t{1} << 40;
   expect_error(make_model(model, kCifar, 10, 1).status(), absl::StatusCode::kInternal, {"mlp"});
 }

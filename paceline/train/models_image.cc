@@ -8,7 +8,7 @@ namespace nn = torch::nn;
 
 namespace {
 
-nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel) {
+nn::Conv2d same_size_convolution(std::int64_t in, std::int64_t out, std::int64_t kernel) {
   return nn::Conv2d(nn::Conv2dOptions(in, out, kernel).padding(kernel / 2));
 }
 
@@ -43,10 +43,10 @@ nn::Sequential build_mlp(ImageShape shape, std::int64_t classes, std::int64_t wi
 
 nn::Sequential build_cnn(ImageShape shape, std::int64_t classes) {
   nn::Sequential model;
-  model->push_back("conv1", convolution(shape.channels, 32, 3));
+  model->push_back("conv1", same_size_convolution(shape.channels, 32, 3));
   model->push_back("relu1", nn::ReLU());
   model->push_back("pool1", pool(2));
-  model->push_back("conv2", convolution(32, 64, 3));
+  model->push_back("conv2", same_size_convolution(32, 64, 3));
   model->push_back("relu2", nn::ReLU());
   model->push_back("pool2", pool(2));
   model->push_back("flatten", nn::Flatten());
@@ -58,13 +58,13 @@ nn::Sequential build_cnn(ImageShape shape, std::int64_t classes) {
 
 nn::Sequential build_alexnet_small(ImageShape shape, std::int64_t classes) {
   nn::Sequential model;
-  model->push_back("conv1", convolution(shape.channels, 64, 5));
+  model->push_back("conv1", same_size_convolution(shape.channels, 64, 5));
   model->push_back("relu1", nn::ReLU());
   model->push_back("pool1", pool(3));
-  model->push_back("conv2", convolution(64, 64, 5));
+  model->push_back("conv2", same_size_convolution(64, 64, 5));
   model->push_back("relu2", nn::ReLU());
   model->push_back("pool2", pool(3));
-  model->push_back("conv3", convolution(64, 128, 5));
+  model->push_back("conv3", same_size_convolution(64, 128, 5));
   model->push_back("relu3", nn::ReLU());
   model->push_back("pool3", pool(3));
   model->push_back("flatten", nn::Flatten());

@@ -4,18 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "paceline/train/model.h"
+#include "paceline/train/testing.h"
 
 namespace paceline::train {
 namespace {
 
-config::ModelConfig named(const std::string& name) {
-  config::ModelConfig model;
-  model.name = name;
-  return model;
-}
-
 TEST(Profile, SizesOfAnMlp) {
-  config::ModelConfig mlp = named("mlp");
+  config::ModelConfig mlp = model_named("mlp");
   mlp.width = 50;
   const auto profile = profile_model(mlp, {1, 28, 28}, 10);
   ASSERT_TRUE(profile.ok()) << profile.status();
@@ -34,9 +29,9 @@ TEST(Profile, EveryUnitOfEveryKindOfModel) {
     const std::vector<std::int64_t> shape =
         bytes ? std::vector<std::int64_t>{64} : std::vector<std::int64_t>{3, 32, 32};
     const std::int64_t classes = bytes ? 256 : 10;
-    const auto profile = profile_model(named(name), shape, classes);
+    const auto profile = profile_model(model_named(name), shape, classes);
     ASSERT_TRUE(profile.ok()) << profile.status();
-    auto model = make_model(named(name), shape, classes, 1);
+    auto model = make_model(model_named(name), shape, classes, 1);
     ASSERT_TRUE(model.ok());
     std::int64_t parameters = 0, kept = 0;
     for (const planner::LayerProfile& layer : profile->layers) {
@@ -53,8 +48,8 @@ TEST(Profile, EveryUnitOfEveryKindOfModel) {
 }
 
 TEST(Profile, AModelThatDoesNotFitItsSamples) {
-  EXPECT_FALSE(profile_model(named("resnet20"), {64}, 10).ok());
-  EXPECT_FALSE(profile_model(named("resnet2000"), {3, 32, 32}, 10).ok());
+  EXPECT_FALSE(profile_model(model_named("resnet20"), {64}, 10).ok());
+  EXPECT_FALSE(profile_model(model_named("resnet2000"), {3, 32, 32}, 10).ok());
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{1} << 20;
+constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
 
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -53,7 +53,7 @@ absl::Status append_file(const fs::path& path, std::int64_t limit, Bytes& bytes)
   if (file == nullptr) return unreadable(path, errno);
   while (static_cast<std::int64_t>(bytes.size()) < limit) {
     const std::size_t old_size = bytes.size();
-    const std::size_t want = std::min(kChunk, static_cast<std::size_t>(limit) - old_size);
+    const std::size_t want = std::min(kReadAtOnce, static_cast<std::size_t>(limit) - old_size);
     bytes.resize(old_size + want);
     const std::size_t got = std::fread(bytes.data() + old_size, 1, want, file.get());
     bytes.resize(old_size + got);

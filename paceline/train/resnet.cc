@@ -11,7 +11,7 @@ namespace nn = torch::nn;
 
 namespace {
 
-nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t stride) {
+nn::Conv2d convolution_3x3(std::int64_t in, std::int64_t out, std::int64_t stride) {
   return nn::Conv2d(nn::Conv2dOptions(in, out, 3).stride(stride).padding(1).bias(false));
 }
 
@@ -21,9 +21,9 @@ struct ResidualBlock : nn::Module {
   ResidualBlock(std::int64_t in, std::int64_t out)
       : stride(in == out ? 1 : 2),
         padding((out - in) / 2),
-        conv1(register_module("conv1", convolution(in, out, stride))),
+        conv1(register_module("conv1", convolution_3x3(in, out, stride))),
         bn1(register_module("bn1", nn::BatchNorm2d(out))),
-        conv2(register_module("conv2", convolution(out, out, 1))),
+        conv2(register_module("conv2", convolution_3x3(out, out, 1))),
         bn2(register_module("bn2", nn::BatchNorm2d(out))) {}
 
   torch::Tensor forward(const torch::Tensor& x) {
@@ -50,7 +50,7 @@ struct ResidualBlock : nn::Module {
 
 nn::Sequential build_resnet(std::int64_t channels, std::int64_t classes, int blocks) {
   nn::Sequential model;
-  model->push_back("conv1", convolution(channels, 16, 1));
+  model->push_back("conv1", convolution_3x3(channels, 16, 1));
   model->push_back("bn1", nn::BatchNorm2d(16));
   model->push_back("relu1", nn::ReLU());
   std::int64_t width = 16;

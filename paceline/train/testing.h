@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include "paceline/config/model_config.h"
 #include "paceline/train/read_file.h"
 
 namespace paceline::train {
@@ -42,6 +43,13 @@ class TempDir {
  private:
   std::filesystem::path path_;
 };
+
+// As a job file's [model] that says no more than the name.
+inline config::ModelConfig model_named(const std::string& name) {
+  config::ModelConfig model;
+  model.name = name;
+  return model;
+}
 
 inline Bytes bytes_of(const std::string& text) { return Bytes(text.begin(), text.end()); }
 

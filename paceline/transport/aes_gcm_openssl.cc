@@ -2,18 +2,12 @@
 
 #include <openssl/evp.h>
 
-#include "paceline/base/check.h"
 #include "paceline/transport/aes_gcm.h"
+#include "paceline/transport/openssl_calls.h"
 
 namespace paceline::transport {
 
 namespace {
-
-const unsigned char* raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
-unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
-
-// OpenSSL's calls fail here only when it is out of memory or misused.
-void must(int result, const char* what) { PACELINE_CHECK(result == 1, "OpenSSL: {} failed", what); }
 
 struct FreeContext {
   void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }

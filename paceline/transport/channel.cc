@@ -2,12 +2,8 @@
 
 namespace paceline::transport {
 
-namespace {
-constexpr std::size_t kLine = 64;
-}  // namespace
-
 std::size_t slot_stride(const ChannelSize& size) {
-  return (static_cast<std::size_t>(size.slot_bytes) + kLine - 1) / kLine * kLine;
+  return (static_cast<std::size_t>(size.slot_bytes) + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
 // Counts go round after 2³², which must be a whole number of rounds through the slots.

@@ -21,6 +21,8 @@
 namespace paceline::transport {
 
 inline constexpr std::int64_t kMostSlots = 16;
+// Slots begin at multiples of it, so that no two share a line of a processor's cache.
+inline constexpr std::size_t kCacheLine = 64;
 
 // Of the messages one way.
 struct ChannelSize {

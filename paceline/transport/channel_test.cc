@@ -20,14 +20,13 @@ namespace paceline::transport {
 namespace {
 
 using namespace std::chrono_literals;
+using transport::testing::alike;
 using transport::testing::ChannelHost;
 using transport::testing::ChannelKind;
 using transport::testing::ChildProcess;
 
-constexpr std::size_t kSizes[] = {0, 1, 4, 100, 1000, 10000, 1'000'000};
+constexpr std::size_t kMessageBytes[] = {0, 1, 4, 100, 1000, 10000, 1'000'000};
 constexpr auto kAtOnce = 0ns;
-
-ChannelSizes alike(std::int64_t slots, std::int64_t bytes) { return {{slots, bytes}, {slots, bytes}}; }
 
 std::vector<std::byte> bytes(std::size_t count, std::uint64_t seed) { return testing::payload(count, seed); }
 
@@ -84,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ChannelOf,
                          name_of);
 
 TEST_P(ChannelOf, MessagesOfEverySizeGoBothWays) {
-  for (const std::size_t size : kSizes) {
+  for (const std::size_t size : kMessageBytes) {
     const ChannelSizes both = sizes(static_cast<std::int64_t>(size));
     ChildProcess peer(echo(both, 10));
     ChannelHost here = host();
@@ -108,7 +107,7 @@ TEST_P(ChannelOf, SmallerMessagesKeepTheirSizesAndTheirOrder) {
   const auto made = here.create(sizes(1'000'000));
   peer.say(made.where);
   std::uint64_t sent = 0, received = 0;
-  const auto size_of = [](std::uint64_t message) { return kSizes[message * 5 % 7]; };
+  const auto size_of = [](std::uint64_t message) { return kMessageBytes[message * 5 % 7]; };
   while (received < 7 * 20) {
     if (sent < 7 * 20 && send(*made.channel, bytes(size_of(sent), sent), kAtOnce)) {
       ++sent;

@@ -12,7 +12,7 @@ namespace paceline::transport {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31647267656c6370;  // "pclegrd1"
+constexpr std::uint64_t kGradientMagic = 0x31647267656c6370;  // "pclegrd1"
 constexpr std::size_t kHeaderBytes = 4096;
 
 struct GradientHeader {
@@ -48,7 +48,7 @@ absl::StatusOr<OpenGradient> open_gradient(const std::string& path, std::int64_t
   PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::open(path));
   PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, bytes_for(floats), writable));
   const GradientHeader* header = header_of(mapping);
-  if (header->magic != kMagic || header->floats != floats) {
+  if (header->magic != kGradientMagic || header->floats != floats) {
     return absl::InvalidArgumentError(
         fmt::format("{} is not a gradient of this model ({} floats)", path, floats));
   }
@@ -62,7 +62,7 @@ absl::StatusOr<GradientWriter> GradientWriter::create(std::int64_t floats) {
                             SharedMemory::create("paceline-gradient", bytes_for(floats)));
   PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, bytes_for(floats), true));
   auto* header = new (mapping.data()) GradientHeader{};
-  header->magic = kMagic;
+  header->magic = kGradientMagic;
   header->floats = floats;
   return GradientWriter(std::move(memory), std::move(mapping), floats);
 }

@@ -12,8 +12,6 @@ namespace paceline::transport {
 
 namespace {
 
-constexpr std::size_t kLine = 64;
-
 // The header of a link's message, a byte: a message of the channel, or the word that one was released.
 constexpr std::array kMessage{std::byte{1}};
 constexpr std::array kReleased{std::byte{2}};
@@ -24,7 +22,7 @@ bool is(const Link::Message& message, const std::array<std::byte, 1>& kind) {
 
 std::byte* line_in(std::vector<std::byte>& memory) {
   const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
-  return memory.data() + ((at + kLine - 1) / kLine * kLine - at);
+  return memory.data() + ((at + kCacheLine - 1) / kCacheLine * kCacheLine - at);
 }
 
 }  // namespace
@@ -32,7 +30,7 @@ std::byte* line_in(std::vector<std::byte>& memory) {
 LinkEnd::Slots::Slots(const ChannelSize& size)
     : slot_bytes(static_cast<std::size_t>(size.slot_bytes)),
       stride(slot_stride(size)),
-      memory(static_cast<std::size_t>(size.slots) * stride + kLine),
+      memory(static_cast<std::size_t>(size.slots) * stride + kCacheLine),
       first(line_in(memory)),
       bytes(static_cast<std::size_t>(size.slots)),
       busy(static_cast<std::size_t>(size.slots)) {}

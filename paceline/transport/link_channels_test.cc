@@ -18,7 +18,7 @@ using transport::testing::ChildProcess;
 using transport::testing::drive;
 using transport::testing::keys;
 
-constexpr ChannelSizes kSizes{{2, 100}, {2, 100}};
+constexpr ChannelSizes kSmallSlots{{2, 100}, {2, 100}};
 
 // Until the link has ended; the status of what waits for it.
 absl::Status end_of(Channel& channel) {
@@ -36,23 +36,23 @@ class Links : public ::testing::Test {
 };
 
 TEST_F(Links, AStrangerIsRefusedAndTheExpectedOneComes) {
-  const auto mine = here_->expect("stage 1", kSizes, keys(1, false));
-  const auto unknown = there_->connect(here_->address(), "stage 2", kSizes, keys(1, true));
+  const auto mine = here_->expect("stage 1", kSmallSlots, keys(1, false));
+  const auto unknown = there_->connect(here_->address(), "stage 2", kSmallSlots, keys(1, true));
   EXPECT_THAT(std::string(end_of(*unknown).message()),
               ::testing::HasSubstr("nobody of that name is expected"));
-  const auto forged = there_->connect(here_->address(), "stage 1", kSizes, keys(7, true));
+  const auto forged = there_->connect(here_->address(), "stage 1", kSmallSlots, keys(7, true));
   EXPECT_EQ(end_of(*forged).code(), absl::StatusCode::kUnavailable);
-  const auto theirs = there_->connect(here_->address(), "stage 1", kSizes, keys(1, true));
+  const auto theirs = there_->connect(here_->address(), "stage 1", kSmallSlots, keys(1, true));
   ASSERT_TRUE(theirs->room(60s).value());
   theirs->send(3);
   ASSERT_TRUE(mine->message(60s).value());
-  const auto second = there_->connect(here_->address(), "stage 1", kSizes, keys(1, true));
+  const auto second = there_->connect(here_->address(), "stage 1", kSmallSlots, keys(1, true));
   EXPECT_EQ(end_of(*second).code(), absl::StatusCode::kUnavailable) << "it is connected";
 }
 
 TEST_F(Links, BothEndsHearThatTheOtherIsGone) {
-  auto mine = here_->expect("one", kSizes, keys(1, false));
-  auto theirs = there_->connect(here_->address(), "one", kSizes, keys(1, true));
+  auto mine = here_->expect("one", kSmallSlots, keys(1, false));
+  auto theirs = there_->connect(here_->address(), "one", kSmallSlots, keys(1, true));
   ASSERT_TRUE(theirs->room(60s).value());
   theirs->send(5);
   ASSERT_TRUE(mine->message(60s).value());
@@ -62,8 +62,8 @@ TEST_F(Links, BothEndsHearThatTheOtherIsGone) {
   EXPECT_EQ(end_of(*mine).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(mine->room(60s).status().code(), absl::StatusCode::kUnavailable);
   // The same name may be expected again, as of another pipeline.
-  mine = here_->expect("one", kSizes, keys(3, false));
-  theirs = there_->connect(here_->address(), "one", kSizes, keys(3, true));
+  mine = here_->expect("one", kSmallSlots, keys(3, false));
+  theirs = there_->connect(here_->address(), "one", kSmallSlots, keys(3, true));
   ASSERT_TRUE(theirs->room(60s).value());
   theirs->send(6);
   EXPECT_EQ((**mine->message(60s)).size(), 6u);
@@ -72,12 +72,12 @@ TEST_F(Links, BothEndsHearThatTheOtherIsGone) {
 TEST_F(Links, APeerThatIsKilledIsMissed) {
   ChildProcess peer([](const ChildProcess::Parent& parent) {
     const auto links = LinkChannels::listen("127.0.0.1", Fabric::kSealed).value();
-    const auto mine = links->expect("one", kSizes, keys(1, false));
+    const auto mine = links->expect("one", kSmallSlots, keys(1, false));
     parent.say(links->address());
     parent.hear();
     return 0;
   });
-  const auto theirs = there_->connect(peer.hear(), "one", kSizes, keys(1, true));
+  const auto theirs = there_->connect(peer.hear(), "one", kSmallSlots, keys(1, true));
   ASSERT_TRUE(theirs->room(60s).value());
   theirs->send(5);
   peer.kill();
@@ -90,8 +90,9 @@ TEST_F(Links, WhereNobodyListensIsSaidToTheOneThatWaits) {
     const auto gone = LinkChannels::listen("127.0.0.1", Fabric::kSealed).value();
     address = gone->address();
   }
-  EXPECT_EQ(end_of(*here_->connect(address, "one", kSizes, keys())).code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(end_of(*here_->connect("no address", "one", kSizes, keys())).code(),
+  EXPECT_EQ(end_of(*here_->connect(address, "one", kSmallSlots, keys())).code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(end_of(*here_->connect("no address", "one", kSmallSlots, keys())).code(),
             absl::StatusCode::kUnavailable);
 }
 
@@ -119,8 +120,8 @@ TEST_F(Links, APeerThatSendsWhatCannotBeEndsItsChannelAlone) {
     const char* why;
   };
   constexpr ChannelSizes kUneven{{2, 101}, {2, 100}};  // the link itself would carry 101 bytes
-  const auto well = here_->expect("well", kSizes, keys(5, false));
-  const auto friendly = there_->connect(here_->address(), "well", kSizes, keys(5, true));
+  const auto well = here_->expect("well", kSmallSlots, keys(5, false));
+  const auto friendly = there_->connect(here_->address(), "well", kSmallSlots, keys(5, true));
   for (const Wrong& wrong : {Wrong{std::byte{1}, 101, 1, "too large"}, Wrong{std::byte{1}, 100, 3, "no slot"},
                              Wrong{std::byte{2}, 0, 1, "never sent"}, Wrong{std::byte{2}, 1, 1, "with bytes"},
                              Wrong{std::byte{9}, 0, 1, "unknown"}}) {

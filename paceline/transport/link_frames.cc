@@ -14,7 +14,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::uint64_t kMagic = 0x316b6e6c656c6370;  // "pclelnk1": also the version
+constexpr std::uint64_t kFrameMagic = 0x316b6e6c656c6370;  // "pclelnk1": also the version
 constexpr std::size_t kHelloBytes = 8 + 8 + 8 + sizeof(LinkNonce);
 constexpr std::uint64_t kSealedFlag = 1;
 
@@ -88,7 +88,7 @@ absl::StatusOr<ReadHead> read_head(std::span<const std::byte> bytes, std::size_t
 std::vector<std::byte> write_hello(const Hello& hello) {
   const auto text = std::as_bytes(std::span(hello.text)).first(std::min(hello.text.size(), kMostHelloText));
   std::vector<std::byte> out(kHelloBytes + text.size());
-  set(out, 0, kMagic);
+  set(out, 0, kFrameMagic);
   set(out, 8, hello.sealed ? kSealedFlag : std::uint64_t{0});
   set(out, 16, hello.most_payload);
   set(out, 24, hello.nonce);
@@ -98,7 +98,7 @@ std::vector<std::byte> write_hello(const Hello& hello) {
 
 absl::StatusOr<Hello> read_hello(std::span<const std::byte> header) {
   if (header.size() < kHelloBytes || header.size() > kHelloBytes + kMostHelloText ||
-      get<std::uint64_t>(header, 0) != kMagic || get<std::uint64_t>(header, 8) > kSealedFlag) {
+      get<std::uint64_t>(header, 0) != kFrameMagic || get<std::uint64_t>(header, 8) > kSealedFlag) {
     return absl::InvalidArgumentError("it does not say hello as this version of paceline does");
   }
   Hello hello;

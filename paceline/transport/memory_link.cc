@@ -20,7 +20,7 @@ namespace paceline::transport {
 
 namespace {
 
-constexpr int kBacklog = 64;
+constexpr int kMemoryBacklog = 64;
 
 FileDescriptor unix_socket() {
   return FileDescriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<LinkListener>> listen_in_memory(LinkGate gate) {
   // Without a name the system makes one up, in no file system.
   if (!socket.valid() ||
       bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address.sun_family) != 0 ||
-      listen(socket.get(), kBacklog) != 0) {
+      listen(socket.get(), kMemoryBacklog) != 0) {
     return failed("cannot listen in memory");
   }
   socklen_t bytes = sizeof address;

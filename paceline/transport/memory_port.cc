@@ -20,10 +20,10 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::size_t kChunk = 256 << 10;
+constexpr std::size_t kMemoryChunk = 256 << 10;
 // In a slot: how long the head is, the head, and from here on the data.
 constexpr std::size_t kDataAt = 512;
-constexpr ChannelSize kSlots{8, kDataAt + kChunk};
+constexpr ChannelSize kSlots{8, kDataAt + kMemoryChunk};
 constexpr ChannelSizes kBoth{kSlots, kSlots};
 static_assert(sizeof(std::uint64_t) + kMostHeadBytes <= kDataAt);
 constexpr auto kAtOnce = nanoseconds::zero();
@@ -45,7 +45,7 @@ std::unique_ptr<MemoryPort> MemoryPort::await(FileDescriptor socket, pid_t peer)
   return std::unique_ptr<MemoryPort>(new MemoryPort(std::move(socket), peer));
 }
 
-std::size_t MemoryPort::chunk_bytes(std::size_t left) const { return std::min(kChunk, left); }
+std::size_t MemoryPort::chunk_bytes(std::size_t left) const { return std::min(kMemoryChunk, left); }
 
 void MemoryPort::post(std::span<const std::byte> head, std::span<const std::byte> data) {
   waiting_.push_back({head, data});

@@ -14,14 +14,10 @@ namespace paceline::transport {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x316e6863656c6370;  // "pclechn1"
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kLine = 64;
-
-std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+constexpr std::uint64_t kChannelMagic = 0x316e6863656c6370;  // "pclechn1"
 
 std::size_t bytes_of(const ChannelSize& size) {
-  return round_up(static_cast<std::size_t>(size.slots) * slot_stride(size), kPage);
+  return whole_pages(static_cast<std::size_t>(size.slots) * slot_stride(size));
 }
 
 // Waits until the word is no longer `seen`.
@@ -39,8 +35,8 @@ bool changed(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::ch
 
 // Counts of messages; they differ by at most the number of slots.
 struct RingChannel::Way {
-  alignas(kLine) std::atomic<std::uint32_t> sent;
-  alignas(kLine) std::atomic<std::uint32_t> released;
+  alignas(kCacheLine) std::atomic<std::uint32_t> sent;
+  alignas(kCacheLine) std::atomic<std::uint32_t> released;
   std::uint64_t bytes[kMostSlots];  // of the message in each slot
 };
 
@@ -59,21 +55,21 @@ std::byte* RingChannel::Lane::slot() const {
 RingChannel::RingChannel(SharedMemory memory, Mapping mapping, const ChannelSizes& sizes, bool creator)
     : memory_(std::move(memory)), mapping_(std::move(mapping)) {
   auto* header = reinterpret_cast<Header*>(mapping_.data());
-  std::byte* slots = mapping_.data() + kPage;
+  std::byte* slots = mapping_.data() + kPageBytes;
   out_ = {&header->creators, slots, sizes.from_creator};
   in_ = {&header->openers, slots + bytes_of(sizes.from_creator), sizes.from_opener};
   if (!creator) std::swap(out_, in_);
 }
 
 absl::StatusOr<RingChannel> RingChannel::create(const ChannelSizes& sizes) {
-  static_assert(sizeof(Header) <= kPage);
+  static_assert(sizeof(Header) <= kPageBytes);
   PACELINE_CHECK(sane(sizes.from_creator) && sane(sizes.from_opener), "a channel of {} and {} slots",
                  sizes.from_creator.slots, sizes.from_opener.slots);
-  const std::size_t bytes = kPage + bytes_of(sizes.from_creator) + bytes_of(sizes.from_opener);
+  const std::size_t bytes = kPageBytes + bytes_of(sizes.from_creator) + bytes_of(sizes.from_opener);
   PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::create("paceline-channel", bytes));
   PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, bytes, true));
   auto* header = new (mapping.data()) Header{};
-  header->magic = kMagic;
+  header->magic = kChannelMagic;
   header->from_creator = sizes.from_creator;
   header->from_opener = sizes.from_opener;
   return RingChannel(std::move(memory), std::move(mapping), sizes, true);
@@ -81,10 +77,10 @@ absl::StatusOr<RingChannel> RingChannel::create(const ChannelSizes& sizes) {
 
 absl::StatusOr<RingChannel> RingChannel::open(const std::string& path, const ChannelSizes& sizes) {
   PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::open(path));
-  const std::size_t bytes = kPage + bytes_of(sizes.from_creator) + bytes_of(sizes.from_opener);
+  const std::size_t bytes = kPageBytes + bytes_of(sizes.from_creator) + bytes_of(sizes.from_opener);
   PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, bytes, true));
   const auto* header = reinterpret_cast<const Header*>(mapping.data());
-  if (header->magic != kMagic || header->from_creator != sizes.from_creator ||
+  if (header->magic != kChannelMagic || header->from_creator != sizes.from_creator ||
       header->from_opener != sizes.from_opener) {
     return absl::InvalidArgumentError(fmt::format("{} is not a channel for messages of {} and {} bytes", path,
                                                   sizes.from_creator.slot_bytes,

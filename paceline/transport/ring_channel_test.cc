@@ -7,13 +7,13 @@
 #include <gtest/gtest.h>
 
 #include "paceline/transport/gradient_buffer.h"
+#include "paceline/transport/testing/channel_ends.h"
 
 namespace paceline::transport {
 namespace {
 
 using namespace std::chrono_literals;
-
-ChannelSizes alike(std::int64_t slots, std::int64_t bytes) { return {{slots, bytes}, {slots, bytes}}; }
+using transport::testing::alike;
 
 TEST(RingChannel, WhatIsNotSuchAChannelIsRefused) {
   const ChannelSizes sizes = alike(2, 100);

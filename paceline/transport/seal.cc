@@ -8,6 +8,7 @@
 #include <openssl/rand.h>
 
 #include "paceline/base/check.h"
+#include "paceline/transport/openssl_calls.h"
 
 namespace paceline::transport {
 
@@ -18,12 +19,6 @@ GcmNonce nonce_of(std::uint64_t count) {
   std::memcpy(nonce.data() + nonce.size() - sizeof count, &count, sizeof count);
   return nonce;
 }
-
-const unsigned char* raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
-unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
-
-// OpenSSL's calls fail here only when it is out of memory or misused.
-void must(int result, const char* what) { PACELINE_CHECK(result == 1, "OpenSSL: {} failed", what); }
 
 }  // namespace
 

@@ -11,6 +11,11 @@
 
 namespace paceline::transport {
 
+inline constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
 // A mapping; unmapped when the object goes. Movable, not copyable.
 class Mapping {
  public:

@@ -17,9 +17,9 @@ namespace paceline::transport {
 
 namespace {
 
-constexpr int kBacklog = 128;
+constexpr int kTcpBacklog = 128;
 // Taken in at a time, so that a flood of connections does not keep those that are there waiting.
-constexpr int kMostAtOnce = 16;
+constexpr int kMostAccepted = 16;
 
 class TcpPorts final : public PortListener {
  public:
@@ -31,7 +31,7 @@ class TcpPorts final : public PortListener {
   bool arm() override { return true; }
 
   bool progress(const OnPort& on_port) override {
-    for (int i = 0; i < kMostAtOnce; ++i) {
+    for (int i = 0; i < kMostAccepted; ++i) {
       sockaddr_storage peer{};
       socklen_t bytes = sizeof peer;
       FileDescriptor one(
@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<LinkListener>> Tcp::listen(int port, LinkGate gat
   sockaddr_storage bound{};
   socklen_t bytes = sizeof bound;
   if (!socket.valid() || setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
-      bind(socket.get(), address.get(), address.bytes) != 0 || ::listen(socket.get(), kBacklog) != 0 ||
+      bind(socket.get(), address.get(), address.bytes) != 0 || ::listen(socket.get(), kTcpBacklog) != 0 ||
       getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &bytes) != 0) {
     return failed();
   }

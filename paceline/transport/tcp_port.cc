@@ -28,7 +28,7 @@ constexpr std::size_t kLengthsBytes = 8;
 // With less the processes wait for each other; more does not stay in a processor's cache from the cipher to
 // the socket, and keeps other peers' flows and this one's next small frames waiting.
 constexpr std::uint64_t kAtOnceUs = 200;
-constexpr std::size_t kMostAtOnce = 256 << 10;
+constexpr std::size_t kMostBytesAtOnce = 256 << 10;
 // The kernel hands a card (or loopback) as many whole segments as make this at most: 64 kB less what headers
 // may take.
 constexpr std::size_t kMostPiece = 65'215;
@@ -101,7 +101,7 @@ void TcpPort::fit_to_network() {
   if (getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &about, &bytes) != 0) return;
   const std::uint64_t rate = about.tcpi_delivery_rate;
   const std::size_t carried = std::min(rate, std::exchange(rate_, rate)) * kAtOnceUs / 1'000'000;
-  const std::size_t fitting = std::bit_floor(std::clamp(carried, kLeastAtOnce, kMostAtOnce));
+  const std::size_t fitting = std::bit_floor(std::clamp(carried, kLeastAtOnce, kMostBytesAtOnce));
   const std::size_t before = std::exchange(at_once_, fitting);
   const std::size_t segment = std::max<std::size_t>(about.tcpi_snd_mss, 1);
   const std::size_t piece = std::max<std::size_t>(kMostPiece / segment, 1) * segment;

@@ -17,8 +17,8 @@ namespace {
 constexpr unsigned kFrames = 0;  // the active message's id
 // Little is on its way at once: whatever a peer asks for comes behind it, over TCP on the same connection.
 // Larger and more chunks were up to half as fast between hosts that all send to each other.
-constexpr std::size_t kChunk = 128 << 10;
-constexpr int kMostChunks = 2;
+constexpr std::size_t kUcxChunk = 128 << 10;
+constexpr int kMostUcxChunks = 2;
 // UCX ends its operations at once when it is told to; this is for an error of its own.
 constexpr auto kStopLimit = std::chrono::milliseconds(200);
 
@@ -97,9 +97,9 @@ absl::StatusOr<std::unique_ptr<UcxPort>> UcxPort::accept(ucp_context_h context, 
   return port;
 }
 
-std::size_t UcxPort::chunk_bytes(std::size_t left) const { return std::min(kChunk, left); }
+std::size_t UcxPort::chunk_bytes(std::size_t left) const { return std::min(kUcxChunk, left); }
 
-bool UcxPort::takes_chunk() const { return sending_ < kMostChunks; }
+bool UcxPort::takes_chunk() const { return sending_ < kMostUcxChunks; }
 
 UcxPort::Operation& UcxPort::begin(std::uint64_t count) {
   const auto self = operations_.insert(operations_.end(), {this, count, {}});

@@ -14,12 +14,9 @@ namespace paceline::transport {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31647262656c6370;  // "pclebrd1"
+constexpr std::uint64_t kBoardMagic = 0x31647262656c6370;  // "pclebrd1"
 constexpr int kMostBuffers = WeightWriter::kSlots + 64;
 constexpr std::int64_t kNoVersion = -1;
-constexpr std::size_t kPage = 4096;
-
-std::size_t round_up(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 // Version and buffer in one word, so that both change at once.
 struct Latest {
@@ -53,9 +50,9 @@ struct BoardHeader {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 namespace {
-std::size_t header_bytes() { return round_up(sizeof(BoardHeader)); }
+std::size_t header_bytes() { return whole_pages(sizeof(BoardHeader)); }
 std::size_t buffer_bytes(std::int64_t floats) {
-  return round_up(static_cast<std::size_t>(floats) * sizeof(float));
+  return whole_pages(static_cast<std::size_t>(floats) * sizeof(float));
 }
 }  // namespace
 
@@ -68,7 +65,7 @@ absl::StatusOr<WeightWriter> WeightWriter::create(std::int64_t floats, int reade
   PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::create("paceline-weights", bytes));
   PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, bytes, true));
   auto* header = new (mapping.data()) BoardHeader{};
-  header->magic = kMagic;
+  header->magic = kBoardMagic;
   header->floats = floats;
   header->buffers = buffers;
   for (std::atomic<std::int64_t>& version : header->versions) version.store(kNoVersion);
@@ -179,7 +176,7 @@ absl::StatusOr<WeightReader> WeightReader::open(const std::string& path, std::in
   PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::open(path));
   PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, header_bytes(), true));
   const auto* header = reinterpret_cast<const BoardHeader*>(mapping.data());
-  const bool fits = header->magic == kMagic && header->floats == floats && header->buffers > 0 &&
+  const bool fits = header->magic == kBoardMagic && header->floats == floats && header->buffers > 0 &&
                     header->buffers <= kMostBuffers && slot >= 0 && slot < WeightWriter::kSlots;
   if (!fits) {
     return absl::InvalidArgumentError(

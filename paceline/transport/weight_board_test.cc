@@ -19,9 +19,11 @@ using namespace std::chrono_literals;
 using ::testing::Each;
 using transport::testing::ChildProcess;
 
-constexpr std::int64_t kFloats = 1500;
+constexpr std::int64_t kBoardFloats = 1500;
 
-WeightWriter board_of(int readers, int kept) { return WeightWriter::create(kFloats, readers, kept).value(); }
+WeightWriter board_of(int readers, int kept) {
+  return WeightWriter::create(kBoardFloats, readers, kept).value();
+}
 
 // Every float of a version's buffer is the version.
 void publish(WeightWriter& writer, int version) {
@@ -32,7 +34,7 @@ void publish(WeightWriter& writer, int version) {
 
 // The reader opened on the board of this very process.
 WeightReader reader_of(const WeightWriter& writer, int slot) {
-  return WeightReader::open(writer.path(), kFloats, slot).value();
+  return WeightReader::open(writer.path(), kBoardFloats, slot).value();
 }
 
 TEST(WeightBoard, AReaderFindsTheLatest) {
@@ -43,7 +45,7 @@ TEST(WeightBoard, AReaderFindsTheLatest) {
     const auto pinned = reader.pin(Version(0), 0ns);
     ASSERT_TRUE(pinned);
     EXPECT_EQ(pinned->version, Version(version));
-    EXPECT_EQ(pinned->weights.size(), static_cast<std::size_t>(kFloats));
+    EXPECT_EQ(pinned->weights.size(), static_cast<std::size_t>(kBoardFloats));
     EXPECT_THAT(pinned->weights, Each(static_cast<float>(version)));
     EXPECT_EQ(writer.version(), Version(version));
     EXPECT_THAT(writer.latest(), Each(static_cast<float>(version)));
@@ -96,7 +98,7 @@ TEST(WeightBoard, AReaderInAnotherProcessIsWoken) {
   WeightWriter writer = board_of(1, 0);
   publish(writer, 0);
   ChildProcess child([&](const ChildProcess::Parent& parent) {
-    auto reader = WeightReader::open(writer.path(), kFloats, 0);
+    auto reader = WeightReader::open(writer.path(), kBoardFloats, 0);
     if (!reader.ok()) return 1;
     parent.say("here");
     const auto pinned = reader->pin(Version(1), 1h);
@@ -194,7 +196,7 @@ TEST(WeightBoard, WhatAKilledReaderHadPinnedIsFreedByReleaseReader) {
   publish(writer, 1);
   const float* pinned = writer.latest().data();
   ChildProcess child([&](const ChildProcess::Parent& parent) {
-    auto reader = WeightReader::open(writer.path(), kFloats, 1);
+    auto reader = WeightReader::open(writer.path(), kBoardFloats, 1);
     if (!reader.ok() || !reader->pin(Version(1), 60s)) return 1;
     parent.say("pinned");
     parent.hear();  // until it is killed
@@ -244,21 +246,22 @@ void scribble(const WeightWriter& writer, std::size_t at, T value) {
 }
 
 absl::StatusCode opening(const WeightWriter& writer, int slot) {
-  return WeightReader::open(writer.path(), kFloats, slot).status().code();
+  return WeightReader::open(writer.path(), kBoardFloats, slot).status().code();
 }
 
 TEST(WeightBoard, AReaderRefusesABoardThatIsNotItsModels) {
   const WeightWriter writer = board_of(2, 0);
-  EXPECT_EQ(WeightReader::open(writer.path(), kFloats + 1, 0).status().code(),
+  EXPECT_EQ(WeightReader::open(writer.path(), kBoardFloats + 1, 0).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(opening(writer, -1), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(opening(writer, WeightWriter::kSlots), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(opening(writer, WeightWriter::kSlots - 1), absl::StatusCode::kOk);
   const SharedMemory small = SharedMemory::create("small", 100).value();
-  EXPECT_EQ(WeightReader::open(small.path(), kFloats, 0).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(WeightReader::open(small.path(), kBoardFloats, 0).status().code(),
+            absl::StatusCode::kInvalidArgument);
   std::string gone;
   { gone = board_of(1, 0).path(); }
-  EXPECT_EQ(WeightReader::open(gone, kFloats, 0).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(WeightReader::open(gone, kBoardFloats, 0).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(WeightBoard, AReaderRefusesASpoiltHeader) {
@@ -268,7 +271,7 @@ TEST(WeightBoard, AReaderRefusesASpoiltHeader) {
     return opening(writer, 0) == absl::StatusCode::kInvalidArgument;
   };
   EXPECT_TRUE(refused_with(kMagicAt, std::uint64_t{0}));
-  EXPECT_TRUE(refused_with(kFloatsAt, kFloats + 1));
+  EXPECT_TRUE(refused_with(kFloatsAt, kBoardFloats + 1));
   EXPECT_TRUE(refused_with(kFloatsAt, std::int64_t{-1}));
   EXPECT_TRUE(refused_with(kBuffersAt, std::int32_t{0}));
   EXPECT_TRUE(refused_with(kBuffersAt, std::int32_t{-1}));

@@ -12,6 +12,11 @@ namespace paceline::transport::testing {
 enum class ChannelKind { kRing, kSealed, kTcp, kUcx };
 std::string to_string(ChannelKind kind);
 
+// Both ways the same.
+constexpr ChannelSizes alike(std::int64_t slots, std::int64_t bytes) {
+  return {{slots, bytes}, {slots, bytes}};
+}
+
 // Where ends are, each as if on a host of its own. Made in each process for itself; outlives its ends.
 class ChannelHost {
  public:
