@@ -27,7 +27,7 @@ unsigned mode_of(const fs::path& path) {
   return about.st_mode & 0777;
 }
 
-class Certificates : public testing::Test {
+class Certificates : public ::testing::Test {
  protected:
   absl::StatusOr<MadeCertificates> make(const std::string& job, bool force = false, int days = 365) {
     return make_certificates({dir_, job, days, force});

@@ -81,7 +81,7 @@ std::function<void(int)> coordinator(const Credentials& own, bool silent = false
   };
 }
 
-class Knock : public testing::Test {
+class Knock : public ::testing::Test {
  protected:
   Credentials credentials(const std::string& authority, const std::string& job, Role role) {
     const auto dir = folder_.path() / authority;

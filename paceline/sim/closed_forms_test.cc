@@ -30,7 +30,7 @@ struct Form {
   std::int64_t most_gap;
 };
 
-class ClosedForms : public testing::TestWithParam<Form> {};
+class ClosedForms : public ::testing::TestWithParam<Form> {};
 
 TEST_P(ClosedForms, RateAndGap) {
   const report::Summary summary = two_replicas(GetParam().policy);
@@ -41,10 +41,10 @@ TEST_P(ClosedForms, RateAndGap) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, ClosedForms,
-                         testing::Values(Form{"bsp", 0.870, 1, 1}, Form{"ssp:3", 0.870, 4, 4},
-                                         Form{"asp", 1.435, 1001, 4000},
-                                         Form{"dssp:3-15:printed", 1.435, 1001, 4000},
-                                         Form{"dssp:3-15", 0.870, 4, 15}));
+                         ::testing::Values(Form{"bsp", 0.870, 1, 1}, Form{"ssp:3", 0.870, 4, 4},
+                                           Form{"asp", 1.435, 1001, 4000},
+                                           Form{"dssp:3-15:printed", 1.435, 1001, 4000},
+                                           Form{"dssp:3-15", 0.870, 4, 15}));
 
 TEST(TwoReplicas, ElasticBspIsNearlyAsynchronous) {
   EXPECT_GE(iterations_per_s(two_replicas("elastic-bsp:15")), 1.42);

@@ -6,7 +6,7 @@
 namespace paceline::sim {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Scenario good(const std::string& text) {
   const auto scenario = parse_scenario(text, "s.toml");
@@ -108,18 +108,18 @@ struct Bad {
   std::string says;
 };
 
-class BadScenario : public testing::TestWithParam<Bad> {};
+class BadScenario : public ::testing::TestWithParam<Bad> {};
 
 TEST_P(BadScenario, GetsOneLineThatNamesFileAndFix) {
   const std::string line = error(GetParam().text);
-  EXPECT_THAT(line, testing::StartsWith("s.toml"));
+  EXPECT_THAT(line, ::testing::StartsWith("s.toml"));
   EXPECT_THAT(line, HasSubstr(GetParam().says));
   EXPECT_EQ(line.find('\n'), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Files, BadScenario,
-    testing::Values(
+    ::testing::Values(
         Bad{"seed = ", "s.toml:1"}, Bad{"sed = 1", "s.toml:1: sed: unknown key; did you mean 'seed'?"},
         Bad{"[[replica]]\ncompute = 1", "s.toml:2: replica.compute: unknown key"},
         Bad{"[[replica]]\ncompute_ms = 0", "replica.compute_ms: write a number from"},

@@ -42,7 +42,7 @@ Event evaluated(std::int64_t ns, std::int64_t version) {
   return Evaluated{at(ns), Version(version), 0, 1, 0.5};
 }
 
-class WholeRunTest : public testing::Test {
+class WholeRunTest : public ::testing::Test {
  protected:
   void record(std::int64_t from, const std::vector<Event>& events) {
     auto journal = Journal::open(path_, Version(from));
