@@ -22,7 +22,7 @@ TEST(Doctor, SaysWhatIsAndWhatIsNot) {
   const TempFolder folder;
   const Ended host = run({"doctor"});
   EXPECT_EQ(host.status, 0) << host.output;
-  for (const char* part : {"paceline, paceline-light", "processors", "libtorch", "1.13", "shared memory",
+  for (const char* part : {"paceline, paceline-torch", "processors", "libtorch", "1.13", "shared memory",
                            "open files", "locked memory", "clock", "gRPC", "OpenSSL"})
     EXPECT_NE(host.output.find(part), std::string::npos) << part << host.output;
   write_text(folder / "job.toml", fmt::format("[network]\nlisten = \"0.0.0.0:{}\"\ncerts = \"{}\"\n",
