@@ -170,11 +170,11 @@ TEST(ProgramRuns, ARunThatWasStoppedGoesOn) {
 // A command that came over the wire is never run.
 TEST(ProgramRuns, AWorkerStartsOnlyWhatItsOwnHostNames) {
   const TempFolder folder;
-  const fs::path job = program_job(folder, "epochs = 50", devices(1, 50) + "[sync]\npolicy = \"asp\"\n");
+  const fs::path job = program_job(folder, "epochs = 50", devices(2, 50) + "[sync]\npolicy = \"asp\"\n");
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
-  const pid_t own = children(train.pid(), "w0").at(0);
-  std::vector<std::string> words = {"worker", "--name", "w0"};
+  const pid_t own = children(train.pid(), "w1").at(0);
+  std::vector<std::string> words = {"worker", "--name", "w1"};
   const auto reach = reach_of(own);
   words.insert(words.end(), reach.begin(), reach.end());
   kill(own, SIGKILL);

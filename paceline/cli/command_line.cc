@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include <CLI/CLI.hpp>
 
 #include "paceline/base/status_macros.h"
@@ -104,7 +107,8 @@ void add_evaluator(CLI::App& app, Command& command) {
   });
 }
 
-void add_run(CLI::App& app, Command& command) {
+// `own`: the words after --, which are the program's whatever they are.
+void add_run(CLI::App& app, Command& command, const std::vector<std::string>& own) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "train a program of your own on processes of this machine");
   run->add_option("program", options->program, "a Python script, or an executable")->required();
@@ -118,8 +122,9 @@ void add_run(CLI::App& app, Command& command) {
   run->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");
   run->footer("Every other word is the program's own. Words that both know go to the program after --.");
   run->allow_extras();
-  run->callback([options, run, &command] {
+  run->callback([options, run, own, &command] {
     options->args = run->remaining();
+    options->args.insert(options->args.end(), own.begin(), own.end());
     command = [options] { return run_command(*options); };
   });
 }
@@ -246,7 +251,11 @@ void add_zipline(CLI::App& app, Command& command) {
 int run_paceline(int argc, char** argv) {
   CLI::App app("Paceline trains one neural network over machines of unequal speed.", "paceline");
   Command command;
-  add_run(app, command);
+  // The parser would take what is behind -- for words of its own.
+  char** const end = argv + argc;
+  char** const mark = std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
+  const std::vector<std::string> own(mark == end ? end : mark + 1, end);
+  add_run(app, command, own);
   add_train(app, command);
   add_compare(app, command);
   add_sweep(app, command);
@@ -263,7 +272,8 @@ int run_paceline(int argc, char** argv) {
   add_server(app, command);
   add_worker(app, command);
   add_evaluator(app, command);
-  return run_program(app, command, argc, argv);
+  const bool runs = argc > 1 && std::string_view(argv[1]) == "run";
+  return run_program(app, command, runs ? static_cast<int>(mark - argv) : argc, argv);
 }
 
 }  // namespace paceline::cli

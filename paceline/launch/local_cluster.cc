@@ -246,13 +246,10 @@ std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_stat
     for (Child& other : peers_) other.process.reset();
     return std::nullopt;
   }
-  // Training may have begun since somebody asked last. One that could not start says so itself; one that was
-  // killed is asked about. A coordinator that is gone by now has ended of it, and says why, or was lost as
-  // well.
-  if (!training_ && WIFSIGNALED(wait_status)) {
-    status(kAnyWidth);
-    training_ = training_ || (leads() && coordinator_gone_);
-  }
+  // Training may have begun since somebody asked last. Of one that was killed: a coordinator that is gone by now
+  // has ended of it, and says why, or was lost as well.
+  if (!training_) status(kAnyWidth);
+  if (!training_ && WIFSIGNALED(wait_status)) training_ = leads() && coordinator_gone_;
   const bool own_error = !WIFSIGNALED(wait_status) && !lost_coordinator(ended);
   if (!training_ || (!leads() && own_error && !is_worker(child.name))) {
     if (!first_error_ && !lost_coordinator(ended)) {

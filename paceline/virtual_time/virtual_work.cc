@@ -69,9 +69,12 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(const config::J
   if (restart) {
     PACELINE_RETURN_IF_ERROR(shards.start(restart->state.version, restart->checkpoint_dir));
   } else {
-    std::vector<float> weights(static_cast<std::size_t>(layout.size()));
-    PACELINE_RETURN_IF_ERROR(first.initial_weights(weights));
-    shards.start(weights);
+    PACELINE_ASSIGN_OR_RETURN(auto weights,
+                              transport::SharedFloats::create("paceline-initial", layout.size()));
+    first.share(compute::memory_of(weights, true));
+    PACELINE_RETURN_IF_ERROR(first.initial_weights(weights.floats()));
+    first.forget(weights.mapping().data());
+    shards.start(weights.floats());
   }
   const std::int32_t samples = first.samples();
   const std::int64_t units = first.units();

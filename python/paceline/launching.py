@@ -17,7 +17,7 @@ def launch() -> NoReturn:
         _stop(
             "the executable `paceline` is not beside this Python, in the package or in PATH; set PACELINE to its path"
         )
-    command = [executable, "run", "--python", sys.executable, script, *sys.argv[1:]]
+    command = [executable, "run", "--python", sys.executable, script, "--", *sys.argv[1:]]
     sys.stdout.flush()
     sys.stderr.flush()
     try:
