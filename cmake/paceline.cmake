@@ -8,6 +8,10 @@ target_compile_options(paceline_options INTERFACE -Wall -Wextra -Wpedantic -Wsha
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   target_compile_options(paceline_options INTERFACE -Wno-maybe-uninitialized -Wno-restrict)
 endif()
+# GCC keeps this alarm back in the file that it compiles, which in a unity build is none of ours.
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  target_compile_options(paceline_options INTERFACE -Wno-subobject-linkage)
+endif()
 if(PACELINE_SANITIZE)
   target_compile_options(paceline_options INTERFACE -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer
                                                     -fno-sanitize-recover=all)
