@@ -33,7 +33,7 @@ def test_it_becomes_paceline_run(tmp_path: Path) -> None:
     done = start(tmp_path, [sys.executable, "train.py", "--lr", "a b"], PATH=f"{found.parent}:/usr/bin:/bin")
     assert done.returncode == 7, done.stderr
     expected = ["before", f"it is {found}", "[run]", "[--python]", f"[{sys.executable}]"]
-    assert done.stdout.splitlines() == [*expected, f"[{tmp_path / 'train.py'}]", "[--lr]", "[a b]"]
+    assert done.stdout.splitlines() == [*expected, f"[{tmp_path / 'train.py'}]", "[--]", "[--lr]", "[a b]"]
 
 
 def test_its_path_may_be_named(tmp_path: Path) -> None:
