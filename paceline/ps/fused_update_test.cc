@@ -274,7 +274,7 @@ TEST(FusedUpdate, LooksAtItsRangeAlone) {
     EXPECT_TRUE(fused_update(kind, p.numbers, p.members(), streams, 0, 4321));
     EXPECT_TRUE(fused_update(kind, p.numbers, p.members(), streams, 4322, 5000));
     result = before(p);
-    EXPECT_FALSE(fused_update(kind, p.numbers, p.members(), streams, 0, 4322));
+    EXPECT_FALSE(fused_update(kind, p.numbers, p.members(), streams_of(p, result), 0, 4322));
   }
 }
 
