@@ -22,12 +22,15 @@ namespace {
 using ::testing::ElementsAreArray;
 
 // Two parameters with a statistic between them, and one behind: 5000 + 40 + 700 + 3 floats and padding.
-Layout shard_layout() {
-  Layout layout;
-  layout.add("weight", TensorKind::kParameter, {50, 100});
-  layout.add("mean", TensorKind::kStatistic, {40});
-  layout.add("bias", TensorKind::kParameter, {700});
-  layout.add("variance", TensorKind::kStatistic, {3});
+const Layout& shard_layout() {
+  static const Layout layout = [] {
+    Layout made;
+    made.add("weight", TensorKind::kParameter, {50, 100});
+    made.add("mean", TensorKind::kStatistic, {40});
+    made.add("bias", TensorKind::kParameter, {700});
+    made.add("variance", TensorKind::kStatistic, {3});
+    return made;
+  }();
   return layout;
 }
 
