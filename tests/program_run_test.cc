@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/program.h"
 #include "tests/recorded_run.h"
@@ -87,6 +88,30 @@ TEST(ProgramRuns, WithoutAJobFileAProgramIsTrainedToo) {
                            "runs_dir=" + (folder / "runs").string(), "--set", "epochs=0.5"});
   EXPECT_EQ(ended.status, 0) << ended.errors;
   EXPECT_THAT(ended.output, HasSubstr("600 of 600 samples"));
+}
+
+// Numbers of the program's own reach the journal, the metrics and the report, and one may be the target.
+TEST(ProgramRuns, ItsOwnMetricsAreRecorded) {
+  for (const bool in_virtual_time : {false, true}) {
+    const TempFolder folder;
+    const fs::path job = program_job(folder, "epochs = 2", "[evaluate]\ntarget = \"f1 >= 0.5\"\nstop_at_target = true\n" +
+                                                               devices(2, 5));
+    const fs::path trained = train_to_the_end(
+        folder, job, in_virtual_time ? std::vector<std::string>{"--virtual"} : std::vector<std::string>{});
+    const RecordedRun recorded = RecordedRun::read(trained);
+    ASSERT_FALSE(recorded.evaluations.empty());
+    EXPECT_EQ(recorded.evaluations[0].metrics, (Metrics{{"f1", 0.5}}));
+    EXPECT_LT(recorded.evaluations[0].samples, 2400);
+    for (const control::Fact& fact : recorded.facts) {
+      if (const auto* ready = std::get_if<control::ReplicaReady>(&fact.what)) EXPECT_EQ(ready->metrics.count("seed"), 1u);
+    }
+    EXPECT_THAT(read_text(trained / "metrics.jsonl"), HasSubstr(R"("metrics":{"f1":0.5})"));
+    const auto report = nlohmann::json::parse(read_text(trained / "summary.json"));
+    const auto& summary = report.at("summary");
+    EXPECT_EQ(summary.at("finished_why"), "the target is reached");
+    EXPECT_EQ(summary.at("last_evaluation").at("metrics").at("f1"), 0.5);
+    EXPECT_GE(summary.at("training_metrics").at("seed"), 0);
+  }
 }
 
 // What it asks for is the job's, and nothing else may be said beside it.

@@ -55,7 +55,7 @@ class Computation {
   struct Computed {
     double loss = 0;              // of a whole replica, or of the last stage
     Duration pace{0}, stages{0};  // of the time it took: keeping a stage's pace, waiting for other stages
-    engine::Metrics metrics = {};
+    Metrics metrics = {};
   };
   // An iteration from its weights on, one pointer a tensor. Nothing when it was interrupted.
   using Compute = std::function<absl::StatusOr<std::optional<Computed>>(std::span<const float* const>)>;

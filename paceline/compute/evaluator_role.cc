@@ -67,6 +67,7 @@ absl::Status Evaluator::evaluate(Version version) {
   message.mutable_evaluated()->set_version(version.value());
   message.mutable_evaluated()->set_loss(result->loss);
   message.mutable_evaluated()->set_accuracy(result->accuracy);
+  message.mutable_evaluated()->mutable_metrics()->insert(result->metrics.begin(), result->metrics.end());
   return connection.send(message) ? absl::OkStatus() : roles::coordinator_lost();
 }
 

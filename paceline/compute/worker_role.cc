@@ -183,6 +183,7 @@ absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   const Duration waited = computation_->is_stage() ? done->stages + (pulled - start) : Duration::zero();
   ready->set_worked_ns(Duration(paced - start - waited).count());
   ready->set_loss(done->loss);
+  ready->mutable_metrics()->insert(done->metrics.begin(), done->metrics.end());
   ready->set_replica(*computation_->replica());
   if (!connection_.send(message)) return roles::coordinator_lost();
   spent_.iterations += 1;

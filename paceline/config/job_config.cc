@@ -317,11 +317,11 @@ std::optional<control::Target> parse_target(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, absl::ByAnyChar(" "), absl::SkipEmpty());
   double value = 0;
   if (parts.size() != 3 || !absl::SimpleAtod(parts[2], &value) || !std::isfinite(value)) return std::nullopt;
-  if (parts[0] == "accuracy" && parts[1] == ">=" && value > 0 && value <= 1)
-    return control::Target{control::Target::kAccuracy, value};
-  if (parts[0] == "loss" && parts[1] == "<=" && value > 0)
-    return control::Target{control::Target::kLoss, value};
-  return std::nullopt;
+  const bool at_most = parts[1] == "<=";
+  if (!at_most && parts[1] != ">=") return std::nullopt;
+  if (parts[0] == "accuracy" && (at_most || value <= 0 || value > 1)) return std::nullopt;
+  if (parts[0] == "loss" && (!at_most || value <= 0)) return std::nullopt;
+  return control::Target{parts[0], value, at_most};
 }
 
 void read_evaluate(Section section, JobConfig& job) {
@@ -332,7 +332,8 @@ void read_evaluate(Section section, JobConfig& job) {
   if (section.has("target")) {
     job.target = parse_target(section.text("target", ""));
     if (!job.target)
-      section.complain("target", "write \"accuracy >= 0.6\" (a share of 1) or \"loss <= 1.5\"");
+      section.complain("target", "write \"accuracy >= 0.6\" (a share of 1), \"loss <= 1.5\", or another metric that "
+                                 "your program's evaluation gives, such as \"f1 >= 0.8\"");
   }
   if (job.target && !job.evaluates) section.complain("target", "needs evaluations; leave out enabled = false");
   if (job.stop_at_target && !section.has("target"))

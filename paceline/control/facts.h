@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "paceline/base/ids.h"
+#include "paceline/base/metrics.h"
 #include "paceline/base/time.h"
 
 namespace paceline::control {
@@ -27,7 +28,8 @@ struct ReplicaReady {
   Clock clock;
   Version base;
   Duration compute{0};
-  double loss = 0;  // of this iteration; not used to decide anything
+  double loss = 0;       // of this iteration; nothing is decided by it
+  Metrics metrics = {};  // likewise
 };
 
 struct TimerRang {};

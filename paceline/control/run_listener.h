@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "paceline/base/metrics.h"
 #include "paceline/control/facts.h"
 #include "paceline/control/orders.h"
 #include "paceline/control/planned_run.h"
@@ -16,8 +17,9 @@ struct Evaluated {
   Time at;  // when that version was committed, not when the evaluation ended
   Version version;
   std::int64_t samples = 0;  // committed when that version was
-  double loss = 0;           // mean, in nats
-  double accuracy = 0;       // 0..1
+  double loss = 0;           // mean, in nats; not a number where there is none
+  double accuracy = 0;       // 0..1; likewise
+  Metrics metrics = {};      // of the user's own
 };
 
 class RunListener {

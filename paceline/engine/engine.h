@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +16,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/metrics.h"
 #include "paceline/engine/micro_batches.h"
 #include "paceline/engine/stage.h"
 #include "paceline/ps/layout.h"
@@ -33,8 +33,6 @@ struct Batch {
   friend bool operator==(const Batch&, const Batch&) = default;
 };
 
-using Metrics = std::map<std::string, double>;
-
 struct StepResult {
   double loss = 0;       // mean over the batch; of the built-in models in nats
   bool skipped = false;  // there is no gradient: it contributes nothing
@@ -42,7 +40,7 @@ struct StepResult {
 };
 
 struct Evaluation {
-  double loss = 0;
+  double loss = 0;      // not a number where the evaluation has none; so is the accuracy
   double accuracy = 0;  // share of right answers, 0..1
   Metrics metrics = {};
 };

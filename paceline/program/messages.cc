@@ -21,8 +21,6 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kDepth = 8;
-constexpr std::size_t kMostMetrics = 100;
-constexpr std::size_t kLongestMetricName = 100;
 constexpr std::size_t kLongestError = 2000;
 
 std::string line(const json& message) {
@@ -50,8 +48,8 @@ const char* word_of(Role role) {
   return "worker";
 }
 
-absl::StatusOr<engine::Metrics> metrics_of(const json& message) {
-  engine::Metrics metrics;
+absl::StatusOr<Metrics> metrics_of(const json& message) {
+  Metrics metrics;
   const auto found = message.find("metrics");
   if (found == message.end() || found->is_null()) return metrics;
   if (!found->is_object()) return wrong("sent metrics that are no object");
@@ -89,7 +87,7 @@ absl::StatusOr<Answer> evaluated(const json& message) {
   if (result.metrics.empty()) return wrong("evaluated, and gave no finite number");
   const auto take = [&](const char* name) {
     const auto found = result.metrics.find(name);
-    if (found == result.metrics.end()) return 0.0;
+    if (found == result.metrics.end()) return std::numeric_limits<double>::quiet_NaN();
     const double value = found->second;
     result.metrics.erase(found);
     return value;

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "paceline/base/metrics.h"
 #include "paceline/base/time.h"
 
 namespace paceline::report {
@@ -18,6 +19,12 @@ using Json = nlohmann::ordered_json;
 
 inline Json json_number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+
+inline Json json_metrics(const Metrics& metrics) {
+  Json json = Json::object();
+  for (const auto& [name, value] : metrics) json[name] = json_number(value);
+  return json;
 }
 
 inline Json json_seconds(Time time) { return std::round(to_seconds(time) * 1e6) / 1e6; }

@@ -36,6 +36,7 @@ std::string metrics_line(const Summary& summary) {
                    {"group_size_mean", json_number(summary.groups.size_mean)},
                    {"group_size_of_late", json_number(summary.groups.size_of_late)},
                    {"training_loss", json_number(summary.training_loss)},
+                   {"training_metrics", json_metrics(summary.training_metrics)},
                    {"replicas_live", summary.replicas_live()},
                    {"plan", late_plan_json(summary)},
                    {"finished", summary.finished}});
@@ -47,7 +48,8 @@ std::string metrics_line(const control::Evaluated& evaluated) {
                    {"version", evaluated.version.value()},
                    {"samples", evaluated.samples},
                    {"loss", json_number(evaluated.loss)},
-                   {"accuracy", json_number(evaluated.accuracy)}});
+                   {"accuracy", json_number(evaluated.accuracy)},
+                   {"metrics", json_metrics(evaluated.metrics)}});
 }
 
 }  // namespace paceline::report

@@ -6,6 +6,10 @@ const single = runs.length === 1;
 const baseline = runs.find(run => run.policy === 'bsp') ?? runs[0];
 const kWorlds = {simulated: 'simulated time, no gradients', virtual: 'virtual time, real gradients', live: 'live'};
 
+const kOwnTiles = 4;
+const kOwnCharts = 12;
+const short_value = value => String(Number(value.toPrecision(4)));
+
 const tile = (name, value, unit, below) => html('div', {}, html('dt', {}, name),
   html('dd', {}, value, unit ? html('span', {class: 'unit'}, unit) : null), below ? html('dd', {}, below) : null);
 
@@ -15,7 +19,9 @@ function tiles(run) {
   const number = (value, digits) => or_dash(value, known_value => fixed(known_value, digits));
   const short_seconds = value => fixed(value, value < 10 ? 2 : value < 1000 ? 1 : 0);
   return html('dl', {class: 'tiles'},
-    ...(last ? [tile('Test accuracy', number(100 * last.accuracy, 1), '%', `best ${number(100 * summary.best_accuracy, 1)}\u00a0%`)] : []),
+    ...(last && known(last.accuracy) ? [tile('Test accuracy', number(100 * last.accuracy, 1), '%', `best ${number(100 * summary.best_accuracy, 1)}\u00a0%`)] : []),
+    ...(last && !known(last.accuracy) && known(last.loss) ? [tile('Test loss', short_value(last.loss), '')] : []),
+    ...Object.entries(last?.metrics ?? {}).slice(0, kOwnTiles).map(([name, value]) => tile(name, or_dash(value, short_value), '', 'of the last evaluation')),
     ...(target ? [tile('Time to target', or_dash(target.reached, met => short_seconds(met.time_s)), target.reached ? 's' : '', target.text.replace(' %', '\u00a0%'))] : []),
     tile('Samples/s', short_count(summary.samples_per_s), '', `${count_text(summary.samples)} of ${count_text(summary.total_samples)}`),
     tile('Waiting', number(known(summary.wait_share) ? 100 * summary.wait_share : null, 1), known(summary.wait_share) ? '%' : '', 'of the replicas\u2019 time'),
@@ -42,12 +48,30 @@ function learning_section() {
     points: runs[0].training.filter(point => known(point[2])).map(point => [point[by_samples ? 1 : 0], point[2]])}] : [];
   const chart = (title, metric, y, more) => line_chart(() => ({title, x: x_axis(), y, rules: rules(metric), marks: marks(metric), with_legend: single,
     series: [...more(), ...runs.map((run, style) => ({name: single ? title.toLowerCase() : run.policy, style, points: points_of(run, metric)}))]}));
+  const has = metric => runs.some(run => run.evaluations.some(each => known(each[metric])));
   const accuracy = chart('Test accuracy', 'accuracy', {format: (value, exact) => percent_text(value, exact ? 2 : 0), most: 1.0001}, () => []);
   const loss = chart('Test loss', 'loss', {format: value => plain(value), may_be_log: true}, training);
-  const axis_switch = choice('x axis', ['seconds', 'samples'], picked => { by_samples = picked === 'samples'; accuracy.redraw(); loss.redraw(); });
+  const own = own_charts(x_axis, () => by_samples);
+  const shown = [...(has('accuracy') || !own.length ? [accuracy] : []), ...(has('loss') || training().length ? [loss] : []), ...own];
+  const axis_switch = choice('x axis', ['seconds', 'samples'], picked => { by_samples = picked === 'samples'; for (const each of shown) each.redraw(); });
   const key = single ? null : legend(runs.map((run, style) => ({name: run.policy, style})));
   return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Learning'), key, axis_switch),
-    html('div', {class: 'columns'}, accuracy.node, loss.node));
+    html('div', {class: 'columns'}, ...shown.map(each => each.node)));
+}
+
+// One chart for each number of the user's own: what evaluations gave, and of a single run what its steps gave.
+function own_charts(x_axis, by_samples) {
+  const tested = new Set(runs.flatMap(run => run.evaluations.flatMap(each => Object.keys(each.metrics))));
+  const trained = new Set(runs.flatMap(run => Object.keys(run.summary.training_metrics)));
+  return [...new Set([...tested, ...trained])].sort().slice(0, kOwnCharts).map(name => line_chart(() => {
+    const target = runs[0].target?.metric === name ? runs[0].target : null;
+    const of_tests = tested.has(name) ? runs.map((run, style) => ({name: single ? 'evaluation' : run.policy, style,
+      points: run.evaluations.filter(each => known(each.metrics[name])).map(each => [by_samples() ? each.samples : each.time_s, each.metrics[name]])})) : [];
+    const of_steps = trained.has(name) && (single || !tested.has(name)) ? runs.map((run, style) => ({name: single ? 'training' : run.policy, style: single ? 1 : style, look: 'thin solid faint',
+      points: run.training.filter(point => known(point[3]?.[name])).map(point => [point[by_samples() ? 1 : 0], point[3][name]])})) : [];
+    return {title: name, x: x_axis(), y: {format: value => plain(value)}, rules: target ? [{y: target.value, text: `target: ${target.text}`, below: !target.at_most}] : [], marks: [],
+      with_legend: single, series: [...of_steps, ...of_tests]};
+  }));
 }
 
 function choice(name, texts, act) {

@@ -44,7 +44,14 @@ std::vector<Piece> pieces(const Summary& summary) {
   add(2, fmt::format("{} samples/s", short_number(summary.samples_per_s)));
   if (summary.training_loss) add(3, fmt::format("loss {:.3f}", *summary.training_loss));
   if (summary.last_evaluation) {
-    add(4, fmt::format("accuracy {} %", percent(summary.last_evaluation->accuracy, 1)));
+    const control::Evaluated& last = *summary.last_evaluation;
+    if (!std::isnan(last.accuracy)) {
+      add(4, fmt::format("accuracy {} %", percent(last.accuracy, 1)));
+    } else if (!std::isnan(last.loss)) {
+      add(4, fmt::format("test loss {:.3f}", last.loss));
+    } else if (!last.metrics.empty()) {
+      add(4, fmt::format("{} {:.4g}", printable(last.metrics.begin()->first), last.metrics.begin()->second));
+    }
   }
   if (summary.wait_share) add(5, fmt::format("wait {} %", percent(*summary.wait_share, 0)));
   // Where each commits alone, or all together, that goes without saying.

@@ -35,11 +35,12 @@ void ReplicaStats::released(Time at, Clock iteration, const policy::Reason& why)
   iteration_ = iteration;
 }
 
-void ReplicaStats::ready(Time at, Duration compute, double loss) {
+void ReplicaStats::ready(Time at, Duration compute, double loss, const Metrics& metrics) {
   change(at, Doing::kWaiting, {});
   ++iterations_;
   compute_sum_ += compute;
   last_loss_ = loss;
+  last_metrics_ = metrics;
 }
 
 void ReplicaStats::parked(Time at) { change(at, Doing::kParked, {kNoSamplesLeft}); }

@@ -28,7 +28,7 @@ class ReplicaStats {
   ReplicaStats(ReplicaId replica, std::string name, bool recorded);
 
   void released(Time at, Clock iteration, const policy::Reason& why);
-  void ready(Time at, Duration compute, double loss);
+  void ready(Time at, Duration compute, double loss, const Metrics& metrics);
   void parked(Time at);
   void left(Time at, const std::string& why);
   void committed(std::int64_t samples, std::int64_t staleness);
@@ -38,6 +38,7 @@ class ReplicaStats {
   const std::string& name() const { return name_; }
   Doing doing() const { return doing_; }
   double last_loss() const { return last_loss_; }
+  const Metrics& last_metrics() const { return last_metrics_; }
   bool recorded() const { return recording_ != nullptr; }
 
   Duration computing(Time now) const { return computing_ + open(Doing::kComputing, now); }
@@ -76,6 +77,7 @@ class ReplicaStats {
   std::int64_t discarded_ = 0;
   std::string name_;
   std::string left_why_;
+  Metrics last_metrics_;
 };
 
 // waiting / (waiting + computing); nothing when both are zero.

@@ -41,7 +41,8 @@ Json evaluation_json(const control::Evaluated& evaluated) {
   return {{"time_s", json_seconds(evaluated.at)},
           {"samples", evaluated.samples},
           {"loss", json_number(evaluated.loss)},
-          {"accuracy", json_number(evaluated.accuracy)}};
+          {"accuracy", json_number(evaluated.accuracy)},
+          {"metrics", json_metrics(evaluated.metrics)}};
 }
 
 Json target_json(const Summary& summary) {
@@ -50,7 +51,8 @@ Json target_json(const Summary& summary) {
   Json reached = nullptr;
   if (const auto& met = summary.met_target)
     reached = {{"time_s", json_seconds(met->at)}, {"samples", met->samples}};
-  return {{"metric", target->metric == Target::kAccuracy ? "accuracy" : "loss"},
+  return {{"metric", target->metric},
+          {"at_most", target->at_most},
           {"value", target->value},
           {"text", to_string(*target)},
           {"reached", reached}};
@@ -91,6 +93,7 @@ Json summary_json(const Summary& summary, const History& history) {
           {"group_size_max", summary.groups.size_max},
           {"deviation", deviation_json(summary)},
           {"training_loss", json_number(summary.training_loss)},
+          {"training_metrics", json_metrics(summary.training_metrics)},
           {"best_accuracy", json_number(summary.best_accuracy)},
           {"last_evaluation",
            summary.last_evaluation ? evaluation_json(*summary.last_evaluation) : Json(nullptr)},
@@ -108,7 +111,9 @@ Json training_json(const Summary& summary, const History& history) {
   Json list = Json::array();
   if (!summary.training_loss) return list;
   for (const TrainingPoint& point : history.training) {
-    list.push_back(Json::array({json_seconds(point.at), point.samples, json_number(point.loss)}));
+    Json row = Json::array({json_seconds(point.at), point.samples, json_number(point.loss)});
+    if (!point.metrics.empty()) row.push_back(json_metrics(point.metrics));
+    list.push_back(std::move(row));
   }
   return list;
 }

@@ -15,7 +15,7 @@ RunInfo info() {
           .policy = "bsp",
           .world = World::kVirtual,
           .total_samples = 3200,
-          .target = Target{Target::kAccuracy, 0.9}};
+          .target = Target{"accuracy", 0.9}};
 }
 
 Json document(const std::string& policy) {

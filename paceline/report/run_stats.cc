@@ -52,7 +52,7 @@ void RunStats::on(Time at, const control::ReplicaLeft& fact) {
 
 void RunStats::on(Time at, const control::ReplicaReady& fact) {
   ReplicaStats& mine = replica(fact.replica);
-  mine.ready(at, fact.compute, fact.loss);
+  mine.ready(at, fact.compute, fact.loss, fact.metrics);
   ++iterations_;
   clocks_.finish(fact.replica, fact.clock);
   const std::int64_t gap = clocks_.gap(fact.replica);
@@ -76,9 +76,10 @@ void RunStats::on(Time at, const control::CommitRecord& order) {
     from.committed(member.lease.size(), staleness);
     if (from.recorded()) drawn.push_back(member.replica);
     average_loss(at, from, member.lease.size(), kLossWindowBulks * order.nominal);
+    average_metrics(from.last_metrics(), member.lease.size(), kLossWindowBulks * order.nominal);
   }
   groups_.add(at, order, std::move(drawn), clocks_.size());
-  training_.add({at, samples_, loss_.value().value_or(0)});
+  training_.add({at, samples_, loss_.value().value_or(0), training_metrics()});
 }
 
 void RunStats::on(Time at, const control::Release& order) {
@@ -118,6 +119,18 @@ void RunStats::average_loss(Time at, const ReplicaStats& from, std::int64_t samp
   loss_is_number_ = is_number;
 }
 
+void RunStats::average_metrics(const Metrics& metrics, std::int64_t samples, std::int64_t window) {
+  for (const auto& [name, value] : metrics) {
+    if (metrics_.size() < kAveragedMetrics || metrics_.contains(name)) metrics_[name].add(value, samples, window);
+  }
+}
+
+Metrics RunStats::training_metrics() const {
+  Metrics means;
+  for (const auto& [name, average] : metrics_) means[name] = average.value().value_or(0);
+  return means;
+}
+
 void RunStats::leave_board(ReplicaId id) {
   if (clocks_.live(id)) clocks_.leave(id);
 }
@@ -141,6 +154,7 @@ Summary RunStats::summary(Time now) const {
   if (staleness_.total() > 0) summary.staleness_mean = staleness_.mean();
   summary.staleness_max = staleness_.max();
   if (info_.world != World::kSimulated) summary.training_loss = loss_.value();
+  summary.training_metrics = training_metrics();
   summary.last_evaluation = last_evaluation_;
   summary.best_accuracy = best_accuracy_;
   summary.best_loss = best_loss_;

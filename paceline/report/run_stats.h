@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ class RunStats final : public control::RunListener {
   static constexpr std::size_t kLatestEvents = 500;
   // The training loss is that of the latest bulk updates, about so many.
   static constexpr std::int64_t kLossWindowBulks = 10;
+  // Of the user's own, those that came first; the journal has all.
+  static constexpr std::size_t kAveragedMetrics = 32;
 
   explicit RunStats(RunInfo info);
 
@@ -63,6 +66,8 @@ class RunStats final : public control::RunListener {
 
   ReplicaStats& replica(ReplicaId id);
   void average_loss(Time at, const ReplicaStats& from, std::int64_t samples, std::int64_t window);
+  void average_metrics(const Metrics& metrics, std::int64_t samples, std::int64_t window);
+  Metrics training_metrics() const;
   void leave_board(ReplicaId id);
   Time until(Time now) const { return finished_ ? finished_at_ : now; }
   void add_activity(Time now, Summary& summary) const;
@@ -75,6 +80,7 @@ class RunStats final : public control::RunListener {
   GroupStats groups_;
   PlanStats plans_;
   LossAverage loss_;
+  std::map<std::string, LossAverage> metrics_;
   bool loss_is_number_ = true;
   Thinned<TrainingPoint> training_{kCurvePoints};
   Thinned<control::Evaluated> evaluations_{kCurvePoints};

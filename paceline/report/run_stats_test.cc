@@ -22,7 +22,7 @@ const RunInfo kInfo{.title = "a job",
                     .policy = "asp",
                     .world = World::kVirtual,
                     .total_samples = 100,
-                    .target = Target{Target::kAccuracy, 0.9}};
+                    .target = Target{"accuracy", 0.9}};
 
 // A run told by hand, fact by fact and order by order.
 class Told {
@@ -44,6 +44,11 @@ class Told {
   Told& ready(double when, int replica, int clock, double compute = 1, double loss = 1) {
     stats.on_fact({at(when), control::ReplicaReady{ReplicaId(replica), Clock(clock), Version(0),
                                                    from_seconds(compute), loss}});
+    return *this;
+  }
+  Told& measured(double when, int replica, int clock, const Metrics& metrics) {
+    stats.on_fact({at(when), control::ReplicaReady{ReplicaId(replica), Clock(clock), Version(0), from_seconds(1), 1,
+                                                   metrics}});
     return *this;
   }
   // Ten samples of one replica; `base`: of its gradient.
@@ -77,8 +82,8 @@ class Told {
     stats.on_order(at(when), control::Park{ReplicaId(replica)});
     return *this;
   }
-  Told& evaluated(double when, double accuracy, double loss) {
-    stats.on_evaluated({at(when), Version(1), 10, loss, accuracy});
+  Told& evaluated(double when, double accuracy, double loss, const Metrics& metrics = {}) {
+    stats.on_evaluated({at(when), Version(1), 10, loss, accuracy, metrics});
     return *this;
   }
   std::vector<Interval> lane(int replica, double now) const {
@@ -310,10 +315,32 @@ TEST(RunStats, TheTargetIsMetByTheFirstEvaluationThatDoes) {
 
 TEST(RunStats, ALossTargetIsMetFromAbove) {
   RunInfo info = kInfo;
-  info.target = Target{Target::kLoss, 1.0};
+  info.target = Target{"loss", 1.0, true};
   Told run(info);
   run.evaluated(1, 0.99, 1.1).evaluated(2, 0.1, 1.0);
   EXPECT_DOUBLE_EQ(*run.stats.summary(at(5)).time_to_target_s(), 2.0);
+}
+
+TEST(RunStats, AMetricOfTheUsersMayBeTheTarget) {
+  RunInfo info = kInfo;
+  info.target = Target{"f1", 0.5};
+  Told run(info);
+  run.evaluated(1, 0.99, 0.1, {{"recall", 0.9}}).evaluated(2, 0.1, 1.0, {{"f1", 0.4}}).evaluated(3, 0, 9, {{"f1", 0.5}});
+  EXPECT_DOUBLE_EQ(*run.stats.summary(at(5)).time_to_target_s(), 3.0);
+}
+
+// Of commits, as the loss: weighted by samples, older ones counting less. Of the first so many names.
+TEST(RunStats, MetricsOfStepsAreAveraged) {
+  Told run;
+  run.joined(0, 0).released(0, 0, 1).measured(1, 0, 1, {{"f1", 0.25}}).committed(1, 1, 0, 0);
+  EXPECT_EQ(run.stats.summary(at(1)).training_metrics, (Metrics{{"f1", 0.25}}));
+  Metrics many;
+  for (int i = 0; i < 100; ++i) many["m" + std::to_string(i)] = i;
+  run.released(1, 0, 2).measured(2, 0, 2, many).committed(2, 2, 0, 1);
+  const Metrics means = run.stats.summary(at(2)).training_metrics;
+  EXPECT_EQ(means.size(), RunStats::kAveragedMetrics);
+  EXPECT_EQ(means.at("f1"), 0.25);
+  EXPECT_EQ(run.stats.history(at(2)).training.back().metrics, means);
 }
 
 TEST(RunStats, AnEvaluationThatIsNotANumberIsNeverTheBest) {

@@ -117,6 +117,7 @@ struct Summary {
   std::optional<double> staleness_mean;  // of the committed contributions
   std::int64_t staleness_max = 0;
   std::optional<double> training_loss;  // of the latest commits (LossAverage)
+  Metrics training_metrics{};           // the user's own, likewise
   std::optional<control::Evaluated> last_evaluation;
   std::optional<double> best_accuracy;
   std::optional<double> best_loss;               // on the test set

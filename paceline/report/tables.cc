@@ -1,3 +1,4 @@
+#include <cmath>
 #include "paceline/report/tables.h"
 
 #include <algorithm>
@@ -61,7 +62,10 @@ std::string totals(const Summary& summary) {
       groups.between ? fmt::format(" of {} gradients", fixed(groups.size_mean, 2)) : "",
       percent_or_unknown(summary.wait_share, 1), summary.gap_max);
   if (summary.last_evaluation) {
-    text += fmt::format(", test accuracy {} %", percent(summary.last_evaluation->accuracy, 2));
+    const control::Evaluated& last = *summary.last_evaluation;
+    if (!std::isnan(last.accuracy)) text += fmt::format(", test accuracy {} %", percent(last.accuracy, 2));
+    if (std::isnan(last.accuracy) && !std::isnan(last.loss)) text += fmt::format(", test loss {:.4g}", last.loss);
+    for (const auto& [name, value] : last.metrics) text += fmt::format(", {} {:.4g}", printable(name), value);
   }
   if (summary.run.attempts > 1) {
     text += fmt::format(", {} attempts, {} lost", with_thousands(summary.run.attempts),

@@ -21,7 +21,7 @@ Summary run_of(const std::string& policy, std::optional<double> target_s, double
              .policy = policy,
              .world = World::kVirtual,
              .total_samples = 51200,
-             .target = Target{Target::kAccuracy, 0.9}};
+             .target = Target{"accuracy", 0.9}};
   run.samples = 51200;
   run.elapsed_s = 104.25;
   run.samples_per_s = 1491.1;

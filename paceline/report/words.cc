@@ -93,8 +93,8 @@ std::string seconds_of(World world) {
 }
 
 std::string to_string(const Target& target) {
-  if (target.metric == Target::kAccuracy) return fmt::format("accuracy ≥ {:.4g} %", 100 * target.value);
-  return fmt::format("loss ≤ {:.4g}", target.value);
+  if (target.metric == "accuracy") return fmt::format("accuracy ≥ {:.4g} %", 100 * target.value);
+  return fmt::format("{} {} {:.4g}", printable(target.metric), target.at_most ? "≤" : "≥", target.value);
 }
 
 }  // namespace paceline::report

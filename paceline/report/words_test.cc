@@ -54,8 +54,9 @@ TEST(Words, Durations) {
 }
 
 TEST(Words, Targets) {
-  EXPECT_EQ(to_string(Target{Target::kAccuracy, 0.9}), "accuracy ≥ 90 %");
-  EXPECT_EQ(to_string(Target{Target::kLoss, 1.25}), "loss ≤ 1.25");
+  EXPECT_EQ(to_string(Target{"accuracy", 0.9}), "accuracy ≥ 90 %");
+  EXPECT_EQ(to_string(Target{"loss", 1.25, true}), "loss ≤ 1.25");
+  EXPECT_EQ(to_string(Target{"f1", 0.8}), "f1 ≥ 0.8");
 }
 
 }  // namespace

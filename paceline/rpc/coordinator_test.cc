@@ -264,6 +264,19 @@ TEST_P(WorkedOutOfReason, IsRefused) {
   EXPECT_EQ(lying->goodbye().why(), fmt::format("worked for {} ns of 10", GetParam()));
 }
 
+TEST_F(CoordinatorTest, MetricsThatNoProgramSendsAreRefused) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying);
+  wire::WorkerMessage message = ready(10, 10);
+  (*message.mutable_ready()->mutable_metrics())[std::string(kLongestMetricName + 1, 'x')] = 1;
+  lying->say(message);
+  EXPECT_EQ(lying->goodbye().why(), "sent metrics that no program can have sent");
+}
+
 INSTANTIATE_TEST_SUITE_P(Ns, WorkedOutOfReason, testing::Values(-1, 11));
 
 // A run whose last commit is made, and neither measured nor saved yet; and a worker that comes then.

@@ -176,6 +176,8 @@ absl::Status Coordinator::on_ready(const Worker& worker, const wire::WorkerReady
     return absl::InvalidArgumentError(
         fmt::format("worked for {} ns of {}", ready.worked_ns(), ready.compute_ns()));
   }
+  if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
+    return absl::InvalidArgumentError("sent metrics that no program can have sent");
   PACELINE_ASSIGN_OR_RETURN(const auto fact, replicas_.done(worker, ready));
   if (!worker.replica || worker.replica->value() != ready.replica())
     return absl::OkStatus();  // it is no more

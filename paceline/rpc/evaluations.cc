@@ -36,7 +36,8 @@ std::optional<control::Evaluated> Evaluations::evaluated(const wire::Evaluated& 
                                      .version = found->first,
                                      .samples = found->second.samples,
                                      .loss = message.loss(),
-                                     .accuracy = message.accuracy()};
+                                     .accuracy = message.accuracy(),
+                                     .metrics = {message.metrics().begin(), message.metrics().end()}};
   waiting_.erase(found);
   drop(evaluated.version);
   return evaluated;

@@ -13,6 +13,8 @@ namespace {
 
 bool free(const Worker* worker) { return worker != nullptr && worker->joined && !worker->replica; }
 
+Metrics metrics_of(const wire::WorkerReady& part) { return {part.metrics().begin(), part.metrics().end()}; }
+
 // Of the parts of one iteration: it is as old as its oldest part, and took as long as the longest. The last
 // stage knows the loss.
 control::ReplicaReady together(ReplicaId replica,
@@ -20,7 +22,8 @@ control::ReplicaReady together(ReplicaId replica,
   control::ReplicaReady fact{.replica = replica,
                              .clock = Clock(parts.back()->clock()),
                              .base = Version(parts.back()->base()),
-                             .loss = parts.back()->loss()};
+                             .loss = parts.back()->loss(),
+                             .metrics = metrics_of(*parts.back())};
   for (const auto& part : parts) {
     fact.base = std::min(fact.base, Version(part->base()));
     fact.compute = std::max(fact.compute, Duration(part->compute_ns()));

@@ -186,7 +186,9 @@ absl::Status VirtualCluster::ready(std::int32_t index) {
                              .base = place.base,
                              .compute = now_ - network_.latency(place.port) - place.asked};
   if (options_.work != nullptr) {
-    PACELINE_ASSIGN_OR_RETURN(fact.loss, options_.work->finish(*place.replica));
+    PACELINE_ASSIGN_OR_RETURN(Work::Finished finished, options_.work->finish(*place.replica));
+    fact.loss = finished.loss;
+    fact.metrics = std::move(finished.metrics);
   }
   ++iterations_;
   const std::int64_t samples = place.release.lease.size();

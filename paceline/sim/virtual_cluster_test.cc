@@ -266,11 +266,11 @@ class StrictWork final : public Work {
     EXPECT_TRUE(computing_.emplace(release.replica, version_).second) << "it computes already";
     return absl::OkStatus();
   }
-  absl::StatusOr<double> finish(ReplicaId replica) override {
+  absl::StatusOr<Finished> finish(ReplicaId replica) override {
     EXPECT_EQ(computing_.count(replica), 1u) << "it has not started";
     bases[replica] = computing_.at(replica);
     computing_.erase(replica);
-    return 0.5;
+    return Finished{0.5};
   }
   absl::Status commit(Time, const control::CommitRecord& record) override {
     EXPECT_EQ(record.version, version_.next());
@@ -389,9 +389,9 @@ batch = 10
 class FailingWork final : public Work {
  public:
   absl::Status start(const control::Release&) override { return absl::OkStatus(); }
-  absl::StatusOr<double> finish(ReplicaId) override {
+  absl::StatusOr<Finished> finish(ReplicaId) override {
     if (++finished_ == 3) return absl::InternalError("out of memory");
-    return 0.0;
+    return Finished{};
   }
   absl::Status commit(Time, const control::CommitRecord&) override { return absl::OkStatus(); }
 

@@ -5,6 +5,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/base/metrics.h"
 #include "paceline/base/time.h"
 #include "paceline/control/orders.h"
 
@@ -15,8 +16,12 @@ class Work {
   virtual ~Work() = default;
   // The replica pulls the weights, as they are now, and starts the iteration of `release`.
   virtual absl::Status start(const control::Release& release) = 0;
-  // Its iteration is over; its loss. Requires: started. One that crashes or leaves is not finished.
-  virtual absl::StatusOr<double> finish(ReplicaId replica) = 0;
+  struct Finished {
+    double loss = 0;
+    Metrics metrics = {};
+  };
+  // Its iteration is over. Requires: started. One that crashes or leaves is not finished.
+  virtual absl::StatusOr<Finished> finish(ReplicaId replica) = 0;
   // The servers make the next version.
   virtual absl::Status commit(Time at, const control::CommitRecord& record) = 0;
 };

@@ -9,6 +9,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/store/controller_state_json.h"
 #include "paceline/store/journal_schema.h"
+#include "paceline/store/metrics_json.h"
 #include "paceline/store/plan_json.h"
 
 namespace paceline::store {
@@ -70,24 +71,24 @@ absl::Status insert_fact(const control::Fact& fact, Row row) {
       Overloaded{
           [&](const control::ReplicaJoined& joined) {
             return row("joined"sv, number(joined.replica), string_view(joined.name), joined.batch, none, none,
-                       none, none, none);
+                       none, none, none, none);
           },
           [&](const control::ReplicaLeft& left) {
             return row("left"sv, number(left.replica), none, none, none, none, none, none,
-                       string_view(left.why));
+                       string_view(left.why), none);
           },
           [&](const control::ReplicaReady& ready) {
             return row("ready"sv, number(ready.replica), none, none, ready.clock.value(), ready.base.value(),
-                       ns(ready.compute), ready.loss, none);
+                       ns(ready.compute), ready.loss, none, to_text(ready.metrics));
           },
           [&](const control::TimerRang&) {
-            return row("timer"sv, none, none, none, none, none, none, none, none);
+            return row("timer"sv, none, none, none, none, none, none, none, none, none);
           },
           [&](const control::CommitComplete& complete) {
-            return row("complete"sv, none, none, none, none, complete.version.value(), none, none, none);
+            return row("complete"sv, none, none, none, none, complete.version.value(), none, none, none, none);
           },
           [&](const control::StopAsked& stop) {
-            return row("stop"sv, none, none, none, none, none, none, none, string_view(stop.why));
+            return row("stop"sv, none, none, none, none, none, none, none, string_view(stop.why), none);
           },
       },
       fact.what);
@@ -102,12 +103,12 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
   PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = WAL"));
   PACELINE_RETURN_IF_ERROR(bear(database, power_loss));
-  PACELINE_ASSIGN_OR_RETURN(Statement fact, insert_into(database, "facts", 12));
+  PACELINE_ASSIGN_OR_RETURN(Statement fact, insert_into(database, "facts", 13));
   PACELINE_ASSIGN_OR_RETURN(Statement commit, insert_into(database, "commits", 15));
   PACELINE_ASSIGN_OR_RETURN(Statement member, insert_into(database, "members", 10));
   PACELINE_ASSIGN_OR_RETURN(Statement release, insert_into(database, "releases", 16));
   PACELINE_ASSIGN_OR_RETURN(Statement other, insert_into(database, "other_orders", 10));
-  PACELINE_ASSIGN_OR_RETURN(Statement evaluation, insert_into(database, "evaluations", 7));
+  PACELINE_ASSIGN_OR_RETURN(Statement evaluation, insert_into(database, "evaluations", 8));
   PACELINE_ASSIGN_OR_RETURN(Statement plan, insert_into(database, "plans", 6));
   PACELINE_ASSIGN_OR_RETURN(Statement batch, insert_into(database, "batches", 10));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t last_seq, ask(database, kLastSeq));
@@ -203,7 +204,8 @@ void Journal::on_order(Time at, const control::Order& order) {
 void Journal::on_evaluated(const control::Evaluated& evaluated) {
   record([&](std::int64_t seq) {
     return inserts_.evaluation.run(seq, attempt_, ns(evaluated.at), evaluated.version.value(),
-                                   evaluated.samples, evaluated.loss, evaluated.accuracy);
+                                   evaluated.samples, evaluated.loss, evaluated.accuracy,
+                                   to_text(evaluated.metrics));
   });
 }
 

@@ -17,7 +17,7 @@
 //   attempts      attempt (from 1), from_version (0: from the start)
 //   facts         seq, attempt, at_ns, kind, and by kind:
 //                 joined: replica, name, batch; left: replica, why; timer; stop: why;
-//                 ready: replica, clock, base, compute_ns, loss
+//                 ready: replica, clock, base, compute_ns, loss, metrics (NULL, or numbers by name as JSON)
 //   commits       seq, attempt, at_ns, version, samples, committed_before, nominal, fraction,
 //                 of_differences (0 or 1), learning_rate, evaluate (0 or 1), checkpoint (NULL, or the state
 //                 to save as JSON), why, why_a, why_b
@@ -26,7 +26,7 @@
 //                 fraction, steps, why, why_a, why_b
 //   other_orders  seq, attempt, at_ns, kind, and by kind: discard: replica, clock, why, why_a, why_b;
 //                 park: replica; wake: wake_ns; finish: why
-//   evaluations   seq, attempt, at_ns, version, samples, loss, accuracy
+//   evaluations   seq, attempt, at_ns, version, samples, loss, accuracy, metrics (likewise)
 //   plans         seq, attempt, at_ns, plan (JSON: plan_json.h), predicted_ms, why: from then on in use
 //   batches       seq, attempt, at_ns, predicted_ms, measured_ms, regular (0 or 1), work (JSON, likewise): of
 //                 planned runs; at_ns is the end

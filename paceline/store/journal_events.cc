@@ -19,12 +19,13 @@ absl::Status no_event(const char* what, std::int64_t seq) {
   return absl::InvalidArgumentError(fmt::format("damaged: event {} is no {}", seq, what));
 }
 
-// Columns: 0 seq, 1 at_ns, 2 kind, 3 replica, 4 name, 5 batch, 6 clock, 7 base, 8 compute_ns, 9 loss, 10 why.
+// Columns: 0 seq, 1 at_ns, 2 kind, 3 replica, 4 name, 5 batch, 6 clock, 7 base, 8 compute_ns, 9 loss, 10 why,
+// 11 metrics.
 class Facts final : public Events {
  public:
   using Events::Events;
   static constexpr const char* kQuery =
-      "SELECT seq, at_ns, kind, replica, name, batch, clock, base, compute_ns, loss, why FROM facts";
+      "SELECT seq, at_ns, kind, replica, name, batch, clock, base, compute_ns, loss, why, metrics FROM facts";
 
   absl::Status tell(control::RunListener& listener) override {
     Row row(rows_);
@@ -44,7 +45,7 @@ class Facts final : public Events {
       fact.what = control::ReplicaLeft{row.replica(3), row.text(10)};
     } else if (kind == "ready") {
       fact.what = control::ReplicaReady{row.replica(3), row.clock(6), row.version(7), Duration(row.whole(8)),
-                                        row.real(9)};
+                                        row.real(9), row.metrics(11)};
     } else if (kind == "timer") {
       fact.what = control::TimerRang{};
     } else if (kind == "complete") {
@@ -170,16 +171,17 @@ class OtherOrders final : public Events {
   Texts& texts_;
 };
 
-// Columns: 0 seq, 1 at_ns, 2 version, 3 samples, 4 loss, 5 accuracy.
+// Columns: 0 seq, 1 at_ns, 2 version, 3 samples, 4 loss, 5 accuracy, 6 metrics.
 class Evaluations final : public Events {
  public:
   using Events::Events;
   static constexpr const char* kQuery =
-      "SELECT seq, at_ns, version, samples, loss, accuracy FROM evaluations";
+      "SELECT seq, at_ns, version, samples, loss, accuracy, metrics FROM evaluations";
 
   absl::Status tell(control::RunListener& listener) override {
     Row row(rows_);
-    const control::Evaluated evaluated{row.time(1), row.version(2), row.whole(3), row.real(4), row.real(5)};
+    const control::Evaluated evaluated{row.time(1), row.version(2), row.whole(3),
+                                       row.real(4), row.real(5),    row.metrics(6)};
     if (!row.sane()) return no_event("evaluation", seq());
     listener.on_evaluated(evaluated);
     return absl::OkStatus();

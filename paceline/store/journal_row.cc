@@ -3,6 +3,8 @@
 #include <limits>
 #include <string_view>
 
+#include "paceline/store/metrics_json.h"
+
 namespace paceline::store {
 
 namespace {
@@ -54,6 +56,13 @@ policy::Reason Row::reason(int column, Texts& texts) {
   const std::string_view kept = *texts.insert(row_.text(column)).first;
   expect(can_be_reason(kept));
   return {kept, integer(column + 1), integer(column + 2)};
+}
+
+Metrics Row::metrics(int column) {
+  if (row_.is_null(column)) return {};
+  const auto metrics = metrics_from_text(row_.text(column));
+  expect(metrics.ok());
+  return metrics.ok() ? *metrics : Metrics();
 }
 
 }  // namespace paceline::store

@@ -7,6 +7,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/base/lease.h"
+#include "paceline/base/metrics.h"
 #include "paceline/base/time.h"
 #include "paceline/policy/sync_policy.h"
 #include "paceline/store/journal_events.h"
@@ -31,6 +32,9 @@ class Row {
   Lease lease(int column);
   // Its text and its two numbers, likewise.
   policy::Reason reason(int column, Texts& texts);
+
+  // NULL: none.
+  Metrics metrics(int column);
 
   // Whether every value so far was one.
   bool sane() const { return sane_; }

@@ -8,7 +8,7 @@ namespace paceline::store {
 
 namespace {
 
-constexpr const char* kJournalFormat = "5";
+constexpr const char* kJournalFormat = "6";
 
 constexpr const char* kTables = R"sql(
 BEGIN;
@@ -16,7 +16,8 @@ CREATE TABLE run(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE attempts(attempt INTEGER PRIMARY KEY, from_version INTEGER NOT NULL);
 CREATE TABLE facts(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, kind TEXT NOT NULL,
-  replica INTEGER, name TEXT, batch INTEGER, clock INTEGER, base INTEGER, compute_ns INTEGER, loss REAL, why TEXT);
+  replica INTEGER, name TEXT, batch INTEGER, clock INTEGER, base INTEGER, compute_ns INTEGER, loss REAL, why TEXT,
+  metrics TEXT);
 CREATE TABLE commits(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, version INTEGER NOT NULL,
   samples INTEGER NOT NULL, committed_before INTEGER NOT NULL, nominal INTEGER NOT NULL, fraction REAL,
@@ -36,7 +37,7 @@ CREATE TABLE other_orders(
   replica INTEGER, clock INTEGER, wake_ns INTEGER, why TEXT, why_a INTEGER, why_b INTEGER);
 CREATE TABLE evaluations(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, version INTEGER NOT NULL,
-  samples INTEGER NOT NULL, loss REAL, accuracy REAL);
+  samples INTEGER NOT NULL, loss REAL, accuracy REAL, metrics TEXT);
 CREATE TABLE plans(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, plan TEXT NOT NULL,
   predicted_ms REAL, why TEXT NOT NULL);

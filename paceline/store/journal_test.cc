@@ -175,7 +175,7 @@ TEST_F(JournalTest, WhatIsSaidOfTheRunIsKept) {
   }
   EXPECT_THAT(
       *JournalReader::open(path_)->run(),
-      ElementsAre(std::pair("config", ""), std::pair("format_version", "5"), std::pair("policy", "asp")));
+      ElementsAre(std::pair("config", ""), std::pair("format_version", "6"), std::pair("policy", "asp")));
 }
 
 TEST_F(JournalTest, WhatWasSaidCanBeAskedFor) {
@@ -245,7 +245,7 @@ TEST_F(JournalTest, OtherFilesAreRefusedAndLeftAlone) {
 }
 
 TEST_F(JournalTest, AnotherFormatIsRefused) {
-  ASSERT_TRUE(open()->set("format_version", "6").ok());
+  ASSERT_TRUE(open()->set("format_version", "7").ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(Journal::open(path_, Version(0)).status()));
 }
 

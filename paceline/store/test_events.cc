@@ -1,5 +1,7 @@
 #include "paceline/store/test_events.h"
 
+#include <cmath>
+
 #include <deque>
 #include <limits>
 
@@ -9,6 +11,7 @@
 #include "paceline/base/overloaded.h"
 #include "paceline/policy/policy_spec.h"
 #include "paceline/store/controller_state_json.h"
+#include "paceline/store/metrics_json.h"
 #include "paceline/store/plan_json.h"
 
 namespace paceline::store {
@@ -25,7 +28,8 @@ std::string what(const control::ReplicaJoined& f) {
 }
 std::string what(const control::ReplicaLeft& f) { return fmt::format("left {} '{}'", f.replica, f.why); }
 std::string what(const control::ReplicaReady& f) {
-  return fmt::format("ready {} {} {} {} {}", f.replica, f.clock, f.base, f.compute.count(), f.loss);
+  return fmt::format("ready {} {} {} {} {} {}", f.replica, f.clock, f.base, f.compute.count(), f.loss,
+                     to_text(f.metrics).value_or("none"));
 }
 std::string what(const control::TimerRang&) { return "timer"; }
 std::string what(const control::CommitComplete& f) { return fmt::format("complete {}", f.version); }
@@ -75,7 +79,8 @@ std::vector<Event> every_kind_of_event() {
                 Order(Release{
                     ReplicaId(1), Clock(1), Version(0), {0, 0, 1}, {"", 0, 0}, 0.1, 1.0 / 3, 1e-300, kMost})),
       std::pair(at(0), Order(WakeAt{at(kMost)})),
-      Fact{at(1), ReplicaReady{ReplicaId(0), Clock(1), Version(0), Duration(kMost), 1.0 / 3}},
+      Fact{at(1), ReplicaReady{ReplicaId(0), Clock(1), Version(0), Duration(kMost), 1.0 / 3,
+                                {{"f1", 0.1}, {"\"ü\n", -1e300}, {"none", std::nan("")}}}},
       Fact{at(2), ReplicaReady{ReplicaId(1), Clock(1), Version(0), Duration(0),
                                std::numeric_limits<double>::quiet_NaN()}},
       Fact{at(2), ReplicaReady{ReplicaId(1), Clock(2), Version(0), Duration(1),
@@ -87,6 +92,7 @@ std::vector<Event> every_kind_of_event() {
       Fact{at(3), CommitComplete{Version(kMost - 1)}},
       std::pair(at(3), Order(last)),
       Evaluated{at(2), Version(1), 10, 2.5, 0.125},
+      Evaluated{at(3), Version(2), 10, std::nan(""), std::nan(""), {{"perplexity", 12.5}}},
       PlanAdopted{at(3), {{{{kMost32, 0}, {3}, kMost}, {{1}, {}, 0}}, 4}, 1.0 / 3, "w'1\n is gone"},
       BatchDone{at(3), 1e-300, 2.5, false, {{kMost32, kMost, Duration(kMost)}, {0, 0, Duration(0)}}},
       BatchDone{at(3), 1, 2, true, {}, control::Spending{0.1, 1e300, 0}},
@@ -157,8 +163,9 @@ std::string describe(const Event& event) {
                         [&](const control::Fact& fact) { return line(fact.at, fact.what); },
                         [&](const std::pair<Time, Order>& order) { return line(order.first, order.second); },
                         [&](const control::Evaluated& e) {
-                          return fmt::format("{} evaluated {} {} {} {}", e.at.time_since_epoch().count(),
-                                             e.version, e.samples, e.loss, e.accuracy);
+                          return fmt::format("{} evaluated {} {} {} {} {}", e.at.time_since_epoch().count(),
+                                             e.version, e.samples, e.loss, e.accuracy,
+                                             to_text(e.metrics).value_or("none"));
                         },
                         [&](const control::PlanAdopted& p) {
                           return fmt::format("{} plan {} {} '{}'", p.at.time_since_epoch().count(),

@@ -143,10 +143,10 @@ void VirtualWork::pull(const control::Release& release, std::span<float> weights
   shards_.copy_weights_ahead(static_cast<float>(reach), weights);
 }
 
-absl::StatusOr<double> VirtualWork::finish(ReplicaId replica) {
+absl::StatusOr<sim::Work::Finished> VirtualWork::finish(ReplicaId replica) {
   PACELINE_ASSIGN_OR_RETURN(Slot* const mine, slot(replica));
-  PACELINE_ASSIGN_OR_RETURN(const engine::StepResult result, mine->step.get());
-  return result.loss;
+  PACELINE_ASSIGN_OR_RETURN(engine::StepResult result, mine->step.get());
+  return Finished{result.loss, std::move(result.metrics)};
 }
 
 absl::Status VirtualWork::commit(Time at, const control::CommitRecord& record) {
@@ -170,7 +170,8 @@ absl::Status VirtualWork::evaluate(Time at, const control::CommitRecord& record)
                  .version = record.version,
                  .samples = record.committed_after(),
                  .loss = evaluation.loss,
-                 .accuracy = evaluation.accuracy});
+                 .accuracy = evaluation.accuracy,
+                 .metrics = evaluation.metrics});
   return absl::OkStatus();
 }
 

@@ -36,7 +36,7 @@ class VirtualWork final : public sim::Work {
   std::int64_t model_bytes() const { return layout_.size() * static_cast<std::int64_t>(sizeof(float)); }
 
   absl::Status start(const control::Release& release) override;
-  absl::StatusOr<double> finish(ReplicaId replica) override;
+  absl::StatusOr<Finished> finish(ReplicaId replica) override;
   absl::Status commit(Time at, const control::CommitRecord& record) override;
 
   // Writes the newest version, unless it is on disk. `state` is of that version.
