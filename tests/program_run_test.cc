@@ -184,7 +184,8 @@ TEST(ProgramRuns, ARunThatWasStoppedGoesOn) {
     Program train({"train", job.string()});
     ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
     train.signal(SIGINT);
-    EXPECT_EQ(train.wait().status, 130);
+    const Ended stopped = train.wait();
+    EXPECT_EQ(stopped.status, 130) << stopped.errors;
   }
   const fs::path stopped = only_run(folder / "runs");
   const Ended ended = run({"train", "--resume", stopped.string()});

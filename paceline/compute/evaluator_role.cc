@@ -86,7 +86,8 @@ absl::Status serve(roles::EvaluatorConnection& connection, OwnEngine& own) {
   const absl::Cleanup forget = [&] { evaluator.forget(); };
   while (auto order = connection.next()) {
     if (order->has_goodbye()) return roles::farewell(order->goodbye());
-    PACELINE_RETURN_IF_ERROR(evaluator.carry_out(*order));
+    const absl::Status outcome = evaluator.carry_out(*order);
+    if (!outcome.ok()) return roles::unless_goodbye(connection, outcome);
   }
   return roles::coordinator_lost();
 }

@@ -1,6 +1,7 @@
 // What every process that works for a coordinator does: reaches it, and reaches it again when it has lost it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -63,6 +64,21 @@ absl::Status end_of_stay(rpc::Connection<Out, In>& connection, const absl::Statu
                        end.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
   if (!refused) return outcome;
   return absl::FailedPreconditionError("the coordinator refused this process: " + end.error_message());
+}
+
+// What an order came to. Memory that is not there any more is its owner's end, and mostly the job's: then the
+// goodbye is on its way, and it has the last word.
+template <class Out, class In>
+absl::Status unless_goodbye(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
+  constexpr std::chrono::seconds kPatience{2};
+  if (!absl::IsNotFound(outcome)) return outcome;
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (connection.wait(until - std::chrono::steady_clock::now())) {
+    const auto order = connection.next();
+    if (!order) return coordinator_lost();
+    if (order->has_goodbye()) return farewell(order->goodbye());
+  }
+  return outcome;
 }
 
 }  // namespace paceline::roles
