@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/store/safetensors.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"
@@ -112,6 +114,40 @@ TEST(ProgramRuns, ItsOwnMetricsAreRecorded) {
     EXPECT_EQ(summary.at("last_evaluation").at("metrics").at("f1"), 0.5);
     EXPECT_GE(summary.at("training_metrics").at("seed"), 0);
   }
+}
+
+// Nothing pulls at the last tensor, so that it stays as it began.
+TEST(ProgramRuns, ARunBeginsWithTheWeightsOfAFile) {
+  for (const bool in_virtual_time : {false, true}) {
+    const TempFolder folder;
+    const std::vector<float> numbers(20, 5.0f);
+    const std::string file = (folder / "begin.safetensors").string();
+    const std::vector<store::TensorView> tensors = {
+        {"w", {3}, numbers.data()}, {"mean", {1}, numbers.data()}, {"far.b", {20}, numbers.data()}};
+    ASSERT_TRUE(store::write_safetensors(file, tensors, {}).ok());
+    const fs::path job = program_job(folder, "epochs = 0.2", devices(2) + fmt::format("[model]\nweights = \"{}\"\n", file));
+    const fs::path trained = train_to_the_end(
+        folder, job, in_virtual_time ? std::vector<std::string>{"--virtual"} : std::vector<std::string>{});
+    std::string bytes(20 * sizeof(float), '\0');
+    std::memcpy(bytes.data(), numbers.data(), bytes.size());
+    EXPECT_EQ(checkpoint_weights(trained).at("far.b"), bytes);
+    // Once there is a checkpoint the file is not needed.
+    fs::remove(file);
+    const Ended again = run({"train", "--resume", trained.string(), "--set", "epochs=0.3"});
+    EXPECT_EQ(again.status, 0) << again.errors;
+  }
+}
+
+TEST(ProgramRuns, WeightsThatDoNotFitLeaveNoRun) {
+  const TempFolder folder;
+  const float number = 5;
+  const std::string file = (folder / "begin.safetensors").string();
+  const std::vector<store::TensorView> tensors = {{"w", {1}, &number}};
+  ASSERT_TRUE(store::write_safetensors(file, tensors, {}).ok());
+  const Ended ended = run({"train", program_job(folder, "", devices(1)).string(), "--set", "model.weights=" + file});
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_THAT(ended.errors, HasSubstr("tensor 'w' has the shape [1], and [3] in the model"));
+  EXPECT_FALSE(fs::exists(folder / "runs"));
 }
 
 // What it asks for is the job's, and nothing else may be said beside it.

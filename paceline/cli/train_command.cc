@@ -26,6 +26,7 @@
 #include "paceline/store/files.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
+#include "paceline/store/weights_file.h"
 #include "paceline/virtual_time/virtual_train.h"
 
 namespace paceline::cli {
@@ -102,6 +103,12 @@ std::string absolute_program(const std::string& path) {
   return named ? path : absolute_path(path);
 }
 
+absl::Status check_initial_weights(const config::JobConfig& job, const ps::Layout& layout) {
+  if (job.initial_weights.empty()) return absl::OkStatus();
+  std::vector<float> weights(static_cast<std::size_t>(layout.size()));
+  return store::read_weights(job.initial_weights, layout, weights);
+}
+
 }  // namespace
 
 std::string absolute_source(const std::string& source) {
@@ -112,9 +119,10 @@ std::string absolute_source(const std::string& source) {
 
 absl::Status check_data_and_model(const config::JobConfig& job) {
   PACELINE_RETURN_IF_ERROR(need_built_in_models());
-  return engine::built_in()
-      ->make(job, engine::BuiltIn::Use::kTrain, job.replicas.front().threads, 1)
-      .status();
+  PACELINE_ASSIGN_OR_RETURN(
+      const auto engines,
+      engine::built_in()->make(job, engine::BuiltIn::Use::kTrain, job.replicas.front().threads, 1));
+  return check_initial_weights(job, engines.front()->layout());
 }
 
 absl::StatusOr<JobText> job_text(const TrainOptions& options) {
@@ -131,13 +139,15 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
 
 absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const std::string resolved, resolved_job(options));
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(resolved, "job.toml"));
+  PACELINE_ASSIGN_OR_RETURN(config::JobConfig job, config::parse_job(resolved, "job.toml"));
+  if (!options.resume.empty()) job.initial_weights.clear();  // a checkpoint has later ones
   if (!job.program) {
     PACELINE_RETURN_IF_ERROR(check_data_and_model(job));
     return resolved;
   }
   PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job));
   options.program = model.text;
+  PACELINE_RETURN_IF_ERROR(check_initial_weights(job, model.layout));
   PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
   return with_asked(resolved, model.sets, said.file, job.program->run);
 }
@@ -152,6 +162,7 @@ absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
   }
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, sets));
+  if (!job.initial_weights.empty()) sets.push_back("model.weights=" + absolute_path(job.initial_weights));
   if (job.program) {
     sets.push_back("program.run=" + absolute_program(job.program->run));
     sets.push_back("program.python=" + absolute_program(job.program->python));

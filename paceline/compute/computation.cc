@@ -8,6 +8,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/compute/shared.h"
 #include "paceline/rpc/wire.h"
+#include "paceline/store/weights_file.h"
 
 namespace paceline::compute {
 
@@ -26,12 +27,12 @@ double batches(const Lease& lease, const config::ReplicaConfig& device) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const std::string& job_toml,
+absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const rpc::wire::Welcome& welcome,
                                                                  const std::string& name,
                                                                  const std::string& address, OwnEngine& own,
                                                                  PipelineStage::Interrupted interrupted) {
   std::unique_ptr<Computation> made(new Computation(address, std::move(interrupted)));
-  PACELINE_RETURN_IF_ERROR(made->read(job_toml, name));
+  PACELINE_RETURN_IF_ERROR(made->read(welcome.job_toml(), name));
   const int threads = made->job_.replicas[made->place_].threads;
   PACELINE_ASSIGN_OR_RETURN(made->engine_, own.of(made->job_, name, threads));
   made->order_.emplace(made->job_.seed, made->engine_->samples());
@@ -39,6 +40,9 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const std::stri
   made->layout_ = made->engine_->layout();
   PACELINE_RETURN_IF_ERROR(made->make_gradient());
   PACELINE_RETURN_IF_ERROR(made->engine_->initial_weights(made->gradient_->gradient()));
+  const std::string& file = made->job_.initial_weights;
+  if (!file.empty() && !welcome.started())
+    PACELINE_RETURN_IF_ERROR(store::read_weights(file, made->layout_, made->gradient_->gradient()));
   if (std::holds_alternative<policy::LocalSgdSpec>(made->job_.policy)) {
     PACELINE_ASSIGN_OR_RETURN(made->local_, LocalSteps::create(made->layout_, made->job_.optimizer));
     made->share(made->local_->memories());

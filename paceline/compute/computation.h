@@ -29,7 +29,7 @@ class Computation {
   // Of the device `name` in this job, on `own`, which outlives this; `address`: of its host, where stages on other hosts may reach it;
   // empty: they may not. The gradient holds the model's initial weights at first: the servers may start from
   // them. Errors: everything that can be wrong with the job on this machine.
-  static absl::StatusOr<std::unique_ptr<Computation>> create(const std::string& job_toml,
+  static absl::StatusOr<std::unique_ptr<Computation>> create(const rpc::wire::Welcome& welcome,
                                                              const std::string& name,
                                                              const std::string& address, OwnEngine& own,
                                                              PipelineStage::Interrupted interrupted);

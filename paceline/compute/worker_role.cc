@@ -81,7 +81,7 @@ absl::Status Worker::join() {
   hello.mutable_hello()->set_name(name_);
   if (!connection_.send(hello)) return roles::coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(rpc::wire::WorkerOrder::kWelcome));
-  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome().job_toml(), name_, address_, engine_,
+  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome(), name_, address_, engine_,
                                                               [this](std::chrono::nanoseconds limit) {
                                                                 return connection_.wait(limit);
                                                               }));

@@ -22,7 +22,17 @@ constexpr double kMostEpochs = 1e6;
 constexpr std::int64_t kMostReplicas = 256;
 constexpr std::size_t kMostRatePoints = 10'000;
 
-void read_model(Section section, ModelConfig& model) {
+// Or says how large it is; `weights` may be those of anybody's.
+bool names_a_model(const toml::table* model) {
+  return model != nullptr && std::any_of(model->begin(), model->end(),
+                                         [](const auto& entry) { return entry.first != "weights"; });
+}
+
+void read_model(Section section, JobConfig& job) {
+  job.initial_weights = section.text("weights", "");
+  if (section.has("weights") && job.initial_weights.empty()) section.complain("weights", "write the name of a file");
+  if (job.program) return section.finish();
+  ModelConfig& model = job.model;
   static const std::vector<std::string> kNames = {
       "mlp", "cnn", "alexnet-small", "resnet20", "resnet56", "resnet110", "vgg11", "vgg16", "gpt-byte"};
   model.name = kNames[section.choice("name", kNames.size() - 1, kNames)];
@@ -360,9 +370,9 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   job.runs_dir = top.text("runs_dir", job.runs_dir);
   job.program = read_program(top, complaints);
   const toml::table* data = top.table("data");
-  if (job.program && (top.has("model") || (data != nullptr && data->contains("source"))))
-    top.complain("program", "brings a model and data of its own; leave [model] and data.source out");
-  read_model({top.table("model"), "model", complaints}, job.model);
+  if (job.program && (names_a_model(top.table("model")) || (data != nullptr && data->contains("source"))))
+    top.complain("program", "brings a model and data of its own; of [model] write weights alone, and leave data.source out");
+  read_model({top.table("model"), "model", complaints}, job);
   read_data({top.table("data"), "data", complaints}, job);
   read_optimizer({top.table("optimizer"), "optimizer", complaints}, job, complaints);
   read_schedule({top.table("schedule"), "schedule", complaints}, job);

@@ -57,6 +57,7 @@ struct JobConfig {
   std::string runs_dir = "runs";
   std::optional<ProgramConfig> program;  // where there is one, `model` and `data` say nothing
   ModelConfig model;
+  std::string initial_weights;  // a safetensors file on every host; empty: the model's own
   DataConfig data;
   std::int64_t ahead = 0;  // iterations whose samples are reserved for each replica
   ps::OptimizerConfig optimizer;

@@ -57,7 +57,47 @@ std::vector<std::byte> each(std::span<const float> values, One one) {
   return bytes;
 }
 
+// Of IEEE's binary16: exact.
+float float_of_half(std::uint16_t half) {
+  const int exponent = (half >> 10) & 31;
+  const int mantissa = half & 1023;
+  float value = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                              : std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
+  if (exponent == 31) value = mantissa == 0 ? INFINITY : NAN;
+  return std::copysign(value, (half & 0x8000) != 0 ? -1.0f : 1.0f);
+}
+
+float float_of_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+
+template <class In, class One>
+void each_of(std::span<const std::byte> bytes, std::span<float> out, One one) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    In in;
+    std::memcpy(&in, bytes.data() + i * sizeof(In), sizeof(In));
+    out[i] = one(in);
+  }
+}
+
 }  // namespace
+
+bool to_float32(std::span<const std::byte> bytes, Dtype type, std::span<float> out) {
+  switch (type) {
+    case Dtype::kFloat32:
+      each_of<float>(bytes, out, [](float value) { return value; });
+      return true;
+    case Dtype::kFloat64:
+      each_of<double>(bytes, out, [](double value) { return static_cast<float>(value); });
+      return true;
+    case Dtype::kFloat16:
+      each_of<std::uint16_t>(bytes, out, float_of_half);
+      return true;
+    case Dtype::kBfloat16:
+      each_of<std::uint16_t>(bytes, out, float_of_bfloat16);
+      return true;
+    default:
+      return false;
+  }
+}
 
 std::vector<std::byte> convert(std::span<const float> values, Dtype type) {
   switch (type) {

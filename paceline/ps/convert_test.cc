@@ -69,5 +69,28 @@ TEST(Convert, WholeNumbersStayInTheirRange) {
   EXPECT_EQ(one<double>(0.5f, Dtype::kFloat64), 0.5);
 }
 
+// Every half and every bfloat16 is the same after the way to float32 and back.
+TEST(Convert, ThereAndBackIsTheSame) {
+  for (const Dtype type : {Dtype::kFloat16, Dtype::kBfloat16}) {
+    for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+      const auto before = static_cast<std::uint16_t>(bits);
+      float value = 0;
+      ASSERT_TRUE(to_float32(std::as_bytes(std::span(&before, 1)), type, std::span(&value, 1)));
+      if (std::isnan(value)) continue;
+      ASSERT_EQ(one<std::uint16_t>(value, type), before) << value;
+    }
+  }
+}
+
+TEST(Convert, WhatIsNoFloatingPointTypeStaysAsItIs) {
+  const std::int64_t whole = 3;
+  float value = 7;
+  EXPECT_FALSE(to_float32(std::as_bytes(std::span(&whole, 1)), Dtype::kInt64, std::span(&value, 1)));
+  EXPECT_EQ(value, 7);
+  const double real = 0.1;
+  EXPECT_TRUE(to_float32(std::as_bytes(std::span(&real, 1)), Dtype::kFloat64, std::span(&value, 1)));
+  EXPECT_EQ(value, 0.1f);
+}
+
 }  // namespace
 }  // namespace paceline::ps

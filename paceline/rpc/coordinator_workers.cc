@@ -39,6 +39,7 @@ void Coordinator::on_hello(const WorkerStream::Pointer& stream, const wire::Work
   if (finishing_) return;  // it hears how the run ends; or there is another attempt, and it comes to that
   wire::WorkerOrder order;
   order.mutable_welcome()->set_job_toml(options_.job_toml);
+  order.mutable_welcome()->set_started(options_.restart.has_value() || servers_.told_to_start());
   stream->send(std::move(order));
 }
 

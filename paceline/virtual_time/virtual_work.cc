@@ -9,6 +9,7 @@
 #include "paceline/engine/built_in.h"
 #include "paceline/program/program_engine.h"
 #include "paceline/ps/look_ahead.h"
+#include "paceline/store/weights_file.h"
 
 namespace paceline::virtual_time {
 
@@ -74,6 +75,8 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(const config::J
     first.share(compute::memory_of(weights, true));
     PACELINE_RETURN_IF_ERROR(first.initial_weights(weights.floats()));
     first.forget(weights.mapping().data());
+    if (!job.initial_weights.empty())
+      PACELINE_RETURN_IF_ERROR(store::read_weights(job.initial_weights, layout, weights.floats()));
     shards.start(weights.floats());
   }
   const std::int32_t samples = first.samples();
