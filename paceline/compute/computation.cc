@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const rpc::wire
   made->layout_ = made->engine_->layout();
   PACELINE_RETURN_IF_ERROR(made->make_gradient());
   PACELINE_RETURN_IF_ERROR(made->engine_->initial_weights(made->gradient_->gradient()));
+  made->constants_ = own.constants(made->gradient_->gradient());
   const std::string& file = made->job_.initial_weights;
   if (!file.empty() && !welcome.started())
     PACELINE_RETURN_IF_ERROR(store::read_weights(file, made->layout_, made->gradient_->gradient()));
@@ -48,6 +49,17 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const rpc::wire
     made->share(made->local_->memories());
   }
   return made;
+}
+
+rpc::wire::WorkerAttached Computation::attached() const {
+  rpc::wire::WorkerAttached attached;
+  attached.set_dataset_size(engine_->samples());
+  *attached.mutable_layout() = rpc::to_wire(layout_);
+  attached.set_gradient_path(gradient_->path());
+  attached.set_data_digest(engine_->digest());
+  // Those of a file are everybody's, whatever a model begins with.
+  if (job_.initial_weights.empty()) attached.mutable_constants()->Add(constants_.begin(), constants_.end());
+  return attached;
 }
 
 Computation::~Computation() {

@@ -36,8 +36,9 @@ class Computation {
   ~Computation();
 
   const config::JobConfig& job() const { return job_; }
-  std::int32_t dataset_size() const { return engine_->samples(); }
   const ps::Layout& layout() const { return layout_; }
+  // What a worker says of itself when it comes.
+  rpc::wire::WorkerAttached attached() const;
   // Other memory after a role in which other stages wrote to it: one that stood still may go on to write.
   transport::GradientWriter& gradient() { return *gradient_; }
   // Memory in which weights will lie.
@@ -92,6 +93,7 @@ class Computation {
   ps::Layout layout_;
   std::optional<transport::GradientWriter> gradient_;
   std::vector<float*> gradients_;    // by tensor
+  std::vector<std::uint32_t> constants_;  // as OwnEngine has it
   bool others_may_write_ = false;    // to the gradient
   std::optional<LocalSteps> local_;  // of a policy that has its replicas step by themselves
   std::optional<rpc::wire::Role> role_;

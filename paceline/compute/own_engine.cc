@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/engine/built_in.h"
@@ -45,11 +46,24 @@ absl::StatusOr<engine::Engine*> OwnEngine::of(const config::JobConfig& job, cons
   const bool fits = engine_ != nullptr && threads == threads_ && computes_the_same(job, *job_);
   if (!fits) {
     engine_.reset();
+    constants_.reset();
     PACELINE_ASSIGN_OR_RETURN(engine_, make(job, name, threads));
     job_ = job;
     threads_ = threads;
   }
   return engine_.get();
+}
+
+const std::vector<std::uint32_t>& OwnEngine::constants(std::span<const float> weights) {
+  if (constants_) return *constants_;
+  constants_.emplace();
+  for (const ps::TensorSpec& tensor : engine_->layout().tensors()) {
+    if (tensor.kind != ps::TensorKind::kConstant) continue;
+    const auto bytes = std::as_bytes(weights.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size)));
+    constants_->push_back(static_cast<std::uint32_t>(
+        ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size())));
+  }
+  return *constants_;
 }
 
 absl::StatusOr<std::unique_ptr<engine::Engine>> OwnEngine::make(const config::JobConfig& job,

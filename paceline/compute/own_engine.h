@@ -2,9 +2,12 @@
 // that is gone costs nobody the loading of a data set, or a program its life.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <absl/status/statusor.h>
 
@@ -22,6 +25,9 @@ class OwnEngine {
   // For device `name` of this job: the one that is there, if it computes the same, else a new one. Valid until
   // the next call. Errors: everything that can be wrong with the job on this machine.
   absl::StatusOr<engine::Engine*> of(const config::JobConfig& job, const std::string& name, int threads);
+  // CRC-32 of each constant of the engine's layout. `weights`: what its model begins with. A program that is asked
+  // again may have counted on; then it is what was there first.
+  const std::vector<std::uint32_t>& constants(std::span<const float> weights);
 
  private:
   absl::StatusOr<std::unique_ptr<engine::Engine>> make(const config::JobConfig& job, const std::string& name,
@@ -32,6 +38,7 @@ class OwnEngine {
   std::optional<config::JobConfig> job_;  // that the engine was made for
   int threads_ = 0;
   std::unique_ptr<engine::Engine> engine_;
+  std::optional<std::vector<std::uint32_t>> constants_;
 };
 
 }  // namespace paceline::compute

@@ -89,9 +89,7 @@ absl::Status Worker::join() {
   group_.emplace(computation_->gradient(), layout.size());
 
   rpc::wire::WorkerMessage attached;
-  attached.mutable_attached()->set_dataset_size(computation_->dataset_size());
-  *attached.mutable_attached()->mutable_layout() = rpc::to_wire(layout);
-  attached.mutable_attached()->set_gradient_path(computation_->gradient().path());
+  *attached.mutable_attached() = computation_->attached();
   if (!connection_.send(attached)) return roles::coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto boards, expect(rpc::wire::WorkerOrder::kBoards));
   PACELINE_ASSIGN_OR_RETURN(boards_,

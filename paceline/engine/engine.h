@@ -64,6 +64,8 @@ class Engine {
   virtual const ps::Layout& layout() const = 0;
   // Of the training set.
   virtual std::int32_t samples() const = 0;
+  // A text that is the same wherever the training set is; empty: nobody knows.
+  virtual std::string digest() const { return ""; }
   // Of the model, between which it can be cut into stages; 1 for one that cannot be cut.
   virtual std::int64_t units() const { return 1; }
   // The values that the model begins with, to layout().size() floats; padding is zero.

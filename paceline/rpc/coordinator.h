@@ -130,6 +130,7 @@ class Coordinator final : public WorkerStream::Listener,
   void on_hello(const WorkerStream::Pointer& stream, const wire::WorkerHello& hello);
   absl::Status on_message(Worker& worker, const wire::WorkerMessage& message);
   absl::Status on_attached(Worker& worker, const wire::WorkerAttached& attached);
+  void look_at_constants(const Worker& worker, const wire::WorkerAttached& attached);
   absl::Status on_joined(Worker& worker);
   absl::Status on_role_taken(Worker& worker, const wire::RoleTaken& taken);
   absl::Status on_ready(const Worker& worker, const wire::WorkerReady& ready);

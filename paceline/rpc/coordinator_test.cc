@@ -94,7 +94,7 @@ class CoordinatorTest : public testing::Test, public CheckpointSink {
     options.checkpoints = this;
     options.on_data_known = [this](const auto&) { data_known_ = true; };
     options.notice = [](const std::string&) {};
-    options.news = [](const std::string&) {};
+    options.news = [this](const std::string& line) { news_.push_back(line); };
     coordinator_.emplace(loop_, std::move(options));
     port_ = CoordinatorServer::start("127.0.0.1:0", loop_, *coordinator_,
                                      {.access = kAccess, .status = {}, .notice = [](const auto&) {}})
@@ -188,7 +188,8 @@ class CoordinatorTest : public testing::Test, public CheckpointSink {
     while (!ask(condition)) std::this_thread::yield();
   }
 
-  bool data_known_ = false;  // on the loop
+  bool data_known_ = false;        // on the loop
+  std::vector<std::string> news_;  // likewise
   EventLoop loop_;
   std::optional<Coordinator> coordinator_;
   std::unique_ptr<CoordinatorServer> port_;
@@ -262,6 +263,45 @@ TEST_P(WorkedOutOfReason, IsRefused) {
   join(*lying);
   lying->say(ready(10, GetParam()));
   EXPECT_EQ(lying->goodbye().why(), fmt::format("worked for {} ns of 10", GetParam()));
+}
+
+TEST_F(CoordinatorTest, AWorkerWithOtherDataIsRefused) {
+  start("[[replica]]\ncount = 3\n");
+  wire::WorkerMessage message = attached("path");
+  message.mutable_attached()->set_data_digest("red");
+  const auto first = worker("w0");
+  first->say(message);
+  await([&] { return data_known_; });
+  const auto unknown = worker("w1");
+  unknown->say(attached("path"));
+  const auto other = worker("w2");
+  message.mutable_attached()->set_data_digest("blue");
+  other->say(message);
+  EXPECT_EQ(other->goodbye().why(), "w2 has other data than the others: its digest is 'blue', theirs 'red'");
+}
+
+TEST_F(CoordinatorTest, FrozenTensorsThatDifferAreSaid) {
+  start("[[replica]]\ncount = 2\n");
+  ps::Layout layout;
+  layout.add("a", ps::TensorKind::kParameter, {8});
+  layout.add("frozen", ps::TensorKind::kConstant, {8});
+  layout.add("masks", ps::TensorKind::kConstant, {8});
+  wire::WorkerMessage message = attached("path");
+  *message.mutable_attached()->mutable_layout() = to_wire(layout);
+  message.mutable_attached()->mutable_constants()->Add(7);
+  message.mutable_attached()->mutable_constants()->Add(8);
+  const auto first = worker("w0");
+  first->say(message);
+  await([&] { return data_known_; });
+  message.mutable_attached()->set_constants(1, 9);
+  const auto other = worker("w1");
+  other->say(message);
+  std::vector<std::string> news;
+  await([&] {
+    news = news_;
+    return !news.empty();
+  });
+  EXPECT_THAT(news, testing::ElementsAre(testing::StartsWith("w1 built 'masks' with other values than the others")));
 }
 
 TEST_F(CoordinatorTest, MetricsThatNoProgramSendsAreRefused) {

@@ -14,6 +14,7 @@
 #include "paceline/rpc/reader_slots.h"
 #include "paceline/rpc/wire.h"
 #include "paceline/rpc/worker_orders.h"
+#include "paceline/store/strict_json.h"
 
 namespace paceline::rpc {
 
@@ -70,10 +71,35 @@ absl::Status Coordinator::on_attached(Worker& worker, const wire::WorkerAttached
   if (attached.layout().SerializeAsString() != job_facts_->layout().SerializeAsString()) {
     return absl::InvalidArgumentError(fmt::format("{} built another model than the others", worker.name));
   }
+  const std::string& known = job_facts_->data_digest();
+  if (!known.empty() && !attached.data_digest().empty() && attached.data_digest() != known) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} has other data than the others: its digest is '{}', theirs '{}'", worker.name,
+                    store::printable(attached.data_digest()), store::printable(known)));
+  }
+  look_at_constants(worker, attached);
   worker.attached = attached;
   start_servers_if_ready();
   send_boards(worker);
   return absl::OkStatus();
+}
+
+// One worker's are everybody's, so nothing breaks; but somebody may have loaded the wrong file.
+void Coordinator::look_at_constants(const Worker& worker, const wire::WorkerAttached& attached) {
+  const auto& theirs = job_facts_->constants();
+  std::vector<std::string> others;
+  int constant = 0;
+  for (const wire::Tensor& tensor : attached.layout().tensors()) {
+    if (!tensor.constant()) continue;
+    const bool comparable = constant < theirs.size() && constant < attached.constants_size();
+    if (comparable && theirs[constant] != attached.constants(constant)) others.push_back(store::printable(tensor.name()));
+    ++constant;
+  }
+  if (others.empty()) return;
+  options_.news(fmt::format("{} built '{}'{} with other values than the others, though nobody trains it; all use one "
+                            "worker's: load or seed it alike everywhere",
+                            worker.name, others[0],
+                            others.size() > 1 ? fmt::format(" and {} more tensors", others.size() - 1) : ""));
 }
 
 // An error is the worker's fault; what is wrong with the job ends the run.
