@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstring>
 
 #include <gmock/gmock.h>
@@ -195,6 +196,29 @@ TEST(ProgramRuns, AProgramThatRaisesSaysWhere) {
   const Ended ended = run({"train", program_job(folder, "", devices(2), "\"error\", \"3\"").string()});
   EXPECT_NE(ended.status, 0);
   EXPECT_THAT(ended.errors, HasSubstr("train.py:7: ValueError: no"));
+}
+
+// Nothing that is not finite becomes a checkpoint, and the run says whose gradient it was.
+TEST(ProgramRuns, AGradientThatIsNotFiniteEndsTheRunAndSpoilsNoCheckpoint) {
+  for (const char* options : {"", "[cluster]\nservers = 2\n", "[cluster]\nreduction = \"group\"\n", "virtual"}) {
+    const TempFolder folder;
+    const bool in_virtual_time = std::string(options) == "virtual";
+    // Asynchronous: a commit is of one gradient.
+    const fs::path job = program_job(folder, "epochs = 2", devices(1) + "[checkpoint]\nevery_epochs = 0.1\n" +
+                                                               (in_virtual_time ? "" : options),
+                                     "\"nan\", \"150\"");
+    std::vector<std::string> words = {"train", job.string()};
+    if (in_virtual_time) words.emplace_back("--virtual");
+    const Ended ended = run(words);
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_THAT(ended.errors, HasSubstr("version 150 has weights that are not finite numbers"));
+    EXPECT_THAT(ended.errors, HasSubstr("the last training loss was 2.5"));
+    for (const auto& [name, bytes] : checkpoint_weights(only_run(folder / "runs"))) {
+      std::vector<float> weights(bytes.size() / sizeof(float));
+      std::memcpy(weights.data(), bytes.data(), bytes.size());
+      for (const float weight : weights) EXPECT_TRUE(std::isfinite(weight)) << name;
+    }
+  }
 }
 
 // It loads data for minutes, maybe: a server's death must not cost that.

@@ -138,6 +138,18 @@ void expect_bad(const fs::path& sweep, const std::vector<std::string>& parts) {
   EXPECT_FALSE(fs::exists(sweep.parent_path() / "out"));
 }
 
+// Some sweeps are to find out which rates are too high.
+TEST(Sweep, ATrainingThatDivergesIsAResult) {
+  const TempFolder folder;
+  std::string axes = kAxes;
+  axes.replace(axes.find("sync.policy=asp\""), 16, "sync.policy=asp\", \"optimizer.lr=1e6\"");
+  const Ended ended = run({"sweep", small_sweep(folder.path(), "0.5", axes).string()});
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  const auto lines = results(folder.path());
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), [](const auto& line) { return line.at("loss").is_null(); }), 2);
+}
+
 TEST(Sweep, ChecksEveryJobBeforeItTrainsOne) {
   const TempFolder folder;
   const std::string axes = kAxes;

@@ -83,9 +83,11 @@ class Trainings {
       clear_away(folder);
       return std::nullopt;
     }
-    PACELINE_RETURN_IF_ERROR(run.status());
-    PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(run->folder));
-    PACELINE_RETURN_IF_ERROR(runs::write_report(run->folder, report));
+    // That a training diverges is what some sweeps are for.
+    if (!run.ok() && !absl::IsOutOfRange(run.status())) return run.status();
+    const std::string trained = run.ok() ? run->folder : fs::directory_iterator(folder)->path().string();
+    PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(trained));
+    PACELINE_RETURN_IF_ERROR(runs::write_report(trained, report));
     return report::sweep_result(report.summary, wall.count());
   }
 

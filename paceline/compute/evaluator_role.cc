@@ -87,7 +87,7 @@ absl::Status serve(roles::EvaluatorConnection& connection, OwnEngine& own) {
   while (auto order = connection.next()) {
     if (order->has_goodbye()) return roles::farewell(order->goodbye());
     const absl::Status outcome = evaluator.carry_out(*order);
-    if (!outcome.ok()) return roles::unless_goodbye(connection, outcome);
+    if (!outcome.ok()) return roles::unless_over(connection, outcome);
   }
   return roles::coordinator_lost();
 }

@@ -216,7 +216,7 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
         Worker worker(connection, options, engine);
         absl::Status outcome = worker.join();
         if (outcome.ok()) outcome = worker.work();
-        if (!outcome.ok()) outcome = roles::unless_goodbye(connection, outcome);
+        if (!outcome.ok()) outcome = roles::unless_over(connection, outcome);
         if (absl::IsCancelled(outcome))
           return absl::OkStatus();  // the job was over before this worker was ready
         return roles::end_of_stay(connection, outcome);

@@ -207,7 +207,7 @@ std::vector<std::string> LocalCluster::tend() {
   std::vector<std::string> news;
   if (stopping_ && !outcome_) stop(*stopping_);  // a coordinator between two attempts hears nothing
   const bool any_before = any_replica_whole();
-  lost_worker_ = false;
+  lost_worker_.clear();
   for (Child& child : peers_) {
     const auto ended = child.process ? child.process->ended() : std::nullopt;
     if (!ended) continue;
@@ -225,7 +225,7 @@ std::vector<std::string> LocalCluster::tend() {
   }
   // At a job's end the workers leave in peace; a coordinator that is ending ignores this.
   if (!outcome_ && any_before && !any_replica_whole() && training_) {
-    lost_all_ = lost_all_ || lost_worker_;
+    if (lost_all_.empty()) lost_all_ = lost_worker_;
     stop("no replica is left");
   }
   for (std::string& note : std::exchange(notes_, {})) news.push_back(std::move(note));
@@ -260,7 +260,7 @@ std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_stat
     return std::nullopt;
   }
   const std::string end = own_error ? reason_of(ended, wait_status) : describe_end(wait_status);
-  lost_worker_ = lost_worker_ || is_worker(child.name);
+  if (is_worker(child.name)) lost_worker_ = fmt::format("{}: {}", child.name, end);
   if (is_worker(child.name))
     return fmt::format("{} was lost ({}){}", child.name, end,
                        planned_anew_ ? "" : "; the others train on its samples");
@@ -407,7 +407,8 @@ absl::Status LocalCluster::end_of_peers() const {
 
 absl::Status LocalCluster::end_of_coordinator(int wait_status) const {
   if (first_error_) return absl::InvalidArgumentError(*first_error_);
-  if (wait_status == 0 && lost_all_) return absl::UnavailableError("every replica lost a worker");
+  if (wait_status == 0 && !lost_all_.empty())
+    return absl::UnavailableError(fmt::format("every replica lost a worker; the last one {}", lost_all_));
   if (wait_status == 0) return absl::OkStatus();
   return absl::UnavailableError(reason_of(*coordinator_, wait_status));
 }

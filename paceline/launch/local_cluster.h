@@ -129,8 +129,8 @@ class LocalCluster {
   std::optional<std::string> stopping_;  // why
   bool coordinator_gone_ = false;        // when asked last
   bool planned_anew_ = false;            // the coordinator says what becomes of a lost one's work
-  bool lost_worker_ = false;             // since tend() began
-  bool lost_all_ = false;                // the last replica did not leave in peace
+  std::string lost_worker_;              // since tend() began: one, and why
+  std::string lost_all_;                 // likewise, with whom the last replica went
 };
 
 }  // namespace paceline::launch

@@ -207,6 +207,13 @@ double sum_of_squares(std::span<const Weighted> members, std::int64_t begin, std
 
 bool all_finite(const float* values, std::int64_t n) { return finite(marks_of(values, n)); }
 
+bool all_finite(const Layout& layout, const float* gradient) {
+  const auto moving = layout.moving();
+  return std::all_of(moving.begin(), moving.end(), [&](const Layout::Range& range) {
+    return all_finite(gradient + range.begin, range.end - range.begin);
+  });
+}
+
 void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,
                       std::int64_t begin, std::int64_t end) {
   const float* state1 = streams.state1 + begin;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "paceline/ps/layout.h"
 #include "paceline/ps/update_rule.h"
 
 namespace paceline::ps {
@@ -48,6 +49,8 @@ void update_direction(OptimizerKind kind, const StepNumbers& numbers, const Upda
 
 // Whether all of so many numbers are finite.
 bool all_finite(const float* values, std::int64_t n);
+// Of what commits look at in a gradient of this layout: all but constants.
+bool all_finite(const Layout& layout, const float* gradient);
 
 // next = Σ weight_i · value_i: batch-norm statistics.
 void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end);

@@ -66,12 +66,10 @@ absl::Status end_of_stay(rpc::Connection<Out, In>& connection, const absl::Statu
   return absl::FailedPreconditionError("the coordinator refused this process: " + end.error_message());
 }
 
-// What an order came to. Memory that is not there any more is its owner's end, and mostly the job's: then the
-// goodbye is on its way, and it has the last word.
+// What this process ends with, unless the coordinator has the last word: a goodbye within two seconds.
 template <class Out, class In>
 absl::Status unless_goodbye(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
   constexpr std::chrono::seconds kPatience{2};
-  if (!absl::IsNotFound(outcome)) return outcome;
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (connection.wait(until - std::chrono::steady_clock::now())) {
     const auto order = connection.next();
@@ -79,6 +77,12 @@ absl::Status unless_goodbye(rpc::Connection<Out, In>& connection, const absl::St
     if (order->has_goodbye()) return farewell(order->goodbye());
   }
   return outcome;
+}
+
+// What an order came to. Memory that is not there any more is its owner's end, and mostly the job's.
+template <class Out, class In>
+absl::Status unless_over(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
+  return absl::IsNotFound(outcome) ? unless_goodbye(connection, outcome) : outcome;
 }
 
 }  // namespace paceline::roles

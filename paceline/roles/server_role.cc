@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -62,6 +63,7 @@ class Server {
   absl::Status apply(const rpc::wire::Apply& order);
   absl::Status apply_here(const rpc::wire::Apply& order, ps::Update update);
   absl::Status prepare(const rpc::wire::Apply& order, const ps::Update& update);
+  absl::Status check_finite(const rpc::wire::Apply& order, const ps::Shard& shard);
   absl::Status send_ahead();
   absl::Status publish(Version version);
   absl::StatusOr<std::vector<exchange::HostMember>> members_of(const rpc::wire::Apply& order) const;
@@ -93,7 +95,9 @@ class Server {
   // Where shards are kept twice: the orders that wait until what is prepared is certain.
   std::deque<rpc::wire::ServerOrder> waiting_;
   bool cut_off_ = false;  // from another host: nothing is made any more, but what is certain is here
-  std::jthread writer_;   // of the checkpoint under way
+  Version diverged_;                      // whose weights are not finite; 0: none
+  std::vector<std::int32_t> not_finite_;  // its members whose gradients are not
+  std::jthread writer_;                   // of the checkpoint under way
 };
 
 absl::Status Server::serve() {
@@ -105,7 +109,8 @@ absl::Status Server::serve() {
     cut_off_ = host_lost && twice();
     if (cut_off_) continue;  // as the coordinator has been told by the exchange
     say_failed(status, host_lost);
-    return host_lost ? absl::AbortedError(status.message()) : status;
+    if (host_lost) return absl::AbortedError(status.message());
+    return unless_goodbye(connection_, status);  // which also means that it was heard
   }
   return coordinator_lost();
 }
@@ -125,6 +130,8 @@ void Server::say_failed(const absl::Status& status, bool host_lost) {
   rpc::wire::ServerMessage failed;
   failed.mutable_failed()->set_error(std::string(status.message()));
   failed.mutable_failed()->set_host_lost(host_lost);
+  failed.mutable_failed()->set_diverged(diverged_.value());
+  failed.mutable_failed()->mutable_not_finite()->Add(not_finite_.begin(), not_finite_.end());
   send(failed);
 }
 
@@ -254,6 +261,7 @@ absl::Status Server::apply(const rpc::wire::Apply& order) {
   } else {
     PACELINE_RETURN_IF_ERROR(apply_here(order, std::move(update)));
   }
+  PACELINE_RETURN_IF_ERROR(check_finite(order, own()));
   return say_applied(Version(order.version()));
 }
 
@@ -264,9 +272,22 @@ absl::Status Server::say_applied(Version version) {
   return send(applied) ? absl::OkStatus() : coordinator_lost();
 }
 
+// Before it can become a checkpoint. Nobody looks at gradients for this but then.
+absl::Status Server::check_finite(const rpc::wire::Apply& order, const ps::Shard& shard) {
+  if (shard.finite()) return absl::OkStatus();
+  diverged_ = Version(order.version());
+  for (const auto& member : order.members()) {
+    const auto values = gradient(member);
+    if (values.ok() && !ps::all_finite(own().layout(), *values + shards_->own_offset()))
+      not_finite_.push_back(member.replica());
+  }
+  return absl::OutOfRangeError(fmt::format("version {} is not finite", order.version()));
+}
+
 absl::Status Server::prepare(const rpc::wire::Apply& order, const ps::Update& update) {
   PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(order));
   PACELINE_RETURN_IF_ERROR(commits_->prepare(shards_->all(), update, members));
+  for (const ps::Shard* shard : shards_->all()) PACELINE_RETURN_IF_ERROR(check_finite(order, *shard));
   shards_->prepared(order);
   rpc::wire::ServerMessage prepared;
   prepared.mutable_prepared()->set_version(order.version());

@@ -3,9 +3,11 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/config/server_parts.h"
+#include "paceline/control/divergence.h"
 #include "paceline/rpc/coordinator_words.h"
 #include "paceline/rpc/goodbye.h"
 #include "paceline/rpc/group_reduction.h"
@@ -104,10 +106,24 @@ absl::Status Coordinator::on_applied(std::size_t shard, Version version) {
   return absl::OkStatus();
 }
 
+absl::Status Coordinator::diverged(const wire::ServerFailed& message) {
+  std::vector<std::string> names;
+  for (const std::int32_t replica : message.not_finite()) {
+    const LiveReplica* live = replicas_.find(ReplicaId(replica));
+    names.push_back(live != nullptr && !live->stages.empty() && live->stages.front() != nullptr
+                        ? live->stages.front()->name
+                        : fmt::format("replica {}", replica));
+  }
+  // Where all are, it is nobody's fault.
+  if (names.size() == replicas_.all().size()) names.clear();
+  return control::diverged(Version(message.diverged()), last_loss_, fmt::to_string(fmt::join(names, ", ")));
+}
+
 void Coordinator::on_failed(std::size_t shard, const wire::ServerFailed& message) {
   if (goodbye_said_) return;
   const std::string why = fmt::format("server {}: {}", shard, message.error());
   if (message.host_lost()) return lose_server(std::nullopt, why);
+  if (message.diverged() > 0) return fail(diverged(message));
   fail(absl::InternalError(why));
 }
 

@@ -158,6 +158,7 @@ class Coordinator final : public WorkerStream::Listener,
   absl::Status on_started(std::size_t shard, const wire::ServerStarted& started);
   absl::Status on_applied(std::size_t shard, Version version);
   void on_failed(std::size_t shard, const wire::ServerFailed& message);
+  absl::Status diverged(const wire::ServerFailed& message);
   void measure_restart();
   void welcome_evaluator();
   void evaluate(Version version);
@@ -195,6 +196,7 @@ class Coordinator final : public WorkerStream::Listener,
   const CoordinatorOptions options_;
   std::unique_ptr<LiveController> controller_;  // once the data are known
   Version completed_{};  // by all servers, as the Controller was told; only where it wants to hear
+  std::optional<double> last_loss_;                    // of an iteration, that was a finite number
   std::optional<wire::WorkerAttached> job_facts_;  // the first worker's: model, data and initial weights
   WorkerTable workers_;
   ReplicaTable replicas_;

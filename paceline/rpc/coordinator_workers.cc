@@ -2,6 +2,7 @@
 #include "paceline/rpc/coordinator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -206,6 +207,7 @@ absl::Status Coordinator::on_ready(const Worker& worker, const wire::WorkerReady
   if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
     return absl::InvalidArgumentError("sent metrics that no program can have sent");
   PACELINE_ASSIGN_OR_RETURN(const auto fact, replicas_.done(worker, ready));
+  if (fact && std::isfinite(fact->loss)) last_loss_ = fact->loss;
   if (!worker.replica || worker.replica->value() != ready.replica())
     return absl::OkStatus();  // it is no more
   const LiveReplica& replica = *replicas_.find(*worker.replica);

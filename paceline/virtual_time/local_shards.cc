@@ -79,6 +79,10 @@ void LocalShards::copy_weights_ahead(float reach, std::span<float> out) const {
   }
 }
 
+bool LocalShards::finite() const {
+  return std::all_of(shards_.begin(), shards_.end(), [](const auto& shard) { return shard->finite(); });
+}
+
 absl::Status LocalShards::write(const std::string& dir) const {
   const int count = static_cast<int>(shards_.size());
   for (int i = 0; i < count; ++i) {

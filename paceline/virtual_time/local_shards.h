@@ -27,6 +27,8 @@ class LocalShards {
 
   // `gradients`: of each member of the commit, in its order.
   absl::Status apply(const control::CommitRecord& record, std::span<const float* const> gradients);
+  // Of the version that was applied last.
+  bool finite() const;
 
   // Copies the newest weights; or those so far along their direction. Requires: the job looks ahead.
   void copy_weights(std::span<float> out) const;

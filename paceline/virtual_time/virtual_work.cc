@@ -1,13 +1,18 @@
 #include "paceline/virtual_time/virtual_work.h"
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "paceline/base/status_macros.h"
 #include "paceline/compute/shared.h"
+#include "paceline/control/divergence.h"
 #include "paceline/engine/built_in.h"
 #include "paceline/program/program_engine.h"
+#include "paceline/ps/fused_update.h"
 #include "paceline/ps/look_ahead.h"
 #include "paceline/store/weights_file.h"
 
@@ -149,6 +154,7 @@ void VirtualWork::pull(const control::Release& release, std::span<float> weights
 absl::StatusOr<sim::Work::Finished> VirtualWork::finish(ReplicaId replica) {
   PACELINE_ASSIGN_OR_RETURN(Slot* const mine, slot(replica));
   PACELINE_ASSIGN_OR_RETURN(engine::StepResult result, mine->step.get());
+  if (std::isfinite(result.loss)) last_loss_ = result.loss;
   return Finished{result.loss, std::move(result.metrics)};
 }
 
@@ -159,8 +165,19 @@ absl::Status VirtualWork::commit(Time at, const control::CommitRecord& record) {
     gradients.push_back(theirs->gradient.floats().data());
   }
   PACELINE_RETURN_IF_ERROR(shards_.apply(record, gradients));
+  if (!shards_.finite()) return diverged(record, gradients);
   if (record.checkpoint) PACELINE_RETURN_IF_ERROR(save(*record.checkpoint, at.time_since_epoch()));
   return record.keep_for_evaluation ? evaluate(at, record) : absl::OkStatus();
+}
+
+absl::Status VirtualWork::diverged(const control::CommitRecord& record,
+                                   std::span<const float* const> gradients) const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!ps::all_finite(layout_, gradients[i])) names.push_back(fmt::format("replica {}", record.members[i].replica));
+  }
+  if (names.size() == gradients.size()) names.clear();
+  return control::diverged(record.version, last_loss_, fmt::to_string(fmt::join(names, ", ")));
 }
 
 absl::Status VirtualWork::evaluate(Time at, const control::CommitRecord& record) {

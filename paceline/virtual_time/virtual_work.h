@@ -63,6 +63,7 @@ class VirtualWork final : public sim::Work {
   // The weights that the replica is to compute on.
   void pull(const control::Release& release, std::span<float> weights) const;
   absl::Status evaluate(Time at, const control::CommitRecord& record);
+  absl::Status diverged(const control::CommitRecord& record, std::span<const float* const> gradients) const;
 
   const config::JobConfig& job_;
   const std::int32_t samples_;  // of the training set
@@ -71,6 +72,7 @@ class VirtualWork final : public sim::Work {
   LocalShards shards_;
   SampleOrder order_;
   rpc::CheckpointSink& checkpoints_;
+  std::optional<double> last_loss_;  // that was a finite number
   const OnEvaluated on_evaluated_;
   Version saved_{-1};
   std::map<ReplicaId, std::unique_ptr<Slot>> slots_;

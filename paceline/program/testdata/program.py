@@ -55,7 +55,7 @@ def step(message):
     send(type="stepped", loss=mean, metrics={"seed": message["seed"] % 1000})
 
 
-def misbehave():
+def misbehave(message):
     if how == "exit":
         sys.exit(3)
     if how == "die":
@@ -77,6 +77,10 @@ def misbehave():
         sys.exit(1)
     if how == "no-number":
         send(type="stepped", loss=None)
+        return
+    if how == "nan":
+        write(message["gradients"], [[float("nan")] * 3, [0.0], [0.0] * 20])
+        send(type="stepped", loss=2.5)
         return
     if how == "skip":
         send(type="stepped", loss=None, skipped=True)
@@ -109,7 +113,7 @@ while line := stream.readline():
     elif kind == "step":
         steps += 1
         if how and steps == at_step:
-            misbehave()
+            misbehave(message)
         else:
             step(message)
     elif kind == "evaluate":
