@@ -137,6 +137,21 @@ def test_the_weights_at_an_epoch_s_end_are_the_next_step_s(tmp_path: Path) -> No
     assert "epoch 0 ended with [2.0, 2.0]" in member.log
 
 
+def test_what_comes_after_fit(tmp_path: Path) -> None:
+    after = """
+[measured] = trainer.validate(trainer.lightning_module, DataLoader(data, 32), verbose=False)
+print("validated", measured["val_loss"])
+trainer.save_checkpoint("after.ckpt")
+"""
+    with start(tmp_path, HEAD + FIT + after) as member:
+        member.begin()
+        member.step([1])
+        assert member.end() == 0, member.log
+    [line] = [line for line in member.log.splitlines() if line.startswith("validated")]
+    assert float(line.split()[1]) == pytest.approx(plain_gradient(list(range(64)))[0])
+    assert "net.0.weight" in torch.load(tmp_path / "after.ckpt")["state_dict"]
+
+
 def evaluated(member: Member) -> dict[str, float]:
     member.send({"type": "evaluate", "weights": [[0, 0, 0]]})
     metrics: dict[str, float] = member.receive("evaluated")["metrics"]

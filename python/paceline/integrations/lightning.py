@@ -135,6 +135,10 @@ class PacelineStrategy(SingleDeviceStrategy):
         if self._batches.is_over():
             self._trainer().should_stop = True
 
+    def on_train_end(self) -> None:
+        # validate() and test() may come after fit().
+        self._trainer().limit_val_batches = self._limit_val_batches
+
     # The job instead of the optimizer.
 
     def backward(self, closure_loss: torch.Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
