@@ -48,12 +48,13 @@ class Member:
         settings: dict[str, Any] | None = None,
         environment: dict[str, str] | None = None,
         arguments: Sequence[str] = (),
+        preload: str = "torch",
         **start: Any,
     ) -> None:
         self.folder = folder
         self.script = folder / "train.py"
         self.script.write_text(textwrap.dedent(script))
-        self._start(arguments, environment or {})
+        self._start(arguments, environment or {}, preload)
         hello = {"type": "start", "protocol": 1, "role": role, "name": "w0", "devices": 1, "seed": 1}
         self.send({**hello, "settings": settings or {}, **start})
         self.tensors: list[dict[str, Any]] = []
@@ -61,12 +62,12 @@ class Member:
         self.floats = 0
         self.memories: dict[int, Memory] = {}
 
-    def _start(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
+    def _start(self, arguments: Sequence[str], environment: dict[str, str], preload: str) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         environment = {"PYTHONPATH": str(PACKAGE), **environment}
         self.log_path = self.folder / "log.txt"
         with open(self.log_path, "w") as log:
-            self.process = starter().start(
+            self.process = starter(preload).start(
                 str(self.script), arguments, str(self.folder), environment, theirs.fileno(), log.fileno()
             )
         theirs.close()

@@ -1,4 +1,4 @@
-"""Starts programs quickly: a process that has imported torch forks one for each test.
+"""Starts programs quickly: a process that has imported torch, or more, forks one for each test.
 
 In the tests' own process that would not do, as it computes gradients itself: PyTorch's engine does not survive a
 fork then.
@@ -7,6 +7,7 @@ fork then.
 from __future__ import annotations
 
 import atexit
+import importlib
 import json
 import os
 import runpy
@@ -47,11 +48,11 @@ class Started:
 
 
 class Starter:
-    def __init__(self) -> None:
+    def __init__(self, preload: str) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], env=environment
+            [sys.executable, __file__, str(theirs.fileno()), preload], pass_fds=[theirs.fileno()], env=environment
         )
         theirs.close()
         atexit.register(self._socket.close)
@@ -67,19 +68,20 @@ class Starter:
         return json.loads(self._socket.recv(1 << 16))
 
 
-_starter: Starter | None = None
+_starters: dict[str, Starter] = {}
 
 
-def starter() -> Starter:
-    global _starter
-    if _starter is None:
-        _starter = Starter()
-    return _starter
+def starter(preload: str = "torch") -> Starter:
+    """`preload`: what its programs have imported already."""
+    if preload not in _starters:
+        _starters[preload] = Starter(preload)
+    return _starters[preload]
 
 
-def _serve(asked: socket.socket) -> None:
+def _serve(asked: socket.socket, preload: str) -> None:
     import numpy  # noqa: F401
-    import torch  # noqa: F401
+
+    importlib.import_module(preload)
 
     codes: dict[int, int] = {}
     while True:
@@ -141,4 +143,4 @@ def _become(request: dict, fds: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])

@@ -1,0 +1,50 @@
+"""A job in the place of a framework's data loader."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from ..job import Job
+
+
+class Batches:
+    """The batches that a job leases to this worker.
+
+    Its length is a worker's even share of an epoch: what schedules and progress bars count with. How many batches a
+    worker really gets depends on how fast it is. So a framework's epoch is so many batches of this worker, and
+    training ends when the job says so.
+    """
+
+    def __init__(self, samples: int, batch_size: int, devices: int) -> None:
+        self._share = math.ceil(samples / (batch_size * devices))
+        self._leased: Iterator[Any] | None = None
+        self._held: list[Any] = []
+
+    def follow(self, job: Job) -> None:
+        self._leased = iter(job)
+
+    @property
+    def running(self) -> bool:
+        return self._leased is not None
+
+    def is_over(self) -> bool:
+        """Waits for the next batch, or for the job's end. Between a step and this the weights mean nothing."""
+        if not self._held and self._leased is not None:
+            self._held = list(islice(self._leased, 1))
+            if not self._held:
+                self._leased = None
+        return not self._held
+
+    def __len__(self) -> int:
+        return self._share
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self.is_over():
+            raise StopIteration
+        return self._held.pop()

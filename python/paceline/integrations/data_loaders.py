@@ -1,0 +1,49 @@
+"""A DataLoader's wishes, for a job that takes its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
+
+from ..errors import PacelineError
+from ..loading import check_train_set
+
+# What a job's own loader takes over.
+_PROCESSES = (
+    "num_workers",
+    "prefetch_factor",
+    "pin_memory",
+    "persistent_workers",
+    "worker_init_fn",
+    "timeout",
+    "multiprocessing_context",
+)
+
+
+def wishes_of(loader: Any) -> dict[str, Any]:
+    """The arguments of join() that are this loader's."""
+    if not isinstance(loader, DataLoader):
+        raise PacelineError(
+            f"the training data are a {type(loader).__name__}; Paceline leases samples by their numbers and needs "
+            "one DataLoader over a map-style data set"
+        )
+    samples = check_train_set(loader.dataset)
+    batches = loader.batch_sampler
+    if type(batches) is not BatchSampler:
+        raise PacelineError(
+            "the training DataLoader makes its batches in a way of its own; give it batch_size instead"
+        )
+    sampler: Any = batches.sampler
+    plain = isinstance(sampler, SequentialSampler) or (isinstance(sampler, RandomSampler) and not sampler.replacement)
+    if not plain or len(sampler) != samples:
+        raise PacelineError(
+            f"the training DataLoader has a {type(sampler).__name__}; Paceline leases the samples, so that each is "
+            "trained on exactly once an epoch: leave sampler= out"
+        )
+    if batches.drop_last and samples % batches.batch_size:
+        raise PacelineError(
+            "the training DataLoader has drop_last=True; Paceline trains on every sample of each epoch"
+        )
+    wishes = {name: getattr(loader, name) for name in _PROCESSES} if loader.num_workers else {}
+    return {"batch_size": batches.batch_size, "collate_fn": loader.collate_fn, **wishes}

@@ -1,0 +1,202 @@
+"""A LightningModule, trained by Lightning's own Trainer, as a worker of a job.
+
+    trainer = lightning.Trainer(strategy=PacelineStrategy(), max_epochs=3)
+    trainer.fit(module, train_loader, val_loader)
+
+The strategy takes the place of the training DataLoader and of the optimizer's step. Nothing of Lightning is patched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Callable
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.strategies import SingleDeviceStrategy
+from lightning.pytorch.utilities import rank_zero_only
+
+from ..devices import device
+from ..errors import PacelineError
+from ..job import Job
+from ..joining import join
+from ..launching import launch
+from ..reporting import reporter
+from ..session import session
+from .batches import Batches
+from .data_loaders import wishes_of
+from .lightning_refusals import refuse, refuse_model
+from .metric_names import shown
+
+
+class PacelineStrategy(SingleDeviceStrategy):
+    """Give it to a Trainer. Arguments are join()'s, such as digest= and weights=."""
+
+    strategy_name = "paceline"
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(device())
+        self.job: Job | None = None  # once fit() has joined it
+        self._arguments = arguments
+        self._batches: Batches | None = None
+        self._loader: Any = None  # the person's, for training
+        self._loss: Any = None  # of the batch in hand
+        self._validates = False
+        self._limit_val_batches: Any = 1.0
+        self.lr_scheduler_configs: list[Any] = []
+
+    # Who writes: one process of the job, as Lightning has it of rank 0.
+
+    @property
+    def is_global_zero(self) -> bool:
+        here = session()
+        return here is None or (here.role == "worker" and here.number == 0)
+
+    def setup_environment(self) -> None:
+        super().setup_environment()
+        trainer = self._trainer()
+        if not trainer.training:
+            return
+        with reporter.reported():
+            refuse(trainer, self.precision_plugin)
+        here = session()
+        if here is None:
+            launch()
+        # Others than the first worker are any number but 0.
+        self.global_rank = rank_zero_only.rank = 0 if self.is_global_zero else max(1, here.number)
+        self._take_over(trainer)
+
+    def _take_over(self, trainer: Trainer) -> None:
+        kept = [callback for callback in trainer.callbacks if not isinstance(callback, Checkpoint)]
+        if len(kept) < len(trainer.callbacks) and self.is_global_zero:
+            print("paceline: Lightning writes no checkpoints; those of the job are in its run folder")
+        trainer.callbacks = [_EpochEnd(self), *kept]  # others then see weights that mean something
+        # Validation is what the evaluator does when it is asked to.
+        self._limit_val_batches = trainer.limit_val_batches
+        self._validates = trainer.enable_validation
+        trainer.limit_val_batches = 0
+        trainer.num_sanity_val_steps = 0
+
+    def save_checkpoint(self, checkpoint: Any, filepath: Any, storage_options: Any = None) -> None:
+        if self._batches is not None and self._batches.running:
+            raise PacelineError("a worker has no weights to save; the job's checkpoints are in its run folder")
+        super().save_checkpoint(checkpoint, filepath, storage_options)
+
+    # The job instead of the loader.
+
+    def process_dataloader(self, dataloader: object) -> object:
+        if not self._trainer().training:
+            return dataloader
+        if self._batches is not None:
+            raise PacelineError("there are several training DataLoaders; a job leases the samples of one data set")
+        with reporter.reported():
+            wishes = wishes_of(dataloader)
+        here = session()
+        self._loader = dataloader
+        self._batches = Batches(len(self._loader.dataset), wishes["batch_size"], here.devices if here else 1)
+        return self._batches
+
+    def setup(self, trainer: Trainer) -> None:
+        super().setup(trainer)
+        if trainer.training:
+            trainer.fit_loop.setup_data()  # calls process_dataloader(), if configure_optimizers() did not
+            with reporter.reported():
+                refuse_model(trainer, self)
+            self.job = self._join(trainer)
+            # The servers clip and step the rate, and the job says when it is over.
+            trainer.gradient_clip_val = None
+            if trainer.lightning_module.automatic_optimization:
+                self.lr_scheduler_configs = []
+            trainer.fit_loop.max_epochs = -1
+
+    def _join(self, trainer: Trainer) -> Job:
+        schedule: dict[str, Any] = {}
+        for config in self.lr_scheduler_configs:
+            schedule = {"schedule": config.scheduler, "schedule_per": config.interval}
+        return join(
+            self.lightning_module,
+            self._loader.dataset,
+            optimizer=self.optimizers[0],
+            evaluate=self._validate if self._validates else None,
+            epochs=None if trainer.max_epochs == -1 else trainer.max_epochs,
+            clip=trainer.gradient_clip_val or None,
+            **{**schedule, **wishes_of(self._loader), **self._arguments},
+        )
+
+    def on_train_start(self) -> None:
+        """The evaluator stays here until the job is over."""
+        assert self._batches is not None and self.job is not None
+        self._batches.follow(self.job)
+        self.stop_if_over()
+
+    def stop_if_over(self) -> None:
+        assert self._batches is not None
+        if self._batches.is_over():
+            self._trainer().should_stop = True
+
+    def on_train_end(self) -> None:
+        # validate() and test() may come after fit().
+        self._trainer().limit_val_batches = self._limit_val_batches
+
+    # The job instead of the optimizer.
+
+    def backward(self, closure_loss: torch.Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        loss = closure_loss.detach()
+        self._loss = loss if self._loss is None else self._loss + loss
+        return super().backward(closure_loss, optimizer, *args, **kwargs)
+
+    def optimizer_step(self, optimizer: Any, closure: Callable[[], Any], model: Any = None, **kwargs: Any) -> Any:
+        return super().optimizer_step(_Stepped(optimizer, self._step), closure, model, **kwargs)
+
+    def _step(self) -> None:
+        assert self.job is not None
+        loss, self._loss = self._loss, None
+        if loss is None:  # training_step() returned None
+            self.job.step(float("nan"), skipped=True)
+        else:
+            self.job.step(loss)
+
+    # The evaluator.
+
+    def _validate(self) -> Mapping[str, Any]:
+        trainer = self._trainer()
+        trainer.limit_val_batches = self._limit_val_batches
+        trainer.validating = True
+        try:
+            of_loaders = trainer.fit_loop.epoch_loop.val_loop.run()
+        finally:
+            trainer.training = True
+            trainer.limit_val_batches = 0
+        measured = {name: value for one in of_loaders for name, value in one.items()}
+        return shown(measured, "call self.log('val_loss', ...) in validation_step()")
+
+    def _trainer(self) -> Trainer:
+        module: LightningModule = self.lightning_module
+        return module.trainer
+
+
+class _Stepped:
+    """The optimizer, as Lightning's precision plugin steps it."""
+
+    def __init__(self, optimizer: Any, step: Callable[[], None]) -> None:
+        self._optimizer = optimizer
+        self._step = step
+
+    def step(self, closure: Callable[[], Any], **_: Any) -> Any:
+        result = closure()
+        self._step()
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._optimizer, name)
+
+
+class _EpochEnd(Callback):
+    """Whether another epoch begins has to be known before this one has ended."""
+
+    def __init__(self, strategy: PacelineStrategy) -> None:
+        self._strategy = strategy
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._strategy.stop_if_over()

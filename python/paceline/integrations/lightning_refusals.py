@@ -1,0 +1,71 @@
+"""What a Trainer of Lightning may ask for and a job cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import EarlyStopping, GradientAccumulationScheduler, Timer
+from lightning.pytorch.utilities.model_helpers import is_overridden
+
+from ..errors import PacelineError
+
+
+def refuse(trainer: Trainer, precision: Any) -> None:
+    """Raises what the Trainer's arguments amount to."""
+    for why in _of_trainer(trainer, precision):
+        raise PacelineError(why)
+
+
+def refuse_model(trainer: Trainer, strategy: Any) -> None:
+    """Likewise, of the LightningModule."""
+    for why in _of_model(trainer, strategy):
+        raise PacelineError(why)
+
+
+def _of_trainer(trainer: Trainer, precision: Any) -> Iterator[str]:
+    if trainer.accumulate_grad_batches != 1:
+        yield (
+            f"Trainer(accumulate_grad_batches={trainer.accumulate_grad_batches}): a step of a job is one batch; "
+            "make the DataLoader's batch larger, and write micro_batch in the job file if it does not fit in memory"
+        )
+    if trainer.max_steps != -1 or trainer.min_steps or trainer.min_epochs:
+        yield "Trainer(max_steps, min_steps, min_epochs): a job lasts a number of epochs; give max_epochs alone"
+    if trainer.limit_train_batches != 1.0 or trainer.overfit_batches:
+        yield (
+            "Trainer(limit_train_batches, overfit_batches, fast_dev_run): a job trains on every sample; use a "
+            "torch.utils.data.Subset"
+        )
+    if trainer.gradient_clip_val and trainer.gradient_clip_algorithm not in (None, "norm"):
+        yield "Trainer(gradient_clip_algorithm='value'): the servers clip by the norm; write 'norm'"
+    if getattr(precision, "scaler", None) is not None:
+        yield f"Trainer(precision={trainer.precision!r}): its loss scaler steps the optimizer; write 'bf16-mixed'"
+    if trainer.ckpt_path is not None:
+        yield (
+            "fit(ckpt_path=...): a job goes on with `paceline train --resume RUN`; to begin with these weights, load "
+            "them into the module before fit()"
+        )
+    for callback in trainer.callbacks:
+        name = type(callback).__name__
+        if isinstance(callback, (EarlyStopping, Timer)):
+            yield f"{name} would stop one worker and not the job; set evaluate.stop_at_target in the job file"
+        if isinstance(callback, GradientAccumulationScheduler):
+            yield f"{name}: a step of a job is one batch"
+        if "WeightAveraging" in name:
+            yield f"{name} averages weights that the servers step; leave it out"
+
+
+def _of_model(trainer: Trainer, strategy: Any) -> Iterator[str]:
+    module = trainer.lightning_module
+    if len(strategy.optimizers) != 1:
+        yield f"configure_optimizers() returned {len(strategy.optimizers)} optimizers; a job has one"
+    if is_overridden("optimizer_step", module):
+        yield "the module has an optimizer_step() of its own, but the servers step; a warm-up is a scheduler"
+    if len(strategy.lr_scheduler_configs) > 1:
+        yield f"configure_optimizers() returned {len(strategy.lr_scheduler_configs)} schedulers; a job has one"
+    for config in strategy.lr_scheduler_configs:
+        if config.frequency != 1:
+            yield f"the scheduler's frequency is {config.frequency}; a job steps it each {config.interval}"
+    if not trainer.fit_loop.max_batches:
+        yield "there are no training data"

@@ -1,0 +1,166 @@
+"""A Trainer of Hugging Face's transformers as a worker of a job.
+
+    trainer = PacelineTrainer(model, TrainingArguments(num_train_epochs=3), train_dataset=train, eval_dataset=test)
+    trainer.train()
+
+Its training DataLoader is the job, and its optimizer's step is the job's. Nothing of transformers is patched.
+Importing this in a worker lets it see one GPU, since a Trainer spreads each process over all that it sees.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Callable
+
+import torch
+import transformers
+from transformers import TrainerCallback
+from transformers.trainer_utils import TrainOutput
+
+from ..job import Job
+from ..joining import join
+from ..launching import launch
+from ..reporting import reporter
+from ..session import session
+from .batches import Batches
+from .data_loaders import wishes_of
+from .metric_names import shown
+from .transformers_refusals import refuse
+from .visible_gpu import see_one
+
+if TYPE_CHECKING:
+    from transformers import Trainer as _Trainer
+else:
+    _Trainer = object  # whichever class of Trainer's comes after it
+
+see_one()
+
+# Of evaluate(): how long it took.
+_TIMES = ("_runtime", "_per_second", "_preparation_time", "epoch")
+
+
+class PacelineTraining(_Trainer):
+    """Before a class of Trainer's own: class MyTrainer(PacelineTraining, SFTTrainer)."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self.job: Job | None = None  # once train() has joined it
+        self._batches: Batches | None = None
+        self._loss: Any = None  # of the batch in hand
+        super().__init__(*arguments, **named)
+        self.add_callback(_JobDecides(self))
+
+    def train(self, *arguments: Any, join_arguments: Mapping[str, Any] | None = None, **named: Any) -> Any:
+        """As Trainer's. join_arguments are join()'s, such as digest and weights."""
+        with reporter.reported():
+            refuse(self, arguments, named)
+        if session() is None:
+            launch()
+        self.job = self._join(dict(join_arguments or {}))
+        if self.job.role == "evaluator":
+            for _ in self.job:
+                pass
+            return TrainOutput(0, 0.0, {})
+        return super().train(*arguments, **named)
+
+    def _join(self, more: dict[str, Any]) -> Job:
+        loader = super().get_train_dataloader()
+        with reporter.reported():
+            wishes = wishes_of(loader)
+        samples, here = len(loader.dataset), session()
+        batches = Batches(samples, wishes["batch_size"], here.devices if here else 1)
+        # The rates of a step, counted as they are in training.
+        steps = super().set_initial_training_values(self.args, batches)[-1]
+        optimizer = super().create_optimizer()
+        schedule = super().create_scheduler(num_training_steps=steps)
+        asked = {
+            "optimizer": optimizer,
+            "schedule": schedule,
+            "schedule_per": "step",
+            "evaluate": None if self.eval_dataset is None else self._measure,
+            "epochs": self.args.num_train_epochs,
+            "clip": self.args.max_grad_norm or None,
+        }
+        job = join(self.model, loader.dataset, **{**asked, **wishes, **more})
+        self.args.max_grad_norm = 0.0  # the servers clip
+        batches.follow(job)
+        self._batches = batches
+        return job
+
+    # The job instead of the loader.
+
+    def get_train_dataloader(self) -> Any:
+        return super().get_train_dataloader() if self._batches is None else self._batches
+
+    def set_initial_training_values(self, *arguments: Any, **named: Any) -> Any:
+        """The job says when training is over. A fast worker has more epochs of its own than the job."""
+        _, *others = super().set_initial_training_values(*arguments, **named)
+        return (sys.maxsize, *others)
+
+    # The job instead of the optimizer.
+
+    def create_optimizer(self, *arguments: Any, **named: Any) -> Any:
+        self.optimizer = _Stepped(super().create_optimizer(*arguments, **named), self._step)
+        return self.optimizer
+
+    def training_step(self, *arguments: Any, **named: Any) -> Any:
+        self._loss = super().training_step(*arguments, **named)
+        return self._loss
+
+    def _step(self) -> None:
+        assert self.job is not None
+        self.job.step(self._loss)
+
+    # The evaluator.
+
+    def _measure(self) -> dict[str, Any]:
+        measured = {name: value for name, value in self.evaluate().items() if not name.endswith(_TIMES)}
+        return shown(measured, "give the model labels, or the Trainer compute_metrics=")
+
+    # Who writes: one process of the job.
+
+    def is_world_process_zero(self) -> bool:
+        here = session()
+        return here is None or (here.role == "worker" and here.number == 0)
+
+    def is_local_process_zero(self) -> bool:
+        return self.is_world_process_zero()
+
+    def save_model(self, *arguments: Any, **named: Any) -> None:
+        if self.is_world_process_zero():
+            super().save_model(*arguments, **named)
+
+
+class PacelineTrainer(PacelineTraining, transformers.Trainer):
+    """transformers.Trainer, as a worker of a job."""
+
+
+class _Stepped(torch.optim.Optimizer):
+    """The optimizer's groups of parameters, with the job's step."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, step: Callable[[], None]) -> None:
+        super().__init__(optimizer.param_groups, dict(optimizer.defaults))
+        self._step = step
+
+    def step(self, closure: Any = None) -> Any:
+        self._step()
+
+
+class _JobDecides(TrainerCallback):
+    """The job says when training ends. Its evaluator evaluates, and its servers save."""
+
+    def __init__(self, trainer: PacelineTraining) -> None:
+        self._trainer = trainer
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+        return self._decide(control)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+        return self._decide(control)
+
+    def _decide(self, control: Any) -> Any:
+        batches = self._trainer._batches
+        assert batches is not None
+        control.should_training_stop = batches.is_over()
+        control.should_evaluate = control.should_save = False
+        return control

@@ -1,0 +1,54 @@
+"""What a Trainer of transformers may ask for and a job cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from transformers import EarlyStoppingCallback
+
+from ..errors import PacelineError
+
+
+def refuse(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Raises what the Trainer's arguments amount to; `arguments` and `named` are train()'s."""
+    for why in _of_trainer(trainer, arguments, named):
+        raise PacelineError(why)
+
+
+def _of_trainer(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Iterator[str]:
+    args = trainer.args
+    if any(arguments) or any(named.get(name) for name in ("resume_from_checkpoint", "trial")):
+        yield "train(resume_from_checkpoint=...): a job goes on with `paceline train --resume RUN`"
+    if args.gradient_accumulation_steps != 1:
+        yield (
+            f"gradient_accumulation_steps={args.gradient_accumulation_steps}: a step of a job is one batch; make "
+            "per_device_train_batch_size larger, and write micro_batch in the job file if it does not fit in memory"
+        )
+    if args.max_steps > 0:
+        yield f"max_steps={args.max_steps}: a job lasts a number of epochs; give num_train_epochs, like 1.5"
+    if args.fp16:
+        yield "fp16=True: the Trainer's loss scaler steps the optimizer; use bf16=True"
+    if args.fp16_full_eval or args.bf16_full_eval:
+        yield "fp16_full_eval, bf16_full_eval: they convert weights in memory that others read; leave them out"
+    if args.n_gpu > 1:
+        yield (
+            f"this process sees {args.n_gpu} GPUs, and the Trainer would use them all; import "
+            "paceline.integrations.transformers before anything that uses a GPU"
+        )
+    if args.load_best_model_at_end:
+        yield "load_best_model_at_end=True: the job's checkpoints are in its run folder"
+    if args.push_to_hub:
+        yield "push_to_hub=True: a worker has no weights to save until the job is over; push them afterwards"
+    if args.auto_find_batch_size:
+        yield "auto_find_batch_size=True: a job's batch is fixed; write micro_batch in the job file"
+    if trainer.model_init is not None:
+        yield "model_init=: a job trains one model; give the Trainer model="
+    if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
+        yield "DeepSpeed and FSDP spread and step the weights themselves; leave them out"
+    for callback in trainer.callback_handler.callbacks:
+        if isinstance(callback, EarlyStoppingCallback):
+            yield (
+                "EarlyStoppingCallback would stop one worker and not the job; set evaluate.stop_at_target in the "
+                "job file"
+            )

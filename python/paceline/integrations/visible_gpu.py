@@ -1,0 +1,28 @@
+"""One GPU for a process that would take all that it sees."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, cast
+
+import torch
+
+from ..session import session
+
+VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+
+def see_one() -> None:
+    """By the worker's number, in turn, as device() chooses. It has to come before CUDA starts."""
+    here, cuda = session(), cast(Any, torch.cuda)
+    if here is None or cuda.is_initialized():
+        return
+    count = cuda.device_count()
+    if count > 1:
+        os.environ[VARIABLE] = chosen(os.environ.get(VARIABLE), count, here.number)
+
+
+def chosen(visible: str | None, count: int, number: int) -> str:
+    """Which of `count` GPUs: a name from the list that is visible now."""
+    names = visible.split(",") if visible else [str(gpu) for gpu in range(count)]
+    return names[number % count].strip()

@@ -1,0 +1,396 @@
+"""Lightning's own Trainer, with the strategy that makes it a worker."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fake_member import Member
+from torch import nn
+
+lightning = pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler  # noqa: E402
+
+from paceline import PacelineError  # noqa: E402
+from paceline.integrations.lightning import PacelineStrategy  # noqa: E402
+from paceline.integrations.lightning_refusals import refuse, refuse_model  # noqa: E402
+
+HEAD = """
+import lightning, torch, torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from paceline.integrations.lightning import PacelineStrategy
+
+torch.manual_seed(0)
+x = torch.randn(64, 10)
+y = (x[:, 0] > 0).long()
+data = TensorDataset(x, y)
+
+class Module(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 2))
+        self.steps = 0
+    def training_step(self, batch, index):
+        self.steps += 1
+        loss = F.cross_entropy(self.net(batch[0]), batch[1])
+        self.log("train_loss", loss)
+        return loss
+    def on_train_epoch_end(self):
+        print("epoch", self.current_epoch, "ended after", self.steps)
+    def validation_step(self, batch, index):
+        scores = self.net(batch[0])
+        self.log("val_loss", F.cross_entropy(scores, batch[1]))
+        self.log("val_acc", (scores.argmax(1) == batch[1]).float().mean())
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.5, self.trainer.estimated_stepping_batches)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+"""
+FIT = """
+trainer = lightning.Trainer(strategy=PacelineStrategy(), accelerator="cpu", max_epochs=2, gradient_clip_val=0.5,
+                            log_every_n_steps=1)
+trainer.fit(Module(), DataLoader(data, 16, shuffle=True), DataLoader(data, 32))
+print("after fit:", trainer.strategy.job.role)
+"""
+
+
+def start(folder: Path, script: str = HEAD + FIT, **more: Any) -> Member:
+    return Member(folder, script, preload="lightning.pytorch", **more)
+
+
+def plain_gradient(
+    samples: list[int], loss_of: Any = F.cross_entropy, dtype: torch.dtype = torch.float32
+) -> tuple[float, dict[str, torch.Tensor]]:
+    torch.manual_seed(0)
+    x = torch.randn(64, 10)
+    y = (x[:, 0] > 0).long()
+    net = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 2)).to(dtype)
+    loss = loss_of(net(x[samples].to(dtype)), y[samples])
+    loss.backward()
+    return loss.item(), {f"net.{name}": p.grad for name, p in net.named_parameters() if p.grad is not None}
+
+
+def same(member: Member, memory: Any, expected: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(member.tensor(memory, name), gradient) for name, gradient in expected.items())
+
+
+def test_a_worker(tmp_path: Path) -> None:
+    with start(tmp_path, devices=2) as member:
+        _, gradients = member.begin()
+        # An even share is two steps an epoch. This worker is fast, and has seven in a job of two epochs.
+        for step in range(7):
+            samples = [step, 40, 63 - step]
+            loss, expected = plain_gradient(samples)
+            answer = member.step(samples)
+            assert answer["loss"] == loss and not answer["skipped"]
+            assert same(member, gradients, expected)
+        assert member.end() == 0, member.log
+    ends = [line for line in member.log.splitlines() if line.startswith("epoch")]
+    assert ends == [f"epoch {e} ended after {n}" for e, n in enumerate([2, 4, 6, 7])]
+    assert "after fit: worker" in member.log and "Lightning writes no checkpoints" in member.log
+    # The first worker is the one that writes.
+    assert (tmp_path / "lightning_logs/version_0/metrics.csv").exists()
+    assert not list(tmp_path.rglob("*.ckpt"))
+
+
+def test_what_it_says_of_the_model(tmp_path: Path) -> None:
+    with start(tmp_path, role="probe", devices=2) as member:
+        model = member.take_model()
+        assert [tensor["name"] for tensor in model["tensors"]] == [
+            f"net.{i}.{p}" for i in (0, 2) for p in ("weight", "bias")
+        ]
+        assert (model["samples"], model["batch"], model["epochs"]) == (64, 16, 2)
+        optimizer = {"name": "sgd", "momentum": 0.9, "weight_decay": 0.0, "lr": pytest.approx(0.1), "clip": 0.5}
+        assert model["optimizer"] == optimizer and "evaluates" not in model
+        # Two steps an epoch of two devices, so four in all.
+        points = model["schedule"]["table"]
+        assert points[0] == [0.0, 1.0] and points[-1] == pytest.approx([1.5, 1 - 0.5 * 3 / 4])
+        assert member.end() == 0, member.log
+    assert not (tmp_path / "lightning_logs").exists()
+
+
+def test_the_end_of_an_epoch_is_the_end_of_the_job(tmp_path: Path) -> None:
+    with start(tmp_path, name="w1", devices=2) as member:
+        member.begin()
+        for step in range(4):
+            member.step([step])
+        assert member.end() == 0, member.log
+    ends = [line for line in member.log.splitlines() if line.startswith("epoch")]
+    assert ends == ["epoch 0 ended after 2", "epoch 1 ended after 4"]
+    assert not (tmp_path / "lightning_logs").exists()
+
+
+def test_the_weights_at_an_epoch_s_end_are_the_next_step_s(tmp_path: Path) -> None:
+    script = HEAD.replace('"ended after", self.steps', '"ended with", self.net[2].bias.tolist()')
+    with start(tmp_path, script + FIT, devices=2) as member:
+        weights, _ = member.begin()
+        for step in range(3):
+            member.tensor(weights, "net.2.bias").fill_(step)
+            member.step([step])
+        assert member.end() == 0, member.log
+    assert "epoch 0 ended with [2.0, 2.0]" in member.log
+
+
+def test_what_comes_after_fit(tmp_path: Path) -> None:
+    after = """
+[measured] = trainer.validate(trainer.lightning_module, DataLoader(data, 32), verbose=False)
+print("validated", measured["val_loss"])
+trainer.save_checkpoint("after.ckpt")
+"""
+    with start(tmp_path, HEAD + FIT + after) as member:
+        member.begin()
+        member.step([1])
+        assert member.end() == 0, member.log
+    [line] = [line for line in member.log.splitlines() if line.startswith("validated")]
+    assert float(line.split()[1]) == pytest.approx(plain_gradient(list(range(64)))[0])
+    assert "net.0.weight" in torch.load(tmp_path / "after.ckpt")["state_dict"]
+
+
+def evaluated(member: Member) -> dict[str, float]:
+    member.send({"type": "evaluate", "weights": [[0, 0, 0]]})
+    metrics: dict[str, float] = member.receive("evaluated")["metrics"]
+    return metrics
+
+
+def test_the_evaluator(tmp_path: Path) -> None:
+    with start(tmp_path, role="evaluator", name="evaluator") as member:
+        weights, _ = member.begin()
+        loss, _ = plain_gradient(list(range(64)))
+        for _ in range(2):
+            measured = evaluated(member)
+            assert measured["loss"] == pytest.approx(loss) and 0 < measured["accuracy"] < 1
+            member.tensor(weights, "net.2.weight").zero_()
+            member.tensor(weights, "net.2.bias").zero_()
+            loss = math.log(2)
+        assert member.end() == 0, member.log
+    assert "after fit: evaluator" in member.log and "ended after" not in member.log
+    assert not (tmp_path / "lightning_logs").exists()
+
+
+def test_a_worker_that_evaluates_between_steps(tmp_path: Path) -> None:
+    with start(tmp_path) as member:
+        member.begin()
+        for step in range(9):
+            loss, _ = plain_gradient([step])
+            assert member.step([step])["loss"] == loss
+            assert evaluated(member)["loss"] == pytest.approx(plain_gradient(list(range(64)))[0])
+        assert member.end() == 0, member.log
+    assert "epoch 2 ended after 9" in member.log
+
+
+def test_manual_optimization(tmp_path: Path) -> None:
+    manual = """
+class Manual(Module):
+    automatic_optimization = False
+    def training_step(self, batch, index):
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        scores = self.net(batch[0])
+        self.manual_backward(F.cross_entropy(scores, batch[1]))
+        self.manual_backward(self.net(batch[0]).pow(2).mean())
+        optimizer.step()
+        self.lr_schedulers().step()
+Module = Manual
+"""
+    with start(tmp_path, HEAD + manual + FIT.replace("gradient_clip_val=0.5,", "")) as member:
+        _, gradients = member.begin()
+        loss, expected = plain_gradient([3, 4], lambda s, y: F.cross_entropy(s, y) + s.pow(2).mean())
+        assert member.step([3, 4])["loss"] == pytest.approx(loss)
+        for name, gradient in expected.items():
+            assert torch.allclose(member.tensor(gradients, name), gradient, atol=1e-7)
+        assert member.end() == 0, member.log
+
+
+def test_a_step_that_is_skipped(tmp_path: Path) -> None:
+    skips = """
+class Skips(Module):
+    def training_step(self, batch, index):
+        return None if index == 1 else super().training_step(batch, index)
+Module = Skips
+"""
+    with start(tmp_path, HEAD + skips + FIT) as member:
+        member.begin()
+        answers = [member.step([step]) for step in range(3)]
+        assert [answer["skipped"] for answer in answers] == [False, True, False]
+        assert answers[1]["loss"] is None
+        assert member.end() == 0, member.log
+
+
+def test_mixed_precision(tmp_path: Path) -> None:
+    with start(tmp_path, HEAD + FIT.replace("max_epochs", "precision='bf16-mixed', max_epochs")) as member:
+        _, gradients = member.begin()
+        with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+            loss, expected = plain_gradient([1, 2, 3])
+        assert member.step([1, 2, 3])["loss"] == loss
+        assert same(member, gradients, expected)
+        assert member.end() == 0, member.log
+
+
+@pytest.mark.parametrize("precision, dtype", [("64-true", torch.float64), ("bf16-true", torch.bfloat16)])
+def test_other_types(tmp_path: Path, precision: str, dtype: torch.dtype) -> None:
+    with start(tmp_path, HEAD + FIT.replace("max_epochs", f"precision={precision!r}, max_epochs")) as member:
+        _, gradients = member.begin()
+        loss, expected = plain_gradient([1, 2, 3], dtype=dtype)
+        assert {tensor["dtype"] for tensor in member.tensors} == {str(dtype)[len("torch.") :]}
+        assert member.step([1, 2, 3])["loss"] == pytest.approx(loss)
+        for name, gradient in expected.items():
+            assert torch.allclose(member.tensor(gradients, name), gradient.float(), rtol=1e-6)
+        assert member.end() == 0, member.log
+
+
+def test_an_exception_in_the_module(tmp_path: Path) -> None:
+    fails = HEAD.replace("self.steps += 1", "raise KeyError('column')")
+    with start(tmp_path, fails + FIT) as member:
+        member.begin()
+        member.order([1])
+        error = member.receive("error")
+        line = 1 + fails.splitlines().index("        raise KeyError('column')")
+        assert error["text"] == "KeyError: 'column'" and error["where"] == f"train.py:{line}"
+        assert member.wait() == 1
+
+
+def test_no_checkpoint_while_the_job_runs(tmp_path: Path) -> None:
+    saves = HEAD.replace("self.steps += 1", "self.trainer.save_checkpoint('now.ckpt')")
+    with start(tmp_path, saves + FIT) as member:
+        member.begin()
+        member.order([1])
+        assert "the job's checkpoints are in its run folder" in member.receive("error")["text"]
+    assert not (tmp_path / "now.ckpt").exists()
+
+
+def test_a_loader_that_makes_its_batches_itself(tmp_path: Path) -> None:
+    with start(tmp_path, HEAD + FIT.replace("DataLoader(data, 16, shuffle=True)", "range(4)")) as member:
+        assert "the training data are a range" in member.receive("error")["text"]
+
+
+# What is refused, without a job.
+
+
+class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(2, 2)
+
+    def training_step(self, batch: Any, index: int) -> Any:
+        return self.net(batch[0]).sum()
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def trainer_of(**options: Any) -> Any:
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False, "max_epochs": 1}
+    return lightning.Trainer(strategy=PacelineStrategy(), accelerator="cpu", **{**quiet, **options})
+
+
+def callbacks() -> Iterator[tuple[dict[str, Any], str]]:
+    from lightning.pytorch import callbacks as known
+
+    yield {"callbacks": [known.EarlyStopping("val_loss")]}, "EarlyStopping would stop one worker"
+    yield {"callbacks": [known.Timer("00:00:01:00")]}, "Timer would stop one worker"
+    yield {"callbacks": [known.StochasticWeightAveraging(0.1)]}, "averages weights that the servers step"
+    yield {"callbacks": [known.GradientAccumulationScheduler({0: 2})]}, "a step of a job is one batch"
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        ({"accumulate_grad_batches": 4}, "accumulate_grad_batches=4): a step of a job is one batch"),
+        ({"max_steps": 10}, "give max_epochs alone"),
+        ({"min_epochs": 1}, "give max_epochs alone"),
+        ({"limit_train_batches": 0.5}, "trains on every sample"),
+        ({"overfit_batches": 1}, "trains on every sample"),
+        ({"fast_dev_run": True}, "give max_epochs alone"),
+        ({"gradient_clip_val": 1.0, "gradient_clip_algorithm": "value"}, "clip by the norm"),
+        *callbacks(),
+    ],
+)
+def test_what_a_trainer_may_not_ask_for(options: dict[str, Any], says: str) -> None:
+    trainer = trainer_of(**options)
+    with pytest.raises(PacelineError, match="^[^\n]*$") as error:
+        refuse(trainer, trainer.strategy.precision_plugin)
+    assert says in str(error.value)
+
+
+def test_a_loss_scaler() -> None:
+    from lightning.pytorch.plugins import MixedPrecision
+
+    trainer = trainer_of(plugins=[MixedPrecision("16-mixed", "cpu")])
+    with pytest.raises(PacelineError, match="loss scaler"):
+        refuse(trainer, trainer.strategy.precision_plugin)
+
+
+def test_a_usual_trainer_is_not_refused() -> None:
+    trainer = trainer_of(gradient_clip_val=1.0, precision="bf16-mixed", check_val_every_n_epoch=2)
+    refuse(trainer, trainer.strategy.precision_plugin)
+
+
+class Steps(Module):
+    def optimizer_step(self, *arguments: Any, **named: Any) -> None:
+        super().optimizer_step(*arguments, **named)
+
+
+class Two(Module):
+    automatic_optimization = False
+
+    def configure_optimizers(self) -> Any:
+        return [torch.optim.SGD(self.parameters(), lr=0.1), torch.optim.SGD(self.parameters(), lr=0.1)]
+
+
+class Seldom(Module):
+    def configure_optimizers(self) -> Any:
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "frequency": 3}}
+
+
+@pytest.mark.parametrize(
+    "module, says",
+    [(Steps, "optimizer_step() of its own"), (Two, "returned 2 optimizers"), (Seldom, "frequency is 3")],
+)
+def test_what_a_module_may_not_do(module: Any, says: str) -> None:
+    trainer = trainer_of()
+    made = made_ready(trainer, module())
+    with pytest.raises(PacelineError) as error:
+        refuse_model(trainer, made)
+    assert says in str(error.value)
+
+
+def made_ready(trainer: Any, module: Any) -> Any:
+    trainer.strategy.connect(module)
+    module.trainer = trainer
+    trainer.strategy.setup_optimizers(trainer)
+    return trainer.strategy
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        ({"sampler": WeightedRandomSampler([1.0] * 10, 10)}, "has a WeightedRandomSampler"),
+        ({"drop_last": True, "batch_size": 3}, "drop_last=True"),
+        ({"batch_size": None}, "in a way of its own"),
+    ],
+)
+def test_what_a_loader_may_not_do(options: dict[str, Any], says: str) -> None:
+    from paceline.integrations.data_loaders import wishes_of
+
+    data = TensorDataset(torch.zeros(10, 2))
+    with pytest.raises(PacelineError) as error:
+        wishes_of(DataLoader(data, **options))
+    assert says in str(error.value)
+
+
+def test_what_a_loader_wishes() -> None:
+    from paceline.integrations.data_loaders import wishes_of
+
+    loader = DataLoader(TensorDataset(torch.zeros(10, 2)), 5, shuffle=True, drop_last=True)
+    assert wishes_of(loader) == {"batch_size": 5, "collate_fn": loader.collate_fn}
+    loader = DataLoader(TensorDataset(torch.zeros(10, 2)), 5, num_workers=2, prefetch_factor=3)
+    wishes = wishes_of(loader)
+    assert (wishes["num_workers"], wishes["prefetch_factor"]) == (2, 3)

@@ -1,0 +1,243 @@
+"""A Trainer of transformers, as a worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fake_member import Member
+from torch import nn
+
+pytest.importorskip("transformers", reason="transformers is not installed")
+pytest.importorskip("accelerate", reason="accelerate is not installed, and a Trainer of transformers needs it")
+from transformers import EarlyStoppingCallback, TrainingArguments  # noqa: E402
+
+from paceline import PacelineError  # noqa: E402
+from paceline.integrations.transformers import PacelineTrainer  # noqa: E402
+from paceline.integrations.transformers_refusals import refuse  # noqa: E402
+from paceline.integrations.visible_gpu import chosen  # noqa: E402
+
+HEAD = """
+import torch, torch.nn.functional as F
+from torch import nn
+from transformers import TrainingArguments
+from paceline.integrations.transformers import PacelineTrainer
+
+torch.manual_seed(0)
+x = torch.randn(64, 10)
+y = (x[:, 0] > 0).long()
+data = [{"x": x[i], "labels": y[i], "unused": i} for i in range(64)]
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 2))
+    def forward(self, x, labels=None):
+        scores = self.net(x)
+        return {"loss": F.cross_entropy(scores, labels), "logits": scores}
+
+def accuracy(predicted):
+    return {"accuracy": float((predicted.predictions.argmax(1) == predicted.label_ids).mean())}
+"""
+TRAIN = """
+torch.manual_seed(0)
+options = dict(num_train_epochs=2, per_device_train_batch_size=16, learning_rate=0.1, warmup_steps=1, weight_decay=0.01,
+               eval_strategy="epoch", save_strategy="steps", save_steps=1, max_grad_norm=0.5, use_cpu=True)
+trainer = PacelineTrainer(Net(), TrainingArguments("out", **options), train_dataset=data, eval_dataset=data,
+                          compute_metrics=accuracy)
+done = trainer.train()
+print("after train:", trainer.job.role, done.global_step)
+trainer.save_model("saved")
+"""
+
+
+def start(folder: Path, script: str = HEAD + TRAIN, **more: Any) -> Member:
+    return Member(folder, script, preload="transformers.trainer", **more)
+
+
+def plain_gradient(samples: list[int]) -> tuple[float, dict[str, torch.Tensor]]:
+    torch.manual_seed(0)
+    x = torch.randn(64, 10)
+    y = (x[:, 0] > 0).long()
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 2))
+    loss = F.cross_entropy(net(x[samples]), y[samples])
+    loss.backward()
+    return loss.item(), {f"net.{name}": p.grad for name, p in net.named_parameters() if p.grad is not None}
+
+
+def evaluated(member: Member) -> dict[str, float]:
+    member.send({"type": "evaluate", "weights": [[0, 0, 0]]})
+    metrics: dict[str, float] = member.receive("evaluated")["metrics"]
+    return metrics
+
+
+def test_a_worker(tmp_path: Path) -> None:
+    with start(tmp_path, devices=2) as member:
+        _, gradients = member.begin()
+        # An even share is two steps an epoch. This worker is fast, and has seven in a job of two epochs.
+        for step in range(7):
+            samples = [step, 40, 63 - step]
+            loss, expected = plain_gradient(samples)
+            assert member.step(samples)["loss"] == loss
+            for name, gradient in expected.items():
+                assert torch.equal(member.tensor(gradients, name), gradient)
+            if step % 3 == 0:  # as in virtual time
+                assert evaluated(member)["loss"] == pytest.approx(plain_gradient(list(range(64)))[0])
+        assert member.end() == 0, member.log
+    assert "after train: worker 7" in member.log
+    assert (tmp_path / "saved/model.safetensors").exists() and not list(tmp_path.glob("out/checkpoint*"))
+
+
+def test_what_it_says_of_the_model(tmp_path: Path) -> None:
+    with start(tmp_path, role="probe", devices=2) as member:
+        model = member.take_model()
+        assert (model["samples"], model["batch"], model["epochs"]) == (64, 16, 2)
+        optimizer = dict(model["optimizer"])
+        groups = optimizer.pop("group")
+        numbers = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.01, "lr": 0.1, "clip": 0.5}
+        assert optimizer == {"name": "adamw", **{name: pytest.approx(value) for name, value in numbers.items()}}
+        assert [group["weight_decay"] for group in groups] == [0.0]
+        # Two steps an epoch of two devices: one of warm-up, and a line from there to the fourth.
+        points = model["schedule"]["table"]
+        assert points[0] == [0.0, 0.0] and points[1] == [0.5, 1.0] and points[-1] == pytest.approx([1.5, 1 / 3])
+        assert "evaluates" not in model and member.end() == 0, member.log
+
+
+def test_the_evaluator_and_other_workers_write_nothing(tmp_path: Path) -> None:
+    with start(tmp_path, role="evaluator", name="evaluator") as member:
+        weights, _ = member.begin()
+        measured = evaluated(member)
+        assert set(measured) == {"loss", "accuracy"}
+        assert measured["loss"] == pytest.approx(plain_gradient(list(range(64)))[0])
+        member.tensor(weights, "net.2.weight").zero_()
+        member.tensor(weights, "net.2.bias").zero_()
+        assert evaluated(member)["loss"] == pytest.approx(0.693147, abs=1e-5)
+        assert member.end() == 0, member.log
+    assert "after train: evaluator 0" in member.log and not (tmp_path / "saved").exists()
+    with start(tmp_path, name="w1", devices=2) as member:
+        member.begin()
+        member.step([1])
+        assert member.end() == 0, member.log
+    assert "after train: worker 1" in member.log and not (tmp_path / "saved").exists()
+    assert "'loss'" not in member.log
+
+
+def test_a_person_s_own_trainer(tmp_path: Path) -> None:
+    own = """
+import transformers
+from paceline.integrations.transformers import PacelineTraining
+class Weighted(transformers.Trainer):
+    def compute_loss(self, model, inputs, return_outputs=False, **more):
+        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **more)
+        return (2 * loss, outputs) if return_outputs else 2 * loss
+class PacelineTrainer(PacelineTraining, Weighted):
+    pass
+"""
+    with start(tmp_path, HEAD + own + TRAIN) as member:
+        _, gradients = member.begin()
+        loss, expected = plain_gradient([5, 6])
+        assert member.step([5, 6])["loss"] == pytest.approx(2 * loss)
+        for name, gradient in expected.items():
+            assert torch.allclose(member.tensor(gradients, name), 2 * gradient)
+        assert member.end() == 0, member.log
+
+
+def test_an_exception_in_the_model(tmp_path: Path) -> None:
+    fails = HEAD.replace("scores = self.net(x)", "raise KeyError('column')")
+    with start(tmp_path, fails + TRAIN) as member:
+        member.begin()
+        member.order([1])
+        error = member.receive("error")
+        line = 1 + fails.splitlines().index("        raise KeyError('column')")
+        assert error["text"] == "KeyError: 'column'" and error["where"] == f"train.py:{line}"
+        assert member.wait() == 1
+
+
+def test_a_loop_with_accelerate(tmp_path: Path) -> None:
+    loop = """
+import paceline
+from accelerate import Accelerator
+torch.manual_seed(0)
+accelerator = Accelerator(cpu=True)
+model = accelerator.prepare(Net())
+job = paceline.join(model, torch.utils.data.TensorDataset(x, y), batch_size=16)
+for inputs, targets in job:
+    loss = model(inputs, targets)["loss"]
+    accelerator.backward(loss)
+    job.step(loss)
+"""
+    with start(tmp_path, HEAD + loop) as member:
+        _, gradients = member.begin()
+        for samples in ([5, 6], [7, 8, 9]):
+            loss, expected = plain_gradient(samples)
+            assert member.step(samples)["loss"] == loss
+            for name, gradient in expected.items():
+                assert torch.equal(member.tensor(gradients, name), gradient)
+        assert member.end() == 0, member.log
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(2, 2)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"loss": self.net(x).sum()}
+
+
+def trainer_of(folder: Path, **options: Any) -> Any:
+    callbacks = options.pop("callbacks", [])
+    args = TrainingArguments(str(folder), use_cpu=True, **options)
+    data = [{"x": torch.zeros(2)}]
+    return PacelineTrainer(Net(), args, train_dataset=data, eval_dataset=data, callbacks=callbacks)
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps=4: a step of a job is one batch"),
+        ({"max_steps": 10}, "max_steps=10: a job lasts a number of epochs"),
+        ({"bf16_full_eval": True}, "convert weights"),
+        ({"auto_find_batch_size": True}, "a job's batch is fixed"),
+        (
+            {"load_best_model_at_end": True, "eval_strategy": "epoch", "save_strategy": "epoch"},
+            "checkpoints are in its run folder",
+        ),
+        ({"callbacks": [EarlyStoppingCallback()]}, "would stop one worker and not the job"),
+    ],
+)
+def test_what_a_trainer_may_not_ask_for(tmp_path: Path, options: dict[str, Any], says: str) -> None:
+    trainer = trainer_of(tmp_path, **options)
+    with pytest.raises(PacelineError, match="^[^\n]*$") as error:
+        refuse(trainer, (), {})
+    assert says in str(error.value)
+
+
+def test_settings_of_a_gpu(tmp_path: Path) -> None:
+    trainer = trainer_of(tmp_path)
+    trainer.args.fp16 = True
+    with pytest.raises(PacelineError, match="loss scaler"):
+        refuse(trainer, (), {})
+    trainer.args.fp16, trainer.args._n_gpu = False, 2
+    with pytest.raises(PacelineError, match="this process sees 2 GPUs"):
+        refuse(trainer, (), {})
+
+
+def test_a_job_is_not_resumed_from_a_checkpoint_of_the_trainer(tmp_path: Path) -> None:
+    trainer = trainer_of(tmp_path, gradient_accumulation_steps=1, bf16=True)
+    refuse(trainer, (), {})
+    for arguments, named in ((["checkpoint-3"], {}), ([], {"resume_from_checkpoint": True})):
+        with pytest.raises(PacelineError, match="--resume RUN"):
+            refuse(trainer, arguments, named)
+
+
+@pytest.mark.parametrize(
+    "visible, count, number, gpu",
+    [(None, 4, 6, "2"), ("3,5", 2, 1, "5"), ("GPU-a, GPU-b", 2, 3, "GPU-b"), ("", 2, 1, "1")],
+)
+def test_each_worker_sees_one_gpu(visible: str | None, count: int, number: int, gpu: str) -> None:
+    assert chosen(visible, count, number) == gpu
