@@ -98,6 +98,8 @@ class Job:
                 return
             skipped = skipped or self._guard.overflowed()
             self._binding.finish()
+            if not skipped:
+                self._check_finite()
             self._send(
                 {
                     "type": "stepped",
@@ -178,6 +180,16 @@ class Job:
                 raise PacelineError(
                     "the loop went on to the next batch without job.step(); call it once for each batch"
                 )
+
+    def _check_finite(self) -> None:
+        """One such number would be in everybody's weights from then on."""
+        name = self._binding.not_finite()
+        if name is not None:
+            assert self._micro is not None
+            raise PacelineError(
+                f"{name} is not finite, at a loss of {self._micro.loss:g}; nobody else gets it. "
+                "Look for it in the samples and in the learning rate, or call job.step(loss, skipped=True)"
+            )
 
     def _expected(self, batches: list[Any]) -> list[Load]:
         loads = []
