@@ -59,22 +59,23 @@ def validate():
     return {"loss": loss_of(model(x), y)}
 
 job = paceline.join(model, torch.utils.data.TensorDataset(x, y), optimizer=optimizer, evaluate=validate,
-                    batch_size=16, epochs=float(sys.argv[1]), num_workers=int(sys.argv[2]))
+                    batch_size=16, epochs=float(sys.argv[1]), num_workers=int(sys.argv[2]),
+                    processes=int(sys.argv[3]) if sys.argv[3:] else 1)
 steps = []
 for inputs, targets in job:
     steps.append((list(job.samples), nn.utils.parameters_to_vector(model.parameters()).detach()))
     loss = loss_of(model(inputs), targets)
     loss.backward()
     job.step(loss)
-if job.role == "worker":
-    torch.save(steps, f"steps-{job.name}.pt")
+if job.role != "evaluator":
+    torch.save(steps, f"steps-{job.name}-{job.role}.pt")
 """
 
 Steps = list[tuple[list[int], torch.Tensor]]
 
 
 def steps_of(folder: Path, devices: int) -> list[Steps]:
-    return [torch.load(folder / f"steps-w{number}.pt") for number in range(devices)]
+    return [torch.load(folder / f"steps-w{number}-worker.pt") for number in range(devices)]
 
 
 def summary_of(run: Path) -> dict[str, Any]:
@@ -144,6 +145,19 @@ def test_bulk_synchronous_training_is_plain_pytorch(tmp_path: Path, devices: int
     replay(tmp_path, run)
 
 
+def test_a_worker_of_two_processes_is_plain_pytorch(tmp_path: Path) -> None:
+    run = trained(tmp_path, CLASSES + LOOP, 1, arguments=["1", "0", "2"])
+    halves = [torch.load(tmp_path / f"steps-w0-{role}.pt") for role in ("worker", "follower")]
+    rounds = rounds_of(halves)
+    assert all(len(batch) == 8 for batches in rounds for batch in batches)
+    plain = Plain(CLASSES, rounds, torch.float32).weights
+    for half in halves:
+        assert len(half) == 40
+        for (_, ours), theirs in zip(half, plain):
+            assert distance(ours, theirs) <= 1e-5
+    replay(tmp_path, run)
+
+
 def test_what_is_left_of_the_difference_is_rounding(tmp_path: Path) -> None:
     """Near a loss of nothing the last bits of the weights are much of the loss. So it is with any order of the sums."""
     trained(tmp_path, LINE + LOOP, 2, arguments=["12", "0"])
@@ -191,3 +205,43 @@ def test_virtual_time_gives_the_same_trace_twice(tmp_path: Path) -> None:
         traces.append(summary_of(only_run(folder)))
     assert traces[0]["summary"]["trace_hash"] == traces[1]["summary"]["trace_hash"]
     assert traces[0]["training"] == traces[1]["training"]  # to the last bit
+
+
+NORMS = """
+import torch, torch.nn as nn
+import paceline
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList([nn.BatchNorm1d(1, momentum=momentum) for momentum in (0.01, 0.1, 0.5)])
+        self.last = nn.Linear(3, 1)
+    def forward(self, x):
+        return self.last(torch.cat([norm(x) for norm in self.norms], 1))
+
+torch.manual_seed(0)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+job = paceline.join(model, torch.utils.data.TensorDataset(torch.full((640, 1), 3.0)), optimizer=optimizer, batch_size=16)
+for (x,) in job:
+    loss = model(x).pow(2).mean()
+    loss.backward()
+    job.step(loss)
+"""
+
+
+@pytest.mark.parametrize("policy, least, most", [("bsp", 0.9999, 1.0001), ("cgp", 0.9, 1.01), ("asp", 0.59, 1.01)])
+def test_statistics_of_any_momentum_follow_what_is_seen(
+    tmp_path: Path, policy: str, least: float, most: float
+) -> None:
+    """Each of 10 rounds goes a part of the way from 0 to the 3 that every sample is.
+
+    Of lone commits it is a smaller part: each member starts from statistics that others have moved since.
+    """
+    run = trained(tmp_path, NORMS, 4, ["--policy", policy, "--virtual"])
+    state = exported(tmp_path, run)
+    for number, momentum in enumerate((0.01, 0.1, 0.5)):
+        left = 1 - state[f"norms.{number}.running_mean"].item() / 3
+        moved = 1 - left ** (1 / 10)
+        assert least * momentum <= moved <= most * momentum
+        assert state[f"norms.{number}.running_var"].item() == pytest.approx(left, rel=1e-3)  # from 1 to 0
