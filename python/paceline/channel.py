@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 from typing import Any
 
 from .errors import PacelineError
@@ -46,6 +47,12 @@ class Channel:
             if not chunk:
                 return None
             self._buffer += chunk
+
+    def ready(self, seconds: float) -> bool:
+        """Whether read() would return at once, within this time."""
+        if b"\n" in self._buffer or self._fd < 0:
+            return True
+        return bool(select.select([self._fd], [], [], seconds)[0])
 
     def write(self, message: Message) -> bool:
         """False if nobody listens any more."""

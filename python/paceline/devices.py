@@ -27,8 +27,12 @@ def device() -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
     here = session()
-    number = here.number if here is not None else 0
-    return torch.device("cuda", number % torch.cuda.device_count())
+    count = torch.cuda.device_count()
+    number = 0
+    if here is not None:
+        # The processes of one worker are as far apart as that workers beside it find room between them.
+        number = here.number + here.rank * max(1, count // here.processes)
+    return torch.device("cuda", number % count)
 
 
 def is_stand_in() -> bool:

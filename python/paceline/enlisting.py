@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -27,6 +27,9 @@ from .reporting import reporter
 from .schedules import read_schedule
 from .session import Session
 from .wishes import Wishes
+
+if TYPE_CHECKING:
+    from .team import Team
 
 # A job's own defaults.
 DEFAULT_BATCH = 32
@@ -51,7 +54,8 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         takes_model(wishes.evaluate)
     inventory = take_inventory(model)
     memories = Memories(len(inventory.entries))
-    message = _model_message(session, inventory, samples, wishes)
+    # A follower tells its leader what the model is, and nothing of what it asks for.
+    message = None if session.role == "follower" else _model_message(session, inventory, samples, wishes)
     device = next(inventory.model.parameters()).device
     job = Job(
         session=session,
@@ -63,8 +67,10 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         evaluate=wishes.evaluate,
         guard=OptimizerGuard(wishes.optimizer, wishes.scaler),
         device=device,
+        team=_make_team(session, inventory, device, wishes),
     )
-    session.channel.write(message)
+    if message is not None:
+        session.channel.write(message)
     if session.role == "probe":
         job.wait_for_end()
     return job
@@ -76,9 +82,28 @@ def _make_binding(
     kind = wishes.weights or session.weights
     if kind not in ("view", "copy"):
         raise PacelineError(f'weights = {kind!r} is neither "view" nor "copy"')
+    if session.role == "follower":
+        from .team import FollowersBinding
+
+        return FollowersBinding(inventory)
     if device.type != "cpu" or is_stand_in():
         return DeviceBinding(inventory, memories, device)
     return HostBinding(inventory, memories, copy_weights=kind == "copy")
+
+
+def _make_team(session: Session, inventory: Inventory, device: torch.device, wishes: Wishes) -> Team | None:
+    if not isinstance(wishes.processes, int) or wishes.processes < 1:
+        raise PacelineError(f"processes = {wishes.processes!r} is not a number of processes")
+    # Only who needs torch.distributed imports it.
+    if session.role == "follower":
+        from .team import Follower
+
+        return Follower(session, inventory, device)
+    if session.role == "worker" and wishes.processes > 1:
+        from .team_leader import Leader
+
+        return Leader(session, inventory, device, wishes.processes)
+    return None
 
 
 def _model_message(session: Session, inventory: Inventory, samples: int, wishes: Wishes) -> Message:

@@ -10,7 +10,7 @@ from typing import Optional
 
 import torch
 
-from .binding import Runs, check_trainable, dense, zero_ranges
+from .binding import Runs, check_trainable, dense, first_not_finite, zero_ranges
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Span
 
@@ -42,6 +42,7 @@ class HostBinding:
         self._bound: tuple[Span, ...] = ()
         self._constants_read = False
         self._gradients: Views = [None] * len(self._entries)
+        self._written: tuple[Span, ...] = ()  # where gradients of this step go
 
     def bind(self, weights: Runs) -> None:
         spans = self._memories.spans(weights)
@@ -62,7 +63,8 @@ class HostBinding:
                 self._entries[index].tensor.data.copy_(view)
 
     def before(self, gradients: Runs) -> None:
-        for span in self._memories.spans(gradients):
+        self._written = self._memories.spans(gradients)
+        for span in self._written:
             views = self._views(self._gradient_views, span)
             self._gradients[span.first : span.last] = views
             for zeroed in self._zeroed[span]:
@@ -82,6 +84,13 @@ class HostBinding:
                     _deliver(entry.tensor, view)
                 elif entry.kind == STATISTIC:
                     view.copy_(entry.tensor)
+
+    def not_finite(self) -> str | None:
+        # A sum is not finite if a part of it is not, and costs one look at the memory.
+        sums = [part.sum() for span in self._written for part in self._zeroed[span]]
+        if bool(torch.isfinite(torch.stack(sums)).all()):
+            return None
+        return first_not_finite(self._entries, self._gradients)
 
     def shared_at(self, address: int) -> str | None:
         for entry, in_place in zip(self._entries, self._weights_in_place):
@@ -108,6 +117,7 @@ class HostBinding:
         self._gradient_views.clear()
         self._zeroed.clear()
         self._gradients = [None] * len(self._entries)
+        self._written = ()
 
     def _views(self, cache: dict[Span, Views], span: Span) -> Views:
         views = cache.get(span)

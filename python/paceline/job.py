@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 from torch import nn
@@ -25,6 +25,9 @@ from .seeding import seed_step
 from .session import Session
 from .write_guard import WriteGuard
 
+if TYPE_CHECKING:
+    from .team import Team
+
 
 class Job:
     """Iterate over it: each batch is leased to this worker alone. Call step() once for each batch.
@@ -43,6 +46,7 @@ class Job:
         evaluate: Evaluate | None,
         guard: OptimizerGuard,
         device: torch.device,
+        team: Team | None = None,
     ) -> None:
         self.role = session.role
         self.name = session.name
@@ -60,6 +64,7 @@ class Job:
         self._evaluate = evaluate
         self._guard = guard
         self._device = device
+        self._team = team
         self._in_hand = False  # a batch that step() has not been called for
         self._stepped = False  # step() was called for the last one
         self._over = False
@@ -69,7 +74,7 @@ class Job:
         self._leaving = Leaving()
         self._write_guard = WriteGuard(binding.shared_at, reporter.tell)
         self._write_guard.install()
-        self._loader = make_loader() if self.role == "worker" else None
+        self._loader = make_loader() if self.role in ("worker", "follower") else None
 
     # What the program calls.
 
@@ -94,18 +99,8 @@ class Job:
             assert self._micro is not None
             self._micro.measured(number(loss, "the loss"), checked(metrics))
             self._micro.collect()
-            if not self._micro.is_last:
-                return
-            skipped = skipped or self._guard.overflowed()
-            self._binding.finish()
-            self._send(
-                {
-                    "type": "stepped",
-                    "loss": finite(self._micro.loss),
-                    "metrics": self._micro.metrics,
-                    "skipped": skipped,
-                }
-            )
+            if self._micro.is_last:
+                self._finish(self._micro, skipped)
 
     def wait_for_end(self) -> None:
         """For a program that was only asked what its model is."""
@@ -146,15 +141,19 @@ class Job:
         elif kind == "expect":
             if self._loader is not None:
                 self._loader.expect(self._expected(message["batches"]))
+            if self._team is not None:
+                self._team.expect(message["batches"])
         elif kind == "evaluate":
             self._answer_evaluate(message)
         elif kind == "end":
             self._end(message)
 
     def _iteration(self, step: Message) -> Generator[Any, None, None]:
-        samples = tuple(int(index) for index in step["samples"])
         if self._loader is None:
             raise PacelineError(f"Paceline sent a step to a program of role {self.role!r}")
+        samples = tuple(int(index) for index in step["samples"])
+        if self._team is not None:
+            samples = self._team.share(step)
         self.epoch = int(step.get("epoch", 0))
         self._augment_seed = int(step["augment_seed"])
         self._micro_batch = step.get("micro_batch")
@@ -164,8 +163,7 @@ class Job:
             self._micro.start(micro)
             batch = self._loader.get(Load(part, self._augment_seed))
             if not bound:
-                self._binding.bind(step["weights"])
-                self._binding.before(step["gradients"])
+                self._bind(step)
                 bound = True
             seed_step(int(step["seed"]) + micro)
             if self._device.type != "cpu":
@@ -179,10 +177,40 @@ class Job:
                     "the loop went on to the next batch without job.step(); call it once for each batch"
                 )
 
+        if not bound:  # there are fewer samples than processes
+            self._bind(step)
+            self._finish(self._micro, False)
+
+    def _bind(self, step: Message) -> None:
+        self._binding.bind(step["weights"])
+        self._binding.before(step["gradients"])
+        if self._team is not None:
+            self._team.spread_weights()
+
+    def _finish(self, micro: MicroBatches, skipped: bool) -> None:
+        if self._team is not None:
+            skipped = self._team.average(micro, skipped)
+        skipped = skipped or self._guard.overflowed()
+        self._binding.finish()
+        if not skipped:
+            self._check_finite(micro.loss)
+        self._send({"type": "stepped", "loss": finite(micro.loss), "metrics": micro.metrics, "skipped": skipped})
+
+    def _check_finite(self, loss: float) -> None:
+        """One such number would be in everybody's weights from then on."""
+        name = self._binding.not_finite()
+        if name is not None:
+            raise PacelineError(
+                f"{name} is not finite, at a loss of {loss:g}; nobody else gets it. "
+                "Look for it in the samples and in the learning rate, or call job.step(loss, skipped=True)"
+            )
+
     def _expected(self, batches: list[Any]) -> list[Load]:
         loads = []
         for batch in batches:
             samples = tuple(int(index) for index in batch["samples"])
+            if self._team is not None:
+                samples = self._team.own_part(samples)
             for part in cut(samples, self._micro_batch):
                 loads.append(Load(part, int(batch["augment_seed"])))
         return loads
@@ -203,6 +231,8 @@ class Job:
         self._binding.release()
         self._guard.release()
         self._channel.close()
+        if self._team is not None:
+            self._team.end(message)
         if message.get("failed"):
             raise SystemExit(f"paceline: the job failed: {message.get('why', '')}")
 

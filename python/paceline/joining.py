@@ -32,6 +32,7 @@ def join(
     collate_fn: Callable[..., Any] | None = None,
     digest: str | None = None,
     repeatable: bool | None = None,
+    processes: int = 1,
     **loader: Any,
 ) -> Job:
     """The job that this process works for. Iterate over it, and call its step() once for each batch.
@@ -44,6 +45,7 @@ def join(
     weights: "view", the default, or "copy", which lets the program write to its weights.
     digest: a text that is the same on all machines that have the same data.
     repeatable: True if the same step gives the same bytes in every process.
+    processes: so many processes, each with a GPU of its own, compute each batch of this worker together.
     Further arguments are a DataLoader's: num_workers, prefetch_factor, pin_memory, ….
     """
     wishes = Wishes(
@@ -59,6 +61,7 @@ def join(
         collate_fn=collate_fn,
         digest=digest,
         repeatable=repeatable,
+        processes=processes,
         loader=loader,
     )
     with reporter.reported():

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 def launch() -> NoReturn:
     """Replaces this process by `paceline run` of the same script."""
-    script = _script()
+    script = script_path()
     executable = _find()
     if executable is None:
         _stop(
@@ -26,7 +26,8 @@ def launch() -> NoReturn:
         _stop(f"cannot start {executable}: {error.strerror}")
 
 
-def _script() -> str:
+def script_path() -> str:
+    """The script that this process runs."""
     main = sys.modules.get("__main__")
     path: str | None = getattr(main, "__file__", None)
     if hasattr(sys, "ps1") or path is None or "ipykernel" in sys.modules:

@@ -13,12 +13,16 @@ from .errors import PacelineError
 @dataclass
 class Session:
     channel: Channel
-    role: str  # "worker", "evaluator" or "probe"
+    role: str  # "worker", "evaluator", "probe" or "follower"
     name: str  # "w0"
     devices: int
     seed: int
     weights: str = "view"  # unless the program says otherwise
     settings: dict[str, Any] = field(default_factory=dict)
+    # Of a follower: a further process of a worker (team.py).
+    rank: int = 0
+    processes: int = 1
+    meeting: str = ""
 
     @property
     def number(self) -> int:
@@ -60,4 +64,7 @@ def _read_start(channel: Channel) -> Session:
         seed=int(start.get("seed", 0)),
         weights=str(start.get("weights") or "view"),
         settings=dict(start.get("settings") or {}),
+        rank=int(start.get("rank", 0)),
+        processes=int(start.get("processes", 1)),
+        meeting=str(start.get("meeting", "")),
     )

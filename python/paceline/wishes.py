@@ -17,6 +17,7 @@ class Wishes:
     clip: float | None = None
     scaler: Any = None
     weights: str | None = None
+    processes: int = 1
     collate_fn: Callable[..., Any] | None = None
     digest: str | None = None
     repeatable: bool | None = None

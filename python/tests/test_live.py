@@ -1,122 +1,199 @@
-"""Whole jobs with the real executables: PACELINE names `paceline`. Without it these tests are skipped."""
+"""Whole jobs with the real executable. Without it these tests are skipped."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from live_job import exported, needs_paceline, only_run, replay, trained
 from torch import nn
 
-PACELINE = os.environ.get("PACELINE", "")
-pytestmark = pytest.mark.skipif(not PACELINE, reason="PACELINE does not name the executable")
+pytestmark = needs_paceline
 
-PROGRAM = """
-import json, os, sys
+# A program in two parts: the task, which the tests solve with plain PyTorch too, and the loop over it. The loop keeps
+# the samples of each step and the weights that it computed with.
+CLASSES = """
 import torch, torch.nn as nn, torch.nn.functional as F
-import paceline
 
-torch.manual_seed(0)
-x = torch.randn(640, 10)
-y = (x[:, 0] > 0).long()
-model = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 2))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-3)
-
-def validate():
-    return {"loss": F.cross_entropy(model(x), y).item(), "accuracy": (model(x).argmax(1) == y).float().mean().item()}
-
-job = paceline.join(model, torch.utils.data.TensorDataset(x, y), optimizer=optimizer, evaluate=validate,
-                    batch_size=16, epochs=2, num_workers=int(sys.argv[1]))
-seen = []
-for inputs, targets in job:
-    loss = F.cross_entropy(model(inputs), targets)
-    loss.backward()
-    seen.append(list(job.samples))
-    job.step(loss)
-if job.role == "worker":
-    with open(f"seen-{job.name}.json", "w") as file:
-        json.dump(seen, file)
-"""
-
-
-def make_model() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+def make(dtype=torch.float32):
     torch.manual_seed(0)
     x = torch.randn(640, 10)
-    y = (x[:, 0] > 0).long()
-    return nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 2)), x, y
+    model = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 2))
+    return model.to(dtype), x.to(dtype), (x[:, 0] > 0).long()
+
+def make_optimizer(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-3)
+
+loss_of = F.cross_entropy
+"""
+
+# A line to be found: its loss goes to nothing.
+LINE = """
+import torch, torch.nn as nn, torch.nn.functional as F
+
+def make(dtype=torch.float32):
+    torch.manual_seed(0)
+    x = torch.randn(640, 10)
+    y = x @ torch.randn(10, 1) * 0.3
+    model = nn.Sequential(nn.Linear(10, 16), nn.Linear(16, 1))
+    return model.to(dtype), x.to(dtype), y.to(dtype)
+
+def make_optimizer(model):
+    return torch.optim.SGD(model.parameters(), lr=0.006, momentum=0.5)
+
+loss_of = F.mse_loss
+"""
+
+LOOP = """
+import sys
+import paceline
+
+model, x, y = make()
+optimizer = make_optimizer(model)
+
+def validate():
+    return {"loss": loss_of(model(x), y)}
+
+job = paceline.join(model, torch.utils.data.TensorDataset(x, y), optimizer=optimizer, evaluate=validate,
+                    batch_size=16, epochs=float(sys.argv[1]), num_workers=int(sys.argv[2]),
+                    processes=int(sys.argv[3]) if sys.argv[3:] else 1)
+steps = []
+for inputs, targets in job:
+    steps.append((list(job.samples), nn.utils.parameters_to_vector(model.parameters()).detach()))
+    loss = loss_of(model(inputs), targets)
+    loss.backward()
+    job.step(loss)
+if job.role != "evaluator":
+    torch.save(steps, f"steps-{job.name}-{job.role}.pt")
+"""
+
+Steps = list[tuple[list[int], torch.Tensor]]
 
 
-def paceline(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    env = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[1]))
-    return subprocess.run([PACELINE, *words], cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+def steps_of(folder: Path, devices: int) -> list[Steps]:
+    return [torch.load(folder / f"steps-w{number}-worker.pt") for number in range(devices)]
 
 
-def train(folder: Path, devices: int, *more: str, workers: int = 0) -> Path:
-    (folder / "train.py").write_text(PROGRAM)
-    words = ["run", "train.py", "--python", sys.executable, "--devices", str(devices), *more, str(workers)]
-    ended = paceline(folder, *words)
-    assert ended.returncode == 0, ended.stderr
-    [run] = (folder / "runs").iterdir()
-    return run
+def summary_of(run: Path) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads((run / "summary.json").read_text())
+    return summary
 
 
-def exported(folder: Path, run: Path) -> dict[str, torch.Tensor]:
-    ended = paceline(folder, "export", str(run), "model.safetensors")
-    assert ended.returncode == 0, ended.stderr
-    return read_safetensors(folder / "model.safetensors")
+def rounds_of(workers: list[Steps]) -> list[list[list[int]]]:
+    """The batches of each bulk-synchronous round."""
+    last = max(len(steps) for steps in workers)
+    return [[steps[k][0] for steps in workers if k < len(steps)] for k in range(last)]
 
 
-def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
-    data = path.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
-    assert header.pop("__metadata__")["format"] == "pt"
-    types = {"F32": torch.float32, "I64": torch.int64}
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        raw = bytearray(data[8 + size + begin : 8 + size + end])
-        tensors[name] = torch.frombuffer(raw, dtype=types[entry["dtype"]]).reshape(entry["shape"])
-    return tensors
+class Plain:
+    """Plain PyTorch on the same samples: the weights before each step, and at the end."""
+
+    def __init__(self, task: str, rounds: list[list[list[int]]], dtype: torch.dtype, order: int = 0) -> None:
+        scope: dict[str, Any] = {}
+        exec(task, scope)
+        self.model, x, y = scope["make"](dtype)
+        optimizer = scope["make_optimizer"](self.model)
+        shuffled = torch.Generator().manual_seed(order)
+        self.weights = [nn.utils.parameters_to_vector(self.model.parameters()).detach()]
+        for batches in rounds:
+            samples = torch.tensor([index for batch in batches for index in batch])
+            if order > 0:  # a sum in another order is as right
+                samples = samples[torch.randperm(len(samples), generator=shuffled)]
+            optimizer.zero_grad()
+            scope["loss_of"](self.model(x[samples]), y[samples]).backward()
+            optimizer.step()
+            self.weights.append(nn.utils.parameters_to_vector(self.model.parameters()).detach())
 
 
-def plain_training(batches: list[list[int]]) -> nn.Module:
-    """Plain PyTorch on the same samples."""
-    model, x, y = make_model()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-3)
-    for batch in batches:
-        optimizer.zero_grad()
-        F.cross_entropy(model(x[batch]), y[batch]).backward()
-        optimizer.step()
-    return model
+def loss_of_line(weights: torch.Tensor) -> float:
+    """Over all samples, without rounding of its own."""
+    scope: dict[str, Any] = {}
+    exec(LINE, scope)
+    model, x, y = scope["make"](torch.float64)
+    nn.utils.vector_to_parameters(weights.double(), model.parameters())
+    return F.mse_loss(model(x), y).item()
+
+
+def distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    return float((a.double() - b.double()).abs().max() / b.double().abs().max())
 
 
 @pytest.mark.parametrize("devices", [1, 2, 4])
 def test_bulk_synchronous_training_is_plain_pytorch(tmp_path: Path, devices: int) -> None:
-    run = train(tmp_path, devices)
-    seen = [json.loads((tmp_path / f"seen-w{i}.json").read_text()) for i in range(devices)]
-    rounds = max(len(one) for one in seen)
-    batches = [[index for one in seen if k < len(one) for index in one[k]] for k in range(rounds)]
-    assert sorted(index for batch in batches for index in batch) == sorted(2 * list(range(640)))
-    model, _, _ = make_model()
-    model.load_state_dict(exported(tmp_path, run), strict=True)
-    for ours, plain in zip(model.parameters(), plain_training(batches).parameters()):
-        assert (ours - plain).abs().max() <= 1e-5 * plain.abs().max()
+    """50 steps: the weights before each of them, and what is exported in the end."""
+    epochs = 50 * 16 * devices / 640
+    run = trained(tmp_path, CLASSES + LOOP, devices, arguments=[str(epochs), "0"])
+    workers = steps_of(tmp_path, devices)
+    rounds = rounds_of(workers)
+    assert len(rounds) == 50
+    if devices == 4:
+        seen = [index for batches in rounds for batch in batches for index in batch]
+        assert sorted(seen) == sorted(5 * list(range(640)))
+    plain = Plain(CLASSES, rounds, torch.float32)
+    for steps in workers:
+        for (_, ours), theirs in zip(steps, plain.weights):
+            assert distance(ours, theirs) <= 1e-5
+    plain_state = plain.model.state_dict()
+    state = exported(tmp_path, run)
+    assert state.keys() == plain_state.keys()
+    for name, value in state.items():
+        assert distance(value, plain_state[name]) <= 1e-5, name
+    replay(tmp_path, run)
 
 
-@pytest.mark.parametrize("policy", ["asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "cgp", "local-sgd:4", "backup:1"])
+def test_a_worker_of_two_processes_is_plain_pytorch(tmp_path: Path) -> None:
+    run = trained(tmp_path, CLASSES + LOOP, 1, arguments=["1", "0", "2"])
+    halves = [torch.load(tmp_path / f"steps-w0-{role}.pt") for role in ("worker", "follower")]
+    rounds = rounds_of(halves)
+    assert all(len(batch) == 8 for batches in rounds for batch in batches)
+    plain = Plain(CLASSES, rounds, torch.float32).weights
+    for half in halves:
+        assert len(half) == 40
+        for (_, ours), theirs in zip(half, plain):
+            assert distance(ours, theirs) <= 1e-5
+    replay(tmp_path, run)
+
+
+def test_what_is_left_of_the_difference_is_rounding(tmp_path: Path) -> None:
+    """Near a loss of nothing the last bits of the weights are much of the loss. So it is with any order of the sums."""
+    trained(tmp_path, LINE + LOOP, 2, arguments=["12", "0"])
+    workers = steps_of(tmp_path, 2)
+    rounds = rounds_of(workers)
+    assert len(rounds) == 240
+    ours = [weights for _, weights in workers[0]]
+    exact = Plain(LINE, rounds, torch.float64).weights
+    orders = [Plain(LINE, rounds, torch.float32, order).weights for order in range(4)]
+
+    late = [k for k in range(150, 240) if 1e-6 < loss_of_line(exact[k]) < 1e-4]
+    assert len(late) > 10
+    off = max(distance(ours[k], exact[k]) for k in late)
+    assert off <= 2 * max(distance(weights[k], exact[k]) for weights in orders for k in late)
+
+    def loss_off(weights: list[torch.Tensor]) -> float:
+        return max(abs(loss_of_line(weights[k]) / loss_of_line(exact[k]) - 1) for k in late)
+
+    assert loss_off(ours) <= 3 * max(loss_off(weights) for weights in orders)
+
+
+POLICIES = ["bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:15", "cgp", "local-sgd:4", "backup:1"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_trains_and_replays(tmp_path: Path, policy: str) -> None:
-    run = train(tmp_path, 2, "--policy", policy, workers=1)
-    seen = [index for i in range(2) for one in json.loads((tmp_path / f"seen-w{i}.json").read_text()) for index in one]
-    if not policy.startswith("backup"):
-        assert sorted(seen) == sorted(2 * list(range(640)))
-    replayed = paceline(tmp_path, "replay", str(run))
-    assert replayed.returncode == 0, replayed.stderr
+    run = trained(tmp_path, CLASSES + LOOP, 2, ["--policy", policy], ["2", "1"])
+    seen = sorted(index for steps in steps_of(tmp_path, 2) for samples, _ in steps for index in samples)
+    twice = sorted(2 * list(range(640)))
+    if policy.startswith("backup"):
+        # What came too late was discarded, and trained on again.
+        assert len(seen) >= len(twice) and set(seen) == set(twice)
+    else:
+        assert seen == twice
+    assert summary_of(run)["summary"]["last_evaluation"]["loss"] < 0.5  # 0.75 at first
+    replay(tmp_path, run)
 
 
 def test_virtual_time_gives_the_same_trace_twice(tmp_path: Path) -> None:
@@ -124,9 +201,47 @@ def test_virtual_time_gives_the_same_trace_twice(tmp_path: Path) -> None:
     for name in ("one", "two"):
         folder = tmp_path / name
         folder.mkdir()
-        (folder / "train.py").write_text(PROGRAM)
-        words = ["run", "train.py", "--python", sys.executable, "--devices", "3", "--policy", "asp", "--virtual", "0"]
-        ended = paceline(folder, *words)
-        assert ended.returncode == 0, ended.stderr
-        traces.append(next(line for line in ended.stdout.splitlines() if line.startswith("trace:")))
-    assert traces[0] == traces[1]
+        trained(folder, CLASSES + LOOP, 3, ["--policy", "asp", "--virtual"], ["1", "0"])
+        traces.append(summary_of(only_run(folder)))
+    assert traces[0]["summary"]["trace_hash"] == traces[1]["summary"]["trace_hash"]
+    assert traces[0]["training"] == traces[1]["training"]  # to the last bit
+
+
+NORMS = """
+import torch, torch.nn as nn
+import paceline
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList([nn.BatchNorm1d(1, momentum=momentum) for momentum in (0.01, 0.1, 0.5)])
+        self.last = nn.Linear(3, 1)
+    def forward(self, x):
+        return self.last(torch.cat([norm(x) for norm in self.norms], 1))
+
+torch.manual_seed(0)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+job = paceline.join(model, torch.utils.data.TensorDataset(torch.full((640, 1), 3.0)), optimizer=optimizer, batch_size=16)
+for (x,) in job:
+    loss = model(x).pow(2).mean()
+    loss.backward()
+    job.step(loss)
+"""
+
+
+@pytest.mark.parametrize("policy, least, most", [("bsp", 0.9999, 1.0001), ("cgp", 0.9, 1.01), ("asp", 0.59, 1.01)])
+def test_statistics_of_any_momentum_follow_what_is_seen(
+    tmp_path: Path, policy: str, least: float, most: float
+) -> None:
+    """Each of 10 rounds goes a part of the way from 0 to the 3 that every sample is.
+
+    Of lone commits it is a smaller part: each member starts from statistics that others have moved since.
+    """
+    run = trained(tmp_path, NORMS, 4, ["--policy", policy, "--virtual"])
+    state = exported(tmp_path, run)
+    for number, momentum in enumerate((0.01, 0.1, 0.5)):
+        left = 1 - state[f"norms.{number}.running_mean"].item() / 3
+        moved = 1 - left ** (1 / 10)
+        assert least * momentum <= moved <= most * momentum
+        assert state[f"norms.{number}.running_var"].item() == pytest.approx(left, rel=1e-3)  # from 1 to 0

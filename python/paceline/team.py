@@ -1,0 +1,220 @@
+"""A worker of several processes, each with a GPU of its own: they compute each batch together.
+
+The first process, the leader, is the worker's program as ever. The others, its followers, run the same script. The
+leader tells them of each step over a socket, in the words of docs/program.md. Weights and gradients go through
+torch.distributed.
+
+Nobody begins a collective before all have said that they are here. So whoever fails before it is known by what it
+said or by its end, and nobody waits for it in vain.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from .binding import Runs, dense
+from .channel import Message
+from .errors import PacelineError
+from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
+from .measures import finite
+from .micro_batches import MicroBatches
+from .session import Session
+
+Part = tuple[int, ...]
+
+
+def part_of(samples: Sequence[int], rank: int, processes: int) -> Part:
+    """Nearly equal parts; where there are not enough samples the last ones are empty."""
+    size, more = divmod(len(samples), processes)
+    begin = rank * size + min(rank, more)
+    return tuple(int(index) for index in samples[begin : begin + size + (rank < more)])
+
+
+class Team(ABC):
+    """What a job asks of the processes of its worker."""
+
+    def __init__(self, inventory: Inventory, device: torch.device, rank: int, processes: int) -> None:
+        self._entries = inventory.entries
+        self._device = device
+        self._rank = rank
+        self._processes = processes
+        self._connected = False
+        self._constants_spread = False
+
+    @abstractmethod
+    def share(self, step: Message) -> Part:
+        """A step begins: the samples of this process."""
+
+    @abstractmethod
+    def own_part(self, samples: Part) -> Part:
+        """Of a batch that is expected."""
+
+    @abstractmethod
+    def expect(self, batches: list[Any]) -> None:
+        """Batches that will probably come."""
+
+    @abstractmethod
+    def spread_weights(self) -> None:
+        """All have the leader's weights from now on."""
+
+    @abstractmethod
+    def average(self, micro: MicroBatches, skipped: bool) -> bool:
+        """Gradients, statistics, loss and metrics are the batch's from now on. True if anybody skips it."""
+
+    @abstractmethod
+    def end(self, message: Message) -> None:
+        """The job is over."""
+
+    # The collectives.
+
+    def _connect(self, meeting: str) -> None:
+        if dist.is_initialized():
+            raise PacelineError(
+                "the program has started torch.distributed by itself; join(processes=...) does that, leave it out"
+            )
+        # They are all on this host.
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        backend = "nccl" if self._device.type == "cuda" else "gloo"
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+        store = dist.FileStore(meeting, self._processes)  # type: ignore[attr-defined]
+        dist.init_process_group(backend, store=store, rank=self._rank, world_size=self._processes)
+        self._connected = True
+
+    def _disconnect(self) -> None:
+        if self._connected:
+            self._connected = False
+            dist.destroy_process_group()
+
+    @torch.no_grad()
+    def _broadcast_weights(self) -> None:
+        """Tensors of one type at a time. Constants are spread once, as everybody's start."""
+        by_type: dict[torch.dtype, list[torch.Tensor]] = {}
+        for entry in self._entries:
+            if entry.kind != CONSTANT or not self._constants_spread:
+                by_type.setdefault(entry.dtype, []).append(entry.tensor.detach())
+        self._constants_spread = True
+        for tensors in by_type.values():
+            flat = torch.cat([tensor.reshape(-1) for tensor in tensors]).to(self._device)
+            dist.broadcast(flat.view(torch.uint8), 0)
+            if self._rank > 0:
+                for tensor, part in _parts(flat, tensors):
+                    tensor.copy_(part)
+
+    @torch.no_grad()
+    def _sum(self, share: float) -> None:
+        """Means over parts of the batch become the mean over all of it."""
+        entries = [entry for entry in self._entries if entry.kind in (PARAMETER, STATISTIC)]
+        values = [_value(entry) for entry in entries]
+        flat = torch.cat([value.reshape(-1).to(self._device, torch.float32) for value in values]).mul_(share)
+        dist.all_reduce(flat)
+        for (value, part), entry in zip(_parts(flat, values), entries):
+            value.copy_(part)
+            if entry.kind == PARAMETER and entry.tensor.requires_grad:
+                _set_gradient(entry.tensor, value)
+
+
+def _value(entry: Entry) -> torch.Tensor:
+    if entry.kind == STATISTIC:
+        return entry.tensor.detach()
+    gradient = dense(entry.tensor.grad)
+    return torch.zeros_like(entry.tensor) if gradient is None else gradient.detach()
+
+
+def _set_gradient(parameter: torch.Tensor, value: torch.Tensor) -> None:
+    now = parameter.grad
+    if now is None or now.data_ptr() != value.data_ptr():
+        parameter.grad = value
+
+
+def _parts(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    split = torch.split(flat, [tensor.numel() for tensor in tensors])
+    return [(tensor, part.view(tensor.shape)) for tensor, part in zip(tensors, split)]
+
+
+class Follower(Team):
+    def __init__(self, session: Session, inventory: Inventory, device: torch.device) -> None:
+        super().__init__(inventory, device, session.rank, session.processes)
+        self._channel = session.channel
+        self._meeting = session.meeting
+        self._share = 0.0
+        _die_with_parent()
+
+    def share(self, step: Message) -> Part:
+        if not self._connected:
+            self._meet({"tensors": [entry.message() for entry in self._entries]})
+            self._connect(self._meeting)
+        self._share = float(step["share"])
+        return self.own_part(tuple(step["samples"]))
+
+    def own_part(self, samples: Part) -> Part:
+        return samples
+
+    def expect(self, batches: list[Any]) -> None:
+        pass
+
+    def spread_weights(self) -> None:
+        self._meet({})
+        self._broadcast_weights()
+
+    def average(self, micro: MicroBatches, skipped: bool) -> bool:
+        said = {"loss": finite(micro.loss), "metrics": micro.metrics, "skipped": skipped}
+        skipped = bool(self._meet(said)["skipped"])
+        self._sum(self._share)
+        return skipped
+
+    def end(self, message: Message) -> None:
+        self._disconnect()
+
+    def _meet(self, said: Message) -> Message:
+        self._channel.write({"type": "here", **said})
+        answer = self._channel.read()
+        if answer is None or answer["type"] != "go":
+            raise SystemExit("paceline: the first process of this worker has ended")
+        return answer
+
+
+def _die_with_parent() -> None:
+    """The leader may be killed, and a collective would wait for it."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
+
+
+class FollowersBinding:
+    """A follower's model has memory of its own."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+
+    def bind(self, weights: Runs) -> None:
+        pass
+
+    def before(self, gradients: Runs) -> None:
+        for entry in self._inventory.entries:
+            if entry.kind == PARAMETER:
+                entry.tensor.grad = None
+
+    def finish(self) -> None:
+        self._inventory.check_unchanged()
+        self.before([])
+
+    def not_finite(self) -> str | None:
+        return None  # the leader looks
+
+    def shared_at(self, address: int) -> str | None:
+        return None
+
+    def forget(self) -> None:
+        pass
+
+    def release(self) -> None:
+        pass

@@ -1,0 +1,251 @@
+"""Programs that fail in a job with the real executable: one line each, and nobody else comes to harm.
+
+In one job w1, w2 and w3 fail in different ways, and w0 trains on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from live_job import PACELINE, environment, exported, needs_paceline, only_run, replay, run_words
+
+pytestmark = needs_paceline
+
+# Its argument says who fails where, and how: "data=w1:raise,w2:kill".
+PROGRAM = """
+import os, signal, sys, time
+import torch, torch.nn as nn, torch.nn.functional as F
+import paceline
+import paceline.job
+from paceline.session import session
+
+where, _, plan = sys.argv[1].partition("=")
+plan = dict(one.split(":") for one in plan.split(","))
+start = session()
+mine = plan.get(start.name if start.role == "worker" else start.role)
+
+def fail(place):
+    if place != where or mine is None:
+        return
+    if mine == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if mine == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    raise ValueError("at " + place)
+
+fail("model")
+torch.manual_seed(0)
+x = torch.randn(480, 10)
+y = (x[:, 0] > 0).long()
+model = nn.Sequential(nn.Linear(10, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, 2))
+
+write_initial = paceline.job.write_initial
+def initial(*arguments):
+    fail("initial")
+    write_initial(*arguments)
+paceline.job.write_initial = initial
+
+class Points(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(y)
+    def __getitem__(self, index):
+        fail("loader process" if torch.utils.data.get_worker_info() else "data set")
+        return x[index], y[index]
+
+def validate():
+    fail("evaluate")
+    return F.cross_entropy(model(x), y)
+
+job = paceline.join(model, Points(), optimizer=torch.optim.SGD(model.parameters(), lr=0.1), evaluate=validate,
+                    batch_size=8, epochs=1, num_workers=int(where == "loader process"))
+steps = 0
+for inputs, targets in job:
+    steps += 1
+    while steps == 5 and not os.path.exists("go"):
+        time.sleep(0.02)  # the job goes on until all that should be said of others has been
+    if steps in (1, 3):
+        fail("step %d" % steps)
+    loss = F.cross_entropy(model(inputs), targets)
+    loss.backward()
+    how = mine if where == "attack" and steps == 3 else None
+    if how == "no number as gradient":
+        model[3].weight.grad[0, 0] = float("nan")
+    if how == "no number as statistic":
+        model[1].running_var.fill_(float("inf"))
+    if how == "no number as loss":
+        loss = loss * float("nan")
+    if how == "another shape":
+        model[0].weight.data = torch.zeros(2, 2)
+    if how == "two steps":
+        job.step(loss)
+    if how == "no step":
+        continue
+    if how == "rubbish":
+        os.write(start.channel._fd, b"what?\\n")
+    if how == "an endless line":
+        os.write(start.channel._fd, b"x" * 20_000_000)
+    if how == "another answer":
+        os.write(start.channel._fd, b'{"type":"done"}\\n')
+    if how == "a written weight":
+        model[0].bias.data.zero_()
+    if how == "an exit":
+        sys.exit(0)
+    if how == "a closed socket":
+        os.close(start.channel._fd)
+    job.step(loss)
+fail("end")
+"""
+
+LOST = re.compile(r"(\w+) was lost \((.*)\);")
+UNEVALUATED = ["--set", "evaluate.enabled=false"]
+
+
+class Ended(NamedTuple):
+    status: int
+    errors: str
+
+
+def fail(folder: Path, how: str, devices: int, expected: int, more: list[str] = UNEVALUATED) -> Ended:
+    """Runs it until `expected` workers were lost, and then to the end."""
+    words = [PACELINE, *run_words(folder, PROGRAM, devices, more, [how])]
+    log = folder / "errors.txt"
+    until = time.monotonic() + 300
+    with open(log, "w") as errors, subprocess.Popen(words, cwd=folder, env=environment(), stderr=errors) as job:
+        while job.poll() is None and len(LOST.findall(log.read_text())) < expected:
+            if time.monotonic() > until:
+                job.kill()
+            time.sleep(0.05)
+        (folder / "go").touch()
+    expect_no_program_left(folder)
+    return Ended(job.returncode, log.read_text())
+
+
+def lost(ended: Ended) -> dict[str, str]:
+    """Who was lost, and why. Nobody twice."""
+    found = LOST.findall(ended.errors)
+    assert len(found) == len(dict(found)), ended.errors
+    return dict(found)
+
+
+def expect_no_program_left(folder: Path) -> None:
+    """Neither a program nor a child of one. A script may take its time after the job."""
+    until = time.monotonic() + 60
+    while left := [process for process in Path("/proc").glob("[0-9]*") if _runs_in(process, folder)]:
+        assert time.monotonic() < until, [(process / "cmdline").read_text() for process in left]
+        time.sleep(0.1)
+
+
+def _runs_in(process: Path, folder: Path) -> bool:
+    try:
+        return os.readlink(process / "cwd") == str(folder)
+    except OSError:
+        return False  # it has just ended
+
+
+def expect_all_trained(folder: Path, ended: Ended) -> None:
+    assert ended.status == 0, ended.errors
+    summary = json.loads((only_run(folder) / "summary.json").read_text())["summary"]
+    assert summary["samples"] == summary["total_samples"] == 480
+    replay(folder, only_run(folder))
+    for name, tensor in exported(folder, only_run(folder)).items():
+        assert bool(tensor.isfinite().all()), name
+
+
+@pytest.mark.parametrize("where", ["step 1", "step 3", "data set"])
+def test_raised_killed_and_stopped(tmp_path: Path, where: str) -> None:
+    ended = fail(tmp_path, f"{where}=w1:raise,w2:kill,w3:stop", 4, 3)
+    why = lost(ended)
+    assert re.fullmatch(rf"train\.py:\d+: ValueError: at {where}", why["w1"])
+    assert why["w2"] == "train.py: the program ended (killed by signal 9 (Killed))"
+    assert why["w3"] == "train.py: the program was stopped by a signal and does not go on"
+    assert len(why) == 3
+    expect_all_trained(tmp_path, ended)
+
+
+def test_loader_processes(tmp_path: Path) -> None:
+    ended = fail(tmp_path, "loader process=w1:raise,w2:kill", 3, 2)
+    why = lost(ended)
+    assert re.fullmatch(r"train\.py:\d+: ValueError: at loader process", why["w1"])
+    assert re.fullmatch(r"train\.py:\d+: RuntimeError: DataLoader worker .* exited unexpectedly", why["w2"])
+    assert len(why) == 2
+    expect_all_trained(tmp_path, ended)
+
+
+@pytest.mark.parametrize(
+    "how, says",
+    [
+        ("model=w1:raise", r"train\.py:\d+: ValueError: at model"),
+        ("initial=w0:raise,w1:raise", r"train\.py:\d+: ValueError: at initial"),
+        ("initial=w0:kill,w1:kill", r"train\.py: the program ended \(killed by signal 9 \(Killed\)\)"),
+        ("model=w1:stop", r"train\.py: the program was stopped by a signal and does not go on"),
+    ],
+)
+def test_before_the_training_the_job_ends(tmp_path: Path, how: str, says: str) -> None:
+    """Nothing is lost yet, and whoever started it is still there to read the line."""
+    ended = fail(tmp_path, how, 2, 0)
+    assert ended.status == 2 and not lost(ended)
+    assert re.search(rf"^paceline: {says}; logs: .*$", ended.errors, re.MULTILINE), ended.errors
+
+
+def test_after_the_loop_the_job_is_done(tmp_path: Path) -> None:
+    ended = fail(tmp_path, "end=w1:raise,w2:kill,w3:stop", 4, 0)
+    assert not lost(ended)
+    expect_all_trained(tmp_path, ended)
+
+
+def test_without_its_evaluator_a_job_trains_on(tmp_path: Path) -> None:
+    ended = fail(tmp_path, "evaluate=evaluator:raise", 1, 0, [])
+    assert re.fullmatch(r"train\.py:\d+: ValueError: at evaluate", lost(ended)["evaluator"])
+    expect_all_trained(tmp_path, ended)
+
+
+@pytest.mark.parametrize(
+    "attacks",
+    [
+        {
+            "no number as gradient": r"train\.py:\d+: the gradient of 3\.weight is not finite, at a loss of 0\.\d+; nobody .*",
+            "no number as statistic": r"train\.py:\d+: 1\.running_var is not finite, at a loss of 0\.\d+; nobody .*",
+            "another shape": r"train\.py:\d+: 0\.weight had the shape \[16, 10\] at join\(\) and has \[2, 2\] now; .*",
+        },
+        {
+            "two steps": r"train\.py:\d+: job\.step\(\) was called twice for one batch",
+            "no step": r"train\.py:\d+: the loop went on to the next batch without job\.step\(\); .*",
+            "an exit": r"train\.py:\d+: the loop over the job was left before the job's end .*",
+        },
+        {
+            "rubbish": r"train\.py: the program sent a line that is no message: .*",
+            "an endless line": r"train\.py: the program sent a line that is too long",
+            "another answer": r"train\.py: the program answered out of turn",
+        },
+        {
+            "a written weight": r"train\.py:\d+: the program wrote to the weight 0\.bias, .*",
+            "a closed socket": r"train\.py: the program ended \(exit status 1\)",
+        },
+    ],
+    ids=lambda attacks: ", ".join(attacks),
+)
+def test_attacks(tmp_path: Path, attacks: dict[str, str]) -> None:
+    plan = ",".join(f"w{number}:{how}" for number, how in enumerate(attacks, 1))
+    ended = fail(tmp_path, "attack=" + plan, len(attacks) + 1, len(attacks))
+    why = lost(ended)
+    assert len(why) == len(attacks)
+    for number, says in enumerate(attacks.values(), 1):
+        assert re.fullmatch(says, why[f"w{number}"]), why
+    expect_all_trained(tmp_path, ended)
+
+
+def test_a_loss_that_is_no_number_is_seen_and_harms_nobody(tmp_path: Path) -> None:
+    ended = fail(tmp_path, "attack=w1:no number as loss", 2, 0)
+    assert not lost(ended)
+    expect_all_trained(tmp_path, ended)
+    events = json.loads((only_run(tmp_path) / "summary.json").read_text())["events"]
+    assert [event["text"] for event in events if event["replica"] == "w1"][
+        1
+    ] == "its training loss is not a finite number"
