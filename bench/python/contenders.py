@@ -83,9 +83,9 @@ class Paceline:
     keys: tuple[str, ...] = ()
 
     def train(self, told: Settings, speeds: list[float]) -> Outcome:
-        sets = [f"seed={told.seed}", f"evaluate.every_epochs={told.epochs / 24}", *self.keys]
+        sets = [f"seed={told.seed}", "schedule.shape=cosine", f"evaluate.every_epochs={told.epochs / 24}"]
         command = [executable(), "run", "--python", sys.executable, "--devices", str(len(speeds))]
-        command += ["--policy", self.policy, *(word for one in sets for word in ("--set", one))]
+        command += ["--policy", self.policy, *(word for one in (*sets, *self.keys) for word in ("--set", one))]
         command += [str(HERE / "ddp_member.py"), "--", *told.words()]
         with open(told.folder / "log", "w") as log:
             code = subprocess.run(

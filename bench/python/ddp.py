@@ -1,6 +1,6 @@
 """./dev bench ddp: a program under PyTorch's DistributedDataParallel and under Paceline.
 
-The same network, data, batch of a device, learning rate, momentum and number of samples; the same seeds; by turns.
+The same network, data, batch of a device, learning rates, momentum and number of samples; the same seeds; by turns.
 A clock runs from the first iteration on. DDP's accuracies are measured after its training, of weights that were put
 aside, so they cost it nothing. Paceline's evaluator is a process of its own, and runs beside the training.
 """
@@ -141,7 +141,7 @@ def conditions(seeds: int, rate: float) -> str:
     debians = version_of(DEBIANS)
     versions += f", Debian's {debians}" if debians else "; Debian's PyTorch is not installed and left out"
     samples = "MNIST" if (DATA / "mnist").exists() else "made-up samples, as MNIST is not at ../shared/data"
-    return f"{seeds} seeds; learning rate {rate:g}; {samples}; {versions}; {machine()}."
+    return f"{seeds} seeds; learning rate {rate:g}, a cosine; {samples}; {versions}; {machine()}."
 
 
 def main() -> None:
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="how many (3)")
     parser.add_argument("--target", type=float, default=0.94, help="the accuracy that seconds are counted to (0.94)")
     parser.add_argument("--scenarios", default=",".join(SCENARIOS), help="some of " + ",".join(SCENARIOS))
-    parser.add_argument("--rate", type=float, default=0.05, help="the learning rate of all (0.05)")
+    parser.add_argument("--rate", type=float, default=0.05, help="the first learning rate of all (0.05)")
     parser.add_argument("--epochs", type=int, default=0, help="instead of each scenario's own: for a quick look")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

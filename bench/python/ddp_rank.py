@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 from shares import split
-from task import BATCH, TRAINED, Pacer, accuracy, data, network, optimizer_of, settings
+from task import BATCH, TRAINED, Pacer, accuracy, data, falling, network, optimizer_of, settings
 from throttle import hold_me_back
 
 told, how = settings(), sys.argv[8]
@@ -36,8 +36,8 @@ speeds = [float(word) for word in sys.argv[9].split(",")]
 sizes = split(world * BATCH, speeds) if how == "tuned" else [BATCH] * world
 
 
-def batches(epoch: int) -> list[list[int]]:
-    """This rank's part of the epoch's order, which all ranks draw alike."""
+def batches(epoch: int, rank: int) -> list[list[int]]:
+    """The rank's part of the epoch's order, which all ranks draw alike."""
     order = torch.randperm(TRAINED, generator=torch.Generator().manual_seed(1000 * told.seed + epoch)).tolist()
     if how == "join":
         parts = split(TRAINED, speeds)
@@ -60,11 +60,15 @@ if told.throttled == rank:
     hold_me_back(told.folder, [os.getpid()])
 dist.barrier()
 started = time.monotonic()
-steps = 0
 for epoch in range(told.epochs):
-    loader = DataLoader(train_set, batch_sampler=batches(epoch))
+    loader = DataLoader(train_set, batch_sampler=batches(epoch, rank))
+    steps = max(len(batches(epoch, one)) for one in range(world))
     with model.join() if how == "join" else contextlib.nullcontext():
-        for x, y in loader:
+        for step, (x, y) in enumerate(loader):
+            if step % 4 == 0:
+                keep()
+            for group in optimizer.param_groups:
+                group["lr"] = told.rate * falling((epoch + step / steps) / told.epochs)
             pacer.begin()
             loss = F.cross_entropy(model(x), y)
             pacer.wait(len(x))
@@ -72,9 +76,6 @@ for epoch in range(told.epochs):
             (loss * (len(x) * world / sum(sizes))).backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-            steps += 1
-            if steps % 4 == 0:
-                keep()
 ended = time.monotonic() - started
 keep()
 if rank == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import sys
 import time
 from dataclasses import dataclass
@@ -50,6 +51,11 @@ def network(seed: int) -> nn.Module:
 
 def optimizer_of(model: nn.Module, rate: float) -> torch.optim.Optimizer:
     return torch.optim.SGD(model.parameters(), lr=rate, momentum=MOMENTUM)
+
+
+def falling(part: float) -> float:
+    """What the rate is multiplied by once this part of the training is done: a cosine, as Paceline's."""
+    return (1 + math.cos(math.pi * part)) / 2
 
 
 def accuracy(model: nn.Module, held_out: TensorDataset) -> float:
