@@ -13,8 +13,13 @@ from scripts import HEAD
 SCRIPT = HEAD + "print('before')\njob = paceline.join(Net(), Points())\nprint('not reached')\n"
 
 
+def without_paceline() -> dict[str, str]:
+    """The environment of somebody who has not said where it is."""
+    return {key: value for key, value in os.environ.items() if key != "PACELINE"}
+
+
 def start(folder: Path, command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(PACKAGE), "PATH": "/usr/bin:/bin", **environment}
+    env = {**without_paceline(), "PYTHONPATH": str(PACKAGE), "PATH": "/usr/bin:/bin", **environment}
     env.pop("PACELINE_PROGRAM_FD", None)
     return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=120)
 

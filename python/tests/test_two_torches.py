@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from test_live import PACELINE, PROGRAM, exported, make_model, paceline
+from live_job import PACELINE, exported, paceline
+from small_program import PROGRAM, make_model
 
 DEBIANS = "/usr/bin/python3"
 

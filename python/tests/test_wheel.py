@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from test_live import PROGRAM
+from small_program import PROGRAM
 
 WHEEL = os.environ.get("PACELINE_WHEEL", "")
 pytestmark = pytest.mark.skipif(not WHEEL, reason="PACELINE_WHEEL names no wheel; ./dev wheel makes one")
