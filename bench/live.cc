@@ -13,6 +13,7 @@
 #include "paceline/roles/peer.h"
 #include "paceline/roles/server_role.h"
 #include "paceline/rpc/coordinator_server.h"
+#include "paceline/rpc/port.h"
 #include "paceline/rpc/wire.h"
 #include "paceline/transport/gradient_buffer.h"
 
@@ -116,7 +117,7 @@ void coordinate(int address_out, const LiveJob& job) {
                                       .news = [](const std::string&) {},
                                       .nothing_lost = [] {}});
   const auto server = must(rpc::CoordinatorServer::start(
-      job.address(0) + ":0", loop, coordinator,
+      must(rpc::listen_for_job(job.address(0) + ":0")), loop, coordinator,
       {.access = kAccess, .status = [](const auto&, auto&) {}, .notice = [](const auto&) {}}));
   const std::string line = server->address() + "\n";
   if (write(address_out, line.data(), line.size()) < 0) return;

@@ -50,6 +50,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"unknown_key_in_section",
              "[optimizer]\nmomentom = 0.9",
              {"job.toml:3", "optimizer.momentom", "'momentum'"}},
+        Case{"key_below_a_table",
+             "[model]\nname = \"mlp\"\n[[replica]]\ncount = 2\nepochs = 3",
+             {"job.toml:6", "replica.epochs", "move it above [[replica]]"}},
         Case{"wrong_type", "[optimizer]\nlr = \"fast\"", {"job.toml:3", "optimizer.lr", "write a number"}},
         Case{"out_of_range", "batch = 0", {"job.toml:2", "batch", "from 1"}},
         Case{"impossible_dssp",
@@ -81,20 +84,104 @@ TEST(BadInput, MissingJobFile) {
 
 TEST(BadInput, UnknownOption) { expect_one_line(run({"train", "--fast"}), {"--fast", "--help"}); }
 
+TEST(BadInput, LikelyMeant) {
+  expect_one_line(run({"trian"}), {"'trian' is no command", "did you mean 'train'?"});
+  expect_one_line(run({"jump"}), {"'jump' is no command", "there are certs, compare"});
+  expect_one_line(run({"compare", "--polices", "bsp"}),
+                  {"compare has no option --polices", "did you mean '--policies'?"});
+}
+
 TEST(BadInput, NoSubcommand) { expect_one_line(run({}), {"--help"}); }
 
 TEST(BadInput, BadSet) {
   expect_one_line(run({"train", "--set", "optimizer.lr"}), {"--set optimizer.lr", "KEY=VALUE"});
   expect_one_line(run({"train", "--set", "sync.policy=dssp:9-3"}), {"sync.policy", "dssp:3-9"});
+  // The file is not to blame.
+  const TempFolder folder;
+  const fs::path job = folder / "job.toml";
+  write_text(job, "epochs = 3\n");
+  const Ended ended = run({"train", job.string(), "--set", "optimizer.lr=fast"});
+  expect_one_line(ended, {"--set optimizer.lr=fast: write a number"});
+  EXPECT_EQ(ended.errors.find("job.toml"), std::string::npos) << ended.errors;
 }
 
 TEST(BadInput, BadPolicies) {
   expect_one_line(run({"compare", "--policies", "bsp,ssp"}), {"'ssp'", "ssp:3"});
 }
 
+// Before the first one is trained.
+TEST(BadInput, ASecondPolicyThatDoesNotFitTheJob) {
+  const TempFolder folder;
+  const auto job =
+      small_job(folder.path(), "epochs = 0.1\n[optimizer]\nname = \"adam\"\n[[replica]]\ncount = 2\n");
+  for (const auto& [policy, says] :
+       {std::pair{"local-sgd:4", "plain SGD"}, std::pair{"backup:2", "backup:1 or less"}})
+    expect_one_line(run({"compare", job.string(), "--policies", std::string("bsp,") + policy}),
+                    {policy, says});
+  expect_one_line(run({"compare", job.string(), "--policies", "bsp", "--parallel", "data,static"}),
+                  {"static"});
+  expect_one_line(run({"simulate", (folder / "s.toml").string(), "--policies", "backup:1"}), {"s.toml"});
+  write_text(folder / "s.toml", "[[replica]]\n");
+  expect_one_line(run({"simulate", (folder / "s.toml").string(), "--policies", "backup:1"}),
+                  {"--policies", "backup:0 or less"});
+  EXPECT_FALSE(fs::exists(folder / "runs"));
+}
+
+TEST(BadInput, ABatchOfMoreThanThereIs) {
+  const TempFolder folder;
+  const auto job = small_job(folder.path(), "");
+  expect_one_line(run({"train", job.string(), "--set", "batch=1000000"}), {"batch", "1,000,000", "1,200"});
+  EXPECT_FALSE(fs::exists(folder / "runs"));
+}
+
+TEST(BadInput, CutsThatTheModelDoesNotHave) {
+  const TempFolder folder;
+  const auto job = small_job(folder.path(), "parallel = \"static\"\nmicro_batch = 2\n");
+  write_text(job, read_text(job) +
+                      "[[replica]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [500]\n");
+  expect_one_line(run({"train", job.string()}), {"pipeline.cuts", "500"});
+  EXPECT_FALSE(fs::exists(folder / "runs"));
+}
+
 TEST(BadInput, ResumeOfNoRun) {
   const TempFolder folder;
   expect_one_line(run({"train", "--resume", folder.path().string()}), {folder.path().string()});
+}
+
+// What a script passes whose variable is not set.
+TEST(BadInput, EmptyWords) {
+  const TempFolder folder;
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"train", "--resume", ""},
+                                             {"train", ""},
+                                             {"node", "--resume", ""},
+                                             {"node", ""},
+                                             {"compare", ""},
+                                             {"compare", "", "--policies", "bsp"},
+                                             {"simulate", ""},
+                                             {"sweep", ""},
+                                             {"report", ""},
+                                             {"replay", ""}})
+    expect_one_line(run(words), {"is empty"});
+}
+
+TEST(BadInput, EmptyPaths) {
+  for (const char* source : {"mnist:", "cifar10:", "text:"})
+    expect_one_line(run({"train", "--set", std::string("data.source=") + source}), {source, "cifar10:DIR"});
+  expect_one_line(run({"train", "--set", "runs_dir="}), {"runs_dir", "folder"});
+  expect_one_line(run({"train", "--virtual", "--set", "runs_dir="}), {"runs_dir", "folder"});
+}
+
+TEST(BadInput, ADeletedWorkingDirectory) {
+  const TempFolder folder;
+  const auto job = small_job(folder.path(), "");
+  write_text(job, "runs_dir = \"here\"\n" + read_text(job).substr(read_text(job).find("batch")));
+  const std::string go = "mkdir " + (folder / "gone").string() + " && cd " + (folder / "gone").string() +
+                         " && rmdir ../gone && $PACELINE ";
+  for (const std::string& words : {"train " + job.string(), "compare --policies bsp " + job.string()}) {
+    const Ended ended = run_in_shell(go + words);
+    expect_one_line(ended, {"working directory is gone"});
+  }
 }
 
 TEST(BadInput, TruncatedCifar) {
@@ -133,13 +220,10 @@ TEST(BadInput, MoreServersThanTheModelHasTensors) {
   write_text(folder / "data_batch_1.bin", std::string(3073 * 2, '\1'));
   write_text(folder / "test_batch.bin", std::string(3073, '\1'));
   const Ended ended = run({"train", "--set", "model.name=mlp", "--set", "cluster.servers=8", "--set",
-                           "data.source=cifar10:" + folder.path().string(), "--set",
+                           "batch=2", "--set", "data.source=cifar10:" + folder.path().string(), "--set",
                            "runs_dir=" + (folder / "runs").string()});
-  EXPECT_EQ(ended.status, 2);
-  EXPECT_NE(ended.errors.find("paceline: cluster.servers: the model has too few tensors for 8 servers"),
-            std::string::npos)
-      << ended.errors;
-  EXPECT_TRUE(fs::is_empty(folder / "runs"));
+  expect_one_line(ended, {"paceline: cluster.servers: the model has too few tensors for 8 servers"});
+  EXPECT_FALSE(fs::exists(folder / "runs"));
 }
 
 TEST(BadInput, Scenario) {
@@ -148,6 +232,25 @@ TEST(BadInput, Scenario) {
   expect_one_line(run({"simulate", (folder / "s.toml").string()}),
                   {"s.toml:2", "replica.compute", "unknown key", "compute_ms"});
   expect_one_line(run({"simulate", (folder / "none.toml").string()}), {"none.toml", "no such file"});
+}
+
+TEST(BadInput, AFileOfAnotherKind) {
+  const TempFolder folder;
+  write_text(folder / "s.toml", "detection_ms = 5\n[[replica]]\ncompute_ms = 5\n");
+  write_text(folder / "j.toml", "epochs = 3\n");
+  write_text(folder / "c.toml", "[[device]]\n");
+  expect_one_line(run({"train", (folder / "s.toml").string()}),
+                  {"s.toml: this is a scenario", "`paceline simulate`"});
+  expect_one_line(run({"train", (folder / "c.toml").string()}),
+                  {"c.toml: this is a cluster", "`paceline plan`"});
+  expect_one_line(run({"simulate", (folder / "j.toml").string()}),
+                  {"j.toml: this is a job", "`paceline train`"});
+  expect_one_line(run({"train", folder.path().string()}), {"is a folder", "name a job file"});
+  const fs::path job = small_job(folder.path(), "epochs = 0.1\n");
+  ASSERT_EQ(run({"train", job.string()}).status, 0);
+  const std::string run_folder = only_run(folder / "runs").string();
+  expect_one_line(run({"train", run_folder}),
+                  {"is the folder of a run", "paceline train --resume " + run_folder});
 }
 
 TEST(BadInput, AClusterThatEmptiesForGood) {
@@ -160,6 +263,18 @@ TEST(BadInput, AClusterThatEmptiesForGood) {
 TEST(BadInput, ReplayOfWhatIsNoRun) {
   const TempFolder folder;
   expect_one_line(run({"replay", folder.path().string()}), {"not a run folder"});
+}
+
+TEST(BadInput, AWorkerSaysAtOnceWhatItWaitsFor) {
+  const TempFolder folder;
+  write_text(folder / "token", std::string(64, 'a') + "\n");
+  const std::string nobody = fmt::format("127.0.0.1:{}", free_port());
+  Program worker(
+      {"server", "--coordinator", nobody, "--token-file", (folder / "token").string(), "--patience", "60"});
+  EXPECT_TRUE(eventually(
+      [&] { return worker.output_so_far().find("for the coordinator at " + nobody) != std::string::npos; },
+      20))
+      << worker.output_so_far() << worker.errors_so_far();
 }
 
 // The token would go over the network as it is.

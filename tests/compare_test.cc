@@ -1,4 +1,6 @@
 // `paceline compare`, and `paceline report` on the folder it leaves.
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,6 +55,21 @@ TEST(Compare, TrainsAJobAsSeveralWouldPlanIt) {
       EXPECT_THAT(compared.output, testing::HasSubstr("\n" + policy + ", " + way + "  "));
   }
   EXPECT_THAT(compared.errors, testing::HasSubstr("(as gpipe plans it; "));
+}
+
+TEST(Compare, TrainsWithSeveralSeeds) {
+  const TempFolder folder;
+  const fs::path job = small_job(folder.path(), "epochs = 0.1\nseed = 7\n");
+  const Ended compared = run({"compare", job.string(), "--virtual", "--policies", "bsp,asp", "--seeds", "2"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  EXPECT_EQ(std::count(compared.output.begin(), compared.output.end(), '\n'), 6) << compared.output;
+  EXPECT_THAT(compared.output, testing::HasSubstr(" ± "));
+  const fs::path comparison = fs::directory_iterator(folder / "runs")->path();
+  const std::string page = read_text(comparison / "report.html");
+  for (const char* part : {"bsp, seed 7", "asp, seed 8", "\"means\""})
+    EXPECT_THAT(page, testing::HasSubstr(part));
+  const Ended again = run({"report", comparison.string()});
+  EXPECT_EQ(again.output, compared.output);
 }
 
 TEST(Compare, AsksForSomethingToCompare) {

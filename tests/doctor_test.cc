@@ -36,6 +36,16 @@ TEST(Doctor, SaysWhatIsAndWhatIsNot) {
   EXPECT_NE(good.output.find("paceline://job/worker, good until"), std::string::npos) << good.output;
 }
 
+TEST(Doctor, ReadsTheDataOfTheJob) {
+  const Ended missing = run({"doctor", "--set", "data.source=mnist:/no/such/folder"});
+  EXPECT_EQ(missing.status, 2) << missing.output;
+  EXPECT_NE(missing.output.find("/no/such/folder"), std::string::npos) << missing.output;
+  const TempFolder folder;
+  const Ended there = run({"doctor", small_job(folder.path(), "").string()});
+  EXPECT_EQ(there.status, 0) << there.output;
+  EXPECT_NE(there.output.find("1200 samples and 100 to test with"), std::string::npos) << there.output;
+}
+
 // The second host does not come; where it would have come to is said.
 TEST(Doctor, OfHostsIsAtThePortOfTheJob) {
   const TempFolder folder;

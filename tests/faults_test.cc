@@ -250,6 +250,75 @@ TEST(Faults, ARunKilledWholeResumesFromItsLastCheckpoint) {
   expect_resumes_to(run_folder, undisturbed(job), 2, 3);
 }
 
+// A run that stopped after half an epoch, with two checkpoints, of which the newer is damaged.
+class DamagedCheckpoint : public testing::Test {
+ protected:
+  DamagedCheckpoint() {
+    EXPECT_EQ(run({"train", job_with(folder_, cluster("bsp", 0.5, 5)).string()}).status, 0);
+    run_folder_ = only_run(folder_ / "runs");
+    std::vector<fs::path> all;
+    for (const auto& entry : fs::directory_iterator(run_folder_ / "checkpoints")) all.push_back(entry.path());
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(all.size(), 2u);
+    older_ = std::stoll(all.front().filename().string().substr(1));
+    newer_ = std::stoll(all.back().filename().string().substr(1));
+    damage(all.back());
+  }
+
+  static void damage(const fs::path& checkpoint) {
+    const fs::path file = checkpoint / "weights-1-of-1.safetensors";
+    std::string bytes = read_text(file);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    write_text(file, bytes);
+  }
+
+  fs::path checkpoint(std::int64_t version) const {
+    return run_folder_ / "checkpoints" / fmt::format("v{:012}", version);
+  }
+
+  const TempFolder folder_;
+  fs::path run_folder_;
+  std::int64_t older_ = 0, newer_ = 0;
+};
+
+TEST_F(DamagedCheckpoint, IsPassedOver) {
+  const Ended resumed = run({"train", "--resume", run_folder_.string(), "--set", "epochs=1.0"});
+  EXPECT_EQ(resumed.status, 0) << resumed.errors;
+  EXPECT_NE(resumed.errors.find(fmt::format("going on from the checkpoint of version {}: {} commit", older_,
+                                            newer_ - older_)),
+            std::string::npos)
+      << resumed.errors;
+  expect_kept_samples_once(run_folder_, 1);
+  EXPECT_TRUE(fs::exists(checkpoint(newer_).string() + ".set-aside")) << "nothing is deleted";
+}
+
+// All is trained, but the weights of that are not to be had any more.
+TEST_F(DamagedCheckpoint, IsNoEndOfARun) {
+  const Ended resumed = run({"train", "--resume", run_folder_.string()});
+  EXPECT_EQ(resumed.status, 0) << resumed.errors;
+  EXPECT_TRUE(fs::exists(checkpoint(newer_))) << resumed.errors;
+  expect_kept_samples_once(run_folder_, 0.5);
+}
+
+TEST_F(DamagedCheckpoint, OneOfAnotherVersionCanBeNamed) {
+  fs::remove_all(checkpoint(newer_));
+  ASSERT_EQ(run({"train", "--resume", run_folder_.string()}).status, 0);
+  EXPECT_TRUE(fs::exists(checkpoint(newer_)));
+  const auto from = [&](std::int64_t version) {
+    return run({"train", "--resume", run_folder_.string(), "--from", std::to_string(version)});
+  };
+  const Ended none = from(newer_ + 1);
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.errors.find(fmt::format("no checkpoint of version {}; it has", newer_ + 1)),
+            std::string::npos)
+      << none.errors;
+  const Ended back = from(older_);
+  EXPECT_EQ(back.status, 0) << back.errors;
+  expect_kept_samples_once(run_folder_, 0.5);
+  EXPECT_TRUE(fs::exists(checkpoint(newer_).string() + ".set-aside"));
+  EXPECT_TRUE(fs::exists(checkpoint(newer_))) << "it was made again";
+}
+
 TEST(Faults, ASecondTrainInTheSameFolderIsRefused) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("asp", 200, 20)).string()});
@@ -274,6 +343,51 @@ TEST(Faults, AServerThatDiesBeforeTheStartLeavesOneLine) {
   EXPECT_TRUE(fs::is_empty(folder / "runs")) << "it has nothing to tell";
 }
 
+// When others already know it: nobody says that the run goes on, as it does not.
+TEST(Faults, AServerThatDiesBeforeTheStartIsNotSaidToBeStartedAgain) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
+  ASSERT_TRUE(eventually([&] {
+    const auto workers = children(train.pid(), "w3");
+    return !workers.empty() &&
+           read_text(fmt::format("/proc/{}/maps", workers[0])).find("libtorch") != std::string::npos;
+  }));
+  kill(children(train.pid(), "server").at(0), SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_EQ(ended.errors.find("started again"), std::string::npos) << ended.errors;
+}
+
+// A run that is resumed has trained before: it is as patient as one that goes back by itself.
+class KilledWhileARunComesBack : public testing::TestWithParam<const char*> {};
+
+TEST_P(KilledWhileARunComesBack, IsStartedAgain) {
+  const std::string job = cluster("bsp", 1, 15);
+  static const auto weights = undisturbed(job);
+  const TempFolder folder;
+  {
+    Program train({"train", job_with(folder, job).string()});
+    ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+    train.signal(SIGTERM);
+    ASSERT_EQ(train.wait().status, 128 + SIGTERM);
+  }
+  const fs::path run_folder = only_run(folder / "runs");
+  Program resumed({"train", "--resume", run_folder.string()});
+  ASSERT_TRUE(eventually([&] {
+    const auto found = children(resumed.pid(), GetParam());
+    return !found.empty() && kill(found[0], SIGKILL) == 0;
+  }));
+  const Ended ended = resumed.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("was lost (killed by signal 9 (Killed)); it is started again"),
+            std::string::npos)
+      << ended.errors;
+  EXPECT_EQ(checkpoint_weights(run_folder), weights);
+}
+
+INSTANTIATE_TEST_SUITE_P(Processes, KilledWhileARunComesBack, testing::Values("server", "w1", "evaluator"),
+                         [](const auto& one) { return std::string(one.param); });
+
 TEST(Faults, AStopBeforeTheStartLeavesNothing) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
@@ -282,6 +396,23 @@ TEST(Faults, AStopBeforeTheStartLeavesNothing) {
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;
   EXPECT_TRUE(fs::is_empty(folder / "runs")) << ended.errors;
+}
+
+// The server stands still, so that the checkpoint of the first stop never comes.
+TEST(Faults, ASecondInterruptStopsAtOnce) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("bsp", 200, 15)).string()});
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  kill(children(train.pid(), "server").at(0), SIGSTOP);
+  train.signal(SIGINT);
+  ASSERT_TRUE(eventually([&] { return train.errors_so_far().find("once more") != std::string::npos; }));
+  train.signal(SIGINT);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;
+  EXPECT_NE(ended.errors.find("paceline: stopped at once; resume with: paceline train --resume"),
+            std::string::npos)
+      << ended.errors;
+  EXPECT_EQ(ended.errors.find("killed"), std::string::npos) << ended.errors;
 }
 
 // Under BSP the run must end in the very same bytes as one that nobody disturbed.

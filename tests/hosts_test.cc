@@ -152,7 +152,7 @@ TEST(Hosts, WhatOnlyWorksOnOneHostIsRefused) {
     EXPECT_EQ(ended.status, 2);
     return ended.errors;
   };
-  EXPECT_NE(refused(2, {}).find("cluster.hosts: host 1 has no replica"), std::string::npos);
+  EXPECT_NE(refused(2, {}).find("cluster.hosts=2: host 1 has no replica"), std::string::npos);
   EXPECT_NE(refused(2, {"replica=[{count=2}]", "cluster.servers=3"}).find("every host has one server"),
             std::string::npos);
   EXPECT_NE(refused(2, {"replica=[{count=2}]", "cluster.reduction=group"}).find("on one host only"),

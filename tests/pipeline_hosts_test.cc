@@ -240,6 +240,8 @@ TEST(PipelineOverHostsThat, LosesItsLinksIsFormedAgain) {
                                  std::string("[cluster]\nhosts = 3\n") + kMixed);
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  // With a commit all links have been open. One that ends before that is only tried again.
+  ASSERT_TRUE(eventually([&] { return newest_metric(folder / "run" / "runs", "commits") >= 1; }));
   // To w3, and of two gradients. They end as a network might end them.
   const pid_t w2 = children(train.pid(), "w2").at(0);
   ASSERT_TRUE(eventually([&] { return links_of(w2).size() == 3; }));

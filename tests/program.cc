@@ -33,7 +33,7 @@ constexpr char kProgram[] = PACELINE_PROGRAM;
   pointers.push_back(nullptr);
   dup2(open(output.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
   dup2(open(errors.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-  execv(kProgram, pointers.data());
+  execv(pointers.front(), pointers.data());
   _exit(127);
 }
 
@@ -52,11 +52,19 @@ TempFolder::~TempFolder() {
 Program::Program(const std::vector<std::string>& arguments, const std::function<bool()>& first) {
   std::vector<std::string> words = {kProgram};
   words.insert(words.end(), arguments.begin(), arguments.end());
+  start(std::move(words), first);
+}
+
+Program::Program(InShell, const std::string& line) {
+  start({"/bin/sh", "-c", line}, [] { return setenv("PACELINE", kProgram, 1) == 0; });
+}
+
+void Program::start(std::vector<std::string> words, const std::function<bool()>& first) {
   pid_ = fork();
   if (pid_ != 0) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // also when the test itself is killed
   if (first && !first()) _exit(126);
-  become(words, folder_ / "output", folder_ / "errors");
+  become(std::move(words), folder_ / "output", folder_ / "errors");
 }
 
 Program::~Program() {
@@ -72,6 +80,8 @@ bool Program::running() {
   return !ended_;
 }
 
+std::string Program::output_so_far() const { return read_text(folder_ / "output"); }
+
 std::string Program::errors_so_far() const { return read_text(folder_ / "errors"); }
 
 Ended Program::wait(int seconds) {
@@ -86,6 +96,8 @@ Ended Program::wait(int seconds) {
 }
 
 Ended run(const std::vector<std::string>& arguments) { return Program(arguments).wait(); }
+
+Ended run_in_shell(const std::string& line) { return Program(InShell{}, line).wait(); }
 
 std::vector<pid_t> children(pid_t parent, const std::string& word) {
   std::vector<pid_t> found;

@@ -28,12 +28,16 @@ struct Ended {
   std::string errors;  // standard error
 };
 
+struct InShell {};
+
 // A `paceline` process. Killed when the object goes.
 class Program {
  public:
   // `first`: what the new process does before it becomes `paceline`, such as going to another host; it ends
   // at once where that fails.
   explicit Program(const std::vector<std::string>& arguments, const std::function<bool()>& first = {});
+  // A line for /bin/sh, in which $PACELINE is the program.
+  Program(InShell, const std::string& line);
   ~Program();
 
   pid_t pid() const { return pid_; }
@@ -41,10 +45,12 @@ class Program {
   // Waits for its end, at most `seconds`; a test failure and SIGKILL after that.
   Ended wait(int seconds = 240);
   bool running();
-  // Of standard error.
+  std::string output_so_far() const;
   std::string errors_so_far() const;
 
  private:
+  void start(std::vector<std::string> words, const std::function<bool()>& first);
+
   TempFolder folder_;
   pid_t pid_ = -1;
   int status_ = 0;
@@ -52,6 +58,7 @@ class Program {
 };
 
 Ended run(const std::vector<std::string>& arguments);
+Ended run_in_shell(const std::string& line);
 
 // The process ids of the children of `parent` whose command line has `word` among its arguments.
 std::vector<pid_t> children(pid_t parent, const std::string& word);

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -15,6 +17,8 @@
 #include "paceline/base/rng.h"
 #include "paceline/rpc/access.h"
 #include "paceline/rpc/paceline.grpc.pb.h"
+#include "paceline/rpc/single_call.h"
+#include "paceline/security/knock.h"
 #include "tests/program.h"
 #include "tests/random_message.h"
 #include "tests/recorded_run.h"
@@ -29,7 +33,7 @@ using security::Role;
 class Security : public testing::Test {
  protected:
   // A run of two workers that goes on until it is stopped, with certificates of its own or none.
-  void start(bool tls) {
+  void start(bool tls, const std::string& workers = "[[replica]]\ncount = 2\npace_ms = 40\n") {
     std::string network;
     if (tls) {
       ASSERT_EQ(run({"certs", certs_.string(), "--job", "ours"}).status, 0);
@@ -38,7 +42,7 @@ class Security : public testing::Test {
       network = fmt::format("[network]\ncerts = \"{}\"\n", (certs_ / "ours").string());
     }
     const fs::path job = small_job(folder_.path(), "epochs = 200\n");
-    write_text(job, read_text(job) + network + "[[replica]]\ncount = 2\npace_ms = 40\n");
+    write_text(job, read_text(job) + network + workers);
     train_.emplace(std::vector<std::string>{"train", job.string()});
     ASSERT_TRUE(eventually([&] { return metrics_so_far(folder_ / "runs") >= 1; }));
     address_ = reach_of(children(train_->pid(), "w0").at(0)).at(1);
@@ -49,6 +53,13 @@ class Security : public testing::Test {
   std::int64_t lines_of_coordinator() const {
     const std::string log = read_text(run_ / "logs" / "coordinator.log");
     return std::count(log.begin(), log.end(), '\n');
+  }
+
+  int times_said(const std::string& words) const {
+    const std::string log = read_text(run_ / "logs" / "coordinator.log");
+    int times = 0;
+    for (std::size_t at = 0; (at = log.find(words, at)) != std::string::npos; ++at) ++times;
+    return times;
   }
 
   // A worker that must not come in: one line there, and `lines` with `here` in the coordinator's log.
@@ -85,6 +96,22 @@ class Security : public testing::Test {
     return stream->Finish();
   }
 
+  // The same, where gRPC hears it.
+  void send_raw_inside(const std::string& bytes) {
+    auto connection = security::enter(address_, read_text(token_).substr(0, 64), std::chrono::seconds(5));
+    ASSERT_TRUE(connection.ok()) << connection.status();
+    send(connection->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    wait_for_close(connection->get());
+  }
+
+  static void wait_for_close(int connection) {
+    const timeval limit{.tv_sec = 2, .tv_usec = 0};
+    setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    char answer[4096];
+    while (recv(connection, answer, sizeof answer, 0) > 0) {
+    }
+  }
+
   // Sends it and waits until the other side closes.
   void send_raw(const std::string& bytes) {
     const int connection = socket(AF_INET, SOCK_STREAM, 0);
@@ -95,11 +122,7 @@ class Security : public testing::Test {
         .sin_zero = {}};
     ASSERT_EQ(connect(connection, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
     send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    const timeval limit{.tv_sec = 2, .tv_usec = 0};
-    setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    char answer[4096];
-    while (recv(connection, answer, sizeof answer, 0) > 0) {
-    }
+    wait_for_close(connection);
     close(connection);
   }
 
@@ -116,8 +139,7 @@ class Security : public testing::Test {
 TEST_F(Security, WithCertificatesOnlyThoseOfTheJobAreLetIn) {
   ASSERT_NO_FATAL_FAILURE(start(true));
   const std::string token = token_.string();
-  // What gRPC refuses in silence is asked for three times.
-  expect_refused({"--token-file", token}, "--certs DIR", "refused a connection", 3);
+  expect_refused({"--token-file", token}, "--certs DIR", "does not speak TLS");
   expect_refused({"--certs", (certs_ / "other").string(), "--token-file", token}, "is of the job 'ours'",
                  "it wants coordinator.other");
   expect_refused({"--certs", (folder_ / "strange" / "ours").string(), "--token-file", token},
@@ -152,11 +174,35 @@ TEST_F(Security, WithoutCertificatesTheTokenKeepsOthersOut) {
   ASSERT_NO_FATAL_FAILURE(start(false));
   expect_refused({}, "--token-file FILE", "");
   write_text(folder_ / "wrong", "0123456789abcdef0123456789abcdef");
-  expect_refused({"--token-file", (folder_ / "wrong").string()}, "does not show this job's token",
+  expect_refused({"--token-file", (folder_ / "wrong").string()}, "does not have this token",
                  "does not show this job's token");
   expect_refused({"--token-file", token_.string()}, "w0 is here already", "w0 is here already");
   ASSERT_EQ(run({"certs", certs_.string(), "--job", "ours"}).status, 0);
-  expect_refused({"--certs", (certs_ / "ours").string()}, "does not speak TLS", "");
+  expect_refused({"--certs", (certs_ / "ours").string()}, "does not speak TLS",
+                 "did not say what a process of this job says");
+  expect_unharmed();
+}
+
+TEST_F(Security, RefusedCallsAreCountedAndNotAllWrittenDown) {
+  ASSERT_NO_FATAL_FAILURE(start(false));
+  const std::int64_t before = lines_of_coordinator();
+  constexpr int kCalls = 1000;
+  const rpc::Access right{std::nullopt, read_text(token_).substr(0, 64)};
+  const rpc::Access wrong{std::nullopt, "0123456789abcdef0123456789abcdef"};
+  const auto stub = rpc::wire::Coordinator::NewStub(rpc::channel_to(address_, right));
+  for (int i = 0; i < kCalls; ++i) {
+    grpc::ClientContext context;
+    rpc::show_token(context, wrong);
+    rpc::wire::StatusReply reply;
+    const grpc::Status asked = rpc::call_once(stub->Status(&context), rpc::wire::StatusRequest(), reply);
+    EXPECT_EQ(asked.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  }
+  EXPECT_TRUE(eventually(
+      [&] {
+        return read_text(run_ / "logs" / "coordinator.log").find(" more in the last") != std::string::npos;
+      },
+      30));
+  EXPECT_LT(lines_of_coordinator(), before + kCalls / 5);
   expect_unharmed();
 }
 
@@ -168,9 +214,11 @@ TEST_F(Security, BytesThatAreNoCallDoNoHarm) {
   send_raw(noise);
   const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   send_raw(preface + noise);
+  send_raw_inside(noise);
+  send_raw_inside(preface + noise);
   // A frame that says it is 16 MB long.
-  send_raw(preface + std::string("\0\0\0\4\0\0\0\0\0", 9) + std::string("\xff\xff\xff\0\0\0\0\0\1", 9) +
-           noise);
+  send_raw_inside(preface + std::string("\0\0\0\4\0\0\0\0\0", 9) +
+                  std::string("\xff\xff\xff\0\0\0\0\0\1", 9) + noise);
   const rpc::Access access{std::nullopt, read_text(token_).substr(0, 64)};
   EXPECT_EQ(work_as(access, std::string(8 << 20, 'w')).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_TRUE(eventually(
@@ -239,10 +287,38 @@ TEST_F(Security, MessagesThatMakeNoSenseDoNoHarm) {
     rpc::wire::StatusRequest request;
     rpc::wire::StatusReply reply;
     fill_at_random(request, rng);
-    const grpc::Status asked = stub->Status(&context, request, &reply);
+    const grpc::Status asked = rpc::call_once(stub->Status(&context), request, reply);
     EXPECT_TRUE(asked.ok()) << asked.error_message();
   }
   EXPECT_NE(log().find("w1 left: joined out of turn"), std::string::npos) << log();
+  expect_unharmed();
+}
+
+// What it says is ready is committed only once the server has its memory, which outlives it. The other worker
+// is slow, so that the weights that this one waits for are there while the server stands still.
+TEST_F(Security, AWorkerThatDiesWhileItJoinsDoesNotEndTheRun) {
+  ASSERT_NO_FATAL_FAILURE(
+      start(false, "[sync]\npolicy = \"asp\"\n[[replica]]\npace_ms = 1500\n[[replica]]\npace_ms = 40\n"));
+  const pid_t server = children(train_->pid(), "server").at(0);
+  for (int i = 0; i < 3; ++i) {
+    SCOPED_TRACE(i);
+    std::vector<std::string> words = reach_of(children(train_->pid(), "w0").at(0));
+    words.insert(words.begin(), {"worker", "--name", "w1"});
+    if (i == 0) kill(children(train_->pid(), "w1").at(0), SIGKILL);
+    // Until then its place is taken.
+    ASSERT_TRUE(eventually([&] { return times_said("w1 left") > i; }, 30));
+    const Program late(words);
+    const std::string maps = fmt::format("/proc/{}/maps", late.pid());
+    const auto has_mapped = [&](const char* what) {
+      return eventually([&] { return read_text(maps).find(what) != std::string::npos; }, 30);
+    };
+    ASSERT_TRUE(has_mapped("libtorch"));
+    kill(server, SIGSTOP);
+    ASSERT_TRUE(has_mapped("paceline-weights")) << "it has not joined";
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));  // for an iteration
+    late.signal(SIGKILL);
+    kill(server, SIGCONT);
+  }
   expect_unharmed();
 }
 

@@ -12,8 +12,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from places import HERE, environment, executable
-from task import Settings
+from task import EVALUATIONS, Settings, accuracy, data, network
 
 DEBIANS = "/usr/bin/python3"
 PATIENCE_S = 600
@@ -83,7 +85,7 @@ class Paceline:
     keys: tuple[str, ...] = ()
 
     def train(self, told: Settings, speeds: list[float]) -> Outcome:
-        sets = [f"seed={told.seed}", "schedule.shape=cosine", f"evaluate.every_epochs={told.epochs / 24}"]
+        sets = [f"seed={told.seed}", "schedule.shape=cosine", f"evaluate.every_epochs={told.epochs / EVALUATIONS}"]
         command = [executable(), "run", "--python", sys.executable, "--devices", str(len(speeds))]
         command += ["--policy", self.policy, *(word for one in (*sets, *self.keys) for word in ("--set", one))]
         command += [str(HERE / "ddp_member.py"), "--", *told.words()]
@@ -93,14 +95,20 @@ class Paceline:
             ).returncode
         if code != 0:
             raise SystemExit(f"bench: {self.title} failed:\n{(told.folder / 'log').read_text()}")
-        return _journalled(told.folder)
+        return _journalled(told)
 
 
-def _journalled(folder: Path) -> Outcome:
-    [journal] = folder.glob("runs/*/journal.sqlite")
+def _journalled(told: Settings) -> Outcome:
+    [journal] = told.folder.glob("runs/*/journal.sqlite")
     with sqlite3.connect(journal) as tables:
-        curve = tables.execute("SELECT at_ns / 1e9, accuracy FROM evaluations ORDER BY version").fetchall()
+        kept = tables.execute("SELECT at_ns / 1e9, metrics FROM evaluations ORDER BY version").fetchall()
         [(seconds,)] = tables.execute("SELECT max(at_ns) / 1e9 FROM commits").fetchall()
+    _, held_out = data(told.data)
+    scratch = network(told.seed)
+    curve = []
+    for at, metrics in kept:
+        scratch.load_state_dict(torch.load(told.folder / f"kept-{int(json.loads(metrics)['kept'])}.pt"))
+        curve.append((at, accuracy(scratch, held_out)))
     return Outcome(curve, seconds)
 
 

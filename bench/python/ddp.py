@@ -1,8 +1,8 @@
 """./dev bench ddp: a program under PyTorch's DistributedDataParallel and under Paceline.
 
 The same network, data, batch of a device, learning rates, momentum and number of samples; the same seeds; by turns.
-A clock runs from the first iteration on. DDP's accuracies are measured after its training, of weights that were put
-aside, so they cost it nothing. Paceline's evaluator is a process of its own, and runs beside the training.
+A clock runs from the first iteration on. Accuracies are measured after the training, of weights that were put aside
+while it went on, so they cost nobody anything.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 from shares import split
-from task import BATCH, TRAINED, Pacer, accuracy, data, falling, network, optimizer_of, settings
+from task import BATCH, EVALUATIONS, TRAINED, Pacer, accuracy, data, falling, network, optimizer_of, settings
 from throttle import hold_me_back
 
 told, how = settings(), sys.argv[8]
@@ -63,9 +63,10 @@ started = time.monotonic()
 for epoch in range(told.epochs):
     loader = DataLoader(train_set, batch_sampler=batches(epoch, rank))
     steps = max(len(batches(epoch, one)) for one in range(world))
+    often = -(-told.epochs * steps // EVALUATIONS)
     with model.join() if how == "join" else contextlib.nullcontext():
         for step, (x, y) in enumerate(loader):
-            if step % 4 == 0:
+            if (epoch * steps + step) % often == 0:
                 keep()
             for group in optimizer.param_groups:
                 group["lr"] = told.rate * falling((epoch + step / steps) / told.epochs)

@@ -15,6 +15,7 @@ from torch.utils.data import TensorDataset
 
 TRAINED = 4992  # a multiple of all that the devices take at a time; the other 5,008 are held out
 MOMENTUM, BATCH = 0.9, 32
+EVALUATIONS = 24  # of a training, about
 
 
 def _read(path: Path, header: int) -> torch.Tensor:

@@ -21,6 +21,8 @@ class FileDescriptor {
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
+  // The caller closes it.
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/launch/say.h"
 
 namespace paceline::cli {
 
@@ -10,14 +11,19 @@ absl::Status certs_command(const security::CertificateRequest& request) {
   PACELINE_ASSIGN_OR_RETURN(const security::MadeCertificates made, security::make_certificates(request));
   const std::string dir = request.dir.string();
   const std::string of_job = made.of_job.string();
-  fmt::print("{} authority  {}/authority.crt\n", made.new_authority ? "new" : "old", dir);
-  fmt::print("its key        {}/authority.key: whoever has it can make certificates; copy it nowhere\n", dir);
-  fmt::print("job {:<10} {}: a certificate and a key for each role, and the job's token; good until {}\n",
-             request.job, of_job, security::day_of(made.expire));
-  fmt::print("each host      gets all of {}: any of them may come to lead the run\n", of_job);
-  fmt::print(
-      "job.toml       [network]\n               listen = \"0.0.0.0:7461\"\n               certs = \"{}\"\n",
-      of_job);
+  const std::string text =
+      fmt::format("{} authority  {}/authority.crt\n", made.new_authority ? "new" : "old", dir) +
+      fmt::format("its key        {}/authority.key: whoever has it can make certificates; copy it nowhere\n",
+                  dir) +
+      fmt::format(
+          "job {:<10} {}: a certificate and a key for each role, and the job's token; good until {}\n",
+          request.job, of_job, security::day_of(made.expire)) +
+      fmt::format("each host      gets all of {}: any of them may come to lead the run\n", of_job) +
+      fmt::format(
+          "job.toml       [network]\n               listen = \"0.0.0.0:7461\"\n               certs = "
+          "\"{}\"\n",
+          of_job);
+  launch::say(stdout, text);
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "paceline/base/file_limit.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/certs_command.h"
 #include "paceline/cli/compare_command.h"
@@ -30,12 +31,22 @@
 namespace paceline::cli {
 namespace {
 
+void add_from(CLI::App& app, std::int64_t& from) {
+  app.add_option(
+         "--from", from,
+         "VERSION of the checkpoint to go on from; the newest whole one without it. Newer ones are set "
+         "aside")
+      ->check(CLI::NonNegativeNumber)
+      ->needs("--resume");
+}
+
 void add_train(CLI::App& app, Command& command) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* train = app.add_subcommand("train", "train a job on processes of this machine");
   train->add_option("job", options->job_file, "job.toml; the default job without it");
   train->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
   train->add_option("--resume", options->resume, "go on with the run in this folder")->excludes("job");
+  add_from(*train, options->from);
   train->add_flag_callback(
       "--json", [options] { options->shown = launch::Shown::kJson; },
       "a JSON object a second instead of a progress line");
@@ -51,6 +62,10 @@ void add_compare(CLI::App& app, Command& command) {
   compare->add_option("--policies", options->policies, "for example bsp,asp,ssp:3,dssp:3-15");
   compare->add_option("--parallel", options->parallel, "for example joint,frozen,uneven-data,gpipe,data");
   compare->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
+  compare
+      ->add_option("--seeds", options->seeds,
+                   "train each with so many seeds, for means and their spread; 1 without it")
+      ->check(CLI::Range(1, 100));
   compare->add_flag("--json", options->json, "JSON objects instead of a progress line and a table");
   compare->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");
   compare->callback([options, &command] { command = [options] { return compare_command(*options); }; });
@@ -129,6 +144,14 @@ void add_run(CLI::App& app, Command& command, const std::vector<std::string>& ow
   });
 }
 
+// An unset variable of a script becomes an empty word, which must not pass for a word that is left out.
+void refuse_empty_words(CLI::App& app) {
+  const auto empty = [](const std::string& word) {
+    return std::string(word.empty() ? "is empty; write what it should be, or leave it out" : "");
+  };
+  for (CLI::Option* option : app.get_options()) option->check(empty);
+}
+
 launch::Environment environment() {
   launch::Environment all;
   for (char** one = environ; *one != nullptr; ++one) {
@@ -157,6 +180,7 @@ void add_node(CLI::App& app, Command& command) {
   node->add_option("--set", options->train.sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
   node->add_option("--resume", options->train.resume, "go on with the run in this folder of the first host")
       ->excludes("job");
+  add_from(*node, options->train.from);
   node->add_flag("--new", options->anew,
                  "begin a new run, also where the first host was killed in the middle of one of this job")
       ->excludes("--resume");
@@ -169,7 +193,8 @@ void add_doctor(CLI::App& app, Command& command) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* doctor =
       app.add_subcommand("doctor", "what of this host, or of all hosts of a job, is not as the job needs it");
-  doctor->add_option("job", options->job_file, "job.toml; the host alone without it");
+  doctor->add_option("job", options->job_file,
+                     "job.toml; without it, the host alone, or the default job with --set");
   doctor->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
   doctor->add_flag("--json", options->json, "JSON instead of lines");
   add_place(*doctor, options->place);
@@ -225,7 +250,8 @@ void add_export(CLI::App& app, Command& command) {
   CLI::App* exported = app.add_subcommand("export", "write the weights of a run as one safetensors file");
   exported->add_option("run", options->run, "the run folder; the run may still train")->required();
   exported->add_option("file", options->file, "for example model.safetensors")->required();
-  exported->callback([options, &command] { command = [options] { return exit_of(export_command(*options)); }; });
+  exported->callback(
+      [options, &command] { command = [options] { return exit_of(export_command(*options)); }; });
 }
 
 void add_replay(CLI::App& app, Command& command) {
@@ -249,11 +275,13 @@ void add_zipline(CLI::App& app, Command& command) {
 }  // namespace
 
 int run_paceline(int argc, char** argv) {
+  raise_file_limit();
   CLI::App app("Paceline trains one neural network over machines of unequal speed.", "paceline");
   Command command;
   // The parser would take what is behind -- for words of its own.
   char** const end = argv + argc;
-  char** const mark = std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
+  char** const mark =
+      std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
   const std::vector<std::string> own(mark == end ? end : mark + 1, end);
   add_run(app, command, own);
   add_train(app, command);
@@ -268,6 +296,7 @@ int run_paceline(int argc, char** argv) {
   add_node(app, command);
   add_certs(app, command);
   add_doctor(app, command);
+  for (CLI::App* subcommand : app.get_subcommands({})) refuse_empty_words(*subcommand);
   add_coordinator(app, command);
   add_server(app, command);
   add_worker(app, command);

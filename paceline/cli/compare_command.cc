@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -12,6 +13,8 @@
 #include "paceline/cli/train_command.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/policy/policy_spec.h"
+#include "paceline/runs/job_file.h"
+#include "paceline/store/files.h"
 
 namespace paceline::cli {
 
@@ -19,8 +22,9 @@ namespace {
 
 absl::StatusOr<std::string> make_folder(const std::string& base, const std::string& name) {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  PACELINE_ASSIGN_OR_RETURN(const std::filesystem::path runs, store::absolute_path(base));
   const std::filesystem::path folder =
-      std::filesystem::absolute(base) / fmt::format("{}-{:%Y%m%dT%H%M%SZ}-compare", name, fmt::gmtime(now));
+      runs / fmt::format("{}-{:%Y%m%dT%H%M%SZ}-compare", name, fmt::gmtime(now));
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
@@ -56,6 +60,31 @@ absl::StatusOr<std::vector<Variant>> variants_of(const CompareOptions& options) 
   return both;
 }
 
+// Seed after seed, so that one that is stopped has compared all of them with some seeds.
+std::vector<Variant> with_seeds(const std::vector<Variant>& variants, std::uint64_t first,
+                                std::int64_t count) {
+  if (count == 1) return variants;
+  std::vector<Variant> all;
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (const Variant& variant : variants) {
+      all.push_back(variant);
+      all.back().push_back(fmt::format("seed={}", first + static_cast<std::uint64_t>(i)));
+    }
+  }
+  return all;
+}
+
+// All that can be wrong with one of them is said before the first one is trained.
+absl::Status check_variant(const std::string& job_toml, const Variant& sets, const CompareOptions& options) {
+  const std::string label =
+      fmt::format("{} under {}", options.job_file.empty() ? "the default job" : options.job_file,
+                  absl::StrJoin(sets, ", "));
+  PACELINE_RETURN_IF_ERROR(config::parse_job(job_toml, label, sets, config::SetBy::kCommand).status());
+  PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, config::resolve_job(job_toml, label, sets));
+  const absl::Status planned = check_plan(own_toml, options.in_virtual_time);
+  return planned.ok() ? planned : runs::about_file(label, planned);
+}
+
 // False when the user stopped it.
 absl::StatusOr<bool> run_one(const std::string& job_toml, Variant sets, const std::string& folder,
                              const std::string& program, const CompareOptions& compare,
@@ -81,13 +110,12 @@ absl::StatusOr<int> compare_command(const CompareOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml,
                             checked_job(asked));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, options.job_file));
-  for (const Variant& variant : variants)
-    PACELINE_RETURN_IF_ERROR(config::resolve_job(job_toml, options.job_file, variant).status());
+  for (const Variant& variant : variants) PACELINE_RETURN_IF_ERROR(check_variant(job_toml, variant, options));
   PACELINE_ASSIGN_OR_RETURN(const std::string folder, make_folder(job.runs_dir, job.name));
   launch::catch_stop_signals();
   Comparison compared;
   bool going_on = true;
-  for (const Variant& variant : variants) {
+  for (const Variant& variant : with_seeds(variants, job.seed, options.seeds)) {
     const auto ran = run_one(job_toml, variant, folder, asked.program, options, compared);
     if (!ran.ok()) {
       std::error_code ignored;

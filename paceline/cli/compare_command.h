@@ -2,6 +2,7 @@
 // each gave.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct CompareOptions {
   std::vector<std::string> sets;
   std::string policies;  // "bsp,asp,ssp:3"; empty: the job's
   std::string parallel;  // "joint,uneven-data,gpipe"; empty: as the job says
+  std::int64_t seeds = 1;  // each is trained with the job's seed, and with so many less one that follow
   bool json = false;
   bool in_virtual_time = false;
 };

@@ -26,6 +26,7 @@
 #include "paceline/engine/built_in.h"
 #include "paceline/launch/child_process.h"
 #include "paceline/launch/own_address.h"
+#include "paceline/launch/say.h"
 #include "paceline/roles/grpc_log.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/transport/fabric.h"
@@ -38,8 +39,8 @@ constexpr char kMend[] = "something has to be mended: host 0 has the report";
 
 void print(const std::vector<Finding>& findings) {
   for (const Finding& one : findings) {
-    fmt::print("{:<5} {:<16} {}\n", word_of(one.health), one.what, one.says);
-    if (!one.mend.empty()) fmt::print("{:22} mend: {}\n", "", one.mend);
+    launch::say(stdout, fmt::format("{:<5} {:<16} {}\n", word_of(one.health), one.what, one.says));
+    if (!one.mend.empty()) launch::say(stdout, fmt::format("{:22} mend: {}\n", "", one.mend));
   }
 }
 
@@ -49,7 +50,7 @@ void print_json(const std::vector<Finding>& findings) {
     document.push_back(
         {{"what", one.what}, {"health", word_of(one.health)}, {"says", one.says}, {"mend", one.mend}});
   }
-  fmt::print("{}\n", document.dump(1));
+  launch::say(stdout, fmt::format("{}\n", document.dump(1)));
 }
 
 int report(const std::vector<Finding>& findings, bool json) {
@@ -73,6 +74,12 @@ std::string data_of(const config::JobConfig& job, std::vector<Finding>& findings
   if (data.ok()) return *data;
   findings.push_back({"data set", Health::kFail, std::string(data.status().message()), "copy the data here"});
   return "";
+}
+
+absl::StatusOr<config::JobConfig> asked_job(const DoctorOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const JobText said,
+                            job_text({.job_file = options.job_file, .sets = options.sets}));
+  return config::parse_job(said.text, said.file, options.sets);
 }
 
 // This host among those of a job.
@@ -142,11 +149,11 @@ absl::StatusOr<int> examine_all(const DoctorOptions& options, const Place& place
   });
   const auto facts =
       examine_hosts(*room, {place.job, place.job_toml, hosts, std::chrono::seconds(options.wait_s),
-                            [](const std::string& line) { fmt::print(stderr, "{}\n", line); }});
+                            [](const std::string& line) { launch::say(stderr, line + "\n"); }});
   const auto findings = doctor::examine(facts);
   const bool failed = doctor::any_failed(findings);
   room->say_goodbye(failed, failed ? kMend : "nothing has to be mended");
-  fmt::print("{}", options.json ? doctor::json_of(facts, findings) : doctor::text_of(facts, findings));
+  launch::say(stdout, options.json ? doctor::json_of(facts, findings) : doctor::text_of(facts, findings));
   return failed ? 2 : 0;
 }
 
@@ -170,23 +177,24 @@ absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Plac
 }  // namespace
 
 absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::Environment& environment) {
-  if (!options.job_file.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(options.job_file));
-    PACELINE_ASSIGN_OR_RETURN(const auto job, config::parse_job(text, options.job_file, options.sets));
+  const bool of_job = !options.job_file.empty() || !options.sets.empty();
+  if (of_job) {
+    PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, asked_job(options));
     if (!job.program) PACELINE_RETURN_IF_ERROR(need_built_in_models());
   } else if (launch::has_torch_program()) {
     PACELINE_RETURN_IF_ERROR(need_built_in_models());
   }
   std::vector<Finding> findings = host_findings();
-  if (options.job_file.empty()) return report(findings, options.json);
+  if (!of_job) return report(findings, options.json);
   PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement,
                             launch::find_placement(environment, options.place.said));
   const bool alone = placement.hosts == 1;
   config::JobConfig job;
   std::optional<Place> place;
   if (alone) {
-    PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(options.job_file));
-    PACELINE_ASSIGN_OR_RETURN(job, config::parse_job(text, options.job_file, options.sets));
+    PACELINE_ASSIGN_OR_RETURN(job, asked_job(options));
+    const std::string data = data_of(job, findings);
+    if (!data.empty()) findings.push_back({"data set", Health::kOk, data, ""});
   } else {
     PACELINE_ASSIGN_OR_RETURN(place, find_place(options, placement));
     job = place->job;

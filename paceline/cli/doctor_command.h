@@ -14,7 +14,7 @@
 namespace paceline::cli {
 
 struct DoctorOptions {
-  std::string job_file;           // empty: the host alone
+  std::string job_file;           // empty: the default job where there are sets, else the host alone
   std::vector<std::string> sets;  // key=value
   bool json = false;
   PlaceOptions place{};      // with a job, and where there are several hosts

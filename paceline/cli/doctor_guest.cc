@@ -11,7 +11,6 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/doctor_words.h"
 #include "paceline/doctor/link_probe.h"
-#include "paceline/security/knock.h"
 #include "paceline/store/folder_mark.h"
 
 namespace paceline::cli {
@@ -43,7 +42,7 @@ Finding knock_as(security::Role role, const roles::PeerOptions& reach) {
   const std::string what = fmt::format("door, as {}", to_string(role));
   const auto access = roles::read_access(reach.certs, reach.token_file, role);
   const absl::Status answer =
-      access.ok() ? security::knock(reach.coordinator, access->credentials, kKnockLimit) : access.status();
+      access.ok() ? rpc::knock(reach.coordinator, *access, kKnockLimit) : access.status();
   if (answer.ok()) return {what, Health::kOk, "host 0 lets it in"};
   return {what, Health::kFail, std::string(answer.message()), "copy the job's certificates here once more"};
 }

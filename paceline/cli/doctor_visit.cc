@@ -11,6 +11,7 @@
 #include "paceline/cli/doctor_words.h"
 #include "paceline/config/job_difference.h"
 #include "paceline/doctor/clock_difference.h"
+#include "paceline/store/files.h"
 #include "paceline/store/folder_mark.h"
 #include "paceline/transport/fabric.h"
 #include "paceline/transport/seal.h"
@@ -50,7 +51,9 @@ class MadeFolders {
 class Visit {
  public:
   Visit(rpc::DoctorRoom& room, const VisitOptions& options) : room_(room), options_(options) {
-    facts_.runs_dir = fs::absolute(options.job.runs_dir).lexically_normal().string();
+    // Where the working directory is gone the folder cannot be made either, and that is said.
+    const auto folder = store::absolute_path(options.job.runs_dir);
+    facts_.runs_dir = folder.ok() ? folder->string() : options.job.runs_dir;
     facts_.waited_s = options.wait.count();
     facts_.hosts.resize(static_cast<std::size_t>(options.hosts));
   }

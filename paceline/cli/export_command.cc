@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/output.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/config/job_config.h"
 #include "paceline/engine/built_in.h"
@@ -48,15 +49,16 @@ absl::StatusOr<Exported> model_of(const store::RunPaths& paths) {
   return Exported{engines.front()->layout(), {}};
 }
 
+// Readers map the weights, which only a regular file lets them.
 absl::Status check_target(const fs::path& file) {
   std::error_code ignored;
   const fs::file_status status = fs::status(file, ignored);
   if (fs::exists(status) && !fs::is_regular_file(status))
     return absl::InvalidArgumentError(fmt::format("{}: is there, and is not a regular file", file.string()));
-  return absl::OkStatus();
+  return check_output(file.string());
 }
 
-absl::Status write(const Exported& model, const std::vector<float>& weights, const fs::path& file) {
+absl::Status write_weights(const Exported& model, const std::vector<float>& weights, const fs::path& file) {
   std::vector<std::vector<std::byte>> converted;  // outlives the views
   converted.reserve(model.layout.tensors().size());
   std::vector<store::TensorView> views;
@@ -81,13 +83,8 @@ absl::Status write(const Exported& model, const std::vector<float>& weights, con
   std::stable_sort(views.begin(), views.end(), [](const auto& one, const auto& other) {
     return ps::bytes_of(one.dtype) > ps::bytes_of(other.dtype);
   });
-  const fs::path partial = file.string() + ".partial";
-  std::error_code error;
-  absl::Status status = store::write_safetensors(partial, views, {{"format", "pt"}});
-  if (status.ok()) fs::rename(partial, file, error);
-  if (error) status = absl::PermissionDeniedError(fmt::format("{}: {}", file.string(), error.message()));
-  if (!status.ok()) fs::remove(partial, error);
-  return status;
+  PACELINE_ASSIGN_OR_RETURN(const fs::path target, behind_links(file.string()));
+  return store::write_safetensors(target, views, {{"format", "pt"}});
 }
 
 }  // namespace
@@ -101,12 +98,16 @@ absl::Status export_command(const ExportOptions& options) {
   absl::StatusOr<store::ShardContents> contents = absl::NotFoundError("");
   Version version;
   for (int i = 0; i < kTries && !contents.ok(); ++i) {
-    PACELINE_ASSIGN_OR_RETURN(const store::Checkpoint newest, store::latest_checkpoint(paths.root));
-    version = newest.state.controller.version;
-    contents = store::load_shard(newest.directory, 1, 1, model.layout);
+    const auto newest = store::newest_whole_checkpoint(paths.root);
+    if (!newest.ok()) {
+      contents = newest.status();
+      continue;
+    }
+    version = newest->checkpoint.state.controller.version;
+    contents = store::load_shard(newest->checkpoint.directory, 1, 1, model.layout);
   }
   PACELINE_RETURN_IF_ERROR(contents.status());
-  PACELINE_RETURN_IF_ERROR(write(model, contents->weights, options.file));
+  PACELINE_RETURN_IF_ERROR(write_weights(model, contents->weights, options.file));
   launch::say(stdout, fmt::format("{}: {} tensors of version {}\n", options.file,
                                   model.layout.tensors().size() + model.aliases.size(), version));
   return absl::OkStatus();

@@ -180,6 +180,8 @@ Finding token(const std::string& file) {
   const auto read = security::read_token(file);
   if (!read.ok())
     return {"token", Health::kFail, std::string(read.status().message()), "copy the job's token here"};
+  if (security::is_exposed(file))
+    return {"token", Health::kWarn, file + ": others on this host can read it", "chmod 600 " + file};
   return {"token", Health::kOk, file, ""};
 }
 

@@ -21,9 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string folder_of_host(const config::JobConfig& job, std::int64_t rank) {
-  return fs::absolute(fs::path(job.runs_dir) / fmt::format("{}-host{}-{}", job.name, rank, getpid()))
-      .string();
+absl::StatusOr<std::string> folder_of_host(const config::JobConfig& job, std::int64_t rank) {
+  return store::absolute_path(fs::path(job.runs_dir) / fmt::format("{}-host{}-{}", job.name, rank, getpid()));
 }
 
 // Where the run is led from, when this host starts.
@@ -68,9 +67,10 @@ launch::Household household_of(const config::JobConfig& job, const launch::Place
 // Until the run is over, which this host may lead in the end: then it says what was trained.
 absl::StatusOr<int> run_other_host(launch::Household host, const config::JobConfig& job,
                                    const launch::Placement& placement, const TrainOptions& options) {
-  host.folder = folder_of_host(job, placement.rank);
+  PACELINE_ASSIGN_OR_RETURN(host.folder, folder_of_host(job, placement.rank));
   std::error_code error;
   fs::create_directories(fs::path(host.folder) / "logs", error);
+  if (!error) fs::permissions(host.folder, fs::perms::owner_all, error);
   if (error) return absl::PermissionDeniedError(fmt::format("{}: {}", host.folder, error.message()));
   if (job.program) {
     PACELINE_ASSIGN_OR_RETURN(const std::string own, resolved_job(options));

@@ -2,35 +2,33 @@
 
 #include <chrono>
 
-#include <fmt/format.h>
-
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/cluster_problem.h"
+#include "paceline/cli/output.h"
+#include "paceline/launch/say.h"
 #include "paceline/report/plan_report.h"
 #include "paceline/runs/job_file.h"
-#include "paceline/store/files.h"
 
 namespace paceline::cli {
 
 absl::Status plan_command(const PlanOptions& options) {
+  PACELINE_RETURN_IF_ERROR(check_output(options.json));
+  PACELINE_RETURN_IF_ERROR(check_output(options.write_profile));
   PACELINE_ASSIGN_OR_RETURN(const config::ClusterFile cluster, read_cluster(options.cluster_file));
   if (!options.write_profile.empty()) {
     PACELINE_RETURN_IF_ERROR(
-        store::atomic_write(options.write_profile, config::profile_text(cluster.problem.model)));
+        write_output(options.write_profile, config::profile_text(cluster.problem.model)));
   }
   const auto start = std::chrono::steady_clock::now();
   const auto planned = planner::make_plan(cluster.problem, {.seed = cluster.seed});
   const std::chrono::duration<double, std::milli> millis = std::chrono::steady_clock::now() - start;
   if (!planned.ok()) return runs::about_file(options.cluster_file, planned.status());
   if (options.json.empty()) {
-    fmt::print("{}", report::plan_text(cluster.problem, *planned));
+    launch::say(stdout, report::plan_text(cluster.problem, *planned));
     return absl::OkStatus();
   }
-  const std::string text =
-      report::one_line(report::plan_json(cluster.problem, *planned, millis.count())) + "\n";
-  if (options.json != "-") return store::atomic_write(options.json, text);
-  fmt::print("{}", text);
-  return absl::OkStatus();
+  return write_output(options.json,
+                      report::one_line(report::plan_json(cluster.problem, *planned, millis.count())) + "\n");
 }
 
 }  // namespace paceline::cli

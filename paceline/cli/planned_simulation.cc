@@ -7,6 +7,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/cluster_problem.h"
+#include "paceline/cli/output.h"
 #include "paceline/config/toml_text.h"
 #include "paceline/report/plan_report.h"
 #include "paceline/report/text_table.h"
@@ -122,12 +123,9 @@ absl::StatusOr<int> simulate_planned(const std::vector<std::string>& files, cons
     for (const PlannedRun& run : clusters.back().runs)
       objects.push_back(planned_run_json(run, clusters.back()));
   }
-  if (json_file == "-") {
-    fmt::print("{}", report::lines(objects));
-    return 0;
-  }
-  fmt::print("{}", clusters.size() > 1 ? side_by_side(clusters) : table(clusters.front().runs));
-  if (!json_file.empty()) PACELINE_RETURN_IF_ERROR(store::atomic_write(json_file, report::lines(objects)));
+  PACELINE_RETURN_IF_ERROR(
+      show_with_json(clusters.size() > 1 ? side_by_side(clusters) : table(clusters.front().runs), json_file,
+                     report::lines(objects)));
   return 0;
 }
 

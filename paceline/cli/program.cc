@@ -1,13 +1,28 @@
 #include "paceline/cli/program.h"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <optional>
+#include <set>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include "paceline/base/likely_meant.h"
 #include "paceline/cli/version.h"
 #include "paceline/launch/say.h"
 #include "paceline/launch/stop_signals.h"
@@ -18,6 +33,119 @@ namespace {
 
 constexpr int kExitOfError = 2;
 
+// In these a process has nothing to spare: neither memory nor a clean end.
+[[noreturn]] void end_at_once(std::string_view line) {
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
+  ::_exit(kExitOfError);
+}
+
+[[noreturn]] void out_of_memory() {
+  end_at_once(
+      "paceline: out of memory: this host, or a limit (ulimit -v, the container's), gives no more; raise it, "
+      "or train a smaller model\n");
+}
+
+// What the host refuses is not a bug of ours; anything else that nobody catches is.
+[[noreturn]] void on_terminate() {
+  try {
+    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    out_of_memory();
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again ||
+        error.code() == std::errc::not_enough_memory)
+      end_at_once(
+          "paceline: no thread could be started: this host, or a limit (ulimit -u, ulimit -v, the "
+          "container's), gives no more; raise it\n");
+  } catch (...) {
+  }
+  std::abort();
+}
+
+// What is opened later must not take the number of a standard stream: it would get what people are told.
+// Whether standard output was open.
+bool keep_standard_streams() {
+  const bool output = ::fcntl(STDOUT_FILENO, F_GETFD) >= 0;
+  int fd = ::open("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = ::open("/dev/null", O_RDWR);
+  if (fd >= 0) ::close(fd);
+  return output;
+}
+
+// Before any work: a device that takes nothing says so even of nothing.
+absl::Status check_standard_output(bool open) {
+  struct stat about {};
+  const bool device = open && ::fstat(STDOUT_FILENO, &about) == 0 && S_ISCHR(about.st_mode);
+  int error = open ? 0 : EBADF;
+  if (device && ::write(STDOUT_FILENO, "", 0) < 0) error = errno;
+  if (error == 0) error = launch::stdout_error();
+  if (error == 0) return absl::OkStatus();
+  return absl::UnavailableError(
+      fmt::format("standard output cannot be written: {}; send it somewhere else, for example to a file",
+                  error == EBADF ? "it is closed" : std::generic_category().message(error)));
+}
+
+int complain(const absl::Status& status) {
+  launch::say(stderr, fmt::format("paceline: {}\n", std::string(status.message())));
+  return absl::IsCancelled(status) ? launch::exit_of_stop() : kExitOfError;
+}
+
+std::set<std::string> commands_of(const CLI::App& app) {
+  std::set<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.insert(command->get_name());
+  return names;
+}
+
+std::set<std::string> options_of(const CLI::App& command) {
+  std::set<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.insert("--" + name);
+  }
+  return names;
+}
+
+absl::Status unknown_command(const CLI::App& app, const std::string& word) {
+  const std::set<std::string> known = commands_of(app);
+  const auto meant = likely_meant(word, known);
+  return absl::InvalidArgumentError(fmt::format("'{}' is no command; {}; see paceline --help", word,
+                                                meant ? fmt::format("did you mean '{}'?", *meant)
+                                                      : fmt::format("there are {}", fmt::join(known, ", "))));
+}
+
+// Nothing where the words are not to blame.
+std::optional<absl::Status> unknown_option(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    for (const std::string& word : command->remaining()) {
+      const std::string name = word.substr(0, word.find('='));
+      const auto meant = likely_meant(name, options_of(*command));
+      if (!name.starts_with("--") || !meant) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("{} has no option {}; did you mean '{}'? See paceline {} --help", command->get_name(),
+                      name, *meant, command->get_name()));
+    }
+  }
+  return std::nullopt;
+}
+
+// --help and --version; or what is wrong with the words.
+int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
+  if (const auto unknown = error.get_exit_code() != 0 ? unknown_option(app) : std::nullopt)
+    return complain(*unknown);
+  if (error.get_exit_code() != 0)
+    return complain(absl::InvalidArgumentError(fmt::format("{}; see paceline --help", error.what())));
+  std::ostringstream text;
+  const int status = app.exit(error, text, text);
+  launch::say(stdout, text.str());
+  return status;
+}
+
+// Where the command itself failed, its own line says more.
+int with_output_written(int status) {
+  if (status != 0) return status;
+  const absl::Status written = check_standard_output(true);
+  return written.ok() ? status : complain(written);
+}
+
 }  // namespace
 
 absl::StatusOr<int> exit_of(const absl::Status& status) {
@@ -26,22 +154,26 @@ absl::StatusOr<int> exit_of(const absl::Status& status) {
 }
 
 int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
+  std::set_new_handler(out_of_memory);
+  std::set_terminate(on_terminate);
+  // A file that may not grow is an error like any other.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const absl::Status output = check_standard_output(keep_standard_streams());
+  if (!output.ok()) return complain(output);
   // For top and pgrep: a child that was started through /proc/self/exe is called "exe" otherwise.
   prctl(PR_SET_NAME, app.get_name().c_str());
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
   app.set_version_flag("--version", fmt::format("paceline {}", kVersion));
   app.require_subcommand(1);
+  if (argc > 1 && argv[1][0] != '-' && !commands_of(app).contains(argv[1]))
+    return complain(unknown_command(app, argv[1]));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "paceline: {}; see paceline --help\n", error.what());
-    return kExitOfError;
+    return with_output_written(end_of_parsing(app, error));
   }
   const absl::StatusOr<int> status = command();
-  if (status.ok()) return *status;
-  launch::say(stderr, fmt::format("paceline: {}\n", std::string(status.status().message())));
-  return absl::IsCancelled(status.status()) ? launch::exit_of_stop() : kExitOfError;
+  return status.ok() ? with_output_written(*status) : complain(status.status());
 }
 
 }  // namespace paceline::cli

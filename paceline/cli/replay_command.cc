@@ -7,6 +7,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/control/replay.h"
+#include "paceline/launch/say.h"
 #include "paceline/runs/run_info.h"
 #include "paceline/store/controller_state_json.h"
 #include "paceline/store/journal_reader.h"
@@ -83,8 +84,8 @@ absl::Status replay_attempt(const std::string& folder, const About& about, const
     return absl::FailedPreconditionError(
         fmt::format("{}: attempt {}: {}", folder, attempt.number, *replay->difference()));
   }
-  fmt::print("attempt {}: {} facts gave the same {} orders\n", attempt.number, replay->facts(),
-             replay->orders());
+  launch::say(stdout, fmt::format("attempt {}: {} facts gave the same {} orders\n", attempt.number,
+                                  replay->facts(), replay->orders()));
   return absl::OkStatus();
 }
 

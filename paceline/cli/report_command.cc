@@ -4,6 +4,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/comparison.h"
+#include "paceline/launch/say.h"
 #include "paceline/runs/run_report.h"
 
 namespace paceline::cli {
@@ -17,7 +18,7 @@ absl::Status report_command(const std::string& folder) {
   }
   PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(folder));
   PACELINE_RETURN_IF_ERROR(runs::write_report(folder, report));
-  fmt::print("{}/report.html\n", folder);
+  launch::say(stdout, fmt::format("{}/report.html\n", folder));
   return absl::OkStatus();
 }
 

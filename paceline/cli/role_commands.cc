@@ -31,6 +31,7 @@ void add_coordinator(CLI::App& app, Command& command) {
   coordinator->add_option("--reached-at", own->reached_at, "address of this host that the others reach");
   coordinator->add_option("--without", own->without, "a host that is lost and not waited for any more");
   coordinator->add_option("--address-fd", own->address_fd, "descriptor to write the address to");
+  coordinator->add_option("--listen-fd", own->listen_fd, "descriptor of a socket that listens there already");
   coordinator->callback(
       [own, &command] { command = [own] { return exit_of(roles::run_coordinator(*own)); }; });
 }

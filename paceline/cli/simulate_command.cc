@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/output.h"
 #include "paceline/cli/planned_simulation.h"
 #include "paceline/report/json_values.h"
 #include "paceline/report/tables.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/sim/simulation.h"
-#include "paceline/store/files.h"
 
 namespace paceline::cli {
 
@@ -54,6 +54,7 @@ report::Json simulated_json(const sim::Simulated& simulated, std::size_t places,
 
 absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
   const std::string& file = options.files.front();
+  PACELINE_RETURN_IF_ERROR(check_output(options.json_file));
   PACELINE_ASSIGN_OR_RETURN(const bool planned, all_have_planners(options.files));
   if (planned && options.policies) {
     return absl::InvalidArgumentError(fmt::format(
@@ -64,6 +65,11 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
                             policy::parse_policies(options.policies.value_or(kUsualPolicies)));
   PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(file));
   PACELINE_ASSIGN_OR_RETURN(const sim::Scenario scenario, sim::parse_scenario(text, file));
+  for (const policy::PolicySpec& policy : policies) {
+    const auto fits =
+        policy::check_replicas(policy, static_cast<std::int64_t>(scenario.cluster.places.size()));
+    if (!fits.ok()) return runs::about_file("--policies", fits);
+  }
   std::vector<report::Json> objects;
   std::vector<report::Summary> summaries;
   for (const policy::PolicySpec& policy : policies) {
@@ -73,13 +79,8 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
     objects.push_back(simulated_json(simulated, scenario.cluster.places.size(), wall.count()));
     summaries.push_back(simulated.summary);
   }
-  if (options.json_file == "-") {
-    fmt::print("{}", report::lines(objects));
-    return 0;
-  }
-  fmt::print("{}", report::simulation_table(summaries));
-  if (!options.json_file.empty())
-    PACELINE_RETURN_IF_ERROR(store::atomic_write(options.json_file, report::lines(objects)));
+  PACELINE_RETURN_IF_ERROR(
+      show_with_json(report::simulation_table(summaries), options.json_file, report::lines(objects)));
   return 0;
 }
 

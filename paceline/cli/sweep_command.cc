@@ -10,6 +10,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/base/text_hash.h"
+#include "paceline/cli/output.h"
 #include "paceline/cli/sweep_grids.h"
 #include "paceline/cli/sweep_results.h"
 #include "paceline/cli/sweep_trainings.h"
@@ -40,8 +41,9 @@ report::Json axes_json(const config::Sweep& sweep, const config::SweepCell& cell
 
 absl::Status read_job(const std::string& text, const std::string& file, std::vector<std::string> sets,
                       Training& training) {
+  PACELINE_ASSIGN_OR_RETURN(training.job, config::parse_job(text, file, sets, config::SetBy::kCommand));
+  // Where its runs go is no part of its name.
   sets.push_back("runs_dir=\"\"");
-  PACELINE_ASSIGN_OR_RETURN(training.job, config::parse_job(text, file, sets));
   PACELINE_ASSIGN_OR_RETURN(training.text, config::resolve_job(text, file, sets));
   training.name = fmt::format("{:016x}", text_hash(training.text));
   if (training.job.target) return absl::OkStatus();
@@ -77,16 +79,21 @@ std::vector<const Training*> missing(const Plan& plan, const SweepResults& resul
 
 // Reads each data set and builds each model once.
 absl::Status check(const std::vector<Training>& trainings, const std::string& file) {
-  std::vector<const config::JobConfig*> checked;
+  std::vector<std::pair<const config::JobConfig*, JobSizes>> known;
+  std::set<std::string> notes;
   for (const Training& training : trainings) {
     const config::JobConfig& job = training.job;
-    const bool known = std::any_of(checked.begin(), checked.end(), [&](const config::JobConfig* other) {
-      return other->model == job.model && other->data == job.data;
+    auto sizes = std::find_if(known.begin(), known.end(), [&](const auto& other) {
+      return other.first->model == job.model && other.first->data == job.data;
     });
-    if (known) continue;
-    const absl::Status status = check_data_and_model(job);
-    if (!status.ok()) return about_training(training, file, status);
-    checked.push_back(&job);
+    if (sizes == known.end()) {
+      auto read = read_data_and_model(job);
+      if (!read.ok()) return about_training(training, file, read.status());
+      if (!read->note.empty() && notes.insert(read->note).second) launch::say(stderr, read->note + "\n");
+      sizes = known.insert(known.end(), {&job, *std::move(read)});
+    }
+    const absl::Status fits = check_fits(job, sizes->second);
+    if (!fits.ok()) return about_training(training, file, fits);
   }
   return absl::OkStatus();
 }
@@ -116,18 +123,16 @@ absl::Status show(const Plan& plan, const SweepResults& results, const SweepOpti
     launch::say(stdout, tables_of(plan, results, style));
     return absl::OkStatus();
   }
-  const std::string json = json_of(plan, results);
-  if (options.json_file != "-") return store::atomic_write(options.json_file, json);
-  launch::say(stdout, json);
-  return absl::OkStatus();
+  return write_output(options.json_file, json_of(plan, results));
 }
 
 }  // namespace
 
 absl::StatusOr<int> sweep_command(const SweepOptions& options) {
+  PACELINE_RETURN_IF_ERROR(check_output(options.json_file));
   PACELINE_ASSIGN_OR_RETURN(const Plan plan, read_plan(options.file));
   PACELINE_RETURN_IF_ERROR(check(plan.trainings, options.file));
-  const fs::path out = fs::absolute(plan.sweep.out);
+  PACELINE_ASSIGN_OR_RETURN(const fs::path out, store::absolute_path(plan.sweep.out));
   PACELINE_ASSIGN_OR_RETURN(SweepResults results, SweepResults::open(out));
   const std::vector<const Training*> trainings = missing(plan, results);
   launch::catch_stop_signals();

@@ -9,6 +9,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/train_command.h"
+#include "paceline/launch/say.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/report/words.h"
 #include "paceline/runs/job_file.h"
@@ -53,7 +54,8 @@ class Trainings {
     stopped_ = stopped_ || launch::stop_signals() > 0;
     if (stopped_ || !trouble_.ok() || started_ == list_.size()) return nullptr;
     const Training* training = list_[started_++];
-    fmt::print(stderr, "{} of {}: {}{}\n", started_, list_.size(), training->label, time_left());
+    launch::say(stderr,
+                fmt::format("{} of {}: {}{}\n", started_, list_.size(), training->label, time_left()));
     return training;
   }
 
@@ -69,8 +71,8 @@ class Trainings {
   absl::StatusOr<std::optional<report::SweepResult>> train_one(const Training& training) const {
     const fs::path folder = place_.out / training.name;
     clear_away(folder);
-    const std::vector<std::string> sets = {"runs_dir=\"" + folder.string() + "\"",
-                                           "data.source=" + absolute_source(training.job.data.source)};
+    PACELINE_ASSIGN_OR_RETURN(const std::string source, absolute_source(training.job.data.source));
+    const std::vector<std::string> sets = {"runs_dir=\"" + folder.string() + "\"", "data.source=" + source};
     PACELINE_ASSIGN_OR_RETURN(const std::string own, config::resolve_job(training.text, "job.toml", sets));
     TrainOptions options;
     options.in_virtual_time = true;

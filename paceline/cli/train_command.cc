@@ -8,11 +8,13 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/asked_job.h"
+#include "paceline/cli/job_check.h"
 #include "paceline/cli/program_probe.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/engine/built_in.h"
 #include "paceline/launch/display.h"
 #include "paceline/launch/failed_run.h"
+#include "paceline/launch/host_memory.h"
 #include "paceline/launch/local_cluster.h"
 #include "paceline/launch/say.h"
 #include "paceline/launch/stop_signals.h"
@@ -20,6 +22,7 @@
 #include "paceline/report/tables.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/plan_job.h"
+#include "paceline/runs/run_checkpoints.h"
 #include "paceline/runs/run_info.h"
 #include "paceline/runs/run_report.h"
 #include "paceline/runs/unfinished_run.h"
@@ -35,7 +38,7 @@ namespace {
 
 absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::string& job_toml,
                                        const std::string& asked) {
-  const std::string base = std::filesystem::absolute(job.runs_dir);
+  PACELINE_ASSIGN_OR_RETURN(const std::string base, store::absolute_path(job.runs_dir));
   PACELINE_ASSIGN_OR_RETURN(const auto folder,
                             store::RunFolder::create(base, job.name, policy::to_string(job.policy),
                                                      std::chrono::system_clock::now(), job_toml));
@@ -45,9 +48,10 @@ absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::
 
 // The folder to go on in, with the job as it is now. Errors: somebody uses it.
 absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::string& job_toml) {
-  PACELINE_ASSIGN_OR_RETURN(const auto folder,
-                            store::RunFolder::resume(std::filesystem::absolute(options.resume)));
+  PACELINE_ASSIGN_OR_RETURN(const std::string root, store::absolute_path(options.resume));
+  PACELINE_ASSIGN_OR_RETURN(const auto folder, store::RunFolder::resume(root));
   PACELINE_ASSIGN_OR_RETURN(const std::string before, runs::read_job_file(folder.paths().job()));
+  if (options.from >= 0) PACELINE_RETURN_IF_ERROR(runs::go_back_to(folder.paths(), Version(options.from)));
   if (job_toml != before) PACELINE_RETURN_IF_ERROR(store::atomic_write(folder.paths().job(), job_toml));
   return folder.paths().root.string();
 }
@@ -87,42 +91,72 @@ absl::Status stay_in_its_world(TrainOptions& options) {
 
 namespace {
 
+config::RunTime time_of(bool in_virtual_time) {
+  return in_virtual_time ? config::RunTime::kVirtual : config::RunTime::kWall;
+}
+
 absl::StatusOr<planner::ModelProfile> measure_model(const config::JobConfig& job) {
   PACELINE_RETURN_IF_ERROR(need_built_in_models());
   return engine::built_in()->profile(job);
 }
 
-std::string absolute_path(const std::string& path) {
-  return std::filesystem::absolute(path).lexically_normal().string();
-}
-
 // One without a slash that is not here is looked for in PATH.
-std::string absolute_program(const std::string& path) {
+absl::StatusOr<std::string> absolute_program(const std::string& path) {
   std::error_code ignored;
   const bool named = path.find('/') == std::string::npos && !std::filesystem::is_regular_file(path, ignored);
-  return named ? path : absolute_path(path);
+  if (named) return path;
+  return store::absolute_path(path);
 }
 
-absl::Status check_initial_weights(const config::JobConfig& job, const ps::Layout& layout) {
-  if (job.initial_weights.empty()) return absl::OkStatus();
-  std::vector<float> weights(static_cast<std::size_t>(layout.size()));
-  return store::read_weights(job.initial_weights, layout, weights);
+// Adds "key=path", where there is one.
+absl::Status add_path(const std::string& key, const std::string& path, std::vector<std::string>& sets) {
+  if (path.empty()) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(const std::string whole, store::absolute_path(path));
+  sets.push_back(key + "=" + whole);
+  return absl::OkStatus();
+}
+
+absl::Status add_program(const config::ProgramConfig& program, std::vector<std::string>& sets) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string run, absolute_program(program.run));
+  PACELINE_ASSIGN_OR_RETURN(const std::string python, absolute_program(program.python));
+  sets.push_back("program.run=" + run);
+  sets.push_back("program.python=" + python);
+  return add_path("program.directory", program.directory.empty() ? "." : program.directory, sets);
+}
+
+absl::Status check_is_no_folder(const std::string& job_file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(job_file, ignored)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      store::find_run(job_file).ok()
+          ? fmt::format("{0}: is the folder of a run; go on with it: paceline train --resume {0}", job_file)
+          : fmt::format("{}: is a folder; name a job file", job_file));
 }
 
 }  // namespace
 
-std::string absolute_source(const std::string& source) {
+absl::StatusOr<std::string> absolute_source(const std::string& source) {
   const std::size_t colon = source.find(':');
-  if (colon == std::string::npos) return source;
-  return source.substr(0, colon + 1) + absolute_path(source.substr(colon + 1));
+  // The loader of that source refuses one without a path.
+  if (colon == std::string::npos || colon + 1 == source.size()) return source;
+  PACELINE_ASSIGN_OR_RETURN(const std::string path, store::absolute_path(source.substr(colon + 1)));
+  return source.substr(0, colon + 1) + path;
 }
 
-absl::Status check_data_and_model(const config::JobConfig& job) {
+absl::StatusOr<JobSizes> read_data_and_model(const config::JobConfig& job) {
   PACELINE_RETURN_IF_ERROR(need_built_in_models());
   PACELINE_ASSIGN_OR_RETURN(
       const auto engines,
       engine::built_in()->make(job, engine::BuiltIn::Use::kTrain, job.replicas.front().threads, 1));
-  return check_initial_weights(job, engines.front()->layout());
+  return JobSizes{engines.front()->layout(), engines.front()->samples(), engines.front()->note()};
+}
+
+absl::Status check_fits(const config::JobConfig& job, const JobSizes& sizes) {
+  PACELINE_RETURN_IF_ERROR(check_sizes(job, sizes.layout, sizes.samples));
+  PACELINE_RETURN_IF_ERROR(check_memory(job, sizes.layout, launch::host_memory()));
+  if (job.initial_weights.empty()) return absl::OkStatus();
+  std::vector<float> weights(static_cast<std::size_t>(sizes.layout.size()));
+  return store::read_weights(job.initial_weights, sizes.layout, weights);
 }
 
 absl::StatusOr<JobText> job_text(const TrainOptions& options) {
@@ -133,6 +167,7 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
     job.file = paths.job();
   }
   if (job.file.empty()) return JobText{"", "the default job"};
+  PACELINE_RETURN_IF_ERROR(check_is_no_folder(job.file));
   PACELINE_ASSIGN_OR_RETURN(job.text, runs::read_job_file(job.file));
   return job;
 }
@@ -142,14 +177,21 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig job, config::parse_job(resolved, "job.toml"));
   if (!options.resume.empty()) job.initial_weights.clear();  // a checkpoint has later ones
   if (!job.program) {
-    PACELINE_RETURN_IF_ERROR(check_data_and_model(job));
+    PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, read_data_and_model(job));
+    PACELINE_RETURN_IF_ERROR(check_fits(job, sizes));
+    if (!sizes.note.empty()) launch::say(stderr, sizes.note + "\n");
     return resolved;
   }
   PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job));
   options.program = model.text;
-  PACELINE_RETURN_IF_ERROR(check_initial_weights(job, model.layout));
   PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
-  return with_asked(resolved, model.sets, said.file, job.program->run);
+  PACELINE_ASSIGN_OR_RETURN(const std::string asked,
+                            with_asked(resolved, model.sets, said.file, job.program->run));
+  // Its batch, for one, the program may have said itself.
+  PACELINE_ASSIGN_OR_RETURN(config::JobConfig whole, config::parse_job(asked, said.file));
+  whole.initial_weights = job.initial_weights;
+  PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}));
+  return asked;
 }
 
 absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
@@ -162,23 +204,24 @@ absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
   }
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, sets));
-  if (!job.initial_weights.empty()) sets.push_back("model.weights=" + absolute_path(job.initial_weights));
+  PACELINE_RETURN_IF_ERROR(add_path("model.weights", job.initial_weights, sets));
   if (job.program) {
-    sets.push_back("program.run=" + absolute_program(job.program->run));
-    sets.push_back("program.python=" + absolute_program(job.program->python));
-    const std::string& directory = job.program->directory;
-    sets.push_back("program.directory=" + absolute_path(directory.empty() ? "." : directory));
+    PACELINE_RETURN_IF_ERROR(add_program(*job.program, sets));
   } else {
-    sets.push_back("data.source=" + absolute_source(job.data.source));
+    PACELINE_ASSIGN_OR_RETURN(const std::string source, absolute_source(job.data.source));
+    sets.push_back("data.source=" + source);
   }
-  const auto& [listen, certs, token_file] = job.reach;
-  if (!certs.empty()) sets.push_back("network.certs=" + absolute_path(certs));
-  if (!token_file.empty()) sets.push_back("network.token_file=" + absolute_path(token_file));
+  PACELINE_RETURN_IF_ERROR(add_path("network.certs", job.reach.certs, sets));
+  PACELINE_RETURN_IF_ERROR(add_path("network.token_file", job.reach.token_file, sets));
   return config::resolve_job(text, file, sets);
 }
 
+absl::Status check_plan(const std::string& job_text, bool in_virtual_time) {
+  return runs::plan_job(job_text, time_of(in_virtual_time), measure_model).status();
+}
+
 absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options) {
-  const auto time = options.in_virtual_time ? config::RunTime::kVirtual : config::RunTime::kWall;
+  const auto time = time_of(options.in_virtual_time);
   PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure_model));
   const std::string& job_toml = planned.job_toml;
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
@@ -206,8 +249,9 @@ absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
   const auto found = runs::unfinished_run(job.runs_dir, job_toml);
   if (!found || !runs::may_be_taken_up(*found)) return absl::OkStatus();
-  fmt::print(stderr, "going on with {}, which ended without a goodbye; --new begins another run\n",
-             found->folder);
+  launch::say(stderr,
+              fmt::format("going on with {}, which ended without a goodbye; --new begins another run\n",
+                          found->folder));
   options.resume = found->folder;
   options.again = true;
   options.job_file.clear();

@@ -1,6 +1,7 @@
 // `paceline train`: one job, on processes of this machine or in virtual time.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 
 #include "paceline/config/job_config.h"
 #include "paceline/launch/display.h"
+#include "paceline/ps/layout.h"
 
 namespace paceline::launch {
 struct Household;
@@ -21,6 +23,7 @@ struct TrainOptions {
   std::string text{};             // of the job, where it has no file
   std::vector<std::string> sets;  // key=value
   std::string resume{};           // a run folder; then job_file is empty
+  std::int64_t from = -1;         // the version of its checkpoint to go on from; −1: the newest
   std::string program{};          // what the job's program says of itself, once checked_job() has asked it
   bool take_up = false;           // a run of this very job that ended without a goodbye, if there is one
   bool again = false;             // that is what `resume` is
@@ -36,11 +39,19 @@ struct TrainedRun {
   bool interrupted = false;  // by Ctrl-C or SIGTERM, after a checkpoint
 };
 
+struct JobSizes {
+  ps::Layout layout;
+  std::int64_t samples = 0;  // of the training set
+  std::string note{};        // one line that people should know of the data
+};
+
 // Reads the data and builds the model of a job that trains a built-in one, so that what is wrong shows before
 // anything is written. This program may become another one (cli/torch_program.h) by that.
-absl::Status check_data_and_model(const config::JobConfig& job);
+absl::StatusOr<JobSizes> read_data_and_model(const config::JobConfig& job);
+// Whether what the job says fits them, and its initial weights and this host's memory do.
+absl::Status check_fits(const config::JobConfig& job, const JobSizes& sizes);
 // A run may be resumed from anywhere: relative paths of a data source become absolute ones.
-std::string absolute_source(const std::string& source);
+absl::StatusOr<std::string> absolute_source(const std::string& source);
 
 struct JobText {
   std::string text;
@@ -55,6 +66,9 @@ absl::StatusOr<std::string> resolved_job(const TrainOptions& options);
 // The same, checked: its data can be read and its model fits them; or its program starts, and the job is what that
 // asks for.
 absl::StatusOr<std::string> checked_job(TrainOptions& options);
+
+// Whether the plan that a job asks for can be made, where it asks for one.
+absl::Status check_plan(const std::string& job_text, bool in_virtual_time);
 
 // Trains the job in a new run folder, or goes on in `resume`; a plan that is to be made is made before. Shows
 // the plan and progress.

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/output.h"
 #include "paceline/config/predicted_times.h"
+#include "paceline/launch/say.h"
 #include "paceline/policy/search_method.h"
 #include "paceline/report/json_values.h"
 #include "paceline/report/text_table.h"
@@ -47,9 +49,9 @@ report::Json document(const config::PredictedTimes& times, const Answer& answer)
 }
 
 void print_table(const config::PredictedTimes& times, const Answer& answer) {
-  fmt::print("{}: {} lists meet from {} to {}, a range of {:.6g}; found in {:.1f} µs\n\n",
-             to_string(answer.method), times.lists.size(), answer.found.begin, answer.found.end,
-             answer.found.range, answer.micros);
+  const std::string text = fmt::format(
+      "{}: {} lists meet from {} to {}, a range of {:.6g}; found in {:.1f} µs\n\n", to_string(answer.method),
+      times.lists.size(), answer.found.begin, answer.found.end, answer.found.range, answer.micros);
   report::TextTable table({"id", "index", "time", "waits"}, report::TextTable::LastColumn::kNumbers);
   for (std::size_t k = 0; k < times.lists.size(); ++k) {
     const std::size_t index = answer.found.picks[k];
@@ -57,22 +59,20 @@ void print_table(const config::PredictedTimes& times, const Answer& answer) {
     table.add({report::printable(times.names[k]), fmt::format("{}", index), fmt::format("{}", time),
                fmt::format("{:.6g}", answer.found.end - time)});
   }
-  fmt::print("{}", table.text());
+  launch::say(stdout, text + table.text());
 }
 
 }  // namespace
 
 absl::Status zipline_command(const ZiplineOptions& options) {
+  PACELINE_RETURN_IF_ERROR(check_output(options.json));
   PACELINE_ASSIGN_OR_RETURN(const config::PredictedTimes times, read_times(options.file));
   PACELINE_ASSIGN_OR_RETURN(const Answer found, answer(options.method, times));
   if (options.json.empty()) {
     print_table(times, found);
     return absl::OkStatus();
   }
-  const std::string text = report::one_line(document(times, found)) + "\n";
-  if (options.json != "-") return store::atomic_write(options.json, text);
-  fmt::print("{}", text);
-  return absl::OkStatus();
+  return write_output(options.json, report::one_line(document(times, found)) + "\n");
 }
 
 }  // namespace paceline::cli

@@ -8,6 +8,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/config/budget.h"
+#include "paceline/config/file_kind.h"
 #include "paceline/config/layer_tables.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
@@ -30,7 +31,7 @@ planner::Link read_wire(Section& section, const planner::Link& otherwise) {
 class ClusterReader {
  public:
   ClusterReader(const toml::table& root, const std::string& file)
-      : complaints_(file), top_(&root, "", complaints_) {}
+      : root_(root), name_(file), complaints_(file), top_(&root, "", complaints_) {}
 
   absl::StatusOr<ClusterFile> read() {
     file_.seed = static_cast<std::uint64_t>(top_.integer("seed", 1, 0, INT64_MAX));
@@ -41,7 +42,7 @@ class ClusterReader {
     for (const toml::table* table : top_.tables("budget")) read_budget({table, "budget", complaints_});
     read_run();
     top_.finish();
-    PACELINE_RETURN_IF_ERROR(complaints_.status());
+    PACELINE_RETURN_IF_ERROR(unless_other_kind(root_, FileKind::kCluster, name_, complaints_.status()));
     return std::move(file_);
   }
 
@@ -246,6 +247,8 @@ class ClusterReader {
     section.finish();
   }
 
+  const toml::table& root_;
+  const std::string name_;
   Complaints complaints_;
   Section top_;
   ClusterFile file_;

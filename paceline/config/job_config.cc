@@ -10,9 +10,11 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/config/budget.h"
+#include "paceline/config/file_kind.h"
 #include "paceline/config/hosts.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
+#include "paceline/ps/look_ahead.h"
 
 namespace paceline::config {
 
@@ -30,7 +32,8 @@ bool names_a_model(const toml::table* model) {
 
 void read_model(Section section, JobConfig& job) {
   job.initial_weights = section.text("weights", "");
-  if (section.has("weights") && job.initial_weights.empty()) section.complain("weights", "write the name of a file");
+  if (section.has("weights") && job.initial_weights.empty())
+    section.complain("weights", "write the name of a file");
   if (job.program) return section.finish();
   ModelConfig& model = job.model;
   static const std::vector<std::string> kNames = {
@@ -111,6 +114,14 @@ double set_usual(ps::OptimizerConfig& optimizer) {
     case ps::OptimizerKind::kLion:
       optimizer.beta2 = 0.99;
       return 0.0001;
+    case ps::OptimizerKind::kLars:
+      return 1;
+    case ps::OptimizerKind::kLamb:
+      optimizer.epsilon = 1e-6;
+      return 0.001;
+    case ps::OptimizerKind::kAdafactor:
+      optimizer.epsilon = 1e-3;
+      return 0.01;
   }
   return 0.05;
 }
@@ -122,12 +133,26 @@ void read_nesterov(Section& section, ps::OptimizerConfig& optimizer) {
   optimizer.kind = ps::OptimizerKind::kNesterov;
 }
 
+void read_tensorwise(Section& section, ps::OptimizerConfig& optimizer) {
+  const auto own = [&](const char* key, ps::OptimizerKind kind, const char* name, double& value,
+                       double most) {
+    if (section.has(key) && optimizer.kind != kind)
+      section.complain(key, fmt::format("only name = \"{}\" has it", name));
+    value = section.number(key, value, 1e-9, most);
+  };
+  own("trust", ps::OptimizerKind::kLars, "lars", optimizer.trust, 1e3);
+  own("decay_power", ps::OptimizerKind::kAdafactor, "adafactor", optimizer.decay_power, 10);
+  own("threshold", ps::OptimizerKind::kAdafactor, "adafactor", optimizer.threshold, 1e6);
+}
+
 void read_optimizer(Section section, JobConfig& job, Complaints& complaints) {
   ps::OptimizerConfig& optimizer = job.optimizer;
-  constexpr ps::OptimizerKind kKinds[] = {ps::OptimizerKind::kSgd, ps::OptimizerKind::kAdam,
+  constexpr ps::OptimizerKind kKinds[] = {ps::OptimizerKind::kSgd,   ps::OptimizerKind::kAdam,
                                           ps::OptimizerKind::kAdamW, ps::OptimizerKind::kRmsprop,
-                                          ps::OptimizerKind::kLion};
-  optimizer.kind = kKinds[section.choice("name", 0, {"sgd", "adam", "adamw", "rmsprop", "lion"})];
+                                          ps::OptimizerKind::kLion,  ps::OptimizerKind::kLars,
+                                          ps::OptimizerKind::kLamb,  ps::OptimizerKind::kAdafactor};
+  optimizer.kind = kKinds[section.choice(
+      "name", 0, {"sgd", "adam", "adamw", "rmsprop", "lion", "lars", "lamb", "adafactor"})];
   const double usual_rate = set_usual(optimizer);
   job.learning_rate = section.number("lr", usual_rate, 1e-12, 1e6);
   optimizer.momentum = section.number("momentum", optimizer.momentum, 0, kMostMomentum);
@@ -136,6 +161,7 @@ void read_optimizer(Section section, JobConfig& job, Complaints& complaints) {
   optimizer.epsilon = section.number("epsilon", optimizer.epsilon, kLeastEpsilon, 1);
   optimizer.weight_decay = section.number("weight_decay", 0, 0, kMostDecay);
   read_nesterov(section, optimizer);
+  read_tensorwise(section, optimizer);
   optimizer.clip = section.number("clip", 0, 0, 1e9);
   for (const toml::table* table : section.tables("group"))
     job.groups.push_back(read_group({table, "optimizer.group", complaints}, optimizer.kind));
@@ -222,7 +248,10 @@ void read_sync(Section section, JobConfig& job) {
   read_cgp(section, cgp != nullptr ? *cgp : none);
   job.scale = static_cast<control::CommitScale>(section.choice("scale", 0, {"samples", "update"}));
   job.staleness_damping = section.number("damping", 0, 0, 1e3);
-  job.look_ahead = section.boolean("look_ahead", looks_ahead(job.policy));
+  const bool can_look_ahead = ps::has_direction(job.optimizer.kind);
+  job.look_ahead = section.boolean("look_ahead", can_look_ahead && looks_ahead(job.policy));
+  if (job.look_ahead && !can_look_ahead)
+    section.complain("look_ahead", "lamb and adafactor do not know where the weights go next; leave it out");
   section.finish();
 }
 
@@ -270,6 +299,14 @@ void read_replicas(Section& top, JobConfig& job, Complaints& complaints) {
     top.complain("replica",
                  fmt::format("{} replicas; at most {} fit one job", job.replicas.size(), kMostReplicas));
   }
+}
+
+// A plan that is to be made has at most a replica for each device.
+void check_policy(Section sync, const JobConfig& job) {
+  const auto fits =
+      policy::check_replicas(job.policy, static_cast<std::int64_t>(job.parallel.plan.replicas.size()));
+  const bool listed = !std::holds_alternative<policy::CgpSpec>(job.policy) || !sync.has("k_min");
+  if (!fits.ok()) sync.complain(listed ? "policy" : "k_min", std::string(fits.message()));
 }
 
 void read_plan(Section& top, JobConfig& job, Complaints& complaints) {
@@ -338,14 +375,20 @@ void read_evaluate(Section section, JobConfig& job) {
   job.evaluates = section.boolean("enabled", true);
   job.evaluate_epochs = section.number("every_epochs", job.evaluate_epochs, 1e-6, kMostEpochs);
   job.evaluate_batch = section.integer("batch", job.evaluate_batch, 1, 1 << 20);
+  job.evaluate_device = section.text("device", "");
+  if (!job.evaluate_device.empty() && !job.program)
+    section.complain("device",
+                     "only a program has devices to choose from; built-in models evaluate on the CPU");
   job.stop_at_target = section.boolean("stop_at_target", false);
   if (section.has("target")) {
     job.target = parse_target(section.text("target", ""));
     if (!job.target)
-      section.complain("target", "write \"accuracy >= 0.6\" (a share of 1), \"loss <= 1.5\", or another metric that "
-                                 "your program's evaluation gives, such as \"f1 >= 0.8\"");
+      section.complain("target",
+                       "write \"accuracy >= 0.6\" (a share of 1), \"loss <= 1.5\", or another metric that "
+                       "your program's evaluation gives, such as \"f1 >= 0.8\"");
   }
-  if (job.target && !job.evaluates) section.complain("target", "needs evaluations; leave out enabled = false");
+  if (job.target && !job.evaluates)
+    section.complain("target", "needs evaluations; leave out enabled = false");
   if (job.stop_at_target && !section.has("target"))
     section.complain("stop_at_target", "needs a target as well");
   section.finish();
@@ -368,10 +411,13 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   job.seed = static_cast<std::uint64_t>(top.integer("seed", 1, 0, INT64_MAX));
   job.epochs = top.number("epochs", job.epochs, 1e-6, kMostEpochs);
   job.runs_dir = top.text("runs_dir", job.runs_dir);
+  if (job.runs_dir.empty()) top.complain("runs_dir", "write the name of a folder");
   job.program = read_program(top, complaints);
   const toml::table* data = top.table("data");
   if (job.program && (names_a_model(top.table("model")) || (data != nullptr && data->contains("source"))))
-    top.complain("program", "brings a model and data of its own; of [model] write weights alone, and leave data.source out");
+    top.complain(
+        "program",
+        "brings a model and data of its own; of [model] write weights alone, and leave data.source out");
   read_model({top.table("model"), "model", complaints}, job);
   read_data({top.table("data"), "data", complaints}, job);
   read_optimizer({top.table("optimizer"), "optimizer", complaints}, job, complaints);
@@ -379,17 +425,12 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   read_sync({top.table("sync"), "sync", complaints}, job);
   read_replicas(top, job, complaints);
   read_plan(top, job, complaints);
+  check_policy({top.table("sync"), "sync", complaints}, job);
   if (job.program && job.parallel.of_stages())
     top.complain("parallel", "a program computes whole models; write \"data\" or \"uneven-data\"");
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
   read_job_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
-  if (job.optimizer.clip > 0 && job.servers > 1) {
-    Section({top.table("optimizer"), "optimizer", complaints})
-        .complain("clip",
-                  "needs cluster.servers = 1 on one host: the norm is of the whole gradient, which no "
-                  "server of several sees; leave it out or run one server");
-  }
   job.reach = read_reach({top.table("network"), "network", complaints});
   read_virtual({top.table("virtual"), "virtual", complaints}, job);
   read_evaluate({top.table("evaluate"), "evaluate", complaints}, job);
@@ -412,11 +453,11 @@ absl::StatusOr<toml::table> merged(const std::string& text, const std::string& f
 }  // namespace
 
 absl::StatusOr<JobConfig> parse_job(const std::string& text, const std::string& file,
-                                    const std::vector<std::string>& sets) {
+                                    const std::vector<std::string>& sets, SetBy by) {
   PACELINE_ASSIGN_OR_RETURN(const toml::table root, merged(text, file, sets));
-  Complaints complaints(file);
+  Complaints complaints(file, sets, by == SetBy::kUser);
   JobConfig job = read_job(root, complaints);
-  PACELINE_RETURN_IF_ERROR(complaints.status());
+  PACELINE_RETURN_IF_ERROR(unless_other_kind(root, FileKind::kJob, file, complaints.status()));
   return job;
 }
 

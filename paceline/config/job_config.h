@@ -108,16 +108,22 @@ struct JobConfig {
   bool evaluates = true;
   double evaluate_epochs = 1;  // epochs between evaluations
   std::int64_t evaluate_batch = 250;
+  std::string
+      evaluate_device;  // of a program that evaluates, as PyTorch names it; empty: the program chooses
   std::optional<control::Target> target;
   bool stop_at_target = false;
   double checkpoint_epochs = 1;  // epochs between checkpoints
   std::int64_t checkpoints_kept = 2;
 };
 
+// Who says what is laid over a file: errors name --set for the user's own, and the file for what a command
+// adds.
+enum class SetBy { kUser, kCommand };
+
 // `file` is the name errors give. `sets`: "key=value" each, laid over the text; a value that is not TOML is
 // taken as a text. The resolved text (below) parses to the same job.
 absl::StatusOr<JobConfig> parse_job(const std::string& text, const std::string& file,
-                                    const std::vector<std::string>& sets = {});
+                                    const std::vector<std::string>& sets = {}, SetBy by = SetBy::kUser);
 
 // The text with `sets` laid over it: what a run folder keeps and workers are sent.
 absl::StatusOr<std::string> resolve_job(const std::string& text, const std::string& file,

@@ -2,48 +2,61 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include <absl/strings/str_join.h>
 #include <fmt/format.h>
 
+#include "paceline/base/likely_meant.h"
 #include "paceline/config/one_line.h"
 
 namespace paceline::config {
 
 namespace {
 
-// Levenshtein's distance, for "did you mean".
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0u);
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
-    }
-  }
-  return row[b.size()];
-}
-
 std::string advise(const std::string& key, const std::set<std::string>& known) {
-  const auto closest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
-    return edit_distance(key, a) < edit_distance(key, b);
-  });
-  if (closest != known.end() && edit_distance(key, *closest) <= 2)
-    return fmt::format("did you mean '{}'?", *closest);
+  if (const auto meant = likely_meant(key, known)) return fmt::format("did you mean '{}'?", *meant);
   return fmt::format("known here: {}", absl::StrJoin(known, ", "));
 }
 
 }  // namespace
 
+const std::string* Complaints::set_of(const std::string& key) const {
+  const auto found = std::find_if(sets_.rbegin(), sets_.rend(), [&](const std::string& set) {
+    const std::string name = set.substr(0, set.find('='));
+    return key == name || key.starts_with(name + ".");
+  });
+  return found == sets_.rend() ? nullptr : &*found;
+}
+
+std::string Complaints::place_of(const toml::node* node, const std::string& key) const {
+  const std::string* set = set_of(key);
+  if (set != nullptr && of_user_) return "--set " + *set;
+  const auto line = node == nullptr || set != nullptr ? 0 : node->source().begin.line;
+  return fmt::format("{}{}: {}", file_, line > 0 ? fmt::format(":{}", line) : "", key);
+}
+
 void Complaints::add(const toml::node* node, const std::string& key, const std::string& what) {
   if (!status_.ok()) return;
-  const auto line = node == nullptr ? 0 : node->source().begin.line;
-  const std::string place = line > 0 ? fmt::format("{}:{}", file_, line) : file_;
-  status_ = absl::InvalidArgumentError(one_line(fmt::format("{}: {}: {}", place, key, what)));
+  status_ = absl::InvalidArgumentError(one_line(fmt::format("{}: {}", place_of(node, key), what)));
+}
+
+void Complaints::add_unknown(const toml::node* node, const std::string& section, const std::string& name,
+                             const std::set<std::string>& known) {
+  if (!status_.ok()) return;
+  const std::string key = section.empty() ? name : section + "." + name;
+  add(node, key, "unknown key; " + advise(name, known));
+  // What is laid over the file stands in no table of it.
+  if (!section.empty() && set_of(key) == nullptr) below_ = Below{section, name, place_of(node, key)};
+}
+
+void Complaints::look_above(const toml::table& root, const std::set<std::string>& known) {
+  if (!below_ || !known.contains(below_->name)) return;
+  const std::string header = below_->section.substr(0, below_->section.find('.'));
+  const toml::node* table = root.get(header);
+  const bool several = table != nullptr && table->is_array();
+  status_ = absl::InvalidArgumentError(
+      one_line(fmt::format("{}: belongs at the top of the file; move it above {}{}{}", below_->place,
+                           several ? "[[" : "[", header, several ? "]]" : "]")));
 }
 
 std::string Section::full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
@@ -181,8 +194,9 @@ void Section::finish() {
   if (table_ == nullptr) return;
   for (const auto& [key, node] : *table_) {
     const std::string name(key.str());
-    if (!known_.contains(name)) complaints_.add(&node, full(name), "unknown key; " + advise(name, known_));
+    if (!known_.contains(name)) complaints_.add_unknown(&node, path_, name, known_);
   }
+  if (path_.empty()) complaints_.look_above(*table_, known_);
 }
 
 }  // namespace paceline::config

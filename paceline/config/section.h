@@ -17,14 +17,34 @@ namespace paceline::config {
 // The first thing found wrong in a file; what comes after is not looked at. One thread.
 class Complaints {
  public:
-  explicit Complaints(std::string file) : file_(std::move(file)) {}
+  // `sets`: "key=value" each that were laid over the file: they stand in no line of it. What is wrong with
+  // one of the user's own is said of --set, and not of the file.
+  explicit Complaints(std::string file, std::vector<std::string> sets = {}, bool of_user = true)
+      : file_(std::move(file)), sets_(std::move(sets)), of_user_(of_user) {}
   // `node`: where the value stands, for the line number; may be null.
   void add(const toml::node* node, const std::string& key, const std::string& what);
+  // A key that the section does not know. `known`: the keys that it knows.
+  void add_unknown(const toml::node* node, const std::string& section, const std::string& name,
+                   const std::set<std::string>& known);
+  // What is unknown below a table may be a key of the top, written after that table's head. To be called when
+  // all keys of the top are `known`.
+  void look_above(const toml::table& root, const std::set<std::string>& known);
   const absl::Status& status() const { return status_; }
 
  private:
+  struct Below {
+    std::string section, name, place;
+  };
+
+  const std::string* set_of(const std::string& key) const;
+  // With the key.
+  std::string place_of(const toml::node* node, const std::string& key) const;
+
   std::string file_;
+  std::vector<std::string> sets_;
+  bool of_user_;
   absl::Status status_;
+  std::optional<Below> below_;  // of what `status_` says
 };
 
 class Section {

@@ -5,13 +5,15 @@
 namespace paceline::config {
 
 absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
-                                                     bool one_a_host) {
+                                                     bool one_a_host, ps::OptimizerKind optimizer) {
   const int count = static_cast<int>(servers);
-  std::vector<ps::Layout> parts = one_a_host ? layout.split_evenly(count) : layout.split(count);
+  const bool cut = one_a_host && !ps::is_tensorwise(optimizer);
+  std::vector<ps::Layout> parts = cut ? layout.split_evenly(count) : layout.split(count);
   if (static_cast<std::int64_t>(parts.size()) == servers) return parts;
   if (one_a_host) {
-    return absl::InvalidArgumentError(fmt::format(
-        "cluster.hosts: the model is too small for {} hosts; write at most {}", servers, parts.size()));
+    return absl::InvalidArgumentError(
+        fmt::format("cluster.hosts: the model {} for {} hosts; write at most {}",
+                    cut ? "is too small" : "has too few tensors", servers, parts.size()));
   }
   return absl::InvalidArgumentError(
       fmt::format("cluster.servers: the model has too few tensors for {} servers; write at most {}", servers,

@@ -7,14 +7,16 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/ps/layout.h"
+#include "paceline/ps/update_rule.h"
 
 namespace paceline::config {
 
 // One part a server. Between hosts they are of equal size, so that every link carries as much; a tensor that
 // is cut has to be put together where it is read. On one host they are of whole tensors, which are read where
-// they lie. Errors: InvalidArgument when the model is too small for so many.
+// they lie. So they are between hosts if the optimizer steps whole tensors (ps::is_tensorwise). Errors:
+// InvalidArgument when the model is too small for so many.
 absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
-                                                     bool one_a_host);
+                                                     bool one_a_host, ps::OptimizerKind optimizer);
 
 // Which shards each host of a job keeps, the own first: where there are `copies` of each, host h + 1 has
 // another of host h's, so that every two neighbours have all that either has. Requires: 1 ≤ copies ≤ hosts.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/config/file_kind.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
 
@@ -141,7 +142,7 @@ absl::StatusOr<Sweep> parse_sweep(const std::string& text, const std::string& fi
     sweep.axes.push_back(read_axis({table, "axis", complaints}, sweep.axes, complaints));
   if (sweep.axes.empty()) top.complain("axis", "write at least one [[axis]]");
   // What follows names axes and values; without any there is nothing to look names up in.
-  PACELINE_RETURN_IF_ERROR(complaints.status());
+  PACELINE_RETURN_IF_ERROR(unless_other_kind(root, FileKind::kSweep, file, complaints.status()));
   read_roles(top, sweep);
   PACELINE_RETURN_IF_ERROR(complaints.status());
   read_tables(top, sweep, complaints);

@@ -66,6 +66,8 @@ class Engine {
   virtual std::int32_t samples() const = 0;
   // A text that is the same wherever the training set is; empty: nobody knows.
   virtual std::string digest() const { return ""; }
+  // One line that people should know of its data; empty: nothing.
+  virtual std::string note() const { return ""; }
   // Of the model, between which it can be cut into stages; 1 for one that cannot be cut.
   virtual std::int64_t units() const { return 1; }
   // The values that the model begins with, to layout().size() floats; padding is zero.

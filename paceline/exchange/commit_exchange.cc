@@ -1,6 +1,7 @@
 #include "paceline/exchange/commit_exchange.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "paceline/base/status_macros.h"
@@ -43,6 +44,7 @@ absl::Status CommitExchange::apply(ps::Shard& shard, ps::Update update, std::spa
   PACELINE_RETURN_IF_ERROR(send(version, members));
   const Gathering from = gather(host_, version, members);
   await(host_, from, update);
+  update.squares_of_all = [&](double own) { return exchange_.sum_squares(version, own); };
   PACELINE_RETURN_IF_ERROR(shard.apply(update));
   release(host_, from, version);
   exchange_.published(version);
@@ -53,10 +55,18 @@ absl::Status CommitExchange::prepare(std::span<ps::Shard* const> shards, const p
                                      std::span<const HostMember> members) {
   PACELINE_RETURN_IF_ERROR(send(update.version, members));
   const std::vector<int>& kept = kept_[static_cast<std::size_t>(host_)];
+  std::optional<double> squares;  // the own shard, which is the first, asks for all
+  const auto squares_of_all = [&](double own) -> absl::StatusOr<double> {
+    if (!squares) {
+      PACELINE_ASSIGN_OR_RETURN(squares, exchange_.sum_squares(update.version, own));
+    }
+    return *squares;
+  };
   for (std::size_t i = 0; i < shards.size(); ++i) {
     ps::Update mine = update;
     const Gathering from = gather(kept[i], update.version, members);
     await(kept[i], from, mine);
+    mine.squares_of_all = squares_of_all;
     PACELINE_RETURN_IF_ERROR(shards[i]->prepare(mine));
     release(kept[i], from, update.version);
   }

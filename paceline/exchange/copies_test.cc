@@ -66,6 +66,23 @@ TEST(Copies, AreEqualToTheLastBit) {
   }
 }
 
+TEST(Copies, AreClippedByTheSameNorm) {
+  constexpr double kClip = 0.5;
+  Hosts hosts(3, false, transport::Fabric::kTcp, kCopies, kClip);
+  Rng rng(9);
+  const auto commits = random_commits(3, 6, hosts.floats(), rng);
+  for (std::size_t v = 0; v < commits.size(); ++v) {
+    prepare_everywhere(hosts, Version(std::int64_t(v) + 1), commits[v]);
+    for (int host = 0; host < 3; ++host) hosts.publish_one(host);
+  }
+  for (int shard = 0; shard < 3; ++shard)
+    EXPECT_EQ(contents(*hosts.at(shard).shard), contents(*hosts.at((shard + 1) % 3).shards.at(1))) << shard;
+  const auto whole = hosts.read(0, Version(6));
+  const auto expected = hosts.on_one_host(commits);
+  for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(whole[i], expected[i], 1e-5) << i;
+  for (int host = 0; host < 3; ++host) EXPECT_TRUE(hosts.at(host).commits->flush().ok());
+}
+
 TEST(Copies, TheNextCommitsGradientsComeWhileOneIsUncertain) {
   Hosts hosts(3, false, transport::Fabric::kTcp, kCopies);
   Rng rng(8);

@@ -150,6 +150,26 @@ void Exchange::release(int shard, int host, Version version) {
   post([this, host] { try_deferred(host); });
 }
 
+absl::StatusOr<double> Exchange::sum_squares(Version version, double own) {
+  for (int host = 0; host < static_cast<int>(options_.peers.size()); ++host) {
+    if (host == options_.host) continue;
+    post([=, this] {
+      with_link(host, [=](transport::Link& link) {
+        link.send(write_header({Kind::kSquares, version, 0, 0, own}), {}, [](const absl::Status&) {});
+      });
+    });
+  }
+  std::unique_lock lock(mutex_);
+  squares_.erase(squares_.begin(), squares_.lower_bound(version));
+  squares_[version][options_.host] = own;
+  const std::map<int, double>& here = squares_[version];
+  squares_here_.wait(lock, [&] { return here.size() == options_.peers.size() || !failed_.ok(); });
+  if (here.size() < options_.peers.size()) return failed_;
+  double sum = 0;
+  for (const auto& [host, squares] : here) sum += squares;
+  return sum;
+}
+
 void Exchange::want(int host, Version version) {
   if (host == options_.host) return;
   post([=, this] { neighbours_[static_cast<std::size_t>(host)].outlet->want(version); });
@@ -198,11 +218,19 @@ void Exchange::run(const std::stop_token& stop) {
 void Exchange::connect_to_lower() {
   for (int host = 0; host < options_.host; ++host) {
     const Peer& peer = options_.peers[static_cast<std::size_t>(host)];
-    auto link = network_.connect(peer.address, name_of(options_.host),
-                                 {.keys = peer.keys, .connect_limit = kConnectLimit});
-    if (!link.ok()) return fail(about(host, link.status()));
-    take_link(host, *std::move(link));
+    neighbours_[static_cast<std::size_t>(host)].dialer = std::make_unique<transport::LinkDialer>(
+        network_, peer.address, name_of(options_.host),
+        transport::LinkOptions{.keys = peer.keys, .connect_limit = kConnectLimit});
   }
+}
+
+void Exchange::dial(int host) {
+  auto& dialer = neighbours_[static_cast<std::size_t>(host)].dialer;
+  auto connected = dialer == nullptr ? std::nullopt : dialer->progress();
+  if (!connected) return;
+  dialer.reset();
+  if (!connected->ok()) return fail(about(host, connected->status()));
+  take_link(host, **std::move(connected));
 }
 
 // Of those that connect to this one.
@@ -246,6 +274,7 @@ bool Exchange::progress() {
   if (ended_) return !tasks.empty();
   listener_->progress();
   for (std::size_t host = 0; host < neighbours_.size() && !ended_; ++host) {
+    dial(static_cast<int>(host));
     if (neighbours_[host].link == nullptr) continue;
     const absl::Status status = neighbours_[host].link->progress();
     if (!status.ok()) fail(about(static_cast<int>(host), status));
@@ -254,6 +283,7 @@ bool Exchange::progress() {
   bool idle = tasks.empty() && listener_->arm();
   for (const Neighbour& neighbour : neighbours_) {
     if (neighbour.link != nullptr) idle = neighbour.link->arm() && idle;
+    if (neighbour.dialer != nullptr) idle = neighbour.dialer->arm() && idle;
   }
   return !idle;
 }
@@ -264,6 +294,7 @@ void Exchange::sleep() {
     watched.push_back({listener_->fd(), POLLIN, 0});
     for (const Neighbour& neighbour : neighbours_) {
       if (neighbour.link != nullptr) watched.push_back({neighbour.link->fd(), POLLIN, 0});
+      if (neighbour.dialer != nullptr) watched.push_back({neighbour.dialer->fd(), POLLIN, 0});
     }
   }
   poll(watched.data(), watched.size(), kLongestSleepMs);
@@ -278,9 +309,27 @@ void Exchange::heard(int host, const transport::Link::Message& message) {
     neighbours_[static_cast<std::size_t>(host)].link->receive(message.id, {}, [](const absl::Status&) {});
     return options_.kept_there(header->version);
   }
+  if (header->kind == Kind::kSquares) {
+    neighbours_[static_cast<std::size_t>(host)].link->receive(message.id, {}, [](const absl::Status&) {});
+    if (const absl::Status heard = heard_squares(host, *header); !heard.ok()) fail(about(host, heard));
+    return;
+  }
   auto& deferred = neighbours_[static_cast<std::size_t>(host)].deferred;
   deferred.push_back({host, *header, message.id});
   try_deferred(host);
+}
+
+// A host says it once for each commit, and none waits for a later one before it has all of this one.
+absl::Status Exchange::heard_squares(int host, const Header& header) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto of_host = std::count_if(squares_.begin(), squares_.end(),
+                                       [&](const auto& one) { return one.second.contains(host); });
+    if (of_host > 2 || !squares_[header.version].emplace(host, header.squares).second)
+      return absl::DataLossError(fmt::format("a norm of version {} that nobody waits for", header.version));
+  }
+  squares_here_.notify_all();
+  return absl::OkStatus();
 }
 
 // Whether a host may say that, with so many bytes.
@@ -349,7 +398,8 @@ void Exchange::fail(const absl::Status& why) {
 // Once whoever waits is told, the links no longer touch its memory.
 void Exchange::tell_failed() {
   if (std::exchange(told_, true)) return;
-  for (const Neighbour& neighbour : neighbours_) {
+  for (Neighbour& neighbour : neighbours_) {
+    neighbour.dialer.reset();
     if (neighbour.link != nullptr) neighbour.link->abandon();
   }
   {
@@ -358,6 +408,7 @@ void Exchange::tell_failed() {
   }
   options_.failed(ended_why_);
   sent_.notify_all();
+  squares_here_.notify_all();
   for (const auto& slices : slices_) {
     if (slices != nullptr) slices->fail(ended_why_);
   }

@@ -33,6 +33,7 @@
 #include "paceline/exchange/mirror.h"
 #include "paceline/exchange/outlet.h"
 #include "paceline/exchange/slices.h"
+#include "paceline/transport/link_dialer.h"
 #include "paceline/transport/network.h"
 
 namespace paceline::exchange {
@@ -96,6 +97,12 @@ class Exchange {
   }
   void release(int shard, int host, Version version);
 
+  // ---- Norms of gradients ----
+  // Tells the others the squared norm of a commit's averaged gradient over the own shard, and waits for theirs.
+  // Returns the sum over all shards, the same number on every host. Requires: versions ascend. Errors: why one
+  // never comes.
+  absl::StatusOr<double> sum_squares(Version version, double own);
+
   // ---- Weights ----
   // Somebody on that host waits for this version of the own shard. On this host the shard's own board has it.
   void want(int host, Version version);
@@ -114,6 +121,7 @@ class Exchange {
     std::uint64_t message;
   };
   struct Neighbour {
+    std::unique_ptr<transport::LinkDialer> dialer;  // until it is connected, where this end connects
     std::unique_ptr<transport::Link> link;
     std::unique_ptr<Mirror> mirror;
     std::unique_ptr<Outlet> outlet;
@@ -128,10 +136,12 @@ class Exchange {
   bool progress();
   void sleep();
   void connect_to_lower();
+  void dial(int host);
   std::optional<int> host_named(const std::string& name) const;
   absl::StatusOr<transport::LinkOptions> accept(const std::string& name) const;
   void take_link(int host, std::unique_ptr<transport::Link> link);
   void heard(int host, const transport::Link::Message& message);
+  absl::Status heard_squares(int host, const Header& header);
   absl::Status check(int host, const Header& header, std::size_t bytes) const;
   absl::StatusOr<bool> receive(const Deferred& what);
   absl::StatusOr<std::optional<std::span<float>>> room(int host, const Header& header);
@@ -154,8 +164,11 @@ class Exchange {
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable sent_;
+  std::condition_variable squares_here_;
   std::deque<std::function<void()>> tasks_;
   std::vector<std::size_t> unsent_;  // blocks, by host
+  // By commit and host. No host is more than one commit ahead of another in this.
+  std::map<Version, std::map<int, double>> squares_;
   absl::Status failed_;
 
   WakeEvent woken_;  // there are tasks

@@ -1,5 +1,6 @@
 #include "paceline/exchange/message.h"
 
+#include <bit>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -29,6 +30,7 @@ std::array<std::byte, kHeaderBytes> write_header(const Header& header) {
                                                                   << kKindBits);
   put(bytes.data() + 8, static_cast<std::uint64_t>(header.version.value()));
   put(bytes.data() + 16, static_cast<std::uint64_t>(header.begin));
+  put(bytes.data() + 24, std::bit_cast<std::uint64_t>(header.squares));
   return bytes;
 }
 
@@ -40,18 +42,20 @@ absl::StatusOr<Header> read_header(std::span<const std::byte> bytes) {
   const std::int64_t shard = first >> kKindBits;
   const std::int64_t version = get(bytes.data() + 8);
   const std::int64_t begin = get(bytes.data() + 16);
+  // NaN and infinity are what a gradient can come to.
+  const auto squares = std::bit_cast<double>(get(bytes.data() + 24));
   const bool known =
-      kind >= static_cast<std::int64_t>(Kind::kSum) && kind <= static_cast<std::int64_t>(Kind::kKeptHere);
+      kind >= static_cast<std::int64_t>(Kind::kSum) && kind <= static_cast<std::int64_t>(Kind::kSquares);
   if (!known || shard < 0 || version < 0 || begin < 0 || begin % kBlockFloats != 0)
     return absl::DataLossError(
         fmt::format("a message of kind {}, shard {}, version {}, from {}", kind, shard, version, begin));
-  return Header{static_cast<Kind>(kind), Version(version), begin, static_cast<int>(shard)};
+  return Header{static_cast<Kind>(kind), Version(version), begin, static_cast<int>(shard), squares};
 }
 
 absl::Status check_payload(const Header& header, std::size_t bytes, std::int64_t floats) {
-  if (header.kind == Kind::kKeptHere) {
+  if (header.kind == Kind::kKeptHere || header.kind == Kind::kSquares) {
     if (bytes == 0) return absl::OkStatus();
-    return absl::DataLossError(fmt::format("{} bytes with the word that a version is kept", bytes));
+    return absl::DataLossError(fmt::format("{} bytes with a word that has none", bytes));
   }
   const bool fits =
       header.begin < floats &&

@@ -25,6 +25,7 @@ enum class Kind : std::uint8_t {
   kWeights,   // of the sender's shard, to be published
   kKept,      // likewise, to be kept beside what is published
   kKeptHere,  // the receiver's shard is kept in that version at the sender; no payload
+  kSquares,   // the squared norm of a commit's averaged gradient over the sender's shard; no payload
 };
 
 struct Header {
@@ -32,10 +33,11 @@ struct Header {
   Version version{};
   std::int64_t begin = 0;  // of the block, in floats
   int shard = 0;           // of a sum
+  double squares = 0;
   friend bool operator==(const Header&, const Header&) = default;
 };
 
-inline constexpr std::size_t kHeaderBytes = 24;
+inline constexpr std::size_t kHeaderBytes = 32;
 
 std::array<std::byte, kHeaderBytes> write_header(const Header& header);
 // Errors: DataLoss.

@@ -10,7 +10,7 @@ namespace {
 TEST(Message, AHeaderComesBack) {
   for (const Header& header :
        {Header{Kind::kSum, Version(1), 0, 3}, Header{Kind::kKept, Version(1), kBlockFloats},
-        Header{Kind::kKeptHere, Version(INT64_MAX), 0}}) {
+        Header{Kind::kKeptHere, Version(INT64_MAX), 0}, Header{Kind::kSquares, Version(7), 0, 0, 1.5e300}}) {
     const auto bytes = write_header(header);
     const auto read = read_header(bytes);
     ASSERT_TRUE(read.ok()) << read.status();
@@ -28,7 +28,7 @@ TEST(Message, WhatIsNoHeaderIsRefused) {
     return read_header(changed).ok();
   };
   EXPECT_FALSE(with(0, 0));  // of no kind
-  EXPECT_FALSE(with(0, 5));
+  EXPECT_FALSE(with(0, 6));
   EXPECT_FALSE(with(7, 255));   // of a negative shard
   EXPECT_FALSE(with(15, 255));  // a negative version
   EXPECT_FALSE(with(16, 1));    // between two blocks
@@ -45,10 +45,12 @@ TEST(Message, APayloadIsOneBlock) {
   EXPECT_FALSE(check_payload({Kind::kSum, Version(1), 0}, 0, 0).ok());
 }
 
-TEST(Message, TheWordThatAVersionIsKeptHasNoPayload) {
-  EXPECT_TRUE(check_payload({Kind::kKeptHere, Version(1), 0}, 0, kBlockFloats).ok());
-  EXPECT_FALSE(check_payload({Kind::kKeptHere, Version(1), 0}, 4, kBlockFloats).ok());
-  EXPECT_FALSE(check_payload({Kind::kKeptHere, Version(1), 0}, kBlockFloats * 4, kBlockFloats).ok());
+TEST(Message, WordsHaveNoPayload) {
+  for (const Kind kind : {Kind::kKeptHere, Kind::kSquares}) {
+    EXPECT_TRUE(check_payload({kind, Version(1), 0}, 0, kBlockFloats).ok());
+    EXPECT_FALSE(check_payload({kind, Version(1), 0}, 4, kBlockFloats).ok());
+    EXPECT_FALSE(check_payload({kind, Version(1), 0}, kBlockFloats * 4, kBlockFloats).ok());
+  }
 }
 
 }  // namespace

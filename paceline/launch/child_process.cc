@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 // Also when another file has taken the place of this program's meanwhile.
 constexpr char kThisProgram[] = "/proc/self/exe";
 
-// A program beside this one; empty: there is none. Where this program's file was replaced another one is not of
-// the same build any more.
+// A program beside this one; empty: there is none. Where this program's file was replaced another one is not
+// of the same build any more.
 std::string program_beside(const char* name) {
   std::error_code ignored;
   const fs::path self = fs::read_symlink(kThisProgram, ignored);
@@ -40,7 +40,8 @@ std::string path_of(ChildProgram program) {
 }
 
 // In the child, between fork and exec: only what is safe there.
-[[noreturn]] void become(const char* program, char* const* arguments, int log, int inherited, pid_t parent) {
+[[noreturn]] void become(const char* program, char* const* arguments, int log,
+                         const std::vector<int>& inherited, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before the line above
@@ -50,7 +51,7 @@ std::string path_of(ChildProgram program) {
   ::signal(SIGTERM, SIG_IGN);
   ::signal(SIGINT, SIG_IGN);
   ::signal(SIGPIPE, SIG_DFL);
-  if (inherited >= 0) fcntl(inherited, F_SETFD, 0);
+  for (const int descriptor : inherited) fcntl(descriptor, F_SETFD, 0);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -64,8 +65,9 @@ bool has_torch_program() { return !program_beside("paceline-torch").empty(); }
 
 absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std::string& name,
                                                  const std::vector<std::string>& arguments,
-                                                 const std::string& log_file, int inherited) {
-  const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+                                                 const std::string& log_file,
+                                                 const std::vector<int>& inherited) {
+  const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (log < 0)
     return absl::PermissionDeniedError(fmt::format("{}: cannot write: {}", log_file, std::strerror(errno)));
   const std::string path = path_of(program);

@@ -11,20 +11,21 @@
 
 namespace paceline::launch {
 
-// kThis: this very program. kWithoutTorch: `paceline`, if it lies beside this program and that is `paceline-torch`,
-// which is slower to start and larger.
+// kThis: this very program. kWithoutTorch: `paceline`, if it lies beside this program and that is
+// `paceline-torch`, which is slower to start and larger.
 enum class ChildProgram { kThis, kWithoutTorch };
 // Whether `paceline-torch`, which has the built-in models, lies here.
 bool has_torch_program();
 
 class ChildProcess {
  public:
-  // Runs a program with `arguments`, its output going to the end of `log_file`. `inherited`: a
-  // descriptor it gets as it is; -1 for none. It is in a process group of its own and ignores Ctrl-C
+  // Runs a program with `arguments`, its output going to the end of `log_file`. `inherited`:
+  // descriptors it gets as they are. It is in a process group of its own and ignores Ctrl-C
   // and SIGTERM, which are for us; and it is killed when we die, however we die.
   static absl::StatusOr<ChildProcess> start(ChildProgram program, const std::string& name,
                                             const std::vector<std::string>& arguments,
-                                            const std::string& log_file, int inherited = -1);
+                                            const std::string& log_file,
+                                            const std::vector<int>& inherited = {});
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
   // Kills it if it still runs, and waits for its end.

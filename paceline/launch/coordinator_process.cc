@@ -47,16 +47,22 @@ absl::StatusOr<std::string> address_of(ChildProcess& child, int fd) {
 }  // namespace
 
 absl::StatusOr<CoordinatorProcess> start_coordinator_process(const std::string& run,
-                                                             const std::vector<std::string>& words) {
+                                                             const std::vector<std::string>& words,
+                                                             const ListeningSocket& listening) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return absl::ResourceExhaustedError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
   const FileDescriptor read_end(ends[0]);
   FileDescriptor write_end(ends[1]);
-  std::vector<std::string> all = {"coordinator", run, "--address-fd", std::to_string(ends[1])};
+  std::vector<std::string> all = {"coordinator",  run,
+                                  "--address-fd", std::to_string(ends[1]),
+                                  "--listen",     listening.address,
+                                  "--listen-fd",  std::to_string(listening.socket.get())};
   all.insert(all.end(), words.begin(), words.end());
-  PACELINE_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::start(ChildProgram::kWithoutTorch, "coordinator", all,
-                                                                    run + "/logs/coordinator.log", ends[1]));
+  PACELINE_ASSIGN_OR_RETURN(
+      ChildProcess child,
+      ChildProcess::start(ChildProgram::kWithoutTorch, "coordinator", all, run + "/logs/coordinator.log",
+                          {ends[1], listening.socket.get()}));
   write_end = FileDescriptor();  // the child has the last one
   auto address = address_of(child, read_end.get());
   return CoordinatorProcess{std::move(child), std::move(address)};

@@ -6,6 +6,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/listening_socket.h"
 #include "paceline/launch/child_process.h"
 
 namespace paceline::launch {
@@ -15,8 +16,11 @@ struct CoordinatorProcess {
   absl::StatusOr<std::string> address;  // where it listens; or why it ended, or is about to be given up
 };
 
-// `words`: its options, beside the folder of the run. Its log lies in that. Errors: there is no such process.
+// `words`: its options, beside the folder of the run. Its log lies in that. It takes connections from
+// `listening`, which stays open here: nobody else gets the port when it dies. Errors: there is no such
+// process.
 absl::StatusOr<CoordinatorProcess> start_coordinator_process(const std::string& run,
-                                                             const std::vector<std::string>& words);
+                                                             const std::vector<std::string>& words,
+                                                             const ListeningSocket& listening);
 
 }  // namespace paceline::launch

@@ -13,9 +13,13 @@
 #include "paceline/launch/coordinator_process.h"
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/own_address.h"
+#include "paceline/launch/say.h"
 #include "paceline/rpc/goodbye.h"
+#include "paceline/rpc/port.h"
+#include "paceline/rpc/single_call.h"
 #include "paceline/runs/run_checkpoints.h"
 #include "paceline/security/identity.h"
+#include "paceline/security/token.h"
 #include "paceline/store/files.h"
 #include "paceline/store/run_folder.h"
 
@@ -28,6 +32,8 @@ constexpr char kEvaluator[] = "evaluator";
 constexpr int kAnyWidth = 80;
 // A child that the coordinator waits for so long hangs, or has lost its way.
 constexpr std::chrono::seconds kMissedLimit{10};
+// So long a coordinator has to answer when this process comes to it.
+constexpr std::chrono::milliseconds kAnswerLimit{500};
 
 // It ended because the coordinator had: no error of its own.
 bool lost_coordinator(const ChildProcess& child) {
@@ -63,7 +69,11 @@ Household whole_household(const std::string& run, const config::JobConfig& job, 
 }
 
 LocalCluster::LocalCluster(Household household, const config::JobConfig& job)
-    : household_(std::move(household)), kept_twice_(job.copies > 1), evaluates_(job.evaluates), reach_(household_.peers) {
+    : household_(std::move(household)),
+      kept_twice_(job.copies > 1),
+      evaluates_(job.evaluates),
+      listen_(household_.listen.empty() ? job.reach.listen : household_.listen),
+      reach_(household_.peers) {
   if (household_.first) run_ = household_.folder;
   if (!household_.first)
     next_.emplace(household_.rank, job.host_patience_s, household_.run, std::chrono::steady_clock::now());
@@ -105,11 +115,14 @@ bool LocalCluster::was_killed_at_once(const absl::Status& start) {
 }
 
 absl::Status LocalCluster::start_coordinator(bool again) {
+  if (!listening_) {
+    PACELINE_ASSIGN_OR_RETURN(listening_, rpc::listen_for_job(listen_));
+  }
   PACELINE_ASSIGN_OR_RETURN(CoordinatorProcess started,
-                            start_coordinator_process(run_, coordinator_words(again)));
+                            start_coordinator_process(run_, coordinator_words(again), *listening_));
   coordinator_.emplace(std::move(started.child));
-  PACELINE_ASSIGN_OR_RETURN(listening_, started.address);
-  if (reach_.coordinator.empty()) reach_.coordinator = from_here(listening_);
+  PACELINE_RETURN_IF_ERROR(started.address.status());
+  if (reach_.coordinator.empty()) reach_.coordinator = from_here(listening_->address);
   return absl::OkStatus();
 }
 
@@ -118,7 +131,6 @@ std::vector<std::string> LocalCluster::coordinator_words(bool again) const {
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
-  add("--listen", listening_.empty() ? household_.listen : listening_);
   if (!household_.exchange.empty()) {
     add("--host", std::to_string(household_.rank));
     add("--reached-at", household_.exchange);
@@ -140,11 +152,10 @@ std::vector<std::string> LocalCluster::coordinator_words(bool again) const {
 absl::Status LocalCluster::start_peers() {
   PACELINE_ASSIGN_OR_RETURN(access_,
                             roles::read_access(reach_.certs, reach_.token_file, security::Role::kOperator));
-  if (household_.first) {
-    stub_ = roles::coordinator_stub(reach_.coordinator, access_);
-  } else {
-    PACELINE_RETURN_IF_ERROR(follow(reach_.coordinator));
-  }
+  const std::string token = reach_.token_file.empty() ? reach_.certs + "/token" : reach_.token_file;
+  if (security::is_exposed(token))
+    say(stderr, fmt::format("{}: others on this host can read the job's token; chmod 600 it\n", token));
+  if (!household_.first) PACELINE_RETURN_IF_ERROR(follow(reach_.coordinator));
   for (const std::int64_t shard : household_.shards) {
     std::vector<std::string> arguments = {"server", "--shard", std::to_string(shard)};
     if (!household_.exchange.empty())
@@ -182,7 +193,16 @@ absl::Status LocalCluster::start(Child& child) {
   return absl::OkStatus();
 }
 
+// Where the socket of a coordinator that has ended is kept for the next one, nobody answers.
+bool LocalCluster::connect() {
+  if (stub_ == nullptr && !(coordinator_ && coordinator_->ended()))
+    stub_ = roles::coordinator_stub(reach_.coordinator, access_, kAnswerLimit);
+  return stub_ != nullptr;
+}
+
 std::optional<rpc::wire::StatusReply> LocalCluster::status(int width) {
+  coordinator_gone_ = !connect();
+  if (coordinator_gone_) return std::nullopt;
   grpc::ClientContext context;
   rpc::show_token(context, access_);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
@@ -190,11 +210,11 @@ std::optional<rpc::wire::StatusReply> LocalCluster::status(int width) {
   request.set_width(width);
   request.set_notes_seen(notes_seen_);
   rpc::wire::StatusReply reply;
-  const grpc::Status asked = stub_->Status(&context, request, &reply);
+  const grpc::Status asked = rpc::call_once(stub_->Status(&context), request, reply);
   if (asked.ok() && next_) next_->heard(reply.run(), std::chrono::steady_clock::now());
   coordinator_gone_ = !asked.ok() && asked.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
   // A channel connects again only while somebody waits for it, which calls that fail at once do not.
-  if (coordinator_gone_) stub_ = roles::coordinator_stub(reach_.coordinator, access_);
+  if (coordinator_gone_) stub_.reset();
   if (!asked.ok()) return std::nullopt;
   training_ = training_ || !reply.line().empty();
   notes_seen_ += reply.notes_size();
@@ -247,14 +267,21 @@ std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_stat
     for (Child& other : peers_) other.process.reset();
     return std::nullopt;
   }
-  // Training may have begun since somebody asked last. Of one that was killed: a coordinator that is gone by now
-  // has ended of it, and says why, or was lost as well.
+  // Training may have begun since somebody asked last.
   if (!training_) status(kAnyWidth);
-  if (!training_ && WIFSIGNALED(wait_status)) training_ = leads() && coordinator_gone_;
+  if (!training_ && WIFSIGNALED(wait_status)) {
+    const std::string lost = fmt::format("{} was lost ({})", child.name, describe_end(wait_status));
+    // A coordinator that is gone by now has ended of it, and says why, or was lost as well: if it is started
+    // again, so is this one.
+    if (leads() && coordinator_gone_) return lost;
+    if (!stopping_ && has_trained_before() && comes_back_.again(runs::newest_checkpoint({run_})))
+      return lost + start_after_loss(child);
+  }
   const bool own_error = !WIFSIGNALED(wait_status) && !lost_coordinator(ended);
   if (!training_ || (!leads() && own_error && !is_worker(child.name))) {
     if (!first_error_ && !lost_coordinator(ended)) {
       first_error_ = reason_of(ended, wait_status);
+      killed_ = WIFSIGNALED(wait_status);
       stop("a process could not start");
     }
     return std::nullopt;
@@ -267,11 +294,18 @@ std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_stat
   if (child.name == kEvaluator && !restart_evaluator(wait_status))
     return fmt::format("{} was lost ({}); training goes on without evaluations", child.name, end);
   if (stopping_) return std::nullopt;
+  return fmt::format("{} was lost ({}){}", child.name, end, start_after_loss(child));
+}
+
+// What is to be said of it.
+std::string LocalCluster::start_after_loss(Child& child) {
   const absl::Status again = start(child);
   child.attempt = attempt_ + 1;
-  return fmt::format("{} was lost ({}); {}", child.name, end,
-                     again.ok() ? "it is started again" : std::string(again.message()));
+  return "; " + (again.ok() ? "it is started again" : std::string(again.message()));
 }
+
+// Then somebody who is killed while it comes back is no reason to end it.
+bool LocalCluster::has_trained_before() const { return household_.resume || latest_.attempt() > 1; }
 
 // One that ended by itself would do so again.
 bool LocalCluster::restart_evaluator(int wait_status) {
@@ -301,6 +335,8 @@ void LocalCluster::look_at_coordinator(std::vector<std::string>& news) {
   news.push_back(fmt::format("the coordinator was lost ({}); {}", end,
                              kept_twice_ ? "it is started again" : "going on from " + from));
   notes_seen_ = 0;
+  attempt_ =
+      std::max<std::int64_t>(attempt_, 1);  // the next one is another, though nobody asked for the first
   const absl::Status again = start_coordinator(true);
   // That one is the next time's.
   if (!again.ok() && !was_killed_at_once(again)) outcome_ = again;
@@ -310,6 +346,7 @@ void LocalCluster::look_at_coordinator(std::vector<std::string>& news) {
 void LocalCluster::look_for_leader(std::vector<std::string>& news) {
   const Succession::Step step = next_->look(std::chrono::steady_clock::now());
   if (const auto* other = std::get_if<Succession::Follow>(&step)) {
+    listening_.reset();  // nobody waits here for a coordinator that does not come
     const absl::Status status = follow(other->leader.address);
     news.push_back(
         status.ok() ? fmt::format("host {} leads the run, from {}", other->leader.host, other->leader.address)
@@ -330,7 +367,7 @@ void LocalCluster::look_for_leader(std::vector<std::string>& news) {
 absl::Status LocalCluster::follow(const std::string& address) {
   PACELINE_RETURN_IF_ERROR(store::atomic_write(leader_file(household_), address + "\n"));
   reach_.coordinator = address;
-  stub_ = roles::coordinator_stub(reach_.coordinator, access_);
+  stub_.reset();
   return absl::OkStatus();
 }
 
@@ -340,10 +377,10 @@ absl::Status LocalCluster::lead(std::optional<int> lost) {
   const absl::Status started = start_coordinator(true);
   if (!started.ok()) {
     coordinator_.reset();
-    listening_.clear();
+    listening_.reset();
     return started;
   }
-  PACELINE_RETURN_IF_ERROR(follow(from_here(listening_)));
+  PACELINE_RETURN_IF_ERROR(follow(from_here(listening_->address)));
   notes_seen_ = 0;
   return evaluates_ ? start(peers_.emplace_back(evaluator())) : absl::OkStatus();
 }
@@ -406,6 +443,7 @@ absl::Status LocalCluster::end_of_peers() const {
 }
 
 absl::Status LocalCluster::end_of_coordinator(int wait_status) const {
+  if (first_error_ && killed_) return absl::UnavailableError(*first_error_);
   if (first_error_) return absl::InvalidArgumentError(*first_error_);
   if (wait_status == 0 && !lost_all_.empty())
     return absl::UnavailableError(fmt::format("every replica lost a worker; the last one {}", lost_all_));
@@ -415,13 +453,14 @@ absl::Status LocalCluster::end_of_coordinator(int wait_status) const {
 
 void LocalCluster::stop(const std::string& why) {
   stopping_ = why;
+  if (!connect()) return;
   grpc::ClientContext context;
   rpc::show_token(context, access_);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   rpc::wire::StopRequest request;
   request.set_why(why);
   rpc::wire::StopReply reply;
-  stub_->Stop(&context, request, &reply);
+  rpc::call_once(stub_->Stop(&context), request, reply);
 }
 
 void LocalCluster::kill() {

@@ -3,7 +3,8 @@
 //
 // What always holds: while the job trains, a server or a coordinator that dies is started again, and the run
 // goes on from its newest checkpoint; it gives up when that gains nothing. A worker that dies is started
-// again only with such a new attempt at the job: until then the others go on without it. Where the first
+// again only with such a new attempt at the job: until then the others go on without it. While a run that has
+// trained before comes back, anybody who is killed is started again, for as long. Where the first
 // host does not come back, the next one has the coordinator and the evaluator from then on.
 #pragma once
 
@@ -16,6 +17,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/listening_socket.h"
 #include "paceline/config/job_config.h"
 #include "paceline/launch/child_process.h"
 #include "paceline/launch/succession.h"
@@ -86,8 +88,11 @@ class LocalCluster {
   Child evaluator() const;
   absl::Status start(Child& child);
   absl::Status start_peers();
+  bool connect();
   // A peer has ended: whether it is to be heard of, as news.
   std::optional<std::string> look_at_end(Child& child, int wait_status);
+  std::string start_after_loss(Child& child);
+  bool has_trained_before() const;
   bool restart_evaluator(int wait_status);
   void look_at_coordinator(std::vector<std::string>& news);
   void look_for_leader(std::vector<std::string>& news);
@@ -104,20 +109,22 @@ class LocalCluster {
   bool all_ended() const;
 
   const Household household_;
-  const bool kept_twice_;           // then the coordinator says what it goes on from
+  const bool kept_twice_;  // then the coordinator says what it goes on from
   bool evaluates_;
-  std::string run_;                 // the run's folder, where the coordinator is here
-  std::optional<int> gone_;         // the host that led before this one
-  std::optional<Succession> next_;  // where the coordinator is on another host
-  std::string listening_;           // where the coordinator of this host does
+  std::string run_;                           // the run's folder, where the coordinator is here
+  std::optional<int> gone_;                   // the host that led before this one
+  std::optional<Succession> next_;            // where the coordinator is on another host
+  std::string listen_;                        // where the job's coordinator listens
+  std::optional<ListeningSocket> listening_;  // where that of this host does
   roles::PeerOptions reach_;
   rpc::Access access_;
   std::optional<ChildProcess> coordinator_;
   std::vector<Child> peers_;                        // servers, workers, evaluator
   std::vector<std::vector<std::string>> replicas_;  // the names of each one's workers
-  std::unique_ptr<roles::Stub> stub_;
+  std::unique_ptr<roles::Stub> stub_;               // null: not connected
   std::optional<absl::Status> outcome_;
   std::optional<std::string> first_error_;  // of a peer, before training began
+  bool killed_ = false;                     // it was, and said nothing itself
   std::optional<std::string> failure_;      // of the run, as a peer heard it
   std::vector<std::string> notes_;          // of the coordinator, not passed on yet
   int notes_seen_ = 0;
@@ -125,6 +132,7 @@ class LocalCluster {
   std::int64_t attempt_ = 0;
   runs::Restarts restarts_;
   runs::Restarts evaluator_restarts_;
+  runs::Restarts comes_back_;  // of peers, before training began
   bool training_ = false;
   std::optional<std::string> stopping_;  // why
   bool coordinator_gone_ = false;        // when asked last

@@ -6,7 +6,11 @@
 
 namespace paceline::launch {
 
-// At once. Where nobody reads it any more it is dropped: what was done lies in files.
+// At once. What could not be written is dropped here and remembered below. Any thread.
 void say(std::FILE* out, const std::string& text);
+
+// The errno of the first thing that standard output did not take; 0: none. Where nobody reads it any more is
+// no such thing: what was done lies in files, and who stops reading knows.
+int stdout_error();
 
 }  // namespace paceline::launch

@@ -13,9 +13,11 @@ constexpr std::chrono::milliseconds kLook{100};
 
 absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen, const std::string& why) {
   const int signals_before = signals_seen;
+  bool killed = false;
   while (true) {
     for (const std::string& news : cluster.tend()) display.note(news);
-    if (cluster.outcome()) return *cluster.outcome();
+    // What is said of processes that this one killed is nobody's concern.
+    if (cluster.outcome()) return killed ? absl::CancelledError("stopped at once") : *cluster.outcome();
     if (const auto status = cluster.status(display.width())) display.show(*status);
     if (stop_signals() > signals_seen) {
       const bool first = signals_seen == signals_before;
@@ -25,6 +27,7 @@ absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen, co
         display.note("stopping with a checkpoint; once more stops at once");
       } else {
         cluster.kill();
+        killed = true;
       }
     }
     std::this_thread::sleep_for(kLook);

@@ -11,6 +11,7 @@
 namespace paceline::launch {
 
 // `signals_seen`: those that came before the run. `why`: what to tell the others when this one is stopped.
+// Cancelled when a second signal ended it at once.
 absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen, const std::string& why);
 
 }  // namespace paceline::launch

@@ -1,6 +1,7 @@
 #include "paceline/policy/policy_spec.h"
 
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <type_traits>
@@ -241,6 +242,25 @@ absl::StatusOr<std::vector<PolicySpec>> parse_policies(const std::string& text) 
     PACELINE_ASSIGN_OR_RETURN(specs.emplace_back(), parse_policy(part));
   }
   return specs;
+}
+
+absl::Status check_replicas(const PolicySpec& spec, std::int64_t replicas) {
+  const std::string text = to_string(spec);
+  const std::string job = fmt::format("the job has {} replica{}", replicas, replicas == 1 ? "" : "s");
+  if (const auto* backup = std::get_if<BackupSpec>(&spec); backup != nullptr && backup->spare >= replicas)
+    return bad(text,
+               fmt::format("{}, and a round needs at least one; write backup:{} or less", job, replicas - 1));
+  if (const auto* groups = std::get_if<GroupsSpec>(&spec)) {
+    const std::int64_t before_last =
+        std::accumulate(groups->sizes.begin(), groups->sizes.end() - 1, std::int64_t{0});
+    if (before_last >= replicas)
+      return bad(text, fmt::format("{}, and the last group would have none; write smaller groups", job));
+  }
+  const auto* cgp = std::get_if<CgpSpec>(&spec);
+  // Without a timer that is bulk synchronous by its definition.
+  if (cgp != nullptr && cgp->k_min > replicas && cgp->wait_max != CgpOptions::kForever)
+    return bad(text, fmt::format("{}; write k_min={} or less", job, replicas));
+  return absl::OkStatus();
 }
 
 std::string to_string(const PolicySpec& spec) {

@@ -61,6 +61,9 @@ absl::StatusOr<PolicySpec> parse_policy(const std::string& text);
 // A list of them, separated by commas.
 absl::StatusOr<std::vector<PolicySpec>> parse_policies(const std::string& text);
 
+// Whether a job of so many replicas can be run under it as it is written. Errors: InvalidArgument, as above.
+absl::Status check_replicas(const PolicySpec& spec, std::int64_t replicas);
+
 // As parse_policy reads it.
 std::string to_string(const PolicySpec& spec);
 

@@ -188,5 +188,23 @@ TEST(MakePolicy, MakesThePolicyThatWasAskedFor) {
   EXPECT_EQ(make_policy(CgpSpec{})->bounds().gap, std::nullopt);
 }
 
+TEST(PolicySpec, FitsTheNumberOfReplicas) {
+  const auto said = [](const char* text, std::int64_t replicas) {
+    return std::string(check_replicas(parse_policy(text).value(), replicas).message());
+  };
+  EXPECT_EQ(
+      said("backup:100", 8),
+      "policy 'backup:100': the job has 8 replicas, and a round needs at least one; write backup:7 or less");
+  EXPECT_EQ(said("backup:7", 8), "");
+  EXPECT_EQ(
+      said("groups:4+4+2:bsp", 8),
+      "policy 'groups:4+4+2:bsp': the job has 8 replicas, and the last group would have none; write smaller "
+      "groups");
+  EXPECT_EQ(said("groups:4+3+2:bsp", 8), "");
+  EXPECT_EQ(said("cgp:k_min=2", 1), "policy 'cgp:k_min=2': the job has 1 replica; write k_min=1 or less");
+  EXPECT_EQ(said("cgp:k_min=2:wait_max=forever", 1), "");
+  EXPECT_EQ(said("asp", 1), "");
+}
+
 }  // namespace
 }  // namespace paceline::policy

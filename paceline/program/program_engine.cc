@@ -34,6 +34,8 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
   options.process.directory = job.program->directory;
   // As libraries read it: one process a device, and its operations on so many threads.
   options.process.environment = {fmt::format("OMP_NUM_THREADS={}", threads), "PYTHONUNBUFFERED=1"};
+  if (role == Role::kEvaluator && !job.evaluate_device.empty())
+    options.process.environment.push_back(fmt::format("PACELINE_DEVICE={}", job.evaluate_device));
   options.start = {.role = role,
                    .name = name,
                    .devices = static_cast<std::int64_t>(job.replicas.size()),
@@ -53,9 +55,7 @@ absl::StatusOr<std::unique_ptr<ProgramEngine>> ProgramEngine::start(const StartO
 }
 
 ProgramEngine::ProgramEngine(const StartOptions& options, Process process)
-    : options_(options),
-      name_(options.name),
-      process_(std::move(process)) {
+    : options_(options), name_(options.name), process_(std::move(process)) {
   process_.set_patience(options.start.role == Role::kWorker ? kWorkerPatience : kOtherPatience);
 }
 
@@ -83,9 +83,11 @@ absl::Status ProgramEngine::failed(const absl::Status& why) {
   if (over_) return absl::FailedPreconditionError(name_ + ": the program has ended");
   over_ = true;
   const std::string what(why.message());
-  if (!absl::IsUnavailable(why)) return absl::FailedPreconditionError(fmt::format("{}: the program {}", name_, what));
+  if (!absl::IsUnavailable(why))
+    return absl::FailedPreconditionError(fmt::format("{}: the program {}", name_, what));
   process_.set_patience(kOtherPatience);
-  return absl::FailedPreconditionError(fmt::format("{}: the program ended ({})", name_, process_.how_it_ended()));
+  return absl::FailedPreconditionError(
+      fmt::format("{}: the program ended ({})", name_, process_.how_it_ended()));
 }
 
 absl::Status ProgramEngine::send(const std::string& line) {
@@ -109,8 +111,10 @@ absl::StatusOr<Answer> ProgramEngine::answer(const engine::KeepGoing& keep_going
   const auto line = process_.receive([&]() -> absl::Status {
     if (!keep_going()) return absl::CancelledError("the iteration was given up");
     const auto now = steady_clock::now();
-    if (!process_.stands_still()) still_since.reset();
-    else if (!still_since) still_since = now;
+    if (!process_.stands_still())
+      still_since.reset();
+    else if (!still_since)
+      still_since = now;
     if (still_since && now - *still_since > kStandsStill)
       return absl::DeadlineExceededError("was stopped by a signal and does not go on");
     const std::chrono::duration<double> taken = now - start;
@@ -186,15 +190,15 @@ absl::StatusOr<engine::StepResult> ProgramEngine::step(std::span<const float* co
   PACELINE_CHECK(batch_.has_value(), "a step before its batch");
   PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights));
   PACELINE_ASSIGN_OR_RETURN(const auto to, runs_of(gradients));
-  PACELINE_ASSIGN_OR_RETURN(const Answer answer,
-                            ask(step_line(*batch_, from, to, micro_batch), keep_going));
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(step_line(*batch_, from, to, micro_batch), keep_going));
   const auto* stepped = std::get_if<Stepped>(&answer);
   if (stepped == nullptr) return failed(absl::DataLossError("answered out of turn"));
   return stepped->result;
 }
 
 absl::StatusOr<engine::Evaluation> ProgramEngine::evaluate(std::span<const float* const> weights,
-                                                           std::int64_t, const engine::KeepGoing& keep_going) {
+                                                           std::int64_t,
+                                                           const engine::KeepGoing& keep_going) {
   PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights));
   PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(evaluate_line(from), keep_going));
   const auto* evaluated = std::get_if<Evaluated>(&answer);

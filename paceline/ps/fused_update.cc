@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "paceline/base/check.h"
 #include "paceline/base/vectorized.h"
 #include "paceline/collective/weighted_sum.h"
 
@@ -127,7 +128,7 @@ PACELINE_VECTORIZED void multiply(float factor, float* values, std::int64_t n) {
 }
 
 // In lanes of its own, so that the order of the sum does not depend on how wide a vector is.
-PACELINE_VECTORIZED double squares_of(const float* __restrict values, std::int64_t n) {
+PACELINE_VECTORIZED double squares_in_lanes(const float* __restrict values, std::int64_t n) {
   constexpr std::int64_t kLanes = 16;
   double lanes[kLanes] = {};
   std::int64_t i = 0;
@@ -172,7 +173,12 @@ Marks step(OptimizerKind kind, const StepNumbers& numbers, const float* gradient
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
       return adam(numbers, gradient, weights, next, state1, streams.state2 + at, n);
+    case OptimizerKind::kLars:
+    case OptimizerKind::kLamb:
+    case OptimizerKind::kAdafactor:
+      break;  // tensorwise.h
   }
+  PACELINE_CHECK(false, "an optimizer that steps whole tensors in parts of them");
   return 0;
 }
 
@@ -202,8 +208,10 @@ bool fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<cons
 double sum_of_squares(std::span<const Weighted> members, std::int64_t begin, std::int64_t end) {
   alignas(64) float sum[kBlock];
   weighted_sum(members, sum, begin, end - begin);
-  return squares_of(sum, end - begin);
+  return squares_in_lanes(sum, end - begin);
 }
+
+double squares_of(const float* values, std::int64_t n) { return squares_in_lanes(values, n); }
 
 bool all_finite(const float* values, std::int64_t n) { return finite(marks_of(values, n)); }
 
@@ -222,12 +230,16 @@ void update_direction(OptimizerKind kind, const StepNumbers& numbers, const Upda
     case OptimizerKind::kSgd:
     case OptimizerKind::kNesterov:
     case OptimizerKind::kRmsprop:
+    case OptimizerKind::kLars:
       return scaled(numbers.direction, state1, direction, end - begin);
     case OptimizerKind::kLion:
       return signs(numbers.direction, state1, direction, end - begin);
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
       return adam_direction(numbers, state1, streams.state2 + begin, direction, end - begin);
+    case OptimizerKind::kLamb:
+    case OptimizerKind::kAdafactor:
+      PACELINE_CHECK(false, "an optimizer without a direction");
   }
 }
 

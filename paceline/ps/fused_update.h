@@ -20,10 +20,10 @@ struct Weighted {
 struct UpdateStreams {
   const float* weights;  // version v − 1
   float* next_weights;   // version v; must not overlap `weights`
-  float* state1;         // SGD, Nesterov: velocity; Adam: first moment; RMSprop: moving sum; Lion: momentum
-  float* state2;         // Adam: second moment; RMSprop: mean of squares
+  float* state1;  // SGD, Nesterov, LARS: velocity; Adam, LAMB: first moment; RMSprop: moving sum; Lion: momentum
+  float* state2;  // Adam, LAMB: second moment; RMSprop: mean of squares; Adafactor, its only one: the same
   // Along which the weights go on if no new gradient comes, for those who look ahead (look_ahead.h). SGD,
-  // Nesterov: the new velocity; RMSprop: the new moving sum; Adam: m̂/(√v̂ + ε); Lion: the sign of its new
+  // Nesterov, LARS: the new velocity; RMSprop: the new moving sum; Adam: m̂/(√v̂ + ε); Lion: the sign of its new
   // momentum. Null: nobody does.
   float* direction = nullptr;
 };
@@ -31,7 +31,7 @@ struct UpdateStreams {
 // Over elements [begin, end): ḡ = Σ weight_i · g_i, times numbers.gradient, then the optimizer's step with
 // `numbers`. Members' sums run in the order given, so the result does not depend on how the range is cut.
 // Whether all weights and all state that it wrote are finite numbers; of a gradient that has NaN or ±inf they
-// are not. Requires: at least one member.
+// are not. Requires: at least one member; not is_tensorwise(kind).
 bool fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<const Weighted> members,
                   const UpdateStreams& streams, std::int64_t begin, std::int64_t end);
 
@@ -42,8 +42,11 @@ inline constexpr std::int64_t kSquaresBlock = 2048;
 // What is no finite number makes it none. Requires: at least one member; no more than kSquaresBlock elements.
 double sum_of_squares(std::span<const Weighted> members, std::int64_t begin, std::int64_t end);
 
-// Writes the direction alone, of the state as it is. Requires: streams.direction; `numbers` of the latest
-// update.
+// Σ value², in double precision and in lanes of its own: the same number on every processor.
+double squares_of(const float* values, std::int64_t n);
+
+// Writes the direction alone, of the state as it is. Requires: streams.direction; has_direction(kind);
+// `numbers` of the latest update.
 void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,
                       std::int64_t begin, std::int64_t end);
 
@@ -52,7 +55,7 @@ bool all_finite(const float* values, std::int64_t n);
 // Of what commits look at in a gradient of this layout: all but constants.
 bool all_finite(const Layout& layout, const float* gradient);
 
-// next = Σ weight_i · value_i: batch-norm statistics.
+// next = Σ weight_i · value_i: batch-norm statistics; gradients of tensors that are stepped as a whole.
 void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end);
 
 // next = before + pull · (next − before).

@@ -143,6 +143,10 @@ struct Plain {
         direction = state1 / Number{k.correction1} / root;
         break;
       }
+      case OptimizerKind::kLars:
+      case OptimizerKind::kLamb:
+      case OptimizerKind::kAdafactor:
+        ADD_FAILURE() << "tensorwise_test.cc has these";
     }
     direction *= Number{k.direction};
   }

@@ -21,17 +21,25 @@ double kept_of(const OptimizerConfig& config) {
     case OptimizerKind::kSgd:
     case OptimizerKind::kNesterov:
     case OptimizerKind::kRmsprop:
+    case OptimizerKind::kLars:
       return config.momentum;
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
       return config.beta1;
     case OptimizerKind::kLion:
       return 1;
+    case OptimizerKind::kLamb:
+    case OptimizerKind::kAdafactor:
+      return 0;
   }
   return 0;
 }
 
 }  // namespace
+
+bool has_direction(OptimizerKind kind) {
+  return kind != OptimizerKind::kLamb && kind != OptimizerKind::kAdafactor;
+}
 
 double look_ahead_reach(const OptimizerConfig& config, double learning_rate, double staleness,
                         double fraction) {

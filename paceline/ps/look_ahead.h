@@ -10,6 +10,10 @@
 
 namespace paceline::ps {
 
+// Whether replicas can look ahead under this optimizer. Under LAMB they cannot: how far its momentum carries a
+// tensor depends on norms that only the next step knows. Adafactor has no momentum.
+bool has_direction(OptimizerKind kind);
+
 // How far along −direction the next `staleness` commits of a fraction f each carry the weights when they
 // bring nothing new: η·f·Σ_{i=1..τ} μ^(i·f), for a real τ ≥ 0; 0 when τ or μ is 0. What decoupled decay takes
 // meanwhile is left out.
@@ -18,7 +22,8 @@ namespace paceline::ps {
 //   Adam, AdamW   the direction fades like the first moment, so β1 is in place of μ; that the second one
 //                 fades too is left out
 //   Lion          the sign of its momentum does not fade: 1 is in place of μ, exactly
-// Requires: no number below 0.
+//   LARS          as SGD; that the ratio of the next steps is another one is left out
+// Requires: no number below 0; has_direction().
 double look_ahead_reach(const OptimizerConfig& config, double learning_rate, double staleness,
                         double fraction);
 

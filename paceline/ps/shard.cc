@@ -10,6 +10,7 @@
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/ps/look_ahead.h"
+#include "paceline/ps/tensorwise.h"
 
 namespace paceline::ps {
 
@@ -34,6 +35,11 @@ class Arrivals {
   }
 
   const absl::Status& status() const { return status_; }
+  // Any thread.
+  bool ok() {
+    const std::lock_guard lock(mutex_);
+    return status_.ok();
+  }
 
  private:
   void note(const absl::Status& status) {
@@ -46,10 +52,32 @@ class Arrivals {
   absl::Status status_;
 };
 
+// Calls work(gradients, from, to) for parts of [begin, end), with the members' gradients or with the sum of
+// them where the members have it.
+template <class Work>
+void each_piece(const Update& update, std::span<const Weighted> gradients, std::int64_t begin,
+                std::int64_t end, Work work) {
+  if (!update.group) return work(gradients, begin, end);
+  while (begin < end) {
+    const GroupSum::Piece piece = update.group->piece(begin, end);
+    // What nobody has summed so far the shard sums itself, in the same order: the same bits, and no waiting.
+    const Weighted sum{piece.sum, 1.0f};
+    work(piece.sum != nullptr ? std::span(&sum, 1) : gradients, begin, piece.end);
+    begin = piece.end;
+  }
+}
+
+std::vector<Weighted> gradients_of(const Update& update) {
+  std::vector<Weighted> gradients;
+  for (const Update::Member& member : update.members)
+    gradients.push_back({member.gradient, static_cast<float>(member.weight)});
+  return gradients;
+}
+
 }  // namespace
 
 Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads,
-             std::span<const ParameterGroup> groups)
+             std::span<const ParameterGroup> groups, const std::optional<WholeModel>& whole)
     : layout_(std::move(layout)),
       optimizer_(optimizer),
       runs_(layout_.runs()),
@@ -63,10 +91,20 @@ Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter b
   PACELINE_CHECK(floats == board_floats(layout_, false) || floats == board_floats(layout_, true),
                  "a board of {} floats for {}", floats, layout_.size());
   for (const ParameterGroup& group : groups) optimizers_.push_back(optimizer_of(optimizer, group));
-  for (const TensorSpec& tensor : layout_.tensors()) {
+  if (is_tensorwise(optimizer_.kind)) {
+    const std::vector<std::optional<std::size_t>> group = groups_in(layout_, groups);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const TensorSpec& tensor = layout_.tensors()[i];
+      const std::int64_t end = i + 1 < group.size() ? layout_.tensors()[i + 1].offset : layout_.size();
+      if (tensor.kind != TensorKind::kConstant)
+        wholes_.push_back({&tensor, end, group[i] ? *group[i] + 1 : 0});
+    }
+  }
+  const std::int64_t before = whole ? whole->offset : 0;
+  for (const TensorSpec& tensor : (whole ? whole->layout : layout_).tensors()) {
     if (optimizer_.clip == 0 || tensor.kind != TensorKind::kParameter) continue;
-    const std::int64_t tensor_end = tensor.offset + tensor.size;
-    for (std::int64_t begin = tensor.offset; begin < tensor_end; begin += kSquaresBlock)
+    const std::int64_t tensor_end = tensor.offset - before + tensor.size;
+    for (std::int64_t begin = tensor.offset - before; begin < tensor_end; begin += kSquaresBlock)
       blocks_.push_back({begin, std::min(tensor_end, begin + kSquaresBlock)});
   }
   squares_.resize(blocks_.size());
@@ -148,6 +186,8 @@ absl::Status Shard::apply(const Update& update) {
   if (update.version <= version()) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(check(update));
   PACELINE_RETURN_IF_ERROR(make(update, [](std::int64_t, std::int64_t) {}));
+  if (update.only_finite && !finite_)
+    return absl::OutOfRangeError(fmt::format("version {} is not finite", update.version));
   board_.publish(update.version);
   return absl::OkStatus();
 }
@@ -178,9 +218,7 @@ void Shard::publish() {
 
 // A pass of its own: nothing may be written before the whole norm is known.
 absl::StatusOr<double> Shard::gradient_norm(const Update& update) {
-  std::vector<Weighted> gradients;
-  for (const Update::Member& member : update.members)
-    gradients.push_back({member.gradient, static_cast<float>(member.weight)});
+  const std::vector<Weighted> gradients = gradients_of(update);
   Arrivals arrivals(update);
   pool_.share(static_cast<std::int64_t>(blocks_.size()), 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
@@ -193,7 +231,11 @@ absl::StatusOr<double> Shard::gradient_norm(const Update& update) {
     }
   });
   PACELINE_RETURN_IF_ERROR(arrivals.status());
-  return std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
+  double squares = std::accumulate(squares_.begin(), squares_.end(), 0.0);
+  if (update.squares_of_all) {
+    PACELINE_ASSIGN_OR_RETURN(squares, update.squares_of_all(squares));
+  }
+  return std::sqrt(squares);
 }
 
 std::vector<StepNumbers> Shard::numbers_of(double learning_rate, double fraction) const {
@@ -219,6 +261,7 @@ absl::Status Shard::make(const Update& update, BeforeStep before_step) {
                                          : numbers_of(update.learning_rate, update.fraction);
   for (StepNumbers& one : numbers) one.gradient = clipped;
   const UpdateStreams streams = streams_into(take_buffer());
+  if (is_tensorwise(optimizer_.kind)) return make_tensors(update, numbers, streams, before_step);
   Arrivals arrivals(update);
   std::atomic<bool> finite = true;
   // Threads share out what moves, so that none of them has nothing but constants.
@@ -231,6 +274,41 @@ absl::Status Shard::make(const Update& update, BeforeStep before_step) {
         before_step(from, to);
         if (!apply_range(update, numbers, streams, from, to)) finite = false;
       });
+    }
+  });
+  finite_ = finite;
+  return arrivals.status();
+}
+
+template <class BeforeStep>
+absl::Status Shard::make_tensors(const Update& update, std::span<const StepNumbers> numbers,
+                                 const UpdateStreams& streams, BeforeStep before_step) {
+  const std::vector<Weighted> gradients = gradients_of(update);
+  Arrivals arrivals(update);
+  std::atomic<bool> finite = true;
+  pool_.share(static_cast<std::int64_t>(wholes_.size()), 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      const Whole& whole = wholes_[static_cast<std::size_t>(i)];
+      const TensorSpec& tensor = *whole.tensor;
+      const bool steps = tensor.kind == TensorKind::kParameter;
+      arrivals.each(tensor.offset, whole.end, [&](std::int64_t begin, std::int64_t end) {
+        before_step(begin, end);
+        if (!steps) {
+          if (!apply_range(update, numbers, streams, begin, end)) finite = false;
+          return;
+        }
+        each_piece(update, gradients, begin, end, [&](auto members, std::int64_t from, std::int64_t to) {
+          fused_average(members, streams.next_weights, from, to);
+        });
+      });
+      if (!arrivals.ok()) return;
+      if (steps &&
+          !tensorwise_update(optimizer_.kind, numbers[whole.optimizer], tensor.shape, streams, tensor.offset))
+        finite = false;
+      if (steps) {
+        const std::int64_t padding = tensor.offset + tensor.size;
+        std::copy_n(streams.weights + padding, whole.end - padding, streams.next_weights + padding);
+      }
     }
   });
   finite_ = finite;
@@ -274,41 +352,26 @@ void Shard::write_direction(std::span<float> buffer) {
 
 bool Shard::apply_range(const Update& update, std::span<const StepNumbers> numbers,
                         const UpdateStreams& streams, std::int64_t begin, std::int64_t end) {
-  std::vector<Weighted> gradients;
+  const std::vector<Weighted> gradients = gradients_of(update);
   std::vector<Weighted> statistics;
-  for (const Update::Member& member : update.members) {
-    gradients.push_back({member.gradient, static_cast<float>(member.weight)});
+  for (const Update::Member& member : update.members)
     statistics.push_back({member.gradient, static_cast<float>(member.share)});
-  }
   bool finite = true;
   for (const Pass& pass : passes_) {
     const std::int64_t from = std::max(begin, pass.begin);
     const std::int64_t to = std::min(end, pass.end);
     if (from >= to || pass.kind == TensorKind::kConstant) continue;
     if (pass.kind == TensorKind::kParameter) {
-      finite = step(update, numbers[pass.optimizer], gradients, streams, from, to) && finite;
+      each_piece(update, gradients, from, to, [&](auto members, std::int64_t first, std::int64_t last) {
+        finite =
+            fused_update(optimizer_.kind, numbers[pass.optimizer], members, streams, first, last) && finite;
+      });
     } else {
       fused_average(statistics, streams.next_weights, from, to);
       const float pull = update.of_differences ? 1.0f : statistics_pull(update.fraction);
       if (pull != 1) pull_part_way(streams.weights, pull, streams.next_weights, from, to);
       finite = all_finite(streams.next_weights + from, to - from) && finite;
     }
-  }
-  return finite;
-}
-
-bool Shard::step(const Update& update, const StepNumbers& numbers, std::span<const Weighted> gradients,
-                 const UpdateStreams& streams, std::int64_t begin, std::int64_t end) const {
-  if (!update.group) return fused_update(optimizer_.kind, numbers, gradients, streams, begin, end);
-  bool finite = true;
-  while (begin < end) {
-    const GroupSum::Piece piece = update.group->piece(begin, end);
-    // What nobody has summed so far the shard sums itself, in the same order: the same bits, and no waiting.
-    const Weighted sum{piece.sum, 1.0f};
-    finite = fused_update(optimizer_.kind, numbers, piece.sum != nullptr ? std::span(&sum, 1) : gradients,
-                          streams, begin, piece.end) &&
-             finite;
-    begin = piece.end;
   }
   return finite;
 }

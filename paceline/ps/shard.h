@@ -43,6 +43,8 @@ struct Update {
   std::vector<Member> members;
   double learning_rate = 0;  // η
   double fraction = 1;       // f
+  // Nobody is to see a version that is not finite: it is not published, which is the end of this shard.
+  bool only_finite = false;
   // Members give how far they moved the weights by steps of their own: the weights go by the mean of that,
   // and the optimizer has no part in it.
   bool of_differences = false;
@@ -51,6 +53,15 @@ struct Update {
   // Called by any thread, for parts of blocks of so many elements. An error is the end of this shard.
   std::function<absl::Status(std::int64_t begin, std::int64_t end)> arrival = {};
   std::int64_t arrival_block = 0;
+  // Where gradients are clipped and members' gradients are of this shard's part alone: the squared norm of
+  // the averaged gradient over all parts, where this part's is `own`. An error is the end of this shard.
+  std::function<absl::StatusOr<double>(double own)> squares_of_all = {};
+};
+
+// Where members' gradients are of the whole model, beside the shard's part of it.
+struct WholeModel {
+  Layout layout;
+  std::int64_t offset = 0;  // of the shard's part, in floats
 };
 
 // Everything of a shard but the weights that a restart needs.
@@ -67,9 +78,10 @@ class Shard {
   }
   // `board` holds board_floats() a buffer; by their number the shard knows whether replicas look ahead.
   // `groups`: of the whole model, which they fit (check_groups). Where the optimizer clips gradients the
-  // shard is the whole model.
+  // shard is the whole model, or it is given `whole`, or each update has squares_of_all. Where it steps
+  // tensors as a whole (is_tensorwise) the layout has no pieces.
   Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads,
-        std::span<const ParameterGroup> groups = {});
+        std::span<const ParameterGroup> groups = {}, const std::optional<WholeModel>& whole = {});
 
   // Publishes `weights` as `version`. Requires: before the first apply, and after restore_optimizer() if that
   // is called; sizes as the layout says.
@@ -78,7 +90,8 @@ class Shard {
   absl::Status restore_optimizer(OptimizerState state);
 
   // Makes version v of v − 1 and publishes it. Errors: FailedPrecondition when a commit before it is missing;
-  // InvalidArgument for differences where the optimizer is not SGD; those of Update::arrival.
+  // InvalidArgument for differences where the optimizer is not SGD; OutOfRange where only_finite and it is
+  // not; those of Update::arrival.
   absl::Status apply(const Update& update);
   // The same in two steps, where it is not certain yet that there will be this version. An error leaves the
   // shard as it was. Requires: no other version is prepared.
@@ -137,12 +150,14 @@ class Shard {
   UpdateStreams streams_into(std::span<float> buffer);
   void remember(std::int64_t begin, std::int64_t end);
   void take_back();
+  // Where the optimizer steps whole tensors: each by one thread, in the memory of the next version. Threads
+  // do not share a tensor, so that its sums do not depend on their number.
+  template <class BeforeStep>
+  absl::Status make_tensors(const Update& update, std::span<const StepNumbers> numbers,
+                            const UpdateStreams& streams, BeforeStep before_step);
   // Whether what it wrote is finite.
   bool apply_range(const Update& update, std::span<const StepNumbers> numbers, const UpdateStreams& streams,
                    std::int64_t begin, std::int64_t end);
-  // Likewise: parameters [begin, end), whose gradient is the members' weighted sum.
-  bool step(const Update& update, const StepNumbers& numbers, std::span<const Weighted> gradients,
-            const UpdateStreams& streams, std::int64_t begin, std::int64_t end) const;
   void write_direction(std::span<float> buffer);
 
   const Layout layout_;
@@ -150,8 +165,15 @@ class Shard {
   const std::vector<Layout::Run> runs_;
   std::vector<OptimizerConfig> optimizers_;  // of all tensors without a group, then of each group
   const std::vector<Pass> passes_;           // they cover the layout
-  // Where gradients are clipped: all parameters, in blocks that do not depend on how work is shared, and the
-  // sum of squares in each.
+  // What a commit changes, tensor by tensor, and the place in optimizers_ of each.
+  struct Whole {
+    const TensorSpec* tensor;
+    std::int64_t end;  // of its padding
+    std::size_t optimizer;
+  };
+  std::vector<Whole> wholes_;  // empty where the optimizer does not need it
+  // Where gradients are clipped: all parameters whose gradients are seen here, in blocks that do not depend
+  // on how work is shared, and the sum of squares in each. Their positions count from this shard's begin.
   std::vector<Layout::Range> blocks_;
   std::vector<double> squares_;
   const std::vector<Moving> moving_;

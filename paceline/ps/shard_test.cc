@@ -39,6 +39,11 @@ constexpr OptimizerConfig kAdamW{.kind = OptimizerKind::kAdamW, .weight_decay = 
 constexpr OptimizerConfig kNesterov{.kind = OptimizerKind::kNesterov, .momentum = 0.9, .weight_decay = 1e-3};
 constexpr OptimizerConfig kRmsprop{.kind = OptimizerKind::kRmsprop, .momentum = 0.5, .beta2 = 0.99};
 constexpr OptimizerConfig kLion{.kind = OptimizerKind::kLion, .beta2 = 0.99, .weight_decay = 1e-2};
+constexpr OptimizerConfig kLars{.kind = OptimizerKind::kLars, .weight_decay = 1e-3, .trust = 0.1};
+constexpr OptimizerConfig kLamb{.kind = OptimizerKind::kLamb, .epsilon = 1e-6, .weight_decay = 1e-2};
+constexpr OptimizerConfig kAdafactor{.kind = OptimizerKind::kAdafactor, .epsilon = 1e-3};
+constexpr OptimizerConfig kOptimizers[] = {kSgd, kAdamW, kNesterov, kRmsprop, kLion, kLars, kLamb, kAdafactor};
+constexpr OptimizerConfig kWithDirection[] = {kSgd, kAdamW, kNesterov, kRmsprop, kLion, kLars};
 
 std::vector<float> random_floats(std::uint64_t seed) {
   Rng rng(seed);
@@ -118,7 +123,7 @@ TEST(Shard, ACommitWhoseFormerIsMissingIsRefused) {
 }
 
 TEST(Shard, WhatIsPreparedIsSeenByNobodyUntilItIsPublished) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+  for (const OptimizerConfig& optimizer : kOptimizers) {
     Shard shard = shard_of(optimizer, 2);
     Shard at_once = shard_of(optimizer);
     for (Shard* one : {&shard, &at_once}) one->start(Version(0), random_floats(1));
@@ -139,10 +144,13 @@ TEST(Shard, WhatIsPreparedIsSeenByNobodyUntilItIsPublished) {
   }
 }
 
-TEST(Shard, WhatCannotBePreparedLeavesItAsItWas) {
+class WhatCannotBePrepared : public ::testing::TestWithParam<OptimizerConfig> {};
+INSTANTIATE_TEST_SUITE_P(Optimizers, WhatCannotBePrepared, ::testing::Values(kAdamW, kLamb, kAdafactor));
+
+TEST_P(WhatCannotBePrepared, LeavesTheShardAsItWas) {
   constexpr std::int64_t kBlock = 512;
-  Shard shard = shard_of(kAdamW, 2);
-  Shard undisturbed = shard_of(kAdamW);
+  Shard shard = shard_of(GetParam(), 2);
+  Shard undisturbed = shard_of(GetParam());
   for (Shard* one : {&shard, &undisturbed}) {
     one->start(Version(0), random_floats(1));
     ASSERT_TRUE(one->apply(Commit(1, 1).update).ok());
@@ -213,7 +221,7 @@ TEST(Shard, StatisticsForgetAsMuchInARoundOfLoneCommitsAsInABulkCommit) {
 }
 
 TEST(Shard, AnyNumberOfThreadsGivesTheSameBytes) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+  for (const OptimizerConfig& optimizer : kOptimizers) {
     std::vector<float> expected;
     OptimizerState state;
     for (const int threads : {1, 2, 3, 4, 7}) {
@@ -257,7 +265,7 @@ TEST(Shard, APinnedVersionHoldsStillWhileLaterOnesAreApplied) {
 }
 
 TEST(Shard, GoesOnAfterARestartAsIfNothingHadBeen) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+  for (const OptimizerConfig& optimizer : kOptimizers) {
     Shard undisturbed = shard_of(optimizer);
     undisturbed.start(Version(0), random_floats(1));
     for (int version = 1; version <= 3; ++version)
@@ -478,7 +486,7 @@ double norm_of(const Commit& commit) {
 }
 
 TEST(Shard, AGradientThatIsTooLongIsScaledDownToTheNormThatItMayHave) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+  for (const OptimizerConfig& optimizer : kOptimizers) {
     const Commit commit(1, 3);
     OptimizerConfig clipping = optimizer;
     clipping.clip = norm_of(commit) / 4;
@@ -525,6 +533,35 @@ TEST(Shard, ClippingGivesTheSameBytesWithAnyNumberOfThreadsAndGroups) {
   EXPECT_NE(expected, random_floats(1));
 }
 
+// Several servers of a host: each sees the whole gradient, and all come to the same norm.
+TEST(Shard, ShardsThatSeeTheWholeGradientClipAsOneShardDoesToTheLastBit) {
+  const Layout whole = shard_layout();
+  OptimizerConfig clipping = kAdamW;
+  clipping.clip = 0.1;
+  const std::vector<float> start = random_floats(1);
+  Shard one = shard_of(clipping);
+  one.start(Version(0), start);
+  for (int version = 1; version <= 3; ++version) ASSERT_TRUE(one.apply(Commit(version, 3).update).ok());
+  for (const auto& parts : {whole.split(2), whole.split(3), whole.split_evenly(4)}) {
+    std::int64_t offset = 0;
+    for (const Layout& part : parts) {
+      const auto size = static_cast<std::size_t>(part.size());
+      Shard shard(part, clipping, transport::WeightWriter::create(part.size(), 1, 0).value(), 2, {},
+                  WholeModel{whole, offset});
+      shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size));
+      for (int version = 1; version <= 3; ++version) {
+        const Commit commit(version, 3);
+        Update update = commit.update;
+        for (Update::Member& member : update.members) member.gradient += offset;
+        ASSERT_TRUE(shard.apply(update).ok());
+      }
+      EXPECT_THAT(shard.weights(),
+                  ElementsAreArray(one.weights().subspan(static_cast<std::size_t>(offset), size)));
+      offset += part.size();
+    }
+  }
+}
+
 TEST(Shard, AGradientWhoseNormIsNoNumberIsNotClippedButNoticed) {
   OptimizerConfig clipping = kSgd;
   clipping.clip = 0.1;
@@ -561,7 +598,7 @@ TEST(Shard, WhatDoesNotArriveIsNotClipped) {
 // ---- Finite numbers ----
 
 TEST(Shard, KnowsWhetherItsNewestVersionIsFinite) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+  for (const OptimizerConfig& optimizer : kOptimizers) {
     for (const TensorSpec& tensor : shard_layout().tensors()) {
       for (const std::int64_t at : {tensor.offset, tensor.offset + tensor.size - 1}) {
         Shard shard = shard_of(optimizer, 3);
@@ -576,6 +613,22 @@ TEST(Shard, KnowsWhetherItsNewestVersionIsFinite) {
       }
     }
   }
+}
+
+TEST(Shard, PublishesNoVersionThatIsNotFiniteWhereThatIsAsked) {
+  Shard shard = shard_of(kAdamW, 2);
+  shard.start(Version(0), random_floats(1));
+  Commit good(1, 2);
+  good.update.only_finite = true;
+  ASSERT_TRUE(shard.apply(good.update).ok());
+  const std::vector<float> weights = latest(shard);
+  Commit bad(2, 2);
+  bad.update.only_finite = true;
+  bad.gradients[0][17] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(absl::IsOutOfRange(shard.apply(bad.update)));
+  EXPECT_FALSE(shard.finite());
+  EXPECT_EQ(shard.version(), Version(1));
+  EXPECT_EQ(latest(shard), weights);
 }
 
 TEST(Shard, ConstantsNeedNotBeFinite) {
@@ -622,7 +675,7 @@ const std::vector<ParameterGroup> kGroups{
 
 // Each tensor steps as it would in a model where the optimizer has its group's numbers.
 TEST(Shard, EachGroupStepsWithItsOwnNumbers) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+  for (const OptimizerConfig& optimizer : kOptimizers) {
     const std::vector<float> start = random_floats(1);
     const auto shard_with = [&](const OptimizerConfig& config, std::span<const ParameterGroup> groups) {
       Shard shard(shard_layout(), config, transport::WeightWriter::create(shard_layout().size(), 1, 1).value(), 2,
@@ -693,7 +746,7 @@ TEST(Shard, TheDirectionOfAGroupIsInTheOptimizersMeasure) {
 // ---- Where replicas look ahead ----
 
 TEST(Shard, LooksAheadWithTheSameWeights) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+  for (const OptimizerConfig& optimizer : kWithDirection) {
     Shard plain = shard_of(optimizer);
     Shard ahead = shard_of(optimizer, 1, true);
     plain.start(Version(0), random_floats(1));
@@ -734,7 +787,7 @@ TEST(Shard, TheDirectionIsWhereItsUpdateWentAndNowhereForStatistics) {
 }
 
 TEST(Shard, AnyNumberOfThreadsGivesTheSameDirection) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+  for (const OptimizerConfig& optimizer : kWithDirection) {
     std::vector<float> expected;
     for (const int threads : {1, 2, 3, 4, 7}) {
       Shard shard = shard_of(optimizer, threads, true);
@@ -748,7 +801,7 @@ TEST(Shard, AnyNumberOfThreadsGivesTheSameDirection) {
 }
 
 TEST(Shard, HasItsDirectionAgainAfterARestart) {
-  for (const OptimizerConfig& optimizer : {kSgd, kAdamW, kNesterov, kRmsprop, kLion}) {
+  for (const OptimizerConfig& optimizer : kWithDirection) {
     Shard undisturbed = shard_of(optimizer, 1, true);
     undisturbed.start(Version(0), random_floats(1));
     for (int version = 1; version <= 3; ++version)
@@ -767,6 +820,31 @@ TEST(Shard, AKeptVersionIsItsWeightsAlone) {
   ASSERT_TRUE(shard.board().keep(Version(0)).ok());
   ASSERT_TRUE(shard.apply(Commit(1, 1).update).ok());
   EXPECT_EQ(copy_of(shard.kept_weights(Version(0))), random_floats(1));
+}
+
+// Tensors may go to any shard as long as none is cut.
+TEST(Shard, WholeTensorsGiveTheBytesOfTheWholeModelWhereverTheyLie) {
+  const Layout whole = shard_layout();
+  const std::vector<float> start = random_floats(1);
+  for (const OptimizerConfig& optimizer : {kLars, kLamb, kAdafactor}) {
+    Shard one = shard_of(optimizer);
+    one.start(Version(0), start);
+    const Commit commit(1, 3);
+    ASSERT_TRUE(one.apply(commit.update).ok());
+    std::int64_t offset = 0;
+    for (const Layout& part : whole.split(3)) {
+      const auto size = static_cast<std::size_t>(part.size());
+      Shard shard(part, optimizer, transport::WeightWriter::create(part.size(), 1, 0).value(), 1);
+      shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size));
+      Update update = commit.update;
+      for (Update::Member& member : update.members) member.gradient += offset;
+      ASSERT_TRUE(shard.apply(update).ok());
+      EXPECT_THAT(shard.weights(),
+                  ElementsAreArray(one.weights().subspan(static_cast<std::size_t>(offset), size)));
+      offset += part.size();
+    }
+    EXPECT_EQ(offset, whole.size());
+  }
 }
 
 // One update of the bulk, cut into pieces: the sum of the shards is the whole, to the last bit.

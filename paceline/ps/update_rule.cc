@@ -7,7 +7,9 @@ namespace paceline::ps {
 
 namespace {
 
-bool decoupled(OptimizerKind kind) { return kind == OptimizerKind::kAdamW || kind == OptimizerKind::kLion; }
+bool decoupled(OptimizerKind kind) {
+  return kind == OptimizerKind::kAdamW || kind == OptimizerKind::kLion || kind == OptimizerKind::kAdafactor;
+}
 
 void set_momentum(const OptimizerConfig& config, double fraction, StepNumbers& numbers) {
   numbers.momentum = static_cast<float>(std::pow(config.momentum, fraction));
@@ -19,9 +21,13 @@ void set_momentum(const OptimizerConfig& config, double fraction, StepNumbers& n
 
 }  // namespace
 
+bool is_tensorwise(OptimizerKind kind) {
+  return kind == OptimizerKind::kLars || kind == OptimizerKind::kLamb || kind == OptimizerKind::kAdafactor;
+}
+
 int state_streams(OptimizerKind kind) {
-  const bool two =
-      kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW || kind == OptimizerKind::kRmsprop;
+  const bool two = kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW ||
+                   kind == OptimizerKind::kRmsprop || kind == OptimizerKind::kLamb;
   return two ? 2 : 1;
 }
 
@@ -36,14 +42,24 @@ StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, do
   switch (config.kind) {
     case OptimizerKind::kSgd:
     case OptimizerKind::kNesterov:
+    case OptimizerKind::kLars:
       set_momentum(config, fraction, numbers);
+      numbers.trust = static_cast<float>(config.trust);
       break;
+    case OptimizerKind::kAdafactor: {
+      const double updates = std::max(1.0, fractions);
+      numbers.rate = static_cast<float>(std::min(learning_rate, 1 / std::sqrt(updates)) * fraction);
+      numbers.beta2 = static_cast<float>(std::pow(1 - std::pow(updates, -config.decay_power), fraction));
+      numbers.threshold = static_cast<float>(config.threshold);
+      break;
+    }
     case OptimizerKind::kRmsprop:
       set_momentum(config, fraction, numbers);
       numbers.beta2 = static_cast<float>(std::pow(config.beta2, fraction));
       break;
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
+    case OptimizerKind::kLamb:
       numbers.beta1 = static_cast<float>(std::pow(config.beta1, fraction));
       numbers.beta2 = static_cast<float>(std::pow(config.beta2, fraction));
       numbers.correction1 = static_cast<float>(1.0 - std::pow(config.beta1, fractions));

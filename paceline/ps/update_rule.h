@@ -6,17 +6,26 @@
 namespace paceline::ps {
 
 // kNesterov: SGD with Nesterov's momentum. kRmsprop: Tieleman and Hinton 2012, not centered, with momentum.
-// kLion: Chen and others 2023, arXiv 2302.06675, algorithm 2.
-enum class OptimizerKind { kSgd, kAdam, kAdamW, kNesterov, kRmsprop, kLion };
+// kLion: Chen and others 2023, arXiv 2302.06675, algorithm 2. kLars: You, Gitman, Ginsburg 2017, arXiv
+// 1708.03888, algorithm 1. kLamb: You and others 2020, arXiv 1904.00962, algorithm 2. kAdafactor: Shazeer and
+// Stern 2018, arXiv 1804.04235, algorithms 4 and 5, without momentum, as torch.optim has it.
+enum class OptimizerKind { kSgd, kAdam, kAdamW, kNesterov, kRmsprop, kLion, kLars, kLamb, kAdafactor };
+
+// Whether a step needs norms of whole tensors (ps/tensorwise.h), which no shard may then cut.
+bool is_tensorwise(OptimizerKind kind);
 
 struct OptimizerConfig {
   OptimizerKind kind = OptimizerKind::kSgd;
-  double momentum = 0.9;  // SGD, Nesterov, RMSprop: μ
-  double beta1 = 0.9;     // Adam, AdamW, Lion
-  double beta2 = 0.999;   // likewise; RMSprop: α
-  double epsilon = 1e-8;  // Adam, AdamW, RMSprop
-  // Added to the gradient as λw. AdamW and Lion: w shrinks by ηλ an update, apart from the gradient.
+  double momentum = 0.9;  // SGD, Nesterov, RMSprop, LARS: μ
+  double beta1 = 0.9;     // Adam, AdamW, Lion, LAMB
+  double beta2 = 0.999;   // the same; RMSprop: α
+  double epsilon = 1e-8;  // Adam, AdamW, RMSprop, LAMB; Adafactor: ε₂, the least root mean square of a tensor
+  // Added to the gradient as λw. AdamW, Lion and Adafactor: w shrinks by ηλ an update, apart from the
+  // gradient. LAMB: added to Adam's step as λw, before the ratio of norms.
   double weight_decay = 0;
+  double trust = 0.001;      // LARS: its η
+  double decay_power = 0.8;  // Adafactor: β2 of update t is 1 − t^−this
+  double threshold = 1;      // Adafactor: d, the most that the root mean square of its step may be
   double rate = 1;  // multiplies the learning rate: of a group of tensors
   // What the norm of a commit's averaged gradient, over all parameters, may be at most (clip_factor); 0: any.
   double clip = 0;
@@ -24,8 +33,9 @@ struct OptimizerConfig {
   friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;
 };
 
-// Floats of optimizer state for each weight: SGD, Nesterov its velocity; Adam two moments; RMSprop the moving
-// sum of its steps and the mean of squares; Lion its momentum.
+// Floats of optimizer state for each weight: SGD, Nesterov, LARS their velocity; Adam, LAMB two moments;
+// RMSprop the moving sum of its steps and the mean of squares; Lion its momentum; Adafactor the mean of squares,
+// of a matrix in its first few floats alone.
 int state_streams(OptimizerKind kind);
 
 // What the fused pass multiplies with.
@@ -39,6 +49,8 @@ struct StepNumbers {
   float beta1 = 0, beta2 = 0;
   float correction1 = 1, correction2 = 1;  // 1 − Πβ over all updates so far, this one included
   float epsilon = 0;
+  float trust = 0;      // LARS
+  float threshold = 1;  // Adafactor
   float direction = 1;  // of the direction that is published (ps/look_ahead.h)
 };
 
@@ -65,7 +77,15 @@ struct StepNumbers {
 // turned for 16 % longer, at f = 1/8.) A lone gradient's noise is larger than the bulk's, so where noise
 // decides the sign lone commits move less far.
 //
-// Weight decay must come to the same per round too. AdamW's and Lion's is scaled by f. Coupled decay is part
+// LARS is SGD whose gradient, decay included, is multiplied by a tensor's ratio t·‖w‖/(‖ḡ‖ + λ‖w‖). LAMB steps
+// along r + λw, with r as Adam's step, multiplied by ‖w‖/‖r + λw‖. Both ratios are of the weights as they are
+// and have no state. So they take the rules of SGD and Adam, and under a steady gradient a round of lone commits
+// moves the weights as far as one bulk commit, but for what the weights change within the round.
+//
+// Adafactor: t is the number of bulks so far, at least 1. The mean of squares keeps β2^f of itself, with β2 = 1 −
+// t^−power; the rate is f·min(η, 1/√t). The ratio RMS(w) and the limit of its step have no state, as above.
+//
+// Weight decay must come to the same per round too. AdamW's, Lion's and Adafactor's is scaled by f. Coupled decay is part
 // of the gradient, so gain and rate have done that already: scaling λ again would leave f² of it.
 //
 // `fractions`: Σ f over all updates so far, this one included; for Adam's bias correction. Requires: 0 < f.

@@ -65,6 +65,22 @@ TEST(StepNumbers, StateIsOneStreamOrTwo) {
   EXPECT_EQ(state_streams(OptimizerKind::kNesterov), 1);
   EXPECT_EQ(state_streams(OptimizerKind::kRmsprop), 2);
   EXPECT_EQ(state_streams(OptimizerKind::kLion), 1);
+  EXPECT_EQ(state_streams(OptimizerKind::kLars), 1);
+  EXPECT_EQ(state_streams(OptimizerKind::kLamb), 2);
+  EXPECT_EQ(state_streams(OptimizerKind::kAdafactor), 1);
+}
+
+TEST(StepNumbers, AdafactorForgetsByTheBulksSoFar) {
+  const OptimizerConfig config{.kind = OptimizerKind::kAdafactor, .epsilon = 1e-3, .weight_decay = 0.1};
+  const StepNumbers bulk = step_numbers(config, 0.01, 1, 10);
+  EXPECT_FLOAT_EQ(bulk.beta2, static_cast<float>(1 - std::pow(10, -0.8)));
+  EXPECT_FLOAT_EQ(bulk.rate, 0.01f);
+  EXPECT_FLOAT_EQ(bulk.shrink, 0.001f);
+  EXPECT_FLOAT_EQ(step_numbers(config, 1, 1, 25).rate, 0.2f) << "at most the root of the number of updates";
+  const StepNumbers lone = step_numbers(config, 0.01, 0.25, 10);
+  EXPECT_NEAR(std::pow(lone.beta2, 4), bulk.beta2, 1e-6);
+  EXPECT_FLOAT_EQ(lone.rate, 0.0025f);
+  EXPECT_EQ(step_numbers(config, 0.01, 0.25, 0.25).beta2, 0) << "the first one keeps nothing";
 }
 
 // The optimizers in double precision, on one weight, driven by the numbers under test.
@@ -113,6 +129,10 @@ struct OneWeight {
         weight = shrunk - rate_now * step;
         break;
       }
+      case OptimizerKind::kLars:
+      case OptimizerKind::kLamb:
+      case OptimizerKind::kAdafactor:
+        ADD_FAILURE() << "tensorwise_test.cc has these";
     }
   }
 };
@@ -159,6 +179,10 @@ struct Torch {
         average = o.beta2 * average + (1 - o.beta2) * g;
         break;
       }
+      case OptimizerKind::kLars:
+      case OptimizerKind::kLamb:
+      case OptimizerKind::kAdafactor:
+        ADD_FAILURE() << "tensorwise_test.cc has these";
     }
   }
 };

@@ -152,7 +152,8 @@ function single_page(run) {
   const cut = run.staleness.bin_width > 1 ? ` Bins of ${run.staleness.bin_width}.` : '';
   return [
     html('header', {}, html('h1', {}, run.title || 'Paceline run'),
-      html('p', {}, `${run.policy} \u00b7 ${count_text(run.summary.replicas)} replicas \u00b7 ${kWorlds[run.world]}`)),
+      html('p', {}, `${run.policy} \u00b7 ${count_text(run.summary.replicas)} replicas \u00b7 ${kWorlds[run.world]}`),
+      run.summary.missed_paces ? html('p', {class: 'verdict'}, `Paces were not held: ${run.summary.missed_paces}.`) : null),
     tiles(run), plan_section(run), learning_section(), lanes_section(runs), groups_section(run),
     html('section', {}, html('div', {class: 'columns three'},
       histogram('Staleness', `Share of the committed gradients by \u03c4, the commits between a gradient\u2019s weights and its own commit.${cut}`, run.staleness, 0, 6),
@@ -166,22 +167,18 @@ const time_to_target = run => run.target?.reached?.time_s ?? null;
 const accuracy_of = run => run.summary.last_evaluation?.accuracy ?? null;
 const signed = (value, digits) => `${value < 0 ? '\u2212' : '+'}${fixed(Math.abs(value), digits)}`;
 
-function fastest_run() {
-  const reached = runs.filter(run => time_to_target(run) !== null);
-  return reached.length ? reached.reduce((a, b) => time_to_target(b) < time_to_target(a) ? b : a) : null;
-}
+const fastest_run = () => runs.find(run => run.ranking?.fastest) ?? null;
 
 // How many times as fast as the baseline, and how many points of accuracy more.
 const speed_up = run => known(time_to_target(run)) && time_to_target(baseline) ? time_to_target(baseline) / time_to_target(run) : null;
 const accuracy_gain = run => known(accuracy_of(run)) && known(accuracy_of(baseline)) ? 100 * (accuracy_of(run) - accuracy_of(baseline)) : null;
 
-function verdict(fastest) {
-  if (!runs[0].target) return 'No target was set; the curves below say who learned faster.';
-  if (!fastest) return `None of the policies reached the target, ${runs[0].target.text}.`;
-  const first = `${fastest.policy} reached the target (${runs[0].target.text}) first, after ${seconds_text(time_to_target(fastest))}`;
-  if (fastest === baseline || speed_up(fastest) === null) return `${first}.`;
-  const gain = accuracy_gain(fastest);
-  return `${first}: ${fixed(speed_up(fastest), 2)} times as fast as ${baseline.policy}, with ${signed(gain, 2)} points of final accuracy.`;
+// A sentence each.
+function verdict() {
+  const said = (runs[0].ranking?.verdict ?? []).map(line => `${line}.`);
+  if (!runs[0].target) return ['No target was set; the curves below say who learned faster.', ...said];
+  if (runs.some(run => time_to_target(run) !== null)) return said;
+  return [`None of the policies reached the target, ${runs[0].target.text}.`, ...said];
 }
 
 function comparison_table(fastest) {
@@ -201,14 +198,24 @@ function comparison_table(fastest) {
     html('tbody', {}, ...runs.map(row)))));
 }
 
+// Where policies were trained with several seeds each.
+function seeds_section() {
+  const means = runs[0].ranking?.means;
+  if (!means) return null;
+  const row = cells => html('tr', cells[0].endsWith(' *') ? {class: 'best'} : {}, ...cells.map((text, i) => html('td', i === 0 ? {class: 'key policy'} : {}, text)));
+  return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Means of the seeds')),
+    html('div', {class: 'scroll'}, html('table', {class: 'many'}, html('thead', {}, html('tr', {}, ...means.head.map(head => html('th', {}, head)))),
+      html('tbody', {}, ...means.rows.map(row)))), html('p', {class: 'note'}, '\u00b1 half the distance between the least and the most.'));
+}
+
 function comparison_page() {
   const fastest = fastest_run();
   const details = run => html('details', {}, html('summary', {}, run.policy), replica_table(run), html('h3', {}, 'Events'), event_table(run));
   return [
     html('header', {}, html('h1', {}, runs[0].title || 'Paceline comparison'),
       html('p', {}, `${runs.length} policies \u00b7 ${count_text(runs[0].summary.replicas)} replicas \u00b7 ${kWorlds[runs[0].world]}`),
-      html('p', {class: 'verdict'}, verdict(fastest))),
-    comparison_table(fastest), learning_section(), lanes_section(runs), staleness_section(), compared_groups(runs),
+      ...verdict().map(line => html('p', {class: 'verdict'}, line))),
+    seeds_section(), comparison_table(fastest), learning_section(), lanes_section(runs), staleness_section(), compared_groups(runs),
     html('section', {}, html('div', {class: 'columns'}, gap_chart(), throughput_chart())),
     section('Replicas and events', ...runs.map(details))];
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "paceline/report/missed_paces.h"
 #include "paceline/report/words.h"
 
 namespace paceline::report {
@@ -42,6 +43,7 @@ std::vector<Piece> pieces(const Summary& summary) {
   std::vector<Piece> all{{0, fmt::format("{:3.0f} %", std::floor(100 * done(summary)))}};
   const auto add = [&](int rank, std::string text) { all.push_back({rank, std::move(text)}); };
   add(2, fmt::format("{} samples/s", short_number(summary.samples_per_s)));
+  if (!missed_paces(summary).empty()) add(2, "paces not held: busy");
   if (summary.training_loss) add(3, fmt::format("loss {:.3f}", *summary.training_loss));
   if (summary.last_evaluation) {
     const control::Evaluated& last = *summary.last_evaluation;

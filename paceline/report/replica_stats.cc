@@ -1,5 +1,7 @@
 #include "paceline/report/replica_stats.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace paceline::report {
@@ -39,8 +41,27 @@ void ReplicaStats::ready(Time at, Duration compute, double loss, const Metrics& 
   change(at, Doing::kWaiting, {});
   ++iterations_;
   compute_sum_ += compute;
+  look_at_pace(compute);
   last_loss_ = loss;
   last_metrics_ = metrics;
+}
+
+void ReplicaStats::look_at_pace(Duration taken) {
+  const std::optional<Duration> asked = std::exchange(asked_, std::nullopt);
+  if (!asked) return;
+  const auto allowed = std::chrono::duration_cast<Duration>(kLateShare * *asked);
+  late_ += taken > *asked + std::max(allowed, kLateLeast) ? 1 : 0;
+  asked_sum_ += *asked;
+  taken_sum_ += taken;
+  ++paced_;
+}
+
+std::optional<PaceSummary> ReplicaStats::pace() const {
+  if (paced_ < kLeastPaced) return std::nullopt;
+  const auto count = static_cast<double>(paced_);
+  return PaceSummary{.asked_s = to_seconds(asked_sum_) / count,
+                     .taken_s = to_seconds(taken_sum_) / count,
+                     .held = late_ * kMostLateOf <= paced_};
 }
 
 void ReplicaStats::parked(Time at) { change(at, Doing::kParked, {kNoSamplesLeft}); }
@@ -85,7 +106,8 @@ ReplicaSummary ReplicaStats::summary(Time now) const {
           .samples = samples_,
           .mean_compute_s = mean_over(to_seconds(compute_sum_), iterations_),
           .wait_share = share_waiting(waiting(now), computing(now)),
-          .mean_staleness = mean_over(static_cast<double>(staleness_sum_), contributions_)};
+          .mean_staleness = mean_over(static_cast<double>(staleness_sum_), contributions_),
+          .pace = pace()};
 }
 
 ReplicaHistory ReplicaStats::history(Time now) const {

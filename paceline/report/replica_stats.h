@@ -24,10 +24,17 @@ class ReplicaStats {
   static constexpr std::size_t kLatestIntervals = 1000;
   static constexpr std::size_t kActivityPoints = 500;
   static constexpr std::size_t kGapPoints = 1000;
+  // A pace is held when most iterations take at most so much longer, once there are enough of them to say.
+  static constexpr double kLateShare = 0.1;
+  static constexpr Duration kLateLeast = std::chrono::milliseconds(1);
+  static constexpr std::int64_t kMostLateOf = 4;  // one of so many may be late
+  static constexpr std::int64_t kLeastPaced = 10;
 
   ReplicaStats(ReplicaId replica, std::string name, bool recorded);
 
   void released(Time at, Clock iteration, const policy::Reason& why);
+  // How long the iteration that it was released into is to take.
+  void asked(std::optional<Duration> pace) { asked_ = pace; }
   void ready(Time at, Duration compute, double loss, const Metrics& metrics);
   void parked(Time at);
   void left(Time at, const std::string& why);
@@ -59,6 +66,8 @@ class ReplicaStats {
 
   void change(Time at, Doing to, const policy::Reason& why);
   Duration open(Doing doing, Time now) const;
+  void look_at_pace(Duration taken);
+  std::optional<PaceSummary> pace() const;
 
   // First what every iteration changes, close together: with many replicas each line of memory counts.
   Doing doing_ = Doing::kJoining;
@@ -75,6 +84,11 @@ class ReplicaStats {
   std::unique_ptr<Recording> recording_;
   ReplicaId replica_;
   std::int64_t discarded_ = 0;
+  std::optional<Duration> asked_;
+  Duration asked_sum_{0};
+  Duration taken_sum_{0};
+  std::int64_t paced_ = 0;
+  std::int64_t late_ = 0;  // of these
   std::string name_;
   std::string left_why_;
   Metrics last_metrics_;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "paceline/report/group_stats.h"
+#include "paceline/report/missed_paces.h"
 #include "paceline/report/replica_stats.h"
 #include "paceline/report/throughput.h"
 #include "paceline/report/words.h"
@@ -69,6 +70,11 @@ Json deviation_json(const Summary& summary) {
           {"measured", json_number(deviation->measured)}};
 }
 
+Json missed_paces_json(const Summary& summary) {
+  const std::string missed = missed_paces(summary);
+  return missed.empty() ? Json(nullptr) : Json(fmt::format("{}; {}", missed, kPaceAdvice));
+}
+
 Json summary_json(const Summary& summary, const History& history) {
   return {{"finished", summary.finished},
           {"finished_why", summary.finished_why},
@@ -98,7 +104,8 @@ Json summary_json(const Summary& summary, const History& history) {
           {"last_evaluation",
            summary.last_evaluation ? evaluation_json(*summary.last_evaluation) : Json(nullptr)},
           {"replicas", summary.replicas.size()},
-          {"replicas_live", summary.replicas_live()}};
+          {"replicas_live", summary.replicas_live()},
+          {"missed_paces", missed_paces_json(summary)}};
 }
 
 Json evaluations_json(const History& history) {

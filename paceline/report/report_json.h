@@ -9,7 +9,8 @@
 //               commits, wait_share, gap_max, staleness_mean, staleness_max, staleness_bound (S, null where
 //               the policy promises none), commits_per_epoch, gradients_per_epoch (what ASP would commit),
 //               group_size_mean (gradients a commit), group_size_max, deviation, training_loss,
-//               best_accuracy, last_evaluation (null or as in evaluations), replicas, replicas_live
+//               best_accuracy, last_evaluation (null or as in evaluations), replicas, replicas_live,
+//               missed_paces (null, or a text: which devices took longer than they were to take)
 //                 deviation  null or {learning_rate, fraction, bound, measured}: largest η, largest q (the
 //                            part of the bulk in one update), η·q·S or null, η·q·τ_max
 //   evaluations [{time_s, samples, loss, accuracy}]
@@ -43,6 +44,8 @@
 //                 row,
 //                          until time_s; the means are of `batches` regular ones, shares of what each device
 //                          computed of elapsed_ms
+//   ranking     of a run in a comparison only: {fastest, verdict: [text]}; the verdict is that of all of
+//               them. Of several seeds the first run's also has means: {head: [text], rows: [[text]]}
 #pragma once
 
 #include "paceline/report/history.h"

@@ -87,6 +87,8 @@ void RunStats::on(Time at, const control::Release& order) {
   ReplicaStats& mine = replica(order.replica);
   if (mine.doing() == Doing::kParked) events_.add({at, mine.name(), "back: there are samples for it again"});
   mine.released(at, order.clock, order.why);
+  if (info_.asked_pace)
+    mine.asked(info_.asked_pace({mine.name(), order.clock, at, order.lease.size(), order.steps}));
   if (!clocks_.live(order.replica)) clocks_.join(order.replica, Clock(order.clock.value() - 1));
   mine.saw_gap(at, clocks_.gap(order.replica));
 }

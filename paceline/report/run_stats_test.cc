@@ -104,6 +104,35 @@ TEST(RunStats, NothingIsKnownOfARunThatHasNotBegun) {
   EXPECT_EQ(summary.time_left_s(), std::nullopt);
 }
 
+// An iteration of w0 is to take 100 ms, w1 has no pace.
+std::optional<PaceSummary> pace_of(const std::vector<double>& taken_s, int replica = 0) {
+  RunInfo info = kInfo;
+  info.asked_pace = [](const AskedIteration& asked) {
+    return asked.replica == "w0" ? std::optional(from_seconds(0.1)) : std::nullopt;
+  };
+  Told run(info);
+  run.joined(0, replica);
+  for (std::size_t i = 0; i < taken_s.size(); ++i) {
+    const int clock = static_cast<int>(i) + 1;
+    run.released(clock, replica, clock).ready(clock + 0.5, replica, clock, taken_s[i]);
+  }
+  return run.stats.summary(at(1000)).replicas.back().pace;
+}
+
+TEST(RunStats, APaceIsHeldWhereMostIterationsTakeAboutSoLong) {
+  std::vector<double> taken(10, 0.101);
+  EXPECT_TRUE(pace_of(taken)->held);
+  taken[0] = 5;  // the first one loads libraries
+  taken[1] = 0.2;
+  EXPECT_TRUE(pace_of(taken)->held);
+  EXPECT_NEAR(pace_of(taken)->asked_s, 0.1, 1e-9);
+  EXPECT_NEAR(pace_of(taken)->taken_s, 0.6008, 1e-9);
+  taken[2] = 0.2;
+  EXPECT_FALSE(pace_of(taken)->held);
+  EXPECT_EQ(pace_of({5, 5, 5}), std::nullopt) << "too few to say";
+  EXPECT_EQ(pace_of(taken, 1), std::nullopt) << "it has none";
+}
+
 TEST(RunStats, WaitingIsFromReadyToRelease) {
   Told run;
   run.joined(0, 0).released(2, 0, 1).ready(5, 0, 1, 2.5).released(6, 0, 2).ready(9, 0, 2, 3.5);

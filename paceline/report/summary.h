@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,15 @@ enum class World { kSimulated, kVirtual, kLive };
 
 using control::Target;
 
+struct AskedIteration {
+  std::string replica;
+  Clock clock;
+  Time start;
+  std::int64_t samples = 0;
+  std::int64_t steps = 0;  // local ones; 0: it is one step
+};
+using AskedPace = std::function<std::optional<Duration>(const AskedIteration&)>;
+
 // What no fact tells.
 struct RunInfo {
   std::string title;   // of the job
@@ -34,9 +44,21 @@ struct RunInfo {
   std::int32_t layers = 0;                        // likewise: the model's units
   std::int64_t attempts = 1;                      // how often it was begun, or gone on with
   std::int64_t lost_commits = 0;                  // between them: seen by somebody, and done again
+  // How long an iteration of a replica was to take, by its name, where the job says so.
+  AskedPace asked_pace{};
+  std::uint64_t seed = 1;
 };
 
 enum class Doing { kJoining, kComputing, kWaiting, kParked, kGone };
+
+// Of a device that was to take a given time an iteration.
+struct PaceSummary {
+  double asked_s = 0;  // mean
+  double taken_s = 0;
+  bool held = true;
+
+  friend bool operator==(const PaceSummary&, const PaceSummary&) = default;
+};
 
 struct ReplicaSummary {
   ReplicaId replica;
@@ -49,6 +71,7 @@ struct ReplicaSummary {
   std::optional<double> mean_compute_s;
   std::optional<double> wait_share;
   std::optional<double> mean_staleness;
+  std::optional<PaceSummary> pace{};
 };
 
 // Each commit is a group of gradients that became one update.

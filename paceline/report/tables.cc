@@ -1,9 +1,14 @@
-#include <cmath>
 #include "paceline/report/tables.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
 
 #include "paceline/planner/planner.h"
+#include "paceline/report/missed_paces.h"
+#include "paceline/report/ranking.h"
+#include "paceline/report/run_group.h"
 #include "paceline/report/text_table.h"
 #include "paceline/report/words.h"
 
@@ -16,9 +21,6 @@ std::string fixed(const std::optional<double>& value, int decimals) {
 }
 std::string percent_or_unknown(const std::optional<double>& share, int decimals) {
   return share ? percent(*share, decimals) : kUnknownCell;
-}
-std::string seconds_or_unknown(const std::optional<double>& seconds) {
-  return seconds ? seconds_text(*seconds) : kUnknownCell;
 }
 
 std::string state(const ReplicaSummary& replica) {
@@ -71,21 +73,52 @@ std::string totals(const Summary& summary) {
     text += fmt::format(", {} attempts, {} lost", with_thousands(summary.run.attempts),
                         counted(summary.run.lost_commits, "commit"));
   }
-  return text + "\n" + (summary.plan ? plan_lines(*summary.plan, summary.run) : "");
+  text += "\n" + (summary.plan ? plan_lines(*summary.plan, summary.run) : "");
+  const std::string missed = missed_paces(summary);
+  return missed.empty() ? text : fmt::format("{}paces not held: {}; {}\n", text, missed, kPaceAdvice);
 }
 
-std::vector<std::string> row(const Summary& run, bool fastest) {
-  const auto& last = run.last_evaluation;
-  return {printable(run.run.policy) + (fastest ? " *" : ""),
-          seconds_or_unknown(run.time_to_target_s()),
-          rate_text(run.samples_per_s),
-          percent_or_unknown(run.wait_share, 1),
-          fmt::format("{}", run.gap_max),
-          fixed(run.staleness_mean, 2),
-          run.staleness_mean ? fmt::format("{}", run.staleness_max) : kUnknownCell,
-          fixed(last ? std::optional(last->loss) : std::nullopt, 4),
-          percent_or_unknown(last ? std::optional(last->accuracy) : std::nullopt, 2),
-          seconds_text(run.elapsed_s)};
+// A number in the column of a policy: of several seeds "12.3 ± 0.4", and of how many where some have none.
+std::string cell(const RunGroup& group, const ValueOf& value,
+                 const std::function<std::string(double)>& text) {
+  const std::optional<Spread> all = spread(group, value);
+  if (!all) return kUnknownCell;
+  std::string cell = text(all->mean);
+  if (all->count > 1) cell += " ± " + text(all->half);
+  if (all->count < group.runs.size()) cell += fmt::format(" ({} of {})", all->count, group.runs.size());
+  return cell;
+}
+
+std::string most(const RunGroup& group, std::int64_t Summary::*number) {
+  std::int64_t all = 0;
+  for (const Summary* run : group.runs) all = std::max(all, run->*number);
+  return fmt::format("{}", all);
+}
+
+std::vector<std::string> row(const RunGroup& group, bool fastest) {
+  const auto decimals = [](int count) { return [count](double value) { return fixed(value, count); }; };
+  const auto percents = [](int count) { return [count](double value) { return percent(value, count); }; };
+  const auto last = [](double control::Evaluated::*number) {
+    return [number](const Summary& run) {
+      return run.last_evaluation ? std::optional((*run.last_evaluation).*number) : std::nullopt;
+    };
+  };
+  const bool any_staleness = group.runs.front()->staleness_mean.has_value();
+  return {printable(group.policy) + (fastest ? " *" : ""),
+          cell(
+              group, [](const Summary& run) { return run.time_to_target_s(); }, seconds_text),
+          cell(
+              group, [](const Summary& run) { return std::optional(run.samples_per_s); }, rate_text),
+          cell(
+              group, [](const Summary& run) { return run.wait_share; }, percents(1)),
+          most(group, &Summary::gap_max),
+          cell(
+              group, [](const Summary& run) { return run.staleness_mean; }, decimals(2)),
+          any_staleness ? most(group, &Summary::staleness_max) : kUnknownCell,
+          cell(group, last(&control::Evaluated::loss), decimals(4)),
+          cell(group, last(&control::Evaluated::accuracy), percents(2)),
+          cell(
+              group, [](const Summary& run) { return std::optional(run.elapsed_s); }, seconds_text)};
 }
 
 }  // namespace
@@ -102,25 +135,26 @@ std::string replica_table(const Summary& summary, std::size_t most) {
   return text + totals(summary);
 }
 
-std::optional<std::size_t> fastest_to_target(const std::vector<Summary>& runs) {
-  std::optional<std::size_t> fastest;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!runs[i].met_target) continue;
-    if (!fastest || runs[i].met_target->at < runs[*fastest].met_target->at) fastest = i;
-  }
-  return fastest;
+ComparisonRows comparison_rows(const std::vector<Summary>& runs) {
+  ComparisonRows rows;
+  rows.head = {
+      "policy",         "to target (s)", "samples/s", "waiting (%)",  "gap max",
+      "staleness mean", "max",           "test loss", "accuracy (%)", seconds_of(runs.front().run.world)};
+  const Ranking ranking = rank(runs);
+  for (const RunGroup& group : groups_of(runs))
+    rows.rows.push_back(row(group, group.policy == ranking.fastest));
+  return rows;
 }
 
 std::string comparison_table(const std::vector<Summary>& runs) {
   if (runs.empty()) return "nothing to compare\n";
-  const auto& target = runs.front().run.target;
-  TextTable table({"policy", "to target (s)", "samples/s", "waiting (%)", "gap max", "staleness mean", "max",
-                   "test loss", "accuracy (%)", seconds_of(runs.front().run.world)},
-                  TextTable::LastColumn::kNumbers);
-  const auto fastest = fastest_to_target(runs);
-  for (std::size_t i = 0; i < runs.size(); ++i) table.add(row(runs[i], i == fastest));
+  ComparisonRows rows = comparison_rows(runs);
+  TextTable table(std::move(rows.head), TextTable::LastColumn::kNumbers);
+  for (std::vector<std::string>& cells : rows.rows) table.add(std::move(cells));
+  const Ranking ranking = rank(runs);
   std::string text = table.text();
-  if (fastest) text += fmt::format("* first to reach the target, {}\n", to_string(*target));
+  for (std::size_t i = 0; i < ranking.verdict.size(); ++i)
+    text += fmt::format("{}{}\n", i == 0 && ranking.fastest ? "* " : "", ranking.verdict[i]);
   return text;
 }
 

@@ -12,13 +12,19 @@ namespace paceline::report {
 // One row a replica, at most `most` of them (it says how many are left out), then a line on all together.
 std::string replica_table(const Summary& summary, std::size_t most = 40);
 
-// One row a run; the first to reach its target is marked with "*".
+struct ComparisonRows {
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>> rows;
+};
+
+// One row a policy; of several seeds means, ± half the distance between the least and the most. Requires: a
+// run.
+ComparisonRows comparison_rows(const std::vector<Summary>& runs);
+
+// The same as text; the fastest (report/ranking.h) is marked with "*". Then what that means, a line each.
 std::string comparison_table(const std::vector<Summary>& runs);
 
 // Of runs without gradients: what they waited and what they did, one line a policy.
 std::string simulation_table(const std::vector<Summary>& runs);
-
-// The run that reached its target first: its index, or nothing when none did.
-std::optional<std::size_t> fastest_to_target(const std::vector<Summary>& runs);
 
 }  // namespace paceline::report

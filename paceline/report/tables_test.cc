@@ -47,7 +47,20 @@ TEST(ComparisonTable, MarksTheFastest) {
                 "      94.00      104.2\n"
                 "dssp:3-15              –      1,491         47.8        4            1.50   12     0.1255   "
                 "      60.00      104.2\n"
-                "* first to reach the target, accuracy ≥ 90 %\n");
+                "* asp is the first to reach the target (accuracy ≥ 90 %) among those that end within 1 "
+                "point of the "
+                "best (94.67 %): after 9.50 virtual s\n");
+}
+
+TEST(ComparisonTable, OfSeveralSeedsMeansAndTheirSpread) {
+  const ComparisonRows rows = comparison_rows(
+      {run_of("bsp", 50, 0.94), run_of("asp", 9, 0.93), run_of("bsp", 54, 0.95), run_of("asp", {}, 0.9)});
+  ASSERT_EQ(rows.rows.size(), 2u);
+  EXPECT_EQ(rows.rows[0][0], "bsp *");
+  EXPECT_EQ(rows.rows[0][1], "52.0 ± 2.00");
+  EXPECT_EQ(rows.rows[0][8], "94.50 ± 0.50");
+  EXPECT_EQ(rows.rows[1][1], "9.00 (1 of 2)");
+  EXPECT_EQ(rows.rows[1][4], "4");
 }
 
 TEST(ComparisonTable, WhatIsNotKnownIsADash) {
@@ -58,11 +71,6 @@ TEST(ComparisonTable, WhatIsNotKnownIsADash) {
                               "       –             –    0.00\n"));
   EXPECT_THAT(text, Not(HasSubstr("*")));
   EXPECT_EQ(comparison_table({}), "nothing to compare\n");
-}
-
-TEST(ComparisonTable, FastestIsTheFirstInTime) {
-  EXPECT_EQ(fastest_to_target({run_of("a", 3, 1), run_of("b", 2, 1), run_of("c", 2, 1)}), 1U);
-  EXPECT_EQ(fastest_to_target({run_of("a", {}, 1)}), std::nullopt);
 }
 
 ReplicaSummary replica(const std::string& name) {
@@ -89,6 +97,18 @@ TEST(ReplicaTable, OneRowAReplica) {
           "w1                0        0            –            –          –  joining\n"
           "ssp:3: 51,200 of 51,200 samples in 104.2 virtual s, 1,491 samples/s, 800 commits, waiting 47.8 %, "
           "largest gap 4, test accuracy 95.00 %\n");
+}
+
+TEST(ReplicaTable, SaysThatPacesWereNotHeld) {
+  Summary run = run_of("ssp:3", 3, 0.95);
+  run.replicas = {replica("w0")};
+  run.replicas[0].pace = PaceSummary{.asked_s = 0.1, .taken_s = 0.101, .held = true};
+  EXPECT_THAT(replica_table(run), Not(HasSubstr("paces")));
+  run.replicas[0].pace = PaceSummary{.asked_s = 0.1, .taken_s = 0.364, .held = false};
+  EXPECT_THAT(
+      replica_table(run),
+      HasSubstr("paces not held: w0 took 364 ms an iteration instead of 100; this machine is too busy for "
+                "them; --virtual models the times instead\n"));
 }
 
 TEST(ReplicaTable, SaysHowManyGradientsAnUpdateHadWhereGroupsForm) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,10 +18,12 @@
 #include <spdlog/spdlog.h>
 
 #include "paceline/base/event_loop.h"
+#include "paceline/base/listening_socket.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/job_config.h"
 #include "paceline/report/words.h"
 #include "paceline/roles/grpc_log.h"
+#include "paceline/roles/refused_log.h"
 #include "paceline/rpc/coordinator.h"
 #include "paceline/rpc/coordinator_server.h"
 #include "paceline/runs/books.h"
@@ -59,11 +62,12 @@ struct Job {
   std::string toml;
   config::JobConfig config;
   rpc::Access access;
-  std::string listen;
+  ListeningSocket listening;  // from the first attempt to the last, so that nobody else gets the port
   int address_fd;
   int host;
   std::string reached_at;
   bool told = false;
+  std::map<std::string, std::string> given_up{};  // workers, and why
   std::vector<std::string> notes{};  // that people see beside the run
 
   void note(const std::string& line) {
@@ -74,7 +78,8 @@ struct Job {
 
 absl::Status tell_other_hosts(const Job& job) {
   if (job.reached_at.empty()) return absl::OkStatus();
-  const std::string port = job.listen.substr(job.listen.rfind(':'));
+  const std::string& address = job.listening.address;
+  const std::string port = address.substr(address.rfind(':'));
   return runs::write_leader(job.paths, {job.host, job.reached_at + port});
 }
 
@@ -124,6 +129,7 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
        .host = job.host,
        .attempt = name_of(job, books->attempt()),
        .cut_short = std::move(before),
+       .given_up = job.given_up,
        .only_look_without = only_look,
        .listeners = {books.get()},
        .keep_books = [&] { return books->flush(); },
@@ -143,18 +149,19 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
     const std::size_t seen = static_cast<std::size_t>(std::max(0, request.notes_seen()));
     for (std::size_t i = seen; i < job.notes.size(); ++i) reply.add_notes(job.notes[i]);
   };
+  PACELINE_ASSIGN_OR_RETURN(auto listening, copy_of(job.listening));
   PACELINE_ASSIGN_OR_RETURN(const auto server, rpc::CoordinatorServer::start(
-                                                   job.listen, loop, coordinator,
-                                                   {.access = job.access, .status = status, .notice = warn}));
+                                                   std::move(listening), loop, coordinator,
+                                                   {.access = job.access, .status = status, .notice = warn_of_refused}));
   gpr_set_log_function(log_of_grpc);
-  job.listen = server->address();  // the next attempt is found where this one was
   if (!std::exchange(job.told, true)) {
     PACELINE_RETURN_IF_ERROR(tell_other_hosts(job));
-    PACELINE_RETURN_IF_ERROR(tell_address(job.listen, job.address_fd));
+    PACELINE_RETURN_IF_ERROR(tell_address(job.listening.address, job.address_fd));
   }
   std::chrono::steady_clock::time_point next_metrics{};
   loop.run(kTick, [&] {
     coordinator.tick();
+    say_how_many_more();
     books->flush();
     const auto wall = std::chrono::steady_clock::now();
     if (coordinator.training() && wall >= next_metrics) {
@@ -163,6 +170,7 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
     }
     if (!books->trouble().ok()) coordinator.fail(books->trouble());
   });
+  job.given_up.insert(coordinator.wrong_workers().begin(), coordinator.wrong_workers().end());
   const bool can_go_on = coordinator.can_go_on();
   const std::int64_t lost = can_go_on ? lost_commits(job, coordinator.seen()) : 0;
   // What servers may still have when they come again is not lost yet.
@@ -198,11 +206,14 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
                             config::parse_job(toml, paths.job(), said_of_reach(options)));
   PACELINE_ASSIGN_OR_RETURN(rpc::Access access, access_of(job.reach, paths));
+  PACELINE_ASSIGN_OR_RETURN(ListeningSocket listening,
+                            options.listen_fd < 0 ? rpc::listen_for_job(job.reach.listen)
+                                                  : inherited_socket(options.listen_fd, job.reach.listen));
   return Job{paths,
              toml,
              job,
              std::move(access),
-             job.reach.listen,
+             std::move(listening),
              options.address_fd,
              options.host,
              options.reached_at};
@@ -287,7 +298,9 @@ absl::Status train(Job& job, const store::FolderMark& mark, const CoordinatorRol
   runs::Restarts restarts;
   while (true) {
     if (go_on != runs::GoOn::kNo) PACELINE_RETURN_IF_ERROR(take_last_plan(job));
-    PACELINE_ASSIGN_OR_RETURN(const auto restart, runs::find_restart(job.paths, go_on, warn));
+    PACELINE_ASSIGN_OR_RETURN(
+        const auto restart,
+        runs::find_restart(job.paths, go_on, [&](const std::string& line) { job.note(line); }));
     PACELINE_ASSIGN_OR_RETURN(const Ended ended,
                               attempt(job, mark, restart, go_on == runs::GoOn::kIfThereIsACheckpoint,
                                       before ? std::optional(gone) : std::nullopt));

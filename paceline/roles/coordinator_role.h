@@ -14,6 +14,7 @@ struct CoordinatorRoleOptions {
   std::string run;  // the run folder, with its job.toml
   runs::GoOn go_on = runs::GoOn::kNo;
   std::string listen{};  // where, instead of where the job says
+  int listen_fd = -1;    // a socket that listens there already; −1: none
   int address_fd = -1;   // where to write the address it listens on, a line; −1: standard output
   std::string certs{};   // instead of the job's, as is the next one
   std::string token_file{};

@@ -3,7 +3,8 @@
 #include <string>
 
 #include <absl/strings/match.h>
-#include <spdlog/spdlog.h>
+
+#include "paceline/roles/refused_log.h"
 
 namespace paceline::roles {
 
@@ -15,12 +16,12 @@ constexpr char kOtherName[] = "No match found for server name: ";
 void log_of_grpc(gpr_log_func_args* args) {
   const std::string message = args->message;
   if (absl::StrContains(message, "Handshake failed")) {
-    spdlog::warn("refused a connection: {}", message.substr(message.find("Handshake")));
+    warn_of_refused("refused a connection: " + message.substr(message.find("Handshake")));
   } else if (absl::StrContains(message, kOtherName)) {
-    spdlog::warn("refused a connection: it wants {}",
-                 message.substr(message.find(kOtherName) + sizeof(kOtherName) - 1));
+    warn_of_refused("refused a connection: it wants " +
+                    message.substr(message.find(kOtherName) + sizeof(kOtherName) - 1));
   } else if (args->severity == GPR_LOG_SEVERITY_ERROR) {
-    spdlog::warn("gRPC: {}", message);
+    warn_of_refused("gRPC: " + message);
   }
 }
 

@@ -23,8 +23,17 @@ int threads_for(const config::JobConfig& job) {
 
 }  // namespace
 
+absl::StatusOr<FirstWeights> FirstWeights::of(const rpc::wire::ServerStart& order) {
+  FirstWeights first;
+  if (!order.checkpoint_dir().empty()) return first;
+  PACELINE_ASSIGN_OR_RETURN(first.memory,
+                            transport::GradientReader::open(order.weights_path(), order.whole_floats()));
+  PACELINE_ASSIGN_OR_RETURN(first.weights, first.memory->gradient(Clock(0)));
+  return first;
+}
+
 absl::StatusOr<KeptShards> KeptShards::start(const rpc::wire::ServerStart& order,
-                                             const config::JobConfig& job) {
+                                             const config::JobConfig& job, std::span<const float> first) {
   KeptShards shards;
   shards.count_ = order.shard_count();
   shards.attempt_ = order.attempt();
@@ -38,8 +47,11 @@ absl::StatusOr<KeptShards> KeptShards::start(const rpc::wire::ServerStart& order
     for (std::size_t copy = 1; copy < here.size(); ++copy)
       PACELINE_RETURN_IF_ERROR(shards.add(here[copy], order, job));
   }
-  PACELINE_RETURN_IF_ERROR(order.checkpoint_dir().empty() ? shards.load_from_worker(order)
-                                                          : shards.load_from_checkpoint(order));
+  if (order.checkpoint_dir().empty()) {
+    shards.begin_with(first);
+  } else {
+    PACELINE_RETURN_IF_ERROR(shards.load_from_checkpoint(order));
+  }
   return shards;
 }
 
@@ -51,6 +63,13 @@ absl::Status KeptShards::add(int index, const rpc::wire::ServerStart& order, con
     PACELINE_ASSIGN_OR_RETURN(const ps::Layout other, rpc::from_wire(order.hosts(before).part()));
     offset += other.size();
   }
+  std::optional<ps::WholeModel> whole;
+  if (order.has_whole()) {
+    PACELINE_ASSIGN_OR_RETURN(ps::Layout layout, rpc::from_wire(order.whole()));
+    if (layout.size() != order.whole_floats() || offset < 0 || offset > layout.size() - part.size())
+      return absl::InternalError("the coordinator sent a part that is not of its model");
+    whole.emplace(std::move(layout), offset);
+  }
   // Nobody reads a copy, but a board has at least one reader.
   const int readers = own ? order.readers() + order.hosts_size() : 1;
   PACELINE_ASSIGN_OR_RETURN(
@@ -58,19 +77,15 @@ absl::Status KeptShards::add(int index, const rpc::wire::ServerStart& order, con
                                                   own ? kMostKept : 0));
   kept_.push_back({index, offset,
                    std::make_unique<ps::Shard>(std::move(part), job.optimizer, std::move(board),
-                                               threads_for(job), job.groups)});
+                                               threads_for(job), job.groups, whole)});
   return absl::OkStatus();
 }
 
-absl::Status KeptShards::load_from_worker(const rpc::wire::ServerStart& order) const {
-  PACELINE_ASSIGN_OR_RETURN(const auto reader,
-                            transport::GradientReader::open(order.weights_path(), order.whole_floats()));
-  PACELINE_ASSIGN_OR_RETURN(const auto weights, reader.gradient(Clock(0)));
+void KeptShards::begin_with(std::span<const float> weights) const {
   for (const Kept& one : kept_) {
     one.shard->start(Version(0), weights.subspan(static_cast<std::size_t>(one.offset),
                                                  static_cast<std::size_t>(one.shard->layout().size())));
   }
-  return absl::OkStatus();
 }
 
 absl::Status KeptShards::load_from_checkpoint(const rpc::wire::ServerStart& order) const {

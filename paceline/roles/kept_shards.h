@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,17 +17,28 @@
 #include "paceline/config/job_config.h"
 #include "paceline/ps/shard.h"
 #include "paceline/rpc/paceline.pb.h"
+#include "paceline/transport/gradient_buffer.h"
 
 namespace paceline::roles {
+
+// What a job begins with, in memory of a worker that may be gone by now; nothing where there is a checkpoint.
+struct FirstWeights {
+  std::optional<transport::GradientReader> memory{};
+  std::span<const float> weights{};
+
+  // Errors: the worker is gone, or its memory does not hold them.
+  static absl::StatusOr<FirstWeights> of(const rpc::wire::ServerStart& order);
+};
 
 class KeptShards {
  public:
   // Versions that evaluations and a checkpoint may hold at once.
   static constexpr int kMostKept = 8;
 
-  // With the weights that the order names. Errors: those of the files; of an order that makes no sense; no
-  // memory.
-  static absl::StatusOr<KeptShards> start(const rpc::wire::ServerStart& order, const config::JobConfig& job);
+  // With the weights of the checkpoint that the order names, or else with `first`. Errors: those of the
+  // files; of an order that makes no sense; no memory.
+  static absl::StatusOr<KeptShards> start(const rpc::wire::ServerStart& order, const config::JobConfig& job,
+                                          std::span<const float> first);
 
   ps::Shard& own() const { return *kept_.front().shard; }
   // Floats before the own one in the whole model.
@@ -57,7 +69,7 @@ class KeptShards {
 
   KeptShards() = default;
   absl::Status add(int index, const rpc::wire::ServerStart& order, const config::JobConfig& job);
-  absl::Status load_from_worker(const rpc::wire::ServerStart& order) const;
+  void begin_with(std::span<const float> weights) const;
   absl::Status load_from_checkpoint(const rpc::wire::ServerStart& order) const;
 
   int count_ = 1;  // of the job's

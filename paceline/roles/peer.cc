@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/security/knock.h"
 #include "paceline/security/token.h"
 #include "paceline/store/files.h"
 
@@ -42,13 +42,17 @@ absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, cons
   const auto deadline = steady_clock::now() + std::chrono::duration<double>(patience_s);
   auto pause = kFirstPause;
   int closed = 0;
+  bool said = false;
   while (true) {
     PACELINE_ASSIGN_OR_RETURN(const std::string address, coordinator_address(option));
-    const absl::Status answer = security::knock(address, access.credentials, kKnockLimit);
+    const absl::Status answer = rpc::knock(address, access, kKnockLimit);
     if (answer.ok()) return address;
     closed = absl::IsAborted(answer) ? closed + 1 : 0;
     if (closed == kMostClosed) return absl::FailedPreconditionError(answer.message());
     if (closed == 0 && !absl::IsUnavailable(answer)) return answer;
+    if (!std::exchange(said, true))
+      spdlog::info("waiting at most {} s for the coordinator at {}: {}, or does not listen yet", patience_s,
+                   address, std::string(coordinator_lost().message()));
     if (steady_clock::now() + pause > deadline) {
       return absl::UnavailableError(
           fmt::format("{}; waited for {} s", std::string(answer.message()), patience_s));
@@ -75,8 +79,9 @@ absl::StatusOr<rpc::Access> read_access(const std::string& certs, const std::str
   return access;
 }
 
-std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Access& access) {
-  return rpc::wire::Coordinator::NewStub(rpc::channel_to(address, access));
+std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Access& access,
+                                       std::chrono::milliseconds limit) {
+  return rpc::wire::Coordinator::NewStub(rpc::channel_to(address, access, limit));
 }
 
 absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Stay& stay) {

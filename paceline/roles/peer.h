@@ -35,7 +35,8 @@ absl::StatusOr<rpc::Access> read_access(const std::string& certs, const std::str
 absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, const rpc::Access& access,
                                                  double patience_s);
 
-std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Access& access);
+std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Access& access,
+                                       std::chrono::milliseconds limit = rpc::kEnterLimit);
 
 // One stay of a process beside a coordinator: from the first word to the end of its stream.
 using Stay = std::function<absl::Status(Stub& stub, const rpc::Access& access)>;

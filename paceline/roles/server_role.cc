@@ -59,6 +59,7 @@ class Server {
   absl::Status start(const rpc::wire::ServerStart& order);
   absl::Status start_exchange(const rpc::wire::ServerStart& order, const config::JobConfig& job);
   absl::Status map_gradient(const rpc::wire::MapGradient& order);
+  absl::Status say_mapped(std::int32_t replica, const std::string& error);
   absl::Status unmap_gradient(const rpc::wire::UnmapGradient& order);
   absl::Status apply(const rpc::wire::Apply& order);
   absl::Status apply_here(const rpc::wire::Apply& order, ps::Update update);
@@ -66,8 +67,8 @@ class Server {
   absl::Status check_finite(const rpc::wire::Apply& order, const ps::Shard& shard);
   absl::Status send_ahead();
   absl::Status publish(Version version);
-  absl::StatusOr<std::vector<exchange::HostMember>> members_of(const rpc::wire::Apply& order) const;
-  absl::StatusOr<const float*> gradient(const rpc::wire::Apply::Member& member) const;
+  absl::StatusOr<std::vector<exchange::HostMember>> members_of(const rpc::wire::Apply& order);
+  absl::StatusOr<const float*> gradient(const rpc::wire::Apply::Member& member);
   absl::Status keep(const rpc::wire::Keep& order);
   bool say_kept(Version version);
   absl::Status say_applied(Version version);
@@ -97,6 +98,7 @@ class Server {
   bool cut_off_ = false;  // from another host: nothing is made any more, but what is certain is here
   Version diverged_;                      // whose weights are not finite; 0: none
   std::vector<std::int32_t> not_finite_;  // its members whose gradients are not
+  std::optional<std::int32_t> not_here_;  // a replica that has not the gradient of a commit
   std::jthread writer_;                   // of the checkpoint under way
 };
 
@@ -132,6 +134,7 @@ void Server::say_failed(const absl::Status& status, bool host_lost) {
   failed.mutable_failed()->set_host_lost(host_lost);
   failed.mutable_failed()->set_diverged(diverged_.value());
   failed.mutable_failed()->mutable_not_finite()->Add(not_finite_.begin(), not_finite_.end());
+  if (not_here_ && !host_lost) failed.mutable_failed()->set_not_here(*not_here_);
   send(failed);
 }
 
@@ -176,10 +179,15 @@ absl::Status Server::start(const rpc::wire::ServerStart& order) {
     PACELINE_RETURN_IF_ERROR(
         store::check_shared(order.mark_file(), order.mark_text(), fmt::format("shard{}", index_)));
   }
-  shards_.reset();
-  PACELINE_ASSIGN_OR_RETURN(shards_, KeptShards::start(order, job));
   rpc::wire::ServerMessage message;
   rpc::wire::ServerStarted& started = *message.mutable_started();
+  const auto first = FirstWeights::of(order);
+  if (!first.ok()) {
+    started.set_error(std::string(first.status().message()));
+    return send(message) ? absl::OkStatus() : coordinator_lost();
+  }
+  shards_.reset();
+  PACELINE_ASSIGN_OR_RETURN(shards_, KeptShards::start(order, job, first->weights));
   if (order.hosts_size() == 0) {
     started.add_board_paths(own().board().path());
   } else {
@@ -221,15 +229,18 @@ absl::Status Server::start_exchange(const rpc::wire::ServerStart& order, const c
 
 absl::Status Server::map_gradient(const rpc::wire::MapGradient& order) {
   hosts_[order.replica()] = order.host();
-  if (commits_ && order.host() != index_) return absl::OkStatus();
+  if (commits_ && order.host() != index_) return say_mapped(order.replica(), "");
   auto reader = transport::GradientReader::open(order.path(), whole_floats_);
-  // A worker that died this very moment: its leaving is the next thing to come.
-  if (!reader.ok()) {
-    spdlog::warn("replica {}: {}", order.replica(), std::string(reader.status().message()));
-    return absl::OkStatus();
-  }
+  if (!reader.ok()) return say_mapped(order.replica(), std::string(reader.status().message()));
   gradients_.insert_or_assign(order.replica(), *std::move(reader));
-  return absl::OkStatus();
+  return say_mapped(order.replica(), "");
+}
+
+absl::Status Server::say_mapped(std::int32_t replica, const std::string& error) {
+  rpc::wire::ServerMessage mapped;
+  mapped.mutable_mapped()->set_replica(replica);
+  mapped.mutable_mapped()->set_error(error);
+  return send(mapped) ? absl::OkStatus() : coordinator_lost();
 }
 
 absl::Status Server::unmap_gradient(const rpc::wire::UnmapGradient& order) {
@@ -239,13 +250,14 @@ absl::Status Server::unmap_gradient(const rpc::wire::UnmapGradient& order) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<const float*> Server::gradient(const rpc::wire::Apply::Member& member) const {
+absl::StatusOr<const float*> Server::gradient(const rpc::wire::Apply::Member& member) {
   const auto found = gradients_.find(member.replica());
   if (found == gradients_.end())
-    return absl::FailedPreconditionError(
-        fmt::format("the gradient of replica {} is not here", member.replica()));
-  PACELINE_ASSIGN_OR_RETURN(const auto gradient, found->second.gradient(Clock(member.clock())));
-  return gradient.data();
+    return absl::InternalError(fmt::format("the gradient of replica {} is not here", member.replica()));
+  const auto gradient = found->second.gradient(Clock(member.clock()));
+  if (!gradient.ok()) not_here_ = member.replica();
+  PACELINE_RETURN_IF_ERROR(gradient.status());
+  return gradient->data();
 }
 
 absl::Status Server::apply(const rpc::wire::Apply& order) {
@@ -253,15 +265,18 @@ absl::Status Server::apply(const rpc::wire::Apply& order) {
                     .members = {},
                     .learning_rate = order.learning_rate(),
                     .fraction = order.fraction(),
+                    .only_finite = true,
                     .of_differences = order.of_differences()};
   if (twice()) return prepare(order, update);
+  absl::Status applied;
   if (commits_) {
     PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(order));
-    PACELINE_RETURN_IF_ERROR(commits_->apply(own(), std::move(update), members));
+    applied = commits_->apply(own(), std::move(update), members);
   } else {
-    PACELINE_RETURN_IF_ERROR(apply_here(order, std::move(update)));
+    applied = apply_here(order, std::move(update));
   }
   PACELINE_RETURN_IF_ERROR(check_finite(order, own()));
+  PACELINE_RETURN_IF_ERROR(applied);
   return say_applied(Version(order.version()));
 }
 
@@ -331,7 +346,7 @@ absl::Status Server::apply_here(const rpc::wire::Apply& order, ps::Update update
   return own().apply(update);
 }
 
-absl::StatusOr<std::vector<exchange::HostMember>> Server::members_of(const rpc::wire::Apply& order) const {
+absl::StatusOr<std::vector<exchange::HostMember>> Server::members_of(const rpc::wire::Apply& order) {
   std::vector<exchange::HostMember> members;
   for (const auto& member : order.members()) {
     const auto host = hosts_.find(member.replica());

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 #include <grpc/grpc_security_constants.h>
+#include <grpcpp/create_channel_posix.h>
 
+#include "paceline/security/knock.h"
 #include "paceline/security/token.h"
 
 namespace paceline::rpc {
@@ -38,7 +40,8 @@ grpc::Status admit(const std::optional<security::Identity>& peer, const std::str
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Access& access) {
+std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Access& access,
+                                          std::chrono::milliseconds limit) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEvery_ms);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingLimit_ms);
@@ -47,12 +50,20 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Acce
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // Where http_proxy is set: a coordinator is never behind it.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  if (!access.credentials)
-    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  if (!access.credentials) {
+    auto connection = security::enter(address, access.token, limit);
+    if (!connection.ok()) return grpc::CreateChannel(address, nullptr);
+    return grpc::CreateCustomInsecureChannelFromFd(address, connection->release(), arguments);
+  }
   const security::Credentials& own = *access.credentials;
   arguments.SetSslTargetNameOverride(security::coordinator_name(own.own.job));
   const grpc::SslCredentialsOptions options{own.authority, own.key, own.certificate};
   return grpc::CreateCustomChannel(address, grpc::SslCredentials(options), arguments);
+}
+
+absl::Status knock(const std::string& address, const Access& access, std::chrono::milliseconds limit) {
+  if (access.credentials) return security::knock(address, *access.credentials, limit);
+  return security::enter(address, access.token, limit).status();
 }
 
 void show_token(grpc::ClientContext& context, const Access& access) {

@@ -1,15 +1,18 @@
 // How the processes of a job know each other: TLS with certificates on both sides where the job has them, and
-// its token with every call. Both sides of the control plane.
+// its token with every call. Where there is no TLS, connections begin with a proof of the token (gate.h).
+// Both sides of the control plane.
 //
 // What always holds: a call that does not show the job's token, or comes from a certificate of another job or
 // role, never reaches the coordinator.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <absl/status/status.h>
 #include <grpcpp/grpcpp.h>
 
 #include "paceline/security/certificates.h"
@@ -21,8 +24,17 @@ struct Access {
   std::string token;
 };
 
-// To a coordinator. It notices within some 15 s when the other side's host is cut off.
-std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Access& access);
+// How long a coordinator has to show its token.
+inline constexpr std::chrono::milliseconds kEnterLimit{5000};
+
+// To a coordinator. It notices within some 15 s when the other side's host is cut off. Without certificates
+// it connects now, and both sides show their tokens: where that fails each call does, and a later channel may
+// not.
+std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Access& access,
+                                          std::chrono::milliseconds limit = kEnterLimit);
+// Whether somebody is at that address who would let this process in, in a line for people. Errors: as
+// security::knock().
+absl::Status knock(const std::string& address, const Access& access, std::chrono::milliseconds limit);
 // Requires: once for a call, before it starts.
 void show_token(grpc::ClientContext& context, const Access& access);
 

@@ -15,6 +15,7 @@
 #include "paceline/rpc/wire.h"
 #include "paceline/rpc/worker_orders.h"
 #include "paceline/store/controller_state_json.h"
+#include "paceline/store/strict_json.h"
 
 namespace paceline::rpc {
 
@@ -73,6 +74,8 @@ absl::Status Coordinator::on_message(std::size_t shard, const wire::ServerMessag
   switch (message.what_case()) {
     case wire::ServerMessage::kStarted:
       return on_started(shard, message.started());
+    case wire::ServerMessage::kMapped:
+      return on_mapped(shard, message.mapped());
     case wire::ServerMessage::kApplied:
       return on_applied(shard, Version(message.applied().version()));
     case wire::ServerMessage::kPrepared:
@@ -124,7 +127,21 @@ void Coordinator::on_failed(std::size_t shard, const wire::ServerFailed& message
   const std::string why = fmt::format("server {}: {}", shard, message.error());
   if (message.host_lost()) return lose_server(std::nullopt, why);
   if (message.diverged() > 0) return fail(diverged(message));
+  if (message.has_not_here()) return lose_gradient(shard, message);
   fail(absl::InternalError(why));
+}
+
+// The commit is ordered, so it cannot be made without it. Only a worker that is wrong comes to this.
+void Coordinator::lose_gradient(std::size_t shard, const wire::ServerFailed& message) {
+  std::string why = fmt::format("server {}: {}", shard, message.error());
+  if (const LiveReplica* replica = replicas_.find(ReplicaId(message.not_here()))) {
+    const Worker& worker = *replica->stages.front();
+    why = fmt::format("{} did not leave the gradient that it said was ready", worker.name);
+    wrong_workers_[worker.name] = why;
+    refuse(*worker.stream, why);
+  }
+  servers_.send_back(shard, why);
+  lose_server(shard, why);
 }
 
 void Coordinator::closed(const ServerStream::Pointer& stream) {
@@ -153,7 +170,8 @@ void Coordinator::take_up_what_is_held(std::size_t server, const wire::Held& hel
 
 void Coordinator::start_servers_if_ready() {
   if (rescuing() || options_.only_look_without) return;
-  if (!servers_.all_here() || !job_facts_ || servers_.told_to_start()) return;
+  if (!servers_.all_here() || !job_facts_) return;
+  if (servers_.told_to_start()) return give_first_weights();
   std::vector<std::string> weights;
   if (!options_.restart) weights = initial_weights();
   if (!options_.restart && weights.size() < servers_.size()) return;
@@ -201,7 +219,30 @@ std::vector<std::string> Coordinator::initial_weights() const {
   return paths;
 }
 
+// The worker that had them died, or is wrong: another one's do as well.
+absl::Status Coordinator::on_no_weights(std::size_t shard, const std::string& error) {
+  if (options_.restart || !servers_.told_to_start() || !without_weights_.insert(shard).second)
+    return absl::FailedPreconditionError(fmt::format("server {} started out of turn", shard));
+  const int host = options_.job.hosts > 1 ? static_cast<int>(shard) : 0;
+  if (const Worker* worker = workers_.with_memory(host, servers_.first_weights(shard))) {
+    const auto stream = worker->stream;
+    send_away(stream, fmt::format("server {} cannot read its weights: {}", shard, store::printable(error)));
+  }
+  give_first_weights();
+  return absl::OkStatus();
+}
+
+void Coordinator::give_first_weights() {
+  for (const std::size_t shard : std::set<std::size_t>(without_weights_)) {
+    const Worker* worker = workers_.first_attached(options_.job.hosts > 1 ? static_cast<int>(shard) : 0);
+    if (worker == nullptr) continue;
+    without_weights_.erase(shard);
+    servers_.start_with(shard, worker->attached->gradient_path());
+  }
+}
+
 absl::Status Coordinator::on_started(std::size_t shard, const wire::ServerStarted& started) {
+  if (!started.error().empty()) return on_no_weights(shard, started.error());
   PACELINE_RETURN_IF_ERROR(servers_.started(shard, started));
   for (auto& [stream, worker] : workers_.all()) send_boards(worker);
   welcome_evaluator();

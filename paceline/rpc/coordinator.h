@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -66,6 +67,8 @@ struct CoordinatorOptions {
   int host = 0;           // of this process and the evaluator, by the job's own count
   std::string attempt{};  // what this one is called
   std::optional<CutShort> cut_short{};  // where it recorded more than the restart has
+  // Workers that an attempt before was lost by, and why they are not let in.
+  std::map<std::string, std::string> given_up{};
   // Nothing is trained: the run goes back as soon as what servers still have is written, or turns out not to
   // be had. Nobody waits for these hosts.
   std::optional<std::vector<int>> only_look_without{};
@@ -114,6 +117,9 @@ class Coordinator final : public WorkerStream::Listener,
   // Without these, by the job's own count: they were waited for long enough.
   const std::vector<int>& lost_hosts() const { return lost_hosts_; }
 
+  // Because of these workers, and why.
+  const std::map<std::string, std::string>& wrong_workers() const { return wrong_workers_; }
+
   std::string phase() const;
   // Of the processes that the job has places for, those that are not here: "server0", "w2".
   std::vector<std::string> missing() const;
@@ -156,9 +162,13 @@ class Coordinator final : public WorkerStream::Listener,
   void start_servers_if_ready();
   std::vector<std::string> initial_weights() const;
   absl::Status on_started(std::size_t shard, const wire::ServerStarted& started);
+  absl::Status on_no_weights(std::size_t shard, const std::string& error);
+  void give_first_weights();
+  absl::Status on_mapped(std::size_t shard, const wire::ServerMapped& mapped);
   absl::Status on_applied(std::size_t shard, Version version);
   void on_failed(std::size_t shard, const wire::ServerFailed& message);
   absl::Status diverged(const wire::ServerFailed& message);
+  void lose_gradient(std::size_t shard, const wire::ServerFailed& message);
   void measure_restart();
   void welcome_evaluator();
   void evaluate(Version version);
@@ -214,6 +224,8 @@ class Coordinator final : public WorkerStream::Listener,
   std::string lost_why_;                    // the first loss, while what is left is written
   const SteadyTime since_ = std::chrono::steady_clock::now();
   std::vector<int> lost_hosts_;
+  std::map<std::string, std::string> wrong_workers_;
+  std::set<std::size_t> without_weights_;    // servers that could not read those of a worker
   std::optional<SteadyTime> idle_since_;     // while it trains with no replica at all
   std::optional<SteadyTime> missing_since_;  // while another attempt waits for workers
   std::set<std::size_t> done_without_;       // devices that were waited for long enough

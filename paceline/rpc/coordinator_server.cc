@@ -4,6 +4,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/rpc/paceline.grpc.pb.h"
+#include "paceline/rpc/single_call.h"
 
 namespace paceline::rpc {
 
@@ -27,25 +28,26 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
     return admit<EvaluatorStream, wire::EvaluatorMessage, wire::EvaluatorOrder>(*context, Role::kEvaluator);
   }
 
-  grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const wire::StatusRequest* request,
-                                   wire::StatusReply* reply) override {
-    auto* reactor = context->DefaultReactor();
-    if (refused(*context, Role::kOperator, *reactor)) return reactor;
-    const bool posted = loop_.post([this, request, reply, reactor] {
-      door_.status(*request, *reply);
-      reactor->Finish(grpc::Status::OK);
+  grpc::ServerBidiReactor<wire::StatusRequest, wire::StatusReply>* Status(
+      grpc::CallbackServerContext* context) override {
+    const grpc::Status admitted = check(*context, Role::kOperator);
+    return SingleCall<wire::StatusRequest, wire::StatusReply>::start(admitted, [this](auto& call) {
+      const bool posted = loop_.post([this, &call] {
+        wire::StatusReply reply;
+        door_.status(call.request(), reply);
+        call.answer(std::move(reply));
+      });
+      if (!posted) call.fail({grpc::StatusCode::UNAVAILABLE, "the job is over"});
     });
-    if (!posted) reactor->Finish({grpc::StatusCode::UNAVAILABLE, "the job is over"});
-    return reactor;
   }
 
-  grpc::ServerUnaryReactor* Stop(grpc::CallbackServerContext* context, const wire::StopRequest* request,
-                                 wire::StopReply*) override {
-    auto* reactor = context->DefaultReactor();
-    if (refused(*context, Role::kOperator, *reactor)) return reactor;
-    loop_.post([this, why = request->why()] { coordinator_.ask_stop(why); });
-    reactor->Finish(grpc::Status::OK);
-    return reactor;
+  grpc::ServerBidiReactor<wire::StopRequest, wire::StopReply>* Stop(
+      grpc::CallbackServerContext* context) override {
+    const grpc::Status admitted = check(*context, Role::kOperator);
+    return SingleCall<wire::StopRequest, wire::StopReply>::start(admitted, [this](auto& call) {
+      loop_.post([this, why = call.request().why()] { coordinator_.ask_stop(why); });
+      call.answer({});
+    });
   }
 
  private:
@@ -60,14 +62,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   grpc::ServerBidiReactor<In, Out>* admit(const grpc::CallbackServerContext& context, Role role) {
     const grpc::Status admitted = check(context, role);
     if (!admitted.ok()) return new RefusedStream<In, Out>(admitted);
-    return Stream::start(loop_, coordinator_, context.peer());
-  }
-
-  bool refused(const grpc::CallbackServerContext& context, Role role,
-               grpc::ServerUnaryReactor& reactor) const {
-    const grpc::Status admitted = check(context, role);
-    if (!admitted.ok()) reactor.Finish(admitted);
-    return !admitted.ok();
+    return Stream::start(loop_, coordinator_, context);
   }
 
   EventLoop& loop_;
@@ -77,14 +72,14 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
 
 CoordinatorServer::CoordinatorServer() = default;
 
-absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(const std::string& address,
+absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(ListeningSocket listening,
                                                                             EventLoop& loop,
                                                                             Coordinator& coordinator,
                                                                             Door door) {
   auto made = std::unique_ptr<CoordinatorServer>(new CoordinatorServer());
-  const auto credentials = server_credentials(door.access);
-  made->service_ = std::make_unique<Service>(loop, coordinator, std::move(door));
-  PACELINE_ASSIGN_OR_RETURN(made->port_, Port::open(address, credentials, *made->service_));
+  made->service_ = std::make_unique<Service>(loop, coordinator, door);
+  PACELINE_ASSIGN_OR_RETURN(made->port_,
+                            Port::open(std::move(listening), door.access, *made->service_, door.notice));
   return made;
 }
 

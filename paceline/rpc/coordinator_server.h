@@ -24,9 +24,9 @@ class CoordinatorServer {
     std::function<void(const std::string&)> notice;
   };
 
-  // Listens on `address` ("127.0.0.1:0" takes any free port). All outlive the server. Errors: Unavailable
-  // when the address cannot be had.
-  static absl::StatusOr<std::unique_ptr<CoordinatorServer>> start(const std::string& address, EventLoop& loop,
+  // Takes connections of that socket (listen_for_job). All others outlive the server. Errors:
+  // ResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<CoordinatorServer>> start(ListeningSocket listening, EventLoop& loop,
                                                                   Coordinator& coordinator, Door door);
   ~CoordinatorServer();
 

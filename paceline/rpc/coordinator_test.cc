@@ -76,6 +76,14 @@ wire::ServerMessage applied(std::int64_t version) {
   return message;
 }
 
+// What a server says of a replica's gradient; an error where it has not got it.
+wire::ServerMessage mapped(std::int32_t replica, const std::string& error = "") {
+  wire::ServerMessage message;
+  message.mutable_mapped()->set_replica(replica);
+  message.mutable_mapped()->set_error(error);
+  return message;
+}
+
 class CoordinatorTest : public testing::Test, public CheckpointSink {
  protected:
   absl::StatusOr<std::string> begin(Version) override { return "dir"; }
@@ -96,7 +104,7 @@ class CoordinatorTest : public testing::Test, public CheckpointSink {
     options.notice = [](const std::string&) {};
     options.news = [this](const std::string& line) { news_.push_back(line); };
     coordinator_.emplace(loop_, std::move(options));
-    port_ = CoordinatorServer::start("127.0.0.1:0", loop_, *coordinator_,
+    port_ = CoordinatorServer::start(listen_for_job("127.0.0.1:0").value(), loop_, *coordinator_,
                                      {.access = kAccess, .status = {}, .notice = [](const auto&) {}})
                 .value();
     stub_ = wire::Coordinator::NewStub(channel_to(port_->address(), kAccess));
@@ -150,9 +158,14 @@ class CoordinatorTest : public testing::Test, public CheckpointSink {
     server.say(started());
   }
   // Up to the replica's first release.
-  static wire::WorkerRelease join(FakeWorker& worker) {
+  static wire::WorkerRelease join(FakeWorker& worker, FakeServer& server) {
     take_role(worker);
+    server.say(mapped(told_of_gradient(server)));
     return worker.next(wire::WorkerOrder::kRelease).release();
+  }
+  // By the server, of that replica's.
+  static std::int32_t told_of_gradient(FakeServer& server) {
+    return server.next(wire::ServerOrder::kMapGradient).map_gradient().replica();
   }
   // The replica that it is.
   static std::int32_t take_role(FakeWorker& worker) {
@@ -252,6 +265,94 @@ TEST_F(CoordinatorTest, TheWeightsToStartFromAreThoseOfAWorkerThatIsHere) {
   EXPECT_EQ(second->next(wire::ServerOrder::kStart).start().weights_path(), "here");
 }
 
+TEST_F(CoordinatorTest, WeightsThatCannotBeReadAreTakenOfAnotherWorker) {
+  start("[[replica]]\ncount = 2\n");
+  const auto lying = worker("w0");
+  lying->say(attached("nowhere"));
+  const auto serving = server(0);
+  EXPECT_EQ(serving->next(wire::ServerOrder::kStart).start().weights_path(), "nowhere");
+  wire::ServerMessage message;
+  message.mutable_started()->set_error("no such file");
+  serving->say(message);
+  EXPECT_EQ(lying->goodbye().why(), "server 0 cannot read its weights: no such file");
+  // Nobody has started yet, so its weights are wanted.
+  const auto other = worker("w1");
+  EXPECT_FALSE(other->next(wire::WorkerOrder::kWelcome).welcome().started());
+  other->say(attached("here"));
+  EXPECT_EQ(serving->next(wire::ServerOrder::kStart).start().weights_path(), "here");
+  serving->say(started());
+  EXPECT_TRUE(other->next(wire::WorkerOrder::kBoards).has_boards());
+}
+
+TEST_F(CoordinatorTest, AServerThatIsNotToldToStartNeedsNoWeights) {
+  start("");
+  const auto lying = server(0);
+  wire::ServerMessage message;
+  message.mutable_started()->set_error("no such file");
+  lying->say(message);
+  EXPECT_EQ(lying->goodbye().why(), "server 0 started out of turn");
+}
+
+TEST_F(CoordinatorTest, NobodyTrainsBeforeAllServersHaveItsGradient) {
+  start("[cluster]\nservers = 2\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto first = server(0);
+  const auto second = server(1);
+  begin_serving(*first);
+  begin_serving(*second);
+  const std::int32_t replica = take_role(*training);
+  told_of_gradient(*second);
+  first->say(mapped(replica));
+  first->say(mapped(replica));
+  EXPECT_FALSE(ask([&] { return coordinator_->training(); }));
+  second->say(mapped(replica));
+  EXPECT_EQ(training->next(wire::WorkerOrder::kRelease).release().clock(), 1);
+}
+
+TEST_F(CoordinatorTest, AWorkerWhoseGradientCannotBeReadIsSentAway) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  take_role(*lying);
+  serving->say(mapped(told_of_gradient(*serving), "no such file"));
+  EXPECT_EQ(lying->goodbye().why(), "server 0 cannot read its gradient: no such file");
+  await([&] { return !coordinator_->missing().empty(); });
+  const auto other = worker("w0");
+  other->say(attached("path"));
+  EXPECT_EQ(join(*other, *serving).clock(), 1);
+}
+
+TEST_F(CoordinatorTest, AGradientThatIsNotThereTakesTheRunBackWithoutItsWorker) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  lying->say(ready(10, 10));
+  serving->next(wire::ServerOrder::kApply);
+  wire::ServerMessage failed;
+  failed.mutable_failed()->set_error("the worker's buffer holds iteration 0, not 1");
+  failed.mutable_failed()->set_not_here(0);
+  serving->say(failed);
+  thread_.join();
+  EXPECT_TRUE(coordinator_->can_go_on()) << coordinator_->result();
+  EXPECT_THAT(
+      coordinator_->wrong_workers(),
+      testing::ElementsAre(testing::Pair("w0", "w0 did not leave the gradient that it said was ready")));
+}
+
+TEST_F(CoordinatorTest, AWorkerThatAnAttemptWasLostByIsNotLetIn) {
+  CoordinatorOptions options;
+  options.given_up = {{"w0", "w0 was wrong"}};
+  start("[[replica]]\ncount = 2\n", std::move(options));
+  EXPECT_EQ(worker("w0")->goodbye().why(), "w0 was wrong");
+  EXPECT_TRUE(worker("w1")->next(wire::WorkerOrder::kWelcome).has_welcome());
+}
+
 class WorkedOutOfReason : public CoordinatorTest, public testing::WithParamInterface<std::int64_t> {};
 
 TEST_P(WorkedOutOfReason, IsRefused) {
@@ -260,7 +361,7 @@ TEST_P(WorkedOutOfReason, IsRefused) {
   lying->say(attached("path"));
   const auto serving = server(0);
   begin_serving(*serving);
-  join(*lying);
+  join(*lying, *serving);
   lying->say(ready(10, GetParam()));
   EXPECT_EQ(lying->goodbye().why(), fmt::format("worked for {} ns of 10", GetParam()));
 }
@@ -301,7 +402,8 @@ TEST_F(CoordinatorTest, FrozenTensorsThatDifferAreSaid) {
     news = news_;
     return !news.empty();
   });
-  EXPECT_THAT(news, testing::ElementsAre(testing::StartsWith("w1 built 'masks' with other values than the others")));
+  EXPECT_THAT(
+      news, testing::ElementsAre(testing::StartsWith("w1 built 'masks' with other values than the others")));
 }
 
 TEST_F(CoordinatorTest, MetricsThatNoProgramSendsAreRefused) {
@@ -310,11 +412,23 @@ TEST_F(CoordinatorTest, MetricsThatNoProgramSendsAreRefused) {
   lying->say(attached("path"));
   const auto serving = server(0);
   begin_serving(*serving);
-  join(*lying);
+  join(*lying, *serving);
   wire::WorkerMessage message = ready(10, 10);
   (*message.mutable_ready()->mutable_metrics())[std::string(kLongestMetricName + 1, 'x')] = 1;
   lying->say(message);
   EXPECT_EQ(lying->goodbye().why(), "sent metrics that no program can have sent");
+}
+
+// What is predicted from it would be out of range.
+TEST_F(CoordinatorTest, AnIterationThatTookForEverIsRefused) {
+  start("[sync]\npolicy = \"elastic-bsp:5\"\n");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  lying->say(ready(INT64_MAX, 0));
+  EXPECT_THAT(lying->goodbye().why(), testing::StartsWith("said that an iteration took "));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ns, WorkedOutOfReason, testing::Values(-1, 11));
@@ -328,7 +442,7 @@ class AtTheEnd : public CoordinatorTest {
     first->say(attached("path"));
     serving_ = server(0);
     begin_serving(*serving_);
-    join(*first);
+    join(*first, *serving_);
     first->say(ready(10, 10));
     serving_->next(wire::ServerOrder::kKeep);
     first->leave();
@@ -397,7 +511,8 @@ TEST_F(AnotherAttempt, BeginsWithoutThoseThatDoNotCome) {
   const auto second = worker("w3");
   second->say(attached("path"));
   take_role(*second);
-  EXPECT_EQ(join(*first).clock(), 1);
+  serving->say(mapped(told_of_gradient(*serving)));
+  EXPECT_EQ(join(*first, *serving).clock(), 1);
   second->next(wire::WorkerOrder::kRelease);
   const std::string why = "w1, w2 did not come within 0.1 s";
   EXPECT_EQ(ask([&] { return left_; }), (std::vector<std::string>{why, why}));
@@ -417,13 +532,14 @@ TEST_F(AnotherAttempt, PlansWithoutThoseThatDoNotCome) {
   const auto serving = server(0);
   begin_serving(*serving);
   EXPECT_EQ(take_role(*first), 0);
-  EXPECT_EQ(serving->next(wire::ServerOrder::kMapGradient).map_gradient().replica(), 0);
+  EXPECT_EQ(told_of_gradient(*serving), 0);
   EXPECT_EQ(serving->next(wire::ServerOrder::kUnmapGradient).unmap_gradient().replica(), 0);
   const std::int32_t again = first->next(wire::WorkerOrder::kRole).role().replica();
   EXPECT_NE(again, 0);
   wire::WorkerMessage taken;
   taken.mutable_role_taken()->set_replica(again);
   first->say(taken);
+  serving->say(mapped(told_of_gradient(*serving)));
   EXPECT_EQ(first->next(wire::WorkerOrder::kRelease).release().clock(), 1);
 }
 

@@ -2,6 +2,7 @@
 #include "paceline/rpc/coordinator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -19,6 +20,11 @@
 
 namespace paceline::rpc {
 
+namespace {
+// Policies predict hundreds of iterations from one.
+constexpr Duration kLongestCompute = std::chrono::days(30);
+}  // namespace
+
 // ---- Workers ----
 
 void Coordinator::received(const WorkerStream::Pointer& stream, const wire::WorkerMessage& message) {
@@ -33,7 +39,9 @@ void Coordinator::received(const WorkerStream::Pointer& stream, const wire::Work
 
 void Coordinator::on_hello(const WorkerStream::Pointer& stream, const wire::WorkerHello& hello) {
   if (goodbye_said_) return rpc::say_goodbye(*stream, last_word());
-  const absl::Status taken = workers_.take_place(stream, hello.name());
+  const auto wrong = options_.given_up.find(hello.name());
+  const absl::Status taken = wrong != options_.given_up.end() ? absl::PermissionDeniedError(wrong->second)
+                                                              : workers_.take_place(stream, hello.name());
   if (!taken.ok()) {
     options_.notice(fmt::format("refused a worker at {}: {}", stream->peer(), message_of(taken)));
     return refuse(*stream, message_of(taken));
@@ -41,7 +49,7 @@ void Coordinator::on_hello(const WorkerStream::Pointer& stream, const wire::Work
   if (finishing_) return;  // it hears how the run ends; or there is another attempt, and it comes to that
   wire::WorkerOrder order;
   order.mutable_welcome()->set_job_toml(options_.job_toml);
-  order.mutable_welcome()->set_started(options_.restart.has_value() || servers_.told_to_start());
+  order.mutable_welcome()->set_started(options_.restart.has_value() || servers_.all_started());
   stream->send(std::move(order));
 }
 
@@ -174,17 +182,31 @@ absl::Status Coordinator::on_role_taken(Worker& worker, const wire::RoleTaken& t
   if (stage_of(replica, worker) != replica.taken.size())
     return absl::FailedPreconditionError("took a role out of turn");
   replica.taken.push_back(taken);
-  replica.whole = replica.taken.size() == replica.stages.size();
-  if (!replica.whole) {
+  if (replica.taken.size() < replica.stages.size()) {
     give_role(replica);
     return absl::OkStatus();
   }
+  replica.told_servers = true;
   wire::ServerOrder map;
   map.mutable_map_gradient()->set_replica(replica.id.value());
   map.mutable_map_gradient()->set_path(replica.stages.front()->attached->gradient_path());
   map.mutable_map_gradient()->set_host(replica.stages.front()->host);
   servers_.tell(map);
-  if (plans_anew() && !replicas_.all_whole()) return absl::OkStatus();
+  return absl::OkStatus();
+}
+
+// What it makes from now on is here even if it dies. Until then it has made nothing.
+absl::Status Coordinator::on_mapped(std::size_t shard, const wire::ServerMapped& mapped) {
+  LiveReplica* replica = replicas_.find(ReplicaId(mapped.replica()));
+  if (replica == nullptr || !replica->told_servers || replica->whole) return absl::OkStatus();
+  if (!mapped.error().empty()) {
+    send_away(replica->stages.front()->stream,
+              fmt::format("server {} cannot read its gradient: {}", shard, store::printable(mapped.error())));
+    return absl::OkStatus();
+  }
+  replica->mapped_by.insert(shard);
+  replica->whole = replica->mapped_by.size() == servers_.size();
+  if (!replica->whole || (plans_anew() && !replicas_.all_whole())) return absl::OkStatus();
   return join_those_that_are_whole();
 }
 
@@ -203,6 +225,10 @@ absl::Status Coordinator::on_ready(const Worker& worker, const wire::WorkerReady
   if (ready.worked_ns() < 0 || ready.worked_ns() > ready.compute_ns()) {
     return absl::InvalidArgumentError(
         fmt::format("worked for {} ns of {}", ready.worked_ns(), ready.compute_ns()));
+  }
+  if (Duration(ready.compute_ns()) > kLongestCompute) {
+    return absl::InvalidArgumentError(
+        fmt::format("said that an iteration took {} s", to_seconds(Duration(ready.compute_ns()))));
   }
   if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
     return absl::InvalidArgumentError("sent metrics that no program can have sent");
@@ -300,7 +326,7 @@ void Coordinator::plan_without(const Worker& gone) {
 // `stages` are those that are still here.
 void Coordinator::leave(const LiveReplica& replica, const std::string& why) {
   for (const Worker* stage : replica.stages) stage->stream->send(dissolve_order(replica.id));
-  if (!replica.whole) return;
+  if (!replica.told_servers) return;
   if (replica.joined) {
     if (options_.job.reduce_in_group) {
       for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(replica.id);

@@ -96,7 +96,7 @@ class Service final : public wire::Doctor::CallbackService {
   grpc::ServerBidiReactor<wire::DoctorAnswer, wire::DoctorOrder>* Visit(
       grpc::CallbackServerContext* context) override {
     const grpc::Status admitted = admit(*context, access_, {security::Role::kOperator});
-    if (admitted.ok()) return Stream::start(loop_, guests_, context->peer());
+    if (admitted.ok()) return Stream::start(loop_, guests_, *context);
     notice_(fmt::format("refused a process at {}: {}", context->peer(), admitted.error_message()));
     return new RefusedStream<wire::DoctorAnswer, wire::DoctorOrder>(admitted);
   }
@@ -132,8 +132,8 @@ DoctorRoom::~DoctorRoom() = default;
 absl::StatusOr<std::unique_ptr<DoctorRoom>> DoctorRoom::open(const std::string& address, const Access& access,
                                                              int hosts,
                                                              std::function<void(const std::string&)> notice) {
-  auto state = std::make_unique<State>(hosts, access, std::move(notice));
-  PACELINE_ASSIGN_OR_RETURN(state->port, Port::open(address, server_credentials(access), state->service));
+  auto state = std::make_unique<State>(hosts, access, notice);
+  PACELINE_ASSIGN_OR_RETURN(state->port, Port::open(address, access, state->service, notice));
   state->thread = std::jthread([loop = &state->loop] { loop->run(kTick, [] {}); });
   return std::unique_ptr<DoctorRoom>(new DoctorRoom(std::move(state)));
 }

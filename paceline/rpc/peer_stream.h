@@ -1,6 +1,9 @@
 // The coordinator's end of one peer's stream. gRPC's threads call the reactor; what they bring is posted to
 // the event loop, on which everything else lives.
 //
+// What a peer can have waiting is bounded: of so many messages that nobody has taken yet the next is not
+// read, and a peer that leaves more unread than 64 MB is gone.
+//
 // Lifetime: gRPC keeps one until its stream has ended and OnDone was called; the coordinator may hold it
 // longer. That is the one place where two owners are real, hence shared_ptr.
 #pragma once
@@ -30,24 +33,22 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
     virtual void closed(const Pointer& stream) = 0;
   };
 
-  // `loop` and `listener` outlive the stream. `peer`: the other side's address.
-  static PeerStream* start(EventLoop& loop, Listener& listener, std::string peer) {
-    auto stream = std::make_shared<PeerStream>(Token{}, loop, listener, std::move(peer));
+  // `loop` and `listener` outlive the stream, and so does the call's context.
+  static PeerStream* start(EventLoop& loop, Listener& listener, const grpc::CallbackServerContext& context) {
+    auto stream = std::make_shared<PeerStream>(Token{}, loop, listener, context);
     stream->self_ = stream;
     stream->StartRead(&stream->incoming_);
     return stream.get();
   }
 
+  // The other side's address.
   const std::string& peer() const { return peer_; }
   // Whether a message ever came; on the event loop.
   bool spoke() const { return spoke_; }
 
   // From any thread. Dropped when the stream has ended.
   void send(Out message) {
-    const std::lock_guard lock(mutex_);
-    if (finishing_) return;
-    outgoing_.push_back(std::move(message));
-    if (outgoing_.size() == 1) this->StartWrite(&outgoing_.front());
+    if (!queue(std::move(message))) context_.TryCancel();
   }
 
   // Ends the stream once everything sent before has left.
@@ -65,19 +66,26 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
     loop_.post([self = self_, message = std::move(incoming_)] {
       self->spoke_ = true;
       self->listener_.received(self, message);
+      self->taken();
     });
     incoming_ = In();
-    this->StartRead(&incoming_);
+    const std::lock_guard lock(mutex_);
+    paused_ = ++untaken_ >= kMostUntaken;
+    if (!paused_ && !finished_) this->StartRead(&incoming_);
   }
+
+  // Also while nothing is read.
+  void OnCancel() override { close(); }
 
   void OnWriteDone(bool ok) override {
     const std::lock_guard lock(mutex_);
+    unread_ -= outgoing_.front().bytes;
     outgoing_.pop_front();
     if (!ok) {
       outgoing_.clear();
       finishing_ = true;
     }
-    if (!outgoing_.empty()) this->StartWrite(&outgoing_.front());
+    if (!outgoing_.empty()) this->StartWrite(&outgoing_.front().message);
     finish_if_idle();
   }
 
@@ -89,10 +97,35 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
   struct Token {};
 
  public:
-  PeerStream(Token, EventLoop& loop, Listener& listener, std::string peer)
-      : loop_(loop), listener_(listener), peer_(std::move(peer)) {}
+  PeerStream(Token, EventLoop& loop, Listener& listener, const grpc::CallbackServerContext& context)
+      : loop_(loop), listener_(listener), context_(context), peer_(context.peer()) {}
 
  private:
+  static constexpr int kMostUntaken = 64;
+  static constexpr std::size_t kMostUnread = 64 << 20;
+
+  // A message was, on the event loop.
+  void taken() {
+    const std::lock_guard lock(mutex_);
+    --untaken_;
+    if (!paused_ || untaken_ > kMostUntaken / 2) return;
+    paused_ = false;
+    if (!finished_) this->StartRead(&incoming_);
+  }
+
+  // False when it is too much.
+  bool queue(Out message) {
+    const std::lock_guard lock(mutex_);
+    if (finishing_) return true;
+    const std::size_t bytes = message.ByteSizeLong();
+    unread_ += bytes;
+    finishing_ = unread_ > kMostUnread;
+    if (finishing_) return false;
+    outgoing_.push_back({std::move(message), bytes});
+    if (outgoing_.size() == 1) this->StartWrite(&outgoing_.front().message);
+    return true;
+  }
+
   // Requires: the lock. gRPC wants one Finish, and no write under way.
   void finish_if_idle() {
     if (finishing_ && outgoing_.empty() && !std::exchange(finished_, true)) this->Finish(grpc::Status::OK);
@@ -100,13 +133,21 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
 
   EventLoop& loop_;
   Listener& listener_;
+  const grpc::CallbackServerContext& context_;  // while the stream has not ended
   const std::string peer_;
   bool spoke_ = false;  // of the event loop's thread
   In incoming_;
-  std::mutex mutex_;          // guards what follows
-  std::deque<Out> outgoing_;  // the front is being written
-  bool finishing_ = false;    // nothing more is taken
-  bool finished_ = false;     // Finish was called
+  struct Outgoing {
+    Out message;
+    std::size_t bytes;
+  };
+  std::mutex mutex_;               // guards what follows
+  std::deque<Outgoing> outgoing_;  // the front is being written
+  std::size_t unread_ = 0;         // bytes of them
+  int untaken_ = 0;                // messages on the event loop
+  bool paused_ = false;            // nothing is read
+  bool finishing_ = false;         // nothing more is sent
+  bool finished_ = false;          // Finish was called
   std::shared_ptr<PeerStream> self_;
 };
 

@@ -1,44 +1,76 @@
 #include "paceline/rpc/port.h"
 
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
-#include <grpc/support/log.h>
+
+#include "paceline/base/status_macros.h"
 
 namespace paceline::rpc {
 
 namespace {
+
 constexpr int kLeastPing_ms = 1000;
+// A process has one call, or a few after one another.
+constexpr int kMostCalls = 16;
 constexpr std::chrono::milliseconds kShutdownLimit{200};
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Port>> Port::open(const std::string& address,
-                                                 const std::shared_ptr<grpc::ServerCredentials>& credentials,
-                                                 grpc::Service& service) {
-  int port = 0;
+absl::StatusOr<ListeningSocket> listen_for_job(const std::string& address) {
+  auto listening = listen_at(address);
+  if (listening.ok()) return listening;
+  return absl::UnavailableError(fmt::format(
+      "network.listen: cannot listen on '{}': {}; the port is taken or the address is not this machine's; "
+      "choose "
+      "another one, here or with --coordinator or MASTER_PORT; on one host \"127.0.0.1:0\" is any free port",
+      address, std::string(listening.status().message())));
+}
+
+absl::StatusOr<std::unique_ptr<Port>> Port::open(const std::string& address, const Access& access,
+                                                 grpc::Service& service,
+                                                 std::function<void(const std::string&)> refused) {
+  PACELINE_ASSIGN_OR_RETURN(ListeningSocket listening, listen_for_job(address));
+  return open(std::move(listening), access, service, std::move(refused));
+}
+
+absl::StatusOr<std::unique_ptr<Port>> Port::open(ListeningSocket listening, const Access& access,
+                                                 grpc::Service& service,
+                                                 std::function<void(const std::string&)> refused) {
   grpc::ServerBuilder builder;
-  // gRPC's default lets two servers share one port, which would hide that it is taken.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Peers ask every few seconds whether this host is still there.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kLeastPing_ms);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-  builder.AddListeningPort(address, credentials, &port);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
+  constexpr auto kLimit = std::chrono::duration_cast<std::chrono::milliseconds>(Gate::kHandshakeLimit);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, static_cast<int>(kLimit.count()));
+  // With TLS one without a call has not shown a token. Without, the gate has seen it.
+  if (access.credentials)
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(kLimit.count()));
+  using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  auto acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, server_credentials(access));
   builder.RegisterService(&service);
-  // What gRPC itself would print of an address that cannot be used, the error below says.
-  gpr_set_log_function([](gpr_log_func_args*) {});
   auto server = builder.BuildAndStart();
-  gpr_set_log_function(nullptr);
-  if (server == nullptr || port == 0) {
-    return absl::UnavailableError(fmt::format(
-        "network.listen: cannot listen on '{}': the port is taken or the address is not this machine's; "
-        "choose another one, here or with --coordinator or MASTER_PORT; on one host \"127.0.0.1:0\" is any "
-        "free port",
-        address));
-  }
-  return std::unique_ptr<Port>(
-      new Port(std::move(server), fmt::format("{}:{}", address.substr(0, address.rfind(':')), port)));
+  if (server == nullptr) return absl::ResourceExhaustedError("gRPC does not start");
+  std::unique_ptr<Port> port(new Port(std::move(acceptor), std::move(server), listening.address));
+  const int listens = listening.socket.get();
+  const auto admit = [acceptor = port->acceptor_.get(), listens](FileDescriptor connection) {
+    Acceptor::NewConnectionParameters given;
+    given.listener_fd = listens;
+    given.fd = connection.release();
+    acceptor->HandleNewConnection(&given);
+  };
+  PACELINE_ASSIGN_OR_RETURN(
+      port->gate_, Gate::open(std::move(listening.socket),
+                              {access.token, access.credentials.has_value(), admit, std::move(refused)}));
+  return port;
 }
 
-Port::~Port() { server_->Shutdown(std::chrono::system_clock::now() + kShutdownLimit); }
+Port::~Port() {
+  gate_.reset();
+  server_->Shutdown(std::chrono::system_clock::now() + kShutdownLimit);
+}
 
 }  // namespace paceline::rpc

@@ -2,8 +2,8 @@
 // is done. Of the event loop's thread.
 //
 // A replica is formed of the free workers of its place in the plan, one a stage. They take their roles one
-// after the other; when all have, it is whole, and the Controller may hear of it. It is dissolved when one of
-// its workers goes; the others are free again.
+// after the other; when all have, the servers map its gradient; when all have that it is whole, and the
+// Controller may hear of it. It is dissolved when one of its workers goes; the others are free again.
 //
 // What always holds: a worker is in one replica at most, and no two replicas ever had the same number.
 #pragma once
@@ -32,6 +32,8 @@ struct LiveReplica {
   std::vector<Worker*> stages;                         // in their order
   StageLinks links;                                    // between those of different hosts
   std::vector<wire::RoleTaken> taken;                  // what those said that have their roles, likewise
+  bool told_servers = false;                           // of its gradient, once all have
+  std::set<std::size_t> mapped_by;                     // servers that have its gradient
   bool whole = false;                                  // all have
   bool joined = false;                                 // the Controller has heard of it
   std::int64_t samples = 0;                            // of the iteration under way

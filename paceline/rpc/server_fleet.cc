@@ -29,13 +29,16 @@ std::vector<int> ranks_or_counted(std::vector<int> ranks, std::size_t count) {
 ServerFleet::ServerFleet(const config::JobConfig& job)
     : servers_(static_cast<std::size_t>(job.servers)),
       one_a_host_(job.hosts > 1),
+      optimizer_(job.optimizer),
       ranks_(ranks_or_counted(job.ranks, servers_.size())),
       without_(job.without),
       seal_(job.seal) {}
 
 absl::Status ServerFleet::split(const ps::Layout& layout) {
   PACELINE_ASSIGN_OR_RETURN(parts_,
-                            config::server_parts(layout, static_cast<std::int64_t>(size()), one_a_host_));
+                            config::server_parts(layout, static_cast<std::int64_t>(size()), one_a_host_,
+                                                 optimizer_.kind));
+  whole_ = layout;
   return absl::OkStatus();
 }
 
@@ -115,13 +118,10 @@ std::string ServerFleet::new_key() const {
 }
 
 void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::string>& weights) {
-  told_to_start_ = true;
   // By sender and receiver.
   std::vector<std::vector<std::string>> keys(size(), std::vector<std::string>(size()));
   for (auto& of_sender : keys)
     std::generate(of_sender.begin(), of_sender.end(), [this] { return new_key(); });
-  std::int64_t whole = 0;
-  for (const ps::Layout& part : parts_) whole += part.size();
   std::int64_t offset = 0;
   for (std::size_t shard = 0; shard < size(); ++shard) {
     wire::ServerOrder order;
@@ -131,7 +131,8 @@ void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::
     start.set_shard_count(static_cast<std::int32_t>(size()));
     *start.mutable_part() = to_wire(parts_[shard]);
     start.set_part_offset(offset);
-    start.set_whole_floats(whole);
+    start.set_whole_floats(whole_.size());
+    if (optimizer_.clip > 0 && !one_a_host_ && size() > 1) *start.mutable_whole() = to_wire(whole_);
     if (!weights.empty()) start.set_weights_path(weights[shard]);
     for (std::size_t other = 0; one_a_host_ && other < size(); ++other) {
       wire::HostShard& host = *start.add_hosts();
@@ -140,13 +141,18 @@ void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::
       host.set_send_key(keys[shard][other]);
       host.set_receive_key(keys[other][shard]);
     }
-    servers_[shard].stream->send(std::move(order));
+    tell_one(shard, starts_.emplace_back(std::move(order)));
     offset += parts_[shard].size();
   }
 }
 
+void ServerFleet::start_with(std::size_t shard, const std::string& weights) {
+  starts_[shard].mutable_start()->set_weights_path(weights);
+  tell_one(shard, starts_[shard]);
+}
+
 absl::Status ServerFleet::started(std::size_t shard, const wire::ServerStarted& started) {
-  if (!told_to_start_ || !servers_[shard].board_paths.empty())
+  if (!told_to_start() || !servers_[shard].board_paths.empty())
     return absl::FailedPreconditionError(fmt::format("server {} started out of turn", shard));
   if (static_cast<std::size_t>(started.board_paths_size()) != (one_a_host_ ? size() : 1))
     return absl::InvalidArgumentError(
@@ -187,6 +193,11 @@ std::optional<ServerFleet::Silent> ServerFleet::silent(PhiAccrual::Time now) con
       return Silent{shard, fmt::format("server {} was {}", shard, in_words(*server.heard, now))};
   }
   return std::nullopt;
+}
+
+void ServerFleet::send_back(std::size_t shard, const std::string& why) {
+  rpc::give_up(*servers_[shard].stream, why);
+  give_up(shard);
 }
 
 void ServerFleet::tell(const wire::ServerOrder& order) const {

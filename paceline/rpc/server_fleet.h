@@ -51,7 +51,12 @@ class ServerFleet {
   // Tells each to start with its own part; `common` is what they all get. `weights`: a gradient buffer with
   // the initial weights, for each shard; none in a restart. Requires: all here, and split.
   void start(const wire::ServerStart& common, const std::vector<std::string>& weights);
-  bool told_to_start() const { return told_to_start_; }
+  bool told_to_start() const { return !starts_.empty(); }
+  // Where that server was told to find the initial weights. Requires: told to start.
+  const std::string& first_weights(std::size_t shard) const { return starts_[shard].start().weights_path(); }
+  // That server could not read them: tells it to start with those of another worker. Requires: told to start;
+  // it is here.
+  void start_with(std::size_t shard, const std::string& weights);
   // That server has started. Errors: out of turn; it does not say where the weights are.
   absl::Status started(std::size_t shard, const wire::ServerStarted& started);
   bool all_started() const;
@@ -68,6 +73,8 @@ class ServerFleet {
   std::optional<Silent> silent(PhiAccrual::Time now) const;
   // Nothing that it says counts any more.
   void give_up(std::size_t shard) { servers_[shard].stream = nullptr; }
+  // The same, and tells it to come again as a new one. Requires: it is here.
+  void send_back(std::size_t shard, const std::string& why);
 
   // That server has made that version. The newest that all have made. Errors: out of turn; it is after
   // `ordered`, the newest that is to be made.
@@ -95,11 +102,13 @@ class ServerFleet {
 
   std::vector<Server> servers_;
   const bool one_a_host_;
+  const ps::OptimizerConfig optimizer_;
+  ps::Layout whole_;
   const std::vector<int> ranks_;    // what they call themselves, by shard
   const std::vector<int> without_;  // hosts that were given up
   const bool seal_;
   std::vector<ps::Layout> parts_;
-  bool told_to_start_ = false;
+  std::vector<wire::ServerOrder> starts_;  // by shard, once they are told to
 };
 
 }  // namespace paceline::rpc

@@ -85,6 +85,14 @@ const Worker* WorkerTable::first_attached(int host) const {
   return nullptr;
 }
 
+const Worker* WorkerTable::with_memory(int host, const std::string& gradient_path) const {
+  for (const auto& [stream, worker] : workers_) {
+    if (worker.attached && worker.host == host && worker.attached->gradient_path() == gradient_path)
+      return &worker;
+  }
+  return nullptr;
+}
+
 std::vector<std::pair<WorkerStream::Pointer, std::string>> WorkerTable::silent(PhiAccrual::Time now) const {
   std::vector<std::pair<WorkerStream::Pointer, std::string>> found;
   for (const auto& [stream, worker] : workers_) {

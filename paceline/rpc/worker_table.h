@@ -52,6 +52,8 @@ class WorkerTable {
   Worker* at(std::size_t device);
   // One on that host that has attached.
   const Worker* first_attached(int host) const;
+  // The one on that host whose gradient is there.
+  const Worker* with_memory(int host, const std::string& gradient_path) const;
   bool here(std::size_t device) const { return by_device_.contains(device); }
   std::map<WorkerStream*, Worker>& all() { return workers_; }
   std::size_t size() const { return workers_.size(); }

@@ -1,8 +1,17 @@
 #include "paceline/runs/run_checkpoints.h"
 
+#include <fmt/format.h>
+
 #include "paceline/base/status_macros.h"
+#include "paceline/report/words.h"
 
 namespace paceline::runs {
+
+RunCheckpoints::~RunCheckpoints() {
+  if (!writer_) return;
+  writer_->give_up();
+  if (!writer_->left_over().ok()) notice_(std::string(writer_->left_over().message()));
+}
 
 absl::StatusOr<std::string> RunCheckpoints::begin(Version version) {
   PACELINE_ASSIGN_OR_RETURN(writer_, store::CheckpointWriter::begin(run_, version));
@@ -14,6 +23,7 @@ absl::Status RunCheckpoints::finish(const control::ControllerState& state, Durat
                                      static_cast<int>(job_.servers)};
   PACELINE_RETURN_IF_ERROR(writer_->finish(saved, static_cast<int>(job_.checkpoints_kept)).status());
   if (!writer_->left_over().ok()) notice_(std::string(writer_->left_over().message()));
+  writer_.reset();
   return absl::OkStatus();
 }
 
@@ -22,10 +32,23 @@ absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& 
   const absl::Status cleared = store::remove_partial_checkpoints(paths.root);
   if (!cleared.ok()) notice(std::string(cleared.message()));
   if (go_on == GoOn::kNo) return std::nullopt;
-  const auto found = store::latest_checkpoint(paths.root);
+  const auto found = store::newest_whole_checkpoint(paths.root);
   if (go_on == GoOn::kIfThereIsACheckpoint && absl::IsNotFound(found.status())) return std::nullopt;
-  PACELINE_ASSIGN_OR_RETURN(const store::Checkpoint checkpoint, found);
+  PACELINE_RETURN_IF_ERROR(found.status());
+  const store::Checkpoint& checkpoint = found->checkpoint;
+  if (!found->damage.ok()) {
+    const Version from = checkpoint.state.controller.version;
+    notice(fmt::format("{}; going on from the checkpoint of version {}: {} lost",
+                       std::string(found->damage.message()), from,
+                       report::counted(found->newest.value() - from.value(), "commit")));
+    PACELINE_RETURN_IF_ERROR(store::set_aside_newer_checkpoints(paths.root, from));
+  }
   return rpc::Restart{checkpoint.state.controller, checkpoint.state.elapsed, checkpoint.directory.string()};
+}
+
+absl::Status go_back_to(const store::RunPaths& paths, Version version) {
+  PACELINE_RETURN_IF_ERROR(store::newest_whole_checkpoint(paths.root, version).status());
+  return store::set_aside_newer_checkpoints(paths.root, version);
 }
 
 std::optional<Version> newest_checkpoint(const store::RunPaths& paths) {

@@ -24,6 +24,9 @@ class RunCheckpoints final : public rpc::CheckpointSink {
   RunCheckpoints(std::filesystem::path run, const config::JobConfig& job, Notice notice)
       : run_(std::move(run)), job_(job), notice_(std::move(notice)) {}
 
+  // A checkpoint that is not finished goes: the run has ended before, and its disk may be full.
+  ~RunCheckpoints() override;
+
   absl::StatusOr<std::string> begin(Version version) override;
   absl::Status finish(const control::ControllerState& state, Duration elapsed) override;
 
@@ -37,10 +40,15 @@ class RunCheckpoints final : public rpc::CheckpointSink {
 // Whether a run goes on from its newest checkpoint.
 enum class GoOn { kNo, kYes, kIfThereIsACheckpoint };
 
-// What the run goes on from, if it is to; clears away what was left unfinished, or says in a line why it
-// could not. Errors: no checkpoint where there must be one, or a damaged one.
+// What the run goes on from, if it is to: the newest whole checkpoint. Those that are newer and damaged are
+// set aside, and a line says what is lost with them. Clears away what was left unfinished, or says in a line
+// why it could not. Errors: no checkpoint where there must be one, or none that is whole.
 absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on,
                                                          const Notice& notice);
+
+// From now on the run goes on from that version: newer checkpoints are set aside. Errors: it has none of that
+// version, or a damaged one.
+absl::Status go_back_to(const store::RunPaths& paths, Version version);
 
 // Nothing when there is none that can be used.
 std::optional<Version> newest_checkpoint(const store::RunPaths& paths);

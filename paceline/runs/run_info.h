@@ -1,6 +1,7 @@
 // What a report says of a run that no fact tells.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -49,6 +50,25 @@ inline report::World world_of(const std::map<std::string, std::string>& about) {
   return is_virtual ? report::World::kVirtual : report::World::kLive;
 }
 
+// Of devices whose pace is given in milliseconds, live: elsewhere it is held by definition. Stages are not
+// looked at.
+inline report::AskedPace asked_pace(const config::JobConfig& job, report::World world) {
+  const bool any =
+      std::any_of(job.replicas.begin(), job.replicas.end(),
+                  [](const config::ReplicaConfig& device) { return device.pace_ms.has_value(); });
+  if (!any || world != report::World::kLive || job.parallel.of_stages()) return {};
+  return [job](const report::AskedIteration& asked) -> std::optional<Duration> {
+    std::size_t device = 0;
+    while (device < job.replicas.size() && job.replicas[device].name != asked.replica) ++device;
+    if (device == job.replicas.size() || !job.replicas[device].pace_ms) return std::nullopt;
+    const double batches =
+        static_cast<double>(asked.samples) / static_cast<double>(job.replicas[device].batch);
+    const double steps = static_cast<double>(std::max<std::int64_t>(1, asked.steps));
+    return config::paced(job, device, asked.clock, asked.start,
+                         job.parallel.paced_by_samples() ? batches : steps, Duration::zero());
+  };
+}
+
 // `epoch_samples`: 0 where it is not known.
 inline report::RunInfo run_info(const config::JobConfig& job, report::World world, std::int64_t total_samples,
                                 std::int64_t epoch_samples) {
@@ -64,7 +84,9 @@ inline report::RunInfo run_info(const config::JobConfig& job, report::World worl
       .epoch_samples = epoch_samples,
       .staleness_bound = policy::make_policy(job.policy)->bounds().version_staleness,
       .devices = std::move(devices),
-      .layers = static_cast<std::int32_t>(job.parallel.model.layers.size())};
+      .layers = static_cast<std::int32_t>(job.parallel.model.layers.size()),
+      .asked_pace = asked_pace(job, world),
+      .seed = job.seed};
 }
 
 }  // namespace paceline::runs

@@ -49,8 +49,10 @@ std::vector<std::string> newest_first(const fs::path& runs_dir) {
   std::vector<std::string> folders;
   std::error_code error;
   for (auto one = fs::directory_iterator(runs_dir, error); !error && one != fs::directory_iterator();
-       one.increment(error))
-    folders.push_back(fs::absolute(one->path()).string());
+       one.increment(error)) {
+    const auto folder = store::absolute_path(one->path());
+    if (folder.ok()) folders.push_back(folder->string());
+  }
   std::sort(folders.rbegin(), folders.rend());
   return folders;
 }
@@ -89,6 +91,8 @@ bool is_over(const std::string& run, const config::JobConfig& job) {
   const control::ControllerState& state = checkpoint->state.controller;
   const std::int64_t all = config::controller_config(job, *dataset).total_samples;
   if (state.ledger.committed() != all) return false;
+  const auto whole = store::newest_whole_checkpoint(run, state.version);
+  if (!whole.ok()) return false;
   bool evaluated = false;
   const absl::Status read = journal->evaluations(
       [&](const control::Evaluated& one) { evaluated = evaluated || one.version == state.version; });

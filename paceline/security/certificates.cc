@@ -13,6 +13,7 @@
 #include "paceline/security/certificate_text.h"
 #include "paceline/security/openssl.h"
 #include "paceline/security/secret_file.h"
+#include "paceline/security/staged_files.h"
 #include "paceline/security/token.h"
 
 namespace paceline::security {
@@ -108,9 +109,9 @@ absl::StatusOr<Signed> make_one(const Identity& identity, const Signed& authorit
   return made;
 }
 
-absl::Status write(const Signed& made, const fs::path& base) {
-  PACELINE_RETURN_IF_ERROR(write_new(base.string() + ".key", to_pem(made.key.get()), kOwnerOnly));
-  return write_new(base.string() + ".crt", to_pem(made.certificate.get()), kAnybodyReads);
+absl::Status add(StagedFiles& files, const fs::path& base, const Signed& made) {
+  PACELINE_RETURN_IF_ERROR(files.add(base.string() + ".key", to_pem(made.key.get()), kOwnerOnly));
+  return files.add(base.string() + ".crt", to_pem(made.certificate.get()), kAnybodyReads);
 }
 
 absl::StatusOr<Signed> read_authority(const fs::path& dir) {
@@ -128,22 +129,8 @@ bool plain(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.find_first_not_of(kPlain) == std::string::npos;
 }
 
-void remove_made(const CertificateRequest& request) {
-  std::error_code ignored;  // what cannot be removed cannot be made either, and that says why
-  for (const char* name : {"authority.crt", "authority.key"}) fs::remove(request.dir / name, ignored);
-  for (const Role role : kRoles) {
-    for (const char* end : {".crt", ".key"})
-      fs::remove(request.dir / request.job / (std::string(to_string(role)) + end), ignored);
-  }
-  for (const char* name : {"authority.crt", "token"}) fs::remove(request.dir / request.job / name, ignored);
-}
-
-absl::Status make_folder(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (!error) return absl::OkStatus();
-  return absl::PermissionDeniedError(fmt::format("{}: cannot be made: {}", path.string(), error.message()));
-}
+// What the job's folder would be is a file of the authority's.
+bool is_authority(const std::string& name) { return name == "authority.crt" || name == "authority.key"; }
 
 // Whoever checks a certificate checks its authority too.
 absl::Status check_outlives(X509* authority, const CertificateRequest& request) {
@@ -158,16 +145,12 @@ absl::Status check_outlives(X509* authority, const CertificateRequest& request) 
 }
 
 absl::StatusOr<Signed> find_or_make_authority(const CertificateRequest& request, bool& made) {
-  made = !fs::exists(request.dir / "authority.crt") && !fs::exists(request.dir / "authority.key");
-  if (!made) {
-    PACELINE_ASSIGN_OR_RETURN(Signed found, read_authority(request.dir));
-    PACELINE_RETURN_IF_ERROR(check_outlives(found.certificate.get(), request));
-    return found;
-  }
-  PACELINE_RETURN_IF_ERROR(make_folder(request.dir));
-  PACELINE_ASSIGN_OR_RETURN(Signed authority, make_authority(std::max(request.days, request.authority_days)));
-  PACELINE_RETURN_IF_ERROR(write(authority, request.dir / "authority"));
-  return authority;
+  const bool any = fs::exists(request.dir / "authority.crt") || fs::exists(request.dir / "authority.key");
+  made = request.force || !any;
+  if (made) return make_authority(std::max(request.days, request.authority_days));
+  PACELINE_ASSIGN_OR_RETURN(Signed found, read_authority(request.dir));
+  PACELINE_RETURN_IF_ERROR(check_outlives(found.certificate.get(), request));
+  return found;
 }
 
 absl::Status check_good(X509* certificate, const fs::path& file, const char* command) {
@@ -177,15 +160,15 @@ absl::Status check_good(X509* certificate, const fs::path& file, const char* com
       fmt::format("{}: has expired on {}; `{}` makes another one", file.string(), day_of(expire), command));
 }
 
-absl::Status write_of_job(const CertificateRequest& request, const Signed& authority, const fs::path& dir) {
-  PACELINE_RETURN_IF_ERROR(
-      write_new(dir / "authority.crt", to_pem(authority.certificate.get()), kAnybodyReads));
+absl::Status add_job(StagedFiles& files, const CertificateRequest& request, const Signed& authority) {
+  const fs::path job = request.job;
   for (const Role role : kRoles) {
     PACELINE_ASSIGN_OR_RETURN(const Signed made, make_one({request.job, role}, authority, request.days));
-    PACELINE_RETURN_IF_ERROR(write(made, dir / to_string(role)));
+    PACELINE_RETURN_IF_ERROR(add(files, job / to_string(role), made));
   }
   PACELINE_ASSIGN_OR_RETURN(const std::string token, make_token());
-  return write_new(dir / "token", token + "\n", kOwnerOnly);
+  PACELINE_RETURN_IF_ERROR(files.add(job / "token", token + "\n", kOwnerOnly));
+  return files.add(job / "authority.crt", to_pem(authority.certificate.get()), kAnybodyReads);
 }
 
 }  // namespace
@@ -195,18 +178,23 @@ absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& req
     return absl::InvalidArgumentError(fmt::format(
         "'{}' is no name of a job; write letters, digits, '-', '_' and '.', not first", request.job));
   }
+  if (is_authority(request.job)) {
+    return absl::InvalidArgumentError(
+        fmt::format("'{}' is a file of the authority, and no name of a job; choose another", request.job));
+  }
   MadeCertificates made;
   made.of_job = request.dir / request.job;
-  if (request.force) remove_made(request);
-  if (fs::exists(made.of_job / "authority.crt")) {
+  if (!request.force && fs::exists(made.of_job / "authority.crt")) {
     return absl::AlreadyExistsError(fmt::format(
         "{}: this job has certificates already; remove that folder to have them made anew, or write "
         "--force to replace the authority too",
         made.of_job.string()));
   }
   PACELINE_ASSIGN_OR_RETURN(const Signed authority, find_or_make_authority(request, made.new_authority));
-  PACELINE_RETURN_IF_ERROR(make_folder(made.of_job));
-  PACELINE_RETURN_IF_ERROR(write_of_job(request, authority, made.of_job));
+  PACELINE_ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::in(request.dir));
+  if (made.new_authority) PACELINE_RETURN_IF_ERROR(add(files, "authority", authority));
+  PACELINE_RETURN_IF_ERROR(add_job(files, request, authority));
+  PACELINE_RETURN_IF_ERROR(files.commit(request.force));
   PACELINE_ASSIGN_OR_RETURN(const Credentials one, read_credentials(made.of_job, Role::kCoordinator));
   made.expire = std::min(one.expire, expiry_of(authority.certificate.get()));
   return made;

@@ -5,7 +5,7 @@
 //   DIR/JOB/authority.crt, ROLE.crt, ROLE.key, token   what hosts get, each all of it: any may come to lead
 //
 // What always holds: keys and tokens are readable by their owner only; nothing that is there is overwritten
-// unless asked for. Any thread.
+// unless asked for, and then only once what replaces it is written. What fails leaves nothing. Any thread.
 #pragma once
 
 #include <ctime>

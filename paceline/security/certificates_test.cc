@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -83,6 +84,46 @@ TEST_F(Certificates, NothingIsOverwrittenUnlessAskedFor) {
   EXPECT_TRUE(forced->new_authority);
   EXPECT_NE(text_of(dir_ / "authority.key"), authority);
   EXPECT_NE(text_of(dir_ / "mnist" / "worker.key"), worker);
+}
+
+// Of a folder, by name, with what is in them.
+std::map<std::string, std::string> files_in(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  if (!fs::exists(folder)) return files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    files[entry.path().string()] = entry.is_regular_file() ? text_of(entry.path()) : "";
+  return files;
+}
+
+TEST_F(Certificates, WhatFailsLeavesNothing) {
+  for (const char* job : {"authority.key", "authority.crt"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(make(job).status())) << job;
+    EXPECT_FALSE(fs::exists(dir_)) << job;
+  }
+  // A file where the job's folder would be.
+  fs::create_directory(dir_);
+  std::ofstream(dir_ / "mnist") << "a file";
+  const auto before = files_in(dir_);
+  for (const bool force : {false, true}) {
+    const auto made = make("mnist", force);
+    EXPECT_FALSE(made.ok());
+    EXPECT_EQ(std::string(made.status().message()).find('\n'), std::string::npos) << made.status();
+    EXPECT_EQ(files_in(dir_), before);
+  }
+}
+
+TEST_F(Certificates, AnAuthorityIsReplacedOnceThereIsAnother) {
+  ASSERT_TRUE(make("mnist").ok());
+  const auto before = files_in(dir_);
+  // What is written last cannot be.
+  fs::remove(dir_ / "mnist" / "authority.crt");
+  fs::create_directories(dir_ / "mnist" / "authority.crt" / "folder");
+  EXPECT_FALSE(make("mnist", true).ok());
+  auto after = files_in(dir_);
+  for (const auto& [name, bytes] : before) {
+    if (!fs::is_directory(name)) EXPECT_EQ(after[name], bytes) << name;
+  }
+  EXPECT_EQ(after.size(), before.size() + 1) << "nothing is left over";
 }
 
 TEST_F(Certificates, HalfAnAuthorityIsNotReplaced) {

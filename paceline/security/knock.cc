@@ -1,6 +1,7 @@
 #include "paceline/security/knock.h"
 
-#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,42 +9,26 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "paceline/base/host_port.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/security/certificate_text.h"
 #include "paceline/security/openssl.h"
+#include "paceline/security/proof.h"
+#include "paceline/security/token.h"
 
 namespace paceline::security {
 
 namespace {
 
-// HTTP/2 (RFC 9113, 3.4): what a client says first, with an empty SETTINGS frame, and how the answer begins.
-constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-constexpr std::string_view kSettings{"\0\0\0\4\0\0\0\0\0", 9};
-constexpr std::size_t kTypeOfFrame = 3;
-constexpr char kTypeSettings = 4;
 constexpr char kTlsAlert = 21;
 constexpr std::array<unsigned char, 3> kHttp2 = {2, 'h', '2'};
 // gRPC's first choice first, so that the other side need not ask for it and begin again.
 constexpr char kGroups[] = "P-256:X25519";
-
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ~Socket() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // OpenSSL writes with write(2), which raises SIGPIPE when the other side has gone: not in this thread, while
 // one of these lives.
@@ -85,9 +70,9 @@ timeval as_timeval(std::chrono::milliseconds time) {
 }
 
 // Connecting, reading and writing wait no longer than `limit` each.
-absl::StatusOr<Socket> connect_to(const addrinfo& where, const std::string& address,
-                                  std::chrono::milliseconds limit) {
-  Socket made(::socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC, where.ai_protocol));
+absl::StatusOr<FileDescriptor> connect_to(const addrinfo& where, const std::string& address,
+                                          std::chrono::milliseconds limit) {
+  FileDescriptor made(::socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC, where.ai_protocol));
   const timeval patience = as_timeval(limit);
   ::setsockopt(made.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   ::setsockopt(made.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -95,26 +80,12 @@ absl::StatusOr<Socket> connect_to(const addrinfo& where, const std::string& addr
   return nobody(address, errno == EINPROGRESS ? "no answer in time" : std::strerror(errno));
 }
 
-absl::StatusOr<Socket> connect_to(const std::string& address, std::chrono::milliseconds limit) {
-  const std::size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0)
-    return absl::FailedPreconditionError(fmt::format("'{}' is no address; write HOST:PORT", address));
-  std::string host = address.substr(0, colon);
-  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  const addrinfo wanted{.ai_flags = AI_NUMERICSERV,
-                        .ai_family = AF_UNSPEC,
-                        .ai_socktype = SOCK_STREAM,
-                        .ai_protocol = 0,
-                        .ai_addrlen = 0,
-                        .ai_addr = nullptr,
-                        .ai_canonname = nullptr,
-                        .ai_next = nullptr};
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &wanted, &found);
-  if (error != 0) return nobody(address, ::gai_strerror(error));
-  const std::unique_ptr<addrinfo, Freed<::freeaddrinfo>> list(found);
+absl::StatusOr<FileDescriptor> connect_to(const std::string& address, std::chrono::milliseconds limit) {
+  const auto found = look_up(address);
+  if (absl::IsInvalidArgument(found.status())) return absl::FailedPreconditionError(found.status().message());
+  if (!found.ok()) return nobody(address, std::string(found.status().message()));
   absl::Status why = nobody(address, "it has no address");
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+  for (const addrinfo* one = found->get(); one != nullptr; one = one->ai_next) {
     auto made = connect_to(*one, address, limit);
     if (made.ok()) return made;
     why = made.status();
@@ -122,17 +93,21 @@ absl::StatusOr<Socket> connect_to(const std::string& address, std::chrono::milli
   return why;
 }
 
-absl::Status knock_plainly(const Socket& socket, const std::string& address) {
-  const std::string words = std::string(kPreface) + std::string(kSettings);
-  if (::send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(words.size()))
-    return nobody(address, std::strerror(errno));
-  std::array<char, 9> answer{};
-  const ssize_t count = ::recv(socket.get(), answer.data(), answer.size(), MSG_WAITALL);
-  if (count > 0 && answer[0] == kTlsAlert) return refused(address, "speaks TLS; say --certs DIR");
+absl::StatusOr<std::string> hear(const FileDescriptor& socket, std::size_t bytes,
+                                 const std::string& address) {
+  std::string said(bytes, '\0');
+  const ssize_t count = ::recv(socket.get(), said.data(), said.size(), MSG_WAITALL);
+  if (count > 0 && said.front() == kTlsAlert) return refused(address, "speaks TLS; say --certs DIR");
   if (count < 0 && errno != ECONNRESET) return nobody(address, "it says nothing");
   if (count <= 0) return closed(address, "closed the connection; if it speaks TLS, say --certs DIR");
-  if (count == 9 && answer[kTypeOfFrame] == kTypeSettings) return absl::OkStatus();
+  if (count == static_cast<ssize_t>(bytes)) return said;
   return refused(address, "is none: something else listens there");
+}
+
+absl::Status say(const FileDescriptor& socket, const std::string& words, const std::string& address) {
+  if (::send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(words.size()))
+    return absl::OkStatus();
+  return nobody(address, std::strerror(errno));
 }
 
 absl::StatusOr<SslContext> context_of(const Credentials& own) {
@@ -186,7 +161,7 @@ absl::Status tls_trouble(const Ssl& ssl, int result, const std::string& address)
   return closed(address, words_of_alert(0));
 }
 
-absl::Status knock_with(const Credentials& own, const Socket& socket, const std::string& address) {
+absl::Status knock_with(const Credentials& own, const FileDescriptor& socket, const std::string& address) {
   const NoSigpipe quiet;
   PACELINE_ASSIGN_OR_RETURN(const SslContext context, context_of(own));
   const Ssl ssl(SSL_new(context.get()));
@@ -213,10 +188,27 @@ absl::Status knock_with(const Credentials& own, const Socket& socket, const std:
 
 }  // namespace
 
-absl::Status knock(const std::string& address, const std::optional<Credentials>& own,
-                   std::chrono::milliseconds limit) {
-  PACELINE_ASSIGN_OR_RETURN(const Socket socket, connect_to(address, limit));
-  return own ? knock_with(*own, socket, address) : knock_plainly(socket, address);
+absl::Status knock(const std::string& address, const Credentials& own, std::chrono::milliseconds limit) {
+  PACELINE_ASSIGN_OR_RETURN(const FileDescriptor socket, connect_to(address, limit));
+  return knock_with(own, socket, address);
+}
+
+absl::StatusOr<FileDescriptor> enter(const std::string& address, const std::string& token,
+                                     std::chrono::milliseconds limit) {
+  PACELINE_ASSIGN_OR_RETURN(FileDescriptor socket, connect_to(address, limit));
+  PACELINE_ASSIGN_OR_RETURN(const std::string own, make_nonce());
+  PACELINE_RETURN_IF_ERROR(say(socket, std::string(kOpening) + own, address));
+  PACELINE_ASSIGN_OR_RETURN(const std::string answer, hear(socket, kAnswerBytes, address));
+  const auto theirs = nonce_in(answer.substr(0, kOpeningBytes));
+  if (!theirs) return refused(address, "is none: something else listens there");
+  if (!same_token(answer.substr(kOpeningBytes), proof_of(Side::kCoordinator, token, own, *theirs)))
+    return refused(address, "does not have this token: it is another job's, or the token is");
+  PACELINE_RETURN_IF_ERROR(say(socket, proof_of(Side::kPeer, token, own, *theirs), address));
+  PACELINE_ASSIGN_OR_RETURN(const std::string verdict, hear(socket, kVerdictBytes, address));
+  if (verdict != kWelcome) return refused(address, "refused this process");
+  const int at_once = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
+  return socket;
 }
 
 }  // namespace paceline::security

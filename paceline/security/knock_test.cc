@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/security/certificate_text.h"
+#include "paceline/security/proof.h"
 #include "paceline/security/testing/temp_folder.h"
 
 namespace paceline::security {
@@ -21,6 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+const std::string kToken = "0123456789abcdef0123456789abcdef";
 constexpr char kSettings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
 
 // Answers one connection and goes.
@@ -105,11 +107,11 @@ TEST_F(Knock, NobodyIsThere) {
   {
     const Door door([](int) {});
     address = door.address();
-    EXPECT_FALSE(knock(address, std::nullopt, 5s).ok());
+    EXPECT_FALSE(enter(address, kToken, 5s).ok());
   }
-  EXPECT_TRUE(absl::IsUnavailable(knock(address, std::nullopt, 5s)));
-  EXPECT_TRUE(absl::IsUnavailable(knock("no-such-host.invalid:1", std::nullopt, 5s)));
-  expect_refused(knock("nowhere", std::nullopt, 5s), "HOST:PORT");
+  EXPECT_TRUE(absl::IsUnavailable(enter(address, kToken, 5s).status()));
+  EXPECT_TRUE(absl::IsUnavailable(enter("no-such-host.invalid:1", kToken, 5s).status()));
+  expect_refused(enter("nowhere", kToken, 5s).status(), "HOST:PORT");
 }
 
 TEST_F(Knock, WhoSaysNothingMayComeRound) {
@@ -118,7 +120,7 @@ TEST_F(Knock, WhoSaysNothingMayComeRound) {
     char byte = 0;
     EXPECT_EQ(recv(connection, &byte, 1, 0), 0);  // until the other side has gone
   });
-  EXPECT_TRUE(absl::IsUnavailable(knock(door.address(), std::nullopt, 50ms)));
+  EXPECT_TRUE(absl::IsUnavailable(enter(door.address(), kToken, 50ms).status()));
 }
 
 TEST_F(Knock, WithoutCertificates) {
@@ -128,11 +130,36 @@ TEST_F(Knock, WithoutCertificates) {
       EXPECT_EQ(send(connection, words.data(), words.size(), 0), static_cast<ssize_t>(words.size()));
     };
   };
-  EXPECT_TRUE(knock(Door(answer_with({kSettings, 9})).address(), std::nullopt, 5s).ok());
-  expect_refused(knock(Door(answer_with("SSH-2.0-OpenSSH_9.2\r\n")).address(), std::nullopt, 5s),
+  expect_refused(enter(Door(answer_with("SSH-2.0-OpenSSH_9.2\r\n")).address(), kToken, 5s).status(),
                  "something else");
-  expect_refused(knock(Door(answer_with({"\x15\3\3\0\2\2\x28", 7})).address(), std::nullopt, 5s),
+  expect_refused(enter(Door(answer_with({"\x15\3\3\0\2\2\x28", 7})).address(), kToken, 5s).status(),
                  "speaks TLS");
+  expect_refused(
+      enter(Door(answer_with(std::string(kOpening) + std::string(kAnswerBytes - kOpening.size(), 'x')))
+                .address(),
+            kToken, 5s)
+          .status(),
+      "does not have this token");
+}
+
+// One who listens in the coordinator's place hears a nonce and nothing that depends on the token.
+TEST_F(Knock, AnImpostorLearnsNothingOfTheToken) {
+  std::string heard;
+  {
+    const Door door([&](int connection) {
+      std::string bytes(4096, '\0');
+      bytes.resize(static_cast<std::size_t>(recv(connection, bytes.data(), kOpeningBytes, MSG_WAITALL)));
+      heard = bytes;
+      const std::string answer(kAnswerBytes, 'x');
+      EXPECT_EQ(send(connection, answer.data(), answer.size(), 0), static_cast<ssize_t>(answer.size()));
+      bytes.resize(4096);
+      EXPECT_EQ(recv(connection, bytes.data(), bytes.size(), MSG_WAITALL), 0) << "it went";
+    });
+    EXPECT_FALSE(enter(door.address(), kToken, 5s).ok());
+  }
+  ASSERT_EQ(heard.size(), kOpeningBytes);
+  EXPECT_TRUE(heard.starts_with(kOpening));
+  EXPECT_EQ(heard.find(kToken), std::string::npos);
 }
 
 TEST_F(Knock, TheCertificatesOfTheSameJob) {
@@ -162,7 +189,7 @@ TEST_F(Knock, ClosedInSilence) {
     EXPECT_TRUE(absl::IsAborted(status)) << status;
     EXPECT_NE(status.message().find("does not take this certificate"), std::string::npos) << status;
   }
-  EXPECT_TRUE(absl::IsAborted(knock(Door(read_some).address(), std::nullopt, 5s)));
+  EXPECT_TRUE(absl::IsAborted(enter(Door(read_some).address(), kToken, 5s).status()));
   const Door door(read_some);  // before it has shown a certificate
   EXPECT_TRUE(absl::IsUnavailable(knock(door.address(), own, 5s)));
 }

@@ -1,6 +1,7 @@
 #include "paceline/security/token.h"
 
 #include <array>
+#include <system_error>
 
 #include <absl/strings/ascii.h>
 #include <fmt/format.h>
@@ -38,6 +39,12 @@ absl::StatusOr<std::string> read_token(const std::filesystem::path& path) {
                     path.string(), kLeastCharacters));
   }
   return token;
+}
+
+bool is_exposed(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto mode = std::filesystem::status(path, error).permissions();
+  return !error && (mode & std::filesystem::perms::others_read) != std::filesystem::perms::none;
 }
 
 absl::StatusOr<std::string> read_or_make_token(const std::filesystem::path& path) {

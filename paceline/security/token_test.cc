@@ -35,6 +35,18 @@ TEST(Token, IsMadeOnceAndForItsOwnerOnly) {
   EXPECT_EQ(*read_token(path), *made);
 }
 
+TEST(Token, OthersThatCanReadItAreNoticed) {
+  const TempFolder folder;
+  const auto path = folder.path() / "token";
+  EXPECT_FALSE(is_exposed(path));
+  ASSERT_TRUE(read_or_make_token(path).ok());
+  EXPECT_FALSE(is_exposed(path));
+  ASSERT_EQ(chmod(path.c_str(), 0640), 0);
+  EXPECT_FALSE(is_exposed(path));
+  ASSERT_EQ(chmod(path.c_str(), 0604), 0);
+  EXPECT_TRUE(is_exposed(path));
+}
+
 TEST(Token, WhatIsNoneIsSaid) {
   const TempFolder folder;
   const auto path = folder.path() / "token";

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/config/file_kind.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
 #include "paceline/control/controller.h"
@@ -115,7 +116,8 @@ absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::stri
   PACELINE_ASSIGN_OR_RETURN(const toml::table root, config::parse_toml(text, file));
   Complaints complaints(file);
   Scenario scenario = read_scenario(root, complaints);
-  PACELINE_RETURN_IF_ERROR(complaints.status());
+  PACELINE_RETURN_IF_ERROR(
+      config::unless_other_kind(root, config::FileKind::kScenario, file, complaints.status()));
   return scenario;
 }
 

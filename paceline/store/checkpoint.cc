@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
@@ -61,7 +62,9 @@ absl::StatusOr<std::vector<Version>> versions_in(const fs::path& run) {
   PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in(folder_of(run)));
   std::vector<Version> versions;
   for (const std::string& name : names) {
-    if (const auto version = version_in(name)) versions.push_back(*version);
+    std::error_code ignored;
+    const bool link = fs::is_symlink(fs::symlink_status(folder_of(run) / name, ignored));
+    if (const auto version = version_in(name); version && !link) versions.push_back(*version);
   }
   std::sort(versions.rbegin(), versions.rend());
   return versions;
@@ -164,6 +167,36 @@ absl::Status remove_partial(const fs::path& run, const std::string& begin,
   return removed;
 }
 
+absl::Status no_checkpoint(const fs::path& run) {
+  return absl::NotFoundError(fmt::format("{}: holds no whole checkpoint to resume from; start the job anew",
+                                         folder_of(run).string()));
+}
+
+absl::Status no_such_checkpoint(const fs::path& run, Version version, const std::vector<Version>& there) {
+  std::vector<std::int64_t> numbers;
+  for (const Version one : there) numbers.push_back(one.value());
+  return absl::NotFoundError(
+      fmt::format("{}: holds no checkpoint of version {}; it has {}", folder_of(run).string(), version,
+                  numbers.empty() ? "none" : fmt::format("{}", fmt::join(numbers, ", "))));
+}
+
+absl::StatusOr<Checkpoint> read_whole(const fs::path& directory) {
+  PACELINE_ASSIGN_OR_RETURN(CheckpointState state, read_checkpoint_state(directory / kState));
+  if (directory.filename() != name_of(state.controller.version)) {
+    return absl::DataLossError(
+        fmt::format("{}: damaged: it is of version {}", directory.string(), state.controller.version));
+  }
+  for (int index = 1; index <= state.shards; ++index)
+    PACELINE_RETURN_IF_ERROR(check_shard(directory, index, state.shards));
+  return Checkpoint{directory, std::move(state)};
+}
+
+// Of the files themselves. Anything else may be over by the next time.
+bool is_damage(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status) ||
+         absl::IsUnimplemented(status);
+}
+
 }  // namespace
 
 absl::StatusOr<CheckpointWriter> CheckpointWriter::begin(const fs::path& run, Version version) {
@@ -187,6 +220,8 @@ absl::StatusOr<fs::path> CheckpointWriter::finish(const CheckpointState& state, 
   return path;
 }
 
+void CheckpointWriter::give_up() { left_over_ = delete_patiently(partial_); }
+
 absl::StatusOr<std::vector<Checkpoint>> checkpoints(const fs::path& run) {
   PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
   std::vector<Checkpoint> found;
@@ -206,8 +241,24 @@ absl::StatusOr<Checkpoint> latest_checkpoint(const fs::path& run) {
   for (const Version version : versions) {
     PACELINE_RETURN_IF_ERROR(read_checkpoint_state(final_path(run, version) / kState).status());
   }
-  return absl::NotFoundError(fmt::format("{}: holds no whole checkpoint to resume from; start the job anew",
-                                         folder_of(run).string()));
+  return no_checkpoint(run);
+}
+
+absl::StatusOr<WholeCheckpoint> newest_whole_checkpoint(const fs::path& run, std::optional<Version> version) {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
+  absl::Status damage;
+  for (const Version one : versions) {
+    if (version && one != *version) continue;
+    auto whole = read_whole(final_path(run, one));
+    if (whole.ok()) return WholeCheckpoint{*std::move(whole), versions.front(), damage};
+    if (!is_damage(whole.status())) return whole.status();
+    damage.Update(whole.status());
+  }
+  if (damage.ok() && version) return no_such_checkpoint(run, *version, versions);
+  if (damage.ok()) return no_checkpoint(run);
+  return absl::DataLossError(
+      fmt::format("{}; {}", std::string(damage.message()),
+                  version ? "name another version" : "no other checkpoint is whole: start the job anew"));
 }
 
 absl::Status remove_partial_checkpoints(const fs::path& run) {

@@ -6,9 +6,11 @@
 // that is not finished is called "….partial", under a name that no other try has, as servers may still write
 // into one that was given up; nobody resumes from it. Older checkpoints go only after a newer one has its
 // name, so that there is one to resume from at every instant. What cannot be deleted stays and does no harm.
+// Symbolic links are not looked at.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -34,6 +36,8 @@ class CheckpointWriter {
   // file is missing; ResourceExhausted; the older checkpoints are then as they were. Requires: the state is
   // of the version begun with, and agrees with itself.
   absl::StatusOr<std::filesystem::path> finish(const CheckpointState& state, int keep = kKeptCheckpoints);
+  // Instead of it, when a shard could not be written: deletes what there is of the checkpoint.
+  void give_up();
   // What could not be deleted then.
   const absl::Status& left_over() const { return left_over_; }
 
@@ -58,6 +62,18 @@ absl::StatusOr<std::vector<Checkpoint>> checkpoints(const std::filesystem::path&
 // The newest of them. Errors: NotFound when there is none; what is wrong with the newest when none is
 // readable.
 absl::StatusOr<Checkpoint> latest_checkpoint(const std::filesystem::path& run);
+
+// The newest checkpoint whose files are all as they were written, or the one of a given version if its files
+// are. It reads all of them.
+struct WholeCheckpoint {
+  Checkpoint checkpoint;
+  Version newest;       // that there is, whole or not
+  absl::Status damage;  // of that, where it is not this one
+};
+// Errors: NotFound when there is none, or not that one; DataLoss, with what is wrong with the newest, when
+// none is whole; what a disk says that cannot be read: then nothing is known of them.
+absl::StatusOr<WholeCheckpoint> newest_whole_checkpoint(const std::filesystem::path& run,
+                                                        std::optional<Version> version = std::nullopt);
 
 // What a killed coordinator left unfinished. Servers that it had may still write into that for a moment, but
 // begin no other one. Errors: not all could be removed.

@@ -74,10 +74,8 @@ absl::StatusOr<CheckpointState> read_checkpoint_state(const fs::path& path) {
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxBytes));
   auto state = state_from(text);
   if (state.ok()) return state;
-  return absl::Status(
-      state.status().code(),
-      fmt::format("{}: damaged: {}; use an older checkpoint: the previous one is kept beside it",
-                  path.string(), std::string(state.status().message())));
+  return absl::Status(state.status().code(),
+                      fmt::format("{}: damaged: {}", path.string(), std::string(state.status().message())));
 }
 
 }  // namespace paceline::store

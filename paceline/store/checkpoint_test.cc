@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -176,9 +177,80 @@ TEST_F(CheckpointTest, WhenAllAreDamagedTheNewestIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("v000000000002/state.json: damaged: "));
 }
 
+// Cut off, or gone altogether where `size` is −1.
+void damage(const fs::path& file, std::int64_t size) {
+  if (size < 0) {
+    fs::remove(file);
+  } else {
+    fs::resize_file(file, static_cast<std::uintmax_t>(size));
+  }
+}
+
+TEST_F(CheckpointTest, TheNewestOfWhichAllFilesAreWholeIsFound) {
+  for (const char* name : {"state.json", "weights-1-of-1.safetensors", "optimizer-1-of-1.safetensors"}) {
+    for (const std::int64_t size : {-1, 0, 20}) {
+      SCOPED_TRACE(fmt::format("{} of {} bytes", name, size));
+      make(1);
+      damage(make(2) / name, size);
+      const auto found = newest_whole_checkpoint(run_);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(found->checkpoint.state.controller.version, Version(1));
+      EXPECT_EQ(found->newest, Version(2));
+      EXPECT_THAT(std::string(found->damage.message()), HasSubstr(fmt::format("v000000000002/{}: ", name)));
+    }
+  }
+  EXPECT_TRUE(absl::IsDataLoss(newest_whole_checkpoint(run_, Version(2)).status()));
+}
+
+TEST_F(CheckpointTest, WhatIsWholeIsTakenAsItIs) {
+  make(1);
+  make(2);
+  const auto found = newest_whole_checkpoint(run_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->checkpoint.state.controller.version, Version(2));
+  EXPECT_TRUE(found->damage.ok()) << found->damage;
+}
+
+TEST_F(CheckpointTest, OneOfAVersionIsFound) {
+  make(1);
+  make(2);
+  const auto found = newest_whole_checkpoint(run_, Version(1));
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->checkpoint.state.controller.version, Version(1));
+  EXPECT_TRUE(found->damage.ok()) << found->damage;
+  const auto none = newest_whole_checkpoint(run_, Version(7)).status();
+  EXPECT_TRUE(absl::IsNotFound(none));
+  EXPECT_THAT(std::string(none.message()), HasSubstr("no checkpoint of version 7; it has 2, 1"));
+}
+
+// A run whose checkpoints are all damaged must not start again as if it had none.
+TEST_F(CheckpointTest, WhenNoneIsWholeTheNewestIsNamed) {
+  EXPECT_TRUE(absl::IsNotFound(newest_whole_checkpoint(run_).status()));
+  for (const std::int64_t version : {1, 2}) damage(make(version) / "weights-1-of-1.safetensors", -1);
+  const auto status = newest_whole_checkpoint(run_).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("v000000000002/weights-1-of-1.safetensors: "));
+}
+
+// A disk that cannot be read for a moment is no reason to give up what is on it.
+TEST_F(CheckpointTest, WhatMayNotBeReadIsNotDamaged) {
+  make(1);
+  const fs::path weights = make(2) / "weights-1-of-1.safetensors";
+  const AsNobody nobody(run_);
+  fs::permissions(weights, fs::perms::none);
+  EXPECT_TRUE(absl::IsPermissionDenied(newest_whole_checkpoint(run_).status()));
+}
+
 TEST_F(CheckpointTest, AStateOfAnotherVersionDoesNotCount) {
   make(1);
   fs::rename(make(2), run_ / "checkpoints" / "v000000000007");
+  EXPECT_EQ(latest_checkpoint(run_)->state.controller.version, Version(1));
+}
+
+TEST_F(CheckpointTest, ALinkIsNoCheckpoint) {
+  make(1);
+  fs::rename(make(2), run_ / "elsewhere");
+  fs::create_directory_symlink(run_ / "elsewhere", run_ / "checkpoints" / "v000000000002");
   EXPECT_EQ(latest_checkpoint(run_)->state.controller.version, Version(1));
 }
 

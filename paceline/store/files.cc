@@ -36,10 +36,13 @@ absl::Status io_error(const fs::path& path, const std::string& done, int error) 
   switch (error) {
     case ENOSPC:
     case EDQUOT:
-      return absl::ResourceExhaustedError(fmt::format(
-          "{}: the disk is full; free some space there and try again, nothing was half-written", name));
+      return absl::ResourceExhaustedError(
+          fmt::format("{}: the disk is full; free some space there and try again", name));
     case ENOENT:
       return absl::NotFoundError(fmt::format("{}: no such file or directory; check the path", name));
+    case ELOOP:
+      return absl::InvalidArgumentError(
+          fmt::format("{}: is a symbolic link, which is not followed here; put the file itself there", name));
     case EACCES:
     case EPERM:
     case EROFS:
@@ -51,14 +54,25 @@ absl::Status io_error(const fs::path& path, const std::string& done, int error) 
   }
 }
 
+absl::Status not_regular(const fs::path& path) {
+  return absl::InvalidArgumentError(fmt::format("{}: not a regular file; name one", path.string()));
+}
+
+absl::StatusOr<fs::path> absolute_path(const fs::path& path) {
+  if (path.empty()) return absl::InvalidArgumentError("the name of a file or folder is empty; write one");
+  std::error_code error;
+  fs::path whole = fs::absolute(path, error);
+  if (!error) return whole.lexically_normal();
+  return absl::NotFoundError(fmt::format(
+      "{}: the working directory is gone ({}); change to one that is there", path.string(), error.message()));
+}
+
 absl::StatusOr<FileDescriptor> open_to_read(const fs::path& path, std::int64_t& size) {
   // Without O_NONBLOCK a pipe of that name would hang the process.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
   if (!file.valid() || ::fstat(file.get(), &about) != 0) return io_error(path, "read", errno);
-  if (!S_ISREG(about.st_mode)) {
-    return absl::InvalidArgumentError(fmt::format("{}: not a regular file; name one", path.string()));
-  }
+  if (!S_ISREG(about.st_mode)) return not_regular(path);
   size = about.st_size;
   return file;
 }

@@ -18,8 +18,15 @@
 namespace paceline::store {
 
 // The errno `error` as one line that names `path`: ResourceExhausted when the disk is full, NotFound,
-// PermissionDenied, otherwise Unavailable. `done`: what could not be done to it, "written".
+// PermissionDenied, InvalidArgument for a link that is not followed, otherwise Unavailable. `done`: what
+// could not be done to it, "written".
 absl::Status io_error(const std::filesystem::path& path, const std::string& done, int error);
+
+// What is there is a link, a folder, a pipe or a device.
+absl::Status not_regular(const std::filesystem::path& path);
+
+// Errors: InvalidArgument for an empty path; NotFound where it is relative and the working directory is gone.
+absl::StatusOr<std::filesystem::path> absolute_path(const std::filesystem::path& path);
 
 // Opens a regular file to read. Errors: NotFound; InvalidArgument when it is a directory, a pipe or a device.
 absl::StatusOr<FileDescriptor> open_to_read(const std::filesystem::path& path, std::int64_t& size);

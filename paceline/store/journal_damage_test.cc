@@ -1,4 +1,6 @@
 // What a journal's reader makes of a file that nobody vouches for.
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,6 +80,28 @@ TEST_F(JournalDamageTest, RowsThatCannotBeEventsAreErrors) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << sql << ": " << status;
     EXPECT_THAT(std::string(status.message()), testing::HasSubstr(path_.string() + ": damaged"));
     put_bytes(path_, saved);
+  }
+}
+
+// Of its own name, or of what SQLite keeps beside it.
+TEST_F(JournalDamageTest, APipeOrALinkIsRefusedAtOnce) {
+  const std::string bytes = *read_file(path_, 10'000'000);
+  for (const char* end : {"", "-wal", "-shm", "-journal"}) {
+    SCOPED_TRACE(end);
+    const std::filesystem::path file = path_.string() + end;
+    std::filesystem::remove(file);
+    ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    EXPECT_TRUE(absl::IsInvalidArgument(JournalReader::open(path_).status()));
+    EXPECT_TRUE(absl::IsInvalidArgument(Journal::open(path_, Version(0)).status()));
+    std::filesystem::remove(file);
+    put_bytes(directory_ / "elsewhere", bytes);
+    std::filesystem::create_symlink(directory_ / "elsewhere", file);
+    EXPECT_TRUE(absl::IsInvalidArgument(JournalReader::open(path_).status()));
+    EXPECT_TRUE(absl::IsInvalidArgument(Journal::open(path_, Version(0)).status()));
+    EXPECT_EQ(*read_file(directory_ / "elsewhere", 10'000'000), bytes);
+    std::filesystem::remove(file);
+    put_bytes(path_, bytes);
+    EXPECT_TRUE(replay().ok());
   }
 }
 

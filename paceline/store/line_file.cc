@@ -45,8 +45,12 @@ absl::StatusOr<std::int64_t> end_of_lines(const FileDescriptor& file, const fs::
 }  // namespace
 
 absl::StatusOr<LineFile> LineFile::open(const fs::path& path) {
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!file.valid()) return io_error(path, "written", errno);
+  // A pipe that nobody reads would hang the process one day.
+  struct stat about {};
+  if (::fstat(file.get(), &about) != 0) return io_error(path, "written", errno);
+  if (S_ISFIFO(about.st_mode) || S_ISSOCK(about.st_mode)) return not_regular(path);
   LineFile lines(path, std::move(file));
   PACELINE_RETURN_IF_ERROR(lines.cut_torn_end());
   return lines;

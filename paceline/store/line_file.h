@@ -17,7 +17,7 @@ namespace paceline::store {
 
 class LineFile {
  public:
-  // Made when it is not there.
+  // Made when it is not there. Errors: it is a link or a pipe; what the file system says.
   static absl::StatusOr<LineFile> open(const std::filesystem::path& path);
 
   // `line` comes without its end. Errors: InvalidArgument when it holds a line break; ResourceExhausted.

@@ -1,5 +1,7 @@
 #include "paceline/store/line_file.h"
 
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,6 +42,16 @@ TEST(LineFile, ALineBreakIsRefused) {
   auto lines = LineFile::open(directory / "lines");
   EXPECT_TRUE(absl::IsInvalidArgument(lines->append_line("a\nb")));
   EXPECT_EQ(*read_file(directory / "lines", 100), "");
+}
+
+TEST(LineFile, NeitherALinkNorAPipeIsWritten) {
+  const TestDirectory directory;
+  put_bytes(directory / "elsewhere", "a torn end");
+  std::filesystem::create_symlink(directory / "elsewhere", directory / "link");
+  EXPECT_TRUE(absl::IsInvalidArgument(LineFile::open(directory / "link").status()));
+  EXPECT_EQ(*read_file(directory / "elsewhere", 100), "a torn end");
+  ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
+  EXPECT_TRUE(absl::IsInvalidArgument(LineFile::open(directory / "pipe").status()));
 }
 
 TEST(LineFile, AFullDiskIsAnErrorThatSaysSo) {

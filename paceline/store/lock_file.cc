@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kLockPause{20};
 absl::StatusOr<std::optional<FileDescriptor>> lock_file(const std::filesystem::path& path,
                                                         std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!file.valid()) return io_error(path, "opened", errno);
   while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return io_error(path, "locked", errno);

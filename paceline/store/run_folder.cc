@@ -49,7 +49,7 @@ std::string label_of(const std::string& name, const std::string& policy,
 absl::StatusOr<fs::path> make_new_directory(const fs::path& base, const std::string& label) {
   for (int n = 1; n <= kMostTries; ++n) {
     fs::path path = base / (n == 1 ? label : fmt::format("{}-{}", label, n));
-    if (::mkdir(path.c_str(), 0777) == 0) return path;
+    if (::mkdir(path.c_str(), 0700) == 0) return path;
     if (errno != EEXIST) return io_error(path, "made", errno);
   }
   return absl::AlreadyExistsError(
@@ -79,6 +79,15 @@ absl::StatusOr<FileDescriptor> take_lock(const RunPaths& paths) {
   if (::ftruncate(file.get(), 0) != 0) return io_error(paths.lock(), "written", errno);
   PACELINE_RETURN_IF_ERROR(write_all(file, paths.lock(), pid.data(), pid.size()));
   return file;
+}
+
+// A folder of another user may hold links to files that are not that user's.
+absl::Status expect_own_folders(const RunPaths& paths) {
+  for (const fs::path& folder : {paths.checkpoints(), paths.logs()}) {
+    std::error_code ignored;
+    if (fs::is_symlink(fs::symlink_status(folder, ignored))) return io_error(folder, "used", ELOOP);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<FileDescriptor> furnish(const RunPaths& paths, const std::string& job) {
@@ -120,6 +129,7 @@ absl::StatusOr<RunFolder> RunFolder::create(const fs::path& base, const std::str
 
 absl::StatusOr<RunFolder> RunFolder::resume(const fs::path& root) {
   PACELINE_ASSIGN_OR_RETURN(RunPaths paths, find_run(root));
+  PACELINE_RETURN_IF_ERROR(expect_own_folders(paths));
   PACELINE_ASSIGN_OR_RETURN(FileDescriptor lock, take_lock(paths));
   return RunFolder(std::move(paths), std::move(lock));
 }

@@ -3,7 +3,7 @@
 //
 // What always holds: a folder belongs to one run, and at most one process at a time writes to it (flock on
 // RUN/lock, which the system lets go when the process dies). A folder that exists is never taken for a new
-// run.
+// run. Only its owner may look into a new one, and who writes into one follows no symbolic link in it.
 #pragma once
 
 #include <chrono>
@@ -49,7 +49,7 @@ class RunFolder {
                                           const std::string& policy,
                                           std::chrono::system_clock::time_point now, const std::string& job);
 
-  // Errors: those of find_run; FailedPrecondition when another process uses it.
+  // Errors: those of find_run; FailedPrecondition when another process uses it; InvalidArgument for a link.
   static absl::StatusOr<RunFolder> resume(const std::filesystem::path& root);
 
   const RunPaths& paths() const { return paths_; }

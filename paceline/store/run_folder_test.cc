@@ -60,6 +60,40 @@ TEST(RunFolder, WhatIsNoRunIsNotResumed) {
   EXPECT_EQ(directory.count(), 0);
 }
 
+TEST(RunFolder, IsForItsOwnerOnly) {
+  const TestDirectory directory;
+  const fs::path root = create(directory.path())->paths().root;
+  EXPECT_EQ(fs::status(root).permissions(), fs::perms::owner_all);
+}
+
+// The person who made the folder may want it to overwrite another file.
+TEST(RunFolder, NoLinkInItIsFollowed) {
+  const TestDirectory directory;
+  const RunPaths paths = create(directory / "runs")->paths();
+  for (const fs::path& part : {paths.lock(), paths.checkpoints(), paths.logs()}) {
+    SCOPED_TRACE(part);
+    const fs::path elsewhere = directory / "elsewhere";
+    const bool folder = fs::is_directory(part);
+    if (folder) {
+      fs::create_directory(elsewhere);
+    } else {
+      put_bytes(elsewhere, "dear");
+    }
+    fs::rename(part, directory / "kept");
+    fs::create_symlink(elsewhere, part);
+    const absl::Status status = RunFolder::resume(paths.root).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(part.string() + ": is a symbolic link"));
+    if (!folder) {
+      EXPECT_EQ(*read_file(elsewhere, 100), "dear");
+    }
+    fs::remove_all(part);
+    fs::remove_all(elsewhere);
+    fs::rename(directory / "kept", part);
+  }
+  EXPECT_TRUE(RunFolder::resume(paths.root).ok());
+}
+
 TEST(RunFolder, IsFreeAgainWhenItsObjectIsGone) {
   const TestDirectory directory;
   const fs::path root = create(directory.path())->paths().root;

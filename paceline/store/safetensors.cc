@@ -1,5 +1,6 @@
 #include "paceline/store/safetensors.h"
 
+#include <algorithm>
 #include <bit>
 #include <set>
 #include <utility>
@@ -21,6 +22,7 @@ static_assert(std::endian::native == std::endian::little,
 namespace {
 
 constexpr std::int64_t kLengthBytes = 8;
+constexpr std::int64_t kBlockBytes = 1 << 20;
 constexpr std::int64_t kMaxHeader = 100'000'000;  // the format's own limit
 constexpr std::size_t kHeaderMultiple = 8;        // so that the data is aligned in a mapped file
 constexpr const char* kChecksumKey = "paceline_crc32";
@@ -50,10 +52,10 @@ absl::Status with_path(const fs::path& path, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("{}: {}", path.string(), std::string(status.message())));
 }
 
-absl::Status with_remedy(const fs::path& path, const absl::Status& status) {
-  return absl::Status(status.code(),
-                      fmt::format("{}: {}; use an older checkpoint: the previous one is kept beside it",
-                                  path.string(), std::string(status.message())));
+// What reading itself complains of names the path already.
+absl::Status of_content(const fs::path& path, const absl::Status& status) {
+  const bool content = absl::IsDataLoss(status) || absl::IsUnimplemented(status);
+  return content ? with_path(path, status) : status;
 }
 
 absl::StatusOr<SafetensorsHeader> lay_out(std::span<const TensorView> tensors,
@@ -152,6 +154,20 @@ absl::Status check_crc(const SafetensorsHeader& header, Crc crc) {
   return absl::DataLossError(fmt::format("damaged (checksum {} is not the one written in it)", found));
 }
 
+// The tensors lie one behind the other, from the header to the end.
+absl::Status check_bytes(OpenFile& in) {
+  PACELINE_ASSIGN_OR_RETURN(const SafetensorsHeader header, read_header(in));
+  PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
+  std::vector<char> block(static_cast<std::size_t>(std::min(in.size - in.data_offset, kBlockBytes)));
+  for (std::int64_t at = in.data_offset; at < in.size;) {
+    const std::size_t count = static_cast<std::size_t>(std::min<std::int64_t>(in.size - at, kBlockBytes));
+    PACELINE_RETURN_IF_ERROR(read_exactly(in, at, block.data(), count));
+    crc = crc_after(block.data(), count, crc);
+    at += static_cast<std::int64_t>(count);
+  }
+  return check_crc(header, crc);
+}
+
 absl::StatusOr<SafetensorsFile> read_tensors(OpenFile& in) {
   PACELINE_ASSIGN_OR_RETURN(SafetensorsHeader header, read_header(in));
   PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
@@ -184,10 +200,14 @@ absl::StatusOr<SafetensorsFile> read_safetensors(const fs::path& path) {
   OpenFile in{path, FileDescriptor(), 0, 0};
   PACELINE_ASSIGN_OR_RETURN(in.file, open_to_read(path, in.size));
   auto file = read_tensors(in);
-  // What reading itself complains of names the path already.
-  const bool content = absl::IsDataLoss(file.status()) || absl::IsUnimplemented(file.status());
-  if (content) return with_remedy(path, file.status());
+  if (!file.ok()) return of_content(path, file.status());
   return file;
+}
+
+absl::Status check_safetensors(const fs::path& path) {
+  OpenFile in{path, FileDescriptor(), 0, 0};
+  PACELINE_ASSIGN_OR_RETURN(in.file, open_to_read(path, in.size));
+  return of_content(path, check_bytes(in));
 }
 
 }  // namespace paceline::store

@@ -95,7 +95,7 @@ TEST_F(SafetensorsTest, EveryTruncationIsAnError) {
     const auto file = read_bytes(whole.substr(0, size));
     ASSERT_TRUE(absl::IsDataLoss(file.status())) << size << ": " << file.status();
     EXPECT_THAT(std::string(file.status().message()), HasSubstr("truncated: "));
-    EXPECT_THAT(std::string(file.status().message()), HasSubstr("the previous one is kept beside it"));
+    EXPECT_TRUE(absl::IsDataLoss(check_safetensors(path_))) << size;
   }
   EXPECT_FALSE(read_bytes(whole + "x").ok());
 }
@@ -110,6 +110,7 @@ TEST_F(SafetensorsTest, AChangedByteIsAnErrorOrChangesNothing) {
       std::string bytes = whole;
       bytes[i] = static_cast<char>(bytes[i] ^ flip);
       const auto file = read_bytes(bytes);
+      ASSERT_EQ(check_safetensors(path_), file.status()) << "byte " << i << " flipped by " << flip;
       if (!file.ok()) {
         ASSERT_EQ(file.status().message().find('\n'), std::string::npos) << file.status();
         continue;

@@ -188,6 +188,11 @@ absl::Status write_shard(const fs::path& directory, int index, int count, const 
                             {kStreams, fmt::format("{}", optimizer.streams.size())}});
 }
 
+absl::Status check_shard(const fs::path& directory, int index, int count) {
+  PACELINE_RETURN_IF_ERROR(check_safetensors(weights_file(directory, index, count)));
+  return check_safetensors(optimizer_file(directory, index, count));
+}
+
 absl::StatusOr<ShardContents> read_shard(const fs::path& directory, int index, int count,
                                          const ps::Layout& layout) {
   ShardContents shard;

@@ -34,6 +34,9 @@ absl::Status write_shard(const std::filesystem::path& directory, int index, int 
                          const ps::Layout& layout, std::span<const float> weights,
                          const ps::OptimizerState& optimizer);
 
+// Whether both files are as they were written. Errors: DataLoss when one is damaged; NotFound.
+absl::Status check_shard(const std::filesystem::path& directory, int index, int count);
+
 struct ShardContents {
   std::vector<float> weights;  // layout.size() floats
   ps::OptimizerState optimizer;

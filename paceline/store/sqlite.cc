@@ -1,6 +1,7 @@
 #include "paceline/store/sqlite.h"
 
 #include <cerrno>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -41,6 +42,18 @@ absl::Status error_of(sqlite3* database, const fs::path& path) {
   return absl::UnavailableError(fmt::format("{}: {}; check the file and the disk", name, detail));
 }
 
+// A pipe would hang the process, and a link would have it write elsewhere. What SQLite keeps beside the file
+// is no better.
+absl::Status check_regular(const fs::path& path) {
+  for (const char* end : {"", "-wal", "-shm", "-journal"}) {
+    const fs::path file = path.string() + end;
+    std::error_code error;
+    const fs::file_status there = fs::symlink_status(file, error);
+    if (fs::exists(there) && !fs::is_regular_file(there)) return not_regular(file);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status Statement::error() const {
@@ -68,6 +81,7 @@ void Statement::bind(int place, std::string_view value) {
 }
 
 absl::StatusOr<Database> Database::open(const fs::path& path, Mode mode) {
+  PACELINE_RETURN_IF_ERROR(check_regular(path));
   if (mode == Mode::kWrite) return open_as(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   PACELINE_ASSIGN_OR_RETURN(Database database, open_as(path, SQLITE_OPEN_READONLY));
   if (!database.was_left_half_written()) return database;

@@ -78,7 +78,7 @@ class Database {
   enum class Mode { kRead, kWrite };
 
   // kWrite makes the file when it is not there. What a writer that was killed left half written is undone.
-  // Errors: NotFound, PermissionDenied, DataLoss.
+  // Errors: NotFound, PermissionDenied, DataLoss; InvalidArgument when it is no regular file.
   static absl::StatusOr<Database> open(const std::filesystem::path& path, Mode mode);
 
   // Runs statements that give no rows.

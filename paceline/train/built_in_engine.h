@@ -25,6 +25,7 @@ class BuiltInEngine final : public engine::Engine {
   const ps::Layout& layout() const override { return layout_; }
   std::int32_t samples() const override { return data_->train->size(); }
   std::string digest() const override { return fmt::format("{:016x}", data_->train->digest()); }
+  std::string note() const override { return data_->note; }
   std::int64_t units() const override { return units_; }
   absl::Status initial_weights(std::span<float> out) override;
   absl::Status prepare(const engine::Batch& batch) override;

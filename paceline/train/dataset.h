@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <absl/status/statusor.h>
@@ -38,6 +39,7 @@ class DataSet {
 struct DataSets {
   std::unique_ptr<DataSet> train;
   std::unique_ptr<DataSet> test;  // never augmented
+  std::string note{};             // one line that people should know of them; empty: nothing
 };
 
 // Reads what `data.source` names. Errors name the file, what is wrong with it, and the fix. `context` is the

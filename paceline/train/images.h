@@ -33,6 +33,7 @@ struct Images {
 struct ImageSplit {
   Images train;
   Images test;
+  bool both_of_test_files = false;  // there is no training set here
 };
 
 // CIFAR-10's binary version (Krizhevsky 2009): records of one label byte and 3,072 pixel bytes. Trains on

@@ -20,7 +20,8 @@ constexpr char kHeadersRoot[] = "/usr/include/c++";
 
 DataSets image_sets(ImageSplit split, ImageShape shape, const Normalization& normalization, bool augment) {
   return {std::make_unique<ImageSet>(std::move(split.train), shape, normalization, augment),
-          std::make_unique<ImageSet>(std::move(split.test), shape, normalization, false)};
+          std::make_unique<ImageSet>(std::move(split.test), shape, normalization, false),
+          {}};
 }
 
 absl::StatusOr<DataSets> load_cifar10(const std::string& directory, bool augment) {
@@ -31,7 +32,16 @@ absl::StatusOr<DataSets> load_cifar10(const std::string& directory, bool augment
 
 absl::StatusOr<DataSets> load_mnist(const std::string& directory) {
   PACELINE_ASSIGN_OR_RETURN(ImageSplit split, read_mnist(directory));
-  return image_sets(std::move(split), kMnistShape, Normalization{{0.1307f}, {0.3081f}}, false);
+  const std::string note =
+      split.both_of_test_files
+          ? fmt::format(
+                "{}: only MNIST's test files are here: {} of their images train and {} test, so the accuracy "
+                "is not MNIST's; add train-images-idx3-ubyte and train-labels-idx1-ubyte",
+                directory, split.train.labels.size(), split.test.labels.size())
+          : "";
+  DataSets sets = image_sets(std::move(split), kMnistShape, Normalization{{0.1307f}, {0.3081f}}, false);
+  sets.note = note;
+  return sets;
 }
 
 // The last tenth is the test set.
@@ -46,7 +56,8 @@ absl::StatusOr<DataSets> text_sets(Bytes bytes, const std::string& source, std::
   }
   const auto text = std::make_shared<const Bytes>(std::move(bytes));
   return DataSets{std::make_unique<TextSet>(text, 0, cut, context),
-                  std::make_unique<TextSet>(text, cut, size, context)};
+                  std::make_unique<TextSet>(text, cut, size, context),
+                  {}};
 }
 
 absl::StatusOr<DataSets> load_all(const config::DataConfig& data, std::int64_t context) {

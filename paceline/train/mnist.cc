@@ -69,6 +69,7 @@ absl::StatusOr<ImageSplit> split_fifths(Images all) {
   const auto count = static_cast<std::ptrdiff_t>(all.labels.size() / 5 * 4);
   const std::ptrdiff_t pixels = count * kMnistShape.size();
   ImageSplit split;
+  split.both_of_test_files = true;
   split.test.labels.assign(all.labels.begin() + count, all.labels.end());
   split.test.pixels.assign(all.pixels.begin() + pixels, all.pixels.end());
   all.labels.resize(static_cast<std::size_t>(count));

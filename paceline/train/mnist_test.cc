@@ -1,3 +1,4 @@
+#include "paceline/train/dataset.h"
 #include "paceline/train/images.h"
 #include "paceline/train/testing.h"
 
@@ -41,6 +42,20 @@ TEST(Mnist, SplitsTheTestFilesWhenTheyAreAlone) {
   EXPECT_EQ(split->train.pixels.size(), 8u * 784);
   EXPECT_EQ(split->test.pixels.size(), 2u * 784);
   EXPECT_EQ(split->test.pixels.front(), 8);
+  EXPECT_TRUE(split->both_of_test_files);
+}
+
+TEST(Mnist, SaysThatOnlyTheTestFilesAreThere) {
+  TempDir dir;
+  dir.write("t10k-images-idx3-ubyte", images(10));
+  dir.write("t10k-labels-idx1-ubyte", labels({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  config::DataConfig data;
+  data.source = "mnist:" + dir.path().string();
+  const auto sets = load_data(data, 0);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_NE(sets->note.find("only MNIST's test files are here: 8 of their images train and 2 test"),
+            std::string::npos)
+      << sets->note;
 }
 
 TEST(Mnist, KeepsTheTestFilesWholeBesideTrainFiles) {
@@ -54,6 +69,7 @@ TEST(Mnist, KeepsTheTestFilesWholeBesideTrainFiles) {
   EXPECT_EQ(split->train.labels, (Bytes{7, 8, 9}));
   EXPECT_EQ(split->train.pixels.front(), 100);
   EXPECT_EQ(split->test.labels, (Bytes{5, 6}));
+  EXPECT_FALSE(split->both_of_test_files);
 }
 
 TEST(Mnist, ReadsGzip) {

@@ -286,6 +286,25 @@ TEST_P(AListenerWithStrangers, AFloodOfThemEnds) {
   EXPECT_EQ(late.wait(), 0);
 }
 
+TEST_P(AListenerWithStrangers, AFloodOfThemKeepsNobodyOut) {
+  std::vector<std::unique_ptr<Stranger>> flood;
+  while (refused_.empty()) {
+    flood.push_back(std::make_unique<Stranger>(listener_->address()));
+    const int rounds = rounds_;
+    ASSERT_TRUE(until([&] { return rounds_ > rounds; }));
+  }
+  const auto began = steady_clock::now();
+  ChildProcess late([&](const ChildProcess::Parent& parent) {
+    const auto link = Tcp::open().value().connect(parent.hear(), "late friend", options(false)).value();
+    return drive(*link, [&] { return link->open(); }) && link->open() ? 0 : 1;
+  });
+  late.say(listener_->address());
+  ASSERT_TRUE(until([&] { return late_ != nullptr; }));
+  EXPECT_EQ(late.wait(), 0);
+  EXPECT_TRUE(flood.front()->closed()) << "who came first goes first";
+  EXPECT_TRUE(steady_clock::now() - began > LinkOptions{}.connect_limit || !flood.back()->closed());
+}
+
 // Who has a name that is expected gets further; without the keys no further than this.
 TEST_P(AListenerWithStrangers, OneOfThemHasTheNameOfAFriend) {
   const bool sealed = GetParam();

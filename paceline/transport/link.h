@@ -111,6 +111,7 @@ class Link final : FrameOwner {
 
  private:
   friend class LinkListener;
+  friend class LinkDialer;
 
   // kRefused: the peer has been told that it is refused, and is given the time to read it.
   enum class State { kHello, kReady, kOpen, kRefused, kEnded };

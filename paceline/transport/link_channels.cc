@@ -122,7 +122,10 @@ bool LinkChannels::progress() {
   for (Line& line : lines_) move(line);
   close_lines();
   bool idle = listener_->arm();
-  for (const Line& line : lines_) idle = (line.link == nullptr || line.link->arm()) && idle;
+  for (const Line& line : lines_) {
+    idle = (line.link == nullptr || line.link->arm()) && idle;
+    idle = (line.dialer == nullptr || line.dialer->arm()) && idle;
+  }
   return !idle;
 }
 
@@ -143,6 +146,7 @@ void LinkChannels::sleep() {
   std::vector<pollfd> watched{{woken_->fd(), POLLIN, 0}, {listener_->fd(), POLLIN, 0}};
   for (const Line& line : lines_) {
     if (line.link != nullptr) watched.push_back({line.link->fd(), POLLIN, 0});
+    if (line.dialer != nullptr) watched.push_back({line.dialer->fd(), POLLIN, 0});
   }
   poll(watched.data(), watched.size(), kUntilThereIsSomething);
   woken_->clear();
@@ -155,7 +159,8 @@ void LinkChannels::take_new() {
     added.swap(new_);
   }
   for (Line& line : added) {
-    if (!line.address.empty()) take_link(line, network_.connect(line.address, line.name, line.options));
+    if (!line.address.empty())
+      line.dialer = std::make_unique<LinkDialer>(network_, line.address, line.name, line.options);
     lines_.push_back(std::move(line));
   }
 }
@@ -185,6 +190,11 @@ void LinkChannels::take_link(Line& line, absl::StatusOr<std::unique_ptr<Link>> l
 }
 
 void LinkChannels::move(Line& line) {
+  auto connected = line.dialer == nullptr ? std::nullopt : line.dialer->progress();
+  if (connected) {
+    line.dialer.reset();
+    take_link(line, *std::move(connected));
+  }
   if (line.link == nullptr) return;
   line.end->pump(*line.link);
   absl::Status status = line.link->progress();

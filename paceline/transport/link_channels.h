@@ -20,6 +20,7 @@
 #include "paceline/base/wake_event.h"
 #include "paceline/transport/channel.h"
 #include "paceline/transport/link_channel.h"
+#include "paceline/transport/link_dialer.h"
 #include "paceline/transport/network.h"
 
 namespace paceline::transport {
@@ -49,7 +50,8 @@ class LinkChannels {
     std::string address;  // to connect to; empty: the other end does
     LinkOptions options;
     std::shared_ptr<LinkEnd> end;
-    std::unique_ptr<Link> link{};  // null: not yet, or it has ended
+    std::unique_ptr<LinkDialer> dialer{};  // until it is connected
+    std::unique_ptr<Link> link{};          // null: not yet, or it has ended
     bool ended = false;
   };
 

@@ -2,8 +2,14 @@
 // and messages that go while their sender does something else.
 #include "paceline/transport/link_channels.h"
 
-#include <array>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,6 +33,59 @@ absl::Status end_of(Channel& channel) {
     if (!message.ok()) return message.status();
     if (*message) channel.release();
   }
+}
+
+// Moves both ends until the dialer has come to something.
+absl::StatusOr<std::unique_ptr<Link>> outcome_of(LinkDialer& dialer, LinkListener& listener) {
+  while (true) {
+    auto outcome = dialer.progress();
+    if (outcome) return *std::move(outcome);
+    listener.progress();
+    if (!dialer.arm() || !listener.arm()) continue;
+    pollfd watched[] = {{dialer.fd(), POLLIN, 0}, {listener.fd(), POLLIN, 0}};
+    ::poll(watched, 2, -1);
+  }
+}
+
+TEST(LinkDialer, TriesAgainWhereItIsLetGoUnheard) {
+  const Network network = Network::open("127.0.0.1", Fabric::kSealed).value();
+  sockaddr_in here{
+      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t bytes = sizeof here;
+  std::optional<FileDescriptor> crowded(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(crowded->get(), reinterpret_cast<sockaddr*>(&here), bytes), 0);
+  ASSERT_EQ(::listen(crowded->get(), 1), 0);
+  ASSERT_EQ(getsockname(crowded->get(), reinterpret_cast<sockaddr*>(&here), &bytes), 0);
+  const int port = ntohs(here.sin_port);
+  LinkDialer dialer(network, fmt::format("127.0.0.1:{}", port), "one", {.keys = keys(1, true)});
+  EXPECT_FALSE(dialer.progress());
+  EXPECT_TRUE(FileDescriptor(accept(crowded->get(), nullptr, nullptr)).valid());
+  crowded.reset();
+  std::unique_ptr<Link> other;
+  const auto listener =
+      network
+          .listen(port, {.accept = [](const std::string&) { return LinkOptions{.keys = keys(1, false)}; },
+                         .on_link = [&](std::unique_ptr<Link> link) { other = std::move(link); }})
+          .value();
+  const auto link = outcome_of(dialer, *listener);
+  ASSERT_TRUE(link.ok()) << link.status();
+  EXPECT_TRUE((*link)->open());
+}
+
+TEST(LinkDialer, AsksNobodyTwiceWhoHasAnswered) {
+  const Network network = Network::open("127.0.0.1", Fabric::kSealed).value();
+  int asked = 0;
+  const auto listener = network
+                            .listen(0, {.accept = [&](const std::string&) -> absl::StatusOr<LinkOptions> {
+                                          ++asked;
+                                          return absl::PermissionDeniedError("nobody is expected");
+                                        },
+                                        .on_link = [](std::unique_ptr<Link>) {}})
+                            .value();
+  LinkDialer dialer(network, listener->address(), "one", {.keys = keys(1, true)});
+  const auto link = outcome_of(dialer, *listener);
+  EXPECT_TRUE(absl::IsFailedPrecondition(link.status())) << link.status();
+  EXPECT_EQ(asked, 1);
 }
 
 class Links : public ::testing::Test {

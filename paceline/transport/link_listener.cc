@@ -46,12 +46,31 @@ void LinkListener::admit(std::unique_ptr<FramePort> port, const std::string& pee
     if (gate_.on_refused)
       gate_.on_refused(absl::ResourceExhaustedError(fmt::format("link to {}: refused: {}", peer, why)));
   };
-  if (pending_.size() >= kMostPending)
-    return refuse(fmt::format("{} others have not said who they are", kMostPending));
+  if (pending_.size() >= kMostPending && !let_go_silent()) let_go(pending_.begin());
   auto link = std::make_unique<Link>(std::move(port), peer, gate_.accept);
   if (!link->why_.ok() || !control(poll_, EPOLL_CTL_ADD, link->fd()))
     return refuse("there are no more descriptors");
   pending_.push_back(std::move(link));
+}
+
+// The one who came first of those that have said nothing: who is expected says so at once.
+bool LinkListener::let_go_silent() {
+  const auto silent = [](const std::unique_ptr<Link>& link) {
+    if (link->state_ == Link::State::kHello) link->advance();  // what it has said may not have been heard yet
+    return link->state_ == Link::State::kHello;
+  };
+  return let_go(std::ranges::find_if(pending_, silent));
+}
+
+bool LinkListener::let_go(std::vector<std::unique_ptr<Link>>::iterator one) {
+  if (one == pending_.end()) return false;
+  const std::unique_ptr<Link> link = std::move(*one);
+  pending_.erase(one);
+  if (gate_.on_refused) {
+    gate_.on_refused(absl::ResourceExhaustedError(
+        fmt::format("link to {}: refused: it did not prove who it is, and others came", link->peer_)));
+  }
+  return true;
 }
 
 void LinkListener::take_in() {
@@ -60,7 +79,8 @@ void LinkListener::take_in() {
   if (paused_) return;
   const bool had_means = ports_->progress(
       [this](std::unique_ptr<FramePort> port, const std::string& peer) { admit(std::move(port), peer); });
-  if (!had_means) pause(true);
+  // What a stranger has is enough for whoever waits.
+  if (!had_means && !let_go_silent()) pause(true);
 }
 
 // While somebody waits who cannot be taken in, nobody is looked for: the owner is to sleep.

@@ -1,7 +1,8 @@
 // Where other processes connect to: it gets to know them, and hands over the links to those it lets in.
 // Like a link, it is moved by progress() and slept on by fd(). What a stranger can hold of it is bounded: 64
-// peers that have not been let in yet, each for as long as LinkOptions::connect_limit. Whom the system has no
-// descriptors for is refused, or waits until there are some again.
+// peers that have not been let in yet, each for as long as LinkOptions::connect_limit. Where one more comes,
+// or the system has no descriptors for it, the one goes that has been silent longest. So who is expected, and
+// says so at once, gets in. With nobody to go, it waits until there are descriptors again.
 #pragma once
 
 #include <functional>
@@ -39,6 +40,8 @@ class LinkListener {
 
  private:
   void take_in();
+  bool let_go_silent();
+  bool let_go(std::vector<std::unique_ptr<Link>>::iterator one);
   void admit(std::unique_ptr<FramePort> port, const std::string& peer);
   void pause(bool paused);
 

@@ -2,13 +2,13 @@
 
 #include <chrono>
 #include <cstdio>
-
-#include <fmt/format.h>
+#include <utility>
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/planning.h"
 #include "paceline/launch/display.h"
+#include "paceline/launch/say.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/runs/books.h"
 #include "paceline/runs/job_file.h"
@@ -76,7 +76,7 @@ absl::Status run(sim::VirtualCluster& cluster, runs::Books& books, Onlooker& onl
   return absl::OkStatus();
 }
 
-void warn(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+void warn(const std::string& line) { launch::say(stderr, line + "\n"); }
 
 }  // namespace
 

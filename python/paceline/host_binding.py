@@ -6,6 +6,7 @@ compute in that memory: float32, contiguous. Others are copied in and out.
 
 from __future__ import annotations
 
+import math
 from typing import Optional
 
 import torch
@@ -87,8 +88,8 @@ class HostBinding:
 
     def not_finite(self) -> str | None:
         # A sum is not finite if a part of it is not, and costs one look at the memory.
-        sums = [part.sum() for span in self._written for part in self._zeroed[span]]
-        if bool(torch.isfinite(torch.stack(sums)).all()):
+        parts = (part for span in self._written for part in self._zeroed[span])
+        if all(math.isfinite(part.sum().item()) for part in parts):
             return None
         return first_not_finite(self._entries, self._gradients)
 

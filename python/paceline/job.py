@@ -165,7 +165,7 @@ class Job:
             if not bound:
                 self._bind(step)
                 bound = True
-            seed_step(int(step["seed"]) + micro)
+            seed_step(int(step["seed"]) + micro, self._device)
             if self._device.type != "cpu":
                 batch = to_device(batch, self._device)
             self.samples = part

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 import torch
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
 
 from .errors import PacelineError
 from .failures import Failure, failure_of
@@ -35,13 +35,22 @@ class Loads(Dataset):  # type: ignore[type-arg]
     def __init__(self, train_set: Any, collate_fn: Collate | None) -> None:
         self._train_set = train_set
         self._collate = collate_fn or default_collate
+        self._draws = not _draws_nothing(train_set)
 
     def __getitem__(self, load: Load) -> Any:
         samples = []
         for index in load.samples:
-            seed_sample(load.augment_seed, index)
+            if self._draws:
+                seed_sample(load.augment_seed, index)
             samples.append(self._train_set[index])
         return self._collate(samples)
+
+
+def _draws_nothing(train_set: Any) -> bool:
+    """Whether reading a sample is known to need no random numbers, so that a seed for it would be for nothing."""
+    while type(train_set) is Subset:
+        train_set = train_set.dataset
+    return type(train_set) is TensorDataset
 
 
 class DirectLoader:

@@ -47,11 +47,12 @@ def _rate(group: Group, scheduled: bool) -> float:
 def _numbers_of(optimizer: Any) -> Callable[[Group], Message]:
     kind = type(optimizer)
     own = kind.__module__.startswith("torch.optim")
-    known = {"SGD": _sgd, "Adam": _adam, "AdamW": _adamw, "RMSprop": _rmsprop} if own else {"Lion": _lion}
+    torchs = {"SGD": _sgd, "Adam": _adam, "AdamW": _adamw, "RMSprop": _rmsprop, "Adafactor": _adafactor}
+    known = torchs if own else {"Lion": _lion}
     if kind.__name__ not in known:
         raise PacelineError(
             f"the servers cannot step with {kind.__module__}.{kind.__name__}, only with torch.optim's "
-            "SGD, Adam, AdamW and RMSprop, and with Lion; or leave optimizer= out and write [optimizer]"
+            "SGD, Adam, AdamW, RMSprop and Adafactor, and with Lion; or leave optimizer= out and write [optimizer]"
         )
     return known[kind.__name__]
 
@@ -79,6 +80,16 @@ def _rmsprop(group: Group) -> Message:
     _refuse(group, "RMSprop", "maximize", "centered")
     numbers = {"alpha": float(group["alpha"]), "epsilon": float(group["eps"]), "momentum": float(group["momentum"])}
     return {"name": "rmsprop", **numbers, **_decay(group)}
+
+
+def _adafactor(group: Group) -> Message:
+    _refuse(group, "Adafactor", "maximize")
+    least_square, least_scale = group["eps"]
+    if least_square is not None:
+        wanted = f"write eps=(None, {least_scale})"
+        raise PacelineError(f"the servers cannot step with Adafactor(eps={group['eps']}); {wanted}")
+    numbers = {"decay_power": -float(group["beta2_decay"]), "epsilon": float(least_scale)}
+    return {"name": "adafactor", **numbers, "threshold": float(group["d"]), **_decay(group)}
 
 
 def _lion(group: Group) -> Message:

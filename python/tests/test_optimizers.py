@@ -63,6 +63,16 @@ def test_adam_with_decoupled_decay_is_adamw() -> None:
     assert found["name"] == "adamw" and found["weight_decay"] == 0.1
 
 
+@pytest.mark.skipif(not hasattr(torch.optim, "Adafactor"), reason="this PyTorch has no Adafactor")
+def test_adafactor() -> None:
+    net = model()
+    found = read(net, torch.optim.Adafactor(net.parameters(), lr=0.02, beta2_decay=-0.7, d=2.0))
+    numbers = {"decay_power": 0.7, "epsilon": 1e-3, "threshold": 2.0, "weight_decay": 0.0}
+    assert found == {"name": "adafactor", "lr": 0.02, **numbers}
+    with pytest.raises(PacelineError, match=r"write eps=\(None, 0.001\)"):
+        read(net, torch.optim.Adafactor(net.parameters(), eps=(1e-8, 1e-3)))
+
+
 def test_lion_by_its_name() -> None:
     class Lion(torch.optim.Optimizer):
         def __init__(self, parameters: Any) -> None:

@@ -248,6 +248,15 @@ def test_gradients_are_autograds_own(tmp_path: Path, program: str, mode: str) ->
         assert member.end() == 0, member.log
 
 
+def log_of_a_step(tmp_path: Path, body: str) -> str:
+    """What a program says in one step of four samples."""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        member.step(range(4))
+        member.end()
+        return member.log
+
+
 def test_the_view_path_copies_nothing(tmp_path: Path) -> None:
     body = """
 model = Net()
@@ -269,13 +278,40 @@ for x, y in job:
     job.step(loss)
     print("given away", first.grad is None)
 """
-    with Member(tmp_path, HEAD + body) as member:
-        member.begin()
-        member.step(range(4))
-        member.end()
-        assert "weights in memory0 r--s" in member.log
-        assert "gradients in memory1 rw-s" in member.log
-        assert "stayed True" in member.log and "given away True" in member.log
+    log = log_of_a_step(tmp_path, body)
+    assert "weights in memory0 r--s" in log
+    assert "gradients in memory1 rw-s" in log
+    assert "stayed True" in log and "given away True" in log
+
+
+def test_the_optimizers_zero_grad_keeps_the_view(tmp_path: Path) -> None:
+    body = """
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+job = paceline.join(model, Points(), optimizer=optimizer)
+for x, y in job:
+    own = model.first.weight.grad.data_ptr()
+    optimizer.zero_grad()
+    loss = loss_of(model, x, y)
+    loss.backward()
+    print("stayed", model.first.weight.grad.data_ptr() == own)
+    job.step(loss)
+"""
+    assert "stayed True" in log_of_a_step(tmp_path, body)
+
+
+def test_weights_keep_their_memory_format(tmp_path: Path) -> None:
+    body = """
+model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Flatten(), nn.Linear(3, 3)).to(memory_format=torch.channels_last)
+job = paceline.join(model, Points())
+for x, y in job:
+    print("channels last", model[0].weight.is_contiguous(memory_format=torch.channels_last))
+    image = x.view(-1, 2, 1, 3).repeat(1, 1, 3, 1).contiguous(memory_format=torch.channels_last)
+    loss = F.cross_entropy(model(image), y)
+    loss.backward()
+    job.step(loss)
+"""
+    assert "channels last True" in log_of_a_step(tmp_path, body)
 
 
 def test_each_parameter_has_a_storage_of_its_own(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ struct Server {
 class Hosts {
  public:
   explicit Hosts(int hosts, bool look_ahead = false, transport::Fabric fabric = transport::Fabric::kTcp,
-                 int copies = 1)
-      : layout_(model()), parts_(layout_.split_evenly(hosts)), servers_(static_cast<std::size_t>(hosts)) {
+                 int copies = 1, double clip = 0)
+      : clip_(clip), layout_(model()), parts_(layout_.split_evenly(hosts)), servers_(static_cast<std::size_t>(hosts)) {
     Rng rng(1);
     first_ = random_floats(rng, layout_.size());
     ExchangeOptions common;
@@ -160,7 +160,7 @@ class Hosts {
 
   // What one shard makes of all that.
   std::vector<float> on_one_host(const std::vector<Commit>& commits) const {
-    ps::Shard shard(layout_, kOptimizer, transport::WeightWriter::create(layout_.size(), 2, 0).value(), 1);
+    ps::Shard shard(layout_, optimizer(), transport::WeightWriter::create(layout_.size(), 2, 0).value(), 1);
     shard.start(Version(0), first_);
     for (const Commit& commit : commits) {
       ps::Update update{.version = shard.version().next(), .members = {}, .learning_rate = 0.1};
@@ -176,7 +176,7 @@ class Hosts {
   std::unique_ptr<ps::Shard> first(int shard, bool look_ahead = false) const {
     const ps::Layout& part = parts_[std::size_t(shard)];
     auto board = transport::WeightWriter::create(ps::Shard::board_floats(part, look_ahead), 4 + size(), 2);
-    auto made = std::make_unique<ps::Shard>(part, kOptimizer, std::move(board).value(), 2);
+    auto made = std::make_unique<ps::Shard>(part, optimizer(), std::move(board).value(), 2);
     made->start(Version(0),
                 std::span(first_).subspan(std::size_t(offset_of(shard)), std::size_t(part.size())));
     return made;
@@ -222,6 +222,13 @@ class Hosts {
     return keys;
   }
 
+  ps::OptimizerConfig optimizer() const {
+    ps::OptimizerConfig config = kOptimizer;
+    config.clip = clip_;
+    return config;
+  }
+
+  const double clip_;
   const ps::Layout layout_;
   const std::vector<ps::Layout> parts_;
   std::vector<float> first_;

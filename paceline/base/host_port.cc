@@ -1,0 +1,25 @@
+#include "paceline/base/host_port.h"
+
+#include <sys/socket.h>
+
+#include <fmt/format.h>
+
+namespace paceline {
+
+absl::StatusOr<Addresses> look_up(const std::string& address, int flags) {
+  const std::size_t colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0)
+    return absl::InvalidArgumentError(fmt::format("'{}' is no address; write HOST:PORT", address));
+  std::string host = address.substr(0, colon);
+  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  addrinfo wanted{};
+  wanted.ai_flags = AI_NUMERICSERV | flags;
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), address.c_str() + colon + 1, &wanted, &found);
+  if (error != 0) return absl::UnavailableError(gai_strerror(error));
+  return Addresses(found);
+}
+
+}  // namespace paceline

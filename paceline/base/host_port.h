@@ -1,0 +1,22 @@
+// Addresses as people write them, HOST:PORT, looked up.
+#pragma once
+
+#include <netdb.h>
+
+#include <memory>
+#include <string>
+
+#include <absl/status/statusor.h>
+
+namespace paceline {
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+// For TCP; [HOST] may stand for an IPv6 address. `flags`: AI_PASSIVE to listen there. Errors: InvalidArgument
+// when `address` is none; Unavailable, in a few words, when it cannot be found.
+absl::StatusOr<Addresses> look_up(const std::string& address, int flags = 0);
+
+}  // namespace paceline

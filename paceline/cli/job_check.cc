@@ -1,0 +1,57 @@
+#include "paceline/cli/job_check.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/config/server_parts.h"
+#include "paceline/policy/policy_spec.h"
+#include "paceline/ps/parameter_groups.h"
+#include "paceline/report/words.h"
+
+namespace paceline::cli {
+
+namespace {
+
+absl::Status check_batches(const config::JobConfig& job, std::int64_t samples) {
+  for (const planner::PlannedReplica& replica : job.parallel.plan.replicas) {
+    if (replica.samples <= samples) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: an iteration of {} takes {} samples, and the training set has {}; write at most {}",
+        replica.devices.size() > 1 ? "pipeline.samples" : "batch", config::replica_name(job, replica),
+        report::with_thousands(replica.samples), report::with_thousands(samples), samples));
+  }
+  return absl::OkStatus();
+}
+
+// Weights that are read while the next ones are made, the optimizer's state, and each worker's gradient.
+std::int64_t floats_a_parameter(const config::JobConfig& job, std::int64_t workers) {
+  return 2 + ps::state_streams(job.optimizer.kind) + workers;
+}
+
+}  // namespace
+
+absl::Status check_sizes(const config::JobConfig& job, const ps::Layout& layout, std::int64_t samples) {
+  PACELINE_RETURN_IF_ERROR(check_batches(job, samples));
+  PACELINE_RETURN_IF_ERROR(ps::check_groups(layout, job.groups));
+  return config::server_parts(layout, job.servers, job.hosts > 1, job.optimizer.kind).status();
+}
+
+absl::Status check_memory(const config::JobConfig& job, const ps::Layout& layout,
+                          const launch::HostMemory& memory) {
+  const auto workers = static_cast<std::int64_t>(job.replicas.size());
+  // Shards are spread over hosts, and so are workers. Stages have a gradient each replica between them.
+  if (job.hosts > 1 || job.parallel.of_stages() || memory.bytes == 0) return absl::OkStatus();
+  const std::int64_t need = 4 * layout.size() * floats_a_parameter(job, workers);
+  if (need <= memory.bytes) return absl::OkStatus();
+  const auto gb = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
+  return absl::InvalidArgumentError(
+      fmt::format("the job needs at least {:.1f} GB of memory ({} parameters, {}), and {} has {:.1f} GB; "
+                  "take a smaller model, "
+                  "or fewer workers",
+                  gb(need), report::with_thousands(layout.size()), report::counted(workers, "worker"),
+                  memory.of, gb(memory.bytes)));
+}
+
+}  // namespace paceline::cli

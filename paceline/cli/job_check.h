@@ -1,0 +1,22 @@
+// What a job asks of its model and its data, looked at once their sizes are known and before anything starts.
+#pragma once
+
+#include <cstdint>
+
+#include <absl/status/status.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/launch/host_memory.h"
+#include "paceline/ps/layout.h"
+
+namespace paceline::cli {
+
+// `samples`: of the training set. Errors: InvalidArgument that names the key, with the two numbers that do
+// not fit each other.
+absl::Status check_sizes(const config::JobConfig& job, const ps::Layout& layout, std::int64_t samples);
+
+// Whether one host's part of the job can fit into its memory. It needs more than is counted here.
+absl::Status check_memory(const config::JobConfig& job, const ps::Layout& layout,
+                          const launch::HostMemory& memory);
+
+}  // namespace paceline::cli

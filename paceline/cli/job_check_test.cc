@@ -1,0 +1,55 @@
+#include "paceline/cli/job_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace paceline::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+config::JobConfig job_of(const std::string& text) { return config::parse_job(text, "job.toml").value(); }
+
+ps::Layout layout_of(std::int64_t parameters) {
+  ps::Layout layout;
+  layout.add("w", ps::TensorKind::kParameter, {parameters});
+  return layout;
+}
+
+std::string said(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(JobCheck, ABatchIsNoLargerThanTheTrainingSet) {
+  const config::JobConfig job = job_of("[[replica]]\n[[replica]]\nbatch = 1000000\n");
+  EXPECT_EQ(
+      said(check_sizes(job, layout_of(4), 500)),
+      "batch: an iteration of w1 takes 1,000,000 samples, and the training set has 500; write at most 500");
+  EXPECT_TRUE(check_sizes(job, layout_of(4), 1'000'000).ok());
+}
+
+TEST(JobCheck, TensorsAndGroupsAreThoseOfTheModel) {
+  EXPECT_THAT(said(check_sizes(job_of("[cluster]\nservers = 2\n"), layout_of(4), 500)),
+              HasSubstr("cluster.servers"));
+  EXPECT_THAT(said(check_sizes(job_of("[[optimizer.group]]\ntensors = [\"v\"]\n"), layout_of(4), 500)),
+              HasSubstr("v"));
+}
+
+// Two buffers of weights, the velocity and three gradients.
+TEST(JobCheck, MemoryIsAtLeastWhatWeightsAndGradientsTake) {
+  const config::JobConfig job = job_of("[[replica]]\ncount = 3\n");
+  const ps::Layout layout = layout_of(1'000'000'000);
+  EXPECT_TRUE(check_memory(job, layout, {24'000'000'000, "this host"}).ok());
+  EXPECT_THAT(
+      said(check_memory(job, layout, {23'999'000'000, "this host"})),
+      HasSubstr(
+          "at least 24.0 GB of memory (1,000,000,000 parameters, 3 workers), and this host has 24.0 GB"));
+  EXPECT_TRUE(check_memory(job, layout, {0, ""}).ok());
+}
+
+TEST(HostMemory, IsKnown) {
+  const launch::HostMemory memory = launch::host_memory();
+  EXPECT_GT(memory.bytes, 1 << 20);
+  EXPECT_FALSE(memory.of.empty());
+}
+
+}  // namespace
+}  // namespace paceline::cli

@@ -1,0 +1,36 @@
+// The runs of one policy in a comparison: one, or one for each seed. Pure.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/report/summary.h"
+
+namespace paceline::report {
+
+struct RunGroup {
+  std::string policy;
+  std::vector<const Summary*> runs;  // at least one; outlive it
+};
+
+// In the order in which their first runs stand.
+std::vector<RunGroup> groups_of(const std::vector<Summary>& runs);
+
+// Of the runs that have the value.
+struct Spread {
+  double mean = 0;
+  double half = 0;  // of the distance between the least and the most
+  std::size_t count = 0;
+};
+
+using ValueOf = std::function<std::optional<double>(const Summary&)>;
+
+// Nothing where no run has the value, or has one that is not finite.
+std::optional<Spread> spread(const RunGroup& group, const ValueOf& value);
+// The mean, where all runs have the value.
+std::optional<double> mean_of_all(const RunGroup& group, const ValueOf& value);
+
+}  // namespace paceline::report

@@ -1,0 +1,243 @@
+#include "paceline/rpc/gate.h"
+
+#include <arpa/inet.h>
+#include <malloc.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/security/proof.h"
+#include "paceline/security/token.h"
+
+namespace paceline::rpc {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kAcceptedAtOnce = 64;
+constexpr milliseconds kWithoutDescriptors{200};
+constexpr std::chrono::seconds kSayDroppedEvery{10};
+constexpr std::chrono::seconds kClosing{1};  // that gRPC takes for a handshake that took too long
+constexpr std::size_t kManyHandshakes = 100;
+constexpr unsigned char kTlsHandshake = 22;
+// What TLS says to one that does not speak it: a fatal alert, unexpected_message (RFC 8446, 6).
+constexpr std::string_view kTlsAlert{"\x15\x03\x01\x00\x02\x02\x0a", 7};
+
+std::string address_of(const sockaddr_storage& address, socklen_t size) {
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  const int error = getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host.data(), host.size(),
+                                port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV);
+  return error == 0 ? fmt::format("{}:{}", host.data(), port.data()) : "an unknown address";
+}
+
+// A few bytes, for which a socket has room.
+bool say(int socket, std::string_view words) {
+  return send(socket, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(words.size());
+}
+
+std::string refusal(const std::string& address) {
+  return fmt::format("refused a process at {}: it does not show this job's token", address);
+}
+
+// So that strangers leave most file descriptors to the job.
+std::size_t most_strangers() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, 1, Gate::kMostStrangers);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Gate>> Gate::open(FileDescriptor listening, Options options) {
+  PACELINE_ASSIGN_OR_RETURN(WakeEvent woken, WakeEvent::create());
+  return std::unique_ptr<Gate>(new Gate(std::move(listening), std::move(woken), std::move(options)));
+}
+
+Gate::Gate(FileDescriptor listening, WakeEvent woken, Options options)
+    : listening_(std::move(listening)),
+      woken_(std::move(woken)),
+      options_(std::move(options)),
+      most_strangers_(most_strangers()) {
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+Gate::~Gate() {
+  thread_.request_stop();
+  woken_.wake();
+  thread_.join();
+}
+
+void Gate::run(const std::stop_token& stop) {
+  std::vector<pollfd> watched;
+  while (!stop.stop_requested()) {
+    watched.assign({{woken_.fd(), POLLIN, 0}});
+    const auto now = Clock::now();
+    watched.push_back({now < accept_again_ ? -1 : listening_.get(), POLLIN, 0});
+    for (const Stranger& stranger : strangers_)
+      watched.push_back({stranger.waits ? -1 : stranger.connection.get(), POLLIN, 0});
+    // Time runs out for somebody only if there is somebody.
+    const bool all_quiet =
+        strangers_.empty() && now >= accept_again_ && dropped_ == 0 && most_handshakes_ == 0;
+    poll(watched.data(), watched.size(), all_quiet ? -1 : static_cast<int>(kWithoutDescriptors.count()));
+    auto watch = watched.begin() + 2;
+    for (auto one = strangers_.begin(); one != strangers_.end(); ++watch) {
+      const bool hears = (watch->fd >= 0 && watch->revents != 0) || one->waits;
+      one = !hears || hear(*one) ? std::next(one) : strangers_.erase(one);
+    }
+    drop_late();
+    forget_handshakes();
+    if (watched[1].revents != 0) accept_some();
+    say_dropped();
+  }
+}
+
+void Gate::accept_some() {
+  for (int i = 0; i < kAcceptedAtOnce; ++i) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    FileDescriptor connection(accept4(listening_.get(), reinterpret_cast<sockaddr*>(&address), &size,
+                                      SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!connection.valid() && (errno == EMFILE || errno == ENFILE) && !strangers_.empty()) {
+      strangers_.pop_front();
+      ++dropped_;
+      continue;
+    }
+    if (!connection.valid()) {
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+        accept_again_ = Clock::now() + kWithoutDescriptors;
+      return;
+    }
+    if (strangers_.size() >= most_strangers_) {
+      strangers_.pop_front();
+      ++dropped_;
+    }
+    Stranger& stranger = strangers_.emplace_back();
+    stranger.connection = std::move(connection);
+    stranger.address = address_of(address, size);
+    stranger.until = Clock::now() + kPatience;
+    // What it has to say is often here already.
+    if (!hear(stranger)) strangers_.pop_back();
+  }
+}
+
+bool Gate::hear(Stranger& stranger) {
+  return options_.tls ? hear_first_of_tls(stranger) : hear_proof(stranger);
+}
+
+bool Gate::hear_first_of_tls(Stranger& stranger) {
+  unsigned char first = 0;
+  const ssize_t count = recv(stranger.connection.get(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  if (count == 0) return false;
+  if (first != kTlsHandshake) {
+    say(stranger.connection.get(), kTlsAlert);
+    options_.refused(fmt::format("refused a connection of {}: it does not speak TLS", stranger.address));
+    return false;
+  }
+  stranger.waits = !may_shake_hands();
+  if (!stranger.waits) let_in(stranger);
+  return stranger.waits;
+}
+
+bool Gate::may_shake_hands() {
+  forget_handshakes();
+  if (handshakes_.size() >= kMostHandshakes) return false;
+  handshakes_.push_back(Clock::now());
+  most_handshakes_ = std::max(most_handshakes_, handshakes_.size());
+  return true;
+}
+
+// After many the C library keeps what they took, in pieces: it is given back once they are over.
+void Gate::forget_handshakes() {
+  const auto now = Clock::now();
+  while (!handshakes_.empty() && handshakes_.front() + kHandshakeLimit + kClosing < now)
+    handshakes_.pop_front();
+  if (!handshakes_.empty() || most_handshakes_ == 0) return;
+  if (std::exchange(most_handshakes_, 0) >= kManyHandshakes) malloc_trim(0);
+}
+
+bool Gate::hear_proof(Stranger& stranger) {
+  const bool opened = !stranger.own_nonce.empty();
+  const std::size_t wanted = opened ? security::kProofBytes : security::kOpeningBytes;
+  std::array<char, security::kOpeningBytes> bytes{};
+  const ssize_t count =
+      recv(stranger.connection.get(), bytes.data(), wanted - stranger.said.size(), MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (count <= 0) {
+    // It has seen ours, and it is not what its own token makes of it.
+    if (opened) options_.refused(refusal(stranger.address));
+    return false;
+  }
+  stranger.said.append(bytes.data(), static_cast<std::size_t>(count));
+  // One that says something else need not be waited for.
+  const std::string_view begin = std::string_view(stranger.said).substr(0, security::kOpening.size());
+  if (!opened && !security::kOpening.starts_with(begin)) {
+    say(stranger.connection.get(), security::kRefusal);
+    ++dropped_;
+    return false;
+  }
+  if (stranger.said.size() < wanted) return true;
+  if (!opened) return answer(stranger);
+  const std::string right =
+      security::proof_of(security::Side::kPeer, options_.token, stranger.peers_nonce, stranger.own_nonce);
+  if (!security::same_token(stranger.said, right)) {
+    say(stranger.connection.get(), security::kRefusal);
+    options_.refused(refusal(stranger.address));
+  } else if (say(stranger.connection.get(), security::kWelcome)) {
+    let_in(stranger);
+  }
+  return false;
+}
+
+bool Gate::answer(Stranger& stranger) {
+  const auto theirs = security::nonce_in(stranger.said);
+  const auto own = security::make_nonce();
+  if (!theirs || !own.ok()) return false;
+  stranger.peers_nonce = *theirs;
+  stranger.own_nonce = *own;
+  stranger.said.clear();
+  return say(stranger.connection.get(),
+             std::string(security::kOpening) + *own +
+                 security::proof_of(security::Side::kCoordinator, options_.token, *theirs, *own));
+}
+
+void Gate::let_in(Stranger& stranger) {
+  const int at_once = 1;
+  setsockopt(stranger.connection.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
+  options_.admit(std::move(stranger.connection));
+}
+
+void Gate::drop_late() {
+  const auto now = Clock::now();
+  while (!strangers_.empty() && strangers_.front().until < now) {
+    strangers_.pop_front();
+    ++dropped_;
+  }
+}
+
+void Gate::say_dropped() {
+  const auto now = Clock::now();
+  if (dropped_ == 0 || now < said_dropped_ + kSayDroppedEvery) return;
+  options_.refused(fmt::format("closed {} connection{} that did not say what a process of this job says",
+                               dropped_, dropped_ == 1 ? "" : "s"));
+  dropped_ = 0;
+  said_dropped_ = now;
+}
+
+}  // namespace paceline::rpc

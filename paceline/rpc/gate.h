@@ -1,0 +1,87 @@
+// Where connections to a job come in: who says nothing, or cannot show that it has the job's token, never
+// gets as far as gRPC. gRPC itself bounds neither how many connections it has nor how long they say nothing.
+//
+// Without TLS both sides show that they have the token (security/proof.h), and then gRPC gets the connection.
+// With TLS gRPC gets it once its first byte is that of a handshake; certificates tell the two who they are.
+//
+// What always holds: at most kMostStrangers connections have not got in; when one more comes, the one that
+// came first goes. A stranger has kPatience. With TLS at most kMostHandshakes get in within the time that
+// gRPC gives a handshake.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/file_descriptor.h"
+#include "paceline/base/wake_event.h"
+
+namespace paceline::rpc {
+
+class Gate {
+ public:
+  static constexpr std::size_t kMostStrangers = 1024;
+  static constexpr std::size_t kMostHandshakes = 512;
+  static constexpr std::chrono::seconds kPatience{5};
+  static constexpr std::chrono::seconds kHandshakeLimit{5};
+
+  struct Options {
+    std::string token;
+    bool tls = false;
+    std::function<void(FileDescriptor)> admit;        // from the gate's thread
+    std::function<void(const std::string&)> refused;  // one line; from the gate's thread
+  };
+
+  // Takes those who connect to a socket that listens (base/listening_socket.h). Errors: ResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<Gate>> open(FileDescriptor listening, Options options);
+  // Nobody comes in any more.
+  ~Gate();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Stranger {
+    FileDescriptor connection;
+    std::string address;
+    Clock::time_point until;
+    std::string said;                    // not more than what is waited for
+    std::string peers_nonce, own_nonce;  // once the opening is here
+    bool waits = false;                  // with TLS: for others' handshakes
+  };
+  using Strangers = std::list<Stranger>;  // the oldest first
+
+  Gate(FileDescriptor listening, WakeEvent woken, Options options);
+  void run(const std::stop_token& stop);
+  void accept_some();
+  // Whether the stranger is still one.
+  bool hear(Stranger& stranger);
+  bool hear_first_of_tls(Stranger& stranger);
+  bool hear_proof(Stranger& stranger);
+  bool answer(Stranger& stranger);
+  void let_in(Stranger& stranger);
+  bool may_shake_hands();
+  void forget_handshakes();
+  void drop_late();
+  void say_dropped();
+
+  const FileDescriptor listening_;
+  const WakeEvent woken_;
+  const Options options_;
+  const std::size_t most_strangers_;  // kMostStrangers, and fewer where there are few file descriptors
+  Strangers strangers_;
+  std::deque<Clock::time_point> handshakes_;  // when each began that may still go on
+  std::size_t most_handshakes_ = 0;           // since memory was given back
+  Clock::time_point accept_again_{};          // no file descriptor was left
+  std::size_t dropped_ = 0;                   // since that was said
+  Clock::time_point said_dropped_{};
+  std::jthread thread_;
+};
+
+}  // namespace paceline::rpc

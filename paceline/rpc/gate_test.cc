@@ -1,0 +1,187 @@
+// Strangers at the gate of a real gRPC server: silent ones, babbling ones, many; and those who belong there.
+#include "paceline/rpc/gate.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "paceline/base/listening_socket.h"
+#include "paceline/security/knock.h"
+#include "paceline/security/proof.h"
+
+namespace paceline::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::string kToken = "0123456789abcdef0123456789abcdef";
+
+class GateTest : public ::testing::Test {
+ protected:
+  void open(bool tls) {
+    ListeningSocket listening = listen_at("127.0.0.1:0").value();
+    address_ = listening.address;
+    gate_ = Gate::open(std::move(listening.socket),
+                       {.token = kToken,
+                        .tls = tls,
+                        .admit = [this](FileDescriptor one) { admit(std::move(one)); },
+                        .refused = [this](const std::string& line) { note(line); }})
+                .value();
+  }
+
+  FileDescriptor connect() const {
+    FileDescriptor made(socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in to{
+        .sin_family = AF_INET,
+        .sin_port = htons(static_cast<std::uint16_t>(std::stoi(address_.substr(address_.rfind(':') + 1)))),
+        .sin_addr = {htonl(INADDR_LOOPBACK)},
+        .sin_zero = {}};
+    EXPECT_EQ(::connect(made.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    const timeval limit{.tv_sec = 20, .tv_usec = 0};
+    setsockopt(made.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    return made;
+  }
+
+  static void say(const FileDescriptor& connection, std::string_view words) {
+    EXPECT_EQ(send(connection.get(), words.data(), words.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(words.size()));
+  }
+  // All that comes until the other side closes.
+  static std::string rest(const FileDescriptor& connection) {
+    std::string all;
+    char bytes[256];
+    for (ssize_t count = 0; (count = recv(connection.get(), bytes, sizeof bytes, 0)) > 0;)
+      all.append(bytes, static_cast<std::size_t>(count));
+    return all;
+  }
+
+  std::size_t admitted() {
+    const std::lock_guard lock(mutex_);
+    return admitted_.size();
+  }
+  bool noted(const std::string& part) {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(lines_.begin(), lines_.end(),
+                       [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  }
+
+ private:
+  void admit(FileDescriptor one) {
+    const std::lock_guard lock(mutex_);
+    admitted_.push_back(std::move(one));
+  }
+  void note(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(line);
+  }
+
+ protected:
+  std::string address_;
+
+ private:
+  std::mutex mutex_;
+  std::vector<FileDescriptor> admitted_;
+  std::vector<std::string> lines_;
+  std::unique_ptr<Gate> gate_;
+};
+
+TEST_F(GateTest, WhoHasTheTokenComesIn) {
+  open(false);
+  for (std::size_t i = 1; i <= 3; ++i) {
+    const auto entered = security::enter(address_, kToken, 5s);
+    EXPECT_TRUE(entered.ok()) << entered.status();
+    while (admitted() < i) std::this_thread::yield();
+  }
+}
+
+TEST_F(GateTest, WhoHasAnotherTokenDoesNot) {
+  open(false);
+  const auto entered = security::enter(address_, "another" + kToken, 5s);
+  EXPECT_NE(entered.status().message().find("does not have this token"), std::string::npos)
+      << entered.status();
+  // One that does not care whether the coordinator has it.
+  const FileDescriptor impostor = connect();
+  say(impostor, std::string(security::kOpening) + std::string(security::kNonceBytes, 'n'));
+  std::string answer(security::kAnswerBytes, '\0');
+  EXPECT_EQ(recv(impostor.get(), answer.data(), answer.size(), MSG_WAITALL), 72);
+  say(impostor, std::string(security::kProofBytes, 'x'));
+  EXPECT_EQ(rest(impostor), security::kRefusal);
+  EXPECT_TRUE(noted("does not show this job's token"));
+  EXPECT_EQ(admitted(), 0u);
+}
+
+// Nor one who sends back what the coordinator has shown.
+TEST_F(GateTest, AProofOfTheOtherSideIsNone) {
+  open(false);
+  const FileDescriptor impostor = connect();
+  say(impostor, std::string(security::kOpening) + std::string(security::kNonceBytes, 'n'));
+  std::string answer(security::kAnswerBytes, '\0');
+  EXPECT_EQ(recv(impostor.get(), answer.data(), answer.size(), MSG_WAITALL), 72);
+  say(impostor, answer.substr(security::kOpeningBytes));
+  EXPECT_EQ(rest(impostor), security::kRefusal);
+  EXPECT_EQ(admitted(), 0u);
+}
+
+TEST_F(GateTest, WhoSaysSomethingElseIsClosedAtOnce) {
+  open(false);
+  for (const char* words : {"PRI * HTTP/2.0\r\n", "\x16\x03\x01", "GET / HTTP/1.1\r\n", "paceliner"}) {
+    const FileDescriptor stranger = connect();
+    say(stranger, words);
+    if (std::string(words) == "paceliner") continue;  // may still become one
+    EXPECT_EQ(rest(stranger), security::kRefusal) << words;
+  }
+  EXPECT_EQ(admitted(), 0u);
+}
+
+TEST_F(GateTest, WhoSaysNothingIsClosedInTheEnd) {
+  open(false);
+  const FileDescriptor silent = connect();
+  EXPECT_EQ(rest(silent), "");
+}
+
+TEST_F(GateTest, OfManyWhoSayNothingTheOldestGo) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit before = limit;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4096);
+  setrlimit(RLIMIT_NOFILE, &limit);
+  open(false);
+  std::vector<FileDescriptor> silent;
+  const std::size_t many = std::min<std::size_t>(Gate::kMostStrangers, limit.rlim_cur / 4) + 100;
+  for (std::size_t i = 0; i < many; ++i) silent.push_back(connect());
+  const auto entered = security::enter(address_, kToken, 5s);
+  EXPECT_TRUE(entered.ok()) << entered.status();
+  // Well before their patience has run out.
+  EXPECT_EQ(rest(silent.front()), "");
+  char byte = 0;
+  EXPECT_EQ(recv(silent.back().get(), &byte, 1, MSG_DONTWAIT), -1) << "the newest waits";
+  EXPECT_TRUE(noted("that did not say what a process of this job says"));
+  silent.clear();
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST_F(GateTest, WithTlsTheFirstByteIsThatOfAHandshake) {
+  open(true);
+  const FileDescriptor plain = connect();
+  say(plain, security::kOpening);
+  EXPECT_EQ(rest(plain).substr(0, 1), "\x15");
+  EXPECT_TRUE(noted("does not speak TLS"));
+  const auto entered = security::enter(address_, kToken, 5s);
+  EXPECT_NE(entered.status().message().find("speaks TLS"), std::string::npos) << entered.status();
+  const FileDescriptor hello = connect();
+  say(hello, "\x16\x03\x01");
+  while (admitted() == 0) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace paceline::rpc

@@ -1,0 +1,136 @@
+// What a user asks to be written, and where that cannot be: nothing of theirs is harmed, and one line says
+// what is wrong.
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/program.h"
+#include "tests/small_job.h"
+
+namespace paceline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Output : public testing::Test {
+ protected:
+  Output() { write_text(scenario_, "iterations = 10\n[[replica]]\ncount = 2\n"); }
+
+  Ended simulate(const std::string& json) const {
+    return run({"simulate", scenario_.string(), "--policies", "bsp", "--json", json});
+  }
+  static void expect_one_line(const Ended& ended, const std::vector<std::string>& parts) {
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_EQ(std::count(ended.errors.begin(), ended.errors.end(), '\n'), 1) << ended.errors;
+    for (const std::string& part : parts)
+      EXPECT_NE(ended.errors.find(part), std::string::npos) << ended.errors;
+  }
+
+  const TempFolder folder_;
+  const fs::path scenario_ = folder_ / "scenario.toml";
+};
+
+TEST_F(Output, ALinkStaysALink) {
+  write_text(folder_ / "behind", "old");
+  for (const char* target : {"behind", "new"}) {
+    fs::create_symlink(target, folder_ / "link");
+    EXPECT_EQ(simulate((folder_ / "link").string()).status, 0);
+    EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+    EXPECT_NE(read_text(folder_ / target).find("\"bsp\""), std::string::npos);
+    fs::remove(folder_ / "link");
+  }
+}
+
+TEST_F(Output, APipeIsWrittenTo) {
+  const std::string pipe = (folder_ / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::string read_back;
+  std::thread reader([&] { read_back = read_text(pipe); });
+  const Ended ended = simulate(pipe);
+  if (!fs::is_fifo(pipe)) {
+    reader.detach();
+    FAIL() << "the pipe is gone";
+  }
+  reader.join();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(read_back.find("\"bsp\""), std::string::npos);
+}
+
+TEST_F(Output, ADeviceIsNeverReplaced) {
+  const std::string full = (folder_ / "full").string();
+  if (mknod(full.c_str(), S_IFCHR | 0600, makedev(1, 7)) != 0)
+    GTEST_SKIP() << "needs the right to make a device";
+  expect_one_line(simulate(full), {full});
+  EXPECT_TRUE(fs::is_character_file(full));
+}
+
+TEST_F(Output, APlaceThatIsNotThereIsSeenBeforeTheWork) {
+  const std::string nowhere = (folder_ / "none/out.json").string();
+  fs::remove(scenario_);
+  expect_one_line(simulate(nowhere), {nowhere});
+  expect_one_line(simulate(folder_.path().string()), {folder_.path().string(), "is a folder"});
+  expect_one_line(run({"plan", "none.toml", "--json", nowhere}), {nowhere});
+  expect_one_line(run({"plan", "none.toml", "--write-profile", nowhere}), {nowhere});
+  expect_one_line(run({"zipline", "none.txt", "--json", nowhere}), {nowhere});
+  expect_one_line(run({"sweep", "none.toml", "--json", nowhere}), {nowhere});
+}
+
+TEST_F(Output, ALargerOldFileIsReplacedWhole) {
+  const std::string file = (folder_ / "out.json").string();
+  write_text(file, std::string(100'000, 'x'));
+  EXPECT_EQ(simulate(file).status, 0);
+  EXPECT_LT(fs::file_size(file), 10'000u);
+}
+
+TEST_F(Output, StandardOutputThatIsFull) {
+  const std::string simulate_bsp = "$PACELINE simulate " + scenario_.string() + " --policies bsp ";
+  for (const std::string& line : {std::string("$PACELINE --version"), std::string("$PACELINE --help"),
+                                  simulate_bsp, simulate_bsp + "--json -"})
+    expect_one_line(run_in_shell(line + " > /dev/full"), {"standard output", "No space left"});
+}
+
+TEST_F(Output, StandardOutputThatIsClosed) {
+  expect_one_line(run_in_shell("$PACELINE --version >&-"), {"standard output", "closed"});
+  // What a program opens first takes the number of a closed stream.
+  const fs::path job = small_job(folder_.path(), "epochs = 0.1\n");
+  expect_one_line(run_in_shell("$PACELINE train " + job.string() + " >&-"), {"standard output", "closed"});
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+TEST_F(Output, NobodyReadsIsNoError) {
+  // `true` ends at once; what is written then finds no reader.
+  const Ended ended =
+      run_in_shell("{ sleep 0.2; $PACELINE train " + small_job(folder_.path(), "epochs = 0.1\n").string() +
+                   " --virtual; echo status $? >&2; } | true");
+  EXPECT_NE(ended.errors.find("status 0"), std::string::npos) << ended.errors;
+}
+
+TEST_F(Output, AFileThatMayNotGrow) {
+  const Ended ended = run_in_shell("ulimit -f 0; $PACELINE simulate " + scenario_.string() +
+                                   " --policies bsp --json " + (folder_ / "out.json").string());
+  EXPECT_EQ(ended.status, 2) << ended.errors;
+  EXPECT_FALSE(fs::exists(folder_ / "out.json"));
+}
+
+TEST_F(Output, TooLittleMemoryIsOneLine) {
+  // Enough to load the program, and not for what it is asked for.
+  write_text(scenario_, "iterations = 1\n[[replica]]\ncount = 1000000\n");
+  const Ended ended =
+      run_in_shell("ulimit -v 400000; $PACELINE simulate " + scenario_.string() + " --policies bsp");
+  expect_one_line(ended, {"out of memory", "ulimit -v"});
+}
+
+// What is under libtorch would wait for ever.
+TEST_F(Output, TooLittleAddressSpaceForLibtorchIsSaidAtOnce) {
+  const fs::path job = small_job(folder_.path(), "epochs = 0.1\n");
+  expect_one_line(run_in_shell("ulimit -v 600000; $PACELINE train " + job.string()),
+                  {"ulimit -v allows", "0.6 GB"});
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+}  // namespace
+}  // namespace paceline::tests
