@@ -198,21 +198,46 @@ TEST(ProgramRuns, AProgramThatRaisesSaysWhere) {
   EXPECT_THAT(ended.errors, HasSubstr("train.py:7: ValueError: no"));
 }
 
-// Nothing that is not finite becomes a checkpoint, and the run says whose gradient it was.
-TEST(ProgramRuns, AGradientThatIsNotFiniteEndsTheRunAndSpoilsNoCheckpoint) {
+// Its samples are issued again.
+TEST(ProgramRuns, AGradientThatIsNotFiniteIsDiscarded) {
+  for (const char* options : {"", "[cluster]\nservers = 2\nreduction = \"group\"\n", "[sync]\npolicy = \"asp\"\n"}) {
+    const TempFolder folder;
+    const fs::path job = program_job(folder, "epochs = 2", devices(2) + options, "\"nan\", \"50\", \"w1\"");
+    const Ended ended = run({"train", job.string()});
+    EXPECT_EQ(ended.status, 0) << ended.errors;
+    EXPECT_THAT(ended.errors, HasSubstr("w1: 'w' is not finite in its gradient, at a loss of 2.5 (version "));
+    const fs::path trained = only_run(folder / "runs");
+    expect_each_sample_once(RecordedRun::read(trained), 2);
+    EXPECT_EQ(run({"replay", trained.string()}).status, 0);
+  }
+}
+
+TEST(ProgramRuns, AWorkerWhoseGradientsAreNeverFiniteIsGivenUp) {
+  const TempFolder folder;
+  const fs::path job = program_job(folder, "epochs = 2", devices(3), "\"nan\", \"from 1\", \"w1\"");
+  const Ended ended = run({"train", job.string()});
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_THAT(ended.errors, HasSubstr("w1 was lost"));
+  EXPECT_THAT(ended.errors, HasSubstr("3 of its last 3 were no good, and none of the others'. Look at this machine"));
+  expect_each_sample_once(RecordedRun::read(only_run(folder / "runs")), 2);
+}
+
+// Nothing that is not finite becomes a checkpoint, and the run says what to try.
+TEST(ProgramRuns, ARunWhoseGradientsAreNeverFiniteEndsAndSpoilsNoCheckpoint) {
   for (const char* options : {"", "[cluster]\nservers = 2\n", "[cluster]\nreduction = \"group\"\n", "virtual"}) {
     const TempFolder folder;
     const bool in_virtual_time = std::string(options) == "virtual";
     // Asynchronous: a commit is of one gradient.
-    const fs::path job = program_job(folder, "epochs = 2", devices(1) + "[checkpoint]\nevery_epochs = 0.1\n" +
+    const fs::path job = program_job(folder, "epochs = 2", devices(2) + "[checkpoint]\nevery_epochs = 0.1\n" +
                                                                (in_virtual_time ? "" : options),
-                                     "\"nan\", \"150\"");
+                                     in_virtual_time ? "\"nan\", \"150\"" : "\"nan\", \"from 70\"");
     std::vector<std::string> words = {"train", job.string()};
     if (in_virtual_time) words.emplace_back("--virtual");
     const Ended ended = run(words);
     EXPECT_EQ(ended.status, 2);
-    EXPECT_THAT(ended.errors, HasSubstr("version 150 has weights that are not finite numbers"));
-    EXPECT_THAT(ended.errors, HasSubstr("the last training loss was 2.5"));
+    EXPECT_THAT(ended.errors, HasSubstr(in_virtual_time ? "has weights that are not finite numbers"
+                                                        : "the training diverges: the latest "));
+    EXPECT_THAT(ended.errors, HasSubstr("lower optimizer.lr"));
     for (const auto& [name, bytes] : checkpoint_weights(only_run(folder / "runs"))) {
       std::vector<float> weights(bytes.size() / sizeof(float));
       std::memcpy(weights.data(), bytes.data(), bytes.size());

@@ -53,12 +53,12 @@ SCENARIOS = {
     ),
     "equal": Scenario(
         "Two equal devices, unpaced",
-        (0, 0), (1, 1), -1, 6,
+        (0, 0), (1, 1), -1, 24,
         (PLAIN, DEBIANS_DDP, BSP, ASP, CGP),
     ),
     "straggler": Scenario(
         "Two devices, one held to a third of a processor",
-        (0, 0), (3, 1), 1, 6,
+        (0, 0), (3, 1), 1, 8,
         (PLAIN, DEBIANS_DDP, TUNED, BSP, UNEVEN, ASP, CGP, UNEVEN_CGP),
     ),
 }  # fmt: skip

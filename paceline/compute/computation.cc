@@ -1,12 +1,14 @@
 #include "paceline/compute/computation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/compute/shared.h"
+#include "paceline/ps/fused_update.h"
 #include "paceline/rpc/wire.h"
 #include "paceline/store/weights_file.h"
 
@@ -188,6 +190,28 @@ absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lea
     if (!done) return std::nullopt;
     return Computed{.loss = done->loss, .pace = done->pace, .stages = done->waited};
   };
+}
+
+// One look at memory that was written a moment ago. Where all is well nobody looks at single tensors.
+Computation::Contributed Computation::contributed() {
+  if (stage_ && !stage_->first()) return {};
+  const float* gradient = gradient_->gradient().data();
+  if (ps::all_finite(layout_, gradient)) return {.not_finite = "", .norm = norm()};
+  for (const ps::TensorSpec& tensor : layout_.tensors()) {
+    if (tensor.kind != ps::TensorKind::kConstant && !ps::all_finite(gradient + tensor.offset, tensor.size))
+      return {.not_finite = tensor.name};
+  }
+  return {.not_finite = "what lies between its tensors"};
+}
+
+double Computation::norm() {
+  if (job_.reject_outliers == 0) return 0;
+  double squares = 0;
+  for (const ps::Layout::Run& run : layout_.runs()) {
+    if (run.kind == ps::TensorKind::kParameter)
+      squares += ps::squares_of(gradient_->gradient().data() + run.begin, run.end - run.begin);
+  }
+  return std::sqrt(squares);
 }
 
 void Computation::finish(Clock clock) {

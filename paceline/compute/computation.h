@@ -64,6 +64,12 @@ class Computation {
   // role.
   absl::StatusOr<Compute> prepare(const rpc::wire::WorkerRelease& release);
 
+  // Of the whole gradient, which the first stage has; nothing in the others.
+  struct Contributed {
+    std::string not_finite;  // the name of a tensor that is not; empty: all is finite
+    double norm = 0;         // where outliers are rejected
+  };
+  Contributed contributed();
   // What it computed is whole, and may be read as of this iteration.
   void finish(Clock clock);
   // How long the iteration that took `taken` so far takes at the pace of this device; a stage has kept it by
@@ -80,6 +86,7 @@ class Computation {
   absl::StatusOr<Compute> prepare_steps(const Lease& lease, const rpc::wire::WorkerRelease& release);
   absl::StatusOr<Compute> prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release);
   bool keep_going() const { return !interrupted_(std::chrono::nanoseconds::zero()); }
+  double norm();
   Duration paced(const rpc::wire::WorkerRelease& release, double iterations, Duration compute) const;
 
   const std::string address_;

@@ -168,6 +168,7 @@ absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   const auto computed = steady_clock::now();
   boards_->unpin();
   if (!done) return absl::OkStatus();  // likewise
+  const Computation::Contributed contributed = computation_->contributed();
   computation_->finish(Clock(release.clock()));
   const Duration whole = computation_->paced(release, computed - start);
   if (connection_.wait(start + whole - steady_clock::now())) return absl::OkStatus();  // likewise
@@ -183,6 +184,8 @@ absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   ready->set_loss(done->loss);
   ready->mutable_metrics()->insert(done->metrics.begin(), done->metrics.end());
   ready->set_replica(*computation_->replica());
+  ready->set_not_finite(contributed.not_finite);
+  ready->set_norm(contributed.norm);
   if (!connection_.send(message)) return roles::coordinator_lost();
   spent_.iterations += 1;
   spent_.gradient += computed - pulled - done->pace - done->stages;

@@ -252,6 +252,9 @@ void read_sync(Section section, JobConfig& job) {
   job.look_ahead = section.boolean("look_ahead", can_look_ahead && looks_ahead(job.policy));
   if (job.look_ahead && !can_look_ahead)
     section.complain("look_ahead", "lamb and adafactor do not know where the weights go next; leave it out");
+  job.reject_outliers = section.number("reject_outliers", 0, 0, 1e9);
+  if (job.reject_outliers > 0 && job.reject_outliers < 2)
+    section.complain("reject_outliers", "below 2 it would reject gradients that are as they should be");
   section.finish();
 }
 

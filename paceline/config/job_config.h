@@ -76,6 +76,7 @@ struct JobConfig {
   control::CommitScale scale = control::CommitScale::kSamples;
   double staleness_damping = 0;
   bool look_ahead = false;  // by the policy where the file does not say
+  double reject_outliers = 0;  // gradients of a norm so many times the others'; 0: none
 
   std::vector<ReplicaConfig> replicas;  // the devices
   ParallelConfig parallel;

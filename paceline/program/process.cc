@@ -18,6 +18,7 @@
 #include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
 
+#include "paceline/base/core_dumps.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/program/messages.h"
 
@@ -73,6 +74,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& more) 
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+  put_memory_into_core_dumps();
   if (directory[0] == '\0' || chdir(directory) == 0) execvpe(command[0], command, environment);
   const int error = errno;
   [[maybe_unused]] const auto written = write(report, &error, sizeof error);

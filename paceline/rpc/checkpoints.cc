@@ -24,16 +24,19 @@ absl::Status Checkpoints::request(control::ControllerState state, Duration elaps
 
 absl::Status Checkpoints::written(std::size_t server, const wire::ServerWritten& message) {
   if (!writing_ || writing_->state.version != Version(message.version())) return absl::OkStatus();
-  if (!message.error().empty()) return absl::ResourceExhaustedError(message.error());
-  writing_->written_by.insert(server);
-  if (writing_->written_by.size() < servers_) return absl::OkStatus();
+  if (!message.error().empty()) writing_->status.Update(absl::ResourceExhaustedError(message.error()));
+  writing_->answered.insert(server);
+  if (writing_->answered.size() < servers_) return absl::OkStatus();
   const Writing done = *std::exchange(writing_, std::nullopt);
-  newest_ = done.state.version;
   wire::ServerOrder order;
-  order.mutable_drop()->set_version(newest_->value());
+  order.mutable_drop()->set_version(done.state.version.value());
   order.mutable_drop()->set_checkpoint(true);
   tell_servers_(order);
-  return sink_.finish(done.state, done.elapsed);
+  absl::Status status = done.status;
+  if (status.ok()) status = sink_.finish(done.state, done.elapsed);
+  if (status.ok()) newest_ = done.state.version;
+  if (!status.ok()) sink_.give_up();
+  return status;
 }
 
 }  // namespace paceline::rpc

@@ -1,8 +1,9 @@
 // The checkpoints of a run. Each takes this way: requested → every server writes its shard → the sink makes
-// it count. Of the event loop's thread.
+// it count. Where one of them cannot, what there is of it goes once all have answered, and another may be
+// requested. Of the event loop's thread.
 //
-// What always holds: one is written at a time, and a version only once. One that is asked for meanwhile is
-// left out: the next comes soon enough.
+// What always holds: one is written at a time, and a version counts only once. One that is asked for meanwhile
+// is left out: the next comes soon enough.
 #pragma once
 
 #include <functional>
@@ -27,6 +28,8 @@ class CheckpointSink {
   virtual absl::StatusOr<std::string> begin(Version version) = 0;
   // Every shard has written: make it count.
   virtual absl::Status finish(const control::ControllerState& state, Duration elapsed) = 0;
+  // It will not count: what there is of it goes.
+  virtual void give_up() = 0;
 };
 
 class Checkpoints {
@@ -35,13 +38,15 @@ class Checkpoints {
   Checkpoints(std::size_t servers, std::function<void(const wire::ServerOrder&)> tell_servers,
               CheckpointSink& sink, std::optional<Version> newest);
 
-  // Errors: the sink's.
+  // Errors: the sink's; there is no checkpoint then.
   absl::Status request(control::ControllerState state, Duration elapsed);
-  // That server has written, or could not. Errors: its own, or the sink's.
+  // That server has written, or could not. Errors: what a server said, or the sink's; there is no checkpoint
+  // then.
   absl::Status written(std::size_t server, const wire::ServerWritten& message);
   // The run has failed: nothing is waited for, nobody is told.
   void forget() { writing_.reset(); }
 
+  // Some server has not answered yet.
   bool writing() const { return writing_.has_value(); }
   // That counts.
   std::optional<Version> newest() const { return newest_; }
@@ -50,7 +55,8 @@ class Checkpoints {
   struct Writing {
     control::ControllerState state;
     Duration elapsed{0};
-    std::set<std::size_t> written_by{};  // servers
+    std::set<std::size_t> answered{};  // servers
+    absl::Status status{};             // the first error
   };
 
   const std::size_t servers_;

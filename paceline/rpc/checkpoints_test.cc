@@ -24,6 +24,7 @@ class CheckpointsTest : public testing::Test, public CheckpointSink {
     said_.push_back(fmt::format("finish {} at {}", state.version, elapsed.count()));
     return finish_status_;
   }
+  void give_up() override { said_.emplace_back("give up"); }
 
   absl::Status request(std::int64_t version) {
     control::ControllerState state;
@@ -83,20 +84,27 @@ TEST_F(CheckpointsTest, OneAtATimeAndEachVersionOnce) {
   EXPECT_THAT(said(), ElementsAre("write 5 to dir-5"));
 }
 
-TEST_F(CheckpointsTest, ErrorsComeThrough) {
+// What could not be written may be tried again, once nobody writes to it any more.
+TEST_F(CheckpointsTest, ErrorsComeThroughAndEndNothing) {
   begin_status_ = absl::PermissionDeniedError("no folder");
   EXPECT_EQ(request(4), begin_status_);
   EXPECT_FALSE(checkpoints_.writing());
   begin_status_ = absl::OkStatus();
   EXPECT_TRUE(request(4).ok());
-  EXPECT_EQ(written(0, 4, "disk full").message(), "disk full");
-  EXPECT_TRUE(written(1, 4).ok());
-  EXPECT_TRUE(checkpoints_.writing()) << "it does not count with a shard missing";
-  checkpoints_.forget();
-  EXPECT_TRUE(request(5).ok());
-  EXPECT_TRUE(written(0, 5).ok());
-  finish_status_ = absl::ResourceExhaustedError("no space");
-  EXPECT_EQ(written(1, 5), finish_status_);
+  EXPECT_TRUE(written(0, 4, "disk full").ok());
+  EXPECT_TRUE(checkpoints_.writing()) << "the other server still writes";
+  said();
+  EXPECT_EQ(written(1, 4, "also full").message(), "disk full");
+  EXPECT_THAT(said(), ElementsAre("drop 4", "give up"));
+  EXPECT_FALSE(checkpoints_.writing());
+  EXPECT_EQ(checkpoints_.newest(), Version(3));
+  for (const bool full : {true, false}) {
+    finish_status_ = full ? absl::ResourceExhaustedError("no space") : absl::OkStatus();
+    EXPECT_TRUE(request(4).ok());
+    EXPECT_TRUE(written(0, 4).ok());
+    EXPECT_EQ(written(1, 4), finish_status_);
+    EXPECT_EQ(checkpoints_.newest(), Version(full ? 3 : 4));
+  }
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ std::optional<Version> version_of(const std::optional<Restart>& restart) {
 Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
     : loop_(loop),
       options_(std::move(options)),
+      contributions_(options_.job.reject_outliers),
       workers_(options_.job),
       replicas_(options_.job.parallel.plan, options_.job.seal),
       servers_(options_.job),
@@ -88,8 +89,7 @@ absl::Status Coordinator::on_message(std::size_t shard, const wire::ServerMessag
       evaluations_.kept(shard, Version(message.kept().version()));
       return absl::OkStatus();
     case wire::ServerMessage::kWritten:
-      PACELINE_RETURN_IF_ERROR(checkpoints_.written(shard, message.written()));
-      finish_if_done();
+      on_written(shard, message.written());
       return absl::OkStatus();
     case wire::ServerMessage::kFailed:
       on_failed(shard, message.failed());
@@ -321,15 +321,13 @@ void Coordinator::carry_out(const control::CommitRecord& record) {
   order.mutable_apply()->set_group(options_.job.reduce_in_group && order_reduction(record, replicas_));
   servers_.tell(order);
   if (record.keep_for_evaluation) evaluations_.request(record, now(), controller_->finished());
-  if (!record.checkpoint) return;
-  const absl::Status status = checkpoints_.request(*record.checkpoint, now().time_since_epoch());
-  if (!status.ok()) fail(status);
+  if (record.checkpoint) write_checkpoint(*record.checkpoint);
 }
 
 void Coordinator::carry_out(const control::Release& release) {
   LiveReplica* replica = replicas_.find(release.replica);
   if (replica == nullptr) return;  // it left in this very moment; the fact of it is on its way
-  replica->samples = release.lease.size();
+  replica->lease = release.lease;
   for (const int host : hosts_of(*replica)) {
     if (options_.job.hosts == 1) break;
     wire::ServerOrder want;

@@ -29,6 +29,7 @@
 
 #include "paceline/base/event_loop.h"
 #include "paceline/config/job_config.h"
+#include "paceline/control/contribution_watch.h"
 #include "paceline/control/replanner.h"
 #include "paceline/control/run_listener.h"
 #include "paceline/rpc/checkpoints.h"
@@ -140,6 +141,10 @@ class Coordinator final : public WorkerStream::Listener,
   absl::Status on_joined(Worker& worker);
   absl::Status on_role_taken(Worker& worker, const wire::RoleTaken& taken);
   absl::Status on_ready(const Worker& worker, const wire::WorkerReady& ready);
+  const std::string* why_given_up(const std::string& worker) const;
+  bool counts(const Worker& worker, const wire::WorkerReady& ready);
+  void tell_of_discarded(const std::string& why);
+  void discard(const Worker& worker, const std::string& why);
   absl::Status learn_job(const wire::WorkerAttached& attached);
   absl::Status make_controller(std::int64_t dataset_size);
   absl::Status keep_books();
@@ -166,6 +171,7 @@ class Coordinator final : public WorkerStream::Listener,
   void give_first_weights();
   absl::Status on_mapped(std::size_t shard, const wire::ServerMapped& mapped);
   absl::Status on_applied(std::size_t shard, Version version);
+  void on_written(std::size_t shard, const wire::ServerWritten& written);
   void on_failed(std::size_t shard, const wire::ServerFailed& message);
   absl::Status diverged(const wire::ServerFailed& message);
   void lose_gradient(std::size_t shard, const wire::ServerFailed& message);
@@ -197,6 +203,8 @@ class Coordinator final : public WorkerStream::Listener,
   void lose_server(std::optional<std::size_t> shard, const std::string& why);
   void go_on_from_rescue(const absl::Status& step);
   bool rescuing() const { return replication_ && replication_->rescuing() && !goodbye_said_; }
+  void write_checkpoint(control::ControllerState state);
+  void checkpoint_failed(Version version, const absl::Status& why);
   void finish();
   void finish_if_done();
   wire::Goodbye last_word() const;
@@ -207,6 +215,8 @@ class Coordinator final : public WorkerStream::Listener,
   std::unique_ptr<LiveController> controller_;  // once the data are known
   Version completed_{};  // by all servers, as the Controller was told; only where it wants to hear
   std::optional<double> last_loss_;                    // of an iteration, that was a finite number
+  control::ContributionWatch contributions_;
+  std::int64_t discarded_ = 0;  // contributions
   std::optional<wire::WorkerAttached> job_facts_;  // the first worker's: model, data and initial weights
   WorkerTable workers_;
   ReplicaTable replicas_;
@@ -219,6 +229,8 @@ class Coordinator final : public WorkerStream::Listener,
   SteadyTime evaluator_gone_at_{};
   Evaluations evaluations_;
   Checkpoints checkpoints_;
+  std::optional<SteadyTime> checkpoint_again_at_;  // after one that could not be written
+  int checkpoints_failed_ = 0;                     // in a row
   std::optional<Replication> replication_;  // where there are several copies of each shard
   std::optional<HeldVersions> held_;        // likewise, while servers may have more than the restart
   std::string lost_why_;                    // the first loss, while what is left is written

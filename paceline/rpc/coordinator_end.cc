@@ -18,6 +18,10 @@ namespace {
 constexpr std::chrono::seconds kWorkersGoodbyeLimit{5};
 constexpr std::chrono::seconds kEvaluatorLimit{30};
 constexpr std::chrono::milliseconds kOwnPause{500};
+// Between tries at a checkpoint, each pause twice as long as the one before.
+constexpr std::chrono::seconds kFirstPause{1};
+constexpr std::chrono::seconds kLongestPause{300};
+constexpr int kTriesAtTheEnd = 4;
 
 }  // namespace
 
@@ -27,6 +31,9 @@ void Coordinator::tick() {
   give_up_hosts();
   give_up_waiting_for_replicas();
   begin_without_missing();
+  if (training() && !finishing_ && !rescuing() && checkpoint_again_at_ &&
+      std::chrono::steady_clock::now() >= *checkpoint_again_at_)
+    write_checkpoint(controller_->save());
   // An evaluator that does not come must not hold the end up for ever.
   if (finishing_ && evaluator_ == nullptr &&
       std::chrono::steady_clock::now() > std::max(finishing_at_, evaluator_gone_at_) + kEvaluatorLimit)
@@ -220,6 +227,8 @@ Version Coordinator::seen() const {
 void Coordinator::finish() {
   finishing_ = true;
   finishing_at_ = std::chrono::steady_clock::now();
+  checkpoints_failed_ = std::min(checkpoints_failed_, 1);
+  checkpoint_again_at_.reset();
   if (controller_ != nullptr) controller_->end();
   finish_if_done();
 }
@@ -233,11 +242,46 @@ void Coordinator::finish_if_done() {
   }
   if (!evaluations_.empty() || checkpoints_.writing()) return;
   if (result_.ok() && training() && controller_->version() != checkpoints_.newest()) {
-    const absl::Status status = checkpoints_.request(controller_->save(), now().time_since_epoch());
-    if (status.ok()) return;
-    result_.Update(status);
+    if (checkpoint_again_at_ && std::chrono::steady_clock::now() < *checkpoint_again_at_) return;
+    write_checkpoint(controller_->save());
+    if (result_.ok()) return;
   }
   say_goodbye();
+}
+
+// ---- Checkpoints ----
+
+void Coordinator::write_checkpoint(control::ControllerState state) {
+  const Version version = state.version;
+  checkpoint_again_at_.reset();
+  const absl::Status status = checkpoints_.request(std::move(state), now().time_since_epoch());
+  if (!status.ok()) checkpoint_failed(version, status);
+}
+
+void Coordinator::on_written(std::size_t shard, const wire::ServerWritten& written) {
+  const auto before = checkpoints_.newest();
+  const absl::Status status = checkpoints_.written(shard, written);
+  if (!status.ok()) checkpoint_failed(Version(written.version()), status);
+  if (checkpoints_.newest() != before) {
+    if (std::exchange(checkpoints_failed_, 0) > 0)
+      options_.news(fmt::format("the checkpoint of version {} is written", *checkpoints_.newest()));
+    checkpoint_again_at_.reset();
+  }
+  finish_if_done();
+}
+
+// A disk that is full, or a folder that is away, may be as before in a while. What the run has learnt is in its
+// memory until then; at the end there is not that much time.
+void Coordinator::checkpoint_failed(Version version, const absl::Status& why) {
+  ++checkpoints_failed_;
+  const auto pause = std::min(kLongestPause, kFirstPause * (1 << std::min(checkpoints_failed_ - 1, 20)));
+  const std::string line = fmt::format("the checkpoint of version {} could not be written: {}", version, message_of(why));
+  if (finishing_ && checkpoints_failed_ >= kTriesAtTheEnd) {
+    result_.Update(absl::Status(why.code(), line));
+    return;
+  }
+  options_.news(fmt::format("{}; it is tried again in {} s", line, pause.count()));
+  checkpoint_again_at_ = std::chrono::steady_clock::now() + pause;
 }
 
 wire::Goodbye Coordinator::last_word() const {

@@ -3,12 +3,15 @@
 #include "paceline/rpc/coordinator.h"
 
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -88,6 +91,7 @@ class CoordinatorTest : public testing::Test, public CheckpointSink {
  protected:
   absl::StatusOr<std::string> begin(Version) override { return "dir"; }
   absl::Status finish(const control::ControllerState&, Duration) override { return absl::OkStatus(); }
+  void give_up() override {}
 
   void TearDown() override {
     loop_.post([this] { loop_.stop(); });
@@ -323,6 +327,177 @@ TEST_F(CoordinatorTest, AWorkerWhoseGradientCannotBeReadIsSentAway) {
   const auto other = worker("w0");
   other->say(attached("path"));
   EXPECT_EQ(join(*other, *serving).clock(), 1);
+}
+
+// Its samples come back to it first, to the replica that it is from then on.
+TEST_F(CoordinatorTest, AGradientThatIsNotFiniteIsDiscarded) {
+  start("epochs = 100\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  wire::WorkerRelease release = join(*training, *serving);
+  std::int32_t replica = 0;
+  for (int i = 0; i < 2; ++i) {
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_replica(replica);
+    message.mutable_ready()->set_not_finite("a");
+    training->say(message);
+    EXPECT_EQ(training->next(wire::WorkerOrder::kDissolve).dissolve().replica(), replica);
+    EXPECT_EQ(serving->next(wire::ServerOrder::kUnmapGradient).unmap_gradient().replica(), replica);
+    const std::int32_t next = training->next(wire::WorkerOrder::kRole).role().replica();
+    EXPECT_NE(next, replica);
+    replica = next;
+    message.mutable_role_taken()->set_replica(replica);
+    training->say(message);
+    EXPECT_EQ(told_of_gradient(*serving), replica);
+    serving->say(mapped(replica));
+    const wire::WorkerRelease again = training->next(wire::WorkerOrder::kRelease).release();
+    EXPECT_EQ(again.lease().SerializeAsString(), release.lease().SerializeAsString());
+    EXPECT_EQ(again.version(), 0);
+    release = again;
+  }
+  wire::WorkerMessage message = ready(10, 10);
+  message.mutable_ready()->set_replica(replica);
+  training->say(message);
+  EXPECT_EQ(serving->next(wire::ServerOrder::kApply).apply().version(), 1);
+}
+
+TEST_F(CoordinatorTest, AWorkerThatIsAloneWithNumbersThatAreNotFiniteIsGivenUp) {
+  start("epochs = 100\n[[replica]]\ncount = 2\n[sync]\npolicy = \"asp\"\n");
+  const auto fine = worker("w0");
+  fine->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  const auto broken = worker("w1");
+  broken->say(attached("other"));
+  EXPECT_EQ(take_role(*broken), 1);
+  serving->say(mapped(told_of_gradient(*serving)));
+  take_role(*fine);
+  serving->say(mapped(told_of_gradient(*serving)));
+  std::int32_t replica = 1;
+  for (int i = 1; i <= 3; ++i) {
+    broken->next(wire::WorkerOrder::kRelease);
+    const wire::WorkerRelease release = fine->next(wire::WorkerOrder::kRelease).release();
+    EXPECT_EQ(release.clock(), i);
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_clock(release.clock());
+    message.mutable_ready()->set_base(release.version());
+    fine->say(message);
+    serving->next(wire::ServerOrder::kApply);
+    message = ready(10, 10);
+    message.mutable_ready()->set_replica(replica);
+    message.mutable_ready()->set_not_finite("a");
+    broken->say(message);
+    if (i == 3) break;
+    broken->next(wire::WorkerOrder::kDissolve);
+    replica = broken->next(wire::WorkerOrder::kRole).role().replica();
+    message.mutable_role_taken()->set_replica(replica);
+    broken->say(message);
+    serving->say(mapped(told_of_gradient(*serving)));
+  }
+  EXPECT_THAT(broken->goodbye().why(), HasSubstr("3 of its last 3 were no good, and none of the others'"));
+  const auto again = worker("w1");
+  EXPECT_THAT(again->goodbye().why(), HasSubstr("w1: 'a' is not finite in its gradient"));
+  EXPECT_EQ(fine->next(wire::WorkerOrder::kRelease).release().clock(), 4);
+}
+
+TEST_F(CoordinatorTest, ARunThatDivergesEnds) {
+  start("epochs = 100\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*training, *serving);
+  std::int32_t replica = 0;
+  for (int i = 1; i <= 3; ++i) {
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_replica(replica);
+    message.mutable_ready()->set_not_finite("a");
+    training->say(message);
+    if (i == 3) break;
+    training->next(wire::WorkerOrder::kDissolve);
+    replica = training->next(wire::WorkerOrder::kRole).role().replica();
+    message.mutable_role_taken()->set_replica(replica);
+    training->say(message);
+    serving->say(mapped(told_of_gradient(*serving)));
+    training->next(wire::WorkerOrder::kRelease);
+  }
+  EXPECT_THAT(serving->goodbye().why(), HasSubstr("the training diverges: the latest 3 gradients, of all workers, "));
+}
+
+// At the end as well, when there is less time.
+class CheckpointAgain : public CoordinatorTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(CheckpointAgain, IsTriedWhereItCouldNotBeWritten) {
+  const bool in_the_end = GetParam();
+  start("epochs = 100\n[checkpoint]\nevery_epochs = 0.125\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*training, *serving);
+  if (in_the_end) {
+    ask([&] { coordinator_->ask_stop("now"); });
+  } else {
+    training->say(ready(10, 10));
+  }
+  const std::int64_t wanted = in_the_end ? 0 : 1;
+  wire::ServerMessage written;
+  for (int i = 0; i < 2; ++i) {
+    const std::int64_t version =
+        serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version();
+    EXPECT_EQ(version, wanted);
+    written.mutable_written()->set_version(version);
+    written.mutable_written()->set_error(i == 0 ? "the disk is full" : "");
+    serving->say(written);
+    EXPECT_EQ(serving->next(wire::ServerOrder::kDrop).drop().version(), version);
+  }
+  await([&] { return news_.size() == 2; });
+  EXPECT_EQ(news_[0], fmt::format("the checkpoint of version {} could not be written: the disk is full; it is tried again in 1 s", wanted));
+  EXPECT_EQ(news_[1], fmt::format("the checkpoint of version {} is written", wanted));
+  if (in_the_end) {
+    EXPECT_FALSE(serving->goodbye().failed());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ends, CheckpointAgain, testing::Bool());
+
+TEST_F(CoordinatorTest, ACheckpointThatCannotBeWrittenInTheEndIsSaid) {
+  start("epochs = 100\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*training, *serving);
+  ask([&] { coordinator_->ask_stop("now"); });
+  wire::ServerMessage written;
+  written.mutable_written()->set_error("the disk is full");
+  for (int i = 0; i < 4; ++i) {
+    written.mutable_written()->set_version(
+        serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version());
+    serving->say(written);
+  }
+  const wire::Goodbye goodbye = serving->goodbye();
+  EXPECT_TRUE(goodbye.failed());
+  EXPECT_EQ(goodbye.why(), "the checkpoint of version 0 could not be written: the disk is full");
+}
+
+TEST_F(CoordinatorTest, ANormThatIsNoneIsTheWorkersEnd) {
+  start("");
+  const auto serving = server(0);
+  bool serves = false;
+  for (const double norm : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    const auto lying = worker("w0");
+    lying->say(attached("path"));
+    if (!std::exchange(serves, true)) begin_serving(*serving);
+    join(*lying, *serving);
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_norm(norm);
+    lying->say(message);
+    EXPECT_EQ(lying->goodbye().why(), "sent a gradient of an impossible norm") << norm;
+    await([&] { return !coordinator_->missing().empty(); });
+  }
 }
 
 TEST_F(CoordinatorTest, AGradientThatIsNotThereTakesTheRunBackWithoutItsWorker) {

@@ -39,9 +39,9 @@ void Coordinator::received(const WorkerStream::Pointer& stream, const wire::Work
 
 void Coordinator::on_hello(const WorkerStream::Pointer& stream, const wire::WorkerHello& hello) {
   if (goodbye_said_) return rpc::say_goodbye(*stream, last_word());
-  const auto wrong = options_.given_up.find(hello.name());
-  const absl::Status taken = wrong != options_.given_up.end() ? absl::PermissionDeniedError(wrong->second)
-                                                              : workers_.take_place(stream, hello.name());
+  const std::string* wrong = why_given_up(hello.name());
+  const absl::Status taken =
+      wrong != nullptr ? absl::PermissionDeniedError(*wrong) : workers_.take_place(stream, hello.name());
   if (!taken.ok()) {
     options_.notice(fmt::format("refused a worker at {}: {}", stream->peer(), message_of(taken)));
     return refuse(*stream, message_of(taken));
@@ -51,6 +51,13 @@ void Coordinator::on_hello(const WorkerStream::Pointer& stream, const wire::Work
   order.mutable_welcome()->set_job_toml(options_.job_toml);
   order.mutable_welcome()->set_started(options_.restart.has_value() || servers_.all_started());
   stream->send(std::move(order));
+}
+
+const std::string* Coordinator::why_given_up(const std::string& name) const {
+  for (const auto* all : {&options_.given_up, &wrong_workers_}) {
+    if (const auto found = all->find(name); found != all->end()) return &found->second;
+  }
+  return nullptr;
 }
 
 absl::Status Coordinator::on_message(Worker& worker, const wire::WorkerMessage& message) {
@@ -232,12 +239,15 @@ absl::Status Coordinator::on_ready(const Worker& worker, const wire::WorkerReady
   }
   if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
     return absl::InvalidArgumentError("sent metrics that no program can have sent");
+  if (!std::isfinite(ready.norm()) || ready.norm() < 0)
+    return absl::InvalidArgumentError("sent a gradient of an impossible norm");
+  if (!counts(worker, ready)) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(const auto fact, replicas_.done(worker, ready));
   if (fact && std::isfinite(fact->loss)) last_loss_ = fact->loss;
   if (!worker.replica || worker.replica->value() != ready.replica())
     return absl::OkStatus();  // it is no more
   const LiveReplica& replica = *replicas_.find(*worker.replica);
-  const std::int64_t samples = replica.samples;  // the next iteration may have begun when the fact is taken
+  const std::int64_t samples = replica.lease.size();  // the next iteration may have begun when the fact is taken
   if (fact) PACELINE_RETURN_IF_ERROR(controller_->take(*fact));
   if (replanner_ == nullptr) return absl::OkStatus();
   replanner_->worked(replicas_.plan().replicas[replica.place], stage_of(replica, worker), samples,
@@ -246,6 +256,58 @@ absl::Status Coordinator::on_ready(const Worker& worker, const wire::WorkerReady
   replanner_->finished(fact->replica, fact->compute);
   end_batch_if_due();
   return absl::OkStatus();
+}
+
+// The first stage speaks for its replica.
+bool Coordinator::counts(const Worker& worker, const wire::WorkerReady& ready) {
+  if (!worker.replica || worker.replica->value() != ready.replica()) return true;  // it is no more
+  const LiveReplica& replica = *replicas_.find(*worker.replica);
+  if (!replica.joined || stage_of(replica, worker) != 0) return true;
+  const bool alone = replica.stages.size() == 1;
+  const auto& all = replicas_.all();
+  const auto here = std::count_if(all.begin(), all.end(), [](const auto& one) { return one.second.joined; });
+  const auto judged = contributions_.judge({.worker = worker.name,
+                                            .lease = replica.lease,
+                                            .version = Version(ready.base()),
+                                            .loss = alone ? std::optional(ready.loss()) : std::nullopt,
+                                            .not_finite = store::printable(ready.not_finite()),
+                                            .norm = ready.norm()},
+                                           static_cast<std::size_t>(here));
+  const WorkerStream::Pointer stream = worker.stream;
+  switch (judged.verdict) {
+    case control::ContributionWatch::Verdict::kGood:
+      return true;
+    case control::ContributionWatch::Verdict::kDiscard:
+      tell_of_discarded(judged.why);
+      discard(worker, judged.why);
+      return false;
+    case control::ContributionWatch::Verdict::kGiveUpWorker:
+      wrong_workers_[worker.name] = judged.why;
+      send_away(stream, judged.why);
+      return false;
+    case control::ContributionWatch::Verdict::kEndRun:
+      fail(absl::OutOfRangeError(judged.why));
+      return false;
+  }
+  return true;
+}
+
+// A model that has a few of them all the time does not fill the screen.
+void Coordinator::tell_of_discarded(const std::string& why) {
+  constexpr std::int64_t kAll = 3;
+  ++discarded_;
+  const bool power_of_two = (discarded_ & (discarded_ - 1)) == 0;
+  if (discarded_ > kAll && !power_of_two) return options_.notice(why);
+  options_.news(discarded_ > kAll ? fmt::format("{} (the {}th such gradient)", why, discarded_) : why);
+}
+
+// Its replica leaves, which gives its samples back, and another one of the same workers comes.
+void Coordinator::discard(const Worker& worker, const std::string& why) {
+  const LiveReplica replica = replicas_.dissolve(*worker.replica);
+  if (replanner_ != nullptr) replanner_->dissolved(replica.id);
+  leave(replica, why);
+  if (finishing_) return;
+  if (const LiveReplica* next = replicas_.form(worker, workers_)) give_role(*next);
 }
 
 // ---- Plans ----

@@ -36,7 +36,7 @@ struct LiveReplica {
   std::set<std::size_t> mapped_by;                     // servers that have its gradient
   bool whole = false;                                  // all have
   bool joined = false;                                 // the Controller has heard of it
-  std::int64_t samples = 0;                            // of the iteration under way
+  Lease lease{};                                       // of the iteration under way
   std::vector<std::optional<wire::WorkerReady>> done;  // of the iteration under way, by stage
 };
 

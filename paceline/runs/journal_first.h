@@ -22,6 +22,7 @@ class JournalFirst final : public rpc::CheckpointSink {
     PACELINE_RETURN_IF_ERROR(note_(state));
     return next_.finish(state, elapsed);
   }
+  void give_up() override { next_.give_up(); }
 
  private:
   const std::function<absl::Status(const control::ControllerState&)> note_;

@@ -7,10 +7,11 @@
 
 namespace paceline::runs {
 
-RunCheckpoints::~RunCheckpoints() {
+void RunCheckpoints::give_up() {
   if (!writer_) return;
   writer_->give_up();
   if (!writer_->left_over().ok()) notice_(std::string(writer_->left_over().message()));
+  writer_.reset();
 }
 
 absl::StatusOr<std::string> RunCheckpoints::begin(Version version) {

@@ -25,10 +25,11 @@ class RunCheckpoints final : public rpc::CheckpointSink {
       : run_(std::move(run)), job_(job), notice_(std::move(notice)) {}
 
   // A checkpoint that is not finished goes: the run has ended before, and its disk may be full.
-  ~RunCheckpoints() override;
+  ~RunCheckpoints() override { give_up(); }
 
   absl::StatusOr<std::string> begin(Version version) override;
   absl::Status finish(const control::ControllerState& state, Duration elapsed) override;
+  void give_up() override;
 
  private:
   const std::filesystem::path run_;

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/core_dumps.h"
+
 namespace paceline::security {
 
 namespace {
@@ -68,6 +70,7 @@ absl::Status write_new(const std::filesystem::path& path, const std::string& byt
 }
 
 absl::StatusOr<std::string> read_small(const std::filesystem::path& path) {
+  keep_memory_out_of_core_dumps();
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return trouble(path, "read", errno);
   auto bytes = read_all(file, path);

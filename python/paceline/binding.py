@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 
 from .errors import PacelineError
-from .inventory import CONSTANT, STATISTIC, Entry, Inventory
+from .inventory import CONSTANT, Entry, Inventory
 from .memories import Memories, Span
 
 Runs = Sequence[Sequence[Any]]
@@ -25,9 +25,6 @@ class Binding(Protocol):
 
     def finish(self) -> None:
         """All of the gradients are there, and the statistics too."""
-
-    def not_finite(self) -> str | None:
-        """After finish(): the name of a tensor whose gradient, or whose statistic, is not finite."""
 
     def shared_at(self, address: int) -> str | None:
         """The name of the weight that lies in shared memory there."""
@@ -90,14 +87,6 @@ def check_trainable(inventory: Inventory) -> None:
                 f"{entry.name} was frozen at join() and wants a gradient now; "
                 "let all parameters that will be trained want one at join(), and freeze after it"
             )
-
-
-def first_not_finite(entries: Sequence[Entry], values: Sequence[torch.Tensor | None]) -> str | None:
-    """The name of one, in the words of an error."""
-    for entry, value in zip(entries, values):
-        if value is not None and not bool(torch.isfinite(value).all()):
-            return entry.name if entry.kind == STATISTIC else f"the gradient of {entry.name}"
-    return None
 
 
 def dense(gradient: torch.Tensor | None) -> torch.Tensor | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .binding import Runs, check_trainable, dense, first_not_finite
+from .binding import Runs, check_trainable, dense
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Memory, Span
 
@@ -202,12 +202,6 @@ class DeviceBinding:
                 if not any(stale):
                     return
             self._transfers.wait()
-
-    def not_finite(self) -> str | None:
-        assert self._gradients is not None
-        if bool(torch.isfinite(self._gradients.sum())):
-            return None
-        return first_not_finite(self._entries, self._views)
 
     def shared_at(self, address: int) -> str | None:
         return None

@@ -6,12 +6,11 @@ compute in that memory: float32, contiguous. Others are copied in and out.
 
 from __future__ import annotations
 
-import math
 from typing import Optional
 
 import torch
 
-from .binding import Runs, check_trainable, dense, first_not_finite, zero_ranges
+from .binding import Runs, check_trainable, dense, zero_ranges
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Span
 
@@ -43,7 +42,6 @@ class HostBinding:
         self._bound: tuple[Span, ...] = ()
         self._constants_read = False
         self._gradients: Views = [None] * len(self._entries)
-        self._written: tuple[Span, ...] = ()  # where gradients of this step go
 
     def bind(self, weights: Runs) -> None:
         spans = self._memories.spans(weights)
@@ -64,8 +62,7 @@ class HostBinding:
                 self._entries[index].tensor.data.copy_(view)
 
     def before(self, gradients: Runs) -> None:
-        self._written = self._memories.spans(gradients)
-        for span in self._written:
+        for span in self._memories.spans(gradients):
             views = self._views(self._gradient_views, span)
             self._gradients[span.first : span.last] = views
             for zeroed in self._zeroed[span]:
@@ -85,13 +82,6 @@ class HostBinding:
                     _deliver(entry.tensor, view)
                 elif entry.kind == STATISTIC:
                     view.copy_(entry.tensor)
-
-    def not_finite(self) -> str | None:
-        # A sum is not finite if a part of it is not, and costs one look at the memory.
-        parts = (part for span in self._written for part in self._zeroed[span])
-        if all(math.isfinite(part.sum().item()) for part in parts):
-            return None
-        return first_not_finite(self._entries, self._gradients)
 
     def shared_at(self, address: int) -> str | None:
         for entry, in_place in zip(self._entries, self._weights_in_place):
@@ -118,7 +108,6 @@ class HostBinding:
         self._gradient_views.clear()
         self._zeroed.clear()
         self._gradients = [None] * len(self._entries)
-        self._written = ()
 
     def _views(self, cache: dict[Span, Views], span: Span) -> Views:
         views = cache.get(span)

@@ -192,18 +192,7 @@ class Job:
             skipped = self._team.average(micro, skipped)
         skipped = skipped or self._guard.overflowed()
         self._binding.finish()
-        if not skipped:
-            self._check_finite(micro.loss)
         self._send({"type": "stepped", "loss": finite(micro.loss), "metrics": micro.metrics, "skipped": skipped})
-
-    def _check_finite(self, loss: float) -> None:
-        """One such number would be in everybody's weights from then on."""
-        name = self._binding.not_finite()
-        if name is not None:
-            raise PacelineError(
-                f"{name} is not finite, at a loss of {loss:g}; nobody else gets it. "
-                "Look for it in the samples and in the learning rate, or call job.step(loss, skipped=True)"
-            )
 
     def _expected(self, batches: list[Any]) -> list[Load]:
         loads = []

@@ -207,9 +207,6 @@ class FollowersBinding:
         self._inventory.check_unchanged()
         self.before([])
 
-    def not_finite(self) -> str | None:
-        return None  # the leader looks
-
     def shared_at(self, address: int) -> str | None:
         return None
 

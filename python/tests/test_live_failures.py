@@ -210,8 +210,6 @@ def test_without_its_evaluator_a_job_trains_on(tmp_path: Path) -> None:
     "attacks",
     [
         {
-            "no number as gradient": r"train\.py:\d+: the gradient of 3\.weight is not finite, at a loss of 0\.\d+; nobody .*",
-            "no number as statistic": r"train\.py:\d+: 1\.running_var is not finite, at a loss of 0\.\d+; nobody .*",
             "another shape": r"train\.py:\d+: 0\.weight had the shape \[16, 10\] at join\(\) and has \[2, 2\] now; .*",
         },
         {
@@ -238,6 +236,14 @@ def test_attacks(tmp_path: Path, attacks: dict[str, str]) -> None:
     assert len(why) == len(attacks)
     for number, says in enumerate(attacks.values(), 1):
         assert re.fullmatch(says, why[f"w{number}"]), why
+    expect_all_trained(tmp_path, ended)
+
+
+def test_gradients_that_are_not_finite_are_discarded(tmp_path: Path) -> None:
+    ended = fail(tmp_path, "attack=w1:no number as gradient,w2:no number as statistic", 3, 0)
+    assert not lost(ended)
+    assert re.search(r"w1: '3\.weight' is not finite in its gradient, at a loss of 0\.\d+ \(version \d+, ", ended.errors)
+    assert re.search(r"w2: '1\.running_var' is not finite in its gradient", ended.errors)
     expect_all_trained(tmp_path, ended)
 
 

@@ -434,54 +434,6 @@ for i, (x, y) in enumerate(job):
         member.end()
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "line, says",
-    [
-        (
-            "model.last.weight.grad[1, 2] = float('nan')",
-            "the gradient of last.weight is not finite, at a loss of 0.5",
-        ),
-        ("model.first.bias.grad = torch.full((8,), -float('inf'))", "the gradient of first.bias is not finite"),
-        ("model.norm.running_var.fill_(float('inf'))", "norm.running_var is not finite"),
-    ],
-)
-def test_what_is_not_finite_goes_nowhere(tmp_path: Path, mode: str, line: str, says: str) -> None:
-    """Unless the program says itself that it is worth nothing."""
-    body = f"""
-model = Net()
-job = paceline.join(model, Points())
-for i, (x, y) in enumerate(job):
-    loss_of(model, x, y).backward()
-    {line}
-    job.step(0.5, skipped=i == 0)
-"""
-    start, environment = MODES[mode]
-    with Member(tmp_path, HEAD + body, environment=environment, **start) as member:
-        member.begin()
-        assert member.step(range(4))["skipped"] is True
-        member.order(range(4))
-        error = member.receive("error")
-        assert says in error["text"] and error["where"] == f"train.py:{HEAD.count(chr(10)) + 7}"
-        assert member.wait() == 1
-
-
-def test_finite_numbers_whose_sum_is_not(tmp_path: Path) -> None:
-    body = """
-model = Net()
-job = paceline.join(model, Points())
-for x, y in job:
-    for parameter in model.parameters():
-        parameter.grad.fill_(3e38)
-    job.step(1.0)
-"""
-    for environment in ({}, {"PACELINE_DEVICE": "stand-in"}):
-        with Member(tmp_path, HEAD + body, environment=environment) as member:
-            member.begin()
-            assert member.step(range(4))["loss"] == 1
-            assert member.end() == 0
-
-
 def test_skipped(tmp_path: Path) -> None:
     body = """
 model = Net()

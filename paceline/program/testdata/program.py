@@ -1,6 +1,7 @@
 """A program for tests, in plain Python: the gradient of weight w is w - sample, the mean over the batch.
 
-The first argument says how it misbehaves, and in which step.
+The first argument says how it misbehaves, the second in which step ("from 3": in that one and all later ones), the
+third in which worker only.
 """
 import json
 import mmap
@@ -12,7 +13,7 @@ import sys
 import time
 
 how = sys.argv[1] if len(sys.argv) > 1 else ""
-at_step = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+when = sys.argv[2] if len(sys.argv) > 2 else "1"
 stream = socket.socket(fileno=int(os.environ["PACELINE_PROGRAM_FD"])).makefile("rw", encoding="utf-8", newline="\n")
 SIZES = {"w": 3, "mean": 1, "far.b": 20}
 memories, offsets, steps = {}, [], 0
@@ -96,6 +97,8 @@ while line := stream.readline():
     message = json.loads(line)
     kind = message["type"]
     if kind == "start":
+        if len(sys.argv) > 3 and message["name"] != sys.argv[3]:
+            how = ""
         if how == "model-exit":
             sys.exit("no model today")
         send(**model())
@@ -112,7 +115,8 @@ while line := stream.readline():
         send(type="done")
     elif kind == "step":
         steps += 1
-        if how and steps == at_step:
+        first = int(when.removeprefix("from "))
+        if how and (steps == first or when.startswith("from") and steps > first):
             misbehave(message)
         else:
             step(message)

@@ -1,0 +1,77 @@
+// What becomes of a contribution that is no good: numbers that are not finite, or where the job wants that, a
+// norm far from the others'. Pure: what a worker says of its contributions in, a verdict out.
+//
+// A contribution that is no good is discarded, and its samples are issued again. Three more things may be wrong:
+//  - the training: since the last good contribution every worker that is here has had a bad one (and there
+//    were three of them). The run ends.
+//  - the samples: three times, with two workers at least, while others were good. The run ends, as samples are
+//    never left out.
+//  - the worker: three of its last 100, and no other worker had one lately. The run goes on without it.
+// What is far from the others ends no run.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/lease.h"
+
+namespace paceline::control {
+
+struct Contribution {
+  std::string worker;
+  Lease lease;
+  Version version;         // of the weights that it was made at
+  std::optional<double> loss;
+  std::string not_finite;  // the name of a tensor that is not; empty: all is finite
+  double norm = 0;         // 0: not known
+};
+
+class ContributionWatch {
+ public:
+  enum class Verdict { kGood, kDiscard, kGiveUpWorker, kEndRun };
+  struct Judgement {
+    Verdict verdict = Verdict::kGood;
+    std::string why;  // for a person; a good one has none
+  };
+
+  // `outlier_factor`: a norm above so many times the median of the latest good ones is far from them; 0: none
+  // is.
+  explicit ContributionWatch(double outlier_factor) : outlier_factor_(outlier_factor) {}
+
+  // `workers`: how many are here, this one among them.
+  Judgement judge(const Contribution& contribution, std::size_t workers);
+
+ private:
+  struct Worker {
+    std::int64_t contributions = 0;
+    std::deque<std::int64_t> bad_at;  // by that count; of the last kWindow
+  };
+  struct Tries {
+    Lease lease;
+    Version since;  // of the first one
+    std::set<std::string> workers;
+    int times = 0;
+    bool others_good = false;  // at that version or a later one
+  };
+
+  Judgement judge_bad(const Contribution& contribution, std::size_t workers, bool far);
+  Tries& tries_of(const Contribution& contribution);
+  bool far_from_the_others(double norm);
+  bool alone_with_it(const std::string& worker) const;
+  double median() const;
+
+  const double outlier_factor_;
+  std::map<std::string, Worker> workers_;
+  std::vector<Tries> tries_;         // of samples whose latest contribution was not finite
+  std::set<std::string> bad_since_;  // workers, since the last good contribution
+  int bad_in_a_row_ = 0;
+  std::deque<double> norms_;  // the latest
+};
+
+}  // namespace paceline::control
