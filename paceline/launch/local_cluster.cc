@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 #include <absl/strings/match.h>
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/own_address.h"
 #include "paceline/launch/say.h"
+#include "paceline/roles/grpc_log.h"
 #include "paceline/rpc/goodbye.h"
 #include "paceline/rpc/port.h"
 #include "paceline/rpc/single_call.h"
@@ -30,6 +32,7 @@ namespace {
 constexpr char kEvaluator[] = "evaluator";
 
 constexpr int kAnyWidth = 80;
+constexpr std::time_t kSoon_s = 7 * 86400;
 // A child that the coordinator waits for so long hangs, or has lost its way.
 constexpr std::chrono::seconds kMissedLimit{10};
 // So long a coordinator has to answer when this process comes to it.
@@ -150,8 +153,13 @@ std::vector<std::string> LocalCluster::coordinator_words(bool again) const {
 }
 
 absl::Status LocalCluster::start_peers() {
+  gpr_set_log_function(roles::no_log_of_grpc);
   PACELINE_ASSIGN_OR_RETURN(access_,
                             roles::read_access(reach_.certs, reach_.token_file, security::Role::kOperator));
+  if (access_.credentials && access_.credentials->expire < std::time(nullptr) + kSoon_s)
+    say(stderr, fmt::format("{}: the certificates end on {}; from then on nobody who is lost comes back. Make new ones "
+                            "before: paceline certs\n",
+                            reach_.certs, security::day_of(access_.credentials->expire)));
   const std::string token = reach_.token_file.empty() ? reach_.certs + "/token" : reach_.token_file;
   if (security::is_exposed(token))
     say(stderr, fmt::format("{}: others on this host can read the job's token; chmod 600 it\n", token));
@@ -195,9 +203,12 @@ absl::Status LocalCluster::start(Child& child) {
 
 // Where the socket of a coordinator that has ended is kept for the next one, nobody answers.
 bool LocalCluster::connect() {
-  if (stub_ == nullptr && !(coordinator_ && coordinator_->ended()))
-    stub_ = roles::coordinator_stub(reach_.coordinator, access_, kAnswerLimit);
-  return stub_ != nullptr;
+  if (stub_ != nullptr || (coordinator_ && coordinator_->ended())) return stub_ != nullptr;
+  // Certificates may have been renewed. What has expired the coordinator says.
+  auto access = roles::read_access(reach_.certs, reach_.token_file, security::Role::kOperator);
+  if (access.ok()) access_ = *std::move(access);
+  stub_ = roles::coordinator_stub(reach_.coordinator, access_, kAnswerLimit);
+  return true;
 }
 
 std::optional<rpc::wire::StatusReply> LocalCluster::status(int width) {

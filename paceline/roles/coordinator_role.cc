@@ -313,6 +313,11 @@ absl::Status train(Job& job, const store::FolderMark& mark, const CoordinatorRol
     }
     PACELINE_RETURN_IF_ERROR(leave_out(job, ended.lost_hosts));
     const std::string why(ended.status.message());
+    // Certificates may have been renewed since, or have expired: then nobody who was lost comes back.
+    auto access = access_of(job.config.reach, job.paths);
+    if (!access.ok())
+      return absl::FailedPreconditionError(fmt::format("{}; {}", why, std::string(access.status().message())));
+    job.access = *std::move(access);
     const auto newest = runs::newest_checkpoint(job.paths);
     if (!restarts.again(newest)) {
       return absl::UnavailableError(

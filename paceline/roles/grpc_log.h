@@ -8,4 +8,7 @@ namespace paceline::roles {
 // For gpr_set_log_function: a warning for each connection that was refused.
 void log_of_grpc(gpr_log_func_args* args);
 
+// For a process that says itself what came of its calls.
+inline void no_log_of_grpc(gpr_log_func_args*) {}
+
 }  // namespace paceline::roles

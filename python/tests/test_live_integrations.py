@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from test_live import PACELINE, exported, paceline
+from live_job import PACELINE, exported, paceline
 from torch import nn
 
 pytestmark = pytest.mark.skipif(not PACELINE, reason="PACELINE does not name the executable")
