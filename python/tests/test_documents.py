@@ -1,0 +1,126 @@
+"""What the Markdown files name is there: pages, headings, commands, files of the source. README stays short."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LEFT_OUT = {"build", "runs", "node_modules"}
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"(`+)(.+?)\1", re.DOTALL)
+LINK = re.compile(r"\[(?:[^\[\]]|\[[^\[\]]*\])*\]\(([^()\s]+)\)")
+
+
+def documents() -> Iterator[Path]:
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in LEFT_OUT and not name.startswith(".")]
+        yield from (Path(folder, name) for name in files if name.endswith(".md"))
+
+
+@dataclass(frozen=True)
+class Document:
+    path: Path
+    prose: str  # without any code
+    blocks: list[tuple[str, str]]  # language, text
+    spans: list[str]
+    anchors: set[str]
+
+
+def anchor_of(heading: str) -> str:
+    """As GitHub makes it."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+
+
+def anchors_of(text: str) -> set[str]:
+    anchors: set[str] = set()
+    for heading in re.findall(r"^#{1,6} +(.+?)\s*$", text, re.MULTILINE):
+        plain = anchor_of(heading)
+        seen = [plain, *(f"{plain}-{n}" for n in range(1, 100))]
+        anchors.add(next(one for one in seen if one not in anchors))
+    return anchors
+
+
+def read(path: Path) -> Document:
+    text = path.read_text()
+    outside = FENCE.sub("", text)
+    return Document(
+        path,
+        SPAN.sub("``", outside),
+        [(found[1], found[2]) for found in FENCE.finditer(text)],
+        [found[2].strip() for found in SPAN.finditer(outside)],
+        anchors_of(outside),
+    )
+
+
+DOCUMENTS = {path: read(path) for path in documents()}
+each_document = pytest.mark.parametrize("page", DOCUMENTS.values(), ids=lambda page: str(page.path.relative_to(ROOT)))
+
+
+def commands_of(page: Document) -> list[str]:
+    return [text for language, text in page.blocks if language != "python"] + page.spans
+
+
+def subcommands() -> set[str]:
+    source = "".join(path.read_text() for path in sorted((ROOT / "paceline" / "cli").glob("*.cc")))
+    return set(re.findall(r'add_subcommand\(\s*"(\w+)"', source))
+
+
+def usage() -> str:
+    found = re.search(r"<<'TEXT'\n(.*?)^TEXT$", (ROOT / "dev").read_text(), re.MULTILINE | re.DOTALL)
+    assert found is not None, "./dev has no usage"
+    return found[1]
+
+
+@each_document
+def test_links_lead_somewhere(page: Document) -> None:
+    for target in LINK.findall(page.prose):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        there = (page.path.parent / name).resolve() if name else page.path
+        assert there.exists(), f"{target}: there is no {there}"
+        assert not anchor or anchor in DOCUMENTS[there].anchors, f"{target}: that page has no such heading"
+
+
+@each_document
+def test_commands_of_paceline_exist(page: Document) -> None:
+    known = subcommands()
+    assert {"train", "node", "coordinator"} <= known
+    for text in commands_of(page):
+        for word in re.findall(r"""(?<![\w.-])paceline["',]* +["']?([a-z]+)""", text):
+            assert word in known, f"paceline has no command {word!r}: {text}"
+
+
+@each_document
+def test_commands_of_dev_exist(page: Document) -> None:
+    known = set(re.findall(r"^  ([a-z][a-z-]*)", usage(), re.MULTILINE))
+    assert {"demo", "test", "bench"} <= known
+    benches = usage()[usage().index("\n  bench NAME") :]
+    for text in commands_of(page):
+        for word, name in re.findall(r"\./dev ([a-z][a-z-]*)(?: ([a-z]+))?", text):
+            assert word in known, f"./dev has no command {word!r}: {text}"
+            if word == "bench":
+                assert re.search(rf"\b{name}[:,]", benches), f"./dev has no bench {name!r}: {text}"
+
+
+@each_document
+def test_files_of_the_source_exist(page: Document) -> None:
+    for span in page.spans:
+        if re.fullmatch(r"[a-z_]+/[a-z0-9_/-]+\.(h|cc|py|toml)", span):
+            assert (ROOT / span).exists() or (ROOT / "paceline" / span).exists(), f"there is no {span}"
+
+
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    readme = DOCUMENTS[ROOT / "README.md"]
+    lines = readme.path.read_text().splitlines()
+    assert len(lines) <= 120, f"README.md has {len(lines)} lines"
+    named = {(ROOT / target.partition("#")[0]).resolve() for target in LINK.findall(readme.prose)}
+    missing = {path.name for path in (ROOT / "docs").glob("*.md")} - {path.name for path in named}
+    assert not missing, f"README.md does not name {', '.join(sorted(missing))}"
