@@ -56,8 +56,8 @@ absl::StatusOr<NpyFile> NpyFile::open(const std::filesystem::path& path) {
   void* const mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, npy.file_.get(), 0);
   if (mapped == MAP_FAILED) return cannot_read(npy.path_, errno);
   npy.mapped_ = static_cast<const std::byte*>(mapped);
-  auto header = parse_npy_header(
-      {reinterpret_cast<const char*>(npy.mapped_), std::min(size, kMostNpyHeader)});
+  auto header =
+      parse_npy_header({reinterpret_cast<const char*>(npy.mapped_), std::min(size, kMostNpyHeader)});
   if (!header.ok()) return about(npy.path_, header.status());
   npy.header_ = *std::move(header);
   const std::int64_t there = npy.stamp_.size - npy.header_.data_begin;
@@ -77,15 +77,13 @@ NpyFile::NpyFile(NpyFile&& other) noexcept
       header_(std::move(other.header_)) {}
 
 NpyFile::~NpyFile() {
-  if (mapped_ != nullptr)
-    ::munmap(const_cast<std::byte*>(mapped_), static_cast<std::size_t>(stamp_.size));
+  if (mapped_ != nullptr) ::munmap(const_cast<std::byte*>(mapped_), static_cast<std::size_t>(stamp_.size));
 }
 
 absl::Status NpyFile::check_unchanged() const {
   if (stamp_of(file_) == stamp_) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      fmt::format("{} was written to while it was in use; write another file and rename it, and train again",
-                  path_));
+  return absl::FailedPreconditionError(fmt::format(
+      "{} was written to while it was in use; write another file and rename it, and train again", path_));
 }
 
 }  // namespace paceline::data

@@ -80,7 +80,8 @@ TEST_F(NpyFileTest, RefusesASizeThatIsNotTheHeaders) {
   const std::string header = npy_header_text(NpyType::kInt64, {4});
   expect_refused(write(header + std::string(31, '\0')), {"31 bytes of values", "promises 32"});
   expect_refused(write(header + std::string(33, '\0')), {"33 bytes of values", "promises 32"});
-  expect_refused(write(npy_header_text(NpyType::kInt64, {std::int64_t{1} << 50}) + "x"), {"1 bytes of values"});
+  expect_refused(write(npy_header_text(NpyType::kInt64, {std::int64_t{1} << 50}) + "x"),
+                 {"1 bytes of values"});
 }
 
 TEST_F(NpyFileTest, RefusesWhatIsNoFile) {

@@ -204,9 +204,9 @@ absl::StatusOr<Place> find_dictionary(std::string_view start) {
   const auto major = static_cast<unsigned char>(start[kMagic.size()]);
   const auto minor = static_cast<unsigned char>(start[kMagic.size() + 1]);
   if (major < 1 || major > 3 || minor != 0) {
-    return absl::UnimplementedError(
-        fmt::format("has version {}.{} of the NPY format, but 1.0, 2.0 and 3.0 are known; save it with numpy.save",
-                    major, minor));
+    return absl::UnimplementedError(fmt::format(
+        "has version {}.{} of the NPY format, but 1.0, 2.0 and 3.0 are known; save it with numpy.save", major,
+        minor));
   }
   const std::size_t length_bytes = major == 1 ? 2 : 4;
   const std::size_t begin = kMagic.size() + 2 + length_bytes;
@@ -230,8 +230,7 @@ absl::StatusOr<NpyHeader> parse_npy_header(std::string_view start) {
                             read_dictionary(start.substr(place.begin, place.end - place.begin)));
   // Of one dimension both orders are one.
   if (*said.fortran && said.shape->size() > 1) {
-    return absl::UnimplementedError(
-        "has its values in Fortran order; save numpy.ascontiguousarray(…) of it");
+    return absl::UnimplementedError("has its values in Fortran order; save numpy.ascontiguousarray(…) of it");
   }
   const auto values = values_of(*said.shape, bytes_of(*said.type));
   if (!values) return damaged_npy("'shape' holds more values than any file");

@@ -10,8 +10,7 @@ std::string around(const std::string& dictionary, int major = 1) {
   std::string text("\x93NUMPY");
   text += static_cast<char>(major);
   text += '\0';
-  for (int i = 0; i < (major == 1 ? 2 : 4); ++i)
-    text += static_cast<char>(dictionary.size() >> 8 * i & 0xff);
+  for (int i = 0; i < (major == 1 ? 2 : 4); ++i) text += static_cast<char>(dictionary.size() >> 8 * i & 0xff);
   return text + dictionary;
 }
 
@@ -50,16 +49,16 @@ TEST(NpyHeader, ReadsAScalarAndNoValues) {
   const auto scalar = parse_npy_header(around("{'descr': '<i8', 'fortran_order': False, 'shape': ()}"));
   ASSERT_TRUE(scalar.ok()) << scalar.status();
   EXPECT_EQ(scalar->values, 1);
-  const auto none = parse_npy_header(
-      around("{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807, 0)}"));
+  const auto none = parse_npy_header(around(
+      "{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807, 0)}"));
   ASSERT_TRUE(none.ok()) << none.status();
   EXPECT_EQ(none->values, 0);
 }
 
 TEST(NpyHeader, WritesWhatItReads) {
-  for (const NpyType type : {NpyType::kFloat32, NpyType::kFloat64, NpyType::kUint8, NpyType::kUint16,
-                             NpyType::kUint32, NpyType::kUint64, NpyType::kInt8, NpyType::kInt16,
-                             NpyType::kInt32, NpyType::kInt64}) {
+  for (const NpyType type :
+       {NpyType::kFloat32, NpyType::kFloat64, NpyType::kUint8, NpyType::kUint16, NpyType::kUint32,
+        NpyType::kUint64, NpyType::kInt8, NpyType::kInt16, NpyType::kInt32, NpyType::kInt64}) {
     for (const std::vector<std::int64_t>& shape :
          {std::vector<std::int64_t>{}, {5}, {5, 4}, {60000, 3, 224, 224}}) {
       const std::string text = npy_header_text(type, shape);
@@ -116,15 +115,14 @@ TEST(NpyHeader, RefusesOrdersAndTypesWithTheFix) {
 }
 
 TEST(NpyHeader, RefusesDictionariesThatAreNone) {
-  for (const char* wrong :
-       {"", "[]", "{", "{'descr'", "{'descr': '<f4'}", "{'descr': '<f4', 'descr': '<f4'}",
-        "{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (3)}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (3,4}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (,)}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), 'more': 1}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)} more",
-        "{'descr': '<f\n4', 'fortran_order': False, 'shape': (3,)}"}) {
+  for (const char* wrong : {"", "[]", "{", "{'descr'", "{'descr': '<f4'}", "{'descr': '<f4', 'descr': '<f4'}",
+                            "{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}",
+                            "{'descr': '<f4', 'fortran_order': False, 'shape': (3)}",
+                            "{'descr': '<f4', 'fortran_order': False, 'shape': (3,4}",
+                            "{'descr': '<f4', 'fortran_order': False, 'shape': (,)}",
+                            "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), 'more': 1}",
+                            "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)} more",
+                            "{'descr': '<f\n4', 'fortran_order': False, 'shape': (3,)}"}) {
     expect_refused(around(wrong), {"damaged", "save the array again"});
   }
 }

@@ -74,9 +74,10 @@ absl::Status check_samples(const NpyFile& file) {
                                    data::name_of(file.type())));
   }
   if (shape.size() < 2 || shape.size() > 4) {
-    return wrong(file, fmt::format("shape [{}]; save samples of shape [n, features], [n, height, width] or [n, "
-                                   "channels, height, width]",
-                                   fmt::join(shape, ", ")));
+    return wrong(file,
+                 fmt::format("shape [{}]; save samples of shape [n, features], [n, height, width] or [n, "
+                             "channels, height, width]",
+                             fmt::join(shape, ", ")));
   }
   if (std::find(shape.begin(), shape.end(), 0) != shape.end())
     return wrong(file, fmt::format("shape [{}] holds nothing; save some samples", fmt::join(shape, ", ")));
@@ -105,8 +106,9 @@ absl::StatusOr<std::vector<std::int32_t>> read_labels(const fs::path& path, cons
   for (std::int64_t i = 0; i < file.shape()[0]; ++i) {
     const std::int64_t label = integer_at(file, i);
     if (label < 0 || label >= kMostClasses) {
-      return wrong(file, fmt::format("label {} of sample {}; number the classes 0, 1, 2 and so on, at most {}",
-                                     label, i, kMostClasses));
+      return wrong(file,
+                   fmt::format("label {} of sample {}; number the classes 0, 1, 2 and so on, to {} at most",
+                               label, i, kMostClasses - 1));
     }
     labels.push_back(static_cast<std::int32_t>(label));
   }
@@ -116,10 +118,10 @@ absl::StatusOr<std::vector<std::int32_t>> read_labels(const fs::path& path, cons
 absl::Status check_like_training(const NpyFile& test, const NpyFile& train) {
   if (!std::equal(test.shape().begin() + 1, test.shape().end(), train.shape().begin() + 1,
                   train.shape().end())) {
-    return wrong(test, fmt::format("shape [{}], but {} has [{}]; samples to test with are as those to train "
-                                   "on: save both alike",
-                                   fmt::join(test.shape(), ", "), train.path(),
-                                   fmt::join(train.shape(), ", ")));
+    return wrong(test,
+                 fmt::format("shape [{}], but {} has [{}]; samples to test with are as those to train "
+                             "on: save both alike",
+                             fmt::join(test.shape(), ", "), train.path(), fmt::join(train.shape(), ", ")));
   }
   if (test.type() != train.type()) {
     return wrong(test, fmt::format("{} samples, but {} has {}; save both alike", data::name_of(test.type()),
@@ -133,10 +135,10 @@ absl::Status check_classes(const fs::path& path, const std::vector<std::int32_t>
   const auto outside =
       std::find_if(labels.begin(), labels.end(), [&](std::int32_t label) { return label >= classes; });
   if (outside == labels.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{}: label {} of sample {}, but y.npy has labels from 0 to {} only; the classes are the same "
-                  "in both files",
-                  path.string(), *outside, outside - labels.begin(), classes - 1));
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: label {} of sample {}, but y.npy has labels from 0 to {} only; the classes are the same "
+      "in both files",
+      path.string(), *outside, outside - labels.begin(), classes - 1));
 }
 
 ImageShape shape_of(const NpyFile& file) {
@@ -212,11 +214,11 @@ Batch NpySet::batch(std::span<const std::int32_t> indices, std::uint64_t) const 
 }
 
 std::uint64_t NpySet::digest() const {
-  std::uint64_t hash = mix_seed(
-      {static_cast<std::uint64_t>(samples_.type()), static_cast<std::uint64_t>(sample_.channels),
-       static_cast<std::uint64_t>(sample_.height), static_cast<std::uint64_t>(samples_.bytes()),
-       hash_of(reinterpret_cast<const std::byte*>(labels_.data()),
-               static_cast<std::int64_t>(labels_.size() * sizeof(std::int32_t)))});
+  std::uint64_t hash =
+      mix_seed({static_cast<std::uint64_t>(samples_.type()), static_cast<std::uint64_t>(sample_.channels),
+                static_cast<std::uint64_t>(sample_.height), static_cast<std::uint64_t>(samples_.bytes()),
+                hash_of(reinterpret_cast<const std::byte*>(labels_.data()),
+                        static_cast<std::int64_t>(labels_.size() * sizeof(std::int32_t)))});
   const std::int64_t bytes = samples_.bytes();
   if (bytes <= kHashedWhole) return mix_seed({hash, hash_of(samples_.values(), bytes)});
   constexpr std::int64_t kParts = kHashedWhole / kHashedPart;

@@ -70,7 +70,8 @@ TEST_F(NpySetTest, ReadsSamplesAndLabels) {
   EXPECT_EQ(sets->train->sample_shape(), (std::vector<std::int64_t>{1, 1, 3}));
   const std::int32_t wanted[] = {2, 0};
   const Batch batch = sets->train->batch(wanted, 0);
-  EXPECT_TRUE(torch::equal(batch.inputs.reshape({2, 3}), torch::tensor({{6.0f, 7.0f, 8.0f}, {0.0f, 1.0f, 2.0f}})));
+  EXPECT_TRUE(
+      torch::equal(batch.inputs.reshape({2, 3}), torch::tensor({{6.0f, 7.0f, 8.0f}, {0.0f, 1.0f, 2.0f}})));
   EXPECT_TRUE(torch::equal(batch.targets, torch::tensor({1, 0}, torch::kInt64)));
 }
 
@@ -80,12 +81,14 @@ TEST_F(NpySetTest, ReadsDoublesAndScalesBytes) {
   const std::int32_t all[] = {0, 1, 2, 3};
   auto sets = load();
   ASSERT_TRUE(sets.ok()) << sets.status();
-  EXPECT_TRUE(torch::equal(sets->train->batch(all, 0).inputs.flatten(), torch::tensor({0.25f, -1.0f, 2.0f, 3.0f})));
+  EXPECT_TRUE(
+      torch::equal(sets->train->batch(all, 0).inputs.flatten(), torch::tensor({0.25f, -1.0f, 2.0f, 3.0f})));
   dir_.write("x.npy", npy<std::uint8_t>(NpyType::kUint8, {4, 1}, {0, 51, 204, 255}));
   dir_.write("x_test.npy", npy<std::uint8_t>(NpyType::kUint8, {2, 1}, {4, 5}));
   sets = load();
   ASSERT_TRUE(sets.ok()) << sets.status();
-  EXPECT_TRUE(torch::equal(sets->train->batch(all, 0).inputs.flatten(), torch::tensor({0.0f, 0.2f, 0.8f, 1.0f})));
+  EXPECT_TRUE(
+      torch::equal(sets->train->batch(all, 0).inputs.flatten(), torch::tensor({0.0f, 0.2f, 0.8f, 1.0f})));
 }
 
 TEST_F(NpySetTest, ReadsLabelsOfEveryIntegerType) {
@@ -126,9 +129,9 @@ TEST_F(NpySetTest, FitsTheImageModels) {
       std::vector<float> weights(static_cast<std::size_t>((*replica)->layout().size()));
       std::vector<float> gradients(weights.size());
       (*replica)->initial_weights(weights);
-      const auto step = (*replica)->step(
-          batch, tensor_pointers<const float>((*replica)->layout(), weights.data()),
-          tensor_pointers<float>((*replica)->layout(), gradients.data()), 1);
+      const auto step =
+          (*replica)->step(batch, tensor_pointers<const float>((*replica)->layout(), weights.data()),
+                           tensor_pointers<float>((*replica)->layout(), gradients.data()), 1);
       EXPECT_TRUE(step.ok()) << name << " " << step.status();
     }
   }
