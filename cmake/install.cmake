@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: the two programs in one folder, where they look for each other;
+# What `cmake --install` and ./dev package put where: the two programs in one folder, where they look for each other;
 # their man pages and completions, which the program writes itself; documents with their links intact, examples, and
 # the systemd unit of docs/deploy.md.
 include(GNUInstallDirs)
@@ -23,3 +23,16 @@ string(REPLACE "ExecStart=/usr/local/bin/" "ExecStart=" unit "${CMAKE_MATCH_1}")
 file(CONFIGURE OUTPUT paceline-node.service CONTENT "${unit}" @ONLY NEWLINE_STYLE UNIX)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/paceline-node.service DESTINATION lib/systemd/system)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/deploy.md)
+
+# Who makes a package is its maintainer: ./dev package says who.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains one neural network over machines of unequal and changing speed")
+set(CPACK_DEBIAN_PACKAGE_MAINTAINER "Paceline <root@localhost>" CACHE STRING "NAME <ADDRESS> of a package's maintainer")
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# Any BLAS will do; with the one that Debian takes by itself the built-in models train half as fast.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libopenblas0-openmp, python3")
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+include(CPack)
