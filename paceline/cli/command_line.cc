@@ -13,6 +13,7 @@
 #include "paceline/cli/compare_command.h"
 #include "paceline/cli/doctor_command.h"
 #include "paceline/cli/export_command.h"
+#include "paceline/cli/generate_command.h"
 #include "paceline/cli/node_command.h"
 #include "paceline/cli/plan_command.h"
 #include "paceline/cli/program.h"
@@ -272,6 +273,17 @@ void add_zipline(CLI::App& app, Command& command) {
       [options, &command] { command = [options] { return exit_of(zipline_command(*options)); }; });
 }
 
+// For the build, not for people: hidden.
+void add_generate(CLI::App& app, Command& command) {
+  auto dir = std::make_shared<std::string>();
+  CLI::App* generate = app.add_subcommand("generate", "write the man pages and the completions of shells");
+  generate->group("");
+  generate->add_option("dir", *dir, "the folder to write them to")->required();
+  generate->callback([dir, &app, &command] {
+    command = [dir, &app] { return exit_of(generate_command(words_of(app), *dir)); };
+  });
+}
+
 }  // namespace
 
 int run_paceline(int argc, char** argv) {
@@ -296,6 +308,7 @@ int run_paceline(int argc, char** argv) {
   add_node(app, command);
   add_certs(app, command);
   add_doctor(app, command);
+  add_generate(app, command);
   for (CLI::App* subcommand : app.get_subcommands({})) refuse_empty_words(*subcommand);
   add_coordinator(app, command);
   add_server(app, command);

@@ -23,6 +23,7 @@
 #include <spdlog/spdlog.h>
 
 #include "paceline/base/likely_meant.h"
+#include "paceline/cli/command_words.h"
 #include "paceline/cli/version.h"
 #include "paceline/launch/say.h"
 #include "paceline/launch/stop_signals.h"
@@ -105,7 +106,8 @@ std::set<std::string> options_of(const CLI::App& command) {
 }
 
 absl::Status unknown_command(const CLI::App& app, const std::string& word) {
-  const std::set<std::string> known = commands_of(app);
+  std::set<std::string> known;
+  for (const CommandWords& command : words_of(app).commands) known.insert(command.name);
   const auto meant = likely_meant(word, known);
   return absl::InvalidArgumentError(fmt::format("'{}' is no command; {}; see paceline --help", word,
                                                 meant ? fmt::format("did you mean '{}'?", *meant)

@@ -20,7 +20,7 @@ struct ModelConfig {
 };
 
 struct DataConfig {
-  // "cifar10:DIR", "mnist:DIR", "text:FILE-or-DIR", or "headers": the C++ library headers of this machine.
+  // "cifar10:DIR", "mnist:DIR", "npy:DIR", "text:FILE-or-DIR", or "headers": the C++ library headers here.
   std::string source = "headers";
   bool augment = false;              // CIFAR: pad 4, crop, flip
   std::int64_t train_samples = 0;    // use only the first so many; 0: all

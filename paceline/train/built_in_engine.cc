@@ -45,6 +45,7 @@ absl::Status BuiltInEngine::initial_weights(std::span<float> out) {
 }
 
 absl::Status BuiltInEngine::prepare(const engine::Batch& batch) {
+  PACELINE_RETURN_IF_ERROR(data_->train->check_unchanged());
   batch_ = data_->train->batch(batch.samples, batch.augment_seed);
   step_seed_ = batch.step_seed;
   return absl::OkStatus();

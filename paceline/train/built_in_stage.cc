@@ -27,7 +27,9 @@ std::int64_t BuiltInStage::output_bytes(std::int64_t samples) const {
 
 // Between the first stage and the last nobody needs the data.
 absl::Status BuiltInStage::prepare(const engine::Batch& batch) {
-  if (first_ || last_) batch_ = data_.batch(batch.samples, batch.augment_seed);
+  if (!first_ && !last_) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(data_.check_unchanged());
+  batch_ = data_.batch(batch.samples, batch.augment_seed);
   return absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-// Data sets in memory, read from the standard files. Any thread may call batch() at once: a data set never
+// Data sets, read from the standard files or the user's own. Any thread may call batch() at once: a data set never
 // changes after it is read.
 #pragma once
 
@@ -34,6 +34,8 @@ class DataSet {
   // A short name of the bytes that the samples are made of, the same on every machine. Against chance, not
   // against malice.
   virtual std::uint64_t digest() const = 0;
+  // To be asked before batch(). Errors: a file that samples are still read from was written to.
+  virtual absl::Status check_unchanged() const { return absl::OkStatus(); }
 };
 
 struct DataSets {
@@ -43,8 +45,8 @@ struct DataSets {
 };
 
 // Reads what `data.source` names. Errors name the file, what is wrong with it, and the fix. `context` is the
-// number of bytes one text sample spans; images ignore it. CIFAR-10 and MNIST come with their test sets
-// (MNIST's 10,000 test images alone are split four to one); of a text, the last tenth tests.
+// number of bytes one text sample spans; images ignore it. CIFAR-10, MNIST and NPY files come with their test
+// sets (MNIST's 10,000 test images alone are split four to one); of a text, the last tenth tests.
 absl::StatusOr<DataSets> load_data(const config::DataConfig& data, std::int64_t context);
 
 }  // namespace paceline::train

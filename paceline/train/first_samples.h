@@ -26,6 +26,7 @@ class FirstSamples : public DataSet {
   }
   // Of all: what is left out is the same data's as well.
   std::uint64_t digest() const override { return all_->digest(); }
+  absl::Status check_unchanged() const override { return all_->check_unchanged(); }
 
  private:
   std::unique_ptr<DataSet> all_;

@@ -9,6 +9,7 @@
 #include "paceline/train/dataset.h"
 #include "paceline/train/first_samples.h"
 #include "paceline/train/image_set.h"
+#include "paceline/train/npy_set.h"
 #include "paceline/train/text.h"
 #include "paceline/train/text_set.h"
 
@@ -71,8 +72,10 @@ absl::StatusOr<DataSets> load_all(const config::DataConfig& data, std::int64_t c
   }
   if (kind == "cifar10" && !path.empty()) return load_cifar10(path, data.augment);
   if (kind == "mnist" && !path.empty()) return load_mnist(path);
+  if (kind == "npy" && !path.empty()) return read_npy(path);
   absl::StatusOr<Bytes> text = absl::InvalidArgumentError(fmt::format(
-      "data.source = \"{}\": want \"cifar10:DIR\", \"mnist:DIR\", \"text:FILE-or-DIR\" or \"headers\"",
+      "data.source = \"{}\": want \"cifar10:DIR\", \"mnist:DIR\", \"npy:DIR\", \"text:FILE-or-DIR\" or "
+      "\"headers\"",
       data.source));
   if (kind == "text" && !path.empty()) text = read_text(path, data.max_bytes);
   if (data.source == "headers") text = read_headers(kHeadersRoot, data.max_bytes);

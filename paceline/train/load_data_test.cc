@@ -76,7 +76,7 @@ TEST(LoadData, RefusesTooLittleText) {
 }
 
 TEST(LoadData, RefusesAnUnknownSource) {
-  for (const char* name : {"", "cifar", "cifar10", "mnist:", "text:", "headers:x", "http://x"}) {
+  for (const char* name : {"", "cifar", "cifar10", "mnist:", "npy:", "text:", "headers:x", "http://x"}) {
     expect_error(load_data(source(name), 10).status(), absl::StatusCode::kInvalidArgument,
                  {"data.source = \"", name});
   }

@@ -42,7 +42,7 @@ absl::StatusOr<ImageShape> image_shape(const ModelConfig& model,
   if (sample_shape.size() == 3) return ImageShape{sample_shape[0], sample_shape[1], sample_shape[2]};
   return absl::InvalidArgumentError(fmt::format(
       "model.name = \"{}\" wants images, but the data has samples of shape [{}]; set data.source to "
-      "cifar10:… or mnist:…, or model.name to gpt-byte",
+      "cifar10:…, mnist:… or npy:…, or model.name to gpt-byte",
       model.name, fmt::join(sample_shape, ", ")));
 }
 

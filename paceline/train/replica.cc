@@ -86,6 +86,7 @@ absl::StatusOr<Evaluation> Replica::evaluate(const DataSet& data, std::span<cons
       if (!keep_going()) return absl::CancelledError("the evaluation was told to stop");
       const auto now = rest.first(std::min(rest.size(), static_cast<std::size_t>(chunk)));
       rest = rest.subspan(now.size());
+      PACELINE_RETURN_IF_ERROR(data.check_unchanged());
       const Batch batch = data.batch(now, 0);
       const torch::Tensor logits = impl_->units.evaluate(batch.inputs);
       answers += batch.targets.numel();
