@@ -94,6 +94,7 @@ struct NoCheckpoints final : rpc::CheckpointSink {
     return absl::UnimplementedError("benchmarks write no checkpoint");
   }
   absl::Status finish(const control::ControllerState&, Duration) override { return absl::OkStatus(); }
+  void give_up() override {}
 };
 
 // The coordinator's process: hosts it until it is killed, and says where on `address_out`.

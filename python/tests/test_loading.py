@@ -174,9 +174,11 @@ for x, y in job:
             member.step([1, 2], seed=2**64 - 1)
             member.step([3, 4], seed=8)
             member.step([5, 6], seed=8)
+            member.step([1, 2, 3, 4], seed=9, micro_batch=2)
             member.end()
             drawn.append([line for line in member.log.splitlines() if line.startswith("drew")])
     assert drawn[0] == drawn[1] and drawn[0][1] == drawn[0][2] and drawn[0][0] != drawn[0][1]
+    assert drawn[0][3] != drawn[0][4], "parts of a batch draw alike"
 
 
 def test_a_collate_function_of_ones_own(tmp_path: Path) -> None:

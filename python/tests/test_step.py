@@ -384,22 +384,46 @@ for x, y in job:
         assert member.log.splitlines()[-1] == "mapped ['memory2', 'memory3']", member.log
 
 
+def test_a_memorys_number_is_used_again(tmp_path: Path) -> None:
+    body = """
+model = Net()
+job = paceline.join(model, Points())
+for x, y in job:
+    print("first", model.first.weight.flatten()[0].item())
+    loss_of(model, x, y).backward()
+    job.step(0.0)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        places = {"weights": [[0, 0, 0]], "gradients": [[0, 1, 0]]}
+        member.memories[0].floats.fill_(0.5)
+        member.step(range(4), **places)
+        for number, write in ((0, False), (1, True)):
+            member.send({"type": "unmap", "memory": number})
+            member.map(number, write=write).floats.fill_(0.25)
+        member.step(range(4), **places)
+        assert not torch.equal(member.memories[1].floats, torch.full_like(member.memories[1].floats, 0.25))
+        member.end()
+        assert [line for line in member.log.splitlines() if line.startswith("first")] == ["first 0.5", "first 0.25"]
+
+
+@pytest.mark.parametrize("clears", ["optimizer.zero_grad()", "pass"])
 @pytest.mark.parametrize("mode", MODES)
-def test_micro_batches_add_up(tmp_path: Path, mode: str) -> None:
+def test_micro_batches_add_up(tmp_path: Path, mode: str, clears: str) -> None:
     """Without batch norm a batch in parts has the gradient of the whole."""
     program = """
 def make():
     return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
 """
-    body = """
+    body = f"""
 model = make()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 job = paceline.join(model, Points(), optimizer=optimizer)
 for x, y in job:
     print("part of", len(y))
-    optimizer.zero_grad()
+    {clears}
     loss = compute(model, x, y)
-    job.step(loss, {"right": (model(x).argmax(1) == y).float().mean()})
+    job.step(loss, {{"right": (model(x).argmax(1) == y).float().mean()}})
 """
     start, environment = MODES[mode]
     text = HEAD + USUAL + program + body
