@@ -156,6 +156,29 @@ for x, y in job:
         assert seen == [f"batch {samples} True" for samples in wanted]
 
 
+def test_what_was_read_ahead_is_not_read_again(tmp_path: Path) -> None:
+    body = """
+class Said(Points):
+    def __getitem__(self, index):
+        with open("reads.txt", "a") as reads:
+            reads.write(f"{index}\\n")
+        return super().__getitem__(index)
+model = Net()
+job = paceline.join(model, Said(), num_workers=1, prefetch_factor=3)
+for x, y in job:
+    job.step(0.0)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        batches = [[0, 1], [2, 3], [4, 5]]
+        each = [{"samples": batch, "epoch": 0, "augment_seed": 9} for batch in batches]
+        member.send({"type": "expect", "batches": each})
+        for batch in batches:
+            member.step(batch)
+        assert member.end() == 0, member.log
+    assert sorted(map(int, (tmp_path / "reads.txt").read_text().split())) == [*range(6)]
+
+
 def test_dropout_follows_the_steps_seed(tmp_path: Path) -> None:
     body = """
 import numpy
