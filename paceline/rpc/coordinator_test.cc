@@ -182,6 +182,26 @@ class CoordinatorTest : public testing::Test, public CheckpointSink {
     worker.say(message);
     return replica;
   }
+  // Its contribution is discarded: the replica that it is from then on.
+  static std::int32_t discard(FakeWorker& worker, std::int32_t replica, FakeServer& server) {
+    worker.say(not_finite(replica));
+    EXPECT_EQ(worker.next(wire::WorkerOrder::kDissolve).dissolve().replica(), replica);
+    const std::int32_t next = worker.next(wire::WorkerOrder::kRole).role().replica();
+    EXPECT_NE(next, replica);
+    wire::WorkerMessage message;
+    message.mutable_role_taken()->set_replica(next);
+    worker.say(message);
+    EXPECT_EQ(server.next(wire::ServerOrder::kUnmapGradient).unmap_gradient().replica(), replica);
+    EXPECT_EQ(told_of_gradient(server), next);
+    server.say(mapped(next));
+    return next;
+  }
+  static wire::WorkerMessage not_finite(std::int32_t replica) {
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_replica(replica);
+    message.mutable_ready()->set_not_finite("a");
+    return message;
+  }
   // With the first iteration of the first replica.
   static wire::WorkerMessage ready(std::int64_t compute_ns, std::int64_t worked_ns) {
     wire::WorkerMessage message;
@@ -339,19 +359,7 @@ TEST_F(CoordinatorTest, AGradientThatIsNotFiniteIsDiscarded) {
   wire::WorkerRelease release = join(*training, *serving);
   std::int32_t replica = 0;
   for (int i = 0; i < 2; ++i) {
-    wire::WorkerMessage message = ready(10, 10);
-    message.mutable_ready()->set_replica(replica);
-    message.mutable_ready()->set_not_finite("a");
-    training->say(message);
-    EXPECT_EQ(training->next(wire::WorkerOrder::kDissolve).dissolve().replica(), replica);
-    EXPECT_EQ(serving->next(wire::ServerOrder::kUnmapGradient).unmap_gradient().replica(), replica);
-    const std::int32_t next = training->next(wire::WorkerOrder::kRole).role().replica();
-    EXPECT_NE(next, replica);
-    replica = next;
-    message.mutable_role_taken()->set_replica(replica);
-    training->say(message);
-    EXPECT_EQ(told_of_gradient(*serving), replica);
-    serving->say(mapped(replica));
+    replica = discard(*training, replica, *serving);
     const wire::WorkerRelease again = training->next(wire::WorkerOrder::kRelease).release();
     EXPECT_EQ(again.lease().SerializeAsString(), release.lease().SerializeAsString());
     EXPECT_EQ(again.version(), 0);
@@ -385,16 +393,11 @@ TEST_F(CoordinatorTest, AWorkerThatIsAloneWithNumbersThatAreNotFiniteIsGivenUp) 
     message.mutable_ready()->set_base(release.version());
     fine->say(message);
     serving->next(wire::ServerOrder::kApply);
-    message = ready(10, 10);
-    message.mutable_ready()->set_replica(replica);
-    message.mutable_ready()->set_not_finite("a");
-    broken->say(message);
-    if (i == 3) break;
-    broken->next(wire::WorkerOrder::kDissolve);
-    replica = broken->next(wire::WorkerOrder::kRole).role().replica();
-    message.mutable_role_taken()->set_replica(replica);
-    broken->say(message);
-    serving->say(mapped(told_of_gradient(*serving)));
+    if (i == 3) {
+      broken->say(not_finite(replica));
+    } else {
+      replica = discard(*broken, replica, *serving);
+    }
   }
   EXPECT_THAT(broken->goodbye().why(), HasSubstr("3 of its last 3 were no good, and none of the others'"));
   const auto again = worker("w1");
@@ -410,19 +413,11 @@ TEST_F(CoordinatorTest, ARunThatDivergesEnds) {
   begin_serving(*serving);
   join(*training, *serving);
   std::int32_t replica = 0;
-  for (int i = 1; i <= 3; ++i) {
-    wire::WorkerMessage message = ready(10, 10);
-    message.mutable_ready()->set_replica(replica);
-    message.mutable_ready()->set_not_finite("a");
-    training->say(message);
-    if (i == 3) break;
-    training->next(wire::WorkerOrder::kDissolve);
-    replica = training->next(wire::WorkerOrder::kRole).role().replica();
-    message.mutable_role_taken()->set_replica(replica);
-    training->say(message);
-    serving->say(mapped(told_of_gradient(*serving)));
+  for (int i = 0; i < 2; ++i) {
+    replica = discard(*training, replica, *serving);
     training->next(wire::WorkerOrder::kRelease);
   }
+  training->say(not_finite(replica));
   EXPECT_THAT(serving->goodbye().why(), HasSubstr("the training diverges: the latest 3 gradients, of all workers, "));
 }
 
