@@ -2,7 +2,6 @@
 // on from there. The disk is made up by tests/synced_files.cc, which all processes of the run carry.
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 
 #include "paceline/base/rng.h"
 #include "paceline/store/checkpoint.h"
+#include "tests/disk_identity.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"
@@ -27,11 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string identity(const fs::path& path) {
-  struct statx about {};
-  if (statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &about) != 0) return "";
-  return fmt::format("{}-{}-{}", about.stx_ino, about.stx_btime.tv_sec, about.stx_btime.tv_nsec);
-}
+std::string identity(const fs::path& path) { return disk_identity(AT_FDCWD, path.c_str()); }
 
 // What a disk has of it afterwards. A file of which nothing was synced is empty, or begins as it began.
 void after_power_loss(const fs::path& kept, const std::string& folder, const fs::path& now, const fs::path& to,

@@ -15,17 +15,13 @@
 #include <cstring>
 #include <string>
 
+#include "tests/disk_identity.h"
+
 namespace {
 
 std::atomic<int> count = 0;
 
-// Numbers of inodes are used again, but not at the same moment.
-std::string identity(int folder, const char* name) {
-  struct statx about {};
-  if (statx(folder, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &about) != 0) return "";
-  return std::to_string(about.stx_ino) + "-" + std::to_string(about.stx_btime.tv_sec) + "-" +
-         std::to_string(about.stx_btime.tv_nsec);
-}
+using paceline::tests::disk_identity;
 
 // Whole or not at all: the process may be killed at any moment.
 void keep(const std::string& whose, const std::string& bytes) {
@@ -60,7 +56,7 @@ std::string content_of_folder(const char* path) {
     const dirent* entry = readdir(folder);
     if (entry == nullptr) break;
     if (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0) continue;
-    const std::string whose = identity(dirfd(folder), entry->d_name);
+    const std::string whose = disk_identity(dirfd(folder), entry->d_name);
     if (!whose.empty()) lines += whose + (entry->d_type == DT_DIR ? " d " : " f ") + entry->d_name + "\n";
   }
   if (folder != nullptr) closedir(folder);
@@ -79,8 +75,8 @@ void keep_what_is_synced(int fd) {
   struct stat about {};
   if (fstat(fd, &about) != 0) return;
   // By the descriptor: the file may have no name any more, or another one.
-  if (S_ISREG(about.st_mode)) keep(identity(fd, ""), content_of_file(own.c_str()));
-  if (S_ISDIR(about.st_mode)) keep(identity(fd, ""), content_of_folder(own.c_str()));
+  if (S_ISREG(about.st_mode)) keep(disk_identity(fd, ""), content_of_file(own.c_str()));
+  if (S_ISDIR(about.st_mode)) keep(disk_identity(fd, ""), content_of_folder(own.c_str()));
 }
 
 int sync_and_keep(const char* name, int fd) {
