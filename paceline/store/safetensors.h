@@ -49,7 +49,7 @@ absl::Status write_safetensors(const std::filesystem::path& path, std::span<cons
 // does not have.
 absl::StatusOr<SafetensorsFile> read_safetensors(const std::filesystem::path& path);
 
-// Whether all of it is as it was written, without keeping it. Errors: likewise.
+// Whether all of it is as it was written, without keeping it. Errors: the same.
 absl::Status check_safetensors(const std::filesystem::path& path);
 
 }  // namespace paceline::store
