@@ -1,12 +1,15 @@
 #include "paceline/cli/export_command.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/export_run.h"
 #include "paceline/cli/output.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/config/job_config.h"
@@ -87,11 +90,8 @@ absl::Status write_weights(const Exported& model, const std::vector<float>& weig
   return store::write_safetensors(target, views, {{"format", "pt"}});
 }
 
-}  // namespace
-
-absl::Status export_command(const ExportOptions& options) {
+absl::Status export_weights(const ExportOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(options.run));
-  PACELINE_RETURN_IF_ERROR(check_target(options.file));
   PACELINE_ASSIGN_OR_RETURN(const Exported model, model_of(paths));
   // A run that trains may delete a checkpoint while it is read: then there is a newer one.
   constexpr int kTries = 3;
@@ -110,6 +110,30 @@ absl::Status export_command(const ExportOptions& options) {
   PACELINE_RETURN_IF_ERROR(write_weights(model, contents->weights, options.file));
   launch::say(stdout, fmt::format("{}: {} tensors of version {}\n", options.file,
                                   model.layout.tensors().size() + model.aliases.size(), version));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status export_command(const ExportOptions& options) {
+  const std::initializer_list<std::string> all = {options.file, options.trace, options.tables,
+                                                  options.tensorboard, options.prometheus};
+  if (std::all_of(all.begin(), all.end(), [](const std::string& one) { return one.empty(); })) {
+    return absl::InvalidArgumentError(
+        "export: write where to: a file for the weights, --trace FILE, --csv DIR, --tensorboard DIR or "
+        "--prometheus FILE");
+  }
+  PACELINE_RETURN_IF_ERROR(check_output(options.prometheus));
+  for (const std::string& file : {options.file, options.trace}) {
+    if (!file.empty()) PACELINE_RETURN_IF_ERROR(check_target(file));
+  }
+  if (!options.file.empty()) PACELINE_RETURN_IF_ERROR(export_weights(options));
+  if (!options.trace.empty()) PACELINE_RETURN_IF_ERROR(export_trace(options.run, options.trace));
+  if (!options.tables.empty()) PACELINE_RETURN_IF_ERROR(export_tables(options.run, options.tables));
+  if (!options.prometheus.empty())
+    PACELINE_RETURN_IF_ERROR(export_prometheus(options.run, options.prometheus));
+  if (!options.tensorboard.empty())
+    PACELINE_RETURN_IF_ERROR(export_tensorboard(options.run, options.tensorboard));
   return absl::OkStatus();
 }
 

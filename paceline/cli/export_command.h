@@ -1,4 +1,5 @@
-// `paceline export`: the weights of a run as one file that PyTorch takes.
+// `paceline export`: the weights of a run as one file that PyTorch takes, and what happened in it as files
+// that other tools read.
 #pragma once
 
 #include <string>
@@ -9,11 +10,16 @@ namespace paceline::cli {
 
 struct ExportOptions {
   std::string run;   // its folder; it may still train
-  std::string file;  // .safetensors
+  std::string file;  // .safetensors; empty: no weights, and so below
+  std::string trace;
+  std::string tables;       // a folder
+  std::string tensorboard;  // likewise
+  std::string prometheus;
 };
 
-// Writes the newest whole checkpoint, with the names, shapes and types that the program's state_dict has. Errors: no
-// checkpoint yet; what is wrong with it; the file cannot be written, or is no regular file.
+// Weights: writes the newest whole checkpoint, with the names, shapes and types that the program's state_dict
+// has. Errors: no checkpoint yet; what is wrong with it; the file cannot be written, or is no regular file;
+// nothing is asked for. The others: export_run.h.
 absl::Status export_command(const ExportOptions& options);
 
 }  // namespace paceline::cli

@@ -5,20 +5,44 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/comparison.h"
 #include "paceline/launch/say.h"
+#include "paceline/report/json_values.h"
+#include "paceline/report/words.h"
 #include "paceline/runs/run_report.h"
 
 namespace paceline::cli {
 
-absl::Status report_command(const std::string& folder) {
-  if (!runs_in(folder).empty()) {
-    PACELINE_ASSIGN_OR_RETURN(const Comparison comparison, read_comparison(folder));
-    PACELINE_RETURN_IF_ERROR(write_comparison(folder, comparison));
-    print_comparison(comparison, folder, false);
+namespace {
+
+absl::Status report_time(const std::string& folder, bool titled, bool json) {
+  PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(folder));
+  if (json) {
+    report::Json line = {{"run", folder}, {"policy", report.summary.run.policy}};
+    line.update(report.document.at("time"));
+    launch::say(stdout, report::one_line(line) + "\n");
     return absl::OkStatus();
   }
-  PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(folder));
-  PACELINE_RETURN_IF_ERROR(runs::write_report(folder, report));
-  launch::say(stdout, fmt::format("{}/report.html\n", folder));
+  if (titled) launch::say(stdout, fmt::format("== {} ==\n", report::printable(folder)));
+  launch::say(stdout, report::time_table(report.time, report.summary) + (titled ? "\n" : ""));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status report_command(const ReportOptions& options) {
+  const std::vector<std::string> several = runs_in(options.folder);
+  if (options.time) {
+    for (const std::string& run : several) PACELINE_RETURN_IF_ERROR(report_time(run, true, options.json));
+    return several.empty() ? report_time(options.folder, false, options.json) : absl::OkStatus();
+  }
+  if (!several.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(const Comparison comparison, read_comparison(options.folder));
+    PACELINE_RETURN_IF_ERROR(write_comparison(options.folder, comparison));
+    print_comparison(comparison, options.folder, false);
+    return absl::OkStatus();
+  }
+  PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(options.folder));
+  PACELINE_RETURN_IF_ERROR(runs::write_report(options.folder, report));
+  launch::say(stdout, fmt::format("{}/report.html\n", options.folder));
   return absl::OkStatus();
 }
 

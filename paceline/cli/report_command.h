@@ -1,4 +1,5 @@
-// `paceline report FOLDER`: the report of a run, or of a comparison, again from the journals.
+// `paceline report FOLDER`: the report of a run, or of a comparison, again from the journals; or where its
+// time went.
 #pragma once
 
 #include <string>
@@ -7,6 +8,12 @@
 
 namespace paceline::cli {
 
-absl::Status report_command(const std::string& folder);
+struct ReportOptions {
+  std::string folder;  // a run's, or one with several of them
+  bool time = false;   // print where the time went; nothing is written
+  bool json = false;   // that as JSON, an object a run
+};
+
+absl::Status report_command(const ReportOptions& options);
 
 }  // namespace paceline::cli

@@ -18,7 +18,7 @@ namespace {
 
 class Example {
  public:
-  Example(const ExampleJob& job, std::unique_ptr<policy::SyncPolicy> policy, RunStats& stats)
+  Example(const ExampleJob& job, std::unique_ptr<policy::SyncPolicy> policy, control::RunListener& stats)
       : job_(job), stats_(stats), controller_(config_of(job), std::move(policy)) {}
 
   Time run() {
@@ -104,7 +104,7 @@ class Example {
   double loss() const { return 0.12 + 2.2 * std::exp(-part_learned()); }
 
   const ExampleJob& job_;
-  RunStats& stats_;
+  control::RunListener& stats_;
   control::Controller controller_;
   std::priority_queue<Coming> coming_;
   std::int64_t next_ = 0;
@@ -170,11 +170,12 @@ ExampleJob uneven_four() {
                        {.name = "w3", .iteration_s = 0.3}}};
 }
 
-Time run_example(const ExampleJob& job, const std::string& policy, RunStats& stats) {
+Time run_example(const ExampleJob& job, const std::string& policy, control::RunListener& stats) {
   return run_example(job, policy::make_policy(*policy::parse_policy(policy)), stats);
 }
 
-Time run_example(const ExampleJob& job, std::unique_ptr<policy::SyncPolicy> policy, RunStats& stats) {
+Time run_example(const ExampleJob& job, std::unique_ptr<policy::SyncPolicy> policy,
+                 control::RunListener& stats) {
   return Example(job, std::move(policy), stats).run();
 }
 

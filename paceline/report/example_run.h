@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "paceline/base/time.h"
+#include "paceline/control/run_listener.h"
 #include "paceline/policy/sync_policy.h"
 #include "paceline/report/run_stats.h"
 
@@ -33,8 +35,9 @@ struct ExampleJob {
 ExampleJob uneven_four();
 
 // Shows the run to `stats` until it is finished. Returns when that was. `policy`: as a user writes it.
-Time run_example(const ExampleJob& job, const std::string& policy, RunStats& stats);
-Time run_example(const ExampleJob& job, std::unique_ptr<policy::SyncPolicy> policy, RunStats& stats);
+Time run_example(const ExampleJob& job, const std::string& policy, control::RunListener& stats);
+Time run_example(const ExampleJob& job, std::unique_ptr<policy::SyncPolicy> policy,
+                 control::RunListener& stats);
 
 // Gradients gather until there are `size` of them, or one of each live replica, or until the first of them
 // has waited for so long: then they commit as one group.

@@ -23,6 +23,7 @@ from paceline.integrations.lightning_refusals import refuse, refuse_model  # noq
 HEAD = """
 import lightning, torch, torch.nn.functional as F
 from torch import nn
+from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader, TensorDataset
 from paceline.integrations.lightning import PacelineStrategy
 
@@ -54,7 +55,7 @@ class Module(lightning.LightningModule):
 """
 FIT = """
 trainer = lightning.Trainer(strategy=PacelineStrategy(), accelerator="cpu", max_epochs=2, gradient_clip_val=0.5,
-                            log_every_n_steps=1)
+                            logger=CSVLogger("."), log_every_n_steps=1)
 trainer.fit(Module(), DataLoader(data, 16, shuffle=True), DataLoader(data, 32))
 print("after fit:", trainer.strategy.job.role)
 """

@@ -1,0 +1,178 @@
+#include "paceline/exports/prometheus.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "paceline/report/words.h"
+
+namespace paceline::exports {
+
+namespace {
+
+constexpr const char* kOtherDevices = "others";
+
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+std::string escaped(const std::string& value) {
+  std::string text;
+  for (const char c : report::printable(value)) {
+    if (c == '\\' || c == '"') text += '\\';
+    text += c;
+  }
+  return text;
+}
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  return fmt::format("{}", value);
+}
+
+class Page {
+ public:
+  void metric(const std::string& name, const char* type, const char* help) {
+    text_ += fmt::format("# HELP paceline_{0} {2}\n# TYPE paceline_{0} {1}\n", name, type, help);
+  }
+  void value(const std::string& name, const Labels& labels, double value) {
+    std::string inside;
+    for (const auto& [label, text] : labels)
+      inside += fmt::format("{}{}=\"{}\"", inside.empty() ? "" : ",", label, escaped(text));
+    text_ +=
+        fmt::format("paceline_{}{} {}\n", name, inside.empty() ? "" : "{" + inside + "}", number_text(value));
+  }
+  void gauge(const std::string& name, const char* help, std::optional<double> number) {
+    if (!number) return;
+    metric(name, "gauge", help);
+    value(name, {}, *number);
+  }
+  void counter(const std::string& name, const char* help, double number) {
+    metric(name, "counter", help);
+    value(name, {}, number);
+  }
+  // `buckets`: the largest value of each, and how many there are in it.
+  void histogram(const std::string& name, const char* help,
+                 const std::vector<std::pair<std::int64_t, std::int64_t>>& buckets, double sum) {
+    metric(name, "histogram", help);
+    std::int64_t below = 0;
+    for (const auto& [limit, count] : buckets)
+      value(name + "_bucket", {{"le", fmt::format("{}", limit)}}, static_cast<double>(below += count));
+    value(name + "_bucket", {{"le", "+Inf"}}, static_cast<double>(below));
+    value(name + "_sum", {}, sum);
+    value(name + "_count", {}, static_cast<double>(below));
+  }
+  std::string text() && { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+// Of 2^k − 1, which lie between the bins of the histogram however wide these are.
+void add_staleness(Page& page, const report::StalenessHistogram& staleness) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> buckets;
+  std::int64_t limit = 0, end = 0;
+  for (const std::int64_t count : staleness.counts()) {
+    end += staleness.bin_width();
+    while (limit < end - 1) limit = 2 * limit + 1;
+    if (buckets.empty() || buckets.back().first != limit) buckets.emplace_back(limit, 0);
+    buckets.back().second += count;
+  }
+  page.histogram("staleness_commits", "Commits between the weights of a gradient and its own commit.",
+                 buckets, std::round(staleness.mean() * static_cast<double>(staleness.total())));
+}
+
+void add_groups(Page& page, const report::GroupHistogram& sizes, std::int64_t gradients) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> buckets;
+  for (const report::GroupHistogram::Bin& bin : sizes.bins()) {
+    buckets.emplace_back(bin.to, 0);
+    for (const std::int64_t commits : bin.commits) buckets.back().second += commits;
+  }
+  page.histogram("group_gradients", "Gradients that became one commit.", buckets,
+                 static_cast<double>(gradients));
+}
+
+void add_devices(Page& page, const report::TimeLedger& ledger) {
+  page.metric("device_seconds_total", "counter", "Where the time of a device went.");
+  std::array<double, report::kTimeCauses> others{};
+  const auto put = [&](const std::string& device, report::TimeCause cause, double seconds) {
+    std::string name(report::to_string(cause));
+    std::replace(name.begin(), name.end(), ' ', '_');
+    page.value("device_seconds_total", {{"device", device}, {"cause", name}}, seconds);
+  };
+  for (std::size_t i = 0; i < ledger.devices.size(); ++i) {
+    for (std::size_t k = 0; k < report::kTimeCauses; ++k) {
+      const double seconds = to_seconds(ledger.devices[i].spent[k]);
+      if (i < kLabelledDevices) put(ledger.devices[i].device, static_cast<report::TimeCause>(k), seconds);
+      if (i >= kLabelledDevices) others[k] += seconds;
+    }
+  }
+  for (std::size_t k = 0; ledger.devices.size() > kLabelledDevices && k < report::kTimeCauses; ++k)
+    put(kOtherDevices, static_cast<report::TimeCause>(k), others[k]);
+}
+
+void add_waited_for(Page& page, const report::TimeLedger& ledger) {
+  page.metric("waited_for_seconds_total", "counter", "Time that all other devices waited for this one.");
+  std::map<std::string, double> seconds;
+  for (const report::Wait& wait : ledger.waits) seconds[wait.on] += to_seconds(wait.time);
+  double others = 0;
+  const std::size_t named = std::min(kLabelledDevices, ledger.replicas.size());
+  for (std::size_t i = 0; i < ledger.replicas.size(); ++i) {
+    const std::string& name = ledger.replicas[i].replica;
+    if (i < named) page.value("waited_for_seconds_total", {{"device", name}}, seconds[name]);
+    if (i >= named) others += seconds[name];
+  }
+  if (ledger.replicas.size() > named)
+    page.value("waited_for_seconds_total", {{"device", kOtherDevices}}, others);
+}
+
+std::string world_of(report::World world) {
+  static constexpr std::array kWorlds{"simulated", "virtual", "live"};
+  return kWorlds[static_cast<std::size_t>(world)];
+}
+
+// Where it is no number, that is what is known.
+std::optional<double> of_evaluation(const report::Summary& summary, double control::Evaluated::*number) {
+  return summary.last_evaluation ? std::optional((*summary.last_evaluation).*number) : std::nullopt;
+}
+
+}  // namespace
+
+std::string prometheus_text(const report::Summary& summary, const report::History& history,
+                            const report::TimeLedger& settled, std::optional<double> made_s) {
+  Page page;
+  page.metric("run_info", "gauge", "What is trained, and under which policy.");
+  page.value(
+      "run_info",
+      {{"job", summary.run.title}, {"policy", summary.run.policy}, {"world", world_of(summary.run.world)}},
+      1);
+  page.gauge("run_finished", "1 once the run has ended.", summary.finished ? 1 : 0);
+  page.gauge("run_seconds", "The job's time since its first release.", summary.elapsed_s);
+  page.gauge("planned_samples", "Samples of all epochs.", static_cast<double>(summary.run.total_samples));
+  page.counter("committed_samples_total", "Samples that are committed.",
+               static_cast<double>(summary.samples));
+  page.counter("iterations_total", "Iterations that replicas have finished.",
+               static_cast<double>(summary.iterations));
+  page.counter("commits_total", "Updates of the global weights.", static_cast<double>(summary.commits));
+  page.gauge("live_replicas", "Replicas that are there.", static_cast<double>(summary.replicas_live()));
+  page.gauge("clock_gap", "Iterations that the fastest replica is ahead of the slowest.",
+             static_cast<double>(summary.gap));
+  page.gauge("training_loss", "Of the latest bulk updates.", summary.training_loss);
+  page.gauge("evaluation_loss", "On the test set.", of_evaluation(summary, &control::Evaluated::loss));
+  page.gauge("evaluation_accuracy_ratio", "On the test set.",
+             of_evaluation(summary, &control::Evaluated::accuracy));
+  if (made_s && !history.training.empty()) {
+    page.gauge("last_commit_timestamp_seconds", "When the newest commit was.",
+               *made_s + to_seconds(history.training.back().at));
+  }
+  add_devices(page, settled);
+  add_waited_for(page, settled);
+  add_staleness(page, history.staleness);
+  add_groups(page, history.groups.sizes, summary.groups.gradients);
+  return std::move(page).text();
+}
+
+}  // namespace paceline::exports

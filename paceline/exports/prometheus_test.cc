@@ -1,0 +1,79 @@
+#include "paceline/exports/prometheus.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/report/example_run.h"
+#include "paceline/report/run_stats.h"
+#include "paceline/report/time_stats.h"
+
+namespace paceline::exports {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string page_of(const report::ExampleJob& job, const std::string& policy,
+                    const std::string& title = "job") {
+  report::RunStats stats({.title = title, .policy = policy, .total_samples = job.samples, .target = {}});
+  report::TimeStats time({});
+  const Time end = report::run_example(job, policy, stats);
+  report::run_example(job, policy, time);
+  return prometheus_text(stats.summary(end), stats.history(end), time.settled(), 1e9);
+}
+
+TEST(Prometheus, SaysWhatARunIs) {
+  const std::string page = page_of(report::uneven_four(), "bsp", "a \"job\" \\ with\nlines");
+  EXPECT_THAT(
+      page,
+      HasSubstr("# TYPE paceline_committed_samples_total counter\npaceline_committed_samples_total 3200\n"));
+  EXPECT_THAT(
+      page,
+      HasSubstr(
+          "paceline_run_info{job=\"a \\\"job\\\" \\\\ with?lines\",policy=\"bsp\",world=\"live\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_device_seconds_total{device=\"w0\",cause=\"waiting\"} 5\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_device_seconds_total{device=\"w3\",cause=\"on_the_way\"} 0\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_waited_for_seconds_total{device=\"w3\"} 15\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_last_commit_timestamp_seconds 1000000007.5\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_staleness_commits_bucket{le=\"0\"} 100\n"
+                              "paceline_staleness_commits_bucket{le=\"+Inf\"} 100\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_group_gradients_bucket{le=\"3\"} 0\n"
+                              "paceline_group_gradients_bucket{le=\"4\"} 25\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_group_gradients_sum 100\npaceline_group_gradients_count 25\n"));
+}
+
+TEST(Prometheus, ARunThatHasNotBegunIsAPage) {
+  const report::RunStats stats({.title = "", .policy = "bsp", .target = {}});
+  const std::string page =
+      prometheus_text(stats.summary({}), stats.history({}), report::TimeStats({}).settled(), {});
+  EXPECT_THAT(page, HasSubstr("paceline_commits_total 0\n"));
+  EXPECT_THAT(page, testing::Not(HasSubstr("loss")));
+}
+
+TEST(Prometheus, NamesAThousandDevices) {
+  report::ExampleJob job;
+  job.samples = 32 * 2400;
+  for (int i = 0; i < 1200; ++i) job.replicas.push_back({.name = fmt::format("w{}", i)});
+  const std::string page = page_of(job, "bsp");
+  EXPECT_THAT(page, HasSubstr("device=\"w999\""));
+  EXPECT_THAT(page, testing::Not(HasSubstr("device=\"w1000\"")));
+  EXPECT_THAT(page, HasSubstr("paceline_device_seconds_total{device=\"others\",cause=\"computing\"} 400\n"));
+  EXPECT_LT(std::count(page.begin(), page.end(), '\n'), 11'000);
+}
+
+TEST(Prometheus, KeepsItsRulesAsPromtoolKnowsThem) {
+  if (std::system("promtool --version >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "promtool is not here: Debian's prometheus";
+  for (const char* policy : {"bsp", "asp", "cgp"}) {
+    FILE* tool = popen("promtool check metrics 2>&1", "w");
+    ASSERT_NE(tool, nullptr);
+    const std::string page = page_of(report::uneven_four(), policy, "a \"job\"");
+    EXPECT_EQ(std::fwrite(page.data(), 1, page.size(), tool), page.size());
+    EXPECT_EQ(pclose(tool), 0) << page;
+  }
+}
+
+}  // namespace
+}  // namespace paceline::exports

@@ -1,0 +1,239 @@
+#include "paceline/exports/trace.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "paceline/base/overloaded.h"
+#include "paceline/report/json_values.h"
+
+namespace paceline::exports {
+
+namespace {
+
+using report::TimeCause;
+using report::TimeSpan;
+
+constexpr int kDevices = 1, kServers = 2;  // processes
+constexpr std::size_t kCommits = 1, kUpdates = 2, kEvaluations = 3,
+                      kCheckpoints = 4;  // tracks of the servers
+
+std::string quoted(const std::string& text) { return report::one_line(report::Json(text)); }
+std::string number(double value) { return report::one_line(report::json_number(value)); }
+
+// In microseconds.
+std::string stamp(Duration duration) {
+  const std::int64_t ns = std::max<std::int64_t>(0, duration.count());
+  return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
+}
+std::string stamp(Time time) { return stamp(time.time_since_epoch()); }
+
+bool waits(const TimeSpan& span) {
+  return span.cause == TimeCause::kWaiting || span.cause == TimeCause::kServers;
+}
+
+const char* category(TimeCause cause) {
+  switch (cause) {
+    case TimeCause::kComputing:
+      return "compute";
+    case TimeCause::kWaiting:
+    case TimeCause::kServers:
+      return "wait";
+    case TimeCause::kOnTheWay:
+    case TimeCause::kStages:
+      return "way";
+    default:
+      return "away";
+  }
+}
+
+}  // namespace
+
+Trace::Trace(const report::RunInfo& info, Write write)
+    : out_(std::move(write)), spans_(info.devices, [this](const TimeSpan& span) { slice(span); }) {
+  out_.text() +=
+      fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"job\":{},\"policy\":{}}},\"traceEvents\":[",
+                  quoted(info.title), quoted(info.policy));
+  const auto name_process = [&](int process, const char* name) {
+    event(
+        fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"{}"}}}})", process, name));
+    event(fmt::format(R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})",
+                      process));
+  };
+  name_process(kDevices, "devices");
+  name_process(kServers, "servers");
+  name_track(kServers, kCommits, "commits");
+  name_track(kServers, kUpdates, "updates");
+  name_track(kServers, kEvaluations, "evaluations");
+  name_track(kServers, kCheckpoints, "checkpoints");
+}
+
+void Trace::event(std::string_view text) {
+  out_.text() += first_ ? "\n" : ",\n";
+  out_.text() += text;
+  first_ = false;
+  out_.flush_if_large();
+}
+
+void Trace::name_track(int process, std::size_t track, const std::string& name) {
+  event(fmt::format(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", process,
+                    track, quoted(name)));
+  event(fmt::format(R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
+                    process, track, track));
+}
+
+Trace::Track& Trace::track(std::size_t device) {
+  while (tracks_.size() <= device) {
+    tracks_.emplace_back();
+    name_track(kDevices, tracks_.size(), spans_.devices()[tracks_.size() - 1]);
+  }
+  return tracks_[device];
+}
+
+void Trace::slice(const TimeSpan& span) {
+  Track& mine = track(span.device);
+  event(fmt::format(R"({{"ph":"X","cat":"{}","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
+                    category(span.cause), quoted(title(span)), kDevices, span.device + 1, stamp(span.start),
+                    stamp(span.end - span.start), arguments(span)));
+  if (span.cause == TimeCause::kWaiting && span.on >= 0) arrow(span);
+  mine.last = span;
+  mine.any = true;
+}
+
+std::string Trace::title(const TimeSpan& span) {
+  switch (span.cause) {
+    case TimeCause::kComputing:
+      return "compute";
+    case TimeCause::kWaiting:
+    case TimeCause::kServers: {
+      const std::string whom = spans_.name(span.on);
+      return whom.empty() ? "wait" : "wait for " + whom;
+    }
+    case TimeCause::kOnTheWay: {
+      const Track& mine = tracks_[span.device];
+      const bool computed =
+          mine.any && mine.last.cause == TimeCause::kComputing && mine.last.end == span.start;
+      return computed ? "push" : "pull";
+    }
+    case TimeCause::kRecovering:
+      return span.lost ? "lost iteration" : "recovering";
+    default:
+      return std::string(report::to_string(span.cause));
+  }
+}
+
+std::string Trace::arguments(const TimeSpan& span) {
+  if (waits(span)) {
+    return fmt::format(R"("rule":{},"why":{})", quoted(spans_.rule(span.rule)),
+                       quoted(policy::to_string(why_)));
+  }
+  const bool iterates =
+      span.cause == TimeCause::kComputing || span.cause == TimeCause::kOnTheWay || span.lost;
+  return iterates ? fmt::format(R"("iteration":{})", span.iteration.value()) : "";
+}
+
+// From the beginning of a wait to the end of what the other one did.
+void Trace::arrow(const TimeSpan& waiting) {
+  const std::vector<std::size_t>& devices = spans_.devices_of(waiting.on);
+  if (devices.empty() || devices.front() == waiting.device || devices.front() >= tracks_.size()) return;
+  const Track& other = tracks_[devices.front()];
+  if (!other.any) return;
+  const Time there = other.last.end - Duration(1);
+  if (there < waiting.start) return;  // what it did last lies before the wait
+  const std::uint64_t id = ++arrows_;
+  event(fmt::format(R"({{"ph":"s","cat":"wait","name":"waits for","id":{},"pid":{},"tid":{},"ts":{}}})", id,
+                    kDevices, waiting.device + 1, stamp(waiting.start)));
+  event(fmt::format(
+      R"({{"ph":"f","bp":"e","cat":"wait","name":"waits for","id":{},"pid":{},"tid":{},"ts":{}}})", id,
+      kDevices, devices.front() + 1, stamp(there)));
+}
+
+void Trace::instant(int process, std::size_t track, Time at, const std::string& name,
+                    const std::string& arguments) {
+  event(fmt::format(R"({{"ph":"i","s":"t","name":{},"pid":{},"tid":{},"ts":{},"args":{{{}}}}})", quoted(name),
+                    process, track, stamp(at), arguments));
+}
+
+void Trace::instant_of(ReplicaId replica, Time at, const std::string& name, const std::string& why) {
+  for (const std::size_t device : spans_.devices_of(replica)) {
+    track(device);
+    instant(kDevices, device + 1, at, name, why.empty() ? "" : fmt::format(R"("why":{})", quoted(why)));
+  }
+}
+
+void Trace::on_fact(const control::Fact& fact) {
+  why_ = {};
+  spans_.on_fact(fact);
+  std::visit(
+      Overloaded{
+          [&](const control::ReplicaJoined& joined) { instant_of(joined.replica, fact.at, "joined", ""); },
+          [&](const control::ReplicaLeft& left) { instant_of(left.replica, fact.at, "left", left.why); },
+          [&](const control::CommitComplete& done) { complete(fact.at, done.version); }, [](const auto&) {}},
+      fact.what);
+}
+
+void Trace::on_order(Time at, const control::Order& order) {
+  const auto* release = std::get_if<control::Release>(&order);
+  why_ = release != nullptr ? release->why : policy::Reason{};
+  spans_.on_order(at, order);
+  if (const auto* record = std::get_if<control::CommitRecord>(&order)) commit(at, *record);
+}
+
+void Trace::commit(Time at, const control::CommitRecord& record) {
+  instant(kServers, kCommits, at, fmt::format("commit {}", record.version),
+          fmt::format(R"("gradients":{},"samples":{},"why":{})", record.members.size(), record.samples,
+                      quoted(policy::to_string(record.why))));
+  if (record.checkpoint)
+    instant(kServers, kCheckpoints, at, fmt::format("checkpoint {}", record.version), "");
+  pending_.emplace_back(record.version, at);
+  if (pending_.size() > kMostPending) pending_.pop_front();
+  count(at, record);
+}
+
+// One update after the other, also where the next one was ordered before this one was complete.
+void Trace::complete(Time at, Version version) {
+  while (!pending_.empty() && pending_.front().first < version) pending_.pop_front();
+  if (pending_.empty() || pending_.front().first != version) return;
+  const Time start = std::max(pending_.front().second, updates_until_);
+  pending_.pop_front();
+  updates_until_ = std::max(updates_until_, at);
+  if (at <= start) return;
+  event(fmt::format(
+      R"({{"ph":"X","cat":"update","name":"update {}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{}}}})",
+      version, kServers, kUpdates, stamp(start), stamp(at - start)));
+}
+
+void Trace::count(Time at, const control::CommitRecord& record) {
+  bulk_.samples += record.samples;
+  bulk_.gradients += std::ssize(record.members);
+  for (const control::CommitMember& member : record.members) {
+    const std::int64_t staleness = record.version - member.base - 1;
+    bulk_.staleness += staleness;
+    bulk_.staleness_max = std::max(bulk_.staleness_max, staleness);
+  }
+  if (bulk_.samples < record.nominal || at <= bulk_.since) return;
+  const double mean =
+      static_cast<double>(bulk_.staleness) / static_cast<double>(std::max<std::int64_t>(1, bulk_.gradients));
+  event(fmt::format(R"({{"ph":"C","name":"staleness","pid":{},"ts":{},"args":{{"mean":{},"largest":{}}}}})",
+                    kServers, stamp(at), number(mean), bulk_.staleness_max));
+  event(fmt::format(R"({{"ph":"C","name":"samples/s","pid":{},"ts":{},"args":{{"samples/s":{}}}}})", kServers,
+                    stamp(at), number(static_cast<double>(bulk_.samples) / to_seconds(at - bulk_.since))));
+  bulk_ = {.since = at};
+}
+
+void Trace::on_evaluated(const control::Evaluated& evaluated) {
+  std::string values =
+      fmt::format(R"("loss":{},"accuracy":{})", number(evaluated.loss), number(evaluated.accuracy));
+  for (const auto& [name, value] : evaluated.metrics)
+    values += fmt::format(",{}:{}", quoted(name), number(value));
+  instant(kServers, kEvaluations, evaluated.at, fmt::format("evaluation of {}", evaluated.version), values);
+}
+
+absl::Status Trace::finish(Time now) {
+  why_ = {};
+  spans_.see_open(now, [this](const TimeSpan& span) { slice(span); });
+  out_.text() += "\n]}\n";
+  return out_.flush();
+}
+
+}  // namespace paceline::exports

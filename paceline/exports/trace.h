@@ -1,0 +1,81 @@
+// A run as a Chrome trace (the JSON that ui.perfetto.dev and chrome://tracing open), streamed while a journal
+// is replayed: a track a device with a slice for each of its spans (report::TimeSpans), arrows from a wait to
+// the one that was waited for, what the servers did, and counters.
+//
+//   devices   "compute", "wait for w3" (args: rule, why), "pull" and "push" (its release and its report on
+//   their way;
+//             of both together the journal has the sum, so each is half of it), "starting", "recovering",
+//             "lost iteration", "parked", "gone"; "joined" and "left" as instants
+//   servers   "commits", "evaluations" and "checkpoints" as instants, each at the commit of its version;
+//   "updates" as
+//             slices from a commit until it is complete everywhere, where the policy asked to hear of that
+//   counters  "staleness" (mean and largest) and "samples/s", about one point for each bulk update
+//
+// What always holds: slices of a track never overlap, and each arrow has both its ends, in slices. Times are
+// in microseconds with three decimals, so nanoseconds are exact. Memory is bounded by the number of devices,
+// however long the run is.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "paceline/control/run_listener.h"
+#include "paceline/exports/text_out.h"
+#include "paceline/report/time_spans.h"
+
+namespace paceline::exports {
+
+class Trace final : public control::RunListener {
+ public:
+  Trace(const report::RunInfo& info, Write write);
+
+  void on_fact(const control::Fact& fact) override;
+  void on_order(Time at, const control::Order& order) override;
+  void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_plan(const control::PlanAdopted& adopted) override { spans_.on_plan(adopted); }
+
+  // What is under way at `now`, the latest event, and the end of the file. The first error of writing.
+  absl::Status finish(Time now);
+
+ private:
+  // Updates that are ordered and not known to be complete: where nobody tells of completion, no more than so
+  // many.
+  static constexpr std::size_t kMostPending = 4096;
+
+  struct Track {
+    report::TimeSpan last;  // told
+    bool any = false;
+  };
+
+  void event(std::string_view text);
+  void slice(const report::TimeSpan& span);
+  std::string title(const report::TimeSpan& span);
+  std::string arguments(const report::TimeSpan& span);
+  void arrow(const report::TimeSpan& waiting);
+  void instant(int process, std::size_t track, Time at, const std::string& name,
+               const std::string& arguments);
+  void name_track(int process, std::size_t track, const std::string& name);
+  Track& track(std::size_t device);
+  void instant_of(ReplicaId replica, Time at, const std::string& name, const std::string& why);
+  void commit(Time at, const control::CommitRecord& record);
+  void complete(Time at, Version version);
+  void count(Time at, const control::CommitRecord& record);
+
+  TextOut out_;
+  report::TimeSpans spans_;
+  std::vector<Track> tracks_;  // by device
+  policy::Reason why_;         // of the order that ends a span
+  std::uint64_t arrows_ = 0;
+  std::deque<std::pair<Version, Time>> pending_;
+  Time updates_until_;
+  struct {
+    Time since;
+    std::int64_t samples = 0, gradients = 0, staleness = 0, staleness_max = 0;
+  } bulk_;  // since the latest point of the counters
+  bool first_ = true;
+};
+
+}  // namespace paceline::exports

@@ -1,0 +1,169 @@
+#include "paceline/exports/trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "paceline/report/example_run.h"
+#include "paceline/report/json_values.h"
+
+namespace paceline::exports {
+namespace {
+
+using report::Json;
+
+std::int64_t ns(const Json& microseconds) { return std::llround(microseconds.get<double>() * 1000); }
+
+struct Slice {
+  std::int64_t start, end;
+  std::string name;
+};
+
+// A trace, parsed and held to its promises.
+class Traced {
+ public:
+  explicit Traced(const std::string& text) : json_(Json::parse(text)) {
+    std::map<std::uint64_t, Json> begins;
+    for (const Json& event : json_.at("traceEvents")) {
+      const std::string phase = event.at("ph");
+      if (phase == "X") {
+        const std::int64_t start = ns(event.at("ts"));
+        slices_[track(event)].push_back({start, start + ns(event.at("dur")), event.at("name")});
+      }
+      if (phase == "M" && event.at("name") == "thread_name" && event.at("pid") == 1)
+        names_[track(event)] = event.at("args").at("name");
+      if (phase == "s") begins[event.at("id")] = event;
+      if (phase == "f") ends_.emplace_back(begins.at(event.at("id")), event);
+      ++phases_[phase];
+    }
+    EXPECT_EQ(begins.size(), ends_.size());
+    for (const auto& [begin, end] : ends_) {
+      EXPECT_LE(ns(begin.at("ts")), ns(end.at("ts")));
+      EXPECT_THAT(slice_at(begin), testing::StartsWith("wait for "));
+      EXPECT_NE(slice_at(end), "");
+    }
+    for (const auto& [where, slices] : slices_) {
+      for (std::size_t i = 1; i < slices.size(); ++i)
+        EXPECT_GE(slices[i].start, slices[i - 1].end) << where.second << " " << slices[i].name;
+    }
+  }
+
+  using Track = std::pair<int, int>;
+  static Track track(const Json& event) { return {event.at("pid"), event.at("tid")}; }
+  std::string slice_at(const Json& event) const {
+    for (const Slice& slice : slices_.at(track(event))) {
+      if (slice.start <= ns(event.at("ts")) && ns(event.at("ts")) < slice.end) return slice.name;
+    }
+    return "";
+  }
+  // Of the device of that name: by the name of its slices, the nanoseconds.
+  std::map<std::string, std::int64_t> spent(const std::string& device) const {
+    std::map<std::string, std::int64_t> all;
+    for (const auto& [where, name] : names_) {
+      if (name != device) continue;
+      for (const Slice& slice : slices_.at(where)) all[slice.name] += slice.end - slice.start;
+    }
+    return all;
+  }
+  int count(const std::string& phase) const {
+    const auto found = phases_.find(phase);
+    return found == phases_.end() ? 0 : found->second;
+  }
+  const Json& json() const { return json_; }
+  const std::vector<std::pair<Json, Json>>& arrows() const { return ends_; }
+  const std::string& name_of(const Json& event) const { return names_.at(track(event)); }
+
+ private:
+  Json json_;
+  std::map<Track, std::vector<Slice>> slices_;
+  std::map<Track, std::string> names_;
+  std::vector<std::pair<Json, Json>> ends_;
+  std::map<std::string, int> phases_;
+};
+
+Traced traced(const report::ExampleJob& job, const std::string& policy) {
+  std::string text;
+  report::RunInfo info;
+  info.title = "job \"x\"";
+  Trace trace(info, [&](std::string_view piece) {
+    text += piece;
+    return absl::OkStatus();
+  });
+  const Time end = report::run_example(job, policy, trace);
+  EXPECT_TRUE(trace.finish(end).ok());
+  return Traced(text);
+}
+
+class TraceOfPolicy : public testing::TestWithParam<const char*> {};
+
+TEST_P(TraceOfPolicy, HoldsItsPromises) {
+  report::ExampleJob job = report::uneven_four();
+  job.jitter = 0.5;
+  job.replicas[1].leaves_at_s = 1.234;
+  const Traced all = traced(job, GetParam());
+  EXPECT_GT(all.count("X"), 50);
+  EXPECT_GT(all.count("C"), 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, TraceOfPolicy,
+                         testing::Values("bsp", "asp", "ssp:2", "dssp:1-4", "elastic-bsp:5", "backup:1",
+                                         "cgp", "groups:2+2:ssp:1", "local-sgd:3"));
+
+TEST(Trace, UnderBspAllArrowsGoToTheSlowest) {
+  const Traced all = traced(report::uneven_four(), "bsp");
+  EXPECT_EQ(all.arrows().size(), 75u) << "25 rounds, and three that wait in each";
+  for (const auto& [from, to] : all.arrows()) EXPECT_EQ(all.name_of(to), "w3");
+  auto fast = all.spent("w0");
+  EXPECT_EQ(fast["compute"], 2'500'000'000);
+  EXPECT_EQ(fast["wait for w3"], 5'000'000'000);
+  EXPECT_EQ(all.spent("w3")["compute"], 7'500'000'000);
+  EXPECT_EQ(all.json().at("otherData").at("job"), "job \"x\"");
+}
+
+TEST(Trace, SaysWhyOneWaited) {
+  const Traced all = traced(report::uneven_four(), "ssp:1");
+  for (const Json& event : all.json().at("traceEvents")) {
+    if (event.value("cat", "") != "wait" || event.at("ph") != "X") continue;
+    EXPECT_EQ(event.at("args").at("rule"), "… ahead of the slowest, … allowed");
+    EXPECT_EQ(event.at("args").at("why"), "1 ahead of the slowest, 1 allowed");
+    return;
+  }
+  FAIL() << "nobody waited";
+}
+
+TEST(Trace, UpdatesThatOverlapComeOneAfterTheOther) {
+  std::string text;
+  Trace trace(report::RunInfo{}, [&](std::string_view piece) {
+    text += piece;
+    return absl::OkStatus();
+  });
+  const auto at = [](int ms) { return Time(std::chrono::milliseconds(ms)); };
+  trace.on_fact({at(0), control::TimerRang{}});
+  for (int v = 1; v <= 3; ++v) {
+    control::CommitRecord record;
+    record.version = Version(v);
+    trace.on_order(at(v), record);
+  }
+  for (int v = 1; v <= 3; ++v) trace.on_fact({at(10 * v), control::CommitComplete{Version(v)}});
+  EXPECT_TRUE(trace.finish(at(40)).ok());
+  EXPECT_EQ(Traced(text).count("X"), 3);
+}
+
+TEST(Trace, AFileThatCannotBeWrittenIsAnError) {
+  int pieces = 0;
+  Trace trace(report::RunInfo{}, [&](std::string_view) {
+    ++pieces;
+    return absl::ResourceExhaustedError("full");
+  });
+  report::ExampleJob job = report::uneven_four();
+  job.samples = 320'000;
+  const Time end = report::run_example(job, "bsp", trace);
+  EXPECT_EQ(trace.finish(end).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(pieces, 1);
+}
+
+}  // namespace
+}  // namespace paceline::exports
