@@ -11,10 +11,11 @@
 #include "paceline/compute/board_readers.h"
 #include "paceline/compute/group_member.h"
 #include "paceline/roles/peer.h"
-#include "paceline/roles/server_role.h"
+#include "paceline/server/server_role.h"
 #include "paceline/rpc/coordinator_server.h"
+#include "paceline/rpc/link_keys.h"
 #include "paceline/rpc/port.h"
-#include "paceline/rpc/wire.h"
+#include "paceline/wire/wire.h"
 #include "paceline/transport/gradient_buffer.h"
 
 namespace paceline::bench {
@@ -40,7 +41,7 @@ void work(const std::string& address, const std::string& name, std::int64_t floa
     rpc::show_token(*context, kAccess);
     return stub->Work(context);
   });
-  rpc::wire::WorkerMessage message;
+  wire::WorkerMessage message;
   message.mutable_hello()->set_name(name);
   connection.send(message);
   connection.next();
@@ -50,7 +51,7 @@ void work(const std::string& address, const std::string& name, std::int64_t floa
   auto gradient = must(transport::GradientWriter::create(layout.size()));
   for (float& value : gradient.gradient()) value = 1e-6f;
   message.mutable_attached()->set_dataset_size(1 << 30);
-  *message.mutable_attached()->mutable_layout() = rpc::to_wire(layout);
+  *message.mutable_attached()->mutable_layout() = wire::to_wire(layout);
   message.mutable_attached()->set_gradient_path(gradient.path());
   connection.send(message);
   const auto order = connection.next();
@@ -89,7 +90,7 @@ void work(const std::string& address, const std::string& name, std::int64_t floa
   }
 }
 
-struct NoCheckpoints final : rpc::CheckpointSink {
+struct NoCheckpoints final : store::CheckpointSink {
   absl::StatusOr<std::string> begin(Version) override {
     return absl::UnimplementedError("benchmarks write no checkpoint");
   }
@@ -106,17 +107,11 @@ void coordinate(int address_out, const LiveJob& job) {
       job.fabric == "sealed" ? "" : fmt::format("fabric = \"{}\"\n", job.fabric), job.cluster);
   NoCheckpoints checkpoints;
   EventLoop loop;
-  rpc::Coordinator coordinator(loop, {.job = must(config::parse_job(toml, "bench")),
-                                      .job_toml = toml,
-                                      .restart = {},
-                                      .attempt = "1",
-                                      .listeners = {},
-                                      .keep_books = [] { return absl::OkStatus(); },
-                                      .checkpoints = &checkpoints,
-                                      .on_data_known = [](const control::ControllerConfig&) {},
-                                      .notice = [](const std::string&) {},
-                                      .news = [](const std::string&) {},
-                                      .nothing_lost = [] {}});
+  rpc::Coordinator coordinator(loop, {.attempt = {.job = must(config::parse_job(toml, "bench")),
+                                                  .job_toml = toml,
+                                                  .attempt = "1",
+                                                  .new_key = rpc::new_link_key},
+                                      .checkpoints = &checkpoints});
   const auto server = must(rpc::CoordinatorServer::start(
       must(rpc::listen_for_job(job.address(0) + ":0")), loop, coordinator,
       {.access = kAccess, .status = [](const auto&, auto&) {}, .notice = [](const auto&) {}}));
@@ -165,7 +160,7 @@ std::vector<double> live_rounds_ms(const LiveJob& job, int rounds) {
   for (int host = 0; host < job.hosts; ++host) {
     on_host(host, [&] {
       const std::string exchange = job.hosts > 1 ? job.address(host) : "";
-      const absl::Status status = roles::run_server(
+      const absl::Status status = server::run_server(
           {.reach = {address, "", token_file()}, .shard = host, .exchange = exchange, .fabric = job.fabric});
       if (!status.ok()) die(status);
     });

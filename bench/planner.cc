@@ -1,5 +1,5 @@
 // How long planning takes: a whole plan from scratch by number of devices and layers, and the data assignment
-// that is made for every batch.
+// that is made for every batch. And how good plans are: beside the best of all plans, where all can be tried.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -10,7 +10,10 @@
 #include "bench/table.h"
 #include "paceline/base/check.h"
 #include "paceline/base/rng.h"
+#include "paceline/planner/enumeration.h"
 #include "paceline/planner/planner.h"
+#include "paceline/planner/testing/every_plan.h"
+#include "paceline/planner/testing/random_problem.h"
 
 namespace paceline::bench {
 namespace {
@@ -44,11 +47,15 @@ planner::Problem problem_of(std::int32_t devices, std::int32_t layers) {
   return problem;
 }
 
+double ms_since(steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(steady_clock::now() - start).count();
+}
+
 void add_plan(Table& table, std::int32_t devices, std::int32_t layers) {
   const planner::Problem problem = problem_of(devices, layers);
   const auto start = steady_clock::now();
   const auto planned = planner::make_plan(problem, {});
-  const double ms = std::chrono::duration<double, std::milli>(steady_clock::now() - start).count();
+  const double ms = ms_since(start);
   PACELINE_CHECK(planned.ok(), "{}", planned.status().ToString());
   double best = planner::Evaluation::kInfinite;
   for (const planner::BaselineResult& baseline : planned->baselines)
@@ -58,6 +65,75 @@ void add_plan(Table& table, std::int32_t devices, std::int32_t layers) {
              {"moves", static_cast<double>(planned->found.moves)},
              {"batch_ms", planned->forecast.batch_ms},
              {"best_baseline_ms", best}});
+}
+
+// Half to all of what the fastest plan costs, in a random measure.
+void add_budget(Rng& rng, planner::Problem& problem) {
+  const auto free = planner::make_plan(problem, {});
+  if (!free.ok()) return;
+  planner::Budget budget{static_cast<planner::CostKind>(rng.below(planner::kCostKinds)), 0,
+                         rng.below(2) == 0};
+  const double cost = free->found.evaluation.costs[budget.index()];
+  budget.most = (0.5 + 0.5 * rng.uniform()) *
+                (budget.per_second ? 1000 * cost / free->found.evaluation.batch_ms : cost);
+  if (budget.most > 0) problem.budgets = {budget};
+}
+
+struct Clusters {
+  std::size_t count;
+  std::int32_t least_devices;
+  std::int32_t most_devices;
+  std::int32_t least_layers;
+  std::int32_t most_layers;
+  bool budgets;
+};
+
+// Small clusters by the dumb planner of the tests, larger ones by the faster way through all plans.
+planner::Evaluation best_of_all(const planner::Evaluator& evaluator) {
+  if (evaluator.problem().cluster.size() <= 4) return planner::testing::best_of_every_plan(evaluator);
+  planner::Evaluation best;
+  planner::for_each_plan(evaluator.problem(), [&](planner::Plan& plan) {
+    const planner::Evaluation one = evaluator.assign(plan);
+    if (one < best) best = one;
+  });
+  return best;
+}
+
+// How often the search finds the best of all plans of random clusters, and what it loses where it does not;
+// half of them with little memory.
+void add_optima(Table& table, const Clusters& clusters, std::uint64_t seed) {
+  Rng rng(seed);
+  std::vector<double> millis;
+  int optimal = 0;
+  double worst = 0, exhaustive_ms = 0;
+  while (millis.size() < clusters.count) {
+    planner::testing::ProblemShape shape{clusters.least_devices, clusters.most_devices, clusters.least_layers,
+                                         clusters.most_layers, 64};
+    if (millis.size() % 2 == 0) shape.least_memory = 0.3, shape.most_memory = 2;
+    planner::Problem problem = planner::testing::random_problem(rng, shape);
+    if (clusters.budgets) add_budget(rng, problem);
+    const planner::CostModel model(problem);
+    const auto before = steady_clock::now();
+    const planner::Evaluation best = best_of_all({model, planner::Goal::within_budgets()});
+    exhaustive_ms += ms_since(before);
+    if (!best.possible() || best.over > 0) continue;
+    const auto start = steady_clock::now();
+    const auto planned = planner::make_plan(problem, {});
+    millis.push_back(ms_since(start));
+    // A budget that it cannot keep counts as twice as slow.
+    const double regret = planned.ok() ? planned->forecast.batch_ms / best.batch_ms - 1 : 1;
+    optimal += regret < 1e-9 ? 1 : 0;
+    worst = std::max(worst, regret);
+  }
+  const double slowest = *std::max_element(millis.begin(), millis.end());
+  table.add(fmt::format("{} to {} × {} to {} layers{}", clusters.least_devices, clusters.most_devices,
+                        clusters.least_layers, clusters.most_layers, clusters.budgets ? ", a budget" : ""),
+            {{"clusters", static_cast<double>(clusters.count)},
+             {"optimal", static_cast<double>(optimal)},
+             {"worst_regret_percent", 100 * worst},
+             {"median_ms", median(std::move(millis))},
+             {"slowest_ms", slowest},
+             {"exhaustive_ms", exhaustive_ms / static_cast<double>(clusters.count)}});
 }
 
 template <class Work>
@@ -88,6 +164,17 @@ void measure_plans(Table& table) {
   for (const std::int32_t devices : {4, 8, 16, 32, 64}) add_plan(table, devices, 100);
 }
 
+void measure_optima(Table& table) {
+  for (const std::uint64_t seed : {1u, 2u, 3u}) {
+    add_optima(table, {100, 2, 4, 2, 6, false}, seed);
+    add_optima(table, {100, 2, 4, 2, 6, true}, seed);
+  }
+  // More than a search tries.
+  add_optima(table, {100, 5, 5, 8, 8, false}, 4);
+  add_optima(table, {100, 5, 5, 8, 8, true}, 5);
+  add_optima(table, {20, 6, 6, 8, 8, false}, 6);
+}
+
 void measure_assignments(Table& table) {
   for (const std::size_t replicas : {8u, 64u}) {
     for (const bool costs : {false, true}) add_assignment(table, replicas, costs);
@@ -99,6 +186,7 @@ void measure_assignments(Table& table) {
 
 int main(int argc, char** argv) {
   using namespace paceline::bench;
-  run(argc, argv, measure_plans);
+  if (argc < 5) run(argc, argv, measure_plans);
+  run(argc, argv, measure_optima);
   return run(argc, argv, measure_assignments);
 }

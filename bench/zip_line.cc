@@ -1,6 +1,7 @@
 // How long each search for a barrier takes, on the paper's sizes and beside the paper's own times: n replicas
 // at intervals of 0.1 to 0.4 s, R ready times predicted for each. zip-line stands here twice: over stored
-// lists, as the others, and over even times, which need no storage and are what ElasticBSP searches.
+// lists, as the others, and over even times, which need no storage and are what ElasticBSP searches. The
+// paper's ZipLine is zip-line-scan here.
 #include <chrono>
 #include <limits>
 #include <string>
@@ -76,7 +77,7 @@ void add(Table& table, const std::string& name, const Size& size, double us, dou
 }
 
 double paper_us(SearchMethod method, const Size& size) {
-  if (method == SearchMethod::kZipLine) return size.paper_zip_line_us;
+  if (method == SearchMethod::kZipLineScan) return size.paper_zip_line_us;
   if (method == SearchMethod::kFullGridScan) return size.paper_full_grid_scan_us;
   return kNotInPaper;
 }

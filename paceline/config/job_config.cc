@@ -221,7 +221,8 @@ void read_cgp(Section& section, policy::CgpSpec& cgp) {
                      {to_string(policy::Grouping::kNatural), to_string(policy::Grouping::kWindow),
                       to_string(policy::Grouping::kDp)});
   cgp.grouping = static_cast<policy::Grouping>(grouping);
-  cgp.patience = section.number("patience", cgp.patience, 0, 1e6);
+  cgp.patience = section.number("patience", cgp.patience, 0, 1);
+  cgp.delay = section.number("delay", cgp.delay, 0, 1);
   if (cgp.k_min > cgp.k_max && cgp.wait_max != policy::CgpOptions::kForever)
     section.complain("k_min", "write a number that is not above k_max");
 }

@@ -86,7 +86,8 @@ class TimesReader {
     if (error == std::errc::invalid_argument || end != text.data() + text.size() || std::isnan(time))
       return bad(fmt::format("time {} is not a number; write an integer or a decimal such as 4.5", place));
     if (error != std::errc() || std::abs(time) > kLargestTime)
-      return bad(fmt::format("time {} is too large or too small; write times from -1e12 to 1e12", place));
+      return bad(fmt::format("time {0} is too large or too small; write times from -{1} to {1}", place,
+                             kLargestTime));
     return time;
   }
 

@@ -31,8 +31,9 @@ struct PredictedTimes {
 inline constexpr std::int64_t kMostTimesBytes = std::int64_t{32} << 20;
 inline constexpr std::size_t kMostLists = 1'000'000;
 inline constexpr std::size_t kMostNameBytes = 100;
-// Neither a time nor a difference of two loses its third decimal below this.
-inline constexpr double kLargestTime = 1e12;
+// 2^53: whole numbers up to this are exact, so are milliseconds or microseconds since 1970. Up to 1e12
+// neither a time nor a difference of two loses its third decimal.
+inline constexpr double kLargestTime = 9007199254740992;
 
 // `file`: the name that errors give.
 absl::StatusOr<PredictedTimes> parse_predicted_times(std::string_view text, const std::string& file);

@@ -102,6 +102,11 @@ DataAssignment rounded(const DataProblem& problem, const DataShares& shares) {
   return whole;
 }
 
+bool samples_cost(const DataProblem& problem) {
+  return std::any_of(problem.replicas.begin(), problem.replicas.end(),
+                     [](const ReplicaTime& replica) { return replica.sample_cost > 0; });
+}
+
 }  // namespace
 
 absl::StatusOr<DataShares> solve_shares(const DataProblem& problem) {
@@ -137,7 +142,14 @@ absl::StatusOr<DataAssignment> assign_samples(const DataProblem& problem) {
     return std::vector<double>(samples.begin(), samples.end());
   };
   DataAssignment whole = rounded(problem, shares);
-  if (problem.limits.empty()) return whole;
+  if (excess(problem, doubles(whole.samples), whole.time_ms) <= 0) return whole;
+  if (!samples_cost(problem)) {
+    // What is fastest under one limit and keeps the others is fastest under all.
+    for (const DataLimit& limit : problem.limits) {
+      PACELINE_ASSIGN_OR_RETURN(whole, assign_within(problem, limit));
+      if (excess(problem, doubles(whole.samples), whole.time_ms) <= 0) return whole;
+    }
+  }
   // Rounding may go over a limit again; then it is drawn tighter by as much.
   DataProblem tightened = problem;
   constexpr int kTries = 4;

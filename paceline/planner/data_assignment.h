@@ -8,7 +8,9 @@
 //
 // Without limits it has a closed form, water filling: θ is the smallest level to which the replicas can be
 // filled with B samples, O(G log G). Where samples cost unlike, the cheapest are filled first and θ is one of
-// O(G) levels, O(G²·log G). Only limits that the closed form breaks need the solver.
+// O(G) levels, O(G²·log G). Under one limit, where samples cost nothing else, the answer in whole samples is
+// found directly: θ is one of the times at which a replica can end, and by then those whose samples use least
+// are given all they can finish. Only several limits that break each other need the solver.
 #pragma once
 
 #include <cstdint>
@@ -61,9 +63,16 @@ absl::StatusOr<DataShares> fill(const DataProblem& problem);
 // The program by the solver. Errors: as fill, and NotFound when no assignment keeps the limits.
 absl::StatusOr<DataShares> solve_shares(const DataProblem& problem);
 
-// Whole samples: fill, or solve_shares where a limit asks for it; then whole micro-batches, and what is left
-// goes one by one to whom it delays least. Of assignments without sample costs and limits none is faster.
-// Errors: as solve_shares.
+// The fastest whole samples that keep this limit, without looking at the problem's own or at sample costs.
+// O(G log G) for each of the up to G·B/u times that are tried. Where `per_ms` is negative, being slower keeps
+// the limit: then no slower assignment is looked for than those that pour samples as above.
+// Errors: as fill, and NotFound when no assignment keeps the limit.
+absl::StatusOr<DataAssignment> assign_within(const DataProblem& problem, const DataLimit& limit);
+
+// Whole samples: fill, or where limits ask for it assign_within of one of them, if that keeps the others, or
+// solve_shares. Shares are rounded to whole micro-batches, and what is left goes one by one to whom it delays
+// least. Of assignments without sample costs none that keeps the limits is faster, where assign_within found
+// it or there are none. Errors: as solve_shares.
 absl::StatusOr<DataAssignment> assign_samples(const DataProblem& problem);
 
 }  // namespace paceline::planner

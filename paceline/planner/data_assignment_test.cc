@@ -138,7 +138,7 @@ TEST(DataAssignment, LimitsAreKeptWhereTheyCanBe) {
   Rng rng(4);
   int kept = 0, broken_by_fill = 0;
   for (int i = 0; i < 3000; ++i) {
-    DataProblem problem = random_data_problem(rng, {3, 10});
+    DataProblem problem = random_data_problem(rng, {3, 10, i % 2 == 0, false, i % 3 == 0 ? 4u : 1u});
     DataLimit limit{{}, rng.below(2) == 0 ? 0 : rng.uniform(), 0};
     for (std::size_t g = 0; g < problem.replicas.size(); ++g) limit.per_sample.push_back(4 * rng.uniform());
     limit.most = double(problem.batch) * (0.5 + 3 * rng.uniform());
@@ -155,17 +155,49 @@ TEST(DataAssignment, LimitsAreKeptWhereTheyCanBe) {
     const auto found = assign_samples(problem);
     const auto relaxed = solve_shares(problem);
     ASSERT_TRUE(relaxed.ok() || best == kUnbounded) << relaxed.status();
-    ASSERT_TRUE(relaxed.ok() || !found.ok());
+    ASSERT_EQ(found.ok(), best < kUnbounded) << i << found.status();
     if (!found.ok()) continue;
     ++kept;
     ASSERT_LE(used(found->samples), limit.most * (1 + 1e-9));
-    ASSERT_LE(best, found->time_ms + 1e-9);
+    ASSERT_NEAR(best, found->time_ms, 1e-9) << i;
     ASSERT_LE(relaxed->time_ms, best + 1e-6);
     problem.limits.clear();
     if (used(assign_samples(problem)->samples) > limit.most) ++broken_by_fill;
   }
   EXPECT_GT(kept, 1000);
   EXPECT_GT(broken_by_fill, 100);
+}
+
+TEST(DataAssignment, SeveralLimitsAreKeptWhereTheyCanBe) {
+  Rng rng(5);
+  int kept = 0, fastest = 0;
+  for (int i = 0; i < 2000; ++i) {
+    DataProblem problem = random_data_problem(rng, {3, 10});
+    for (int k = 0; k < 2; ++k) {
+      DataLimit& limit = problem.limits.emplace_back();
+      for (std::size_t g = 0; g < problem.replicas.size(); ++g) limit.per_sample.push_back(4 * rng.uniform());
+      limit.most = double(problem.batch) * (1 + 3 * rng.uniform());
+    }
+    const auto keeps = [&](const std::vector<std::int64_t>& samples) {
+      return std::all_of(problem.limits.begin(), problem.limits.end(), [&](const DataLimit& limit) {
+        double sum = 0;
+        for (std::size_t g = 0; g < samples.size(); ++g) sum += limit.per_sample[g] * double(samples[g]);
+        return sum <= limit.most * (1 + 1e-9);
+      });
+    };
+    double best = kUnbounded;
+    every_assignment(problem, [&](const auto& samples) {
+      if (keeps(samples)) best = std::min(best, time_of(problem, samples));
+    });
+    const auto found = assign_samples(problem);
+    if (!found.ok()) continue;
+    ++kept;
+    ASSERT_TRUE(keeps(found->samples)) << i;
+    ASSERT_GE(found->time_ms, best - 1e-9) << i;
+    if (found->time_ms < best + 1e-9) ++fastest;
+  }
+  EXPECT_GT(kept, 1000);
+  EXPECT_GT(fastest, kept * 9 / 10);
 }
 
 TEST(DataAssignment, TheClosedFormOfThePaper) {

@@ -17,6 +17,9 @@ struct Slot {
   std::size_t stage;
 };
 
+// In clusters of more devices too many plans are a device's move away.
+constexpr std::int32_t kMostMoved = 10;
+
 std::size_t pick(Rng& rng, std::size_t count) { return static_cast<std::size_t>(rng.below(count)); }
 
 std::vector<Slot> slots_of(const Plan& plan) {
@@ -51,13 +54,20 @@ bool take_out(const CostModel& model, Plan& plan, const Slot& slot) {
   return !plan.replicas.empty();
 }
 
-// Puts a device that is in no replica into one, or makes it one.
+// Puts a device that is in no replica to this place of one, or makes it one when there is none of that
+// number.
+bool put_at(const CostModel& model, std::int32_t device, const Slot& slot, Plan& plan) {
+  if (slot.replica == plan.replicas.size()) plan.replicas.emplace_back();
+  std::vector<std::int32_t>& devices = plan.replicas[slot.replica].devices;
+  devices.insert(devices.begin() + static_cast<std::ptrdiff_t>(slot.stage), device);
+  return recut(model, plan, plan.replicas[slot.replica]);
+}
+
+// The same, anywhere.
 bool put_in(const CostModel& model, Rng& rng, std::int32_t device, Plan& plan) {
   const std::size_t g = pick(rng, plan.replicas.size() + 1);
-  if (g == plan.replicas.size()) plan.replicas.emplace_back();
-  std::vector<std::int32_t>& devices = plan.replicas[g].devices;
-  devices.insert(devices.begin() + static_cast<std::ptrdiff_t>(pick(rng, devices.size() + 1)), device);
-  return recut(model, plan, plan.replicas[g]);
+  const std::size_t stages = g < plan.replicas.size() ? plan.replicas[g].devices.size() : 0;
+  return put_at(model, device, {g, pick(rng, stages + 1)}, plan);
 }
 
 bool shift_to(const CostModel& model, PlannedReplica& replica, std::size_t cut, std::int32_t by) {
@@ -108,26 +118,35 @@ bool move_a_device(const CostModel& model, Rng& rng, Plan& plan) {
   return take_out(model, plan, from) && put_in(model, rng, device, plan);
 }
 
-bool split_a_replica(const CostModel& model, Rng& rng, Plan& plan) {
-  const std::size_t g = pick(rng, plan.replicas.size());
-  std::vector<std::int32_t>& devices = plan.replicas[g].devices;
-  if (devices.size() < 2) return false;
-  const auto middle = devices.begin() + static_cast<std::ptrdiff_t>(1 + pick(rng, devices.size() - 1));
+// Stages from `slot` on become a replica of their own. Requires: not the first stage.
+bool split_at(const CostModel& model, const Slot& slot, Plan& plan) {
+  std::vector<std::int32_t>& devices = plan.replicas[slot.replica].devices;
+  const auto middle = devices.begin() + static_cast<std::ptrdiff_t>(slot.stage);
   PlannedReplica second{{middle, devices.end()}, {}, 0};
   devices.erase(middle, devices.end());
   plan.replicas.push_back(std::move(second));
-  return recut(model, plan, plan.replicas[g]) && recut(model, plan, plan.replicas.back());
+  return recut(model, plan, plan.replicas[slot.replica]) && recut(model, plan, plan.replicas.back());
 }
 
-bool merge_replicas(const CostModel& model, Rng& rng, Plan& plan) {
-  if (plan.replicas.size() < 2) return false;
-  const std::size_t g = pick(rng, plan.replicas.size()), h = pick(rng, plan.replicas.size());
-  if (g == h) return false;
+bool split_a_replica(const CostModel& model, Rng& rng, Plan& plan) {
+  const std::size_t g = pick(rng, plan.replicas.size());
+  const std::size_t stages = plan.replicas[g].devices.size();
+  return stages >= 2 && split_at(model, {g, 1 + pick(rng, stages - 1)}, plan);
+}
+
+// The stages of `h` follow those of `g`. Requires: two replicas.
+bool merge(const CostModel& model, std::size_t g, std::size_t h, Plan& plan) {
   std::vector<std::int32_t>& devices = plan.replicas[g].devices;
   devices.insert(devices.end(), plan.replicas[h].devices.begin(), plan.replicas[h].devices.end());
   if (!recut(model, plan, plan.replicas[g])) return false;
   plan.replicas.erase(plan.replicas.begin() + static_cast<std::ptrdiff_t>(h));
   return true;
+}
+
+bool merge_replicas(const CostModel& model, Rng& rng, Plan& plan) {
+  if (plan.replicas.size() < 2) return false;
+  const std::size_t g = pick(rng, plan.replicas.size()), h = pick(rng, plan.replicas.size());
+  return g != h && merge(model, g, h, plan);
 }
 
 bool drop_a_device(const CostModel& model, Rng& rng, Plan& plan) {
@@ -207,11 +226,47 @@ std::vector<Plan> neighbours(const CostModel& model, MoveScope scope, const Plan
       });
     }
   }
-  for (const std::int32_t n : unused_devices(model.problem(), plan)) {
+  const std::vector<std::int32_t> unused = unused_devices(model.problem(), plan);
+  for (const std::int32_t n : unused) {
     consider([&](Plan& changed) {
       changed.replicas.push_back({{n}, {}, 0});
       return true;
     });
+  }
+  if (model.problem().cluster.size() > kMostMoved) return all;
+  for (std::size_t g = 0; g < plan.replicas.size(); ++g) {
+    for (std::size_t h = 0; h < plan.replicas.size(); ++h) {
+      if (g != h) consider([&](Plan& changed) { return merge(model, g, h, changed); });
+    }
+  }
+  // `from`: a slot; null: `n` was not used.
+  const auto everywhere = [&](std::int32_t n, const Slot* from) {
+    Plan without = plan;
+    if (from != nullptr && !take_out(model, without, *from)) return;
+    for (std::size_t g = 0; g <= without.replicas.size(); ++g) {
+      const std::size_t stages = g < without.replicas.size() ? without.replicas[g].devices.size() : 0;
+      for (std::size_t s = 0; s <= stages; ++s) {
+        Plan changed = without;
+        if (put_at(model, n, {g, s}, changed)) all.push_back(std::move(changed));
+      }
+    }
+  };
+  for (const Slot& slot : slots) {
+    if (slot.stage > 0) consider([&](Plan& changed) { return split_at(model, slot, changed); });
+    everywhere(plan.replicas[slot.replica].devices[slot.stage], &slot);
+  }
+  for (const std::int32_t n : unused) {
+    everywhere(n, nullptr);
+    for (const Slot& slot : slots) {
+      consider([&](Plan& changed) { return device_at(changed, slot) = n, true; });
+    }
+    for (const std::int32_t after : unused) {
+      if (after == n) continue;
+      consider([&](Plan& changed) {
+        changed.replicas.push_back({{n, after}, {}, 0});
+        return recut(model, changed, changed.replicas.back());
+      });
+    }
   }
   return all;
 }

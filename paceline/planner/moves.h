@@ -20,7 +20,9 @@ bool random_move(const CostModel& model, MoveScope scope, Rng& rng, Plan& plan);
 bool random_plan(const CostModel& model, Rng& rng, Plan& plan);
 
 // Every small change of the plan in turn: each cut by one layer, each u and, in kGroups, each two devices
-// swapped, each device dropped, each unused one alone as a replica. What cannot be is left out.
+// swapped, each device dropped, each unused one alone as a replica; in small clusters also each device moved
+// to each place, each two replicas merged, each split, and each two unused devices as a replica. What cannot
+// be is left out.
 std::vector<Plan> neighbours(const CostModel& model, MoveScope scope, const Plan& plan);
 
 // The devices that are present and in no replica.

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/planner/enumeration.h"
 #include "paceline/planner/partition.h"
 
 namespace paceline::planner {
@@ -19,6 +21,13 @@ constexpr std::int64_t kMovesPerMadeUp = 8;
 // A plan this much worse is kept one time in three (e⁻¹) at the start and at the end.
 constexpr double kFirstTemperature = 0.1;
 constexpr double kLastTemperature = 0.0005;
+// Every plan is tried where there are at most so many times as many as moves; a move takes as long.
+constexpr double kEnumerated = 4;
+// So many of the best plans with different groups are polished.
+constexpr std::size_t kPolished = 6;
+// Up to this many devices · layers² a pipeline is cut exactly in every plan that is tried; it takes as long
+// as cutting for the least largest part takes in larger ones.
+constexpr std::int64_t kCutExactly = 1000;
 // What breaking budgets by a tenth counts for in the walk, as a share of the score.
 constexpr double kOverWeight = 10;
 
@@ -31,10 +40,23 @@ double walk_energy(const Evaluation& evaluation) {
   return evaluation.score * (1 + kOverWeight * evaluation.over);
 }
 
+// The same pipelines, wherever they are cut.
+bool same_groups(const Plan& a, const Plan& b) {
+  return a.replicas.size() == b.replicas.size() &&
+         std::all_of(a.replicas.begin(), a.replicas.end(), [&](const PlannedReplica& one) {
+           return std::any_of(b.replicas.begin(), b.replicas.end(),
+                              [&](const PlannedReplica& other) { return one.devices == other.devices; });
+         });
+}
+
 class Walk {
  public:
   Walk(const Evaluator& evaluator, const SearchOptions& options, Candidate best)
-      : evaluator_(evaluator), options_(options), rng_(options.seed), best_(std::move(best)) {}
+      : evaluator_(evaluator),
+        options_(options),
+        small_(cutting_work(evaluator.problem()) <= kCutExactly),
+        rng_(options.seed),
+        best_{std::move(best)} {}
 
   // The best of some plans that are drawn at random; nothing when none of them is possible.
   std::optional<Candidate> made_up(std::int64_t count) {
@@ -43,10 +65,11 @@ class Walk {
       Candidate one;
       if (!random_plan(evaluator_.model(), rng_, one.plan)) continue;
       one.evaluation = score(one.plan);
+      settle(one);
       if (!one.evaluation.possible() || (best && !(one.evaluation < best->evaluation))) continue;
       best = std::move(one);
     }
-    if (best && best->evaluation < best_.evaluation) best_ = *best;
+    if (best) remember(*best);
     return best;
   }
 
@@ -57,24 +80,41 @@ class Walk {
       Candidate next{current.plan, {}};
       if (!random_move(evaluator_.model(), options_.scope, rng_, next.plan)) continue;
       next.evaluation = score(next.plan);
+      settle(next);
       if (!next.evaluation.possible() || !accepts(current.evaluation, next.evaluation, temperature)) continue;
       current = std::move(next);
       ++accepted_;
-      if (current.evaluation < best_.evaluation) best_ = current;
+      remember(current);
     }
   }
 
-  // Tries the neighbours until none is better, or so many have been tried, then cuts exactly; and again if
-  // that gave something.
-  void polish(std::int64_t most_moves) {
-    const std::int64_t end = moves_ + most_moves;
-    do {
-      while (step_to_a_neighbour(end)) {
-      }
-    } while (cut_exactly() && moves_ < end);
+  void try_every_plan() {
+    Candidate& best = best_.front();
+    for_each_plan(evaluator_.problem(), [&](Plan& plan) {
+      const Evaluation evaluation = score(plan);
+      if (!(evaluation < best.evaluation)) return;
+      best = {plan, evaluation};
+      ++accepted_;
+    });
   }
 
-  SearchResult result() && { return {std::move(best_.plan), best_.evaluation, moves_, accepted_}; }
+  // Of the best plans with different groups each in turn: tries the neighbours until none is better, or so
+  // many have been tried, then cuts exactly; and again if that gave something.
+  void polish(std::int64_t most_moves) {
+    std::vector<Candidate> polished = best_;
+    for (Candidate& candidate : polished) {
+      const std::int64_t end = moves_ + most_moves / static_cast<std::int64_t>(polished.size());
+      do {
+        while (step_to_a_neighbour(candidate, end)) {
+        }
+      } while (cut_exactly(candidate) && moves_ < end);
+      remember(candidate);
+    }
+  }
+
+  SearchResult result() && {
+    return {std::move(best_.front().plan), best_.front().evaluation, moves_, accepted_};
+  }
 
  private:
   Evaluation score(Plan& plan) {
@@ -87,43 +127,95 @@ class Walk {
     return worse <= 0 || rng_.uniform() < std::exp(-worse / temperature);
   }
 
-  bool improves(Plan plan) {
+  // Cuts each pipeline for the number of micro-batches that it got, if that is better.
+  void settle(Candidate& candidate) {
+    if (!small_ || !candidate.evaluation.possible()) return;
+    Plan plan = candidate.plan;
+    bool other = false;
+    for (PlannedReplica& replica : plan.replicas) {
+      if (replica.cuts.empty() || replica.samples == 0) continue;
+      const std::int64_t count = (replica.samples + plan.micro_batch - 1) / plan.micro_batch;
+      const std::optional<Cuts>& cuts = cuts_for(replica.devices, plan.micro_batch, count);
+      if (!cuts || *cuts == replica.cuts) continue;
+      replica.cuts = *cuts;
+      other = true;
+    }
+    if (!other) return;
     const Evaluation evaluation = score(plan);
-    if (!(evaluation < best_.evaluation)) return false;
-    best_ = {std::move(plan), evaluation};
+    if (evaluation < candidate.evaluation) candidate = {std::move(plan), evaluation};
+  }
+
+  const std::optional<Cuts>& cuts_for(const std::vector<std::int32_t>& devices, std::int64_t u,
+                                      std::int64_t count) {
+    std::vector<std::int64_t> key(devices.begin(), devices.end());
+    key.push_back(u);
+    key.push_back(count);
+    const auto [found, fresh] = cuts_.try_emplace(key);
+    if (fresh) found->second = best_cuts(evaluator_.model(), devices, u, count);
+    return found->second;
+  }
+
+  // Keeps the best few, and of those with the same groups one.
+  void remember(const Candidate& candidate) {
+    const auto better = [](const Candidate& a, const Candidate& b) { return a.evaluation < b.evaluation; };
+    if (best_.size() == kPolished && !better(candidate, best_.back())) return;
+    const auto same = std::find_if(best_.begin(), best_.end(), [&](const Candidate& other) {
+      return same_groups(other.plan, candidate.plan);
+    });
+    if (same != best_.end()) {
+      if (!better(candidate, *same)) return;
+      best_.erase(same);
+    }
+    if (best_.size() == kPolished) best_.pop_back();
+    best_.insert(std::upper_bound(best_.begin(), best_.end(), candidate, better), candidate);
+  }
+
+  bool improves(Plan plan, Candidate& candidate) {
+    Candidate next{std::move(plan), {}};
+    next.evaluation = score(next.plan);
+    settle(next);
+    if (!(next.evaluation < candidate.evaluation)) return false;
+    candidate = std::move(next);
     ++accepted_;
     return true;
   }
 
-  bool step_to_a_neighbour(std::int64_t end) {
-    for (Plan& plan : neighbours(evaluator_.model(), options_.scope, best_.plan)) {
+  bool step_to_a_neighbour(Candidate& candidate, std::int64_t end) {
+    for (Plan& plan : neighbours(evaluator_.model(), options_.scope, candidate.plan)) {
       if (moves_ >= end) return false;
-      if (improves(std::move(plan))) return true;
+      if (improves(std::move(plan), candidate)) return true;
     }
     return false;
   }
 
-  bool cut_exactly() {
+  bool cut_exactly(Candidate& candidate) {
     bool better = false;
-    for (std::size_t g = 0; g < best_.plan.replicas.size(); ++g) {
-      Plan plan = best_.plan;
+    for (std::size_t g = 0; g < candidate.plan.replicas.size(); ++g) {
+      Plan plan = candidate.plan;
       PlannedReplica& replica = plan.replicas[g];
       const std::int64_t count =
           std::max<std::int64_t>(1, (replica.samples + plan.micro_batch - 1) / plan.micro_batch);
       auto cuts = best_cuts(evaluator_.model(), replica.devices, plan.micro_batch, count);
       if (!cuts || *cuts == replica.cuts) continue;
       replica.cuts = *std::move(cuts);
-      better = improves(std::move(plan)) || better;
+      better = improves(std::move(plan), candidate) || better;
     }
     return better;
   }
 
+  static std::int64_t cutting_work(const Problem& problem) {
+    const std::int64_t layers = problem.layers();
+    return problem.cluster.size() * layers * layers;
+  }
+
   const Evaluator& evaluator_;
   const SearchOptions& options_;
+  const bool small_;
   Rng rng_;
-  Candidate best_;
+  std::vector<Candidate> best_;  // ascending, with different groups; never empty
   std::int64_t moves_ = 0;
   std::int64_t accepted_ = 0;
+  std::map<std::vector<std::int64_t>, std::optional<Cuts>> cuts_;  // by devices, u and micro-batches
 };
 
 // A move takes about as long as devices and layers are many; this comes to less than a second. Few devices
@@ -227,6 +319,10 @@ absl::StatusOr<SearchResult> search(const Evaluator& evaluator, const std::vecto
       options.moves > 0 ? options.moves : moves_for(evaluator.problem(), options.scope);
   Walk walk(evaluator, options, candidates.front());
   if (options.scope == MoveScope::kGroups) {
+    if (count_of_plans(evaluator.problem()) <= kEnumerated * static_cast<double>(moves)) {
+      walk.try_every_plan();
+      return std::move(walk).result();
+    }
     if (auto drawn = walk.made_up(moves / kMovesPerMadeUp)) candidates.push_back(*std::move(drawn));
   }
   for (Candidate& candidate : candidates)

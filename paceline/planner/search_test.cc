@@ -2,52 +2,21 @@
 #include "paceline/planner/search.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
+#include <set>
+#include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "paceline/planner/enumeration.h"
 #include "paceline/planner/planner.h"
+#include "paceline/planner/testing/every_plan.h"
 #include "paceline/planner/testing/random_problem.h"
 
 namespace paceline::planner {
 namespace {
-
-// Every way to cut each of the plan's replicas.
-void every_cutting(const Problem& problem, Plan plan, std::size_t g, const std::function<void(Plan)>& visit) {
-  if (g == plan.replicas.size()) return visit(plan);
-  PlannedReplica& replica = plan.replicas[g];
-  const std::size_t stages = replica.devices.size();
-  if (stages > problem.model.layers.size()) return;
-  replica.cuts.assign(stages - 1, 0);
-  const std::function<void(std::size_t, std::int32_t)> place = [&](std::size_t s, std::int32_t least) {
-    if (s + 1 == stages) return every_cutting(problem, plan, g + 1, visit);
-    for (replica.cuts[s] = least; replica.cuts[s] < problem.layers(); ++replica.cuts[s])
-      place(s + 1, replica.cuts[s] + 1);
-  };
-  place(0, 1);
-}
-
-// Every order of some of the devices, divided everywhere into replicas.
-void every_plan(const Problem& problem, const std::function<void(Plan)>& visit) {
-  std::vector<std::int32_t> devices(problem.cluster.devices.size());
-  std::iota(devices.begin(), devices.end(), 0);
-  do {
-    for (std::size_t used = 1; used <= devices.size(); ++used) {
-      for (std::uint32_t ends = 0; ends < (1u << (used - 1)); ++ends) {
-        for (const std::int64_t u : problem.micro_batches) {
-          Plan plan{{{}}, u};
-          for (std::size_t i = 0; i < used; ++i) {
-            plan.replicas.back().devices.push_back(devices[i]);
-            if (i + 1 < used && (ends >> i & 1) != 0) plan.replicas.emplace_back();
-          }
-          every_cutting(problem, std::move(plan), 0, visit);
-        }
-      }
-    }
-  } while (std::next_permutation(devices.begin(), devices.end()));
-}
 
 TEST(Search, FindsTheBestOfAllPlansOfTinyClusters) {
   Rng rng(1);
@@ -68,11 +37,7 @@ TEST(Search, FindsTheBestOfAllPlansOfTinyClusters) {
       if (budget.most <= 0) problem.budgets.clear();
       budgeted += static_cast<int>(problem.budgets.size());
     }
-    Evaluation best;
-    every_plan(problem, [&](Plan plan) {
-      const Evaluation one = evaluator.assign(plan);
-      if (one < best) best = one;
-    });
+    const Evaluation best = testing::best_of_every_plan(evaluator);
     const auto planned = make_plan(problem, {});
     if (!best.possible() || best.over > 0) {
       ++impossible;
@@ -84,6 +49,76 @@ TEST(Search, FindsTheBestOfAllPlansOfTinyClusters) {
   }
   EXPECT_GT(impossible, 3);
   EXPECT_GT(budgeted, 10);
+}
+
+// The plan as text, its replicas in an order of their own.
+std::string canonical(Plan plan) {
+  std::sort(plan.replicas.begin(), plan.replicas.end(),
+            [](const auto& a, const auto& b) { return a.devices < b.devices; });
+  std::string text = fmt::format("{}", plan.micro_batch);
+  for (const PlannedReplica& replica : plan.replicas)
+    text += fmt::format(" {}|{}", fmt::join(replica.devices, ","), fmt::join(replica.cuts, ","));
+  return text;
+}
+
+TEST(Enumeration, IsEveryPlanOnce) {
+  Rng rng(6);
+  for (int i = 0; i < 40; ++i) {
+    const Problem problem = testing::random_problem(rng, {1, 4, 1, 5, 8});
+    std::set<std::string> expected, found;
+    std::size_t count = 0;
+    testing::every_plan(problem, [&](const Plan& plan) { expected.insert(canonical(plan)); });
+    for_each_plan(problem, [&](Plan& plan) { ++count, found.insert(canonical(plan)); });
+    ASSERT_EQ(found, expected) << i;
+    ASSERT_EQ(count, found.size()) << i;
+    ASSERT_EQ(count_of_plans(problem), static_cast<double>(count)) << i;
+  }
+}
+
+// Tiny clusters once more, a device and two layers larger. bench/planner.cc looks at a hundred of them.
+TEST(Search, FindsTheBestOfAllPlansOfSmallClusters) {
+  Rng rng(7);
+  int possible = 0;
+  for (int i = 0; i < 40; ++i) {
+    testing::ProblemShape shape{4, 4, 4, 6, 64};
+    if (i % 2 == 0) shape.least_memory = 0.3, shape.most_memory = 2;
+    const Problem problem = testing::random_problem(rng, shape);
+    const CostModel model(problem);
+    const Evaluation best = testing::best_of_every_plan({model, Goal::within_budgets()});
+    const auto planned = make_plan(problem, {});
+    ASSERT_EQ(planned.ok(), best.possible()) << i << planned.status();
+    if (!planned.ok()) continue;
+    ++possible;
+    EXPECT_NEAR(planned->found.evaluation.batch_ms, best.batch_ms, 1e-9 * best.batch_ms) << i;
+  }
+  EXPECT_GT(possible, 30);
+}
+
+// Larger ones are walked through. Few samples: how a pipeline is cut depends on how many micro-batches it
+// gets.
+TEST(Search, TheWalkComesCloseToTheBest) {
+  Rng rng(4);
+  int optimal = 0;
+  constexpr int kClusters = 12;
+  for (int i = 0; i < kClusters; ++i) {
+    const Problem problem = testing::random_problem(rng, {5, 5, 8, 8, 4});
+    const CostModel model(problem);
+    const Evaluator evaluator(model, Goal::within_budgets());
+    Evaluation best;
+    for_each_plan(problem, [&](Plan& plan) {
+      const Evaluation one = evaluator.assign(plan);
+      if (one < best) best = one;
+    });
+    SearchOptions options;
+    options.moves = 5000;
+    ASSERT_GT(count_of_plans(problem), 4.0 * static_cast<double>(options.moves));
+    const auto planned = make_plan(problem, options);
+    ASSERT_TRUE(planned.ok()) << planned.status();
+    const double regret = planned->found.evaluation.batch_ms / best.batch_ms - 1;
+    EXPECT_LE(regret, 0.02) << i;
+    optimal += regret < 1e-9 ? 1 : 0;
+  }
+  EXPECT_GE(optimal, kClusters - 1);
 }
 
 // With the micro-batch that was chosen, no other cut of all devices takes less time before synchronizing.
@@ -103,7 +138,7 @@ TEST(OnePipeline, IsTheBestCutOfAllDevices) {
     std::iota(devices.begin(), devices.end(), 0);
     std::map<std::int64_t, double> best_ms;  // by micro-batch
     for (const std::int64_t u : problem.micro_batches) {
-      every_cutting(problem, {{{devices, {}, problem.batch}}, u}, 0, [&](const Plan& plan) {
+      testing::every_cutting(problem, {{{devices, {}, problem.batch}}, u}, 0, [&](const Plan& plan) {
         if (!model.check(plan).ok()) return;
         const double ms = model.forecast(plan).replicas[0].time_ms;
         best_ms[u] = std::min(best_ms.try_emplace(u, ms).first->second, ms);

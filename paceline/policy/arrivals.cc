@@ -2,32 +2,44 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace paceline::policy {
 
 namespace {
-constexpr double kRhythmStep = 0.25;
+
 // Clocks and timers are no better, however even the intervals are.
 constexpr double kLeastDeviation = 0.01;
+// A normal distribution's standard deviation over its median difference from the median.
+constexpr double kNormal = 1.4826;
+
+double median(std::span<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
 }  // namespace
 
 void Arrivals::released(ReplicaId replica, Time now) {
   Rhythm& rhythm = rhythms_[replica];
   rhythm.released = now;
-  if (!rhythm.mean) return;
-  const double deviation = std::max(std::sqrt(rhythm.variance), kLeastDeviation * *rhythm.mean);
-  rhythm.expected = {now + bounded_seconds(*rhythm.mean),
-                     now + bounded_seconds(*rhythm.mean + 2 * deviation)};
+  if (rhythm.seen == 0) return;
+  rhythm.expected = {now + bounded_seconds(rhythm.median),
+                     now + bounded_seconds(rhythm.median + 2 * rhythm.sigma)};
   coming_.emplace(rhythm.expected->at, replica);
 }
 
 void Arrivals::ready(ReplicaId replica, Time now) {
   Rhythm& rhythm = rhythms_[replica];
   forget_expected(replica, rhythm);
-  const double interval = to_seconds(now - rhythm.released);
-  const double difference = interval - rhythm.mean.value_or(interval);
-  rhythm.mean = interval - (1 - kRhythmStep) * difference;
-  rhythm.variance = (1 - kRhythmStep) * (rhythm.variance + kRhythmStep * difference * difference);
+  const auto size = static_cast<std::int64_t>(rhythm.last.size());
+  rhythm.last[static_cast<std::size_t>(rhythm.seen++ % size)] = to_seconds(now - rhythm.released);
+  std::array<double, 5> sorted = rhythm.last;
+  const std::span<double> values(sorted.data(), static_cast<std::size_t>(std::min(rhythm.seen, size)));
+  rhythm.median = median(values);
+  for (double& value : values) value = std::abs(value - rhythm.median);
+  rhythm.sigma = std::max(kNormal * median(values), kLeastDeviation * rhythm.median);
 }
 
 void Arrivals::left(ReplicaId replica) {
@@ -42,16 +54,16 @@ void Arrivals::forget_expected(ReplicaId replica, Rhythm& rhythm) {
   rhythm.expected.reset();
 }
 
-Duration Arrivals::interval(ReplicaId replica) const { return bounded_seconds(*rhythms_.at(replica).mean); }
+Duration Arrivals::interval(ReplicaId replica) const { return bounded_seconds(rhythms_.at(replica).median); }
 
-std::vector<Arrivals::Expected> Arrivals::coming(Time now, std::size_t most) {
+std::vector<Arrivals::Expected> Arrivals::coming(Time now, std::size_t most, Time until) {
   const auto overdue = [&](ReplicaId replica) { return rhythms_.at(replica).expected->latest <= now; };
   while (!coming_.empty() && overdue(coming_.begin()->second)) {
     const ReplicaId late = coming_.begin()->second;
     forget_expected(late, rhythms_.at(late));
   }
   std::vector<Expected> next;
-  for (auto it = coming_.begin(); it != coming_.end() && next.size() < most; ++it) {
+  for (auto it = coming_.begin(); it != coming_.end() && next.size() < most && it->first <= until; ++it) {
     if (!overdue(it->second)) next.push_back(*rhythms_.at(it->second).expected);
   }
   return next;

@@ -2,10 +2,15 @@
 // state.
 //
 // An interval is from release to ready as the policy sees it, so the way of the weights is in it; waiting is
-// not. Its mean and variance are averages that move by a quarter of the difference [ours].
+// not. A replica is expected after the median of its last five intervals, give or take σ = 1.48 times the
+// median of their differences from it, which is the standard deviation where they are normal [ours]. So one
+// iteration that takes five times as long changes nothing, and a change of speed is believed when it was seen
+// three times.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,8 +25,8 @@ namespace paceline::policy {
 class Arrivals {
  public:
   struct Expected {
-    Time at;      // the mean
-    Time latest;  // two standard deviations later; who is not here by then is overdue
+    Time at;      // after the median
+    Time latest;  // 2σ later; who is not here by then is overdue
   };
 
   // Each O(log P). Requires of ready(): released.
@@ -29,18 +34,21 @@ class Arrivals {
   void ready(ReplicaId replica, Time now);
   void left(ReplicaId replica);
 
-  // The next so many that are expected and not overdue, earliest first. Who was never ready is not expected.
+  // The next so many that are expected by `until` and not overdue, earliest first. Who was never ready is not
+  // expected.
   // O(most), and O(log P) once for each overdue one at the front.
-  std::vector<Expected> coming(Time now, std::size_t most);
+  std::vector<Expected> coming(Time now, std::size_t most, Time until = Time::max());
 
-  // The mean of its intervals. Requires: it was ready and has not left.
+  // The median of its last intervals. Requires: it was ready and has not left.
   Duration interval(ReplicaId replica) const;
 
  private:
   struct Rhythm {
     Time released{};
-    std::optional<double> mean;  // seconds
-    double variance = 0;
+    std::array<double, 5> last{};  // the newest intervals, seconds; a ring
+    std::int64_t seen = 0;
+    double median = 0;  // of them, seconds
+    double sigma = 0;   // likewise
     std::optional<Expected> expected;  // while it is in coming_
   };
   void forget_expected(ReplicaId replica, Rhythm& rhythm);

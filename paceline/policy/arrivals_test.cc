@@ -1,8 +1,6 @@
 // Who is expected when, against what replicas did before.
 #include "paceline/policy/arrivals.h"
 
-#include <cmath>
-
 #include <gtest/gtest.h>
 
 #include "paceline/policy/testing/short_names.h"
@@ -46,15 +44,43 @@ TEST(Arrivals, AnEvenOneIsExpectedAfterItsIntervalWithAHundredthForSigma) {
   EXPECT_NEAR(to_seconds(coming[0].latest), 8.04, 1e-8);
 }
 
-TEST(Arrivals, MeanAndVarianceMoveByAQuarter) {
+TEST(Arrivals, AreTheMedianAndTheMedianDifferenceOfTheLastFive) {
   Arrivals arrivals;
-  arrivals.released(kA, iterate(arrivals, kA, s(0), {1, 3, 2}));
-  // Means 1, 1.5, 1.625; variances 0, 3/4 · 4/4, 3/4 · (3/4 + 0.25/4).
-  const double variance = 0.75 * (0.75 + 0.25 * 0.25);
-  const auto coming = arrivals.coming(s(6), 1);
+  arrivals.released(kA, iterate(arrivals, kA, s(0), {50, 1, 3, 2, 9, 2.5}));
+  // Of 1, 3, 2, 9 and 2.5: 2.5, and of the differences 1.5, 0.5, 0.5, 6.5 and 0: 0.5.
+  const auto coming = arrivals.coming(s(67.5), 1);
   ASSERT_EQ(coming.size(), 1u);
-  EXPECT_NEAR(to_seconds(coming[0].at), 6 + 1.625, 1e-8);
-  EXPECT_NEAR(to_seconds(coming[0].latest), 6 + 1.625 + 2 * std::sqrt(variance), 1e-8);
+  EXPECT_NEAR(to_seconds(coming[0].at), 67.5 + 2.5, 1e-8);
+  EXPECT_NEAR(to_seconds(coming[0].latest), 67.5 + 2.5 + 2 * 1.4826 * 0.5, 1e-8);
+}
+
+TEST(Arrivals, OfAnEvenNumberAreTheMeanOfTheTwoInTheMiddle) {
+  Arrivals arrivals;
+  arrivals.released(kA, iterate(arrivals, kA, s(0), {1, 3, 2, 9}));
+  const auto coming = arrivals.coming(s(15), 1);
+  ASSERT_EQ(coming.size(), 1u);
+  EXPECT_NEAR(to_seconds(coming[0].at), 15 + 2.5, 1e-8);
+  EXPECT_NEAR(to_seconds(coming[0].latest), 15 + 2.5 + 2 * 1.4826 * 1, 1e-8);
+}
+
+TEST(Arrivals, OneLongIterationChangesNothingAndAThirdOneIsBelieved) {
+  Arrivals arrivals;
+  Time now = iterate(arrivals, kA, s(0), {1, 1, 1, 1, 1, 5});
+  EXPECT_NEAR(to_seconds(arrivals.interval(kA)), 1, 1e-8);
+  now = iterate(arrivals, kA, now, {5});
+  EXPECT_NEAR(to_seconds(arrivals.interval(kA)), 1, 1e-8);
+  iterate(arrivals, kA, now, {5});
+  EXPECT_NEAR(to_seconds(arrivals.interval(kA)), 5, 1e-8);
+}
+
+TEST(Arrivals, ComeUntilACertainTimeOnly) {
+  Arrivals arrivals;
+  iterate(arrivals, kA, s(0), {1});
+  iterate(arrivals, kB, s(0), {2});
+  arrivals.released(kA, s(10));
+  arrivals.released(kB, s(10));
+  EXPECT_EQ(arrivals.coming(s(10), 9, s(11.9)).size(), 1u);
+  EXPECT_EQ(arrivals.coming(s(10), 9, s(12.1)).size(), 2u);
 }
 
 TEST(Arrivals, WaitingIsNotInTheInterval) {
@@ -94,7 +120,7 @@ TEST(Arrivals, WhoIsOverdueIsNotExpectedUntilItsNextRelease) {
 
 TEST(Arrivals, OverdueOnesInTheMiddleAreLeftOutToo) {
   Arrivals arrivals;
-  iterate(arrivals, kA, s(0), {1, 5});  // mean 2, very uneven
+  iterate(arrivals, kA, s(0), {1, 3});  // median 2, very uneven
   iterate(arrivals, kB, s(0), {2.5});
   arrivals.released(kA, s(10));
   arrivals.released(kB, s(10));

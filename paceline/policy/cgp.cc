@@ -7,6 +7,14 @@ namespace paceline::policy {
 namespace {
 // The plan of `dp` looks at no larger groups: its cost grows with them.
 constexpr std::size_t kLargestPlanned = 64;
+// Seconds that an iteration takes at least, so that they can be divided by.
+constexpr double kShortest = 1e-9;
+// Patience looks at no more: its cost grows with them.
+constexpr std::size_t kMostLookedAt = 256;
+// Whose time has come is expected so many σ later: √(2/π), what remains of a normal distribution's mean.
+constexpr double kLate = 0.798;
+// By how much the mean delay moves with each round.
+constexpr double kDelayStep = 0.25;
 }  // namespace
 
 void Cgp::joined(Time now, const Joined& fact, Orders& orders) {
@@ -24,7 +32,9 @@ void Cgp::left(Time now, const Left& fact, Orders& orders) {
   if (mine != waiting_.end()) {
     orders.discard(mine->contribution, {"left before its group was closed"});
     waiting_.erase(mine);
+    count_lost();
   }
+  plan_.reset();
   deadline_.reset();
   close_due(now, orders);
 }
@@ -32,7 +42,9 @@ void Cgp::left(Time now, const Left& fact, Orders& orders) {
 void Cgp::ready(Time now, const Ready& fact, Orders& orders) {
   arrivals_.ready(fact.replica, now);
   computing_.erase({released_on_[static_cast<std::size_t>(fact.replica.value())], fact.replica});
-  waiting_.push_back({{fact.replica, fact.clock}, fact.base, now});
+  const double seconds = std::max(to_seconds(arrivals_.interval(fact.replica)), kShortest);
+  waiting_.push_back({{fact.replica, fact.clock}, fact.base, now, seconds});
+  lost_ += 1 / seconds;
   deadline_.reset();
   close_due(now, orders);
 }
@@ -73,6 +85,7 @@ std::optional<Reason> Cgp::closing(Time now, Version latest, Time& wake) {
   const auto k = static_cast<std::int64_t>(waiting_.size());
   if (bound_blocks(latest)) {
     blocked_ = true;
+    could_go_.reset();
     return std::nullopt;
   }
   if (blocked_) return Reason{"bound: {} are ready, and nobody is too stale any more", k};
@@ -84,14 +97,17 @@ std::optional<Reason> Cgp::closing(Time now, Version latest, Time& wake) {
   wake = *deadline_;
   if (k < options_.k_min) return std::nullopt;
   if (options_.grouping != Grouping::kNatural) return closing_by_plan(now, wake);
+  if (!could_go_) {
+    const std::optional<Time> free = path_.free_soon(waiting_.size());
+    if (free && *free > now) wake = std::min(wake, *free);
+    if (!free || *free > now) return std::nullopt;
+    could_go_ = now;
+  }
   if (const std::optional<Time> until = patient_until(now)) {
     wake = std::min(wake, *until);
     return std::nullopt;
   }
-  const std::optional<Time> free = path_.free_soon(waiting_.size());
-  if (free && *free <= now) return Reason{"path free: {} of {} live replicas are ready", k, live()};
-  if (free) wake = std::min(wake, *free);
-  return std::nullopt;
+  return Reason{"path free: {} of {} live replicas are ready", k, live()};
 }
 
 std::optional<Reason> Cgp::closing_by_plan(Time now, Time& wake) {
@@ -105,17 +121,44 @@ std::optional<Reason> Cgp::closing_by_plan(Time now, Time& wake) {
 }
 
 std::optional<Time> Cgp::patient_until(Time now) {
-  if (options_.patience == 0) return std::nullopt;
-  const auto next = arrivals_.coming(now, 1);
-  if (next.empty()) return std::nullopt;
-  double rates = 0;  // a second
-  for (const Waiting& one : waiting_)
-    rates += 1 / std::max(to_seconds(arrivals_.interval(one.contribution.replica)), 1e-9);
-  const double share = options_.patience / static_cast<double>(live());
-  const Duration most = bounded_seconds(share * static_cast<double>(waiting_.size()) / rates);
-  const Time until = std::min(next[0].latest, next[0].at + most);
-  if (next[0].at - now > most || until <= now) return std::nullopt;
-  return until;
+  if (purse_ <= 0) return std::nullopt;
+  const std::size_t k = waiting_.size();
+  const double worth = purse_ * static_cast<double>(k) / static_cast<double>(live());
+  if (plan_ && plan_->until > now && plan_->members > k) {
+    const auto missing = static_cast<double>(plan_->members - k);
+    if (missing * worth > to_seconds(plan_->until - now) * lost_) return plan_->until;
+  }
+  plan_.reset();
+  const Duration longest = bounded_seconds(worth * static_cast<double>(computing_.size()) / lost_);
+  std::vector<Duration> waits;
+  for (const Arrivals::Expected& one : arrivals_.coming(now, kMostLookedAt, now + longest))
+    waits.push_back(std::max(one.at - now, bounded_seconds(kLate / 2 * to_seconds(one.latest - one.at))));
+  std::sort(waits.begin(), waits.end());
+  const BestWait best = best_wait(waits, worth, lost_);
+  if (best.members == 0) return std::nullopt;
+  plan_ = {now + best.wait, k + best.members};
+  return plan_->until;
+}
+
+void Cgp::count_lost() {
+  lost_ = 0;
+  for (const Waiting& one : waiting_) lost_ += 1 / one.seconds;
+}
+
+void Cgp::pay(const std::vector<Waiting>& group, Time now) {
+  const auto k = static_cast<double>(group.size());
+  const double replicas = k + static_cast<double>(live());
+  double late = 0;    // gradients committed while each of these was computed
+  double waited = 0;  // iterations
+  for (const Waiting& one : group) {
+    const auto index = static_cast<std::size_t>(one.contribution.replica.value());
+    late += static_cast<double>(committed_ - released_after_[index]);
+    if (could_go_) waited += to_seconds(now - std::max(one.since, *could_go_)) / one.seconds;
+  }
+  delay_ += kDelayStep * k / replicas * (late / k / replicas - delay_);
+  const double earned = delay_ > options_.delay ? options_.patience * k : 0;
+  purse_ = std::min(1.0, purse_ + (earned - waited) / replicas);
+  committed_ += static_cast<std::int64_t>(group.size());
 }
 
 bool Cgp::bound_blocks(Version latest) const {
@@ -156,6 +199,8 @@ std::optional<Time> Cgp::worth_waiting_for(Time now) {
 
 void Cgp::close(Time now, const Reason& why, Orders& orders) {
   const std::vector<Waiting> group = take_group(orders.latest());
+  count_lost();
+  pay(group, now);
   absl::InlinedVector<Contribution, 1> members;
   for (const Waiting& one : group) members.push_back(one.contribution);
   std::sort(members.begin(), members.end());
@@ -167,6 +212,8 @@ void Cgp::close(Time now, const Reason& why, Orders& orders) {
   }
   deadline_.reset();
   blocked_ = false;
+  could_go_.reset();
+  plan_.reset();
 }
 
 std::vector<Cgp::Waiting> Cgp::take_group(Version latest) {
@@ -189,8 +236,12 @@ std::vector<Cgp::Waiting> Cgp::take_group(Version latest) {
 
 void Cgp::release(ReplicaId replica, Time now, Orders& orders, const Reason& why) {
   const auto index = static_cast<std::size_t>(replica.value());
-  if (released_on_.size() <= index) released_on_.resize(index + 1);
+  if (released_on_.size() <= index) {
+    released_on_.resize(index + 1);
+    released_after_.resize(index + 1);
+  }
   released_on_[index] = orders.latest();
+  released_after_[index] = committed_;
   computing_.emplace(orders.latest(), replica);
   arrivals_.released(replica, now);
   orders.release(replica, why);

@@ -5,16 +5,32 @@
 //
 //  natural   While the global path (the servers and their links) is busy, waiting costs nothing: ready
 //            replicas gather, and go as one group when the path is about to be free, as a database's group
-//            commit does. On an idle path that is at once, and CGP is ASP; the dearer updates are, the
-//            larger the groups become by themselves. On a path that is free the group still stays open for
-//            the next replica if that one is close: two gradients that are committed apart make each other
-//            stale, and it takes little time to spare them that. With c the share of its worth that a
-//            gradient loses by being one round of everybody's late, k members of one group spare themselves
-//            and the next one 2ck/N gradients of N a round, and lose Σ δ/T_i for waiting δ in iterations of
-//            T_i. So they wait while δ is at most patience/N of their (harmonic) mean iteration; patience =
-//            2c.
+//            commit does. The dearer updates are, the larger the groups become by themselves. A group that
+//            could go stays open all the same while it is worth it. That is paid from a purse, which holds at
+//            most one iteration for each of the N replicas:
+//              each gradient that is committed puts `patience` in,               purse += patience/N,
+//              what its replica waited in a group that could go is taken out,    purse −= (δ/T)/N,
+//              and k members wait for the m that come within δ while             purse·k·m/N > Σ δ/T,
+//            for the m where the difference is greatest. T: the iterations of the members; δ: as arrivals.h
+//            tells; who is due and not there is expected another σ·√(2/π) later.
 //  window    stays open for the next replica while that saves more than the waiting costs (grouping.h).
 //  dp        closes where the best division of all expected arrivals has its first cut (grouping.h).
+//
+// Why the purse. The delay d of a gradient is what was committed between the version that it was computed
+// on and its own, in bulk rounds: Σ f over those commits. A commit of k makes the N − k others later by k/N,
+// so where nobody waits after a release the mean over all gradients is, whatever the order of commits,
+//   d = 1 − Σ k² / (N·Σ k).
+// Of ASP that is 1 − 1/N, of BSP 0. To join m to k adds 2km to Σ k², and so spares 2km/N bulk rounds, and it
+// costs Σ δ/T iterations. A rule that buys all that is cheaper than some price, and nothing else, gets the
+// least d for its iterations. The purse is twice that price: it rises while little is bought, and falls while
+// much is. So replicas wait for `patience` of their iterations in the long run, whatever N, the jitter and the
+// mix of speeds are: the rate is 1/(1 + patience) of ASP's, or more where less is enough.
+//
+// A wait is also an investment, as replicas that are released together come together. Equal replicas stay in
+// step at any N. One that misses its group goes alone at once, and catches up while the others wait for each
+// other. How late it is, is a random walk with a drift (Lindley's recursion): if groups wait for β·σ (σ: the
+// jitter), the share of the replicas that are in the large group is about √2·β·exp(−0.58·β), and d is 1 minus
+// its square. With `d` nothing more is put into the purse while the mean delay is at most that.
 //
 // Common to them: a group of k_max, or of everyone live, closes at once. A group of fewer than k_min waits
 // for more, but no longer than until the last of the replicas it waits for is overdue (predicted ready time +
@@ -24,11 +40,15 @@
 // Guard. No commit has a version staleness τ > S. Whoever computes, or waits, on version u must get into
 // commit u + 1 + S at the latest; closing waits for it, whatever the timers say, follows at once when it
 // is there or has left, and takes it in, whatever k_max says: more than k_max go by the version they are on,
-// the stalest first, and as many as could not get into the next commit. S = 0 is bulk synchronous.
+// the stalest first, and as many as could not get into the next commit. S = 0 is bulk synchronous. There is
+// no S by default. Where one replica is four times slower than the others, an S that it exceeds holds all of
+// them up, and spares the delay of its own gradients only, which are few.
 //
-// Limits: k_max = 1 gives the orders of ASP; k_min above the number of replicas with no timer those of BSP.
+// Limits: patience = 0 gives the orders of ASP where updates take no time, and k_max = 1 everywhere; k_min
+// above the number of replicas with no timer gives those of BSP, and so does S = 0.
 //
-// A fact costs O(k log P) for the k members it commits; under `dp` O(P·k_max).
+// A fact costs O(k log P) for the k members it commits, and now and then looks at up to 256 arrivals; under
+// `dp` O(P·k_max).
 #pragma once
 
 #include <cstdint>
@@ -58,7 +78,9 @@ struct CgpOptions {
   static constexpr Duration kForever = Duration::max();
   std::optional<Duration> wait_max{};
   Grouping grouping = Grouping::kNatural;
-  double patience = 1.5;  // of `natural`; ≥ 0
+  // Of `natural`: the share of its iterations' time that a replica may wait for others; ≥ 0.
+  double patience = 0.05;
+  double delay = 0;  // d, in bulk rounds, with which `natural` is content; 0 ≤ d ≤ 1
   friend bool operator==(const CgpOptions&, const CgpOptions&) = default;
 };
 
@@ -83,16 +105,25 @@ class Cgp final : public SyncPolicy {
     Contribution contribution;
     Version base;
     Time since;
+    double seconds;  // that an iteration takes it
+  };
+  // A natural group waits until then for so many members in all.
+  struct Plan {
+    Time until;
+    std::size_t members;
   };
   // Why the group closes now; nothing: it stays open, and `wake` says until when.
   std::optional<Reason> closing(Time now, Version latest, Time& wake);
   std::optional<Reason> closing_by_plan(Time now, Time& wake);
   bool bound_blocks(Version latest) const;
   Time deadline(Time now);
-  // Until when a natural group stays open for the next one, whatever the path; nothing: it does not.
+  // Until when a natural group that could go stays open for others; nothing: it goes.
   std::optional<Time> patient_until(Time now);
+  // What a group that closes now brings into the purse, and what its waiting takes out.
+  void pay(const std::vector<Waiting>& group, Time now);
   // The latest arrival of the one the rule waits for; nothing: it waits for nobody.
   std::optional<Time> worth_waiting_for(Time now);
+  void count_lost();
   void close_due(Time now, Orders& orders);
   void close(Time now, const Reason& why, Orders& orders);
   // Takes the members of the next commit out of those that wait.
@@ -109,6 +140,13 @@ class Cgp final : public SyncPolicy {
   std::optional<Time> deadline_;                       // of the open group, set when somebody comes or leaves
   bool blocked_ = false;                               // the bound holds the open group up
   std::optional<Time> wake_;                           // asked for and not come yet
+  std::optional<Time> could_go_;  // since when only patience keeps the open group
+  std::optional<Plan> plan_;      // of the open group
+  double lost_ = 0;               // iterations that the open group loses in a second
+  double purse_ = 0;              // iterations a replica, 0 to 1
+  std::int64_t committed_ = 0;    // gradients
+  std::vector<std::int64_t> released_after_;  // gradients committed then, by replica id
+  double delay_ = 1;                          // the mean of late, in bulk rounds
 };
 
 }  // namespace paceline::policy

@@ -193,7 +193,7 @@ void every_setting(Grouping grouping, bool with_departure) {
       for (const std::int64_t s : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, CgpOptions::kNoLimit}) {
         for (const auto& wait_max : waits) run_all({k_min, k_max, s, wait_max, grouping, 0}, with_departure);
         if (grouping == Grouping::kNatural && k_max != 1 && !with_departure)
-          run_all({k_min, k_max, s, kPredicted, grouping, 2}, with_departure);
+          run_all({k_min, k_max, s, kPredicted, grouping, 1}, with_departure);
       }
     }
   }

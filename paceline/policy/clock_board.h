@@ -43,6 +43,7 @@ class HeldReplicas {
  public:
   // Requires: it is not held.
   void hold(Clock clock, ReplicaId replica) { held_.set(replica, clock); }
+  bool holds(ReplicaId replica) const { return held_.of(replica) != LeastClock::kNone; }
   // Nothing happens when it is not held with this clock.
   void drop(Clock clock, ReplicaId replica);
   // Takes out one whose clock is at most `limit`, if there is one; of equal ones that with the lowest id.

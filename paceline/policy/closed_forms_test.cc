@@ -3,9 +3,12 @@
 // 1/2.3 = 1.435.
 #include <array>
 #include <cstdint>
+#include <tuple>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "paceline/base/rng.h"
 #include "paceline/policy/testing/checked_policy.h"
 
 namespace paceline::policy {
@@ -42,6 +45,34 @@ Outcome run(const char* text, int iterations = 4000) {
   return {iterations / to_seconds(now), policy.largest_gap()};
 }
 
+// Iterations a second of so many replicas, whose iterations take as long as `seconds` draws.
+double mixed_rate(const char* text, int replicas, double (*seconds)(Rng&)) {
+  constexpr int kIterations = 20'000;
+  Rng rng(1);
+  std::vector<Time> due(static_cast<std::size_t>(replicas));
+  CheckedPolicy policy(parse_policy(text).value());
+  const auto follow = [&](Time now, const std::vector<Order>& orders) {
+    for (const Order& order : orders) {
+      if (const auto* release = std::get_if<Release>(&order))
+        due[static_cast<std::size_t>(release->replica.value())] = now + from_seconds(seconds(rng));
+    }
+  };
+  for (int id = 0; id < replicas; ++id) follow(Time{}, policy.join(ReplicaId(id), Time{}));
+  Time now{};
+  for (int done = 0; done < kIterations; ++done) {
+    int next = -1;
+    for (int id = 0; id < replicas; ++id) {
+      const auto i = static_cast<std::size_t>(id);
+      if (policy.computing(ReplicaId(id)) && (next < 0 || due[i] < due[static_cast<std::size_t>(next)]))
+        next = id;
+    }
+    now = due[static_cast<std::size_t>(next)];
+    follow(now, policy.ready(ReplicaId(next), now));
+  }
+  EXPECT_EQ(policy.broken(), "") << text;
+  return kIterations / to_seconds(now);
+}
+
 constexpr double kSlowestSetsThePace = 2 / 2.3;
 constexpr double kNobodyWaits = 1 / 1.0 + 1 / 2.3;
 
@@ -70,8 +101,45 @@ TEST(ClosedForms, SspGoesAtThePaceOfTheSlowestInTheLongRun) {
 TEST(ClosedForms, DsspGoesAtThePaceOfTheSlowestInTheLongRunAndStaysInItsRange) {
   const Outcome outcome = run("dssp:3-15");
   expect_rate(outcome, kSlowestSetsThePace);
-  EXPECT_LE(outcome.largest_gap, 15);
+  EXPECT_LE(outcome.largest_gap, 16);
   EXPECT_GT(outcome.largest_gap, 4);
+}
+
+// A gap that SSP of its upper end comes to, and SSP of its lower end does not.
+TEST(ClosedForms, DsspReachesItsUpperEnd) {
+  for (const auto& [text, gap] : {std::pair{"dssp:3-4", 5}, std::pair{"dssp:0-1", 2}})
+    EXPECT_EQ(run(text).largest_gap, gap) << text;
+}
+
+double one_or_three(Rng& rng) { return rng.below(2) == 0 ? 1.0 : 3.0; }
+
+// Shared machines: one iteration in ten takes two to five times longer.
+double with_hiccups(Rng& rng) {
+  const double usual = 1 + 0.1 * rng.uniform();
+  return rng.below(10) == 0 ? usual * (2 + 3 * rng.uniform()) : usual;
+}
+
+// Where slowness changes hands, a wider range of thresholds waits less.
+TEST(ClosedForms, DsspLiesBetweenSspOfItsTwoEndsWhereIntervalsAreMixed) {
+  for (const auto& [text, lower, upper] :
+       {std::tuple{"dssp:3-4", "ssp:3", "ssp:4"}, std::tuple{"dssp:0-1", "ssp:0", "ssp:1"}}) {
+    const double rate = mixed_rate(text, 4, one_or_three);
+    EXPECT_GT(rate, 1.005 * mixed_rate(lower, 4, one_or_three)) << text;
+    EXPECT_LT(rate, mixed_rate(upper, 4, one_or_three)) << text;
+  }
+}
+
+TEST(ClosedForms, DsspOfTransientSlownessIsAsFastAsItsUpperEndWhereItPasses) {
+  const double rate = mixed_rate("dssp:3-15:transient", 8, with_hiccups);
+  EXPECT_GT(rate, 1.1 * mixed_rate("ssp:3", 8, with_hiccups));
+  EXPECT_GT(rate, 1.08 * mixed_rate("dssp:3-15", 8, with_hiccups));
+  EXPECT_GT(rate, 0.99 * mixed_rate("ssp:15", 8, with_hiccups));
+}
+
+TEST(ClosedForms, DsspOfTransientSlownessIsItsLowerEndWhereItLasts) {
+  const Outcome outcome = run("dssp:3-15:transient");
+  expect_rate(outcome, kSlowestSetsThePace);
+  EXPECT_EQ(outcome.largest_gap, 4);
 }
 
 // Ten iterations in 7 s: 4 and 2 to measure, 3 and 1 to a barrier at which the slow one waits 0.1 s.

@@ -103,6 +103,9 @@ TEST_P(Degenerate, GivesTheSameOrders) {
 }
 
 INSTANTIATE_TEST_SUITE_P(NoBackups, Degenerate, ::testing::Values(Pair{"backup:0", "bsp"}));
+INSTANTIATE_TEST_SUITE_P(OneThreshold, Degenerate,
+                         ::testing::Values(Pair{"dssp:0-0", "ssp:0"}, Pair{"dssp:3-3", "ssp:3"},
+                                           Pair{"dssp:3-3:transient", "ssp:3"}));
 INSTANTIATE_TEST_SUITE_P(OneGroupOfAll, Degenerate,
                          ::testing::Values(Pair{"groups:1:bsp", "bsp"}, Pair{"groups:6:asp", "bsp"},
                                            Pair{"groups:2:ssp:0", "bsp"}, Pair{"groups:4:ssp:3", "bsp"},

@@ -2,8 +2,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
+
+#include <absl/container/inlined_vector.h>
 
 namespace paceline::policy {
+
+namespace {
+// An interval counts for so much in the long run, from the 256th on. Of shorter runs a spell of slowness
+// would be a large part.
+constexpr double kLongRun = 1.0 / 256;
+// From this ratio of mean intervals on, two replicas are alike. Chance alone makes them differ by a tenth
+// where an iteration in ten takes two to five times longer.
+constexpr double kAlike = 0.75;
+}  // namespace
 
 std::int64_t closest_extra_iterations(Time fast_last, Duration fast_interval, Time slow_last,
                                       Duration slow_interval, std::int64_t most, std::int64_t rmax) {
@@ -25,8 +37,8 @@ std::int64_t closest_extra_iterations(Time fast_last, Duration fast_interval, Ti
 }
 
 Bounds Dssp::bounds() const {
-  if (!bounded_) return {};
-  return {.gap = std::max(upper_, lower_ + 1)};
+  if (reading_ == DsspReading::kPrinted) return {};
+  return {.gap = upper_ + 1};
 }
 
 void Dssp::joined(Time, const Joined& fact, Orders& orders) {
@@ -41,20 +53,24 @@ void Dssp::left(Time, const Left& fact, Orders& orders) {
   held_.drop(clocks_.clock(fact.replica), fact.replica);
   clocks_.leave(fact.replica);
   release_within_lower(orders);
+  if (reading_ == DsspReading::kTransient) release_alike(nullptr, orders);
 }
 
 void Dssp::ready(Time now, const Ready& fact, Orders& orders) {
   clocks_.finish(fact.replica, fact.clock);
   learn(now, fact);
   orders.commit({{fact.replica, fact.clock}}, {"every gradient commits alone"});
-  if (!try_release(fact.replica, orders)) held_.hold(fact.clock, fact.replica);
+  if (!try_release_early(fact.replica, orders)) held_.hold(fact.clock, fact.replica);
   release_within_lower(orders);
+  if (reading_ == DsspReading::kTransient) release_alike(&fact.replica, orders);
 }
 
 void Dssp::learn(Time now, const Ready& fact) {
   Pace& mine = pace(fact.replica);
-  if (bounded_) {
+  if (reading_ != DsspReading::kPrinted) {
     mine.interval = fact.compute;
+    const double weight = std::max(1.0 / static_cast<double>(++mine.measured), kLongRun);
+    mine.mean_ns += weight * (static_cast<double>(fact.compute.count()) - mine.mean_ns);
   } else if (mine.seen) {
     mine.interval = now - mine.last_ready;
   }
@@ -62,7 +78,8 @@ void Dssp::learn(Time now, const Ready& fact) {
   mine.last_ready = now;
 }
 
-bool Dssp::try_release(ReplicaId replica, Orders& orders) {
+bool Dssp::try_release_early(ReplicaId replica, Orders& orders) {
+  if (reading_ == DsspReading::kTransient) return false;
   Pace& mine = pace(replica);
   const std::int64_t gap = clocks_.gap(replica);
   if (mine.granted > 0) {
@@ -70,14 +87,11 @@ bool Dssp::try_release(ReplicaId replica, Orders& orders) {
     orders.release(replica, {"{} ahead, on granted iterations, {} left", gap, mine.granted});
     return true;
   }
-  if (gap <= lower_) {
-    orders.release(replica, {"{} ahead of the slowest, {} always allowed", gap, lower_});
-    return true;
-  }
+  if (gap <= lower_) return false;  // with the others within the lower bound
   if (clocks_.clock(replica) != clocks_.fastest()) return false;
   const std::int64_t extra = extra_iterations(replica);
   if (extra <= 0) return false;
-  mine.granted = bounded_ ? extra - 1 : extra;
+  mine.granted = reading_ == DsspReading::kBounded ? extra - 1 : extra;
   orders.release(replica,
                  {"{} ahead and fastest: {} extra iterations end closest to the slowest", gap, extra});
   return true;
@@ -88,7 +102,8 @@ std::int64_t Dssp::extra_iterations(ReplicaId replica) {
   const Pace& slow = pace(clocks_.slowest_replica());
   if (fast.interval <= Duration::zero() || slow.interval <= Duration::zero()) return 0;
   const std::int64_t rmax = upper_ - lower_;
-  const std::int64_t most = bounded_ ? std::min(rmax, upper_ - clocks_.gap(replica)) : rmax;
+  const std::int64_t most =
+      reading_ == DsspReading::kBounded ? std::min(rmax, upper_ + 1 - clocks_.gap(replica)) : rmax;
   return closest_extra_iterations(fast.last_ready, fast.interval, slow.last_ready, slow.interval, most, rmax);
 }
 
@@ -100,6 +115,31 @@ void Dssp::release_within_lower(Orders& orders) {
     orders.release(replica,
                    {"{} ahead of the slowest, {} always allowed", clocks_.clock(replica) - slowest, lower_});
   }
+}
+
+bool Dssp::alike(const Pace& held, const Pace& slowest) const {
+  return slowest.measured > 0 && held.mean_ns >= kAlike * slowest.mean_ns;
+}
+
+void Dssp::release_alike(const ReplicaId* ready, Orders& orders) {
+  if (clocks_.empty()) return;
+  const Clock slowest = clocks_.slowest();
+  const Pace& slow = pace(clocks_.slowest_replica());
+  const bool all = std::exchange(looked_at_, slowest) != slowest || ready == nullptr;
+  absl::InlinedVector<ReplicaId, 8> stay;
+  const auto look_at = [&](ReplicaId replica) {
+    if (!alike(pace(replica), slow)) return stay.push_back(replica);
+    orders.release(replica, {"{} ahead, {} allowed: the slowest is about as fast in the long run",
+                             clocks_.clock(replica) - slowest, upper_});
+  };
+  if (all) {
+    ReplicaId replica;
+    while (held_.take_within(Clock(slowest.value() + upper_), &replica)) look_at(replica);
+  } else if (held_.holds(*ready) && clocks_.gap(*ready) <= upper_) {
+    held_.drop(clocks_.clock(*ready), *ready);
+    look_at(*ready);
+  }
+  for (const ReplicaId replica : stay) held_.hold(clocks_.clock(replica), replica);
 }
 
 }  // namespace paceline::policy

@@ -3,14 +3,26 @@
 // iterations: as many as let it end closest to a moment when the slowest is predicted to be ready, so that it
 // waits least.
 //
-// Two readings:
-//  bounded (default) [ours]: the search is capped at sU − gap, and the release that grants counts as one of
-//  the
-//    r*. So sU bounds the gap and the paper's regret bound 4FL√(2(sL + rmax + 1)PT) applies. Intervals are
-//    compute intervals, from release to ready.
+// Three readings:
+//  bounded (default) [ours]: the threshold in force never exceeds sU. SSP(s) releases whoever is s ahead, who
+//  is
+//    then ready s + 1 ahead; so the search is capped at sU + 1 − gap, and the release that grants counts as
+//    one of the r*. The range includes its upper end, dssp:s-s gives SSP(s)'s orders, and the paper's regret
+//    bound 4FL√(2(sL + rmax + 1)PT) applies. Intervals are compute intervals, from release to ready.
 //  as printed [the paper's]: no cap, r* + 1 iterations, and intervals from ready to ready. It grants again
 //  and
 //    again, so the gap grows without limit.
+//  transient [ours]: no search. The threshold is sU for whoever takes at least three quarters as long for an
+//    iteration as the slowest does in the long run, and sL for everybody else. The search is too shy where
+//    slowness comes and goes: it asks for the fastest only, once, and from the last interval alone, and a
+//    slowest replica that is overdue grants nothing. Slowness that passes is what a wide range can make up
+//    for; with constant unequal speeds it only makes gradients older.
+//
+// Algorithm 1, line 2, sums gradients that are pushed at the same moment in one update. Here each fact is
+// handled when it comes, in whatever order the host gives those of one moment, and each gradient commits
+// alone. To sum them would mean to hold every push back until it is known that no other one comes. It changes
+// nothing that matters: the orders first in first out, lowest and highest number first, and deciding after
+// all have come give the same iterations a second within the standard error (docs/results.md).
 #pragma once
 
 #include <cstdint>
@@ -21,11 +33,13 @@
 
 namespace paceline::policy {
 
+enum class DsspReading { kBounded, kPrinted, kTransient };
+
 class Dssp final : public SyncPolicy {
  public:
   // Requires: 0 ≤ lower ≤ upper.
-  Dssp(std::int64_t lower, std::int64_t upper, bool bounded)
-      : lower_(lower), upper_(upper), bounded_(bounded) {}
+  Dssp(std::int64_t lower, std::int64_t upper, DsspReading reading)
+      : lower_(lower), upper_(upper), reading_(reading) {}
 
   void joined(Time now, const Joined& fact, Orders& orders) override;
   void left(Time now, const Left& fact, Orders& orders) override;
@@ -39,21 +53,28 @@ class Dssp final : public SyncPolicy {
     Duration interval{0};      // 0: not known yet
     std::int64_t granted = 0;  // r[p]: extra iterations it may still start
     bool seen = false;         // has been ready since it joined
+    double mean_ns = 0;        // of its intervals, in the long run; 0: not known yet
+    std::int64_t measured = 0;
   };
 
   Pace& pace(ReplicaId replica) { return paces_[static_cast<std::size_t>(replica.value())]; }
   void learn(Time now, const Ready& fact);
-  // True when the replica was released.
-  bool try_release(ReplicaId replica, Orders& orders);
+  // On granted iterations, or with more of them; true when the replica was released.
+  bool try_release_early(ReplicaId replica, Orders& orders);
   std::int64_t extra_iterations(ReplicaId replica);
   void release_within_lower(Orders& orders);
+  // Those held within sU to whom the slowest is alike. `ready`: who is ready now; null: nobody. The others
+  // are looked at when the slowest clock has changed, so that a fact costs O(log n) on average.
+  void release_alike(const ReplicaId* ready, Orders& orders);
+  bool alike(const Pace& held, const Pace& slowest) const;
 
   const std::int64_t lower_;
   const std::int64_t upper_;
-  const bool bounded_;
+  const DsspReading reading_;
   ClockBoard clocks_;
   HeldReplicas held_;
   std::vector<Pace> paces_;  // by replica id
+  Clock looked_at_{-1};      // the slowest clock when all that are held were looked at
 };
 
 // Algorithm 2: which multiple i ∈ 0..most of the fast replica's interval, from its latest ready time, lies

@@ -21,7 +21,7 @@ void ElasticBsp::joined(Time, const Joined& fact, Orders& orders) {
   }
 }
 
-void ElasticBsp::left(Time, const Left& fact, Orders& orders) {
+void ElasticBsp::left(Time now, const Left& fact, Orders& orders) {
   const auto found = replicas_.find(fact.replica);
   const Replica gone = found->second;
   replicas_.erase(found);
@@ -35,14 +35,14 @@ void ElasticBsp::left(Time, const Left& fact, Orders& orders) {
     return meet_if_all_held(orders);
   }
   if (gone.readies < kMeasurements) --unmeasured_;
-  if (unmeasured_ == 0) start_run();
+  if (unmeasured_ == 0) start_run(now, orders);
 }
 
 void ElasticBsp::ready(Time now, const Ready& fact, Orders& orders) {
   Replica& mine = replicas_.at(fact.replica);
   learn(now, fact, mine);
   if (phase_ == Phase::kMeasure) {
-    measure(fact.replica, mine, orders);
+    measure(fact.replica, mine, now, orders);
   } else {
     run(fact.replica, mine, now, orders);
   }
@@ -56,14 +56,17 @@ void ElasticBsp::learn(Time now, const Ready& fact, Replica& mine) const {
   ++mine.readies;
 }
 
-void ElasticBsp::measure(ReplicaId id, Replica& mine, Orders& orders) {
+void ElasticBsp::measure(ReplicaId id, Replica& mine, Time now, Orders& orders) {
   if (mine.readies == kMeasurements) --unmeasured_;
   if (replicas_.size() == 1) return hold(mine, orders);
   orders.commit({{id, mine.clock}}, {"measuring: iteration {} since the barrier", mine.readies});
-  if (unmeasured_ > 0)
+  if (unmeasured_ > 0) {
+    mine.paused = mine.readies >= std::max(look_ahead_, kMeasurements);
+    if (mine.paused) return;
     return orders.release(
         id, {"measuring: {} are still to be ready twice", static_cast<std::int64_t>(unmeasured_)});
-  start_run();
+  }
+  start_run(now, orders);
   orders.release(id, {"planned: {} iterations to the barrier", mine.quota - mine.clock});
 }
 
@@ -85,21 +88,27 @@ void ElasticBsp::run(ReplicaId id, Replica& mine, Time now, Orders& orders) {
 void ElasticBsp::start_measuring() {
   for (auto& [id, replica] : replicas_) {
     replica.readies = 0;
-    replica.held = replica.planned = false;
+    replica.held = replica.paused = replica.planned = false;
   }
   phase_ = Phase::kMeasure;
   unmeasured_ = replicas_.size();
   on_the_way_ = held_ = 0;
 }
 
-void ElasticBsp::start_run() {
+void ElasticBsp::start_run(Time now, Orders& orders) {
   for (auto& [id, replica] : replicas_) {
     replica.planned = true;
     replica.start = replica.clock;
+    if (replica.paused) replica.last_ready = now;  // its next iteration starts now
   }
   phase_ = Phase::kRun;
   on_the_way_ = replicas_.size();
   plan(Time::min(), nullptr);
+  for (auto& [id, replica] : replicas_) {
+    if (!std::exchange(replica.paused, false)) continue;
+    orders.release(
+        id, {"all are measured; planned: {} iterations to the barrier", replica.quota - replica.clock});
+  }
 }
 
 void ElasticBsp::plan(Time earliest, const Replica* arrived) {

@@ -5,7 +5,8 @@
 // A superstep:
 //
 //  Measure. After a barrier every gradient commits alone, until each live replica has been ready twice
-//    [paper].
+//    [paper]. Whoever has been ready R times by then (twice where R is 1) waits for the others, so that R
+//    bounds this phase too [ours].
 //
 //  Plan. From each one's last ready time R more are predicted, at its interval. ZipLine picks one of each, so
 //    that they lie closest together. The pick of a replica is its quota, in iterations [paper].
@@ -62,6 +63,7 @@ class ElasticBsp final : public SyncPolicy {
     Duration interval{0};      // last or average; zero until it has been ready once
     std::int64_t readies = 0;  // since the barrier
     bool held = false;
+    bool paused = false;   // has measured enough, and waits until all have
     bool planned = false;  // has a quota; only then the rest means something
     Clock start{};         // its clock when the first plan of the superstep was made
     Clock quota{};         // its clock at the barrier
@@ -71,11 +73,11 @@ class ElasticBsp final : public SyncPolicy {
 
   void learn(Time now, const Ready& fact, Replica& mine) const;
   // What follows from a Ready in each phase.
-  void measure(ReplicaId id, Replica& mine, Orders& orders);
+  void measure(ReplicaId id, Replica& mine, Time now, Orders& orders);
   void run(ReplicaId id, Replica& mine, Time now, Orders& orders);
 
   void start_measuring();
-  void start_run();
+  void start_run(Time now, Orders& orders);
   // Gives quotas to all that are planned and not held. `earliest`: nothing that computes is predicted to be
   // ready before. `arrived`: the replica that is ready now and may be held where it is; null: none may.
   void plan(Time earliest, const Replica* arrived);

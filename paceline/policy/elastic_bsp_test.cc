@@ -154,8 +154,9 @@ TEST(Jitter, UsesTheWholeQuotaAndNoMore) {
 }
 
 // The paper's weakness: the further ahead, the larger the error of the prediction. An average errs less.
-TEST(Jitter, ALongLookAheadIsWorseThanAShortOneAndAnAverageHelps) {
-  const double near = mean_of_runs("elastic-bsp:5", 0.3).rate;
+// (Shorter than 15, the look-ahead also stops the fast one while both are measured.)
+TEST(Jitter, ALongLookAheadIsWorseThanAShorterOneAndAnAverageHelps) {
+  const double near = mean_of_runs("elastic-bsp:15", 0.3).rate;
   const double far = mean_of_runs("elastic-bsp:240", 0.3).rate;
   const double far_on_average = mean_of_runs("elastic-bsp:240:average", 0.3).rate;
   EXPECT_GT(near, 1.25);
@@ -178,6 +179,42 @@ TEST(ElasticBsp, MeetsAfterIntervalsOfNothingAndOfYears) {
     EXPECT_EQ(policy.broken(), "");
     EXPECT_GT(policy.barriers(), 0) << step.count();
   }
+}
+
+// 10 ms and 1 s: without a bound the fast one does 200 iterations while the slow one is measured.
+TEST(ElasticBsp, TheLookAheadBoundsTheMeasuringToo) {
+  for (const auto& [text, most] : {std::pair{"elastic-bsp:15", 15}, std::pair{"elastic-bsp:1", 2}}) {
+    CheckedPolicy policy(parse_policy(text).value());
+    const ReplicaId fast(0), slow(1);
+    Time now{};
+    policy.join(fast, now);
+    policy.join(slow, now);
+    for (int i = 0; i < most; ++i) {
+      ASSERT_TRUE(policy.computing(fast)) << text << ", after " << i;
+      policy.ready(fast, now += std::chrono::milliseconds(10));
+    }
+    EXPECT_FALSE(policy.computing(fast)) << text;
+    policy.ready(slow, Time(std::chrono::seconds(1)));
+    EXPECT_FALSE(policy.computing(fast)) << text;
+    policy.ready(slow, Time(std::chrono::seconds(2)));
+    EXPECT_TRUE(policy.computing(fast)) << text;
+    EXPECT_TRUE(policy.computing(slow)) << text;
+    EXPECT_EQ(policy.broken(), "") << text;
+  }
+}
+
+// Of three, the slowest leaves while another one waits for it to be measured.
+TEST(ElasticBsp, WhoeverMeasuredEnoughGoesOnWhenTheUnmeasuredLeave) {
+  CheckedPolicy policy(parse_policy("elastic-bsp:2").value());
+  Time now{};
+  for (int id = 0; id < 3; ++id) policy.join(ReplicaId(id), now);
+  for (const int id : {0, 0, 1, 1}) policy.ready(ReplicaId(id), now += std::chrono::seconds(1));
+  EXPECT_FALSE(policy.computing(ReplicaId(0)));
+  EXPECT_FALSE(policy.computing(ReplicaId(1)));
+  policy.leave(ReplicaId(2), now += std::chrono::seconds(1));
+  EXPECT_TRUE(policy.computing(ReplicaId(0)));
+  EXPECT_TRUE(policy.computing(ReplicaId(1)));
+  EXPECT_EQ(policy.broken(), "");
 }
 
 }  // namespace

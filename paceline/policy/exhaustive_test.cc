@@ -152,9 +152,9 @@ std::string name_of(const ::testing::TestParamInfo<const char*>& test) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, Exhaustive,
                          ::testing::Values("bsp", "asp", "ssp:0", "ssp:1", "ssp:2", "dssp:0-2", "dssp:1-3",
-                                           "dssp:0-2:printed", "dssp:1-3:printed", "backup:1", "local-sgd:4",
-                                           "groups:2+1:bsp", "groups:2+1:asp", "groups:1+2:ssp:1",
-                                           "groups:2+1:dssp:0-2", "groups:2+1:backup:1"),
+                                           "dssp:0-2:printed", "dssp:1-3:printed", "dssp:0-2:transient",
+                                           "backup:1", "local-sgd:4", "groups:2+1:bsp", "groups:2+1:asp",
+                                           "groups:1+2:ssp:1", "groups:2+1:dssp:0-2", "groups:2+1:backup:1"),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Policies, ExhaustiveWithAJoiner,
                          ::testing::Values("bsp", "ssp:1", "backup:1", "backup:2", "groups:2+1:bsp",

@@ -11,6 +11,18 @@ bool window_stays_open(std::size_t members, Duration wait, const GroupCosts& cos
   return waited <= to_seconds(costs.global + costs.queue + costs.reduce(members) - costs.reduce(members + 1));
 }
 
+BestWait best_wait(std::span<const Duration> waits, double worth, double cost) {
+  BestWait best;
+  double most = 0;
+  for (std::size_t m = 1; m <= waits.size(); ++m) {
+    const double gain = static_cast<double>(m) * worth - to_seconds(waits[m - 1]) * cost;
+    if (gain <= most) continue;
+    most = gain;
+    best = {waits[m - 1], m};
+  }
+  return best;
+}
+
 std::size_t best_first_group(std::span<const Duration> waits, std::size_t ready, std::size_t k_max,
                              const GroupCosts& costs) {
   const std::size_t n = waits.size();

@@ -35,6 +35,7 @@ struct Replica {
   std::int64_t base = 0;
   std::vector<Time> readies;
   Duration compute{0};
+  std::vector<Duration> intervals{};
   std::int64_t extra = 0;  // r[p]
 };
 
@@ -71,6 +72,7 @@ class Oracle {
       replica.uncommitted = true;
       replica.readies.push_back(fact.now);
       replica.compute = fact.compute;
+      replica.intervals.push_back(fact.compute);
       replica.base = fact.base;
     }
     if (std::holds_alternative<BspSpec>(spec_))
@@ -150,7 +152,8 @@ class Oracle {
       answer.commits.push_back({replica.id});
       replica.uncommitted = false;
       if (std::holds_alternative<AspSpec>(spec_)) return release(replica, answer);
-      if (const auto* dssp = std::get_if<DsspSpec>(&spec_)) look_ahead(*dssp, replica, answer);
+      const auto* dssp = std::get_if<DsspSpec>(&spec_);
+      if (dssp != nullptr && dssp->reading != DsspReading::kTransient) look_ahead(*dssp, replica, answer);
     }
     // "Release every held replica whose gap ≤ s."
     const auto* ssp = std::get_if<SspSpec>(&spec_);
@@ -160,6 +163,42 @@ class Oracle {
       const std::int64_t gap = replica.clock - slowest_clock();
       if (!replica.computing && gap <= (ssp != nullptr ? ssp->s : dssp->lower)) release(replica, answer);
     }
+    if (dssp != nullptr && dssp->reading == DsspReading::kTransient) release_alike(*dssp, fact, answer);
+  }
+
+  // "The threshold is sU for whoever takes at least three quarters as long as the slowest." Those that were
+  // held before are looked at when the slowest clock has changed, or somebody has left.
+  void release_alike(const DsspSpec& spec, const Fact& fact, Answer& answer) {
+    if (live_.empty()) return;
+    const bool all = fact.what == Fact::What::kLeave || slowest_clock() != looked_at_;
+    looked_at_ = slowest_clock();
+    const Replica slow = slowest();
+    for (Replica& replica : live_) {
+      const std::int64_t gap = replica.clock - slow.clock;
+      if (replica.computing || gap > spec.upper || !(all || replica.id == fact.replica)) continue;
+      if (!slow.intervals.empty() && long_run(replica) >= 0.75 * long_run(slow)) release(replica, answer);
+    }
+  }
+
+  // Of equal ones the one with the lowest number.
+  const Replica& slowest() const {
+    const Replica* slow = nullptr;
+    for (const Replica& replica : live_) {
+      const bool slower = slow == nullptr || replica.clock < slow->clock ||
+                          (replica.clock == slow->clock && replica.id < slow->id);
+      if (slower) slow = &replica;
+    }
+    return *slow;
+  }
+
+  // A plain mean of the first 256 intervals, which then moves by a 256th.
+  static double long_run(const Replica& replica) {
+    double mean = 0, count = 0;
+    for (const Duration interval : replica.intervals) {
+      count = std::min(count + 1, 256.0);
+      mean += 1 / count * (static_cast<double>(interval.count()) - mean);
+    }
+    return mean;
   }
 
   // Steps 1 to 3 of algorithm 1. Step 4 is everybody's.
@@ -175,18 +214,13 @@ class Oracle {
     }
     const std::int64_t best = best_pair(spec, replica, gap);
     if (best == 0) return;
-    replica.extra = spec.bounded ? best - 1 : best;
+    replica.extra = spec.reading == DsspReading::kBounded ? best - 1 : best;
     release(replica, answer);
   }
 
   // Algorithm 2: every pair.
   std::int64_t best_pair(const DsspSpec& spec, const Replica& fast, std::int64_t gap) {
-    const Replica* slow = nullptr;
-    for (const Replica& replica : live_) {
-      const bool slower = slow == nullptr || replica.clock < slow->clock ||
-                          (replica.clock == slow->clock && replica.id < slow->id);
-      if (slower) slow = &replica;
-    }
+    const Replica* slow = &slowest();
     const std::optional<Duration> fast_interval = interval(spec, fast);
     const std::optional<Duration> slow_interval = interval(spec, *slow);
     if (!fast_interval || !slow_interval) return 0;
@@ -194,7 +228,7 @@ class Oracle {
     std::int64_t best = 0;
     Duration least = Duration::max();
     for (std::int64_t i = 0; i <= rmax; ++i) {
-      if (spec.bounded && gap + i > spec.upper) continue;
+      if (spec.reading == DsspReading::kBounded && gap + i > spec.upper + 1) continue;
       for (std::int64_t k = 0; k <= rmax; ++k) {
         const Time a = fast.readies.back() + i * *fast_interval;
         const Time b = slow->readies.back() + *slow_interval + k * *slow_interval;
@@ -209,10 +243,11 @@ class Oracle {
 
   // Bounded: the last compute interval. As printed: between the last two ready times. Nothing while unknown.
   static std::optional<Duration> interval(const DsspSpec& spec, const Replica& replica) {
-    const std::size_t needed = spec.bounded ? 1 : 2;
+    const bool bounded = spec.reading == DsspReading::kBounded;
+    const std::size_t needed = bounded ? 1 : 2;
     if (replica.readies.size() < needed) return std::nullopt;
     const Duration found =
-        spec.bounded ? replica.compute : replica.readies.back() - replica.readies[replica.readies.size() - 2];
+        bounded ? replica.compute : replica.readies.back() - replica.readies[replica.readies.size() - 2];
     if (found <= Duration(0)) return std::nullopt;
     return found;
   }
@@ -220,6 +255,7 @@ class Oracle {
   PolicySpec spec_;
   std::vector<Replica> live_;
   std::int64_t version_ = 0;
+  std::int64_t looked_at_ = -1;  // the slowest clock
   // These have books of their own.
   std::optional<ElasticOracle> elastic_;
   std::optional<GroupsOracle> groups_;
@@ -383,16 +419,15 @@ TEST_P(Oracles, GiveTheSameOrders) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, Oracles,
-                         ::testing::Values("bsp", "asp", "ssp:0", "ssp:1", "ssp:3", "dssp:0-0", "dssp:0-4",
-                                           "dssp:1-3", "dssp:3-15", "dssp:0-4:printed", "dssp:3-15:printed",
-                                           "elastic-bsp:1", "elastic-bsp:2", "elastic-bsp:6",
-                                           "elastic-bsp:15", "elastic-bsp:2:average",
-                                           "elastic-bsp:15:average", "backup:0", "backup:1", "backup:2",
-                                           "groups:2+2:bsp", "groups:1+2:asp", "groups:2+1+2:ssp:1",
-                                           "groups:1+2+2:ssp:3", "groups:2+2:dssp:0-4",
-                                           "groups:2+1+1:dssp:3-15:printed", "groups:1+3+1:elastic-bsp:4",
-                                           "groups:1+2+1+1:backup:1"));
+INSTANTIATE_TEST_SUITE_P(
+    Policies, Oracles,
+    ::testing::Values("bsp", "asp", "ssp:0", "ssp:1", "ssp:3", "dssp:0-0", "dssp:0-1", "dssp:0-4", "dssp:1-3",
+                      "dssp:3-15", "dssp:0-4:printed", "dssp:3-15:printed", "dssp:0-2:transient",
+                      "dssp:1-6:transient", "elastic-bsp:1", "elastic-bsp:2", "elastic-bsp:6",
+                      "elastic-bsp:15", "elastic-bsp:2:average", "elastic-bsp:15:average", "backup:0",
+                      "backup:1", "backup:2", "groups:2+2:bsp", "groups:1+2:asp", "groups:2+1+2:ssp:1",
+                      "groups:1+2+2:ssp:3", "groups:2+2:dssp:0-4", "groups:2+1+1:dssp:3-15:printed",
+                      "groups:1+3+1:elastic-bsp:4", "groups:1+2+1+1:backup:1"));
 
 }  // namespace
 }  // namespace paceline::policy

@@ -30,7 +30,6 @@ constexpr std::int64_t kMostIterations = 1'000'000;
 constexpr std::int64_t kMostLookAhead = 10'000;
 constexpr std::int64_t kMostLocalSteps = 10'000;
 constexpr double kMostWaitMs = 1e9;
-constexpr double kMostPatience = 1e6;
 
 absl::Status bad(const std::string& text, const std::string& fix) {
   return absl::InvalidArgumentError(fmt::format("policy '{}': {}", text, fix));
@@ -58,9 +57,11 @@ absl::StatusOr<PolicySpec> parse_local_sgd(const std::string& text, const std::v
 }
 
 absl::StatusOr<PolicySpec> parse_dssp(const std::string& text, const std::vector<std::string>& parts) {
-  static constexpr char kForm[] = "write dssp:LOWER-UPPER or dssp:LOWER-UPPER:printed, for example dssp:3-15";
+  static constexpr char kForm[] =
+      "write dssp:LOWER-UPPER, and :printed or :transient behind it if you like, for example dssp:3-15";
   const bool printed = parts.size() == 3 && parts[2] == "printed";
-  if (parts.size() != 2 && !printed) return bad(text, kForm);
+  const bool transient = parts.size() == 3 && parts[2] == "transient";
+  if (parts.size() != 2 && !printed && !transient) return bad(text, kForm);
   const std::vector<std::string> ends = absl::StrSplit(parts[1], '-');
   if (ends.size() != 2) return bad(text, kForm);
   const auto lower = iterations(ends[0]);
@@ -70,7 +71,10 @@ absl::StatusOr<PolicySpec> parse_dssp(const std::string& text, const std::vector
     return bad(text, fmt::format("the lower bound {0} is above the upper bound {1}; write dssp:{1}-{0}",
                                  *lower, *upper));
   }
-  return DsspSpec{*lower, *upper, !printed};
+  return DsspSpec{*lower, *upper,
+                  printed     ? DsspReading::kPrinted
+                  : transient ? DsspReading::kTransient
+                              : DsspReading::kBounded};
 }
 
 absl::StatusOr<PolicySpec> parse_elastic_bsp(const std::string& text, const std::vector<std::string>& parts) {
@@ -123,7 +127,8 @@ PolicySpec as_policy(const UngroupedSpec& ungrouped) {
 
 constexpr char kCgpForm[] =
     "write cgp, and any of :k_min=N :k_max=N :S=N :wait_max=MILLISECONDSms (or forever) "
-    ":patience=SHARE :grouping=natural|window|dp behind it, for example cgp:k_min=2:S=16";
+    ":patience=SHARE :d=ROUNDS (both from 0 to 1) :grouping=natural|window|dp behind it, "
+    "for example cgp:k_min=2:S=16";
 
 // "forever", or milliseconds: "50ms", "2.5ms".
 std::optional<Duration> wait_max(const std::string& text) {
@@ -151,11 +156,12 @@ std::optional<Grouping> grouping(const std::string& text) {
   return std::nullopt;
 }
 
-std::optional<double> patience(const std::string& text) {
+// From 0 to 1.
+std::optional<double> share(const std::string& text) {
   double value = 0;
   const bool number = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos &&
                       absl::SimpleAtod(text, &value);
-  return number && value <= kMostPatience ? std::optional(value) : std::nullopt;
+  return number && value <= 1 ? std::optional(value) : std::nullopt;
 }
 
 // Whether the key is known and the value fits it.
@@ -169,7 +175,8 @@ bool set_cgp(CgpSpec& spec, const std::string& key, const std::string& value) {
   if (key == "k_max") return set(whole, spec.k_max) && spec.k_max >= 1;
   if (key == "S") return set(whole, spec.staleness);
   if (key == "wait_max") return set(wait_max(value), spec.wait_max);
-  if (key == "patience") return set(patience(value), spec.patience);
+  if (key == "patience") return set(share(value), spec.patience);
+  if (key == "d") return set(share(value), spec.delay);
   return key == "grouping" && set(grouping(value), spec.grouping);
 }
 
@@ -199,6 +206,7 @@ std::string to_text(const CgpSpec& spec) {
     text += ":wait_max=" + milliseconds(*spec.wait_max);
   }
   if (spec.patience != CgpOptions{}.patience) text += fmt::format(":patience={}", spec.patience);
+  if (spec.delay != CgpOptions{}.delay) text += fmt::format(":d={}", spec.delay);
   if (spec.grouping != Grouping::kNatural) text += fmt::format(":grouping={}", to_string(spec.grouping));
   return text;
 }
@@ -264,26 +272,28 @@ absl::Status check_replicas(const PolicySpec& spec, std::int64_t replicas) {
 }
 
 std::string to_string(const PolicySpec& spec) {
-  return std::visit(
-      Overloaded{
-          [](const BspSpec&) -> std::string { return "bsp"; },
-          [](const AspSpec&) -> std::string { return "asp"; },
-          [](const SspSpec& ssp) { return fmt::format("ssp:{}", ssp.s); },
-          [](const DsspSpec& dssp) {
-            return fmt::format("dssp:{}-{}{}", dssp.lower, dssp.upper, dssp.bounded ? "" : ":printed");
-          },
-          [](const ElasticBspSpec& elastic) {
-            return fmt::format("elastic-bsp:{}{}", elastic.look_ahead, elastic.average ? ":average" : "");
-          },
-          [](const BackupSpec& backup) { return fmt::format("backup:{}", backup.spare); },
-          [](const GroupsSpec& groups) {
-            return fmt::format("groups:{}:{}", absl::StrJoin(groups.sizes, "+"),
-                               to_string(as_policy(groups.inner)));
-          },
-          [](const CgpSpec& cgp) { return to_text(cgp); },
-          [](const LocalSgdSpec& local) { return fmt::format("local-sgd:{}", local.steps); },
-      },
-      spec);
+  return std::visit(Overloaded{
+                        [](const BspSpec&) -> std::string { return "bsp"; },
+                        [](const AspSpec&) -> std::string { return "asp"; },
+                        [](const SspSpec& ssp) { return fmt::format("ssp:{}", ssp.s); },
+                        [](const DsspSpec& dssp) {
+                          static constexpr const char* kReadings[] = {"", ":printed", ":transient"};
+                          return fmt::format("dssp:{}-{}{}", dssp.lower, dssp.upper,
+                                             kReadings[static_cast<std::size_t>(dssp.reading)]);
+                        },
+                        [](const ElasticBspSpec& elastic) {
+                          return fmt::format("elastic-bsp:{}{}", elastic.look_ahead,
+                                             elastic.average ? ":average" : "");
+                        },
+                        [](const BackupSpec& backup) { return fmt::format("backup:{}", backup.spare); },
+                        [](const GroupsSpec& groups) {
+                          return fmt::format("groups:{}:{}", absl::StrJoin(groups.sizes, "+"),
+                                             to_string(as_policy(groups.inner)));
+                        },
+                        [](const CgpSpec& cgp) { return to_text(cgp); },
+                        [](const LocalSgdSpec& local) { return fmt::format("local-sgd:{}", local.steps); },
+                    },
+                    spec);
 }
 
 std::unique_ptr<SyncPolicy> make_policy(const PolicySpec& spec) {
@@ -293,7 +303,7 @@ std::unique_ptr<SyncPolicy> make_policy(const PolicySpec& spec) {
           [](const AspSpec&) -> std::unique_ptr<SyncPolicy> { return std::make_unique<Asp>(); },
           [](const SspSpec& ssp) -> std::unique_ptr<SyncPolicy> { return std::make_unique<Ssp>(ssp.s); },
           [](const DsspSpec& dssp) -> std::unique_ptr<SyncPolicy> {
-            return std::make_unique<Dssp>(dssp.lower, dssp.upper, dssp.bounded);
+            return std::make_unique<Dssp>(dssp.lower, dssp.upper, dssp.reading);
           },
           [](const ElasticBspSpec& elastic) -> std::unique_ptr<SyncPolicy> {
             return std::make_unique<ElasticBsp>(elastic.look_ahead, elastic.average);

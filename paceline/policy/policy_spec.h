@@ -1,6 +1,6 @@
-// A policy as a user writes it: "bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed", "elastic-bsp:15",
-// "elastic-bsp:15:average", "local-sgd:8", "backup:1", "groups:2+2+4:ssp:3", "cgp",
-// "cgp:k_min=2:k_max=4:S=16:wait_max=50ms:grouping=dp".
+// A policy as a user writes it: "bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed",
+// "dssp:3-15:transient", "elastic-bsp:15", "elastic-bsp:15:average", "local-sgd:8", "backup:1",
+// "groups:2+2+4:ssp:3", "cgp", "cgp:k_min=2:k_max=4:S=16:wait_max=50ms:grouping=dp".
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/policy/cgp.h"
+#include "paceline/policy/dssp.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::policy {
@@ -33,7 +34,7 @@ struct SspSpec {
 struct DsspSpec {
   std::int64_t lower = 3;
   std::int64_t upper = 15;
-  bool bounded = true;
+  DsspReading reading = DsspReading::kBounded;
   friend bool operator==(const DsspSpec&, const DsspSpec&) = default;
 };
 struct ElasticBspSpec {

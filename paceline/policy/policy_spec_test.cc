@@ -27,9 +27,10 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
       {"ssp:0", SspSpec{0}},
       {"ssp:3", SspSpec{3}},
       {"ssp:1000000", SspSpec{1'000'000}},
-      {"dssp:3-15", DsspSpec{3, 15, true}},
-      {"dssp:0-0", DsspSpec{0, 0, true}},
-      {"dssp:3-15:printed", DsspSpec{3, 15, false}},
+      {"dssp:3-15", DsspSpec{3, 15, DsspReading::kBounded}},
+      {"dssp:0-0", DsspSpec{0, 0, DsspReading::kBounded}},
+      {"dssp:3-15:transient", DsspSpec{3, 15, DsspReading::kTransient}},
+      {"dssp:3-15:printed", DsspSpec{3, 15, DsspReading::kPrinted}},
       {"elastic-bsp:1", ElasticBspSpec{1, false}},
       {"elastic-bsp:240", ElasticBspSpec{240, false}},
       {"elastic-bsp:10000:average", ElasticBspSpec{10'000, true}},
@@ -37,7 +38,8 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
       {"backup:1000000", BackupSpec{1'000'000}},
       {"groups:4:asp", GroupsSpec{{4}, AspSpec{}}},
       {"groups:2+2+4:ssp:3", GroupsSpec{{2, 2, 4}, SspSpec{3}}},
-      {"groups:1+1000000:dssp:3-15:printed", GroupsSpec{{1, 1'000'000}, DsspSpec{3, 15, false}}},
+      {"groups:1+1000000:dssp:3-15:printed",
+       GroupsSpec{{1, 1'000'000}, DsspSpec{3, 15, DsspReading::kPrinted}}},
       {"groups:2+2:elastic-bsp:15:average", GroupsSpec{{2, 2}, ElasticBspSpec{15, true}}},
       {"groups:2+2:backup:1", GroupsSpec{{2, 2}, BackupSpec{1}}},
       {"cgp", CgpSpec{}},
@@ -53,6 +55,9 @@ TEST(PolicySpec, ReadsEveryPolicyAndWritesItBackAsItWas) {
       {"cgp:wait_max=0.00001ms", CgpSpec{.wait_max = std::chrono::nanoseconds(10)}},
       {"cgp:wait_max=1000000000ms", CgpSpec{.wait_max = std::chrono::seconds(1'000'000)}},
       {"cgp:grouping=window", CgpSpec{.grouping = Grouping::kWindow}},
+      {"cgp:patience=0.1:d=0.5", CgpSpec{.patience = 0.1, .delay = 0.5}},
+      {"cgp:patience=0", CgpSpec{.patience = 0}},
+      {"cgp:patience=1:d=1", CgpSpec{.patience = 1, .delay = 1}},
   };
   for (const Good& good : all) {
     const auto spec = parse_policy(good.text);
@@ -104,7 +109,8 @@ constexpr char kNames[] =
     "write bsp, asp, ssp:S, dssp:LOWER-UPPER, elastic-bsp:R, cgp, local-sgd:H, backup:C or "
     "groups:SIZES:POLICY";
 constexpr char kSsp[] = "write ssp:S with S from 0 to 1000000, for example ssp:3";
-constexpr char kDssp[] = "write dssp:LOWER-UPPER or dssp:LOWER-UPPER:printed, for example dssp:3-15";
+constexpr char kDssp[] =
+    "write dssp:LOWER-UPPER, and :printed or :transient behind it if you like, for example dssp:3-15";
 constexpr char kElastic[] =
     "write elastic-bsp:R or elastic-bsp:R:average with R from 1 to 10000, for example elastic-bsp:15";
 constexpr char kLocal[] = "write local-sgd:H with H from 1 to 10000, for example local-sgd:8";
@@ -148,6 +154,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"cgp:wait_max=-1ms", kCgp}, Bad{"cgp:wait_max=1e3ms", kCgp}, Bad{"cgp:wait_max=1.2.3ms", kCgp},
         Bad{"cgp:wait_max=1000000001ms", kCgp}, Bad{"cgp:wait_max=infms", kCgp},
         Bad{"cgp:wait_max=never", kCgp}, Bad{"cgp:grouping=", kCgp}, Bad{"cgp:grouping=static", kCgp},
+        Bad{"cgp:patience=1.5", "both from 0 to 1"}, Bad{"cgp:patience=-0.1", kCgp},
+        Bad{"cgp:d=1.01", kCgp}, Bad{"cgp:d=", kCgp}, Bad{"cgp:d=half", kCgp},
         Bad{"cgp:S=2:S=2", "S is there twice; write it once"},
         Bad{"cgp:k_min=3:k_max=2", "k_min is above k_max; write k_max=3 or more"},
         Bad{"cgp:k_max=2:k_min=3:wait_max=9ms", "write k_max=3 or more"}));
@@ -161,8 +169,8 @@ TEST(PolicySpec, WhatIsWrongBetweenGroupsIsSaidOfThat) {
 TEST(PolicySpec, ReadsAListAndNamesTheBadOneInIt) {
   const auto specs = parse_policies("bsp,ssp:3,dssp:3-15:printed");
   ASSERT_TRUE(specs.ok()) << specs.status();
-  EXPECT_THAT(*specs,
-              ElementsAre(PolicySpec(BspSpec{}), PolicySpec(SspSpec{3}), PolicySpec(DsspSpec{3, 15, false})));
+  EXPECT_THAT(*specs, ElementsAre(PolicySpec(BspSpec{}), PolicySpec(SspSpec{3}),
+                                  PolicySpec(DsspSpec{3, 15, DsspReading::kPrinted})));
   EXPECT_THAT(std::string(parse_policies("bsp,ssp,asp").status().message()), HasSubstr("policy 'ssp'"));
   EXPECT_THAT(std::string(parse_policies("bsp,,asp").status().message()), HasSubstr(kNames));
   EXPECT_FALSE(parse_policies("").ok());
@@ -173,9 +181,9 @@ TEST(MakePolicy, MakesThePolicyThatWasAskedFor) {
   EXPECT_EQ(make_policy(BspSpec{})->bounds().version_staleness, 0);
   EXPECT_EQ(make_policy(AspSpec{})->bounds().gap, std::nullopt);
   EXPECT_EQ(make_policy(SspSpec{3})->bounds().gap, 4);
-  EXPECT_EQ(make_policy(DsspSpec{3, 15, true})->bounds().gap, 15);
-  EXPECT_EQ(make_policy(DsspSpec{3, 3, true})->bounds().gap, 4);
-  EXPECT_EQ(make_policy(DsspSpec{3, 15, false})->bounds().gap, std::nullopt);
+  EXPECT_EQ(make_policy(DsspSpec{3, 15, DsspReading::kBounded})->bounds().gap, 16);
+  EXPECT_EQ(make_policy(DsspSpec{3, 3, DsspReading::kBounded})->bounds().gap, 4);
+  EXPECT_EQ(make_policy(DsspSpec{3, 15, DsspReading::kPrinted})->bounds().gap, std::nullopt);
   EXPECT_EQ(make_policy(ElasticBspSpec{15, false})->bounds().quota, 15);
   EXPECT_EQ(make_policy(ElasticBspSpec{15, false})->bounds().gap, std::nullopt);
   EXPECT_EQ(make_policy(BackupSpec{1})->bounds().version_staleness, 0);

@@ -11,11 +11,23 @@
 
 namespace paceline::policy {
 
-enum class SearchMethod { kZipLine, kFullGridScan, kGridScan, kNaive };
-inline constexpr SearchMethod kSearchMethods[] = {SearchMethod::kZipLine, SearchMethod::kFullGridScan,
-                                                  SearchMethod::kGridScan, SearchMethod::kNaive};
+enum class SearchMethod {
+  kZipLine,
+  kZipLineScan,
+  kZipLineOpt,
+  kZipLineOptBs,
+  kFullGridScan,
+  kFullGridScanExact,
+  kGridScan,
+  kNaive
+};
+inline constexpr SearchMethod kSearchMethods[] = {
+    SearchMethod::kZipLine,      SearchMethod::kZipLineScan,  SearchMethod::kZipLineOpt,
+    SearchMethod::kZipLineOptBs, SearchMethod::kFullGridScan, SearchMethod::kFullGridScanExact,
+    SearchMethod::kGridScan,     SearchMethod::kNaive};
 
-// "zip-line", "full-grid-scan", "grid-scan", "naive".
+// "zip-line", "zip-line-scan", "zip-line-opt", "zip-line-opt-bs", "full-grid-scan", "full-grid-scan-exact",
+// "grid-scan", "naive".
 std::string to_string(SearchMethod method);
 // Errors: InvalidArgument that lists the names.
 absl::StatusOr<SearchMethod> parse_search_method(const std::string& text);

@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<NumberList> kLists = {{0}, {-2, 3}, {-2.6, 2.5}};
+const std::vector<NumberList> kLists = {{-100, 0}, {-2, 3}, {-2.6, 2.5}};
 
 void expect_refused(SearchMethod method, const std::vector<NumberList>& lists, const std::string& says) {
   const auto found = search(method, lists);
@@ -20,13 +20,19 @@ void expect_refused(SearchMethod method, const std::vector<NumberList>& lists, c
 TEST(SearchMethod, EveryNameIsReadBack) {
   for (const SearchMethod method : kSearchMethods)
     EXPECT_EQ(parse_search_method(to_string(method)).value(), method);
-  EXPECT_THAT(std::string(parse_search_method("zipline").status().message()),
-              HasSubstr("method 'zipline': unknown; write zip-line, full-grid-scan, grid-scan or naive"));
+  EXPECT_THAT(
+      std::string(parse_search_method("zipline").status().message()),
+      HasSubstr("method 'zipline': unknown; write zip-line, zip-line-scan, zip-line-opt, zip-line-opt-bs, "
+                "full-grid-scan, full-grid-scan-exact, grid-scan or naive"));
 }
 
 TEST(Search, CallsTheMethodThatWasAskedFor) {
   EXPECT_EQ(search(SearchMethod::kZipLine, kLists).value(), zip_line(kLists));
   EXPECT_EQ(search(SearchMethod::kFullGridScan, kLists).value(), full_grid_scan(kLists));
+  EXPECT_EQ(search(SearchMethod::kFullGridScanExact, kLists).value(), full_grid_scan_exact(kLists));
+  EXPECT_EQ(search(SearchMethod::kZipLineScan, kLists).value(), zip_line_scan(kLists));
+  EXPECT_EQ(search(SearchMethod::kZipLineOpt, kLists).value(), zip_line_opt(kLists));
+  EXPECT_EQ(search(SearchMethod::kZipLineOptBs, kLists).value(), zip_line_opt_bs(kLists));
   EXPECT_EQ(search(SearchMethod::kNaive, kLists).value(), naive(kLists));
   EXPECT_EQ(search(SearchMethod::kGridScan, kLists).value(), grid_scan(kLists));
   EXPECT_NE(grid_scan(kLists), zip_line(kLists));

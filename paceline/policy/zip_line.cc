@@ -136,6 +136,84 @@ class BestPlaces {
   std::vector<std::size_t> places_;
 };
 
+// Every element of one list with the closest ones of the others.
+template <class List>
+void show_closest(const std::vector<List>& lists, std::size_t base, BestPlaces<List>& best) {
+  std::vector<std::size_t> places(lists.size());
+  for (std::size_t i = 0; i < lists[base].size(); ++i) {
+    for (std::size_t k = 0; k < lists.size(); ++k)
+      places[k] = k == base ? i : closest(lists[k], lists[base][i]);
+    best.show(lists, places);
+  }
+}
+
+// An element on the paper's timeline: its list is the point's colour there.
+template <class List>
+struct Point {
+  typename Selection<List>::Value time;
+  std::size_t list;
+  friend bool operator<(const Point& a, const Point& b) {
+    return std::tie(a.time, a.list) < std::tie(b.time, b.list);
+  }
+};
+
+template <class List>
+std::vector<Point<List>> timeline_of(const std::vector<List>& lists) {
+  std::vector<Point<List>> points;
+  for (std::size_t k = 0; k < lists.size(); ++k) {
+    for (std::size_t i = 0; i < lists[k].size(); ++i) points.push_back({lists[k][i], k});
+  }
+  std::sort(points.begin(), points.end());
+  return points;
+}
+
+// How an element of the same list is found in the scanning set.
+enum class SameList { kFromTheLeft, kLeftmostFirst, kByItsTime };
+
+// Z of the header: the newest element of each list, in order of time.
+template <class List>
+class ScanningSet {
+ public:
+  ScanningSet(std::size_t lists, SameList how) : how_(how), newest_(lists) {}
+
+  void add(const Point<List>& point) {
+    auto& newest = newest_[point.list];
+    if (newest && how_ != SameList::kFromTheLeft && set_[first_].list == point.list) {
+      ++first_;
+    } else if (newest) {
+      set_.erase(find({*newest, point.list}));
+    }
+    newest = point.time;
+    set_.push_back(point);
+  }
+  // Whether every list has an element in it.
+  bool whole() const { return set_.size() - first_ == newest_.size(); }
+  Best<List> best() const { return {set_[first_].time, set_.back().time}; }
+
+ private:
+  auto find(const Point<List>& point) {
+    const auto begin = set_.begin() + static_cast<std::ptrdiff_t>(first_);
+    if (how_ == SameList::kByItsTime) return std::lower_bound(begin, set_.end(), point);
+    return std::find_if(begin, set_.end(), [&](const auto& other) { return other.list == point.list; });
+  }
+
+  const SameList how_;
+  std::vector<std::optional<typename Selection<List>::Value>> newest_;  // by list
+  std::vector<Point<List>> set_;                                        // from first_ on
+  std::size_t first_ = 0;
+};
+
+template <class List>
+Selection<List> scanned(const std::vector<List>& lists, SameList how) {
+  ScanningSet<List> set(lists.size(), how);
+  std::optional<Best<List>> best;
+  for (const Point<List>& point : timeline_of(lists)) {
+    set.add(point);
+    if (set.whole() && (!best || set.best() < *best)) best = set.best();
+  }
+  return with_picks(lists, *best);
+}
+
 // The earliest end of a selection that begins at `begin`; nothing when some list is over by then.
 template <class List, class Value>
 std::optional<Value> end_from(const std::vector<List>& lists, Value begin) {
@@ -176,7 +254,22 @@ Selection<List> zip_line(const std::vector<List>& lists) {
 }
 
 template <class List>
-Selection<List> full_grid_scan(const std::vector<List>& lists) {
+Selection<List> zip_line_scan(const std::vector<List>& lists) {
+  return scanned(lists, SameList::kFromTheLeft);
+}
+
+template <class List>
+Selection<List> zip_line_opt(const std::vector<List>& lists) {
+  return scanned(lists, SameList::kLeftmostFirst);
+}
+
+template <class List>
+Selection<List> zip_line_opt_bs(const std::vector<List>& lists) {
+  return scanned(lists, SameList::kByItsTime);
+}
+
+template <class List>
+Selection<List> full_grid_scan_exact(const std::vector<List>& lists) {
   std::optional<Best<List>> best;
   for (const List& list : lists) {
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -192,13 +285,19 @@ Selection<List> full_grid_scan(const std::vector<List>& lists) {
 
 template <class List>
 Selection<List> grid_scan(const std::vector<List>& lists) {
-  BestPlaces<List> best;
-  std::vector<std::size_t> places(lists.size());
-  for (std::size_t i = 0; i < lists[0].size(); ++i) {
-    places[0] = i;
-    for (std::size_t k = 1; k < lists.size(); ++k) places[k] = closest(lists[k], lists[0][i]);
-    best.show(lists, places);
+  std::size_t base = 0;
+  for (std::size_t k = 1; k < lists.size(); ++k) {
+    if (lists[k][0] < lists[base][0]) base = k;
   }
+  BestPlaces<List> best;
+  show_closest(lists, base, best);
+  return best.take();
+}
+
+template <class List>
+Selection<List> full_grid_scan(const std::vector<List>& lists) {
+  BestPlaces<List> best;
+  for (std::size_t base = 0; base < lists.size(); ++base) show_closest(lists, base, best);
   return best.take();
 }
 
@@ -211,10 +310,14 @@ Selection<List> naive(const std::vector<List>& lists) {
   return best.take();
 }
 
-#define PACELINE_INSTANTIATE(List)                                         \
-  template Selection<List> zip_line<List>(const std::vector<List>&);       \
-  template Selection<List> full_grid_scan<List>(const std::vector<List>&); \
-  template Selection<List> grid_scan<List>(const std::vector<List>&);      \
+#define PACELINE_INSTANTIATE(List)                                               \
+  template Selection<List> zip_line<List>(const std::vector<List>&);             \
+  template Selection<List> zip_line_scan<List>(const std::vector<List>&);        \
+  template Selection<List> zip_line_opt<List>(const std::vector<List>&);         \
+  template Selection<List> zip_line_opt_bs<List>(const std::vector<List>&);      \
+  template Selection<List> full_grid_scan_exact<List>(const std::vector<List>&); \
+  template Selection<List> full_grid_scan<List>(const std::vector<List>&);       \
+  template Selection<List> grid_scan<List>(const std::vector<List>&);            \
   template Selection<List> naive<List>(const std::vector<List>&);
 PACELINE_INSTANTIATE(EvenTimes)
 PACELINE_INSTANTIATE(TimeList)

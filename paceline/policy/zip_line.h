@@ -5,19 +5,34 @@
 // What always holds: of several selections with the least range the one with the earliest end is chosen, and
 // in each list the earliest element that fits. So the exact methods agree on every number and every pick.
 //
-// Four methods over the same input, n lists of R elements. The costs are the papers', but zip_line's:
+// The methods, over the same input, n lists of R elements:
 //
-//  zip_line: O(Rn log n) time, O(n) space. A heap of n cursors and a running maximum [ours; the same
-//    answer as the paper's sorted scan, which costs O(Rn²)].
+//  zip_line: O(Rn log n) time, O(n) space. A heap of n cursors and a running maximum [ours; the same answers
+//  as
+//    the paper's three].
 //
-//  full_grid_scan: O(R²n²). Every element of every list in turn is the smallest; each other list gives
-//    its first element not before it. Exact [our reading: were it the closest element, the scan could
-//    miss the least range].
+//  zip_line_scan, zip_line_opt, zip_line_opt_bs: the paper's ZipLine, ZipLineOpt and ZipLineOptBS. All
+//  elements
+//    are sorted by time, and added one by one to the scanning set Z, which keeps the newest of each list in
+//    order of time. The one before of the same list has to be found in Z and taken out: ZipLine looks from
+//    the left, O(Rn²); ZipLineOpt does not look where it is the leftmost; ZipLineOptBS else finds it by
+//    binary search for its time, which it keeps aside. Taking one out of the middle moves its successors in
+//    memory, which costs O(n) again, but hardly shows.
 //
-//  grid_scan: O(R²n). Every element of the first list in turn, with the closest one of each other list. Not
-//    always optimal [our reading].
+//  full_grid_scan: O(R²n²). Every element of every list in turn with the closest one of each other list
+//  [paper].
+//    Not always optimal: the closest ones may lie on both sides.
+//
+//  full_grid_scan_exact: O(R²n²). Every element of every list in turn is the smallest; each other list gives
+//    its first element not before it [ours].
+//
+//  grid_scan: O(R²n). Every element of the list that begins earliest (of equal ones the first), with the
+//  closest
+//    one of each other list [paper]. Not always optimal.
 //
 //  naive: O(Rⁿ). Every selection [paper].
+//
+// zip_line, its three relatives, full_grid_scan_exact and naive always find a least range.
 //
 // All are pure, and made for three kinds of list: EvenTimes, vectors of times, vectors of doubles.
 #pragma once
@@ -60,6 +75,14 @@ struct Selection {
 // Requires of each: at least one list, none empty, each in non-descending order.
 template <class List>
 Selection<List> zip_line(const std::vector<List>& lists);
+template <class List>
+Selection<List> zip_line_scan(const std::vector<List>& lists);
+template <class List>
+Selection<List> zip_line_opt(const std::vector<List>& lists);
+template <class List>
+Selection<List> zip_line_opt_bs(const std::vector<List>& lists);
+template <class List>
+Selection<List> full_grid_scan_exact(const std::vector<List>& lists);
 template <class List>
 Selection<List> full_grid_scan(const std::vector<List>& lists);
 template <class List>

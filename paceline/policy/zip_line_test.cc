@@ -1,5 +1,5 @@
-// The four searches against each other: zip_line and full_grid_scan against naive where naive can be run, and
-// against each other where it cannot.
+// The searches against each other: the exact ones against naive where naive can be run, and against each
+// other where it cannot; the others are never below the least range.
 #include "paceline/policy/zip_line.h"
 
 #include <algorithm>
@@ -61,8 +61,12 @@ template <class List>
 void expect_exact(const std::vector<List>& lists, const std::string& what) {
   const Selection<List> expected = naive(lists);
   ASSERT_EQ(zip_line(lists), expected) << what;
-  ASSERT_EQ(full_grid_scan(lists), expected) << what;
-  ASSERT_GE(grid_scan(lists).range, expected.range) << what;
+  ASSERT_EQ(zip_line_scan(lists), expected) << what;
+  ASSERT_EQ(zip_line_opt(lists), expected) << what;
+  ASSERT_EQ(zip_line_opt_bs(lists), expected) << what;
+  ASSERT_EQ(full_grid_scan_exact(lists), expected) << what;
+  ASSERT_GE(full_grid_scan(lists).range, expected.range) << what;
+  ASSERT_GE(grid_scan(lists).range, full_grid_scan(lists).range) << what;
 }
 
 TEST(ZipLine, AgreesWithEverySelectionTried) {
@@ -102,7 +106,11 @@ TEST(ZipLine, AgreesWithTheFullGridScanOnLargerInput) {
   for (const Shape& shape : {Shape{60, 60, 200}, Shape{60, 60, 1'000'000}, Shape{400, 8, 5000}}) {
     for (int i = 0; i < 20; ++i) {
       const std::vector<NumberList> lists = random_lists(rng, shape, 1);
-      ASSERT_EQ(zip_line(lists), full_grid_scan(lists)) << fmt::format("{}", lists);
+      const Selection<NumberList> found = zip_line(lists);
+      ASSERT_EQ(found, full_grid_scan_exact(lists)) << fmt::format("{}", lists);
+      ASSERT_EQ(found, zip_line_scan(lists)) << fmt::format("{}", lists);
+      ASSERT_EQ(found, zip_line_opt(lists)) << fmt::format("{}", lists);
+      ASSERT_EQ(found, zip_line_opt_bs(lists)) << fmt::format("{}", lists);
     }
   }
 }
@@ -110,7 +118,10 @@ TEST(ZipLine, AgreesWithTheFullGridScanOnLargerInput) {
 template <class List>
 void expect_in_all(const std::vector<List>& lists, const Selection<List>& expected) {
   EXPECT_EQ(zip_line(lists), expected);
-  EXPECT_EQ(full_grid_scan(lists), expected);
+  EXPECT_EQ(zip_line_scan(lists), expected);
+  EXPECT_EQ(zip_line_opt(lists), expected);
+  EXPECT_EQ(zip_line_opt_bs(lists), expected);
+  EXPECT_EQ(full_grid_scan_exact(lists), expected);
   EXPECT_EQ(naive(lists), expected);
 }
 
@@ -136,11 +147,28 @@ TEST(ZipLine, ListsEndBeforeOthersBegin) {
   expect_in_all<NumberList>({{1, 2, 3}, {10, 11}, {20}}, {17, 3, 20, {2, 0, 0}});
 }
 
-// Each of the others gives what is closest to the first list's 0, on different sides of it.
+// The base is the list that begins earliest, {-2.6, 2.5}: from -2.6 the others give what is closest, -2 and
+// 0.
+TEST(GridScan, StartsFromTheListThatBeginsEarliest) {
+  EXPECT_EQ(grid_scan<NumberList>({{0}, {-2, 3}, {-2.6, 2.5}}),
+            (Selection<NumberList>{2.6, -2.6, 0, {0, 0, 0}}));
+}
+
+// What is closest to each element may lie on both sides of it.
 TEST(GridScan, IsSometimesWorse) {
-  const std::vector<NumberList> lists = {{0}, {-2, 3}, {-2.6, 2.5}};
-  EXPECT_EQ(grid_scan(lists), (Selection<NumberList>{4.5, -2, 2.5, {0, 0, 1}}));
-  expect_in_all<NumberList>(lists, {2.6, -2.6, 0, {0, 0, 0}});
+  const std::vector<NumberList> lists = {{-100, 0}, {-2, 3}, {-2.6, 2.5}};
+  EXPECT_EQ(grid_scan(lists), (Selection<NumberList>{4.5, -2, 2.5, {1, 0, 1}}));
+  expect_in_all<NumberList>(lists, {2.6, -2.6, 0, {1, 0, 0}});
+}
+
+TEST(FullGridScan, TakesTheClosestAndIsSometimesWorse) {
+  Rng rng(5);
+  int worse = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const std::vector<NumberList> lists = random_lists(rng, {5, 4, 1'000'000}, 1);
+    if (full_grid_scan(lists).range > zip_line(lists).range) ++worse;
+  }
+  EXPECT_GT(worse, 5);
 }
 
 }  // namespace

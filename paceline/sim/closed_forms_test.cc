@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, ClosedForms,
                          ::testing::Values(Form{"bsp", 0.870, 1, 1}, Form{"ssp:3", 0.870, 4, 4},
                                            Form{"asp", 1.435, 1001, 4000},
                                            Form{"dssp:3-15:printed", 1.435, 1001, 4000},
-                                           Form{"dssp:3-15", 0.870, 4, 15}));
+                                           Form{"dssp:3-15", 0.870, 4, 16}));
 
 TEST(TwoReplicas, ElasticBspIsNearlyAsynchronous) {
   EXPECT_GE(iterations_per_s(two_replicas("elastic-bsp:15")), 1.42);

@@ -87,12 +87,9 @@ Transfer Network::push_group(std::span<Port* const> members, Time now) {
         std::max({start, member->up.take(now, own_time), member->down.take(now, part_of(own_time, share))});
     slowest = std::max(slowest, own_time);
   }
-  // Where the links are slower than the servers, the push comes in bit by bit, and is counted where it ends.
-  // Nobody could overtake it: versions are complete in order.
   const Duration shared_time = shared_length();
-  Pipe& pipe = servers_.colocated ? out_ : in_;
-  const Time pushes = pipe.take(start + std::max(Duration::zero(), slowest - shared_time), shared_time);
-  return {pushes, std::max(start + slowest, pushes + shared_time) + group_latency(members)};
+  const Time pushes = (servers_.colocated ? out_ : in_).take(start, shared_time);
+  return {pushes, pushes + std::max(slowest, shared_time) + group_latency(members)};
 }
 
 Transfer Network::pull_group(std::span<Port* const> members, Time earliest, Time complete) {
@@ -104,8 +101,8 @@ Transfer Network::pull_group(std::span<Port* const> members, Time earliest, Time
   for (Port* member : members) {
     const Duration own_time = own_length(*member);
     const Duration passed_on = part_of(own_time, share);
-    end = std::max({end, member->up.take(earliest, passed_on) + passed_on,
-                    member->down.take(earliest, own_time) + own_time});
+    end = std::max({end, member->up.take(start, passed_on) + passed_on,
+                    member->down.take(start, own_time) + own_time});
   }
   return {start, end + group_latency(members)};
 }

@@ -95,6 +95,35 @@ TEST(GroupTransfer, OfOneIsALoneOne) {
   EXPECT_EQ(network.pull_group(group.all, ms(10), ms(0)).end, ms(12.25));
 }
 
+// Whatever the rates, and whatever servers carry before and after.
+TEST(GroupTransfer, OfOneIsALoneOneBesideOthers) {
+  for (const bool colocated : {false, true}) {
+    for (const double gbps : {1.0, 10.0, 100.0}) {
+      for (const double server : {1.0, 10.0, 100.0}) {
+        Network lone({.count = 1, .gbps = server, .colocated = colocated}, kBytes);
+        Network grouped({.count = 1, .gbps = server, .colocated = colocated}, kBytes);
+        Members ones(3, gbps, 250), groups(3, gbps, 250);
+        for (int i = 0; i < 3; ++i) {
+          lone.join(ones.ports[0].link);
+          grouped.join(groups.ports[0].link);
+        }
+        for (int i = 0; i < 9; ++i) {
+          const auto who = static_cast<std::size_t>(i % 3);
+          const std::vector<Port*> group{groups.all[who]};
+          const Time now = ms(16 * i);
+          const Transfer push = lone.push(ones.ports[who], now);
+          const Transfer together = grouped.push_group(group, now);
+          EXPECT_EQ(together.start, push.start) << gbps << ", " << server << ", " << i;
+          EXPECT_EQ(together.end, push.end) << gbps << ", " << server << ", " << i;
+          const Transfer pull = lone.pull(ones.ports[who], push.start, push.end);
+          EXPECT_EQ(grouped.pull_group(group, push.start, push.end).end, pull.end)
+              << gbps << ", " << server << ", " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(GroupTransfer, TakesNoTimeWithoutBytes) {
   Network network({}, 0);
   Members group(3, 1, 250);
@@ -170,6 +199,34 @@ TEST(ScarceServers, AspTakesWhatTheServersTake) {
 
 TEST(ScarceServers, OneGroupOfAllTakesARingAndItsPartOfThePush) {
   EXPECT_NEAR(rate(simulated(kScarce, "cgp:S=0")), 8 / (0.4 + 0.2 * (2.0 * 7 / 8 + 1.0 / 8)), 0.05);
+}
+
+// One replica of 1 s, which pushes 100 MB in 0.8 s; the server takes them in 8 ms.
+constexpr char kLone[] = R"(
+iterations = 400
+[model]
+bytes = 100_000_000
+[link]
+gbps = 1.0
+[server]
+gbps = 100.0
+[[replica]]
+compute_ms = 1000
+)";
+
+TEST(FastServers, ALoneGroupPullsWhileItPushes) {
+  for (const char* policy : {"asp", "bsp", "cgp", "cgp:k_max=1", "groups:1:asp"})
+    EXPECT_NEAR(rate(simulated(kLone, policy)), 1 / 1.8, 0.002) << policy;
+}
+
+TEST(FastServers, ALoneGroupPullsWhileItPushesToServersBesideReplicasToo) {
+  std::string beside = kLone;
+  beside.replace(beside.find("[server]\n"), 9, "[server]\ncolocated = true\n");
+  for (const int ms : {1900, 3100, 5300}) beside += fmt::format("[[replica]]\ncompute_ms = {}\n", ms);
+  // Which transfers meet is not the same, as a group pushes when it is ordered.
+  const double expected = rate(simulated(beside, "asp"));
+  for (const char* policy : {"cgp:k_max=1", "groups:1+1+1+1:asp"})
+    EXPECT_NEAR(rate(simulated(beside, policy)), expected, 0.02 * expected) << policy;
 }
 
 TEST(ScarceServers, NaturalGroupsGoMuchFasterThanLoneUpdates) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 
 namespace paceline::policy::testing {
 
@@ -12,6 +14,17 @@ double moving_average(const std::vector<double>& values) {
   double average = values.front();
   for (const double value : values) average += 0.25 * (value - average);
   return average;
+}
+
+// The median of the last five; of an even number the mean of the two in the middle.
+double middle_of_last(const std::vector<double>& values) {
+  std::multiset<double> last;
+  for (std::size_t i = values.size(); i > 0 && last.size() < 5; --i) last.insert(values[i - 1]);
+  while (last.size() > 2) {
+    last.erase(last.begin());
+    last.erase(std::prev(last.end()));
+  }
+  return last.size() == 1 ? *last.begin() : (*last.begin() + *last.rbegin()) / 2;
 }
 
 double pair_sum(const std::vector<double>& waits, std::size_t first, std::size_t last) {
@@ -64,19 +77,16 @@ std::vector<double> CgpOracle::intervals(ReplicaId replica) const {
   return seconds;
 }
 
-// "From release to ready … its mean and variance are averages that move by a quarter of the difference."
+// "After the median of its last five intervals, give or take σ = 1.48 times the median of their differences."
 std::optional<CgpOracle::Expected> CgpOracle::expected(const Event& release) const {
   const std::vector<double> seen = intervals(release.replica);
   if (seen.empty()) return std::nullopt;
-  double mean = seen.front();
-  double variance = 0;
-  for (const double interval : seen) {
-    const double difference = interval - mean;
-    mean = interval - 0.75 * difference;  // to the last bit: timers rest on it
-    variance = 0.75 * variance + 0.75 * 0.25 * difference * difference;
-  }
-  const double sigma = std::max(std::sqrt(variance), 0.01 * mean);
-  return Expected{release.at + from_seconds(mean), release.at + from_seconds(mean + 2 * sigma)};
+  const double usual = middle_of_last(seen);
+  std::vector<double> away;
+  for (std::size_t i = seen.size() > 5 ? seen.size() - 5 : 0; i < seen.size(); ++i)
+    away.push_back(std::abs(seen[i] - usual));
+  const double sigma = std::max(1.4826 * middle_of_last(away), 0.01 * usual);
+  return Expected{release.at + from_seconds(usual), release.at + from_seconds(usual + 2 * sigma)};
 }
 
 std::vector<CgpOracle::Expected> CgpOracle::coming(Time now) const {
@@ -164,9 +174,12 @@ Time CgpOracle::timer(Time now) const {
   return std::min(most, last);
 }
 
-bool CgpOracle::closes(Time now, Time& again) const {
+bool CgpOracle::closes(Time now, Time& again) {
   const auto k = static_cast<std::int64_t>(group_.size());
-  if (blocked()) return false;
+  if (blocked()) {
+    could_go_.reset();
+    return false;
+  }
   if (was_blocked_ || k >= options_.k_max || all_computing().empty() || timer_ <= now) return true;
   again = timer_;
   if (k < options_.k_min) return false;
@@ -174,36 +187,75 @@ bool CgpOracle::closes(Time now, Time& again) const {
   return options_.grouping == Grouping::kWindow ? window_closes(now, again) : dp_closes(now, again);
 }
 
-// "Each of the k stays for the next one, expected in δ, while Σ δ/T_i ≤ k·patience/N; and for the one that
-// is late, as long again, until it is overdue."
-bool CgpOracle::patient(Time now, Time& again) const {
-  const std::vector<Expected> others = coming(now);
-  if (options_.patience == 0 || others.empty()) return false;
-  double losses_a_second = 0;
-  for (const Event& one : group_) {
-    const std::vector<double> seen = intervals(one.replica);
-    double mean = seen.front();
-    for (const double interval : seen) mean = interval - 0.75 * (interval - mean);
-    losses_a_second += 1 / std::max(to_seconds(bounded_seconds(mean)), 1e-9);
+double CgpOracle::seconds_of(ReplicaId replica) const {
+  return std::max(to_seconds(bounded_seconds(middle_of_last(intervals(replica)))), 1e-9);
+}
+
+// "Each gradient that is committed puts `patience` in, and what its replica waited takes out."
+double CgpOracle::purse() const {
+  double purse = 0;
+  double delay = 1;
+  for (const std::vector<Payment>& group : paid_) {
+    double late = 0;
+    double waited = 0;
+    for (const Payment& one : group) {
+      late += one.late;
+      waited += one.waited;
+    }
+    const auto k = static_cast<double>(group.size());
+    const double live = group.front().live;
+    delay += 0.25 * k / live * (late / k / live - delay);
+    const double earned = delay > options_.delay ? options_.patience * k : 0;
+    purse = std::min(1.0, purse + (earned - waited) / live);
   }
-  const auto k = static_cast<double>(group_.size());
-  const auto live = k + static_cast<double>(all_computing().size());
-  const Duration most = bounded_seconds(options_.patience / live * k / losses_a_second);
-  if (others[0].at - now > most) return false;
-  const Time until = std::min(others[0].latest, others[0].at + most);
-  if (until <= now) return false;
-  again = std::min(again, until);
+  return purse;
+}
+
+// "For the m with the greatest purse·k·m/N − Σ δ/T_i; that plan is kept while what is left of it is worth it."
+bool CgpOracle::patient(Time now, Time& again) {
+  if (purse() <= 0) return false;
+  double lost = 0;
+  for (const Event& one : group_) lost += 1 / seconds_of(one.replica);
+  const std::size_t k = group_.size();
+  const double worth = purse() * static_cast<double>(k) / static_cast<double>(k + all_computing().size());
+  const auto missing = static_cast<double>(plan_members_) - static_cast<double>(k);
+  const bool worth_it =
+      plan_until_ > now && missing > 0 && missing * worth > to_seconds(plan_until_ - now) * lost;
+  if (!worth_it) {
+    std::multiset<Duration> waits;
+    for (const Expected& one : coming(now))
+      waits.insert(std::max(one.at - now, bounded_seconds(0.399 * to_seconds(one.latest - one.at))));
+    plan_until_ = now;
+    double most = 0;
+    std::size_t members = 0;
+    for (const Duration wait : waits) {
+      const double gain = static_cast<double>(++members) * worth - to_seconds(wait) * lost;
+      if (gain <= most) continue;
+      most = gain;
+      plan_until_ = now + wait;
+      plan_members_ = k + members;
+    }
+    if (most == 0) return false;
+  }
+  again = std::min(again, plan_until_);
   return true;
 }
 
-bool CgpOracle::natural_closes(Time now, Time& again) const {
-  if (patient(now, again)) return false;
-  const Path known = path();
-  if (known.under_way.empty()) return true;
-  if (!known.global) return false;
-  const Time free = known.expected.back() - known.reduce(group_.size()) - from_seconds(0.05 * *known.global);
-  again = std::min(again, free);
-  return free <= now;
+bool CgpOracle::natural_closes(Time now, Time& again) {
+  if (!could_go_) {
+    const Path known = path();
+    if (!known.under_way.empty() && !known.global) return false;
+    if (!known.under_way.empty()) {
+      const Time free =
+          known.expected.back() - known.reduce(group_.size()) - from_seconds(0.05 * *known.global);
+      if (free > now) {
+        again = std::min(again, free);
+        return false;
+      }
+    }
+    could_go_ = now;
+  }
+  return !patient(now, again);
 }
 
 bool CgpOracle::window_closes(Time now, Time& again) const {
@@ -264,6 +316,7 @@ CgpAnswer CgpOracle::take(const WorldFact& fact) {
       group_.erase(mine);
     }
     events_.push_back({.what = Event::What::kLeave, .at = fact.now, .replica = fact.replica});
+    plan_until_ = Time::min();
   }
   if (fact.what == What::kReady) {
     events_.push_back({Event::What::kReady, fact.now, fact.replica, fact.clock, fact.version});
@@ -287,6 +340,8 @@ void CgpOracle::close(Time now, CgpAnswer& answer) {
   std::stable_sort(order.begin(), order.end(),
                    [](const Event& a, const Event& b) { return a.version < b.version; });
   std::vector<Contribution> members;
+  paid_.emplace_back();
+  const auto live = static_cast<double>(group_.size() + all_computing().size());
   for (const Event& one : order) {
     const bool fits = static_cast<std::int64_t>(members.size()) < options_.k_max;
     // In the commit after this one τ would be version + 1 − 1 − u.
@@ -294,6 +349,9 @@ void CgpOracle::close(Time now, CgpAnswer& answer) {
         options_.staleness != CgpOptions::kNoLimit && version - one.version > options_.staleness;
     if (!fits && !could_not_wait) break;
     members.push_back({one.replica, one.clock});
+    const double waited =
+        could_go_ ? to_seconds(now - std::max(one.at, *could_go_)) / seconds_of(one.replica) : 0;
+    paid_.back().push_back({gradients_since(one.replica), waited, live});
     std::erase_if(group_, [&](const Event& other) { return other.replica == one.replica; });
   }
   std::sort(members.begin(), members.end());
@@ -306,6 +364,18 @@ void CgpOracle::close(Time now, CgpAnswer& answer) {
   for (const Contribution& member : members) release(member.replica, now, answer);
   timer_ = timer(now);
   was_blocked_ = false;
+  could_go_.reset();
+  plan_until_ = Time::min();
+}
+
+// Committed since its newest release.
+double CgpOracle::gradients_since(ReplicaId replica) const {
+  double gradients = 0;
+  for (const Event& event : events_) {
+    if (event.what == Event::What::kRelease && event.replica == replica) gradients = 0;
+    if (event.what == Event::What::kOrder) gradients += static_cast<double>(event.members);
+  }
+  return gradients;
 }
 
 void CgpOracle::release(ReplicaId replica, Time now, CgpAnswer& answer) {

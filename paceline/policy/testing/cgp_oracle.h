@@ -37,6 +37,12 @@ class CgpOracle {
     Time at;
     Time latest;
   };
+  // Of one gradient that was committed.
+  struct Payment {
+    double late;    // gradients committed while it was computed
+    double waited;  // iterations
+    double live;    // replicas
+  };
   // What the events say of the path.
   struct Path {
     std::optional<double> global;
@@ -59,11 +65,14 @@ class CgpOracle {
   Path path() const;
   bool blocked() const;
   // Whether the group closes now. If not, the time at which to look again.
-  bool closes(Time now, Time& again) const;
-  bool patient(Time now, Time& again) const;
-  bool natural_closes(Time now, Time& again) const;
+  bool closes(Time now, Time& again);
+  bool patient(Time now, Time& again);
+  bool natural_closes(Time now, Time& again);
   bool window_closes(Time now, Time& again) const;
   bool dp_closes(Time now, Time& again) const;
+  double seconds_of(ReplicaId replica) const;
+  double gradients_since(ReplicaId replica) const;
+  double purse() const;
   Time timer(Time now) const;
   void close(Time now, CgpAnswer& answer);
   void release(ReplicaId replica, Time now, CgpAnswer& answer);
@@ -73,6 +82,10 @@ class CgpOracle {
   std::vector<Event> group_;  // the Readies that wait, in order of coming
   Time timer_{Time::max()};
   bool was_blocked_ = false;  // the group that is open
+  std::vector<std::vector<Payment>> paid_;  // by commit
+  std::optional<Time> could_go_;            // since when only patience keeps the open group
+  Time plan_until_{Time::min()};            // of it, likewise
+  std::size_t plan_members_ = 0;
 };
 
 }  // namespace paceline::policy::testing

@@ -75,7 +75,10 @@ Answer ElasticOracle::take(const Fact& fact) {
     if (find(fact.replica).waits) answer.discards.push_back(fact.replica);
     std::erase_if(live_, [&](const Replica& replica) { return replica.id == fact.replica; });
     if (live_.empty()) planned_ = false;
-    if (!planned_ && !live_.empty() && all_measured()) plan(fact.now, true, nullptr);
+    if (!planned_ && !live_.empty() && all_measured()) {
+      go_on(fact.now, answer);
+      plan(fact.now, true, nullptr);
+    }
   } else {
     ready(fact, answer);
   }
@@ -101,12 +104,25 @@ void ElasticOracle::ready(const Fact& fact, Answer& answer) {
     }
     mine.waits = mine.quota ? finished_after_plan(mine) == *mine.quota : !somebody_is_on_the_way();
   } else if (!alone && all_measured()) {
+    go_on(fact.now, answer);
     plan(fact.now, true, nullptr);
   }
   mine.waits = mine.waits || alone;
   if (mine.waits) return;
   answer.commits.push_back({mine.id});
-  answer.releases.push_back(mine.id);
+  // Whoever has measured enough and is not planned yet.
+  const auto enough = static_cast<std::size_t>(std::max<std::int64_t>(spec_.look_ahead, 2));
+  mine.paused = !planned_ && mine.finishes.size() >= enough;
+  if (!mine.paused) answer.releases.push_back(mine.id);
+}
+
+void ElasticOracle::go_on(Time now, Answer& answer) {
+  for (Replica& replica : live_) {
+    if (!replica.paused) continue;
+    answer.releases.push_back(replica.id);
+    replica.finishes.back().at = now;  // as if it had been ready just now
+    replica.paused = false;
+  }
 }
 
 void ElasticOracle::plan(Time now, bool first, const Replica* arrived) {

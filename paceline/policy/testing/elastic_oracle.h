@@ -27,7 +27,8 @@ class ElasticOracle {
   struct Replica {
     int id = 0;
     std::int64_t clock = 0;
-    bool waits = false;  // held, its gradient not committed
+    bool paused = false;  // measured, and waits until all are
+    bool waits = false;   // held, its gradient not committed
     std::vector<Finish> finishes{};
     std::vector<Duration> computes{};     // all its life
     std::vector<Time> predictions{};      // of the plan that counts, for the iterations after it
@@ -41,6 +42,8 @@ class ElasticOracle {
   bool somebody_is_on_the_way() const;
   void ready(const Fact& fact, Answer& answer);
   void plan(Time now, bool first, const Replica* arrived);
+  // Those that are paused do.
+  void go_on(Time now, Answer& answer);
   void barrier(Answer& answer);
 
   const ElasticBspSpec spec_;

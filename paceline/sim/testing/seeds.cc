@@ -109,7 +109,7 @@ int run_all(const std::string& folder, std::uint64_t from, std::uint64_t seeds) 
       if (is_large(preset) && seed % kLargeEvery != 1) continue;
       const Scenario scenario = faulty(preset, seed, iterations_for(preset));
       for (const std::string& policy : kPolicies) {
-        current_case = fmt::format("{} under {}, seed {}; again with: ./dev sim --from {} --seeds 1\n", name,
+        current_case = fmt::format("{} under {}, seed {}; again with: ./dev sim --policies --from {} --seeds 1\n", name,
                                    policy, seed, seed);
         Outcome outcome = run(scenario, policy);
         const bool repeat = (seed + static_cast<std::uint64_t>(runs)) % 16 == 0;
