@@ -19,7 +19,7 @@
 
 #include "paceline/base/rng.h"
 #include "paceline/rpc/access.h"
-#include "paceline/rpc/paceline.grpc.pb.h"
+#include "paceline/wire/paceline.grpc.pb.h"
 #include "paceline/rpc/port.h"
 #include "tests/program.h"
 #include "tests/random_message.h"
@@ -57,11 +57,11 @@ void change_one(google::protobuf::Message& message, Rng& rng) {
 }
 
 // Stands between one worker and the coordinator.
-class Madness final : public rpc::wire::Coordinator::Service {
+class Madness final : public wire::Coordinator::Service {
  public:
   Madness(const std::string& coordinator, rpc::Access access)
       : access_(std::move(access)),
-        to_(rpc::wire::Coordinator::NewStub(rpc::channel_to(coordinator, access_))),
+        to_(wire::Coordinator::NewStub(rpc::channel_to(coordinator, access_))),
         port_(rpc::Port::open("127.0.0.1:0", access_, *this, [](const std::string&) {}).value()) {}
 
   const std::string& address() const { return port_->address(); }
@@ -73,18 +73,18 @@ class Madness final : public rpc::wire::Coordinator::Service {
   }
 
   grpc::Status Work(grpc::ServerContext*,
-                    grpc::ServerReaderWriter<rpc::wire::WorkerOrder, rpc::wire::WorkerMessage>* worker) override {
+                    grpc::ServerReaderWriter<wire::WorkerOrder, wire::WorkerMessage>* worker) override {
     grpc::ClientContext context;
     rpc::show_token(context, access_);
     const auto coordinator = to_->Work(&context);
     const std::jthread orders([&] {
-      rpc::wire::WorkerOrder order;
+      wire::WorkerOrder order;
       while (coordinator->Read(&order)) {
         if (!worker->Write(order)) break;
       }
       context.TryCancel();
     });
-    rpc::wire::WorkerMessage message;
+    wire::WorkerMessage message;
     while (worker->Read(&message)) {
       for (const auto& said : instead_of(message)) {
         if (!coordinator->Write(said)) break;
@@ -96,12 +96,12 @@ class Madness final : public rpc::wire::Coordinator::Service {
   }
 
  private:
-  std::vector<rpc::wire::WorkerMessage> instead_of(const rpc::wire::WorkerMessage& message) {
+  std::vector<wire::WorkerMessage> instead_of(const wire::WorkerMessage& message) {
     const std::lock_guard lock(mutex_);
-    std::vector<rpc::wire::WorkerMessage> said;
+    std::vector<wire::WorkerMessage> said;
     if (late_) said.push_back(*std::exchange(late_, std::nullopt));
     const bool mad = rng_.below(often_) == 0;
-    rpc::wire::WorkerMessage changed = message;
+    wire::WorkerMessage changed = message;
     switch (mad ? rng_.below(5) : 5) {
       case 0:  // left out
         return said;
@@ -126,11 +126,11 @@ class Madness final : public rpc::wire::Coordinator::Service {
   }
 
   const rpc::Access access_;
-  const std::unique_ptr<rpc::wire::Coordinator::Stub> to_;
+  const std::unique_ptr<wire::Coordinator::Stub> to_;
   std::mutex mutex_;
   Rng rng_{0};
   std::uint64_t often_ = 2;
-  std::optional<rpc::wire::WorkerMessage> late_;
+  std::optional<wire::WorkerMessage> late_;
   const std::unique_ptr<rpc::Port> port_;  // goes first
 };
 

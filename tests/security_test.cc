@@ -16,7 +16,7 @@
 
 #include "paceline/base/rng.h"
 #include "paceline/rpc/access.h"
-#include "paceline/rpc/paceline.grpc.pb.h"
+#include "paceline/wire/paceline.grpc.pb.h"
 #include "paceline/rpc/single_call.h"
 #include "paceline/security/knock.h"
 #include "tests/program.h"
@@ -83,14 +83,14 @@ class Security : public testing::Test {
 
   // How a call of a process that shows this ends.
   grpc::Status work_as(const rpc::Access& access, const std::string& name) {
-    const auto stub = rpc::wire::Coordinator::NewStub(rpc::channel_to(address_, access));
+    const auto stub = wire::Coordinator::NewStub(rpc::channel_to(address_, access));
     grpc::ClientContext context;
     rpc::show_token(context, access);
     const auto stream = stub->Work(&context);
-    rpc::wire::WorkerMessage hello;
+    wire::WorkerMessage hello;
     hello.mutable_hello()->set_name(name);
     stream->Write(hello);
-    rpc::wire::WorkerOrder order;
+    wire::WorkerOrder order;
     while (stream->Read(&order)) {
     }
     return stream->Finish();
@@ -189,12 +189,12 @@ TEST_F(Security, RefusedCallsAreCountedAndNotAllWrittenDown) {
   constexpr int kCalls = 1000;
   const rpc::Access right{std::nullopt, read_text(token_).substr(0, 64)};
   const rpc::Access wrong{std::nullopt, "0123456789abcdef0123456789abcdef"};
-  const auto stub = rpc::wire::Coordinator::NewStub(rpc::channel_to(address_, right));
+  const auto stub = wire::Coordinator::NewStub(rpc::channel_to(address_, right));
   for (int i = 0; i < kCalls; ++i) {
     grpc::ClientContext context;
     rpc::show_token(context, wrong);
-    rpc::wire::StatusReply reply;
-    const grpc::Status asked = rpc::call_once(stub->Status(&context), rpc::wire::StatusRequest(), reply);
+    wire::StatusReply reply;
+    const grpc::Status asked = rpc::call_once(stub->Status(&context), wire::StatusRequest(), reply);
     EXPECT_EQ(asked.error_code(), grpc::StatusCode::PERMISSION_DENIED);
   }
   EXPECT_TRUE(eventually(
@@ -261,31 +261,31 @@ TEST_F(Security, MessagesThatMakeNoSenseDoNoHarm) {
   kill(children(train_->pid(), "w1").at(0), SIGKILL);
   ASSERT_TRUE(eventually([&] { return log().find("w1 left: its stream ended") != std::string::npos; }));
   const rpc::Access access{std::nullopt, read_text(token_).substr(0, 64)};
-  const auto stub = rpc::wire::Coordinator::NewStub(rpc::channel_to(address_, access));
+  const auto stub = wire::Coordinator::NewStub(rpc::channel_to(address_, access));
   const auto with = [&](auto call) {
     return [&, call](grpc::ClientContext& context) {
       rpc::show_token(context, access);
       return call(&context);
     };
   };
-  rpc::wire::WorkerMessage worker;
+  wire::WorkerMessage worker;
   worker.mutable_hello()->set_name("w1");
-  babble<rpc::wire::WorkerMessage, rpc::wire::WorkerOrder>(
+  babble<wire::WorkerMessage, wire::WorkerOrder>(
       with([&](auto* context) { return stub->Work(context); }), worker);
-  rpc::wire::ServerMessage server;
+  wire::ServerMessage server;
   server.mutable_hello()->set_shard(0);
-  babble<rpc::wire::ServerMessage, rpc::wire::ServerOrder>(
+  babble<wire::ServerMessage, wire::ServerOrder>(
       with([&](auto* context) { return stub->Serve(context); }), server);
-  rpc::wire::EvaluatorMessage evaluator;
+  wire::EvaluatorMessage evaluator;
   evaluator.mutable_hello();
-  babble<rpc::wire::EvaluatorMessage, rpc::wire::EvaluatorOrder>(
+  babble<wire::EvaluatorMessage, wire::EvaluatorOrder>(
       with([&](auto* context) { return stub->Evaluate(context); }), evaluator);
   Rng rng(1);
   for (int i = 0; i < 100; ++i) {
     grpc::ClientContext context;
     rpc::show_token(context, access);
-    rpc::wire::StatusRequest request;
-    rpc::wire::StatusReply reply;
+    wire::StatusRequest request;
+    wire::StatusReply reply;
     fill_at_random(request, rng);
     const grpc::Status asked = rpc::call_once(stub->Status(&context), request, reply);
     EXPECT_TRUE(asked.ok()) << asked.error_message();

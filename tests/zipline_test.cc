@@ -44,7 +44,8 @@ TEST_F(Zipline, PrintsATable) {
 }
 
 TEST_F(Zipline, WritesOneJsonObject) {
-  for (const char* method : {"zip-line", "full-grid-scan", "grid-scan", "naive"}) {
+  for (const char* method : {"zip-line", "zip-line-scan", "zip-line-opt", "zip-line-opt-bs", "full-grid-scan",
+                             "full-grid-scan-exact", "grid-scan", "naive"}) {
     const Ended ended = zipline({"--method", method, "--json", "-"});
     EXPECT_EQ(ended.status, 0) << ended.errors;
     expect_the_answer(ended.output, method);
@@ -53,6 +54,16 @@ TEST_F(Zipline, WritesOneJsonObject) {
   EXPECT_EQ(ended.status, 0) << ended.errors;
   EXPECT_EQ(ended.output, "");
   expect_the_answer(read_text(folder_ / "answer.json"), "zip-line");
+}
+
+// Milliseconds since 1970 are whole numbers, and so is what they differ by.
+TEST_F(Zipline, TakesMillisecondsSince1970) {
+  write_text(file_, "w0:1553557741828,1553557742828\nw1:1553559041829\n");
+  const Ended ended = zipline({});
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.output.find("meet from 1553557742828 to 1553559041829, a range of 1299001;"),
+            std::string::npos)
+      << ended.output;
 }
 
 TEST_F(Zipline, SaysInOneLineWhatIsWrong) {

@@ -240,17 +240,32 @@ void add_plan(CLI::App& app, Command& command) {
 }
 
 void add_report(CLI::App& app, Command& command) {
-  auto folder = std::make_shared<std::string>();
+  auto options = std::make_shared<ReportOptions>();
   CLI::App* report = app.add_subcommand("report", "write report.html of a run or a comparison again");
-  report->add_option("folder", *folder, "the run's, or the comparison's")->required();
-  report->callback([folder, &command] { command = [folder] { return exit_of(report_command(*folder)); }; });
+  report->add_option("folder", options->folder, "the run's, or the comparison's")->required();
+  CLI::Option* time = report->add_flag(
+      "--time", options->time,
+      "print where the time of each device went, and what holds the run back; write nothing");
+  report->add_flag("--json", options->json, "that as JSON")->needs(time);
+  report->callback(
+      [options, &command] { command = [options] { return exit_of(report_command(*options)); }; });
 }
 
 void add_export(CLI::App& app, Command& command) {
   auto options = std::make_shared<ExportOptions>();
-  CLI::App* exported = app.add_subcommand("export", "write the weights of a run as one safetensors file");
+  CLI::App* exported =
+      app.add_subcommand("export", "write a run's weights, or what happened in it, for other tools");
   exported->add_option("run", options->run, "the run folder; the run may still train")->required();
-  exported->add_option("file", options->file, "for example model.safetensors")->required();
+  exported->add_option("file", options->file,
+                       "the weights as one safetensors file: for example model.safetensors");
+  exported->add_option(
+      "--trace", options->trace,
+      "FILE for who computed and who waited for whom, as Perfetto and chrome://tracing open it");
+  exported->add_option("--csv", options->tables, "DIR for the report's numbers as CSV and as JSON lines");
+  exported->add_option("--tensorboard", options->tensorboard,
+                       "DIR for an event file of TensorBoard, in a folder of the run's name");
+  exported->add_option("--prometheus", options->prometheus,
+                       "FILE for its metrics in Prometheus' text format; -: standard output");
   exported->callback(
       [options, &command] { command = [options] { return exit_of(export_command(*options)); }; });
 }
@@ -266,7 +281,10 @@ void add_zipline(CLI::App& app, Command& command) {
   auto options = std::make_shared<ZiplineOptions>();
   CLI::App* zipline = app.add_subcommand("zipline", "when replicas should meet, from predicted ready times");
   zipline->add_option("file", options->file, "a line NAME:TIME,TIME,… for each replica")->required();
-  zipline->add_option("--method", options->method, "zip-line, full-grid-scan, grid-scan or naive");
+  zipline->add_option(
+      "--method", options->method,
+      "zip-line, zip-line-scan, zip-line-opt, zip-line-opt-bs, full-grid-scan, full-grid-scan-exact, "
+      "grid-scan or naive");
   zipline->add_option("--json", options->json,
                       "a file for a JSON object instead of a table; -: standard output");
   zipline->callback(

@@ -158,7 +158,7 @@ absl::StatusOr<int> examine_all(const DoctorOptions& options, const Place& place
 }
 
 absl::StatusOr<int> be_examined(GuestOptions own) {
-  PACELINE_ASSIGN_OR_RETURN(const rpc::wire::Goodbye end, visit_first_host(std::move(own)));
+  PACELINE_ASSIGN_OR_RETURN(const wire::Goodbye end, visit_first_host(std::move(own)));
   if (end.refused()) return absl::FailedPreconditionError(end.why());
   return 0;
 }

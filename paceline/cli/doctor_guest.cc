@@ -18,11 +18,11 @@ namespace paceline::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using Connection = rpc::Connection<rpc::wire::DoctorAnswer, rpc::wire::DoctorOrder>;
+using Connection = rpc::Connection<wire::DoctorAnswer, wire::DoctorOrder>;
 
 constexpr auto kKnockLimit = 5s;
 
-absl::StatusOr<doctor::ProbeEnd> end_of(const rpc::wire::DoctorLink& link, const std::string& address) {
+absl::StatusOr<doctor::ProbeEnd> end_of(const wire::DoctorLink& link, const std::string& address) {
   const auto fabric = transport::fabric_named(link.fabric());
   if (!fabric) return absl::InternalError(fmt::format("host 0 wants a link over '{}'", link.fabric()));
   doctor::ProbeEnd end{address, *fabric};
@@ -53,8 +53,8 @@ class Guest {
       : connection_(connection), address_(std::move(address)), host_(host) {}
 
   // False when the connection has ended.
-  bool answer(const rpc::wire::DoctorOrder& order) {
-    rpc::wire::DoctorAnswer answer;
+  bool answer(const wire::DoctorOrder& order) {
+    wire::DoctorAnswer answer;
     answer.set_to(order.number());
     if (order.has_clock()) {
       answer.mutable_clock_read()->set_wall_ns(wall_ns());
@@ -69,7 +69,7 @@ class Guest {
   }
 
  private:
-  void look_for(const rpc::wire::DoctorMark& mark, rpc::wire::DoctorMark& own) {
+  void look_for(const wire::DoctorMark& mark, wire::DoctorMark& own) {
     mark_.reset();
     if (mark.file().empty()) return;
     const absl::Status found = store::find_mark(mark.file(), mark.text(), store::kMarkPatience);
@@ -81,7 +81,7 @@ class Guest {
   }
 
   // Until the other end is done, or host 0 wants something else.
-  bool listen(const rpc::wire::DoctorLink& link, rpc::wire::DoctorAnswer answer) {
+  bool listen(const wire::DoctorLink& link, wire::DoctorAnswer answer) {
     auto listener = open(link);
     if (listener.ok()) {
       answer.mutable_listening()->set_address((*listener)->address());
@@ -94,17 +94,17 @@ class Guest {
     return said;
   }
 
-  absl::StatusOr<std::unique_ptr<doctor::ProbeListener>> open(const rpc::wire::DoctorLink& link) const {
+  absl::StatusOr<std::unique_ptr<doctor::ProbeListener>> open(const wire::DoctorLink& link) const {
     PACELINE_ASSIGN_OR_RETURN(const doctor::ProbeEnd end, end_of(link, address_));
     return doctor::ProbeListener::open(end);
   }
 
-  absl::StatusOr<doctor::LinkFigures> figures(const rpc::wire::DoctorLink& link) const {
+  absl::StatusOr<doctor::LinkFigures> figures(const wire::DoctorLink& link) const {
     PACELINE_ASSIGN_OR_RETURN(const doctor::ProbeEnd end, end_of(link, address_));
     return doctor::probe(end, link.address(), kProbeLimit);
   }
 
-  void measure(const rpc::wire::DoctorLink& link, rpc::wire::DoctorMeasured& measured) const {
+  void measure(const wire::DoctorLink& link, wire::DoctorMeasured& measured) const {
     const auto found = figures(link);
     if (!found.ok()) return measured.set_error(std::string(found.status().message()));
     measured.set_round_trip_us(found->round_trip_us);
@@ -120,19 +120,19 @@ class Guest {
 
 }  // namespace
 
-absl::StatusOr<rpc::wire::Goodbye> visit_first_host(GuestOptions options) {
+absl::StatusOr<wire::Goodbye> visit_first_host(GuestOptions options) {
   const roles::PeerOptions& reach = options.reach;
   PACELINE_ASSIGN_OR_RETURN(const rpc::Access access,
                             roles::read_access(reach.certs, reach.token_file, security::Role::kOperator));
   PACELINE_RETURN_IF_ERROR(roles::wait_for_coordinator(reach.coordinator, access, reach.patience_s).status());
   for (const security::Role role : {security::Role::kServer, security::Role::kWorker})
     add_to_wire(knock_as(role, reach), options.hello);
-  const auto stub = rpc::wire::Doctor::NewStub(rpc::channel_to(reach.coordinator, access));
+  const auto stub = wire::Doctor::NewStub(rpc::channel_to(reach.coordinator, access));
   Connection connection([&](grpc::ClientContext* context) {
     rpc::show_token(*context, access);
     return stub->Visit(context);
   });
-  rpc::wire::DoctorAnswer first;
+  wire::DoctorAnswer first;
   *first.mutable_hello() = options.hello;
   Guest guest(connection, options.address, options.hello.host());
   bool told = connection.send(first);

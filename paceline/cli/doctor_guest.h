@@ -7,18 +7,18 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/roles/peer.h"
-#include "paceline/rpc/paceline.pb.h"
+#include "paceline/wire/paceline.pb.h"
 
 namespace paceline::cli {
 
 struct GuestOptions {
   roles::PeerOptions reach;
   std::string address;           // of this host, for links with the others
-  rpc::wire::DoctorHello hello;  // but for what comes of knocking at the first host's door
+  wire::DoctorHello hello;  // but for what comes of knocking at the first host's door
 };
 
 // What the first host said in the end: OK, or what is to be mended, or why it took nothing of this host.
 // Errors: it could not be reached, or was lost.
-absl::StatusOr<rpc::wire::Goodbye> visit_first_host(GuestOptions options);
+absl::StatusOr<wire::Goodbye> visit_first_host(GuestOptions options);
 
 }  // namespace paceline::cli

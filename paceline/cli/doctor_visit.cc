@@ -72,7 +72,7 @@ class Visit {
   bool here(int host) { return of(host).came && of(host).left.empty(); }
 
   // The answer; nothing when the host has gone, which is noted.
-  std::optional<rpc::wire::DoctorAnswer> ask(int host, rpc::wire::DoctorOrder order,
+  std::optional<wire::DoctorAnswer> ask(int host, wire::DoctorOrder order,
                                              std::chrono::milliseconds limit) {
     auto answer = room_.ask(host, std::move(order), limit);
     if (answer.ok()) return *std::move(answer);
@@ -91,13 +91,13 @@ class Visit {
     facts.build = hello->build();
     facts.data = hello->data();
     facts.other_keys = config::job_differences(hello->job_toml(), options_.job_toml);
-    for (const rpc::wire::DoctorFinding& one : hello->findings()) facts.own.push_back(from_wire(one));
+    for (const wire::DoctorFinding& one : hello->findings()) facts.own.push_back(from_wire(one));
   }
 
   void compare_clock(int host) {
     std::vector<doctor::ClockRound> rounds;
     for (int i = 0; i < kClockRounds && here(host); ++i) {
-      rpc::wire::DoctorOrder order;
+      wire::DoctorOrder order;
       order.mutable_clock();
       const std::int64_t asked_ns = wall_ns();
       const auto answer = ask(host, std::move(order), kAnswerLimit);
@@ -121,7 +121,7 @@ class Visit {
 
   // Nothing when the host has gone.
   std::optional<std::string> trouble_with_folder(int host, const store::FolderMark& mark) {
-    rpc::wire::DoctorOrder order;
+    wire::DoctorOrder order;
     order.mutable_mark()->set_file(mark.file().string());
     order.mutable_mark()->set_text(mark.text());
     const auto answer = ask(host, std::move(order), kMarkLimit);
@@ -129,7 +129,7 @@ class Visit {
     if (!answer->mark().error().empty()) return answer->mark().error();
     const absl::Status back =
         store::find_mark(mark_of_host(mark.file(), host), answer->mark().text(), store::kMarkPatience);
-    rpc::wire::DoctorOrder forget;
+    wire::DoctorOrder forget;
     forget.mutable_mark();
     ask(host, std::move(forget), kAnswerLimit);
     if (back.ok()) return "";
@@ -157,7 +157,7 @@ class Visit {
     if (facts.error.empty()) {
       const auto answer = ask(b, link_order(listening->listening().address(), other, one), kMeasureLimit);
       if (!answer) return;
-      const rpc::wire::DoctorMeasured& measured = answer->measured();
+      const wire::DoctorMeasured& measured = answer->measured();
       facts.error = measured.error();
       facts.round_trip_us = measured.round_trip_us();
       facts.to_a_mb_s = measured.there_mb_s();
@@ -166,9 +166,9 @@ class Visit {
     facts_.links.push_back(facts);
   }
 
-  rpc::wire::DoctorOrder link_order(const std::string& address, const std::string& send_key,
+  wire::DoctorOrder link_order(const std::string& address, const std::string& send_key,
                                     const std::string& receive_key) {
-    rpc::wire::DoctorOrder order;
+    wire::DoctorOrder order;
     order.mutable_link()->set_fabric(of(0).fabric);
     order.mutable_link()->set_address(address);
     order.mutable_link()->set_send_key(send_key);

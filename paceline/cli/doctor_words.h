@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "paceline/cli/host_findings.h"
-#include "paceline/rpc/paceline.pb.h"
+#include "paceline/wire/paceline.pb.h"
 
 namespace paceline::cli {
 
@@ -27,8 +27,8 @@ inline std::filesystem::path mark_of_host(const std::filesystem::path& first, in
   return fmt::format("{}-host{}", first.string(), host);
 }
 
-inline void add_to_wire(const Finding& finding, rpc::wire::DoctorHello& hello) {
-  rpc::wire::DoctorFinding& one = *hello.add_findings();
+inline void add_to_wire(const Finding& finding, wire::DoctorHello& hello) {
+  wire::DoctorFinding& one = *hello.add_findings();
   one.set_what(finding.what);
   one.set_health(static_cast<std::int32_t>(finding.health));
   one.set_says(finding.says);
@@ -36,7 +36,7 @@ inline void add_to_wire(const Finding& finding, rpc::wire::DoctorHello& hello) {
 }
 
 // What is no health fails.
-inline Finding from_wire(const rpc::wire::DoctorFinding& one) {
+inline Finding from_wire(const wire::DoctorFinding& one) {
   const bool known = one.health() == static_cast<std::int32_t>(Health::kOk) ||
                      one.health() == static_cast<std::int32_t>(Health::kWarn);
   return {one.what(), known ? static_cast<Health>(one.health()) : Health::kFail, one.says(), one.mend()};

@@ -84,7 +84,7 @@ absl::StatusOr<int> run_other_host(launch::Household host, const config::JobConf
       launch::watch(cluster, display, signals_before, fmt::format("host {} was interrupted", placement.rank));
   const bool interrupted = launch::stop_signals() > signals_before;
   if (const auto run = cluster.led_run()) {
-    if (!outcome.ok()) return launch::end_of_failed(outcome, *run, true, options.command);
+    if (!outcome.ok()) return launch::end_of_failed(outcome, *run, true, options.command, cluster.logs_say_more());
     return show_trained({*run, interrupted}, options);
   }
   PACELINE_RETURN_IF_ERROR(outcome);

@@ -27,6 +27,7 @@
 #include "paceline/cli/version.h"
 #include "paceline/launch/say.h"
 #include "paceline/launch/stop_signals.h"
+#include "paceline/roles/ending.h"
 
 namespace paceline::cli {
 
@@ -37,6 +38,8 @@ constexpr int kExitOfError = 2;
 // In these a process has nothing to spare: neither memory nor a clean end.
 [[noreturn]] void end_at_once(std::string_view line) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
+  constexpr std::size_t kName = sizeof("paceline: ") - 1;
+  roles::tell_own_error_at_once(line.substr(kName, line.size() - kName - 1));
   ::_exit(kExitOfError);
 }
 
@@ -88,6 +91,7 @@ absl::Status check_standard_output(bool open) {
 
 int complain(const absl::Status& status) {
   launch::say(stderr, fmt::format("paceline: {}\n", std::string(status.message())));
+  roles::tell_ending(status);
   return absl::IsCancelled(status) ? launch::exit_of_stop() : kExitOfError;
 }
 
@@ -156,6 +160,7 @@ absl::StatusOr<int> exit_of(const absl::Status& status) {
 }
 
 int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
+  roles::take_ending_descriptor();
   std::set_new_handler(out_of_memory);
   std::set_terminate(on_terminate);
   // A file that may not grow is an error like any other.
@@ -175,7 +180,9 @@ int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
     return with_output_written(end_of_parsing(app, error));
   }
   const absl::StatusOr<int> status = command();
-  return status.ok() ? with_output_written(*status) : complain(status.status());
+  if (!status.ok()) return complain(status.status());
+  if (*status == 0) roles::tell_ending(absl::OkStatus());
+  return with_output_written(*status);
 }
 
 }  // namespace paceline::cli

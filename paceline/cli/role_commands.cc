@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "paceline/roles/coordinator_role.h"
-#include "paceline/roles/server_role.h"
+#include "paceline/server/server_role.h"
 
 namespace paceline::cli {
 
@@ -37,7 +37,7 @@ void add_coordinator(CLI::App& app, Command& command) {
 }
 
 void add_server(CLI::App& app, Command& command) {
-  auto shard = std::make_shared<roles::ServerRoleOptions>();
+  auto shard = std::make_shared<server::ServerRoleOptions>();
   CLI::App* server = app.add_subcommand("server", "one role: keeps a shard of the weights");
   add_reach(*server, shard->reach);
   server->add_option("--shard", shard->shard, "which shard, from 0; which host, where there are several");
@@ -47,7 +47,7 @@ void add_server(CLI::App& app, Command& command) {
       "--fabric", shard->fabric,
       "what carries it between hosts: sealed, or for a job with cluster.seal = false tcp, ucx or "
       "auto");
-  server->callback([shard, &command] { command = [shard] { return exit_of(roles::run_server(*shard)); }; });
+  server->callback([shard, &command] { command = [shard] { return exit_of(server::run_server(*shard)); }; });
 }
 
 }  // namespace paceline::cli

@@ -56,7 +56,9 @@ absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::s
   return folder.paths().root.string();
 }
 
-absl::Status train_live(const std::string& run, const config::JobConfig& job, const TrainOptions& options) {
+// `logs_say_more`: than the error, if there is one.
+absl::Status train_live(const std::string& run, const config::JobConfig& job, const TrainOptions& options,
+                        bool& logs_say_more) {
   if (!options.resume.empty() && runs::is_over(run, job)) {
     launch::say(stderr, "all of it is trained\n");
     return absl::OkStatus();
@@ -69,7 +71,9 @@ absl::Status train_live(const std::string& run, const config::JobConfig& job, co
   household.again = options.again;
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster,
                             launch::LocalCluster::start(std::move(household), job));
-  return launch::watch(cluster, display, signals_before, "interrupted");
+  const absl::Status outcome = launch::watch(cluster, display, signals_before, "interrupted");
+  logs_say_more |= cluster.logs_say_more();
+  return outcome;
 }
 
 // A run that is resumed stays what it was: its times are either modelled or the wall's.
@@ -233,13 +237,14 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   if (!options.program.empty())
     PACELINE_RETURN_IF_ERROR(store::atomic_write(store::RunPaths{run.folder}.program(), options.program));
   const int signals_before = launch::stop_signals();
+  bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
   absl::Status outcome = options.in_virtual_time
                              ? virtual_time::train_virtually(run.folder, resume, options.shown)
-                             : train_live(run.folder, job, options);
+                             : train_live(run.folder, job, options, logs_say_more);
   run.interrupted = launch::stop_signals() > signals_before;
   if (outcome.ok() && run.interrupted && !launch::has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");
-  if (!outcome.ok()) return launch::end_of_failed(outcome, run.folder, resume, options.command);
+  if (!outcome.ok()) return launch::end_of_failed(outcome, run.folder, resume, options.command, logs_say_more);
   return run;
 }
 

@@ -50,14 +50,14 @@ report::Json document(const config::PredictedTimes& times, const Answer& answer)
 
 void print_table(const config::PredictedTimes& times, const Answer& answer) {
   const std::string text = fmt::format(
-      "{}: {} lists meet from {} to {}, a range of {:.6g}; found in {:.1f} µs\n\n", to_string(answer.method),
+      "{}: {} lists meet from {} to {}, a range of {:.10g}; found in {:.1f} µs\n\n", to_string(answer.method),
       times.lists.size(), answer.found.begin, answer.found.end, answer.found.range, answer.micros);
   report::TextTable table({"id", "index", "time", "waits"}, report::TextTable::LastColumn::kNumbers);
   for (std::size_t k = 0; k < times.lists.size(); ++k) {
     const std::size_t index = answer.found.picks[k];
     const double time = times.lists[k][index];
     table.add({report::printable(times.names[k]), fmt::format("{}", index), fmt::format("{}", time),
-               fmt::format("{:.6g}", answer.found.end - time)});
+               fmt::format("{:.10g}", answer.found.end - time)});
   }
   launch::say(stdout, text + table.text());
 }

@@ -7,19 +7,19 @@
 #include "paceline/compute/shared.h"
 #include "paceline/ps/look_ahead.h"
 #include "paceline/ps/shard.h"
-#include "paceline/rpc/wire.h"
+#include "paceline/wire/wire.h"
 
 namespace paceline::compute {
 
-absl::StatusOr<BoardReaders> BoardReaders::open(const rpc::wire::Boards& boards, const ps::Layout& layout,
+absl::StatusOr<BoardReaders> BoardReaders::open(const wire::Boards& boards, const ps::Layout& layout,
                                                 bool look_ahead) {
   const auto another_model = [] {
     return absl::InvalidArgumentError("the shards hold another model than this process built");
   };
   std::vector<Shard> shards;
   std::int64_t begin = 0;
-  for (const rpc::wire::Board& board : boards.boards()) {
-    PACELINE_ASSIGN_OR_RETURN(const ps::Layout part, rpc::from_wire(board.part()));
+  for (const wire::Board& board : boards.boards()) {
+    PACELINE_ASSIGN_OR_RETURN(const ps::Layout part, wire::from_wire(board.part()));
     const std::int64_t end = begin + part.size();
     if (end > layout.size() || !(layout.part(begin, end) == part)) return another_model();
     PACELINE_ASSIGN_OR_RETURN(

@@ -10,7 +10,7 @@
 #include "paceline/base/ids.h"
 #include "paceline/engine/engine.h"
 #include "paceline/ps/layout.h"
-#include "paceline/rpc/paceline.pb.h"
+#include "paceline/wire/paceline.pb.h"
 #include "paceline/transport/weight_board.h"
 
 namespace paceline::compute {
@@ -19,7 +19,7 @@ class BoardReaders {
  public:
   // `look_ahead`: the job's, which says whether directions lie behind the weights. Errors: what a shard's
   // board cannot be opened for, or that the parts are not the model's `layout`.
-  static absl::StatusOr<BoardReaders> open(const rpc::wire::Boards& boards, const ps::Layout& layout,
+  static absl::StatusOr<BoardReaders> open(const wire::Boards& boards, const ps::Layout& layout,
                                            bool look_ahead);
 
   struct Pinned {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/ps/shard.h"
-#include "paceline/rpc/wire.h"
+#include "paceline/wire/wire.h"
 
 namespace paceline::compute {
 namespace {
@@ -30,14 +30,14 @@ class Servers {
                            1);
       start(shards_.back(), static_cast<float>(offset));
       offset += part.size();
-      rpc::wire::Board* board = boards_.add_boards();
+      wire::Board* board = boards_.add_boards();
       board->set_path(shards_.back().board().path());
-      *board->mutable_part() = rpc::to_wire(part);
+      *board->mutable_part() = wire::to_wire(part);
     }
   }
 
   BoardReaders readers() const { return BoardReaders::open(boards_, layout_, true).value(); }
-  const rpc::wire::Boards& boards() const { return boards_; }
+  const wire::Boards& boards() const { return boards_; }
   void commit(int version) {
     for (ps::Shard& shard : shards_) {
       const std::vector<float> gradient(static_cast<std::size_t>(shard.layout().size()), 0.5f);
@@ -75,7 +75,7 @@ class Servers {
 
   ps::Layout layout_;
   std::deque<ps::Shard> shards_;  // they do not move
-  rpc::wire::Boards boards_;
+  wire::Boards boards_;
 };
 
 std::vector<float> firsts(const BoardReaders::Pinned& pinned) {
@@ -127,12 +127,12 @@ TEST(BoardReaders, JoinsTensorsThatAreCut) {
 
 TEST(BoardReaders, PartsThatAreNotTheModelsAreRefused) {
   Servers servers(3);
-  const auto refused = [&](rpc::wire::Boards boards) {
+  const auto refused = [&](wire::Boards boards) {
     return BoardReaders::open(boards, servers.layout(), true).status().code() ==
            absl::StatusCode::kInvalidArgument;
   };
   EXPECT_FALSE(refused(servers.boards()));
-  rpc::wire::Boards boards = servers.boards();
+  wire::Boards boards = servers.boards();
   boards.mutable_boards()->RemoveLast();
   EXPECT_TRUE(refused(boards));
   boards = servers.boards();

@@ -9,7 +9,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/compute/shared.h"
 #include "paceline/ps/fused_update.h"
-#include "paceline/rpc/wire.h"
+#include "paceline/wire/wire.h"
 #include "paceline/store/weights_file.h"
 
 namespace paceline::compute {
@@ -29,7 +29,7 @@ double batches(const Lease& lease, const config::ReplicaConfig& device) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const rpc::wire::Welcome& welcome,
+absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const wire::Welcome& welcome,
                                                                  const std::string& name,
                                                                  const std::string& address, OwnEngine& own,
                                                                  PipelineStage::Interrupted interrupted) {
@@ -53,10 +53,10 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const rpc::wire
   return made;
 }
 
-rpc::wire::WorkerAttached Computation::attached() const {
-  rpc::wire::WorkerAttached attached;
+wire::WorkerAttached Computation::attached() const {
+  wire::WorkerAttached attached;
   attached.set_dataset_size(engine_->samples());
-  *attached.mutable_layout() = rpc::to_wire(layout_);
+  *attached.mutable_layout() = wire::to_wire(layout_);
   attached.set_gradient_path(gradient_->path());
   attached.set_data_digest(engine_->digest());
   // Those of a file are everybody's, whatever a model begins with.
@@ -92,7 +92,7 @@ absl::Status Computation::make_gradient() {
   return absl::OkStatus();
 }
 
-absl::Status Computation::take(const rpc::wire::Role& role) {
+absl::Status Computation::take(const wire::Role& role) {
   if (role.micro_batch() < 1)
     return absl::InvalidArgumentError(
         fmt::format("the coordinator asks for micro-batches of {}", role.micro_batch()));
@@ -130,8 +130,8 @@ std::optional<std::int32_t> Computation::replica() const {
   return role_->replica();
 }
 
-absl::StatusOr<Computation::Compute> Computation::prepare(const rpc::wire::WorkerRelease& release) {
-  PACELINE_ASSIGN_OR_RETURN(const Lease lease, rpc::from_wire(release.lease()));
+absl::StatusOr<Computation::Compute> Computation::prepare(const wire::WorkerRelease& release) {
+  PACELINE_ASSIGN_OR_RETURN(const Lease lease, wire::from_wire(release.lease()));
   if (order_->samples(lease).empty())
     return absl::InvalidArgumentError("the coordinator leased samples this data set does not have");
   if (release.steps() != 0) return prepare_steps(lease, release);
@@ -146,11 +146,11 @@ absl::StatusOr<Computation::Compute> Computation::prepare(const rpc::wire::Worke
 }
 
 // Its own permutation: what comes next may be of the next epoch.
-absl::Status Computation::expect(const engine::Batch& now, const rpc::wire::WorkerRelease& release) {
+absl::Status Computation::expect(const engine::Batch& now, const wire::WorkerRelease& release) {
   if (engine_->prefetch() == 0) return absl::OkStatus();
   std::vector<std::pair<Lease, engine::Batch>> next;
-  for (const rpc::wire::Lease& one : release.ahead()) {
-    PACELINE_ASSIGN_OR_RETURN(const Lease lease, rpc::from_wire(one));
+  for (const wire::Lease& one : release.ahead()) {
+    PACELINE_ASSIGN_OR_RETURN(const Lease lease, wire::from_wire(one));
     const auto known = std::find_if(expected_.begin(), expected_.end(),
                                     [&](const auto& other) { return other.first == lease; });
     next.emplace_back(lease, known != expected_.end() ? known->second : batch_of(*order_ahead_, lease));
@@ -163,7 +163,7 @@ absl::Status Computation::expect(const engine::Batch& now, const rpc::wire::Work
 }
 
 absl::StatusOr<Computation::Compute> Computation::prepare_steps(const Lease& lease,
-                                                                const rpc::wire::WorkerRelease& release) {
+                                                                const wire::WorkerRelease& release) {
   if (!local_ || stage_ || release.steps() < 0 || release.steps() > lease.size()) {
     return absl::InvalidArgumentError(
         fmt::format("the coordinator asks for {} steps on {} samples", release.steps(), lease.size()));
@@ -176,7 +176,7 @@ absl::StatusOr<Computation::Compute> Computation::prepare_steps(const Lease& lea
 }
 
 absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lease,
-                                                                const rpc::wire::WorkerRelease& release) {
+                                                                const wire::WorkerRelease& release) {
   PipelineStage::Iteration iteration{
       .samples = lease.size(),
       .seed = order_->step_seed(lease),
@@ -219,15 +219,15 @@ void Computation::finish(Clock clock) {
 }
 
 // A replica that takes the same batch every time takes as long for the last, smaller one of an epoch.
-Duration Computation::paced(const rpc::wire::WorkerRelease& release, Duration taken) const {
+Duration Computation::paced(const wire::WorkerRelease& release, Duration taken) const {
   if (stage_) return taken;
-  const auto lease = rpc::from_wire(release.lease());
+  const auto lease = wire::from_wire(release.lease());
   if (job_.parallel.paced_by_samples() && lease.ok())
     return paced(release, batches(*lease, job_.replicas[place_]), taken);
   return paced(release, static_cast<double>(std::max<std::int64_t>(1, release.steps())), taken);
 }
 
-Duration Computation::paced(const rpc::wire::WorkerRelease& release, double iterations,
+Duration Computation::paced(const wire::WorkerRelease& release, double iterations,
                             Duration compute) const {
   return config::paced(job_, place_, Clock(release.clock()), Time(Duration(release.at_ns())), iterations,
                        compute);

@@ -19,7 +19,7 @@
 #include "paceline/compute/own_engine.h"
 #include "paceline/compute/pipeline_stage.h"
 #include "paceline/config/job_config.h"
-#include "paceline/rpc/paceline.pb.h"
+#include "paceline/wire/paceline.pb.h"
 #include "paceline/transport/gradient_buffer.h"
 
 namespace paceline::compute {
@@ -29,7 +29,7 @@ class Computation {
   // Of the device `name` in this job, on `own`, which outlives this; `address`: of its host, where stages on other hosts may reach it;
   // empty: they may not. The gradient holds the model's initial weights at first: the servers may start from
   // them. Errors: everything that can be wrong with the job on this machine.
-  static absl::StatusOr<std::unique_ptr<Computation>> create(const rpc::wire::Welcome& welcome,
+  static absl::StatusOr<std::unique_ptr<Computation>> create(const wire::Welcome& welcome,
                                                              const std::string& name,
                                                              const std::string& address, OwnEngine& own,
                                                              PipelineStage::Interrupted interrupted);
@@ -38,14 +38,14 @@ class Computation {
   const config::JobConfig& job() const { return job_; }
   const ps::Layout& layout() const { return layout_; }
   // What a worker says of itself when it comes.
-  rpc::wire::WorkerAttached attached() const;
+  wire::WorkerAttached attached() const;
   // Other memory after a role in which other stages wrote to it: one that stood still may go on to write.
   transport::GradientWriter& gradient() { return *gradient_; }
   // Memory in which weights will lie.
   void share(std::span<const engine::Memory> memories);
 
   // Errors: those of PipelineStage::create; this worker has no address, or cannot listen there.
-  absl::Status take(const rpc::wire::Role& role);
+  absl::Status take(const wire::Role& role);
   void leave();
   // Of the role; nothing without one.
   std::optional<std::int32_t> replica() const;
@@ -62,7 +62,7 @@ class Computation {
   using Compute = std::function<absl::StatusOr<std::optional<Computed>>(std::span<const float* const>)>;
   // All of it that needs no weights. Valid until the next one, and while `release` is there. Requires: a
   // role.
-  absl::StatusOr<Compute> prepare(const rpc::wire::WorkerRelease& release);
+  absl::StatusOr<Compute> prepare(const wire::WorkerRelease& release);
 
   // Of the whole gradient, which the first stage has; nothing in the others.
   struct Contributed {
@@ -74,7 +74,7 @@ class Computation {
   void finish(Clock clock);
   // How long the iteration that took `taken` so far takes at the pace of this device; a stage has kept it by
   // itself.
-  Duration paced(const rpc::wire::WorkerRelease& release, Duration taken) const;
+  Duration paced(const wire::WorkerRelease& release, Duration taken) const;
 
  private:
   Computation(std::string address, PipelineStage::Interrupted interrupted)
@@ -82,12 +82,12 @@ class Computation {
   absl::Status read(const std::string& job_toml, const std::string& name);
   absl::Status make_gradient();
   absl::Status open_links();
-  absl::Status expect(const engine::Batch& now, const rpc::wire::WorkerRelease& release);
-  absl::StatusOr<Compute> prepare_steps(const Lease& lease, const rpc::wire::WorkerRelease& release);
-  absl::StatusOr<Compute> prepare_stage(const Lease& lease, const rpc::wire::WorkerRelease& release);
+  absl::Status expect(const engine::Batch& now, const wire::WorkerRelease& release);
+  absl::StatusOr<Compute> prepare_steps(const Lease& lease, const wire::WorkerRelease& release);
+  absl::StatusOr<Compute> prepare_stage(const Lease& lease, const wire::WorkerRelease& release);
   bool keep_going() const { return !interrupted_(std::chrono::nanoseconds::zero()); }
   double norm();
-  Duration paced(const rpc::wire::WorkerRelease& release, double iterations, Duration compute) const;
+  Duration paced(const wire::WorkerRelease& release, double iterations, Duration compute) const;
 
   const std::string address_;
   const PipelineStage::Interrupted interrupted_;
@@ -103,7 +103,7 @@ class Computation {
   std::vector<std::uint32_t> constants_;  // as OwnEngine has it
   bool others_may_write_ = false;    // to the gradient
   std::optional<LocalSteps> local_;  // of a policy that has its replicas step by themselves
-  std::optional<rpc::wire::Role> role_;
+  std::optional<wire::Role> role_;
   std::unique_ptr<transport::LinkChannels> links_;  // null before it was a stage with others on other hosts
   std::optional<PipelineStage> stage_;              // where that is in a pipeline
 };

@@ -28,20 +28,20 @@ struct Evaluator {
   std::vector<engine::Memory> shared = {};
 
   void forget();
-  absl::Status prepare(const rpc::wire::Welcome& welcome);
-  absl::Status open(const rpc::wire::Boards& order);
+  absl::Status prepare(const wire::Welcome& welcome);
+  absl::Status open(const wire::Boards& order);
   absl::Status evaluate(Version version);
-  absl::Status carry_out(const rpc::wire::EvaluatorOrder& order);
+  absl::Status carry_out(const wire::EvaluatorOrder& order);
 };
 
-absl::Status Evaluator::prepare(const rpc::wire::Welcome& welcome) {
+absl::Status Evaluator::prepare(const wire::Welcome& welcome) {
   PACELINE_ASSIGN_OR_RETURN(job, config::parse_job(welcome.job_toml(), "job.toml"));
   constexpr int kThreads = 1;
   PACELINE_ASSIGN_OR_RETURN(engine, own.of(job, "evaluator", kThreads));
   return absl::OkStatus();
 }
 
-absl::Status Evaluator::open(const rpc::wire::Boards& order) {
+absl::Status Evaluator::open(const wire::Boards& order) {
   PACELINE_ASSIGN_OR_RETURN(boards, BoardReaders::open(order, engine->layout(), job.look_ahead));
   forget();
   for (const engine::Memory& memory : boards->memories()) {
@@ -63,7 +63,7 @@ absl::Status Evaluator::evaluate(Version version) {
       engine->evaluate(weights->tensors, job.evaluate_batch, [&] { return !connection.ended(); });
   boards->unpin();
   PACELINE_RETURN_IF_ERROR(result.status());
-  rpc::wire::EvaluatorMessage message;
+  wire::EvaluatorMessage message;
   message.mutable_evaluated()->set_version(version.value());
   message.mutable_evaluated()->set_loss(result->loss);
   message.mutable_evaluated()->set_accuracy(result->accuracy);
@@ -71,7 +71,7 @@ absl::Status Evaluator::evaluate(Version version) {
   return connection.send(message) ? absl::OkStatus() : roles::coordinator_lost();
 }
 
-absl::Status Evaluator::carry_out(const rpc::wire::EvaluatorOrder& order) {
+absl::Status Evaluator::carry_out(const wire::EvaluatorOrder& order) {
   if (order.has_welcome()) return prepare(order.welcome());
   if (order.has_boards() && engine != nullptr) return open(order.boards());
   if (order.has_evaluate() && boards) return evaluate(Version(order.evaluate().version()));
@@ -79,7 +79,7 @@ absl::Status Evaluator::carry_out(const rpc::wire::EvaluatorOrder& order) {
 }
 
 absl::Status serve(roles::EvaluatorConnection& connection, OwnEngine& own) {
-  rpc::wire::EvaluatorMessage hello;
+  wire::EvaluatorMessage hello;
   hello.mutable_hello();
   if (!connection.send(hello)) return roles::coordinator_lost();
   Evaluator evaluator{connection, own};

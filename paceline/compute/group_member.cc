@@ -43,14 +43,14 @@ class GroupFabric final : public collective::Fabric {
 
 }  // namespace
 
-const transport::GradientReader* GroupMember::open(const rpc::wire::Reduce::Member& member) {
+const transport::GradientReader* GroupMember::open(const wire::Reduce::Member& member) {
   const auto found = others_.find(member.replica());
   if (found != others_.end()) return &found->second;
   auto reader = transport::GradientReader::open(member.gradient_path(), floats_);
   return reader.ok() ? &others_.emplace(member.replica(), *std::move(reader)).first->second : nullptr;
 }
 
-absl::Status GroupMember::reduce(const rpc::wire::Reduce& order, const std::function<bool()>& complete) {
+absl::Status GroupMember::reduce(const wire::Reduce& order, const std::function<bool()>& complete) {
   for (const std::int32_t replica : order.left()) others_.erase(replica);
   if (order.rank() < 0 || order.rank() >= order.members_size())
     return absl::InvalidArgumentError(

@@ -9,7 +9,7 @@
 
 #include <absl/status/status.h>
 
-#include "paceline/rpc/paceline.pb.h"
+#include "paceline/wire/paceline.pb.h"
 #include "paceline/transport/gradient_buffer.h"
 
 namespace paceline::compute {
@@ -21,11 +21,11 @@ class GroupMember {
 
   // Sums until its slice is done or the commit is `complete`: from then on the other members write their
   // gradients anew. Errors: InvalidArgument when there is no such order.
-  absl::Status reduce(const rpc::wire::Reduce& order, const std::function<bool()>& complete);
+  absl::Status reduce(const wire::Reduce& order, const std::function<bool()>& complete);
 
  private:
   // Null when it cannot be mapped: that worker died this very moment.
-  const transport::GradientReader* open(const rpc::wire::Reduce::Member& member);
+  const transport::GradientReader* open(const wire::Reduce::Member& member);
 
   transport::GradientWriter& own_;
   const std::int64_t floats_;

@@ -24,7 +24,7 @@ struct UnitRange {
   std::int64_t end = 0;
 };
 
-absl::StatusOr<UnitRange> units_of(const rpc::wire::Role& role, std::int64_t units) {
+absl::StatusOr<UnitRange> units_of(const wire::Role& role, std::int64_t units) {
   const int stage = role.stage();
   if (stage < 0 || stage > role.cuts_size() || role.micro_batch() < 1)
     return absl::InvalidArgumentError(fmt::format("the coordinator gave the role of stage {}", stage));
@@ -35,7 +35,7 @@ absl::StatusOr<UnitRange> units_of(const rpc::wire::Role& role, std::int64_t uni
 }  // namespace
 
 absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job, engine::Engine& engine,
-                                                    const rpc::wire::Role& role,
+                                                    const wire::Role& role,
                                                     transport::GradientWriter& own,
                                                     transport::LinkChannels* links, Interrupted interrupted) {
   const std::int64_t units = engine.units();
@@ -125,10 +125,10 @@ absl::StatusOr<bool> PipelineStage::send(transport::Channel& to) {
   return true;
 }
 
-absl::StatusOr<bool> PipelineStage::receive(transport::Channel& from, std::int64_t micro, Receive take) {
+absl::StatusOr<bool> PipelineStage::receive(transport::Channel& from, std::int64_t micro, Receive receive_with) {
   PACELINE_ASSIGN_OR_RETURN(const auto message, channels_.message(from));
   if (!message) return false;
-  PACELINE_RETURN_IF_ERROR((*stage_.*take)(micro, *message));
+  PACELINE_RETURN_IF_ERROR((*stage_.*receive_with)(micro, *message));
   from.release();
   return true;
 }

@@ -21,7 +21,7 @@
 #include "paceline/compute/stage_channels.h"
 #include "paceline/config/job_config.h"
 #include "paceline/engine/engine.h"
-#include "paceline/rpc/paceline.pb.h"
+#include "paceline/wire/paceline.pb.h"
 #include "paceline/transport/gradient_buffer.h"
 #include "paceline/transport/link_channels.h"
 
@@ -35,7 +35,7 @@ class PipelineStage {
   // so do `links`, as StageChannels has them. Errors: InvalidArgument when the model has no such stage; those
   // of StageChannels.
   static absl::StatusOr<PipelineStage> create(const config::JobConfig& job, engine::Engine& engine,
-                                              const rpc::wire::Role& role, transport::GradientWriter& own,
+                                              const wire::Role& role, transport::GradientWriter& own,
                                               transport::LinkChannels* links, Interrupted interrupted);
 
   bool first() const { return channels_.first(); }

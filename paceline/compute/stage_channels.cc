@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kPatience{20};
 // The coordinator knows within so long of a process that is gone or silent.
 constexpr std::chrono::seconds kWordOfIt{5};
 
-using rpc::wire::StageLink;
+using wire::StageLink;
 using transport::Channel;
 
 // Over links; the coordinator says which end connects.
@@ -31,11 +31,11 @@ absl::StatusOr<std::unique_ptr<Channel>> linked(const StageLink& link, const tra
 
 }  // namespace
 
-bool has_links(const rpc::wire::Role& role) {
+bool has_links(const wire::Role& role) {
   return role.has_previous() || role.has_next() || role.has_home() || role.gradients_size() > 0;
 }
 
-absl::StatusOr<StageChannels> StageChannels::open(const rpc::wire::Role& role, const Sizes& sizes,
+absl::StatusOr<StageChannels> StageChannels::open(const wire::Role& role, const Sizes& sizes,
                                                   transport::LinkChannels* links, Interrupted interrupted) {
   StageChannels made;
   made.interrupted_ = std::move(interrupted);

@@ -18,14 +18,14 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/rpc/paceline.pb.h"
+#include "paceline/wire/paceline.pb.h"
 #include "paceline/transport/channel.h"
 #include "paceline/transport/link_channels.h"
 
 namespace paceline::compute {
 
 // Whether the role has a link to a stage on another host.
-bool has_links(const rpc::wire::Role& role);
+bool has_links(const wire::Role& role);
 
 class StageChannels {
  public:
@@ -37,7 +37,7 @@ class StageChannels {
 
   // `links`: this process's, which outlive the channels; null where the role has none. Errors: NotFound when
   // a neighbour died this very moment; of memory; Internal when the coordinator gave no proper keys.
-  static absl::StatusOr<StageChannels> open(const rpc::wire::Role& role, const Sizes& sizes,
+  static absl::StatusOr<StageChannels> open(const wire::Role& role, const Sizes& sizes,
                                             transport::LinkChannels* links, Interrupted interrupted);
 
   // In memory, for the stage behind; empty where there is none, or it is on another host.

@@ -11,7 +11,7 @@
 #include "paceline/compute/group_member.h"
 #include "paceline/roles/beats.h"
 #include "paceline/roles/peer.h"
-#include "paceline/rpc/wire.h"
+#include "paceline/wire/wire.h"
 
 namespace paceline::compute {
 
@@ -49,11 +49,11 @@ class Worker {
   absl::Status work();
 
  private:
-  absl::StatusOr<rpc::wire::WorkerOrder> expect(rpc::wire::WorkerOrder::WhatCase what);
-  absl::Status carry_out(const rpc::wire::WorkerOrder& order);
-  absl::Status take_role(const rpc::wire::Role& role);
-  absl::Status iterate(const rpc::wire::WorkerRelease& release);
-  absl::Status reduce(const rpc::wire::Reduce& order);
+  absl::StatusOr<wire::WorkerOrder> expect(wire::WorkerOrder::WhatCase what);
+  absl::Status carry_out(const wire::WorkerOrder& order);
+  absl::Status take_role(const wire::Role& role);
+  absl::Status iterate(const wire::WorkerRelease& release);
+  absl::Status reduce(const wire::Reduce& order);
   std::optional<BoardReaders::Pinned> pull(Version version, float reach);
 
   roles::WorkerConnection& connection_;
@@ -65,7 +65,7 @@ class Worker {
   TimeSpent spent_;
 };
 
-absl::StatusOr<rpc::wire::WorkerOrder> Worker::expect(rpc::wire::WorkerOrder::WhatCase what) {
+absl::StatusOr<wire::WorkerOrder> Worker::expect(wire::WorkerOrder::WhatCase what) {
   auto order = connection_.next();
   if (!order) return roles::coordinator_lost();
   if (order->has_goodbye()) {
@@ -77,10 +77,10 @@ absl::StatusOr<rpc::wire::WorkerOrder> Worker::expect(rpc::wire::WorkerOrder::Wh
 }
 
 absl::Status Worker::join() {
-  rpc::wire::WorkerMessage hello;
+  wire::WorkerMessage hello;
   hello.mutable_hello()->set_name(name_);
   if (!connection_.send(hello)) return roles::coordinator_lost();
-  PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(rpc::wire::WorkerOrder::kWelcome));
+  PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(wire::WorkerOrder::kWelcome));
   PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome(), name_, address_, engine_,
                                                               [this](std::chrono::nanoseconds limit) {
                                                                 return connection_.wait(limit);
@@ -88,15 +88,15 @@ absl::Status Worker::join() {
   const ps::Layout& layout = computation_->layout();
   group_.emplace(computation_->gradient(), layout.size());
 
-  rpc::wire::WorkerMessage attached;
+  wire::WorkerMessage attached;
   *attached.mutable_attached() = computation_->attached();
   if (!connection_.send(attached)) return roles::coordinator_lost();
-  PACELINE_ASSIGN_OR_RETURN(const auto boards, expect(rpc::wire::WorkerOrder::kBoards));
+  PACELINE_ASSIGN_OR_RETURN(const auto boards, expect(wire::WorkerOrder::kBoards));
   PACELINE_ASSIGN_OR_RETURN(boards_,
                             BoardReaders::open(boards.boards(), layout, computation_->job().look_ahead));
   computation_->share(boards_->memories());
 
-  rpc::wire::WorkerMessage joined;
+  wire::WorkerMessage joined;
   joined.mutable_joined();
   return connection_.send(joined) ? absl::OkStatus() : roles::coordinator_lost();
 }
@@ -112,15 +112,15 @@ absl::Status Worker::work() {
   return roles::coordinator_lost();
 }
 
-absl::Status Worker::carry_out(const rpc::wire::WorkerOrder& order) {
+absl::Status Worker::carry_out(const wire::WorkerOrder& order) {
   switch (order.what_case()) {
-    case rpc::wire::WorkerOrder::kRole:
+    case wire::WorkerOrder::kRole:
       return take_role(order.role());
-    case rpc::wire::WorkerOrder::kRelease:
+    case wire::WorkerOrder::kRelease:
       return iterate(order.release());
-    case rpc::wire::WorkerOrder::kReduce:
+    case wire::WorkerOrder::kReduce:
       return reduce(order.reduce());
-    case rpc::wire::WorkerOrder::kDissolve:
+    case wire::WorkerOrder::kDissolve:
       computation_->leave();
       return absl::OkStatus();
     default:
@@ -128,7 +128,7 @@ absl::Status Worker::carry_out(const rpc::wire::WorkerOrder& order) {
   }
 }
 
-absl::Status Worker::take_role(const rpc::wire::Role& role) {
+absl::Status Worker::take_role(const wire::Role& role) {
   const absl::Status took = computation_->take(role);
   // A neighbour that died this very moment: the end of the replica is the next thing to come.
   if (absl::IsNotFound(took)) {
@@ -136,7 +136,7 @@ absl::Status Worker::take_role(const rpc::wire::Role& role) {
     return absl::OkStatus();
   }
   PACELINE_RETURN_IF_ERROR(took);
-  rpc::wire::WorkerMessage taken;
+  wire::WorkerMessage taken;
   taken.mutable_role_taken()->set_replica(role.replica());
   taken.mutable_role_taken()->set_gradient_path(computation_->gradient().path());
   if (const StageChannels* channels = computation_->channels()) {
@@ -146,7 +146,7 @@ absl::Status Worker::take_role(const rpc::wire::Role& role) {
   return connection_.send(taken) ? absl::OkStatus() : roles::coordinator_lost();
 }
 
-absl::Status Worker::reduce(const rpc::wire::Reduce& order) {
+absl::Status Worker::reduce(const wire::Reduce& order) {
   const auto start = steady_clock::now();
   const Version version(order.version());
   PACELINE_RETURN_IF_ERROR(group_->reduce(order, [&] { return boards_->published(version); }));
@@ -154,10 +154,10 @@ absl::Status Worker::reduce(const rpc::wire::Reduce& order) {
   return absl::OkStatus();
 }
 
-absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
+absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   if (!computation_->replica()) return absl::InternalError("the coordinator answered out of turn");
   const auto start = steady_clock::now();
-  PACELINE_ASSIGN_OR_RETURN(const float reach, rpc::look_ahead_reach(release, computation_->job().optimizer));
+  PACELINE_ASSIGN_OR_RETURN(const float reach, wire::look_ahead_reach(release, computation_->job().optimizer));
   // While the shards may still be updating.
   PACELINE_ASSIGN_OR_RETURN(const Computation::Compute compute, computation_->prepare(release));
   const auto prepared = steady_clock::now();
@@ -174,8 +174,8 @@ absl::Status Worker::iterate(const rpc::wire::WorkerRelease& release) {
   if (connection_.wait(start + whole - steady_clock::now())) return absl::OkStatus();  // likewise
   const auto paced = steady_clock::now();
 
-  rpc::wire::WorkerMessage message;
-  rpc::wire::WorkerReady* ready = message.mutable_ready();
+  wire::WorkerMessage message;
+  wire::WorkerReady* ready = message.mutable_ready();
   ready->set_clock(release.clock());
   ready->set_base(weights->version.value());
   ready->set_compute_ns(Duration(paced - start).count());

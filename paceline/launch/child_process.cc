@@ -9,12 +9,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
-#include <absl/strings/match.h>
 #include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
 
 namespace paceline::launch {
 
@@ -40,7 +40,7 @@ std::string path_of(ChildProgram program) {
 }
 
 // In the child, between fork and exec: only what is safe there.
-[[noreturn]] void become(const char* program, char* const* arguments, int log,
+[[noreturn]] void become(const char* program, char* const* arguments, char* const* environment, int log,
                          const std::vector<int>& inherited, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -55,7 +55,7 @@ std::string path_of(ChildProgram program) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  execv(program, arguments);
+  execve(program, arguments, environment);
   _exit(127);
 }
 
@@ -76,71 +76,86 @@ absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  auto ending = roles::EndingPipe::open();
+  if (!ending.ok()) close(log);
+  PACELINE_RETURN_IF_ERROR(ending.status());
+  std::string variable = ending->environment();
+  std::vector<char*> environment;
+  for (char** one = environ; *one != nullptr; ++one) environment.push_back(*one);
+  environment.insert(environment.end(), {variable.data(), nullptr});
+  std::vector<int> kept = inherited;
+  kept.push_back(ending->child_end());
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) become(path.c_str(), pointers.data(), log, inherited, parent);
+  if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log, kept, parent);
+  ending->close_child_end();
   close(log);
   if (pid < 0)
     return absl::ResourceExhaustedError(fmt::format("cannot start {}: {}", name, std::strerror(errno)));
-  return ChildProcess(name, log_file, pid);
+  return ChildProcess(name, log_file, pid, *std::move(ending));
 }
 
-ChildProcess::ChildProcess(std::string name, std::string log_file, pid_t pid)
-    : name_(std::move(name)), log_file_(std::move(log_file)), pid_(pid) {}
+ChildProcess::ChildProcess(std::string name, std::string log_file, pid_t pid, roles::EndingPipe ending)
+    : name_(std::move(name)), log_file_(std::move(log_file)), pid_(pid), ending_(std::move(ending)) {}
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : name_(std::move(other.name_)),
       log_file_(std::move(other.log_file_)),
       pid_(std::exchange(other.pid_, -1)),
-      status_(other.status_) {}
+      ending_(std::move(other.ending_)),
+      end_(std::move(other.end_)) {}
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(name_, other.name_);
   std::swap(log_file_, other.log_file_);
   std::swap(pid_, other.pid_);
-  std::swap(status_, other.status_);
+  std::swap(ending_, other.ending_);
+  std::swap(end_, other.end_);
   return *this;
 }
 
 ChildProcess::~ChildProcess() {
-  if (pid_ < 0 || status_) return;
+  if (pid_ < 0 || end_) return;
   signal(SIGKILL);
   waitpid(pid_, nullptr, 0);
 }
 
-std::optional<int> ChildProcess::ended() {
-  int status = 0;
-  if (!status_ && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
-  return status_;
+namespace {
+
+// Not by a fault of its own, of which its log would say more.
+bool killed_from_outside(int wait_status) {
+  return WIFSIGNALED(wait_status) && (WTERMSIG(wait_status) == SIGKILL || WTERMSIG(wait_status) == SIGTERM);
 }
+
+}  // namespace
+
+std::optional<ChildProcess::End> ChildProcess::ended() {
+  int status = 0;
+  if (!end_ && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) end_ = End{status, ending_.read()};
+  if (end_ && killed_from_outside(end_->wait_status)) end_->said = {roles::Ending::kKilled};
+  return end_;
+}
+
+bool ChildProcess::End::killed() const { return WIFSIGNALED(wait_status); }
 
 void ChildProcess::signal(int number) {
-  if (pid_ > 0 && !status_) kill(pid_, number);
+  if (pid_ > 0 && !end_) kill(pid_, number);
 }
 
-std::string describe_end(int wait_status) {
-  if (WIFSIGNALED(wait_status)) {
-    return fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
-  }
+std::string ChildProcess::End::in_words() const {
+  if (killed()) return fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
   return fmt::format("exit status {}", WEXITSTATUS(wait_status));
 }
 
-std::string last_line(const std::string& log_file) {
-  std::ifstream log(log_file);
-  std::string last;
-  for (std::string line; std::getline(log, line);) {
-    if (!line.empty()) last = line;
-  }
-  return last;
-}
-
-std::string reason_of(const ChildProcess& child, int wait_status) {
-  constexpr char kErrorPrefix[] = "paceline: ";
-  const std::string line = last_line(child.log_file());
-  const bool said = WIFEXITED(wait_status) && absl::StartsWith(line, kErrorPrefix);
-  if (said) return line.substr(sizeof(kErrorPrefix) - 1);
-  const std::string end = fmt::format("{}: {}", child.name(), describe_end(wait_status));
-  return line.empty() ? end : fmt::format("{}; its log is {}", end, child.log_file());
+absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end) {
+  const roles::Ending ending = end.said.ending;
+  const std::string words = fmt::format("{}: {}", child.name(), end.in_words());
+  if (ending == roles::Ending::kKilled) return with_ending(absl::UnavailableError(words), ending);
+  if (ending != roles::Ending::kUnsaid) return with_ending(absl::UnavailableError(end.said.message), ending);
+  std::error_code ignored;
+  const bool has_log = fs::file_size(child.log_file(), ignored) > 0 && !ignored;
+  return with_ending(
+      absl::UnavailableError(has_log ? fmt::format("{}; its log is {}", words, child.log_file()) : words), ending);
 }
 
 }  // namespace paceline::launch

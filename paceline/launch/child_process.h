@@ -9,6 +9,8 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/roles/ending.h"
+
 namespace paceline::launch {
 
 // kThis: this very program. kWithoutTorch: `paceline`, if it lies beside this program and that is
@@ -31,8 +33,15 @@ class ChildProcess {
   // Kills it if it still runs, and waits for its end.
   ~ChildProcess();
 
-  // The wait status when it has ended; does not wait.
-  std::optional<int> ended();
+  // How it ended, when it has; does not wait.
+  struct End {
+    int wait_status = 0;
+    roles::SaidEnding said{};
+    bool killed() const;
+    // For people.
+    std::string in_words() const;  // "exit status 2", "killed by signal 9 (Killed)"
+  };
+  std::optional<End> ended();
   // Sends it a signal if it runs.
   void signal(int number);
 
@@ -41,21 +50,16 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
 
  private:
-  ChildProcess(std::string name, std::string log_file, pid_t pid);
+  ChildProcess(std::string name, std::string log_file, pid_t pid, roles::EndingPipe ending);
 
   std::string name_;
   std::string log_file_;
   pid_t pid_ = -1;
-  std::optional<int> status_;
+  roles::EndingPipe ending_;
+  std::optional<End> end_;
 };
 
-// "exit status 2", "killed by signal 9 (Killed)".
-std::string describe_end(int wait_status);
-
-// Why a process ended, for people: what it said last, if that was an error of its own.
-std::string reason_of(const ChildProcess& child, int wait_status);
-
-// The last line of a log, which says why its process ended. Empty when there is none.
-std::string last_line(const std::string& log_file);
+// Why a process ended: what it said, or where its log is. With its roles::Ending.
+absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end);
 
 }  // namespace paceline::launch

@@ -28,7 +28,7 @@ std::string read_line(int fd) {
   }
 }
 
-absl::StatusOr<int> wait_for_end(ChildProcess& child) {
+absl::StatusOr<ChildProcess::End> wait_for_end(ChildProcess& child) {
   for (int i = 0; i < 500; ++i) {
     if (const auto ended = child.ended()) return *ended;
     usleep(10'000);
@@ -40,8 +40,8 @@ absl::StatusOr<int> wait_for_end(ChildProcess& child) {
 absl::StatusOr<std::string> address_of(ChildProcess& child, int fd) {
   std::string line = read_line(fd);
   if (!line.empty()) return line;
-  PACELINE_ASSIGN_OR_RETURN(const int ended, wait_for_end(child));
-  return absl::UnavailableError(reason_of(child, ended));
+  PACELINE_ASSIGN_OR_RETURN(const ChildProcess::End end, wait_for_end(child));
+  return reason_of(child, end);
 }
 
 }  // namespace

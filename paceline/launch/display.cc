@@ -32,7 +32,7 @@ int Display::width() const {
   return std::max(20, (known ? size.ws_col : kUsualWidth) - static_cast<int>(label_.size()) - 3);
 }
 
-void Display::show(const rpc::wire::StatusReply& status) {
+void Display::show(const wire::StatusReply& status) {
   if (what_ == Shown::kNothing) return;
   const auto now = std::chrono::steady_clock::now();
   const bool starting = status.line().empty();

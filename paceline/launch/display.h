@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "paceline/rpc/paceline.pb.h"
+#include "paceline/wire/paceline.pb.h"
 
 namespace paceline::launch {
 
@@ -22,7 +22,7 @@ class Display {
   Display(std::string label, Shown shown);
   ~Display();
 
-  void show(const rpc::wire::StatusReply& status);
+  void show(const wire::StatusReply& status);
   // A line that stays.
   void note(const std::string& line);
   int width() const;

@@ -11,8 +11,8 @@ namespace paceline::launch {
 bool has_trained(const std::string& folder);
 
 // The error with what to do next: resume, or read the logs. A new run that has not trained goes altogether,
-// unless its logs say more than the error. `command`: what goes on with such a run.
+// unless its logs may say more than the error. `command`: what goes on with such a run.
 absl::Status end_of_failed(const absl::Status& error, const std::string& folder, bool resumed,
-                           const std::string& command);
+                           const std::string& command, bool logs_say_more);
 
 }  // namespace paceline::launch

@@ -16,7 +16,6 @@
 #include "paceline/launch/own_address.h"
 #include "paceline/launch/say.h"
 #include "paceline/roles/grpc_log.h"
-#include "paceline/rpc/goodbye.h"
 #include "paceline/rpc/port.h"
 #include "paceline/rpc/single_call.h"
 #include "paceline/runs/run_checkpoints.h"
@@ -37,19 +36,6 @@ constexpr std::time_t kSoon_s = 7 * 86400;
 constexpr std::chrono::seconds kMissedLimit{10};
 // So long a coordinator has to answer when this process comes to it.
 constexpr std::chrono::milliseconds kAnswerLimit{500};
-
-// It ended because the coordinator had: no error of its own.
-bool lost_coordinator(const ChildProcess& child) {
-  return absl::StrContains(last_line(child.log_file()), roles::coordinator_lost().message());
-}
-
-// Somebody else has its place: another one that a user started, or one from before that has not been missed
-// yet. If that goes, the coordinator says who is missing.
-bool place_is_taken(const std::string& said) { return absl::EndsWith(said, rpc::kIsHereAlready); }
-
-bool was_given_up(const std::string& said) { return absl::EndsWith(said, rpc::kGoesOnWithout); }
-
-bool hears_of_failure(const std::string& said) { return absl::StrContains(said, roles::kRunFailed); }
 
 bool is_worker(const std::string& name) { return absl::StartsWith(name, "w"); }
 
@@ -114,7 +100,7 @@ absl::Status LocalCluster::start_first_coordinator() {
 // Before it could listen.
 bool LocalCluster::was_killed_at_once(const absl::Status& start) {
   const auto ended = start.ok() || !coordinator_ ? std::nullopt : coordinator_->ended();
-  return ended && WIFSIGNALED(*ended);
+  return ended && ended->killed();
 }
 
 absl::Status LocalCluster::start_coordinator(bool again) {
@@ -211,16 +197,16 @@ bool LocalCluster::connect() {
   return true;
 }
 
-std::optional<rpc::wire::StatusReply> LocalCluster::status(int width) {
+std::optional<wire::StatusReply> LocalCluster::status(int width) {
   coordinator_gone_ = !connect();
   if (coordinator_gone_) return std::nullopt;
   grpc::ClientContext context;
   rpc::show_token(context, access_);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
-  rpc::wire::StatusRequest request;
+  wire::StatusRequest request;
   request.set_width(width);
   request.set_notes_seen(notes_seen_);
-  rpc::wire::StatusReply reply;
+  wire::StatusReply reply;
   const grpc::Status asked = rpc::call_once(stub_->Status(&context), request, reply);
   if (asked.ok() && next_) next_->heard(reply.run(), std::chrono::steady_clock::now());
   coordinator_gone_ = !asked.ok() && asked.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
@@ -263,49 +249,51 @@ std::vector<std::string> LocalCluster::tend() {
   return news;
 }
 
-std::optional<std::string> LocalCluster::look_at_end(Child& child, int wait_status) {
+std::optional<std::string> LocalCluster::look_at_end(Child& child, const ChildProcess::End& end) {
+  using roles::Ending;
   const ChildProcess ended = *std::exchange(child.process, std::nullopt);
-  // What a killed one said last is of another time.
-  const std::string said = WIFEXITED(wait_status) ? last_line(ended.log_file()) : "";
-  if (wait_status == 0 || place_is_taken(said)) return std::nullopt;
-  if (hears_of_failure(said)) {
-    failure_ = reason_of(ended, wait_status);
+  const Ending ending = end.said.ending;
+  logs_say_more_ |= ending == Ending::kUnsaid;
+  // Of one whose place is taken the other one may be one that a user started, or from before and not missed yet. If
+  // that goes, the coordinator says who is missing.
+  if (ending == Ending::kDone || ending == Ending::kPlaceTaken) return std::nullopt;
+  if (ending == Ending::kRunFailed) {
+    failure_ = reason_of(ended, end);
     return std::nullopt;
   }
-  if (was_given_up(said)) {
+  if (ending == Ending::kHostGivenUp) {
     // The run is none of this host's any more; it is not stopped.
-    outcome_ = absl::UnavailableError(reason_of(ended, wait_status));
+    outcome_ = reason_of(ended, end);
     for (Child& other : peers_) other.process.reset();
     return std::nullopt;
   }
   // Training may have begun since somebody asked last.
   if (!training_) status(kAnyWidth);
-  if (!training_ && WIFSIGNALED(wait_status)) {
-    const std::string lost = fmt::format("{} was lost ({})", child.name, describe_end(wait_status));
+  if (!training_ && end.killed()) {
+    const std::string lost = fmt::format("{} was lost ({})", child.name, end.in_words());
     // A coordinator that is gone by now has ended of it, and says why, or was lost as well: if it is started
     // again, so is this one.
     if (leads() && coordinator_gone_) return lost;
     if (!stopping_ && has_trained_before() && comes_back_.again(runs::newest_checkpoint({run_})))
       return lost + start_after_loss(child);
   }
-  const bool own_error = !WIFSIGNALED(wait_status) && !lost_coordinator(ended);
+  const bool own_error = !end.killed() && ending != Ending::kCoordinatorLost;
   if (!training_ || (!leads() && own_error && !is_worker(child.name))) {
-    if (!first_error_ && !lost_coordinator(ended)) {
-      first_error_ = reason_of(ended, wait_status);
-      killed_ = WIFSIGNALED(wait_status);
+    if (!first_error_ && ending != Ending::kCoordinatorLost) {
+      first_error_ = reason_of(ended, end);
       stop("a process could not start");
     }
     return std::nullopt;
   }
-  const std::string end = own_error ? reason_of(ended, wait_status) : describe_end(wait_status);
-  if (is_worker(child.name)) lost_worker_ = fmt::format("{}: {}", child.name, end);
+  const std::string why = own_error ? std::string(reason_of(ended, end).message()) : end.in_words();
+  if (is_worker(child.name)) lost_worker_ = fmt::format("{}: {}", child.name, why);
   if (is_worker(child.name))
-    return fmt::format("{} was lost ({}){}", child.name, end,
+    return fmt::format("{} was lost ({}){}", child.name, why,
                        planned_anew_ ? "" : "; the others train on its samples");
-  if (child.name == kEvaluator && !restart_evaluator(wait_status))
-    return fmt::format("{} was lost ({}); training goes on without evaluations", child.name, end);
+  if (child.name == kEvaluator && !restart_evaluator(end))
+    return fmt::format("{} was lost ({}); training goes on without evaluations", child.name, why);
   if (stopping_) return std::nullopt;
-  return fmt::format("{} was lost ({}){}", child.name, end, start_after_loss(child));
+  return fmt::format("{} was lost ({}){}", child.name, why, start_after_loss(child));
 }
 
 // What is to be said of it.
@@ -319,21 +307,21 @@ std::string LocalCluster::start_after_loss(Child& child) {
 bool LocalCluster::has_trained_before() const { return household_.resume || latest_.attempt() > 1; }
 
 // One that ended by itself would do so again.
-bool LocalCluster::restart_evaluator(int wait_status) {
-  return WIFSIGNALED(wait_status) && evaluator_restarts_.again(runs::newest_checkpoint({run_}));
+bool LocalCluster::restart_evaluator(const ChildProcess::End& end) {
+  return end.killed() && evaluator_restarts_.again(runs::newest_checkpoint({run_}));
 }
 
 void LocalCluster::look_at_coordinator(std::vector<std::string>& news) {
   const auto ended = coordinator_->ended();
   if (!ended || outcome_) return;
   // Likewise it may have begun to train since somebody asked last.
-  training_ = training_ || (WIFSIGNALED(*ended) && has_trained(run_));
-  const bool go_on = training_ && !stopping_ && !first_error_ && WIFSIGNALED(*ended);
+  training_ = training_ || (ended->killed() && has_trained(run_));
+  const bool go_on = training_ && !stopping_ && !first_error_ && ended->killed();
   if (!go_on) {
     outcome_ = end_of_coordinator(*ended);
     return;
   }
-  const std::string end = describe_end(*ended);
+  const std::string end = ended->in_words();
   const auto newest = runs::newest_checkpoint({run_});
   if (!restarts_.again(newest)) {
     outcome_ =
@@ -448,18 +436,20 @@ bool LocalCluster::all_ended() const {
 }
 
 absl::Status LocalCluster::end_of_peers() const {
-  if (first_error_) return absl::UnavailableError(*first_error_);
-  if (failure_) return absl::UnavailableError(*failure_);
+  if (first_error_) return *first_error_;
+  if (failure_) return *failure_;
   return absl::OkStatus();
 }
 
-absl::Status LocalCluster::end_of_coordinator(int wait_status) const {
-  if (first_error_ && killed_) return absl::UnavailableError(*first_error_);
-  if (first_error_) return absl::InvalidArgumentError(*first_error_);
-  if (wait_status == 0 && !lost_all_.empty())
+absl::Status LocalCluster::end_of_coordinator(const ChildProcess::End& end) const {
+  // One that was killed is no error of what it was given.
+  const auto ending = first_error_ ? roles::ending_of(*first_error_) : roles::Ending::kDone;
+  const bool said = ending != roles::Ending::kUnsaid && ending != roles::Ending::kKilled;
+  if (first_error_) return said ? absl::InvalidArgumentError(first_error_->message()) : *first_error_;
+  const bool done = end.wait_status == 0;
+  if (done && !lost_all_.empty())
     return absl::UnavailableError(fmt::format("every replica lost a worker; the last one {}", lost_all_));
-  if (wait_status == 0) return absl::OkStatus();
-  return absl::UnavailableError(reason_of(*coordinator_, wait_status));
+  return done ? absl::OkStatus() : reason_of(*coordinator_, end);
 }
 
 void LocalCluster::stop(const std::string& why) {
@@ -468,9 +458,9 @@ void LocalCluster::stop(const std::string& why) {
   grpc::ClientContext context;
   rpc::show_token(context, access_);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
-  rpc::wire::StopRequest request;
+  wire::StopRequest request;
   request.set_why(why);
-  rpc::wire::StopReply reply;
+  wire::StopReply reply;
   rpc::call_once(stub_->Stop(&context), request, reply);
 }
 

@@ -54,13 +54,15 @@ class LocalCluster {
   static absl::StatusOr<LocalCluster> start(Household household, const config::JobConfig& job);
 
   // How the run is, for a terminal of this width; nothing when the coordinator does not answer.
-  std::optional<rpc::wire::StatusReply> status(int width);
+  std::optional<wire::StatusReply> status(int width);
 
   // Looks after the children: news for people, a line each.
   std::vector<std::string> tend();
 
   // Set once all is over on this host: OK, or why the run could not go on.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
+  // Some process died without a word of its own: its log may say more than the outcome.
+  bool logs_say_more() const { return logs_say_more_; }
   // The folder of the run, where the coordinator is on this host by now.
   std::optional<std::string> led_run() const;
 
@@ -90,10 +92,10 @@ class LocalCluster {
   absl::Status start_peers();
   bool connect();
   // A peer has ended: whether it is to be heard of, as news.
-  std::optional<std::string> look_at_end(Child& child, int wait_status);
+  std::optional<std::string> look_at_end(Child& child, const ChildProcess::End& end);
   std::string start_after_loss(Child& child);
   bool has_trained_before() const;
-  bool restart_evaluator(int wait_status);
+  bool restart_evaluator(const ChildProcess::End& end);
   void look_at_coordinator(std::vector<std::string>& news);
   void look_for_leader(std::vector<std::string>& news);
   absl::Status follow(const std::string& address);
@@ -101,7 +103,7 @@ class LocalCluster {
   void look_at_attempt(std::vector<std::string>& news);
   void start_again_who_is_missed(std::vector<std::string>& news);
   absl::Status end_of_peers() const;
-  absl::Status end_of_coordinator(int wait_status) const;
+  absl::Status end_of_coordinator(const ChildProcess::End& end) const;
   bool leads() const { return coordinator_.has_value(); }
   bool here(const std::string& name) const;
   // Some replica has all of its workers.
@@ -123,12 +125,12 @@ class LocalCluster {
   std::vector<std::vector<std::string>> replicas_;  // the names of each one's workers
   std::unique_ptr<roles::Stub> stub_;               // null: not connected
   std::optional<absl::Status> outcome_;
-  std::optional<std::string> first_error_;  // of a peer, before training began
-  bool killed_ = false;                     // it was, and said nothing itself
-  std::optional<std::string> failure_;      // of the run, as a peer heard it
+  std::optional<absl::Status> first_error_;  // of a peer, before training began
+  std::optional<absl::Status> failure_;      // of the run, as a peer heard it
+  bool logs_say_more_ = false;
   std::vector<std::string> notes_;          // of the coordinator, not passed on yet
   int notes_seen_ = 0;
-  rpc::wire::StatusReply latest_;  // of the coordinator
+  wire::StatusReply latest_;  // of the coordinator
   std::int64_t attempt_ = 0;
   runs::Restarts restarts_;
   runs::Restarts evaluator_restarts_;

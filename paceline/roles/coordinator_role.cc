@@ -26,6 +26,7 @@
 #include "paceline/roles/refused_log.h"
 #include "paceline/rpc/coordinator.h"
 #include "paceline/rpc/coordinator_server.h"
+#include "paceline/rpc/link_keys.h"
 #include "paceline/runs/books.h"
 #include "paceline/runs/cut_short.h"
 #include "paceline/runs/job_file.h"
@@ -102,15 +103,15 @@ std::string name_of(const Job& job, std::int64_t attempt) {
   return fmt::format("{} {}", std::filesystem::canonical(job.paths.root, error).filename().string(), attempt);
 }
 
-absl::StatusOr<std::optional<rpc::CutShort>> cut_short(const Job& job, const runs::Books& books,
+absl::StatusOr<std::optional<coordinator::CutShort>> cut_short(const Job& job, const runs::Books& books,
                                                        Version from) {
   PACELINE_ASSIGN_OR_RETURN(const auto newest, books.cut_short());
   if (!newest || newest->version <= from) return std::nullopt;
-  return rpc::CutShort{name_of(job, newest->attempt), newest->version};
+  return coordinator::CutShort{name_of(job, newest->attempt), newest->version};
 }
 
 absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
-                              const std::optional<rpc::Restart>& restart, bool again,
+                              const std::optional<coordinator::Restart>& restart, bool again,
                               const std::optional<std::vector<int>>& only_look) {
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto books,
@@ -122,30 +123,32 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
   EventLoop loop;
   rpc::Coordinator coordinator(
       loop,
-      {.job = job.config,
-       .job_toml = job.toml,
-       .restart = restart,
-       .again = again,
-       .host = job.host,
-       .attempt = name_of(job, books->attempt()),
-       .cut_short = std::move(before),
-       .given_up = job.given_up,
-       .only_look_without = only_look,
+      {.attempt = {.job = job.config,
+                   .job_toml = job.toml,
+                   .restart = restart,
+                   .again = again,
+                   .host = job.host,
+                   .attempt = name_of(job, books->attempt()),
+                   .cut_short = std::move(before),
+                   .given_up = job.given_up,
+                   .only_look_without = only_look,
+                   .mark_file = job.config.hosts > 1 ? mark.file().string() : "",
+                   .mark_text = mark.text(),
+                   .new_key = rpc::new_link_key},
        .listeners = {books.get()},
        .keep_books = [&] { return books->flush(); },
        .checkpoints = &journal_first,
-       .mark_file = job.config.hosts > 1 ? mark.file().string() : "",
-       .mark_text = mark.text(),
        .on_data_known = [&](const control::ControllerConfig& config) { books->start(config, job.toml); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); },
        .news = [&](const std::string& line) { job.note(line); },
        .nothing_lost = [&] { books->note_nothing_lost(); }});
-  const auto status = [&](const rpc::wire::StatusRequest& request, rpc::wire::StatusReply& reply) {
-    if (coordinator.training()) reply = books->status(coordinator.now(), request.width());
-    reply.set_phase(coordinator.phase());
+  const coordinator::Attempt& state = coordinator.attempt();
+  const auto status = [&](const wire::StatusRequest& request, wire::StatusReply& reply) {
+    if (state.started()) reply = books->status(coordinator.now(), request.width());
+    reply.set_phase(state.phase_in_words());
     reply.set_run(job.paths.root.string());
     reply.set_attempt(books->attempt());
-    for (const std::string& name : coordinator.missing()) reply.add_missing(name);
+    for (const std::string& name : state.missing()) reply.add_missing(name);
     const std::size_t seen = static_cast<std::size_t>(std::max(0, request.notes_seen()));
     for (std::size_t i = seen; i < job.notes.size(); ++i) reply.add_notes(job.notes[i]);
   };
@@ -164,20 +167,20 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
     say_how_many_more();
     books->flush();
     const auto wall = std::chrono::steady_clock::now();
-    if (coordinator.training() && wall >= next_metrics) {
+    if (state.started() && wall >= next_metrics) {
       next_metrics = wall + kMetricsEvery;
       books->add_metrics(coordinator.now());
     }
     if (!books->trouble().ok()) coordinator.fail(books->trouble());
   });
-  job.given_up.insert(coordinator.wrong_workers().begin(), coordinator.wrong_workers().end());
-  const bool can_go_on = coordinator.can_go_on();
-  const std::int64_t lost = can_go_on ? lost_commits(job, coordinator.seen()) : 0;
+  job.given_up.insert(state.wrong_workers().begin(), state.wrong_workers().end());
+  const bool can_go_on = state.can_go_on();
+  const std::int64_t lost = can_go_on ? lost_commits(job, state.seen()) : 0;
   // What servers may still have when they come again is not lost yet.
   if (can_go_on && (lost == 0 || job.config.copies == 1)) books->note_lost_commits(lost);
   const absl::Status written = books->flush();
-  return Ended{coordinator.result().ok() ? written : coordinator.result(), can_go_on && written.ok(),
-               coordinator.lost_hosts(), coordinator.training() ? std::optional(lost) : std::nullopt};
+  return Ended{state.result().ok() ? written : state.result(), can_go_on && written.ok(), state.lost_hosts(),
+               state.started() ? std::optional(lost) : std::nullopt};
 }
 
 absl::StatusOr<rpc::Access> access_of(const config::Reach& reach, const store::RunPaths& paths) {

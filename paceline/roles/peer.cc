@@ -35,6 +35,17 @@ absl::StatusOr<std::string> coordinator_address(const std::string& option) {
   return text.substr(0, text.find('\n'));
 }
 
+Ending ending_of_refusal(wire::Goodbye::Reason reason) {
+  switch (reason) {
+    case wire::Goodbye::PLACE_TAKEN:
+      return Ending::kPlaceTaken;
+    case wire::Goodbye::HOST_GIVEN_UP:
+      return Ending::kHostGivenUp;
+    default:
+      return Ending::kOwnError;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, const rpc::Access& access,
@@ -81,7 +92,7 @@ absl::StatusOr<rpc::Access> read_access(const std::string& certs, const std::str
 
 std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Access& access,
                                        std::chrono::milliseconds limit) {
-  return rpc::wire::Coordinator::NewStub(rpc::channel_to(address, access, limit));
+  return wire::Coordinator::NewStub(rpc::channel_to(address, access, limit));
 }
 
 absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Stay& stay) {
@@ -99,15 +110,20 @@ absl::Status with_coordinator(const PeerOptions& options, security::Role role, c
   }
 }
 
-absl::Status coordinator_lost() { return absl::UnavailableError("the coordinator is gone"); }
+absl::Status coordinator_lost() {
+  return with_ending(absl::UnavailableError("the coordinator is gone"), Ending::kCoordinatorLost);
+}
 
-absl::Status farewell(const rpc::wire::Goodbye& goodbye) {
+absl::Status farewell(const wire::Goodbye& goodbye) {
   if (goodbye.again())
     return absl::AbortedError(fmt::format("the coordinator had given this process up: {}", goodbye.why()));
-  if (goodbye.failed()) return absl::UnavailableError(kRunFailed + goodbye.why());
+  if (goodbye.failed()) {
+    return with_ending(absl::UnavailableError("the run could not go on: " + goodbye.why()), Ending::kRunFailed);
+  }
   if (!goodbye.refused()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      fmt::format("the coordinator sent this process away: {}", goodbye.why()));
+  return with_ending(
+      absl::FailedPreconditionError(fmt::format("the coordinator sent this process away: {}", goodbye.why())),
+      ending_of_refusal(goodbye.reason()));
 }
 
 }  // namespace paceline::roles

@@ -9,16 +9,17 @@
 #include <absl/status/statusor.h>
 #include <grpcpp/grpcpp.h>
 
+#include "paceline/roles/ending.h"
 #include "paceline/rpc/access.h"
 #include "paceline/rpc/connection.h"
-#include "paceline/rpc/paceline.grpc.pb.h"
+#include "paceline/wire/paceline.grpc.pb.h"
 
 namespace paceline::roles {
 
-using WorkerConnection = rpc::Connection<rpc::wire::WorkerMessage, rpc::wire::WorkerOrder>;
-using ServerConnection = rpc::Connection<rpc::wire::ServerMessage, rpc::wire::ServerOrder>;
-using EvaluatorConnection = rpc::Connection<rpc::wire::EvaluatorMessage, rpc::wire::EvaluatorOrder>;
-using Stub = rpc::wire::Coordinator::Stub;
+using WorkerConnection = rpc::Connection<wire::WorkerMessage, wire::WorkerOrder>;
+using ServerConnection = rpc::Connection<wire::ServerMessage, wire::ServerOrder>;
+using EvaluatorConnection = rpc::Connection<wire::EvaluatorMessage, wire::EvaluatorOrder>;
+using Stub = wire::Coordinator::Stub;
 
 struct PeerOptions {
   std::string coordinator;  // HOST:PORT, or @FILE that says so, which is read again when it is lost
@@ -49,12 +50,9 @@ absl::Status with_coordinator(const PeerOptions& options, security::Role role, c
 // The stream has ended without a goodbye.
 absl::Status coordinator_lost();
 
-// What is said where the run could not go on begins so.
-inline constexpr char kRunFailed[] = "the run could not go on: ";
-
 // OK when the job is over; Aborted when this process is to come again as a new one; another error when it is
 // not wanted, or the run could not go on.
-absl::Status farewell(const rpc::wire::Goodbye& goodbye);
+absl::Status farewell(const wire::Goodbye& goodbye);
 
 // Why a stay ended, of whose connection: a call that was refused is not one that was lost.
 template <class Out, class In>

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/rpc/paceline.grpc.pb.h"
+#include "paceline/wire/paceline.grpc.pb.h"
 #include "paceline/rpc/single_call.h"
 
 namespace paceline::rpc {

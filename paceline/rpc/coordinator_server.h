@@ -18,7 +18,7 @@ class CoordinatorServer {
  public:
   struct Door {
     Access access;
-    // Answers whoever watches; runs on the loop.
+    // Answers those who watch; runs on the loop.
     std::function<void(const wire::StatusRequest&, wire::StatusReply&)> status;
     // One line about a process that was refused; from any thread.
     std::function<void(const std::string&)> notice;

@@ -12,10 +12,10 @@
 
 #include "paceline/base/event_loop.h"
 #include "paceline/base/status_macros.h"
-#include "paceline/rpc/goodbye.h"
-#include "paceline/rpc/paceline.grpc.pb.h"
+#include "paceline/wire/paceline.grpc.pb.h"
 #include "paceline/rpc/peer_stream.h"
 #include "paceline/rpc/port.h"
+#include "paceline/wire/goodbye.h"
 
 namespace paceline::rpc {
 
@@ -38,12 +38,12 @@ class Guests final : public Stream::Listener {
  public:
   explicit Guests(int hosts) : all_(static_cast<std::size_t>(hosts)) {}
 
-  void received(const Stream::Pointer& stream, const wire::DoctorAnswer& answer) override {
+  void received(const Stream::Pointer& stream, wire::DoctorAnswer answer) override {
     const std::lock_guard lock(mutex_);
     if (answer.has_hello()) {
       welcome(stream, answer.hello());
     } else if (Guest* guest = guest_of(stream)) {
-      guest->answers.push_back(answer);
+      guest->answers.push_back(std::move(answer));
     }
     changed_.notify_all();
   }
@@ -72,13 +72,14 @@ class Guests final : public Stream::Listener {
   void welcome(const Stream::Pointer& stream, const wire::DoctorHello& hello) {
     const auto hosts = static_cast<std::int32_t>(all_.size());
     if (hello.hosts() != hosts || hello.host() < 0 || hello.host() >= hosts) {
-      return refuse(*stream,
-                    fmt::format("host {} of {} came, and host 0 examines {}: start all with the same "
-                                "number of hosts",
-                                hello.host(), hello.hosts(), hosts));
+      return stream->say_goodbye(wire::refused(
+          fmt::format("host {} of {} came, and host 0 examines {}: start all with the same "
+                      "number of hosts",
+                      hello.host(), hello.hosts(), hosts)));
     }
     Guest& guest = all_[static_cast<std::size_t>(hello.host())];
-    if (guest.hello) return refuse(*stream, fmt::format("host {} {}", hello.host(), kIsHereAlready));
+    if (guest.hello)
+      return stream->say_goodbye(wire::refused(fmt::format("host {} is here already", hello.host())));
     guest.hello = hello;
     guest.stream = stream;
   }
@@ -187,7 +188,7 @@ void DoctorRoom::say_goodbye(bool refused, const std::string& why) {
   bool told = false;
   state_->guests.wait(kGuestsGoodbyeLimit, [&](std::vector<Guest>& all) {
     for (Guest& guest : all) {
-      if (!told && guest.stream != nullptr) rpc::say_goodbye(*guest.stream, goodbye);
+      if (!told && guest.stream != nullptr) guest.stream->say_goodbye(goodbye);
     }
     told = true;
     return std::all_of(all.begin(), all.end(), [](const Guest& guest) { return guest.stream == nullptr; });

@@ -14,7 +14,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/rpc/access.h"
-#include "paceline/rpc/paceline.pb.h"
+#include "paceline/wire/paceline.pb.h"
 
 namespace paceline::rpc {
 

@@ -17,6 +17,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "paceline/base/event_loop.h"
+#include "paceline/wire/paceline.pb.h"
 
 namespace paceline::rpc {
 
@@ -29,7 +30,7 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
   class Listener {
    public:
     virtual ~Listener() = default;
-    virtual void received(const Pointer& stream, const In& message) = 0;
+    virtual void received(const Pointer& stream, In message) = 0;
     virtual void closed(const Pointer& stream) = 0;
   };
 
@@ -43,12 +44,18 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
 
   // The other side's address.
   const std::string& peer() const { return peer_; }
-  // Whether a message ever came; on the event loop.
-  bool spoke() const { return spoke_; }
 
   // From any thread. Dropped when the stream has ended.
   void send(Out message) {
     if (!queue(std::move(message))) context_.TryCancel();
+  }
+
+  // The last order, and the end of the stream.
+  void say_goodbye(const wire::Goodbye& goodbye) {
+    Out order;
+    *order.mutable_goodbye() = goodbye;
+    send(std::move(order));
+    close();
   }
 
   // Ends the stream once everything sent before has left.
@@ -63,9 +70,8 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
       close();  // the peer is gone, or says no more: what is on its way still leaves
       return;
     }
-    loop_.post([self = self_, message = std::move(incoming_)] {
-      self->spoke_ = true;
-      self->listener_.received(self, message);
+    loop_.post([self = self_, message = std::move(incoming_)]() mutable {
+      self->listener_.received(self, std::move(message));
       self->taken();
     });
     incoming_ = In();
@@ -135,7 +141,6 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
   Listener& listener_;
   const grpc::CallbackServerContext& context_;  // while the stream has not ended
   const std::string peer_;
-  bool spoke_ = false;  // of the event loop's thread
   In incoming_;
   struct Outgoing {
     Out message;

@@ -1,5 +1,9 @@
 #include "paceline/runs/books.h"
 
+#include <chrono>
+
+#include <fmt/format.h>
+
 #include "paceline/base/status_macros.h"
 #include "paceline/report/metrics.h"
 #include "paceline/report/progress_line.h"
@@ -7,6 +11,22 @@
 #include "paceline/store/controller_state_json.h"
 
 namespace paceline::runs {
+
+namespace {
+
+std::int64_t ns_since_1970() {
+  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Books::Books(const config::JobConfig& job, report::World world, std::unique_ptr<store::Journal> journal,
+             store::LineFile metrics)
+    : job_(job),
+      world_(world),
+      opened_ns_(ns_since_1970()),
+      journal_(std::move(journal)),
+      metrics_(std::move(metrics)) {}
 
 absl::StatusOr<std::unique_ptr<Books>> Books::open(const config::JobConfig& job, const store::RunPaths& paths,
                                                    report::World world, Version from) {
@@ -23,6 +43,16 @@ void Books::start(const control::ControllerConfig& config, const std::string& jo
   note(journal_->set(kDatasetSizeKey, std::to_string(config.dataset_size)));
   note(journal_->set(job_key(journal_->attempt()), job_toml));
   note(journal_->set(kWorldKey, world_ == report::World::kLive ? kLiveWorld : kVirtualWorld));
+  if (world_ == report::World::kLive)
+    note(journal_->set(opened_key(journal_->attempt()), std::to_string(opened_ns_)));
+}
+
+// The job's clock begins here; what came before, and what lies between two attempts, it does not see.
+void Books::note_first_release(Time at) {
+  released_ = true;
+  if (world_ != report::World::kLive) return;
+  note(journal_->set(released_key(journal_->attempt()),
+                     fmt::format("{} {}", ns_since_1970(), at.time_since_epoch().count())));
 }
 
 void Books::on_fact(const control::Fact& fact) {
@@ -33,6 +63,7 @@ void Books::on_fact(const control::Fact& fact) {
 void Books::on_order(Time at, const control::Order& order) {
   journal_->on_order(at, order);
   stats_->on_order(at, order);
+  if (!released_ && std::holds_alternative<control::Release>(order)) note_first_release(at);
 }
 
 void Books::on_evaluated(const control::Evaluated& evaluated) {
@@ -79,8 +110,8 @@ void Books::note_lost_commits(std::int64_t count) {
 
 void Books::add_metrics(Time now) { note(metrics_.append_line(report::metrics_line(stats_->summary(now)))); }
 
-rpc::wire::StatusReply Books::status(Time now, int width) const {
-  rpc::wire::StatusReply reply;
+wire::StatusReply Books::status(Time now, int width) const {
+  wire::StatusReply reply;
   const report::Summary summary = stats_->summary(now);
   reply.set_line(report::progress_line(summary, width));
   reply.set_json(report::metrics_line(summary));

@@ -10,7 +10,7 @@
 
 #include "paceline/config/job_config.h"
 #include "paceline/report/run_stats.h"
-#include "paceline/rpc/paceline.pb.h"
+#include "paceline/wire/paceline.pb.h"
 #include "paceline/store/journal.h"
 #include "paceline/store/line_file.h"
 #include "paceline/store/run_folder.h"
@@ -53,7 +53,7 @@ class Books final : public control::RunListener {
   // Another line of metrics: where the run stands. Requires: started.
   void add_metrics(Time now);
   // The same for people, at most so many columns wide, and for programs. Requires: started.
-  rpc::wire::StatusReply status(Time now, int width) const;
+  wire::StatusReply status(Time now, int width) const;
 
   // Of the run, from 1.
   std::int64_t attempt() const { return journal_->attempt(); }
@@ -61,12 +61,14 @@ class Books final : public control::RunListener {
 
  private:
   Books(const config::JobConfig& job, report::World world, std::unique_ptr<store::Journal> journal,
-        store::LineFile metrics)
-      : job_(job), world_(world), journal_(std::move(journal)), metrics_(std::move(metrics)) {}
+        store::LineFile metrics);
   void note(const absl::Status& status) { trouble_.Update(status); }
+  void note_first_release(Time at);
 
   const config::JobConfig& job_;
   const report::World world_;
+  const std::int64_t opened_ns_;  // since 1970
+  bool released_ = false;
   std::unique_ptr<store::Journal> journal_;
   store::LineFile metrics_;
   std::optional<report::RunStats> stats_;

@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/rpc/checkpoints.h"
+#include "paceline/store/checkpoint_sink.h"
 
 namespace paceline::runs {
 
-class JournalFirst final : public rpc::CheckpointSink {
+class JournalFirst final : public store::CheckpointSink {
  public:
   // `note`: makes the journal last, and that state in it. `next` outlives this.
-  JournalFirst(std::function<absl::Status(const control::ControllerState&)> note, rpc::CheckpointSink& next)
+  JournalFirst(std::function<absl::Status(const control::ControllerState&)> note, store::CheckpointSink& next)
       : note_(std::move(note)), next_(next) {}
 
   absl::StatusOr<std::string> begin(Version version) override { return next_.begin(version); }
@@ -26,7 +26,7 @@ class JournalFirst final : public rpc::CheckpointSink {
 
  private:
   const std::function<absl::Status(const control::ControllerState&)> note_;
-  rpc::CheckpointSink& next_;
+  store::CheckpointSink& next_;
 };
 
 }  // namespace paceline::runs

@@ -28,7 +28,7 @@ absl::Status RunCheckpoints::finish(const control::ControllerState& state, Durat
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on,
+absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on,
                                                          const Notice& notice) {
   const absl::Status cleared = store::remove_partial_checkpoints(paths.root);
   if (!cleared.ok()) notice(std::string(cleared.message()));
@@ -44,7 +44,7 @@ absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& 
                        report::counted(found->newest.value() - from.value(), "commit")));
     PACELINE_RETURN_IF_ERROR(store::set_aside_newer_checkpoints(paths.root, from));
   }
-  return rpc::Restart{checkpoint.state.controller, checkpoint.state.elapsed, checkpoint.directory.string()};
+  return coordinator::Restart{checkpoint.state.controller, checkpoint.state.elapsed, checkpoint.directory.string()};
 }
 
 absl::Status go_back_to(const store::RunPaths& paths, Version version) {

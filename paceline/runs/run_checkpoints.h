@@ -10,15 +10,16 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/config/job_config.h"
-#include "paceline/rpc/coordinator.h"
+#include "paceline/coordinator/restart.h"
 #include "paceline/store/checkpoint.h"
+#include "paceline/store/checkpoint_sink.h"
 #include "paceline/store/run_folder.h"
 
 namespace paceline::runs {
 
 using Notice = std::function<void(const std::string&)>;
 
-class RunCheckpoints final : public rpc::CheckpointSink {
+class RunCheckpoints final : public store::CheckpointSink {
  public:
   // `job` outlives it. `notice`: one line about what could not be deleted.
   RunCheckpoints(std::filesystem::path run, const config::JobConfig& job, Notice notice)
@@ -44,7 +45,7 @@ enum class GoOn { kNo, kYes, kIfThereIsACheckpoint };
 // What the run goes on from, if it is to: the newest whole checkpoint. Those that are newer and damaged are
 // set aside, and a line says what is lost with them. Clears away what was left unfinished, or says in a line
 // why it could not. Errors: no checkpoint where there must be one, or none that is whole.
-absl::StatusOr<std::optional<rpc::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on,
+absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on,
                                                          const Notice& notice);
 
 // From now on the run goes on from that version: newer checkpoints are set aside. Errors: it has none of that

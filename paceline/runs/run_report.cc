@@ -14,11 +14,10 @@
 #include "paceline/report/html.h"
 #include "paceline/report/report_json.h"
 #include "paceline/report/run_stats.h"
+#include "paceline/report/time_stats.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/run_info.h"
 #include "paceline/store/files.h"
-#include "paceline/store/journal_reader.h"
-#include "paceline/store/run_folder.h"
 #include "paceline/store/whole_run.h"
 
 namespace paceline::runs {
@@ -28,24 +27,30 @@ namespace {
 // Passes everything on, and remembers its course and when the last of it was.
 class Followed final : public control::RunListener {
  public:
-  explicit Followed(control::RunListener& next) : next_(next) {}
+  explicit Followed(std::vector<control::RunListener*> next) : next_(std::move(next)) {}
   void on_fact(const control::Fact& fact) override {
     latest_ = fact.at;
     trace_.on_fact(fact);
-    next_.on_fact(fact);
+    for (control::RunListener* next : next_) next->on_fact(fact);
   }
   void on_order(Time at, const control::Order& order) override {
     trace_.on_order(at, order);
-    next_.on_order(at, order);
+    for (control::RunListener* next : next_) next->on_order(at, order);
   }
-  void on_evaluated(const control::Evaluated& evaluated) override { next_.on_evaluated(evaluated); }
-  void on_plan(const control::PlanAdopted& adopted) override { next_.on_plan(adopted); }
-  void on_batch(const control::BatchDone& batch) override { next_.on_batch(batch); }
+  void on_evaluated(const control::Evaluated& evaluated) override {
+    for (control::RunListener* next : next_) next->on_evaluated(evaluated);
+  }
+  void on_plan(const control::PlanAdopted& adopted) override {
+    for (control::RunListener* next : next_) next->on_plan(adopted);
+  }
+  void on_batch(const control::BatchDone& batch) override {
+    for (control::RunListener* next : next_) next->on_batch(batch);
+  }
   Time latest() const { return latest_; }
   const control::TraceHash& trace() const { return trace_; }
 
  private:
-  control::RunListener& next_;
+  const std::vector<control::RunListener*> next_;
   control::TraceHash trace_;
   Time latest_{};
 };
@@ -80,7 +85,7 @@ absl::StatusOr<std::int64_t> lost_commits(store::JournalReader& journal,
 
 }  // namespace
 
-absl::StatusOr<RunReport> read_run(const std::string& folder) {
+absl::StatusOr<OpenedRun> open_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(folder));
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, read_job_file(paths.job()));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
@@ -92,13 +97,24 @@ absl::StatusOr<RunReport> read_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
   info.attempts = static_cast<std::int64_t>(attempts.size());
   PACELINE_ASSIGN_OR_RETURN(info.lost_commits, lost_commits(journal, attempts, about));
-  report::RunStats stats(std::move(info));
-  Followed followed(stats);
-  PACELINE_RETURN_IF_ERROR(store::replay_whole_run(journal, followed));
+  return OpenedRun{paths, std::move(journal), std::move(info), off_clock(about, std::ssize(attempts))};
+}
+
+absl::StatusOr<RunReport> read_run(const std::string& folder) {
+  PACELINE_ASSIGN_OR_RETURN(OpenedRun run, open_run(folder));
+  report::RunStats stats(run.info);
+  report::TimeStats time(run.info.devices);
+  Followed followed({&stats, &time});
+  PACELINE_RETURN_IF_ERROR(store::replay_whole_run(run.journal, followed));
   report::Summary summary = stats.summary(followed.latest());
-  report::Json document = report::report_json(summary, stats.history(followed.latest()));
+  report::TimeLedger ledger = time.ledger(followed.latest());
+  ledger.add_off_clock(run.off_clock.starting, run.off_clock.recovering);
+  report::History history = stats.history(followed.latest());
+  report::Json document = report::report_json(summary, history);
   document["summary"]["trace_hash"] = followed.trace().hex();
-  return RunReport{std::move(summary), std::move(document)};
+  document["time"] = report::time_json(ledger, run.info.policy);
+  return RunReport{std::move(run),    std::move(summary), std::move(history),
+                   std::move(ledger), time.settled(),     std::move(document)};
 }
 
 absl::Status write_report(const std::string& folder, const RunReport& report) {

@@ -5,14 +5,33 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/report/history.h"
 #include "paceline/report/json_values.h"
 #include "paceline/report/summary.h"
+#include "paceline/report/time_ledger.h"
+#include "paceline/runs/off_clock.h"
+#include "paceline/store/journal_reader.h"
+#include "paceline/store/run_folder.h"
 
 namespace paceline::runs {
 
+// A run folder that is there, opened to be read; the run may still train.
+struct OpenedRun {
+  store::RunPaths paths;
+  store::JournalReader journal;
+  report::RunInfo info;
+  OffClock off_clock;
+};
+
+// Errors: not a run, or a journal that cannot be read.
+absl::StatusOr<OpenedRun> open_run(const std::string& folder);
+
 struct RunReport {
+  OpenedRun run;  // its journal has the texts of the reasons in `history`
   report::Summary summary;
-  report::Json document;  // of report_json
+  report::History history;
+  report::TimeLedger time, settled;  // of TimeStats; `time` has what the job's clock did not see
+  report::Json document;             // of report_json, and "time": of time_json
 };
 
 // Reads the run's journal: the whole run, however often it was resumed. Errors: not a run, or a journal that

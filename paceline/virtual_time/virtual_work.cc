@@ -65,8 +65,8 @@ absl::StatusOr<std::unique_ptr<VirtualWork::Slot>> VirtualWork::Slot::create(con
 }
 
 absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(const config::JobConfig& job,
-                                                                 const std::optional<rpc::Restart>& restart,
-                                                                 rpc::CheckpointSink& checkpoints,
+                                                                 const std::optional<coordinator::Restart>& restart,
+                                                                 store::CheckpointSink& checkpoints,
                                                                  OnEvaluated on_evaluated) {
   PACELINE_ASSIGN_OR_RETURN(auto engines, make_engines(job));
   engine::Engine& first = *engines.front();
@@ -96,7 +96,7 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(const config::J
 
 VirtualWork::VirtualWork(const config::JobConfig& job, std::int32_t samples, std::int64_t units,
                          ps::Layout layout, LocalShards shards, std::unique_ptr<compute::ComputePool> pool,
-                         rpc::CheckpointSink& checkpoints, OnEvaluated on_evaluated)
+                         store::CheckpointSink& checkpoints, OnEvaluated on_evaluated)
     : job_(job),
       samples_(samples),
       units_(units),

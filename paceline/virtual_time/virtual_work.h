@@ -27,8 +27,8 @@ class VirtualWork final : public sim::Work {
 
   // Reads the data and starts from initial weights, or from `restart`. `job` and `checkpoints` outlive it.
   static absl::StatusOr<std::unique_ptr<VirtualWork>> create(const config::JobConfig& job,
-                                                             const std::optional<rpc::Restart>& restart,
-                                                             rpc::CheckpointSink& checkpoints,
+                                                             const std::optional<coordinator::Restart>& restart,
+                                                             store::CheckpointSink& checkpoints,
                                                              OnEvaluated on_evaluated);
 
   std::int64_t dataset_size() const { return samples_; }
@@ -57,7 +57,7 @@ class VirtualWork final : public sim::Work {
 
   VirtualWork(const config::JobConfig& job, std::int32_t samples, std::int64_t units, ps::Layout layout,
               LocalShards shards, std::unique_ptr<compute::ComputePool> pool,
-              rpc::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
+              store::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
   absl::StatusOr<Slot*> slot(ReplicaId replica);
   absl::Status start_steps(const control::Release& release, Slot& mine);
   // The weights that the replica is to compute on.
@@ -71,7 +71,7 @@ class VirtualWork final : public sim::Work {
   const ps::Layout layout_;
   LocalShards shards_;
   SampleOrder order_;
-  rpc::CheckpointSink& checkpoints_;
+  store::CheckpointSink& checkpoints_;
   std::optional<double> last_loss_;  // that was a finite number
   const OnEvaluated on_evaluated_;
   Version saved_{-1};

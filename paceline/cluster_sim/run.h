@@ -1,0 +1,28 @@
+// One run in the made-up cluster, from a seed to what became of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "paceline/cluster_sim/scenario.h"
+#include "paceline/coordinator/phase.h"
+
+namespace paceline::cluster_sim {
+
+struct Outcome {
+  std::string broken;  // promise; empty: none was
+  std::string ended;   // how the run did, in words
+  int attempts = 0;
+  int faults = 0;
+  double seconds = 0;  // of the made-up time
+  std::vector<std::string> trace;
+  // Of the coordinator's attempts.
+  std::map<std::pair<coordinator::Phase, coordinator::Phase>, int> transitions;
+};
+
+Outcome run(std::uint64_t seed, bool tracing = false, Break broken = Break::kNone);
+
+}  // namespace paceline::cluster_sim

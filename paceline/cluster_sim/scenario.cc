@@ -1,0 +1,42 @@
+#include "paceline/cluster_sim/scenario.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+
+namespace paceline::cluster_sim {
+
+std::string name_of(Break one) {
+  constexpr std::array kNames{"none",          "publish-uncertain", "forget-apply", "apply-twice",
+                              "count-unwritten", "ignore-books",    "forget-held",  "held-too-much",
+                              "old-checkpoint", "ready-twice",      "nobody-missed", "late-reply"};
+  static_assert(kNames.size() == kBreaks);
+  return kNames[static_cast<std::size_t>(one)];
+}
+
+Scenario scenario_of(World& world) {
+  constexpr std::array kPolicies{"bsp", "asp", "ssp:2", "dssp:1-4", "elastic-bsp:8", "cgp", "backup:1"};
+  Scenario scenario;
+  const bool twice = world.chance(0.5);
+  const auto servers = twice ? 2 + world.rng().below(3) : 1 + world.rng().below(3);
+  const auto workers = std::max<std::uint64_t>(2 + world.rng().below(3), twice ? servers : 0);
+  scenario.job_toml = fmt::format(
+      "name = \"small\"\nbatch = 2\nepochs = 1\n[sync]\npolicy = \"{}\"\n[evaluate]\nevery_epochs = {}\n"
+      "[checkpoint]\nevery_epochs = {}\n[cluster]\nhost_patience_s = 3\n{}[[replica]]\ncount = {}\n",
+      kPolicies[world.rng().below(kPolicies.size())], world.chance(0.5) ? "0.3" : "1",
+      world.chance(0.5) ? "0.2" : "1",
+      twice ? fmt::format("hosts = {}\nreplicas = 2\nseal = false\nfabric = \"tcp\"\n", servers)
+            : fmt::format("servers = {}\n", servers),
+      workers);
+  auto job = config::parse_job(scenario.job_toml, "job.toml");
+  PACELINE_CHECK(job.ok(), "{}", std::string(job.status().message()));
+  scenario.job = *std::move(job);
+  scenario.faults = static_cast<int>(world.rng().below(5));
+  scenario.full_disks = world.chance(0.15);
+  scenario.stopped = world.chance(0.15);
+  return scenario;
+}
+
+}  // namespace paceline::cluster_sim

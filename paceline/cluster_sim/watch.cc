@@ -1,0 +1,54 @@
+#include "paceline/cluster_sim/watch.h"
+
+#include "paceline/base/rng.h"
+
+namespace paceline::cluster_sim {
+
+Content after_commit(Content before, const wire::Apply& commit) {
+  Content content = mix_seed({before, static_cast<std::uint64_t>(commit.version())});
+  for (const wire::Apply::Member& member : commit.members())
+    content = mix_seed({content, static_cast<std::uint64_t>(member.replica()), static_cast<std::uint64_t>(member.clock())});
+  return content;
+}
+
+void Watch::goes_on_from(const SavedCheckpoint* checkpoint) {
+  if (checkpoint == nullptr) {
+    line_[Version(0)] = kFirstContent;
+  } else {
+    for (const auto& [shard, content] : checkpoint->shards)
+      is_there(fmt::format("shard {} of the checkpoint", shard), checkpoint->state.version, content);
+  }
+}
+
+void Watch::commits(const wire::Apply& commit) {
+  const Version version(commit.version());
+  const auto before = line_.find(Version(commit.version() - 1));
+  if (before == line_.end()) return world_.broken(fmt::format("version {} is ordered, and not the one before", version));
+  const Content content = after_commit(before->second, commit);
+  // What an attempt before made of it may be found until then.
+  line_.erase(line_.lower_bound(version), line_.end());
+  line_[version] = content;
+}
+
+void Watch::is_there(const std::string& where, Version version, Content content) {
+  const auto expected = line_.find(version);
+  if (expected == line_.end() || expected->second != content)
+    world_.broken(fmt::format("{} has something else as version {} than what was committed", where, version));
+}
+
+void Watch::counts(const SavedCheckpoint& checkpoint) {
+  const Version version = checkpoint.state.version;
+  if (static_cast<int>(checkpoint.shards.size()) != shards_)
+    world_.broken(fmt::format("the checkpoint of version {} counts with {} of {} shards", version,
+                              checkpoint.shards.size(), shards_));
+  for (const auto& [shard, content] : checkpoint.shards)
+    is_there(fmt::format("shard {} of the checkpoint", shard), version, content);
+}
+
+void Watch::trains_from(Version version, bool twice) {
+  if (twice && !may_lose_ && version < seen_)
+    world_.broken(fmt::format("version {} was seen, and the run goes on from {}", seen_, version));
+  seen_ = version;
+}
+
+}  // namespace paceline::cluster_sim

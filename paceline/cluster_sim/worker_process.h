@@ -1,0 +1,59 @@
+// A worker's process, and the evaluator's, in the made-up cluster: they say what real ones say, and compute
+// nothing.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "paceline/cluster_sim/server_process.h"
+
+namespace paceline::cluster_sim {
+
+class WorkerProcess final : public Process {
+ public:
+  WorkerProcess(Cluster& cluster, std::string name, double pace_ms);
+
+  // New weights may be there.
+  void look_for_weights();
+  // What the coordinator said last: it is not wanted.
+  bool refused() const { return refused_; }
+
+ private:
+  void begin() override;
+  void gone() override;
+  void connect();
+  void lost();
+  void beat();
+  void take(const wire::WorkerOrder& order);
+  void compute(const wire::WorkerRelease& release);
+  void say(wire::WorkerMessage message);
+
+  Cluster& cluster_;
+  const double pace_ms_;
+  std::shared_ptr<Stream<WorkerKind>> stream_;
+  std::string path_;
+  int memories_ = 0;
+  std::optional<std::int32_t> replica_;
+  std::optional<wire::WorkerRelease> waiting_;  // for its weights
+  std::uint64_t iteration_ = 0;
+  bool refused_ = false;
+};
+
+class EvaluatorProcess final : public Process {
+ public:
+  explicit EvaluatorProcess(Cluster& cluster);
+
+ private:
+  void begin() override;
+  void gone() override;
+  void connect();
+  void lost();
+  void beat();
+  void take(const wire::EvaluatorOrder& order);
+
+  Cluster& cluster_;
+  std::shared_ptr<Stream<EvaluatorKind>> stream_;
+};
+
+}  // namespace paceline::cluster_sim

@@ -1,0 +1,341 @@
+#include "paceline/coordinator/attempt.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/config/server_parts.h"
+#include "paceline/control/divergence.h"
+#include "paceline/coordinator/words.h"
+#include "paceline/coordinator/group_reduction.h"
+#include "paceline/coordinator/reader_slots.h"
+#include "paceline/wire/wire.h"
+#include "paceline/coordinator/worker_orders.h"
+#include "paceline/store/controller_state_json.h"
+#include "paceline/store/strict_json.h"
+
+namespace paceline::coordinator {
+
+namespace {
+
+std::optional<Version> version_of(const std::optional<Restart>& restart) {
+  if (!restart) return std::nullopt;
+  return restart->state.version;
+}
+
+}  // namespace
+
+Attempt::Attempt(AttemptOptions options, SteadyTime start)
+    : options_(std::move(options)),
+      at_(start),
+      contributions_(options_.job.reject_outliers),
+      workers_(options_.job),
+      replicas_(options_.job.parallel.plan, options_.job.seal ? options_.new_key : nullptr),
+      servers_(options_.job, out_, options_.new_key),
+      first_weights_(workers_, servers_, options_.job.hosts > 1),
+      evaluator_host_(options_.job.hosts > 1 ? servers_.place(options_.host) : 0),
+      evaluator_(out_),
+      evaluations_(
+          servers_.size(), [this](const auto& order) { servers_.tell(order); },
+          [this](Version version) { evaluator_.evaluate(version); }),
+      checkpoints_(
+          servers_.size(), [this](const auto& order) { servers_.tell(order); }, out_,
+          version_of(options_.restart)),
+      since_(start),
+      last_passed_(start),
+      listening_since_(start) {
+  if (options_.job.copies == 1) return;
+  replication_.emplace(options_.job, version_of(options_.restart).value_or(Version(0)), servers_,
+                       out_);
+  if (!options_.cut_short) return;
+  held_.emplace(config::shards_kept(static_cast<int>(servers_.size()), static_cast<int>(options_.job.copies)),
+                options_.cut_short->attempt, options_.cut_short->newest);
+}
+
+// ---- Servers ----
+
+void Attempt::on(const ServerSaid& said) {
+  if (said.message.has_hello()) return on_hello(said.peer, said.message.hello());
+  const std::optional<std::size_t> shard = servers_.shard_of(said.peer);
+  if (!shard) return;
+  servers_.hear(*shard, at_);
+  if (const absl::Status status = on_message(*shard, said.message); !status.ok()) fail(status);
+}
+
+void Attempt::on_hello(ServerPeer peer, const wire::ServerHello& hello) {
+  if (goodbye_said()) return out_.say_goodbye(peer, last_word());
+  if (rescuing()) return;
+  if (const auto refusal = servers_.take_place(peer, hello, at_))
+    return out_.refuse(peer, refusal->why, refusal->reason);
+  take_up_what_is_held(*servers_.shard_of(peer), hello.held());
+  start_servers_if_ready();
+}
+
+// Without a right server there is no run: an error is its end.
+absl::Status Attempt::on_message(std::size_t shard, const wire::ServerMessage& message) {
+  switch (message.what_case()) {
+    case wire::ServerMessage::kStarted:
+      return on_started(shard, message.started());
+    case wire::ServerMessage::kMapped:
+      return on_mapped(shard, message.mapped());
+    case wire::ServerMessage::kApplied:
+      return on_applied(shard, Version(message.applied().version()));
+    case wire::ServerMessage::kPrepared:
+      if (!replication_) return absl::OkStatus();
+      return replication_->prepared(shard, Version(message.prepared().version()));
+    case wire::ServerMessage::kRescued:
+      if (rescuing()) go_on_from_rescue(replication_->written(shard, message.rescued()));
+      return absl::OkStatus();
+    case wire::ServerMessage::kKept:
+      evaluations_.kept(shard, Version(message.kept().version()));
+      return absl::OkStatus();
+    case wire::ServerMessage::kWritten:
+      if (const auto failed = checkpoints_.written(shard, message.written())) checkpoint_failed(*failed);
+      finish_if_done();
+      return absl::OkStatus();
+    case wire::ServerMessage::kFailed:
+      on_failed(shard, message.failed());
+      return absl::OkStatus();
+    default:
+      return absl::OkStatus();
+  }
+}
+
+absl::Status Attempt::on_applied(std::size_t shard, Version version) {
+  const Version ordered = controller_ == nullptr ? Version(0) : controller_->version();
+  PACELINE_ASSIGN_OR_RETURN(const Version by_all, servers_.applied(shard, version, ordered));
+  while (completed_ < by_all) {
+    completed_ = completed_.next();
+    PACELINE_RETURN_IF_ERROR(tell_controller(control::CommitComplete{completed_}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Attempt::diverged(const wire::ServerFailed& message) {
+  std::vector<std::string> names;
+  for (const std::int32_t replica : message.not_finite()) {
+    const LiveReplica* live = replicas_.find(ReplicaId(replica));
+    names.push_back(live != nullptr && !live->stages.empty() && live->stages.front() != nullptr
+                        ? live->stages.front()->name
+                        : fmt::format("replica {}", replica));
+  }
+  // Where all are, it is nobody's fault.
+  if (names.size() == replicas_.all().size()) names.clear();
+  return control::diverged(Version(message.diverged()), last_loss_, fmt::to_string(fmt::join(names, ", ")));
+}
+
+void Attempt::on_failed(std::size_t shard, const wire::ServerFailed& message) {
+  if (goodbye_said()) return;
+  const std::string why = fmt::format("server {}: {}", shard, message.error());
+  if (message.host_lost()) return lose_server(std::nullopt, why);
+  if (message.diverged() > 0) return fail(diverged(message));
+  if (message.has_not_here()) return lose_gradient(shard, message);
+  fail(absl::InternalError(why));
+}
+
+// The commit is ordered, so it cannot be made without it. Only a worker that is wrong comes to this.
+void Attempt::lose_gradient(std::size_t shard, const wire::ServerFailed& message) {
+  std::string why = fmt::format("server {}: {}", shard, message.error());
+  if (const LiveReplica* replica = replicas_.find(ReplicaId(message.not_here()))) {
+    const Worker& worker = *replica->stages.front();
+    why = fmt::format("{} did not leave the gradient that it said was ready", worker.name);
+    wrong_workers_[worker.name] = why;
+    out_.refuse(worker.peer, why);
+  }
+  servers_.send_back(shard, why);
+  lose_server(shard, why);
+}
+
+void Attempt::on(const ServerGone& gone) {
+  const std::optional<std::size_t> shard = servers_.leave(gone.peer);
+  if (shard && !goodbye_said()) lose_server(*shard, fmt::format("server {} died", *shard));
+  finish_if_done();
+}
+
+// As soon as those who came have every shard: the others may come too late.
+void Attempt::take_up_what_is_held(std::size_t server, const wire::Held& held) {
+  if (!held_) return;
+  const auto came = held_->came(server, held);
+  auto found = came.ok() ? held_->found() : came;
+  if (!found.ok()) {
+    return out_.tell(fmt::format("what server {} says that it still has makes no sense: {}", server,
+                                       message_of(found.status())));
+  }
+  if (!*found) return;
+  held_.reset();
+  const Version version = (*found)->books.state.version;
+  if (version <= version_of(options_.restart).value_or(Version(0))) return out_.put(NothingLost{});
+  lost_why_ = fmt::format("the servers still had version {}", version);
+  enter(Phase::kRescuing);
+  replication_->take_up(**std::move(found));
+}
+
+void Attempt::start_servers_if_ready() {
+  if (rescuing() || options_.only_look_without) return;
+  if (!servers_.all_here() || !job_facts_) return;
+  if (servers_.told_to_start()) return first_weights_.give();
+  std::vector<std::string> weights;
+  if (!options_.restart) weights = first_weights_.known();
+  if (!options_.restart && weights.size() < servers_.size()) return;
+  if (held_) {
+    out_.tell_and_remember(fmt::format(
+        "{}; going on from {}", kNotAllHeld,
+        options_.restart ? fmt::format("the checkpoint of version {}", options_.restart->state.version)
+                         : "the start"));
+    held_.reset();
+  }
+  wire::ServerStart start;
+  start.set_job_toml(options_.job_toml);
+  // A worker that died and its successor may both hold a version for a moment.
+  start.set_readers(static_cast<std::int32_t>(2 * options_.job.replicas.size() + 1));
+  start.set_announce(controller_->hears_of_completion());
+  start.set_mark_file(options_.mark_file);
+  start.set_mark_text(options_.mark_text);
+  if (options_.restart) {
+    completed_ = options_.restart->state.version;
+    start.set_version(options_.restart->state.version.value());
+    start.set_checkpoint_dir(options_.restart->checkpoint_dir);
+  }
+  start.set_evaluator_host(evaluator_host_);
+  start.set_copies(static_cast<std::int32_t>(options_.job.copies));
+  start.set_attempt(options_.attempt);
+  servers_.start(start, weights);
+  if (options_.restart && replication_) measure_restart();
+}
+
+// The commits up to there are not done again, and their evaluation may have been under way.
+void Attempt::measure_restart() {
+  control::CommitRecord record;
+  record.version = options_.restart->state.version;
+  record.committed_before = options_.restart->state.ledger.committed();
+  evaluations_.request(record, time(at_), controller_->finished());
+}
+
+absl::Status Attempt::on_no_weights(std::size_t shard, const std::string& error) {
+  if (options_.restart || !servers_.told_to_start() || !first_weights_.refused(shard))
+    return absl::FailedPreconditionError(fmt::format("server {} started out of turn", shard));
+  if (const Worker* worker = first_weights_.owner(shard))
+    send_away(worker->peer, fmt::format("server {} cannot read its weights: {}", shard, store::printable(error)));
+  first_weights_.give();
+  return absl::OkStatus();
+}
+
+absl::Status Attempt::on_started(std::size_t shard, const wire::ServerStarted& started) {
+  if (!started.error().empty()) return on_no_weights(shard, started.error());
+  PACELINE_RETURN_IF_ERROR(servers_.started(shard, started));
+  for (auto& [peer, worker] : workers_.all()) send_boards(worker);
+  show_evaluator_boards();
+  return absl::OkStatus();
+}
+
+// ---- The evaluator ----
+
+void Attempt::on(const EvaluatorSaid& said) {
+  if (rescuing()) return;
+  if (evaluator_.is(said.peer)) evaluator_.hear(at_);
+  if (said.message.has_hello() && goodbye_said()) {
+    out_.say_goodbye(said.peer, last_word());
+  } else if (said.message.has_hello() && evaluator_.take(said.peer, options_.job_toml, at_)) {
+    show_evaluator_boards();
+  } else if (said.message.has_evaluated() && evaluator_.is(said.peer)) {
+    on_evaluated(said.message.evaluated());
+  } else if (!said.message.has_beat()) {
+    out_.put(HangUp{said.peer});
+  }
+}
+
+void Attempt::show_evaluator_boards() {
+  if (!servers_.all_started() || !evaluator_.wants_boards()) return;
+  evaluator_.show(servers_.boards(evaluator_host_, kEvaluatorSlot));
+  evaluations_.evaluator_is_ready();
+}
+
+void Attempt::on_evaluated(const wire::Evaluated& message) {
+  const auto evaluated = evaluations_.evaluated(message);
+  if (!evaluated) return;
+  out_.put(*evaluated);
+  if (options_.job.stop_at_target && control::meets(*options_.job.target, *evaluated)) stop("the target is reached");
+  finish_if_done();
+}
+
+void Attempt::on(const EvaluatorGone& gone) {
+  if (evaluator_.is(gone.peer)) lose_evaluator();
+}
+
+void Attempt::lose_evaluator() {
+  evaluator_.leave(at_);
+  evaluations_.evaluator_is_gone();
+  if (!goodbye_said() && !rescuing())
+    out_.tell("the evaluator is lost; what it was to measure waits for another one");
+  finish_if_done();
+}
+
+// ---- Orders ----
+
+absl::Status Attempt::tell_controller(decltype(control::Fact::what) what) {
+  return controller_->take(at_, std::move(what));
+}
+
+void Attempt::carry_out(const control::Order& order) {
+  if (phase_ == Phase::kStarting && started()) enter(Phase::kTraining);
+  std::visit([this](const auto& one) { carry_out(one); }, order);
+}
+
+void Attempt::carry_out(const control::CommitRecord& record) {
+  if (replication_) replication_->ordered(controller_->take_states(), time(at_).time_since_epoch());
+  wire::ServerOrder order;
+  *order.mutable_apply() = wire::to_wire(record);
+  if (replication_) {
+    const CertainCommits::Books& books = replication_->ordered(record.version);
+    order.mutable_apply()->set_state(store::to_text(books.state));
+    order.mutable_apply()->set_elapsed_ns(books.elapsed.count());
+  }
+  order.mutable_apply()->set_group(options_.job.reduce_in_group && order_reduction(record, replicas_, out_));
+  servers_.tell(order);
+  if (record.keep_for_evaluation) evaluations_.request(record, time(at_), controller_->finished());
+  if (record.checkpoint) write_checkpoint(*record.checkpoint);
+}
+
+void Attempt::carry_out(const control::Release& release) {
+  LiveReplica* replica = replicas_.find(release.replica);
+  if (replica == nullptr) return;  // it left in this very moment; the fact of it is on its way
+  replica->lease = release.lease;
+  for (const int host : hosts_of(*replica)) {
+    if (options_.job.hosts == 1) break;
+    wire::ServerOrder want;
+    want.mutable_want()->set_host(host);
+    want.mutable_want()->set_version(release.version.value());
+    servers_.tell(want);
+  }
+  const wire::WorkerOrder order = release_order(release, time(at_));
+  for (const Worker* stage : replica->stages) out_.send(stage->peer, order);
+}
+
+// ---- What it says of itself ----
+
+std::vector<std::string> Attempt::missing() const {
+  std::vector<std::string> names;
+  for (std::size_t shard = 0; shard < servers_.size(); ++shard) {
+    if (!servers_.here(shard)) names.push_back(fmt::format("server{}", servers_.rank(shard)));
+  }
+  for (const std::size_t device : missing_devices()) names.push_back(options_.job.replicas[device].name);
+  return names;
+}
+
+std::vector<std::size_t> Attempt::missing_devices() const {
+  std::vector<std::size_t> devices;
+  for (std::size_t device = 0; device < options_.job.replicas.size(); ++device) {
+    if (!workers_.here(device)) devices.push_back(device);
+  }
+  return devices;
+}
+
+std::string Attempt::phase_in_words() const {
+  if (ending()) return "finishing";
+  if (started()) return "training";
+  return fmt::format("starting: {} of {} workers are here", workers_.size(), options_.job.replicas.size());
+}
+
+}  // namespace paceline::coordinator

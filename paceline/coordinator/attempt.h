@@ -1,0 +1,237 @@
+// One attempt at a job, as its coordinator lives it: what happens comes in as events, what is to be done goes out
+// as actions, and each transition between its phases (phase.h) is in attempt_phases.cc. Pure: time is a field of each
+// event, and nothing else of the world is seen. The Controller decides what is committed and released; this
+// decides who belongs to the run, and how it goes on when somebody is lost.
+//
+// A run goes through these phases: workers attach and say what their model and data are → the servers start
+// from the first worker's initial weights or from a checkpoint → workers join, and take their roles in
+// replicas → facts and orders → the last evaluation and checkpoint → goodbye to all.
+//
+// Where plans may change, replicas join the run together, once all of the plan are formed, so that no round
+// is less than a batch. When those that are left cannot hold the model, the run ends with that, after a
+// checkpoint.
+//
+// Where shards are kept twice and a server is lost, nothing more is taken or ordered; the run goes back once
+// what the others have is written (Replication). The same happens before the start, when servers come that still
+// have more of an earlier attempt than its checkpoints do (HeldVersions).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/control/contribution_watch.h"
+#include "paceline/control/replanner.h"
+#include "paceline/coordinator/checkpoint_retries.h"
+#include "paceline/coordinator/checkpoints.h"
+#include "paceline/coordinator/evaluations.h"
+#include "paceline/coordinator/evaluator_seat.h"
+#include "paceline/coordinator/events.h"
+#include "paceline/coordinator/first_weights.h"
+#include "paceline/coordinator/held_versions.h"
+#include "paceline/coordinator/job_facts.h"
+#include "paceline/coordinator/phase.h"
+#include "paceline/coordinator/replica_table.h"
+#include "paceline/coordinator/replication.h"
+#include "paceline/coordinator/restart.h"
+#include "paceline/coordinator/server_fleet.h"
+#include "paceline/coordinator/timed_controller.h"
+#include "paceline/coordinator/worker_table.h"
+#include "paceline/wire/paceline.pb.h"
+
+namespace paceline::coordinator {
+
+struct AttemptOptions {
+  config::JobConfig job;
+  std::string job_toml;
+  std::optional<Restart> restart{};
+  bool again = false;     // the job has been begun before: processes that are lost at the start are waited for too
+  int host = 0;           // of this process and the evaluator, by the job's own count
+  std::string attempt{};  // what this one is called
+  std::optional<CutShort> cut_short{};  // where it recorded more than the restart has
+  // Workers that an attempt before was lost by, and why they are not let in.
+  std::map<std::string, std::string> given_up{};
+  // Nothing is trained: the run goes back as soon as what servers still have is written, or turns out not to
+  // be had. Nobody waits for these hosts.
+  std::optional<std::vector<int>> only_look_without{};
+  // In the run folder, for the servers of other hosts to find; empty where there are none.
+  std::string mark_file{};
+  std::string mark_text{};
+  // A key for one direction of a link that nobody can guess. Called only where links are sealed.
+  std::function<std::string()> new_key{};
+};
+
+class Attempt {
+ public:
+  Attempt(AttemptOptions options, SteadyTime start);
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  // Takes what happened; what is to be done, in its order. Nothing more is to be done after End.
+  std::vector<Action> take(Event event);
+
+  Phase phase() const { return phase_; }
+  // The run has failed, and can go on from its last checkpoint in another attempt: nobody was sent home.
+  bool can_go_on() const { return phase_ == Phase::kWentBack; }
+  // It trains, or has trained.
+  bool started() const { return controller_ != nullptr && controller_->started(); }
+  // The newest that anybody may have seen: what came after the checkpoint that the run goes on from is lost.
+  Version seen() const;
+  // Without these, by the job's own count: they were waited for long enough.
+  const std::vector<int>& lost_hosts() const { return lost_hosts_; }
+  // Because of these workers, and why.
+  const std::map<std::string, std::string>& wrong_workers() const { return wrong_workers_; }
+  // For people.
+  std::string phase_in_words() const;
+  // Of the processes that the job has places for, those that are not here: "server0", "w2".
+  std::vector<std::string> missing() const;
+  // Of the job; 0 before the data are known.
+  Time time(SteadyTime at) const { return controller_ == nullptr ? Time{} : controller_->time(at); }
+  // Why the run could not go on, if it could not.
+  const absl::Status& result() const { return result_.ok() ? no_plan_ : result_; }
+
+ private:
+  // Workers.
+  void on(const WorkerSaid& said);
+  void on(const WorkerGone& gone);
+  void on_hello(WorkerPeer peer, const std::string& name, const std::string& from);
+  absl::Status on_message(Worker& worker, const wire::WorkerMessage& message);
+  absl::Status on_attached(Worker& worker, const wire::WorkerAttached& attached);
+  absl::Status on_joined(Worker& worker);
+  absl::Status on_role_taken(Worker& worker, const wire::RoleTaken& taken);
+  absl::Status on_ready(const Worker& worker, const wire::WorkerReady& ready);
+  const std::string* why_given_up(const std::string& worker) const;
+  bool counts(const Worker& worker, const wire::WorkerReady& ready);
+  void tell_of_discarded(const std::string& why);
+  void discard(const Worker& worker, const std::string& why);
+  absl::Status learn_job(const wire::WorkerAttached& attached);
+  absl::Status make_controller(std::int64_t dataset_size);
+  void send_boards(Worker& worker);
+  void give_role(const LiveReplica& replica);
+  absl::Status join_those_that_are_whole();
+  bool plans_anew() const { return replanner_ != nullptr && replanner_->plans_anew(); }
+  void end_batch_if_due();
+  void plan_without(const Worker& gone);
+  void follow(const absl::StatusOr<control::Replanner::Ended>& ended);
+  void change_plan(const control::Replanner::Change& change);
+  void send_away(WorkerPeer peer, const std::string& why);
+  void remove_worker(WorkerPeer peer, const std::string& why);
+  void leave(const LiveReplica& replica, const std::string& why);
+
+  // Servers and the evaluator.
+  void on(const ServerSaid& said);
+  void on(const ServerGone& gone);
+  void on_hello(ServerPeer peer, const wire::ServerHello& hello);
+  absl::Status on_message(std::size_t shard, const wire::ServerMessage& message);
+  void take_up_what_is_held(std::size_t server, const wire::Held& held);
+  void start_servers_if_ready();
+  absl::Status on_started(std::size_t shard, const wire::ServerStarted& started);
+  absl::Status on_no_weights(std::size_t shard, const std::string& error);
+  absl::Status on_mapped(std::size_t shard, const wire::ServerMapped& mapped);
+  absl::Status on_applied(std::size_t shard, Version version);
+  void on_failed(std::size_t shard, const wire::ServerFailed& message);
+  absl::Status diverged(const wire::ServerFailed& message);
+  void lose_gradient(std::size_t shard, const wire::ServerFailed& message);
+  void measure_restart();
+  void on(const EvaluatorSaid& said);
+  void on(const EvaluatorGone& gone);
+  void show_evaluator_boards();
+  void on_evaluated(const wire::Evaluated& message);
+  void lose_evaluator();
+
+  // Orders.
+  absl::Status tell_controller(decltype(control::Fact::what) what);
+  void carry_out(const control::Order& order);
+  void carry_out(const control::CommitRecord& record);
+  void carry_out(const control::Release& release);
+  void carry_out(const control::Finish&) { finish(); }
+  template <class Other>
+  void carry_out(const Other&) {}
+
+  // The phases.
+  void enter(Phase next);
+  bool training() const { return phase_ == Phase::kTraining; }
+  bool rescuing() const { return phase_ == Phase::kRescuing; }
+  // Nobody joins the run any more, and nobody leaves it.
+  bool ending() const { return phase_ != Phase::kStarting && !training() && !rescuing(); }
+  bool goodbye_said() const { return phase_ == Phase::kGoodbye || phase_ == Phase::kOver; }
+  void on(const TimePassed&);
+  void on(const WokeUp&);
+  void on(const StopWanted& wanted) { stop(wanted.why); }
+  void on(const BooksFailed& failed) { fail(failed.why); }
+  void stop(const std::string& why);
+  void fail(absl::Status status);
+  void finish();
+  void finish_if_done();
+  void go_back(const std::string& why);
+  void lose_server(std::optional<std::size_t> shard, const std::string& why);
+  void go_on_from_rescue(const absl::Status& step);
+  void say_goodbye();
+  wire::Goodbye last_word() const;
+
+  // Who is waited for, and how long.
+  void give_up_silent();
+  void give_up_hosts();
+  void give_up_waiting_for_replicas();
+  bool waited(bool waiting, std::optional<SteadyTime>& since) const;
+  void begin_without_missing();
+  std::vector<std::size_t> missing_devices() const;
+  bool every_host_has_a_worker() const;
+  std::int64_t replicas_here() const;
+  void tell_of_nobody(const std::string& name, const std::string& why);
+  void end_look();
+
+  // Checkpoints.
+  void write_checkpoint(control::ControllerState state);
+  void on(const CheckpointOpened& opened);
+  void on(const CheckpointCounted& counted);
+  void checkpoint_failed(const Checkpoints::Failed& failed);
+
+  const AttemptOptions options_;
+  SteadyTime at_;  // of the event that is being taken
+  Outbox out_;
+  Phase phase_ = Phase::kStarting;
+  bool stop_asked_ = false;  // since it trains
+  absl::Status result_;
+  absl::Status no_plan_;  // what is left cannot hold the model: a reason to stop, with a checkpoint
+
+  std::unique_ptr<TimedController> controller_;  // once the data are known
+  Version completed_{};  // by all servers, as the Controller was told; only where it wants to hear
+  std::optional<double> last_loss_;  // of an iteration, that was a finite number
+  control::ContributionWatch contributions_;
+  std::int64_t discarded_ = 0;                     // contributions
+  std::optional<JobFacts> job_facts_;
+  WorkerTable workers_;
+  ReplicaTable replicas_;
+  std::unique_ptr<control::Replanner> replanner_;  // once the data are known; null where no planner made the plan
+  ServerFleet servers_;
+  FirstWeights first_weights_;
+  const int evaluator_host_;  // place in the job
+  EvaluatorSeat evaluator_;
+  Evaluations evaluations_;
+  Checkpoints checkpoints_;
+  CheckpointRetries checkpoint_retries_;
+  std::optional<Replication> replication_;  // where there are several copies of each shard
+  std::optional<HeldVersions> held_;        // where there are copies, while servers may have more than the restart
+  std::string lost_why_;                    // the first loss, while what is left is written
+  const SteadyTime since_;
+  std::vector<int> lost_hosts_;
+  std::map<std::string, std::string> wrong_workers_;
+  std::optional<SteadyTime> idle_since_;     // while it trains with no replica at all
+  std::optional<SteadyTime> missing_since_;  // while another attempt waits for workers
+  std::set<std::size_t> done_without_;       // devices that were waited for long enough
+  std::int64_t told_of_ = 0;                 // replicas that the Controller was told of before it started
+  SteadyTime last_passed_;
+  SteadyTime listening_since_;
+  SteadyTime finishing_at_{};
+  SteadyTime goodbye_at_{};
+};
+
+}  // namespace paceline::coordinator

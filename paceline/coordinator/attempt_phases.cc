@@ -1,0 +1,185 @@
+// The phases of an attempt, and every way from one to the next.
+#include "paceline/coordinator/attempt.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/coordinator/words.h"
+
+namespace paceline::coordinator {
+
+namespace {
+
+constexpr std::chrono::seconds kWorkersGoodbyeLimit{5};
+
+}  // namespace
+
+std::vector<Action> Attempt::take(Event event) {
+  at_ = event.at;
+  // A process that comes now comes again, to the next attempt.
+  if (phase_ == Phase::kWentBack) return {};
+  std::visit([this](const auto& what) { on(what); }, event.what);
+  return out_.take();
+}
+
+// ---- The phases ----
+
+void Attempt::enter(Phase next) {
+  PACELINE_CHECK(may_follow(phase_, next), "{} does not follow {}", name_of(next), name_of(phase_));
+  phase_ = next;
+}
+
+void Attempt::on(const TimePassed&) {
+  give_up_silent();
+  end_look();
+  give_up_hosts();
+  give_up_waiting_for_replicas();
+  begin_without_missing();
+  if (training() && checkpoint_retries_.due(at_)) write_checkpoint(controller_->save());
+  // An evaluator that does not come must not hold the end up for ever.
+  if (ending() && evaluator_.missed(finishing_at_, at_)) evaluations_.give_up();
+  finish_if_done();
+}
+
+void Attempt::on(const WokeUp&) {
+  if (controller_ == nullptr) return;
+  const absl::Status status = tell_controller(control::TimerRang{});
+  PACELINE_CHECK(status.ok(), "{}", message_of(status));
+}
+
+void Attempt::stop(const std::string& why) {
+  if (phase_ == Phase::kStarting) return finish();
+  // While it finishes too: should a server be lost then, nothing is trained again.
+  if (std::exchange(stop_asked_, true) || !training()) return;
+  const absl::Status status = tell_controller(control::StopAsked{why});
+  PACELINE_CHECK(status.ok(), "{}", message_of(status));
+}
+
+// The run cannot go on, in this attempt or another.
+void Attempt::fail(absl::Status status) {
+  if (goodbye_said() || phase_ == Phase::kWentBack) return;
+  result_.Update(status);
+  evaluations_.forget();
+  checkpoints_.forget();
+  if (controller_ != nullptr) controller_->end();
+  say_goodbye();
+}
+
+// What came after the last checkpoint is lost. The streams just end, and who hears no goodbye comes again.
+void Attempt::go_back(const std::string& why) {
+  // What could not even start is not tried again and again, but what has trained before is. What is over is
+  // so once its last checkpoint is there, and who asks for a stop gets one.
+  const bool worth_it = started() || options_.again || options_.restart.has_value();
+  if (!worth_it || stop_asked_ || !result().ok()) return fail(absl::UnavailableError(why));
+  enter(Phase::kWentBack);
+  result_.Update(absl::UnavailableError(why));
+  if (controller_ != nullptr) controller_->end();
+  out_.put(End{});
+}
+
+// `shard`: of the server; nothing where two cannot reach each other. What the others have is written first,
+// where it is kept twice.
+void Attempt::lose_server(std::optional<std::size_t> shard, const std::string& why) {
+  if (phase_ == Phase::kWentBack || goodbye_said()) return;
+  const bool copied = replication_ && (started() || rescuing());
+  if (!copied || !result_.ok()) return go_back(why);
+  if (!rescuing()) {
+    lost_why_ = why;
+    enter(Phase::kRescuing);
+    controller_->end();
+    evaluations_.forget();
+    checkpoints_.forget();
+  }
+  go_on_from_rescue(replication_->lose(shard, checkpoints_.newest()));
+}
+
+void Attempt::go_on_from_rescue(const absl::Status& step) {
+  if (!rescuing() || (step.ok() && !replication_->rescued())) return;
+  if (step.ok() && !started()) out_.put(NothingLost{});
+  if (!step.ok()) lost_why_ += fmt::format(", and its copies were not to be had: {}", message_of(step));
+  if (!stop_asked_ || !step.ok()) return go_back(lost_why_);
+  say_goodbye();
+}
+
+void Attempt::finish() {
+  enter(Phase::kFinishing);
+  finishing_at_ = at_;
+  checkpoint_retries_.end();
+  if (controller_ != nullptr) controller_->end();
+  finish_if_done();
+}
+
+void Attempt::finish_if_done() {
+  if (phase_ == Phase::kGoodbye) {
+    const bool all_gone = workers_.size() == 0 && servers_.none_here() && !evaluator_.here();
+    if (!all_gone && at_ <= goodbye_at_ + kWorkersGoodbyeLimit) return;
+    enter(Phase::kOver);
+    out_.put(End{});
+  }
+  if (phase_ != Phase::kFinishing || !evaluations_.empty() || checkpoints_.writing()) return;
+  if (result_.ok() && started() && controller_->version() != checkpoints_.newest()) {
+    if (!checkpoint_retries_.waiting(at_)) write_checkpoint(controller_->save());
+    return;
+  }
+  say_goodbye();
+}
+
+void Attempt::say_goodbye() {
+  enter(Phase::kGoodbye);
+  goodbye_at_ = at_;
+  const wire::Goodbye goodbye = last_word();
+  for (const auto& [peer, worker] : workers_.all()) out_.say_goodbye(peer, goodbye);
+  servers_.say_goodbye(goodbye);
+  evaluator_.say_goodbye(goodbye);
+}
+
+wire::Goodbye Attempt::last_word() const {
+  wire::Goodbye goodbye;
+  goodbye.set_failed(!result().ok());
+  goodbye.set_why(message_of(result()));
+  return goodbye;
+}
+
+Version Attempt::seen() const {
+  if (controller_ == nullptr) return Version(0);
+  return replication_ ? replication_->certain() : controller_->version();
+}
+
+// ---- Checkpoints ----
+
+void Attempt::write_checkpoint(control::ControllerState state) {
+  checkpoint_retries_.tried();
+  checkpoints_.request(std::move(state), time(at_).time_since_epoch());
+}
+
+void Attempt::on(const CheckpointOpened& opened) {
+  if (rescuing()) return go_on_from_rescue(replication_->opened(opened.folder));
+  if (const auto failed = checkpoints_.opened(opened.folder)) checkpoint_failed(*failed);
+  finish_if_done();
+}
+
+void Attempt::on(const CheckpointCounted& counted) {
+  if (rescuing()) return go_on_from_rescue(replication_->counted(counted.status));
+  if (const auto failed = checkpoints_.counted(counted.status)) {
+    checkpoint_failed(*failed);
+  } else if (checkpoint_retries_.written()) {
+    out_.tell_and_remember(fmt::format("the checkpoint of version {} is written", *checkpoints_.newest()));
+  }
+  finish_if_done();
+}
+
+void Attempt::checkpoint_failed(const Checkpoints::Failed& failed) {
+  const std::string line = fmt::format("the checkpoint of version {} could not be written: {}", failed.version,
+                                       message_of(failed.why));
+  const auto pause = checkpoint_retries_.failed(at_, phase_ == Phase::kFinishing);
+  if (!pause) {
+    result_.Update(absl::Status(failed.why.code(), line));
+    return;
+  }
+  out_.tell_and_remember(fmt::format("{}; it is tried again in {} s", line, pause->count()));
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,637 @@
+// An attempt with peers that are no more than their messages, so that they can say anything at any moment: what
+// is out of turn ends the run or sends its sender away, and never harms the attempt. Time passes when a test says
+// so.
+#include "paceline/coordinator/attempt.h"
+
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/coordinator/testing/attempt_world.h"
+#include "paceline/wire/wire.h"
+
+namespace paceline::coordinator {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kSamples = 64;
+
+wire::ServerMessage started(const std::vector<std::string>& paths = {"board"}) {
+  wire::ServerMessage message;
+  message.mutable_started();
+  for (const std::string& path : paths) message.mutable_started()->add_board_paths(path);
+  return message;
+}
+
+wire::ServerMessage applied(std::int64_t version) {
+  wire::ServerMessage message;
+  message.mutable_applied()->set_version(version);
+  return message;
+}
+
+// What a server says of a replica's gradient; an error where it has not got it.
+wire::ServerMessage mapped(std::int32_t replica, const std::string& error = "") {
+  wire::ServerMessage message;
+  message.mutable_mapped()->set_replica(replica);
+  message.mutable_mapped()->set_error(error);
+  return message;
+}
+
+class AttemptTest : public testing::Test {
+ protected:
+  // One server, unless `more` says otherwise.
+  void start(const std::string& more, AttemptOptions options = {}) {
+    options.job_toml = fmt::format("name = \"small\"\nbatch = 8\n{}", more);
+    options.job = config::parse_job(options.job_toml, "job.toml").value();
+    world_.emplace(std::move(options));
+  }
+  const Attempt& attempt() const { return world_->attempt(); }
+  void ask_stop() { world_->happens(StopWanted{"now"}); }
+
+  std::unique_ptr<FakeServer> server(int shard) {
+    wire::ServerMessage hello;
+    hello.mutable_hello()->set_shard(shard);
+    return world_->come<FakeServer>(hello);
+  }
+  std::unique_ptr<FakeWorker> worker(const std::string& name) {
+    wire::WorkerMessage hello;
+    hello.mutable_hello()->set_name(name);
+    return world_->come<FakeWorker>(hello);
+  }
+  std::unique_ptr<FakeEvaluator> evaluator() {
+    wire::EvaluatorMessage hello;
+    hello.mutable_hello();
+    return world_->come<FakeEvaluator>(hello);
+  }
+  static wire::WorkerMessage attached(const std::string& path) {
+    ps::Layout layout;
+    layout.add("a", ps::TensorKind::kParameter, {8});
+    layout.add("b", ps::TensorKind::kParameter, {8});
+    wire::WorkerMessage message;
+    message.mutable_attached()->set_dataset_size(kSamples);
+    *message.mutable_attached()->mutable_layout() = wire::to_wire(layout);
+    message.mutable_attached()->set_gradient_path(path);
+    return message;
+  }
+
+  // That server has the whole model from then on.
+  static void begin_serving(FakeServer& server) {
+    server.next(wire::ServerOrder::kStart);
+    server.say(started());
+  }
+  // Up to the replica's first release.
+  static wire::WorkerRelease join(FakeWorker& worker, FakeServer& server) {
+    take_role(worker);
+    server.say(mapped(told_of_gradient(server)));
+    return worker.next(wire::WorkerOrder::kRelease).release();
+  }
+  // By the server, of that replica's.
+  static std::int32_t told_of_gradient(FakeServer& server) {
+    return server.next(wire::ServerOrder::kMapGradient).map_gradient().replica();
+  }
+  // The replica that it is.
+  static std::int32_t take_role(FakeWorker& worker) {
+    worker.next(wire::WorkerOrder::kBoards);
+    wire::WorkerMessage message;
+    message.mutable_joined();
+    worker.say(message);
+    const std::int32_t replica = worker.next(wire::WorkerOrder::kRole).role().replica();
+    message.mutable_role_taken()->set_replica(replica);
+    worker.say(message);
+    return replica;
+  }
+  // Its contribution is discarded: the replica that it is from then on.
+  static std::int32_t discard(FakeWorker& worker, std::int32_t replica, FakeServer& server) {
+    worker.say(not_finite(replica));
+    EXPECT_EQ(worker.next(wire::WorkerOrder::kDissolve).dissolve().replica(), replica);
+    const std::int32_t next = worker.next(wire::WorkerOrder::kRole).role().replica();
+    EXPECT_NE(next, replica);
+    wire::WorkerMessage message;
+    message.mutable_role_taken()->set_replica(next);
+    worker.say(message);
+    EXPECT_EQ(server.next(wire::ServerOrder::kUnmapGradient).unmap_gradient().replica(), replica);
+    EXPECT_EQ(told_of_gradient(server), next);
+    server.say(mapped(next));
+    return next;
+  }
+  static wire::WorkerMessage not_finite(std::int32_t replica) {
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_replica(replica);
+    message.mutable_ready()->set_not_finite("a");
+    return message;
+  }
+  // With the first iteration of the first replica.
+  static wire::WorkerMessage ready(std::int64_t compute_ns, std::int64_t worked_ns) {
+    wire::WorkerMessage message;
+    message.mutable_ready();
+    message.mutable_ready()->set_clock(1);
+    message.mutable_ready()->set_compute_ns(compute_ns);
+    message.mutable_ready()->set_worked_ns(worked_ns);
+    return message;
+  }
+
+  std::optional<AttemptWorld> world_;
+};
+
+class VersionOutOfTurn : public AttemptTest, public testing::WithParamInterface<std::int64_t> {};
+
+TEST_P(VersionOutOfTurn, EndsTheRun) {
+  start("");
+  const auto lying = server(0);
+  lying->say(applied(GetParam()));
+  EXPECT_THAT(lying->goodbye().why(), HasSubstr(fmt::format("server 0 made version {}", GetParam())));
+}
+
+TEST_P(VersionOutOfTurn, EndsTheRunAfterTheStartAsWell) {
+  start("");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto lying = server(0);
+  lying->next(wire::ServerOrder::kStart);
+  lying->say(started());
+  lying->say(applied(GetParam()));
+  EXPECT_THAT(lying->goodbye().why(), HasSubstr(fmt::format("server 0 made version {}", GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, VersionOutOfTurn, testing::Values(1, INT64_MAX, 0, -1));
+
+TEST_F(AttemptTest, AServerStartsOnceWhenItIsTold) {
+  start("");
+  const auto measuring = evaluator();
+  measuring->next(wire::EvaluatorOrder::kWelcome);
+  const auto lying = server(0);
+  lying->say(started());
+  EXPECT_EQ(lying->goodbye().why(), "server 0 started out of turn");
+}
+
+TEST_F(AttemptTest, AServerHasOnePlace) {
+  start("[cluster]\nservers = 2\n");
+  const auto lying = server(0);
+  wire::ServerMessage hello;
+  hello.mutable_hello()->set_shard(1);
+  lying->say(hello);
+  EXPECT_EQ(lying->goodbye().why(), "server 0 said hello twice");
+}
+
+TEST_F(AttemptTest, TheWeightsToStartFromAreThoseOfAWorkerThatIsHere) {
+  start("[cluster]\nservers = 2\n[[replica]]\ncount = 2\n");
+  auto dying = worker("w0");
+  dying->say(attached("gone"));
+  auto other = worker("w1");
+  other->say(attached("here"));
+  const auto first = server(0);
+  dying->leave();
+  EXPECT_EQ(attempt().missing(), (std::vector<std::string>{"server1", "w0"}));
+  const auto second = server(1);
+  EXPECT_EQ(first->next(wire::ServerOrder::kStart).start().weights_path(), "here");
+  EXPECT_EQ(second->next(wire::ServerOrder::kStart).start().weights_path(), "here");
+}
+
+TEST_F(AttemptTest, WeightsThatCannotBeReadAreTakenOfAnotherWorker) {
+  start("[[replica]]\ncount = 2\n");
+  const auto lying = worker("w0");
+  lying->say(attached("nowhere"));
+  const auto serving = server(0);
+  EXPECT_EQ(serving->next(wire::ServerOrder::kStart).start().weights_path(), "nowhere");
+  wire::ServerMessage message;
+  message.mutable_started()->set_error("no such file");
+  serving->say(message);
+  EXPECT_EQ(lying->goodbye().why(), "server 0 cannot read its weights: no such file");
+  // Nobody has started yet, so its weights are wanted.
+  const auto other = worker("w1");
+  EXPECT_FALSE(other->next(wire::WorkerOrder::kWelcome).welcome().started());
+  other->say(attached("here"));
+  EXPECT_EQ(serving->next(wire::ServerOrder::kStart).start().weights_path(), "here");
+  serving->say(started());
+  EXPECT_TRUE(other->next(wire::WorkerOrder::kBoards).has_boards());
+}
+
+TEST_F(AttemptTest, AServerThatIsNotToldToStartNeedsNoWeights) {
+  start("");
+  const auto lying = server(0);
+  wire::ServerMessage message;
+  message.mutable_started()->set_error("no such file");
+  lying->say(message);
+  EXPECT_EQ(lying->goodbye().why(), "server 0 started out of turn");
+}
+
+TEST_F(AttemptTest, NobodyTrainsBeforeAllServersHaveItsGradient) {
+  start("[cluster]\nservers = 2\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto first = server(0);
+  const auto second = server(1);
+  begin_serving(*first);
+  begin_serving(*second);
+  const std::int32_t replica = take_role(*training);
+  told_of_gradient(*second);
+  first->say(mapped(replica));
+  first->say(mapped(replica));
+  EXPECT_FALSE(attempt().started());
+  second->say(mapped(replica));
+  EXPECT_EQ(training->next(wire::WorkerOrder::kRelease).release().clock(), 1);
+}
+
+TEST_F(AttemptTest, AWorkerWhoseGradientCannotBeReadIsSentAway) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  take_role(*lying);
+  serving->say(mapped(told_of_gradient(*serving), "no such file"));
+  EXPECT_EQ(lying->goodbye().why(), "server 0 cannot read its gradient: no such file");
+  EXPECT_FALSE(attempt().missing().empty());
+  const auto other = worker("w0");
+  other->say(attached("path"));
+  EXPECT_EQ(join(*other, *serving).clock(), 1);
+}
+
+// Its samples come back to it first, to the replica that it is from then on.
+TEST_F(AttemptTest, AGradientThatIsNotFiniteIsDiscarded) {
+  start("epochs = 100\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  wire::WorkerRelease release = join(*training, *serving);
+  std::int32_t replica = 0;
+  for (int i = 0; i < 2; ++i) {
+    replica = discard(*training, replica, *serving);
+    const wire::WorkerRelease again = training->next(wire::WorkerOrder::kRelease).release();
+    EXPECT_EQ(again.lease().SerializeAsString(), release.lease().SerializeAsString());
+    EXPECT_EQ(again.version(), 0);
+    release = again;
+  }
+  wire::WorkerMessage message = ready(10, 10);
+  message.mutable_ready()->set_replica(replica);
+  training->say(message);
+  EXPECT_EQ(serving->next(wire::ServerOrder::kApply).apply().version(), 1);
+}
+
+TEST_F(AttemptTest, AWorkerThatIsAloneWithNumbersThatAreNotFiniteIsGivenUp) {
+  start("epochs = 100\n[[replica]]\ncount = 2\n[sync]\npolicy = \"asp\"\n");
+  const auto fine = worker("w0");
+  fine->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  const auto broken = worker("w1");
+  broken->say(attached("other"));
+  EXPECT_EQ(take_role(*broken), 1);
+  serving->say(mapped(told_of_gradient(*serving)));
+  take_role(*fine);
+  serving->say(mapped(told_of_gradient(*serving)));
+  std::int32_t replica = 1;
+  for (int i = 1; i <= 3; ++i) {
+    broken->next(wire::WorkerOrder::kRelease);
+    const wire::WorkerRelease release = fine->next(wire::WorkerOrder::kRelease).release();
+    EXPECT_EQ(release.clock(), i);
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_clock(release.clock());
+    message.mutable_ready()->set_base(release.version());
+    fine->say(message);
+    serving->next(wire::ServerOrder::kApply);
+    if (i == 3) {
+      broken->say(not_finite(replica));
+    } else {
+      replica = discard(*broken, replica, *serving);
+    }
+  }
+  EXPECT_THAT(broken->goodbye().why(), HasSubstr("3 of its last 3 were no good, and none of the others'"));
+  const auto again = worker("w1");
+  EXPECT_THAT(again->goodbye().why(), HasSubstr("w1: 'a' is not finite in its gradient"));
+  EXPECT_EQ(fine->next(wire::WorkerOrder::kRelease).release().clock(), 4);
+}
+
+TEST_F(AttemptTest, ARunThatDivergesEnds) {
+  start("epochs = 100\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*training, *serving);
+  std::int32_t replica = 0;
+  for (int i = 0; i < 2; ++i) {
+    replica = discard(*training, replica, *serving);
+    training->next(wire::WorkerOrder::kRelease);
+  }
+  training->say(not_finite(replica));
+  EXPECT_THAT(serving->goodbye().why(), HasSubstr("the training diverges: the latest 3 gradients, of all workers, "));
+}
+
+// At the end as well, when there is less time.
+class CheckpointAgain : public AttemptTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(CheckpointAgain, IsTriedWhereItCouldNotBeWritten) {
+  const bool in_the_end = GetParam();
+  start("epochs = 100\n[checkpoint]\nevery_epochs = 0.125\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*training, *serving);
+  if (in_the_end) {
+    ask_stop();
+  } else {
+    training->say(ready(10, 10));
+  }
+  const std::int64_t wanted = in_the_end ? 0 : 1;
+  wire::ServerMessage written;
+  for (int i = 0; i < 2; ++i) {
+    world_->pass(std::chrono::seconds(i));
+    const std::int64_t version =
+        serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version();
+    EXPECT_EQ(version, wanted);
+    written.mutable_written()->set_version(version);
+    written.mutable_written()->set_error(i == 0 ? "the disk is full" : "");
+    serving->say(written);
+    EXPECT_EQ(serving->next(wire::ServerOrder::kDrop).drop().version(), version);
+  }
+  ASSERT_EQ(world_->news.size(), 2);
+  EXPECT_EQ(world_->news[0], fmt::format("the checkpoint of version {} could not be written: the disk is full; it is tried again in 1 s", wanted));
+  EXPECT_EQ(world_->news[1], fmt::format("the checkpoint of version {} is written", wanted));
+  if (in_the_end) {
+    EXPECT_FALSE(serving->goodbye().failed());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ends, CheckpointAgain, testing::Bool());
+
+TEST_F(AttemptTest, ACheckpointThatCannotBeWrittenInTheEndIsSaid) {
+  start("epochs = 100\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*training, *serving);
+  ask_stop();
+  wire::ServerMessage written;
+  written.mutable_written()->set_error("the disk is full");
+  world_->keeps_beating(*serving);
+  for (int i = 0; i < 4; ++i) {
+    if (i > 0) world_->pass(std::chrono::seconds(1 << (i - 1)));
+    written.mutable_written()->set_version(
+        serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version());
+    serving->say(written);
+  }
+  const wire::Goodbye goodbye = serving->goodbye();
+  EXPECT_TRUE(goodbye.failed());
+  EXPECT_EQ(goodbye.why(), "the checkpoint of version 0 could not be written: the disk is full");
+}
+
+TEST_F(AttemptTest, ANormThatIsNoneIsTheWorkersEnd) {
+  start("");
+  const auto serving = server(0);
+  bool serves = false;
+  for (const double norm : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    const auto lying = worker("w0");
+    lying->say(attached("path"));
+    if (!std::exchange(serves, true)) begin_serving(*serving);
+    join(*lying, *serving);
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_norm(norm);
+    lying->say(message);
+    EXPECT_EQ(lying->goodbye().why(), "sent a gradient of an impossible norm") << norm;
+    EXPECT_FALSE(attempt().missing().empty());
+  }
+}
+
+TEST_F(AttemptTest, AGradientThatIsNotThereTakesTheRunBackWithoutItsWorker) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  lying->say(ready(10, 10));
+  serving->next(wire::ServerOrder::kApply);
+  wire::ServerMessage failed;
+  failed.mutable_failed()->set_error("the worker's buffer holds iteration 0, not 1");
+  failed.mutable_failed()->set_not_here(0);
+  serving->say(failed);
+  EXPECT_TRUE(attempt().can_go_on()) << attempt().result();
+  EXPECT_THAT(
+      attempt().wrong_workers(),
+      testing::ElementsAre(testing::Pair("w0", "w0 did not leave the gradient that it said was ready")));
+}
+
+TEST_F(AttemptTest, AWorkerThatAnAttemptWasLostByIsNotLetIn) {
+  AttemptOptions options;
+  options.given_up = {{"w0", "w0 was wrong"}};
+  start("[[replica]]\ncount = 2\n", std::move(options));
+  EXPECT_EQ(worker("w0")->goodbye().why(), "w0 was wrong");
+  EXPECT_TRUE(worker("w1")->next(wire::WorkerOrder::kWelcome).has_welcome());
+}
+
+class WorkedOutOfReason : public AttemptTest, public testing::WithParamInterface<std::int64_t> {};
+
+TEST_P(WorkedOutOfReason, IsRefused) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  lying->say(ready(10, GetParam()));
+  EXPECT_EQ(lying->goodbye().why(), fmt::format("worked for {} ns of 10", GetParam()));
+}
+
+TEST_F(AttemptTest, AWorkerWithOtherDataIsRefused) {
+  start("[[replica]]\ncount = 3\n");
+  wire::WorkerMessage message = attached("path");
+  message.mutable_attached()->set_data_digest("red");
+  const auto first = worker("w0");
+  first->say(message);
+  const auto unknown = worker("w1");
+  unknown->say(attached("path"));
+  const auto other = worker("w2");
+  message.mutable_attached()->set_data_digest("blue");
+  other->say(message);
+  EXPECT_EQ(other->goodbye().why(), "w2 has other data than the others: its digest is 'blue', theirs 'red'");
+}
+
+TEST_F(AttemptTest, FrozenTensorsThatDifferAreSaid) {
+  start("[[replica]]\ncount = 2\n");
+  ps::Layout layout;
+  layout.add("a", ps::TensorKind::kParameter, {8});
+  layout.add("frozen", ps::TensorKind::kConstant, {8});
+  layout.add("masks", ps::TensorKind::kConstant, {8});
+  wire::WorkerMessage message = attached("path");
+  *message.mutable_attached()->mutable_layout() = wire::to_wire(layout);
+  message.mutable_attached()->mutable_constants()->Add(7);
+  message.mutable_attached()->mutable_constants()->Add(8);
+  const auto first = worker("w0");
+  first->say(message);
+  message.mutable_attached()->set_constants(1, 9);
+  const auto other = worker("w1");
+  other->say(message);
+  EXPECT_THAT(
+      world_->news, testing::ElementsAre(testing::StartsWith("w1 built 'masks' with other values than the others")));
+}
+
+TEST_F(AttemptTest, MetricsThatNoProgramSendsAreRefused) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  wire::WorkerMessage message = ready(10, 10);
+  (*message.mutable_ready()->mutable_metrics())[std::string(kLongestMetricName + 1, 'x')] = 1;
+  lying->say(message);
+  EXPECT_EQ(lying->goodbye().why(), "sent metrics that no program can have sent");
+}
+
+// What is predicted from it would be out of range.
+TEST_F(AttemptTest, AnIterationThatTookForEverIsRefused) {
+  start("[sync]\npolicy = \"elastic-bsp:5\"\n");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  lying->say(ready(INT64_MAX, 0));
+  EXPECT_THAT(lying->goodbye().why(), testing::StartsWith("said that an iteration took "));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ns, WorkedOutOfReason, testing::Values(-1, 11));
+
+// A run whose last commit is made, and neither measured nor saved yet; and a worker that comes then.
+class AtTheEnd : public AttemptTest {
+ protected:
+  AtTheEnd() {
+    start("epochs = 0.125\n");
+    const auto first = worker("w0");
+    first->say(attached("path"));
+    serving_ = server(0);
+    begin_serving(*serving_);
+    join(*first, *serving_);
+    first->say(ready(10, 10));
+    serving_->next(wire::ServerOrder::kKeep);
+    first->leave();
+    EXPECT_FALSE(attempt().missing().empty());
+    late_ = worker("w0");
+    EXPECT_TRUE(attempt().missing().empty());
+  }
+
+  std::unique_ptr<FakeServer> serving_;
+  std::unique_ptr<FakeWorker> late_;
+};
+
+TEST_F(AtTheEnd, AWorkerHearsHowTheRunEnds) {
+  const auto measuring = evaluator();
+  wire::ServerMessage message;
+  message.mutable_kept()->set_version(1);
+  serving_->say(message);
+  message.mutable_written()->set_version(1);
+  serving_->say(message);
+  wire::EvaluatorMessage measured;
+  measured.mutable_evaluated()->set_version(
+      measuring->next(wire::EvaluatorOrder::kEvaluate).evaluate().version());
+  measuring->say(measured);
+  const auto order = late_->next(wire::WorkerOrder::kGoodbye);
+  EXPECT_TRUE(order.has_goodbye());
+  EXPECT_FALSE(order.goodbye().failed());
+}
+
+TEST_F(AtTheEnd, NoVersionComesAfterTheLast) {
+  serving_->say(applied(INT64_MAX));
+  EXPECT_THAT(serving_->goodbye().why(), HasSubstr("and 1 is the newest ordered"));
+}
+
+TEST_F(AtTheEnd, AWorkerHearsNothingOfAnAttemptThatIsNotTheLast) {
+  serving_->leave();
+  EXPECT_TRUE(attempt().can_go_on());
+  EXPECT_FALSE(late_->next(wire::WorkerOrder::kGoodbye).has_goodbye());
+}
+
+class AnotherAttempt : public AttemptTest {
+ protected:
+  void start_again(const std::string& more) {
+    AttemptOptions options;
+    options.again = true;
+    start(more, std::move(options));
+  }
+  // The reasons of all who left.
+  std::vector<std::string> left() const {
+    std::vector<std::string> why;
+    for (const control::Fact& fact : world_->facts) {
+      if (const auto* left = std::get_if<control::ReplicaLeft>(&fact.what)) why.push_back(left->why);
+    }
+    return why;
+  }
+  // Long enough.
+  void wait() { world_->pass(std::chrono::milliseconds(900)); }
+};
+
+TEST_F(AnotherAttempt, BeginsWithoutThoseThatDoNotCome) {
+  start_again("[cluster]\nhost_patience_s = 0.1\n[[replica]]\ncount = 4\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  const auto second = worker("w3");
+  second->say(attached("path"));
+  take_role(*second);
+  serving->say(mapped(told_of_gradient(*serving)));
+  take_role(*first);
+  serving->say(mapped(told_of_gradient(*serving)));
+  EXPECT_FALSE(attempt().started());
+  wait();
+  EXPECT_EQ(first->next(wire::WorkerOrder::kRelease).release().clock(), 1);
+  EXPECT_EQ(second->next(wire::WorkerOrder::kRelease).release().clock(), 1);
+  const std::string why = "w1, w2 did not come within 0.1 s";
+  EXPECT_EQ(left(), (std::vector<std::string>{why, why}));
+  const auto late = worker("w1");
+  late->say(attached("path"));
+  EXPECT_EQ(take_role(*late), 1);
+}
+
+// What one that was whole had mapped is given back, though it never joined.
+TEST_F(AnotherAttempt, PlansWithoutThoseThatDoNotCome) {
+  start_again(
+      "parallel = \"joint\"\nmicro_batch = 2\n[cluster]\nhost_patience_s = 0.1\n"
+      "[[replica]]\ncount = 2\n[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+      "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 8\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = 8\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  EXPECT_EQ(take_role(*first), 0);
+  EXPECT_EQ(told_of_gradient(*serving), 0);
+  wait();
+  EXPECT_EQ(serving->next(wire::ServerOrder::kUnmapGradient).unmap_gradient().replica(), 0);
+  const std::int32_t again = first->next(wire::WorkerOrder::kRole).role().replica();
+  EXPECT_NE(again, 0);
+  wire::WorkerMessage taken;
+  taken.mutable_role_taken()->set_replica(again);
+  first->say(taken);
+  serving->say(mapped(told_of_gradient(*serving)));
+  EXPECT_EQ(first->next(wire::WorkerOrder::kRelease).release().clock(), 1);
+}
+
+TEST_F(AnotherAttempt, IsFollowedByOneMoreWhereNoReplicaIsWhole) {
+  start_again(
+      "parallel = \"static\"\nmicro_batch = 8\nwork = [1, 2]\n[cluster]\nhost_patience_s = 0.1\n"
+      "[[replica]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]\nsamples = 8\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  wait();
+  EXPECT_TRUE(attempt().can_go_on());
+  EXPECT_EQ(attempt().result().message(), "w1 did not come within 0.1 s, and no replica is whole");
+}
+
+}  // namespace
+}  // namespace paceline::coordinator

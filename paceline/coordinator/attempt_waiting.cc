@@ -1,0 +1,141 @@
+// Who is silent for too long, and who is waited for, and how long.
+#include "paceline/coordinator/attempt.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "paceline/base/check.h"
+#include "paceline/coordinator/words.h"
+
+namespace paceline::coordinator {
+
+namespace {
+
+constexpr std::chrono::milliseconds kOwnPause{500};
+
+}  // namespace
+
+void Attempt::give_up_silent() {
+  // When this process itself stood still, so did its hearing.
+  if (at_ - std::exchange(last_passed_, at_) > kOwnPause) listening_since_ = at_;
+  if (at_ - listening_since_ < kOwnPause) return;
+  for (const auto& [peer, why] : workers_.silent(at_)) {
+    out_.give_up(peer, why);
+    remove_worker(peer, why);
+  }
+  if (const auto silent = servers_.silent(at_); silent && !goodbye_said()) {
+    servers_.give_up(silent->shard);
+    lose_server(silent->shard, silent->why);
+  }
+  if (!goodbye_said() && evaluator_.silent(at_)) {
+    evaluator_.give_up("it was silent for too long");
+    lose_evaluator();
+  }
+}
+
+// A job goes back to where it was with all its hosts, as long as they may come. This one is here.
+void Attempt::give_up_hosts() {
+  const bool waiting = options_.again && options_.job.hosts > 1 && phase_ == Phase::kStarting;
+  const std::chrono::duration<double> waited = at_ - since_;
+  if (!waiting || servers_.all_here() || waited.count() < options_.job.host_patience_s) return;
+  for (std::size_t host = 0; host < servers_.size(); ++host) {
+    if (!servers_.here(host) && servers_.rank(host) != options_.host)
+      lost_hosts_.push_back(servers_.rank(host));
+  }
+  if (lost_hosts_.empty()) return;
+  go_back(fmt::format("host {} did not come back within {} s; going on without it",
+                      fmt::join(lost_hosts_, ", host "), options_.job.host_patience_s));
+}
+
+// Those that died are started again with the next attempt only.
+void Attempt::give_up_waiting_for_replicas() {
+  const auto& all = replicas_.all();
+  const bool any = std::any_of(all.begin(), all.end(), [](const auto& one) { return one.second.joined; });
+  const bool idle = training() && !any && !missing().empty();
+  if (!waited(idle, idle_since_)) return;
+  lose_server(std::nullopt, fmt::format("no replica has been here for {} s", options_.job.host_patience_s));
+}
+
+// For as long as a host would be waited for. `since`: the waiting began, if it has.
+bool Attempt::waited(bool waiting, std::optional<SteadyTime>& since) const {
+  if (!waiting) since.reset();
+  if (!waiting) return false;
+  if (!since) since = at_;
+  return std::chrono::duration<double>(at_ - *since).count() >= options_.job.host_patience_s;
+}
+
+// Another attempt wants all workers back, as long as they may come: a device may be broken. One that comes
+// later joins the run.
+void Attempt::begin_without_missing() {
+  std::vector<std::size_t> missing = missing_devices();
+  std::erase_if(missing, [this](std::size_t device) { return done_without_.contains(device); });
+  const bool waiting = options_.again && !options_.only_look_without && controller_ != nullptr &&
+                       phase_ == Phase::kStarting && servers_.all_here() &&
+                       workers_.size() > 0 && !missing.empty();
+  if (!waited(waiting, missing_since_)) return;
+  std::vector<std::string> names;
+  for (const std::size_t device : missing) names.push_back(options_.job.replicas[device].name);
+  const std::string why =
+      fmt::format("{} did not come within {} s", fmt::join(names, ", "), options_.job.host_patience_s);
+  if (!servers_.told_to_start()) {
+    if (!every_host_has_a_worker()) lose_server(std::nullopt, why + ", and a host has no worker");
+    return;
+  }
+  done_without_.insert(missing.begin(), missing.end());
+  if (plans_anew()) {
+    for (const std::size_t device : missing) replanner_->left(device);
+    follow(replanner_->give_up_batch(time(at_)));
+    if (ending()) return;
+  }
+  const std::int64_t here = replicas_here();
+  if (here == 0) return lose_server(std::nullopt, why + ", and no replica is whole");
+  out_.tell_and_remember(why + "; the run begins without");
+  const auto& all = replicas_.all();
+  const std::int64_t to_come =
+      here - std::count_if(all.begin(), all.end(), [](const auto& one) { return one.second.joined; });
+  const std::int64_t wanted = std::ssize(options_.job.parallel.plan.replicas) - told_of_ - to_come;
+  for (std::int64_t i = 0; i < wanted; ++i)
+    tell_of_nobody(names[std::min(static_cast<std::size_t>(i), names.size() - 1)], why);
+}
+
+bool Attempt::every_host_has_a_worker() const {
+  std::set<int> hosts;
+  for (std::size_t device = 0; device < options_.job.replicas.size(); ++device) {
+    if (workers_.here(device)) hosts.insert(options_.job.replicas[device].host.value_or(0));
+  }
+  return std::ssize(hosts) == options_.job.hosts;
+}
+
+// Of the plan's, those whose workers are all here; all, where they join together.
+std::int64_t Attempt::replicas_here() const {
+  const auto& planned = replicas_.plan().replicas;
+  if (plans_anew()) return std::ssize(planned);
+  const auto here = [this](std::int32_t device) { return workers_.here(static_cast<std::size_t>(device)); };
+  return std::count_if(planned.begin(), planned.end(), [&](const auto& replica) {
+    return std::all_of(replica.devices.begin(), replica.devices.end(), here);
+  });
+}
+
+// The Controller, which waits for as many as were planned: one more has come and gone.
+void Attempt::tell_of_nobody(const std::string& name, const std::string& why) {
+  ++told_of_;
+  const ReplicaId nobody = replicas_.of_nobody();
+  absl::Status told = tell_controller(control::ReplicaJoined{nobody, name, 1});
+  told.Update(tell_controller(control::ReplicaLeft{nobody, why}));
+  PACELINE_CHECK(told.ok(), "{}", message_of(told));
+}
+
+void Attempt::end_look() {
+  if (!options_.only_look_without || phase_ != Phase::kStarting) return;
+  const std::vector<int>& without = *options_.only_look_without;
+  for (std::size_t host = 0; held_ && host < servers_.size(); ++host) {
+    const bool awaited = std::find(without.begin(), without.end(), servers_.rank(host)) == without.end();
+    if (awaited && !servers_.here(host)) return;
+  }
+  go_back(held_ ? kNotAllHeld : "the servers have nothing newer");
+}
+
+}  // namespace paceline::coordinator

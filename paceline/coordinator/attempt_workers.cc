@@ -1,0 +1,367 @@
+// How an attempt deals with workers, the replicas that they form, and plans.
+#include "paceline/coordinator/attempt.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/config/planning.h"
+#include "paceline/coordinator/words.h"
+#include "paceline/coordinator/reader_slots.h"
+#include "paceline/wire/wire.h"
+#include "paceline/coordinator/worker_orders.h"
+#include "paceline/store/strict_json.h"
+
+namespace paceline::coordinator {
+
+namespace {
+// Policies predict hundreds of iterations from one.
+constexpr Duration kLongestCompute = std::chrono::days(30);
+}  // namespace
+
+// ---- Workers ----
+
+void Attempt::on(const WorkerSaid& said) {
+  if (rescuing()) return;  // it comes again, to the next attempt
+  if (said.message.has_hello()) return on_hello(said.peer, said.message.hello().name(), said.from);
+  Worker* worker = workers_.find(said.peer);
+  if (worker == nullptr) return;  // it was sent away, and this was on its way
+  worker->heard.heard(at_);
+  if (const absl::Status status = on_message(*worker, said.message); !status.ok())
+    send_away(said.peer, message_of(status));
+}
+
+void Attempt::on_hello(WorkerPeer peer, const std::string& name, const std::string& from) {
+  if (goodbye_said()) return out_.say_goodbye(peer, last_word());
+  const std::string* wrong = why_given_up(name);
+  const auto refusal = wrong != nullptr ? Refusal{*wrong} : workers_.take_place(peer, name, at_);
+  if (refusal) {
+    out_.tell(fmt::format("refused a worker at {}: {}", from, refusal->why));
+    return out_.refuse(peer, refusal->why, refusal->reason);
+  }
+  if (ending()) return;  // it hears how the run ends; or there is another attempt, and it comes to that
+  wire::WorkerOrder order;
+  order.mutable_welcome()->set_job_toml(options_.job_toml);
+  order.mutable_welcome()->set_started(options_.restart.has_value() || servers_.all_started());
+  out_.send(peer, std::move(order));
+}
+
+const std::string* Attempt::why_given_up(const std::string& name) const {
+  for (const auto* all : {&options_.given_up, &wrong_workers_}) {
+    if (const auto found = all->find(name); found != all->end()) return &found->second;
+  }
+  return nullptr;
+}
+
+absl::Status Attempt::on_message(Worker& worker, const wire::WorkerMessage& message) {
+  switch (message.what_case()) {
+    case wire::WorkerMessage::kAttached:
+      return on_attached(worker, message.attached());
+    case wire::WorkerMessage::kJoined:
+      return on_joined(worker);
+    case wire::WorkerMessage::kRoleTaken:
+      return on_role_taken(worker, message.role_taken());
+    case wire::WorkerMessage::kReady:
+      return on_ready(worker, message.ready());
+    default:
+      return absl::OkStatus();
+  }
+}
+
+absl::Status Attempt::on_attached(Worker& worker, const wire::WorkerAttached& attached) {
+  if (worker.attached) return absl::FailedPreconditionError("attached twice");
+  if (!job_facts_) PACELINE_RETURN_IF_ERROR(learn_job(attached));
+  if (!job_facts_) return absl::OkStatus();  // the run has failed
+  PACELINE_RETURN_IF_ERROR(job_facts_->agrees(worker.name, attached));
+  if (const auto others = job_facts_->other_constants(attached); !others.empty()) {
+    out_.tell_and_remember(fmt::format(
+        "{} built '{}'{} with other values than the others, though nobody trains it; all use one worker's: load or "
+        "seed it alike everywhere",
+        worker.name, others[0], others.size() > 1 ? fmt::format(" and {} more tensors", others.size() - 1) : ""));
+  }
+  worker.attached = attached;
+  start_servers_if_ready();
+  send_boards(worker);
+  return absl::OkStatus();
+}
+
+// An error is the worker's fault; what is wrong with the job ends the run.
+absl::Status Attempt::learn_job(const wire::WorkerAttached& attached) {
+  PACELINE_ASSIGN_OR_RETURN(const ps::Layout layout, from_wire(attached.layout()));
+  if (attached.dataset_size() <= 0) return absl::InvalidArgumentError("the data set is empty");
+  absl::Status status = ps::check_groups(layout, options_.job.groups);
+  if (status.ok()) status = servers_.split(layout);
+  if (status.ok()) status = make_controller(attached.dataset_size());
+  if (!status.ok()) {
+    fail(status);
+    return absl::OkStatus();
+  }
+  job_facts_.emplace(attached);
+  return absl::OkStatus();
+}
+
+absl::Status Attempt::make_controller(std::int64_t dataset_size) {
+  control::ControllerConfig config = config::controller_config(options_.job, dataset_size);
+  config.keep_states = replication_.has_value();
+  auto controller = std::make_unique<TimedController>(
+      config, policy::make_policy(options_.job.policy), out_,
+      [this](const control::Order& order) { carry_out(order); }, replication_.has_value());
+  if (options_.restart)
+    PACELINE_RETURN_IF_ERROR(controller->restore(options_.restart->state, options_.restart->elapsed));
+  if (auto planning = config::replanner_options(options_.job, config::RunTime::kWall)) {
+    PACELINE_ASSIGN_OR_RETURN(replanner_, control::Replanner::create(*std::move(planning)));
+  }
+  controller_ = std::move(controller);
+  Begin begin{std::move(config), controller_->bounds()};
+  if (options_.restart) begin.state = options_.restart->state;
+  out_.put(std::move(begin));
+  if (replanner_ != nullptr) out_.put(replanner_->first(time(at_)));
+  return absl::OkStatus();
+}
+
+void Attempt::send_boards(Worker& worker) {
+  if (!servers_.all_started() || !worker.attached || worker.boards_sent) return;
+  worker.boards_sent = true;
+  wire::WorkerOrder order;
+  *order.mutable_boards() = servers_.boards(worker.host, reader_slot(worker));
+  out_.send(worker.peer, std::move(order));
+}
+
+absl::Status Attempt::on_joined(Worker& worker) {
+  if (!worker.boards_sent || worker.joined) return absl::FailedPreconditionError("joined out of turn");
+  worker.joined = true;
+  done_without_.erase(worker.device);
+  if (replanner_ != nullptr) replanner_->joined(worker.device);
+  if (const LiveReplica* replica = replicas_.form(worker, workers_)) give_role(*replica);
+  return absl::OkStatus();
+}
+
+// To the first stage that has none.
+void Attempt::give_role(const LiveReplica& replica) {
+  out_.send(replica.stages[replica.taken.size()]->peer, role_order(replica, replicas_.plan()));
+}
+
+absl::Status Attempt::on_role_taken(Worker& worker, const wire::RoleTaken& taken) {
+  if (worker.attached && !taken.gradient_path().empty())
+    worker.attached->set_gradient_path(taken.gradient_path());
+  if (!worker.replica || worker.replica->value() != taken.replica())
+    return absl::OkStatus();  // it is no more
+  LiveReplica& replica = *replicas_.find(*worker.replica);
+  if (stage_of(replica, worker) != replica.taken.size())
+    return absl::FailedPreconditionError("took a role out of turn");
+  replica.taken.push_back(taken);
+  if (replica.taken.size() < replica.stages.size()) {
+    give_role(replica);
+    return absl::OkStatus();
+  }
+  replica.told_servers = true;
+  wire::ServerOrder map;
+  map.mutable_map_gradient()->set_replica(replica.id.value());
+  map.mutable_map_gradient()->set_path(replica.stages.front()->attached->gradient_path());
+  map.mutable_map_gradient()->set_host(replica.stages.front()->host);
+  servers_.tell(map);
+  return absl::OkStatus();
+}
+
+// What it makes from now on is here even if it dies. Until then it has made nothing.
+absl::Status Attempt::on_mapped(std::size_t shard, const wire::ServerMapped& mapped) {
+  LiveReplica* replica = replicas_.find(ReplicaId(mapped.replica()));
+  if (replica == nullptr || !replica->told_servers || replica->whole) return absl::OkStatus();
+  if (!mapped.error().empty()) {
+    send_away(replica->stages.front()->peer,
+              fmt::format("server {} cannot read its gradient: {}", shard, store::printable(mapped.error())));
+    return absl::OkStatus();
+  }
+  replica->mapped_by.insert(shard);
+  replica->whole = replica->mapped_by.size() == servers_.size();
+  if (!replica->whole || (plans_anew() && !replicas_.all_whole())) return absl::OkStatus();
+  return join_those_that_are_whole();
+}
+
+absl::Status Attempt::join_those_that_are_whole() {
+  for (auto& [id, replica] : replicas_.all()) {
+    if (!replica.whole || std::exchange(replica.joined, true)) continue;
+    ++told_of_;
+    const planner::PlannedReplica& planned = replicas_.plan().replicas[replica.place];
+    PACELINE_RETURN_IF_ERROR(tell_controller(
+        control::ReplicaJoined{id, config::replica_name(options_.job, planned), planned.samples}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Attempt::on_ready(const Worker& worker, const wire::WorkerReady& ready) {
+  if (ready.worked_ns() < 0 || ready.worked_ns() > ready.compute_ns()) {
+    return absl::InvalidArgumentError(
+        fmt::format("worked for {} ns of {}", ready.worked_ns(), ready.compute_ns()));
+  }
+  if (Duration(ready.compute_ns()) > kLongestCompute) {
+    return absl::InvalidArgumentError(
+        fmt::format("said that an iteration took {} s", to_seconds(Duration(ready.compute_ns()))));
+  }
+  if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
+    return absl::InvalidArgumentError("sent metrics that no program can have sent");
+  if (!std::isfinite(ready.norm()) || ready.norm() < 0)
+    return absl::InvalidArgumentError("sent a gradient of an impossible norm");
+  if (!counts(worker, ready)) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(const auto fact, replicas_.done(worker, ready));
+  if (fact && std::isfinite(fact->loss)) last_loss_ = fact->loss;
+  if (!worker.replica || worker.replica->value() != ready.replica())
+    return absl::OkStatus();  // it is no more
+  const LiveReplica& replica = *replicas_.find(*worker.replica);
+  const std::int64_t samples = replica.lease.size();  // the next iteration may have begun when the fact is taken
+  if (fact) PACELINE_RETURN_IF_ERROR(tell_controller(*fact));
+  if (replanner_ == nullptr) return absl::OkStatus();
+  replanner_->worked(replicas_.plan().replicas[replica.place], stage_of(replica, worker), samples,
+                     Duration(ready.worked_ns()));
+  if (!fact) return absl::OkStatus();
+  replanner_->finished(fact->replica, fact->compute);
+  end_batch_if_due();
+  return absl::OkStatus();
+}
+
+// The first stage speaks for its replica.
+bool Attempt::counts(const Worker& worker, const wire::WorkerReady& ready) {
+  if (!worker.replica || worker.replica->value() != ready.replica()) return true;  // it is no more
+  const LiveReplica& replica = *replicas_.find(*worker.replica);
+  if (!replica.joined || stage_of(replica, worker) != 0) return true;
+  const bool alone = replica.stages.size() == 1;
+  const auto& all = replicas_.all();
+  const auto here = std::count_if(all.begin(), all.end(), [](const auto& one) { return one.second.joined; });
+  const auto judged = contributions_.judge({.worker = worker.name,
+                                            .lease = replica.lease,
+                                            .version = Version(ready.base()),
+                                            .loss = alone ? std::optional(ready.loss()) : std::nullopt,
+                                            .not_finite = store::printable(ready.not_finite()),
+                                            .norm = ready.norm()},
+                                           static_cast<std::size_t>(here));
+  switch (judged.verdict) {
+    case control::ContributionWatch::Verdict::kGood:
+      return true;
+    case control::ContributionWatch::Verdict::kDiscard:
+      tell_of_discarded(judged.why);
+      discard(worker, judged.why);
+      return false;
+    case control::ContributionWatch::Verdict::kGiveUpWorker:
+      wrong_workers_[worker.name] = judged.why;
+      send_away(worker.peer, judged.why);
+      return false;
+    case control::ContributionWatch::Verdict::kEndRun:
+      fail(absl::OutOfRangeError(judged.why));
+      return false;
+  }
+  return true;
+}
+
+// A model that has a few of them all the time does not fill the screen.
+void Attempt::tell_of_discarded(const std::string& why) {
+  constexpr std::int64_t kAll = 3;
+  ++discarded_;
+  const bool power_of_two = (discarded_ & (discarded_ - 1)) == 0;
+  if (discarded_ > kAll && !power_of_two) return out_.tell(why);
+  out_.tell_and_remember(discarded_ > kAll ? fmt::format("{} (the {}th such gradient)", why, discarded_) : why);
+}
+
+// Its replica leaves, which gives its samples back, and another one of the same workers comes.
+void Attempt::discard(const Worker& worker, const std::string& why) {
+  const LiveReplica replica = replicas_.dissolve(*worker.replica);
+  if (replanner_ != nullptr) replanner_->dissolved(replica.id);
+  leave(replica, why);
+  if (ending()) return;
+  if (const LiveReplica* next = replicas_.form(worker, workers_)) give_role(*next);
+}
+
+// ---- Plans ----
+
+void Attempt::end_batch_if_due() {
+  if (!ending() && replanner_->finished() >= replicas_.all().size()) follow(replanner_->end_batch(time(at_)));
+}
+
+void Attempt::follow(const absl::StatusOr<control::Replanner::Ended>& ended) {
+  if (!ended.ok()) {
+    no_plan_ = {ended.status().code(),
+                fmt::format("the devices that are left cannot go on: {}", message_of(ended.status()))};
+    return stop("no plan is possible any more");
+  }
+  if (ended->batch) out_.put(*ended->batch);
+  if (ended->change) change_plan(*ended->change);
+}
+
+// A replica that was released this very moment gives its samples back: it has hardly begun.
+void Attempt::change_plan(const control::Replanner::Change& change) {
+  const std::string why = "re-planned: " + change.adopted.why;
+  while (!replicas_.all().empty()) leave(replicas_.dissolve(replicas_.all().begin()->first), why);
+  if (ending()) return;
+  out_.put(change.adopted);
+  replicas_.follow(change.adopted.plan);
+  for (const planner::PlannedReplica& planned : replicas_.plan().replicas) {
+    const Worker* worker = workers_.at(static_cast<std::size_t>(planned.devices.front()));
+    const LiveReplica* replica = worker == nullptr ? nullptr : replicas_.form(*worker, workers_);
+    if (replica != nullptr) give_role(*replica);
+  }
+  out_.tell_and_remember(change.line);
+}
+
+void Attempt::on(const WorkerGone& gone) {
+  remove_worker(gone.peer, "its stream ended");
+  finish_if_done();
+}
+
+void Attempt::send_away(WorkerPeer peer, const std::string& why) {
+  out_.refuse(peer, why);
+  remove_worker(peer, why);
+}
+
+void Attempt::remove_worker(WorkerPeer peer, const std::string& why) {
+  const Worker* worker = workers_.find(peer);
+  if (worker == nullptr) return;
+  if (!ending() && !rescuing()) out_.tell(fmt::format("{} left: {}", worker->name, why));
+  std::optional<LiveReplica> replica;
+  std::string of_stage = why;
+  if (worker->replica) {
+    replica = replicas_.dissolve(*worker->replica);
+    if (replica->stages.size() > 1)
+      of_stage = fmt::format("stage {}, {}: {}", stage_of(*replica, *worker), worker->name, why);
+    std::erase(replica->stages, worker);
+    if (replanner_ != nullptr) replanner_->dissolved(replica->id);
+  }
+  const Worker gone = *workers_.remove(peer);
+  if (ending() || rescuing()) return;
+  if (replica) leave(*replica, of_stage);
+  wire::ServerOrder order;
+  order.mutable_release_reader()->set_reader(reader_slot(gone));
+  if (gone.boards_sent) servers_.tell(order);
+  if (plans_anew() && started()) plan_without(gone);
+}
+
+// The others finish the round, if there are any.
+void Attempt::plan_without(const Worker& gone) {
+  replanner_->left(gone.device);
+  const auto& all = replicas_.all();
+  if (std::none_of(all.begin(), all.end(), [](const auto& one) { return one.second.joined; }))
+    return follow(replanner_->give_up_batch(time(at_)));
+  end_batch_if_due();
+}
+
+// `stages` are those that are still here.
+void Attempt::leave(const LiveReplica& replica, const std::string& why) {
+  for (const Worker* stage : replica.stages) out_.send(stage->peer, dissolve_order(replica.id));
+  if (!replica.told_servers) return;
+  if (replica.joined) {
+    if (options_.job.reduce_in_group) {
+      for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(replica.id);
+    }
+    const absl::Status status = tell_controller(control::ReplicaLeft{replica.id, why});
+    PACELINE_CHECK(status.ok(), "{}", message_of(status));
+  }
+  // After whatever its leaving committed: the shards read orders in sequence.
+  wire::ServerOrder unmap;
+  unmap.mutable_unmap_gradient()->set_replica(replica.id.value());
+  servers_.tell(unmap);
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,49 @@
+// When a checkpoint that could not be written is tried again. A disk that is full, or a folder that is away, may
+// be as before in a while. What the run has learnt is in its memory until then; at the end there is not that much
+// time. Pure.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "paceline/coordinator/actions.h"
+
+namespace paceline::coordinator {
+
+class CheckpointRetries {
+ public:
+  static constexpr std::chrono::seconds kFirstPause{1};  // each is twice as long as the one before
+  static constexpr std::chrono::seconds kLongestPause{300};
+  static constexpr int kTriesAtTheEnd = 4;
+
+  // One failed. The pause before the next try; nothing where the run ends and this was the last one.
+  std::optional<std::chrono::seconds> failed(SteadyTime at, bool ending) {
+    ++failed_;
+    if (ending && failed_ >= kTriesAtTheEnd) return std::nullopt;
+    const auto pause = std::min(kLongestPause, kFirstPause * (1 << std::min(failed_ - 1, 20)));
+    again_at_ = at + pause;
+    return pause;
+  }
+  // One counts. Whether one had failed before it.
+  bool written() {
+    again_at_.reset();
+    return std::exchange(failed_, 0) > 0;
+  }
+  // One is tried now.
+  void tried() { again_at_.reset(); }
+  // The run ends: it is tried at once, and a few times.
+  void end() {
+    failed_ = std::min(failed_, 1);
+    again_at_.reset();
+  }
+
+  bool waiting(SteadyTime at) const { return again_at_ && at < *again_at_; }
+  bool due(SteadyTime at) const { return again_at_ && at >= *again_at_; }
+
+ private:
+  int failed_ = 0;  // in a row
+  std::optional<SteadyTime> again_at_;
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,67 @@
+// The checkpoints of a run. Each takes this way: requested → its folder is open → every server writes its
+// shard → it counts. Where one step fails, what there is of it goes once all servers have answered, and another
+// may be requested. Pure.
+//
+// What always holds: one is written at a time, and a version counts only once. One that is asked for meanwhile
+// is left out: the next comes soon enough.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/time.h"
+#include "paceline/control/controller_state.h"
+#include "paceline/coordinator/actions.h"
+#include "paceline/wire/paceline.pb.h"
+
+namespace paceline::coordinator {
+
+class Checkpoints {
+ public:
+  // `newest`: the version that is on disk already, if one is. The outbox outlives this.
+  Checkpoints(std::size_t servers, std::function<void(const wire::ServerOrder&)> tell_servers, Outbox& out,
+              std::optional<Version> newest);
+
+  void request(control::ControllerState state, Duration elapsed);
+  // Each returns the version that ends here and why it could not be written, or nothing.
+  struct Failed {
+    Version version;
+    absl::Status why;
+  };
+  std::optional<Failed> opened(const absl::StatusOr<std::string>& folder);
+  // That server has written, or could not.
+  std::optional<Failed> written(std::size_t server, const wire::ServerWritten& message);
+  std::optional<Failed> counted(const absl::Status& status);
+  // The run has failed: nothing is waited for, nobody is told.
+  void forget() { writing_.reset(); }
+
+  // One is under way.
+  bool writing() const { return writing_.has_value(); }
+  // That counts.
+  std::optional<Version> newest() const { return newest_; }
+
+ private:
+  struct Writing {
+    Version version;
+    control::ControllerState state;  // until all have answered
+    Duration elapsed{0};
+    std::set<std::size_t> answered{};  // servers
+    absl::Status status{};             // the first error
+  };
+
+  Failed fail(const absl::Status& why);
+
+  const std::size_t servers_;
+  const std::function<void(const wire::ServerOrder&)> tell_servers_;
+  Outbox& out_;
+  std::optional<Writing> writing_;
+  std::optional<Version> newest_;
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,63 @@
+// The versions that are to be measured on the test set. Each takes this way: requested → every server keeps
+// it → the evaluator measures it → every server drops it. Pure.
+//
+// What always holds: at most kMostWaiting versions are kept, and the last of the run beside them; a version
+// that was kept is dropped, unless the run ends first.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "paceline/control/orders.h"
+#include "paceline/control/run_listener.h"
+#include "paceline/wire/paceline.pb.h"
+
+namespace paceline::coordinator {
+
+class Evaluations {
+ public:
+  // Beyond these one is left out rather than a buffer held in every server.
+  static constexpr std::size_t kMostWaiting = 4;
+
+  // `evaluate`: has the evaluator measure a version.
+  Evaluations(std::size_t servers, std::function<void(const wire::ServerOrder&)> tell_servers,
+              std::function<void(Version)> evaluate);
+
+  // `at`: now. `last`: nothing is committed after this one, so it is never left out.
+  void request(const control::CommitRecord& record, Time at, bool last);
+  // That server keeps the version.
+  void kept(std::size_t server, Version version);
+  // The evaluator can read the weights. A short run may be over before that.
+  void evaluator_is_ready();
+  // Another one may come, and measures what this one has not.
+  void evaluator_is_gone() { evaluator_ready_ = false; }
+  // What it measured; nothing when that was not asked for.
+  std::optional<control::Evaluated> evaluated(const wire::Evaluated& message);
+  // There is no evaluator, and will be none.
+  void give_up();
+  // The run has failed: nothing is waited for, nobody is told.
+  void forget() { waiting_.clear(); }
+
+  bool empty() const { return waiting_.empty(); }
+
+ private:
+  struct Waiting {
+    Time at;
+    std::int64_t samples = 0;
+    std::set<std::size_t> kept_by{};  // servers
+  };
+
+  void drop(Version version);
+
+  const std::size_t servers_;
+  const std::function<void(const wire::ServerOrder&)> tell_servers_;
+  const std::function<void(Version)> evaluate_;
+  std::map<Version, Waiting> waiting_;
+  bool evaluator_ready_ = false;
+  bool given_up_ = false;
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,67 @@
+// What happens to an attempt: everything that it knows of the world.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/coordinator/actions.h"
+#include "paceline/wire/paceline.pb.h"
+
+namespace paceline::coordinator {
+
+// A process said something. What one process says comes in its order.
+template <class Peer, class Message>
+struct Said {
+  Peer peer;
+  Message message;
+  std::string from;  // its address, for people
+};
+using WorkerSaid = Said<WorkerPeer, wire::WorkerMessage>;
+using ServerSaid = Said<ServerPeer, wire::ServerMessage>;
+using EvaluatorSaid = Said<EvaluatorPeer, wire::EvaluatorMessage>;
+
+// Its connection ended: the process is gone, or what it was sent last has left. Comes once, last.
+struct WorkerGone {
+  WorkerPeer peer;
+};
+struct ServerGone {
+  ServerPeer peer;
+};
+struct EvaluatorGone {
+  EvaluatorPeer peer;
+};
+
+// Nothing happened but that time passed; comes a few times a second.
+struct TimePassed {};
+
+// As WakeUp wanted it.
+struct WokeUp {};
+
+// Somebody wants a clean stop: a checkpoint of the newest version, then goodbye to all.
+struct StopWanted {
+  std::string why;
+};
+
+// The books cannot be kept any more.
+struct BooksFailed {
+  absl::Status why;
+};
+
+struct CheckpointOpened {
+  absl::StatusOr<std::string> folder;
+};
+struct CheckpointCounted {
+  absl::Status status;
+};
+
+struct Event {
+  SteadyTime at;  // not before the event before
+  std::variant<WorkerSaid, ServerSaid, EvaluatorSaid, WorkerGone, ServerGone, EvaluatorGone, TimePassed, WokeUp,
+               StopWanted, BooksFailed, CheckpointOpened, CheckpointCounted>
+      what;
+};
+
+}  // namespace paceline::coordinator

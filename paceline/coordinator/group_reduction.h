@@ -1,0 +1,13 @@
+// Has the members of a commit sum their gradients among themselves; of a pipeline, its first stage does. Pure.
+#pragma once
+
+#include "paceline/control/orders.h"
+#include "paceline/coordinator/replica_table.h"
+
+namespace paceline::coordinator {
+
+// Tells every member who the others are, before it is released. False, and nobody is told, when one member is
+// alone or not all of them are here: then the servers sum.
+bool order_reduction(const control::CommitRecord& record, ReplicaTable& replicas, Outbox& out);
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,68 @@
+#include "paceline/coordinator/phase.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+
+namespace paceline::coordinator {
+
+namespace {
+
+constexpr std::array kTransitions{
+    Transition{Phase::kStarting, Phase::kTraining, "as many replicas joined as were planned"},
+    Transition{Phase::kStarting, Phase::kRescuing, "the servers that came still have a newer version"},
+    Transition{Phase::kStarting, Phase::kFinishing, "a stop was asked for"},
+    Transition{Phase::kStarting, Phase::kGoodbye, "an error that no other attempt would be without"},
+    Transition{Phase::kStarting, Phase::kWentBack, "a server is lost, or a host or all replicas stay away"},
+    Transition{Phase::kTraining, Phase::kRescuing, "a server is lost, and there are copies"},
+    Transition{Phase::kTraining, Phase::kFinishing, "all samples are committed, or a stop was asked for"},
+    Transition{Phase::kTraining, Phase::kGoodbye, "an error that no other attempt would be without"},
+    Transition{Phase::kTraining, Phase::kWentBack, "a server is lost, or all replicas stay away"},
+    Transition{Phase::kRescuing, Phase::kGoodbye, "it is written and a stop was asked for, or it is lost"},
+    Transition{Phase::kRescuing, Phase::kWentBack, "it is written, or no copy is left"},
+    Transition{Phase::kFinishing, Phase::kRescuing, "a server is lost, and there are copies"},
+    Transition{Phase::kFinishing, Phase::kGoodbye, "all is measured and saved, or cannot be"},
+    Transition{Phase::kFinishing, Phase::kWentBack, "a server is lost"},
+    Transition{Phase::kGoodbye, Phase::kOver, "all are gone, or had 5 s for it"},
+};
+
+}  // namespace
+
+std::span<const Transition> transitions() { return kTransitions; }
+
+bool may_follow(Phase from, Phase to) {
+  return std::any_of(kTransitions.begin(), kTransitions.end(),
+                     [&](const Transition& one) { return one.from == from && one.to == to; });
+}
+
+std::string_view name_of(Phase phase) {
+  switch (phase) {
+    case Phase::kStarting:
+      return "starting";
+    case Phase::kTraining:
+      return "training";
+    case Phase::kRescuing:
+      return "rescuing";
+    case Phase::kFinishing:
+      return "finishing";
+    case Phase::kGoodbye:
+      return "goodbye";
+    case Phase::kWentBack:
+      return "went_back";
+    case Phase::kOver:
+      return "over";
+  }
+  PACELINE_CHECK(false, "there is no phase {}", static_cast<int>(phase));
+}
+
+std::string diagram() {
+  std::string text = "stateDiagram-v2\n  [*] --> starting\n";
+  for (const Transition& one : kTransitions)
+    text += fmt::format("  {} --> {}: {}\n", name_of(one.from), name_of(one.to), one.when);
+  return text + "  went_back --> [*]\n  over --> [*]\n";
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,23 @@
+// Why a process is not let in, as a value beside the words.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include <absl/status/status.h>
+
+#include "paceline/wire/goodbye.h"
+
+namespace paceline::coordinator {
+
+struct Refusal {
+  std::string why;
+  wire::Goodbye::Reason reason = wire::Goodbye::NONE;
+};
+
+inline Refusal place_taken(const std::string& whose) { return {whose + " is here already", wire::Goodbye::PLACE_TAKEN}; }
+inline Refusal host_given_up(const std::string& which) {
+  return {which + " was given up, and the run goes on without it", wire::Goodbye::HOST_GIVEN_UP};
+}
+
+}  // namespace paceline::coordinator

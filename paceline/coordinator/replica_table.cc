@@ -1,0 +1,126 @@
+#include "paceline/coordinator/replica_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+
+namespace paceline::coordinator {
+
+namespace {
+
+bool free(const Worker* worker) { return worker != nullptr && worker->joined && !worker->replica; }
+
+Metrics metrics_of(const wire::WorkerReady& part) { return {part.metrics().begin(), part.metrics().end()}; }
+
+// Of the parts of one iteration: it is as old as its oldest part, and took as long as the longest. The last
+// stage knows the loss.
+control::ReplicaReady together(ReplicaId replica,
+                               const std::vector<std::optional<wire::WorkerReady>>& parts) {
+  control::ReplicaReady fact{.replica = replica,
+                             .clock = Clock(parts.back()->clock()),
+                             .base = Version(parts.back()->base()),
+                             .loss = parts.back()->loss(),
+                             .metrics = metrics_of(*parts.back())};
+  for (const auto& part : parts) {
+    fact.base = std::min(fact.base, Version(part->base()));
+    fact.compute = std::max(fact.compute, Duration(part->compute_ns()));
+  }
+  return fact;
+}
+
+}  // namespace
+
+std::size_t stage_of(const LiveReplica& replica, const Worker& worker) {
+  const auto found = std::find(replica.stages.begin(), replica.stages.end(), &worker);
+  PACELINE_CHECK(found != replica.stages.end(), "{} is no stage of replica {}", worker.name, replica.id);
+  return static_cast<std::size_t>(found - replica.stages.begin());
+}
+
+std::set<int> hosts_of(const LiveReplica& replica) {
+  std::set<int> hosts;
+  for (const Worker* stage : replica.stages) hosts.insert(stage->host);
+  return hosts;
+}
+
+ReplicaTable::ReplicaTable(planner::Plan plan, std::function<std::string()> new_key)
+    : plan_(std::move(plan)), new_key_(std::move(new_key)), next_replica_(static_cast<std::int32_t>(plan_.replicas.size())) {}
+
+void ReplicaTable::follow(planner::Plan plan) {
+  PACELINE_CHECK(replicas_.empty(), "{} replicas are of the old plan", replicas_.size());
+  plan_ = std::move(plan);
+  for (std::size_t place = 0; place < plan_.replicas.size(); ++place) places_taken_.insert(place);
+}
+
+bool ReplicaTable::all_whole() const {
+  return replicas_.size() == plan_.replicas.size() &&
+         std::all_of(replicas_.begin(), replicas_.end(), [](const auto& one) { return one.second.whole; });
+}
+
+LiveReplica* ReplicaTable::form(const Worker& worker, WorkerTable& workers) {
+  const auto device = static_cast<std::int32_t>(worker.device);
+  for (std::size_t place = 0; place < plan_.replicas.size(); ++place) {
+    const auto& devices = plan_.replicas[place].devices;
+    if (std::find(devices.begin(), devices.end(), device) == devices.end()) continue;
+    std::vector<Worker*> stages;
+    for (const std::int32_t one : devices) stages.push_back(workers.at(static_cast<std::size_t>(one)));
+    if (!std::all_of(stages.begin(), stages.end(), free)) return nullptr;
+    const ReplicaId id = new_replica(place);
+    std::vector<int> hosts;
+    for (Worker* stage : stages) {
+      stage->replica = id;
+      hosts.push_back(stage->host);
+    }
+    LiveReplica& formed = replicas_[id];
+    formed.id = id;
+    formed.place = place;
+    formed.done.resize(stages.size());
+    formed.stages = std::move(stages);
+    formed.links = stage_links(id, hosts, new_key_);
+    return &formed;
+  }
+  return nullptr;
+}
+
+// The first to take a place has its number, so that runs are alike however the processes race at the start.
+ReplicaId ReplicaTable::new_replica(std::size_t place) {
+  const bool first = places_taken_.insert(place).second;
+  return first ? ReplicaId(static_cast<std::int32_t>(place))
+               : std::exchange(next_replica_, next_replica_.next());
+}
+
+LiveReplica ReplicaTable::dissolve(ReplicaId replica) {
+  const auto found = replicas_.find(replica);
+  PACELINE_CHECK(found != replicas_.end(), "there is no replica {} to dissolve", replica);
+  for (Worker* stage : found->second.stages) stage->replica.reset();
+  return std::move(replicas_.extract(found).mapped());
+}
+
+LiveReplica* ReplicaTable::find(ReplicaId replica) {
+  const auto found = replicas_.find(replica);
+  return found == replicas_.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<std::optional<control::ReplicaReady>> ReplicaTable::done(const Worker& worker,
+                                                                        const wire::WorkerReady& ready) {
+  // It may have said so before it heard that the replica is no more.
+  if (!worker.replica || worker.replica->value() != ready.replica()) return std::nullopt;
+  LiveReplica& replica = *find(*worker.replica);
+  auto& part = replica.done[stage_of(replica, worker)];
+  if (!replica.joined || part) return absl::FailedPreconditionError("ready out of turn");
+  part = ready;
+  for (const auto& other : replica.done) {
+    if (!other) return std::nullopt;
+    if (other->clock() != ready.clock()) {
+      return absl::FailedPreconditionError(
+          fmt::format("ready with iteration {}, another stage with {}", ready.clock(), other->clock()));
+    }
+  }
+  const control::ReplicaReady fact = together(replica.id, replica.done);
+  std::fill(replica.done.begin(), replica.done.end(), std::nullopt);
+  return fact;
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,87 @@
+// The replicas of a run as the coordinator sees them: which workers each is made of, and what of an iteration
+// is done. Pure.
+//
+// A replica is formed of the free workers of its place in the plan, one a stage. They take their roles one
+// after the other; when all have, the servers map its gradient; when all have that it is whole, and the
+// Controller may hear of it. It is dissolved when one of its workers goes; the others are free again.
+//
+// What always holds: a worker is in one replica at most, and no two replicas ever had the same number.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/control/facts.h"
+#include "paceline/planner/plan.h"
+#include "paceline/coordinator/stage_links.h"
+#include "paceline/coordinator/worker_table.h"
+
+namespace paceline::coordinator {
+
+struct LiveReplica {
+  ReplicaId id;
+  std::size_t place = 0;                               // in the plan
+  std::vector<Worker*> stages;                         // in their order
+  StageLinks links;                                    // between those of different hosts
+  std::vector<wire::RoleTaken> taken;                  // what those said that have their roles, in their order
+  bool told_servers = false;                           // of its gradient, once all have
+  std::set<std::size_t> mapped_by;                     // servers that have its gradient
+  bool whole = false;                                  // all have
+  bool joined = false;                                 // the Controller has heard of it
+  Lease lease{};                                       // of the iteration under way
+  std::vector<std::optional<wire::WorkerReady>> done;  // of the iteration under way, by stage
+};
+
+class ReplicaTable {
+ public:
+  // `new_key`: for links between stages; empty where they are not sealed.
+  ReplicaTable(planner::Plan plan, std::function<std::string()> new_key);
+
+  const planner::Plan& plan() const { return plan_; }
+  // Replicas are formed by another plan from now on. Requires: there is none.
+  void follow(planner::Plan plan);
+
+  // The replica that this worker was missing for; null when another one still is, or is busy.
+  LiveReplica* form(const Worker& worker, WorkerTable& workers);
+  // Its workers are free from now on. Requires: there is such a replica.
+  LiveReplica dissolve(ReplicaId replica);
+
+  // A number for one that is not to be: no replica has it, or will.
+  ReplicaId of_nobody() { return std::exchange(next_replica_, next_replica_.next()); }
+
+  // Null when it is not here.
+  LiveReplica* find(ReplicaId replica);
+  std::map<ReplicaId, LiveReplica>& all() { return replicas_; }
+  // Every place of the plan has a replica, and all are.
+  bool all_whole() const;
+
+  // That worker has done its part of an iteration: the fact, once all stages have. Nothing when it was for a
+  // replica that is no more. Errors: a part that nobody asked for.
+  absl::StatusOr<std::optional<control::ReplicaReady>> done(const Worker& worker,
+                                                            const wire::WorkerReady& ready);
+
+ private:
+  ReplicaId new_replica(std::size_t place);
+
+  planner::Plan plan_;
+  const std::function<std::string()> new_key_;
+  std::map<ReplicaId, LiveReplica> replicas_;
+  std::set<std::size_t> places_taken_;  // ever; all of them, of a later plan
+  ReplicaId next_replica_;
+};
+
+// Its place among the stages. Requires: it is one of them.
+std::size_t stage_of(const LiveReplica& replica, const Worker& worker);
+// Of its stages, each once.
+std::set<int> hosts_of(const LiveReplica& replica);
+
+}  // namespace paceline::coordinator

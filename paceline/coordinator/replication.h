@@ -1,0 +1,67 @@
+// The coordinator's part in keeping the weights twice: says which commits are certain, and when a server is
+// lost has what the others have of the last certain one written and counted as a checkpoint. It does the same
+// with what servers still have when they come, of an attempt whose coordinator is gone. Pure.
+//
+// What always holds: no version is published before it is certain; nothing becomes certain once a server is
+// lost.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/coordinator/certain_commits.h"
+#include "paceline/coordinator/checkpoints.h"
+#include "paceline/coordinator/held_versions.h"
+#include "paceline/coordinator/rescue.h"
+#include "paceline/coordinator/server_fleet.h"
+
+namespace paceline::coordinator {
+
+class Replication {
+ public:
+  // The attempt begins with version `start`, of which there is a checkpoint unless it is 0. The others
+  // outlive this.
+  Replication(const config::JobConfig& job, Version start, const ServerFleet& servers, Outbox& out);
+
+  // As CertainCommits has them.
+  void ordered(std::vector<control::ControllerState> states, Duration elapsed) {
+    commits_.ordered(std::move(states), elapsed);
+  }
+  const CertainCommits::Books& ordered(Version version) const { return commits_.ordered(version); }
+  absl::Status prepared(std::size_t server, Version version);
+  // That somebody may have seen.
+  Version certain() const { return commits_.latest(); }
+
+  // A server is lost, or `server` is nothing: two of them cannot reach each other. Nothing else is to be told
+  // from then on than who is lost besides, and what is written. `newest`: the checkpoint that counts, if
+  // there is one. Errors, here and below: the version cannot be had.
+  absl::Status lose(std::optional<std::size_t> server, std::optional<Version> newest);
+  // Before anything is ordered: what is found is to be written, and counts then.
+  void take_up(HeldVersions::Found found);
+  absl::Status opened(const absl::StatusOr<std::string>& folder);
+  absl::Status written(std::size_t server, const wire::ServerRescued& message);
+  absl::Status counted(const absl::Status& status);
+  bool rescuing() const { return rescuing_; }
+  // The checkpoint of the last certain version counts.
+  bool rescued() const { return rescued_; }
+
+ private:
+  void begin(std::optional<Version> newest);
+  void write(CertainCommits::Books books, std::vector<bool> here);
+
+  const std::vector<std::vector<int>> kept_;
+  const ServerFleet& servers_;
+  Outbox& out_;
+  CertainCommits commits_;
+  std::vector<bool> holders_;     // of the servers, who has it
+  std::optional<Rescue> rescue_;  // nothing where there is nothing to write
+  CertainCommits::Books books_;   // of what is written
+  bool rescuing_ = false;
+  bool rescued_ = false;
+};
+
+}  // namespace paceline::coordinator

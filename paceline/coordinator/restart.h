@@ -1,0 +1,25 @@
+// What an attempt at a job knows of those before it.
+#pragma once
+
+#include <string>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/time.h"
+#include "paceline/control/controller_state.h"
+
+namespace paceline::coordinator {
+
+// Where a run goes on from.
+struct Restart {
+  control::ControllerState state;
+  Duration elapsed{0};
+  std::string checkpoint_dir;
+};
+
+// An attempt at the job whose coordinator was killed.
+struct CutShort {
+  std::string attempt;  // as servers call it
+  Version newest;       // of the commits that it recorded
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,30 @@
+// Which stages of a replica talk over links, because they are on different hosts: each with the one before
+// it, and with the first one, which takes its part of the gradient in.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "paceline/base/ids.h"
+#include "paceline/wire/paceline.pb.h"
+
+namespace paceline::coordinator {
+
+// By stage, as the stage that connects is told, but for where. Nothing: through memory, or there is no such
+// stage.
+struct StageLinks {
+  std::vector<std::optional<wire::StageLink>> previous;
+  std::vector<std::optional<wire::StageLink>> home;
+};
+
+// Of stages on these hosts. Every link has keys of its own, or none has.
+// `new_key`: of one direction; empty where nothing is sealed.
+StageLinks stage_links(ReplicaId replica, std::span<const int> hosts, const std::function<std::string()>& new_key);
+
+// The same link as the stage that listens is told.
+wire::StageLink other_end(const wire::StageLink& link);
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,69 @@
+#include "paceline/coordinator/timed_controller.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "paceline/base/status_macros.h"
+
+namespace paceline::coordinator {
+
+namespace {
+
+bool is_commit(const control::Order& order) { return std::holds_alternative<control::CommitRecord>(order); }
+
+}  // namespace
+
+TimedController::TimedController(const control::ControllerConfig& config,
+                                 std::unique_ptr<policy::SyncPolicy> policy, Outbox& out,
+                                 std::function<void(const control::Order&)> carry_out, bool books_first)
+    : controller_(config, std::move(policy)),
+      out_(out),
+      carry_out_(std::move(carry_out)),
+      books_first_(books_first) {}
+
+absl::Status TimedController::restore(const control::ControllerState& state, Duration elapsed) {
+  PACELINE_RETURN_IF_ERROR(controller_.restore(state));
+  elapsed_before_ = elapsed;
+  return absl::OkStatus();
+}
+
+Time TimedController::time(SteadyTime at) const {
+  Time time = Time{} + elapsed_before_;
+  if (started_) time += at - *started_;
+  return time;
+}
+
+absl::Status TimedController::take(SteadyTime at, decltype(control::Fact::what) what) {
+  if (ended_) return absl::OkStatus();
+  control::Fact fact{time(at), std::move(what)};
+  std::vector<control::Order> orders;
+  PACELINE_RETURN_IF_ERROR(controller_.handle(fact, orders));
+  if (controller_.started() && !started_) started_ = at;
+  // Peers first: they wait for their orders, the books do not. But what ends the run waits for the books, and
+  // a commit does where servers may still have it when the books are all that is left of this process.
+  const bool books_first = books_first_ && std::any_of(orders.begin(), orders.end(), is_commit);
+  if (books_first) {
+    out_.put(Record{fact, orders});
+    out_.put(KeepBooks{});
+  }
+  const bool finished = controller_.finished();
+  for (const control::Order& order : orders) {
+    if (!std::holds_alternative<control::Finish>(order)) carry_out(order);
+  }
+  std::optional<control::Order> last;
+  if (finished) last = orders.back();
+  if (!books_first) out_.put(Record{std::move(fact), std::move(orders)});
+  if (!finished) return absl::OkStatus();
+  end();
+  carry_out(*last);
+  return absl::OkStatus();
+}
+
+void TimedController::carry_out(const control::Order& order) {
+  const auto* wake = std::get_if<control::WakeAt>(&order);
+  if (wake == nullptr) return carry_out_(order);
+  out_.put(WakeUp{*started_ + (wake->at.time_since_epoch() - elapsed_before_)});
+}
+
+}  // namespace paceline::coordinator

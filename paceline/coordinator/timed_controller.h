@@ -1,0 +1,57 @@
+// A Controller in an attempt's time: stamps what happens with the job's time, has the orders carried out, and
+// puts what the books are to have into the outbox. Pure.
+//
+// What always holds: the orders of a fact are carried out before the next fact is taken, and nothing is taken
+// after the end. Where books come first, no commit is carried out that they do not have.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include <absl/status/status.h>
+
+#include "paceline/control/controller.h"
+#include "paceline/coordinator/actions.h"
+
+namespace paceline::coordinator {
+
+class TimedController {
+ public:
+  // `carry_out`: called within take() for each order but WakeAt. `books_first`: commits wait for the books. The
+  // outbox outlives this.
+  TimedController(const control::ControllerConfig& config, std::unique_ptr<policy::SyncPolicy> policy,
+                  Outbox& out, std::function<void(const control::Order&)> carry_out, bool books_first = false);
+
+  // Before the first fact: the job's time goes on from `elapsed`. Errors: those of Controller::restore.
+  absl::Status restore(const control::ControllerState& state, Duration elapsed);
+
+  // Errors: those of Controller::handle.
+  absl::Status take(SteadyTime at, decltype(control::Fact::what) what);
+  // No fact is taken from now on, the timer's included.
+  void end() { ended_ = true; }
+
+  // The job's time then.
+  Time time(SteadyTime at) const;
+  bool started() const { return started_.has_value(); }
+  bool finished() const { return controller_.finished(); }
+  Version version() const { return controller_.version(); }
+  policy::Bounds bounds() const { return controller_.bounds(); }
+  bool hears_of_completion() const { return controller_.hears_of_completion(); }
+  control::ControllerState save() const { return controller_.save(); }
+  // As Controller has it.
+  std::vector<control::ControllerState> take_states() { return controller_.take_states(); }
+
+ private:
+  void carry_out(const control::Order& order);
+
+  control::Controller controller_;
+  Outbox& out_;
+  const std::function<void(const control::Order&)> carry_out_;
+  const bool books_first_;
+  Duration elapsed_before_{0};
+  std::optional<SteadyTime> started_;
+  bool ended_ = false;
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,17 @@
+// What the coordinator tells a worker, as messages.
+#pragma once
+
+#include "paceline/base/time.h"
+#include "paceline/control/orders.h"
+#include "paceline/planner/plan.h"
+#include "paceline/wire/paceline.pb.h"
+#include "paceline/coordinator/replica_table.h"
+
+namespace paceline::coordinator {
+
+// To the first stage that has no role. Requires: there is one.
+wire::WorkerOrder role_order(const LiveReplica& replica, const planner::Plan& plan);
+wire::WorkerOrder dissolve_order(ReplicaId replica);
+wire::WorkerOrder release_order(const control::Release& release, Time now);
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,104 @@
+#include "paceline/coordinator/worker_table.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/config/one_line.h"
+#include "paceline/transport/weight_board.h"
+
+namespace paceline::coordinator {
+
+namespace {
+constexpr std::size_t kLongestName = 40;  // that is worth repeating
+// Before it has joined: a process that loads libtorch and its data on a busy host has no rhythm yet.
+constexpr std::chrono::seconds kComingLimit{30};
+}  // namespace
+
+std::optional<Refusal> WorkerTable::take_place(WorkerPeer peer, const std::string& name, SteadyTime at) {
+  const auto is_it = [&](const config::ReplicaConfig& one) { return one.name == name; };
+  const auto place = std::find_if(places_.begin(), places_.end(), is_it);
+  if (std::find(left_out_.begin(), left_out_.end(), name) != left_out_.end())
+    return host_given_up("the host of " + name);
+  if (place == places_.end()) {
+    return Refusal{fmt::format("the job has no replica '{}'; it has {} to {}",
+                                           config::one_line(name.substr(0, kLongestName)),
+                                           places_.front().name, places_.back().name)};
+  }
+  const auto device = static_cast<std::size_t>(place - places_.begin());
+  if (by_device_.contains(device) || workers_.contains(peer))
+    return place_taken(name);
+  workers_.emplace(peer, Worker{.peer = peer,
+                                        .number = next_number_++,
+                                        .reader = free_reader(),
+                                        .device = device,
+                                        .host = place->host.value_or(0),
+                                        .name = name,
+                                        .attached = {},
+                                        .replica = {},
+                                        .left = {},
+                                        .heard = PhiAccrual(at)});
+  by_device_[device] = peer;
+  return std::nullopt;
+}
+
+// Beside the evaluator and the other hosts' servers.
+int WorkerTable::most_readers(std::int64_t hosts) {
+  return transport::WeightWriter::kSlots - 1 - static_cast<int>(hosts);
+}
+
+// In turn, so that one is given again as late as can be: who died may still hold a version through it.
+int WorkerTable::free_reader() {
+  PACELINE_CHECK(workers_.size() < static_cast<std::size_t>(readers_), "more than {} workers", readers_);
+  const auto taken = [this](const auto& one) { return one.second.reader == last_reader_; };
+  do {
+    last_reader_ = (last_reader_ + 1) % readers_;
+  } while (std::any_of(workers_.begin(), workers_.end(), taken));
+  return last_reader_;
+}
+
+std::optional<Worker> WorkerTable::remove(WorkerPeer peer) {
+  const auto found = workers_.find(peer);
+  if (found == workers_.end()) return std::nullopt;
+  by_device_.erase(found->second.device);
+  return std::move(workers_.extract(found).mapped());
+}
+
+Worker* WorkerTable::find(WorkerPeer peer) {
+  const auto found = workers_.find(peer);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+Worker* WorkerTable::at(std::size_t device) {
+  const auto found = by_device_.find(device);
+  return found == by_device_.end() ? nullptr : &workers_.at(found->second);
+}
+
+const Worker* WorkerTable::first_attached(int host) const {
+  for (const auto& [peer, worker] : workers_) {
+    if (worker.attached && worker.host == host) return &worker;
+  }
+  return nullptr;
+}
+
+const Worker* WorkerTable::with_memory(int host, const std::string& gradient_path) const {
+  for (const auto& [peer, worker] : workers_) {
+    if (worker.attached && worker.host == host && worker.attached->gradient_path() == gradient_path)
+      return &worker;
+  }
+  return nullptr;
+}
+
+std::vector<std::pair<WorkerPeer, std::string>> WorkerTable::silent(SteadyTime now) const {
+  std::vector<std::pair<WorkerPeer, std::string>> found;
+  for (const auto& [peer, worker] : workers_) {
+    const bool dead = worker.joined ? worker.heard.dead(now) : worker.heard.silence(now) > kComingLimit;
+    if (dead) found.emplace_back(peer, in_words(worker.heard, now));
+  }
+  return found;
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,76 @@
+// The workers of a run as the coordinator sees them, one a device: who has which place in the job, how far
+// each has come on its way into it, and who has gone silent. Pure.
+//
+// What always holds: a place has at most one worker at a time, and no two workers ever had the same number.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/config/job_config.h"
+#include "paceline/wire/paceline.pb.h"
+#include "paceline/coordinator/actions.h"
+#include "paceline/coordinator/phi_accrual.h"
+#include "paceline/coordinator/refusal.h"
+
+namespace paceline::coordinator {
+
+struct Worker {
+  WorkerPeer peer;
+  std::int32_t number = 0;  // from 0, never used twice in a run
+  int reader = 0;           // of the weights; no two that are here have the same
+  std::size_t device = 0;   // its place in the job
+  int host = 0;             // of that
+  std::string name;         // of that
+  std::optional<wire::WorkerAttached> attached;
+  bool boards_sent = false;
+  bool joined = false;
+  std::optional<ReplicaId> replica;  // that it has a role in
+  std::vector<ReplicaId> left;       // replicas that have gone since it was last told to sum with others
+  PhiAccrual heard;
+};
+
+class WorkerTable {
+ public:
+  // `job` outlives the table.
+  explicit WorkerTable(const config::JobConfig& job)
+      : places_(job.replicas), left_out_(job.left_out), readers_(most_readers(job.hosts)) {}
+
+  // The worker has that place from now on; or why not: there is none of that name, or it is taken.
+  std::optional<Refusal> take_place(WorkerPeer peer, const std::string& name, SteadyTime at);
+  // The worker that was there; nothing when there was none.
+  std::optional<Worker> remove(WorkerPeer peer);
+
+  // Null when it is not here.
+  Worker* find(WorkerPeer peer);
+  Worker* at(std::size_t device);
+  // One on that host that has attached.
+  const Worker* first_attached(int host) const;
+  // The one on that host whose gradient is there.
+  const Worker* with_memory(int host, const std::string& gradient_path) const;
+  bool here(std::size_t device) const { return by_device_.contains(device); }
+  std::map<WorkerPeer, Worker>& all() { return workers_; }
+  std::size_t size() const { return workers_.size(); }
+
+  // Those that have said nothing for too long, by their own rhythm once they have joined, and why.
+  std::vector<std::pair<WorkerPeer, std::string>> silent(SteadyTime now) const;
+
+ private:
+  static int most_readers(std::int64_t hosts);
+  int free_reader();
+
+  const std::vector<config::ReplicaConfig>& places_;
+  const std::vector<std::string>& left_out_;  // who had a place once
+  std::map<WorkerPeer, Worker> workers_;
+  std::map<std::size_t, WorkerPeer> by_device_;
+  std::int32_t next_number_ = 0;
+  const int readers_;
+  int last_reader_ = -1;
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,63 @@
+// Why a process of a job ended. Its starter is told over a descriptor that the process inherits, and as a value, so that
+// nobody has to read texts to know what to do.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/base/file_descriptor.h"
+
+namespace paceline::roles {
+
+enum class Ending {
+  kDone,             // the job is over
+  kOwnError,         // of this process: another one would have it too
+  kCoordinatorLost,  // the stream ended without a goodbye
+  kRunFailed,        // the coordinator said that the run could not go on
+  kPlaceTaken,       // another process has its place
+  kHostGivenUp,      // the run goes on without its host
+  kKilled,           // by somebody, in the middle of something; the starter sees this, and the next one
+  kUnsaid,           // it ended without a word that came here: its log may have one
+};
+
+// The same error, which says this besides.
+absl::Status with_ending(absl::Status status, Ending ending);
+// kDone where it is OK, and kOwnError unless it says something else.
+Ending ending_of(const absl::Status& status);
+
+struct SaidEnding {
+  Ending ending = Ending::kUnsaid;
+  std::string message{};  // of the error; one line
+};
+
+// In the process that is started. Takes the descriptor, if there is one: nobody who is started from here has it.
+void take_ending_descriptor();
+// Tells the starter of this process, if it wants to hear it.
+void tell_ending(const absl::Status& status);
+// The same, of an error, where there is no memory.
+void tell_own_error_at_once(std::string_view message);
+// This process becomes another program, which tells.
+void pass_ending_descriptor_on();
+
+// In the process that starts it: a pipe, and what is to be added to the child's environment.
+class EndingPipe {
+ public:
+  // Errors: ResourceExhausted.
+  static absl::StatusOr<EndingPipe> open();
+
+  // The end that the child gets.
+  int child_end() const { return write_.get(); }
+  std::string environment() const;
+  // The child has its own.
+  void close_child_end() { write_ = FileDescriptor(); }
+  // What it said, once it has ended.
+  SaidEnding read() const;
+
+ private:
+  FileDescriptor read_, write_;
+};
+
+}  // namespace paceline::roles

@@ -1,0 +1,102 @@
+// What a server does with the coordinator's orders, and when: the log of numbered commits as one server sees it.
+// Where shards are kept twice a commit takes two steps: it is prepared, and published once it is certain, which is
+// when every server has prepared it. Pure.
+//
+// What always holds: versions are made in their order; nothing is published before it is certain, and nothing is
+// made after a version that is not; an order whose turn comes after a commit is carried out after it. Once a copy
+// is wanted, no version is made any more.
+//
+// Make and Prepare are answered (made, prepared) before the next order is taken; where one fails, so has this
+// server.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/wire/paceline.pb.h"
+
+namespace paceline::server {
+
+// Sum the members' gradients, step, and publish.
+struct Make {
+  wire::Apply commit;
+};
+// All of that but publish it, of each shard that is kept here.
+struct Prepare {
+  wire::Apply commit;
+};
+// The gradients of the commit that is next: they can travel while the one before becomes certain.
+struct SendAhead {
+  wire::Apply commit;
+};
+struct Publish {
+  Version version;
+};
+// It is its turn, and nothing more is to be decided.
+struct CarryOut {
+  wire::ServerOrder order;
+};
+// Into a checkpoint's folder; `publish`: the version, which is prepared, counts by that.
+struct WriteCopy {
+  Version version;
+  int shard = 0;
+  std::string dir;
+  bool publish = false;
+};
+struct Say {
+  wire::ServerMessage message;
+};
+using Action = std::variant<Make, Prepare, SendAhead, Publish, CarryOut, WriteCopy, Say>;
+using Actions = std::vector<Action>;
+
+class CommitLog {
+ public:
+  // A new connection to a coordinator: what was made before is kept, and nothing is made until a start.
+  void new_session();
+  // The server has started, as this order has it.
+  void start(const wire::ServerStart& order);
+
+  // Any order but the start and the goodbye. Errors: Internal when the coordinator is wrong.
+  absl::StatusOr<Actions> take(wire::ServerOrder order);
+  // The version that was to be made is.
+  Actions made(Version version) const;
+  // The commit that was to be prepared is.
+  Actions prepared(const wire::Apply& commit);
+  // Another host cannot be reached: no version is made any more, but what is certain is here. False where shards
+  // are kept once: then there is nothing to keep it for.
+  bool cut_off();
+
+  bool started() const { return started_; }
+  bool is_cut_off() const { return cut_off_; }
+  bool twice() const { return copies_ > 1; }
+  // What is here, for a coordinator that does not know it; nothing where no version was made, or all is kept
+  // once.
+  std::optional<wire::Held> held() const;
+
+ private:
+  bool waits() const { return prepared_.has_value(); }
+  absl::StatusOr<Actions> publish(Version version);
+  void carry_out(wire::ServerOrder order, Actions& actions) const;
+  void send_ahead(Actions& actions) const;
+  void say_applied(Version version, Actions& actions) const;
+
+  bool started_ = false;
+  bool announce_ = false;  // say when each version is made
+  std::string attempt_;
+  int shard_ = 0, shards_ = 1, copies_ = 1;
+  Version published_;
+  std::optional<Version> prepared_;
+  std::string state_;  // of the newest version that was made here; empty: none was
+  std::int64_t elapsed_ns_ = 0;
+  std::deque<wire::ServerOrder> waiting_;  // until what is prepared is certain
+  bool cut_off_ = false;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,119 @@
+#include "paceline/server/kept_shards.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/config/server_parts.h"
+#include "paceline/wire/wire.h"
+#include "paceline/store/shard_files.h"
+#include "paceline/transport/gradient_buffer.h"
+
+namespace paceline::server {
+
+namespace {
+
+int threads_for(const config::JobConfig& job) {
+  if (job.server_threads > 0) return static_cast<int>(job.server_threads);
+  const int processors = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(processors / static_cast<int>(job.servers), 1, 4);
+}
+
+}  // namespace
+
+absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order) {
+  FirstWeights first;
+  if (!order.checkpoint_dir().empty()) return first;
+  PACELINE_ASSIGN_OR_RETURN(first.memory,
+                            transport::GradientReader::open(order.weights_path(), order.whole_floats()));
+  PACELINE_ASSIGN_OR_RETURN(first.weights, first.memory->gradient(Clock(0)));
+  return first;
+}
+
+absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order,
+                                             const config::JobConfig& job, std::span<const float> first) {
+  KeptShards shards;
+  shards.count_ = order.shard_count();
+  PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job));
+  if (order.copies() > 1) {
+    if (order.copies() > order.hosts_size() || order.shard() >= order.hosts_size())
+      return absl::InternalError(
+          fmt::format("the coordinator wants {} copies on {} hosts", order.copies(), order.hosts_size()));
+    const auto kept = config::shards_kept(order.hosts_size(), order.copies());
+    const std::vector<int>& here = kept[static_cast<std::size_t>(order.shard())];
+    for (std::size_t copy = 1; copy < here.size(); ++copy)
+      PACELINE_RETURN_IF_ERROR(shards.add(here[copy], order, job));
+  }
+  if (order.checkpoint_dir().empty()) {
+    shards.begin_with(first);
+  } else {
+    PACELINE_RETURN_IF_ERROR(shards.load_from_checkpoint(order));
+  }
+  return shards;
+}
+
+absl::Status KeptShards::add(int index, const wire::ServerStart& order, const config::JobConfig& job) {
+  const bool own = index == order.shard();
+  PACELINE_ASSIGN_OR_RETURN(ps::Layout part, wire::from_wire(own ? order.part() : order.hosts(index).part()));
+  std::int64_t offset = own ? order.part_offset() : 0;
+  for (int before = 0; !own && before < index; ++before) {
+    PACELINE_ASSIGN_OR_RETURN(const ps::Layout other, wire::from_wire(order.hosts(before).part()));
+    offset += other.size();
+  }
+  std::optional<ps::WholeModel> whole;
+  if (order.has_whole()) {
+    PACELINE_ASSIGN_OR_RETURN(ps::Layout layout, wire::from_wire(order.whole()));
+    if (layout.size() != order.whole_floats() || offset < 0 || offset > layout.size() - part.size())
+      return absl::InternalError("the coordinator sent a part that is not of its model");
+    whole.emplace(std::move(layout), offset);
+  }
+  // Nobody reads a copy, but a board has at least one reader.
+  const int readers = own ? order.readers() + order.hosts_size() : 1;
+  PACELINE_ASSIGN_OR_RETURN(
+      auto board, transport::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead), readers,
+                                                  own ? kMostKept : 0));
+  kept_.push_back({index, offset,
+                   std::make_unique<ps::Shard>(std::move(part), job.optimizer, std::move(board),
+                                               threads_for(job), job.groups, whole)});
+  return absl::OkStatus();
+}
+
+void KeptShards::begin_with(std::span<const float> weights) const {
+  for (const Kept& one : kept_) {
+    one.shard->start(Version(0), weights.subspan(static_cast<std::size_t>(one.offset),
+                                                 static_cast<std::size_t>(one.shard->layout().size())));
+  }
+}
+
+absl::Status KeptShards::load_from_checkpoint(const wire::ServerStart& order) const {
+  for (const Kept& one : kept_) {
+    PACELINE_ASSIGN_OR_RETURN(
+        auto saved, store::load_shard(order.checkpoint_dir(), one.index + 1, count_, one.shard->layout()));
+    PACELINE_RETURN_IF_ERROR(one.shard->restore_optimizer(std::move(saved.optimizer)));
+    one.shard->start(Version(order.version()), saved.weights);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<ps::Shard*> KeptShards::all() const {
+  std::vector<ps::Shard*> shards;
+  for (const Kept& one : kept_) shards.push_back(one.shard.get());
+  return shards;
+}
+
+void KeptShards::publish() const {
+  for (const Kept& one : kept_) one.shard->publish();
+}
+
+absl::Status KeptShards::write(int index, Version version, const std::string& dir) const {
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return one.index == index; });
+  if (found == kept_.end() || found->shard->version() != version)
+    return absl::InternalError(fmt::format("version {} of shard {} is not here", version, index));
+  const ps::Shard& shard = *found->shard;
+  return store::write_shard(dir, index + 1, count_, shard.layout(), shard.weights(), shard.optimizer_state());
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,71 @@
+// The shards that one server of a job keeps: its own, and where shards are kept twice, a copy of another
+// server's, from which nobody reads. Then they outlive the coordinator that had them made.
+//
+// What always holds: where shards are kept twice, all of them are of one version, and so is what is prepared.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/ps/shard.h"
+#include "paceline/wire/paceline.pb.h"
+#include "paceline/transport/gradient_buffer.h"
+
+namespace paceline::server {
+
+// What a job begins with, in memory of a worker that may be gone by now; nothing where there is a checkpoint.
+struct FirstWeights {
+  std::optional<transport::GradientReader> memory{};
+  std::span<const float> weights{};
+
+  // Errors: the worker is gone, or its memory does not hold them.
+  static absl::StatusOr<FirstWeights> of(const wire::ServerStart& order);
+};
+
+class KeptShards {
+ public:
+  // Versions that evaluations and a checkpoint may hold at once.
+  static constexpr int kMostKept = 8;
+
+  // With the weights of the checkpoint that the order names, or else with `first`. Errors: those of the
+  // files; of an order that makes no sense; no memory.
+  static absl::StatusOr<KeptShards> start(const wire::ServerStart& order, const config::JobConfig& job,
+                                          std::span<const float> first);
+
+  ps::Shard& own() const { return *kept_.front().shard; }
+  // Floats before the own one in the whole model.
+  std::int64_t own_offset() const { return kept_.front().offset; }
+  // The own one first.
+  std::vector<ps::Shard*> all() const;
+
+  // Requires: all have prepared a version.
+  void publish() const;
+
+  // Writes its newest version, which is to be `version`, into a checkpoint's folder. Any thread, while
+  // nothing changes. Errors: it is not here; those of the disk.
+  absl::Status write(int index, Version version, const std::string& dir) const;
+
+ private:
+  struct Kept {
+    int index;  // of the job's shards, from 0
+    std::int64_t offset;
+    std::unique_ptr<ps::Shard> shard;
+  };
+
+  KeptShards() = default;
+  absl::Status add(int index, const wire::ServerStart& order, const config::JobConfig& job);
+  void begin_with(std::span<const float> weights) const;
+  absl::Status load_from_checkpoint(const wire::ServerStart& order) const;
+
+  int count_ = 1;  // of the job's
+  std::vector<Kept> kept_;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,417 @@
+#include "paceline/server/server_role.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/config/job_config.h"
+#include "paceline/config/server_parts.h"
+#include "paceline/exchange/commit_exchange.h"
+#include "paceline/exchange/exchange.h"
+#include "paceline/ps/shard.h"
+#include "paceline/roles/beats.h"
+#include "paceline/roles/peer.h"
+#include "paceline/rpc/link_keys.h"
+#include "paceline/server/commit_log.h"
+#include "paceline/server/kept_shards.h"
+#include "paceline/store/folder_mark.h"
+#include "paceline/store/shard_files.h"
+#include "paceline/transport/gradient_buffer.h"
+#include "paceline/wire/wire.h"
+
+namespace paceline::server {
+
+namespace {
+
+absl::StatusOr<exchange::Peer> peer_of(const wire::HostShard& host, bool sealed) {
+  PACELINE_ASSIGN_OR_RETURN(auto keys, rpc::link_keys(host.send_key(), host.receive_key(), sealed));
+  return exchange::Peer{host.exchange(), std::move(keys)};
+}
+
+using roles::coordinator_lost, roles::ServerConnection;
+
+// What outlives a session.
+struct Kept {
+  CommitLog log;
+  std::optional<KeptShards> shards;
+};
+
+// A server while it has a connection: carries out what its log says.
+class Server {
+ public:
+  // `exchange`: with the other hosts' servers; null when there are none.
+  Server(ServerConnection& connection, Kept& kept, std::unique_ptr<exchange::Exchange> exchange)
+      : connection_(connection), log_(kept.log), shards_(kept.shards), exchange_(std::move(exchange)) {
+    log_.new_session();
+  }
+
+  // Orders in sequence, until goodbye. An error has been told to the coordinator.
+  absl::Status serve();
+
+ private:
+  absl::Status take(wire::ServerOrder order);
+  absl::Status act(const Actions& actions);
+  absl::Status act(const Make& make);
+  absl::Status act(const Prepare& prepare);
+  absl::Status act(const SendAhead& ahead);
+  absl::Status act(const Publish& publish);
+  absl::Status act(const CarryOut& turn);
+  absl::Status act(const WriteCopy& copy);
+  absl::Status act(const Say& say) { return send(say.message) ? absl::OkStatus() : coordinator_lost(); }
+  absl::Status start(const wire::ServerStart& order);
+  absl::Status start_exchange(const wire::ServerStart& order, const config::JobConfig& job);
+  absl::Status map_gradient(const wire::MapGradient& order);
+  absl::Status say_mapped(std::int32_t replica, const std::string& error);
+  absl::Status unmap_gradient(const wire::UnmapGradient& order);
+  absl::Status apply_here(const wire::Apply& order, ps::Update update);
+  absl::Status check_finite(const wire::Apply& order, const ps::Shard& shard);
+  absl::StatusOr<std::vector<exchange::HostMember>> members_of(const wire::Apply& order);
+  absl::StatusOr<const float*> gradient(const wire::Apply::Member& member);
+  absl::Status keep(const wire::Keep& order);
+  bool say_kept(Version version);
+  void say_failed(const absl::Status& status, bool host_lost);
+  absl::Status write_checkpoint(const wire::WriteCheckpoint& order);
+  bool send(const wire::ServerMessage& message) { return connection_.send(message); }
+
+  ps::Shard& own() const { return shards_->own(); }
+
+  ServerConnection& connection_;
+  CommitLog& log_;
+  std::optional<KeptShards>& shards_;
+  int index_ = 0;
+  int count_ = 1;
+  int evaluator_host_ = 0;
+  std::int64_t whole_floats_ = 0;
+  std::map<std::int32_t, transport::GradientReader> gradients_;  // by replica, of this host
+  std::map<std::int32_t, int> hosts_;                            // by replica
+  std::optional<exchange::CommitExchange> commits_;              // where there are several hosts
+  std::unique_ptr<exchange::Exchange> exchange_;  // reads the gradients, and the sums of commits_
+  Version diverged_;                      // whose weights are not finite; 0: none
+  std::vector<std::int32_t> not_finite_;  // its members whose gradients are not
+  std::optional<std::int32_t> not_here_;  // a replica that has not the gradient of a commit
+  std::jthread writer_;                   // of the checkpoint under way
+};
+
+absl::Status Server::serve() {
+  while (auto order = connection_.next()) {
+    if (order->has_goodbye()) return roles::farewell(order->goodbye());
+    const absl::Status status = take(*std::move(order));
+    if (status.ok()) continue;
+    const bool host_lost = commits_ && exchange_->ended();
+    if (host_lost && log_.cut_off()) continue;  // as the coordinator has been told by the exchange
+    say_failed(status, host_lost);
+    if (host_lost) return absl::AbortedError(status.message());
+    return roles::unless_goodbye(connection_, status);  // which also means that it was heard
+  }
+  return coordinator_lost();
+}
+
+absl::Status Server::take(wire::ServerOrder order) {
+  if (order.has_start()) return start(order.start());
+  PACELINE_ASSIGN_OR_RETURN(const Actions actions, log_.take(std::move(order)));
+  return act(actions);
+}
+
+absl::Status Server::act(const Actions& actions) {
+  for (const Action& action : actions)
+    PACELINE_RETURN_IF_ERROR(std::visit([this](const auto& one) { return act(one); }, action));
+  return absl::OkStatus();
+}
+
+void Server::say_failed(const absl::Status& status, bool host_lost) {
+  wire::ServerMessage failed;
+  failed.mutable_failed()->set_error(std::string(status.message()));
+  failed.mutable_failed()->set_host_lost(host_lost);
+  failed.mutable_failed()->set_diverged(diverged_.value());
+  failed.mutable_failed()->mutable_not_finite()->Add(not_finite_.begin(), not_finite_.end());
+  if (not_here_ && !host_lost) failed.mutable_failed()->set_not_here(*not_here_);
+  send(failed);
+}
+
+absl::Status Server::act(const CarryOut& turn) {
+  const wire::ServerOrder& order = turn.order;
+  switch (order.what_case()) {
+    case wire::ServerOrder::kMapGradient:
+      return map_gradient(order.map_gradient());
+    case wire::ServerOrder::kUnmapGradient:
+      return unmap_gradient(order.unmap_gradient());
+    case wire::ServerOrder::kReleaseReader:
+      own().board().release_reader(order.release_reader().reader());
+      if (commits_) exchange_->release_reader(order.release_reader().reader());
+      return absl::OkStatus();
+    case wire::ServerOrder::kWant:
+      if (commits_) exchange_->want(order.want().host(), Version(order.want().version()));
+      return absl::OkStatus();
+    case wire::ServerOrder::kKeep:
+      return keep(order.keep());
+    case wire::ServerOrder::kDrop:
+      own().board().drop(Version(order.drop().version()));
+      if (commits_ && !order.drop().checkpoint()) exchange_->drop(Version(order.drop().version()));
+      return absl::OkStatus();
+    case wire::ServerOrder::kWriteCheckpoint:
+      return write_checkpoint(order.write_checkpoint());
+    default:
+      return absl::InternalError("the coordinator sent an unknown order");
+  }
+}
+
+absl::Status Server::start(const wire::ServerStart& order) {
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(order.job_toml(), "job.toml"));
+  index_ = order.shard();
+  count_ = order.shard_count();
+  evaluator_host_ = order.evaluator_host();
+  whole_floats_ = order.whole_floats();
+  if (!order.mark_file().empty()) {
+    // A checkpoint that cannot be written is found out before there is anything to lose.
+    PACELINE_RETURN_IF_ERROR(
+        store::check_shared(order.mark_file(), order.mark_text(), fmt::format("shard{}", index_)));
+  }
+  wire::ServerMessage message;
+  wire::ServerStarted& started = *message.mutable_started();
+  const auto first = FirstWeights::of(order);
+  if (!first.ok()) {
+    started.set_error(std::string(first.status().message()));
+    return send(message) ? absl::OkStatus() : coordinator_lost();
+  }
+  log_ = CommitLog();
+  shards_.reset();
+  PACELINE_ASSIGN_OR_RETURN(shards_, KeptShards::start(order, job, first->weights));
+  if (order.hosts_size() == 0) {
+    started.add_board_paths(own().board().path());
+  } else {
+    PACELINE_RETURN_IF_ERROR(start_exchange(order, job));
+    started.mutable_board_paths()->Add(exchange_->boards().begin(), exchange_->boards().end());
+  }
+  log_.start(order);
+  return send(message) ? absl::OkStatus() : coordinator_lost();
+}
+
+absl::Status Server::start_exchange(const wire::ServerStart& order, const config::JobConfig& job) {
+  if (exchange_ == nullptr) return absl::InternalError("the coordinator speaks of other hosts");
+  exchange::ExchangeOptions options;
+  options.host = index_;
+  if (evaluator_host_ < 0 || evaluator_host_ >= order.hosts_size())
+    return absl::InternalError(fmt::format("the coordinator has its evaluator on host {}", evaluator_host_));
+  std::vector<ps::Layout> parts;
+  for (const wire::HostShard& host : order.hosts()) {
+    PACELINE_ASSIGN_OR_RETURN(ps::Layout part, wire::from_wire(host.part()));
+    PACELINE_ASSIGN_OR_RETURN(exchange::Peer peer, peer_of(host, exchange_->sealed()));
+    options.peers.push_back(std::move(peer));
+    options.part_floats.push_back(part.size());
+    options.board_floats.push_back(ps::Shard::board_floats(part, job.look_ahead));
+    options.moving.push_back(exchange::moving_blocks(part, options.board_floats.back()));
+    parts.push_back(std::move(part));
+  }
+  std::vector<std::vector<int>> kept = config::shards_kept(order.hosts_size(), std::max(1, order.copies()));
+  options.kept_here = kept[static_cast<std::size_t>(index_)];
+  options.own_board = own().board().path();
+  options.readers = order.readers();
+  options.kept = KeptShards::kMostKept;
+  options.kept_there = [this](Version version) { say_kept(version); };
+  options.failed = [this](const absl::Status& status) { say_failed(status, true); };
+  PACELINE_RETURN_IF_ERROR(exchange_->start(std::move(options)));
+  exchange_->published(own().version());
+  commits_.emplace(*exchange_, std::move(parts), std::move(kept), index_);
+  return absl::OkStatus();
+}
+
+absl::Status Server::map_gradient(const wire::MapGradient& order) {
+  hosts_[order.replica()] = order.host();
+  if (commits_ && order.host() != index_) return say_mapped(order.replica(), "");
+  auto reader = transport::GradientReader::open(order.path(), whole_floats_);
+  if (!reader.ok()) return say_mapped(order.replica(), std::string(reader.status().message()));
+  gradients_.insert_or_assign(order.replica(), *std::move(reader));
+  return say_mapped(order.replica(), "");
+}
+
+absl::Status Server::say_mapped(std::int32_t replica, const std::string& error) {
+  wire::ServerMessage mapped;
+  mapped.mutable_mapped()->set_replica(replica);
+  mapped.mutable_mapped()->set_error(error);
+  return send(mapped) ? absl::OkStatus() : coordinator_lost();
+}
+
+absl::Status Server::unmap_gradient(const wire::UnmapGradient& order) {
+  if (commits_ && gradients_.contains(order.replica())) PACELINE_RETURN_IF_ERROR(commits_->flush());
+  gradients_.erase(order.replica());
+  hosts_.erase(order.replica());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const float*> Server::gradient(const wire::Apply::Member& member) {
+  const auto found = gradients_.find(member.replica());
+  if (found == gradients_.end())
+    return absl::InternalError(fmt::format("the gradient of replica {} is not here", member.replica()));
+  const auto gradient = found->second.gradient(Clock(member.clock()));
+  if (!gradient.ok()) not_here_ = member.replica();
+  PACELINE_RETURN_IF_ERROR(gradient.status());
+  return gradient->data();
+}
+
+// Of the commit, without its members.
+ps::Update update_of(const wire::Apply& order) {
+  return {.version = Version(order.version()),
+                    .members = {},
+                    .learning_rate = order.learning_rate(),
+                    .fraction = order.fraction(),
+                    .only_finite = true,
+                    .of_differences = order.of_differences()};
+}
+
+absl::Status Server::act(const Make& make) {
+  const wire::Apply& order = make.commit;
+  ps::Update update = update_of(order);
+  absl::Status applied;
+  if (commits_) {
+    PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(order));
+    applied = commits_->apply(own(), std::move(update), members);
+  } else {
+    applied = apply_here(order, std::move(update));
+  }
+  PACELINE_RETURN_IF_ERROR(check_finite(order, own()));
+  PACELINE_RETURN_IF_ERROR(applied);
+  return act(log_.made(Version(order.version())));
+}
+
+// Before it can become a checkpoint. Nobody looks at gradients for this but then.
+absl::Status Server::check_finite(const wire::Apply& order, const ps::Shard& shard) {
+  if (shard.finite()) return absl::OkStatus();
+  diverged_ = Version(order.version());
+  for (const auto& member : order.members()) {
+    const auto values = gradient(member);
+    if (values.ok() && !ps::all_finite(own().layout(), *values + shards_->own_offset()))
+      not_finite_.push_back(member.replica());
+  }
+  return absl::OutOfRangeError(fmt::format("version {} is not finite", order.version()));
+}
+
+absl::Status Server::act(const Prepare& prepare) {
+  const wire::Apply& order = prepare.commit;
+  PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(order));
+  PACELINE_RETURN_IF_ERROR(commits_->prepare(shards_->all(), update_of(order), members));
+  for (const ps::Shard* shard : shards_->all()) PACELINE_RETURN_IF_ERROR(check_finite(order, *shard));
+  return act(log_.prepared(order));
+}
+
+absl::Status Server::act(const SendAhead& ahead) {
+  PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(ahead.commit));
+  return commits_->send(Version(ahead.commit.version()), members);
+}
+
+absl::Status Server::act(const Publish& publish) {
+  shards_->publish();
+  exchange_->published(publish.version);
+  return absl::OkStatus();
+}
+
+absl::Status Server::apply_here(const wire::Apply& order, ps::Update update) {
+  std::vector<const transport::GradientReader*> readers;
+  for (const auto& member : order.members()) {
+    PACELINE_ASSIGN_OR_RETURN(const float* values, gradient(member));
+    update.members.push_back({values + shards_->own_offset(), member.weight(), member.share()});
+    readers.push_back(&gradients_.at(member.replica()));
+  }
+  if (order.group() && !readers.empty()) {
+    update.group.emplace(update.version, std::move(readers), whole_floats_, shards_->own_offset());
+  }
+  return own().apply(update);
+}
+
+absl::StatusOr<std::vector<exchange::HostMember>> Server::members_of(const wire::Apply& order) {
+  std::vector<exchange::HostMember> members;
+  for (const auto& member : order.members()) {
+    const auto host = hosts_.find(member.replica());
+    if (host == hosts_.end())
+      return absl::FailedPreconditionError(fmt::format("no host has replica {}", member.replica()));
+    exchange::HostMember& one =
+        members.emplace_back(exchange::HostMember{host->second, nullptr, member.weight(), member.share()});
+    if (host->second != index_) continue;
+    PACELINE_ASSIGN_OR_RETURN(one.gradient, gradient(member));
+  }
+  return members;
+}
+
+absl::Status Server::keep(const wire::Keep& order) {
+  const Version version(order.version());
+  PACELINE_RETURN_IF_ERROR(own().board().keep(version));
+  // The evaluator reads it on its own host.
+  if (commits_ && index_ != evaluator_host_) {
+    exchange_->keep(evaluator_host_, version);
+    return absl::OkStatus();
+  }
+  return say_kept(version) ? absl::OkStatus() : coordinator_lost();
+}
+
+bool Server::say_kept(Version version) {
+  wire::ServerMessage kept;
+  kept.mutable_kept()->set_version(version.value());
+  return send(kept);
+}
+
+absl::Status Server::write_checkpoint(const wire::WriteCheckpoint& order) {
+  const Version version(order.version());
+  PACELINE_RETURN_IF_ERROR(own().board().keep(version));
+  // The weights stay as they are; the optimizer's state moves on with the next commit, so it is copied. The
+  // files are written beside training.
+  writer_ = std::jthread([this, dir = order.dir(), version, weights = own().kept_weights(version),
+                          state = own().optimizer_state()] {
+    const absl::Status status = store::write_shard(dir, index_ + 1, count_, own().layout(), weights, state);
+    wire::ServerMessage written;
+    written.mutable_written()->set_version(version.value());
+    if (!status.ok()) written.mutable_written()->set_error(std::string(status.message()));
+    send(written);
+  });
+  return absl::OkStatus();
+}
+
+// Nothing changes any more: no commit is made after this.
+absl::Status Server::act(const WriteCopy& copy) {
+  if (copy.publish) shards_->publish();
+  writer_ = std::jthread([this, copy] {
+    const absl::Status status = shards_->write(copy.shard, copy.version, copy.dir);
+    wire::ServerMessage rescued;
+    rescued.mutable_rescued()->set_shard(copy.shard);
+    rescued.mutable_rescued()->set_error(std::string(status.message()));
+    send(rescued);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status run_server(const ServerRoleOptions& options) {
+  Kept kept;
+  return roles::with_coordinator(
+      options.reach, security::Role::kServer, [&](roles::Stub& stub, const rpc::Access& access) -> absl::Status {
+        wire::ServerMessage hello;
+        hello.mutable_hello()->set_shard(options.shard);
+        const auto held = kept.log.held();
+        if (held) *hello.mutable_hello()->mutable_held() = *held;
+        if (!held) kept = {};
+        std::unique_ptr<exchange::Exchange> exchange;
+        if (!options.exchange.empty()) {
+          PACELINE_ASSIGN_OR_RETURN(const auto fabric,
+                                    transport::fabric_of_host(options.fabric, options.exchange));
+          PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange, fabric));
+          hello.mutable_hello()->set_exchange(exchange->address());
+          hello.mutable_hello()->set_fabric(std::string(transport::name_of(fabric)));
+        }
+        ServerConnection connection([&](grpc::ClientContext* context) {
+          rpc::show_token(*context, access);
+          return stub.Serve(context);
+        });
+        const bool said = connection.send(hello);
+        const roles::Beats beats(connection);
+        return roles::end_of_stay(
+            connection, said ? Server(connection, kept, std::move(exchange)).serve() : coordinator_lost());
+      });
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,22 @@
+// The server process: one shard of the weights and of the optimizer's state.
+#pragma once
+
+#include <string>
+
+#include <absl/status/status.h>
+
+#include "paceline/roles/peer.h"
+
+namespace paceline::server {
+
+struct ServerRoleOptions {
+  roles::PeerOptions reach{};
+  int shard = 0;           // from 0; where the job has several hosts, which host this is
+  std::string exchange{};  // address of this host that servers of other hosts reach; empty: there are none
+  std::string fabric = "sealed";  // what carries it to them, as the job has it; or "auto"
+};
+
+// Serves a shard of the coordinator's job, until the job is over.
+absl::Status run_server(const ServerRoleOptions& options);
+
+}  // namespace paceline::server

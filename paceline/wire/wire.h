@@ -1,0 +1,29 @@
+// Between the wire's messages and our types. What comes from the wire is checked here, once.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/lease.h"
+#include "paceline/control/orders.h"
+#include "paceline/ps/layout.h"
+#include "paceline/ps/update_rule.h"
+#include "paceline/wire/paceline.pb.h"
+
+namespace paceline::wire {
+
+Layout to_wire(const ps::Layout& layout);
+// Errors: InvalidArgument for shapes that are not positive or do not fit memory.
+absl::StatusOr<ps::Layout> from_wire(const Layout& message);
+
+Lease to_wire(const paceline::Lease& lease);
+// Errors: InvalidArgument for an empty or negative range.
+absl::StatusOr<paceline::Lease> from_wire(const Lease& message);
+
+// How far along the direction its replica is to look ahead under this optimizer. Errors: InvalidArgument for
+// numbers that are none, or below 0.
+absl::StatusOr<float> look_ahead_reach(const WorkerRelease& message,
+                                       const ps::OptimizerConfig& optimizer);
+
+Apply to_wire(const control::CommitRecord& record);
+
+}  // namespace paceline::wire
