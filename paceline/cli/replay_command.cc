@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/config/planning.h"
 #include "paceline/control/replay.h"
 #include "paceline/launch/say.h"
 #include "paceline/runs/run_info.h"
@@ -76,8 +77,17 @@ absl::Status replay_attempt(const std::string& folder, const About& about, const
     }
     start = found->second;
   }
-  PACELINE_ASSIGN_OR_RETURN(const auto replay,
-                            control::Replay::make(config, policy::make_policy(job.policy), start));
+  // A recording from before plans were orders has nothing to hold them to.
+  const bool live = runs::world_of(about) == report::World::kLive;
+  const config::RunTime time = live ? config::RunTime::kWall : config::RunTime::kVirtual;
+  std::unique_ptr<control::Replanner> replanner;
+  PACELINE_ASSIGN_OR_RETURN(const bool tells, journal.tells_of_planning(attempt.number));
+  if (auto planning = config::replanner_options(job, time); planning && tells) {
+    PACELINE_ASSIGN_OR_RETURN(replanner, control::Replanner::create(*std::move(planning)));
+  }
+  PACELINE_ASSIGN_OR_RETURN(
+      const auto replay,
+      control::Replay::make(config, policy::make_policy(job.policy), start, std::move(replanner)));
   Saving saving(*replay, states);
   PACELINE_RETURN_IF_ERROR(journal.replay(saving, attempt.number));
   if (replay->difference()) {

@@ -278,8 +278,11 @@ std::optional<CoordinatorProcess::What> CoordinatorProcess::carry_out(Action& ac
           },
           [&](const coordinator::DropCheckpoint&) { folder_.checkpoints.erase(open_checkpoint_); },
           [&](const control::Evaluated&) {},
-          [&](const control::PlanAdopted&) {},
-          [&](const control::BatchDone&) {},
+          [&](const control::SearchPlan& search) {
+            after(world_.between(1, 300), [this, search, number = attempt_number()] {
+              if (attempt_number() == number) take(coordinator::PlanFound{control::searched(search)});
+            });
+          },
           [&](const coordinator::Tell& tell) { world_.trace("coordinator says: {}", tell.line); },
           [&](const coordinator::NothingLost&) {
             for (AttemptInJournal& one : folder_.attempts) one.says_what_was_lost |= one.number < attempt_number();

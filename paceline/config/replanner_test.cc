@@ -1,9 +1,15 @@
 // What a live run tells the planner, without any process: the Replanner of a job.
 #include "paceline/control/replanner.h"
 
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "paceline/config/planning.h"
+#include "paceline/control/replay.h"
 
 namespace paceline::config {
 namespace {
@@ -21,19 +27,64 @@ JobConfig job(const std::string& memory) {
 
 constexpr char kMemory[] = "memory_mb = 1.1\n";
 using control::Replanner;
-using Change = std::optional<Replanner::Change>;
+using Change = std::optional<control::PlanAdopted>;
 
 absl::StatusOr<std::unique_ptr<Replanner>> replanner_of(const JobConfig& of) {
   return Replanner::create(*replanner_options(of, RunTime::kWall));
 }
 
+void join(Replanner& replanner, int replica, int place) {
+  ASSERT_TRUE(replanner.joined({ReplicaId(replica), "", 1, place}).ok());
+}
+
+void finish(Replanner& replanner, int replica, std::int64_t samples, std::vector<Duration> worked, Duration compute) {
+  control::ReplicaReady fact{ReplicaId(replica), Clock(1), Version(0), compute};
+  fact.worked = std::move(worked);
+  ASSERT_TRUE(replanner.check(fact).ok());
+  replanner.finished(fact, samples);
+}
+
+struct Orders {
+  std::optional<control::BatchDone> batch;
+  Change change;
+  std::optional<control::NoPlan> none;
+};
+
+// What the Replanner ordered; what it wants searched is.
+Orders carry_out(Replanner& replanner, Time at, std::vector<control::Order> orders) {
+  Orders all;
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    if (const auto* batch = std::get_if<control::BatchDone>(&orders[i])) all.batch = *batch;
+    if (const auto* change = std::get_if<control::PlanAdopted>(&orders[i])) all.change = *change;
+    if (const auto* none = std::get_if<control::NoPlan>(&orders[i])) all.none = *none;
+    if (const auto* search = std::get_if<control::SearchPlan>(&orders[i])) {
+      const control::PlanSearched found = control::searched(*search);
+      EXPECT_TRUE(replanner.searched(at, found, orders).ok());
+    }
+  }
+  return all;
+}
+
+Orders end_batch(Replanner& replanner, Time at) {
+  std::vector<control::Order> orders;
+  replanner.end_batch(at, orders);
+  return carry_out(replanner, at, std::move(orders));
+}
+
+Orders give_up_batch(Replanner& replanner, Time at) {
+  std::vector<control::Order> orders;
+  replanner.give_up_batch(at, orders);
+  return carry_out(replanner, at, std::move(orders));
+}
+
 // One round of a pipeline in which w1 is so many times slower than its pace.
 Change round(Replanner& replanner, const planner::PlannedReplica& replica, int number, double slowness) {
   const double layer_ms = 96.0 / 8 / 6 * 16;
-  replanner.worked(replica, 0, 16, from_seconds(replica.cuts[0] * layer_ms / 1000));
-  replanner.worked(replica, 1, 16, from_seconds((6 - replica.cuts[0]) * layer_ms * slowness / 1000));
-  replanner.finished(ReplicaId(0), from_seconds(0.2));
-  return replanner.end_batch(Time{} + from_seconds(number * 0.2)).value().change;
+  finish(replanner, 0, 16,
+         {from_seconds(replica.cuts[0] * layer_ms / 1000),
+          from_seconds((6 - replica.cuts[0]) * layer_ms * slowness / 1000)},
+         from_seconds(0.2));
+  return end_batch(replanner, Time{} + from_seconds(number * 0.2)).change;
 }
 
 TEST(Replanner, IsForJobsWhosePlannerMadeThePlan) {
@@ -51,22 +102,22 @@ TEST(Replanner, IsForJobsWhosePlannerMadeThePlan) {
 TEST(Replanner, LeavesAGoodPlanAlone) {
   const JobConfig good = job(kMemory);
   const auto replanner = replanner_of(good).value();
+  join(*replanner, 0, 0);
   for (int i = 1; i <= 100; ++i)
     ASSERT_FALSE(round(*replanner, good.parallel.plan.replicas[0], i, 1)) << "round " << i;
 }
 
 TEST(Replanner, SaysWhatABatchTookAndWhatWasPredicted) {
   const JobConfig planned = job(kMemory);
-  const planner::PlannedReplica& replica = planned.parallel.plan.replicas[0];
   const auto replanner = replanner_of(planned).value();
+  join(*replanner, 0, 0);
   const control::PlanAdopted first = replanner->first(Time{});
   EXPECT_EQ(first.plan, planned.parallel.plan);
   EXPECT_GT(first.predicted_ms, 0);
   const auto done = [&](std::int64_t samples, double at_s) {
-    replanner->worked(replica, 0, samples, from_seconds(0.06));
-    replanner->worked(replica, 1, samples, from_seconds(0.05));
-    replanner->finished(ReplicaId(0), from_seconds(0.1));
-    return replanner->end_batch(Time(from_seconds(at_s))).value().batch;
+    finish(*replanner, 0, samples, {from_seconds(0.06), from_seconds(0.05)}, from_seconds(0.1));
+    EXPECT_TRUE(replanner->batch_is_over());
+    return end_batch(*replanner, Time(from_seconds(at_s))).batch;
   };
   EXPECT_FALSE(done(16, 0.1)) << "nobody saw it begin";
   const auto whole = done(16, 0.25);
@@ -83,6 +134,7 @@ TEST(Replanner, LeavesThePlanOfAPipelineAsItIs) {
   JobConfig fixed = job(kMemory);
   fixed.parallel.mode = Parallel::kPipeline;
   const auto replanner = replanner_of(fixed).value();
+  join(*replanner, 0, 0);
   for (int i = 1; i <= 80; ++i)
     ASSERT_FALSE(round(*replanner, fixed.parallel.plan.replicas[0], i, i > 40 ? 4 : 1));
 }
@@ -91,16 +143,17 @@ TEST(Replanner, MovesLayersAwayFromADeviceThatBecameSlow) {
   const JobConfig uneven = job(kMemory);
   const planner::PlannedReplica& replica = uneven.parallel.plan.replicas[0];
   const auto replanner = replanner_of(uneven).value();
+  join(*replanner, 0, 0);
   for (int i = 1; i <= 40; ++i) ASSERT_FALSE(round(*replanner, replica, i, 1));
   Change change;
   for (int i = 41; i <= 80 && !change; ++i) change = round(*replanner, replica, i, 4);
   ASSERT_TRUE(change);
-  ASSERT_EQ(change->adopted.plan.replicas.size(), 1u);
-  const planner::PlannedReplica& now = change->adopted.plan.replicas[0];
+  ASSERT_EQ(change->plan.replicas.size(), 1u);
+  const planner::PlannedReplica& now = change->plan.replicas[0];
   const std::size_t slow = now.devices[0] == 1 ? 0 : 1;
   EXPECT_LT(now.end(slow, 6) - now.begin(slow), 3);
-  EXPECT_EQ(change->adopted.plan.micro_batch, 2);
-  EXPECT_FALSE(change->adopted.why.empty());
+  EXPECT_EQ(change->plan.micro_batch, 2);
+  EXPECT_FALSE(change->why.empty());
   EXPECT_NE(change->line.find("w1"), std::string::npos) << change->line;
 }
 
@@ -118,6 +171,11 @@ TEST(Replanner, KeepsABudgetWhenPricesChange) {
           .value();
   const auto replanner = replanner_of(priced).value();
   planner::Plan plan = priced.parallel.plan;
+  const auto join_all = [&] {
+    for (int g = 0; g < 2; ++g) replanner->left(ReplicaId(g));
+    for (int g = 0; g < std::ssize(plan.replicas); ++g) join(*replanner, g, g);
+  };
+  join_all();
   double now_s = 0, cost = 0, allowed = 0, queue_max = 0;
   int changes_before = 0, changes = 0;
   for (int i = 0; i < 4000; ++i) {
@@ -125,13 +183,13 @@ TEST(Replanner, KeepsABudgetWhenPricesChange) {
     for (std::size_t g = 0; g < plan.replicas.size(); ++g) {
       const std::int64_t samples = 16 / static_cast<std::int64_t>(plan.replicas.size());
       const Duration compute = from_seconds(0.012 * static_cast<double>(samples));
-      replanner->worked(plan.replicas[g], 0, samples, compute);
-      replanner->finished(ReplicaId(static_cast<std::int32_t>(g)), compute);
+      finish(*replanner, static_cast<int>(g), samples, {compute}, compute);
       took_s = to_seconds(compute);
     }
     now_s += took_s;
-    const auto ended = replanner->end_batch(Time(from_seconds(now_s))).value();
-    if (ended.change) plan = ended.change->adopted.plan;
+    const Orders ended = end_batch(*replanner, Time(from_seconds(now_s)));
+    if (ended.change) plan = ended.change->plan;
+    if (ended.change) join_all();
     (now_s < 10 ? changes_before : changes) += ended.change ? 1 : 0;
     if (!ended.batch) continue;
     ASSERT_TRUE(ended.batch->spending);
@@ -148,13 +206,11 @@ TEST(Replanner, KeepsABudgetWhenPricesChange) {
   JobConfig kept = priced;
   kept.parallel.mode = Parallel::kFrozen;
   const auto frozen = replanner_of(kept).value();
+  for (int g = 0; g < 2; ++g) join(*frozen, g, g);
   double queue = 0;
   for (int i = 0; i < 1000; ++i) {
-    for (std::size_t g = 0; g < 2; ++g) {
-      frozen->worked(kept.parallel.plan.replicas[g], 0, 8, from_seconds(0.096));
-      frozen->finished(ReplicaId(static_cast<std::int32_t>(g)), from_seconds(0.096));
-    }
-    const auto ended = frozen->end_batch(Time(from_seconds(0.1 * (i + 1)))).value();
+    for (int g = 0; g < 2; ++g) finish(*frozen, g, 8, {from_seconds(0.096)}, from_seconds(0.096));
+    const Orders ended = end_batch(*frozen, Time(from_seconds(0.1 * (i + 1))));
     if (ended.batch) queue = ended.batch->spending->queue;
   }
   EXPECT_GT(queue, 500);
@@ -162,35 +218,181 @@ TEST(Replanner, KeepsABudgetWhenPricesChange) {
 
 TEST(Replanner, PlansAroundADeviceThatLeft) {
   const auto replanner = replanner_of(job("")).value();
-  replanner->left(1);
-  const Change change = replanner->give_up_batch(Time{}).value().change;
+  ASSERT_TRUE(replanner->left(control::DeviceLeft{1}).ok());
+  EXPECT_TRUE(replanner->nobody_is_here());
+  const Change change = give_up_batch(*replanner, Time{}).change;
   ASSERT_TRUE(change);
-  EXPECT_EQ(change->adopted.plan.replicas, (std::vector<planner::PlannedReplica>{{{0}, {}, 16}}));
+  EXPECT_EQ(change->plan.replicas, (std::vector<planner::PlannedReplica>{{{0}, {}, 16}}));
 }
 
 TEST(Replanner, SaysWhenTheRestCannotHoldTheModel) {
   const auto replanner = replanner_of(job(kMemory)).value();
-  replanner->left(1);
-  EXPECT_EQ(replanner->give_up_batch(Time{}).status().code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(replanner->left(control::DeviceLeft{1}).ok());
+  const Orders orders = give_up_batch(*replanner, Time{});
+  ASSERT_TRUE(orders.none);
+  EXPECT_FALSE(orders.none->why.empty());
+  EXPECT_FALSE(orders.change);
 }
 
 TEST(Replanner, TakesADeviceInThatComes) {
   const auto replanner = replanner_of(job("")).value();
-  replanner->left(1);
-  ASSERT_TRUE(replanner->give_up_batch(Time{}).value().change);
-  replanner->joined(1);
-  const planner::PlannedReplica alone{{0}, {}, 16};
+  ASSERT_TRUE(replanner->left(control::DeviceLeft{1}).ok());
+  ASSERT_TRUE(give_up_batch(*replanner, Time{}).change);
+  ASSERT_TRUE(replanner->joined(control::DeviceJoined{1}).ok());
+  join(*replanner, 1, 0);
   Change change;
   for (int i = 1; i <= 60 && !change; ++i) {
-    replanner->worked(alone, 0, 16, from_seconds(0.192));
-    replanner->finished(ReplicaId(1), from_seconds(0.192));
-    change = replanner->end_batch(Time{} + from_seconds(i * 0.195)).value().change;
+    finish(*replanner, 1, 16, {from_seconds(0.192)}, from_seconds(0.192));
+    change = end_batch(*replanner, Time{} + from_seconds(i * 0.195)).change;
   }
   ASSERT_TRUE(change);
   std::size_t devices = 0;
-  for (const planner::PlannedReplica& replica : change->adopted.plan.replicas)
+  for (const planner::PlannedReplica& replica : change->plan.replicas)
     devices += replica.devices.size();
   EXPECT_EQ(devices, 2u);
+}
+
+// The run goes on while a plan is searched: batches end, and a device may go.
+TEST(Replanner, PlansAgainWhenADeviceLeavesWhileItSearches) {
+  const JobConfig three =
+      parse_job("parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\n[[replica]]\ncount = 3\npace_ms = 96\n"
+                "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 12\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = 12\n"
+                "[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 0.1\noutput_kb = 0.1\n",
+                "job.toml")
+          .value();
+  const auto replanner = replanner_of(three).value();
+  join(*replanner, 0, 0);
+  join(*replanner, 1, 1);
+  ASSERT_TRUE(replanner->joined(control::DeviceJoined{2}).ok());
+  std::vector<control::Order> orders;
+  const auto round = [&](double at_s) {
+    finish(*replanner, 0, 12, {from_seconds(0.14)}, from_seconds(0.14));
+    finish(*replanner, 1, 12, {from_seconds(0.14)}, from_seconds(0.14));
+    replanner->end_batch(Time(from_seconds(at_s)), orders);
+  };
+  round(0.15);
+  ASSERT_EQ(orders.size(), 1u);
+  const auto search = std::get<control::SearchPlan>(orders[0]);
+  EXPECT_TRUE(replanner->searching());
+  orders.clear();
+  round(0.3);
+  ASSERT_EQ(orders.size(), 1u) << "one search at a time";
+  EXPECT_TRUE(std::holds_alternative<control::BatchDone>(orders[0]));
+  // The one that the search is about to bring in, and one that the plan has.
+  for (const int device : {2, 1}) ASSERT_TRUE(replanner->left(control::DeviceLeft{device}).ok());
+  replanner->left(ReplicaId(1));
+  orders.clear();
+  finish(*replanner, 0, 12, {from_seconds(0.14)}, from_seconds(0.14));
+  replanner->end_batch(Time(from_seconds(0.45)), orders);
+  ASSERT_EQ(orders.size(), 1u);
+  orders.clear();
+  const Time at(from_seconds(0.5));
+  ASSERT_TRUE(replanner->searched(at, control::searched(search), orders).ok());
+  ASSERT_EQ(orders.size(), 1u) << "its result is too old";
+  ASSERT_TRUE(std::holds_alternative<control::SearchPlan>(orders[0]));
+  const Change change = carry_out(*replanner, at, orders).change;
+  ASSERT_TRUE(change);
+  EXPECT_EQ(change->plan.replicas, (std::vector<planner::PlannedReplica>{{{0}, {}, 24}}));
+  orders.clear();
+  EXPECT_FALSE(replanner->searched(at, {}, orders).ok()) << "nobody searches";
+}
+
+// All that a Controller with a planner was told and ordered, in a run whose second device leaves.
+using Recorded = std::variant<control::Fact, std::pair<Time, control::Order>>;
+
+std::vector<Recorded> record(const JobConfig& job, control::Controller& controller) {
+  std::vector<Recorded> recording;
+  std::vector<control::Order> orders;
+  const auto tell = [&](double at_s, decltype(control::Fact::what) what) {
+    const control::Fact fact{Time(from_seconds(at_s)), std::move(what)};
+    orders.clear();
+    EXPECT_TRUE(controller.handle(fact, orders).ok());
+    recording.emplace_back(fact);
+    for (const control::Order& order : orders) recording.emplace_back(std::pair(fact.at, order));
+  };
+  const auto search = [&](double at_s) {
+    for (const control::Order& order : std::vector(orders)) {
+      if (const auto* one = std::get_if<control::SearchPlan>(&order)) tell(at_s, control::searched(*one));
+    }
+  };
+  const auto round = [&](double at_s, int replica, std::vector<Duration> worked) {
+    Clock clock;
+    for (const Recorded& one : recording) {
+      const auto* order = std::get_if<std::pair<Time, control::Order>>(&one);
+      const auto* release = order == nullptr ? nullptr : std::get_if<control::Release>(&order->second);
+      if (release != nullptr && release->replica == ReplicaId(replica)) clock = release->clock;
+    }
+    control::ReplicaReady fact{ReplicaId(replica), clock, controller.version(), from_seconds(0.2)};
+    fact.worked = std::move(worked);
+    tell(at_s, fact);
+  };
+  for (int device = 0; device < 2; ++device) tell(0, control::DeviceJoined{device});
+  tell(0, control::ReplicaJoined{ReplicaId(0), "w0+w1", job.parallel.plan.replicas[0].samples, 0});
+  for (int i = 1; i <= 3; ++i) {
+    round(0.2 * i, 0, {from_seconds(0.1), from_seconds(0.1)});
+    search(0.2 * i + 0.05);
+  }
+  tell(0.7, control::ReplicaLeft{ReplicaId(0), "w1 is gone"});
+  tell(0.7, control::DeviceLeft{1});
+  search(0.8);
+  tell(0.9, control::ReplicaJoined{ReplicaId(1), "w0", 16, 0});
+  round(1.1, 1, {from_seconds(0.2)});
+  return recording;
+}
+
+TEST(Replanner, IsDerivedAgainInAReplay) {
+  const JobConfig planned = job("");
+  const control::ControllerConfig config = controller_config(planned, 1000);
+  const auto controller_of = [&] {
+    return control::Controller(config, policy::make_policy(planned.policy), replanner_of(planned).value());
+  };
+  control::Controller controller = controller_of();
+  std::vector<Recorded> recording = record(planned, controller);
+  const auto replayed = [&](bool with_planner) {
+    auto replay = control::Replay::make(config, policy::make_policy(planned.policy), std::nullopt,
+                                        with_planner ? replanner_of(planned).value() : nullptr)
+                      .value();
+    for (const Recorded& one : recording) {
+      if (const auto* fact = std::get_if<control::Fact>(&one)) {
+        replay->on_fact(*fact);
+      } else {
+        const auto& [at, order] = std::get<std::pair<Time, control::Order>>(one);
+        replay->on_order(at, order);
+      }
+    }
+    return replay->difference();
+  };
+  EXPECT_EQ(replayed(true), std::nullopt);
+  EXPECT_EQ(replayed(false), std::nullopt) << "plans are not looked at";
+  control::PlanAdopted* adopted = nullptr;
+  control::PlanSearched* searched = nullptr;
+  for (Recorded& one : recording) {
+    if (auto* fact = std::get_if<control::Fact>(&one)) {
+      if (auto* found = std::get_if<control::PlanSearched>(&fact->what)) searched = found;
+    } else if (auto* found = std::get_if<control::PlanAdopted>(&std::get<1>(one).second)) {
+      adopted = found;
+    }
+  }
+  ASSERT_NE(searched, nullptr);
+  ASSERT_NE(adopted, nullptr);
+  EXPECT_EQ(adopted->plan.replicas, (std::vector<planner::PlannedReplica>{{{0}, {}, 16}}));
+  adopted->plan.replicas[0].samples = 15;
+  EXPECT_THAT(replayed(true).value_or(""), testing::HasSubstr("15 samples on devices 0"));
+  adopted->plan.replicas[0].samples = 16;
+  searched->plan->replicas[0].devices = {99};
+  EXPECT_THAT(replayed(true).value_or(""), testing::HasSubstr("the Controller orders: at 0.8 s: a plan is found"));
+}
+
+TEST(Replanner, RefusesWhatCannotBe) {
+  const auto replanner = replanner_of(job("")).value();
+  EXPECT_FALSE(replanner->joined({ReplicaId(0), "", 1, 1}).ok()) << "the plan has one place";
+  EXPECT_FALSE(replanner->joined({ReplicaId(0), "", 1, -1}).ok());
+  join(*replanner, 0, 0);
+  control::ReplicaReady half{ReplicaId(0), Clock(1), Version(0)};
+  half.worked = {Duration(1)};
+  EXPECT_FALSE(replanner->check(half).ok()) << "it has two stages";
+  EXPECT_FALSE(replanner->joined(control::DeviceJoined{2}).ok());
+  EXPECT_FALSE(replanner->left(control::DeviceLeft{-1}).ok());
 }
 
 }  // namespace

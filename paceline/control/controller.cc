@@ -5,6 +5,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/overloaded.h"
+#include "paceline/base/status_macros.h"
 
 namespace paceline::control {
 
@@ -34,12 +35,14 @@ bool plausible(const ControllerState& state, std::int64_t committed) {
 
 }  // namespace
 
-Controller::Controller(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy)
+Controller::Controller(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy,
+                       std::unique_ptr<Replanner> replanner)
     : config_(std::move(config)),
       policy_(std::move(policy)),
       local_steps_(policy_->local_steps()),
       policy_orders_(Version(0)),
-      ledger_(config_.dataset_size, config_.total_samples) {}
+      ledger_(config_.dataset_size, config_.total_samples),
+      replanner_(std::move(replanner)) {}
 
 absl::Status Controller::restore(const ControllerState& state) {
   PACELINE_CHECK(here_ == 0 && !started_, "restore after the first fact");
@@ -67,7 +70,12 @@ ControllerState Controller::save() const {
 
 absl::Status Controller::handle(const Fact& fact, std::vector<Order>& orders) {
   if (finished_) return absl::OkStatus();
-  return std::visit([&](const auto& what) { return on(fact.at, what, orders); }, fact.what);
+  const bool first = replanner_ != nullptr && !plan_told_;
+  if (first) orders.emplace_back(replanner_->first(fact.at));
+  const absl::Status taken = std::visit([&](const auto& what) { return on(fact.at, what, orders); }, fact.what);
+  if (first && !taken.ok()) orders.pop_back();
+  plan_told_ = plan_told_ || taken.ok();
+  return taken;
 }
 
 absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Order>& orders) {
@@ -77,6 +85,7 @@ absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Orde
   }
   if (fact.batch <= 0)
     return refuse("replica {} joined with a batch of {} samples", fact.replica, fact.batch);
+  if (replanner_ != nullptr) PACELINE_RETURN_IF_ERROR(replanner_->joined(fact));
   const auto index = static_cast<std::size_t>(fact.replica.value());
   if (index >= members_.size()) members_.resize(index + 1);
   members_[index] = {
@@ -101,6 +110,7 @@ absl::Status Controller::on(Time at, const ReplicaLeft& fact, std::vector<Order>
   nominal_batch_ -= member(fact.replica).batch;
   member(fact.replica) = {};
   if (config_.uneven_data) shares_.forget(fact.replica);
+  if (replanner_ != nullptr) replanner_->left(fact.replica);
   --here_;
   if (!started_) {
     ++lost_before_start_;
@@ -120,6 +130,7 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
     return refuse("replica {} reports base version {} and was released on {}", fact.replica, fact.base,
                   mine.base);
   }
+  if (replanner_ != nullptr) PACELINE_RETURN_IF_ERROR(replanner_->check(fact));
   mine.computing = false;
   mine.finished = true;
   mine.clock = fact.clock;
@@ -129,6 +140,9 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
   if (config_.uneven_data) shares_.finished(fact.replica, samples, fact.compute);
   policy_->ready(at, {fact.replica, fact.clock, fact.base, samples, fact.compute}, policy_orders_);
   settle(at, orders);
+  if (replanner_ == nullptr) return absl::OkStatus();
+  replanner_->finished(fact, samples);
+  if (!finished_ && replanner_->batch_is_over()) replanner_->end_batch(at, orders);
   return absl::OkStatus();
 }
 
@@ -153,6 +167,31 @@ absl::Status Controller::on(Time at, const CommitComplete& fact, std::vector<Ord
   policy_->completed(at, {fact.version}, policy_orders_);
   settle(at, orders);
   return absl::OkStatus();
+}
+
+absl::Status Controller::on(Time, const DeviceJoined& fact, std::vector<Order>&) {
+  return replanner_ == nullptr ? absl::OkStatus() : replanner_->joined(fact);
+}
+
+// The others finish the batch, if there are any.
+absl::Status Controller::on(Time at, const DeviceLeft& fact, std::vector<Order>& orders) {
+  if (replanner_ == nullptr) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(replanner_->left(fact));
+  if (replanner_->nobody_is_here()) {
+    replanner_->give_up_batch(at, orders);
+  } else if (replanner_->batch_is_over()) {
+    replanner_->end_batch(at, orders);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Controller::on(Time at, const PlanSearched& fact, std::vector<Order>& orders) {
+  return replanner_ == nullptr ? absl::OkStatus() : replanner_->searched(at, fact, orders);
+}
+
+std::optional<planner::Plan> Controller::plan() const {
+  if (replanner_ == nullptr) return std::nullopt;
+  return replanner_->plan();
 }
 
 bool Controller::here(ReplicaId replica) const {

@@ -22,6 +22,7 @@
 #include "paceline/control/lr_schedule.h"
 #include "paceline/control/moving_average.h"
 #include "paceline/control/orders.h"
+#include "paceline/control/replanner.h"
 #include "paceline/control/sample_ledger.h"
 #include "paceline/policy/clock_board.h"
 #include "paceline/policy/sync_policy.h"
@@ -52,7 +53,9 @@ struct ControllerConfig {
 
 class Controller {
  public:
-  Controller(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy);
+  // `replanner`: of a run whose replicas follow a plan; null in all others.
+  Controller(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy,
+             std::unique_ptr<Replanner> replanner = nullptr);
 
   // Before the first fact. Errors: InvalidArgument when `state` cannot come from such a job.
   absl::Status restore(const ControllerState& state);
@@ -70,6 +73,12 @@ class Controller {
   bool started() const { return started_; }
   bool finished() const { return finished_; }
   policy::Bounds bounds() const { return policy_->bounds(); }
+  // In use; nothing where there is none.
+  std::optional<planner::Plan> plan() const;
+  // Whether the plan may become another one: DeviceJoined and DeviceLeft are to be told.
+  bool plans_anew() const { return replanner_ != nullptr && replanner_->plans_anew(); }
+  // A search for a plan is ordered, and has not been answered.
+  bool searching() const { return replanner_ != nullptr && replanner_->searching(); }
   // Whether CommitComplete is to be told, and how its commits are summed.
   bool hears_of_completion() const { return policy_->hears_of_completion(); }
   policy::Reduction reduction() const { return policy_->reduction(); }
@@ -92,6 +101,9 @@ class Controller {
   absl::Status on(Time at, const TimerRang& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const StopAsked& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const CommitComplete& fact, std::vector<Order>& orders);
+  absl::Status on(Time at, const DeviceJoined& fact, std::vector<Order>& orders);
+  absl::Status on(Time at, const DeviceLeft& fact, std::vector<Order>& orders);
+  absl::Status on(Time at, const PlanSearched& fact, std::vector<Order>& orders);
 
   bool here(ReplicaId replica) const;
   Member& member(ReplicaId replica) { return members_[static_cast<std::size_t>(replica.value())]; }
@@ -128,6 +140,8 @@ class Controller {
   std::vector<policy::Order> carried_out_;  // at the moment; its memory is used again
   SampleLedger ledger_;
   DataShares shares_;            // of uneven data
+  std::unique_ptr<Replanner> replanner_;  // where replicas follow a plan
+  bool plan_told_ = false;                // the first one
   std::vector<Member> members_;  // by replica id
   std::int64_t here_ = 0;        // of them
   policy::ClockBoard active_;

@@ -60,6 +60,10 @@ std::string text(const Order& order) {
     std::string operator()(const Park& p) const { return fmt::format("park {}", p.replica); }
     std::string operator()(const WakeAt&) const { return "wake"; }
     std::string operator()(const Finish& f) const { return "finish: " + f.why; }
+    std::string operator()(const SearchPlan&) const { return "search"; }
+    std::string operator()(const PlanAdopted& p) const { return "plan: " + p.why; }
+    std::string operator()(const NoPlan& n) const { return "no plan: " + n.why; }
+    std::string operator()(const BatchDone&) const { return "batch"; }
   };
   return std::visit(Writer{}, order);
 }

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "paceline/base/ids.h"
 #include "paceline/base/metrics.h"
 #include "paceline/base/time.h"
+#include "paceline/planner/plan.h"
 
 namespace paceline::control {
 
@@ -16,6 +19,8 @@ struct ReplicaJoined {
   ReplicaId replica;
   std::string name;        // of its place in the cluster ("w2"); after a restart it keeps that place's clock
   std::int64_t batch = 0;  // samples an iteration
+  // In the plan that is in use, where a planner made it.
+  std::optional<std::int32_t> place = {};
 };
 
 struct ReplicaLeft {
@@ -29,7 +34,9 @@ struct ReplicaReady {
   Version base;
   Duration compute{0};
   double loss = 0;       // of this iteration; nothing is decided by it
-  Metrics metrics = {};  // likewise
+  Metrics metrics = {};  // nothing is decided by them either
+  // What each stage of its pipeline worked, in their order. Only where a planner made the plan.
+  std::vector<Duration> worked = {};
 };
 
 struct TimerRang {};
@@ -44,9 +51,25 @@ struct CommitComplete {
   Version version;
 };
 
+// A device of a run whose plan may change, by its place in the job's list. It forms replicas once a plan has it.
+struct DeviceJoined {
+  std::int32_t device = 0;
+};
+struct DeviceLeft {
+  std::int32_t device = 0;
+};
+
+// What the newest SearchPlan gave.
+struct PlanSearched {
+  std::optional<planner::Plan> plan{};  // nothing where none was found
+  std::string impossible{};             // why there can be none; empty: there can
+};
+
 struct Fact {
   Time at;
-  std::variant<ReplicaJoined, ReplicaLeft, ReplicaReady, TimerRang, StopAsked, CommitComplete> what;
+  std::variant<ReplicaJoined, ReplicaLeft, ReplicaReady, TimerRang, StopAsked, CommitComplete, DeviceJoined,
+               DeviceLeft, PlanSearched>
+      what;
 };
 
 }  // namespace paceline::control

@@ -47,6 +47,9 @@ Complaint Observer::take_in(const Fact& fact) {
                         [&](const ReplicaReady& ready) { return see_ready(ready); },
                         [&](const TimerRang&) -> Complaint { return {}; },
                         [&](const CommitComplete&) -> Complaint { return {}; },
+                        [&](const DeviceJoined&) -> Complaint { return {}; },
+                        [&](const DeviceLeft&) -> Complaint { return {}; },
+                        [&](const PlanSearched&) -> Complaint { return {}; },
                         [&](const StopAsked&) -> Complaint {
                           stopped_ = true;
                           return {};
@@ -66,6 +69,10 @@ Complaint Observer::see(const Order& order) {
                         [&](const Discard& discard) { return see_discard(discard); },
                         [&](const Finish&) { return see_finish(); },
                         [](const WakeAt&) -> Complaint { return {}; },
+                        [](const SearchPlan&) -> Complaint { return {}; },
+                        [](const PlanAdopted&) -> Complaint { return {}; },
+                        [](const NoPlan&) -> Complaint { return {}; },
+                        [](const BatchDone&) -> Complaint { return {}; },
                     },
                     order);
 }

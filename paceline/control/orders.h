@@ -12,6 +12,7 @@
 #include "paceline/base/lease.h"
 #include "paceline/base/time.h"
 #include "paceline/control/controller_state.h"
+#include "paceline/control/planned_run.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::control {
@@ -93,6 +94,13 @@ struct Finish {
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
-using Order = std::variant<CommitRecord, Release, Discard, Park, WakeAt, Finish>;
+using Order = std::variant<CommitRecord, Release, Discard, Park, WakeAt, Finish, SearchPlan, PlanAdopted, NoPlan,
+                           BatchDone>;
+
+// Whether it is one of those that only planned runs have.
+inline bool of_planning(const Order& order) {
+  return std::holds_alternative<SearchPlan>(order) || std::holds_alternative<PlanAdopted>(order) ||
+         std::holds_alternative<NoPlan>(order) || std::holds_alternative<BatchDone>(order);
+}
 
 }  // namespace paceline::control

@@ -1,23 +1,43 @@
-// What a planned run tells beside its facts and orders: the plan in use and why, and what each batch took
-// against what was predicted of it. Plain values; devices are places in the job's list of them.
+// What the Controller of a planned run orders beside all others: a search for a better plan, the change to it and
+// why; and what each batch took against what was predicted of it. Plain values; devices are places in the job's
+// list of them.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "paceline/base/time.h"
 #include "paceline/planner/plan.h"
+#include "paceline/planner/plan_search.h"
 
 namespace paceline::control {
 
-// From now on; told of the first plan as well, and again when a run is resumed.
+// To be searched, by planner::run(), while the run goes on. The fact PlanSearched answers.
+struct SearchPlan {
+  std::shared_ptr<const planner::PlanSearch> look;  // null as a journal has it
+  // What is searched follows from the facts before.
+  friend bool operator==(const SearchPlan&, const SearchPlan&) { return true; }
+};
+
+// From now on: all replicas leave, and those of the plan join. The first plan as well, which they follow already.
 struct PlanAdopted {
   Time at;
   planner::Plan plan;
   double predicted_ms = 0;  // of a batch
   std::string why;          // one line for people
+  std::string line{};       // the plan in words, and why; a journal does not have it
+  friend bool operator==(const PlanAdopted& a, const PlanAdopted& b) {
+    return a.at == b.at && a.plan == b.plan && a.predicted_ms == b.predicted_ms && a.why == b.why;
+  }
+};
+
+// The devices that are left cannot hold the model.
+struct NoPlan {
+  std::string why;
+  friend bool operator==(const NoPlan&, const NoPlan&) = default;
 };
 
 // What a device did of a batch.
@@ -25,6 +45,7 @@ struct DeviceWork {
   std::int32_t device = 0;
   std::int64_t samples = 0;
   Duration computed{0};
+  friend bool operator==(const DeviceWork&, const DeviceWork&) = default;
 };
 
 // From at_s to until_s of the job's time a device costs so much.
@@ -40,6 +61,7 @@ struct Spending {
   double cost = 0;
   double allowed = 0;  // > 0
   double queue = 0;    // how far costs have run ahead of the budget since, in batches of it
+  friend bool operator==(const Spending&, const Spending&) = default;
 };
 
 // Every replica of the plan has finished an iteration since the one before: under BSP, a commit.
@@ -50,6 +72,7 @@ struct BatchDone {
   bool regular = true;  // a whole batch, and without a change of plans in its time
   std::vector<DeviceWork> work;
   std::optional<Spending> spending{};  // where there is a budget
+  friend bool operator==(const BatchDone&, const BatchDone&) = default;
 };
 
 }  // namespace paceline::control

@@ -30,6 +30,12 @@ void expect_no_others(planner::Cluster& cluster, const planner::Plan& plan) {
 
 }  // namespace
 
+PlanSearched searched(const SearchPlan& order) {
+  auto found = planner::run(*order.look);
+  if (!found.ok()) return {std::nullopt, std::string(found.status().message())};
+  return {*std::move(found), ""};
+}
+
 absl::StatusOr<std::unique_ptr<Replanner>> Replanner::create(ReplannerOptions options) {
   planner::Problem& problem = options.problem;
   problem.batch = 0;
@@ -51,38 +57,78 @@ absl::StatusOr<std::unique_ptr<Replanner>> Replanner::create(ReplannerOptions op
   return std::unique_ptr<Replanner>(new Replanner(std::move(planner), options));
 }
 
-PlanAdopted Replanner::first(Time at) const {
+planner::Plan Replanner::plan() const {
   planner::Plan plan = planner_.current();
   plan.micro_batch = micro_batch_;
-  return {at, plan, planner_.predicted_ms(), "the run starts with it"};
+  return plan;
 }
 
-void Replanner::worked(const planner::PlannedReplica& replica, std::size_t stage, std::int64_t samples,
-                       Duration took) {
-  const std::int32_t device = replica.devices[stage];
-  work_.push_back({device, samples, took});
-  if (stage == 0) samples_ += samples;
-  batch_.stages.push_back({.device = device,
-                           .begin = replica.begin(stage),
-                           .end = replica.end(stage, planner_.measured().layers()),
-                           .samples = samples,
-                           .micro_batches = (samples + micro_batch_ - 1) / micro_batch_,
-                           .compute_ms = in_ms(took)});
+PlanAdopted Replanner::first(Time at) const {
+  return {at, plan(), planner_.predicted_ms(), "the run starts with it"};
 }
 
-void Replanner::finished(ReplicaId replica, Duration compute) {
-  finished_.insert(replica);
-  slowest_ = std::max(slowest_, compute);
+absl::Status Replanner::joined(const ReplicaJoined& fact) {
+  if (!fact.place) return absl::OkStatus();
+  const auto places = static_cast<std::int32_t>(planner_.current().replicas.size());
+  if (*fact.place < 0 || *fact.place >= places) {
+    return absl::InvalidArgumentError(fmt::format("replica {} joined in place {} of a plan that has {}", fact.replica,
+                                                  *fact.place, places));
+  }
+  places_[fact.replica] = static_cast<std::size_t>(*fact.place);
+  return absl::OkStatus();
 }
 
-void Replanner::joined(std::size_t device) {
-  std::erase(batch_.left, static_cast<std::int32_t>(device));
-  batch_.joined.push_back(static_cast<std::int32_t>(device));
+void Replanner::left(ReplicaId replica) {
+  places_.erase(replica);
+  finished_.erase(replica);
 }
 
-void Replanner::left(std::size_t device) {
-  std::erase(batch_.joined, static_cast<std::int32_t>(device));
-  batch_.left.push_back(static_cast<std::int32_t>(device));
+absl::Status Replanner::check(const ReplicaReady& fact) const {
+  const auto found = places_.find(fact.replica);
+  if (found == places_.end()) return absl::OkStatus();
+  const std::size_t stages = planner_.current().replicas[found->second].devices.size();
+  if (fact.worked.size() == stages) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("replica {} says what {} stages worked, and has {}", fact.replica,
+                                                fact.worked.size(), stages));
+}
+
+void Replanner::finished(const ReplicaReady& fact, std::int64_t samples) {
+  const auto found = places_.find(fact.replica);
+  if (found == places_.end()) return;
+  const planner::PlannedReplica& replica = planner_.current().replicas[found->second];
+  for (std::size_t stage = 0; stage < fact.worked.size(); ++stage) {
+    const std::int32_t device = replica.devices[stage];
+    work_.push_back({device, samples, fact.worked[stage]});
+    batch_.stages.push_back({.device = device,
+                             .begin = replica.begin(stage),
+                             .end = replica.end(stage, planner_.measured().layers()),
+                             .samples = samples,
+                             .micro_batches = (samples + micro_batch_ - 1) / micro_batch_,
+                             .compute_ms = in_ms(fact.worked[stage])});
+  }
+  samples_ += samples;
+  finished_.insert(fact.replica);
+  slowest_ = std::max(slowest_, fact.compute);
+}
+
+absl::Status Replanner::check_device(std::int32_t device) const {
+  const std::int32_t devices = planner_.measured().cluster.size();
+  if (device >= 0 && device < devices) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("device {} of {} came or went", device, devices));
+}
+
+absl::Status Replanner::joined(const DeviceJoined& fact) {
+  PACELINE_RETURN_IF_ERROR(check_device(fact.device));
+  std::erase(batch_.left, fact.device);
+  batch_.joined.push_back(fact.device);
+  return absl::OkStatus();
+}
+
+absl::Status Replanner::left(const DeviceLeft& fact) {
+  PACELINE_RETURN_IF_ERROR(check_device(fact.device));
+  std::erase(batch_.joined, fact.device);
+  batch_.left.push_back(fact.device);
+  return absl::OkStatus();
 }
 
 BatchDone Replanner::measured(Time at) const {
@@ -93,26 +139,70 @@ BatchDone Replanner::measured(Time at) const {
           .work = work_};
 }
 
-absl::StatusOr<Replanner::Ended> Replanner::end_batch(Time at) {
-  Ended ended;
+void Replanner::end_batch(Time at, std::vector<Order>& orders) {
+  std::optional<BatchDone> batch;
   if (began_) {
-    ended.batch = measured(at);
-    batch_.batch_ms = ended.batch->measured_ms;
+    batch = measured(at);
+    batch_.batch_ms = batch->measured_ms;
     if (!changed_) batch_.sync_ms = batch_.batch_ms - in_ms(slowest_);
+    batch->spending = spent(batch->measured_ms);
   }
-  const auto spending = ended.batch ? spent(ended.batch->measured_ms) : std::nullopt;
-  PACELINE_ASSIGN_OR_RETURN(ended.change, decide(at));
-  if (spending) {
-    ended.batch->spending = spending;
-    ended.batch->spending->queue = planner_.queues().lengths.front();
+  if (plans_anew_) {
+    batch_.prices = prices_at(at);
+    planner_.observe(batch_);
   }
-  return ended;
+  begin_batch(at);
+  if (batch) {
+    if (batch->spending) batch->spending->queue = planner_.queues().lengths.front();
+    orders.emplace_back(*std::move(batch));
+  }
+  if (plans_anew_) look_or_decide(at, orders);
 }
 
-absl::StatusOr<Replanner::Ended> Replanner::give_up_batch(Time at) {
-  Ended ended;
-  PACELINE_ASSIGN_OR_RETURN(ended.change, decide(at));
-  return ended;
+void Replanner::give_up_batch(Time at, std::vector<Order>& orders) {
+  if (plans_anew_) {
+    batch_.prices = prices_at(at);
+    planner_.observe(batch_);
+  }
+  begin_batch(at);
+  if (plans_anew_) look_or_decide(at, orders);
+}
+
+void Replanner::begin_batch(Time at) {
+  batch_ = {};
+  work_.clear();
+  finished_.clear();
+  samples_ = 0;
+  slowest_ = Duration::zero();
+  began_ = at;
+  changed_ = false;
+}
+
+// While a search is under way the plan stays: it would be weighed without what is about to be found.
+void Replanner::look_or_decide(Time at, std::vector<Order>& orders) {
+  if (!searching_ && !look(orders)) decide(at, orders);
+}
+
+bool Replanner::look(std::vector<Order>& orders) {
+  auto look = planner_.due_search();
+  if (!look) return false;
+  searching_ = true;
+  orders.emplace_back(SearchPlan{std::make_shared<const planner::PlanSearch>(*std::move(look))});
+  return true;
+}
+
+absl::Status Replanner::searched(Time at, const PlanSearched& fact, std::vector<Order>& orders) {
+  if (!searching_) return absl::FailedPreconditionError("a plan is said to be found, and nobody searched");
+  searching_ = false;
+  planner_.found(fact.plan);
+  // Something may have happened meanwhile that makes its result old.
+  if (look(orders)) return absl::OkStatus();
+  if (fact.impossible.empty()) {
+    decide(at, orders);
+  } else {
+    orders.emplace_back(NoPlan{fact.impossible});
+  }
+  return absl::OkStatus();
 }
 
 std::vector<planner::PriceObservation> Replanner::prices_at(Time at) const {
@@ -145,24 +235,21 @@ std::optional<Spending> Replanner::spent(double batch_ms) {
   return Spending{costs[budget.index()], budget.allowed(batch_ms), 0};
 }
 
-absl::StatusOr<std::optional<Replanner::Change>> Replanner::decide(Time at) {
-  batch_.prices = prices_at(at);
-  const planner::BatchObservation batch = std::exchange(batch_, {});
-  work_.clear();
-  finished_.clear();
-  samples_ = 0;
-  slowest_ = Duration::zero();
-  began_ = at;
-  if (!plans_anew_) return std::nullopt;
-  PACELINE_ASSIGN_OR_RETURN(const planner::Decision decision, planner_.after_batch(batch));
-  changed_ = changes_replicas(decision.kind);
-  if (!changed_) return std::nullopt;
-  Change change{{at, decision.plan, decision.predicted_ms, decision.reason}, ""};
-  change.line = fmt::format("re-planned: {} ({})",
-                            planner::in_words(planner_.measured(), decision.plan, decision.predicted_ms),
-                            decision.reason);
-  change.adopted.plan.micro_batch = micro_batch_;
-  return change;
+void Replanner::decide(Time at, std::vector<Order>& orders) {
+  const planner::Decision decision = planner_.decide();
+  if (!changes_replicas(decision.kind)) return;
+  // What the old replicas have done of a batch is of no use to judge the new plan by.
+  batch_.stages.clear();
+  const planner::BatchObservation kept = batch_;
+  begin_batch(at);
+  batch_ = kept;
+  changed_ = true;
+  PlanAdopted adopted{at, decision.plan, decision.predicted_ms, decision.reason};
+  adopted.plan.micro_batch = micro_batch_;
+  adopted.line = fmt::format("re-planned: {} ({})",
+                             planner::in_words(planner_.measured(), decision.plan, decision.predicted_ms),
+                             decision.reason);
+  orders.emplace_back(std::move(adopted));
 }
 
 }  // namespace paceline::control

@@ -1,6 +1,6 @@
-// What a planned run tells its planner, and when: what the stages of a batch really took, and which devices
-// came and went. Its host, live or in virtual time, carries out what comes back. Pure: like a policy it knows
-// no clock.
+// The Controller's planner, in a run whose replicas follow a plan: what the stages of a batch really took and which
+// devices came and went in, orders out. Pure: it knows no clock, and it does not search; a SearchPlan order has
+// that done while the run goes on.
 //
 // A batch is over when every replica has finished an iteration since the last one: under BSP, a commit.
 // What the planner cannot see is taken to be synchronizing: a batch's time without its slowest replica's.
@@ -8,16 +8,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
 #include "paceline/base/time.h"
-#include "paceline/control/planned_run.h"
+#include "paceline/control/facts.h"
+#include "paceline/control/orders.h"
 #include "paceline/planner/online_planner.h"
 
 namespace paceline::control {
@@ -35,37 +38,41 @@ struct ReplannerOptions {
   std::vector<PriceChange> prices{};
 };
 
+// What a SearchPlan order gives: for its host, on any thread. It takes up to a second.
+PlanSearched searched(const SearchPlan& order);
+
 class Replanner {
  public:
   // Errors: InvalidArgument when the plan is none of the problem.
   static absl::StatusOr<std::unique_ptr<Replanner>> create(ReplannerOptions options);
 
   bool plans_anew() const { return plans_anew_; }
-  // The plan in use, as it is at the start of the run.
+  bool searching() const { return searching_; }
+  // In use.
+  planner::Plan plan() const;
   PlanAdopted first(Time at) const;
 
-  // A stage has done its part of an iteration of so many samples.
-  void worked(const planner::PlannedReplica& replica, std::size_t stage, std::int64_t samples, Duration took);
-  void finished(ReplicaId replica, Duration compute);
-  // Replicas that have finished something in this batch.
-  std::size_t finished() const { return finished_.size(); }
-  // The replica is no more.
-  void dissolved(ReplicaId replica) { finished_.erase(replica); }
-  void joined(std::size_t device);
-  void left(std::size_t device);
+  // Errors: InvalidArgument when the plan has no such place.
+  absl::Status joined(const ReplicaJoined& fact);
+  void left(ReplicaId replica);
+  // Errors: InvalidArgument when it does not say what each of its stages worked.
+  absl::Status check(const ReplicaReady& fact) const;
+  // It has finished an iteration of so many samples. Requires: check().
+  void finished(const ReplicaReady& fact, std::int64_t samples);
+  // Every replica that is here has finished something in this batch.
+  bool batch_is_over() const { return !finished_.empty() && finished_.size() >= places_.size(); }
+  bool nobody_is_here() const { return places_.empty(); }
 
-  struct Change {
-    PlanAdopted adopted;
-    std::string line;  // for a person
-  };
-  struct Ended {
-    std::optional<BatchDone> batch;  // none where nobody saw it begin
-    std::optional<Change> change;    // of replicas and cuts; samples follow speeds without this
-  };
-  // Errors: ResourceExhausted when the devices that are left cannot hold the model.
-  absl::StatusOr<Ended> end_batch(Time at);
+  // Errors: InvalidArgument when there is no such device.
+  absl::Status joined(const DeviceJoined& fact);
+  absl::Status left(const DeviceLeft& fact);
+
+  void end_batch(Time at, std::vector<Order>& orders);
   // Nobody is left to end it.
-  absl::StatusOr<Ended> give_up_batch(Time at);
+  void give_up_batch(Time at, std::vector<Order>& orders);
+  // Requires: the plan, if there is one, is what planner::run() gave. Errors: FailedPrecondition when no search was
+  // ordered.
+  absl::Status searched(Time at, const PlanSearched& fact, std::vector<Order>& orders);
 
  private:
   Replanner(planner::OnlinePlanner planner, const ReplannerOptions& options)
@@ -73,8 +80,12 @@ class Replanner {
         plans_anew_(options.plans_anew),
         prices_(options.prices),
         micro_batch_(options.plan.micro_batch) {}
+  absl::Status check_device(std::int32_t device) const;
   BatchDone measured(Time at) const;
-  absl::StatusOr<std::optional<Change>> decide(Time at);
+  void begin_batch(Time at);
+  void look_or_decide(Time at, std::vector<Order>& orders);
+  bool look(std::vector<Order>& orders);
+  void decide(Time at, std::vector<Order>& orders);
   std::vector<planner::PriceObservation> prices_at(Time at) const;
   std::optional<Spending> spent(double batch_ms);
 
@@ -82,6 +93,7 @@ class Replanner {
   const bool plans_anew_;
   const std::vector<PriceChange> prices_;
   const std::int64_t micro_batch_;  // the whole run's, so that no plan changes what a batch's gradient is
+  std::map<ReplicaId, std::size_t> places_;  // in the plan, of the replicas that are here
   planner::BatchObservation batch_;
   std::vector<DeviceWork> work_;
   std::set<ReplicaId> finished_;
@@ -89,6 +101,7 @@ class Replanner {
   Duration slowest_{0};
   std::optional<Time> began_;  // with the end of the one before
   bool changed_ = false;       // the plan, with the end of the one before
+  bool searching_ = false;     // a search is ordered, and has not been answered
 };
 
 }  // namespace paceline::control

@@ -38,14 +38,17 @@ bool agrees(const Order& recorded, const Order& expected) {
 
 absl::StatusOr<std::unique_ptr<Replay>> Replay::make(ControllerConfig config,
                                                      std::unique_ptr<policy::SyncPolicy> policy,
-                                                     const std::optional<ControllerState>& start) {
-  std::unique_ptr<Replay> replay(new Replay(std::move(config), std::move(policy)));
+                                                     const std::optional<ControllerState>& start,
+                                                     std::unique_ptr<Replanner> replanner) {
+  std::unique_ptr<Replay> replay(new Replay(std::move(config), std::move(policy), std::move(replanner)));
   if (start) PACELINE_RETURN_IF_ERROR(replay->controller_.restore(*start));
   return replay;
 }
 
-Replay::Replay(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy)
-    : controller_(std::move(config), std::move(policy)) {}
+Replay::Replay(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy,
+               std::unique_ptr<Replanner> replanner)
+    : looks_at_plans_(replanner != nullptr),
+      controller_(std::move(config), std::move(policy), std::move(replanner)) {}
 
 void Replay::on_fact(const Fact& fact) {
   if (difference_) return;
@@ -54,14 +57,23 @@ void Replay::on_fact(const Fact& fact) {
   seen_ = 0;
   fact_ = fact;
   ++facts_;
+  if (const auto* searched = std::get_if<PlanSearched>(&fact.what); searched != nullptr && !same_search(*searched))
+    return;
   const absl::Status taken = controller_.handle(fact, expected_);
   if (!taken.ok())
     difference_ =
         fmt::format("{}; the Controller refuses it: {}", fact_in_words(), std::string(taken.message()));
 }
 
+bool Replay::same_search(const PlanSearched& recorded) {
+  if (!looks_at_plans_) return true;
+  if (searched_ && searched_->plan == recorded.plan && searched_->impossible == recorded.impossible) return true;
+  differ("that", searched_ ? to_string(Fact{fact_->at, *searched_}) : "no search");
+  return false;
+}
+
 void Replay::on_order(Time at, const Order& order) {
-  if (difference_) return;
+  if (difference_ || (!looks_at_plans_ && of_planning(order))) return;
   if (!fact_) {
     difference_ = fmt::format("before the first fact: recorded: {}", to_string(order));
   } else if (at != fact_->at) {
@@ -71,6 +83,7 @@ void Replay::on_order(Time at, const Order& order) {
   } else if (!agrees(order, expected_[seen_])) {
     differ(to_string(order), to_string(expected_[seen_]));
   } else {
+    if (const auto* search = std::get_if<SearchPlan>(&expected_[seen_])) searched_ = searched(*search);
     ++seen_;
     ++orders_;
   }

@@ -5,6 +5,9 @@
 // What a release says of iterations to come is compared only where the recording has it: a journal does not.
 // It decides nothing before it is a lease, and leases are compared.
 //
+// Plans are searched again, and compared with what was found. Where the Replay has no Replanner (a recording from
+// before plans were orders), what it orders about plans is not looked at.
+//
 // A recording may end in the middle of a fact's orders, where a file ends: that is no difference. Evaluations
 // do not concern it.
 #pragma once
@@ -29,7 +32,8 @@ class Replay final : public RunListener {
   // `start`: what the recorded run was restored from, if it was. Errors: those of Controller::restore().
   static absl::StatusOr<std::unique_ptr<Replay>> make(ControllerConfig config,
                                                       std::unique_ptr<policy::SyncPolicy> policy,
-                                                      const std::optional<ControllerState>& start);
+                                                      const std::optional<ControllerState>& start,
+                                                      std::unique_ptr<Replanner> replanner = nullptr);
 
   void on_fact(const Fact& fact) override;
   void on_order(Time at, const Order& order) override;
@@ -43,14 +47,17 @@ class Replay final : public RunListener {
   std::int64_t orders() const { return orders_; }
 
  private:
-  Replay(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy);
+  Replay(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy, std::unique_ptr<Replanner> replanner);
+  bool same_search(const PlanSearched& recorded);
   void differ(std::string_view recorded, std::string_view now);
   std::string fact_in_words() const;
 
+  const bool looks_at_plans_;
   Controller controller_;
   std::optional<Fact> fact_;     // the latest
   std::vector<Order> expected_;  // what it gives
   std::size_t seen_ = 0;         // of expected_
+  std::optional<PlanSearched> searched_;  // what the newest search gives
   std::int64_t facts_ = 0;
   std::int64_t orders_ = 0;
   std::optional<std::string> difference_;

@@ -1,4 +1,4 @@
-// Whoever wants to know what happens in a run: the journal, the statistics, a recorder in a test. The host of
+// Something that wants to know what happens in a run: the journal, the statistics, a recorder in a test. The host of
 // a Controller calls it for each fact the Controller took and then for each order it gave, in order, on one
 // thread.
 #pragma once
@@ -8,7 +8,6 @@
 #include "paceline/base/metrics.h"
 #include "paceline/control/facts.h"
 #include "paceline/control/orders.h"
-#include "paceline/control/planned_run.h"
 
 namespace paceline::control {
 
@@ -29,9 +28,6 @@ class RunListener {
   // `at`: the time of the fact that gave it.
   virtual void on_order(Time at, const Order& order) = 0;
   virtual void on_evaluated(const Evaluated& evaluated) = 0;
-  // Of planned runs; whoever holds a run to its facts has no use for them.
-  virtual void on_plan(const PlanAdopted&) {}
-  virtual void on_batch(const BatchDone&) {}
 };
 
 }  // namespace paceline::control

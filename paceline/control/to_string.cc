@@ -1,6 +1,7 @@
 #include "paceline/control/to_string.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace paceline::control {
 
@@ -23,6 +24,20 @@ std::string text(const ReplicaReady& fact) {
 std::string text(const TimerRang&) { return "the timer rings"; }
 std::string text(const StopAsked& fact) { return fmt::format("a stop is asked for: {}", fact.why); }
 std::string text(const CommitComplete& fact) { return fmt::format("version {} is complete", fact.version); }
+std::string text(const DeviceJoined& fact) { return fmt::format("device {} joins", fact.device); }
+std::string text(const DeviceLeft& fact) { return fmt::format("device {} leaves", fact.device); }
+std::string text(const planner::Plan& plan) {
+  std::string line = fmt::format("micro-batches of {}", plan.micro_batch);
+  for (const planner::PlannedReplica& replica : plan.replicas) {
+    line += fmt::format("; {} samples on devices {}", replica.samples, fmt::join(replica.devices, ", "));
+    if (!replica.cuts.empty()) line += fmt::format(" cut before layers {}", fmt::join(replica.cuts, ", "));
+  }
+  return line;
+}
+std::string text(const PlanSearched& fact) {
+  if (!fact.impossible.empty()) return "no plan is possible: " + fact.impossible;
+  return fact.plan ? fmt::format("a plan is found: {}", text(*fact.plan)) : "no plan is found";
+}
 
 std::string text(const CommitRecord& order) {
   std::string line =
@@ -54,6 +69,23 @@ std::string text(const Discard& order) {
 std::string text(const Park& order) { return fmt::format("park replica {}", order.replica); }
 std::string text(const WakeAt& order) { return fmt::format("wake at {} s", to_seconds(order.at)); }
 std::string text(const Finish& order) { return fmt::format("finish: {}", order.why); }
+std::string text(const SearchPlan&) { return "search for a better plan"; }
+std::string text(const PlanAdopted& order) {
+  return fmt::format("from {} s on {}, {} ms predicted ({})", to_seconds(order.at), text(order.plan),
+                     order.predicted_ms, order.why);
+}
+std::string text(const NoPlan& order) { return fmt::format("no plan is left: {}", order.why); }
+std::string text(const BatchDone& order) {
+  std::string line = fmt::format("a batch ended at {} s, {} ms measured, {} predicted{}", to_seconds(order.at),
+                                 order.measured_ms, order.predicted_ms, order.regular ? "" : ", not a regular one");
+  for (const DeviceWork& work : order.work)
+    line += fmt::format("; device {} took {} s for {} samples", work.device, to_seconds(work.computed), work.samples);
+  if (order.spending) {
+    line += fmt::format("; cost {} of {}, {} batches ahead of the budget", order.spending->cost,
+                        order.spending->allowed, order.spending->queue);
+  }
+  return line;
+}
 
 }  // namespace
 

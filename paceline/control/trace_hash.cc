@@ -25,13 +25,25 @@ std::uint64_t word_at(std::string_view text, std::size_t at) {
 }  // namespace
 
 void TraceHash::on_fact(const Fact& fact) {
-  fold_all(kFact, fact.at, std::uint64_t{fact.what.index()});
-  std::visit([&](const auto& what) { fold(what); }, fact.what);
+  std::visit(
+      [&]<class What>(const What& what) {
+        if constexpr (!of_planning<What>()) {
+          fold_all(kFact, fact.at, std::uint64_t{fact.what.index()});
+          fold(what);
+        }
+      },
+      fact.what);
 }
 
 void TraceHash::on_order(Time at, const Order& order) {
-  fold_all(kOrder, at, std::uint64_t{order.index()});
-  std::visit([&](const auto& what) { fold(what); }, order);
+  std::visit(
+      [&]<class What>(const What& what) {
+        if constexpr (!of_planning<What>()) {
+          fold_all(kOrder, at, std::uint64_t{order.index()});
+          fold(what);
+        }
+      },
+      order);
 }
 
 std::string TraceHash::hex() const { return fmt::format("{:016x}", state_); }

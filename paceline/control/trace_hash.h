@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <string_view>
 
 #include "paceline/control/run_listener.h"
@@ -59,6 +60,14 @@ class TraceHash final : public RunListener {
   void fold(const Park& order) { fold(order.replica); }
   void fold(const WakeAt& order) { fold(order.at); }
   void fold(const Finish& order) { fold(std::string_view(order.why)); }
+  // What is planned shows in who is released. So planned runs have the hashes that they had before plans were
+  // facts and orders.
+  template <class What>
+  static constexpr bool of_planning() {
+    return std::is_same_v<What, DeviceJoined> || std::is_same_v<What, DeviceLeft> ||
+           std::is_same_v<What, PlanSearched> || std::is_same_v<What, SearchPlan> ||
+           std::is_same_v<What, PlanAdopted> || std::is_same_v<What, NoPlan> || std::is_same_v<What, BatchDone>;
+  }
 
   std::uint64_t state_ = 0;
 };

@@ -1,7 +1,8 @@
 // What an attempt tells the world to do. Actions are carried out in their order.
 //
 // Three of them are answered by an event (events.h): OpenCheckpoint and CountCheckpoint always, KeepBooks where
-// it fails. The answer comes before what is left of the actions, and before any other event. Where books
+// it fails. The answer comes before what is left of the actions, and before any other event. SearchPlan is answered
+// by PlanFound, later: it is searched while the run goes on. Where books
 // cannot be kept, what is left of the actions is dropped.
 #pragma once
 
@@ -92,7 +93,7 @@ struct End {};
 
 using Action = std::variant<SendWorker, SendServer, SendEvaluator, HangUp, Begin, Record, KeepBooks, WakeUp,
                             OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated,
-                            control::PlanAdopted, control::BatchDone, Tell, NothingLost, End>;
+                            control::SearchPlan, Tell, NothingLost, End>;
 
 // Where the parts of an attempt put what they want done.
 class Outbox {

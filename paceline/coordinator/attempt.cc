@@ -275,7 +275,9 @@ void Attempt::lose_evaluator() {
 // ---- Orders ----
 
 absl::Status Attempt::tell_controller(decltype(control::Fact::what) what) {
-  return controller_->take(at_, std::move(what));
+  PACELINE_RETURN_IF_ERROR(controller_->take(at_, std::move(what)));
+  follow_plan();
+  return absl::OkStatus();
 }
 
 void Attempt::carry_out(const control::Order& order) {

@@ -28,7 +28,6 @@
 
 #include "paceline/config/job_config.h"
 #include "paceline/control/contribution_watch.h"
-#include "paceline/control/replanner.h"
 #include "paceline/coordinator/checkpoint_retries.h"
 #include "paceline/coordinator/checkpoints.h"
 #include "paceline/coordinator/evaluations.h"
@@ -116,11 +115,10 @@ class Attempt {
   void send_boards(Worker& worker);
   void give_role(const LiveReplica& replica);
   absl::Status join_those_that_are_whole();
-  bool plans_anew() const { return replanner_ != nullptr && replanner_->plans_anew(); }
-  void end_batch_if_due();
-  void plan_without(const Worker& gone);
-  void follow(const absl::StatusOr<control::Replanner::Ended>& ended);
-  void change_plan(const control::Replanner::Change& change);
+  bool plans_anew() const { return controller_ != nullptr && controller_->plans_anew(); }
+  void on(const PlanFound& found);
+  void follow_plan();
+  void change_plan(const control::PlanAdopted& adopted);
   void send_away(WorkerPeer peer, const std::string& why);
   void remove_worker(WorkerPeer peer, const std::string& why);
   void leave(const LiveReplica& replica, const std::string& why);
@@ -152,6 +150,8 @@ class Attempt {
   void carry_out(const control::CommitRecord& record);
   void carry_out(const control::Release& release);
   void carry_out(const control::Finish&) { finish(); }
+  void carry_out(const control::PlanAdopted& adopted) { adopted_ = adopted; }
+  void carry_out(const control::NoPlan& none) { impossible_ = none.why; }
   template <class Other>
   void carry_out(const Other&) {}
 
@@ -182,6 +182,7 @@ class Attempt {
   void give_up_waiting_for_replicas();
   bool waited(bool waiting, std::optional<SteadyTime>& since) const;
   void begin_without_missing();
+  void begin_with_those_here();
   std::vector<std::size_t> missing_devices() const;
   bool every_host_has_a_worker() const;
   std::int64_t replicas_here() const;
@@ -210,7 +211,8 @@ class Attempt {
   std::optional<JobFacts> job_facts_;
   WorkerTable workers_;
   ReplicaTable replicas_;
-  std::unique_ptr<control::Replanner> replanner_;  // once the data are known; null where no planner made the plan
+  std::optional<control::PlanAdopted> adopted_;  // ordered, and not yet followed
+  std::optional<std::string> impossible_;        // no plan is; ordered, and not yet followed
   ServerFleet servers_;
   FirstWeights first_weights_;
   const int evaluator_host_;  // place in the job
@@ -227,6 +229,11 @@ class Attempt {
   std::optional<SteadyTime> idle_since_;     // while it trains with no replica at all
   std::optional<SteadyTime> missing_since_;  // while another attempt waits for workers
   std::set<std::size_t> done_without_;       // devices that were waited for long enough
+  struct Absent {
+    std::vector<std::string> names;
+    std::string why;
+  };
+  std::optional<Absent> absent_;  // the run begins without, once there is a plan for that
   std::int64_t told_of_ = 0;                 // replicas that the Controller was told of before it started
   SteadyTime last_passed_;
   SteadyTime listening_since_;

@@ -620,6 +620,52 @@ TEST_F(AnotherAttempt, PlansWithoutThoseThatDoNotCome) {
   EXPECT_EQ(first->next(wire::WorkerOrder::kRelease).release().clock(), 1);
 }
 
+// A search takes a while. What it is for comes before it ends, and again.
+TEST_F(AnotherAttempt, TrainsWhileAPlanIsSearched) {
+  start_again(
+      "epochs = 100\nparallel = \"joint\"\nmicro_batch = 2\n"
+      "[[replica]]\ncount = 2\n[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+      "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 16\n");
+  world_->searches_at_once = false;
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  EXPECT_EQ(take_role(*first), 0);
+  serving->say(mapped(told_of_gradient(*serving)));
+  const auto second = worker("w1");
+  second->say(attached("path"));
+  world_->keeps_beating(*first);
+  world_->keeps_beating(*second);
+  world_->keeps_beating(*serving);
+  second->next(wire::WorkerOrder::kBoards);
+  wire::WorkerMessage joined;
+  joined.mutable_joined();
+  second->say(joined);
+  const auto round = [&](std::int64_t clock) {
+    const wire::WorkerRelease release = first->next(wire::WorkerOrder::kRelease).release();
+    EXPECT_EQ(release.clock(), clock);
+    wire::WorkerMessage message = ready(200'000'000, 100'000'000);
+    message.mutable_ready()->set_clock(release.clock());
+    message.mutable_ready()->set_base(release.version());
+    world_->pass(std::chrono::milliseconds(200));
+    first->say(message);
+  };
+  std::int64_t clock = 0;
+  while (clock < 3) {
+    round(++clock);
+    EXPECT_EQ(world_->searches.size(), 1u) << "one at a time; a device that the plan has not is here";
+  }
+  world_->searches_at_once = true;
+  world_->search();
+  // How long states last has to be seen first.
+  while (world_->news.empty() && clock < 100) round(++clock);
+  EXPECT_EQ(first->next(wire::WorkerOrder::kDissolve).dissolve().replica(), 0);
+  EXPECT_TRUE(first->next(wire::WorkerOrder::kRole).has_role());
+  EXPECT_TRUE(second->next(wire::WorkerOrder::kRole).has_role());
+  EXPECT_THAT(world_->news, testing::ElementsAre(testing::StartsWith("re-planned: ")));
+}
+
 TEST_F(AnotherAttempt, IsFollowedByOneMoreWhereNoReplicaIsWhole) {
   start_again(
       "parallel = \"static\"\nmicro_batch = 8\nwork = [1, 2]\n[cluster]\nhost_patience_s = 0.1\n"

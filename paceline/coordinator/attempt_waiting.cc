@@ -85,11 +85,18 @@ void Attempt::begin_without_missing() {
     return;
   }
   done_without_.insert(missing.begin(), missing.end());
-  if (plans_anew()) {
-    for (const std::size_t device : missing) replanner_->left(device);
-    follow(replanner_->give_up_batch(time(at_)));
-    if (ending()) return;
+  absent_ = Absent{names, why};
+  for (const std::size_t device : missing) {
+    if (!plans_anew() || ending()) break;
+    const absl::Status told = tell_controller(control::DeviceLeft{static_cast<std::int32_t>(device)});
+    PACELINE_CHECK(told.ok(), "{}", message_of(told));
   }
+  begin_with_those_here();
+}
+
+void Attempt::begin_with_those_here() {
+  if (!absent_ || controller_->searching() || ending()) return;
+  const auto [names, why] = *std::exchange(absent_, std::nullopt);
   const std::int64_t here = replicas_here();
   if (here == 0) return lose_server(std::nullopt, why + ", and no replica is whole");
   out_.tell_and_remember(why + "; the run begins without");

@@ -108,19 +108,19 @@ absl::Status Attempt::learn_job(const wire::WorkerAttached& attached) {
 absl::Status Attempt::make_controller(std::int64_t dataset_size) {
   control::ControllerConfig config = config::controller_config(options_.job, dataset_size);
   config.keep_states = replication_.has_value();
+  std::unique_ptr<control::Replanner> replanner;
+  if (auto planning = config::replanner_options(options_.job, config::RunTime::kWall)) {
+    PACELINE_ASSIGN_OR_RETURN(replanner, control::Replanner::create(*std::move(planning)));
+  }
   auto controller = std::make_unique<TimedController>(
       config, policy::make_policy(options_.job.policy), out_,
-      [this](const control::Order& order) { carry_out(order); }, replication_.has_value());
+      [this](const control::Order& order) { carry_out(order); }, replication_.has_value(), std::move(replanner));
   if (options_.restart)
     PACELINE_RETURN_IF_ERROR(controller->restore(options_.restart->state, options_.restart->elapsed));
-  if (auto planning = config::replanner_options(options_.job, config::RunTime::kWall)) {
-    PACELINE_ASSIGN_OR_RETURN(replanner_, control::Replanner::create(*std::move(planning)));
-  }
   controller_ = std::move(controller);
   Begin begin{std::move(config), controller_->bounds()};
   if (options_.restart) begin.state = options_.restart->state;
   out_.put(std::move(begin));
-  if (replanner_ != nullptr) out_.put(replanner_->first(time(at_)));
   return absl::OkStatus();
 }
 
@@ -136,7 +136,8 @@ absl::Status Attempt::on_joined(Worker& worker) {
   if (!worker.boards_sent || worker.joined) return absl::FailedPreconditionError("joined out of turn");
   worker.joined = true;
   done_without_.erase(worker.device);
-  if (replanner_ != nullptr) replanner_->joined(worker.device);
+  if (plans_anew())
+    PACELINE_RETURN_IF_ERROR(tell_controller(control::DeviceJoined{static_cast<std::int32_t>(worker.device)}));
   if (const LiveReplica* replica = replicas_.form(worker, workers_)) give_role(*replica);
   return absl::OkStatus();
 }
@@ -188,8 +189,9 @@ absl::Status Attempt::join_those_that_are_whole() {
     if (!replica.whole || std::exchange(replica.joined, true)) continue;
     ++told_of_;
     const planner::PlannedReplica& planned = replicas_.plan().replicas[replica.place];
-    PACELINE_RETURN_IF_ERROR(tell_controller(
-        control::ReplicaJoined{id, config::replica_name(options_.job, planned), planned.samples}));
+    control::ReplicaJoined fact{id, config::replica_name(options_.job, planned), planned.samples};
+    if (controller_->follows_a_plan()) fact.place = static_cast<std::int32_t>(replica.place);
+    PACELINE_RETURN_IF_ERROR(tell_controller(std::move(fact)));
   }
   return absl::OkStatus();
 }
@@ -208,20 +210,11 @@ absl::Status Attempt::on_ready(const Worker& worker, const wire::WorkerReady& re
   if (!std::isfinite(ready.norm()) || ready.norm() < 0)
     return absl::InvalidArgumentError("sent a gradient of an impossible norm");
   if (!counts(worker, ready)) return absl::OkStatus();
-  PACELINE_ASSIGN_OR_RETURN(const auto fact, replicas_.done(worker, ready));
-  if (fact && std::isfinite(fact->loss)) last_loss_ = fact->loss;
-  if (!worker.replica || worker.replica->value() != ready.replica())
-    return absl::OkStatus();  // it is no more
-  const LiveReplica& replica = *replicas_.find(*worker.replica);
-  const std::int64_t samples = replica.lease.size();  // the next iteration may have begun when the fact is taken
-  if (fact) PACELINE_RETURN_IF_ERROR(tell_controller(*fact));
-  if (replanner_ == nullptr) return absl::OkStatus();
-  replanner_->worked(replicas_.plan().replicas[replica.place], stage_of(replica, worker), samples,
-                     Duration(ready.worked_ns()));
+  PACELINE_ASSIGN_OR_RETURN(auto fact, replicas_.done(worker, ready));
   if (!fact) return absl::OkStatus();
-  replanner_->finished(fact->replica, fact->compute);
-  end_batch_if_due();
-  return absl::OkStatus();
+  if (std::isfinite(fact->loss)) last_loss_ = fact->loss;
+  if (!controller_->follows_a_plan()) fact->worked.clear();
+  return tell_controller(*std::move(fact));
 }
 
 // The first stage speaks for its replica.
@@ -269,7 +262,6 @@ void Attempt::tell_of_discarded(const std::string& why) {
 // Its replica leaves, which gives its samples back, and another one of the same workers comes.
 void Attempt::discard(const Worker& worker, const std::string& why) {
   const LiveReplica replica = replicas_.dissolve(*worker.replica);
-  if (replanner_ != nullptr) replanner_->dissolved(replica.id);
   leave(replica, why);
   if (ending()) return;
   if (const LiveReplica* next = replicas_.form(worker, workers_)) give_role(*next);
@@ -277,33 +269,36 @@ void Attempt::discard(const Worker& worker, const std::string& why) {
 
 // ---- Plans ----
 
-void Attempt::end_batch_if_due() {
-  if (!ending() && replanner_->finished() >= replicas_.all().size()) follow(replanner_->end_batch(time(at_)));
+void Attempt::on(const PlanFound& found) {
+  if (rescuing() || ending()) return;
+  const absl::Status told = tell_controller(found.result);
+  PACELINE_CHECK(told.ok(), "{}", message_of(told));
+  begin_with_those_here();
 }
 
-void Attempt::follow(const absl::StatusOr<control::Replanner::Ended>& ended) {
-  if (!ended.ok()) {
-    no_plan_ = {ended.status().code(),
-                fmt::format("the devices that are left cannot go on: {}", message_of(ended.status()))};
-    return stop("no plan is possible any more");
+// Once the orders of a fact are carried out: following gives other facts.
+void Attempt::follow_plan() {
+  const auto adopted = std::exchange(adopted_, std::nullopt);
+  if (const auto why = std::exchange(impossible_, std::nullopt)) {
+    no_plan_ = absl::ResourceExhaustedError(fmt::format("the devices that are left cannot go on: {}", *why));
+    stop("no plan is possible any more");
+  } else if (adopted && !planner::same_stages(adopted->plan, replicas_.plan())) {
+    change_plan(*adopted);
   }
-  if (ended->batch) out_.put(*ended->batch);
-  if (ended->change) change_plan(*ended->change);
 }
 
-// A replica that was released this very moment gives its samples back: it has hardly begun.
-void Attempt::change_plan(const control::Replanner::Change& change) {
-  const std::string why = "re-planned: " + change.adopted.why;
+// A replica that was just released gives its samples back: it has hardly begun.
+void Attempt::change_plan(const control::PlanAdopted& adopted) {
+  const std::string why = "re-planned: " + adopted.why;
   while (!replicas_.all().empty()) leave(replicas_.dissolve(replicas_.all().begin()->first), why);
   if (ending()) return;
-  out_.put(change.adopted);
-  replicas_.follow(change.adopted.plan);
+  replicas_.follow(adopted.plan);
   for (const planner::PlannedReplica& planned : replicas_.plan().replicas) {
     const Worker* worker = workers_.at(static_cast<std::size_t>(planned.devices.front()));
     const LiveReplica* replica = worker == nullptr ? nullptr : replicas_.form(*worker, workers_);
     if (replica != nullptr) give_role(*replica);
   }
-  out_.tell_and_remember(change.line);
+  out_.tell_and_remember(adopted.line);
 }
 
 void Attempt::on(const WorkerGone& gone) {
@@ -327,7 +322,6 @@ void Attempt::remove_worker(WorkerPeer peer, const std::string& why) {
     if (replica->stages.size() > 1)
       of_stage = fmt::format("stage {}, {}: {}", stage_of(*replica, *worker), worker->name, why);
     std::erase(replica->stages, worker);
-    if (replanner_ != nullptr) replanner_->dissolved(replica->id);
   }
   const Worker gone = *workers_.remove(peer);
   if (ending() || rescuing()) return;
@@ -335,16 +329,9 @@ void Attempt::remove_worker(WorkerPeer peer, const std::string& why) {
   wire::ServerOrder order;
   order.mutable_release_reader()->set_reader(reader_slot(gone));
   if (gone.boards_sent) servers_.tell(order);
-  if (plans_anew() && started()) plan_without(gone);
-}
-
-// The others finish the round, if there are any.
-void Attempt::plan_without(const Worker& gone) {
-  replanner_->left(gone.device);
-  const auto& all = replicas_.all();
-  if (std::none_of(all.begin(), all.end(), [](const auto& one) { return one.second.joined; }))
-    return follow(replanner_->give_up_batch(time(at_)));
-  end_batch_if_due();
+  if (!plans_anew() || !started()) return;
+  const absl::Status told = tell_controller(control::DeviceLeft{static_cast<std::int32_t>(gone.device)});
+  PACELINE_CHECK(told.ok(), "{}", message_of(told));
 }
 
 // `stages` are those that are still here.

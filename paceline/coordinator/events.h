@@ -57,10 +57,15 @@ struct CheckpointCounted {
   absl::Status status;
 };
 
+// What the newest SearchPlan gave.
+struct PlanFound {
+  control::PlanSearched result;
+};
+
 struct Event {
   SteadyTime at;  // not before the event before
   std::variant<WorkerSaid, ServerSaid, EvaluatorSaid, WorkerGone, ServerGone, EvaluatorGone, TimePassed, WokeUp,
-               StopWanted, BooksFailed, CheckpointOpened, CheckpointCounted>
+               StopWanted, BooksFailed, CheckpointOpened, CheckpointCounted, PlanFound>
       what;
 };
 

@@ -27,6 +27,7 @@ control::ReplicaReady together(ReplicaId replica,
   for (const auto& part : parts) {
     fact.base = std::min(fact.base, Version(part->base()));
     fact.compute = std::max(fact.compute, Duration(part->compute_ns()));
+    fact.worked.emplace_back(part->worked_ns());
   }
   return fact;
 }

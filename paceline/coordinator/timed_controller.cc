@@ -16,8 +16,9 @@ bool is_commit(const control::Order& order) { return std::holds_alternative<cont
 
 TimedController::TimedController(const control::ControllerConfig& config,
                                  std::unique_ptr<policy::SyncPolicy> policy, Outbox& out,
-                                 std::function<void(const control::Order&)> carry_out, bool books_first)
-    : controller_(config, std::move(policy)),
+                                 std::function<void(const control::Order&)> carry_out, bool books_first,
+                                 std::unique_ptr<control::Replanner> replanner)
+    : controller_(config, std::move(policy), std::move(replanner)),
       out_(out),
       carry_out_(std::move(carry_out)),
       books_first_(books_first) {}
@@ -61,9 +62,13 @@ absl::Status TimedController::take(SteadyTime at, decltype(control::Fact::what) 
 }
 
 void TimedController::carry_out(const control::Order& order) {
-  const auto* wake = std::get_if<control::WakeAt>(&order);
-  if (wake == nullptr) return carry_out_(order);
-  out_.put(WakeUp{*started_ + (wake->at.time_since_epoch() - elapsed_before_)});
+  if (const auto* wake = std::get_if<control::WakeAt>(&order)) {
+    out_.put(WakeUp{*started_ + (wake->at.time_since_epoch() - elapsed_before_)});
+  } else if (const auto* search = std::get_if<control::SearchPlan>(&order)) {
+    out_.put(*search);
+  } else {
+    carry_out_(order);
+  }
 }
 
 }  // namespace paceline::coordinator

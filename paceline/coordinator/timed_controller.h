@@ -18,10 +18,11 @@ namespace paceline::coordinator {
 
 class TimedController {
  public:
-  // `carry_out`: called within take() for each order but WakeAt. `books_first`: commits wait for the books. The
+  // `carry_out`: called within take() for each order but WakeAt and SearchPlan. `books_first`: commits wait for the books. The
   // outbox outlives this.
   TimedController(const control::ControllerConfig& config, std::unique_ptr<policy::SyncPolicy> policy,
-                  Outbox& out, std::function<void(const control::Order&)> carry_out, bool books_first = false);
+                  Outbox& out, std::function<void(const control::Order&)> carry_out, bool books_first = false,
+                  std::unique_ptr<control::Replanner> replanner = nullptr);
 
   // Before the first fact: the job's time goes on from `elapsed`. Errors: those of Controller::restore.
   absl::Status restore(const control::ControllerState& state, Duration elapsed);
@@ -37,6 +38,9 @@ class TimedController {
   bool finished() const { return controller_.finished(); }
   Version version() const { return controller_.version(); }
   policy::Bounds bounds() const { return controller_.bounds(); }
+  bool follows_a_plan() const { return controller_.plan().has_value(); }
+  bool plans_anew() const { return controller_.plans_anew(); }
+  bool searching() const { return controller_.searching(); }
   bool hears_of_completion() const { return controller_.hears_of_completion(); }
   control::ControllerState save() const { return controller_.save(); }
   // As Controller has it.

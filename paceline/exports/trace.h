@@ -35,7 +35,6 @@ class Trace final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
-  void on_plan(const control::PlanAdopted& adopted) override { spans_.on_plan(adopted); }
 
   // What is under way at `now`, the latest event, and the end of the file. The first error of writing.
   absl::Status finish(Time now);

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/planner/migration.h"
 
@@ -100,67 +99,81 @@ void OnlinePlanner::count_batch(const CostModel& model, const BatchObservation& 
   }
 }
 
-absl::StatusOr<Decision> OnlinePlanner::after_batch(const BatchObservation& observation) {
+void OnlinePlanner::observe(const BatchObservation& observation) {
   count_batch(CostModel(measured()), observation);
   measurements_.add(observation, plan_);
   notice_membership(observation);
-  const CostModel model(measured());
-  const Evaluator evaluator(model, goal());
-  if (usable(plan_)) notice_drift(evaluator);
   pending_migration_ms_ = 0;
   if (!usable(plan_)) {
     // No batch can be done with it, so nothing is weighed up.
     trial_.reset();
     groups_due_ = true;
-    PACELINE_RETURN_IF_ERROR(look(evaluator));
-    const Plan* best = nullptr;
-    Evaluation best_evaluation;
-    for (const Plan& plan : list_) {
-      Plan assigned = plan;
-      const Evaluation one = usable(plan) ? evaluator.assign(assigned) : Evaluation{};
-      if (one < best_evaluation) best = &plan, best_evaluation = one;
-    }
-    PACELINE_CHECK(best != nullptr, "a look gave no plan");
-    return adopt(evaluator, *best, DecisionKind::kGroups, false, "a device of the plan has left");
+    return;
   }
-  if (trial_) {
-    if (auto decision = end_trial(evaluator, observation)) return *std::move(decision);
-    return assign_data(evaluator, "a new plan is on trial");
-  }
-  PACELINE_RETURN_IF_ERROR(look(evaluator));
-  return choose(evaluator);
+  const CostModel model(measured());
+  notice_drift(Evaluator(model, goal()));
+  if (!trial_ || std::exchange(trial_->migrating, false)) return;
+  trial_->measured_ms += observation.batch_ms;
+  ++trial_->counted;
+  --trial_->left;
 }
 
-absl::Status OnlinePlanner::look(const Evaluator& evaluator) {
+std::optional<PlanSearch> OnlinePlanner::due_search() {
+  if (trial_) return std::nullopt;
   const std::int64_t groups_every = measured().budgets.empty()
                                         ? options_.groups_every
                                         : std::min(options_.groups_every, options_.cuts_every);
   const bool groups = groups_due_ || batch_ - groups_at_ >= groups_every;
-  if (!groups && !cuts_due_ && batch_ - cuts_at_ < options_.cuts_every) return absl::OkStatus();
+  if (!groups && !cuts_due_ && batch_ - cuts_at_ < options_.cuts_every) return std::nullopt;
   ++looks_;
   cuts_at_ = batch_;
   cuts_due_ = groups_due_ = false;
-  std::vector<Plan> starts;
-  if (usable(plan_)) starts.push_back(plan_);
+  PlanSearch look{measured(), goal(), {}, {}};
+  if (usable(plan_)) look.starts.push_back(plan_);
   if (groups) {
     groups_at_ = batch_;
     for (const Plan& plan : list_) {
-      if (usable(plan)) starts.push_back(plan);
+      if (usable(plan)) look.starts.push_back(plan);
     }
-    for (const Baseline& baseline : baselines(evaluator.model())) {
-      if (baseline.plan.ok()) starts.push_back(*baseline.plan);
-    }
-    auto any = any_plan(evaluator.model());
-    if (any.ok()) starts.push_back(*std::move(any));
-    if (starts.empty()) return any.status();
   }
-  SearchOptions options;
-  options.seed = mix_seed({options_.seed, static_cast<std::uint64_t>(batch_)});
-  options.moves = options_.search_moves;
-  options.scope = groups ? MoveScope::kGroups : MoveScope::kCuts;
-  const auto found = search(evaluator, starts, options);
-  if (found.ok()) remember(found->plan);
-  return absl::OkStatus();
+  look.options.seed = mix_seed({options_.seed, static_cast<std::uint64_t>(batch_)});
+  look.options.moves = options_.search_moves;
+  look.options.scope = groups ? MoveScope::kGroups : MoveScope::kCuts;
+  return look;
+}
+
+void OnlinePlanner::found(const std::optional<Plan>& plan) {
+  if (plan) remember(*plan);
+}
+
+Decision OnlinePlanner::decide() {
+  const CostModel model(measured());
+  const Evaluator evaluator(model, goal());
+  if (!usable(plan_)) return replace_unusable(evaluator);
+  if (!trial_) return choose(evaluator);
+  if (auto decision = end_trial(evaluator)) return *std::move(decision);
+  return assign_data(evaluator, "a new plan is on trial");
+}
+
+absl::StatusOr<Decision> OnlinePlanner::after_batch(const BatchObservation& observation) {
+  observe(observation);
+  if (const auto look = due_search()) {
+    PACELINE_ASSIGN_OR_RETURN(const std::optional<Plan> plan, run(*look));
+    found(plan);
+  }
+  return decide();
+}
+
+Decision OnlinePlanner::replace_unusable(const Evaluator& evaluator) {
+  const Plan* best = nullptr;
+  Evaluation best_evaluation;
+  for (const Plan& plan : list_) {
+    Plan assigned = plan;
+    const Evaluation one = usable(plan) ? evaluator.assign(assigned) : Evaluation{};
+    if (one < best_evaluation) best = &plan, best_evaluation = one;
+  }
+  if (best == nullptr) return {DecisionKind::kKeep, plan_, predicted_ms_, 0, "no plan without it is known yet"};
+  return adopt(evaluator, *best, DecisionKind::kGroups, false, "a device of the plan has left");
 }
 
 void OnlinePlanner::remember(const Plan& plan) {
@@ -214,14 +227,8 @@ Decision OnlinePlanner::choose(const Evaluator& evaluator) {
                            gain_ms, hold, cost_ms));
 }
 
-std::optional<Decision> OnlinePlanner::end_trial(const Evaluator& evaluator,
-                                                 const BatchObservation& observation) {
+std::optional<Decision> OnlinePlanner::end_trial(const Evaluator& evaluator) {
   Trial& trial = *trial_;
-  if (!std::exchange(trial.migrating, false)) {
-    trial.measured_ms += observation.batch_ms;
-    ++trial.counted;
-    --trial.left;
-  }
   if (trial.left > 0) return std::nullopt;
   const double mean_ms = trial.measured_ms / static_cast<double>(trial.counted);
   Plan old = std::move(trial.old);

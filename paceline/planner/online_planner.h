@@ -26,6 +26,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/planner/measurements.h"
+#include "paceline/planner/plan_search.h"
 #include "paceline/planner/planner.h"
 #include "paceline/planner/queues.h"
 
@@ -60,8 +61,17 @@ class OnlinePlanner {
   // Goes on with a plan that is in use. Errors: InvalidArgument when it is none of this problem.
   static absl::StatusOr<OnlinePlanner> from(Problem problem, const OnlineOptions& options, const Plan& plan);
 
-  // Errors: ResourceExhausted when the devices that are left cannot hold the model; current() is then of no
-  // use until a later call gives a plan again.
+  // What was measured of a batch, or that devices came and went.
+  void observe(const BatchObservation& observation);
+  // What is to be searched now, if it is time to look; found() is due with its result.
+  std::optional<PlanSearch> due_search();
+  void found(const std::optional<Plan>& plan);
+  // The plan from now on, by all that was observed and found. Keeps a plan whose device has left where no other
+  // is known: a search is due then.
+  Decision decide();
+
+  // All of these in one go. Errors: ResourceExhausted when the devices that are left cannot hold the model;
+  // current() is then of no use until a later call gives a plan again.
   absl::StatusOr<Decision> after_batch(const BatchObservation& observation);
 
   const Plan& current() const { return plan_; }
@@ -98,13 +108,12 @@ class OnlinePlanner {
   void notice_membership(const BatchObservation& observation);
   void notice_drift(const Evaluator& evaluator);
   Goal goal() const { return Goal::weighed(queues_, measured().budgets, options_.v); }
-  // Searches if it is time to; what it finds goes on the list. Errors: where there is no plan at all.
-  absl::Status look(const Evaluator& evaluator);
   void remember(const Plan& plan);
   bool banned(const Plan& plan) const;
   bool usable(const Plan& plan) const;
   Decision choose(const Evaluator& evaluator);
-  std::optional<Decision> end_trial(const Evaluator& evaluator, const BatchObservation& observation);
+  Decision replace_unusable(const Evaluator& evaluator);
+  std::optional<Decision> end_trial(const Evaluator& evaluator);
   Decision adopt(const Evaluator& evaluator, Plan plan, DecisionKind kind, bool on_trial, std::string reason);
   Decision assign_data(const Evaluator& evaluator, std::string otherwise);
   double expected_hold() const;

@@ -27,8 +27,8 @@ void RunStats::on_evaluated(const control::Evaluated& evaluated) {
   if (!met_target_ && info_.target && meets(*info_.target, evaluated)) met_target_ = evaluated;
 }
 
-void RunStats::on_plan(const control::PlanAdopted& adopted) {
-  if (plans_.adopt(adopted)) events_.add({adopted.at, "", fmt::format("re-planned: {}", adopted.why)});
+void RunStats::on(Time at, const control::PlanAdopted& order) {
+  if (plans_.adopt(order)) events_.add({at, "", fmt::format("re-planned: {}", order.why)});
 }
 
 void RunStats::on(Time at, const control::ReplicaJoined& fact) {

@@ -43,8 +43,6 @@ class RunStats final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
-  void on_plan(const control::PlanAdopted& adopted) override;
-  void on_batch(const control::BatchDone& batch) override { plans_.add(batch); }
 
   // O(P). `now`: not before the latest event; after the end it does not matter.
   Summary summary(Time now) const;
@@ -63,6 +61,13 @@ class RunStats final : public control::RunListener {
   void on(Time at, const control::Park& order);
   void on(Time, const control::WakeAt&) {}
   void on(Time at, const control::Finish& order);
+  void on(Time, const control::DeviceJoined&) {}
+  void on(Time, const control::DeviceLeft&) {}
+  void on(Time, const control::PlanSearched&) {}
+  void on(Time, const control::SearchPlan&) {}
+  void on(Time at, const control::PlanAdopted& order);
+  void on(Time, const control::NoPlan&) {}
+  void on(Time, const control::BatchDone& order) { plans_.add(order); }
 
   ReplicaStats& replica(ReplicaId id);
   void average_loss(Time at, const ReplicaStats& from, std::int64_t samples, std::int64_t window);

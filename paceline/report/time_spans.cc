@@ -44,7 +44,7 @@ void TimeSpans::on_order(Time at, const control::Order& order) {
 }
 
 // Replicas of the plan before have left.
-void TimeSpans::on_plan(const control::PlanAdopted& adopted) {
+void TimeSpans::on(Time, const control::PlanAdopted& adopted) {
   begin(adopted.at);
   std::vector<bool> used(names_of_devices_.size(), false);
   for (const planner::PlannedReplica& planned : adopted.plan.replicas) {

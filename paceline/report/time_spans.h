@@ -51,7 +51,6 @@ class TimeSpans final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated&) override {}
-  void on_plan(const control::PlanAdopted& adopted) override;
 
   // What is under way, as it stands at `now`.
   void see_open(Time now, const See& see) const;
@@ -104,6 +103,13 @@ class TimeSpans final : public control::RunListener {
   void on(Time at, const control::Park& order);
   void on(Time, const control::WakeAt&) {}
   void on(Time at, const control::Finish&) { finished_at_ = at; }
+  void on(Time, const control::DeviceJoined&) { cause_ = {}; }
+  void on(Time, const control::DeviceLeft&) { cause_ = {}; }
+  void on(Time, const control::PlanSearched&) { cause_ = {}; }
+  void on(Time, const control::SearchPlan&) {}
+  void on(Time, const control::PlanAdopted& adopted);
+  void on(Time, const control::NoPlan&) {}
+  void on(Time, const control::BatchDone&) {}
 
   void begin(Time at);
   Replica& replica(ReplicaId id);

@@ -39,7 +39,12 @@ void TimeStats::keep_longest(Waits& waits) {
   }
 }
 
-void TimeStats::on_batch(const control::BatchDone& batch) {
+void TimeStats::on_order(Time at, const control::Order& order) {
+  spans_.on_order(at, order);
+  if (const auto* batch = std::get_if<control::BatchDone>(&order)) split(*batch);
+}
+
+void TimeStats::split(const control::BatchDone& batch) {
   for (const control::DeviceWork& work : batch.work) {
     const auto place = static_cast<std::size_t>(work.device);
     const auto device = place < names_.size() ? spans_.device_of(names_[place]) : std::nullopt;

@@ -27,10 +27,8 @@ class TimeStats final : public control::RunListener {
   explicit TimeStats(std::vector<std::string> devices);
 
   void on_fact(const control::Fact& fact) override { spans_.on_fact(fact); }
-  void on_order(Time at, const control::Order& order) override { spans_.on_order(at, order); }
+  void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated&) override {}
-  void on_plan(const control::PlanAdopted& adopted) override { spans_.on_plan(adopted); }
-  void on_batch(const control::BatchDone& batch) override;
 
   // `now`: not before the latest event; after the end it does not matter.
   TimeLedger ledger(Time now) const;
@@ -48,6 +46,7 @@ class TimeStats final : public control::RunListener {
     bool in_pipeline = false;
   };
 
+  void split(const control::BatchDone& batch);
   static void add(std::vector<Spent>& all, Waits& together, const TimeSpan& span);
   TimeLedger ledger_of(const std::vector<Spent>& all, const Waits& together, Time until) const;
   static void charge(Spent& spent, TimeCause cause, Duration time);

@@ -279,7 +279,7 @@ TEST_F(TimeByHand, StagesWaitForEachOtherWhereBatchesTell) {
   release(0, 1);
   ready(10, 0, 10);
   ready(10, 1, 10);
-  stats_.on_batch({.at = at(10),
+  stats_.on_order(at(10), control::BatchDone{.at = at(10),
                    .work = {{.device = 0, .samples = 8, .computed = from_seconds(9)},
                             {.device = 1, .samples = 8, .computed = from_seconds(10)},
                             {.device = 2, .samples = 8, .computed = from_seconds(4)}}});
@@ -290,7 +290,7 @@ TEST_F(TimeByHand, StagesWaitForEachOtherWhereBatchesTell) {
 }
 
 TEST_F(TimeByHand, ADeviceThatNoPlanUsesIsParkedAndOneThatDoesNotComeStarts) {
-  stats_.on_plan({.at = at(0), .plan = {.replicas = {{{0}, {}, 8}, {{1}, {}, 8}}}, .why = ""});
+  stats_.on_order(at(0), control::PlanAdopted{.at = at(0), .plan = {.replicas = {{{0}, {}, 8}, {{1}, {}, 8}}}, .why = ""});
   join(0, 0, "w0");
   release(0, 0);
   ready(4, 0, 4);
@@ -320,7 +320,7 @@ TEST_F(TimeByHand, WhatIsSettledNeverFalls) {
   ready(10, 0, 8);
   EXPECT_DOUBLE_EQ(settled("w0", TimeCause::kOnTheWay), 2);
   EXPECT_DOUBLE_EQ(settled("w0", TimeCause::kComputing), 0) << "a part of it may be waiting for w2";
-  stats_.on_batch({.at = at(10), .work = {{.device = 0, .samples = 8, .computed = from_seconds(5)}}});
+  stats_.on_order(at(10), control::BatchDone{.at = at(10), .work = {{.device = 0, .samples = 8, .computed = from_seconds(5)}}});
   EXPECT_DOUBLE_EQ(settled("w0", TimeCause::kComputing), 5);
   EXPECT_DOUBLE_EQ(settled("w0", TimeCause::kStages), 3);
 }

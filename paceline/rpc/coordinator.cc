@@ -126,11 +126,10 @@ Coordinator::Answer Coordinator::carry_out(coordinator::Action& action) {
           },
           [&](const coordinator::DropCheckpoint&) { options_.checkpoints->give_up(); },
           [&](const control::Evaluated& evaluated) { witnesses_->evaluated(evaluated); },
-          [&](const control::PlanAdopted& plan) {
-            for (control::RunListener* listener : options_.listeners) listener->on_plan(plan);
-          },
-          [&](const control::BatchDone& batch) {
-            for (control::RunListener* listener : options_.listeners) listener->on_batch(batch);
+          [&](const control::SearchPlan& search) {
+            searcher_ = std::jthread([this, search] {
+              loop_.post([this, result = control::searched(search)] { take(coordinator::PlanFound{result}); });
+            });
           },
           [&](const coordinator::Tell& tell) { (tell.remember ? options_.news : options_.notice)(tell.line); },
           [&](const coordinator::NothingLost&) { options_.nothing_lost(); },

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -97,6 +98,7 @@ class Coordinator final : public WorkerStream::Listener,
   Connections<coordinator::WorkerPeer, WorkerStream> workers_;
   Connections<coordinator::ServerPeer, ServerStream> servers_;
   Connections<coordinator::EvaluatorPeer, EvaluatorStream> evaluators_;
+  std::jthread searcher_;  // for a plan; one search at a time is ordered
 };
 
 }  // namespace paceline::rpc

@@ -72,16 +72,6 @@ void Books::on_evaluated(const control::Evaluated& evaluated) {
   note(metrics_.append_line(report::metrics_line(evaluated)));
 }
 
-void Books::on_plan(const control::PlanAdopted& adopted) {
-  journal_->on_plan(adopted);
-  stats_->on_plan(adopted);
-}
-
-void Books::on_batch(const control::BatchDone& batch) {
-  journal_->on_batch(batch);
-  stats_->on_batch(batch);
-}
-
 const absl::Status& Books::note_saved(const control::ControllerState& state) {
   note(journal_->outlasting([&] {
     absl::Status set = journal_->set(saved_state_key(journal_->attempt()), store::to_text(state));

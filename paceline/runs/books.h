@@ -30,8 +30,6 @@ class Books final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
-  void on_plan(const control::PlanAdopted& adopted) override;
-  void on_batch(const control::BatchDone& batch) override;
 
   // The newest commit of the attempts before, if the one that made it was cut short: it did not say what was
   // lost.

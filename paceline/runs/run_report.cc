@@ -40,12 +40,6 @@ class Followed final : public control::RunListener {
   void on_evaluated(const control::Evaluated& evaluated) override {
     for (control::RunListener* next : next_) next->on_evaluated(evaluated);
   }
-  void on_plan(const control::PlanAdopted& adopted) override {
-    for (control::RunListener* next : next_) next->on_plan(adopted);
-  }
-  void on_batch(const control::BatchDone& batch) override {
-    for (control::RunListener* next : next_) next->on_batch(batch);
-  }
   Time latest() const { return latest_; }
   const control::TraceHash& trace() const { return trace_; }
 

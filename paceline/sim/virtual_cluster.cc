@@ -45,7 +45,7 @@ VirtualCluster::VirtualCluster(ClusterModel model, control::ControllerConfig con
                                std::unique_ptr<policy::SyncPolicy> policy, VirtualClusterOptions options)
     : model_(std::move(model)),
       options_(std::move(options)),
-      controller_(starting_with(config, model_), std::move(policy)),
+      controller_(starting_with(config, model_), std::move(policy), std::move(options_.replanning.replanner)),
       witnesses_(
           control::Observer(controller_.bounds(), config.dataset_size, config.total_samples, options_.start),
           options_.listeners),
@@ -58,7 +58,7 @@ VirtualCluster::VirtualCluster(ClusterModel model, control::ControllerConfig con
     PACELINE_CHECK(restored.ok(), "{}", std::string(restored.message()));
     completed_ = told_ = options_.start->version;
   }
-  if (options_.replanning.replanner != nullptr) plan_ = options_.replanning.replanner->first(now_).plan;
+  plan_ = controller_.plan();
   for (const config::Slowdown& one : model_.slowdowns)
     slowdowns_[static_cast<std::size_t>(one.replica)].push_back(one);
   for (std::size_t i = 0; i < places_.size(); ++i) places_[i].port.link = model_.places[i].link;
@@ -191,11 +191,8 @@ absl::Status VirtualCluster::ready(std::int32_t index) {
     fact.metrics = std::move(finished.metrics);
   }
   ++iterations_;
-  const std::int64_t samples = place.release.lease.size();
-  const std::vector<Duration> computed = place.computed;  // the next release writes anew
-  give(fact);
-  if (options_.replanning.replanner != nullptr)
-    PACELINE_RETURN_IF_ERROR(done_by_plan(index, samples, computed, fact));
+  if (plan_) fact.worked = place.computed;
+  give(std::move(fact));
   if (iterations_ == options_.stop_after_iterations)
     give(control::StopAsked{fmt::format("{} iterations are finished", iterations_)});
   return absl::OkStatus();
@@ -215,41 +212,28 @@ absl::Status VirtualCluster::complete() {
 
 // ---- Plans ----
 
-absl::Status VirtualCluster::done_by_plan(std::int32_t index, std::int64_t samples,
-                                          const std::vector<Duration>& computed,
-                                          const control::ReplicaReady& fact) {
-  control::Replanner& replanner = *options_.replanning.replanner;
-  const auto& replica = plan_.replicas[static_cast<std::size_t>(index - first_of_plan_)];
-  for (std::size_t s = 0; s < computed.size(); ++s) replanner.worked(replica, s, samples, computed[s]);
-  replanner.finished(fact.replica, fact.compute);
-  const auto here = std::count_if(places_.begin(), places_.end(),
-                                  [](const Place& place) { return place.replica.has_value(); });
-  if (finished_ || static_cast<std::int64_t>(replanner.finished()) < here) return absl::OkStatus();
-  PACELINE_ASSIGN_OR_RETURN(const control::Replanner::Ended ended, replanner.end_batch(now_));
-  if (ended.batch) {
-    for (control::RunListener* listener : options_.listeners) listener->on_batch(*ended.batch);
-  }
-  if (ended.change) change_plan(*ended.change);
-  return absl::OkStatus();
+void VirtualCluster::follow_plans() {
+  if (const auto search = std::exchange(search_, std::nullopt)) give(control::searched(*search));
+  if (const auto adopted = std::exchange(adopted_, std::nullopt)) change_plan(*adopted);
 }
 
-// As live: all replicas leave, and others join. Whoever was released this very moment gives its samples back.
-void VirtualCluster::change_plan(const control::Replanner::Change& change) {
-  const std::string why = "re-planned: " + change.adopted.why;
+// As live: all replicas leave, and others join. One that was released this very moment gives its samples back.
+void VirtualCluster::change_plan(const control::PlanAdopted& adopted) {
+  if (finished_ || planner::same_stages(adopted.plan, *plan_)) return;
+  const std::string why = "re-planned: " + adopted.why;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (places_[i].replica) go(static_cast<std::int32_t>(i), Duration::zero(), why);
   }
-  for (control::RunListener* listener : options_.listeners) listener->on_plan(change.adopted);
-  plan_ = change.adopted.plan;
+  plan_ = adopted.plan;
   first_of_plan_ = static_cast<std::int32_t>(places_.size());
-  for (PlaceModel& place : options_.replanning.places(plan_)) {
+  for (PlaceModel& place : options_.replanning.places(*plan_)) {
     places_.emplace_back().port.link = place.link;
     model_.places.push_back(std::move(place));
     slowdowns_.emplace_back();
   }
   for (auto i = static_cast<std::size_t>(first_of_plan_); i < places_.size(); ++i)
     join(static_cast<std::int32_t>(i));
-  options_.replanning.re_planned(change.line);
+  options_.replanning.re_planned(adopted.line);
 }
 
 // ---- Who is there ----
@@ -286,7 +270,9 @@ void VirtualCluster::join(std::int32_t index) {
   network_.join(place.port.link);
   draw_failure(index);
   const PlaceModel& model = model_.places[static_cast<std::size_t>(index)];
-  give(control::ReplicaJoined{*place.replica, model.name, model.batch});
+  control::ReplicaJoined fact{*place.replica, model.name, model.batch};
+  if (plan_) fact.place = index - first_of_plan_;
+  give(std::move(fact));
 }
 
 void VirtualCluster::go(std::int32_t index, Duration until_heard, const std::string& why) {
@@ -315,6 +301,7 @@ void VirtualCluster::give(decltype(control::Fact::what) what) {
   const auto complaint = witnesses_.record(fact, orders_);
   for (const control::Order& order : orders_) carry_out(order);
   pull_together();
+  follow_plans();
   if (complaint && !broken_) broken_ = fmt::format("at {} s: {}", to_seconds(now_), *complaint);
 }
 
@@ -324,6 +311,9 @@ void VirtualCluster::carry_out(const control::Order& order) {
                  [&](const control::Release& one) { release(one); },
                  [&](const control::WakeAt& wake) { wake_at(wake.at); },
                  [&](const control::Finish&) { finished_ = true; },
+                 [&](const control::SearchPlan& search) { search_ = search; },
+                 [&](const control::PlanAdopted& adopted) { adopted_ = adopted; },
+                 [&](const control::NoPlan& none) { trouble_.Update(absl::ResourceExhaustedError(none.why)); },
                  [](const auto&) {},
              },
              order);

@@ -28,7 +28,7 @@ namespace paceline::sim {
 
 // Of a run whose places are those of a plan, in its order.
 struct Replanning {
-  control::Replanner* replanner = nullptr;  // outlives the cluster; none: nobody plans
+  std::unique_ptr<control::Replanner> replanner{};  // none: nobody plans
   std::function<std::vector<PlaceModel>(const planner::Plan&)> places{};
   std::function<void(const std::string&)> re_planned{};  // a line for a person
 };
@@ -104,10 +104,9 @@ class VirtualCluster {
   void join(std::int32_t place);
   void go(std::int32_t place, Duration until_heard, const std::string& why = "left");
 
-  // Plans.
-  absl::Status done_by_plan(std::int32_t place, std::int64_t samples, const std::vector<Duration>& computed,
-                            const control::ReplicaReady& fact);
-  void change_plan(const control::Replanner::Change& change);
+  // Plans. A search takes no modelled time.
+  void follow_plans();
+  void change_plan(const control::PlanAdopted& adopted);
 
   bool in_groups() const { return controller_.reduction() == policy::Reduction::kInGroup; }
 
@@ -132,14 +131,16 @@ class VirtualCluster {
   Place* held_by(ReplicaId replica);
 
   ClusterModel model_;  // another plan adds places
-  const VirtualClusterOptions options_;
+  VirtualClusterOptions options_;
   control::Controller controller_;
   control::Witnesses witnesses_;
   Network network_;
   EventQueue<Event> events_;
   std::vector<Place> places_;
   std::int32_t first_of_plan_ = 0;                        // the place of its first replica
-  planner::Plan plan_;                                    // where there is a Replanner
+  std::optional<planner::Plan> plan_;                     // that the places follow, where there is one
+  std::optional<control::SearchPlan> search_;             // ordered by the fact under way
+  std::optional<control::PlanAdopted> adopted_;           // by it, too
   std::vector<std::vector<config::Slowdown>> slowdowns_;  // by place
   std::vector<std::int32_t> place_of_;                    // by replica id
   std::deque<Pending> pending_;

@@ -63,10 +63,13 @@ absl::Status bear(const Database& database, PowerLoss power_loss) {
                                                             : "PRAGMA synchronous = NORMAL");
 }
 
-// The columns from `kind` on.
+// The columns from `kind` to `metrics`.
 template <class Row>
 absl::Status insert_fact(const control::Fact& fact, Row row) {
   constexpr auto none = nullptr;
+  const auto of_planning = [&](std::string_view kind) {
+    return row(kind, none, none, none, none, none, none, none, none, none);
+  };
   return std::visit(
       Overloaded{
           [&](const control::ReplicaJoined& joined) {
@@ -90,6 +93,9 @@ absl::Status insert_fact(const control::Fact& fact, Row row) {
           [&](const control::StopAsked& stop) {
             return row("stop"sv, none, none, none, none, none, none, none, string_view(stop.why), none);
           },
+          [&](const control::DeviceJoined&) { return of_planning("device_joined"sv); },
+          [&](const control::DeviceLeft&) { return of_planning("device_left"sv); },
+          [&](const control::PlanSearched&) { return of_planning("plan_searched"sv); },
       },
       fact.what);
 }
@@ -101,9 +107,10 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   PACELINE_ASSIGN_OR_RETURN(Database database, Database::open(path, Database::Mode::kWrite));
   PACELINE_RETURN_IF_ERROR(make_tables_if_empty(database));
   PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
+  PACELINE_RETURN_IF_ERROR(add_planning_if_missing(database));
   PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = WAL"));
   PACELINE_RETURN_IF_ERROR(bear(database, power_loss));
-  PACELINE_ASSIGN_OR_RETURN(Statement fact, insert_into(database, "facts", 13));
+  PACELINE_ASSIGN_OR_RETURN(Statement fact, insert_into(database, "facts", 14));
   PACELINE_ASSIGN_OR_RETURN(Statement commit, insert_into(database, "commits", 15));
   PACELINE_ASSIGN_OR_RETURN(Statement member, insert_into(database, "members", 10));
   PACELINE_ASSIGN_OR_RETURN(Statement release, insert_into(database, "releases", 16));
@@ -192,7 +199,7 @@ absl::Status Journal::flush() {
 void Journal::on_fact(const control::Fact& fact) {
   record([&](std::int64_t seq) {
     return insert_fact(fact, [&](const auto&... columns) {
-      return inserts_.fact.run(seq, attempt_, ns(fact.at), columns...);
+      return inserts_.fact.run(seq, attempt_, ns(fact.at), columns..., planning_of(fact));
     });
   });
 }
@@ -209,22 +216,13 @@ void Journal::on_evaluated(const control::Evaluated& evaluated) {
   });
 }
 
-void Journal::on_plan(const control::PlanAdopted& adopted) {
-  record([&](std::int64_t seq) {
-    return inserts_.plan.run(seq, attempt_, ns(adopted.at), string_view(to_text(adopted.plan)),
-                             adopted.predicted_ms, string_view(adopted.why));
-  });
-}
-
-void Journal::on_batch(const control::BatchDone& batch) {
-  record([&](std::int64_t seq) {
-    const auto insert = [&](const auto&... spending) {
-      return inserts_.batch.run(seq, attempt_, ns(batch.at), batch.predicted_ms, batch.measured_ms,
-                                std::int64_t{batch.regular}, string_view(to_text(batch.work)), spending...);
-    };
-    if (!batch.spending) return insert(nullptr, nullptr, nullptr);
-    return insert(batch.spending->cost, batch.spending->allowed, batch.spending->queue);
-  });
+absl::Status Journal::insert_batch(std::int64_t seq, const control::BatchDone& batch) {
+  const auto insert = [&](const auto&... spending) {
+    return inserts_.batch.run(seq, attempt_, ns(batch.at), batch.predicted_ms, batch.measured_ms,
+                              std::int64_t{batch.regular}, string_view(to_text(batch.work)), spending...);
+  };
+  if (!batch.spending) return insert(nullptr, nullptr, nullptr);
+  return insert(batch.spending->cost, batch.spending->allowed, batch.spending->queue);
 }
 
 absl::Status Journal::insert(std::int64_t seq, Time at, const control::Order& order) {
@@ -255,6 +253,17 @@ absl::Status Journal::insert(std::int64_t seq, Time at, const control::Order& or
                         [&](const control::Finish& finish) {
                           return other("finish"sv, none, none, none, string_view(finish.why), none, none);
                         },
+                        [&](const control::SearchPlan&) {
+                          return other("search"sv, none, none, none, none, none, none);
+                        },
+                        [&](const control::NoPlan& no) {
+                          return other("no_plan"sv, none, none, none, string_view(no.why), none, none);
+                        },
+                        [&](const control::PlanAdopted& adopted) {
+                          return inserts_.plan.run(seq, attempt_, ns(adopted.at), string_view(to_text(adopted.plan)),
+                                                   adopted.predicted_ms, string_view(adopted.why));
+                        },
+                        [&](const control::BatchDone& batch) { return insert_batch(seq, batch); },
                     },
                     order);
 }

@@ -17,7 +17,8 @@
 //   attempts      attempt (from 1), from_version (0: from the start)
 //   facts         seq, attempt, at_ns, kind, and by kind:
 //                 joined: replica, name, batch; left: replica, why; timer; stop: why;
-//                 ready: replica, clock, base, compute_ns, loss, metrics (NULL, or numbers by name as JSON)
+//                 ready: replica, clock, base, compute_ns, loss, metrics (NULL, or numbers by name as JSON);
+//                 device_joined; device_left; plan_searched. planning: NULL, or JSON (plan_json.h)
 //   commits       seq, attempt, at_ns, version, samples, committed_before, nominal, fraction,
 //                 of_differences (0 or 1), learning_rate, evaluate (0 or 1), checkpoint (NULL, or the state
 //                 to save as JSON), why, why_a, why_b
@@ -25,7 +26,7 @@
 //   releases      seq, attempt, at_ns, replica, clock, version, epoch, begin, end, learning_rate, staleness,
 //                 fraction, steps, why, why_a, why_b
 //   other_orders  seq, attempt, at_ns, kind, and by kind: discard: replica, clock, why, why_a, why_b;
-//                 park: replica; wake: wake_ns; finish: why
+//                 park: replica; wake: wake_ns; finish: why; search; no_plan: why
 //   evaluations   seq, attempt, at_ns, version, samples, loss, accuracy, metrics (likewise)
 //   plans         seq, attempt, at_ns, plan (JSON: plan_json.h), predicted_ms, why: from then on in use
 //   batches       seq, attempt, at_ns, predicted_ms, measured_ms, regular (0 or 1), work (JSON, likewise): of
@@ -84,8 +85,6 @@ class Journal final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
-  void on_plan(const control::PlanAdopted& adopted) override;
-  void on_batch(const control::BatchDone& batch) override;
 
   // Makes what came since the last flush last, in one transaction.
   absl::Status flush();
@@ -103,6 +102,7 @@ class Journal final : public control::RunListener {
   void record(Insert insert);
   absl::Status begin_batch();
   absl::Status insert(std::int64_t seq, Time at, const control::Order& order);
+  absl::Status insert_batch(std::int64_t seq, const control::BatchDone& batch);
   absl::Status insert_commit(std::int64_t seq, Time at, const control::CommitRecord& commit);
 
   Database database_;  // before its statements, which must go first

@@ -7,6 +7,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/store/controller_state_json.h"
 #include "paceline/store/journal_row.h"
+#include "paceline/store/journal_schema.h"
 #include "paceline/store/plan_json.h"
 
 namespace paceline::store {
@@ -20,18 +21,22 @@ absl::Status no_event(const char* what, std::int64_t seq) {
 }
 
 // Columns: 0 seq, 1 at_ns, 2 kind, 3 replica, 4 name, 5 batch, 6 clock, 7 base, 8 compute_ns, 9 loss, 10 why,
-// 11 metrics.
+// 11 metrics, 12 planning.
 class Facts final : public Events {
  public:
   using Events::Events;
   static constexpr const char* kQuery =
-      "SELECT seq, at_ns, kind, replica, name, batch, clock, base, compute_ns, loss, why, metrics FROM facts";
+      "SELECT seq, at_ns, kind, replica, name, batch, clock, base, compute_ns, loss, why, metrics, "
+      "planning FROM facts";
+  static constexpr const char* kQueryWithoutPlanning =
+      "SELECT seq, at_ns, kind, replica, name, batch, clock, base, compute_ns, loss, why, metrics, NULL FROM facts";
 
   absl::Status tell(control::RunListener& listener) override {
     Row row(rows_);
     control::Fact fact{row.time(1), {}};
     const bool known = decode(row, fact);
     if (!known || !row.sane()) return no_event("fact", seq());
+    if (!row.is_null(12) && !add_planning(row.text(12), fact).ok()) return no_event("fact", seq());
     listener.on_fact(fact);
     return absl::OkStatus();
   }
@@ -52,6 +57,12 @@ class Facts final : public Events {
       fact.what = control::CommitComplete{row.version(7)};
     } else if (kind == "stop") {
       fact.what = control::StopAsked{row.text(10)};
+    } else if (kind == "device_joined") {
+      fact.what = control::DeviceJoined{};
+    } else if (kind == "device_left") {
+      fact.what = control::DeviceLeft{};
+    } else if (kind == "plan_searched") {
+      fact.what = control::PlanSearched{};
     } else {
       return false;
     }
@@ -165,6 +176,8 @@ class OtherOrders final : public Events {
     if (kind == "park") return control::Park{row.replica(3)};
     if (kind == "wake") return control::WakeAt{row.time(5)};
     if (kind == "finish") return control::Finish{row.text(6)};
+    if (kind == "search") return control::SearchPlan{};
+    if (kind == "no_plan") return control::NoPlan{row.text(6)};
     return std::nullopt;
   }
 
@@ -200,7 +213,7 @@ class Plans final : public Events {
     if (!plan.ok()) return no_event("plan", seq());
     const control::PlanAdopted adopted{row.time(1), *std::move(plan), row.real(3), row.text(4)};
     if (!row.sane()) return no_event("plan", seq());
-    listener.on_plan(adopted);
+    listener.on_order(adopted.at, adopted);
     return absl::OkStatus();
   }
 };
@@ -219,7 +232,7 @@ class Batches final : public Events {
     control::BatchDone batch{row.time(1), row.real(2), row.real(3), row.whole(4) != 0, *std::move(work)};
     if (!row.is_null(6)) batch.spending = control::Spending{row.real(6), row.real(7), row.real(8)};
     if (!row.sane()) return no_event("batch", seq());
-    listener.on_batch(batch);
+    listener.on_order(batch.at, batch);
     return absl::OkStatus();
   }
 };
@@ -239,7 +252,9 @@ absl::Status Events::advance() {
 }
 
 EventsOr read_facts(const Database& database, std::int64_t attempt, Texts&) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Facts::kQuery, attempt));
+  PACELINE_ASSIGN_OR_RETURN(const bool planning, has_planning(database));
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement rows, query(database, planning ? Facts::kQuery : Facts::kQueryWithoutPlanning, attempt));
   return std::make_unique<Facts>(std::move(rows));
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/overloaded.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/store/journal_events.h"
 #include "paceline/store/journal_schema.h"
@@ -24,11 +25,12 @@ struct Picker final : control::RunListener {
 
   void on_fact(const control::Fact& what) override { fact(what); }
   void on_order(Time at, const control::Order& order) override {
-    commit(at, std::get<control::CommitRecord>(order));
+    std::visit(Overloaded{[&](const control::CommitRecord& what) { commit(at, what); },
+                          [&](const control::PlanAdopted& what) { plan(what); },
+                          [&](const control::BatchDone& what) { batch(what); }, [](const auto&) {}},
+               order);
   }
   void on_evaluated(const control::Evaluated& what) override { evaluation(what); }
-  void on_plan(const control::PlanAdopted& what) override { plan(what); }
-  void on_batch(const control::BatchDone& what) override { batch(what); }
 };
 
 absl::Status advance_all(const std::vector<std::unique_ptr<Events>>& tables) {
@@ -65,6 +67,16 @@ absl::StatusOr<std::map<std::string, std::string>> JournalReader::run() const {
     if (!row) return values;
     values[rows.text(0)] = rows.text(1);
   }
+}
+
+absl::StatusOr<bool> JournalReader::tells_of_planning(std::int64_t attempt) const {
+  PACELINE_ASSIGN_OR_RETURN(const bool column, has_planning(database_));
+  if (!column) return false;
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement rows,
+      database_.prepare("SELECT 1 FROM facts WHERE attempt = ? AND planning IS NOT NULL LIMIT 1"));
+  PACELINE_RETURN_IF_ERROR(rows.start(attempt));
+  return rows.next();
 }
 
 absl::Status JournalReader::replay(control::RunListener& listener, std::int64_t attempt) {

@@ -36,6 +36,8 @@ class JournalReader {
   static absl::StatusOr<JournalReader> open(const std::filesystem::path& path);
 
   absl::StatusOr<std::vector<Attempt>> attempts() const;
+  // Whether its facts say what a planner is to know.
+  absl::StatusOr<bool> tells_of_planning(std::int64_t attempt) const;
   // About the whole run.
   absl::StatusOr<std::map<std::string, std::string>> run() const;
 

@@ -8,7 +8,8 @@ namespace paceline::store {
 
 namespace {
 
-constexpr const char* kJournalFormat = "6";
+constexpr const char* kJournalFormat = "7";
+constexpr const char* kWithoutPlanning = "6";  // facts had no such column
 
 constexpr const char* kTables = R"sql(
 BEGIN;
@@ -17,7 +18,7 @@ CREATE TABLE attempts(attempt INTEGER PRIMARY KEY, from_version INTEGER NOT NULL
 CREATE TABLE facts(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, kind TEXT NOT NULL,
   replica INTEGER, name TEXT, batch INTEGER, clock INTEGER, base INTEGER, compute_ns INTEGER, loss REAL, why TEXT,
-  metrics TEXT);
+  metrics TEXT, planning TEXT);
 CREATE TABLE commits(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, version INTEGER NOT NULL,
   samples INTEGER NOT NULL, committed_before INTEGER NOT NULL, nominal INTEGER NOT NULL, fraction REAL,
@@ -64,6 +65,19 @@ absl::Status make_tables_if_empty(const Database& database) {
       fmt::format("{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;", kTables, kJournalFormat));
 }
 
+absl::StatusOr<bool> has_planning(const Database& database) {
+  return has_row(database, "SELECT 1 FROM pragma_table_info('facts') WHERE name = 'planning'");
+}
+
+absl::Status add_planning_if_missing(const Database& database) {
+  PACELINE_ASSIGN_OR_RETURN(const bool there, has_planning(database));
+  if (there) return absl::OkStatus();
+  return database.execute(fmt::format(
+      "BEGIN; ALTER TABLE facts ADD COLUMN planning TEXT; "
+      "UPDATE run SET value = '{}' WHERE key = 'format_version'; COMMIT;",
+      kJournalFormat));
+}
+
 absl::Status check_is_journal(const Database& database, const std::filesystem::path& path) {
   PACELINE_ASSIGN_OR_RETURN(
       const bool has_table,
@@ -74,8 +88,8 @@ absl::Status check_is_journal(const Database& database, const std::filesystem::p
   }
   PACELINE_ASSIGN_OR_RETURN(
       const bool format,
-      has_row(database, fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value = '{}'",
-                                    kJournalFormat)));
+      has_row(database, fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value IN ('{}', '{}')",
+                                    kJournalFormat, kWithoutPlanning)));
   if (format) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("{}: written by another version of Paceline; use that one", path.string()));

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "paceline/base/overloaded.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/store/strict_json.h"
 
@@ -13,6 +14,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kPlanDepth = 4;  // document, replicas, replica, devices
+constexpr std::size_t kPlanningDepth = kPlanDepth + 1;
 
 absl::StatusOr<std::int32_t> small_number(const json& value, const std::string& name) {
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t number, whole_number(value, name));
@@ -51,18 +53,15 @@ absl::StatusOr<control::DeviceWork> device_from(const json& triple) {
   return work;
 }
 
-}  // namespace
-
-std::string to_text(const planner::Plan& plan) {
+json to_json(const planner::Plan& plan) {
   json replicas = json::array();
   for (const planner::PlannedReplica& replica : plan.replicas) {
     replicas.push_back({{"devices", replica.devices}, {"cuts", replica.cuts}, {"samples", replica.samples}});
   }
-  return json{{"micro_batch", plan.micro_batch}, {"replicas", std::move(replicas)}}.dump();
+  return {{"micro_batch", plan.micro_batch}, {"replicas", std::move(replicas)}};
 }
 
-absl::StatusOr<planner::Plan> plan_from_text(const std::string& text) {
-  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kPlanDepth));
+absl::StatusOr<planner::Plan> plan_from(const json& document) {
   planner::Plan plan;
   PACELINE_ASSIGN_OR_RETURN(plan.micro_batch, whole_number_of(document, "micro_batch"));
   PACELINE_ASSIGN_OR_RETURN(const json* replicas, member_of(document, "replicas"));
@@ -71,6 +70,91 @@ absl::StatusOr<planner::Plan> plan_from_text(const std::string& text) {
     PACELINE_ASSIGN_OR_RETURN(plan.replicas.emplace_back(), replica_from(replica));
   }
   return plan;
+}
+
+absl::Status add(const json& document, control::ReplicaJoined& fact) {
+  PACELINE_ASSIGN_OR_RETURN(const json* place, member_of(document, "place"));
+  PACELINE_ASSIGN_OR_RETURN(fact.place, small_number(*place, "place"));
+  return absl::OkStatus();
+}
+
+absl::Status add(const json& document, control::ReplicaReady& fact) {
+  PACELINE_ASSIGN_OR_RETURN(const json* worked, member_of(document, "worked_ns"));
+  if (!worked->is_array()) return absl::DataLossError("'worked_ns' is not a list");
+  for (const json& one : *worked) {
+    PACELINE_ASSIGN_OR_RETURN(const std::int64_t ns, whole_number(one, "worked_ns"));
+    fact.worked.emplace_back(ns);
+  }
+  return absl::OkStatus();
+}
+
+template <class CameOrWent>
+absl::Status add_device(const json& document, CameOrWent& fact) {
+  PACELINE_ASSIGN_OR_RETURN(const json* device, member_of(document, "device"));
+  PACELINE_ASSIGN_OR_RETURN(fact.device, small_number(*device, "device"));
+  return absl::OkStatus();
+}
+
+absl::Status add(const json& document, control::DeviceJoined& fact) { return add_device(document, fact); }
+absl::Status add(const json& document, control::DeviceLeft& fact) { return add_device(document, fact); }
+
+absl::Status add(const json& document, control::PlanSearched& fact) {
+  if (document.contains("plan")) {
+    PACELINE_ASSIGN_OR_RETURN(fact.plan, plan_from(document["plan"]));
+  } else if (document.contains("impossible")) {
+    if (!document["impossible"].is_string()) return absl::DataLossError("'impossible' is no text");
+    fact.impossible = document["impossible"].get<std::string>();
+  }
+  return absl::OkStatus();
+}
+
+template <class Other>
+absl::Status add(const json&, Other&) {
+  return absl::DataLossError("it has nothing to do with planning");
+}
+
+}  // namespace
+
+std::string to_text(const planner::Plan& plan) { return to_json(plan).dump(); }
+
+absl::StatusOr<planner::Plan> plan_from_text(const std::string& text) {
+  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kPlanDepth));
+  return plan_from(document);
+}
+
+std::optional<std::string> planning_of(const control::Fact& fact) {
+  return std::visit(
+      Overloaded{
+          [](const control::ReplicaJoined& joined) -> std::optional<std::string> {
+            if (!joined.place) return std::nullopt;
+            return json{{"place", *joined.place}}.dump();
+          },
+          [](const control::ReplicaReady& ready) -> std::optional<std::string> {
+            if (ready.worked.empty()) return std::nullopt;
+            json worked = json::array();
+            for (const Duration one : ready.worked) worked.push_back(one.count());
+            return json{{"worked_ns", std::move(worked)}}.dump();
+          },
+          [](const control::DeviceJoined& one) -> std::optional<std::string> {
+            return json{{"device", one.device}}.dump();
+          },
+          [](const control::DeviceLeft& one) -> std::optional<std::string> {
+            return json{{"device", one.device}}.dump();
+          },
+          [](const control::PlanSearched& one) -> std::optional<std::string> {
+            if (one.plan) return json{{"plan", to_json(*one.plan)}}.dump();
+            if (!one.impossible.empty()) return json{{"impossible", one.impossible}}.dump();
+            return "{}";
+          },
+          [](const auto&) -> std::optional<std::string> { return std::nullopt; },
+      },
+      fact.what);
+}
+
+absl::Status add_planning(const std::string& text, control::Fact& fact) {
+  PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kPlanningDepth));
+  if (!document.is_object()) return absl::DataLossError("it is no object");
+  return std::visit([&](auto& what) { return add(document, what); }, fact.what);
 }
 
 std::string to_text(const std::vector<control::DeviceWork>& work) {

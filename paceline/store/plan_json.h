@@ -1,11 +1,13 @@
-// Plans, and what devices did of a batch, as the text of the journal's columns.
+// Plans, what devices did of a batch, and what facts say of planning, as the text of the journal's columns.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <absl/status/statusor.h>
 
+#include "paceline/control/facts.h"
 #include "paceline/control/planned_run.h"
 
 namespace paceline::store {
@@ -18,5 +20,12 @@ absl::StatusOr<planner::Plan> plan_from_text(const std::string& text);
 // [[device, samples, nanoseconds computed]]
 std::string to_text(const std::vector<control::DeviceWork>& work);
 absl::StatusOr<std::vector<control::DeviceWork>> work_from_text(const std::string& text);
+
+// {"place": 0} of a replica that joins, {"worked_ns": [7, 5]} of one that is ready, {"device": 1} of a device that
+// comes or goes, {"plan": {...}} or {"impossible": "..."} or {} of a plan that was searched. Nothing where the fact
+// says nothing of planning.
+std::optional<std::string> planning_of(const control::Fact& fact);
+// Adds it to a fact of that kind. Errors: DataLoss when it is not what such a fact says.
+absl::Status add_planning(const std::string& text, control::Fact& fact);
 
 }  // namespace paceline::store

@@ -24,12 +24,19 @@ using control::Order;
 std::string text(const Lease& lease) { return fmt::format("{}:{}-{}", lease.epoch, lease.begin, lease.end); }
 
 std::string what(const control::ReplicaJoined& f) {
-  return fmt::format("joined {} '{}' {}", f.replica, f.name, f.batch);
+  return fmt::format("joined {} '{}' {} {}", f.replica, f.name, f.batch, f.place.value_or(-1));
 }
 std::string what(const control::ReplicaLeft& f) { return fmt::format("left {} '{}'", f.replica, f.why); }
 std::string what(const control::ReplicaReady& f) {
-  return fmt::format("ready {} {} {} {} {} {}", f.replica, f.clock, f.base, f.compute.count(), f.loss,
-                     to_text(f.metrics).value_or("none"));
+  std::string line = fmt::format("ready {} {} {} {} {} {}", f.replica, f.clock, f.base, f.compute.count(), f.loss,
+                                 to_text(f.metrics).value_or("none"));
+  for (const Duration worked : f.worked) line += fmt::format(" {}", worked.count());
+  return line;
+}
+std::string what(const control::DeviceJoined& f) { return fmt::format("device joined {}", f.device); }
+std::string what(const control::DeviceLeft& f) { return fmt::format("device left {}", f.device); }
+std::string what(const control::PlanSearched& f) {
+  return fmt::format("searched {} '{}'", f.plan ? to_text(*f.plan) : "none", f.impossible);
 }
 std::string what(const control::TimerRang&) { return "timer"; }
 std::string what(const control::CommitComplete& f) { return fmt::format("complete {}", f.version); }
@@ -54,11 +61,22 @@ std::string what(const control::Discard& o) {
 std::string what(const control::Park& o) { return fmt::format("park {}", o.replica); }
 std::string what(const control::WakeAt& o) { return fmt::format("wake {}", o.at.time_since_epoch().count()); }
 std::string what(const control::Finish& o) { return fmt::format("finish '{}'", o.why); }
+std::string what(const control::SearchPlan&) { return "search"; }
+std::string what(const control::NoPlan& o) { return fmt::format("no plan '{}'", o.why); }
+std::string what(const control::PlanAdopted& o) {
+  return fmt::format("plan {} {} '{}'", to_text(o.plan), o.predicted_ms, o.why);
+}
+std::string what(const control::BatchDone& o) {
+  const auto spent = o.spending.value_or(control::Spending{-1, -1, -1});
+  return fmt::format("batch {} {} {} {} {} {} {}", o.predicted_ms, o.measured_ms, o.regular, to_text(o.work),
+                     spent.cost, spent.allowed, spent.queue);
+}
 
 }  // namespace
 
 std::vector<Event> every_kind_of_event() {
   using namespace control;
+  using planner::Plan;
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   constexpr std::int32_t kMost32 = std::numeric_limits<std::int32_t>::max();
   CommitRecord commit{
@@ -93,9 +111,23 @@ std::vector<Event> every_kind_of_event() {
       std::pair(at(3), Order(last)),
       Evaluated{at(2), Version(1), 10, 2.5, 0.125},
       Evaluated{at(3), Version(2), 10, std::nan(""), std::nan(""), {{"perplexity", 12.5}}},
-      PlanAdopted{at(3), {{{{kMost32, 0}, {3}, kMost}, {{1}, {}, 0}}, 4}, 1.0 / 3, "w'1\n is gone"},
-      BatchDone{at(3), 1e-300, 2.5, false, {{kMost32, kMost, Duration(kMost)}, {0, 0, Duration(0)}}},
-      BatchDone{at(3), 1, 2, true, {}, control::Spending{0.1, 1e300, 0}},
+      Fact{at(3), ReplicaJoined{ReplicaId(2), "w2", 1, kMost32}},
+      Fact{at(3), ReplicaReady{.replica = ReplicaId(2),
+                               .clock = Clock(1),
+                               .base = Version(0),
+                               .worked = {Duration(0), Duration(kMost)}}},
+      Fact{at(3), DeviceJoined{kMost32}},
+      Fact{at(3), DeviceLeft{0}},
+      std::pair(at(3), Order(SearchPlan{})),
+      Fact{at(3), PlanSearched{Plan{{{{kMost32, 0}, {3}, kMost}, {{1}, {}, 0}}, 4}, ""}},
+      Fact{at(3), PlanSearched{std::nullopt, "w'1\n holds 1 MB"}},
+      Fact{at(3), PlanSearched{}},
+      std::pair(at(3), Order(NoPlan{"w'1\n holds 1 MB"})),
+      std::pair(at(3), Order(PlanAdopted{
+                           at(3), {{{{kMost32, 0}, {3}, kMost}, {{1}, {}, 0}}, 4}, 1.0 / 3, "w'1\n is gone"})),
+      std::pair(at(3), Order(BatchDone{
+                           at(3), 1e-300, 2.5, false, {{kMost32, kMost, Duration(kMost)}, {0, 0, Duration(0)}}})),
+      std::pair(at(3), Order(BatchDone{at(3), 1, 2, true, {}, control::Spending{0.1, 1e300, 0}})),
       Fact{at(4), ReplicaLeft{ReplicaId(1), "its host is gone"}},
       Fact{at(kMost), StopAsked{"Ctrl-C"}},
       std::pair(at(kMost), Order(Finish{"Ctrl-C"})),
@@ -144,8 +176,6 @@ void tell(const Event& event, control::RunListener& listener) {
                  [&](const control::Fact& fact) { listener.on_fact(fact); },
                  [&](const std::pair<Time, Order>& order) { listener.on_order(order.first, order.second); },
                  [&](const control::Evaluated& evaluated) { listener.on_evaluated(evaluated); },
-                 [&](const control::PlanAdopted& adopted) { listener.on_plan(adopted); },
-                 [&](const control::BatchDone& batch) { listener.on_batch(batch); },
              },
              event);
 }
@@ -166,16 +196,6 @@ std::string describe(const Event& event) {
                           return fmt::format("{} evaluated {} {} {} {} {}", e.at.time_since_epoch().count(),
                                              e.version, e.samples, e.loss, e.accuracy,
                                              to_text(e.metrics).value_or("none"));
-                        },
-                        [&](const control::PlanAdopted& p) {
-                          return fmt::format("{} plan {} {} '{}'", p.at.time_since_epoch().count(),
-                                             to_text(p.plan), p.predicted_ms, p.why);
-                        },
-                        [&](const control::BatchDone& b) {
-                          const auto spent = b.spending.value_or(control::Spending{-1, -1, -1});
-                          return fmt::format("{} batch {} {} {} {} {} {} {}", b.at.time_since_epoch().count(),
-                                             b.predicted_ms, b.measured_ms, b.regular, to_text(b.work),
-                                             spent.cost, spent.allowed, spent.queue);
                         },
                     },
                     event);

@@ -12,8 +12,7 @@
 
 namespace paceline::store {
 
-using Event = std::variant<control::Fact, std::pair<Time, control::Order>, control::Evaluated,
-                           control::PlanAdopted, control::BatchDone>;
+using Event = std::variant<control::Fact, std::pair<Time, control::Order>, control::Evaluated>;
 
 constexpr Time at(std::int64_t ns) { return Time(Duration(ns)); }
 
@@ -38,8 +37,6 @@ struct Recorder final : control::RunListener {
     lines.push_back(describe(std::pair(at, order)));
   }
   void on_evaluated(const control::Evaluated& evaluated) override { lines.push_back(describe(evaluated)); }
-  void on_plan(const control::PlanAdopted& adopted) override { lines.push_back(describe(adopted)); }
-  void on_batch(const control::BatchDone& batch) override { lines.push_back(describe(batch)); }
 };
 
 std::vector<std::string> describe(const std::vector<Event>& events);

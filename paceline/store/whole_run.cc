@@ -83,12 +83,6 @@ class Splice final : public control::RunListener {
     if (!last_ || evaluated.version <= *last_) next_.on_evaluated(evaluated);
   }
 
-  void on_plan(const control::PlanAdopted& adopted) override {
-    if (!cut_) next_.on_plan(adopted);
-  }
-  void on_batch(const control::BatchDone& batch) override {
-    if (!cut_) next_.on_batch(batch);
-  }
 
   // What in the record cannot have been.
   const absl::Status& status() const { return status_; }

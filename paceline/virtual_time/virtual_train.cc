@@ -104,7 +104,6 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   std::unique_ptr<control::Replanner> replanner;
   if (auto planning = config::replanner_options(job, config::RunTime::kVirtual)) {
     PACELINE_ASSIGN_OR_RETURN(replanner, control::Replanner::create(*std::move(planning)));
-    books->on_plan(replanner->first(restart ? Time(restart->elapsed) : Time{}));
   }
 
   launch::Display display(policy::to_string(job.policy), shown);
@@ -113,7 +112,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
     options.start = restart->state;
     options.elapsed = restart->elapsed;
   }
-  options.replanning = {.replanner = replanner.get(),
+  options.replanning = {.replanner = std::move(replanner),
                         .places =
                             [&](const planner::Plan& plan) {
                               config::JobConfig planned = job;

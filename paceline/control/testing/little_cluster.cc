@@ -98,6 +98,10 @@ void LittleCluster::follow(const Order& order) {
                  },
                  [](const WakeAt&) {},
                  [&](const Finish&) { finished_ = true; },
+                 [&](const SearchPlan&) {},
+                 [&](const PlanAdopted&) {},
+                 [&](const NoPlan&) {},
+                 [&](const BatchDone&) {},
              },
              order);
 }

@@ -110,10 +110,19 @@ class AttemptWorld {
   bool data_known = false;
   bool nothing_lost = false;
   bool ended = false;
+  std::vector<control::SearchPlan> searches;  // that nobody has made yet
   // What it is to find.
   absl::Status books;
   absl::Status opening;
   absl::Status counting;
+  bool searches_at_once = true;
+
+  // The oldest one.
+  void search() {
+    const control::SearchPlan search = searches.front();
+    searches.erase(searches.begin());
+    happens(PlanFound{control::searched(search)});
+  }
 
   // That process says that it lives, whenever time passes.
   template <class Peer>
@@ -174,7 +183,9 @@ class AttemptWorld {
         happens(CheckpointCounted{counting});
       }
       if (std::holds_alternative<DropCheckpoint>(action)) said_of_checkpoints.emplace_back("drop");
+      if (const auto* search = std::get_if<control::SearchPlan>(&action)) searches.push_back(*search);
     }
+    while (searches_at_once && !searches.empty()) search();
   }
 
   SteadyTime now_{std::chrono::hours(1)};

@@ -1,0 +1,28 @@
+// One look for a better plan during a run, as a value: what OnlinePlanner wants searched. It can be searched on
+// another thread while the run goes on, or again in a replay: the same look gives the same plan. Pure.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/planner/evaluator.h"
+#include "paceline/planner/plan.h"
+#include "paceline/planner/problem.h"
+#include "paceline/planner/search.h"
+
+namespace paceline::planner {
+
+struct PlanSearch {
+  Problem problem;  // as it was last measured
+  Goal goal;
+  std::vector<Plan> starts;  // the baselines come to them where groups are looked at
+  SearchOptions options;
+};
+
+// The best plan found; nothing where no start is possible. Errors: ResourceExhausted when the devices that are
+// here cannot hold the model.
+absl::StatusOr<std::optional<Plan>> run(const PlanSearch& search);
+
+}  // namespace paceline::planner
