@@ -14,7 +14,7 @@
 #include "paceline/cluster_sim/watch.h"
 #include "paceline/control/witnesses.h"
 #include "paceline/coordinator/attempt.h"
-#include "paceline/runs/restarts.h"
+#include "paceline/supervisor/restarts.h"
 
 namespace paceline::cluster_sim {
 
@@ -102,7 +102,7 @@ class CoordinatorProcess final : public Process,
   Streams<ServerKind> servers_;
   Streams<EvaluatorKind> evaluators_;
   std::map<std::string, std::string> given_up_;
-  runs::Restarts restarts_;
+  supervisor::Restarts restarts_;
   bool again_ = false;
   bool trained_ = false;  // this attempt
   bool ever_trained_ = false;

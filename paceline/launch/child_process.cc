@@ -132,7 +132,7 @@ bool killed_from_outside(int wait_status) {
 std::optional<ChildProcess::End> ChildProcess::ended() {
   int status = 0;
   if (!end_ && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) end_ = End{status, ending_.read()};
-  if (end_ && killed_from_outside(end_->wait_status)) end_->said = {roles::Ending::kKilled};
+  if (end_ && killed_from_outside(end_->wait_status)) end_->said = {Ending::kKilled};
   return end_;
 }
 
@@ -148,10 +148,10 @@ std::string ChildProcess::End::in_words() const {
 }
 
 absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end) {
-  const roles::Ending ending = end.said.ending;
+  const Ending ending = end.said.ending;
   const std::string words = fmt::format("{}: {}", child.name(), end.in_words());
-  if (ending == roles::Ending::kKilled) return with_ending(absl::UnavailableError(words), ending);
-  if (ending != roles::Ending::kUnsaid) return with_ending(absl::UnavailableError(end.said.message), ending);
+  if (ending == Ending::kKilled) return with_ending(absl::UnavailableError(words), ending);
+  if (ending != Ending::kUnsaid) return with_ending(absl::UnavailableError(end.said.message), ending);
   std::error_code ignored;
   const bool has_log = fs::file_size(child.log_file(), ignored) > 0 && !ignored;
   return with_ending(

@@ -59,7 +59,7 @@ class ChildProcess {
   std::optional<End> end_;
 };
 
-// Why a process ended: what it said, or where its log is. With its roles::Ending.
+// Why a process ended: what it said, or where its log is. With its Ending.
 absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end);
 
 }  // namespace paceline::launch

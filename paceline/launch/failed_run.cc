@@ -29,12 +29,12 @@ absl::Status end_of_failed(const absl::Status& error, const std::string& folder,
     return {error.code(), fmt::format("{}; resume with: {} --resume {}", message, command, folder)};
   }
   if (!resumed && !has_trained(folder) && !logs_say_more &&
-      roles::ending_of(error) != roles::Ending::kUnsaid) {
+      ending_of(error) != Ending::kUnsaid) {
     std::error_code ignored;  // the first error is the one to tell
     fs::remove_all(folder, ignored);
     return error;
   }
-  if (roles::ending_of(error) == roles::Ending::kUnsaid) return error;  // it has the log
+  if (ending_of(error) == Ending::kUnsaid) return error;  // it has the log
   return {error.code(), fmt::format("{}; logs: {}", message, paths.logs().string())};
 }
 

@@ -33,7 +33,7 @@
 #include "paceline/runs/journal_first.h"
 #include "paceline/runs/leader.h"
 #include "paceline/runs/plan_job.h"
-#include "paceline/runs/restarts.h"
+#include "paceline/supervisor/restarts.h"
 #include "paceline/runs/run_checkpoints.h"
 #include "paceline/security/token.h"
 #include "paceline/store/folder_mark.h"
@@ -298,7 +298,7 @@ absl::Status train(Job& job, const store::FolderMark& mark, const CoordinatorRol
                     job.paths.job().string(), job.host));
   }
   runs::GoOn go_on = options.go_on;
-  runs::Restarts restarts;
+  supervisor::Restarts restarts;
   while (true) {
     if (go_on != runs::GoOn::kNo) PACELINE_RETURN_IF_ERROR(take_last_plan(job));
     PACELINE_ASSIGN_OR_RETURN(
@@ -324,7 +324,7 @@ absl::Status train(Job& job, const store::FolderMark& mark, const CoordinatorRol
     const auto newest = runs::newest_checkpoint(job.paths);
     if (!restarts.again(newest)) {
       return absl::UnavailableError(
-          fmt::format("{}, for the {}th time without a new checkpoint", why, runs::Restarts::kMost + 1));
+          fmt::format("{}, for the {}th time without a new checkpoint", why, supervisor::Restarts::kMost + 1));
     }
     job.note(fmt::format("{}; going on from {}{}", why,
                          newest ? fmt::format("the checkpoint of version {}", *newest) : "the start",

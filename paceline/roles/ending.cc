@@ -4,17 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string_view>
 #include <utility>
 
 #include <absl/status/statusor.h>
-#include <absl/strings/cord.h>
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
@@ -22,32 +19,11 @@ namespace paceline::roles {
 
 namespace {
 
-constexpr char kPayload[] = "paceline/ending";
 constexpr char kVariable[] = "PACELINE_ENDING_FD";
-constexpr std::array<std::string_view, 8> kNames{"done",       "own error",  "coordinator lost", "run failed",
-                                                 "place taken", "host given up",    "killed",     "unsaid"};
-
-std::optional<Ending> ending_named(std::string_view name) {
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == name) return static_cast<Ending>(i);
-  }
-  return std::nullopt;
-}
 
 int ending_descriptor = -1;  // of this process
 
 }  // namespace
-
-absl::Status with_ending(absl::Status status, Ending ending) {
-  status.SetPayload(kPayload, absl::Cord(std::string(kNames[static_cast<std::size_t>(ending)])));
-  return status;
-}
-
-Ending ending_of(const absl::Status& status) {
-  if (status.ok()) return Ending::kDone;
-  const auto payload = status.GetPayload(kPayload);
-  return payload ? ending_named(std::string(*payload)).value_or(Ending::kOwnError) : Ending::kOwnError;
-}
 
 void take_ending_descriptor() {
   const char* value = std::getenv(kVariable);
@@ -65,8 +41,7 @@ void pass_ending_descriptor_on() {
 // One write, which a pipe takes whole or not at all: a message that is longer is cut.
 void tell_ending(const absl::Status& status) {
   if (ending_descriptor < 0) return;
-  std::string text = fmt::format("{}\n{}", kNames[static_cast<std::size_t>(ending_of(status))],
-                                 std::string(status.message()));
+  std::string text = fmt::format("{}\n{}", name_of(ending_of(status)), std::string(status.message()));
   text.resize(std::min<std::size_t>(text.size(), PIPE_BUF));
   // A starter that does not read it any more has ended too.
   [[maybe_unused]] const ssize_t written = write(ending_descriptor, text.data(), text.size());
@@ -75,7 +50,7 @@ void tell_ending(const absl::Status& status) {
 void tell_own_error_at_once(std::string_view message) {
   if (ending_descriptor < 0) return;
   char text[512];
-  constexpr std::string_view name = kNames[static_cast<std::size_t>(Ending::kOwnError)];
+  const std::string_view name = name_of(Ending::kOwnError);
   std::size_t length = name.copy(text, sizeof(text));
   text[length++] = '\n';
   length += message.copy(text + length, sizeof(text) - length);

@@ -1,5 +1,4 @@
-// Why a process of a job ended. Its starter is told over a descriptor that the process inherits, and as a value, so that
-// nobody has to read texts to know what to do.
+// A process of a job tells its starter why it ended, over a descriptor that it inherits.
 #pragma once
 
 #include <string>
@@ -8,25 +7,10 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "paceline/base/ending.h"
 #include "paceline/base/file_descriptor.h"
 
 namespace paceline::roles {
-
-enum class Ending {
-  kDone,             // the job is over
-  kOwnError,         // of this process: another one would have it too
-  kCoordinatorLost,  // the stream ended without a goodbye
-  kRunFailed,        // the coordinator said that the run could not go on
-  kPlaceTaken,       // another process has its place
-  kHostGivenUp,      // the run goes on without its host
-  kKilled,           // by somebody, in the middle of something; the starter sees this, and the next one
-  kUnsaid,           // it ended without a word that came here: its log may have one
-};
-
-// The same error, which says this besides.
-absl::Status with_ending(absl::Status status, Ending ending);
-// kDone where it is OK, and kOwnError unless it says something else.
-Ending ending_of(const absl::Status& status);
 
 struct SaidEnding {
   Ending ending = Ending::kUnsaid;

@@ -5,7 +5,7 @@
 
 #include "paceline/base/ids.h"
 
-namespace paceline::runs {
+namespace paceline::supervisor {
 
 class Restarts {
  public:
@@ -26,4 +26,4 @@ class Restarts {
   int in_vain_ = 0;
 };
 
-}  // namespace paceline::runs
+}  // namespace paceline::supervisor

@@ -1,8 +1,8 @@
-#include "paceline/runs/restarts.h"
+#include "paceline/supervisor/restarts.h"
 
 #include <gtest/gtest.h>
 
-namespace paceline::runs {
+namespace paceline::supervisor {
 namespace {
 
 TEST(Restarts, GivesUpWhenNothingNewerIsSaved) {
@@ -27,4 +27,4 @@ TEST(Restarts, TheFirstCheckpointIsProgressToo) {
 }
 
 }  // namespace
-}  // namespace paceline::runs
+}  // namespace paceline::supervisor

@@ -1,0 +1,64 @@
+// What a host does that hears nothing of the coordinator any more: where another host leads the run by now,
+// it goes there; where the run is led by nobody for too long, it leads it itself. Pure: what the run folder says,
+// which all hosts share, comes in.
+//
+// What always holds: the holder of the run folder's lock leads the run, and nobody else does.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace paceline::supervisor {
+
+class LeaderFailover {
+ public:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
+  // `host`: this one. `run`: the run's folder, if that is known. A coordinator that is gone is waited for so
+  // long, and the host after this one waits a little longer.
+  LeaderFailover(int host, double patience_s, std::string run, SteadyTime now);
+
+  // As the run folder says.
+  struct Leader {
+    int host = 0;
+    std::string address;
+  };
+  struct Seen {
+    std::optional<Leader> leader;  // nothing: it cannot be read
+    bool led = true;               // somebody holds the lock
+    bool over = false;             // nobody left a mark: the run has ended
+  };
+
+  struct Follow {
+    Leader leader;
+  };
+  struct Lead {
+    std::optional<int> lost;  // the host that led until now; nothing: this one did
+  };
+  struct Over {};  // the run has ended, and this host did not hear of it
+  using Step = std::variant<std::monostate, Follow, Lead, Over>;
+
+  // The coordinator answered, and said that this is the run's folder.
+  void heard(const std::string& run, SteadyTime now);
+  // Whether it is time to look into the folder.
+  bool wants_to_look(SteadyTime now) const;
+  // What is to be done now. The host that is told to follow does.
+  Step look(const Seen& seen, SteadyTime now);
+  // Empty where it was not known, until the coordinator has answered.
+  const std::string& run() const { return run_; }
+
+ private:
+  const int host_;
+  const std::chrono::duration<double> patience_;
+  std::string run_;
+  int led_by_ = 0;
+  SteadyTime heard_;
+  std::optional<SteadyTime> looked_;
+};
+
+// By then somebody leads the run, if anybody can: of a host that waits so long.
+double longest_s(int host, double patience_s);
+
+}  // namespace paceline::supervisor

@@ -1,0 +1,316 @@
+#include "paceline/supervisor/supervisor.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace paceline::supervisor {
+
+namespace {
+
+// A process that the coordinator waits for so long hangs, or has lost its way.
+constexpr std::chrono::seconds kMissedLimit{10};
+
+std::string message_of(const absl::Status& status) { return std::string(status.message()); }
+
+}  // namespace
+
+Supervisor::Supervisor(SupervisorOptions options, SteadyTime now)
+    : options_(std::move(options)), now_(now), leads_(options_.leads), starts_left_(Restarts::kMost) {
+  for (const auto& [name, kind] : options_.members) members_.push_back({name, kind});
+  if (!leads_) failover_.emplace(options_.host, options_.patience_s, options_.run, now);
+}
+
+std::vector<Action> Supervisor::take(const Event& event) {
+  now_ = event.at;
+  std::visit([this](const auto& what) { on(what); }, event.what);
+  return std::exchange(actions_, {});
+}
+
+// ---- The start ----
+
+void Supervisor::on(const Begun&) {
+  if (leads_) return start_coordinator(Start::kFirst, {.again = options_.again});
+  start_members();
+}
+
+void Supervisor::start_members() {
+  for (Member& member : members_) start(member, attempt_);
+  if (leads_ && options_.evaluates && find(kEvaluator) == nullptr)
+    start(members_.emplace_back(Member{kEvaluator, MemberKind::kEvaluator}), attempt_);
+  begun_ = true;
+}
+
+void Supervisor::start(Member& member, std::int64_t attempt) {
+  member.here = true;
+  member.attempt = attempt;
+  member.missed_since.reset();
+  put(StartMember{member.name});
+}
+
+void Supervisor::kill(Member& member) {
+  if (!std::exchange(member.here, false)) return;
+  put(KillMember{member.name});
+}
+
+void Supervisor::start_coordinator(Start why, StartCoordinator action) {
+  starting_ = why;
+  put(std::move(action));
+}
+
+void Supervisor::on(const MemberStarted& started) {
+  if (started.status.ok()) return;
+  Member& member = *find(started.name);
+  member.here = false;
+  // At the beginning nothing has been done yet that would be lost.
+  if (!training_ && member.attempt == 0) return end(started.status);
+  tell(message_of(started.status));
+}
+
+void Supervisor::on(const CoordinatorStarted& started) {
+  if (started.status.ok()) {
+    if (starting_ == Start::kFirst) return start_members();
+    if (starting_ == Start::kAgain) return;
+    leads_ = true;
+    tell((lost_host_ ? fmt::format("host {} did not come back", *lost_host_) : "this host led the run before") +
+         "; this one leads the run");
+    put(FollowLeader{});
+    if (options_.evaluates) start(members_.emplace_back(Member{kEvaluator, MemberKind::kEvaluator}), attempt_);
+    return;
+  }
+  switch (starting_) {
+    case Start::kFirst:
+      // A run that has trained before is not over because somebody is killed while it comes back.
+      if (!options_.resumes || !started.killed || starts_left_-- == 0) return end(started.status);
+      return start_coordinator(Start::kFirst, {.again = options_.again});
+    case Start::kAgain:
+      // Its end comes to be known as any other.
+      if (!started.killed) end(started.status);
+      return;
+    case Start::kLead:
+      put(DropCoordinator{});
+      return tell(fmt::format(
+          "{}, and this one cannot lead the run: {}",
+          lost_host_ ? fmt::format("host {} did not come back", *lost_host_) : "this host led the run before",
+          message_of(started.status)));
+  }
+}
+
+// ---- A process ends ----
+
+void Supervisor::on(const MemberEnded& ended) {
+  Member* member = find(ended.name);
+  if (member == nullptr || !member->here) return;
+  member->here = false;
+  logs_say_more_ |= ended.end.ending == Ending::kUnsaid;
+  if (ended_in_order(ended) || starts_after_loss(ended) || could_not_start(*member, ended.end)) return;
+  const bool own_error = !ended.end.killed && ended.end.ending != Ending::kCoordinatorLost;
+  const std::string why = own_error ? message_of(ended.end.reason) : ended.end.in_words;
+  const std::string lost = fmt::format("{} was lost ({})", member->name, why);
+  if (member->kind == MemberKind::kWorker) {
+    lost_worker_ = fmt::format("{}: {}", member->name, why);
+    return tell(lost + (options_.plans_anew ? "" : "; the others train on its samples"));
+  }
+  // An evaluator that ended by itself would do so again.
+  if (member->kind == MemberKind::kEvaluator && !(ended.end.killed && evaluator_restarts_.again(ended.newest)))
+    return tell(lost + "; training goes on without evaluations");
+  if (!stopping_) start_after_loss(*member, lost);
+}
+
+bool Supervisor::ended_in_order(const MemberEnded& ended) {
+  switch (ended.end.ending) {
+    case Ending::kDone:
+    // The other one may be one that a user started, or from before and not missed yet. If that goes, the coordinator
+    // says who is missing.
+    case Ending::kPlaceTaken:
+      return true;
+    case Ending::kRunFailed:
+      failure_ = ended.end.reason;
+      return true;
+    case Ending::kHostGivenUp:
+      // The run is none of this host's any more; it is not stopped.
+      end(ended.end.reason);
+      for (Member& other : members_) kill(other);
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Supervisor::starts_after_loss(const MemberEnded& ended) {
+  if (training_ || !ended.end.killed) return false;
+  Member& member = *find(ended.name);
+  const std::string lost = fmt::format("{} was lost ({})", member.name, ended.end.in_words);
+  // A coordinator that is gone by now has ended of it, and says why, or was lost as well: if it is started
+  // again, so is this one.
+  if (leads_ && nobody_answers_) {
+    tell(lost);
+    return true;
+  }
+  if (stopping_ || !has_trained_before() || !comes_back_.again(ended.newest)) return false;
+  start_after_loss(member, lost);
+  return true;
+}
+
+bool Supervisor::could_not_start(const Member& member, const ProcessEnd& end) {
+  const bool coordinator_lost = end.ending == Ending::kCoordinatorLost;
+  const bool own_error = !end.killed && !coordinator_lost;
+  if (training_ && (leads_ || !own_error || member.kind == MemberKind::kWorker)) return false;
+  if (!first_error_ && !coordinator_lost) {
+    first_error_ = end.reason;
+    stop("a process could not start");
+  }
+  return true;
+}
+
+void Supervisor::start_after_loss(Member& member, const std::string& lost) {
+  tell(lost + "; it is started again");
+  start(member, attempt_ + 1);
+}
+
+void Supervisor::on(const CoordinatorEnded& ended) {
+  if (outcome_) return;
+  const ProcessEnd& end = ended.end;
+  // It may have begun to train since somebody asked last.
+  training_ = training_ || (end.killed && ended.has_trained);
+  if (!training_ || stopping_ || first_error_ || !end.killed) return this->end(end_of_coordinator(end));
+  if (!restarts_.again(ended.newest)) {
+    return this->end(absl::UnavailableError(
+        fmt::format("the coordinator was lost ({}), for the {}th time without a new checkpoint", end.in_words,
+                    Restarts::kMost + 1)));
+  }
+  const std::string from =
+      ended.newest ? fmt::format("the checkpoint of version {}", *ended.newest) : "the start";
+  tell(fmt::format("the coordinator was lost ({}); {}", end.in_words,
+                   options_.copies ? "it is started again" : "going on from " + from));
+  attempt_ = std::max<std::int64_t>(attempt_, 1);  // the next one is another, though nobody asked for the first
+  start_coordinator(Start::kAgain, {.again = true});
+}
+
+absl::Status Supervisor::end_of_coordinator(const ProcessEnd& end) const {
+  // One that was killed is no error of what it was given.
+  const auto ending = first_error_ ? ending_of(*first_error_) : Ending::kDone;
+  const bool said = ending != Ending::kUnsaid && ending != Ending::kKilled;
+  if (first_error_) return said ? absl::InvalidArgumentError(first_error_->message()) : *first_error_;
+  if (end.success && !lost_all_.empty())
+    return absl::UnavailableError(fmt::format("every replica lost a worker; the last one {}", lost_all_));
+  return end.success ? absl::OkStatus() : end.reason;
+}
+
+// ---- What the coordinator and the run folder say ----
+
+void Supervisor::on(const Answered& answer) {
+  nobody_answers_ = false;
+  training_ = training_ || answer.trains;
+  latest_ = answer;
+  if (failover_) failover_->heard(answer.run, now_);
+}
+
+void Supervisor::on(const FolderSeen& folder) {
+  if (leads_ || outcome_) return;
+  const LeaderFailover::Step step = failover_->look(folder.seen, now_);
+  if (const auto* other = std::get_if<LeaderFailover::Follow>(&step)) {
+    tell(fmt::format("host {} leads the run, from {}", other->leader.host, other->leader.address));
+    put(FollowLeader{other->leader.address});
+  } else if (const auto* mine = std::get_if<LeaderFailover::Lead>(&step)) {
+    lost_host_ = mine->lost;
+    start_coordinator(Start::kLead, {.again = true, .without = mine->lost, .run = failover_->run()});
+  } else if (std::holds_alternative<LeaderFailover::Over>(step)) {
+    tell("the run has ended meanwhile");
+    end(absl::OkStatus());
+  }
+}
+
+// ---- Time passes ----
+
+void Supervisor::on(const TimePassed&) {
+  if (!begun_) return;
+  if (stopping_ && !outcome_) put(AskStop{*stopping_});  // a coordinator between two attempts hears nothing
+  if (!leads_ && !outcome_ && !stopping_ && failover_->wants_to_look(now_)) put(LookAtFolder{failover_->run()});
+  if (!leads_ && !outcome_ && all_ended())
+    end(first_error_ ? *first_error_ : failure_.value_or(absl::OkStatus()));
+  if (!outcome_ && !stopping_) {
+    look_at_attempt();
+    start_again_who_is_missed();
+  }
+  look_whether_any_replica_is_left();
+}
+
+// Another attempt at the job wants all places filled.
+void Supervisor::look_at_attempt() {
+  const std::int64_t before = std::exchange(attempt_, std::max(attempt_, latest_.attempt));
+  if (before == 0 || attempt_ <= before) return;
+  for (Member& member : members_) {
+    if (member.here) continue;
+    tell(fmt::format("{} is started again", member.name));
+    start(member, attempt_);
+  }
+}
+
+void Supervisor::start_again_who_is_missed() {
+  const bool waiting = training_ && !latest_.trains;  // the coordinator, for those that are missing
+  for (Member& member : members_) {
+    const auto& missing = latest_.missing;
+    // One that was started for this attempt may take its time.
+    const bool missed = waiting && member.attempt < attempt_ &&
+                        std::find(missing.begin(), missing.end(), member.name) != missing.end();
+    if (!missed) member.missed_since.reset();
+    if (missed && !member.missed_since) member.missed_since = now_;
+    if (!missed || now_ < *member.missed_since + kMissedLimit) continue;
+    kill(member);
+    tell(fmt::format("{} did not come and is started again", member.name));
+    start(member, attempt_);
+  }
+}
+
+// At a job's end the workers leave in peace; a coordinator that is ending ignores this.
+void Supervisor::look_whether_any_replica_is_left() {
+  const bool any = any_replica_whole();
+  if (!outcome_ && any_whole_before_ && !any && training_) {
+    if (lost_all_.empty()) lost_all_ = lost_worker_;
+    stop("no replica is left");
+  }
+  any_whole_before_ = any;
+  lost_worker_.clear();
+}
+
+// ---- The end ----
+
+void Supervisor::stop(const std::string& why) {
+  stopping_ = why;
+  put(AskStop{why});
+}
+
+void Supervisor::on(const KillWanted&) {
+  if (!stopping_) stopping_ = "stopped at once";
+  if (leads_) return put(KillCoordinator{});
+  for (Member& member : members_) kill(member);
+}
+
+void Supervisor::end(absl::Status outcome) {
+  if (!outcome_) outcome_ = std::move(outcome);
+}
+
+// ---- Who is here ----
+
+Supervisor::Member* Supervisor::find(const std::string& name) {
+  const auto found =
+      std::find_if(members_.begin(), members_.end(), [&](const Member& one) { return one.name == name; });
+  return found == members_.end() ? nullptr : &*found;
+}
+
+bool Supervisor::here(const std::string& name) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const Member& one) { return one.here && one.name == name; });
+}
+
+bool Supervisor::any_replica_whole() const {
+  return std::any_of(options_.replicas.begin(), options_.replicas.end(), [&](const std::vector<std::string>& names) {
+    return std::all_of(names.begin(), names.end(), [&](const std::string& name) { return here(name); });
+  });
+}
+
+bool Supervisor::all_ended() const {
+  return std::none_of(members_.begin(), members_.end(), [](const Member& one) { return one.here; });
+}
+
+}  // namespace paceline::supervisor

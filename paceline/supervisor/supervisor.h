@@ -1,0 +1,138 @@
+// What the launcher of a host does when its processes end, and where the run is led from: what happens comes in as
+// events, what is to be done goes out as actions. Pure: time is a field of each event.
+//
+// What always holds: while the job trains, a server or a coordinator that dies is started again, and the run
+// goes on from its newest checkpoint; it gives up when that gains nothing. A worker that dies is started
+// again only with such a new attempt at the job: until then the others go on without it. While a run that has
+// trained before comes back, every process that is killed is started again, for as long. Where the first
+// host does not come back, the next one has the coordinator and the evaluator from then on.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/supervisor/events.h"
+#include "paceline/supervisor/leader_failover.h"
+#include "paceline/supervisor/restarts.h"
+
+namespace paceline::supervisor {
+
+enum class MemberKind { kServer, kWorker, kEvaluator };
+
+inline constexpr char kEvaluator[] = "evaluator";
+
+struct SupervisorOptions {
+  // Started in this order.
+  std::vector<std::pair<std::string, MemberKind>> members;
+  // The names of each replica's workers; empty where another host has others, or the rest of one: then nobody here
+  // can say that none is left.
+  std::vector<std::vector<std::string>> replicas{};
+  bool plans_anew = false;  // any worker will do: the coordinator says what becomes of a lost one's work
+  bool leads = true;        // the coordinator is here from the start
+  bool evaluates = false;   // where the coordinator is, an evaluator is
+  bool resumes = false;     // a run that has trained before
+  bool again = false;       // likewise, and nobody stopped it: hosts that stay away are given up
+  bool copies = false;      // there are several of each shard: the coordinator says what it goes on from
+  // Where the coordinator is on another host.
+  int host = 0;
+  double patience_s = 0;
+  std::string run{};  // its folder, if that is known
+};
+
+class Supervisor {
+ public:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
+  Supervisor(SupervisorOptions options, SteadyTime now);
+
+  std::vector<Action> take(const Event& event);
+
+  // Set once all is over on this host: OK, or why the run could not go on.
+  const std::optional<absl::Status>& outcome() const { return outcome_; }
+  // Some process died without a word of its own: its log may say more than the outcome.
+  bool logs_say_more() const { return logs_say_more_; }
+  bool training() const { return training_; }
+  // The coordinator is here by now.
+  bool leads() const { return leads_; }
+  bool stopping() const { return stopping_.has_value(); }
+
+ private:
+  struct Member {
+    std::string name;
+    MemberKind kind = MemberKind::kServer;
+    bool here = false;
+    std::int64_t attempt = 0;  // at the job, for which it was started last
+    std::optional<SteadyTime> missed_since{};
+  };
+  enum class Start { kFirst, kAgain, kLead };
+
+  void on(const Begun&);
+  void on(const MemberEnded& ended);
+  void on(const CoordinatorEnded& ended);
+  void on(const MemberStarted& started);
+  void on(const CoordinatorStarted& started);
+  void on(const Answered& answer);
+  void on(const NotAnswered& no) { nobody_answers_ = no.nobody; }
+  void on(const FolderSeen& folder);
+  void on(const TimePassed&);
+  void on(const StopWanted& wanted) { stop(wanted.why); }
+  void on(const KillWanted&);
+
+  void put(Action action) { actions_.push_back(std::move(action)); }
+  void tell(std::string line) { put(Tell{std::move(line)}); }
+  void start(Member& member, std::int64_t attempt);
+  void kill(Member& member);
+  void start_members();
+  void start_coordinator(Start why, StartCoordinator action);
+  void stop(const std::string& why);
+  void end(absl::Status outcome);
+  // True where that was all there is to it: it ended as it should, or the run did.
+  bool ended_in_order(const MemberEnded& ended);
+  bool starts_after_loss(const MemberEnded& ended);
+  bool could_not_start(const Member& member, const ProcessEnd& end);
+  void start_after_loss(Member& member, const std::string& lost);
+  void look_at_attempt();
+  void start_again_who_is_missed();
+  void look_whether_any_replica_is_left();
+  absl::Status end_of_coordinator(const ProcessEnd& end) const;
+  bool has_trained_before() const { return options_.resumes || latest_.attempt > 1; }
+  Member* find(const std::string& name);
+  bool here(const std::string& name) const;
+  // Some replica has all of its workers.
+  bool any_replica_whole() const;
+  bool all_ended() const;
+
+  const SupervisorOptions options_;
+  SteadyTime now_;
+  std::vector<Action> actions_;
+  std::vector<Member> members_;
+  bool leads_;
+  std::optional<LeaderFailover> failover_;  // where the coordinator is on another host
+  Start starting_ = Start::kFirst;          // the coordinator, when that was asked for last
+  std::optional<int> lost_host_;            // that this one leads the run instead of
+  int starts_left_;                         // of the first coordinator
+  bool begun_ = false;                      // all members are started
+
+  std::optional<absl::Status> outcome_;
+  std::optional<absl::Status> first_error_;  // of a member, before training began
+  std::optional<absl::Status> failure_;      // of the run, as a member heard it
+  bool logs_say_more_ = false;
+  Answered latest_;
+  bool nobody_answers_ = false;  // when asked last
+  std::int64_t attempt_ = 0;
+  Restarts restarts_;
+  Restarts evaluator_restarts_;
+  Restarts comes_back_;  // of members, before training began
+  bool training_ = false;
+  std::optional<std::string> stopping_;  // why
+  bool any_whole_before_ = false;        // replica, when time passed last
+  std::string lost_worker_;              // since then: one, and why
+  std::string lost_all_;                 // likewise, with whom the last replica went
+};
+
+}  // namespace paceline::supervisor

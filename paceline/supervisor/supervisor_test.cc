@@ -1,0 +1,544 @@
+// What a host's launcher does when its processes end, without any process.
+#include "paceline/supervisor/supervisor.h"
+
+#include <functional>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace paceline::supervisor {
+namespace {
+
+using std::chrono::milliseconds, std::chrono::seconds;
+using testing::ElementsAre, testing::HasSubstr, testing::IsEmpty, testing::StartsWith;
+
+const std::vector<std::pair<std::string, MemberKind>> kMembers{
+    {"server0", MemberKind::kServer}, {"w0", MemberKind::kWorker}, {"w1", MemberKind::kWorker}};
+
+SupervisorOptions options() {
+  SupervisorOptions options{.members = kMembers};
+  options.replicas = {{"w0"}, {"w1"}};
+  options.evaluates = true;
+  return options;
+}
+
+ProcessEnd killed() {
+  return {Ending::kKilled, false, true, "killed by signal 9 (Killed)",
+          with_ending(absl::UnavailableError("it: killed by signal 9 (Killed)"), Ending::kKilled)};
+}
+ProcessEnd said(Ending ending, const std::string& why) {
+  return {ending, false, false, "exit status 2", with_ending(absl::UnavailableError(why), ending)};
+}
+ProcessEnd done() { return {Ending::kDone, true, false, "exit status 0", absl::OkStatus()}; }
+
+class SupervisorTest : public testing::Test {
+ protected:
+  void begin(SupervisorOptions with) {
+    supervisor_.emplace(std::move(with), now_);
+    happens(Begun{});
+  }
+  // It trains: the coordinator says so.
+  void begin_to_train(SupervisorOptions with = options()) {
+    begin(std::move(with));
+    answer(1, true);
+    pass();
+    done_.clear();
+  }
+  template <class What>
+  void happens(What what) {
+    for (const Action& action : supervisor_->take({now_, std::move(what)})) carry_out(action);
+  }
+  void answer(std::int64_t attempt, bool trains, std::vector<std::string> missing = {}) {
+    happens(Answered{"/runs/one", attempt, trains, std::move(missing)});
+  }
+  void pass(milliseconds time = milliseconds(100)) {
+    now_ += time;
+    happens(TimePassed{});
+  }
+  void ends(const std::string& name, ProcessEnd end, std::optional<Version> newest = std::nullopt) {
+    happens(MemberEnded{name, std::move(end), newest});
+  }
+  void coordinator_ends(ProcessEnd end, std::optional<Version> newest = std::nullopt, bool has_trained = true) {
+    happens(CoordinatorEnded{std::move(end), newest, has_trained});
+  }
+  std::vector<std::string> take_done() { return std::exchange(done_, {}); }
+  std::string outcome() const {
+    if (!supervisor_->outcome()) return "none";
+    return supervisor_->outcome()->ok() ? "OK" : std::string(supervisor_->outcome()->message());
+  }
+
+  std::optional<Supervisor> supervisor_;
+  Supervisor::SteadyTime now_{std::chrono::hours(1)};
+  std::vector<std::string> done_;
+  // What starting gives.
+  std::function<absl::Status(const std::string&)> starting_ = [](const std::string&) { return absl::OkStatus(); };
+  bool killed_at_start_ = false;
+  LeaderFailover::Seen folder_;
+
+ private:
+  void note(std::string what) { done_.push_back(std::move(what)); }
+  void carry_out(const Action& action) {
+    if (const auto* start = std::get_if<StartMember>(&action)) {
+      note("start " + start->name);
+      happens(MemberStarted{start->name, starting_(start->name)});
+    } else if (const auto* kill = std::get_if<KillMember>(&action)) {
+      note("kill " + kill->name);
+    } else if (const auto* lead = std::get_if<StartCoordinator>(&action)) {
+      note(fmt::format("start coordinator{}{}", lead->again ? " again" : "",
+                       lead->without ? fmt::format(" without {}", *lead->without) : ""));
+      happens(CoordinatorStarted{starting_("coordinator"), killed_at_start_});
+    } else if (std::holds_alternative<KillCoordinator>(action)) {
+      note("kill coordinator");
+    } else if (std::holds_alternative<DropCoordinator>(action)) {
+      note("drop coordinator");
+    } else if (const auto* follow = std::get_if<FollowLeader>(&action)) {
+      note("follow " + follow->address.value_or("this host"));
+    } else if (const auto* ask = std::get_if<AskStop>(&action)) {
+      note("ask to stop: " + ask->why);
+    } else if (std::holds_alternative<LookAtFolder>(action)) {
+      happens(FolderSeen{folder_});
+    } else if (const auto* tell = std::get_if<Tell>(&action)) {
+      note(tell->line);
+    }
+  }
+};
+
+TEST_F(SupervisorTest, StartsTheCoordinatorFirst) {
+  begin(options());
+  EXPECT_THAT(take_done(), ElementsAre("start coordinator", "start server0", "start w0", "start w1", "start evaluator"));
+  pass();
+  EXPECT_THAT(take_done(), IsEmpty());
+  EXPECT_EQ(outcome(), "none");
+}
+
+TEST_F(SupervisorTest, EndsWithACoordinatorThatCannotStart) {
+  starting_ = [](const std::string&) { return absl::InvalidArgumentError("the port is taken"); };
+  begin(options());
+  EXPECT_THAT(take_done(), ElementsAre("start coordinator"));
+  EXPECT_EQ(outcome(), "the port is taken");
+}
+
+TEST_F(SupervisorTest, EndsWithAMemberThatCannotStart) {
+  starting_ = [](const std::string& name) {
+    return name == "w1" ? absl::ResourceExhaustedError("no more processes") : absl::OkStatus();
+  };
+  begin(options());
+  EXPECT_EQ(outcome(), "no more processes");
+}
+
+// Somebody kills it before it can listen: five times it is tried again where the run has trained before.
+TEST_F(SupervisorTest, ARunThatComesBackStartsAKilledCoordinatorAgain) {
+  int left = 3;
+  starting_ = [&](const std::string& name) {
+    return name == "coordinator" && left-- > 0 ? absl::UnavailableError("killed") : absl::OkStatus();
+  };
+  killed_at_start_ = true;
+  SupervisorOptions resumed = options();
+  resumed.resumes = true;
+  begin(resumed);
+  EXPECT_EQ(outcome(), "none");
+  EXPECT_EQ(left, -1);
+  left = 100;
+  begin(resumed);
+  EXPECT_EQ(outcome(), "killed");
+  EXPECT_EQ(left, 100 - 1 - Restarts::kMost);
+  left = 100;
+  begin(options());
+  EXPECT_EQ(outcome(), "killed") << "a new run gives up at once";
+  EXPECT_EQ(left, 99);
+}
+
+TEST_F(SupervisorTest, TheOthersTrainOnTheSamplesOfALostWorker) {
+  begin_to_train();
+  ends("w0", killed());
+  pass();
+  EXPECT_THAT(take_done(), ElementsAre("w0 was lost (killed by signal 9 (Killed)); the others train on its samples"));
+  // Until another attempt wants all places filled.
+  answer(2, true);
+  pass();
+  EXPECT_THAT(take_done(), ElementsAre("w0 is started again", "start w0"));
+}
+
+TEST_F(SupervisorTest, StopsWithTheLastReplica) {
+  begin_to_train();
+  ends("w0", killed());
+  pass();
+  take_done();
+  ends("w1", said(Ending::kOwnError, "w1: out of memory"));
+  pass();
+  EXPECT_THAT(take_done(), ElementsAre(StartsWith("w1 was lost (w1: out of memory)"), "ask to stop: no replica is left"));
+  pass();
+  EXPECT_THAT(take_done(), ElementsAre("ask to stop: no replica is left")) << "a coordinator may not have heard it";
+  coordinator_ends(done());
+  EXPECT_EQ(outcome(), "every replica lost a worker; the last one w1: w1: out of memory");
+}
+
+TEST_F(SupervisorTest, WhereAnyWorkerWillDoTheLastOneIsTheLast) {
+  SupervisorOptions planned = options();
+  planned.plans_anew = true;
+  begin_to_train(planned);
+  ends("w0", killed());
+  pass();
+  EXPECT_THAT(take_done(), ElementsAre("w0 was lost (killed by signal 9 (Killed))"));
+}
+
+TEST_F(SupervisorTest, APipelineIsLostWithEachOfItsWorkers) {
+  SupervisorOptions pipeline = options();
+  pipeline.replicas = {{"w0", "w1"}};
+  begin_to_train(pipeline);
+  ends("w1", killed());
+  pass();
+  EXPECT_THAT(take_done(), testing::Contains("ask to stop: no replica is left"));
+}
+
+TEST_F(SupervisorTest, NobodyHereKnowsWhetherAnotherHostHasAReplica) {
+  SupervisorOptions part = options();
+  part.replicas.clear();
+  begin_to_train(part);
+  ends("w0", killed());
+  ends("w1", killed());
+  pass();
+  EXPECT_THAT(take_done(), testing::Not(testing::Contains(StartsWith("ask to stop"))));
+}
+
+TEST_F(SupervisorTest, StartsALostServerAgain) {
+  begin_to_train();
+  ends("server0", killed(), Version(7));
+  EXPECT_THAT(take_done(),
+              ElementsAre("server0 was lost (killed by signal 9 (Killed)); it is started again", "start server0"));
+  answer(2, false);
+  pass();
+  EXPECT_THAT(take_done(), IsEmpty()) << "it is here";
+}
+
+TEST_F(SupervisorTest, AnEvaluatorIsStartedAgainUnlessItEndedByItself) {
+  begin_to_train();
+  ends("evaluator", killed(), Version(1));
+  EXPECT_THAT(take_done(), ElementsAre(HasSubstr("it is started again"), "start evaluator"));
+  ends("evaluator", said(Ending::kOwnError, "no test data"), Version(1));
+  EXPECT_THAT(take_done(), ElementsAre("evaluator was lost (no test data); training goes on without evaluations"));
+  begin_to_train();
+  for (int i = 0; i < Restarts::kMost; ++i) ends("evaluator", killed(), Version(1));
+  take_done();
+  ends("evaluator", killed(), Version(1));
+  EXPECT_THAT(take_done(), ElementsAre(HasSubstr("training goes on without evaluations")));
+}
+
+TEST_F(SupervisorTest, WhatEndsAsItShouldIsNoNews) {
+  begin_to_train();
+  ends("w0", done());
+  ends("w1", said(Ending::kPlaceTaken, "somebody has this place"));
+  EXPECT_THAT(take_done(), IsEmpty());
+  EXPECT_FALSE(supervisor_->logs_say_more());
+  ends("server0", {Ending::kUnsaid, false, false, "exit status 3", absl::UnavailableError("exit status 3")});
+  EXPECT_TRUE(supervisor_->logs_say_more());
+}
+
+TEST_F(SupervisorTest, AProcessThatCannotStartEndsANewRun) {
+  begin(options());
+  answer(1, false);
+  ends("w0", said(Ending::kOwnError, "/data: no such file"));
+  EXPECT_THAT(take_done(), testing::Contains("ask to stop: a process could not start"));
+  ends("w1", said(Ending::kOwnError, "a later error"));
+  coordinator_ends(done(), std::nullopt, false);
+  EXPECT_EQ(outcome(), "/data: no such file");
+  EXPECT_TRUE(absl::IsInvalidArgument(*supervisor_->outcome())) << "of what it was given";
+}
+
+// Killed by the memory limit, say: nothing that the job says is wrong.
+TEST_F(SupervisorTest, AProcessThatIsKilledAtTheStartIsNoErrorOfTheJob) {
+  begin(options());
+  answer(1, false);
+  ends("w0", killed());
+  coordinator_ends(done(), std::nullopt, false);
+  EXPECT_TRUE(absl::IsUnavailable(*supervisor_->outcome()));
+}
+
+// ... but in a run that has trained before it is started again, up to five times without a new checkpoint.
+TEST_F(SupervisorTest, AProcessThatIsKilledWhileTheRunComesBackIsStartedAgain) {
+  SupervisorOptions resumed = options();
+  resumed.resumes = true;
+  begin(resumed);
+  answer(2, false);
+  take_done();
+  for (int i = 0; i < Restarts::kMost; ++i) {
+    ends("w0", killed(), Version(3));
+    EXPECT_THAT(take_done(), ElementsAre(HasSubstr("it is started again"), "start w0"));
+  }
+  ends("w0", killed(), Version(3));
+  EXPECT_THAT(take_done(), ElementsAre("ask to stop: a process could not start"));
+}
+
+TEST_F(SupervisorTest, AProcessThatDiesWithTheCoordinatorSaysNothingOfTheRun) {
+  begin(options());
+  answer(1, false);
+  take_done();
+  happens(NotAnswered{true});
+  ends("w0", killed());
+  EXPECT_THAT(take_done(), ElementsAre("w0 was lost (killed by signal 9 (Killed))"));
+  ends("w1", said(Ending::kCoordinatorLost, "the coordinator is gone"));
+  EXPECT_THAT(take_done(), IsEmpty());
+  coordinator_ends(said(Ending::kOwnError, "the journal is damaged"), std::nullopt, false);
+  EXPECT_EQ(outcome(), "the journal is damaged");
+}
+
+TEST_F(SupervisorTest, StartsALostCoordinatorAgain) {
+  begin_to_train();
+  coordinator_ends(killed(), Version(40));
+  EXPECT_THAT(take_done(),
+              ElementsAre("the coordinator was lost (killed by signal 9 (Killed)); going on from the checkpoint of version 40",
+                          "start coordinator again"));
+  coordinator_ends(killed(), Version(41));
+  take_done();
+  coordinator_ends(killed());
+  EXPECT_THAT(take_done().front(), HasSubstr("going on from the start"));
+}
+
+TEST_F(SupervisorTest, WithCopiesTheCoordinatorSaysWhatItGoesOnFrom) {
+  SupervisorOptions copies = options();
+  copies.copies = true;
+  begin_to_train(copies);
+  coordinator_ends(killed(), Version(40));
+  EXPECT_THAT(take_done().front(), HasSubstr("it is started again"));
+}
+
+TEST_F(SupervisorTest, GivesUpACoordinatorThatIsLostInVain) {
+  begin_to_train();
+  for (int i = 0; i < Restarts::kMost; ++i) coordinator_ends(killed(), Version(40));
+  EXPECT_EQ(outcome(), "none");
+  coordinator_ends(killed(), Version(40));
+  EXPECT_THAT(outcome(), HasSubstr("for the 6th time without a new checkpoint"));
+}
+
+TEST_F(SupervisorTest, ACoordinatorThatIsKilledBeforeItTrainsEndsTheRun) {
+  begin(options());
+  coordinator_ends(killed(), std::nullopt, false);
+  EXPECT_THAT(outcome(), HasSubstr("killed by signal 9"));
+  // It may have begun since anybody asked.
+  begin(options());
+  take_done();
+  coordinator_ends(killed(), std::nullopt, true);
+  EXPECT_THAT(take_done(), testing::Contains("start coordinator again"));
+}
+
+// A process whose coordinator died is missed by the next one, if it hangs or has lost its way.
+TEST_F(SupervisorTest, StartsAgainWhoDoesNotCome) {
+  begin_to_train();
+  coordinator_ends(killed(), Version(40));
+  answer(2, false, {"w1"});
+  pass();
+  take_done();
+  pass(seconds(9));
+  EXPECT_THAT(take_done(), IsEmpty());
+  pass(seconds(1));
+  EXPECT_THAT(take_done(), ElementsAre("kill w1", "w1 did not come and is started again", "start w1"));
+  pass(seconds(60));
+  EXPECT_THAT(take_done(), IsEmpty()) << "it was started for this attempt, and may take its time";
+  begin_to_train();
+  coordinator_ends(killed(), Version(40));
+  answer(2, false, {"w1"});
+  pass();
+  answer(2, false, {});
+  pass(seconds(9));
+  answer(2, false, {"w1"});
+  take_done();
+  pass(seconds(9));
+  EXPECT_THAT(take_done(), IsEmpty()) << "it came in between";
+}
+
+TEST_F(SupervisorTest, AStopIsSaidUntilItIsHeard) {
+  begin_to_train();
+  happens(StopWanted{"interrupted"});
+  pass();
+  pass();
+  EXPECT_THAT(take_done(), ElementsAre("ask to stop: interrupted", "ask to stop: interrupted", "ask to stop: interrupted"));
+  ends("server0", killed());
+  EXPECT_THAT(take_done(), IsEmpty()) << "nobody starts it again";
+  coordinator_ends(killed());
+  EXPECT_THAT(outcome(), HasSubstr("killed"));
+}
+
+TEST_F(SupervisorTest, AtOnceEverythingDies) {
+  begin_to_train();
+  happens(KillWanted{});
+  EXPECT_THAT(take_done(), ElementsAre("kill coordinator"));
+  coordinator_ends(killed());
+  EXPECT_NE(outcome(), "none");
+}
+
+// ---- Where the coordinator is on another host ----
+
+class OtherHost : public SupervisorTest {
+ protected:
+  void begin_elsewhere() {
+    SupervisorOptions other{.members = kMembers};
+    other.leads = false;
+    other.evaluates = true;
+    other.host = 1;
+    other.patience_s = 10;
+    begin(other);
+    answer(1, true);
+    pass();
+    done_.clear();
+    folder_ = {{{0, "10.0.0.1:1"}}, false, false};
+  }
+};
+
+TEST_F(OtherHost, HasNoCoordinatorAndNoEvaluator) {
+  begin_elsewhere();
+  SupervisorOptions other{.members = kMembers};
+  other.leads = false;
+  other.evaluates = true;
+  begin(other);
+  EXPECT_THAT(take_done(), ElementsAre("start server0", "start w0", "start w1"));
+}
+
+TEST_F(OtherHost, LeadsTheRunWhenNobodyDoes) {
+  begin_elsewhere();
+  pass(seconds(11));
+  EXPECT_THAT(take_done(), IsEmpty());
+  pass(seconds(1));
+  EXPECT_THAT(take_done(), ElementsAre("start coordinator again without 0", "host 0 did not come back; this one leads the run",
+                                       "follow this host", "start evaluator"));
+  EXPECT_TRUE(supervisor_->leads());
+  coordinator_ends(done());
+  EXPECT_EQ(outcome(), "OK");
+}
+
+TEST_F(OtherHost, TriesAgainLaterWhereItCannotLead) {
+  begin_elsewhere();
+  starting_ = [](const std::string&) { return absl::UnavailableError("the port is taken"); };
+  pass(seconds(12));
+  EXPECT_THAT(take_done(),
+              ElementsAre("start coordinator again without 0", "drop coordinator",
+                          "host 0 did not come back, and this one cannot lead the run: the port is taken"));
+  EXPECT_EQ(outcome(), "none");
+  EXPECT_FALSE(supervisor_->leads());
+  starting_ = [](const std::string&) { return absl::OkStatus(); };
+  pass(seconds(11));
+  EXPECT_THAT(take_done(), IsEmpty());
+  pass(seconds(2));
+  EXPECT_TRUE(supervisor_->leads());
+}
+
+TEST_F(OtherHost, FollowsWhoLeads) {
+  begin_elsewhere();
+  folder_ = {{{2, "10.0.0.3:7461"}}, true, false};
+  pass(seconds(3));
+  EXPECT_THAT(take_done(), ElementsAre("host 2 leads the run, from 10.0.0.3:7461", "follow 10.0.0.3:7461"));
+}
+
+TEST_F(OtherHost, SeesThatTheRunIsOver) {
+  begin_elsewhere();
+  folder_.over = true;
+  pass(seconds(3));
+  EXPECT_THAT(take_done(), ElementsAre("the run has ended meanwhile"));
+  EXPECT_EQ(outcome(), "OK");
+}
+
+TEST_F(OtherHost, EndsWithItsProcesses) {
+  begin_elsewhere();
+  for (const char* name : {"w0", "w1", "server0"}) ends(name, done());
+  pass();
+  EXPECT_EQ(outcome(), "OK");
+  begin_elsewhere();
+  ends("w0", done());
+  ends("w1", said(Ending::kRunFailed, "the run diverged"));
+  ends("server0", done());
+  pass();
+  EXPECT_EQ(outcome(), "the run diverged");
+}
+
+TEST_F(OtherHost, GoesWhenItIsGivenUp) {
+  begin_elsewhere();
+  ends("server0", said(Ending::kHostGivenUp, "the run goes on without this host"));
+  EXPECT_THAT(take_done(), ElementsAre("kill w0", "kill w1"));
+  EXPECT_EQ(outcome(), "the run goes on without this host");
+}
+
+TEST_F(OtherHost, AtOnceAllOfItsProcessesDie) {
+  begin_elsewhere();
+  happens(KillWanted{});
+  EXPECT_THAT(take_done(), ElementsAre("kill server0", "kill w0", "kill w1"));
+  pass();
+  EXPECT_EQ(outcome(), "OK");
+}
+
+// Whatever happens in whatever order: no process is started twice, and nothing is started after the end.
+TEST(SupervisorRandom, NoProcessIsStartedThatIsHere) {
+  for (std::uint32_t seed = 0; seed < 3000; ++seed) {
+    std::uint32_t state = seed * 2654435761U + 1;
+    const auto below = [&](std::uint32_t most) {
+      state = state * 1664525U + 1013904223U;
+      return (state >> 8) % most;
+    };
+    SupervisorOptions some = options();
+    some.leads = below(3) > 0;
+    some.resumes = below(2) > 0;
+    some.host = some.leads ? 0 : 1;
+    some.patience_s = 5;
+    Supervisor::SteadyTime now{std::chrono::hours(1)};
+    Supervisor supervisor(some, now);
+    std::set<std::string> here;
+    const std::function<void(decltype(Event::what))> happens = [&](decltype(Event::what) what) {
+      for (const Action& action : supervisor.take({now, std::move(what)})) {
+        if (const auto* start = std::get_if<StartMember>(&action)) {
+          ASSERT_TRUE(here.insert(start->name).second) << "seed " << seed << ": " << start->name;
+          const bool fails = below(40) == 0;
+          if (fails) here.erase(start->name);
+          happens(MemberStarted{start->name, fails ? absl::ResourceExhaustedError("full") : absl::OkStatus()});
+        } else if (const auto* kill = std::get_if<KillMember>(&action)) {
+          ASSERT_EQ(here.erase(kill->name), 1u) << "seed " << seed;
+        } else if (std::holds_alternative<StartCoordinator>(action)) {
+          ASSERT_TRUE(here.insert("coordinator").second) << "seed " << seed;
+          const bool fails = below(10) == 0;
+          if (fails) here.erase("coordinator");
+          happens(CoordinatorStarted{fails ? absl::UnavailableError("no port") : absl::OkStatus(), false});
+        } else if (std::holds_alternative<KillCoordinator>(action)) {
+          here.erase("coordinator");
+        } else if (std::holds_alternative<LookAtFolder>(action)) {
+          happens(FolderSeen{{{{static_cast<int>(below(3)), "somewhere"}}, below(2) > 0, below(20) == 0}});
+        }
+      }
+    };
+    happens(Begun{});
+    std::int64_t attempt = 1;
+    for (int i = 0; i < 60 && !supervisor.outcome(); ++i) {
+      now += milliseconds(100 * below(40));
+      const Ending ending = static_cast<Ending>(below(8));
+      const ProcessEnd end{ending, ending == Ending::kDone, ending == Ending::kKilled, "it ended",
+                           ending == Ending::kDone ? absl::OkStatus() : with_ending(absl::UnavailableError("why"), ending)};
+      const auto newest = below(3) == 0 ? std::nullopt : std::optional(Version(below(5)));
+      switch (below(6)) {
+        case 0:
+          attempt += below(2);
+          happens(Answered{"/run", attempt, below(2) > 0, {"w0"}});
+          break;
+        case 1:
+          happens(NotAnswered{below(2) > 0});
+          break;
+        case 2:
+          if (here.erase("coordinator") > 0) happens(CoordinatorEnded{end, newest, below(2) > 0});
+          break;
+        case 3: {
+          const char* const names[] = {"server0", "w0", "w1", "evaluator"};
+          const std::string name = names[below(4)];
+          if (here.erase(name) > 0) happens(MemberEnded{name, end, newest});
+          break;
+        }
+        case 4:
+          if (below(20) == 0) happens(StopWanted{"now"});
+          if (below(60) == 0) happens(KillWanted{});
+          break;
+        default:
+          happens(TimePassed{});
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline::supervisor
