@@ -299,6 +299,11 @@ void CoordinatorProcess::abandon_all(bool dead) {
   for (const auto& [peer, stream] : std::exchange(evaluators_, {})) stream->abandon(dead);
 }
 
+std::optional<supervisor::Answered> CoordinatorProcess::status() const {
+  if (!alive() || !attempt_) return std::nullopt;
+  return supervisor::Answered{"run", attempt_number(), attempt_->started(), attempt_->missing()};
+}
+
 void CoordinatorProcess::end_attempt() {
   const auto attempt = std::move(attempt_);
   const absl::Status status = attempt->result();
@@ -311,12 +316,12 @@ void CoordinatorProcess::end_attempt() {
   const absl::Status books = keep_books();
   if (!attempt->can_go_on() || !books.ok()) {
     outcome_ = status.ok() ? books : status;
-    return end(outcome_->ok() ? "the run is over" : std::string(outcome_->message()));
+    return end(*outcome_);
   }
   given_up_.insert(attempt->wrong_workers().begin(), attempt->wrong_workers().end());
   if (!restarts_.again(newest == nullptr ? std::nullopt : std::optional(newest->state.version))) {
     outcome_ = absl::UnavailableError("too many attempts without a new checkpoint");
-    return end(std::string(outcome_->message()));
+    return end(*outcome_);
   }
   begin_attempt();
 }

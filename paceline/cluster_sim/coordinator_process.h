@@ -14,6 +14,7 @@
 #include "paceline/cluster_sim/watch.h"
 #include "paceline/control/witnesses.h"
 #include "paceline/coordinator/attempt.h"
+#include "paceline/supervisor/events.h"
 #include "paceline/supervisor/restarts.h"
 
 namespace paceline::cluster_sim {
@@ -43,7 +44,9 @@ class CoordinatorProcess final : public Process,
   void closed(coordinator::ServerPeer peer) override;
   void closed(coordinator::EvaluatorPeer peer) override;
 
-  void stop() { take(coordinator::StopWanted{"somebody asked for it"}); }
+  void stop(const std::string& why) { take(coordinator::StopWanted{why}); }
+  // What it says to the launcher; nothing where nobody listens.
+  std::optional<supervisor::Answered> status() const;
   // It dies within what it does next, after so many more actions.
   void die_after(int actions) { actions_left_ = actions; }
 

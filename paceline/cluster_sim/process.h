@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "paceline/cluster_sim/world.h"
+#include "paceline/supervisor/events.h"
+#include "paceline/wire/goodbye.h"
 
 namespace paceline::cluster_sim {
 
@@ -27,8 +29,10 @@ class Process {
 
   const std::string& name() const { return name_; }
   bool alive() const { return alive_; }
-  // It ended by itself: there is nothing left to do for it.
+  // It ended by itself.
   bool ended() const { return ended_; }
+  // Told of each end but one by put_away().
+  void on_end(std::function<void(const supervisor::ProcessEnd&)> see) { see_end_ = std::move(see); }
 
   void start() {
     alive_ = true;
@@ -40,6 +44,12 @@ class Process {
   void kill() {
     if (!alive_) return;
     world_.trace("{} is killed", name_);
+    die(absl::UnavailableError("killed"), Ending::kKilled);
+  }
+  // By its starter.
+  void put_away() {
+    if (!alive_) return;
+    world_.trace("{} is put away", name_);
     die();
   }
   // For so long nothing of it runs. Its connections stay.
@@ -78,20 +88,26 @@ class Process {
   // Nobody listens: `connect` is tried again, unless that was for too long.
   void try_again(std::function<void()> connect) {
     if (!nobody_since_) nobody_since_ = world_.now();
-    if (world_.now() > *nobody_since_ + kPatience) return end("the coordinator did not come back");
+    if (world_.now() > *nobody_since_ + kPatience) return end(wire::coordinator_lost());
     after(kAgain, std::move(connect));
   }
   void connected() { nobody_since_.reset(); }
   // By itself.
-  void end(const std::string& why) {
-    world_.trace("{} ends: {}", name_, why);
+  void end(const absl::Status& why) {
+    world_.trace("{} ends: {}", name_, why.ok() ? "the job is over" : std::string(why.message()));
     ended_ = true;
-    die();
+    die(why, ending_of(why));
   }
 
   World& world_;
 
  private:
+  void die(const absl::Status& why, Ending ending) {
+    die();
+    const bool killed = ending == Ending::kKilled;
+    const char* const words = why.ok() ? "exit status 0" : killed ? "killed by signal 9 (Killed)" : "exit status 2";
+    if (see_end_) see_end_({ending, why.ok(), killed, words, why.ok() ? why : with_ending(why, ending)});
+  }
   void die() {
     alive_ = false;
     ++life_;
@@ -110,6 +126,7 @@ class Process {
   bool still_ = false;
   std::uint64_t life_ = 0;
   std::deque<std::function<void()>> delayed_;
+  std::function<void(const supervisor::ProcessEnd&)> see_end_;
   std::optional<SteadyTime> nobody_since_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "paceline/cluster_sim/launcher.h"
 #include "paceline/cluster_sim/worker_process.h"
 
 namespace paceline::cluster_sim {
@@ -12,7 +13,7 @@ namespace {
 constexpr std::chrono::seconds kFaultsEnd{15};
 constexpr std::chrono::seconds kLongest{400};
 
-// Everything of one run, and the person who starts processes again.
+// Everything of one run, and a person who starts the launcher again, and now and then a worker by hand.
 class Simulation {
  public:
   Simulation(std::uint64_t seed, bool tracing, Break broken)
@@ -25,18 +26,25 @@ class Simulation {
       cluster_.servers.push_back(add(std::make_unique<ServerProcess>(cluster_, rank)));
     for (const auto& device : scenario_.job.replicas)
       cluster_.workers.push_back(add(std::make_unique<WorkerProcess>(cluster_, device.name, world_.between(5, 60).count())));
-    evaluator_ = add(std::make_unique<EvaluatorProcess>(cluster_));
+    Process* const evaluator = add(std::make_unique<EvaluatorProcess>(cluster_));
+    std::vector<std::pair<Process*, supervisor::MemberKind>> members;
+    for (Process* server : cluster_.servers) members.emplace_back(server, supervisor::MemberKind::kServer);
+    for (Process* worker : cluster_.workers) members.emplace_back(worker, supervisor::MemberKind::kWorker);
+    members.emplace_back(evaluator, supervisor::MemberKind::kEvaluator);
+    launcher_.emplace(world_, network_, scenario_, folder_, coordinator_, std::move(members));
   }
 
   Outcome run() {
     world_.trace("{}", scenario_.job_toml);
     const SteadyTime start = world_.now();
-    coordinator_.start();
-    for (const auto& process : processes_) process->start();
+    launcher_->start();
     for (int i = 0; i < scenario_.faults; ++i) world_.after(fault_time(), [this] { fault(); });
     if (scenario_.stopped)
       world_.after(world_.between(50, 4000), [this] {
-        if (coordinator_.alive()) coordinator_.happening([this] { coordinator_.stop(); })();
+        if (!launcher_->alive()) return;
+        world_.trace("somebody stops the run");
+        stop_asked_ = true;
+        launcher_->stop("interrupted");
       });
     world_.after(Milliseconds(100), [this] { look_after(); });
     while (world_.complaint().empty() && !over() && world_.step(start + kLongest)) {
@@ -44,8 +52,8 @@ class Simulation {
     Outcome outcome;
     if (world_.complaint().empty()) judge();
     outcome.broken = world_.complaint();
-    outcome.ended = coordinator_.outcome() ? (coordinator_.outcome()->ok() ? "done" : std::string(coordinator_.outcome()->message()))
-                                           : "it did not end";
+    const auto& end = launcher_->outcome();
+    outcome.ended = !end ? "it did not end" : end->ok() ? "done" : std::string(end->message());
     outcome.attempts = static_cast<int>(folder_.attempts.size());
     outcome.faults = scenario_.faults;
     outcome.seconds = std::chrono::duration<double>(world_.now() - start).count();
@@ -78,6 +86,7 @@ class Simulation {
   void fault() {
     if (coordinator_.outcome()) return;
     const std::uint64_t what = world_.rng().below(10);
+    if (world_.chance(0.05)) return kill_launcher();
     Process& process = victim();
     if (what < 5) {
       kill(process);
@@ -124,56 +133,56 @@ class Simulation {
 
   void kill(Process& process) {
     if (process.alive() && is_server(process)) lose_server();
+    killed_at_start_ = killed_at_start_ || !coordinator_.ever_trained();
     process.kill();
   }
 
-  // Starts processes that died again, after a while.
-  void look_after() {
-    if (!coordinator_.outcome()) {
-      start_again(coordinator_, 300);
-      const bool another = coordinator_.attempt_number() != std::exchange(attempt_seen_, coordinator_.attempt_number());
-      for (const auto& process : processes_) {
-        const bool is_worker = !is_server(*process) && process.get() != evaluator_;
-        if (!is_worker || another || patient_ || world_.chance(0.02)) start_again(*process, is_worker ? 3000 : 500);
-      }
-    }
-    if (world_.now() > SteadyTime(std::chrono::hours(1)) + kFaultsEnd + std::chrono::seconds(5)) patient_ = true;
-    world_.after(Milliseconds(100), [this] { look_after(); });
-  }
-
-  void start_again(Process& process, double most_ms) {
-    if (process.alive() || !starting_.insert(&process).second) return;
-    world_.after(world_.between(20, most_ms), [this, &process] {
-      starting_.erase(&process);
-      if (!process.alive() && !coordinator_.outcome()) process.start();
+  // A person starts it again, after a while.
+  void kill_launcher() {
+    watch_.may_lose();  // all that was in memory dies with it
+    launcher_->kill();
+    world_.after(world_.between(50, 3000), [this] {
+      if (!launcher_->alive() && !launcher_->outcome()) launcher_->start();
     });
   }
 
+  // Now and then somebody starts a lost worker by hand.
+  void look_after() {
+    for (Process* worker : cluster_.workers) {
+      if (!worker->alive() && launcher_->alive() && !coordinator_.outcome() && coordinator_.alive() && world_.chance(0.02))
+        worker->start();
+    }
+    world_.after(Milliseconds(100), [this] { look_after(); });
+  }
+
   bool over() const {
-    return coordinator_.outcome() && std::none_of(processes_.begin(), processes_.end(),
-                                                  [](const auto& process) { return process->alive() && !process->ended(); });
+    return launcher_->outcome() && std::none_of(processes_.begin(), processes_.end(),
+                                                [](const auto& process) { return process->alive() && !process->ended(); });
   }
 
   void judge() {
-    if (!coordinator_.outcome()) return world_.broken("the run does not end, though nothing goes wrong any more");
+    if (!launcher_->outcome()) return world_.broken("the run does not end, though nothing goes wrong any more");
     for (const auto& process : processes_) {
       if (process->alive()) return world_.broken(process->name() + " does not end, though the run is over");
     }
-    if (!coordinator_.outcome()->ok()) {
-      // A disk that is full may be the end; what never began to train is not tried again; and who asks for a stop
-      // gets one, if a server is lost then.
-      if (!scenario_.full_disks && coordinator_.ever_trained() && !coordinator_.stopped()) world_.broken(fmt::format("the run failed: {}", std::string(coordinator_.outcome()->message())));
+    const absl::Status& end = *launcher_->outcome();
+    if (coordinator_.outcome() && !coordinator_.outcome()->ok() && end.ok())
+      world_.broken(fmt::format("the run failed ({}), and the launcher says that all is well",
+                                std::string(coordinator_.outcome()->message())));
+    if (!end.ok()) {
+      // A disk that is full may be the end; what had not begun to train is not tried again; and one that is asked to
+      // stop does so, if a server is lost then.
+      const bool may_fail = scenario_.full_disks || !coordinator_.ever_trained() || coordinator_.stopped() || stop_asked_ || killed_at_start_;
+      if (!may_fail) world_.broken(fmt::format("the run failed: {}", std::string(end.message())));
       return;
     }
     const SavedCheckpoint* newest = folder_.newest();
     if (newest == nullptr && !coordinator_.stopped()) return world_.broken("the run is done, and there is no checkpoint");
     if (newest == nullptr) return;
     const std::int64_t committed = newest->state.ledger.committed();
-    if (committed != coordinator_total() && !coordinator_.stopped())
-      world_.broken(fmt::format("the run is done, and its last checkpoint has {} of {} samples", committed, coordinator_total()));
+    if (committed != kSamples && !coordinator_.stopped())
+      world_.broken(fmt::format("the run is done, and its last checkpoint has {} of {} samples", committed, kSamples));
   }
-
-  std::int64_t coordinator_total() const { return 96; }
 
   World world_;
   const Network network_;
@@ -183,11 +192,10 @@ class Simulation {
   CoordinatorProcess coordinator_;
   Cluster cluster_;
   std::vector<std::unique_ptr<Process>> processes_;  // but the coordinator
-  Process* evaluator_ = nullptr;
-  std::set<Process*> starting_;
-  std::int64_t attempt_seen_ = 0;
+  std::optional<Launcher> launcher_;
   int servers_lost_ = 0;
-  bool patient_ = false;
+  bool stop_asked_ = false;
+  bool killed_at_start_ = false;  // some process, before anything was trained: a new run may end with that
 };
 
 }  // namespace

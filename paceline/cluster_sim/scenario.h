@@ -27,6 +27,9 @@ enum class Break {
 inline constexpr int kBreaks = 12;
 std::string name_of(Break one);
 
+// Of the job's data set.
+inline constexpr std::int64_t kSamples = 96;
+
 struct Scenario {
   std::string job_toml;
   config::JobConfig job;

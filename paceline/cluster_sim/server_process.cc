@@ -119,7 +119,7 @@ void ServerProcess::work() {
     if (order.has_goodbye()) {
       if (!order.goodbye().again()) {
         if (stream_ != nullptr) std::exchange(stream_, nullptr)->leave(false);
-        return end(order.goodbye().why().empty() ? "the job is over" : order.goodbye().why());
+        return end(wire::farewell(order.goodbye()));
       }
       return lost();
     }

@@ -8,8 +8,6 @@ namespace paceline::cluster_sim {
 
 namespace {
 
-constexpr std::int64_t kSamples = 96;
-
 wire::Layout model() {
   ps::Layout layout;
   for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) layout.add(name, ps::TensorKind::kParameter, {64});
@@ -78,7 +76,7 @@ void WorkerProcess::take(const wire::WorkerOrder& order) {
     if (order.goodbye().again()) return lost();
     refused_ = order.goodbye().refused();
     if (stream_ != nullptr) std::exchange(stream_, nullptr)->leave(false);
-    return end(order.goodbye().why().empty() ? "the job is over" : order.goodbye().why());
+    return end(wire::farewell(order.goodbye()));
   }
   wire::WorkerMessage message;
   if (order.has_welcome()) {
@@ -169,7 +167,7 @@ void EvaluatorProcess::take(const wire::EvaluatorOrder& order) {
   if (order.has_goodbye()) {
     if (order.goodbye().again()) return lost();
     if (stream_ != nullptr) std::exchange(stream_, nullptr)->leave(false);
-    return end("the job is over");
+    return end(wire::farewell(order.goodbye()));
   }
   if (!order.has_evaluate()) return;
   after(world_.between(5, 200), [this, version = order.evaluate().version(), stream = stream_] {

@@ -68,7 +68,7 @@ absl::Status Evaluator::evaluate(Version version) {
   message.mutable_evaluated()->set_loss(result->loss);
   message.mutable_evaluated()->set_accuracy(result->accuracy);
   message.mutable_evaluated()->mutable_metrics()->insert(result->metrics.begin(), result->metrics.end());
-  return connection.send(message) ? absl::OkStatus() : roles::coordinator_lost();
+  return connection.send(message) ? absl::OkStatus() : wire::coordinator_lost();
 }
 
 absl::Status Evaluator::carry_out(const wire::EvaluatorOrder& order) {
@@ -81,15 +81,15 @@ absl::Status Evaluator::carry_out(const wire::EvaluatorOrder& order) {
 absl::Status serve(roles::EvaluatorConnection& connection, OwnEngine& own) {
   wire::EvaluatorMessage hello;
   hello.mutable_hello();
-  if (!connection.send(hello)) return roles::coordinator_lost();
+  if (!connection.send(hello)) return wire::coordinator_lost();
   Evaluator evaluator{connection, own};
   const absl::Cleanup forget = [&] { evaluator.forget(); };
   while (auto order = connection.next()) {
-    if (order->has_goodbye()) return roles::farewell(order->goodbye());
+    if (order->has_goodbye()) return wire::farewell(order->goodbye());
     const absl::Status outcome = evaluator.carry_out(*order);
     if (!outcome.ok()) return roles::unless_over(connection, outcome);
   }
-  return roles::coordinator_lost();
+  return wire::coordinator_lost();
 }
 
 }  // namespace

@@ -67,9 +67,9 @@ class Worker {
 
 absl::StatusOr<wire::WorkerOrder> Worker::expect(wire::WorkerOrder::WhatCase what) {
   auto order = connection_.next();
-  if (!order) return roles::coordinator_lost();
+  if (!order) return wire::coordinator_lost();
   if (order->has_goodbye()) {
-    PACELINE_RETURN_IF_ERROR(roles::farewell(order->goodbye()));
+    PACELINE_RETURN_IF_ERROR(wire::farewell(order->goodbye()));
     return absl::CancelledError(order->goodbye().why());
   }
   if (order->what_case() != what) return absl::InternalError("the coordinator answered out of turn");
@@ -79,7 +79,7 @@ absl::StatusOr<wire::WorkerOrder> Worker::expect(wire::WorkerOrder::WhatCase wha
 absl::Status Worker::join() {
   wire::WorkerMessage hello;
   hello.mutable_hello()->set_name(name_);
-  if (!connection_.send(hello)) return roles::coordinator_lost();
+  if (!connection_.send(hello)) return wire::coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(wire::WorkerOrder::kWelcome));
   PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome(), name_, address_, engine_,
                                                               [this](std::chrono::nanoseconds limit) {
@@ -90,7 +90,7 @@ absl::Status Worker::join() {
 
   wire::WorkerMessage attached;
   *attached.mutable_attached() = computation_->attached();
-  if (!connection_.send(attached)) return roles::coordinator_lost();
+  if (!connection_.send(attached)) return wire::coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto boards, expect(wire::WorkerOrder::kBoards));
   PACELINE_ASSIGN_OR_RETURN(boards_,
                             BoardReaders::open(boards.boards(), layout, computation_->job().look_ahead));
@@ -98,18 +98,18 @@ absl::Status Worker::join() {
 
   wire::WorkerMessage joined;
   joined.mutable_joined();
-  return connection_.send(joined) ? absl::OkStatus() : roles::coordinator_lost();
+  return connection_.send(joined) ? absl::OkStatus() : wire::coordinator_lost();
 }
 
 absl::Status Worker::work() {
   while (auto order = connection_.next()) {
     if (order->has_goodbye()) {
       spent_.log(name_);
-      return roles::farewell(order->goodbye());
+      return wire::farewell(order->goodbye());
     }
     PACELINE_RETURN_IF_ERROR(carry_out(*order));
   }
-  return roles::coordinator_lost();
+  return wire::coordinator_lost();
 }
 
 absl::Status Worker::carry_out(const wire::WorkerOrder& order) {
@@ -143,7 +143,7 @@ absl::Status Worker::take_role(const wire::Role& role) {
     taken.mutable_role_taken()->set_next_path(channels->next_path());
     taken.mutable_role_taken()->set_address(channels->address());
   }
-  return connection_.send(taken) ? absl::OkStatus() : roles::coordinator_lost();
+  return connection_.send(taken) ? absl::OkStatus() : wire::coordinator_lost();
 }
 
 absl::Status Worker::reduce(const wire::Reduce& order) {
@@ -186,7 +186,7 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   ready->set_replica(*computation_->replica());
   ready->set_not_finite(contributed.not_finite);
   ready->set_norm(contributed.norm);
-  if (!connection_.send(message)) return roles::coordinator_lost();
+  if (!connection_.send(message)) return wire::coordinator_lost();
   spent_.iterations += 1;
   spent_.gradient += computed - pulled - done->pace - done->stages;
   spent_.pull += pulled - prepared;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/control/divergence.h"
@@ -19,6 +20,9 @@
 namespace paceline::coordinator {
 
 namespace {
+
+// A server that lives comes again within a second.
+constexpr std::chrono::seconds kHeldPatience{2};
 
 std::optional<Version> version_of(const std::optional<Restart>& restart) {
   if (!restart) return std::nullopt;
@@ -69,7 +73,7 @@ void Attempt::on_hello(ServerPeer peer, const wire::ServerHello& hello) {
   if (rescuing()) return;
   if (const auto refusal = servers_.take_place(peer, hello, at_))
     return out_.refuse(peer, refusal->why, refusal->reason);
-  take_up_what_is_held(*servers_.shard_of(peer), hello.held());
+  hear_what_is_held(*servers_.shard_of(peer), hello.held());
   start_servers_if_ready();
 }
 
@@ -154,17 +158,32 @@ void Attempt::on(const ServerGone& gone) {
   finish_if_done();
 }
 
-// As soon as those who came have every shard: the others may come too late.
-void Attempt::take_up_what_is_held(std::size_t server, const wire::Held& held) {
+void Attempt::hear_what_is_held(std::size_t server, const wire::Held& held) {
   if (!held_) return;
   const auto came = held_->came(server, held);
-  auto found = came.ok() ? held_->found() : came;
+  const auto found = came.ok() ? held_->found() : came;
   if (!found.ok()) {
+    held_since_.reset();
     return out_.tell(fmt::format("what server {} says that it still has makes no sense: {}", server,
                                        message_of(found.status())));
   }
-  if (!*found) return;
+  if (!*found) {
+    held_since_.reset();
+  } else if (!held_since_) {
+    held_since_ = at_;
+  }
+  take_up_what_is_held();
+}
+
+// Those who came have every shard. The others are worth waiting for: if one of these dies while it is written, what
+// another one has may be of a version that is older, and nobody has the whole of that any more.
+void Attempt::take_up_what_is_held() {
+  if (!held_since_ || phase_ != Phase::kStarting) return;
+  if (!all_awaited_servers_here() && at_ - *held_since_ < kHeldPatience) return;
+  auto found = held_->found();
+  PACELINE_CHECK(found.ok() && *found, "what is held was found, and is not");
   held_.reset();
+  held_since_.reset();
   const Version version = (*found)->books.state.version;
   if (version <= version_of(options_.restart).value_or(Version(0))) return out_.put(NothingLost{});
   lost_why_ = fmt::format("the servers still had version {}", version);
@@ -185,6 +204,7 @@ void Attempt::start_servers_if_ready() {
         options_.restart ? fmt::format("the checkpoint of version {}", options_.restart->state.version)
                          : "the start"));
     held_.reset();
+    held_since_.reset();
   }
   wire::ServerStart start;
   start.set_job_toml(options_.job_toml);

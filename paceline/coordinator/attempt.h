@@ -128,7 +128,9 @@ class Attempt {
   void on(const ServerGone& gone);
   void on_hello(ServerPeer peer, const wire::ServerHello& hello);
   absl::Status on_message(std::size_t shard, const wire::ServerMessage& message);
-  void take_up_what_is_held(std::size_t server, const wire::Held& held);
+  void hear_what_is_held(std::size_t server, const wire::Held& held);
+  void take_up_what_is_held();
+  bool all_awaited_servers_here() const;
   void start_servers_if_ready();
   absl::Status on_started(std::size_t shard, const wire::ServerStarted& started);
   absl::Status on_no_weights(std::size_t shard, const std::string& error);
@@ -222,6 +224,7 @@ class Attempt {
   CheckpointRetries checkpoint_retries_;
   std::optional<Replication> replication_;  // where there are several copies of each shard
   std::optional<HeldVersions> held_;        // where there are copies, while servers may have more than the restart
+  std::optional<SteadyTime> held_since_;    // those who came have every shard of such a version
   std::string lost_why_;                    // the first loss, while what is left is written
   const SteadyTime since_;
   std::vector<int> lost_hosts_;

@@ -34,6 +34,7 @@ void Attempt::enter(Phase next) {
 
 void Attempt::on(const TimePassed&) {
   give_up_silent();
+  take_up_what_is_held();
   end_look();
   give_up_hosts();
   give_up_waiting_for_replicas();
@@ -51,9 +52,10 @@ void Attempt::on(const WokeUp&) {
 }
 
 void Attempt::stop(const std::string& why) {
+  // While it starts or finishes too: should a server be lost then, nothing is trained again.
+  const bool before = std::exchange(stop_asked_, true);
   if (phase_ == Phase::kStarting) return finish();
-  // While it finishes too: should a server be lost then, nothing is trained again.
-  if (std::exchange(stop_asked_, true) || !training()) return;
+  if (before || !training()) return;
   const absl::Status status = tell_controller(control::StopAsked{why});
   PACELINE_CHECK(status.ok(), "{}", message_of(status));
 }

@@ -135,13 +135,18 @@ void Attempt::tell_of_nobody(const std::string& name, const std::string& why) {
   PACELINE_CHECK(told.ok(), "{}", message_of(told));
 }
 
+bool Attempt::all_awaited_servers_here() const {
+  const std::vector<int> without = options_.only_look_without.value_or(std::vector<int>{});
+  for (std::size_t host = 0; host < servers_.size(); ++host) {
+    const bool awaited = std::find(without.begin(), without.end(), servers_.rank(host)) == without.end();
+    if (awaited && !servers_.here(host)) return false;
+  }
+  return true;
+}
+
 void Attempt::end_look() {
   if (!options_.only_look_without || phase_ != Phase::kStarting) return;
-  const std::vector<int>& without = *options_.only_look_without;
-  for (std::size_t host = 0; held_ && host < servers_.size(); ++host) {
-    const bool awaited = std::find(without.begin(), without.end(), servers_.rank(host)) == without.end();
-    if (awaited && !servers_.here(host)) return;
-  }
+  if (held_ && !all_awaited_servers_here()) return;
   go_back(held_ ? kNotAllHeld : "the servers have nothing newer");
 }
 

@@ -35,17 +35,6 @@ absl::StatusOr<std::string> coordinator_address(const std::string& option) {
   return text.substr(0, text.find('\n'));
 }
 
-Ending ending_of_refusal(wire::Goodbye::Reason reason) {
-  switch (reason) {
-    case wire::Goodbye::PLACE_TAKEN:
-      return Ending::kPlaceTaken;
-    case wire::Goodbye::HOST_GIVEN_UP:
-      return Ending::kHostGivenUp;
-    default:
-      return Ending::kOwnError;
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, const rpc::Access& access,
@@ -63,7 +52,7 @@ absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, cons
     if (closed == 0 && !absl::IsUnavailable(answer)) return answer;
     if (!std::exchange(said, true))
       spdlog::info("waiting at most {} s for the coordinator at {}: {}, or does not listen yet", patience_s,
-                   address, std::string(coordinator_lost().message()));
+                   address, std::string(wire::coordinator_lost().message()));
     if (steady_clock::now() + pause > deadline) {
       return absl::UnavailableError(
           fmt::format("{}; waited for {} s", std::string(answer.message()), patience_s));
@@ -105,25 +94,9 @@ absl::Status with_coordinator(const PeerOptions& options, security::Role role, c
     patience_s = options.patience_s;
     const auto stub = coordinator_stub(address, access);
     const absl::Status outcome = stay(*stub, access);
-    if (outcome != coordinator_lost() && !absl::IsAborted(outcome)) return outcome;
+    if (outcome != wire::coordinator_lost() && !absl::IsAborted(outcome)) return outcome;
     spdlog::warn("{}; coming again", std::string(outcome.message()));
   }
-}
-
-absl::Status coordinator_lost() {
-  return with_ending(absl::UnavailableError("the coordinator is gone"), Ending::kCoordinatorLost);
-}
-
-absl::Status farewell(const wire::Goodbye& goodbye) {
-  if (goodbye.again())
-    return absl::AbortedError(fmt::format("the coordinator had given this process up: {}", goodbye.why()));
-  if (goodbye.failed()) {
-    return with_ending(absl::UnavailableError("the run could not go on: " + goodbye.why()), Ending::kRunFailed);
-  }
-  if (!goodbye.refused()) return absl::OkStatus();
-  return with_ending(
-      absl::FailedPreconditionError(fmt::format("the coordinator sent this process away: {}", goodbye.why())),
-      ending_of_refusal(goodbye.reason()));
 }
 
 }  // namespace paceline::roles

@@ -47,17 +47,10 @@ using Stay = std::function<absl::Status(Stub& stub, const rpc::Access& access)>;
 // the coordinator did not come back.
 absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Stay& stay);
 
-// The stream has ended without a goodbye.
-absl::Status coordinator_lost();
-
-// OK when the job is over; Aborted when this process is to come again as a new one; another error when it is
-// not wanted, or the run could not go on.
-absl::Status farewell(const wire::Goodbye& goodbye);
-
 // Why a stay ended, of whose connection: a call that was refused is not one that was lost.
 template <class Out, class In>
 absl::Status end_of_stay(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
-  if (outcome != coordinator_lost()) return outcome;
+  if (outcome != wire::coordinator_lost()) return outcome;
   const grpc::Status end = connection.end();
   const bool refused = end.error_code() == grpc::StatusCode::PERMISSION_DENIED ||
                        end.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
@@ -72,8 +65,8 @@ absl::Status unless_goodbye(rpc::Connection<Out, In>& connection, const absl::St
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (connection.wait(until - std::chrono::steady_clock::now())) {
     const auto order = connection.next();
-    if (!order) return coordinator_lost();
-    if (order->has_goodbye()) return farewell(order->goodbye());
+    if (!order) return wire::coordinator_lost();
+    if (order->has_goodbye()) return wire::farewell(order->goodbye());
   }
   return outcome;
 }

@@ -35,7 +35,7 @@ absl::StatusOr<exchange::Peer> peer_of(const wire::HostShard& host, bool sealed)
   return exchange::Peer{host.exchange(), std::move(keys)};
 }
 
-using roles::coordinator_lost, roles::ServerConnection;
+using roles::ServerConnection, wire::coordinator_lost;
 
 // What outlives a session.
 struct Kept {
@@ -101,7 +101,7 @@ class Server {
 
 absl::Status Server::serve() {
   while (auto order = connection_.next()) {
-    if (order->has_goodbye()) return roles::farewell(order->goodbye());
+    if (order->has_goodbye()) return wire::farewell(order->goodbye());
     const absl::Status status = take(*std::move(order));
     if (status.ok()) continue;
     const bool host_lost = commits_ && exchange_->ended();

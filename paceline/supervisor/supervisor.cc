@@ -120,6 +120,8 @@ void Supervisor::on(const MemberEnded& ended) {
 bool Supervisor::ended_in_order(const MemberEnded& ended) {
   switch (ended.end.ending) {
     case Ending::kDone:
+      over_ = true;
+      return true;
     // The other one may be one that a user started, or from before and not missed yet. If that goes, the coordinator
     // says who is missing.
     case Ending::kPlaceTaken:
@@ -263,10 +265,10 @@ void Supervisor::start_again_who_is_missed() {
   }
 }
 
-// At a job's end the workers leave in peace; a coordinator that is ending ignores this.
+// At a job's end the workers leave in peace, and one that is killed then is no loss.
 void Supervisor::look_whether_any_replica_is_left() {
   const bool any = any_replica_whole();
-  if (!outcome_ && any_whole_before_ && !any && training_) {
+  if (!outcome_ && any_whole_before_ && !any && training_ && !over_) {
     if (lost_all_.empty()) lost_all_ = lost_worker_;
     stop("no replica is left");
   }

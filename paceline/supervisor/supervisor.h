@@ -129,6 +129,7 @@ class Supervisor {
   Restarts evaluator_restarts_;
   Restarts comes_back_;  // of members, before training began
   bool training_ = false;
+  bool over_ = false;  // the job, as some member heard
   std::optional<std::string> stopping_;  // why
   bool any_whole_before_ = false;        // replica, when time passed last
   std::string lost_worker_;              // since then: one, and why

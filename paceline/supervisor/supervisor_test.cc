@@ -176,6 +176,16 @@ TEST_F(SupervisorTest, StopsWithTheLastReplica) {
   EXPECT_EQ(outcome(), "every replica lost a worker; the last one w1: w1: out of memory");
 }
 
+TEST_F(SupervisorTest, AWorkerThatIsKilledAtTheEndIsNoLoss) {
+  begin_to_train();
+  ends("w0", killed());
+  ends("w1", done());
+  pass();
+  EXPECT_THAT(take_done(), ElementsAre(StartsWith("w0 was lost")));
+  coordinator_ends(done());
+  EXPECT_EQ(outcome(), "OK");
+}
+
 TEST_F(SupervisorTest, WhereAnyWorkerWillDoTheLastOneIsTheLast) {
   SupervisorOptions planned = options();
   planned.plans_anew = true;

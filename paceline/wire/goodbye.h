@@ -1,27 +1,25 @@
-// The last word to a process.
+// The last word to a process, and what it means to it.
 #pragma once
 
 #include <string>
+
+#include <absl/status/status.h>
 
 #include "paceline/wire/paceline.pb.h"
 
 namespace paceline::wire {
 
 // It was given up; it may come again as a new one.
-inline Goodbye given_up(const std::string& why) {
-  Goodbye goodbye;
-  goodbye.set_again(true);
-  goodbye.set_why(why);
-  return goodbye;
-}
+Goodbye given_up(const std::string& why);
 
 // It is not wanted in this job.
-inline Goodbye refused(const std::string& why, Goodbye::Reason reason = Goodbye::NONE) {
-  Goodbye goodbye;
-  goodbye.set_reason(reason);
-  goodbye.set_refused(true);
-  goodbye.set_why(why);
-  return goodbye;
-}
+Goodbye refused(const std::string& why, Goodbye::Reason reason = Goodbye::NONE);
+
+// The stream has ended without a goodbye.
+absl::Status coordinator_lost();
+
+// OK when the job is over; Aborted when this process is to come again as a new one; another error when it is
+// not wanted, or the run could not go on. With its Ending.
+absl::Status farewell(const Goodbye& goodbye);
 
 }  // namespace paceline::wire
