@@ -1,6 +1,7 @@
 #include "paceline/cluster_sim/scenario.h"
 
 #include <array>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -16,8 +17,19 @@ std::string name_of(Break one) {
   return kNames[static_cast<std::size_t>(one)];
 }
 
+namespace {
+
+std::string policy_for(World& world, std::uint64_t workers) {
+  static const std::vector<std::string> all = policy::example_policies();
+  while (true) {
+    const std::string& one = all[world.rng().below(all.size())];
+    if (policy::check_replicas(policy::parse_policy(one).value(), static_cast<std::int64_t>(workers)).ok()) return one;
+  }
+}
+
+}  // namespace
+
 Scenario scenario_of(World& world) {
-  constexpr std::array kPolicies{"bsp", "asp", "ssp:2", "dssp:1-4", "elastic-bsp:8", "cgp", "backup:1"};
   Scenario scenario;
   const bool twice = world.chance(0.5);
   const auto servers = twice ? 2 + world.rng().below(3) : 1 + world.rng().below(3);
@@ -25,7 +37,7 @@ Scenario scenario_of(World& world) {
   scenario.job_toml = fmt::format(
       "name = \"small\"\nbatch = 2\nepochs = 1\n[sync]\npolicy = \"{}\"\n[evaluate]\nevery_epochs = {}\n"
       "[checkpoint]\nevery_epochs = {}\n[cluster]\nhost_patience_s = 3\n{}[[replica]]\ncount = {}\n",
-      kPolicies[world.rng().below(kPolicies.size())], world.chance(0.5) ? "0.3" : "1",
+      policy_for(world, workers), world.chance(0.5) ? "0.3" : "1",
       world.chance(0.5) ? "0.2" : "1",
       twice ? fmt::format("hosts = {}\nreplicas = 2\nseal = false\nfabric = \"tcp\"\n", servers)
             : fmt::format("servers = {}\n", servers),

@@ -1,12 +1,13 @@
 #include "paceline/exports/trace.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <map>
 #include <set>
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/policy/policy_spec.h"
 #include "paceline/report/example_run.h"
 #include "paceline/report/json_values.h"
 
@@ -97,7 +98,7 @@ Traced traced(const report::ExampleJob& job, const std::string& policy) {
   return Traced(text);
 }
 
-class TraceOfPolicy : public testing::TestWithParam<const char*> {};
+class TraceOfPolicy : public testing::TestWithParam<std::string> {};
 
 TEST_P(TraceOfPolicy, HoldsItsPromises) {
   report::ExampleJob job = report::uneven_four();
@@ -109,8 +110,7 @@ TEST_P(TraceOfPolicy, HoldsItsPromises) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, TraceOfPolicy,
-                         testing::Values("bsp", "asp", "ssp:2", "dssp:1-4", "elastic-bsp:5", "backup:1",
-                                         "cgp", "groups:2+2:ssp:1", "local-sgd:3"));
+                         testing::ValuesIn(policy::example_policies()));
 
 TEST(Trace, UnderBspAllArrowsGoToTheSlowest) {
   const Traced all = traced(report::uneven_four(), "bsp");

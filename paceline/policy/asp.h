@@ -2,6 +2,13 @@
 // whatever staleness the speeds give.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/policy/policy_text.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::policy {
@@ -12,6 +19,17 @@ class Asp final : public SyncPolicy {
   void left(Time, const Left&, Orders&) override {}
   void ready(Time now, const Ready& fact, Orders& orders) override;
   Bounds bounds() const override { return {}; }
+};
+
+struct AspSpec {
+  static constexpr const char* kName = "asp";
+  static constexpr const char* kForm = "asp";
+
+  static absl::StatusOr<AspSpec> parse(const PolicyText& text);
+  static std::vector<std::string> examples();
+  std::string text() const;
+  std::unique_ptr<SyncPolicy> make() const;
+  friend bool operator==(const AspSpec&, const AspSpec&) = default;
 };
 
 }  // namespace paceline::policy

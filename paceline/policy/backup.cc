@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace paceline::policy {
 
 void Backup::joined(Time, const Joined& fact, Orders& orders) {
@@ -36,6 +38,22 @@ void Backup::commit_if_enough(Orders& orders) {
   orders.commit({finished_.begin(), finished_.end()}, {"{} of {} live replicas are ready", count, live_});
   for (const Contribution& member : finished_) orders.release(member.replica, {"the round is committed"});
   finished_.clear();
+}
+
+// ---- As it is written ----
+
+absl::StatusOr<BackupSpec> BackupSpec::parse(const PolicyText& text) {
+  const auto spare = text.parts.size() == 2 ? iterations(text.parts[1]) : std::nullopt;
+  if (!spare) return text.wrong("write backup:C with C from 0 to 1000000, for example backup:1");
+  return BackupSpec{*spare};
+}
+std::vector<std::string> BackupSpec::examples() { return {"backup:1"}; }
+std::string BackupSpec::text() const { return fmt::format("{}:{}", kName, spare); }
+std::unique_ptr<SyncPolicy> BackupSpec::make() const { return std::make_unique<Backup>(spare); }
+absl::Status BackupSpec::check(const PolicyText& text, std::int64_t replicas) const {
+  if (spare < replicas) return absl::OkStatus();
+  return text.wrong(fmt::format("the job has {} replica{}, and a round needs at least one; write backup:{} or less",
+                                replicas, replicas == 1 ? "" : "s", replicas - 1));
 }
 
 }  // namespace paceline::policy

@@ -16,8 +16,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include <absl/status/statusor.h>
+
+#include "paceline/policy/policy_text.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::policy {
@@ -39,6 +44,20 @@ class Backup final : public SyncPolicy {
   const std::int64_t spare_;
   std::int64_t live_ = 0;
   std::vector<Contribution> finished_;  // of this round
+};
+
+struct BackupSpec {
+  static constexpr const char* kName = "backup";
+  static constexpr const char* kForm = "backup:C";
+  std::int64_t spare = 1;
+
+  static absl::StatusOr<BackupSpec> parse(const PolicyText& text);
+  static std::vector<std::string> examples();
+  std::string text() const;
+  std::unique_ptr<SyncPolicy> make() const;
+  // A round needs one at least.
+  absl::Status check(const PolicyText& text, std::int64_t replicas) const;
+  friend bool operator==(const BackupSpec&, const BackupSpec&) = default;
 };
 
 }  // namespace paceline::policy

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "paceline/base/status_macros.h"
+
 namespace paceline::policy {
 
 void Bsp::joined(Time, const Joined& fact, Orders& orders) {
@@ -34,5 +36,15 @@ void Bsp::commit_if_complete(Orders& orders) {
   for (const Contribution& member : finished_) orders.release(member.replica, {"the round is committed"});
   finished_.clear();
 }
+
+// ---- As it is written ----
+
+absl::StatusOr<BspSpec> BspSpec::parse(const PolicyText& text) {
+  PACELINE_RETURN_IF_ERROR(text.only_a_name());
+  return BspSpec{};
+}
+std::vector<std::string> BspSpec::examples() { return {"bsp"}; }
+std::string BspSpec::text() const { return kName; }
+std::unique_ptr<SyncPolicy> BspSpec::make() const { return std::make_unique<Bsp>(); }
 
 }  // namespace paceline::policy

@@ -2,9 +2,14 @@
 // and no gradient is ever stale. The gradients of a round do not depend on who finished first.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
+#include <absl/status/statusor.h>
+
 #include "paceline/policy/clock_board.h"
+#include "paceline/policy/policy_text.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::policy {
@@ -22,6 +27,17 @@ class Bsp : public SyncPolicy {
 
   ClockBoard clocks_;
   std::vector<Contribution> finished_;  // of this round
+};
+
+struct BspSpec {
+  static constexpr const char* kName = "bsp";
+  static constexpr const char* kForm = "bsp";
+
+  static absl::StatusOr<BspSpec> parse(const PolicyText& text);
+  static std::vector<std::string> examples();
+  std::string text() const;
+  std::unique_ptr<SyncPolicy> make() const;
+  friend bool operator==(const BspSpec&, const BspSpec&) = default;
 };
 
 }  // namespace paceline::policy

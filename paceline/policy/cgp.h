@@ -53,15 +53,19 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <absl/status/statusor.h>
+
 #include "paceline/policy/arrivals.h"
 #include "paceline/policy/global_path.h"
 #include "paceline/policy/grouping.h"
+#include "paceline/policy/policy_text.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::policy {
@@ -70,6 +74,8 @@ enum class Grouping { kNatural, kWindow, kDp };
 std::string to_string(Grouping grouping);
 
 struct CgpOptions {
+  static constexpr const char* kName = "cgp";
+  static constexpr const char* kForm = "cgp";
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
   std::int64_t k_min = 1;
   std::int64_t k_max = kNoLimit;
@@ -81,8 +87,16 @@ struct CgpOptions {
   // Of `natural`: the share of its iterations' time that a replica may wait for others; ≥ 0.
   double patience = 0.05;
   double delay = 0;  // d, in bulk rounds, with which `natural` is content; 0 ≤ d ≤ 1
+
+  static absl::StatusOr<CgpOptions> parse(const PolicyText& text);
+  static std::vector<std::string> examples();
+  std::string text() const;
+  std::unique_ptr<SyncPolicy> make() const;
+  // A group of so few cannot be. But without a timer it is bulk synchronous by its definition.
+  absl::Status check(const PolicyText& text, std::int64_t replicas) const;
   friend bool operator==(const CgpOptions&, const CgpOptions&) = default;
 };
+using CgpSpec = CgpOptions;
 
 class Cgp final : public SyncPolicy {
  public:

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include <absl/container/inlined_vector.h>
+#include <absl/strings/str_split.h>
+#include <fmt/format.h>
 
 namespace paceline::policy {
 
@@ -141,5 +143,37 @@ void Dssp::release_alike(const ReplicaId* ready, Orders& orders) {
   }
   for (const ReplicaId replica : stay) held_.hold(clocks_.clock(replica), replica);
 }
+
+// ---- As it is written ----
+
+absl::StatusOr<DsspSpec> DsspSpec::parse(const PolicyText& text) {
+  static constexpr char kHow[] =
+      "write dssp:LOWER-UPPER, and :printed or :transient behind it if you like, for example dssp:3-15";
+  const auto& parts = text.parts;
+  const bool printed = parts.size() == 3 && parts[2] == "printed";
+  const bool transient = parts.size() == 3 && parts[2] == "transient";
+  if (parts.size() != 2 && !printed && !transient) return text.wrong(kHow);
+  const std::vector<std::string> ends = absl::StrSplit(parts[1], '-');
+  if (ends.size() != 2) return text.wrong(kHow);
+  const auto lower = iterations(ends[0]);
+  const auto upper = iterations(ends[1]);
+  if (!lower || !upper) return text.wrong(kHow);
+  if (*lower > *upper) {
+    return text.wrong(
+        fmt::format("the lower bound {0} is above the upper bound {1}; write dssp:{1}-{0}", *lower, *upper));
+  }
+  return DsspSpec{*lower, *upper,
+                  printed     ? DsspReading::kPrinted
+                  : transient ? DsspReading::kTransient
+                              : DsspReading::kBounded};
+}
+std::vector<std::string> DsspSpec::examples() {
+  return {"dssp:0-2", "dssp:1-3", "dssp:0-1:printed", "dssp:0-2:transient"};
+}
+std::string DsspSpec::text() const {
+  static constexpr const char* kReadings[] = {"", ":printed", ":transient"};
+  return fmt::format("{}:{}-{}{}", kName, lower, upper, kReadings[static_cast<std::size_t>(reading)]);
+}
+std::unique_ptr<SyncPolicy> DsspSpec::make() const { return std::make_unique<Dssp>(lower, upper, reading); }
 
 }  // namespace paceline::policy

@@ -26,9 +26,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include <absl/status/statusor.h>
+
 #include "paceline/policy/clock_board.h"
+#include "paceline/policy/policy_text.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::policy {
@@ -82,5 +87,19 @@ class Dssp final : public SyncPolicy {
 // lowest i on ties. O(most + rmax). Requires: positive intervals.
 std::int64_t closest_extra_iterations(Time fast_last, Duration fast_interval, Time slow_last,
                                       Duration slow_interval, std::int64_t most, std::int64_t rmax);
+
+struct DsspSpec {
+  static constexpr const char* kName = "dssp";
+  static constexpr const char* kForm = "dssp:LOWER-UPPER";
+  std::int64_t lower = 3;
+  std::int64_t upper = 15;
+  DsspReading reading = DsspReading::kBounded;
+
+  static absl::StatusOr<DsspSpec> parse(const PolicyText& text);
+  static std::vector<std::string> examples();
+  std::string text() const;
+  std::unique_ptr<SyncPolicy> make() const;
+  friend bool operator==(const DsspSpec&, const DsspSpec&) = default;
+};
 
 }  // namespace paceline::policy

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace paceline::policy {
 
 namespace {
@@ -168,6 +170,31 @@ void ElasticBsp::meet_if_all_held(Orders& orders) {
                 {"the barrier: all {} live replicas are here", static_cast<std::int64_t>(held_)});
   for (const auto& [id, replica] : replicas_) orders.release(id, {"past the barrier: measuring"});
   start_measuring();
+}
+
+// ---- As it is written ----
+
+absl::StatusOr<ElasticBspSpec> ElasticBspSpec::parse(const PolicyText& text) {
+  // Its plan costs O(R log n) a fact.
+  static constexpr std::int64_t kMostLookAhead = 10'000;
+  static constexpr char kHow[] =
+      "write elastic-bsp:R or elastic-bsp:R:average with R from 1 to 10000, for example elastic-bsp:15";
+  const auto& parts = text.parts;
+  if (parts.size() == 1) return ElasticBspSpec{};
+  const bool average = parts.size() == 3 && parts[2] == "average";
+  if (parts.size() != 2 && !average) return text.wrong(kHow);
+  const auto look_ahead = iterations(parts[1]);
+  if (!look_ahead || *look_ahead < 1 || *look_ahead > kMostLookAhead) return text.wrong(kHow);
+  return ElasticBspSpec{*look_ahead, average};
+}
+std::vector<std::string> ElasticBspSpec::examples() {
+  return {"elastic-bsp:1", "elastic-bsp:4", "elastic-bsp:4:average"};
+}
+std::string ElasticBspSpec::text() const {
+  return fmt::format("{}:{}{}", kName, look_ahead, average ? ":average" : "");
+}
+std::unique_ptr<SyncPolicy> ElasticBspSpec::make() const {
+  return std::make_unique<ElasticBsp>(look_ahead, average);
 }
 
 }  // namespace paceline::policy

@@ -37,8 +37,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include <absl/status/statusor.h>
+
+#include "paceline/policy/policy_text.h"
 #include "paceline/policy/sync_policy.h"
 #include "paceline/policy/zip_line.h"
 
@@ -99,6 +104,19 @@ class ElasticBsp final : public SyncPolicy {
   std::size_t held_ = 0;
   std::size_t since_plan_ = 0;  // Ready facts
   bool late_ = false;           // somebody was, since the last plan
+};
+
+struct ElasticBspSpec {
+  static constexpr const char* kName = "elastic-bsp";
+  static constexpr const char* kForm = "elastic-bsp:R";
+  std::int64_t look_ahead = 15;
+  bool average = false;
+
+  static absl::StatusOr<ElasticBspSpec> parse(const PolicyText& text);
+  static std::vector<std::string> examples();
+  std::string text() const;
+  std::unique_ptr<SyncPolicy> make() const;
+  friend bool operator==(const ElasticBspSpec&, const ElasticBspSpec&) = default;
 };
 
 }  // namespace paceline::policy

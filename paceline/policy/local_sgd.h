@@ -4,7 +4,14 @@
 // 100.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
 #include "paceline/policy/bsp.h"
+#include "paceline/policy/policy_text.h"
 
 namespace paceline::policy {
 
@@ -16,6 +23,18 @@ class LocalSgd final : public Bsp {
 
  private:
   const std::int64_t steps_;
+};
+
+struct LocalSgdSpec {
+  static constexpr const char* kName = "local-sgd";
+  static constexpr const char* kForm = "local-sgd:H";
+  std::int64_t steps = 1;
+
+  static absl::StatusOr<LocalSgdSpec> parse(const PolicyText& text);
+  static std::vector<std::string> examples();
+  std::string text() const;
+  std::unique_ptr<SyncPolicy> make() const;
+  friend bool operator==(const LocalSgdSpec&, const LocalSgdSpec&) = default;
 };
 
 }  // namespace paceline::policy

@@ -1,6 +1,16 @@
 // A policy as a user writes it: "bsp", "asp", "ssp:3", "dssp:3-15", "dssp:3-15:printed",
 // "dssp:3-15:transient", "elastic-bsp:15", "elastic-bsp:15:average", "local-sgd:8", "backup:1",
 // "groups:2+2+4:ssp:3", "cgp", "cgp:k_min=2:k_max=4:S=16:wait_max=50ms:grouping=dp".
+//
+// Each policy has a Spec beside it, which names it and makes it:
+//   static constexpr const char *kName, *kForm;          "ssp", "ssp:S"
+//   static absl::StatusOr<Spec> parse(const PolicyText&)   Errors: InvalidArgument, with what to write instead
+//   std::string text() const                             as parse() reads it
+//   std::unique_ptr<SyncPolicy> make() const
+//   static std::vector<std::string> examples()           what tests run that run over all policies
+//   absl::Status check(const PolicyText&, std::int64_t replicas) const
+//                                                        where it does not suit any number of replicas
+// PolicySpec is the table of all of them: a new policy is one more name there.
 #pragma once
 
 #include <cstdint>
@@ -11,51 +21,38 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/policy/asp.h"
+#include "paceline/policy/backup.h"
+#include "paceline/policy/bsp.h"
 #include "paceline/policy/cgp.h"
 #include "paceline/policy/dssp.h"
+#include "paceline/policy/elastic_bsp.h"
+#include "paceline/policy/local_sgd.h"
+#include "paceline/policy/policy_text.h"
+#include "paceline/policy/ssp.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::policy {
 
-struct BspSpec {
-  friend bool operator==(const BspSpec&, const BspSpec&) = default;
-};
-struct AspSpec {
-  friend bool operator==(const AspSpec&, const AspSpec&) = default;
-};
-struct LocalSgdSpec {
-  std::int64_t steps = 1;
-  friend bool operator==(const LocalSgdSpec&, const LocalSgdSpec&) = default;
-};
-struct SspSpec {
-  std::int64_t s = 3;
-  friend bool operator==(const SspSpec&, const SspSpec&) = default;
-};
-struct DsspSpec {
-  std::int64_t lower = 3;
-  std::int64_t upper = 15;
-  DsspReading reading = DsspReading::kBounded;
-  friend bool operator==(const DsspSpec&, const DsspSpec&) = default;
-};
-struct ElasticBspSpec {
-  std::int64_t look_ahead = 15;
-  bool average = false;
-  friend bool operator==(const ElasticBspSpec&, const ElasticBspSpec&) = default;
-};
-struct BackupSpec {
-  std::int64_t spare = 1;
-  friend bool operator==(const BackupSpec&, const BackupSpec&) = default;
-};
-// What may stand between groups: whatever makes no groups of its own.
+// What may stand between groups: all that make no groups of their own.
 using UngroupedSpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec, BackupSpec>;
+
 struct GroupsSpec {
+  static constexpr const char* kName = "groups";
+  static constexpr const char* kForm = "groups:SIZES:POLICY";
   std::vector<std::int64_t> sizes;
   UngroupedSpec inner;
+
+  static absl::StatusOr<GroupsSpec> parse(const PolicyText& text);
+  static std::vector<std::string> examples();
+  std::string text() const;
+  std::unique_ptr<SyncPolicy> make() const;
+  absl::Status check(const PolicyText& text, std::int64_t replicas) const;
   friend bool operator==(const GroupsSpec&, const GroupsSpec&) = default;
 };
-using CgpSpec = CgpOptions;
-using PolicySpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec, BackupSpec, GroupsSpec,
-                                CgpSpec, LocalSgdSpec>;
+
+using PolicySpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec, CgpSpec, LocalSgdSpec,
+                                BackupSpec, GroupsSpec>;
 
 // Errors: InvalidArgument that says what is wrong with the text and what to write instead.
 absl::StatusOr<PolicySpec> parse_policy(const std::string& text);
@@ -69,5 +66,10 @@ absl::Status check_replicas(const PolicySpec& spec, std::int64_t replicas);
 std::string to_string(const PolicySpec& spec);
 
 std::unique_ptr<SyncPolicy> make_policy(const PolicySpec& spec);
+
+// The examples of every policy, as parse_policy reads them.
+std::vector<std::string> example_policies();
+// The first one of each.
+std::vector<std::string> one_of_each_policy();
 
 }  // namespace paceline::policy

@@ -1,5 +1,7 @@
 #include "paceline/policy/ssp.h"
 
+#include <fmt/format.h>
+
 namespace paceline::policy {
 
 void Ssp::joined(Time, const Joined& fact, Orders& orders) {
@@ -28,5 +30,16 @@ void Ssp::release_within_s(Orders& orders) {
     orders.release(replica, {"{} ahead of the slowest, {} allowed", clocks_.clock(replica) - slowest, s_});
   }
 }
+
+// ---- As it is written ----
+
+absl::StatusOr<SspSpec> SspSpec::parse(const PolicyText& text) {
+  const auto s = text.parts.size() == 2 ? iterations(text.parts[1]) : std::nullopt;
+  if (!s) return text.wrong("write ssp:S with S from 0 to 1000000, for example ssp:3");
+  return SspSpec{*s};
+}
+std::vector<std::string> SspSpec::examples() { return {"ssp:0", "ssp:1", "ssp:2"}; }
+std::string SspSpec::text() const { return fmt::format("{}:{}", kName, s); }
+std::unique_ptr<SyncPolicy> SspSpec::make() const { return std::make_unique<Ssp>(s); }
 
 }  // namespace paceline::policy

@@ -3,8 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
 
 #include "paceline/policy/clock_board.h"
+#include "paceline/policy/policy_text.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::policy {
@@ -26,6 +32,18 @@ class Ssp final : public SyncPolicy {
   const std::int64_t s_;
   ClockBoard clocks_;
   HeldReplicas held_;
+};
+
+struct SspSpec {
+  static constexpr const char* kName = "ssp";
+  static constexpr const char* kForm = "ssp:S";
+  std::int64_t s = 3;
+
+  static absl::StatusOr<SspSpec> parse(const PolicyText& text);
+  static std::vector<std::string> examples();
+  std::string text() const;
+  std::unique_ptr<SyncPolicy> make() const;
+  friend bool operator==(const SspSpec&, const SspSpec&) = default;
 };
 
 }  // namespace paceline::policy

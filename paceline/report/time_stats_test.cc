@@ -124,7 +124,7 @@ const DeviceTime& spent_by(const TimeLedger& ledger, const std::string& name) {
   return ledger.devices.front();
 }
 
-class TimeOfPolicy : public ::testing::TestWithParam<const char*> {};
+class TimeOfPolicy : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TimeOfPolicy, IsWhatSlowBooksSay) {
   ExampleJob job = uneven_four();
@@ -155,8 +155,7 @@ TEST_P(TimeOfPolicy, IsWhatSlowBooksSay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, TimeOfPolicy,
-                         ::testing::Values("bsp", "asp", "ssp:2", "dssp:1-4", "elastic-bsp:5", "backup:1",
-                                           "groups:2+2:ssp:1", "local-sgd:3"));
+                         ::testing::ValuesIn(policy::example_policies()));
 
 TEST(TimeStats, UnderBspAllWaitForTheSlowest) {
   const TimeLedger ledger = ledger_of(uneven_four(), "bsp");

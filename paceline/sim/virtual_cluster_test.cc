@@ -327,7 +327,7 @@ TEST(VirtualCluster, WhatIsNoLongerReservedIsNotLoaded) {
 
 // One replica is ten times slower than the others and has as much reserved as they have.
 TEST(VirtualCluster, WhatASlowReplicaHasReservedKeepsNobodyWaitingAtTheEnd) {
-  for (const char* policy : {"bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:15", "backup:1", "cgp"}) {
+  for (const std::string& policy : policy::one_of_each_policy()) {
     for (const int samples : {1000, 1009, 3100}) {
       const auto ran = [&](int ahead) {
         Ran one =

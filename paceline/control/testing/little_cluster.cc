@@ -11,9 +11,15 @@ namespace paceline::control::testing {
 
 LittleCluster::LittleCluster(const ControllerConfig& config, const std::string& spec, std::uint64_t seed,
                              const std::optional<ControllerState>& start, std::vector<RunListener*> listeners)
+    : LittleCluster(config, policy::make_policy(policy::parse_policy(spec).value()), seed, start,
+                    std::move(listeners)) {}
+
+LittleCluster::LittleCluster(const ControllerConfig& config, std::unique_ptr<policy::SyncPolicy> policy,
+                             std::uint64_t seed, const std::optional<ControllerState>& start,
+                             std::vector<RunListener*> listeners)
     : config_(config),
       rng_(seed),
-      controller_(config, policy::make_policy(policy::parse_policy(spec).value())),
+      controller_(config, std::move(policy)),
       witnesses_({controller_.bounds(), config.dataset_size, config.total_samples, start},
                  std::move(listeners)) {
   if (!start) return;

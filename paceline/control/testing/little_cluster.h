@@ -22,6 +22,10 @@ class LittleCluster {
                 const std::optional<ControllerState>& start = std::nullopt,
                 std::vector<RunListener*> listeners = {});
 
+  LittleCluster(const ControllerConfig& config, std::unique_ptr<policy::SyncPolicy> policy, std::uint64_t seed,
+                const std::optional<ControllerState>& start = std::nullopt,
+                std::vector<RunListener*> listeners = {});
+
   // A replica that needs about `interval` an iteration; `jitter` of it more or less.
   ReplicaId join(const std::string& name, std::int64_t batch, Duration interval, double jitter = 0);
   void leave(ReplicaId replica);

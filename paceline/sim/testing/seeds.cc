@@ -24,7 +24,7 @@
 namespace paceline::sim::testing {
 namespace {
 
-const std::vector<std::string> kPolicies = {"bsp",
+const std::vector<std::string> kHarder = {"bsp",
                                             "asp",
                                             "ssp:0",
                                             "ssp:3",
@@ -47,6 +47,17 @@ const std::vector<std::string> kPolicies = {"bsp",
                                             "groups:1+3+2:dssp:3-15",
                                             "groups:2+2+2:elastic-bsp:4",
                                             "groups:2+1+2+1:backup:1"};
+
+// And one of each that is not among them.
+std::vector<std::string> all_policies() {
+  std::vector<std::string> all = kHarder;
+  for (const std::string& one : policy::one_of_each_policy()) {
+    const auto same = [&](const std::string& other) { return other.substr(0, other.find(':')) == one.substr(0, one.find(':')); };
+    if (std::none_of(all.begin(), all.end(), same)) all.push_back(one);
+  }
+  return all;
+}
+const std::vector<std::string> kPolicies = all_policies();
 
 std::string current_case;
 
