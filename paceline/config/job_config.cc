@@ -361,6 +361,7 @@ void read_cluster(Section section, JobConfig& job) {
 
 void read_virtual(Section section, JobConfig& job) {
   job.virtual_compute_ms = section.number("compute_ms", job.virtual_compute_ms, 0.001, 3.6e6);
+  job.update = read_update_time(section);
   section.finish();
 }
 
