@@ -125,6 +125,10 @@ PolicySpec as_policy(const UngroupedSpec& ungrouped) {
   return std::visit([](const auto& spec) -> PolicySpec { return spec; }, ungrouped);
 }
 
+constexpr char kPatienceForm[] =
+    "patience is the share of their iterations' time that replicas may wait for each other; write a number from 0 to "
+    "1, for example patience=0.1";
+
 constexpr char kCgpForm[] =
     "write cgp, and any of :k_min=N :k_max=N :S=N :wait_max=MILLISECONDSms (or forever) "
     ":patience=SHARE :d=ROUNDS (both from 0 to 1) :grouping=natural|window|dp behind it, "
@@ -185,7 +189,8 @@ absl::StatusOr<PolicySpec> parse_cgp(const std::string& text, const std::vector<
   std::set<std::string> said;
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const std::vector<std::string> sides = absl::StrSplit(parts[i], absl::MaxSplits('=', 1));
-    if (sides.size() != 2 || !set_cgp(spec, sides[0], sides[1])) return bad(text, kCgpForm);
+    if (sides.size() != 2 || !set_cgp(spec, sides[0], sides[1]))
+      return bad(text, sides.size() == 2 && sides[0] == "patience" ? kPatienceForm : kCgpForm);
     if (!said.insert(sides[0]).second)
       return bad(text, fmt::format("{} is there twice; write it once", sides[0]));
   }
