@@ -18,6 +18,12 @@ absl::Status report_time(const std::string& folder, bool titled, bool json) {
   if (json) {
     report::Json line = {{"run", folder}, {"policy", report.summary.run.policy}};
     line.update(report.document.at("time"));
+    if (const auto& updates = report.summary.measured_updates) {
+      line["updates"] = {{"count", updates->count},
+                         {"mean_ms", updates->mean_ms},
+                         {"update_ms", updates->update_ms},
+                         {"gradient_ms", report::json_number(updates->gradient_ms)}};
+    }
     launch::say(stdout, report::one_line(line) + "\n");
     return absl::OkStatus();
   }

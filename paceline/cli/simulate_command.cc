@@ -35,7 +35,7 @@ report::Json simulated_json(const sim::Simulated& simulated, std::size_t places,
   const report::Summary& summary = simulated.summary;
   report::Json iterations = report::Json::array();
   for (const report::ReplicaSummary& replica : summary.replicas) iterations.push_back(replica.iterations);
-  return {{"policy", summary.run.policy},
+  report::Json object = {{"policy", summary.run.policy},
           {"replicas", places},
           {"iterations", summary.iterations},
           {"virtual_s", summary.elapsed_s},
@@ -48,6 +48,11 @@ report::Json simulated_json(const sim::Simulated& simulated, std::size_t places,
           {"iterations_per_replica", std::move(iterations)},
           {"wall_s", wall_s},
           {"trace_hash", simulated.trace_hash}};
+  if (summary.updates) {
+    object["update_busy_share"] = summary.updates->busy_share;
+    object["update_queue_mean_s"] = summary.updates->queued_mean_s;
+  }
+  return object;
 }
 
 }  // namespace

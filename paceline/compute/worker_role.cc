@@ -170,8 +170,10 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   if (!done) return absl::OkStatus();  // likewise
   const Computation::Contributed contributed = computation_->contributed();
   computation_->finish(Clock(release.clock()));
-  const Duration whole = computation_->paced(release, computed - start);
-  if (connection_.wait(start + whole - steady_clock::now())) return absl::OkStatus();  // likewise
+  // A pace is of what is computed: while its weights are not there a device computes nothing.
+  const auto began = start + (pulled - prepared);
+  const Duration whole = computation_->paced(release, computed - began);
+  if (connection_.wait(began + whole - steady_clock::now())) return absl::OkStatus();  // likewise
   const auto paced = steady_clock::now();
 
   wire::WorkerMessage message;

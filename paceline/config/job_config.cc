@@ -37,7 +37,8 @@ void read_model(Section section, JobConfig& job) {
   if (job.program) return section.finish();
   ModelConfig& model = job.model;
   static const std::vector<std::string> kNames = {
-      "mlp", "cnn", "alexnet-small", "resnet20", "resnet56", "resnet110", "vgg11", "vgg16", "gpt-byte"};
+      "mlp",      "cnn",   "alexnet-small", "alexnet",     "resnet20", "resnet50", "resnet56", "resnet110",
+      "vgg11", "vgg16", "vgg16-plain",   "gpt-byte"};
   model.name = kNames[section.choice("name", kNames.size() - 1, kNames)];
   model.width = section.integer("width", model.width, 1, 65536);
   model.layers = section.integer("layers", model.layers, 1, 1024);
@@ -221,7 +222,7 @@ void read_cgp(Section& section, policy::CgpSpec& cgp) {
                      {to_string(policy::Grouping::kNatural), to_string(policy::Grouping::kWindow),
                       to_string(policy::Grouping::kDp)});
   cgp.grouping = static_cast<policy::Grouping>(grouping);
-  cgp.patience = section.number("patience", cgp.patience, 0, 1);
+  cgp.patience = section.number("patience", cgp.patience, 0, 1, "the share of their iterations' time that replicas wait");
   cgp.delay = section.number("delay", cgp.delay, 0, 1);
   if (cgp.k_min > cgp.k_max && cgp.wait_max != policy::CgpOptions::kForever)
     section.complain("k_min", "write a number that is not above k_max");
@@ -361,6 +362,7 @@ void read_cluster(Section section, JobConfig& job) {
 
 void read_virtual(Section section, JobConfig& job) {
   job.virtual_compute_ms = section.number("compute_ms", job.virtual_compute_ms, 0.001, 3.6e6);
+  job.update = read_update_time(section);
   section.finish();
 }
 

@@ -90,6 +90,7 @@ struct JobConfig {
   bool free_communication = true;   // no [link] in the file
   double server_gbps = 10;
   bool servers_colocated = false;
+  UpdateTime update;
 
   std::int64_t hosts = 1;
   // Of a job on several hosts, what the job's own count called each of those; `host` of a device is a place

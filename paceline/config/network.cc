@@ -11,4 +11,10 @@ Link read_link(const toml::table* table, const std::string& path, const Link& ot
   return link;
 }
 
+UpdateTime read_update_time(Section& section) {
+  constexpr double kMostMs = 1e9;
+  return {.update_ms = section.number("update_ms", 0, 0, kMostMs),
+          .gradient_ms = section.number("gradient_ms", 0, 0, kMostMs)};
+}
+
 }  // namespace paceline::config

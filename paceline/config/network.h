@@ -15,11 +15,23 @@ struct Link {
 Link read_link(const toml::table* table, const std::string& path, const Link& otherwise,
                Complaints& complaints);
 
+// How long the servers, each at its part, take to make an update. Updates queue.
+struct UpdateTime {
+  double update_ms = 0;    // of one gradient
+  double gradient_ms = 0;  // for each further gradient that they sum for it
+
+  bool none() const { return update_ms == 0 && gradient_ms == 0; }
+};
+
+// The keys update_ms and gradient_ms.
+UpdateTime read_update_time(Section& section);
+
 // What all servers together can carry. Pushes and pulls queue for it.
 struct ServerLinks {
   std::int64_t count = 1;
   double gbps = 10;        // what each server takes in, and gives out
   bool colocated = false;  // one beside each replica, on its link, instead of `count`
+  UpdateTime update{};
 };
 
 }  // namespace paceline::config

@@ -82,12 +82,13 @@ std::int64_t Section::integer(const std::string& key, std::int64_t otherwise, st
   return otherwise;
 }
 
-double Section::number(const std::string& key, double otherwise, double least, double most) {
+double Section::number(const std::string& key, double otherwise, double least, double most, const char* what) {
   const toml::node* node = find(key);
   if (node == nullptr) return otherwise;
   const auto value = node->is_number() ? node->value<double>() : std::nullopt;
   if (value && std::isfinite(*value) && *value >= least && *value <= most) return *value;
-  complain(key, fmt::format("write a number from {} to {}", least, most));
+  complain(key, fmt::format("write a number from {} to {}{}{}", least, most, what == nullptr ? "" : ": ",
+                            what == nullptr ? "" : what));
   return otherwise;
 }
 

@@ -85,7 +85,7 @@ struct CgpOptions {
   std::optional<Duration> wait_max{};
   Grouping grouping = Grouping::kNatural;
   // Of `natural`: the share of its iterations' time that a replica may wait for others; ≥ 0.
-  double patience = 0.05;
+  double patience = 0.1;
   double delay = 0;  // d, in bulk rounds, with which `natural` is content; 0 ≤ d ≤ 1
 
   static absl::StatusOr<CgpOptions> parse(const PolicyText& text);

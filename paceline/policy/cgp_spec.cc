@@ -14,6 +14,10 @@ namespace {
 
 constexpr double kMostWaitMs = 1e9;
 
+constexpr char kHowPatience[] =
+    "patience is the share of their iterations' time that replicas may wait for each other; write a number from 0 to "
+    "1, for example patience=0.1";
+
 constexpr char kHow[] =
     "write cgp, and any of :k_min=N :k_max=N :S=N :wait_max=MILLISECONDSms (or forever) "
     ":patience=SHARE :d=ROUNDS (both from 0 to 1) :grouping=natural|window|dp behind it, "
@@ -88,7 +92,8 @@ absl::StatusOr<CgpOptions> CgpOptions::parse(const PolicyText& text) {
   std::set<std::string> said;
   for (std::size_t i = 1; i < text.parts.size(); ++i) {
     const std::vector<std::string> sides = absl::StrSplit(text.parts[i], absl::MaxSplits('=', 1));
-    if (sides.size() != 2 || !set_cgp(spec, sides[0], sides[1])) return text.wrong(kHow);
+    if (sides.size() != 2 || !set_cgp(spec, sides[0], sides[1]))
+      return text.wrong(sides.size() == 2 && sides[0] == "patience" ? kHowPatience : kHow);
     if (!said.insert(sides[0]).second)
       return text.wrong(fmt::format("{} is there twice; write it once", sides[0]));
   }

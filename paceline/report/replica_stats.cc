@@ -32,14 +32,15 @@ ReplicaStats::ReplicaStats(ReplicaId replica, std::string name, bool recorded)
   if (recorded) recording_ = std::make_unique<Recording>();
 }
 
-void ReplicaStats::released(Time at, Clock iteration, const policy::Reason& why) {
+void ReplicaStats::released(Time at, Clock iteration, const policy::Reason& why, std::int64_t steps) {
   change(at, Doing::kComputing, why);
   iteration_ = iteration;
+  steps_ = std::max<std::int64_t>(1, steps);
 }
 
 void ReplicaStats::ready(Time at, Duration compute, double loss, const Metrics& metrics) {
   change(at, Doing::kWaiting, {});
-  ++iterations_;
+  iterations_ += steps_;
   compute_sum_ += compute;
   look_at_pace(compute);
   last_loss_ = loss;

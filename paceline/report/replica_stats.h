@@ -32,7 +32,9 @@ class ReplicaStats {
 
   ReplicaStats(ReplicaId replica, std::string name, bool recorded);
 
-  void released(Time at, Clock iteration, const policy::Reason& why);
+  // `steps`: that it takes by itself, each of which is an iteration; 0: it is one.
+  void released(Time at, Clock iteration, const policy::Reason& why, std::int64_t steps = 0);
+  std::int64_t steps() const { return steps_; }  // of its release, at least 1
   // How long the iteration that it was released into is to take.
   void asked(std::optional<Duration> pace) { asked_ = pace; }
   void ready(Time at, Duration compute, double loss, const Metrics& metrics);
@@ -73,6 +75,7 @@ class ReplicaStats {
   Doing doing_ = Doing::kJoining;
   Time since_;
   Clock iteration_;
+  std::int64_t steps_ = 1;
   Duration computing_{0};
   Duration waiting_{0};
   Duration compute_sum_{0};

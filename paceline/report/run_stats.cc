@@ -53,7 +53,7 @@ void RunStats::on(Time at, const control::ReplicaLeft& fact) {
 void RunStats::on(Time at, const control::ReplicaReady& fact) {
   ReplicaStats& mine = replica(fact.replica);
   mine.ready(at, fact.compute, fact.loss, fact.metrics);
-  ++iterations_;
+  iterations_ += mine.steps();
   clocks_.finish(fact.replica, fact.clock);
   const std::int64_t gap = clocks_.gap(fact.replica);
   gap_max_ = std::max(gap_max_, gap);
@@ -68,6 +68,7 @@ void RunStats::on(Time at, const control::CommitRecord& order) {
   if (!samples_at_start_) samples_at_start_ = order.committed_before;
   samples_ = order.committed_after();
   ++commits_;
+  updates_.ordered(order.version, order.members.size(), at);
   Group::Members drawn;
   for (const control::CommitMember& member : order.members) {
     const std::int64_t staleness = order.version - member.base - 1;
@@ -86,7 +87,7 @@ void RunStats::on(Time at, const control::Release& order) {
   if (!start_) start_ = at;
   ReplicaStats& mine = replica(order.replica);
   if (mine.doing() == Doing::kParked) events_.add({at, mine.name(), "back: there are samples for it again"});
-  mine.released(at, order.clock, order.why);
+  mine.released(at, order.clock, order.why, order.steps);
   if (info_.asked_pace)
     mine.asked(info_.asked_pace({mine.name(), order.clock, at, order.lease.size(), order.steps}));
   if (!clocks_.live(order.replica)) clocks_.join(order.replica, Clock(order.clock.value() - 1));
@@ -147,6 +148,7 @@ Summary RunStats::summary(Time now) const {
   const auto here = static_cast<double>(samples_ - samples_at_start_.value_or(0));
   if (summary.elapsed_s > 0) summary.samples_per_s = here / summary.elapsed_s;
   summary.samples = samples_;
+  summary.measured_updates = updates_.measured();
   summary.iterations = iterations_;
   summary.commits = commits_;
   if (info_.epoch_samples > 0) summary.epochs = here / static_cast<double>(info_.epoch_samples);

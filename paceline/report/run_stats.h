@@ -23,6 +23,7 @@
 #include "paceline/report/staleness_histogram.h"
 #include "paceline/report/summary.h"
 #include "paceline/report/thinned.h"
+#include "paceline/report/update_times.h"
 
 namespace paceline::report {
 
@@ -54,7 +55,7 @@ class RunStats final : public control::RunListener {
   void on(Time at, const control::ReplicaReady& fact);
   void on(Time, const control::TimerRang&) {}
   void on(Time at, const control::StopAsked& fact);
-  void on(Time, const control::CommitComplete&) {}
+  void on(Time at, const control::CommitComplete& fact) { updates_.completed(fact.version, at); }
   void on(Time at, const control::CommitRecord& order);
   void on(Time at, const control::Release& order);
   void on(Time, const control::Discard& order) { replica(order.replica).discarded(); }
@@ -84,6 +85,7 @@ class RunStats final : public control::RunListener {
   StalenessHistogram staleness_;
   GroupStats groups_;
   PlanStats plans_;
+  UpdateTimes updates_;
   LossAverage loss_;
   std::map<std::string, LossAverage> metrics_;
   bool loss_is_number_ = true;

@@ -14,6 +14,7 @@
 #include "paceline/control/run_listener.h"
 #include "paceline/control/target.h"
 #include "paceline/planner/plan.h"
+#include "paceline/report/update_times.h"
 
 namespace paceline::report {
 
@@ -120,6 +121,14 @@ struct PlanSummary {
   double queue_max = 0;
 };
 
+// Of a simulation whose updates take time.
+struct UpdateSummary {
+  double busy_share = 0;   // of the time, in which the servers made updates
+  double queued_mean_s = 0;  // that an update waited for those before
+
+  friend bool operator==(const UpdateSummary&, const UpdateSummary&) = default;
+};
+
 struct Summary {
   RunInfo run;
   bool finished = false;
@@ -147,6 +156,8 @@ struct Summary {
   std::optional<control::Evaluated> met_target;  // the first evaluation that did
   std::vector<ReplicaSummary> replicas;          // ascending; those that left, too
   std::optional<PlanSummary> plan;               // of a planned run
+  std::optional<UpdateSummary> updates{};
+  std::optional<MeasuredUpdates> measured_updates{};  // under policies that hear of completion
 
   std::optional<double> time_to_target_s() const {
     return met_target ? std::optional(to_seconds(met_target->at)) : std::nullopt;

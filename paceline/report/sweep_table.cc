@@ -1,6 +1,6 @@
 #include "paceline/report/sweep_table.h"
 
-#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -19,6 +19,15 @@ using Field = std::optional<double> SweepResult::*;
 std::optional<double> mean(const Numbers& numbers) {
   if (numbers.empty()) return std::nullopt;
   return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
+}
+
+// Of the mean. Requires: at least two.
+double standard_error(const Numbers& numbers) {
+  const double middle = *mean(numbers);
+  double squares = 0;
+  for (const double number : numbers) squares += (number - middle) * (number - middle);
+  const auto count = static_cast<double>(numbers.size());
+  return std::sqrt(squares / (count - 1) / count);
 }
 
 Numbers known(const Place& place, Field field) {
@@ -44,9 +53,8 @@ std::string time_cell(const Place& place) {
 std::string accuracy_cell(const Place& place) {
   const Numbers shares = known(place, &SweepResult::accuracy);
   if (shares.empty()) return kUnknownCell;
-  const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
   std::string text = percent(*mean(shares), 2);
-  if (shares.size() > 1) text += fmt::format(" ± {}", percent((*most - *least) / 2, 2));
+  if (shares.size() > 1) text += fmt::format(" ± {}", percent(standard_error(shares), 2));
   return text + share(shares.size(), place.size());
 }
 

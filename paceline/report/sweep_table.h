@@ -25,7 +25,7 @@ struct SweepGrid {
 enum class TableStyle { kText, kMarkdown };
 
 // Time to target: the mean of the trainings that met it, and how many did where not all; "never" where none.
-// Accuracy: the mean, ± half the distance between the least and the most. "–": no training, or no evaluation.
+// Accuracy: the mean, ± its standard error over the trainings. "–": no training, or no evaluation.
 // The comparison counts a column's time only where all its trainings met the target.
 std::string sweep_tables(const SweepGrid& grid, TableStyle style);
 

@@ -47,6 +47,17 @@ TEST(SweepTables, SayTimesAccuraciesAndHowOneColumnStands) {
             "| mean | 2.05 | 1.60 | -0.50 | +10.00 |\n");
 }
 
+// 1, 2 and 6 points about their mean of 3: √(14/2/3).
+TEST(SweepTables, SayTheStandardErrorOfAMean) {
+  SweepGrid one = grid();
+  one.compare.reset();
+  one.rows = {"a"};
+  one.columns = {"BSP"};
+  one.places = {{{result_of({}, 0.01), result_of({}, 0.02), result_of({}, 0.06)}}};
+  const std::string text = sweep_tables(one, TableStyle::kMarkdown);
+  EXPECT_NE(text.find("| a | 3.00 ± 1.53 |\n"), std::string::npos) << text;
+}
+
 TEST(SweepTables, StandInATerminal) {
   SweepGrid one = grid();
   one.compare.reset();

@@ -159,15 +159,22 @@ std::string comparison_table(const std::vector<Summary>& runs) {
 }
 
 std::string simulation_table(const std::vector<Summary>& runs) {
-  TextTable table({"policy", "iterations/s", "samples/s", "waiting (%)", "gap max", "staleness mean", "max",
-                   "commits", seconds_of(World::kSimulated)},
-                  TextTable::LastColumn::kNumbers);
+  const bool updates = std::any_of(runs.begin(), runs.end(), [](const Summary& run) { return run.updates; });
+  std::vector<std::string> head = {"policy",         "iterations/s", "samples/s", "waiting (%)", "gap max",
+                                   "staleness mean", "max",          "commits",   seconds_of(World::kSimulated)};
+  if (updates) head.insert(head.end(), {"updating (%)", "queue (ms)"});
+  TextTable table(std::move(head), TextTable::LastColumn::kNumbers);
   for (const Summary& run : runs) {
     const double rate = run.elapsed_s > 0 ? static_cast<double>(run.iterations) / run.elapsed_s : 0;
-    table.add({printable(run.run.policy), fmt::format("{:.3f}", rate), rate_text(run.samples_per_s),
+    std::vector<std::string> cells = {printable(run.run.policy), fmt::format("{:.3f}", rate), rate_text(run.samples_per_s),
                percent_or_unknown(run.wait_share, 1), with_thousands(run.gap_max),
                fixed(run.staleness_mean, 2), with_thousands(run.staleness_max), with_thousands(run.commits),
-               seconds_text(run.elapsed_s)});
+               seconds_text(run.elapsed_s)};
+    if (run.updates) {
+      cells.push_back(percent(run.updates->busy_share, 1));
+      cells.push_back(fmt::format("{:.1f}", 1000 * run.updates->queued_mean_s));
+    }
+    table.add(std::move(cells));
   }
   return table.text();
 }

@@ -149,6 +149,17 @@ std::string waits_table(const TimeLedger& ledger, std::size_t most) {
   return table.text();
 }
 
+std::string updates_line(const Summary& summary) {
+  if (!summary.measured_updates) return {};
+  const MeasuredUpdates& updates = *summary.measured_updates;
+  std::string text = fmt::format("an update took {:.1f} ms on average", updates.mean_ms);
+  if (updates.gradient_ms) {
+    text += fmt::format("; one of a single gradient {:.1f} ms, and {:.1f} ms more for each further one",
+                        updates.update_ms, *updates.gradient_ms);
+  }
+  return text + fmt::format(" ({} updates)\n", with_thousands(updates.count));
+}
+
 }  // namespace
 
 std::string_view to_string(TimeCause cause) { return kCauseNames[static_cast<std::size_t>(cause)]; }
@@ -215,6 +226,7 @@ std::string time_table(const TimeLedger& ledger, const Summary& summary, std::si
   std::string text = fmt::format("{}\n\n{}", what_holds_back(ledger, summary.run.policy), table.text());
   if (rows < ledger.devices.size())
     text += fmt::format("and {} more devices\n", ledger.devices.size() - rows);
+  text += updates_line(summary);
   return ledger.waits.empty() ? text : text + "\n" + waits_table(ledger, most);
 }
 

@@ -73,15 +73,15 @@ class CgpFrontier : public ::testing::TestWithParam<std::size_t> {};
 TEST_P(CgpFrontier, EqualReplicasLoseATwentiethAndMostOfThemGoTogether) {
   const ClusterModel equal = cluster(GetParam(), 1, 0.1);
   const Outcome asp = outcome(equal, "asp");
-  const Outcome cgp = outcome(equal, "cgp");
+  const Outcome cgp = outcome(equal, "cgp:patience=0.05");
   EXPECT_GT(cgp.rate, 0.945 * asp.rate);
   EXPECT_LT(cgp.delay, 0.78);
   EXPECT_NEAR(asp.delay, 1 - 1 / static_cast<double>(GetParam()), 1e-9);
 }
 
-TEST_P(CgpFrontier, ATenthBuysMore) {
+TEST_P(CgpFrontier, ATenthBuysMoreAndIsTheDefault) {
   const ClusterModel equal = cluster(GetParam(), 1, 0.1);
-  const Outcome cgp = outcome(equal, "cgp:patience=0.1");
+  const Outcome cgp = outcome(equal, "cgp");
   EXPECT_GT(cgp.rate, 0.9 * outcome(equal, "asp").rate);
   EXPECT_LT(cgp.delay, 0.45);
 }
@@ -89,7 +89,7 @@ TEST_P(CgpFrontier, ATenthBuysMore) {
 TEST_P(CgpFrontier, UnequalReplicasLoseNoMore) {
   const ClusterModel mixed = cluster(GetParam(), 4, 0.05);
   const Outcome asp = outcome(mixed, "asp");
-  const Outcome cgp = outcome(mixed, "cgp");
+  const Outcome cgp = outcome(mixed, "cgp:patience=0.05");
   EXPECT_GT(cgp.rate, 0.945 * asp.rate);
   EXPECT_LT(cgp.delay, asp.delay - 0.08);
 }

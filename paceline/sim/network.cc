@@ -107,6 +107,18 @@ Transfer Network::pull_group(std::span<Port* const> members, Time earliest, Time
   return {start, end + group_latency(members)};
 }
 
+Transfer Network::update(Time begun, Time pushed, std::size_t gradients) {
+  const config::UpdateTime& times = servers_.update;
+  if (times.none()) return {begun, pushed};
+  const Duration length = bounded_seconds(
+      (times.update_ms + times.gradient_ms * static_cast<double>(gradients - 1)) / 1000);
+  const Time start = updating_.take(begun, length);
+  ++updates_.count;
+  updates_.made += length;
+  updates_.queued += start - begun;
+  return {start, std::max(pushed, start + length)};
+}
+
 double Network::moved() const {
   const auto bytes = static_cast<double>(bytes_);
   if (!servers_.colocated) return bytes;

@@ -13,6 +13,10 @@
 // carries 2(k − 1)/k + 1/k times the bytes in each direction, the servers' pipes once the bytes, and the step
 // takes as long as the slowest of them.
 //
+// Making an update is a pipe as well: chunks of a commit are summed and stepped as they come, and one commit
+// follows the other. It takes as long as config::UpdateTime says for the gradients that the servers sum: one of
+// a group that reduced over links, and each member's where there are no links (`free`), as within one host.
+//
 // With one server beside each of P replicas, 1/P of a replica's bytes stay at home, and pushes and pulls
 // share one pipe of P times the slowest link: what each link sends is the replica's own pushes and the pulls
 // it serves.
@@ -57,12 +61,21 @@ struct Transfer {
   Time end;    // the last one is there
 };
 
+// Of all updates.
+struct UpdateSums {
+  std::int64_t count = 0;
+  Duration made{0};    // in which the servers made them
+  Duration queued{0};  // in which they waited for those before
+};
+
 class Network {
  public:
-  // `bytes` of one push or pull; 0: everything takes no time.
+  // `bytes` of one push or pull; 0: they take no time.
   Network(const config::ServerLinks& servers, std::int64_t bytes) : servers_(servers), bytes_(bytes) {}
 
   bool free() const { return bytes_ == 0; }
+  // Updates take no time, either.
+  bool instant() const { return free() && servers_.update.none(); }
   Duration latency(const Port& port) const;
 
   // A replica takes part from now on, or no longer. O(log P).
@@ -76,6 +89,10 @@ class Network {
   // The same for a group. Its members have nothing else under way. Requires: at least one.
   Transfer push_group(std::span<Port* const> members, Time now);
   Transfer pull_group(std::span<Port* const> members, Time earliest, Time complete);
+
+  // The update of a commit whose pushes have all begun at `begun` and end at `pushed`.
+  Transfer update(Time begun, Time pushed, std::size_t gradients);
+  const UpdateSums& updates() const { return updates_; }
 
  private:
   Duration own_length(const Port& port) const;
@@ -91,6 +108,8 @@ class Network {
   std::multiset<double> links_;  // Gb/s of those that take part
   Pipe in_;
   Pipe out_;
+  Pipe updating_;
+  UpdateSums updates_;
 };
 
 }  // namespace paceline::sim

@@ -78,6 +78,42 @@ TEST(Network, WithAServerBesideEachReplicaAPartStaysAtHome) {
   EXPECT_EQ(network.push(one, ms(100)).end, ms(100));  // alone: nothing moves
 }
 
+// ---- Updates ----
+
+Network updating(double update_ms, double gradient_ms, std::int64_t bytes = 0) {
+  config::ServerLinks servers;
+  servers.update = {.update_ms = update_ms, .gradient_ms = gradient_ms};
+  return Network(servers, bytes);
+}
+
+TEST(NetworkUpdate, TakesNoTimeWhereNobodySaysHowLong) {
+  Network network({}, 0);
+  EXPECT_TRUE(network.instant());
+  EXPECT_EQ(network.update(ms(3), ms(7), 5).end, ms(7));
+  EXPECT_EQ(network.updates().count, 0);
+  EXPECT_FALSE(updating(1, 0).instant());
+  EXPECT_FALSE(updating(0, 1).instant());
+}
+
+TEST(NetworkUpdate, FollowsTheOneBefore) {
+  Network network = updating(5, 2);
+  EXPECT_EQ(network.update(ms(0), ms(0), 1).end, ms(5));
+  const Transfer second = network.update(ms(1), ms(1), 3);
+  EXPECT_EQ(second.start, ms(5));
+  EXPECT_EQ(second.end, ms(14));
+  EXPECT_EQ(network.update(ms(20), ms(20), 1).end, ms(25));
+  EXPECT_EQ(network.updates().count, 3);
+  EXPECT_EQ(network.updates().made, from_seconds(0.019));
+  EXPECT_EQ(network.updates().queued, from_seconds(0.004));
+}
+
+// Chunk by chunk: what takes longer, pushing or updating, says when it is complete.
+TEST(NetworkUpdate, IsMadeWhileThePushComes) {
+  Network network = updating(5, 0, kBytes);
+  EXPECT_EQ(network.update(ms(0), ms(1), 1).end, ms(5));
+  EXPECT_EQ(network.update(ms(10), ms(30), 1).end, ms(30));
+}
+
 // ---- Groups ----
 
 struct Members {

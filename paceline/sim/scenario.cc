@@ -33,6 +33,7 @@ void read_servers(Section section, config::ServerLinks& servers) {
   servers.count = section.integer("count", servers.count, 1, 100'000);
   servers.gbps = section.number("gbps", servers.gbps, 1e-6, 1e6);
   servers.colocated = section.boolean("colocated", servers.colocated);
+  servers.update = config::read_update_time(section);
   section.finish();
 }
 

@@ -45,6 +45,8 @@ latency_us = 10
 count = 3
 gbps = 20
 colocated = true
+update_ms = 2.5
+gradient_ms = 0.5
 [[replica]]
 count = 2
 compute_ms = 5
@@ -81,6 +83,8 @@ factor = 3
   EXPECT_EQ(cluster.servers.count, 3);
   EXPECT_EQ(cluster.servers.gbps, 20);
   EXPECT_TRUE(cluster.servers.colocated);
+  EXPECT_EQ(cluster.servers.update.update_ms, 2.5);
+  EXPECT_EQ(cluster.servers.update.gradient_ms, 0.5);
   ASSERT_EQ(cluster.places.size(), 3u);
   const PlaceModel& second = cluster.places[1];
   EXPECT_EQ(second.name, "w1");

@@ -13,6 +13,13 @@ namespace {
 // The samples of a run that ends by its iterations: more than it can ever need.
 constexpr std::int64_t kEndless = std::int64_t{1} << 60;
 
+report::UpdateSummary of(const UpdateSums& updates, Time now) {
+  const double seconds = to_seconds(now.time_since_epoch());
+  return {.busy_share = seconds > 0 ? to_seconds(updates.made) / seconds : 0,
+          .queued_mean_s =
+              updates.count > 0 ? to_seconds(updates.queued) / static_cast<double>(updates.count) : 0};
+}
+
 }  // namespace
 
 control::ControllerConfig controller_config(const Scenario& scenario) {
@@ -36,7 +43,9 @@ absl::StatusOr<Simulated> simulate(const Scenario& scenario, const policy::Polic
   const absl::Status status = cluster.run_until_over();
   PACELINE_CHECK(!cluster.broken(), "{}", *cluster.broken());
   PACELINE_RETURN_IF_ERROR(status);
-  return Simulated{stats.summary(cluster.now()), trace.hex()};
+  Simulated simulated{stats.summary(cluster.now()), trace.hex()};
+  if (!scenario.cluster.servers.update.none()) simulated.summary.updates = of(cluster.updates(), cluster.now());
+  return simulated;
 }
 
 }  // namespace paceline::sim

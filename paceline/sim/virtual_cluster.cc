@@ -190,10 +190,11 @@ absl::Status VirtualCluster::ready(std::int32_t index) {
     fact.loss = finished.loss;
     fact.metrics = std::move(finished.metrics);
   }
-  ++iterations_;
+  const bool asked_for_more = iterations_ < options_.stop_after_iterations;
+  iterations_ += std::max<std::int64_t>(1, place.release.steps);
   if (plan_) fact.worked = place.computed;
   give(std::move(fact));
-  if (iterations_ == options_.stop_after_iterations)
+  if (asked_for_more && iterations_ >= options_.stop_after_iterations)
     give(control::StopAsked{fmt::format("{} iterations are finished", iterations_)});
   return absl::OkStatus();
 }
@@ -320,15 +321,18 @@ void VirtualCluster::carry_out(const control::Order& order) {
 }
 
 void VirtualCluster::commit(const control::CommitRecord& record) {
-  if (network_.free()) {
+  if (network_.instant()) {
     completed_ = record.version;
     if (options_.work != nullptr) trouble_.Update(options_.work->commit(now_, record));
     if (controller_.hears_of_completion()) at(now_, Kind::kTold, 0);
     return;
   }
   const Transfer pushes = push_together(record);
-  open_ = std::max(pushes.start, complete_);
-  complete_ = std::max(pushes.end, open_);
+  const bool sum_comes = in_groups() && !network_.free();
+  const Transfer update =
+      network_.update(pushes.start, pushes.end, sum_comes ? 1 : record.members.size());
+  open_ = std::max(update.start, complete_);
+  complete_ = std::max(update.end, open_);
   pending_.push_back({record, complete_});
   at(complete_, Kind::kComplete, 0);
 }
@@ -356,7 +360,7 @@ void VirtualCluster::release(const control::Release& order) {
     place->loaded =
         place->loader.loaded(place->asked, order, model_.load_ms / 1000 / static_cast<double>(batch));
   }
-  if (network_.free()) {
+  if (network_.instant()) {
     trouble_.Update(pull(index));
     return at(std::max(now_, place->loaded) + iteration_length(index), Kind::kDone, index);
   }

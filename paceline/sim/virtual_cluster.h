@@ -36,7 +36,8 @@ struct Replanning {
 struct VirtualClusterOptions {
   std::vector<control::RunListener*> listeners;  // outlive the cluster
   Work* work = nullptr;                          // likewise; none: a simulation
-  std::int64_t stop_after_iterations = 0;        // finished, of all replicas together; 0: never
+  std::int64_t stop_after_iterations = 0;        // finished, of all replicas together; 0: never. A replica
+                                                 // that steps by itself finishes as many as it takes steps
   // What the run goes on from, and the time it took until then. Must fit the configuration.
   std::optional<control::ControllerState> start{};
   Duration elapsed{0};
@@ -62,6 +63,7 @@ class VirtualCluster {
 
   Time now() const { return now_; }
   const control::Controller& controller() const { return controller_; }
+  const UpdateSums& updates() const { return network_.updates(); }
   // The first broken promise; nothing when all is well.
   const std::optional<std::string>& broken() const { return broken_; }
 

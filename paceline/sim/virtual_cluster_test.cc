@@ -64,6 +64,61 @@ TEST(VirtualCluster, EndsWithTheLastIterationAskedFor) {
   EXPECT_NEAR(ran.end_s, 0.7, 1e-9);
 }
 
+// Four replicas of 0.1 s an iteration, equal to the nanosecond.
+double rate_with_updates(const std::string& server, const std::string& policy) {
+  const Scenario scenario =
+      parse_scenario("iterations = 4000\n[server]\n" + server + "\n[[replica]]\ncount = 4\ncompute_ms = 100",
+                     "s.toml")
+          .value();
+  const Simulated simulated = simulate(scenario, policy::parse_policy(policy).value()).value();
+  return static_cast<double>(simulated.summary.iterations) / simulated.summary.elapsed_s;
+}
+
+TEST(VirtualCluster, UpdatesTakeTimeAndQueue) {
+  // A round: 0.1 s, and an update of four gradients.
+  EXPECT_NEAR(rate_with_updates("update_ms = 20\ngradient_ms = 10", "bsp"), 4 / 0.15, 0.05);
+  // An iteration: 0.1 s, and its own update of 0.02 s; four of them are less than the servers can make.
+  EXPECT_NEAR(rate_with_updates("update_ms = 20\ngradient_ms = 10", "asp"), 4 / 0.12, 0.05);
+  // The servers make ten a second.
+  EXPECT_NEAR(rate_with_updates("update_ms = 100", "asp"), 10, 0.02);
+  EXPECT_NEAR(rate_with_updates("update_ms = 100", "ssp:3"), 10, 0.02);
+  EXPECT_NEAR(rate_with_updates("gradient_ms = 50", "asp"), 40, 0.1);
+}
+
+// It is told when updates are complete, and nothing else.
+TEST(VirtualCluster, CgpLearnsWhatUpdatesTake) {
+  const std::string dear = "update_ms = 100\ngradient_ms = 5";
+  EXPECT_GT(rate_with_updates(dear, "cgp"), 1.5 * rate_with_updates(dear, "asp"));
+  EXPECT_GT(rate_with_updates(dear, "cgp:patience=0"), 1.2 * rate_with_updates(dear, "asp"));
+}
+
+TEST(VirtualCluster, SaysHowBusyTheServersAreWithUpdates) {
+  const auto of = [](const std::string& server) {
+    const Scenario scenario =
+        parse_scenario("iterations = 1000\n" + server + "[[replica]]\ncount = 4\ncompute_ms = 100", "s.toml")
+            .value();
+    return simulate(scenario, policy::parse_policy("asp").value()).value().summary.updates;
+  };
+  EXPECT_FALSE(of(""));
+  const auto updates = of("[server]\nupdate_ms = 50\n");
+  ASSERT_TRUE(updates);
+  EXPECT_NEAR(updates->busy_share, 1, 0.01);
+  // Each takes turns with three others: 0.2 s a turn, of which 0.1 is computed and 0.05 is its own update.
+  EXPECT_NEAR(updates->queued_mean_s, 0.05, 0.002);
+}
+
+TEST(VirtualCluster, AStepThatAReplicaTakesByItselfIsAnIteration) {
+  const Scenario scenario =
+      parse_scenario("iterations = 4000\n[[replica]]\ncount = 4\ncompute_ms = 100", "s.toml").value();
+  for (const char* policy : {"bsp", "local-sgd:1", "local-sgd:8"}) {
+    const report::Summary summary =
+        simulate(scenario, policy::parse_policy(policy).value()).value().summary;
+    EXPECT_NEAR(static_cast<double>(summary.iterations) / summary.elapsed_s, 40, 0.01) << policy;
+    EXPECT_NEAR(static_cast<double>(summary.iterations), 4000, 32) << policy;
+    EXPECT_NEAR(summary.replicas[0].mean_compute_s.value(), 0.1, 1e-6) << policy;
+  }
+}
+
 TEST(VirtualCluster, EndsWhenEverySampleIsCommitted) {
   const Ran ran = run("samples = 1000\n[[replica]]\ncount = 3\nbatch = 64", "bsp");
   EXPECT_TRUE(ran.status.ok());

@@ -21,8 +21,9 @@ Crop draw_crop(std::uint64_t augment_seed, std::int32_t index) {
   return crop;
 }
 
-ImageSet::ImageSet(Images images, ImageShape shape, const Normalization& normalization, bool augment)
-    : images_(std::move(images)), shape_(shape), augment_(augment) {
+ImageSet::ImageSet(Images images, ImageShape shape, const Normalization& normalization, bool augment,
+                   std::int64_t classes)
+    : images_(std::move(images)), shape_(shape), augment_(augment), classes_(classes) {
   PACELINE_CHECK(images_.pixels.size() == images_.labels.size() * static_cast<std::size_t>(shape.size()),
                  "{} pixels, {} labels", images_.pixels.size(), images_.labels.size());
   for (std::size_t channel = 0; channel < static_cast<std::size_t>(shape.channels); ++channel) {

@@ -31,10 +31,12 @@ Crop draw_crop(std::uint64_t augment_seed, std::int32_t index);
 
 class ImageSet : public DataSet {
  public:
-  ImageSet(Images images, ImageShape shape, const Normalization& normalization, bool augment);
+  // Requires: every label is below `classes`.
+  ImageSet(Images images, ImageShape shape, const Normalization& normalization, bool augment,
+           std::int64_t classes = kImageClasses);
 
   std::int32_t size() const override { return static_cast<std::int32_t>(images_.labels.size()); }
-  std::int64_t classes() const override { return kImageClasses; }
+  std::int64_t classes() const override { return classes_; }
   std::vector<std::int64_t> sample_shape() const override;
   Batch batch(std::span<const std::int32_t> indices, std::uint64_t augment_seed) const override;
   std::uint64_t digest() const override;
@@ -49,6 +51,7 @@ class ImageSet : public DataSet {
   ImageShape shape_;
   std::vector<Values> values_;  // one a channel
   bool augment_;
+  std::int64_t classes_;
 };
 
 }  // namespace paceline::train

@@ -1,5 +1,5 @@
 // Labelled images as the standard files hold them, and the readers of those files. Plain bytes, no libtorch:
-// image_set.h makes samples of them. Every label a reader lets through is below kImageClasses.
+// image_set.h makes samples of them. Every label a reader lets through is below its set's number of classes.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 namespace paceline::train {
 
 inline constexpr std::int64_t kImageClasses = 10;  // CIFAR-10 and MNIST alike
+inline constexpr std::int64_t kCifar100Classes = 100;
 
 struct ImageShape {
   std::int64_t channels = 0;
@@ -39,6 +40,10 @@ struct ImageSplit {
 // CIFAR-10's binary version (Krizhevsky 2009): records of one label byte and 3,072 pixel bytes. Trains on
 // every data_batch_*.bin in the directory, in the order of their names; tests on test_batch.bin.
 absl::StatusOr<ImageSplit> read_cifar10(const std::filesystem::path& directory);
+
+// CIFAR-100's binary version: records of two label bytes, of which the second is the class, and 3,072 pixel bytes.
+// Trains on train.bin, tests on test.bin.
+absl::StatusOr<ImageSplit> read_cifar100(const std::filesystem::path& directory);
 
 // MNIST's IDX files (LeCun, Cortes, Burges), plain or .gz. Where there are only the 10,000 images called
 // t10k, the first four fifths of them train and the rest test.

@@ -19,9 +19,10 @@ namespace {
 
 constexpr char kHeadersRoot[] = "/usr/include/c++";
 
-DataSets image_sets(ImageSplit split, ImageShape shape, const Normalization& normalization, bool augment) {
-  return {std::make_unique<ImageSet>(std::move(split.train), shape, normalization, augment),
-          std::make_unique<ImageSet>(std::move(split.test), shape, normalization, false),
+DataSets image_sets(ImageSplit split, ImageShape shape, const Normalization& normalization, bool augment,
+                    std::int64_t classes = kImageClasses) {
+  return {std::make_unique<ImageSet>(std::move(split.train), shape, normalization, augment, classes),
+          std::make_unique<ImageSet>(std::move(split.test), shape, normalization, false, classes),
           {}};
 }
 
@@ -29,6 +30,12 @@ absl::StatusOr<DataSets> load_cifar10(const std::string& directory, bool augment
   PACELINE_ASSIGN_OR_RETURN(ImageSplit split, read_cifar10(directory));
   const Normalization normalization{{0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}};
   return image_sets(std::move(split), kCifarShape, normalization, augment);
+}
+
+absl::StatusOr<DataSets> load_cifar100(const std::string& directory, bool augment) {
+  PACELINE_ASSIGN_OR_RETURN(ImageSplit split, read_cifar100(directory));
+  const Normalization normalization{{0.5071f, 0.4865f, 0.4409f}, {0.2673f, 0.2564f, 0.2762f}};
+  return image_sets(std::move(split), kCifarShape, normalization, augment, kCifar100Classes);
 }
 
 absl::StatusOr<DataSets> load_mnist(const std::string& directory) {
@@ -65,16 +72,17 @@ absl::StatusOr<DataSets> load_all(const config::DataConfig& data, std::int64_t c
   const std::size_t colon = data.source.find(':');
   const std::string kind = data.source.substr(0, colon);
   const std::string path = colon == std::string::npos ? "" : data.source.substr(colon + 1);
-  if (data.augment && kind != "cifar10") {
+  if (data.augment && kind != "cifar10" && kind != "cifar100") {
     return absl::InvalidArgumentError(
-        fmt::format("data.augment = true is for cifar10 only, not for data.source = \"{}\"; set it to false",
+        fmt::format("data.augment = true is for cifar10 and cifar100 only, not for data.source = \"{}\"; set it to false",
                     data.source));
   }
   if (kind == "cifar10" && !path.empty()) return load_cifar10(path, data.augment);
+  if (kind == "cifar100" && !path.empty()) return load_cifar100(path, data.augment);
   if (kind == "mnist" && !path.empty()) return load_mnist(path);
   if (kind == "npy" && !path.empty()) return read_npy(path);
   absl::StatusOr<Bytes> text = absl::InvalidArgumentError(fmt::format(
-      "data.source = \"{}\": want \"cifar10:DIR\", \"mnist:DIR\", \"npy:DIR\", \"text:FILE-or-DIR\" or "
+      "data.source = \"{}\": want \"cifar10:DIR\", \"cifar100:DIR\", \"mnist:DIR\", \"npy:DIR\", \"text:FILE-or-DIR\" or "
       "\"headers\"",
       data.source));
   if (kind == "text" && !path.empty()) text = read_text(path, data.max_bytes);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
@@ -46,14 +47,23 @@ absl::StatusOr<ImageShape> image_shape(const ModelConfig& model,
       model.name, fmt::join(sample_shape, ", ")));
 }
 
+absl::Status check_alexnet(ImageShape shape) {
+  if (std::min(shape.height, shape.width) >= kLeastAlexnetPixels) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("model.name = \"alexnet\" wants images of at least {} x {} pixels, but the data's are {} x {}; "
+                  "set model.name to alexnet-small, or data.source to npy:… with larger ones",
+                  kLeastAlexnetPixels, kLeastAlexnetPixels, shape.height, shape.width));
+}
+
 absl::Status check_name(const std::string& name) {
   for (const char* known :
-       {"mlp", "cnn", "alexnet-small", "resnet20", "resnet56", "resnet110", "vgg11", "vgg16", "gpt-byte"}) {
+       {"mlp", "cnn", "alexnet-small", "alexnet", "resnet20", "resnet50", "resnet56", "resnet110", "vgg11", "vgg16",
+        "vgg16-plain", "gpt-byte"}) {
     if (name == known) return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      fmt::format("model.name = \"{}\": no such model; there are mlp, cnn, alexnet-small, "
-                  "resnet20, resnet56, resnet110, vgg11, vgg16 and gpt-byte",
+      fmt::format("model.name = \"{}\": no such model; there are mlp, cnn, alexnet-small, alexnet, "
+                  "resnet20, resnet50, resnet56, resnet110, vgg11, vgg16, vgg16-plain and gpt-byte",
                   name));
 }
 
@@ -75,10 +85,17 @@ absl::StatusOr<torch::nn::Sequential> build_model(const ModelConfig& model,
   if (model.name == "cnn") return build_cnn(shape, classes);
   if (model.name == "alexnet-small") return build_alexnet_small(shape, classes);
   if (model.name == "resnet20") return build_resnet(shape.channels, classes, 3);
+  if (model.name == "alexnet") {
+    PACELINE_RETURN_IF_ERROR(check_alexnet(shape));
+    return build_alexnet(shape, classes);
+  }
+  if (model.name == "resnet50") return build_resnet(shape.channels, classes, 8);
   if (model.name == "resnet56") return build_resnet(shape.channels, classes, 9);
   if (model.name == "resnet110") return build_resnet(shape.channels, classes, 18);
   if (model.name == "vgg11") return build_vgg(shape.channels, classes, {1, 1, 2, 2, 2});
-  return build_vgg(shape.channels, classes, {2, 2, 3, 3, 3});
+  if (model.name == "vgg16") return build_vgg(shape.channels, classes, {2, 2, 3, 3, 3});
+  if (model.name == "vgg16-plain") return build_vgg16_plain(shape, classes);
+  return absl::InternalError(fmt::format("model.name = \"{}\" is known, and nothing builds it", model.name));
 }
 
 absl::StatusOr<torch::nn::Sequential> make_model(const ModelConfig& model,

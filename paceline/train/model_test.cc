@@ -41,6 +41,7 @@ TEST(Model, HasTheParametersItsArchitectureSays) {
       {"cnn", 27 * 32 + 32 + 288 * 64 + 64 + 4096 * 128 + 128 + 1280 + 10},
       {"alexnet-small", 75 * 64 + 64 + 1600 * 64 + 64 + 1600 * 128 + 128 + 2048 * 512 + 512 + 5120 + 10},
       {"resnet20", 269722},
+      {"resnet50", 755802},
       {"resnet56", 853018},
       {"resnet110", 1727962},
       {"vgg11", 9 * (3 * 64 + 64 * 128 + 128 * 256 + 256 * 256 + 256 * 512 + 3 * 512 * 512) +
@@ -48,11 +49,38 @@ TEST(Model, HasTheParametersItsArchitectureSays) {
       {"vgg16",
        9 * (3 * 64 + 64 * 64 + 64 * 128 + 128 * 128 + 128 * 256 + 2 * 256 * 256 + 256 * 512 + 5 * 512 * 512) +
            2 * (2 * 64 + 2 * 128 + 3 * 256 + 6 * 512) + 5130},
+      {"vgg16-plain",
+       9 * (3 * 64 + 64 * 64 + 64 * 128 + 128 * 128 + 128 * 256 + 2 * 256 * 256 + 256 * 512 + 5 * 512 * 512) +
+           (2 * 64 + 2 * 128 + 3 * 256 + 6 * 512) + 512 * 4096 + 4096 + 4096 * 4096 + 4096 + 4096 * 10 + 10},
   };
   for (const auto& [name, count] : expected) {
     torch::nn::Sequential model = made(model_named(name), kCifarSample);
     EXPECT_EQ(parameters(layout_of(model)), count) << name;
   }
+}
+
+// The published number for 1,000 classes.
+TEST(Model, AlexnetHasItsPublishedParametersAndWantsLargeImages) {
+  const std::vector<std::int64_t> image = {3, 63, 70};
+  torch::nn::Sequential model = made(model_named("alexnet"), image, 1000);
+  EXPECT_EQ(parameters(layout_of(model)), 61'100'840);
+  const torch::NoGradGuard no_grad;
+  model->eval();
+  const torch::Tensor logits = model->forward(torch::randn({2, 3, 63, 70}));
+  EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{2, 1000}));
+  EXPECT_TRUE(logits.isfinite().all().item<bool>());
+  expect_error(make_model(model_named("alexnet"), {3, 62, 70}, 10, 1).status(),
+               absl::StatusCode::kInvalidArgument, {"alexnet", "63 x 63", "62 x 70", "alexnet-small"});
+}
+
+TEST(Model, OfAHundredClassesHasAsManyLogits) {
+  torch::nn::Sequential model = made(model_named("resnet50"), kCifarSample, 100);
+  EXPECT_EQ(parameters(layout_of(model)), 761652);
+}
+
+TEST(Model, AForgottenNameIsAnError) {
+  expect_error(make_model(model_named("vgg17"), kCifarSample, 10, 1).status(),
+               absl::StatusCode::kInvalidArgument, {"vgg17", "vgg16-plain", "resnet50", "alexnet"});
 }
 
 TEST(Model, GptByteHasTheParametersItsArchitectureSays) {
@@ -82,7 +110,7 @@ TEST(Model, LayoutIsParametersThenStatistics) {
 
 TEST(Model, ImageModelsTakeCifarAndMnist) {
   const torch::NoGradGuard no_grad;
-  for (const char* name : {"mlp", "cnn", "alexnet-small", "resnet20", "vgg11"}) {
+  for (const char* name : {"mlp", "cnn", "alexnet-small", "resnet20", "vgg11", "vgg16-plain"}) {
     for (const auto& shape : {kCifarSample, kMnistSample}) {
       torch::nn::Sequential model = made(model_named(name), shape, 7);
       const torch::Tensor logits = model->forward(torch::randn({2, shape[0], shape[1], shape[2]}));
