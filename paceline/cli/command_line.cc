@@ -25,6 +25,7 @@
 #include "paceline/cli/sweep_command.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/cli/train_command.h"
+#include "paceline/cli/ui_command.h"
 #include "paceline/cli/zipline_command.h"
 #include "paceline/compute/evaluator_role.h"
 #include "paceline/compute/worker_role.h"
@@ -270,6 +271,19 @@ void add_export(CLI::App& app, Command& command) {
       [options, &command] { command = [options] { return exit_of(export_command(*options)); }; });
 }
 
+void add_ui(CLI::App& app, Command& command) {
+  auto options = std::make_shared<UiCommandOptions>();
+  CLI::App* ui = app.add_subcommand("ui", "watch runs in a browser, while they train or after");
+  ui->add_option("runs", options->roots, "run folders, or folders of these; 'runs' without it");
+  ui->add_option("--listen", options->listen,
+                 "HOST:PORT; without it, 127.0.0.1 at port 7462 or, where that is taken, at any free one");
+  ui->add_flag("--metrics-only", options->metrics_only,
+               "/metrics and /healthz, without a token, and no pages");
+  ui->add_option("--listen-fd", options->listen_fd, "")->group("");
+  ui->add_option("--token-fd", options->token_fd, "")->group("");
+  ui->callback([options, &command] { command = [options] { return ui_command(*options); }; });
+}
+
 void add_replay(CLI::App& app, Command& command) {
   auto folder = std::make_shared<std::string>();
   CLI::App* replay = app.add_subcommand("replay", "hold a run's recorded orders to what is ordered today");
@@ -321,6 +335,7 @@ int run_paceline(int argc, char** argv) {
   add_plan(app, command);
   add_report(app, command);
   add_export(app, command);
+  add_ui(app, command);
   add_replay(app, command);
   add_zipline(app, command);
   add_node(app, command);
