@@ -13,6 +13,7 @@
 #include "paceline/base/listening_socket.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/stop_run.h"
+#include "paceline/cli/ui_child.h"
 #include "paceline/config/reach.h"
 #include "paceline/launch/say.h"
 #include "paceline/launch/stop_signals.h"
@@ -24,16 +25,11 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr char kUsual[] = "127.0.0.1:7462";
-constexpr char kAny[] = "127.0.0.1:0";
 constexpr std::chrono::milliseconds kLook{100};
 
 absl::StatusOr<ListeningSocket> listen_for_pages(const UiCommandOptions& options) {
   if (options.listen_fd >= 0) return inherited_socket(options.listen_fd, options.listen);
-  if (options.listen.empty()) {
-    auto usual = listen_at(kUsual);
-    return usual.ok() ? std::move(usual) : listen_at(kAny);
-  }
+  if (options.listen.empty()) return listen_as_usual();
   if (!config::is_loopback(options.listen) && !options.metrics_only) {
     return absl::InvalidArgumentError(fmt::format(
         "ui: '{}' can be reached from other machines, and nothing here is encrypted; listen on 127.0.0.1, and come "

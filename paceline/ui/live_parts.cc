@@ -18,10 +18,12 @@ using report::json_number;
 using report::json_seconds;
 
 constexpr std::size_t kRates = 120;
-constexpr std::size_t kLatestGroups = 12;
+constexpr std::size_t kLatestGroups = 6;
 constexpr std::size_t kNamesInGroup = 8;
 constexpr std::size_t kLatestPlans = 20;
 constexpr std::size_t kWaits = 60;
+// What a ledger says of a wait that nobody has ended, and what it means while the run goes on.
+constexpr char kRunEnded[] = "the run ended first", kNotYet[] = "under way now";
 
 // Four digits that matter: enough for a curve.
 Json rounded(double value) {
@@ -251,7 +253,8 @@ Json time_json(const LiveRun& run) {
   }
   for (const report::Wait& wait : ledger.waits) {
     if (waits.size() == kWaits) break;
-    waits.push_back(Json::array({wait.on, wait.rule, ms_of(Time(wait.time))}));
+    const bool open = run.state.led() && wait.rule == kRunEnded;
+    waits.push_back(Json::array({wait.on, open ? kNotYet : wait.rule, ms_of(Time(wait.time))}));
   }
   return {{"wall_s", ms_of(Time(ledger.wall()))},
           {"off_by_s", ms_of(Time(from_seconds(off_by)))},

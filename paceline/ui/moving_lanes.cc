@@ -72,17 +72,15 @@ Json MovingLanes::json(Time now, const std::vector<std::size_t>& chosen) const {
     if (chosen[i] < latest_.size()) lanes[chosen[i]] = {latest_[chosen[i]].begin(), latest_[chosen[i]].end()};
   }
   spans_.see_open(now, [&](const report::TimeSpan& span) { lanes[span.device].push_back(span); });
-  // So much time that all its spans can be drawn.
+  // So much time that all its spans can be drawn, and told apart.
   const Time until = spans_.until(now);
-  std::vector<Time> ends;
-  for (std::size_t i = 0; i < count; ++i) {
-    for (const report::TimeSpan& span : lanes[chosen[i]]) ends.push_back(span.end);
-  }
+  const std::size_t most = std::min(kMostOfLane, kMostSpans / std::max<std::size_t>(1, count));
   Time from = std::max(spans_.from(), until - kLongest);
-  if (ends.size() > kMostSpans) {
-    std::nth_element(ends.begin(), ends.end() - kMostSpans, ends.end());
-    from = std::max(from, std::min(*(ends.end() - kMostSpans), until - kShortest));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::vector<report::TimeSpan>& lane = lanes[chosen[i]];
+    if (lane.size() > most) from = std::max(from, std::min(lane[lane.size() - most].end, until - kShortest));
   }
+  const Duration too_short = (until - from) / 2000;
   Dictionary names, rules;
   Json list = Json::array();
   std::map<std::size_t, std::size_t> places;
@@ -90,7 +88,7 @@ Json MovingLanes::json(Time now, const std::vector<std::size_t>& chosen) const {
     places[chosen[i]] = i;
     Json spans = Json::array();
     for (const report::TimeSpan& span : lanes[chosen[i]]) {
-      if (span.end <= from) continue;
+      if (span.end <= from || span.end - span.start < too_short) continue;
       const bool waits = span.cause == report::TimeCause::kWaiting || span.cause == report::TimeCause::kServers;
       const bool named = waits && span.on >= 0;
       const Time start = std::max(span.start, from);

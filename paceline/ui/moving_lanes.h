@@ -17,7 +17,8 @@ namespace paceline::ui {
 class MovingLanes final : public control::RunListener {
  public:
   static constexpr Duration kLongest = std::chrono::seconds(30);  // that lanes show
-  static constexpr std::size_t kMostSpans = 1200;                 // of all lanes together
+  static constexpr std::size_t kMostSpans = 1000;                 // of all lanes together
+  static constexpr std::size_t kMostOfLane = 100;
   static constexpr std::size_t kMostLanes = 24;
   static constexpr std::size_t kMostGroups = 200;
 

@@ -30,7 +30,9 @@ function style_of(data, name) {
   return Math.max(0, data.lanes.findIndex(lane => lane.device === name || lane.device === first)) % 8;
 }
 
-function draw_moving(data, width) {
+function draw_moving(all, width) {
+  // Where there is little room, the newest part of it.
+  const data = width < 560 ? {...all, from_s: Math.max(all.from_s, all.to_s - (all.to_s - all.from_s) * 0.4)} : all;
   const row = data.lanes.length > 16 ? 16 : 28;
   const left = width < 560 ? 58 : 110;
   const right = width - 6;
@@ -42,8 +44,10 @@ function draw_moving(data, width) {
     const paths = new Map();
     const labels = [];
     for (const [start, length, cause, on] of lane.spans) {
+      if (start + length <= data.from_s) continue;
       const key = cause === kWaiting && on >= 0 ? `w${style_of(data, data.names[on])}` : kCauseClass[cause];
-      const [from, wide] = [x(start), Math.max(0.4, x(start + length) - x(start))];
+      const from = x(Math.max(start, data.from_s));
+      const wide = Math.max(0.4, x(start + length) - from);
       const hair = wide > 4 ? 1 : 0;
       paths.set(key, `${paths.get(key) ?? ''}M${from.toFixed(1)} ${top.toFixed(1)}h${(wide - hair).toFixed(1)}v${height.toFixed(1)}h${(hair - wide).toFixed(1)}z`);
       if (cause === kWaiting && on >= 0 && row > 20 && wide > 20 + 7 * data.names[on].length)
@@ -54,7 +58,8 @@ function draw_moving(data, width) {
     return svg('g', {}, svg('text', {class: 'strong', x: 0, y: top + height / 2 + 4}, clipped_text(lane.device, left < 100 ? 7 : 14), svg('title', {}, lane.device)),
       svg('rect', {class: 'idle', x: left, width: right - left, y: top, height, rx: 3}), ...[...paths].map(path), ...labels);
   };
-  const groups = data.groups.length * 14 < (right - left) ? data.groups : [];
+  const seen = data.groups.filter(one => one[0] >= data.from_s);
+  const groups = seen.length * 12 < right - left ? seen : [];
   let [lines, dots] = ['', ''];
   for (const [time, , , members] of groups) {
     const at = x(time).toFixed(1);

@@ -16,6 +16,11 @@ using report::Json;
 constexpr std::chrono::milliseconds kTick{500};
 // The list is looked at as often while somebody sees it.
 constexpr std::chrono::seconds kLook{2};
+// A part that is large, or changes slowly, goes out as often.
+std::chrono::milliseconds period_of(const std::string& part) {
+  if (part == "head" || part == "events") return kTick;
+  return part == "lanes" ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(2000);
+}
 // What nobody has looked at for so long is forgotten.
 constexpr std::chrono::seconds kKept{60};
 // The thread works at most so much of the time, so that it costs a run on this machine little.
@@ -105,11 +110,12 @@ void Publisher::tick() {
   std::erase_if(followed_, [now](const auto& one) { return now - one.second.wanted > kKept; });
 }
 
-void Publisher::send(Page& page, const std::string& key, const std::string& text) {
+void Publisher::send(Page& page, const std::string& key, const std::string& text, std::chrono::milliseconds period) {
   const std::size_t hash = std::hash<std::string>()(text);
-  const auto [sent, is_new] = page.sent.try_emplace(key, hash);
-  if (!is_new && sent->second == hash) return;
-  sent->second = hash;
+  Sent& sent = page.sent[key];
+  const auto now = Steady::now();
+  if (sent.hash == hash || now < sent.next) return;
+  sent = {hash, now + period - kTick / 4};
   page.exchange->send(text);
 }
 
@@ -129,7 +135,7 @@ void Publisher::give(Page& page) {
     }
     for (const auto& [part, text] : followed.parts) {
       const bool wanted = page.part == "run" || part == "head" || part == "curves";
-      if (wanted) send(page, run + "\n" + part, text);
+      if (wanted) send(page, run + "\n" + part, text, period_of(part));
     }
   }
 }

@@ -36,11 +36,15 @@ class Publisher {
 
  private:
   using Steady = std::chrono::steady_clock;
+  struct Sent {
+    std::size_t hash = 0;
+    Steady::time_point next{};  // not before
+  };
   struct Page {
     std::shared_ptr<Exchange> exchange;
     std::string part;
     std::vector<std::string> runs;
-    std::map<std::string, std::size_t> sent;  // what was sent last, by what it is: a hash
+    std::map<std::string, Sent> sent;  // by what it is
   };
   struct Followed {
     std::unique_ptr<RunFollower> run;
@@ -51,7 +55,8 @@ class Publisher {
   void work();
   void tick();
   void give(Page& page);
-  void send(Page& page, const std::string& key, const std::string& event);
+  void send(Page& page, const std::string& key, const std::string& event,
+            std::chrono::milliseconds period = {});
   RunFollower* follow(const std::string& run);
   void post(std::function<void()> task);
 
