@@ -1,8 +1,5 @@
 #include "paceline/cli/top_command.h"
 
-#include <poll.h>
-#include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/full_screen.h"
 #include "paceline/launch/say.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/store/files.h"
@@ -22,8 +20,8 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr int kRefresh_ms = 1000;
-constexpr int kWidth = 80, kHeight = 24;  // where nobody says
+constexpr std::chrono::milliseconds kRefresh{1000};
+constexpr int kWidth = 80, kHeight = 24;
 
 absl::StatusOr<store::RunPaths> run_of(const std::string& name) {
   PACELINE_ASSIGN_OR_RETURN(const std::filesystem::path folder, store::absolute_path(name));
@@ -33,53 +31,6 @@ absl::StatusOr<store::RunPaths> run_of(const std::string& name) {
   if (newest.empty()) return absl::NotFoundError(fmt::format("{}: there is no run here; name a run's folder", name));
   return runs.find(newest)->paths();
 }
-
-struct Size {
-  int width = kWidth, height = kHeight;
-};
-
-Size size_of_terminal() {
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20 || size.ws_row < 4) return {};
-  return {size.ws_col, size.ws_row};
-}
-
-// The other screen of the terminal, without a cursor, and keys at once; all of it as it was at the end. These few
-// sequences are the same in every terminal since the VT100 and xterm.
-class FullScreen {
- public:
-  FullScreen() {
-    keys_ = tcgetattr(STDIN_FILENO, &before_) == 0;
-    termios raw = before_;
-    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    if (keys_) tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-    launch::say(stdout, "\x1b[?1049h\x1b[?25l\x1b[2J");
-  }
-  ~FullScreen() {
-    launch::say(stdout, "\x1b[?25h\x1b[?1049l");
-    if (keys_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-  }
-  FullScreen(const FullScreen&) = delete;
-  FullScreen& operator=(const FullScreen&) = delete;
-
-  // Over what was there, so that nothing flickers.
-  static void show(const std::vector<std::string>& lines) {
-    std::string text = "\x1b[H";
-    for (std::size_t i = 0; i < lines.size(); ++i) text += lines[i] + (i + 1 < lines.size() ? "\x1b[K\r\n" : "\x1b[K");
-    launch::say(stdout, text + "\x1b[J");
-  }
-  // Whether the user wants to leave. Waits for a key until it is time to look again.
-  bool left() const {
-    pollfd keyboard{keys_ ? STDIN_FILENO : -1, POLLIN, 0};
-    if (poll(&keyboard, 1, kRefresh_ms) <= 0) return false;
-    char key = 0;
-    return read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == '\x03' || key == '\x1b';
-  }
-
- private:
-  termios before_{};
-  bool keys_ = false;
-};
 
 }  // namespace
 
@@ -94,12 +45,12 @@ absl::StatusOr<int> top_command(const TopOptions& options) {
   }
   launch::catch_stop_signals();
   const int before = launch::stop_signals();
-  const FullScreen screen;
+  PACELINE_ASSIGN_OR_RETURN(const auto screen, FullScreen::open());
   do {
     follower.read();
-    const Size size = size_of_terminal();
-    FullScreen::show(ui::top_screen(follower.parts(), name, size.width, size.height));
-  } while (launch::stop_signals() == before && !screen.left() && launch::stop_signals() == before);
+    const auto [width, height] = screen->size();
+    screen->show(ui::top_screen(follower.parts(), name, width, height));
+  } while (launch::stop_signals() == before && !screen->left(kRefresh));
   return 0;
 }
 

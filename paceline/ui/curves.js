@@ -19,7 +19,7 @@ function uplot_options(now, width, title) {
     width, height: kChartHeight, legend: {show: false}, cursor: {y: false, points: {size: 7}},
     scales: {x: {time: false}, y: {distr: now.log ? 3 : 1, range: now.log ? undefined : (_, low, high) => y_range(now, low, high)}},
     axes: [{...axis, label: now.x_label, size: 30, values: (_, list) => list.map(plain)},
-      {...axis, size: 58, values: (_, list) => list.map(value => known(value) ? now.format(value) : '')}],
+      {...axis, size: 58, values: (_, list) => list.map(value => known(value) ? now.format(value, false, list[1] - list[0]) : '')}],
     series: [{}, ...now.series.map(one => ({label: one.name, stroke: series_color(one.style), width: one.thin ? 1.4 : 2,
       dash: one.plain ? [] : kDashes[one.style % 8], spanGaps: true,
       points: {show: one.points.length === 1, size: 6, fill: series_color(one.style)}}))],

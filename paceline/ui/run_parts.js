@@ -113,7 +113,7 @@ const latest_words = (points, column, format) => {
   const with_value = points.filter(point => known(point[column]));
   return with_value.length ? `${format(with_value[0][column])} at first, ${format(with_value[with_value.length - 1][column])} now` : 'nothing yet';
 };
-const share_format = (value, exact) => percent_text(value, exact ? 2 : 0);
+const share_format = (value, exact, step = 1) => percent_text(value, exact ? 2 : step < 0.0099 ? 1 : 0);
 
 function curves_part() {
   const loss = live_chart('Loss');
@@ -152,7 +152,7 @@ function devices_part() {
   return {
     node: section('Devices', table.node, note),
     set(data) {
-      table.set(data.rows.map(row => [row.name, row.why ? `${row.doing}: ${row.why}` : row.doing, fixed(row.waited_for_s ?? 0, 1), or_dash(row.speed, plain), against(row.speed, data.middle),
+      table.set(data.rows.map(row => [row.name, row.why && (row.doing === 'gone' || row.doing === 'parked') ? `${row.doing}: ${row.why}` : row.doing, fixed(row.waited_for_s ?? 0, 1), or_dash(row.speed, plain), against(row.speed, data.middle),
         against(row.speed, row.past), or_dash(row.wait_share, share => fixed(100 * share, 0)), count_text(row.iterations), count_text(row.samples), count_text(row.discarded)]));
       text_node(note)(`First those that the others waited for most.${data.left_out > 0 ? ` ${count_text(data.left_out)} more are not shown.` : ''}`);
     },
@@ -239,10 +239,11 @@ function time_part() {
   const keys = html('ul', {class: 'legend'});
   const table_place = html('div', {});
   const waits = plain_table('Who was waited for', ['waited for', 's', 'by the rule'], [0, 2]);
+  const waits_title = html('h3', {class: 'next'}, 'Who was waited for, and by what rule');
   const note = html('p', {class: 'note'});
   let [table, shape] = [null, ''];
   return {
-    node: section('Where the time went', holder, keys, html('details', {}, html('summary', {}, 'As numbers'), table_place), html('h3', {class: 'next'}, 'Who was waited for, and by what rule'), waits.node, note),
+    node: section('Where the time went', holder, keys, html('details', {}, html('summary', {}, 'As numbers'), table_place), waits_title, waits.node, note),
     set(next) {
       data = next;
       redraw();
@@ -254,6 +255,7 @@ function time_part() {
         table_place.replaceChildren(table.node);
       }
       table.set(data.devices.map(row => [row[0], ...causes.map(cause => fixed(row[cause + 1], 1)), fixed(total(row.slice(1)), 1)]));
+      waits.node.hidden = waits_title.hidden = !data.waits.length;
       waits.set(data.waits.slice(0, 12).map(([on, rule, seconds]) => [on || 'nobody in particular', fixed(seconds, 1), rule]));
       text_node(note)(`Every device's parts add up to the wall time of ${fixed(data.wall_s, 1)}\u00a0s, to ${plain(1e3 * data.off_by_s)}\u00a0ms.${data.left_out > 0 ? ` ${count_text(data.left_out)} devices that computed more are not shown.` : ''}`);
     },

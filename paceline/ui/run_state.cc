@@ -11,7 +11,9 @@
 #include <absl/strings/match.h>
 #include <fmt/format.h>
 
+#include "paceline/config/reach.h"
 #include "paceline/report/words.h"
+#include "paceline/runs/leader.h"
 #include "paceline/store/files.h"
 #include "paceline/store/journal_reader.h"
 
@@ -21,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a run that another host leads, whose lock nobody sees here.
-constexpr std::chrono::seconds kQuiet{30};
+// A coordinator that dies is back sooner. Of a run that another host leads, nobody sees the lock here.
+constexpr std::chrono::seconds kQuiet{30}, kQuietHere{3};
 constexpr std::int64_t kLongestLocks = 1 << 20;  // bytes of /proc/locks
 constexpr std::size_t kLastOfLog = 4096;         // bytes
 constexpr std::size_t kLongestWhy = 400;
@@ -39,10 +41,12 @@ bool is_held(const fs::path& file) {
 }
 
 bool changed_lately(const store::RunPaths& run) {
+  const auto leader = runs::read_leader(run);
+  const auto quiet = leader.ok() && config::is_loopback(leader->address) ? kQuietHere : kQuiet;
   for (const fs::path& file : {run.metrics(), fs::path(run.journal().string() + "-wal"), run.mark()}) {
     std::error_code error;
     const auto written = fs::last_write_time(file, error);
-    if (!error && fs::file_time_type::clock::now() - written < kQuiet) return true;
+    if (!error && fs::file_time_type::clock::now() - written < quiet) return true;
   }
   return false;
 }
