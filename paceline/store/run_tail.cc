@@ -7,7 +7,8 @@ namespace paceline::store {
 
 absl::Status RunTail::begin(JournalReader& journal, const std::vector<Attempt>& attempts, const Anew& anew) {
   PACELINE_ASSIGN_OR_RETURN(control::RunListener * listener, anew(journal));
-  auto splice = std::make_unique<Splice>(*listener);
+  plausible_ = std::make_unique<Plausible>(*listener);
+  auto splice = std::make_unique<Splice>(*plausible_);
   for (std::size_t i = 0; i + 1 < attempts.size(); ++i)
     PACELINE_RETURN_IF_ERROR(replay_attempt(journal, attempts, i, *splice, texts_));
   splice->begin(std::nullopt);
@@ -30,6 +31,7 @@ absl::Status RunTail::read(const Anew& anew) {
   if (attempts.empty()) return absl::OkStatus();
   absl::Status status = journal.replay_after(*splice_, attempts.back().number, after_, texts_);
   status.Update(splice_->status());
+  status.Update(plausible_->status());
   if (!status.ok()) splice_.reset();
   return status;
 }

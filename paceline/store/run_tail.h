@@ -2,7 +2,7 @@
 // only during a read, so that whoever writes it may close it as if nobody looked. One thread.
 //
 // What always holds: what was told since the latest `anew` is the whole run as replay_whole_run() gives it, as
-// of some moment. The reasons of the orders hold text that lives as long as this object.
+// of some moment, and can have been. The reasons of the orders hold text that lives as long as this object.
 #pragma once
 
 #include <filesystem>
@@ -17,6 +17,7 @@
 
 #include "paceline/control/run_listener.h"
 #include "paceline/store/journal_reader.h"
+#include "paceline/store/plausible.h"
 #include "paceline/store/splice.h"
 
 namespace paceline::store {
@@ -37,6 +38,7 @@ class RunTail {
 
   const std::filesystem::path path_;
   std::set<std::string, std::less<>> texts_;
+  std::unique_ptr<Plausible> plausible_;
   std::unique_ptr<Splice> splice_;  // null: to begin anew
   std::vector<std::pair<std::int64_t, Version>> attempts_;
   std::int64_t after_ = -1;

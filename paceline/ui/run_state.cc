@@ -25,7 +25,6 @@ namespace fs = std::filesystem;
 
 // A coordinator that dies is back sooner. Of a run that another host leads, nobody sees the lock here.
 constexpr std::chrono::seconds kQuiet{30}, kQuietHere{3};
-constexpr std::int64_t kLongestLocks = 1 << 20;  // bytes of /proc/locks
 constexpr std::size_t kLastOfLog = 4096;         // bytes
 constexpr std::size_t kLongestWhy = 400;
 
@@ -33,11 +32,13 @@ constexpr std::size_t kLongestWhy = 400;
 bool is_held(const fs::path& file) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0) return false;
-  const auto locks = store::read_file("/proc/locks", kLongestLocks);
-  if (!locks.ok()) return false;
+  std::ifstream locks("/proc/locks");  // of no size that anybody knows before
   const std::string inode =
       fmt::format(" {:02x}:{:02x}:{} ", major(status.st_dev), minor(status.st_dev), status.st_ino);
-  return absl::StrContains(*locks, inode);
+  for (std::string line; std::getline(locks, line);) {
+    if (absl::StrContains(line, inode)) return true;
+  }
+  return false;
 }
 
 bool changed_lately(const store::RunPaths& run) {
