@@ -136,6 +136,10 @@ void add_live(Page& page, const LiveNumbers& more) {
     page.value("update_seconds_sum", {}, more.updates_s);
     page.value("update_seconds_count", {}, static_cast<double>(more.updates));
   }
+  if (!more.speeds.empty())
+    page.metric("device_speed_ratio", "gauge", "How fast a device computes now, against its own past.");
+  for (std::size_t i = 0; i < std::min(kLabelledDevices, more.speeds.size()); ++i)
+    page.value("device_speed_ratio", {{"device", more.speeds[i].first}}, more.speeds[i].second);
   if (more.left.empty()) return;
   page.metric("left_replicas_total", "counter", "Replicas that left, by the reason.");
   for (const auto& [reason, count] : more.left)

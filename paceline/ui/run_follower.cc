@@ -143,10 +143,17 @@ absl::StatusOr<std::string> RunFollower::metrics() {
   const report::History history = folds_->stats.history(at, report::RunStats::Lanes::kNone);
   std::optional<double> made_s;
   if (wall_) made_s = static_cast<double>(wall_->unix_ns - wall_->job_ns) / 1e9;
+  std::vector<std::pair<std::string, double>> speeds;
+  for (const report::ReplicaSummary& one : summary.replicas) {
+    const Speed speed = folds_->recent.speed(one.replica);
+    const bool known = one.doing != report::Doing::kGone && speed.now && speed.past && *speed.past > 0;
+    if (known && speeds.size() < exports::kLabelledDevices) speeds.emplace_back(one.name, *speed.now / *speed.past);
+  }
   const exports::LiveNumbers more{.learning_rate = folds_->recent.learning_rate(),
                                   .updates = folds_->recent.updates(),
                                   .updates_s = folds_->recent.updates_s(),
-                                  .left = folds_->recent.left_by_reason()};
+                                  .left = folds_->recent.left_by_reason(),
+                                  .speeds = std::move(speeds)};
   return exports::prometheus_text(summary, history, folds_->time.settled(), made_s, more);
 }
 
