@@ -24,7 +24,9 @@
 #include "paceline/cli/simulate_command.h"
 #include "paceline/cli/sweep_command.h"
 #include "paceline/cli/torch_program.h"
+#include "paceline/cli/top_command.h"
 #include "paceline/cli/train_command.h"
+#include "paceline/cli/ui_command.h"
 #include "paceline/cli/zipline_command.h"
 #include "paceline/compute/evaluator_role.h"
 #include "paceline/compute/worker_role.h"
@@ -52,6 +54,7 @@ void add_train(CLI::App& app, Command& command) {
       "--json", [options] { options->shown = launch::Shown::kJson; },
       "a JSON object a second instead of a progress line");
   train->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");
+  train->add_flag("--ui", options->ui, "watch the run in a browser while it trains; prints the address");
   train->callback([options, &command] { command = [options] { return train_command(*options); }; });
 }
 
@@ -69,6 +72,7 @@ void add_compare(CLI::App& app, Command& command) {
       ->check(CLI::Range(1, 100));
   compare->add_flag("--json", options->json, "JSON objects instead of a progress line and a table");
   compare->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");
+  compare->add_flag("--ui", options->ui, "watch the runs in a browser while they train; prints the address");
   compare->callback([options, &command] { command = [options] { return compare_command(*options); }; });
 }
 
@@ -185,6 +189,8 @@ void add_node(CLI::App& app, Command& command) {
   node->add_flag("--new", options->anew,
                  "begin a new run, also where the first host was killed in the middle of one of this job")
       ->excludes("--resume");
+  node->add_flag("--ui", options->train.ui,
+                 "watch the run in a browser of the host that leads it; prints the address");
   add_place(*node, options->place);
   node->callback(
       [options, &command] { command = [options] { return node_command(*options, environment()); }; });
@@ -270,6 +276,27 @@ void add_export(CLI::App& app, Command& command) {
       [options, &command] { command = [options] { return exit_of(export_command(*options)); }; });
 }
 
+void add_ui(CLI::App& app, Command& command) {
+  auto options = std::make_shared<UiCommandOptions>();
+  CLI::App* ui = app.add_subcommand("ui", "watch runs in a browser, while they train or after");
+  ui->add_option("runs", options->roots, "run folders, or folders of these; 'runs' without it");
+  ui->add_option("--listen", options->listen,
+                 "HOST:PORT; without it, 127.0.0.1 at port 7462 or, where that is taken, at any free one");
+  ui->add_flag("--metrics-only", options->metrics_only,
+               "/metrics and /healthz, without a token, and no pages");
+  ui->add_option("--listen-fd", options->listen_fd, "")->group("");
+  ui->add_option("--token-fd", options->token_fd, "")->group("");
+  ui->callback([options, &command] { command = [options] { return ui_command(*options); }; });
+}
+
+void add_top(CLI::App& app, Command& command) {
+  auto options = std::make_shared<TopOptions>();
+  CLI::App* top = app.add_subcommand("top", "watch a run in the terminal: who is slow, and who waits");
+  top->add_option("run", options->run, "the run folder, or a folder of runs: the newest of them")->required();
+  top->add_flag("--once", options->once, "print it once, 80 columns wide, and end");
+  top->callback([options, &command] { command = [options] { return top_command(*options); }; });
+}
+
 void add_replay(CLI::App& app, Command& command) {
   auto folder = std::make_shared<std::string>();
   CLI::App* replay = app.add_subcommand("replay", "hold a run's recorded orders to what is ordered today");
@@ -321,6 +348,8 @@ int run_paceline(int argc, char** argv) {
   add_plan(app, command);
   add_report(app, command);
   add_export(app, command);
+  add_ui(app, command);
+  add_top(app, command);
   add_replay(app, command);
   add_zipline(app, command);
   add_node(app, command);

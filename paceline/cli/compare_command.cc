@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
@@ -11,6 +12,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/comparison.h"
 #include "paceline/cli/train_command.h"
+#include "paceline/cli/ui_child.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/policy/policy_spec.h"
 #include "paceline/runs/job_file.h"
@@ -113,12 +115,19 @@ absl::StatusOr<int> compare_command(const CompareOptions& options) {
   for (const Variant& variant : variants) PACELINE_RETURN_IF_ERROR(check_variant(job_toml, variant, options));
   PACELINE_ASSIGN_OR_RETURN(const std::string folder, make_folder(job.runs_dir, job.name));
   launch::catch_stop_signals();
+  std::optional<UiChild> pages;
+  if (options.ui) {
+    PACELINE_ASSIGN_OR_RETURN(pages, UiChild::with_pages());
+    PACELINE_RETURN_IF_ERROR(pages->start(folder, folder, ""));
+  }
   Comparison compared;
   bool going_on = true;
   for (const Variant& variant : with_seeds(variants, job.seed, options.seeds)) {
     const auto ran = run_one(job_toml, variant, folder, asked.program, options, compared);
     if (!ran.ok()) {
       std::error_code ignored;
+      pages.reset();
+      std::filesystem::remove(folder + "/ui.log", ignored);
       std::filesystem::remove(folder, ignored);  // does nothing when there is something in it
       return ran.status();
     }

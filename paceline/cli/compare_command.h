@@ -18,6 +18,7 @@ struct CompareOptions {
   std::int64_t seeds = 1;  // each is trained with the job's seed, and with so many less one that follow
   bool json = false;
   bool in_virtual_time = false;
+  bool ui = false;  // pages of all of them, while they train
 };
 
 // The exit status.

@@ -11,6 +11,7 @@
 #include "paceline/cli/job_check.h"
 #include "paceline/cli/program_probe.h"
 #include "paceline/cli/torch_program.h"
+#include "paceline/cli/ui_child.h"
 #include "paceline/engine/built_in.h"
 #include "paceline/launch/display.h"
 #include "paceline/launch/failed_run.h"
@@ -224,6 +225,36 @@ absl::Status check_plan(const std::string& job_text, bool in_virtual_time) {
   return runs::plan_job(job_text, time_of(in_virtual_time), measure_model).status();
 }
 
+namespace {
+
+// What looks at the run from outside, listening already.
+absl::StatusOr<std::vector<UiChild>> watchers_of(const config::JobConfig& job, const TrainOptions& options) {
+  std::vector<UiChild> watchers;
+  if (options.ui) {
+    PACELINE_ASSIGN_OR_RETURN(UiChild pages, UiChild::with_pages());
+    watchers.push_back(std::move(pages));
+  }
+  if (!job.monitor.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(UiChild metrics, UiChild::with_metrics(job.monitor));
+    watchers.push_back(std::move(metrics));
+  }
+  return watchers;
+}
+
+absl::Status start_all(std::vector<UiChild>& watchers, const std::string& run) {
+  if (watchers.empty()) return absl::OkStatus();
+  std::error_code ignored;
+  const store::RunPaths paths{run};
+  std::filesystem::create_directories(paths.logs(), ignored);
+  for (UiChild& watcher : watchers) {
+    const std::string page = "#/run/" + paths.root.filename().string();
+    PACELINE_RETURN_IF_ERROR(watcher.start(run, paths.logs().string(), page));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options) {
   const auto time = time_of(options.in_virtual_time);
   PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure_model));
@@ -231,11 +262,13 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
   if (!planned.line.empty()) launch::say(stderr, planned.line + "\n");
   const bool resume = !options.resume.empty();
+  PACELINE_ASSIGN_OR_RETURN(std::vector<UiChild> watchers, watchers_of(job, options));
   TrainedRun run;
   PACELINE_ASSIGN_OR_RETURN(run.folder,
                             resume ? old_folder(options, job_toml) : new_folder(job, job_toml, job_text));
   if (!options.program.empty())
     PACELINE_RETURN_IF_ERROR(store::atomic_write(store::RunPaths{run.folder}.program(), options.program));
+  PACELINE_RETURN_IF_ERROR(start_all(watchers, run.folder));
   const int signals_before = launch::stop_signals();
   bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
   absl::Status outcome = options.in_virtual_time

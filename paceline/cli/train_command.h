@@ -25,6 +25,7 @@ struct TrainOptions {
   std::string resume{};           // a run folder; then job_file is empty
   std::int64_t from = -1;         // the version of its checkpoint to go on from; −1: the newest
   std::string program{};          // what the job's program says of itself, once checked_job() has asked it
+  bool ui = false;                // pages of the run, while it trains
   bool take_up = false;           // a run of this very job that ended without a goodbye, if there is one
   bool again = false;             // that is what `resume` is
   launch::Shown shown = launch::Shown::kLine;

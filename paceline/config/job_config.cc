@@ -438,6 +438,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   read_job_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
   job.reach = read_reach({top.table("network"), "network", complaints});
+  job.monitor = read_monitor({top.table("monitor"), "monitor", complaints});
   read_virtual({top.table("virtual"), "virtual", complaints}, job);
   read_evaluate({top.table("evaluate"), "evaluate", complaints}, job);
   read_checkpoint({top.table("checkpoint"), "checkpoint", complaints}, job);

@@ -105,6 +105,7 @@ struct JobConfig {
   std::string fabric = "sealed";      // what carries it; in the clear "tcp", "ucx", or "auto": the faster one
   std::int64_t server_threads = 0;    // 0: as many as there are processors, at most 4
   Reach reach;
+  std::string monitor{};         // where its metrics are served, HOST:PORT; empty: nowhere
   bool reduce_in_group = false;  // live: a commit's members sum among themselves, servers take the sum
 
   bool evaluates = true;

@@ -16,9 +16,10 @@ namespace {
 
 using Keys = std::map<std::string, std::string>;
 
-constexpr std::array<std::string_view, 7> kOfAHost = {"runs_dir",       "data.source", "network.certs",
+constexpr std::array<std::string_view, 8> kOfAHost = {"runs_dir",       "data.source", "network.certs",
                                                       "network.token_file", "program.run", "program.python",
-                                                      "program.directory"};
+                                                      "program.directory",
+                                                      "monitor.listen"};
 constexpr char kNotSaid[] = "(not said)";
 
 void flatten(const toml::node& node, const std::string& key, Keys& all) {

@@ -51,6 +51,14 @@ Reach read_reach(Section section) {
   return reach;
 }
 
+std::string read_monitor(Section section) {
+  const std::string listen = section.text("listen", "");
+  if (section.has("listen") && !is_address(listen))
+    section.complain("listen", "write HOST:PORT, for example \"127.0.0.1:9461\"; port 0 is any free one");
+  section.finish();
+  return listen;
+}
+
 bool is_loopback(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));
   return absl::StartsWith(host, "127.") || host == "localhost" || host == "[::1]" || host == "::1";

@@ -18,6 +18,9 @@ struct Reach {
 
 Reach read_reach(Section section);
 
+// [monitor] of a job: where its metrics are served, HOST:PORT; empty: nowhere.
+std::string read_monitor(Section section);
+
 // Whether only processes of this machine can connect to such an address (HOST:PORT).
 bool is_loopback(const std::string& address);
 

@@ -129,6 +129,23 @@ void add_waited_for(Page& page, const report::TimeLedger& ledger) {
     page.value("waited_for_seconds_total", {{"device", kOtherDevices}}, others);
 }
 
+void add_live(Page& page, const LiveNumbers& more) {
+  page.gauge("learning_rate", "Of the newest commit.", more.learning_rate);
+  if (more.updates > 0) {
+    page.metric("update_seconds", "summary", "From a commit to its version being complete on the servers.");
+    page.value("update_seconds_sum", {}, more.updates_s);
+    page.value("update_seconds_count", {}, static_cast<double>(more.updates));
+  }
+  if (!more.speeds.empty())
+    page.metric("device_speed_ratio", "gauge", "How fast a device computes now, against its own past.");
+  for (std::size_t i = 0; i < std::min(kLabelledDevices, more.speeds.size()); ++i)
+    page.value("device_speed_ratio", {{"device", more.speeds[i].first}}, more.speeds[i].second);
+  if (more.left.empty()) return;
+  page.metric("left_replicas_total", "counter", "Replicas that left, by the reason.");
+  for (const auto& [reason, count] : more.left)
+    page.value("left_replicas_total", {{"reason", reason}}, static_cast<double>(count));
+}
+
 std::string world_of(report::World world) {
   static constexpr std::array kWorlds{"simulated", "virtual", "live"};
   return kWorlds[static_cast<std::size_t>(world)];
@@ -142,7 +159,8 @@ std::optional<double> of_evaluation(const report::Summary& summary, double contr
 }  // namespace
 
 std::string prometheus_text(const report::Summary& summary, const report::History& history,
-                            const report::TimeLedger& settled, std::optional<double> made_s) {
+                            const report::TimeLedger& settled, std::optional<double> made_s,
+                            const LiveNumbers& more) {
   Page page;
   page.metric("run_info", "gauge", "What is trained, and under which policy.");
   page.value(
@@ -172,6 +190,11 @@ std::string prometheus_text(const report::Summary& summary, const report::Histor
   add_waited_for(page, settled);
   add_staleness(page, history.staleness);
   add_groups(page, history.groups.sizes, summary.groups.gradients);
+  page.counter("attempts_total", "How often the run was begun, or gone on with.",
+               static_cast<double>(summary.run.attempts));
+  page.counter("lost_commits_total", "Updates that were lost with a process and done again.",
+               static_cast<double>(summary.run.lost_commits));
+  add_live(page, more);
   return std::move(page).text();
 }
 

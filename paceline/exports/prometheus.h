@@ -3,8 +3,12 @@
 // while a run goes on. Pure.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "paceline/report/history.h"
 #include "paceline/report/summary.h"
@@ -14,6 +18,16 @@ namespace paceline::exports {
 
 // Labels name so many devices; the others are one, "others".
 inline constexpr std::size_t kLabelledDevices = 1000;
+
+// What the statistics of a whole run do not have.
+struct LiveNumbers {
+  std::optional<double> learning_rate{};
+  std::int64_t updates = 0;  // of which the servers said that they are complete
+  double updates_s = 0;      // that these took, together
+  std::map<std::string, std::int64_t> left{};  // replicas that left, by a bounded number of reasons
+  // How fast devices are now against their own past, for the first kLabelledDevices.
+  std::vector<std::pair<std::string, double>> speeds{};
+};
 
 // `settled`: of TimeStats::settled(). `made_s`: when the job's time began, in seconds since 1970; without it
 // nothing is said of when the last commit was.
@@ -28,7 +42,11 @@ inline constexpr std::size_t kLabelledDevices = 1000;
 //   paceline_device_seconds_total{device, cause}     as report::TimeCause has them
 //   paceline_waited_for_seconds_total{device}        that all others waited for this one
 //   paceline_staleness_commits, paceline_group_gradients    histograms
+//   paceline_attempts_total, paceline_lost_commits_total     how often it was begun or gone on with
+//   paceline_learning_rate, paceline_update_seconds (a summary), paceline_left_replicas_total{reason}
+//   paceline_device_speed_ratio{device}              now, against its own past
 std::string prometheus_text(const report::Summary& summary, const report::History& history,
-                            const report::TimeLedger& settled, std::optional<double> made_s);
+                            const report::TimeLedger& settled, std::optional<double> made_s,
+                            const LiveNumbers& more = {});
 
 }  // namespace paceline::exports

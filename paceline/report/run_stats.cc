@@ -180,7 +180,7 @@ void RunStats::add_activity(Time now, Summary& summary) const {
   summary.wait_share = share_waiting(waiting, computing);
 }
 
-History RunStats::history(Time now) const {
+History RunStats::history(Time now, Lanes lanes) const {
   History history{.start = start_.value_or(Time{}),
                   .samples_at_start = samples_at_start_.value_or(0),
                   .evaluations = evaluations_.points(),
@@ -191,6 +191,7 @@ History RunStats::history(Time now) const {
                   .events = events_.kept(),
                   .events_left_out = events_.left_out(),
                   .plans = plans_.history()};
+  if (lanes == Lanes::kNone) return history;
   for (const std::optional<ReplicaStats>& replica : replicas_) {
     if (replica && replica->recorded()) history.replicas.push_back(replica->history(until(now)));
   }

@@ -47,7 +47,9 @@ class RunStats final : public control::RunListener {
 
   // O(P). `now`: not before the latest event; after the end it does not matter.
   Summary summary(Time now) const;
-  History history(Time now) const;
+  // `lanes`: which make most of it.
+  enum class Lanes { kAll, kNone };
+  History history(Time now, Lanes lanes = Lanes::kAll) const;
 
  private:
   void on(Time at, const control::ReplicaJoined& fact);

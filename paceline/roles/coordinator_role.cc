@@ -77,9 +77,9 @@ struct Job {
   }
 };
 
-absl::Status tell_other_hosts(const Job& job) {
-  if (job.reached_at.empty()) return absl::OkStatus();
+absl::Status tell_others(const Job& job) {
   const std::string& address = job.listening.address;
+  if (job.reached_at.empty()) return runs::write_leader(job.paths, {job.host, address});
   const std::string port = address.substr(address.rfind(':'));
   return runs::write_leader(job.paths, {job.host, job.reached_at + port});
 }
@@ -158,7 +158,7 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
                                                    {.access = job.access, .status = status, .notice = warn_of_refused}));
   gpr_set_log_function(log_of_grpc);
   if (!std::exchange(job.told, true)) {
-    PACELINE_RETURN_IF_ERROR(tell_other_hosts(job));
+    PACELINE_RETURN_IF_ERROR(tell_others(job));
     PACELINE_RETURN_IF_ERROR(tell_address(job.listening.address, job.address_fd));
   }
   std::chrono::steady_clock::time_point next_metrics{};

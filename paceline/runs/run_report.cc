@@ -18,6 +18,7 @@
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/run_info.h"
 #include "paceline/store/files.h"
+#include "paceline/store/plausible.h"
 #include "paceline/store/whole_run.h"
 
 namespace paceline::runs {
@@ -99,7 +100,9 @@ absl::StatusOr<RunReport> read_run(const std::string& folder) {
   report::RunStats stats(run.info);
   report::TimeStats time(run.info.devices);
   Followed followed({&stats, &time});
-  PACELINE_RETURN_IF_ERROR(store::replay_whole_run(run.journal, followed));
+  store::Plausible plausible(followed);
+  PACELINE_RETURN_IF_ERROR(store::replay_whole_run(run.journal, plausible));
+  PACELINE_RETURN_IF_ERROR(plausible.status());
   report::Summary summary = stats.summary(followed.latest());
   report::TimeLedger ledger = time.ledger(followed.latest());
   ledger.add_off_clock(run.off_clock.starting, run.off_clock.recovering);

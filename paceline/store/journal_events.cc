@@ -14,7 +14,7 @@ namespace paceline::store {
 
 namespace {
 
-constexpr const char* kOfAttempt = "WHERE ?1 IN (0, attempt) ORDER BY seq";
+constexpr const char* kOfAttempt = "WHERE seq > ?2 AND ?1 IN (0, attempt) ORDER BY seq";
 
 absl::Status no_event(const char* what, std::int64_t seq) {
   return absl::InvalidArgumentError(fmt::format("damaged: event {} is no {}", seq, what));
@@ -237,9 +237,9 @@ class Batches final : public Events {
   }
 };
 
-absl::StatusOr<Statement> query(const Database& database, const char* select, std::int64_t attempt) {
+absl::StatusOr<Statement> query(const Database& database, const char* select, Which which) {
   PACELINE_ASSIGN_OR_RETURN(Statement rows, database.prepare(fmt::format("{} {}", select, kOfAttempt)));
-  PACELINE_RETURN_IF_ERROR(rows.start(attempt));
+  PACELINE_RETURN_IF_ERROR(rows.start(which.attempt, which.after));
   return rows;
 }
 
@@ -251,41 +251,41 @@ absl::Status Events::advance() {
   return absl::OkStatus();
 }
 
-EventsOr read_facts(const Database& database, std::int64_t attempt, Texts&) {
+EventsOr read_facts(const Database& database, Which which, Texts&) {
   PACELINE_ASSIGN_OR_RETURN(const bool planning, has_planning(database));
   PACELINE_ASSIGN_OR_RETURN(
-      Statement rows, query(database, planning ? Facts::kQuery : Facts::kQueryWithoutPlanning, attempt));
+      Statement rows, query(database, planning ? Facts::kQuery : Facts::kQueryWithoutPlanning, which));
   return std::make_unique<Facts>(std::move(rows));
 }
 
-EventsOr read_commits(const Database& database, std::int64_t attempt, Texts& texts) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Commits::kQuery, attempt));
+EventsOr read_commits(const Database& database, Which which, Texts& texts) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Commits::kQuery, which));
   PACELINE_ASSIGN_OR_RETURN(Statement members, database.prepare(Commits::kMembers));
   return std::make_unique<Commits>(std::move(rows), std::move(members), texts);
 }
 
-EventsOr read_releases(const Database& database, std::int64_t attempt, Texts& texts) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Releases::kQuery, attempt));
+EventsOr read_releases(const Database& database, Which which, Texts& texts) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Releases::kQuery, which));
   return std::make_unique<Releases>(std::move(rows), texts);
 }
 
-EventsOr read_other_orders(const Database& database, std::int64_t attempt, Texts& texts) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, OtherOrders::kQuery, attempt));
+EventsOr read_other_orders(const Database& database, Which which, Texts& texts) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, OtherOrders::kQuery, which));
   return std::make_unique<OtherOrders>(std::move(rows), texts);
 }
 
-EventsOr read_evaluations(const Database& database, std::int64_t attempt, Texts&) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Evaluations::kQuery, attempt));
+EventsOr read_evaluations(const Database& database, Which which, Texts&) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Evaluations::kQuery, which));
   return std::make_unique<Evaluations>(std::move(rows));
 }
 
-EventsOr read_plans(const Database& database, std::int64_t attempt, Texts&) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Plans::kQuery, attempt));
+EventsOr read_plans(const Database& database, Which which, Texts&) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Plans::kQuery, which));
   return std::make_unique<Plans>(std::move(rows));
 }
 
-EventsOr read_batches(const Database& database, std::int64_t attempt, Texts&) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Batches::kQuery, attempt));
+EventsOr read_batches(const Database& database, Which which, Texts&) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Batches::kQuery, which));
   return std::make_unique<Batches>(std::move(rows));
 }
 

@@ -41,14 +41,20 @@ class Events {
   std::int64_t seq_ = kEnd;
 };
 
-// Of one attempt, or of all when it is 0. The database and the texts must outlive the events.
+// Of one attempt, or of all when it is 0: the events that came after that one.
+struct Which {
+  std::int64_t attempt = 0;
+  std::int64_t after = -1;  // seq
+};
+
+// The database and the texts must outlive the events.
 using EventsOr = absl::StatusOr<std::unique_ptr<Events>>;
-EventsOr read_facts(const Database& database, std::int64_t attempt, Texts& texts);
-EventsOr read_commits(const Database& database, std::int64_t attempt, Texts& texts);
-EventsOr read_releases(const Database& database, std::int64_t attempt, Texts& texts);
-EventsOr read_other_orders(const Database& database, std::int64_t attempt, Texts& texts);
-EventsOr read_evaluations(const Database& database, std::int64_t attempt, Texts& texts);
-EventsOr read_plans(const Database& database, std::int64_t attempt, Texts& texts);
-EventsOr read_batches(const Database& database, std::int64_t attempt, Texts& texts);
+EventsOr read_facts(const Database& database, Which which, Texts& texts);
+EventsOr read_commits(const Database& database, Which which, Texts& texts);
+EventsOr read_releases(const Database& database, Which which, Texts& texts);
+EventsOr read_other_orders(const Database& database, Which which, Texts& texts);
+EventsOr read_evaluations(const Database& database, Which which, Texts& texts);
+EventsOr read_plans(const Database& database, Which which, Texts& texts);
+EventsOr read_batches(const Database& database, Which which, Texts& texts);
 
 }  // namespace paceline::store

@@ -83,6 +83,21 @@ absl::Status JournalReader::replay(control::RunListener& listener, std::int64_t 
   return read(kAll, attempt, listener);
 }
 
+absl::Status JournalReader::replay_after(control::RunListener& listener, std::int64_t attempt,
+                                         std::int64_t& after, Texts& texts) {
+  return read_after(kAll, attempt, after, texts, listener);
+}
+
+absl::StatusOr<std::optional<std::string>> JournalReader::finish() const {
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement rows,
+      database_.prepare("SELECT why FROM other_orders WHERE kind = 'finish' AND attempt = (SELECT max(attempt) FROM "
+                        "attempts) ORDER BY seq DESC LIMIT 1"));
+  PACELINE_RETURN_IF_ERROR(rows.start());
+  PACELINE_ASSIGN_OR_RETURN(const bool row, rows.next());
+  return row ? std::optional(rows.text(0)) : std::nullopt;
+}
+
 absl::Status JournalReader::facts(const std::function<void(const control::Fact&)>& see,
                                   std::int64_t attempt) {
   Picker picker;
@@ -119,20 +134,27 @@ absl::Status JournalReader::batches(const std::function<void(const control::Batc
 }
 
 absl::Status JournalReader::read(unsigned tables, std::int64_t attempt, control::RunListener& listener) {
+  std::int64_t from_the_start = Which{}.after;
+  return read_after(tables, attempt, from_the_start, texts_, listener);
+}
+
+absl::Status JournalReader::read_after(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,
+                                       control::RunListener& listener) {
   // One transaction, so that all tables are seen as of the same instant.
   PACELINE_RETURN_IF_ERROR(database_.execute("BEGIN"));
-  absl::Status status = merge(tables, attempt, listener);
+  absl::Status status = merge(tables, attempt, after, texts, listener);
   database_.execute("ROLLBACK").IgnoreError();
   if (!absl::IsInvalidArgument(status)) return status;
   return absl::DataLossError(fmt::format("{}: {}; move it away, the checkpoints do not need it",
                                          path_.string(), std::string(status.message())));
 }
 
-absl::Status JournalReader::merge(unsigned tables, std::int64_t attempt, control::RunListener& listener) {
+absl::Status JournalReader::merge(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,
+                                  control::RunListener& listener) {
   std::vector<std::unique_ptr<Events>> open;
   const auto add = [&](Table table, auto make) -> absl::Status {
     if ((tables & table) == 0) return absl::OkStatus();
-    PACELINE_ASSIGN_OR_RETURN(auto events, make(database_, attempt, texts_));
+    PACELINE_ASSIGN_OR_RETURN(auto events, make(database_, Which{attempt, after}, texts));
     open.push_back(std::move(events));
     return absl::OkStatus();
   };
@@ -149,6 +171,7 @@ absl::Status JournalReader::merge(unsigned tables, std::int64_t attempt, control
                                         [](const auto& a, const auto& b) { return a->seq() < b->seq(); });
     if ((*first)->seq() == Events::kEnd) return absl::OkStatus();
     PACELINE_RETURN_IF_ERROR((*first)->tell(listener));
+    after = (*first)->seq();
     PACELINE_RETURN_IF_ERROR((*first)->advance());
   }
 }

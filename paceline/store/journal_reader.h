@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -44,6 +45,14 @@ class JournalReader {
   // Tells `listener` all that was recorded, or what one attempt recorded. The reasons of the orders hold text
   // that lives as long as this reader.
   absl::Status replay(control::RunListener& listener, std::int64_t attempt = kAllAttempts);
+  // The same, of what was recorded after the event `after`, which becomes the number of the last one told. The
+  // reasons hold text that lives as long as `texts`.
+  absl::Status replay_after(control::RunListener& listener, std::int64_t attempt, std::int64_t& after,
+                            std::set<std::string, std::less<>>& texts);
+  // Those of replay().
+  std::set<std::string, std::less<>>& texts() { return texts_; }
+  // How the newest attempt finished; nothing where it has not.
+  absl::StatusOr<std::optional<std::string>> finish() const;
 
   // One kind of event each, in order.
   absl::Status facts(const std::function<void(const control::Fact&)>& see,
@@ -71,12 +80,17 @@ class JournalReader {
 
   JournalReader(std::filesystem::path path, Database database)
       : path_(std::move(path)), database_(std::move(database)) {}
+  using Texts = std::set<std::string, std::less<>>;
+
   absl::Status read(unsigned tables, std::int64_t attempt, control::RunListener& listener);
-  absl::Status merge(unsigned tables, std::int64_t attempt, control::RunListener& listener);
+  absl::Status read_after(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,
+                          control::RunListener& listener);
+  absl::Status merge(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,
+                     control::RunListener& listener);
 
   std::filesystem::path path_;
   Database database_;
-  std::set<std::string, std::less<>> texts_;  // a set never moves what it holds
+  Texts texts_;  // a set never moves what it holds
 };
 
 }  // namespace paceline::store

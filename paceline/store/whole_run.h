@@ -2,6 +2,12 @@
 // then the next attempt. For reports. What the tables hold, and what is void, is said in journal.h.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
 #include <absl/status/status.h>
 
 #include "paceline/control/run_listener.h"
@@ -16,5 +22,10 @@ namespace paceline::store {
 //
 // The reasons of the orders live as long as `journal`. Errors: those of JournalReader.
 absl::Status replay_whole_run(JournalReader& journal, control::RunListener& listener);
+
+// Of that, one attempt which is not the last. `texts`: keep the reasons.
+class Splice;
+absl::Status replay_attempt(JournalReader& journal, const std::vector<Attempt>& attempts, std::size_t i,
+                            Splice& splice, std::set<std::string, std::less<>>& texts);
 
 }  // namespace paceline::store

@@ -1,0 +1,47 @@
+// Follows a run's journal while it grows: each read() tells what came since the one before. The file is open
+// only during a read, so that whoever writes it may close it as if nobody looked. One thread.
+//
+// What always holds: what was told since the latest `anew` is the whole run as replay_whole_run() gives it, as
+// of some moment, and can have been. The reasons of the orders hold text that lives as long as this object.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/control/run_listener.h"
+#include "paceline/store/journal_reader.h"
+#include "paceline/store/plausible.h"
+#include "paceline/store/splice.h"
+
+namespace paceline::store {
+
+class RunTail {
+ public:
+  // A listener that has heard nothing yet. The one before is done with.
+  using Anew = std::function<absl::StatusOr<control::RunListener*>(JournalReader& journal)>;
+
+  explicit RunTail(std::filesystem::path journal) : path_(std::move(journal)) {}
+
+  // `anew` is asked at first, and when the run went back or was resumed: then not all that was told still
+  // counts. Errors: those of JournalReader; after one the next read begins anew.
+  absl::Status read(const Anew& anew);
+
+ private:
+  absl::Status begin(JournalReader& journal, const std::vector<Attempt>& attempts, const Anew& anew);
+
+  const std::filesystem::path path_;
+  std::set<std::string, std::less<>> texts_;
+  std::unique_ptr<Plausible> plausible_;
+  std::unique_ptr<Splice> splice_;  // null: to begin anew
+  std::vector<std::pair<std::int64_t, Version>> attempts_;
+  std::int64_t after_ = -1;
+};
+
+}  // namespace paceline::store

@@ -1,0 +1,56 @@
+// Several runs side by side.
+
+function compare_page(ids) {
+  const runs = new Map(ids.map(id => [id, {head: null, curves: null}]));
+  const accuracy = live_chart('Test accuracy');
+  const loss = live_chart('Test loss');
+  const training = live_chart('Training loss');
+  const rate = live_chart('Samples per second');
+  const heads = ['run', 'policy', 'state', 'progress', 'samples/s', 'waiting (%)', 'staleness', 'gradients an update', 'training loss', 'test loss', 'accuracy (%)', 'best (%)', 'seconds', 'what holds it back'];
+  const table = plain_table('The runs in numbers', heads, [0, 1, 2, 13]);
+  // Its title where that tells it from the others, else with its policy.
+  const name_of = id => {
+    const head = runs.get(id).head;
+    if (!known(head?.title)) return id;
+    const alike = ids.filter(other => runs.get(other).head?.policy === head.policy);
+    return alike.length === 1 ? head.policy : `${head.policy} (${id})`;
+  };
+  const lines = (part, column, of = points => curve_of(points, column)) => ids.map((id, style) => ({name: name_of(id), style, points: runs.get(id).curves ? of(runs.get(id).curves[part]) : []}));
+  const words = column => ids.map(id => `${name_of(id)} ${latest_words(runs.get(id).curves?.evaluations ?? [], column, plain)}`).join('; ');
+  const draw = () => {
+    const first = [...runs.values()].find(run => run.curves?.target)?.curves.target;
+    const rule = metric => first?.metric === metric ? {y: first.value, text: `target: ${first.text}`} : null;
+    const any = column => [...runs.values()].some(run => run.curves?.evaluations.some(point => known(point[column])));
+    accuracy.node.hidden = !any(4);
+    accuracy.set({...x_of(), format: share_format, most: 1.0001, rule: rule('accuracy'), series: lines('evaluations', 4), words: words(4)});
+    loss.node.hidden = !any(3);
+    loss.set({...x_of(), format: plain, may_be_log: true, rule: rule('loss'), series: lines('evaluations', 3), words: words(3)});
+    training.set({...x_of(), format: plain, may_be_log: true, series: lines('training', 3)});
+    rate.set({x_label: 'seconds', x_unit: 's', format: short_count, from_zero: true, series: lines('rate', 1, points => points)});
+    const percent = value => or_dash(value, share => fixed(100 * share, 1));
+    table.set(ids.map((id, style) => {
+      const head = runs.get(id).head;
+      const name = html('a', {href: `#/run/${encodeURIComponent(id)}`, class: `keyed s${style % 8}`}, svg('svg', {width: 12, height: 12, 'aria-hidden': 'true'}, svg('rect', {class: 'bar', width: 12, height: 12, rx: 2})), ` ${id}`);
+      if (!known(head?.title)) return [name, ...Array(heads.length - 2).fill('\u2013'), head ? head.why || head.holds_back : ''];
+      return [name, head.policy, head.state, percent_text(head.total_samples ? head.samples / head.total_samples : 0, 0), or_dash(head.samples_per_s, short_count), percent(head.wait_share), or_dash(head.staleness_mean, mean => fixed(mean, 2)),
+        or_dash(head.group_size, size => fixed(size, 1)), digits4(head.training_loss), digits4(head.loss), percent(head.accuracy), percent(head.best_accuracy), fixed(head.elapsed_s, 1), head.held_back];
+    }));
+  };
+  let asked = false;
+  const soon = () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => { asked = false; draw(); });
+  };
+  return {
+    title: 'Comparison',
+    node: html('div', {}, html('header', {}, html('h1', {}, `${ids.length} runs compared`)),
+      html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Learning'), axis_switch(soon)), html('div', {class: 'columns'}, accuracy.node, loss.node, training.node, rate.node)),
+      section('In numbers', table.node)),
+    address: `/api/events?part=compare${ids.map(id => `&run=${encodeURIComponent(id)}`).join('')}`,
+    on: {
+      part: ({run, part, data}) => { if (runs.has(run)) { runs.get(run)[part] = data; soon(); } },
+      gone: ({run}) => { if (runs.has(run)) { runs.get(run).head = {why: 'there is no such run any more'}; soon(); } },
+    },
+  };
+}

@@ -1,0 +1,168 @@
+#include "paceline/ui/publisher.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "paceline/report/json_values.h"
+
+namespace paceline::ui {
+
+namespace {
+
+using report::Json;
+
+// A page is so far behind a run, at most, and what it takes to make it.
+constexpr std::chrono::milliseconds kTick{500};
+// The list is looked at as often while somebody sees it.
+constexpr std::chrono::seconds kLook{2};
+// A part that is large, or changes slowly, goes out as often.
+std::chrono::milliseconds period_of(const std::string& part) {
+  if (part == "head" || part == "events") return kTick;
+  return part == "lanes" ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(2000);
+}
+// What nobody has looked at for so long is forgotten.
+constexpr std::chrono::seconds kKept{60};
+// The thread works at most so much of the time, so that it costs a run on this machine little.
+constexpr int kRest = 15;
+
+std::string event(const std::string& name, const Json& data) {
+  return fmt::format("event: {}\ndata: {}\n\n", name, report::one_line(data));
+}
+
+std::string part_event(const std::string& run, const std::string& part, const Json& data) {
+  return event("part", {{"run", run}, {"part", part}, {"data", data}});
+}
+
+}  // namespace
+
+Publisher::Publisher(const UiOptions& options)
+    : options_(options), index_(options.roots), thread_([this] { work(); }) {}
+
+Publisher::~Publisher() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  woken_.notify_all();
+  thread_.join();
+}
+
+void Publisher::post(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  woken_.notify_all();
+}
+
+void Publisher::subscribe(std::shared_ptr<Exchange> page, std::string part, std::vector<std::string> runs) {
+  page->stream();
+  post([this, page = std::move(page), part = std::move(part), runs = std::move(runs)] {
+    pages_.push_back({page, part, runs, {}});
+  });
+}
+
+void Publisher::work() {
+  auto next = Steady::now();
+  while (true) {
+    std::deque<std::function<void()>> tasks;
+    {
+      std::unique_lock lock(mutex_);
+      const auto woken = [this] { return ends_ || !tasks_.empty(); };
+      if (pages_.empty()) {
+        woken_.wait(lock, woken);
+      } else {
+        woken_.wait_until(lock, next, woken);
+      }
+      if (ends_) return;
+      tasks.swap(tasks_);
+    }
+    for (const auto& task : tasks) task();
+    std::erase_if(pages_, [](const Page& page) { return page.exchange->closed(); });
+    if (tasks.empty() && Steady::now() < next) continue;
+    const auto began = Steady::now();
+    tick();
+    const auto took = Steady::now() - began;
+    next = Steady::now() + std::max<Steady::duration>(kTick, kRest * took);
+  }
+}
+
+RunFollower* Publisher::follow(const std::string& run) {
+  const RunCard* card = index_.find(run);
+  if (card == nullptr) return nullptr;
+  Followed& followed = followed_[run];
+  if (!followed.run) followed.run = std::make_unique<RunFollower>(card->paths());
+  followed.wanted = Steady::now();
+  return followed.run.get();
+}
+
+void Publisher::tick() {
+  const auto now = Steady::now();
+  if (pages_.empty()) return;
+  if (now - looked_ >= kLook) {
+    index_.look();
+    looked_ = Steady::now();
+    list_event_ = event("list", {{"runs", index_.json()}, {"can_stop", static_cast<bool>(options_.stop_run)}});
+  }
+  for (auto& [id, followed] : followed_) followed.parts.clear();
+  for (Page& page : pages_) give(page);
+  std::erase_if(followed_, [now](const auto& one) { return now - one.second.wanted > kKept; });
+}
+
+void Publisher::send(Page& page, const std::string& key, const std::string& text, std::chrono::milliseconds period) {
+  const std::size_t hash = std::hash<std::string>()(text);
+  Sent& sent = page.sent[key];
+  const auto now = Steady::now();
+  if (sent.hash == hash || now < sent.next) return;
+  sent = {hash, now + period - kTick / 4};
+  page.exchange->send(text);
+}
+
+void Publisher::give(Page& page) {
+  // The list is in every page: its links, and the runs to compare with.
+  if (page.part == "list") return send(page, "list", list_event_);
+  for (const std::string& run : page.runs) {
+    RunFollower* follower = follow(run);
+    if (follower == nullptr) {
+      send(page, run, event("gone", {{"run", run}}));
+      continue;
+    }
+    Followed& followed = followed_[run];
+    if (followed.parts.empty()) {
+      follower->read();
+      for (const auto& [part, data] : follower->parts()) followed.parts[part] = part_event(run, part, data);
+    }
+    for (const auto& [part, text] : followed.parts) {
+      const bool wanted = page.part == "run" || part == "head" || part == "curves";
+      if (wanted) send(page, run + "\n" + part, text, period_of(part));
+    }
+  }
+}
+
+void Publisher::metrics(std::shared_ptr<Exchange> asked, std::string run) {
+  post([this, asked = std::move(asked), run = std::move(run)] {
+    index_.look();
+    looked_ = Steady::now();
+    RunFollower* follower = follow(run.empty() ? index_.newest() : run);
+    if (follower == nullptr) return asked->answer({.status = 404, .body = "there is no such run\n"});
+    follower->read();
+    auto text = follower->metrics();
+    if (!text.ok()) return asked->answer({.status = 503, .body = std::string(text.status().message()) + "\n"});
+    asked->answer({.type = "text/plain; version=0.0.4; charset=utf-8", .body = *std::move(text)});
+  });
+}
+
+void Publisher::stop_run(std::shared_ptr<Exchange> asked, std::string run, std::string job_token) {
+  post([this, asked = std::move(asked), run = std::move(run), job_token = std::move(job_token)] {
+    const RunCard* card = index_.find(run);
+    if (card == nullptr) return asked->answer({.status = 404, .body = "there is no such run\n"});
+    if (!options_.stop_run) return asked->answer({.status = 403, .body = "runs cannot be stopped from here\n"});
+    const absl::Status stopped = options_.stop_run(card->paths(), job_token);
+    if (stopped.ok()) return asked->answer({.status = 200, .body = "the run stops with a checkpoint\n"});
+    const int status = absl::IsPermissionDenied(stopped) ? 403 : 409;
+    asked->answer({.status = status, .body = std::string(stopped.message()) + "\n"});
+  });
+}
+
+}  // namespace paceline::ui

@@ -1,0 +1,79 @@
+// Who looks at what, and what each of them has seen: makes the events of the streams. Its thread alone reads the
+// runs, so that a page never waits for a disk.
+//
+// What always holds: a page gets a part only when it has changed, and all of it, so that one that comes again has
+// everything at once.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "paceline/ui/http_server.h"
+#include "paceline/ui/run_follower.h"
+#include "paceline/ui/runs_index.h"
+#include "paceline/ui/ui_server.h"
+
+namespace paceline::ui {
+
+class Publisher {
+ public:
+  explicit Publisher(const UiOptions& options);
+  ~Publisher();
+
+  // Any thread, all of them.
+  void subscribe(std::shared_ptr<Exchange> page, std::string part, std::vector<std::string> runs);
+  // Of that run; of the newest one without a name.
+  void metrics(std::shared_ptr<Exchange> asked, std::string run);
+  void stop_run(std::shared_ptr<Exchange> asked, std::string run, std::string job_token);
+
+ private:
+  using Steady = std::chrono::steady_clock;
+  struct Sent {
+    std::size_t hash = 0;
+    Steady::time_point next{};  // not before
+  };
+  struct Page {
+    std::shared_ptr<Exchange> exchange;
+    std::string part;
+    std::vector<std::string> runs;
+    std::map<std::string, Sent> sent;  // by what it is
+  };
+  struct Followed {
+    std::unique_ptr<RunFollower> run;
+    Steady::time_point wanted;
+    std::map<std::string, std::string> parts;  // as events
+  };
+
+  void work();
+  void tick();
+  void give(Page& page);
+  void send(Page& page, const std::string& key, const std::string& event,
+            std::chrono::milliseconds period = {});
+  RunFollower* follow(const std::string& run);
+  void post(std::function<void()> task);
+
+  const UiOptions options_;
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  std::deque<std::function<void()>> tasks_;
+  bool ends_ = false;
+
+  // Of the thread alone.
+  RunsIndex index_;
+  Steady::time_point looked_{};
+  std::string list_event_;
+  std::vector<Page> pages_;
+  std::map<std::string, Followed> followed_;
+
+  std::thread thread_;
+};
+
+}  // namespace paceline::ui

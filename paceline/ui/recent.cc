@@ -1,0 +1,153 @@
+#include "paceline/ui/recent.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+#include <variant>
+
+#include "paceline/base/overloaded.h"
+
+namespace paceline::ui {
+
+namespace {
+
+// Commits closer than that are one point of the rate.
+constexpr Duration kStep = std::chrono::milliseconds(100);
+// Of updates that nobody says are complete.
+constexpr std::size_t kMostPending = 1000;
+
+std::optional<double> rate(std::int64_t samples, Duration time) {
+  if (samples == 0 || time <= Duration::zero()) return std::nullopt;
+  return static_cast<double>(samples) / to_seconds(time);
+}
+
+// "resumed from version 120" → "resumed from version #".
+std::string without_numbers(const std::string& text) {
+  std::string words;
+  for (const char c : text) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (!digit) words += c;
+    if (digit && (words.empty() || words.back() != '#')) words += '#';
+  }
+  return words;
+}
+
+}  // namespace
+
+Recent::Replica& Recent::replica(ReplicaId id) {
+  const auto i = static_cast<std::size_t>(id.value());
+  if (replicas_.size() <= i) replicas_.resize(i + 1);
+  return replicas_[i];
+}
+
+void Recent::on_fact(const control::Fact& fact) {
+  latest_ = std::max(latest_, fact.at);
+  std::visit(Overloaded{
+                 [&](const control::ReplicaJoined& joined) { replica(joined.replica).here = true; },
+                 [&](const control::ReplicaLeft& gone) {
+                   replica(gone.replica).here = false;
+                   left(gone.why);
+                 },
+                 [&](const control::ReplicaReady& done) { ready(done.replica, done.compute); },
+                 [&](const control::CommitComplete& done) { complete(fact.at, done.version); },
+                 [](const auto&) {},
+             },
+             fact.what);
+}
+
+void Recent::on_order(Time at, const control::Order& order) {
+  if (const auto* release = std::get_if<control::Release>(&order))
+    replica(release->replica).samples = release->lease.size();
+  if (const auto* record = std::get_if<control::CommitRecord>(&order)) commit(at, *record);
+}
+
+void Recent::ready(ReplicaId id, Duration compute) {
+  Replica& one = replica(id);
+  one.latest.push_back({one.samples, compute});
+  if (one.latest.size() <= kLatestIterations) return;
+  one.before.samples += one.latest.front().samples;
+  one.before.compute += one.latest.front().compute;
+  one.latest.pop_front();
+}
+
+void Recent::commit(Time at, const control::CommitRecord& record) {
+  learning_rate_ = record.learning_rate;
+  versions_.add({at, record.version.value()});
+  pending_.emplace_back(record.version, at);
+  if (pending_.size() > kMostPending) pending_.pop_front();
+  if (committed_.size() < 2 || at - committed_[committed_.size() - 2].at >= kStep)
+    committed_.push_back({at, record.committed_after()});
+  else
+    committed_.back() = {at, record.committed_after()};
+  while (committed_.size() > 2 && committed_[1].at < at - kRateWindow) committed_.pop_front();
+}
+
+void Recent::complete(Time at, Version version) {
+  while (!pending_.empty() && pending_.front().first < version) pending_.pop_front();
+  if (pending_.empty() || pending_.front().first != version) return;
+  const Duration took = at - pending_.front().second;
+  pending_.pop_front();
+  ++updates_;
+  updates_time_ += took;
+  update_times_.push_back(took);
+  if (update_times_.size() > kLatestUpdates) update_times_.pop_front();
+}
+
+void Recent::left(const std::string& why) {
+  std::string reason = without_numbers(why);
+  if (left_.size() >= kMostReasons && !left_.contains(reason)) reason = "other";
+  ++left_[reason];
+}
+
+Speed Recent::speed(ReplicaId id) const {
+  const auto i = static_cast<std::size_t>(id.value());
+  if (i >= replicas_.size()) return {};
+  Iteration latest;
+  for (const Iteration& one : replicas_[i].latest) {
+    latest.samples += one.samples;
+    latest.compute += one.compute;
+  }
+  return {rate(latest.samples, latest.compute), rate(replicas_[i].before.samples, replicas_[i].before.compute)};
+}
+
+std::optional<double> Recent::median_speed() const {
+  std::vector<double> speeds;
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    const auto now = speed(ReplicaId(static_cast<std::int32_t>(i))).now;
+    if (replicas_[i].here && now) speeds.push_back(*now);
+  }
+  if (speeds.empty()) return std::nullopt;
+  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
+  std::nth_element(speeds.begin(), middle, speeds.end());
+  return *middle;
+}
+
+std::optional<double> Recent::samples_per_s(Time now) const {
+  if (committed_.size() < 2) return std::nullopt;
+  const Time until = std::max(now, committed_.back().at);
+  // Where nothing is committed any more, that shows.
+  const auto first = std::find_if(committed_.begin(), committed_.end(),
+                                  [&](const Committed& one) { return one.at >= until - kRateWindow; });
+  if (first == committed_.end()) return 0;
+  const Time end = until - committed_.back().at > kRateWindow / 10 ? until : committed_.back().at;
+  const Committed& from = first + 1 == committed_.end() ? *(first - 1) : *first;
+  return end > from.at ? rate(committed_.back().samples - from.samples, end - from.at).value_or(0) : 0;
+}
+
+std::optional<double> Recent::update_s() const {
+  if (update_times_.empty()) return std::nullopt;
+  Duration sum{0};
+  for (const Duration one : update_times_) sum += one;
+  return to_seconds(sum) / static_cast<double>(update_times_.size());
+}
+
+std::int64_t Recent::version_at(Time at) const {
+  std::int64_t version = 0;
+  for (const VersionPoint& point : versions_.points()) {
+    if (point.at > at) break;
+    version = point.version;
+  }
+  return version;
+}
+
+}  // namespace paceline::ui

@@ -1,0 +1,90 @@
+// What happened in a run of late, which no sum over the whole run shows: speeds, the rate, what updates take, and
+// the curve of versions. A fold like report::RunStats; pure; one thread; memory is bounded by the number of
+// replicas.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/control/run_listener.h"
+#include "paceline/report/thinned.h"
+
+namespace paceline::ui {
+
+// How fast a replica computes, in samples a second. Nothing where that is not known yet.
+struct Speed {
+  std::optional<double> now;   // of its latest iterations
+  std::optional<double> past;  // of all before these
+};
+
+class Recent final : public control::RunListener {
+ public:
+  static constexpr std::size_t kLatestIterations = 16;
+  static constexpr std::size_t kLatestUpdates = 64;
+  static constexpr Duration kRateWindow = std::chrono::seconds(10);
+
+  void on_fact(const control::Fact& fact) override;
+  void on_order(Time at, const control::Order& order) override;
+  void on_evaluated(const control::Evaluated&) override {}
+
+  Speed speed(ReplicaId replica) const;
+  // Of the replicas that are there, the middle one's speed now.
+  std::optional<double> median_speed() const;
+  // Committed samples a second, of the latest seconds until `now`.
+  std::optional<double> samples_per_s(Time now) const;
+  // From a commit to its version being complete, mean of the latest ones; nothing where the servers do not say.
+  std::optional<double> update_s() const;
+  // Of all: how many, and their seconds together.
+  std::int64_t updates() const { return updates_; }
+  double updates_s() const { return to_seconds(updates_time_); }
+  std::optional<double> learning_rate() const { return learning_rate_; }
+  Time latest() const { return latest_; }
+  // The newest version by then.
+  std::int64_t version_at(Time at) const;
+  // Replicas that left, by the reason without its numbers; at most kMostReasons of them, the others are "other".
+  static constexpr std::size_t kMostReasons = 16;
+  const std::map<std::string, std::int64_t>& left_by_reason() const { return left_; }
+
+ private:
+  struct Iteration {
+    std::int64_t samples = 0;
+    Duration compute{0};
+  };
+  struct Replica {
+    bool here = false;
+    std::int64_t samples = 0;  // of the iteration under way
+    std::deque<Iteration> latest;
+    Iteration before;  // all together
+  };
+  struct Committed {
+    Time at;
+    std::int64_t samples = 0;
+  };
+  struct VersionPoint {
+    Time at;
+    std::int64_t version = 0;
+  };
+
+  Replica& replica(ReplicaId id);
+  void ready(ReplicaId id, Duration compute);
+  void commit(Time at, const control::CommitRecord& record);
+  void complete(Time at, Version version);
+  void left(const std::string& why);
+
+  std::vector<Replica> replicas_;  // by id
+  std::deque<Committed> committed_;
+  std::deque<std::pair<Version, Time>> pending_;
+  std::deque<Duration> update_times_;
+  std::int64_t updates_ = 0;
+  Duration updates_time_{0};
+  std::optional<double> learning_rate_;
+  report::Thinned<VersionPoint> versions_{1000};
+  std::map<std::string, std::int64_t> left_;
+  Time latest_;
+};
+
+}  // namespace paceline::ui

@@ -1,0 +1,72 @@
+// What the list of runs says of one: from its job file and its metrics.jsonl, of which each look reads only what
+// is new. One thread.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "paceline/report/json_values.h"
+#include "paceline/report/thinned.h"
+#include "paceline/store/run_folder.h"
+#include "paceline/ui/run_state.h"
+
+namespace paceline::ui {
+
+// The numbers of the lines of a metrics.jsonl, as they come. Pure. A line that makes no sense is counted and
+// left out.
+class MetricsLines {
+ public:
+  // Bytes of the file, in order, cut anywhere.
+  void add(std::string_view bytes);
+
+  struct Numbers {
+    double time_s = 0;
+    std::int64_t samples = 0, total_samples = 0, commits = 0;
+    std::optional<double> samples_per_s{}, training_loss{}, loss{}, accuracy{}, best_accuracy{}, best_loss{};
+    bool finished = false;
+  };
+  const Numbers& numbers() const { return numbers_; }
+  // Of the training loss, or where there is none, of the loss on the test set.
+  std::vector<double> spark() const;
+  std::int64_t damaged() const { return damaged_; }
+
+ private:
+  static constexpr std::size_t kLongestLine = 1 << 20;
+  void line(std::string_view text);
+
+  std::string rest_;
+  Numbers numbers_;
+  report::Thinned<double> training_{60}, tests_{60};
+  std::int64_t damaged_ = 0;
+};
+
+class RunCard {
+ public:
+  explicit RunCard(std::string id, const std::filesystem::path& folder) : id_(std::move(id)), run_{folder} {}
+
+  void look();
+  // {id, title, policy, devices, state, why, made_s, time_s, samples, total_samples, samples_per_s, left_s,
+  //  training_loss, loss, accuracy, best_accuracy, best_loss, spark, trouble}
+  report::Json json() const;
+  const StateOfRun& state() const { return state_; }
+  double made_s() const { return made_s_; }
+  const store::RunPaths& paths() const { return run_; }
+
+ private:
+  void read_job();
+
+  const std::string id_;
+  const store::RunPaths run_;
+  std::string title_, policy_, trouble_;
+  std::size_t devices_ = 0;
+  double made_s_ = 0;
+  std::int64_t read_ = 0;  // bytes of metrics.jsonl
+  MetricsLines lines_;
+  StateOfRun state_;
+  bool settled_ = false;  // it had ended when it was looked at last
+  std::filesystem::file_time_type settled_at_{};
+};
+
+}  // namespace paceline::ui

@@ -1,0 +1,166 @@
+// Run folders as the pages see them: their lists, their states, and journals that are damaged or half written.
+#include <sys/file.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/report/example_run.h"
+#include "paceline/runs/run_info.h"
+#include "paceline/store/journal.h"
+#include "paceline/store/lock_file.h"
+#include "paceline/store/test_directory.h"
+#include "paceline/ui/run_card.h"
+#include "paceline/ui/run_follower.h"
+#include "paceline/ui/runs_index.h"
+
+namespace paceline::ui {
+namespace {
+
+namespace fs = std::filesystem;
+
+void put(const fs::path& file, const std::string& text) {
+  fs::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary) << text;
+}
+
+void make_run(const fs::path& folder, const std::string& policy = "bsp") {
+  put(folder / "job.toml", "name = \"job\"\n[sync]\npolicy = \"" + policy + "\"\n[[replica]]\ncount = 4\n");
+}
+
+// The journal of a whole small run.
+void record_run(const fs::path& folder) {
+  auto journal = store::Journal::open(folder / "journal.sqlite", Version(0));
+  ASSERT_TRUE(journal.ok());
+  ASSERT_TRUE((*journal)->set(runs::kTotalSamplesKey, "3200").ok());
+  report::run_example(report::uneven_four(), "bsp", **journal);
+}
+
+class RunFoldersTest : public ::testing::Test {
+ protected:
+  store::TestDirectory directory_;
+  const fs::path root_ = directory_.path();
+};
+
+TEST(MetricsLinesTest, LinesMayComeInAnyPieces) {
+  const std::string text =
+      "{\"kind\":\"snapshot\",\"time_s\":1.5,\"samples\":64,\"total_samples\":100,\"samples_per_s\":40.5,\"commits\":2,"
+      "\"training_loss\":2.5,\"finished\":false}\n"
+      "{\"kind\":\"evaluation\",\"loss\":2.25,\"accuracy\":0.5}\nno json\n[1]\n"
+      "{\"kind\":\"evaluation\",\"loss\":3,\"accuracy\":0.25}\n"
+      "{\"kind\":\"snapshot\",\"samples\":-7,\"total_samples\":1e300,\"training_loss\":null,\"finished\":1}\n{\"kind\":\"snap";
+  for (std::size_t piece = 1; piece < text.size(); piece = piece * 2 + 1) {
+    MetricsLines lines;
+    for (std::size_t i = 0; i < text.size(); i += piece) lines.add(std::string_view(text).substr(i, piece));
+    EXPECT_EQ(lines.numbers().best_accuracy, 0.5);
+    EXPECT_EQ(lines.numbers().accuracy, 0.25);
+    EXPECT_EQ(lines.numbers().best_loss, 2.25);
+    EXPECT_EQ(lines.numbers().samples, 0);
+    EXPECT_EQ(lines.numbers().total_samples, 0);
+    EXPECT_EQ(lines.damaged(), 2);
+    EXPECT_EQ(lines.spark().size(), 2u);
+  }
+}
+
+TEST(MetricsLinesTest, ALineWithoutAnEndIsNotKept) {
+  MetricsLines lines;
+  for (int i = 0; i < 40; ++i) lines.add(std::string(100000, 'x'));
+  EXPECT_GE(lines.damaged(), 1);
+}
+
+TEST_F(RunFoldersTest, RunsAreFoundInFoldersOfFoldersByTheirNames) {
+  make_run(root_ / "one");
+  make_run(root_ / "compared" / "two", "asp");
+  put(root_ / "notes" / "text.txt", "");
+  fs::create_directory_symlink(root_ / "compared", root_ / "link");
+  RunsIndex index({root_});
+  index.look();
+  EXPECT_EQ(index.json().size(), 2u);
+  ASSERT_NE(index.find("compared/two"), nullptr);
+  EXPECT_EQ(index.find("compared/two")->json().at("policy"), "asp");
+  EXPECT_EQ(index.find("../one"), nullptr);
+  EXPECT_EQ(index.find(""), nullptr);
+  fs::remove_all(root_ / "one");
+  index.look();
+  EXPECT_EQ(index.find("one"), nullptr);
+}
+
+TEST_F(RunFoldersTest, AnIndexOfARunHasThatRun) {
+  make_run(root_ / "one");
+  RunsIndex index({root_ / "one"});
+  index.look();
+  EXPECT_EQ(index.newest(), "one");
+}
+
+TEST_F(RunFoldersTest, TheStateIsWhatTheFolderSays) {
+  const store::RunPaths run{root_ / "run"};
+  make_run(run.root);
+  put(run.logs() / "coordinator.log", "begins\nthe disk is full\n");
+  EXPECT_EQ(state_of(run).state, RunState::kFailed);
+  EXPECT_EQ(state_of(run).why, "the disk is full");
+  record_run(run.root);
+  EXPECT_EQ(state_of(run).state, RunState::kFinished);
+  {
+    const auto held = store::lock_file(run.lock());
+    ASSERT_TRUE(held.ok() && held->has_value());
+    EXPECT_EQ(state_of(run).state, RunState::kStarting);
+    put(run.metrics(), "");
+    EXPECT_EQ(state_of(run).state, RunState::kTraining);
+    // Looking takes nothing from whoever leads it.
+    EXPECT_FALSE((*store::lock_file(run.lock())).has_value());
+  }
+  { auto journal = store::Journal::open(run.journal(), Version(3)); }
+  put(run.mark(), "mark");
+  for (const fs::path& file : {run.metrics(), run.mark()})
+    fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::minutes(5));
+  EXPECT_EQ(state_of(run).state, RunState::kLost);
+}
+
+TEST_F(RunFoldersTest, AFollowerShowsTheWholeRun) {
+  make_run(root_ / "run");
+  RunFollower follower(store::RunPaths{root_ / "run"});
+  follower.read();
+  EXPECT_EQ(follower.parts().size(), 1u);
+  record_run(root_ / "run");
+  follower.read();
+  const auto parts = follower.parts();
+  EXPECT_EQ(parts.at("head").at("samples"), 3200);
+  EXPECT_EQ(parts.at("head").at("state"), "finished");
+  EXPECT_EQ(parts.at("head").at("trouble"), "");
+  EXPECT_EQ(follower.compared().size(), 2u);
+  const auto metrics = follower.metrics();
+  ASSERT_TRUE(metrics.ok());
+  EXPECT_THAT(*metrics, testing::HasSubstr("paceline_committed_samples_total 3200\n"));
+  EXPECT_THAT(*metrics, testing::HasSubstr("paceline_attempts_total 1\n"));
+}
+
+TEST_F(RunFoldersTest, ADamagedJournalIsALineAndNoCrash) {
+  const fs::path run = root_ / "run";
+  make_run(run);
+  record_run(run);
+  const fs::path journal = run / "journal.sqlite";
+  std::string whole;
+  {
+    std::ifstream file(journal, std::ios::binary);
+    whole.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  std::size_t complaints = 0;
+  const std::size_t count = std::getenv("PACELINE_DAMAGES") ? 3000 : 60;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string bytes = whole;
+    const std::size_t place = (i * 7919 * 4096 / 60 + i * 13) % bytes.size();
+    if (i % 3 == 0) bytes.resize(place);
+    else for (std::size_t k = place; k < std::min(bytes.size(), place + 700); ++k) bytes[k] = static_cast<char>(i % 3 == 1 ? 0xff : bytes[k] ^ 0x41);
+    put(journal, bytes);
+    RunFollower follower(store::RunPaths{run});
+    follower.read();
+    const auto head = follower.parts().at("head");
+    if (head.at("trouble") != "" || head.at("samples") != 3200) ++complaints;
+  }
+  EXPECT_GT(complaints, 20u);
+}
+
+}  // namespace
+}  // namespace paceline::ui

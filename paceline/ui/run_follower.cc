@@ -1,0 +1,160 @@
+#include "paceline/ui/run_follower.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_split.h>
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/exports/prometheus.h"
+#include "paceline/runs/run_info.h"
+#include "paceline/ui/live_parts.h"
+
+namespace paceline::ui {
+
+namespace {
+
+// So long nothing may happen in a run that trains before its page's clock stands still.
+constexpr Duration kLongestSilence = std::chrono::minutes(10);
+
+std::int64_t unix_now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+class RunFollower::Folds final : public control::RunListener {
+ public:
+  explicit Folds(report::RunInfo info) : stats(info), time(info.devices), lanes(info.devices) {}
+
+  void on_fact(const control::Fact& fact) override {
+    stats.on_fact(fact);
+    time.on_fact(fact);
+    lanes.on_fact(fact);
+    recent.on_fact(fact);
+  }
+  void on_order(Time at, const control::Order& order) override {
+    stats.on_order(at, order);
+    time.on_order(at, order);
+    lanes.on_order(at, order);
+    recent.on_order(at, order);
+  }
+  void on_evaluated(const control::Evaluated& evaluated) override { stats.on_evaluated(evaluated); }
+  void on_plan(const control::PlanAdopted& adopted) override {
+    stats.on_plan(adopted);
+    time.on_plan(adopted);
+    lanes.on_plan(adopted);
+  }
+  void on_batch(const control::BatchDone& batch) override {
+    stats.on_batch(batch);
+    time.on_batch(batch);
+  }
+
+  report::RunStats stats;
+  report::TimeStats time;
+  MovingLanes lanes;
+  Recent recent;
+};
+
+absl::Status RunFollower::read_wall(store::JournalReader& journal) {
+  PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
+  PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
+  wall_.reset();
+  off_clock_ = runs::off_clock(about, std::ssize(attempts));
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend() && !wall_; ++attempt) {
+    const auto found = about.find(runs::released_key(attempt->number));
+    if (found == about.end()) continue;
+    const std::pair<std::string, std::string> words = absl::StrSplit(found->second, absl::MaxSplits(' ', 1));
+    Wall wall;
+    if (absl::SimpleAtoi(words.first, &wall.unix_ns) && absl::SimpleAtoi(words.second, &wall.job_ns)) wall_ = wall;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<control::RunListener*> RunFollower::anew(store::JournalReader& journal) {
+  folds_.reset();
+  window_ = LedgerWindow();
+  PACELINE_ASSIGN_OR_RETURN(const runs::OpenedRun run, runs::open_run(run_.root.string()));
+  PACELINE_RETURN_IF_ERROR(read_wall(journal));
+  folds_ = std::make_shared<Folds>(run.info);
+  return folds_.get();
+}
+
+void RunFollower::read() {
+  state_ = state_of(run_);
+  trouble_ = tail_.read([this](store::JournalReader& journal) { return anew(journal); });
+  if (!trouble_.ok() || wall_ || !folds_) return;
+  auto journal = store::JournalReader::open(run_.journal());
+  if (journal.ok()) read_wall(*journal).IgnoreError();
+}
+
+// The job's time goes on while nothing happens, so that a wait under way grows.
+Time RunFollower::now() const {
+  const Time latest = folds_->recent.latest();
+  if (!state_.led() || !wall_ || wall_->unix_ns <= 0) return latest;
+  const std::int64_t since = unix_now_ns() - wall_->unix_ns;
+  const Time now(Duration(wall_->job_ns + std::max<std::int64_t>(0, since)));
+  return std::clamp(now, latest, latest + kLongestSilence);
+}
+
+namespace {
+
+// A run of which there is nothing to show yet, or never will be.
+report::Json bare_head(const StateOfRun& state, const absl::Status& trouble) {
+  const bool begins = state.led() && (absl::IsFailedPrecondition(trouble) || absl::IsNotFound(trouble) || trouble.ok());
+  return {{"state", to_string(state.state)},
+          {"why", state.why},
+          {"trouble", begins ? "" : std::string(trouble.message())},
+          {"holds_back", begins ? "it has not trained yet" : ""}};
+}
+
+}  // namespace
+
+RunFollower::Parts RunFollower::parts() {
+  if (!folds_) return {{"head", bare_head(state_, trouble_)}};
+  const Time at = now();
+  const report::Summary summary = folds_->stats.summary(at);
+  const report::History history = folds_->stats.history(at, report::RunStats::Lanes::kNone);
+  const report::TimeLedger inside = folds_->time.ledger(at);
+  report::TimeLedger ledger = inside;
+  ledger.add_off_clock(off_clock_.starting, off_clock_.recovering);
+  const report::TimeLedger of_late = window_.of_late(inside);
+  const LiveRun run{summary, history, ledger, of_late, folds_->recent, folds_->lanes, state_, at,
+                    std::string(trouble_.message())};
+  return {{"head", head_json(run)},     {"curves", curves_json(run)}, {"lanes", lanes_json(run)},
+          {"devices", devices_json(run)}, {"groups", groups_json(run)}, {"events", events_json(run)},
+          {"plan", plan_json(run)},     {"time", time_json(run)}};
+}
+
+RunFollower::Parts RunFollower::compared() {
+  Parts all = parts();
+  std::erase_if(all, [](const auto& part) { return part.first != "head" && part.first != "curves"; });
+  return all;
+}
+
+absl::StatusOr<std::string> RunFollower::metrics() {
+  if (!folds_) return trouble_.ok() ? absl::UnavailableError("nothing is recorded yet") : trouble_;
+  const Time at = now();
+  const report::Summary summary = folds_->stats.summary(at);
+  const report::History history = folds_->stats.history(at, report::RunStats::Lanes::kNone);
+  std::optional<double> made_s;
+  if (wall_) made_s = static_cast<double>(wall_->unix_ns - wall_->job_ns) / 1e9;
+  std::vector<std::pair<std::string, double>> speeds;
+  for (const report::ReplicaSummary& one : summary.replicas) {
+    const Speed speed = folds_->recent.speed(one.replica);
+    const bool known = one.doing != report::Doing::kGone && speed.now && speed.past && *speed.past > 0;
+    if (known && speeds.size() < exports::kLabelledDevices) speeds.emplace_back(one.name, *speed.now / *speed.past);
+  }
+  const exports::LiveNumbers more{.learning_rate = folds_->recent.learning_rate(),
+                                  .updates = folds_->recent.updates(),
+                                  .updates_s = folds_->recent.updates_s(),
+                                  .left = folds_->recent.left_by_reason(),
+                                  .speeds = std::move(speeds)};
+  return exports::prometheus_text(summary, history, folds_->time.settled(), made_s, more);
+}
+
+}  // namespace paceline::ui

@@ -1,0 +1,66 @@
+// One run, followed while it trains: reads what is new in its journal and says what a page shows of it. One
+// thread. A read costs what is new; what it says is of bounded size, however long the run and however many its
+// devices.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <absl/status/status.h>
+
+#include "paceline/report/json_values.h"
+#include "paceline/report/run_stats.h"
+#include "paceline/report/time_stats.h"
+#include "paceline/runs/run_report.h"
+#include "paceline/store/run_folder.h"
+#include "paceline/store/run_tail.h"
+#include "paceline/ui/ledger_window.h"
+#include "paceline/ui/moving_lanes.h"
+#include "paceline/ui/recent.h"
+#include "paceline/ui/run_state.h"
+
+namespace paceline::ui {
+
+class RunFollower {
+ public:
+  explicit RunFollower(store::RunPaths run) : run_(std::move(run)), tail_(run_.journal()) {}
+
+  void read();
+
+  // The parts of the page, by name: head, curves, lanes, devices, groups, events, plan, time. Before anything is
+  // recorded there is the head alone. live_parts.h says what is in them.
+  using Parts = std::map<std::string, report::Json>;
+  Parts parts();
+  // What a comparison shows of it: head and curves.
+  Parts compared();
+
+  // The run's metrics in Prometheus' text format. Errors: why there are none.
+  absl::StatusOr<std::string> metrics();
+
+  const StateOfRun& state() const { return state_; }
+
+ private:
+  // Passes everything on to all that follow the run.
+  class Folds;
+  struct Wall {
+    std::int64_t unix_ns = 0, job_ns = 0;
+  };
+
+  absl::StatusOr<control::RunListener*> anew(store::JournalReader& journal);
+  absl::Status read_wall(store::JournalReader& journal);
+  Time now() const;
+
+  const store::RunPaths run_;
+  store::RunTail tail_;
+  std::shared_ptr<Folds> folds_;  // null: nothing is recorded
+  LedgerWindow window_;
+  StateOfRun state_;
+  absl::Status trouble_;
+  std::optional<Wall> wall_;  // when the job's time was what
+  runs::OffClock off_clock_;
+};
+
+}  // namespace paceline::ui

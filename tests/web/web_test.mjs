@@ -1,0 +1,281 @@
+// The pages of `paceline ui` in a real browser, on a real run with one slow worker. Run by ./dev web-test, which gives
+// the program's path; --shots DIR also takes pictures.
+import assert from 'node:assert/strict';
+import {spawn, execFileSync} from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import puppeteer from 'puppeteer-core';
+import axe from 'axe-core';
+
+const program = path.resolve(process.argv[2]);
+const shots = process.argv.includes('--shots') ? process.argv[process.argv.indexOf('--shots') + 1] : null;
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'paceline-web-'));
+const children = [];
+const cleanups = [];
+
+function start(words, options = {}) {
+  const child = spawn(program, words, {cwd: folder, stdio: ['ignore', 'pipe', 'pipe'], ...options});
+  child.text = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', bytes => { child.text += bytes; });
+  child.ended = new Promise(done => child.on('exit', (code, signal) => done(signal ?? code)));
+  children.push(child);
+  return child;
+}
+
+const sleep = ms => new Promise(done => setTimeout(done, ms));
+async function until(what, limit_s, condition) {
+  const end = Date.now() + 1000 * limit_s;
+  let last;
+  while (Date.now() < end) {
+    try {
+      last = await condition();
+      if (last) return last;
+    } catch (error) {
+      last = error;
+    }
+    await sleep(100);
+  }
+  throw new Error(`after ${limit_s} s not yet: ${what} (${last})`);
+}
+
+function job(name, more = '') {
+  const file = path.join(folder, `${name}.toml`);
+  fs.writeFileSync(file, `name = "${name}"
+epochs = 60
+batch = 8
+runs_dir = "${folder}/runs"
+[model]
+name = "gpt-byte"
+width = 16
+layers = 1
+heads = 2
+context = 16
+[data]
+source = "headers"
+train_samples = 3000
+test_samples = 100
+[optimizer]
+name = "adamw"
+lr = 0.001
+[evaluate]
+every_epochs = 0.1
+[checkpoint]
+every_epochs = 0.1
+${more}
+[[replica]]
+count = 3
+pace_ms = 30
+[[replica]]
+count = 1
+pace_ms = 90
+`);
+  return file;
+}
+
+const runs = () => fs.existsSync(`${folder}/runs`) ? fs.readdirSync(`${folder}/runs`).filter(name => fs.existsSync(`${folder}/runs/${name}/metrics.jsonl`)) : [];
+
+// The worker of that name among the processes that `parent` started.
+function child_pid(parent, ...words) {
+  for (const name of fs.readdirSync('/proc').filter(one => /^\d+$/.test(one))) {
+    try {
+      const given = fs.readFileSync(`/proc/${name}/cmdline`, 'utf8').split('\0');
+      const own_parent = Number(fs.readFileSync(`/proc/${name}/stat`, 'utf8').split(') ')[1].split(' ')[1]);
+      if (own_parent === parent && words.every(word => given.includes(word))) return Number(name);
+    } catch { /* it has ended meanwhile */ }
+  }
+  return null;
+}
+
+const text_of = (page, selector) => page.$eval(selector, node => node.textContent);
+
+async function no_complaints(page, what) {
+  await page.evaluate(source => { (0, eval)(source); }, axe.source).catch(async () => page.evaluate(axe.source));
+  const found = await page.evaluate(() => window.axe.run(document));
+  const lines = found.violations.map(one => `${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map(node => node.html.slice(0, 160)).join(' | ')}`);
+  assert.deepEqual(lines, [], `axe finds something on ${what}`);
+}
+
+async function pictures(browser, url, hashes) {
+  if (!shots) return;
+  fs.mkdirSync(shots, {recursive: true});
+  for (const scheme of ['light', 'dark']) for (const width of [1400, 400]) {
+    const page = await browser.newPage();
+    await page.setViewport({width, height: 900});
+    await page.emulateMediaFeatures([{name: 'prefers-color-scheme', value: scheme}]);
+    await page.goto(url);
+    for (const [name, hash] of Object.entries(hashes)) {
+      await page.evaluate(value => { location.hash = value; }, hash);
+      await sleep(3000);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name} is wider than ${width} pixels`);
+      await page.screenshot({path: `${shots}/${name}-${width}-${scheme}.png`, fullPage: true});
+    }
+    await page.close();
+  }
+}
+
+function ask(address, options) {
+  return new Promise((done, failed) => {
+    const request = http.request({host: '127.0.0.1', port: address.port, path: '/', ...options}, reply => {
+      let body = '';
+      reply.on('data', bytes => { body += bytes; });
+      reply.on('end', () => done({status: reply.statusCode, body}));
+    });
+    request.on('error', failed);
+    request.end(options.body);
+  });
+}
+
+// Bytes as they are.
+function raw(address, bytes) {
+  return new Promise(done => {
+    const socket = net.connect(address.port, '127.0.0.1', () => socket.write(bytes));
+    let reply = '';
+    socket.on('data', part => { reply += part; });
+    socket.on('error', () => done(reply));
+    socket.on('close', () => done(reply));
+  });
+}
+
+async function strangers(address, token) {
+  const bearer = {Authorization: `Bearer ${token}`};
+  assert.equal((await ask(address, {})).status, 401, 'without the token');
+  assert.equal((await ask(address, {headers: {Authorization: 'Bearer 0123456789abcdef'}})).status, 401, 'with another token');
+  assert.equal((await ask(address, {path: '/metrics'})).status, 401, 'the metrics of all runs');
+  assert.equal((await ask(address, {headers: {...bearer, Host: 'rebound.example:80'}})).status, 421, 'a foreign host');
+  assert.equal((await ask(address, {headers: {...bearer, Origin: 'https://evil.example'}})).status, 403, 'a foreign page');
+  assert.equal((await ask(address, {method: 'POST', path: '/api/stop?run=x', headers: bearer})).status, 403, 'stop without the job\u2019s token');
+  assert.equal((await ask(address, {path: '/../../etc/passwd', headers: bearer})).status, 404);
+  assert.equal((await ask(address, {path: '/api/events?part=run&run=..%2F..%2Fetc', headers: {...bearer}, method: 'HEAD'})).status, 200);
+  assert.equal((await ask(address, {headers: {...bearer, 'X-Long': 'a'.repeat(40000)}})).status, 413, 'too large');
+  assert.match(await raw(address, 'GARBAGE\r\n\r\n'), /^HTTP\/1.1 400 /);
+  assert.match(await raw(address, 'GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n'), /^HTTP\/1.1 400 /);
+  // More connections than there may be: those beyond are told so, and afterwards all is as before.
+  const idle = await Promise.all(Array.from({length: 140}, () => new Promise(done => {
+    const socket = net.connect(address.port, '127.0.0.1', () => done(socket));
+    socket.on('error', () => done(socket));
+  })));
+  const refused = await raw(address, `GET / HTTP/1.1\r\nHost: 127.0.0.1:${address.port}\r\nConnection: close\r\n\r\n`);
+  assert.match(refused, /^HTTP\/1.1 503 /, 'too many');
+  for (const socket of idle) socket.destroy();
+  await until('room again', 5, async () => (await ask(address, {headers: bearer})).status === 200);
+}
+
+async function main() {
+  // The first run, and pages that stand open through all that happens to it.
+  const first = start(['train', job('one-slow')]);
+  cleanups.push(() => first.kill('SIGKILL'));
+  await until('the run begins', 60, () => runs().length === 1);
+  const [slow] = runs();
+  const ui = start(['ui', `${folder}/runs`, '--listen', '127.0.0.1:0']);
+  const url = await until('the address', 10, () => ui.text.match(/http:\S+/)?.[0]);
+  const address = new URL(url);
+  const token = address.searchParams.get('token');
+  const browser = await puppeteer.launch({executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu']});
+  cleanups.push(() => browser.close());
+  const page = await browser.newPage();
+  const errors = [];
+  page.on('pageerror', error => errors.push(error.message));
+  page.on('console', message => { if (message.type() === 'error' && !/ERR_CONNECTION|net::/.test(message.text())) errors.push(message.text()); });
+  const began = Date.now();
+  await page.goto(url);
+  await page.waitForSelector('.run a');
+  assert.ok(!page.url().includes('token'), 'the token leaves the address');
+  assert.equal(await text_of(page, '.run .state'), 'training');
+  await no_complaints(page, 'the list');
+  await page.click('.run a');
+  const sentence = await until('the slow one by its name', 10, async () => {
+    const text = await text_of(page, '#verdict');
+    return /w3 takes [\d.]+ times as long/.test(text) && text;
+  });
+  console.log(`found after ${((Date.now() - began) / 1000).toFixed(1)} s: ${sentence}`);
+  assert.ok(Date.now() - began < 10000 + 3000, 'within 10 s of opening');
+  await until('lanes of four devices', 5, async () => await page.$$eval('.moving svg > g > text:first-child title', list => list.map(one => one.textContent).join()) === 'w0,w1,w2,w3');
+  await no_complaints(page, 'a run');
+  await page.evaluate(() => { window.never_reloaded = true; });
+
+  // A worker dies.
+  process.kill(child_pid(first.pid, 'worker', 'w1'), 'SIGKILL');
+  await until('the kill on the page', 10, async () => /w1\s*left/.test((await page.$$eval('tbody tr', rows => rows.map(row => [...row.cells].map(cell => cell.textContent).join(' ')).join('\n'))).replace(/\n/g, ' ')));
+  await strangers(address, token);
+
+  // The coordinator dies, and comes back.
+  const before = Number((await text_of(page, '.tiles')).match(/Updates([\d,]+)/)?.[1].replace(/,/g, '') ?? 0);
+  process.kill(child_pid(first.pid, 'coordinator'), 'SIGKILL');
+  await until('another attempt', 30, async () => /attempt 2/.test(await text_of(page, '.tiles')));
+  console.log(`followed the coordinator\u2019s death at update ${before}`);
+  // A server dies.
+  process.kill(child_pid(first.pid, 'server', '0'), 'SIGKILL');
+  await until('a third attempt', 30, async () => /attempt 3/.test(await text_of(page, '.tiles')));
+  // The launcher dies with all of it, and the run is resumed.
+  process.kill(first.pid, 'SIGKILL');
+  await until('the run is lost', 60, async () => await text_of(page, '.state') === 'lost');
+  const again = start(['train', '--resume', `${folder}/runs/${slow}`]);
+  cleanups.push(() => again.kill('SIGKILL'));
+  await until('it trains again', 60, async () => await text_of(page, '.state') === 'training' && /attempt 4/.test(await text_of(page, '.tiles')));
+  assert.ok(await page.evaluate(() => window.never_reloaded), 'the page was never reloaded');
+
+  // Stopped from the page: first with a wrong token.
+  await page.click('.run-title button');
+  await page.waitForSelector('dialog[open]');
+  await no_complaints(page, 'the dialog');
+  await page.type('#job-token', 'wrongwrongwrongwrong');
+  await page.click('dialog .danger');
+  await until('the refusal', 5, async () => /not the token/.test(await text_of(page, 'dialog')));
+  await page.$eval('#job-token', node => { node.value = ''; });
+  await page.type('#job-token', fs.readFileSync(`${folder}/runs/${slow}/token`, 'utf8').trim());
+  await page.click('dialog .danger');
+  await until('the run stops', 20, async () => await text_of(page, '.state') === 'stopped');
+  await again.ended;
+  assert.match(again.text, /report: /);
+
+  // Compared with another one, which trains with the pages that it brings itself, and with metrics.
+  const second = start(['train', job('other', '[sync]\npolicy = "asp"\n[monitor]\nlisten = "127.0.0.1:0"\n'), '--ui']);
+  cleanups.push(() => second.kill('SIGKILL'));
+  const own_url = await until('its own address', 30, () => second.text.match(/watch: (http:\S+)/)?.[1]);
+  await until('a second run', 60, () => runs().length === 2);
+  const own = await browser.newPage();
+  await own.goto(own_url);
+  await until('the page of --ui', 15, async () => await text_of(own, '.state') === 'training');
+  await own.close();
+  await page.evaluate(() => { location.hash = '#/'; });
+  await until('both in the list', 10, async () => (await page.$$('.run')).length === 2);
+  for (const box of await page.$$('.run input')) await box.click();
+  await page.click('button.main');
+  await until('both in the comparison', 10, async () => /bsp.*stopped/.test(await text_of(page, 'tbody')) && /asp.*training/.test(await text_of(page, 'tbody')));
+  await page.click('input[name=axis] + *, .switch label:nth-of-type(2)');
+  await no_complaints(page, 'the comparison');
+  const ids = runs();
+  await pictures(browser, url, {list: '#/', run: `#/run/${ids.find(id => id !== slow)}`, stopped: `#/run/${slow}`, compare: `#/compare/${ids.join('/')}`});
+
+  // A journal whose bytes make no sense is a line on the page.
+  fs.mkdirSync(`${folder}/runs/damaged`);
+  fs.copyFileSync(`${folder}/runs/${slow}/job.toml`, `${folder}/runs/damaged/job.toml`);
+  const bytes = fs.readFileSync(`${folder}/runs/${slow}/journal.sqlite`);
+  bytes.fill(0xff, 5000);
+  fs.writeFileSync(`${folder}/runs/damaged/journal.sqlite`, bytes);
+  await page.evaluate(() => { location.hash = '#/run/damaged'; });
+  await until('a line about the damage', 10, async () => (await text_of(page, '.trouble')).length > 20);
+  console.log(`damaged: ${await text_of(page, '.trouble')}`);
+  assert.equal(ui.exitCode, null, 'the server still runs');
+  assert.deepEqual(errors, [], 'the browser complained');
+  second.kill('SIGTERM');
+  await second.ended;
+  ui.kill('SIGTERM');
+  assert.equal(await ui.ended, 0);
+}
+
+try {
+  await main();
+  console.log('all of it holds');
+} catch (error) {
+  console.error(error);
+  for (const child of children) console.error(child.spawnargs.join(' '), '\n', child.text.slice(-1500));
+  process.exitCode = 1;
+} finally {
+  for (const cleanup of cleanups.reverse()) await cleanup();
+  for (const child of children) child.kill('SIGKILL');
+  fs.rmSync(folder, {recursive: true, force: true, maxRetries: 5});
+}
