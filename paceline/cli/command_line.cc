@@ -270,6 +270,8 @@ void add_export(CLI::App& app, Command& command) {
   exported->add_option("--csv", options->tables, "DIR for the report's numbers as CSV and as JSON lines");
   exported->add_option("--tensorboard", options->tensorboard,
                        "DIR for an event file of TensorBoard, in a folder of the run's name");
+  exported->add_flag("--follow", options->follow, "write the event file while the run trains, until its end")
+      ->needs("--tensorboard");
   exported->add_option("--prometheus", options->prometheus,
                        "FILE for its metrics in Prometheus' text format; -: standard output");
   exported->callback(

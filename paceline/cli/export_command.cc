@@ -132,6 +132,7 @@ absl::Status export_command(const ExportOptions& options) {
   if (!options.tables.empty()) PACELINE_RETURN_IF_ERROR(export_tables(options.run, options.tables));
   if (!options.prometheus.empty())
     PACELINE_RETURN_IF_ERROR(export_prometheus(options.run, options.prometheus));
+  if (options.follow) return follow_tensorboard(options.run, options.tensorboard);
   if (!options.tensorboard.empty())
     PACELINE_RETURN_IF_ERROR(export_tensorboard(options.run, options.tensorboard));
   return absl::OkStatus();

@@ -15,6 +15,7 @@ struct ExportOptions {
   std::string tables;       // a folder
   std::string tensorboard;  // likewise
   std::string prometheus;
+  bool follow = false;  // the event file, until the run has ended
 };
 
 // Weights: writes the newest whole checkpoint, with the names, shapes and types that the program's state_dict

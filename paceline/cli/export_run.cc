@@ -1,9 +1,14 @@
 #include "paceline/cli/export_run.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -18,7 +23,9 @@
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/run_report.h"
 #include "paceline/store/files.h"
+#include "paceline/store/run_tail.h"
 #include "paceline/store/whole_run.h"
+#include "paceline/ui/run_state.h"
 
 namespace paceline::cli {
 
@@ -110,6 +117,74 @@ absl::Status export_tensorboard(const std::string& folder, const std::string& na
   PACELINE_RETURN_IF_ERROR(file.commit());
   launch::say(stdout, fmt::format("{}: tensorboard --logdir {}\n", own.string(), name));
   return absl::OkStatus();
+}
+
+namespace {
+
+constexpr std::chrono::seconds kFollowEvery{1};
+// A run that has not begun, or goes back, has nobody who leads it for a moment.
+constexpr int kLooksWithoutLeader = 5;
+
+// An event file that grows.
+class Growing {
+ public:
+  Growing(store::RunPaths run, fs::path folder) : run_(std::move(run)), folder_(std::move(folder)), tail_(run_.journal()) {}
+
+  absl::Status look() {
+    const absl::Status read = tail_.read([this](store::JournalReader&) { return begin(); });
+    if (!error_.ok()) return error_;
+    return board_ && read.ok() ? board_->flush() : absl::OkStatus();
+  }
+  absl::Status finish() {
+    if (!board_) return absl::OkStatus();
+    PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(run_.root.string()));
+    return board_->finish(report.summary, report::what_holds_back(report.time, report.summary.run.policy));
+  }
+
+ private:
+  absl::StatusOr<control::RunListener*> begin() {
+    board_.reset();
+    PACELINE_ASSIGN_OR_RETURN(const runs::OpenedRun run, runs::open_run(run_.root.string()));
+    PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_job_file(run_.job()));
+    PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, run_.job()));
+    const double made = made_s(run_.job());
+    file_ = folder_ / fmt::format("events.out.tfevents.{:.0f}.paceline", made);
+    PACELINE_RETURN_IF_ERROR(store::atomic_write(file_, ""));
+    open_ = FileDescriptor(::open(file_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
+    board_.emplace(run.info, made, job_toml, hparams_of(job), [this](std::string_view piece) {
+      error_.Update(store::write_all(open_, file_, piece.data(), piece.size()));
+      return error_;
+    });
+    return &*board_;
+  }
+
+  const store::RunPaths run_;
+  const fs::path folder_;
+  store::RunTail tail_;
+  fs::path file_;
+  FileDescriptor open_;
+  absl::Status error_;
+  std::optional<exports::TensorBoard> board_;
+};
+
+}  // namespace
+
+absl::Status follow_tensorboard(const std::string& folder, const std::string& name) {
+  PACELINE_ASSIGN_OR_RETURN(const fs::path root, store::absolute_path(folder));
+  const store::RunPaths run{root.lexically_normal()};
+  const fs::path own = fs::path(name) / run.root.filename();
+  PACELINE_RETURN_IF_ERROR(make_folder(own));
+  Growing events(run, own);
+  for (int without = 0; without < kLooksWithoutLeader;) {
+    PACELINE_RETURN_IF_ERROR(events.look());
+    const ui::StateOfRun state = ui::state_of(run);
+    // One that finished or was stopped has said so.
+    if (state.state == ui::RunState::kFinished || state.state == ui::RunState::kStopped) break;
+    without = state.led() ? 0 : without + 1;
+    std::this_thread::sleep_for(kFollowEvery);
+  }
+  PACELINE_RETURN_IF_ERROR(events.look());
+  return events.finish();
 }
 
 absl::Status export_prometheus(const std::string& folder, const std::string& file) {

@@ -2,7 +2,10 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -13,6 +16,7 @@
 #include "paceline/cli/torch_program.h"
 #include "paceline/cli/ui_child.h"
 #include "paceline/engine/built_in.h"
+#include "paceline/launch/child_process.h"
 #include "paceline/launch/display.h"
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/host_memory.h"
@@ -241,6 +245,27 @@ absl::StatusOr<std::vector<UiChild>> watchers_of(const config::JobConfig& job, c
   return watchers;
 }
 
+// Writes event files, if the job wants any, until the run has ended.
+absl::StatusOr<std::optional<launch::ChildProcess>> start_exporter(const config::JobConfig& job,
+                                                                   const std::string& run) {
+  if (!job.to_tensorboard) return std::nullopt;
+  const store::RunPaths paths{run};
+  std::error_code ignored;
+  std::filesystem::create_directories(paths.logs(), ignored);
+  PACELINE_ASSIGN_OR_RETURN(
+      launch::ChildProcess exporter,
+      launch::ChildProcess::start(launch::ChildProgram::kWithoutTorch, "export",
+                                  {"export", run, "--tensorboard", (paths.root / "tensorboard").string(), "--follow"},
+                                  (paths.logs() / "export.log").string()));
+  return std::optional(std::move(exporter));
+}
+
+// It has the end of the run to write.
+void wait_a_little(launch::ChildProcess& exporter) {
+  constexpr int kLooks = 50;
+  for (int i = 0; i < kLooks && !exporter.ended(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
+
 absl::Status start_all(std::vector<UiChild>& watchers, const std::string& run) {
   if (watchers.empty()) return absl::OkStatus();
   std::error_code ignored;
@@ -269,12 +294,14 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   if (!options.program.empty())
     PACELINE_RETURN_IF_ERROR(store::atomic_write(store::RunPaths{run.folder}.program(), options.program));
   PACELINE_RETURN_IF_ERROR(start_all(watchers, run.folder));
+  PACELINE_ASSIGN_OR_RETURN(std::optional<launch::ChildProcess> exporter, start_exporter(job, run.folder));
   const int signals_before = launch::stop_signals();
   bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
   absl::Status outcome = options.in_virtual_time
                              ? virtual_time::train_virtually(run.folder, resume, options.shown)
                              : train_live(run.folder, job, options, logs_say_more);
   run.interrupted = launch::stop_signals() > signals_before;
+  if (exporter) wait_a_little(*exporter);
   if (outcome.ok() && run.interrupted && !launch::has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");
   if (!outcome.ok()) return launch::end_of_failed(outcome, run.folder, resume, options.command, logs_say_more);

@@ -406,6 +406,11 @@ void read_checkpoint(Section section, JobConfig& job) {
   section.finish();
 }
 
+void read_export(Section section, JobConfig& job) {
+  job.to_tensorboard = section.boolean("tensorboard", false);
+  section.finish();
+}
+
 JobConfig read_job(const toml::table& root, Complaints& complaints) {
   JobConfig job;
   Section top(&root, "", complaints);
@@ -439,6 +444,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
   job.reach = read_reach({top.table("network"), "network", complaints});
   job.monitor = read_monitor({top.table("monitor"), "monitor", complaints});
+  read_export({top.table("export"), "export", complaints}, job);
   read_virtual({top.table("virtual"), "virtual", complaints}, job);
   read_evaluate({top.table("evaluate"), "evaluate", complaints}, job);
   read_checkpoint({top.table("checkpoint"), "checkpoint", complaints}, job);

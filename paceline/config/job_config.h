@@ -106,6 +106,7 @@ struct JobConfig {
   std::int64_t server_threads = 0;    // 0: as many as there are processors, at most 4
   Reach reach;
   std::string monitor{};         // where its metrics are served, HOST:PORT; empty: nowhere
+  bool to_tensorboard = false;   // event files while it trains
   bool reduce_in_group = false;  // live: a commit's members sum among themselves, servers take the sum
 
   bool evaluates = true;

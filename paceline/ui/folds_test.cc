@@ -246,6 +246,7 @@ TEST(TopScreenTest, ItFitsAndNamesTheSlowOne) {
   EXPECT_THAT(lines[1], testing::HasSubstr("takes 3.0 times as long"));
   const auto header = std::find_if(lines.begin(), lines.end(), [](const auto& line) { return line.starts_with("device"); });
   ASSERT_NE(header, lines.end());
+  EXPECT_THAT(*header, testing::EndsWith("iterations"));
   EXPECT_THAT(*(header + 1), testing::StartsWith(report::uneven_four().replicas.back().name));
 }
 

@@ -91,7 +91,7 @@ std::string against(std::optional<double> own, std::optional<double> others) {
 
 std::string row(const std::string& name, const std::string& doing, const std::string& waited, const std::string& speed,
                 const std::string& others, const std::string& waiting, const std::string& iterations) {
-  return fmt::format("{:<14} {:<10} {:>11} {:>10} {:>13} {:>8} {:>10}", fitting(name, 14), doing, waited, speed, others,
+  return fmt::format("{:<12} {:<10} {:>10} {:>9} {:>13} {:>8} {:>10}", fitting(name, 12), doing, waited, speed, others,
                      waiting, iterations);
 }
 

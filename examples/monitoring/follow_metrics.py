@@ -1,0 +1,87 @@
+"""Follows a run's metrics.jsonl and passes each line on to MLflow or Weights & Biases, both offline.
+
+    python3 follow_metrics.py runs/demo-… --mlflow DIR      # then: mlflow ui --backend-store-uri DIR
+    python3 follow_metrics.py runs/demo-… --wandb DIR       # then: wandb sync DIR/wandb/offline-run-…
+    python3 follow_metrics.py runs/demo-…                   # prints them
+
+It needs the package of the tool that you name, and nothing of Paceline's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+Log = Callable[[dict[str, float], int], None]
+
+
+def lines(file: Path, patience_s: float) -> Iterator[dict[str, object]]:
+    """Whole lines as they come, until one says that the run has finished or nothing came for so long."""
+    last = time.monotonic()
+    rest = ""
+    while not file.exists():
+        time.sleep(0.2)
+    with file.open() as stream:
+        while time.monotonic() - last < patience_s:
+            rest += stream.read()
+            *whole, rest = rest.split("\n")
+            for line in whole:
+                last = time.monotonic()
+                yield json.loads(line)
+            if not whole:
+                time.sleep(0.2)
+
+
+def numbers(line: dict[str, object]) -> dict[str, float]:
+    kind = "evaluation/" if line["kind"] == "evaluation" else "training/"
+    plain = {kind + key: float(value) for key, value in line.items() if isinstance(value, (int, float)) and not isinstance(value, bool)}
+    own = line.get("metrics") or line.get("training_metrics") or {}
+    assert isinstance(own, dict)
+    return plain | {kind + key: value for key, value in own.items() if value is not None}
+
+
+def to_mlflow(run: Path, folder: Path) -> Log:
+    import mlflow
+
+    mlflow.set_tracking_uri(folder.resolve().as_uri())
+    mlflow.set_experiment("paceline")
+    mlflow.start_run(run_name=run.name)
+    mlflow.log_artifact(str(run / "job.toml"))
+    return lambda values, step: mlflow.log_metrics(values, step=step)
+
+
+def to_wandb(run: Path, folder: Path) -> Log:
+    import wandb
+
+    folder.mkdir(parents=True, exist_ok=True)
+    wandb.init(project="paceline", name=run.name, dir=str(folder), mode="offline")
+    wandb.define_metric("*", step_metric="samples")
+    return lambda values, step: wandb.log(values | {"samples": step})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--mlflow", type=Path)
+    parser.add_argument("--wandb", type=Path)
+    parser.add_argument("--patience", type=float, default=60, help="seconds without a line, after which the run is over")
+    words = parser.parse_args()
+    log: Log = lambda values, step: print(step, json.dumps(values), flush=True)
+    if words.mlflow:
+        log = to_mlflow(words.run, words.mlflow)
+    elif words.wandb:
+        log = to_wandb(words.run, words.wandb)
+    finished = False
+    for line in lines(words.run / "metrics.jsonl", words.patience):
+        log(numbers(line), int(str(line["samples"])))
+        # The last evaluation comes behind the last snapshot.
+        if finished and line["kind"] == "evaluation":
+            break
+        finished = finished or bool(line.get("finished"))
+
+
+if __name__ == "__main__":
+    main()
