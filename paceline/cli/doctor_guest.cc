@@ -142,7 +142,7 @@ absl::StatusOr<wire::Goodbye> visit_first_host(GuestOptions options) {
     if (order->has_goodbye()) return order->goodbye();
     told = guest.answer(*order);
   }
-  return roles::end_of_stay(connection, roles::coordinator_lost());
+  return roles::end_of_stay(connection, wire::coordinator_lost());
 }
 
 }  // namespace paceline::cli

@@ -12,6 +12,7 @@
 #include "paceline/roles/ending.h"
 #include "paceline/rpc/access.h"
 #include "paceline/rpc/connection.h"
+#include "paceline/wire/goodbye.h"
 #include "paceline/wire/paceline.grpc.pb.h"
 
 namespace paceline::roles {

@@ -25,14 +25,6 @@ void Plausible::on_evaluated(const control::Evaluated& evaluated) {
   if (status_.ok()) next_.on_evaluated(evaluated);
 }
 
-void Plausible::on_plan(const control::PlanAdopted& adopted) {
-  if (status_.ok()) next_.on_plan(adopted);
-}
-
-void Plausible::on_batch(const control::BatchDone& batch) {
-  if (status_.ok()) next_.on_batch(batch);
-}
-
 void Plausible::look(const control::ReplicaJoined& joined) {
   const auto before = replicas_.find(joined.replica);
   if (before != replicas_.end() && before->second.here)

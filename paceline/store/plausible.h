@@ -24,8 +24,6 @@ class Plausible final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
-  void on_plan(const control::PlanAdopted& adopted) override;
-  void on_batch(const control::BatchDone& batch) override;
 
   // DataLoss, in a line.
   const absl::Status& status() const { return status_; }

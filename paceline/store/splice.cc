@@ -65,14 +65,6 @@ void Splice::on_evaluated(const control::Evaluated& evaluated) {
   if (!last_ || evaluated.version <= *last_) next_.on_evaluated(evaluated);
 }
 
-void Splice::on_plan(const control::PlanAdopted& adopted) {
-  if (!cut_) next_.on_plan(adopted);
-}
-
-void Splice::on_batch(const control::BatchDone& batch) {
-  if (!cut_) next_.on_batch(batch);
-}
-
 void Splice::join(control::ReplicaJoined& joined) {
   ReplicaId number = joined.replica;
   if (const auto again = returning_.extract(joined.name); !again.empty()) {

@@ -27,8 +27,6 @@ class Splice final : public control::RunListener {
   void on_order(Time at, const control::Order& order) override;
   // Evaluations come late, maybe after the cut.
   void on_evaluated(const control::Evaluated& evaluated) override;
-  void on_plan(const control::PlanAdopted& adopted) override;
-  void on_batch(const control::BatchDone& batch) override;
 
   // What in the record cannot have been.
   const absl::Status& status() const { return status_; }

@@ -28,7 +28,6 @@ class MovingLanes final : public control::RunListener {
   void on_fact(const control::Fact& fact) override { spans_.on_fact(fact); }
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated&) override {}
-  void on_plan(const control::PlanAdopted& adopted) override { spans_.on_plan(adopted); }
 
   const std::vector<std::string>& devices() const { return spans_.devices(); }
   // What a device does now: its cause, and for whom it waits.

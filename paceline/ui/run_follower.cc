@@ -44,15 +44,6 @@ class RunFollower::Folds final : public control::RunListener {
     recent.on_order(at, order);
   }
   void on_evaluated(const control::Evaluated& evaluated) override { stats.on_evaluated(evaluated); }
-  void on_plan(const control::PlanAdopted& adopted) override {
-    stats.on_plan(adopted);
-    time.on_plan(adopted);
-    lanes.on_plan(adopted);
-  }
-  void on_batch(const control::BatchDone& batch) override {
-    stats.on_batch(batch);
-    time.on_batch(batch);
-  }
 
   report::RunStats stats;
   report::TimeStats time;
