@@ -11,7 +11,7 @@ namespace {
 constexpr std::ptrdiff_t kRecord = 3074;
 
 // Two records: every pixel of the first is 10, of the second 20; both of kind 7.
-Bytes records(std::uint8_t first_label, std::uint8_t second_label) {
+Bytes two_labels(std::uint8_t first_label, std::uint8_t second_label) {
   Bytes bytes(2 * kRecord, 10);
   std::fill(bytes.begin() + kRecord, bytes.end(), std::uint8_t{20});
   bytes[0] = bytes[kRecord] = 7;
@@ -22,8 +22,8 @@ Bytes records(std::uint8_t first_label, std::uint8_t second_label) {
 
 TEST(Cifar100, ReadsTheSecondLabelOfEachRecord) {
   TempDir dir;
-  dir.write("train.bin", records(99, 0));
-  dir.write("test.bin", records(20, 50));
+  dir.write("train.bin", two_labels(99, 0));
+  dir.write("test.bin", two_labels(20, 50));
   const auto split = read_cifar100(dir.path());
   ASSERT_TRUE(split.ok()) << split.status();
   EXPECT_EQ(split->train.labels, (Bytes{99, 0}));
@@ -36,8 +36,8 @@ TEST(Cifar100, ReadsTheSecondLabelOfEachRecord) {
 
 TEST(Cifar100, HasAHundredClassesAndMayBeAugmented) {
   TempDir dir;
-  dir.write("train.bin", records(99, 0));
-  dir.write("test.bin", records(20, 50));
+  dir.write("train.bin", two_labels(99, 0));
+  dir.write("test.bin", two_labels(20, 50));
   config::DataConfig data;
   data.source = "cifar100:" + dir.path().string();
   data.augment = true;
@@ -50,7 +50,7 @@ TEST(Cifar100, HasAHundredClassesAndMayBeAugmented) {
 
 TEST(Cifar100, RefusesAFileThatIsCutShortOrOfCifar10) {
   TempDir dir;
-  Bytes cut = records(1, 2);
+  Bytes cut = two_labels(1, 2);
   cut.pop_back();
   dir.write("train.bin", cut);
   expect_error(read_cifar100(dir.path()).status(), absl::StatusCode::kInvalidArgument,
@@ -61,7 +61,7 @@ TEST(Cifar100, RefusesAFileThatIsCutShortOrOfCifar10) {
 
 TEST(Cifar100, RefusesALabelAbove99) {
   TempDir dir;
-  dir.write("train.bin", records(1, 100));
+  dir.write("train.bin", two_labels(1, 100));
   expect_error(read_cifar100(dir.path()).status(), absl::StatusCode::kInvalidArgument,
                {dir.file("train.bin"), "label 100", "record 1", "0 to 99"});
 }
