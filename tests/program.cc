@@ -151,7 +151,9 @@ void write_text(const fs::path& path, const std::string& text) { std::ofstream(p
 
 std::string read_text(const fs::path& path) {
   std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::ostringstream text;
+  text << file.rdbuf();  // does not throw where a process whose file it is ends meanwhile
+  return text.str();
 }
 
 fs::path only_run(const fs::path& runs) {

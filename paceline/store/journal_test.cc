@@ -175,7 +175,7 @@ TEST_F(JournalTest, WhatIsSaidOfTheRunIsKept) {
   }
   EXPECT_THAT(
       *JournalReader::open(path_)->run(),
-      ElementsAre(std::pair("config", ""), std::pair("format_version", "6"), std::pair("policy", "asp")));
+      ElementsAre(std::pair("config", ""), std::pair("format_version", "7"), std::pair("policy", "asp")));
 }
 
 TEST_F(JournalTest, WhatWasSaidCanBeAskedFor) {
@@ -245,8 +245,30 @@ TEST_F(JournalTest, OtherFilesAreRefusedAndLeftAlone) {
 }
 
 TEST_F(JournalTest, AnotherFormatIsRefused) {
-  ASSERT_TRUE(open()->set("format_version", "7").ok());
+  ASSERT_TRUE(open()->set("format_version", "8").ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(Journal::open(path_, Version(0)).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(JournalReader::open(path_).status()));
+}
+
+// One from before plans were facts is read, and somebody may go on in it.
+TEST_F(JournalTest, TheFormatBeforeIsRead) {
+  tell(only(is_fact).front(), *open());
+  {
+    const auto old = Database::open(path_, Database::Mode::kWrite);
+    ASSERT_TRUE(old->execute("ALTER TABLE facts DROP COLUMN planning; "
+                             "UPDATE run SET value = '6' WHERE key = 'format_version'")
+                    .ok());
+  }
+  EXPECT_EQ(replay(), std::vector<std::string>{describe(only(is_fact).front())});
+  EXPECT_FALSE(*JournalReader::open(path_)->tells_of_planning(1));
+  const std::vector<Event> planned = only([](const Event& event) {
+    const auto* fact = std::get_if<control::Fact>(&event);
+    return fact != nullptr && std::holds_alternative<control::PlanSearched>(fact->what);
+  });
+  ASSERT_FALSE(planned.empty());
+  tell(planned, *open());
+  EXPECT_EQ(replay(2), describe(planned));
+  EXPECT_TRUE(*JournalReader::open(path_)->tells_of_planning(2));
 }
 
 TEST_F(JournalTest, TheFirstErrorStaysAndNothingFollowsIt) {
