@@ -57,7 +57,7 @@ std::vector<double> ours(const Namespaces& hosts, const std::string& fabric, int
   return live_rounds_ms({.floats = kFloats,
                          .workers = kHosts,
                          .hosts = kHosts,
-                         .cluster = fmt::format("replicas = {}\n", replicas),
+                         .cluster = fmt::format("copies = {}\n", replicas),
                          .fabric = fabric,
                          .address = Namespaces::address,
                          .enter = [&](int host) { enter(hosts, host); }},

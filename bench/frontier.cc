@@ -131,7 +131,7 @@ void changing(sim::ClusterModel& cluster, Rng& rng) {
     while (at < 3000) {
       at += 30 + 200 * rng.uniform();
       const double until = at + 20 + 60 * rng.uniform();
-      cluster.slowdowns.push_back({.replica = static_cast<std::int64_t>(i),
+      cluster.slowdowns.push_back({.device = static_cast<std::int64_t>(i),
                                    .at_s = at,
                                    .until_s = until,
                                    .factor = 1.5 + 2.5 * rng.uniform()});
@@ -279,16 +279,14 @@ std::string to_text(const sim::ClusterModel& cluster) {
     least = std::min(least, one.compute_ms);
     most = std::max(most, one.compute_ms);
   }
-  std::string text =
-      fmt::format("N = {}, {:.0f} to {:.0f} ms, jitter {}", cluster.places.size(), least, most,
-                  cluster.places[0].unevenness.jitter);
+  std::string text = fmt::format("N = {}, {:.0f} to {:.0f} ms, jitter {}", cluster.places.size(), least, most,
+                                 cluster.places[0].unevenness.jitter);
   if (cluster.places[0].unevenness.slow_chance > 0) text += ", transient";
   if (!cluster.slowdowns.empty()) text += ", changing";
   if (cluster.bytes > 0) {
-    text += fmt::format(", {} MB, links {} Gb/s, server {}", cluster.bytes / 1'000'000,
-                        cluster.places[0].link.gbps,
-                        cluster.servers.colocated ? "beside each"
-                                                  : fmt::format("{} Gb/s", cluster.servers.gbps));
+    text += fmt::format(
+        ", {} MB, links {} Gb/s, server {}", cluster.bytes / 1'000'000, cluster.places[0].link.gbps,
+        cluster.servers.colocated ? "beside each" : fmt::format("{} Gb/s", cluster.servers.gbps));
   }
   return text;
 }
@@ -324,10 +322,11 @@ void random(int count, const std::vector<std::string>& policies) {
   }
   const auto behind = std::count_if(shares.begin(), shares.end(), [](double share) { return share < 0.98; });
   const auto slow = std::count_if(of_best.begin(), of_best.end(), [](double share) { return share < 0.94; });
-  fmt::print("{}: more than 2 % behind another one whose gradients are no later: {} of {} (median {:.3f}, "
-             "least {:.3f}); more than 6 % behind the fastest of all: {} (median {:.3f}, least {:.3f})\n",
-             policies.front(), behind, count, median(shares), *std::min_element(shares.begin(), shares.end()),
-             slow, median(of_best), *std::min_element(of_best.begin(), of_best.end()));
+  fmt::print(
+      "{}: more than 2 % behind another one whose gradients are no later: {} of {} (median {:.3f}, "
+      "least {:.3f}); more than 6 % behind the fastest of all: {} (median {:.3f}, least {:.3f})\n",
+      policies.front(), behind, count, median(shares), *std::min_element(shares.begin(), shares.end()), slow,
+      median(of_best), *std::min_element(of_best.begin(), of_best.end()));
 }
 
 int measure(const std::vector<std::string>& arguments) {
@@ -358,8 +357,15 @@ int measure(const std::vector<std::string>& arguments) {
     return 0;
   }
   if (policies.empty()) {
-    policies = {"bsp", "ssp:3", "elastic-bsp:15", "cgp:k_min=N/4:patience=0", "cgp:S=1:patience=0",
-                "cgp:patience=0.02", "cgp", "cgp:patience=0.1", "cgp:patience=0.2:d=0.5"};
+    policies = {"bsp",
+                "ssp:3",
+                "elastic-bsp:15",
+                "cgp:k_min=N/4:patience=0",
+                "cgp:S=1:patience=0",
+                "cgp:patience=0.02",
+                "cgp",
+                "cgp:patience=0.1",
+                "cgp:patience=0.2:d=0.5"};
   }
   for (const Kind& kind : kinds()) {
     if (std::string(kind.name).find(only) != std::string::npos) compare(kind, policies, sizes, seeds);

@@ -30,15 +30,15 @@
 #include "bench/table.h"
 #include "paceline/base/check.h"
 #include "paceline/base/testing/namespaces.h"
-#include "paceline/transport/network.h"
+#include "paceline/links/network.h"
 
 namespace paceline::bench {
 namespace {
 
+using links::Fabric;
+using links::Link;
+using links::LinkOptions;
 using std::chrono::steady_clock;
-using transport::Fabric;
-using transport::Link;
-using transport::LinkOptions;
 
 constexpr int kRounds = 7;
 constexpr std::size_t kBytesPerRound = std::size_t{1} << 30;
@@ -129,7 +129,7 @@ std::span<std::byte> memory(std::size_t bytes, Memory kind) {
 
 LinkOptions options(Fabric fabric, bool other) {
   LinkOptions options;
-  transport::LinkKeys keys{};
+  links::LinkKeys keys{};
   keys.send.fill(std::byte{other});
   keys.receive.fill(std::byte{!other});
   if (fabric == Fabric::kSealed) options.keys = keys;
@@ -146,7 +146,7 @@ void take_all(const Network& network, const Load& load, Fabric fabric, int out) 
   for (std::size_t i = 0; i < buffers; ++i) {
     taken_into.push_back(memory(load.bytes, Memory::kWritten));
   }
-  const auto over = transport::Network::open(network.address(0), fabric).value();
+  const auto over = links::Network::open(network.address(0), fabric).value();
   std::unique_ptr<Link> link;
   const auto listener = over.listen(0, {.accept = [&](const auto&) { return options(fabric, true); },
                                         .on_link = [&](auto made) { link = std::move(made); }})
@@ -172,7 +172,7 @@ double link_rate(const Network& network, const Load& load, Fabric fabric, Memory
   const std::string address = receiver.line();
   Child sender(network, 1, [&](int out) {
     const std::span<const std::byte> payload = memory(load.bytes, kind);
-    const auto over = transport::Network::open(network.address(1), fabric).value();
+    const auto over = links::Network::open(network.address(1), fabric).value();
     const auto link = over.connect(address, "bench", options(fabric, false)).value();
     int answers = 0;
     link->on_message([&](const Link::Message&) { ++answers; });

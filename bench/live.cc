@@ -10,13 +10,13 @@
 #include "paceline/base/event_loop.h"
 #include "paceline/compute/board_readers.h"
 #include "paceline/compute/group_member.h"
-#include "paceline/roles/peer.h"
-#include "paceline/server/server_role.h"
-#include "paceline/rpc/coordinator_server.h"
+#include "paceline/coordinator_process/coordinator_server.h"
+#include "paceline/memory/gradient_buffer.h"
+#include "paceline/peer/peer.h"
 #include "paceline/rpc/link_keys.h"
 #include "paceline/rpc/port.h"
+#include "paceline/server/server_role.h"
 #include "paceline/wire/wire.h"
-#include "paceline/transport/gradient_buffer.h"
 
 namespace paceline::bench {
 
@@ -36,8 +36,8 @@ std::string token_file() {
 
 // A worker that computes nothing. The first one writes its rounds' times, in ms, to `times`.
 void work(const std::string& address, const std::string& name, std::int64_t floats, int times) {
-  const auto stub = roles::coordinator_stub(address, kAccess);
-  roles::WorkerConnection connection([&](grpc::ClientContext* context) {
+  const auto stub = peer::coordinator_stub(address, kAccess);
+  peer::WorkerConnection connection([&](grpc::ClientContext* context) {
     rpc::show_token(*context, kAccess);
     return stub->Work(context);
   });
@@ -48,7 +48,7 @@ void work(const std::string& address, const std::string& name, std::int64_t floa
   ps::Layout layout;
   // Several tensors, as models have.
   for (int i = 0; i < 8; ++i) layout.add(fmt::format("t{}", i), ps::TensorKind::kParameter, {floats / 8});
-  auto gradient = must(transport::GradientWriter::create(layout.size()));
+  auto gradient = must(memory::GradientWriter::create(layout.size()));
   for (float& value : gradient.gradient()) value = 1e-6f;
   message.mutable_attached()->set_dataset_size(1 << 30);
   *message.mutable_attached()->mutable_layout() = wire::to_wire(layout);
@@ -68,7 +68,7 @@ void work(const std::string& address, const std::string& name, std::int64_t floa
       if (!group.reduce(next->reduce(), [&] { return boards.published(version); }).ok()) break;
       continue;
     }
-    if (next->has_goodbye()) die(absl::UnavailableError(next->goodbye().why()));
+    if (next->has_disconnect()) die(absl::UnavailableError(next->disconnect().why()));
     if (next->has_role()) {
       replica = next->role().replica();
       message.mutable_role_taken()->set_replica(replica);
@@ -101,18 +101,19 @@ struct NoCheckpoints final : store::CheckpointSink {
 // The coordinator's process: hosts it until it is killed, and says where on `address_out`.
 void coordinate(int address_out, const LiveJob& job) {
   const std::string toml = fmt::format(
-      "batch = 32\nepochs = 1\n[evaluate]\nevery_epochs = 1\n[[replica]]\ncount = {}\n"
+      "batch = 32\nepochs = 1\n[evaluate]\nevery_epochs = 1\n[[device]]\ncount = {}\n"
       "[cluster]\nhosts = {}\nseal = {}\n{}{}",
       job.workers, job.hosts, job.fabric == "sealed",
       job.fabric == "sealed" ? "" : fmt::format("fabric = \"{}\"\n", job.fabric), job.cluster);
   NoCheckpoints checkpoints;
   EventLoop loop;
-  rpc::Coordinator coordinator(loop, {.attempt = {.job = must(config::parse_job(toml, "bench")),
-                                                  .job_toml = toml,
-                                                  .attempt = "1",
-                                                  .new_key = rpc::new_link_key},
-                                      .checkpoints = &checkpoints});
-  const auto server = must(rpc::CoordinatorServer::start(
+  coordinator_process::Coordinator coordinator(loop,
+                                               {.attempt = {.job = must(config::parse_job(toml, "bench")),
+                                                            .job_toml = toml,
+                                                            .attempt = "1",
+                                                            .new_key = rpc::new_link_key},
+                                                .checkpoints = &checkpoints});
+  const auto server = must(coordinator_process::CoordinatorServer::start(
       must(rpc::listen_for_job(job.address(0) + ":0")), loop, coordinator,
       {.access = kAccess, .status = [](const auto&, auto&) {}, .notice = [](const auto&) {}}));
   const std::string line = server->address() + "\n";

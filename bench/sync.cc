@@ -16,7 +16,7 @@
 #include "bench/live.h"
 #include "bench/table.h"
 #include "paceline/ps/fused_update.h"
-#include "paceline/ps/worker_pool.h"
+#include "paceline/ps/thread_pool.h"
 
 namespace paceline::bench {
 namespace {
@@ -77,7 +77,7 @@ double floor_ms(std::int64_t mb) {
   std::vector<ps::Weighted> members;
   for (const PrivateFloats& gradient : gradients) members.push_back({gradient.data, 1.0f / kWorkers});
   const ps::StepNumbers numbers = ps::step_numbers({}, 0.1, 1, 1);
-  ps::WorkerPool pool(static_cast<int>(std::min(4u, std::thread::hardware_concurrency())));
+  ps::ThreadPool pool(static_cast<int>(std::min(4u, std::thread::hardware_concurrency())));
   std::vector<double> times;
   for (int i = 0; i < rounds_for(mb) + 2; ++i) {
     const auto start = steady_clock::now();

@@ -108,7 +108,7 @@ def training(paceline: str, tls: bool) -> Iterator[Run]:
         (folder / "job.toml").write_text(
             'epochs = 1000\nbatch = 8\n[model]\nname = "gpt-byte"\nwidth = 16\nlayers = 1\nheads = 2\ncontext = 16\n'
             '[data]\nsource = "text:text.txt"\ntrain_samples = 1200\ntest_samples = 100\n'
-            f'[sync]\npolicy = "asp"\n{network}[[replica]]\ncount = {WORKERS}\npace_ms = {PACE_MS}\n'
+            f'[sync]\npolicy = "asp"\n{network}[[device]]\ncount = {WORKERS}\npace_ms = {PACE_MS}\n'
         )
         process = subprocess.Popen([paceline, "train", "job.toml"], cwd=folder, text=True,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip

@@ -51,8 +51,8 @@ INSTANTIATE_TEST_SUITE_P(
              "[optimizer]\nmomentom = 0.9",
              {"job.toml:3", "optimizer.momentom", "'momentum'"}},
         Case{"key_below_a_table",
-             "[model]\nname = \"mlp\"\n[[replica]]\ncount = 2\nepochs = 3",
-             {"job.toml:6", "replica.epochs", "move it above [[replica]]"}},
+             "[model]\nname = \"mlp\"\n[[device]]\ncount = 2\nepochs = 3",
+             {"job.toml:6", "device.epochs", "move it above [[device]]"}},
         Case{"wrong_type", "[optimizer]\nlr = \"fast\"", {"job.toml:3", "optimizer.lr", "write a number"}},
         Case{"out_of_range", "batch = 0", {"job.toml:2", "batch", "from 1"}},
         Case{"impossible_dssp",
@@ -63,16 +63,16 @@ INSTANTIATE_TEST_SUITE_P(
              "[optimizer]\nname = \"adam\"\n[sync]\npolicy = \"local-sgd:4\"",
              {"job.toml:5", "sync.policy", "optimizer.name = \"sgd\""}},
         Case{"unknown_model", "[model]\nname = \"resnet21\"", {"model.name", "resnet20"}},
-        Case{"both_paces", "[[replica]]\npace = \"2x\"\npace_ms = 5", {"replica.pace_ms", "not both"}},
-        Case{"bad_pace", "[[replica]]\npace = \"fast\"", {"replica.pace", "3.0x"}},
-        Case{"change_of_nobody", "[[change]]\nreplica = 5", {"change.replica", "from 0 to 0"}},
+        Case{"both_paces", "[[device]]\npace = \"2x\"\npace_ms = 5", {"device.pace_ms", "not both"}},
+        Case{"bad_pace", "[[device]]\npace = \"fast\"", {"device.pace", "3.0x"}},
+        Case{"change_of_nobody", "[[change]]\ndevice = 5", {"change.device", "from 0 to 0"}},
         Case{"bad_target", "[evaluate]\ntarget = \"accuracy > 0.5\"", {"evaluate.target", "accuracy >= 0.6"}},
         Case{"no_such_data", "[data]\nsource = \"cifar10:/no/such/folder\"", {"/no/such/folder"}},
         Case{"unknown_data", "[data]\nsource = \"imagenet:/tmp\"", {"imagenet", "cifar10:"}},
         Case{"model_does_not_fit", "[model]\nname = \"resnet20\"", {"resnet20"}},
         Case{"heads", "[model]\nname = \"gpt-byte\"\nwidth = 30\nheads = 4", {"heads"}},
         Case{"pipelines_of_local_sgd",
-             "parallel = \"static\"\nmicro_batch = 1\n[sync]\npolicy = \"local-sgd:2\"\n[[replica]]\ncount = "
+             "parallel = \"static\"\nmicro_batch = 1\n[sync]\npolicy = \"local-sgd:2\"\n[[device]]\ncount = "
              "2\n[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]",
              {"job.toml:2", "parallel", "local-sgd"}},
         Case{"not_a_section", "model = 3", {"model", "[model]"}}),
@@ -113,7 +113,7 @@ TEST(BadInput, BadPolicies) {
 TEST(BadInput, ASecondPolicyThatDoesNotFitTheJob) {
   const TempFolder folder;
   const auto job =
-      small_job(folder.path(), "epochs = 0.1\n[optimizer]\nname = \"adam\"\n[[replica]]\ncount = 2\n");
+      small_job(folder.path(), "epochs = 0.1\n[optimizer]\nname = \"adam\"\n[[device]]\ncount = 2\n");
   for (const auto& [policy, says] :
        {std::pair{"local-sgd:4", "plain SGD"}, std::pair{"backup:2", "backup:1 or less"}})
     expect_one_line(run({"compare", job.string(), "--policies", std::string("bsp,") + policy}),
@@ -121,7 +121,7 @@ TEST(BadInput, ASecondPolicyThatDoesNotFitTheJob) {
   expect_one_line(run({"compare", job.string(), "--policies", "bsp", "--parallel", "data,static"}),
                   {"static"});
   expect_one_line(run({"simulate", (folder / "s.toml").string(), "--policies", "backup:1"}), {"s.toml"});
-  write_text(folder / "s.toml", "[[replica]]\n");
+  write_text(folder / "s.toml", "[[device]]\n");
   expect_one_line(run({"simulate", (folder / "s.toml").string(), "--policies", "backup:1"}),
                   {"--policies", "backup:0 or less"});
   EXPECT_FALSE(fs::exists(folder / "runs"));
@@ -138,7 +138,7 @@ TEST(BadInput, CutsThatTheModelDoesNotHave) {
   const TempFolder folder;
   const auto job = small_job(folder.path(), "parallel = \"static\"\nmicro_batch = 2\n");
   write_text(job, read_text(job) +
-                      "[[replica]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [500]\n");
+                      "[[device]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [500]\n");
   expect_one_line(run({"train", job.string()}), {"pipeline.cuts", "500"});
   EXPECT_FALSE(fs::exists(folder / "runs"));
 }
@@ -228,15 +228,15 @@ TEST(BadInput, MoreServersThanTheModelHasTensors) {
 
 TEST(BadInput, Scenario) {
   const TempFolder folder;
-  write_text(folder / "s.toml", "[[replica]]\ncompute = 5\n");
+  write_text(folder / "s.toml", "[[device]]\ncompute = 5\n");
   expect_one_line(run({"simulate", (folder / "s.toml").string()}),
-                  {"s.toml:2", "replica.compute", "unknown key", "compute_ms"});
+                  {"s.toml:2", "device.compute", "unknown key", "compute_ms"});
   expect_one_line(run({"simulate", (folder / "none.toml").string()}), {"none.toml", "no such file"});
 }
 
 TEST(BadInput, AFileOfAnotherKind) {
   const TempFolder folder;
-  write_text(folder / "s.toml", "detection_ms = 5\n[[replica]]\ncompute_ms = 5\n");
+  write_text(folder / "s.toml", "detection_ms = 5\n[[device]]\ncompute_ms = 5\n");
   write_text(folder / "j.toml", "epochs = 3\n");
   write_text(folder / "c.toml", "[[device]]\n");
   expect_one_line(run({"train", (folder / "s.toml").string()}),
@@ -255,7 +255,7 @@ TEST(BadInput, AFileOfAnotherKind) {
 
 TEST(BadInput, AClusterThatEmptiesForGood) {
   const TempFolder folder;
-  write_text(folder / "s.toml", "[[replica]]\n[[change]]\nat_s = 2.5\nwhat = \"crash\"\n");
+  write_text(folder / "s.toml", "[[device]]\n[[change]]\nat_s = 2.5\nwhat = \"crash\"\n");
   expect_one_line(run({"simulate", (folder / "s.toml").string(), "--policies", "asp"}),
                   {"every replica is gone", "none comes back"});
 }

@@ -4,7 +4,7 @@
 // left behind. Under every second policy hosts keep the weights twice: then strikes come one at a time, and
 // none takes a commit with it that anybody had seen.
 //
-//   chaos [--kills N] [--seed N] [--replicas 1|2]
+//   chaos [--kills N] [--seed N] [--copies 1|2]
 #include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 std::int64_t kills_asked_for = 8;
 std::uint64_t seed = 1;
-std::int64_t replicas_asked_for = 0;  // 0: it depends on the policy
+std::int64_t copies_asked_for = 0;  // 0: it depends on the policy
 
 constexpr int kHosts = 3;
 constexpr double kEpochs = 12;
@@ -137,19 +137,19 @@ class Chaos : public ::testing::TestWithParam<const char*> {
  protected:
   fs::path write_chaos_job(const fs::path& folder, int port) const {
     const fs::path job = small_job(folder, fmt::format("epochs = {}\nthreads = 1\n", kEpochs));
-    write_text(job, read_text(job) +
-                        fmt::format("[sync]\npolicy = \"{}\"\n[network]\nlisten = \"0.0.0.0:{}\"\n"
-                                    "certs = \"{}\"\n[cluster]\nreplicas = {}\n[schedule]\nshape = "
-                                    "\"cosine\"\n[checkpoint]\nevery_epochs = 0.2\n"
-                                    "[[replica]]\ncount = 5\npace_ms = 15\n[[replica]]\npace_ms = 45\n",
-                                    GetParam(), port, (folder / "certs" / "small").string(), replicas()));
+    write_text(
+        job, read_text(job) + fmt::format("[sync]\npolicy = \"{}\"\n[network]\nlisten = \"0.0.0.0:{}\"\n"
+                                          "certs = \"{}\"\n[cluster]\ncopies = {}\n[schedule]\nshape = "
+                                          "\"cosine\"\n[checkpoint]\nevery_epochs = 0.2\n"
+                                          "[[device]]\ncount = 5\npace_ms = 15\n[[device]]\npace_ms = 45\n",
+                                          GetParam(), port, (folder / "certs" / "small").string(), copies()));
     return job;
   }
 
   static std::ptrdiff_t number() {
     return std::find(std::begin(kPolicies), std::end(kPolicies), std::string(GetParam())) - kPolicies;
   }
-  static std::int64_t replicas() { return replicas_asked_for > 0 ? replicas_asked_for : 1 + number() % 2; }
+  static std::int64_t copies() { return copies_asked_for > 0 ? copies_asked_for : 1 + number() % 2; }
 
   // Whoever went back says that it lost nothing, and so does the report of the whole run.
   static void expect_no_commit_lost(const fs::path& run_folder) {
@@ -176,7 +176,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     EXPECT_EQ(run({"certs", (folder / "certs").string(), "--job", "small"}).status, 0);
     const fs::path job = write_chaos_job(folder.path(), free_port());
     const Ended ended =
-        run({"train", job.string(), "--set", "network.listen=127.0.0.1:0", "--set", "cluster.replicas=1"});
+        run({"train", job.string(), "--set", "network.listen=127.0.0.1:0", "--set", "cluster.copies=1"});
     EXPECT_EQ(ended.status, 0) << ended.errors;
     return last_loss(only_run(folder / "runs"));
   }
@@ -233,7 +233,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     note({fault, now}, strikes);
     hosts.bring_back_workers();
     // Mostly when it has gone on, now and then before.
-    const bool at_once = rng.below(8) == 0 && replicas() == 1;
+    const bool at_once = rng.below(8) == 0 && copies() == 1;
     if (!at_once) {
       EXPECT_TRUE(eventually(
           [&] {
@@ -243,7 +243,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
           kPatienceS))
           << "stands still after: " << name_of(fault);
     }
-    if (replicas() > 1 && !HasFailure()) expect_commits(hosts, clock);
+    if (copies() > 1 && !HasFailure()) expect_commits(hosts, clock);
     std::this_thread::sleep_for(std::chrono::milliseconds(rng.below(300)));
   }
 
@@ -256,7 +256,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
 
   static void expect_all_is_trained(const fs::path& run_folder, double undisturbed, bool fewer_in_the_end) {
     expect_kept_samples_once(run_folder, kEpochs);
-    if (replicas() > 1) expect_no_commit_lost(run_folder);
+    if (copies() > 1) expect_no_commit_lost(run_folder);
     const Ended replayed = run({"replay", run_folder.string()});
     EXPECT_EQ(replayed.status, 0) << replayed.errors;
     // With fewer hosts in the end batches are smaller, and the loss may be.
@@ -339,7 +339,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string key = argv[i];
     if (key == "--kills") paceline::tests::kills_asked_for = std::atoll(argv[i + 1]);
-    if (key == "--replicas") paceline::tests::replicas_asked_for = std::atoll(argv[i + 1]);
+    if (key == "--copies") paceline::tests::copies_asked_for = std::atoll(argv[i + 1]);
     if (key == "--seed") paceline::tests::seed = static_cast<std::uint64_t>(std::atoll(argv[i + 1]));
   }
   paceline::tests::take_own_shared_memory();

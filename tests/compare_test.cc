@@ -43,7 +43,7 @@ TEST(Compare, TrainsAJobAsSeveralWouldPlanIt) {
   const TempFolder folder;
   const fs::path job =
       write_job(folder, "run", "epochs = 0.1\nmicro_batch = 2\n",
-                "[[replica]]\ncount = 2\npace_ms = 20\n[[replica]]\npace_ms = 60\nbatch = 4\n");
+                "[[device]]\ncount = 2\npace_ms = 20\n[[device]]\npace_ms = 60\nbatch = 4\n");
   const std::string ways = "joint,frozen,data,uneven-data,pipeline,gpipe,pipedream,hetpipe";
   const Ended compared =
       run({"compare", job.string(), "--virtual", "--policies", "bsp,asp", "--parallel", ways});

@@ -1,5 +1,5 @@
-// What a file or a folder is called on the disk that tests/power_loss_test.cc makes up. Numbers of inodes are used
-// again, but not at the same moment.
+// What a file or a folder is called on the disk that tests/power_loss_test.cc makes up. Numbers of inodes are
+// used again, but not at the same moment.
 #pragma once
 
 #include <fcntl.h>
@@ -12,7 +12,8 @@ namespace paceline::tests {
 // Of `name` in that folder, or of `folder` itself where that is empty. Empty: it is not there.
 inline std::string disk_identity(int folder, const char* name) {
   struct statx about {};
-  if (statx(folder, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &about) != 0) return "";
+  if (statx(folder, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &about) != 0)
+    return "";
   return std::to_string(about.stx_ino) + "-" + std::to_string(about.stx_btime.tv_sec) + "-" +
          std::to_string(about.stx_btime.tv_nsec);
 }

@@ -53,7 +53,7 @@ TEST(Doctor, OfHostsIsAtThePortOfTheJob) {
   ASSERT_EQ(run({"certs", (folder / "certs").string()}).status, 0);
   write_text(folder / "job.toml",
              fmt::format("runs_dir = \"{}\"\n[network]\nlisten = \"0.0.0.0:{}\"\ncerts = \"{}\"\n"
-                         "[[replica]]\ncount = 2\n",
+                         "[[device]]\ncount = 2\n",
                          (folder / "runs").string(), port, (folder / "certs" / "job").string()));
   Program first({"doctor", (folder / "job.toml").string(), "--hosts", "2", "--rank", "0", "--wait", "1"},
                 [] { return setenv("MASTER_ADDR", "127.0.0.1", 1) == 0; });
@@ -73,7 +73,7 @@ class DoctorOfHosts : public ::testing::Test {
       ASSERT_EQ(run({"certs", (folder_ / authority).string(), "--job", "small"}).status, 0);
     job_ = small_job(folder_.path(), "");
     write_text(job_, read_text(job_) + fmt::format("[network]\nlisten = \"0.0.0.0:{}\"\ncerts = \"{}\"\n"
-                                                   "[[replica]]\ncount = 3\n",
+                                                   "[[device]]\ncount = 3\n",
                                                    port_, (folder_ / "certs" / "small").string()));
   }
 

@@ -25,7 +25,7 @@ std::string cluster(const std::string& policy, double epochs, int pace_ms) {
   return fmt::format(
       "epochs = {}\n[sync]\npolicy = \"{}\"\n[evaluate]\nevery_epochs = 0.5\n[checkpoint]\nevery_epochs = "
       "0.2\n"
-      "[[replica]]\ncount = 3\npace_ms = {}\n[[replica]]\npace_ms = {}\n",
+      "[[device]]\ncount = 3\npace_ms = {}\n[[device]]\npace_ms = {}\n",
       epochs, policy, pace_ms, 3 * pace_ms);
 }
 

@@ -19,7 +19,7 @@ struct Trained {
 Trained train(const std::string& policy, const std::string& reduction, int servers) {
   const TempFolder folder;
   const fs::path job = small_job(folder.path(), "threads = 1");
-  const Ended ended = run({"train", job.string(), "--set", "replica=[{count=4}]", "--set", "model.width=128",
+  const Ended ended = run({"train", job.string(), "--set", "device=[{count=4}]", "--set", "model.width=128",
                            "--set", "sync.policy=" + policy, "--set", "cluster.reduction=" + reduction,
                            "--set", fmt::format("cluster.servers={}", servers)});
   EXPECT_EQ(ended.status, 0) << ended.errors;

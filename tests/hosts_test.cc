@@ -34,7 +34,7 @@ TEST(Hosts, OneReplicaEachTrainsToTheBytesOfOneHost) {
        {std::pair(2, Sets{}), std::pair(3, Sets{}), std::pair(3, Sets{"cluster.seal=false"}),
         std::pair(2, Sets{"cluster.seal=false", "cluster.fabric=ucx"})}) {
     const TempFolder one, several;
-    const std::string replicas = fmt::format("replica=[{{count={}}}]", hosts);
+    const std::string replicas = fmt::format("device=[{{count={}}}]", hosts);
     const auto on_one = checkpoint_weights(train(one, 1, {replicas, "cluster.servers=3"}));
     Sets sets = links;
     sets.push_back(replicas);
@@ -50,7 +50,7 @@ class HostsUnder : public testing::TestWithParam<const char*> {};
 TEST_P(HostsUnder, EachPolicyTrainsEverySampleOnce) {
   const TempFolder folder;
   const fs::path run_folder = train(folder, 2,
-                                    {"replica=[{count=3, pace_ms=15, host=1}, {pace_ms=40, host=0}]",
+                                    {"device=[{count=3, pace_ms=15, host=1}, {pace_ms=40, host=0}]",
                                      std::string("sync.policy=") + GetParam(), "evaluate.every_epochs=0.2"});
   expect_each_sample_once(RecordedRun::read(run_folder), 1);
   const Ended replayed = run({"replay", run_folder.string()});
@@ -73,7 +73,7 @@ TEST(Hosts, ASlowEvaluatorFindsWhatACheckpointHadKeptToo) {
   const TempFolder folder;
   Program train(train_on(
       small_job(folder.path(), "epochs = 4\nthreads = 1\n"), 2,
-      {"replica=[{count=2, pace_ms=10}]", "evaluate.every_epochs=0.5", "checkpoint.every_epochs=0.5"}));
+      {"device=[{count=2, pace_ms=10}]", "evaluate.every_epochs=0.5", "checkpoint.every_epochs=0.5"}));
   ASSERT_TRUE(eventually([&] { return !children(train.pid(), "evaluator").empty(); }));
   const pid_t evaluator = children(train.pid(), "evaluator").at(0);
   kill(evaluator, SIGSTOP);
@@ -87,7 +87,7 @@ TEST(Hosts, ASlowEvaluatorFindsWhatACheckpointHadKeptToo) {
 TEST(Hosts, AWorkerThatDiesLeavesItsSamplesToTheOtherHosts) {
   const TempFolder folder;
   Program train(train_on(small_job(folder.path(), "epochs = 10\nthreads = 1\n"), 2,
-                         {"replica=[{count=4, pace_ms=20}]", "sync.policy=cgp"}));
+                         {"device=[{count=4, pace_ms=20}]", "sync.policy=cgp"}));
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
   kill(children(train.pid(), "w3").at(0), SIGKILL);
   const Ended ended = train.wait();
@@ -99,7 +99,7 @@ TEST(Hosts, AWorkerThatDiesLeavesItsSamplesToTheOtherHosts) {
 // The others give their part up too, and all begin anew with other keys.
 TEST(Hosts, AServerThatDiesTakesTheRunBackToItsCheckpoint) {
   const TempFolder whole, broken;
-  const std::vector<std::string> sets = {"replica=[{count=3, pace_ms=20}]", "checkpoint.every_epochs=0.2",
+  const std::vector<std::string> sets = {"device=[{count=3, pace_ms=20}]", "checkpoint.every_epochs=0.2",
                                          "epochs=2"};
   const auto expected = checkpoint_weights(train(whole, 3, sets));
   Program train(train_on(small_job(broken.path(), "threads = 1\n"), 3, sets));
@@ -113,7 +113,7 @@ TEST(Hosts, AServerThatDiesTakesTheRunBackToItsCheckpoint) {
 
 TEST(Hosts, ARunGoesOnFromItsCheckpoint) {
   const TempFolder whole, half;
-  const std::vector<std::string> sets = {"replica=[{count=2}]", "model.width=32"};
+  const std::vector<std::string> sets = {"device=[{count=2}]", "model.width=32"};
   std::vector<std::string> longer = sets;
   longer.push_back("epochs=2");
   const auto expected = checkpoint_weights(train(whole, 2, longer));
@@ -132,7 +132,7 @@ TEST(Hosts, AServerWithOtherLinksThanTheJobsIsRefused) {
         std::tuple("false", "ucx", "this host's links go over ucx and those of another one over tcp")}) {
     const TempFolder folder;
     Program train(train_on(small_job(folder.path(), "epochs = 200\nthreads = 1\n"), 2,
-                           {"replica=[{count=2, pace_ms=20}]", std::string("cluster.seal=") + links}));
+                           {"device=[{count=2, pace_ms=20}]", std::string("cluster.seal=") + links}));
     ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
     std::vector<std::string> server{"server", "--shard", "1", "--exchange", "127.0.0.1"};
     for (std::string& word : reach_of(children(train.pid(), "w0").at(0))) server.push_back(std::move(word));
@@ -153,13 +153,12 @@ TEST(Hosts, WhatOnlyWorksOnOneHostIsRefused) {
     return ended.errors;
   };
   EXPECT_NE(refused(2, {}).find("cluster.hosts=2: host 1 has no replica"), std::string::npos);
-  EXPECT_NE(refused(2, {"replica=[{count=2}]", "cluster.servers=3"}).find("every host has one server"),
+  EXPECT_NE(refused(2, {"device=[{count=2}]", "cluster.servers=3"}).find("every host has one server"),
             std::string::npos);
-  EXPECT_NE(refused(2, {"replica=[{count=2}]", "cluster.reduction=group"}).find("on one host only"),
+  EXPECT_NE(refused(2, {"device=[{count=2}]", "cluster.reduction=group"}).find("on one host only"),
             std::string::npos);
-  EXPECT_NE(refused(2, {"replica=[{host=1}, {host=2}]"}).find("host 0 has no replica"), std::string::npos);
-  EXPECT_NE(refused(2, {"replica=[{host=0}, {host=1}, {host=2}]"}).find("w2 is on host 2"),
-            std::string::npos);
+  EXPECT_NE(refused(2, {"device=[{host=1}, {host=2}]"}).find("host 0 has no replica"), std::string::npos);
+  EXPECT_NE(refused(2, {"device=[{host=0}, {host=1}, {host=2}]"}).find("w2 is on host 2"), std::string::npos);
 }
 
 }  // namespace

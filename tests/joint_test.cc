@@ -66,7 +66,7 @@ double last_losses(const RecordedRun& recorded, std::size_t count) {
 TEST(PlannedPipeline, TakesAllDevicesAndTrainsToTheSameWeightsInVirtualTime) {
   const TempFolder folder;
   const std::string keys = "parallel = \"pipeline\"\nmicro_batch = 3\nepochs = 0.3\n";
-  const std::string sections = "[[replica]]\ncount = 3\nbatch = 4\npace_ms = 8\n";
+  const std::string sections = "[[device]]\ncount = 3\nbatch = 4\npace_ms = 8\n";
   const Trained live = train(folder, "live", keys, sections);
   EXPECT_THAT(live.said, testing::HasSubstr("plan: w0 → w1 → w2 (layers 0-"));
   EXPECT_THAT(live.said, testing::HasSubstr("12 samples, in micro-batches of 3"));
@@ -80,7 +80,7 @@ TEST(PlannedPipeline, TakesAllDevicesAndTrainsToTheSameWeightsInVirtualTime) {
 
 TEST(PlannedPipeline, NeedsAUnitForEachDevice) {
   const TempFolder folder;
-  const fs::path job = write_job(folder, "run", "parallel = \"pipeline\"\n", "[[replica]]\ncount = 5\n");
+  const fs::path job = write_job(folder, "run", "parallel = \"pipeline\"\n", "[[device]]\ncount = 5\n");
   const Ended ended = run({"train", job.string()});
   EXPECT_EQ(ended.status, 2);
   EXPECT_THAT(ended.errors, testing::HasSubstr("a pipeline of 5 devices is cut from 4 layers"));
@@ -90,7 +90,7 @@ constexpr char kJoint[] = "parallel = \"joint\"\nmicro_batch = 2\n";
 
 // No device holds all: two pipelines of two, whatever their order.
 std::string four_devices(const std::string& more) {
-  return "[[replica]]\ncount = 4\nbatch = 8\npace_ms = 40\n" + std::string(kMemory) + more + kLayers;
+  return "[[device]]\ncount = 4\nbatch = 8\npace_ms = 40\n" + std::string(kMemory) + more + kLayers;
 }
 
 TEST(Joint, PlansWithinMemoryLiveAndInVirtualTime) {
@@ -116,7 +116,7 @@ TEST(Joint, PlansWithinMemoryLiveAndInVirtualTime) {
 TEST(Joint, SaysWhatMemoryIsMissing) {
   const TempFolder folder;
   const fs::path job =
-      write_job(folder, "run", kJoint, std::string("[[replica]]\ncount = 2\nmemory_mb = 0.1\n") + kLayers);
+      write_job(folder, "run", kJoint, std::string("[[device]]\ncount = 2\nmemory_mb = 0.1\n") + kLayers);
   const Ended ended = run({"train", job.string()});
   EXPECT_EQ(ended.status, 2);
   EXPECT_THAT(ended.errors, testing::HasSubstr("parallel: no plan is possible: "));
@@ -127,7 +127,7 @@ TEST(Joint, IsPlannedAnewWhenADeviceBecomesSlow) {
   const std::string keys = std::string(kJoint) + "epochs = 4\n";
   const Trained undisturbed = train(folder, "whole", keys, four_devices(""));
   const Trained disturbed =
-      train(folder, "slow", keys, four_devices("[[change]]\nreplica = 1\nat_s = 1.5\nfactor = 4\n"));
+      train(folder, "slow", keys, four_devices("[[change]]\ndevice = 1\nat_s = 1.5\nfactor = 4\n"));
   const RecordedRun recorded = RecordedRun::read(disturbed.folder);
   expect_each_sample_once(recorded, 4);
   EXPECT_THAT(reasons_of_leaving(recorded), testing::Contains(testing::StartsWith("re-planned: ")));
@@ -139,7 +139,7 @@ TEST(Joint, IsPlannedAnewWhenADeviceBecomesSlow) {
 TEST(Joint, IsPlannedAnewInVirtualTimeToTheSameBytes) {
   const TempFolder folder;
   const std::string keys = std::string(kJoint) + "epochs = 3\n";
-  const std::string sections = four_devices("[[change]]\nreplica = 1\nat_s = 1\nfactor = 4\n");
+  const std::string sections = four_devices("[[change]]\ndevice = 1\nat_s = 1\nfactor = 4\n");
   const Trained first = train(folder, "first", keys, sections, {"--virtual"});
   const Trained again = train(folder, "again", keys, sections, {"--virtual"});
   EXPECT_THAT(first.said, testing::HasSubstr("re-planned: "));
@@ -157,9 +157,9 @@ TEST(Joint, IsPlannedAnewInVirtualTimeToTheSameBytes) {
 TEST(Joint, KeepsItsBudget) {
   const TempFolder folder;
   const std::string sections =
-      "[budget]\nmost = 30\nper = \"hour\"\nv = 2\n[[replica]]\ncount = 2\nbatch = 8\npace_ms = 40\n"
-      "[[replica]]\ncount = 2\nbatch = 8\npace_ms = 40\nprice_per_hour = 10\n"
-      "[[change]]\nreplica = 2\nat_s = 1\nprice_per_hour = 60\n" +
+      "[budget]\nmost = 30\nper = \"hour\"\nv = 2\n[[device]]\ncount = 2\nbatch = 8\npace_ms = 40\n"
+      "[[device]]\ncount = 2\nbatch = 8\npace_ms = 40\nprice_per_hour = 10\n"
+      "[[change]]\ndevice = 2\nat_s = 1\nprice_per_hour = 60\n" +
       std::string(kLayers);
   const Trained all = train(folder, "run", std::string(kJoint) + "epochs = 8\n", sections, {"--virtual"});
   const RecordedRun recorded = RecordedRun::read(all.folder);
@@ -247,7 +247,7 @@ TEST_P(JointWhoseLastDeviceCannotHoldTheModel, SaysSo) {
   const bool asleep = GetParam();
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 20\n",
-                                 "[[replica]]\ncount = 2\npace_ms = 24\n" + std::string(kMemory) + kLayers);
+                                 "[[device]]\ncount = 2\npace_ms = 24\n" + std::string(kMemory) + kLayers);
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return children(train.pid(), "evaluator").size() == 1; }));
   if (asleep) kill(train.pid(), SIGSTOP);
@@ -272,7 +272,7 @@ INSTANTIATE_TEST_SUITE_P(Asleep, JointWhoseLastDeviceCannotHoldTheModel, testing
 TEST(Joint, TakesInADeviceThatComesBack) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 200\n",
-                                 "[[replica]]\ncount = 3\nbatch = 8\npace_ms = 60\n" + std::string(kLayers));
+                                 "[[device]]\ncount = 3\nbatch = 8\npace_ms = 60\n" + std::string(kLayers));
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   const pid_t victim = children(train.pid(), "w1").at(0);
@@ -299,7 +299,7 @@ std::string flipping(double begin_s, double half_period_s, int times) {
   std::string changes;
   for (int i = 0; i < times; ++i) {
     const double from_s = begin_s + 2 * half_period_s * i;
-    changes += fmt::format("[[change]]\nreplica = 1\nfactor = 4\nat_s = {}\nuntil_s = {}\n", from_s,
+    changes += fmt::format("[[change]]\ndevice = 1\nfactor = 4\nat_s = {}\nuntil_s = {}\n", from_s,
                            from_s + half_period_s);
   }
   return changes;
@@ -320,7 +320,7 @@ TEST(Joint, DoesNotChaseADeviceThatFlips) {
 TEST(Joint, GoesOnWithItsLastPlanWhenItIsResumed) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 40\n",
-                                 four_devices("[[change]]\nreplica = 1\nat_s = 1\nfactor = 4\n"));
+                                 four_devices("[[change]]\ndevice = 1\nat_s = 1\nfactor = 4\n"));
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   const fs::path run_folder = only_run(folder / "run" / "runs");

@@ -1,6 +1,6 @@
-// A worker of the job whose machine has gone mad: a real one, with the job's token, whose words are changed, left
-// out, said twice or said late on their way to the coordinator. It may be sent away, and the run may go back to a
-// checkpoint once. Nothing else may happen.
+// A worker of the job whose machine has gone mad: a real one, with the job's token, whose words are changed,
+// left out, said twice or said late on their way to the coordinator. It may be sent away, and the run may go
+// back to a checkpoint once. Nothing else may happen.
 //
 // PACELINE_LIVES=N tries N lives of it, PACELINE_SEED=S other ones.
 #include <signal.h>
@@ -19,8 +19,8 @@
 
 #include "paceline/base/rng.h"
 #include "paceline/rpc/access.h"
-#include "paceline/wire/paceline.grpc.pb.h"
 #include "paceline/rpc/port.h"
+#include "paceline/wire/paceline.grpc.pb.h"
 #include "tests/program.h"
 #include "tests/random_message.h"
 #include "tests/recorded_run.h"
@@ -141,7 +141,7 @@ TEST(MadWorker, CostsNobodyElseAnything) {
   for (std::int64_t life = 0; life < lives;) {
     const TempFolder folder;
     const fs::path job = small_job(folder.path(), "epochs = 2000\n");
-    write_text(job, read_text(job) + "[sync]\npolicy = \"asp\"\n[[replica]]\ncount = 3\npace_ms = 10\n");
+    write_text(job, read_text(job) + "[sync]\npolicy = \"asp\"\n[[device]]\ncount = 3\npace_ms = 10\n");
     Program train({"train", job.string()});
     ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
     const fs::path run = only_run(folder / "runs");

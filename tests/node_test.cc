@@ -71,9 +71,9 @@ class Node : public ::testing::Test {
   // A run of three devices whose hosts keep the weights twice; has commits that only they have, and for a
   // while no checkpoint is due.
   void start_and_wait_for_commit(const std::string& cluster, int hosts) {
-    start(job("epochs = 4\n",
-              "[cluster]\nreplicas = 2\n" + cluster + "[[replica]]\ncount = 3\npace_ms = 30\n", 1),
-          hosts);
+    start(
+        job("epochs = 4\n", "[cluster]\ncopies = 2\n" + cluster + "[[device]]\ncount = 3\npace_ms = 30\n", 1),
+        hosts);
     ASSERT_TRUE(eventually([&] { return has_commit_after_checkpoint(folder_ / "runs"); }));
   }
   void kill_host(int rank) {
@@ -120,7 +120,7 @@ class Node : public ::testing::Test {
 
 TEST_F(Node, FourHostsTrainOneJob) {
   if (const auto made = set_apart(4); !made.ok()) GTEST_SKIP() << made.message();
-  start(job("epochs = 1\n", "[[replica]]\ncount = 5\npace_ms = 10\n"), 4);
+  start(job("epochs = 1\n", "[[device]]\ncount = 5\npace_ms = 10\n"), 4);
   for (const int rank : {0, 1, 2, 3}) end_of(rank);
   expect_each_sample_once(RecordedRun::read(run_folder()), 1);
   EXPECT_TRUE(has_checkpoint());
@@ -135,7 +135,7 @@ TEST_F(Node, MnistOnTwoHosts) {
              fmt::format(
                  "runs_dir = \"{}\"\nepochs = 1\nbatch = 32\n[model]\nname = \"mlp\"\nwidth = 64\n[data]\n"
                  "source = \"mnist:{}\"\n[optimizer]\nlr = 0.02\n[network]\nlisten = \"0.0.0.0:{}\"\ncerts = "
-                 "\"{}\"\n[[replica]]\ncount = 4\n",
+                 "\"{}\"\n[[device]]\ncount = 4\n",
                  (folder_ / "runs").string(), data, port_, (folder_ / "certs" / "small").string()));
   start(file, 2);
   for (const int rank : {0, 1}) end_of(rank);
@@ -146,7 +146,7 @@ TEST_F(Node, MnistOnTwoHosts) {
 
 // Its server is gone and with it a part of the weights; the run waits for it and goes on from the checkpoint.
 TEST_F(Node, AHostThatDiesAndComesBackIsWaitedFor) {
-  start_and_wait_for_checkpoint(job("epochs = 3\n", "[[replica]]\ncount = 2\npace_ms = 40\n"), 2);
+  start_and_wait_for_checkpoint(job("epochs = 3\n", "[[device]]\ncount = 2\npace_ms = 40\n"), 2);
   kill_host(1);
   start_host(1);
   expect_said(end_of(0).errors, "going on from");
@@ -159,7 +159,7 @@ TEST_F(Node, AHostThatDiesAndComesBackIsWaitedFor) {
 // It is waited for, and then the others go on without it; back again, it hears that it was given up.
 TEST_F(Node, AHostThatStaysAwayIsGivenUp) {
   start_and_wait_for_checkpoint(
-      job("epochs = 200\n", "[cluster]\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\n"), 3);
+      job("epochs = 200\n", "[cluster]\nhost_patience_s = 5\n[[device]]\ncount = 3\npace_ms = 30\n"), 3);
   kill_host(1);
   const fs::path log = run_folder() / "logs" / "coordinator.log";
   ASSERT_TRUE(eventually([&] { return read_text(log).find("did not come back") != std::string::npos; }));
@@ -185,7 +185,7 @@ TEST_F(Node, TheFirstHostTakesNoCommitWithItWhereWeightsAreKeptTwice) {
   kill_host(0);
   start_host(0);
   const Ended ended = end_of(0);
-  expect_said(ended.errors, "which ended without a goodbye");
+  expect_said(ended.errors, "which was cut short");
   expect_said(ended.errors, "the servers still had version ");
   expect_said(ended.output, "3 attempts, 0 commits lost");
   for (const int rank : {1, 2}) end_of(rank);
@@ -194,13 +194,13 @@ TEST_F(Node, TheFirstHostTakesNoCommitWithItWhereWeightsAreKeptTwice) {
 
 // Nor before there is any checkpoint.
 TEST_F(Node, TheFirstHostTakesNoCommitWithItBeforeTheFirstCheckpointEither) {
-  start(job("epochs = 4\n", "[cluster]\nreplicas = 2\n[[replica]]\ncount = 3\npace_ms = 30\n", 100), 3);
+  start(job("epochs = 4\n", "[cluster]\ncopies = 2\n[[device]]\ncount = 3\npace_ms = 30\n", 100), 3);
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder_ / "runs") >= 2; }));
   EXPECT_FALSE(has_checkpoint());
   kill_host(0);
   start_host(0);
   const Ended ended = end_of(0);
-  expect_said(ended.errors, "which ended without a goodbye");
+  expect_said(ended.errors, "which was cut short");
   expect_said(ended.output, "3 attempts, 0 commits lost");
   for (const int rank : {1, 2}) end_of(rank);
   expect_whole(4);
@@ -209,7 +209,7 @@ TEST_F(Node, TheFirstHostTakesNoCommitWithItBeforeTheFirstCheckpointEither) {
 // A device holds three of four units: what is left are two that have to be a pipeline over their hosts.
 TEST_F(Node, APlannedRunIsPlannedAnewWithoutAHost) {
   std::string tables =
-      "[cluster]\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\nmemory_mb = 0.7\n";
+      "[cluster]\nhost_patience_s = 5\n[[device]]\ncount = 3\npace_ms = 30\nmemory_mb = 0.7\n";
   for (int unit = 0; unit < 4; ++unit)
     tables += "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n";
   start_and_wait_for_checkpoint(job("epochs = 4\nparallel = \"joint\"\nmicro_batch = 4\n", tables), 3);
@@ -224,7 +224,7 @@ TEST_F(Node, APlannedRunIsPlannedAnewWithoutAHost) {
 }
 
 TEST_F(Node, ARunGoesOnWithFewerHosts) {
-  const fs::path file = job("epochs = 2\n", "[[replica]]\ncount = 3\npace_ms = 30\n");
+  const fs::path file = job("epochs = 2\n", "[[device]]\ncount = 3\npace_ms = 30\n");
   start_and_wait_for_checkpoint(file, 3);
   for (const int rank : {2, 0, 1}) kill_host(rank);
   const auto second = host(file, 1, 2);
@@ -243,7 +243,7 @@ class NodesApart : public Node, public ::testing::WithParamInterface<const char*
 TEST_P(NodesApart, EndInTheBytesOfOneHost) {
   if (const auto made = set_apart(2); !made.ok()) GTEST_SKIP() << made.message();
   const fs::path file =
-      job(std::string("epochs = 2\nthreads = 1\n") + GetParam(), "[[replica]]\ncount = 2\npace_ms = 30\n");
+      job(std::string("epochs = 2\nthreads = 1\n") + GetParam(), "[[device]]\ncount = 2\npace_ms = 30\n");
   start_and_wait_for_checkpoint(file, 2);
   kill(children(at(1)->pid(), "server").at(0), SIGKILL);
   expect_said(end_of(0).errors, "going on from the checkpoint");
@@ -263,17 +263,17 @@ INSTANTIATE_TEST_SUITE_P(
 
 // As an init system would start it again. All of the first host dies with it, and the second one waits.
 TEST_F(Node, AFirstHostThatIsKilledTakesItsRunUpAgain) {
-  start_and_wait_for_checkpoint(job("epochs = 3\n", "[[replica]]\ncount = 2\npace_ms = 30\n"), 2);
+  start_and_wait_for_checkpoint(job("epochs = 3\n", "[[device]]\ncount = 2\npace_ms = 30\n"), 2);
   kill_host(0);
   start_host(0);
-  expect_said(end_of(0).errors, "which ended without a goodbye; --new begins another run");
+  expect_said(end_of(0).errors, "which was cut short; --new begins another run");
   end_of(1);
   EXPECT_FALSE(fs::exists(run_folder() / "mark"));
   expect_kept_samples_once(run_folder(), 3);
-  // What ended with a goodbye is over.
+  // What ended in order is over.
   start(job_, 2);
   const Ended after = end_of(0);
-  EXPECT_EQ(after.errors.find("without a goodbye"), std::string::npos) << after.errors;
+  EXPECT_EQ(after.errors.find("was cut short"), std::string::npos) << after.errors;
 }
 
 // The next host has the coordinator and the evaluator from then on, and in the end says what was trained. The
@@ -281,7 +281,7 @@ TEST_F(Node, AFirstHostThatIsKilledTakesItsRunUpAgain) {
 TEST_F(Node, AFirstHostThatStaysAwayIsSucceeded) {
   if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
   start_and_wait_for_checkpoint(
-      job("epochs = 200\n", "[cluster]\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\n"), 3);
+      job("epochs = 200\n", "[cluster]\nhost_patience_s = 5\n[[device]]\ncount = 3\npace_ms = 30\n"), 3);
   kill_host(0);
   const std::string before = read_text(run_folder() / "metrics.jsonl");
   ASSERT_TRUE(eventually([&] { return !children(at(1)->pid(), "evaluator").empty(); }));
@@ -301,7 +301,7 @@ TEST_F(Node, AFirstHostThatStaysAwayIsSucceeded) {
 TEST_F(Node, AFirstHostThatIsNeededIsWaitedFor) {
   start_and_wait_for_checkpoint(job("epochs = 3\nparallel = \"static\"\nmicro_batch = 4\n"
                                     "pipeline = [{devices = [\"w0\", \"w1\"], cuts = [2], samples = 16}]\n",
-                                    "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 2\npace_ms = 30\n"),
+                                    "[cluster]\nhost_patience_s = 2\n[[device]]\ncount = 2\npace_ms = 30\n"),
                                 2);
   kill_host(0);
   std::string log;
@@ -311,7 +311,7 @@ TEST_F(Node, AFirstHostThatIsNeededIsWaitedFor) {
   }));
   expect_said(log, "cannot lead the run: job.toml");
   start_host(0);
-  expect_said(end_of(0).errors, "which ended without a goodbye");
+  expect_said(end_of(0).errors, "which was cut short");
   end_of(1);
   expect_whole(3);
 }
@@ -319,7 +319,7 @@ TEST_F(Node, AFirstHostThatIsNeededIsWaitedFor) {
 // Nobody is left who could train, but both hosts are well.
 TEST_F(Node, WorkersThatAllDieComeAgain) {
   start_and_wait_for_checkpoint(
-      job("epochs = 3\n", "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 2\npace_ms = 30\n"), 2);
+      job("epochs = 3\n", "[cluster]\nhost_patience_s = 2\n[[device]]\ncount = 2\npace_ms = 30\n"), 2);
   for (const int rank : {0, 1}) kill(children(at(rank)->pid(), fmt::format("w{}", rank)).at(0), SIGKILL);
   expect_said(end_of(0).errors, "no replica has been here for 2 s; going on from the checkpoint");
   end_of(1);
@@ -329,7 +329,7 @@ TEST_F(Node, WorkersThatAllDieComeAgain) {
 // The last device cannot hold the model.
 TEST_F(Node, ARunThatFailsIsAFailureOnEveryHost) {
   std::string tables =
-      "[cluster]\nhost_patience_s = 2\n[[replica]]\ncount = 2\npace_ms = 30\nmemory_mb = 0.7\n";
+      "[cluster]\nhost_patience_s = 2\n[[device]]\ncount = 2\npace_ms = 30\nmemory_mb = 0.7\n";
   for (int unit = 0; unit < 4; ++unit)
     tables += "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n";
   start_and_wait_for_checkpoint(job("epochs = 50\nparallel = \"joint\"\nmicro_batch = 4\n", tables), 2);
@@ -345,7 +345,7 @@ TEST_F(Node, ARunThatFailsIsAFailureOnEveryHost) {
 TEST_F(Node, HostsComeBackToTheOneThatLeads) {
   if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
   start_and_wait_for_checkpoint(
-      job("epochs = 6\n", "[cluster]\nhost_patience_s = 10\n[[replica]]\ncount = 3\npace_ms = 30\n"), 3);
+      job("epochs = 6\n", "[cluster]\nhost_patience_s = 10\n[[device]]\ncount = 3\npace_ms = 30\n"), 3);
   kill_host(0);
   ASSERT_TRUE(eventually([&] { return !children(at(1)->pid(), "evaluator").empty(); }));
   for (const int rank : {2, 1}) {
@@ -353,7 +353,7 @@ TEST_F(Node, HostsComeBackToTheOneThatLeads) {
     start_host(rank);
   }
   start_host(0);
-  expect_said(end_of(1).errors, "which ended without a goodbye");
+  expect_said(end_of(1).errors, "which was cut short");
   for (const int rank : {2, 0}) end_of(rank);
   expect_whole(6);
 }
@@ -361,7 +361,7 @@ TEST_F(Node, HostsComeBackToTheOneThatLeads) {
 // Down to one host, with no coordinator but its own in the end.
 TEST_F(Node, TheLastHostTrainsOnAlone) {
   start_and_wait_for_checkpoint(
-      job("epochs = 4\n", "[cluster]\nhost_patience_s = 5\n[[replica]]\ncount = 3\npace_ms = 30\n"), 3);
+      job("epochs = 4\n", "[cluster]\nhost_patience_s = 5\n[[device]]\ncount = 3\npace_ms = 30\n"), 3);
   for (const int rank : {0, 1}) kill_host(rank);
   end_of(2);
   expect_whole(4);
@@ -382,7 +382,7 @@ TEST_F(Node, AFirstHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice)
 }
 
 TEST_F(Node, ANewRunIsBegunWhereThatIsAsked) {
-  const fs::path file = job("epochs = 2\n", "[[replica]]\ncount = 2\npace_ms = 30\n");
+  const fs::path file = job("epochs = 2\n", "[[device]]\ncount = 2\npace_ms = 30\n");
   start_and_wait_for_checkpoint(file, 2);
   for (const int rank : {0, 1}) kill_host(rank);
   const fs::path before = run_folder();
@@ -396,7 +396,7 @@ TEST_F(Node, ANewRunIsBegunWhereThatIsAsked) {
 // Another disk lies over the run folder on one host: that is found out before anything is trained.
 TEST_F(Node, ARunFolderThatIsNotSharedEndsTheRunAtItsStart) {
   if (const auto made = set_apart(2); !made.ok()) GTEST_SKIP() << made.message();
-  const fs::path file = job("epochs = 1\n", "[[replica]]\ncount = 2\n");
+  const fs::path file = job("epochs = 1\n", "[[device]]\ncount = 2\n");
   const std::string runs = (folder_ / "runs").string();
   fs::create_directory(runs);
   const auto start = [&](int rank) {
@@ -419,14 +419,14 @@ TEST_F(Node, ARunFolderThatIsNotSharedEndsTheRunAtItsStart) {
 }
 
 TEST_F(Node, AStopAnywhereStopsAllCleanly) {
-  start_and_wait_for_checkpoint(job("epochs = 30\n", "[[replica]]\ncount = 2\npace_ms = 40\n"), 2);
+  start_and_wait_for_checkpoint(job("epochs = 30\n", "[[device]]\ncount = 2\npace_ms = 40\n"), 2);
   at(1)->signal(SIGTERM);
   EXPECT_EQ(at(1)->wait(60).status, 128 + SIGTERM);
   end_of(0);
 }
 
 TEST_F(Node, WhatCannotWorkIsSaidAtOnce) {
-  const fs::path file = job("", "[[replica]]\ncount = 3\n");
+  const fs::path file = job("", "[[device]]\ncount = 3\n");
   const Ended few = host(file, 0, 4)->wait();
   EXPECT_EQ(few.status, 2);
   expect_said(few.errors, "cluster.hosts=4: host 3 has no replica");
@@ -435,7 +435,7 @@ TEST_F(Node, WhatCannotWorkIsSaidAtOnce) {
   expect_said(other.errors, "the job has 3 hosts, and `paceline node` runs on 2");
   const Ended rank = host(file, 3, 3)->wait();
   expect_said(rank.errors, "ranks begin at 0");
-  write_text(folder_ / "plain.toml", "[[replica]]\ncount = 2\n");
+  write_text(folder_ / "plain.toml", "[[device]]\ncount = 2\n");
   const Ended plain = host(folder_ / "plain.toml", 1, 2)->wait();
   EXPECT_EQ(plain.status, 2);
   expect_said(plain.errors, "paceline certs");

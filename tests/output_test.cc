@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 class Output : public testing::Test {
  protected:
-  Output() { write_text(scenario_, "iterations = 10\n[[replica]]\ncount = 2\n"); }
+  Output() { write_text(scenario_, "iterations = 10\n[[device]]\ncount = 2\n"); }
 
   Ended simulate(const std::string& json) const {
     return run({"simulate", scenario_.string(), "--policies", "bsp", "--json", json});
@@ -118,7 +118,7 @@ TEST_F(Output, AFileThatMayNotGrow) {
 
 TEST_F(Output, TooLittleMemoryIsOneLine) {
   // Enough to load the program, and not for what it is asked for.
-  write_text(scenario_, "iterations = 1\n[[replica]]\ncount = 1000000\n");
+  write_text(scenario_, "iterations = 1\n[[device]]\ncount = 1000000\n");
   const Ended ended =
       run_in_shell("ulimit -v 400000; $PACELINE simulate " + scenario_.string() + " --policies bsp");
   expect_one_line(ended, {"out of memory", "ulimit -v"});

@@ -81,7 +81,7 @@ TEST_P(PipelineOverHosts, TrainsToTheBytesOfOneHost) {
   const Cut& cut = GetParam();
   const TempFolder folder;
   const fs::path job = small_job(folder.path(), std::string("epochs = 0.5\n") + kStatic);
-  const std::vector<std::string> sets = {fmt::format("replica=[{{count={}}}]", cut.devices),
+  const std::vector<std::string> sets = {fmt::format("device=[{{count={}}}]", cut.devices),
                                          std::string("pipeline=") + cut.cuts};
   auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), sets.begin(), sets.end());
@@ -108,7 +108,7 @@ TEST_P(ImagesOverHosts, TrainToTheBytesOfOneHost) {
              fmt::format("batch = 16\nparallel = \"static\"\nmicro_batch = 4\nepochs = 1\n"
                          "[model]\nname = \"{}\"\nwidth = 64\n"
                          "[data]\nsource = \"mnist:{}\"\ntrain_samples = 320\ntest_samples = 100\n"
-                         "[optimizer]\nlr = 0.02\n[[replica]]\ncount = 6\n"
+                         "[optimizer]\nlr = 0.02\n[[device]]\ncount = 6\n"
                          "[[pipeline]]\ndevices = [\"w0\", \"w2\", \"w4\"]\ncuts = [2, 4]\nsamples = 16\n"
                          "[[pipeline]]\ndevices = [\"w5\", \"w3\", \"w1\"]\ncuts = [1, 3]\nsamples = 16\n",
                          GetParam(), data));
@@ -125,9 +125,9 @@ INSTANTIATE_TEST_SUITE_P(Models, ImagesOverHosts, testing::Values("mlp", "cnn", 
 
 // A pipeline over two hosts, one over three, and a device alone.
 constexpr char kMixed[] =
-    "[[replica]]\npace_ms = 20\nhost = 0\n[[replica]]\npace_ms = 20\nhost = 1\n"
-    "[[replica]]\npace_ms = 20\nhost = 2\n[[replica]]\npace_ms = 20\nhost = 0\n"
-    "[[replica]]\npace_ms = 20\nhost = 1\n[[replica]]\npace_ms = 50\nhost = 2\n"
+    "[[device]]\npace_ms = 20\nhost = 0\n[[device]]\npace_ms = 20\nhost = 1\n"
+    "[[device]]\npace_ms = 20\nhost = 2\n[[device]]\npace_ms = 20\nhost = 0\n"
+    "[[device]]\npace_ms = 20\nhost = 1\n[[device]]\npace_ms = 50\nhost = 2\n"
     "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [2]\nsamples = 12\n"
     "[[pipeline]]\ndevices = [\"w2\", \"w3\", \"w4\"]\ncuts = [1, 3]\nsamples = 16\n"
     "[[pipeline]]\ndevices = [\"w5\"]\nsamples = 4\n";
@@ -269,7 +269,7 @@ TEST(PipelineOverHostsThat, LosesItsLinksIsFormedAgain) {
 TEST(PipelineOverHostsThat, LosesAServerGoesBackToItsCheckpoint) {
   const TempFolder folder;
   const std::string sections = std::string("[checkpoint]\nevery_epochs = 0.3\n[cluster]\nhosts = 2\n") +
-                               "[[replica]]\ncount = 2\npace_ms = 20\n"
+                               "[[device]]\ncount = 2\npace_ms = 20\n"
                                "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [2]\nsamples = 16\n";
   const std::string keys = std::string("epochs = 2\n") + kStatic;
   const fs::path whole = trained(write_job(folder, "whole", keys, sections), folder / "whole_runs", {});
@@ -300,7 +300,7 @@ std::vector<std::string> names_joined(const RecordedRun& recorded) {
 TEST(JointOverHosts, FormsPipelinesOfTheirDevicesAndPlansAroundOneThatIsKilled) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", "parallel = \"joint\"\nmicro_batch = 4\nepochs = 6\n",
-                                 std::string("[cluster]\nhosts = 2\n[[replica]]\ncount = 5\nbatch = 8\n"
+                                 std::string("[cluster]\nhosts = 2\n[[device]]\ncount = 5\nbatch = 8\n"
                                              "pace_ms = 24\nmemory_mb = 0.3\n") +
                                      kUnits);
   Program train({"train", job.string()});

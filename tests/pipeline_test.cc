@@ -37,7 +37,7 @@ constexpr char kFourStages[] =
 
 TEST(Pipeline, OfAnyCutTrainsToTheWeightsOfOneDevice) {
   const TempFolder folder;
-  const fs::path one = train(folder, "one", "epochs = 0.5\nmicro_batch = 3\n", "[[replica]]\nbatch = 16\n");
+  const fs::path one = train(folder, "one", "epochs = 0.5\nmicro_batch = 3\n", "[[device]]\nbatch = 16\n");
   const auto weights = checkpoint_weights(one);
   ASSERT_FALSE(weights.empty());
   const auto losses = RecordedRun::read(one).commit_losses();
@@ -48,7 +48,7 @@ TEST(Pipeline, OfAnyCutTrainsToTheWeightsOfOneDevice) {
     SCOPED_TRACE(pipeline);
     const TempFolder own;
     const std::string devices =
-        fmt::format("[[replica]]\ncount = {}\n", std::count(pipeline, pipeline + strlen(pipeline), 'w'));
+        fmt::format("[[device]]\ncount = {}\n", std::count(pipeline, pipeline + strlen(pipeline), 'w'));
     const fs::path piped = train(own, "pipe", std::string("epochs = 0.5\n") + kStatic,
                                  devices + pipeline + "[cluster]\nservers = 2\n");
     EXPECT_EQ(checkpoint_weights(piped), weights);
@@ -58,9 +58,9 @@ TEST(Pipeline, OfAnyCutTrainsToTheWeightsOfOneDevice) {
 
 TEST(Pipeline, TrainsToTheWeightsOfPlainBatchesNearly) {
   const TempFolder folder;
-  const fs::path whole = train(folder, "whole", "epochs = 0.2\n", "[[replica]]\nbatch = 16\n");
+  const fs::path whole = train(folder, "whole", "epochs = 0.2\n", "[[device]]\nbatch = 16\n");
   const fs::path piped = train(folder, "piped", std::string("epochs = 0.2\n") + kStatic,
-                               std::string("[[replica]]\ncount = 4\n") + kFourStages);
+                               std::string("[[device]]\ncount = 4\n") + kFourStages);
   const auto expected = RecordedRun::read(whole).commit_losses();
   const auto found = RecordedRun::read(piped).commit_losses();
   ASSERT_EQ(found.size(), expected.size());
@@ -70,7 +70,7 @@ TEST(Pipeline, TrainsToTheWeightsOfPlainBatchesNearly) {
 // A pipeline of two, one of three, and a device alone, of unequal shares: 600 samples are 18 rounds and a
 // part of one.
 constexpr char kMixed[] =
-    "[[replica]]\ncount = 5\npace_ms = 20\n[[replica]]\npace_ms = 50\n"
+    "[[device]]\ncount = 5\npace_ms = 20\n[[device]]\npace_ms = 50\n"
     "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [2]\nsamples = 12\n"
     "[[pipeline]]\ndevices = [\"w2\", \"w3\", \"w4\"]\ncuts = [1, 3]\nsamples = 16\n"
     "[[pipeline]]\ndevices = [\"w5\"]\nsamples = 4\n";
@@ -200,7 +200,7 @@ TEST(Pipeline, ThatLosesAStageIsFormedAgainWhenAnotherProcessTakesItsPlace) {
 TEST(Pipeline, ThatIsTheOnlyReplicaEndsTheRunWithAWayBack) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", std::string("epochs = 20\n") + kStatic,
-                                 std::string("[[replica]]\ncount = 4\npace_ms = 20\n") + kFourStages);
+                                 std::string("[[device]]\ncount = 4\npace_ms = 20\n") + kFourStages);
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   kill(children(train.pid(), "w3").at(0), SIGKILL);
@@ -213,7 +213,7 @@ TEST(Pipeline, ThatIsTheOnlyReplicaEndsTheRunWithAWayBack) {
 TEST(Pipeline, ThatDoesNotFitTheModelDoesNotStart) {
   const TempFolder folder;
   const fs::path job =
-      write_job(folder, "run", kStatic, std::string("[[replica]]\ncount = 4\n") + kFourStages);
+      write_job(folder, "run", kStatic, std::string("[[device]]\ncount = 4\n") + kFourStages);
   const Ended live = run({"train", job.string(), "--set", "work=[1, 2]"});
   EXPECT_EQ(live.status, 2);
   EXPECT_NE(live.errors.find("work: lists 2 units, but gpt-byte has 4"), std::string::npos) << live.errors;
@@ -241,7 +241,7 @@ TEST(Pipeline, TakesTheTimeOfItsStagesInVirtualTime) {
   // the second is twice as slow from 3 s on. Each micro-batch takes a stage 60 / 4 / 2 ms, or twice as long.
   const fs::path virtually = train(
       folder, "run", std::string("epochs = 1\n") + kStatic,
-      "[[replica]]\ncount = 2\nbatch = 12\npace_ms = 60\n[[change]]\nreplica = 1\nat_s = 1.8749\nfactor = 2\n"
+      "[[device]]\ncount = 2\nbatch = 12\npace_ms = 60\n[[change]]\ndevice = 1\nat_s = 1.8749\nfactor = 2\n"
       "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [2]\nsamples = 12\n",
       {"--virtual"});
   const auto recorded = RecordedRun::read(virtually);

@@ -53,7 +53,7 @@ std::vector<double> plain_losses(const config::JobConfig& job) {
   auto model = *train::make_model(job.model, data.train->sample_shape(), data.train->classes(), job.seed);
   const auto optimizer = plain_optimizer(job, model->parameters());
   SampleOrder order(job.seed, data.train->size());
-  const auto global = static_cast<std::int64_t>(job.replicas.size()) * job.replicas[0].batch;
+  const auto global = static_cast<std::int64_t>(job.devices.size()) * job.devices[0].batch;
   std::vector<double> losses;
   for (std::size_t step = 0; step < kSteps; ++step) {
     const auto begin = static_cast<std::int64_t>(step) * global;
@@ -76,7 +76,7 @@ TEST_P(PlainTraining, GivesTheSameLosses) {
   const Case& one = GetParam();
   const auto job = small_job(folder.path(), "epochs = 1\n");
   write_text(
-      job, read_text(job) + fmt::format("[optimizer]\n{}\n[cluster]\nservers = {}\n[[replica]]\ncount = {}\n",
+      job, read_text(job) + fmt::format("[optimizer]\n{}\n[cluster]\nservers = {}\n[[device]]\ncount = {}\n",
                                         one.optimizer, one.servers, one.replicas));
   const Ended ended = run({"train", job.string()});
   ASSERT_EQ(ended.status, 0) << ended.errors;

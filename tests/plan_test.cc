@@ -114,7 +114,7 @@ TEST(Plan, SeveralSimulationsMakeOneListAndHaveNoPolicies) {
     write_text(folder / name,
                "batch = 32\nbatches = 10\n[model]\nlayers = [1, 2]\n[planner]\n[[device]]\ncount = 2\n");
   }
-  write_text(folder / "scenario.toml", "[[replica]]\ncompute_ms = 100\n");
+  write_text(folder / "scenario.toml", "[[device]]\ncompute_ms = 100\n");
   const std::string a = (folder / "a.toml").string(), b = (folder / "b.toml").string();
   const Ended both = run({"simulate", a, b, "--json", "-"});
   ASSERT_EQ(both.status, 0) << both.errors;

@@ -1,5 +1,5 @@
-// A run whose host loses its power: of its folder there is what was synced, and of what was not any part. It goes
-// on from there. The disk is made up by tests/synced_files.cc, which all processes of the run carry.
+// A run whose host loses its power: of its folder there is what was synced, and of what was not any part. It
+// goes on from there. The disk is made up by tests/synced_files.cc, which all processes of the run carry.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -30,8 +30,8 @@ namespace fs = std::filesystem;
 std::string identity(const fs::path& path) { return disk_identity(AT_FDCWD, path.c_str()); }
 
 // What a disk has of it afterwards. A file of which nothing was synced is empty, or begins as it began.
-void after_power_loss(const fs::path& kept, const std::string& folder, const fs::path& now, const fs::path& to,
-                      Rng& rng) {
+void after_power_loss(const fs::path& kept, const std::string& folder, const fs::path& now,
+                      const fs::path& to, Rng& rng) {
   fs::create_directory(to);
   std::istringstream names(read_text(kept / folder));
   std::string whose, kind, name;
@@ -53,7 +53,8 @@ std::vector<Version> checkpoints_of(const fs::path& run) {
   std::vector<Version> versions;
   for (const auto& entry : fs::directory_iterator(run / "checkpoints")) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with('v') && name.find('.') == std::string::npos) versions.emplace_back(std::stoll(name.substr(1)));
+    if (name.starts_with('v') && name.find('.') == std::string::npos)
+      versions.emplace_back(std::stoll(name.substr(1)));
   }
   std::sort(versions.begin(), versions.end());
   return versions;
@@ -83,7 +84,8 @@ TEST(PowerLoss, LeavesARunThatGoesOn) {
     const std::vector<Version> had = checkpoints_of(run);
     ASSERT_GE(had.size(), 2u);
     fs::create_directory(folder / "disk");
-    after_power_loss(folder / "kept", identity(folder / "runs"), folder / "runs", folder / "disk" / "runs", rng);
+    after_power_loss(folder / "kept", identity(folder / "runs"), folder / "runs", folder / "disk" / "runs",
+                     rng);
     const fs::path left = only_run(folder / "disk" / "runs");
     const auto newest = store::newest_whole_checkpoint(left);
     ASSERT_TRUE(newest.ok()) << newest.status();

@@ -1,4 +1,5 @@
-// Jobs that train a program of the user's: real processes, a program in plain Python (paceline/program/testdata).
+// Jobs that train a program of the user's: real processes, a program in plain Python
+// (paceline/program/testdata).
 #include <signal.h>
 
 #include <algorithm>
@@ -27,14 +28,15 @@ const std::string kScript = fs::absolute("paceline/program/testdata/program.py")
 fs::path program_job(const TempFolder& folder, const std::string& keys, const std::string& sections = "",
                      const std::string& args = "") {
   const fs::path job = folder / "job.toml";
-  write_text(job, fmt::format("name = \"program\"\nruns_dir = \"{}\"\n{}\n{}\n[program]\nrun = \"{}\"\nargs = [{}]\n",
-                              (folder / "runs").string(), keys, sections, kScript, args));
+  write_text(job, fmt::format(
+                      "name = \"program\"\nruns_dir = \"{}\"\n{}\n{}\n[program]\nrun = \"{}\"\nargs = [{}]\n",
+                      (folder / "runs").string(), keys, sections, kScript, args));
   return job;
 }
 
 std::string devices(int count, int pace_ms = 0) {
-  return pace_ms == 0 ? fmt::format("[[replica]]\ncount = {}\n", count)
-                      : fmt::format("[[replica]]\ncount = {}\npace_ms = {}\n", count, pace_ms);
+  return pace_ms == 0 ? fmt::format("[[device]]\ncount = {}\n", count)
+                      : fmt::format("[[device]]\ncount = {}\npace_ms = {}\n", count, pace_ms);
 }
 
 fs::path train_to_the_end(const TempFolder& folder, const fs::path& job,
@@ -51,7 +53,8 @@ class Policies : public ::testing::TestWithParam<const char*> {};
 // Each sample once, and the same orders again.
 TEST_P(Policies, TrainAProgram) {
   const TempFolder folder;
-  const fs::path job = program_job(folder, "epochs = 2", fmt::format("[sync]\npolicy = \"{}\"\n", GetParam()) + devices(3));
+  const fs::path job =
+      program_job(folder, "epochs = 2", fmt::format("[sync]\npolicy = \"{}\"\n", GetParam()) + devices(3));
   const fs::path trained = train_to_the_end(folder, job);
   expect_each_sample_once(RecordedRun::read(trained), 2);
   const Ended replayed = run({"replay", trained.string()});
@@ -66,8 +69,8 @@ std::string policy_name(const testing::TestParamInfo<const char*>& one) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Policies,
-                         testing::Values("bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "cgp", "local-sgd:4",
-                                         "backup:1", "groups:2+1:ssp:3"),
+                         testing::Values("bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "cgp",
+                                         "local-sgd:4", "backup:1", "groups:2+1:ssp:3"),
                          policy_name);
 
 // One server, two, and members that sum among themselves: live as in virtual time, to the last bit.
@@ -78,7 +81,8 @@ TEST(ProgramRuns, BspEndsInTheSameBytesInAllWorlds) {
       const TempFolder folder;
       const fs::path job = program_job(folder, "epochs = 1", devices(2) + cluster);
       ends.push_back(checkpoint_weights(train_to_the_end(
-          folder, job, in_virtual_time ? std::vector<std::string>{"--virtual"} : std::vector<std::string>{})));
+          folder, job,
+          in_virtual_time ? std::vector<std::string>{"--virtual"} : std::vector<std::string>{})));
       EXPECT_EQ(ends.back(), ends.front()) << cluster << in_virtual_time;
     }
   }
@@ -97,8 +101,8 @@ TEST(ProgramRuns, WithoutAJobFileAProgramIsTrainedToo) {
 TEST(ProgramRuns, ItsOwnMetricsAreRecorded) {
   for (const bool in_virtual_time : {false, true}) {
     const TempFolder folder;
-    const fs::path job = program_job(folder, "epochs = 2", "[evaluate]\ntarget = \"f1 >= 0.5\"\nstop_at_target = true\n" +
-                                                               devices(2, 5));
+    const fs::path job = program_job(
+        folder, "epochs = 2", "[evaluate]\ntarget = \"f1 >= 0.5\"\nstop_at_target = true\n" + devices(2, 5));
     const fs::path trained = train_to_the_end(
         folder, job, in_virtual_time ? std::vector<std::string>{"--virtual"} : std::vector<std::string>{});
     const RecordedRun recorded = RecordedRun::read(trained);
@@ -106,7 +110,8 @@ TEST(ProgramRuns, ItsOwnMetricsAreRecorded) {
     EXPECT_EQ(recorded.evaluations[0].metrics, (Metrics{{"f1", 0.5}}));
     EXPECT_LT(recorded.evaluations[0].samples, 2400);
     for (const control::Fact& fact : recorded.facts) {
-      if (const auto* ready = std::get_if<control::ReplicaReady>(&fact.what)) EXPECT_EQ(ready->metrics.count("seed"), 1u);
+      if (const auto* ready = std::get_if<control::ReplicaReady>(&fact.what))
+        EXPECT_EQ(ready->metrics.count("seed"), 1u);
     }
     EXPECT_THAT(read_text(trained / "metrics.jsonl"), HasSubstr(R"("metrics":{"f1":0.5})"));
     const auto report = nlohmann::json::parse(read_text(trained / "summary.json"));
@@ -126,7 +131,8 @@ TEST(ProgramRuns, ARunBeginsWithTheWeightsOfAFile) {
     const std::vector<store::TensorView> tensors = {
         {"w", {3}, numbers.data()}, {"mean", {1}, numbers.data()}, {"far.b", {20}, numbers.data()}};
     ASSERT_TRUE(store::write_safetensors(file, tensors, {}).ok());
-    const fs::path job = program_job(folder, "epochs = 0.2", devices(2) + fmt::format("[model]\nweights = \"{}\"\n", file));
+    const fs::path job =
+        program_job(folder, "epochs = 0.2", devices(2) + fmt::format("[model]\nweights = \"{}\"\n", file));
     const fs::path trained = train_to_the_end(
         folder, job, in_virtual_time ? std::vector<std::string>{"--virtual"} : std::vector<std::string>{});
     std::string bytes(20 * sizeof(float), '\0');
@@ -145,7 +151,8 @@ TEST(ProgramRuns, WeightsThatDoNotFitLeaveNoRun) {
   const std::string file = (folder / "begin.safetensors").string();
   const std::vector<store::TensorView> tensors = {{"w", {1}, &number}};
   ASSERT_TRUE(store::write_safetensors(file, tensors, {}).ok());
-  const Ended ended = run({"train", program_job(folder, "", devices(1)).string(), "--set", "model.weights=" + file});
+  const Ended ended =
+      run({"train", program_job(folder, "", devices(1)).string(), "--set", "model.weights=" + file});
   EXPECT_EQ(ended.status, 2);
   EXPECT_THAT(ended.errors, HasSubstr("tensor 'w' has the shape [1], and [3] in the model"));
   EXPECT_FALSE(fs::exists(folder / "runs"));
@@ -186,7 +193,8 @@ TEST(ProgramRuns, WithoutAProgramThatIsKilledTheOthersGoOn) {
   kill(programs[0], SIGKILL);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
-  EXPECT_THAT(ended.errors, HasSubstr("w1 was lost (program.py: the program ended (killed by signal 9 (Killed))"));
+  EXPECT_THAT(ended.errors,
+              HasSubstr("w1 was lost (program.py: the program ended (killed by signal 9 (Killed))"));
   const RecordedRun recorded = RecordedRun::read(only_run(folder / "runs"));
   expect_each_sample_once(recorded, 3);
 }
@@ -200,7 +208,8 @@ TEST(ProgramRuns, AProgramThatRaisesSaysWhere) {
 
 // Its samples are issued again.
 TEST(ProgramRuns, AGradientThatIsNotFiniteIsDiscarded) {
-  for (const char* options : {"", "[cluster]\nservers = 2\nreduction = \"group\"\n", "[sync]\npolicy = \"asp\"\n"}) {
+  for (const char* options :
+       {"", "[cluster]\nservers = 2\nreduction = \"group\"\n", "[sync]\npolicy = \"asp\"\n"}) {
     const TempFolder folder;
     const fs::path job = program_job(folder, "epochs = 2", devices(2) + options, "\"nan\", \"50\", \"w1\"");
     const Ended ended = run({"train", job.string()});
@@ -218,19 +227,22 @@ TEST(ProgramRuns, AWorkerWhoseGradientsAreNeverFiniteIsGivenUp) {
   const Ended ended = run({"train", job.string()});
   EXPECT_EQ(ended.status, 0) << ended.errors;
   EXPECT_THAT(ended.errors, HasSubstr("w1 was lost"));
-  EXPECT_THAT(ended.errors, HasSubstr("3 of its last 3 were no good, and none of the others'. Look at this machine"));
+  EXPECT_THAT(ended.errors,
+              HasSubstr("3 of its last 3 were no good, and none of the others'. Look at this machine"));
   expect_each_sample_once(RecordedRun::read(only_run(folder / "runs")), 2);
 }
 
 // Nothing that is not finite becomes a checkpoint, and the run says what to try.
 TEST(ProgramRuns, ARunWhoseGradientsAreNeverFiniteEndsAndSpoilsNoCheckpoint) {
-  for (const char* options : {"", "[cluster]\nservers = 2\n", "[cluster]\nreduction = \"group\"\n", "virtual"}) {
+  for (const char* options :
+       {"", "[cluster]\nservers = 2\n", "[cluster]\nreduction = \"group\"\n", "virtual"}) {
     const TempFolder folder;
     const bool in_virtual_time = std::string(options) == "virtual";
     // Asynchronous: a commit is of one gradient.
-    const fs::path job = program_job(folder, "epochs = 2", devices(2) + "[checkpoint]\nevery_epochs = 0.1\n" +
-                                                               (in_virtual_time ? "" : options),
-                                     in_virtual_time ? "\"nan\", \"150\"" : "\"nan\", \"from 70\"");
+    const fs::path job =
+        program_job(folder, "epochs = 2",
+                    devices(2) + "[checkpoint]\nevery_epochs = 0.1\n" + (in_virtual_time ? "" : options),
+                    in_virtual_time ? "\"nan\", \"150\"" : "\"nan\", \"from 70\"");
     std::vector<std::string> words = {"train", job.string()};
     if (in_virtual_time) words.emplace_back("--virtual");
     const Ended ended = run(words);
@@ -249,7 +261,8 @@ TEST(ProgramRuns, ARunWhoseGradientsAreNeverFiniteEndsAndSpoilsNoCheckpoint) {
 // It loads data for minutes, maybe: a server's death must not cost that.
 TEST(ProgramRuns, AServersDeathLeavesProgramsRunning) {
   const TempFolder folder;
-  const fs::path job = program_job(folder, "epochs = 3", devices(2, 20) + "[checkpoint]\nevery_epochs = 0.1\n");
+  const fs::path job =
+      program_job(folder, "epochs = 3", devices(2, 20) + "[checkpoint]\nevery_epochs = 0.1\n");
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
   const auto before = programs_of(children(train.pid(), "w0").at(0));

@@ -33,7 +33,7 @@ TEST_P(RealData, Mnist) {
   const TempFolder folder;
   write_text(folder / "job.toml",
              "epochs = 3\nbatch = 32\n[model]\nname = \"mlp\"\nwidth = 64\n[optimizer]\nlr = 0.02\n"
-             "[[replica]]\ncount = 3\npace_ms = 12\n[[replica]]\npace_ms = 36\n");
+             "[[device]]\ncount = 3\npace_ms = 12\n[[device]]\npace_ms = 36\n");
   EXPECT_GT(best_accuracy(folder / "job.toml", {std::string("data.source=mnist:") + kData + "/mnist",
                                                 std::string("sync.policy=") + GetParam()}),
             0.80);  // chance is 0.1; asynchronous runs vary by a few points, more where processors are scarce
@@ -44,7 +44,7 @@ TEST_P(RealData, Cifar10) {
   const TempFolder folder;
   write_text(folder / "job.toml",
              "epochs = 3\nbatch = 32\n[model]\nname = \"cnn\"\n[optimizer]\nlr = 0.01\n"
-             "[[replica]]\ncount = 3\npace = \"1x\"\n[[replica]]\npace = \"3x\"\n");
+             "[[device]]\ncount = 3\npace = \"1x\"\n[[device]]\npace = \"3x\"\n");
   EXPECT_GT(best_accuracy(folder / "job.toml", {std::string("data.source=cifar10:") + kData + "/cifar10",
                                                 std::string("sync.policy=") + GetParam()}),
             0.35);  // chance is 0.1; asynchronous runs vary by a few points
@@ -56,7 +56,7 @@ TEST(VirtualTime, SixtyFourReplicasOfAResNetAtOnce) {
   write_text(folder / "job.toml", fmt::format("runs_dir = \"{}\"\nepochs = 2\nbatch = 8\n[model]\nname = "
                                               "\"resnet20\"\n[data]\nsource = \"cifar10:{}/cifar10\"\n"
                                               "train_samples = 1024\ntest_samples = 100\n"
-                                              "[[replica]]\ncount = 64\njitter = 0.2\n",
+                                              "[[device]]\ncount = 64\njitter = 0.2\n",
                                               (folder / "runs").string(), kData));
   const Ended ended =
       Program({"train", (folder / "job.toml").string(), "--virtual", "--set", "sync.policy=asp"}).wait(600);

@@ -16,9 +16,9 @@
 
 #include "paceline/base/rng.h"
 #include "paceline/rpc/access.h"
-#include "paceline/wire/paceline.grpc.pb.h"
 #include "paceline/rpc/single_call.h"
-#include "paceline/security/knock.h"
+#include "paceline/security/preflight.h"
+#include "paceline/wire/paceline.grpc.pb.h"
 #include "tests/program.h"
 #include "tests/random_message.h"
 #include "tests/recorded_run.h"
@@ -33,7 +33,7 @@ using security::Role;
 class Security : public testing::Test {
  protected:
   // A run of two workers that goes on until it is stopped, with certificates of its own or none.
-  void start(bool tls, const std::string& workers = "[[replica]]\ncount = 2\npace_ms = 40\n") {
+  void start(bool tls, const std::string& workers = "[[device]]\ncount = 2\npace_ms = 40\n") {
     std::string network;
     if (tls) {
       ASSERT_EQ(run({"certs", certs_.string(), "--job", "ours"}).status, 0);
@@ -98,7 +98,8 @@ class Security : public testing::Test {
 
   // The same, where gRPC hears it.
   void send_raw_inside(const std::string& bytes) {
-    auto connection = security::enter(address_, read_text(token_).substr(0, 64), std::chrono::seconds(5));
+    auto connection =
+        security::connect_with_token(address_, read_text(token_).substr(0, 64), std::chrono::seconds(5));
     ASSERT_TRUE(connection.ok()) << connection.status();
     send(connection->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     wait_for_close(connection->get());
@@ -227,7 +228,7 @@ TEST_F(Security, BytesThatAreNoCallDoNoHarm) {
                std::string::npos;
       },
       5));
-  EXPECT_EQ(work_as(access, "w7\n\x1b[2J").error_code(), grpc::StatusCode::OK) << "refused with a goodbye";
+  EXPECT_EQ(work_as(access, "w7\n\x1b[2J").error_code(), grpc::StatusCode::OK) << "refused with a disconnect";
   EXPECT_EQ(read_text(run_ / "logs" / "coordinator.log").find('\x1b'), std::string::npos);
   expect_unharmed();
 }
@@ -270,12 +271,12 @@ TEST_F(Security, MessagesThatMakeNoSenseDoNoHarm) {
   };
   wire::WorkerMessage worker;
   worker.mutable_hello()->set_name("w1");
-  babble<wire::WorkerMessage, wire::WorkerOrder>(
-      with([&](auto* context) { return stub->Work(context); }), worker);
+  babble<wire::WorkerMessage, wire::WorkerOrder>(with([&](auto* context) { return stub->Work(context); }),
+                                                 worker);
   wire::ServerMessage server;
   server.mutable_hello()->set_shard(0);
-  babble<wire::ServerMessage, wire::ServerOrder>(
-      with([&](auto* context) { return stub->Serve(context); }), server);
+  babble<wire::ServerMessage, wire::ServerOrder>(with([&](auto* context) { return stub->Serve(context); }),
+                                                 server);
   wire::EvaluatorMessage evaluator;
   evaluator.mutable_hello();
   babble<wire::EvaluatorMessage, wire::EvaluatorOrder>(
@@ -298,7 +299,7 @@ TEST_F(Security, MessagesThatMakeNoSenseDoNoHarm) {
 // is slow, so that the weights that this one waits for are there while the server stands still.
 TEST_F(Security, AWorkerThatDiesWhileItJoinsDoesNotEndTheRun) {
   ASSERT_NO_FATAL_FAILURE(
-      start(false, "[sync]\npolicy = \"asp\"\n[[replica]]\npace_ms = 1500\n[[replica]]\npace_ms = 40\n"));
+      start(false, "[sync]\npolicy = \"asp\"\n[[device]]\npace_ms = 1500\n[[device]]\npace_ms = 40\n"));
   const pid_t server = children(train_->pid(), "server").at(0);
   for (int i = 0; i < 3; ++i) {
     SCOPED_TRACE(i);

@@ -20,7 +20,7 @@ constexpr char kAxes[] = R"(
 name = "cluster"
 [[axis.value]]
 name = "mixed"
-set = ["replica=[{count=2, pace_ms=20, jitter=0.1}, {pace_ms=60}]"]
+set = ["device=[{count=2, pace_ms=20, jitter=0.1}, {pace_ms=60}]"]
 [[axis]]
 name = "method"
 [[axis.value]]
@@ -147,7 +147,9 @@ TEST(Sweep, ATrainingThatDivergesIsAResult) {
   EXPECT_EQ(ended.status, 0) << ended.errors;
   const auto lines = results(folder.path());
   ASSERT_EQ(lines.size(), 4u);
-  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), [](const auto& line) { return line.at("loss").is_null(); }), 2);
+  EXPECT_EQ(
+      std::count_if(lines.begin(), lines.end(), [](const auto& line) { return line.at("loss").is_null(); }),
+      2);
 }
 
 TEST(Sweep, ChecksEveryJobBeforeItTrainsOne) {

@@ -1,6 +1,6 @@
 // For LD_PRELOAD: keeps what a disk is sure to have after a power loss. Whenever a file or a folder below
-// PACELINE_SYNC_ROOT is synced, its content goes to PACELINE_SYNC_KEPT, under its identity: a file's bytes, or a
-// folder's names with the identities that they lead to. What was never synced is not there.
+// PACELINE_SYNC_ROOT is synced, its content goes to PACELINE_SYNC_KEPT, under its identity: a file's bytes,
+// or a folder's names with the identities that they lead to. What was never synced is not there.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -44,7 +44,8 @@ std::string content_of_file(const char* path) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   char buffer[65536];
   ssize_t some = 0;
-  while (file >= 0 && (some = read(file, buffer, sizeof buffer)) > 0) bytes.append(buffer, static_cast<std::size_t>(some));
+  while (file >= 0 && (some = read(file, buffer, sizeof buffer)) > 0)
+    bytes.append(buffer, static_cast<std::size_t>(some));
   if (file >= 0) close(file);
   return bytes;
 }

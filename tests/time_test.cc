@@ -28,7 +28,7 @@ constexpr const char* kPolicies[] = {"bsp",           "asp",     "ssp:3",    "ds
 
 TEST(TimeSimulated, AddsUpInHardWeather) {
   const std::string text =
-      "iterations = 300\n[[replica]]\ncount = 3\n[[replica]]\ncompute_ms = 300\n[link]\ngbps = 1\nlatency_us "
+      "iterations = 300\n[[device]]\ncount = 3\n[[device]]\ncompute_ms = 300\n[link]\ngbps = 1\nlatency_us "
       "= 2000\n";
   for (const char* name : kPolicies) {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -119,9 +119,8 @@ TEST_P(TimeInVirtualTime, AddsUp) {
   const TempFolder folder;
   const fs::path run_folder = trained(
       folder, "epochs = 0.5\n",
-      std::string(
-          "[evaluate]\nevery_epochs = 0.25\n[link]\ngbps = 0.1\n[[replica]]\ncount = 3\npace_ms = 20\n"
-          "[[replica]]\npace_ms = 70\n[sync]\npolicy = \"") +
+      std::string("[evaluate]\nevery_epochs = 0.25\n[link]\ngbps = 0.1\n[[device]]\ncount = 3\npace_ms = 20\n"
+                  "[[device]]\npace_ms = 70\n[sync]\npolicy = \"") +
           GetParam() + "\"\n",
       {"--virtual"});
   const json time = time_of(run_folder);
@@ -133,18 +132,17 @@ INSTANTIATE_TEST_SUITE_P(Policies, TimeInVirtualTime, testing::ValuesIn(kPolicie
 
 TEST(TimeOfStages, StagesOfAPipelineWaitForEachOther) {
   const TempFolder folder;
-  const fs::path run_folder =
-      trained(folder, "epochs = 0.25\nparallel = \"joint\"\nmicro_batch = 2\n",
-              "[[replica]]\ncount = 2\npace_ms = 20\nbatch = 8\n[[replica]]\npace_ms = 60\nbatch = 4\n",
-              {"--virtual"});
+  const fs::path run_folder = trained(
+      folder, "epochs = 0.25\nparallel = \"joint\"\nmicro_batch = 2\n",
+      "[[device]]\ncount = 2\npace_ms = 20\nbatch = 8\n[[device]]\npace_ms = 60\nbatch = 4\n", {"--virtual"});
   expect_adds_up(time_of(run_folder), run_folder, 3);
 }
 
 TEST(TimeLive, AddsUpAndNamesTheSlowOne) {
   const TempFolder folder;
   const auto began = std::chrono::steady_clock::now();
-  const fs::path run_folder = trained(
-      folder, "epochs = 0.5\n", "[[replica]]\ncount = 2\npace_ms = 20\n[[replica]]\npace_ms = 80\n", {});
+  const fs::path run_folder = trained(folder, "epochs = 0.5\n",
+                                      "[[device]]\ncount = 2\npace_ms = 20\n[[device]]\npace_ms = 80\n", {});
   const double took_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   const json time = time_of(run_folder);
   const double starting_s = time.at("devices").at(0).at("starting_s");
@@ -164,7 +162,7 @@ TEST(TimeLive, AddsUpAndNamesTheSlowOne) {
 TEST(Export, WritesTablesAndAnEventFile) {
   const TempFolder folder;
   const fs::path run_folder =
-      trained(folder, "epochs = 0.25\n", "[[replica]]\ncount = 2\npace_ms = 20\n", {"--virtual"});
+      trained(folder, "epochs = 0.25\n", "[[device]]\ncount = 2\npace_ms = 20\n", {"--virtual"});
   const Ended ended = run({"export", run_folder.string(), "--csv", (folder / "tables").string(),
                            "--tensorboard", (folder / "board").string()});
   ASSERT_EQ(ended.status, 0) << ended.errors;

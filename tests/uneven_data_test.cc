@@ -36,7 +36,7 @@ class UnevenData : public testing::TestWithParam<const char*> {
   fs::path train(std::vector<std::string> more) {
     const fs::path job = small_job(folder_.path(), "parallel = \"uneven-data\"\nepochs = 1\n");
     write_text(job, read_text(job) + "[sync]\npolicy = \"" + GetParam() +
-                        "\"\n[[replica]]\ncount = 2\npace_ms = 30\n[[replica]]\npace_ms = 120\n");
+                        "\"\n[[device]]\ncount = 2\npace_ms = 30\n[[device]]\npace_ms = 120\n");
     more.insert(more.begin(), {"train", job.string()});
     const Ended ended = run(more);
     EXPECT_EQ(ended.status, 0) << ended.errors;

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kMixed[] =
-    "[[replica]]\ncount = 3\npace_ms = 20\njitter = 0.3\n[[replica]]\npace_ms = 50\nslow_chance = 0.2\n";
+    "[[device]]\ncount = 3\npace_ms = 20\njitter = 0.3\n[[device]]\npace_ms = 50\nslow_chance = 0.2\n";
 
 struct Trained {
   fs::path run;
@@ -91,7 +91,7 @@ TEST(CgpLimits, AGroupOfAllTrainsAsBspDoes) {
 
 TEST(VirtualAndLive, BulkSynchronousTrainingGivesTheSameWeights) {
   const TempFolder folder;
-  const std::string sections = "[cluster]\nservers = 2\n[[replica]]\ncount = 3\npace_ms = 5\n";
+  const std::string sections = "[cluster]\nservers = 2\n[[device]]\ncount = 3\npace_ms = 5\n";
   const Trained live = train(folder, "live", "epochs = 0.5\n", sections, {});
   const Trained in_virtual_time = train(folder, "virtual", "epochs = 0.5\n", sections, {"--virtual"});
   EXPECT_EQ(checkpoint_weights(live.run), checkpoint_weights(in_virtual_time.run));
@@ -102,7 +102,7 @@ TEST(VirtualAndLive, BulkSynchronousTrainingGivesTheSameWeights) {
 TEST(LookAhead, ChangesNoByteWhereNobodyIsLate) {
   const TempFolder folder;
   const std::string sections =
-      "[cluster]\nservers = 2\n[[replica]]\ncount = 3\npace_ms = 5\n[sync]\nlook_ahead = ";
+      "[cluster]\nservers = 2\n[[device]]\ncount = 3\npace_ms = 5\n[sync]\nlook_ahead = ";
   const Trained off = train(folder, "off", "epochs = 0.5\n", sections + "false\n", {"--virtual"});
   const Trained on = train(folder, "on", "epochs = 0.5\n", sections + "true\n", {"--virtual"});
   const Trained live = train(folder, "live", "epochs = 0.5\n", sections + "true\n", {});
@@ -127,7 +127,7 @@ TEST(LookAhead, OfAnAsynchronousRunIsRepeatableAndReplayed) {
 TEST(LookAhead, TrainsLiveOnTwoServers) {
   const TempFolder folder;
   const Trained live = train(folder, "live", "epochs = 1\n",
-                             "[cluster]\nservers = 2\n[[replica]]\ncount = 3\npace_ms = 5\n[sync]\npolicy = "
+                             "[cluster]\nservers = 2\n[[device]]\ncount = 3\npace_ms = 5\n[sync]\npolicy = "
                              "\"asp\"\nlook_ahead = true\n",
                              {});
   EXPECT_GT(live.summary.at("summary").at("staleness_mean").get<double>(), 0.5);
@@ -149,7 +149,7 @@ TEST(LocalSgd, OfOneStepWithoutMomentumIsBulkSynchronousTraining) {
   const TempFolder folder;
   // The last round is a part of one. Differences count whole, so gradients must too.
   const std::string sections =
-      "[optimizer]\nlr = 0.2\nmomentum = 0\n[[replica]]\ncount = 2\n[[replica]]\nbatch = 5\n"
+      "[optimizer]\nlr = 0.2\nmomentum = 0\n[[device]]\ncount = 2\n[[device]]\nbatch = 5\n"
       "[sync]\nscale = \"update\"\npolicy = ";
   const Trained bsp = train(folder, "bsp", "epochs = 0.1\n", sections + "\"bsp\"\n", {"--virtual"});
   const Trained local =
@@ -163,7 +163,7 @@ TEST(LocalSgd, OfOneStepWithoutMomentumIsBulkSynchronousTraining) {
 TEST(LocalSgd, GivesTheSameBytesLiveAndIsReplayed) {
   const TempFolder folder;
   const std::string sections =
-      "[cluster]\nservers = 2\n[sync]\npolicy = \"local-sgd:4\"\n[[replica]]\ncount = 3\npace_ms = 5\n";
+      "[cluster]\nservers = 2\n[sync]\npolicy = \"local-sgd:4\"\n[[device]]\ncount = 3\npace_ms = 5\n";
   const Trained live = train(folder, "live", "epochs = 1\n", sections, {});
   const Trained in_virtual_time = train(folder, "virtual", "epochs = 1\n", sections, {"--virtual"});
   EXPECT_EQ(checkpoint_weights(live.run), checkpoint_weights(in_virtual_time.run));
@@ -177,7 +177,7 @@ TEST(VirtualRun, TakesTheTimeOfItsPaces) {
   const TempFolder folder;
   // 1,200 samples, 24 a round: 50 rounds of 80 ms.
   const Trained trained = train(folder, "run", "epochs = 1\n",
-                                "[[replica]]\ncount = 2\npace = \"2x\"\n[[replica]]\npace_ms = 80\n"
+                                "[[device]]\ncount = 2\npace = \"2x\"\n[[device]]\npace_ms = 80\n"
                                 "[virtual]\ncompute_ms = 30\n",
                                 {"--virtual"});
   EXPECT_NEAR(trained.summary.at("summary").at("elapsed_s").get<double>(), 50 * 0.08, 1e-6);
@@ -185,7 +185,7 @@ TEST(VirtualRun, TakesTheTimeOfItsPaces) {
 
 TEST(VirtualRun, TakesTheTimeOfItsLinks) {
   const TempFolder folder;
-  const std::string replicas = "[[replica]]\ncount = 3\npace_ms = 80\n";
+  const std::string replicas = "[[device]]\ncount = 3\npace_ms = 80\n";
   const Trained free = train(folder, "free", "epochs = 1\n", replicas, {"--virtual"});
   const Trained slow =
       train(folder, "slow", "epochs = 1\n", replicas + "[link]\ngbps = 0.01\n[cluster]\nserver_gbps = 0.01\n",
@@ -204,8 +204,8 @@ TEST(VirtualRun, TakesTheTimeOfItsLinks) {
 
 TEST(VirtualRun, GoesOnFromItsCheckpointAsIfItHadNeverStopped) {
   const TempFolder folder;
-  const Trained whole = train(folder, "whole", "epochs = 2\n", "[[replica]]\ncount = 3\n", {"--virtual"});
-  const Trained half = train(folder, "half", "epochs = 1\n", "[[replica]]\ncount = 3\n", {"--virtual"});
+  const Trained whole = train(folder, "whole", "epochs = 2\n", "[[device]]\ncount = 3\n", {"--virtual"});
+  const Trained half = train(folder, "half", "epochs = 1\n", "[[device]]\ncount = 3\n", {"--virtual"});
   const Ended resumed = run({"train", "--resume", half.run.string(), "--set", "epochs=2"});
   ASSERT_EQ(resumed.status, 0) << resumed.errors;
   EXPECT_EQ(checkpoint_weights(whole.run), checkpoint_weights(half.run));
@@ -216,7 +216,7 @@ TEST(VirtualRun, StopsAtItsTarget) {
   const TempFolder folder;
   const Trained trained = train(folder, "run", "epochs = 50\n",
                                 "[evaluate]\nevery_epochs = 0.5\ntarget = \"loss <= 5.5\"\nstop_at_target = "
-                                "true\n[[replica]]\ncount = 2\n",
+                                "true\n[[device]]\ncount = 2\n",
                                 {"--virtual"});
   const auto& summary = trained.summary.at("summary");
   EXPECT_EQ(summary.at("finished_why"), "the target is reached");
@@ -226,7 +226,7 @@ TEST(VirtualRun, StopsAtItsTarget) {
 TEST(Replay, FindsARecordingThatWasChanged) {
   const TempFolder folder;
   const Trained trained = train(folder, "run", "epochs = 1\n",
-                                "[sync]\npolicy = \"ssp:2\"\n[[replica]]\ncount = 3\n", {"--virtual"});
+                                "[sync]\npolicy = \"ssp:2\"\n[[device]]\ncount = 3\n", {"--virtual"});
   {
     const auto journal =
         store::Database::open(trained.run / "journal.sqlite", store::Database::Mode::kWrite).value();

@@ -1,4 +1,5 @@
-// Pairs: whoever is ready waits for one other, and the two commit together. An example of a policy: docs/extending.md.
+// Pairs: whoever is ready waits for one other, and the two commit together. An example of a policy:
+// docs/extending.md.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// The example of docs/extending.md, held to what every policy is held to: an Observer that knows nothing of it.
+// The example of docs/extending.md, held to what every policy is held to: an Observer that knows nothing of
+// it.
 #include "examples/extending/pairs.h"
 
 #include <chrono>
@@ -20,14 +21,16 @@ paceline::control::ControllerConfig job(std::int64_t replicas) {
 
 TEST(Pairs, CommitsTwoAtATime) {
   paceline::control::testing::LittleCluster cluster(job(3), PairsSpec{}.make(), 1);
-  for (int i = 0; i < 3; ++i) cluster.join("w" + std::to_string(i), 3, std::chrono::milliseconds(100 + 70 * i));
+  for (int i = 0; i < 3; ++i)
+    cluster.join("w" + std::to_string(i), 3, std::chrono::milliseconds(100 + 70 * i));
   cluster.run_until_finished();
   EXPECT_EQ(cluster.broken(), "");
   EXPECT_TRUE(cluster.finished());
   EXPECT_EQ(cluster.log().front().members.size(), 2u);
 }
 
-// Whatever the speeds are, and whoever comes and goes: each sample is committed once, and nobody waits for ever.
+// Whatever the speeds are, and whoever comes and goes: each sample is committed once, and nobody waits for
+// ever.
 TEST(Pairs, KeepsWhatTheControllerPromises) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const auto replicas = static_cast<std::int64_t>(1 + seed % 5);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr char kFilter[] = "/proc/self/coredump_filter";
 constexpr std::string_view kNoMemory = "0x10";
-// Of Linux. A parent that has secrets has left its own setting to this process, and nobody knows what was before.
+// Of Linux. A parent that has secrets has left its own setting to this process, and nobody knows what was
+// before.
 constexpr std::string_view kDefault = "0x33";
 
 // As read, "00000033\n"; empty: nothing was changed.
@@ -38,7 +39,8 @@ void keep_memory_out_of_core_dumps() {
   const ssize_t count = read(file, filter_before + 2, sizeof filter_before - 3);
   close(file);
   filter_before[count > 0 ? 2 + count : 0] = '\0';
-  if (std::strncmp(filter_before + 2, "00000010", 8) == 0) std::memcpy(filter_before, kDefault.data(), kDefault.size() + 1);
+  if (std::strncmp(filter_before + 2, "00000010", 8) == 0)
+    std::memcpy(filter_before, kDefault.data(), kDefault.size() + 1);
   write_filter(kNoMemory);
 }
 

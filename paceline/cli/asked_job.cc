@@ -19,7 +19,8 @@ constexpr char kAhead[] = "data.ahead";
 std::optional<std::string> value_of(const toml::table& table, const std::string& key) {
   const toml::node_view<const toml::node> node = table.at_path(key);
   if (!node) return std::nullopt;
-  if (const auto number = node.value<double>(); number && !node.is_boolean()) return fmt::format("{}", *number);
+  if (const auto number = node.value<double>(); number && !node.is_boolean())
+    return fmt::format("{}", *number);
   std::ostringstream text;
   text << node;
   return text.str();
@@ -40,8 +41,9 @@ absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::v
     if (!said) missing.push_back(set);
     if (key == kAhead) continue;  // a wish; whoever says another number knows why
     if (said && said != wanted) {
-      return absl::InvalidArgumentError(fmt::format("{} is {} in {} and {} in {}; say it in one of them only", key,
-                                                    *said, file, wanted.value_or("something else"), program));
+      return absl::InvalidArgumentError(fmt::format("{} is {} in {} and {} in {}; say it in one of them only",
+                                                    key, *said, file, wanted.value_or("something else"),
+                                                    program));
     }
   }
   return config::resolve_job(job_toml, file, missing);

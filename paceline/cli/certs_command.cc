@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 
 namespace paceline::cli {
 
@@ -23,7 +23,7 @@ absl::Status certs_command(const security::CertificateRequest& request) {
           "job.toml       [network]\n               listen = \"0.0.0.0:7461\"\n               certs = "
           "\"{}\"\n",
           of_job);
-  launch::say(stdout, text);
+  launch::print(stdout, text);
   return absl::OkStatus();
 }
 

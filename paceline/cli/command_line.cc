@@ -23,8 +23,8 @@
 #include "paceline/cli/run_command.h"
 #include "paceline/cli/simulate_command.h"
 #include "paceline/cli/sweep_command.h"
-#include "paceline/cli/torch_program.h"
 #include "paceline/cli/top_command.h"
+#include "paceline/cli/torch_program.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/cli/ui_command.h"
 #include "paceline/cli/zipline_command.h"
@@ -114,7 +114,7 @@ void add_worker(CLI::App& app, Command& command) {
 }
 
 void add_evaluator(CLI::App& app, Command& command) {
-  auto reach = std::make_shared<roles::PeerOptions>();
+  auto reach = std::make_shared<peer::PeerOptions>();
   auto job_file = std::make_shared<std::string>();
   CLI::App* evaluator = app.add_subcommand("evaluator", "one role: measures the weights on the test set");
   add_reach(*evaluator, *reach);

@@ -109,8 +109,7 @@ absl::StatusOr<bool> run_one(const std::string& job_toml, Variant sets, const st
 absl::StatusOr<int> compare_command(const CompareOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const auto variants, variants_of(options));
   TrainOptions asked{.job_file = options.job_file, .sets = options.sets};
-  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml,
-                            checked_job(asked));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job(asked));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, options.job_file));
   for (const Variant& variant : variants) PACELINE_RETURN_IF_ERROR(check_variant(job_toml, variant, options));
   PACELINE_ASSIGN_OR_RETURN(const std::string folder, make_folder(job.runs_dir, job.name));

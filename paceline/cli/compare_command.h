@@ -13,8 +13,8 @@ namespace paceline::cli {
 struct CompareOptions {
   std::string job_file;
   std::vector<std::string> sets;
-  std::string policies;  // "bsp,asp,ssp:3"; empty: the job's
-  std::string parallel;  // "joint,uneven-data,gpipe"; empty: as the job says
+  std::string policies;    // "bsp,asp,ssp:3"; empty: the job's
+  std::string parallel;    // "joint,uneven-data,gpipe"; empty: as the job says
   std::int64_t seeds = 1;  // each is trained with the job's seed, and with so many less one that follow
   bool json = false;
   bool in_virtual_time = false;

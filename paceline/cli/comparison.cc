@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/report/html.h"
 #include "paceline/report/ranking.h"
 #include "paceline/report/run_group.h"
@@ -41,7 +41,7 @@ absl::StatusOr<Comparison> read_comparison(const std::string& folder) {
     if (report.ok()) {
       comparison.add(*std::move(report));
     } else {
-      launch::say(stderr, fmt::format("left out: {}\n", std::string(report.status().message())));
+      launch::print(stderr, fmt::format("left out: {}\n", std::string(report.status().message())));
     }
   }
   if (!comparison.documents.empty()) return comparison;
@@ -66,12 +66,12 @@ absl::Status write_comparison(const std::string& folder, const Comparison& compa
 
 void print_comparison(const Comparison& comparison, const std::string& folder, bool json) {
   if (!json) {
-    return launch::say(stdout, fmt::format("{}\nreport: {}/report.html\n",
-                                           report::comparison_table(comparison.summaries), folder));
+    return launch::print(stdout, fmt::format("{}\nreport: {}/report.html\n",
+                                             report::comparison_table(comparison.summaries), folder));
   }
   for (const report::Json& document : comparison.documents) {
     const report::Json line({{"policy", document.at("policy")}, {"summary", document.at("summary")}});
-    launch::say(stdout, line.dump() + "\n");
+    launch::print(stdout, line.dump() + "\n");
   }
 }
 

@@ -6,25 +6,25 @@
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
-#include "paceline/cli/command_words.h"
+#include "paceline/cli/command_text.h"
 
 namespace paceline::cli {
 
 namespace {
 
-std::vector<std::string> option_names(const CommandWords& command) {
+std::vector<std::string> option_names(const CommandText& command) {
   std::vector<std::string> names;
-  for (const OptionWords& option : command.options)
+  for (const OptionText& option : command.options)
     names.insert(names.end(), option.names.begin(), option.names.end());
   return names;
 }
 
 // Where nothing is offered, bash offers files.
-std::string bash(const ProgramWords& words) {
+std::string bash(const ProgramText& words) {
   const std::string& program = words.program.name;
   std::vector<std::string> first = option_names(words.program);
   std::string cases;
-  for (const CommandWords& command : words.commands) {
+  for (const CommandText& command : words.commands) {
     first.push_back(command.name);
     cases +=
         fmt::format("    {}) offered='{}' ;;\n", command.name, absl::StrJoin(option_names(command), " "));
@@ -53,7 +53,7 @@ std::string quoted(const std::string& text) {
   return "'" + absl::StrReplaceAll(text, {{"'", "'\\''"}}) + "'";
 }
 
-std::string zsh_spec(const OptionWords& option, const std::string& name) {
+std::string zsh_spec(const OptionText& option, const std::string& name) {
   const std::string about =
       absl::StrReplaceAll(option.about, {{"\\", "\\\\"}, {"[", "\\["}, {"]", "\\]"}, {":", "\\:"}});
   const bool value = !option.value.empty();
@@ -61,17 +61,17 @@ std::string zsh_spec(const OptionWords& option, const std::string& name) {
   return quoted(fmt::format("*{}{}[{}]{}", name, sign, about, value ? ":" + option.value + ":_files" : ""));
 }
 
-std::string zsh_arguments(const CommandWords& command) {
+std::string zsh_arguments(const CommandText& command) {
   std::string text = "_arguments";
-  for (const OptionWords& option : command.options) {
+  for (const OptionText& option : command.options) {
     for (const std::string& name : option.names) text += " \\\n        " + zsh_spec(option, name);
   }
   return text;
 }
 
-std::string zsh(const ProgramWords& words) {
+std::string zsh(const ProgramText& words) {
   std::string commands, cases;
-  for (const CommandWords& command : words.commands) {
+  for (const CommandText& command : words.commands) {
     commands += fmt::format("      {}\n",
                             quoted(command.name + ":" + absl::StrReplaceAll(command.about, {{":", "\\:"}})));
     cases += fmt::format("    {})\n      {} \\\n        '*:file:_files'\n      ;;\n", command.name,
@@ -102,9 +102,9 @@ std::string fish_quoted(const std::string& text) {
 }
 
 std::string fish_options(const std::string& program, const std::string& condition,
-                         const CommandWords& command) {
+                         const CommandText& command) {
   std::string text;
-  for (const OptionWords& option : command.options) {
+  for (const OptionText& option : command.options) {
     text += fmt::format("complete -c {} -n {}", program, fish_quoted(condition));
     for (const std::string& name : option.names) {
       const bool is_long = name.starts_with("--");
@@ -115,10 +115,10 @@ std::string fish_options(const std::string& program, const std::string& conditio
   return text;
 }
 
-std::string fish(const ProgramWords& words) {
+std::string fish(const ProgramText& words) {
   const std::string& program = words.program.name;
   std::string text = fish_options(program, "__fish_use_subcommand", words.program);
-  for (const CommandWords& command : words.commands) {
+  for (const CommandText& command : words.commands) {
     text += fmt::format("complete -c {} -n __fish_use_subcommand -f -a {} -d {}\n", program, command.name,
                         fish_quoted(command.about));
     text += fish_options(program, "__fish_seen_subcommand_from " + command.name, command);
@@ -128,7 +128,7 @@ std::string fish(const ProgramWords& words) {
 
 }  // namespace
 
-std::string completions(const ProgramWords& words, const std::string& shell) {
+std::string completions(const ProgramText& words, const std::string& shell) {
   const std::string note =
       fmt::format("# Made by {} generate {}: as the program itself says.\n", words.program.name, shell);
   if (shell == "bash") return note + bash(words);

@@ -15,21 +15,21 @@
 #include "paceline/base/rng.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/base/text_hash.h"
-#include "paceline/cli/doctor_guest.h"
-#include "paceline/cli/doctor_visit.h"
-#include "paceline/cli/doctor_words.h"
+#include "paceline/cli/doctor_client.h"
+#include "paceline/cli/doctor_messages.h"
+#include "paceline/cli/examine_hosts.h"
 #include "paceline/cli/host_findings.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/cli/version.h"
 #include "paceline/config/job_config.h"
-#include "paceline/doctor/visit_report.h"
+#include "paceline/doctor/cluster_report.h"
 #include "paceline/engine/built_in.h"
 #include "paceline/launch/child_process.h"
 #include "paceline/launch/own_address.h"
-#include "paceline/launch/say.h"
-#include "paceline/roles/grpc_log.h"
+#include "paceline/launch/print.h"
+#include "paceline/links/fabric.h"
+#include "paceline/peer/grpc_log.h"
 #include "paceline/runs/job_file.h"
-#include "paceline/transport/fabric.h"
 
 namespace paceline::cli {
 
@@ -39,8 +39,8 @@ constexpr char kMend[] = "something has to be mended: host 0 has the report";
 
 void print(const std::vector<Finding>& findings) {
   for (const Finding& one : findings) {
-    launch::say(stdout, fmt::format("{:<5} {:<16} {}\n", word_of(one.health), one.what, one.says));
-    if (!one.mend.empty()) launch::say(stdout, fmt::format("{:22} mend: {}\n", "", one.mend));
+    launch::print(stdout, fmt::format("{:<5} {:<16} {}\n", word_of(one.health), one.what, one.says));
+    if (!one.mend.empty()) launch::print(stdout, fmt::format("{:22} mend: {}\n", "", one.mend));
   }
 }
 
@@ -50,7 +50,7 @@ void print_json(const std::vector<Finding>& findings) {
     document.push_back(
         {{"what", one.what}, {"health", word_of(one.health)}, {"says", one.says}, {"mend", one.mend}});
   }
-  launch::say(stdout, fmt::format("{}\n", document.dump(1)));
+  launch::print(stdout, fmt::format("{}\n", document.dump(1)));
 }
 
 int report(const std::vector<Finding>& findings, bool json) {
@@ -88,14 +88,14 @@ struct Place {
   config::JobConfig job;
   std::string job_toml;
   std::string address;
-  transport::Fabric fabric = transport::Fabric::kSealed;
+  links::Fabric fabric = links::Fabric::kSealed;
 };
 
 // As this host's server would have it.
-absl::StatusOr<transport::Fabric> fabric_of(const config::JobConfig& job, const std::string& address) {
-  const auto named = transport::fabric_named(job.fabric);
+absl::StatusOr<links::Fabric> fabric_of(const config::JobConfig& job, const std::string& address) {
+  const auto named = links::fabric_named(job.fabric);
   if (named) return *named;
-  return transport::fastest_in_the_clear(address);
+  return links::fastest_in_the_clear(address);
 }
 
 absl::StatusOr<Place> find_place(const DoctorOptions& options, const launch::Placement& placement) {
@@ -113,9 +113,9 @@ absl::StatusOr<Place> find_place(const DoctorOptions& options, const launch::Pla
   return place;
 }
 
-GuestOptions guest_of(const Place& place, std::int64_t wait_s, const std::vector<Finding>& findings,
-                      const std::string& data) {
-  GuestOptions guest;
+ExaminedHost examined_host(const Place& place, std::int64_t wait_s, const std::vector<Finding>& findings,
+                           const std::string& data) {
+  ExaminedHost guest;
   guest.reach = {first_address(place.job, place.placement), place.job.reach.certs,
                  place.job.reach.token_file};
   guest.reach.patience_s = static_cast<double>(wait_s);
@@ -123,7 +123,7 @@ GuestOptions guest_of(const Place& place, std::int64_t wait_s, const std::vector
   guest.hello.set_host(static_cast<std::int32_t>(place.placement.rank));
   guest.hello.set_hosts(static_cast<std::int32_t>(place.placement.hosts));
   guest.hello.set_address(place.address);
-  guest.hello.set_fabric(std::string(transport::name_of(place.fabric)));
+  guest.hello.set_fabric(std::string(links::name_of(place.fabric)));
   guest.hello.set_version(kVersion);
   guest.hello.set_build(build());
   guest.hello.set_job_toml(place.job_toml);
@@ -132,33 +132,33 @@ GuestOptions guest_of(const Place& place, std::int64_t wait_s, const std::vector
   return guest;
 }
 
-absl::StatusOr<int> examine_all(const DoctorOptions& options, const Place& place, GuestOptions own) {
+absl::StatusOr<int> examine_all(const DoctorOptions& options, const Place& place, ExaminedHost own) {
   const config::Reach& reach = place.job.reach;
   PACELINE_ASSIGN_OR_RETURN(const rpc::Access access,
-                            roles::read_access(reach.certs, reach.token_file, security::Role::kCoordinator));
+                            peer::read_access(reach.certs, reach.token_file, security::Role::kCoordinator));
   const auto hosts = static_cast<int>(place.placement.hosts);
-  PACELINE_ASSIGN_OR_RETURN(const auto room,
-                            rpc::DoctorRoom::open(listen_address(place.job, place.placement), access, hosts,
-                                                  [](const std::string& line) { spdlog::warn("{}", line); }));
-  gpr_set_log_function(roles::log_of_grpc);
+  PACELINE_ASSIGN_OR_RETURN(
+      const auto room, rpc::DoctorServer::open(listen_address(place.job, place.placement), access, hosts,
+                                               [](const std::string& line) { spdlog::warn("{}", line); }));
+  gpr_set_log_function(peer::log_of_grpc);
   own.reach.coordinator = launch::from_here(room->address());
-  // It ends with the goodbye.
+  // It ends with the disconnect.
   const std::jthread guest([&own] {
-    if (const auto end = visit_first_host(own); !end.ok())
+    if (const auto end = report_to_first_host(own); !end.ok())
       spdlog::warn("host 0 cannot visit itself: {}", std::string(end.status().message()));
   });
   const auto facts =
       examine_hosts(*room, {place.job, place.job_toml, hosts, std::chrono::seconds(options.wait_s),
-                            [](const std::string& line) { launch::say(stderr, line + "\n"); }});
+                            [](const std::string& line) { launch::print(stderr, line + "\n"); }});
   const auto findings = doctor::examine(facts);
   const bool failed = doctor::any_failed(findings);
-  room->say_goodbye(failed, failed ? kMend : "nothing has to be mended");
-  launch::say(stdout, options.json ? doctor::json_of(facts, findings) : doctor::text_of(facts, findings));
+  room->send_disconnect(failed, failed ? kMend : "nothing has to be mended");
+  launch::print(stdout, options.json ? doctor::json_of(facts, findings) : doctor::text_of(facts, findings));
   return failed ? 2 : 0;
 }
 
-absl::StatusOr<int> be_examined(GuestOptions own) {
-  PACELINE_ASSIGN_OR_RETURN(const wire::Goodbye end, visit_first_host(std::move(own)));
+absl::StatusOr<int> be_examined(ExaminedHost own) {
+  PACELINE_ASSIGN_OR_RETURN(const wire::Disconnect end, report_to_first_host(std::move(own)));
   if (end.refused()) return absl::FailedPreconditionError(end.why());
   return 0;
 }
@@ -166,7 +166,7 @@ absl::StatusOr<int> be_examined(GuestOptions own) {
 absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Place& place,
                                         std::vector<Finding> findings) {
   const std::string data = data_of(place.job, findings);
-  GuestOptions own = guest_of(place, options.wait_s, findings, data);
+  ExaminedHost own = examined_host(place, options.wait_s, findings, data);
   const bool first = place.placement.rank == 0;
   auto ended = first ? examine_all(options, place, std::move(own)) : be_examined(std::move(own));
   // Whoever is alone with what it found says so itself.

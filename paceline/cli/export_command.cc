@@ -14,7 +14,7 @@
 #include "paceline/cli/torch_program.h"
 #include "paceline/config/job_config.h"
 #include "paceline/engine/built_in.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/program/messages.h"
 #include "paceline/ps/convert.h"
 #include "paceline/runs/job_file.h"
@@ -36,13 +36,15 @@ struct Exported {
 
 // What the run's program said of itself, or the built-in model.
 absl::StatusOr<Exported> model_of(const store::RunPaths& paths) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_job_file(paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_recorded_job(paths));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
   if (job.program) {
-    PACELINE_ASSIGN_OR_RETURN(const std::string text, store::read_file(paths.program(), program::kLongestLine));
+    PACELINE_ASSIGN_OR_RETURN(const std::string text,
+                              store::read_file(paths.program(), program::kLongestLine));
     auto answer = program::parse_answer(text);
     if (!answer.ok() || !std::holds_alternative<program::Model>(*answer))
-      return absl::DataLossError(fmt::format("{}: is not what a program says of itself", paths.program().string()));
+      return absl::DataLossError(
+          fmt::format("{}: is not what a program says of itself", paths.program().string()));
     auto& model = std::get<program::Model>(*answer);
     return Exported{std::move(model.layout), std::move(model.aliases)};
   }
@@ -108,8 +110,8 @@ absl::Status export_weights(const ExportOptions& options) {
   }
   PACELINE_RETURN_IF_ERROR(contents.status());
   PACELINE_RETURN_IF_ERROR(write_weights(model, contents->weights, options.file));
-  launch::say(stdout, fmt::format("{}: {} tensors of version {}\n", options.file,
-                                  model.layout.tensors().size() + model.aliases.size(), version));
+  launch::print(stdout, fmt::format("{}: {} tensors of version {}\n", options.file,
+                                    model.layout.tensors().size() + model.aliases.size(), version));
   return absl::OkStatus();
 }
 

@@ -19,7 +19,7 @@
 #include "paceline/exports/prometheus.h"
 #include "paceline/exports/tensorboard.h"
 #include "paceline/exports/trace.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/run_report.h"
 #include "paceline/store/files.h"
@@ -54,10 +54,10 @@ std::string kind_of(const config::JobConfig& job) {
 
 exports::HParams hparams_of(const config::JobConfig& job) {
   double batch = 0;
-  for (const config::ReplicaConfig& device : job.replicas) batch += static_cast<double>(device.batch);
+  for (const config::DeviceConfig& device : job.devices) batch += static_cast<double>(device.batch);
   return {{"policy", policy::to_string(job.policy)},
           {"parallel", config::to_string(job.parallel.mode)},
-          {"devices", static_cast<double>(job.replicas.size())},
+          {"devices", static_cast<double>(job.devices.size())},
           {"batch", batch},
           {"epochs", job.epochs},
           {"optimizer", kind_of(job)},
@@ -80,7 +80,7 @@ absl::Status export_trace(const std::string& folder, const std::string& name) {
   PACELINE_RETURN_IF_ERROR(store::replay_whole_run(run.journal, trace));
   PACELINE_RETURN_IF_ERROR(trace.finish(Time{}));
   PACELINE_RETURN_IF_ERROR(file.commit());
-  launch::say(stdout, fmt::format("{}: open it at ui.perfetto.dev, or in chrome://tracing\n", name));
+  launch::print(stdout, fmt::format("{}: open it at ui.perfetto.dev, or in chrome://tracing\n", name));
   return absl::OkStatus();
 }
 
@@ -94,14 +94,14 @@ absl::Status export_tables(const std::string& run, const std::string& name) {
     PACELINE_RETURN_IF_ERROR(
         store::atomic_write(folder / (table.name + ".jsonl"), exports::to_json_lines(table)));
   }
-  launch::say(stdout, fmt::format("{}: {} tables, each as CSV and as JSON lines\n", name, tables.size()));
+  launch::print(stdout, fmt::format("{}: {} tables, each as CSV and as JSON lines\n", name, tables.size()));
   return absl::OkStatus();
 }
 
 absl::Status export_tensorboard(const std::string& folder, const std::string& name) {
   PACELINE_ASSIGN_OR_RETURN(runs::RunReport report, runs::read_run(folder));
   runs::OpenedRun& run = report.run;
-  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_job_file(run.paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_recorded_job(run.paths));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, run.paths.job()));
   PACELINE_ASSIGN_OR_RETURN(const fs::path root, store::absolute_path(run.paths.root));
   const fs::path own = fs::path(name) / root.lexically_normal().filename();
@@ -115,7 +115,7 @@ absl::Status export_tensorboard(const std::string& folder, const std::string& na
   PACELINE_RETURN_IF_ERROR(
       board.finish(report.summary, report::what_holds_back(report.time, report.summary.run.policy)));
   PACELINE_RETURN_IF_ERROR(file.commit());
-  launch::say(stdout, fmt::format("{}: tensorboard --logdir {}\n", own.string(), name));
+  launch::print(stdout, fmt::format("{}: tensorboard --logdir {}\n", own.string(), name));
   return absl::OkStatus();
 }
 
@@ -128,7 +128,8 @@ constexpr int kLooksWithoutLeader = 5;
 // An event file that grows.
 class Growing {
  public:
-  Growing(store::RunPaths run, fs::path folder) : run_(std::move(run)), folder_(std::move(folder)), tail_(run_.journal()) {}
+  Growing(store::RunPaths run, fs::path folder)
+      : run_(std::move(run)), folder_(std::move(folder)), tail_(run_.journal()) {}
 
   absl::Status look() {
     const absl::Status read = tail_.read([this](store::JournalReader&) { return begin(); });
@@ -145,7 +146,7 @@ class Growing {
   absl::StatusOr<control::RunListener*> begin() {
     board_.reset();
     PACELINE_ASSIGN_OR_RETURN(const runs::OpenedRun run, runs::open_run(run_.root.string()));
-    PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_job_file(run_.job()));
+    PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_recorded_job(run_));
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, run_.job()));
     const double made = made_s(run_.job());
     file_ = folder_ / fmt::format("events.out.tfevents.{:.0f}.paceline", made);

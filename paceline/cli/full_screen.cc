@@ -35,7 +35,8 @@ class Curses final : public FullScreen {
   std::pair<int, int> size() const override { return {getmaxx(stdscr), getmaxy(stdscr)}; }
   void show(const std::vector<std::string>& lines) override {
     werase(stdscr);
-    for (std::size_t i = 0; i < lines.size(); ++i) mvwaddstr(stdscr, static_cast<int>(i), 0, lines[i].c_str());
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      mvwaddstr(stdscr, static_cast<int>(i), 0, lines[i].c_str());
     wrefresh(stdscr);
   }
   bool left(std::chrono::milliseconds patience) override {
@@ -56,7 +57,8 @@ absl::StatusOr<std::unique_ptr<FullScreen>> FullScreen::open() {
   if (screen == nullptr) {
     const char* kind = std::getenv("TERM");
     return absl::FailedPreconditionError(
-        fmt::format("top: nobody knows a terminal of the kind TERM={}; set TERM=vt100, or use --once", kind == nullptr ? "" : kind));
+        fmt::format("top: nobody knows a terminal of the kind TERM={}; set TERM=vt100, or use --once",
+                    kind == nullptr ? "" : kind));
   }
   set_term(screen);
   return std::make_unique<Curses>(screen);

@@ -24,12 +24,12 @@ absl::Status write_to(const std::filesystem::path& path, const std::string& text
 
 }  // namespace
 
-absl::Status generate_command(const ProgramWords& words, const std::filesystem::path& dir) {
+absl::Status generate_command(const ProgramText& words, const std::filesystem::path& dir) {
   const std::string& program = words.program.name;
   const std::filesystem::path share = dir / "share";
   PACELINE_RETURN_IF_ERROR(
       write_to(share / "man/man1" / (program + ".1"), man_page(words, program, kVersion)));
-  for (const CommandWords& command : words.commands) {
+  for (const CommandText& command : words.commands) {
     PACELINE_RETURN_IF_ERROR(write_to(share / "man/man1" / fmt::format("{}-{}.1", program, command.name),
                                       man_page(words, command.name, kVersion)));
   }

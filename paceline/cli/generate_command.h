@@ -6,12 +6,12 @@
 
 #include <absl/status/status.h>
 
-#include "paceline/cli/command_words.h"
+#include "paceline/cli/command_text.h"
 
 namespace paceline::cli {
 
 // Writes them to where they lie under /usr: share/man/man1/paceline.1 and so on. Errors: `dir` cannot be
 // written.
-absl::Status generate_command(const ProgramWords& words, const std::filesystem::path& dir);
+absl::Status generate_command(const ProgramText& words, const std::filesystem::path& dir);
 
 }  // namespace paceline::cli

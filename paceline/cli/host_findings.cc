@@ -27,9 +27,9 @@
 
 #include "paceline/engine/built_in.h"
 #include "paceline/launch/child_process.h"
+#include "paceline/links/ucx_transports.h"
 #include "paceline/security/certificates.h"
 #include "paceline/security/token.h"
-#include "paceline/transport/ucx_transports.h"
 
 namespace paceline::cli {
 
@@ -68,7 +68,7 @@ Finding programs() {
 }
 
 Finding ucx() {
-  const std::vector<std::string> names = transport::ucx_transports();
+  const std::vector<std::string> names = links::ucx_transports();
   if (names.empty())
     return {"UCX", Health::kWarn, "finds no network",
             "see `ucx_info -d`; only cluster.seal = false needs it"};
@@ -188,9 +188,9 @@ Finding token(const std::string& file) {
 }  // namespace
 
 std::vector<Finding> host_findings() {
-  std::vector<Finding> all = {programs(),   processors(),    memory(), shared_memory(),
-                              open_files(), locked_memory(), clock(),  libraries(),
-                              ucx()};
+  std::vector<Finding> all = {programs(),      processors(), memory(),
+                              shared_memory(), open_files(), locked_memory(),
+                              clock(),         libraries(),  ucx()};
   if (auto torch = libtorch()) all.insert(all.begin() + 2, *std::move(torch));
   return all;
 }

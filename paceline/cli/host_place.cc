@@ -21,7 +21,7 @@ absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const laun
   PACELINE_ASSIGN_OR_RETURN(const JobText job, job_text(options));
   // Whether there are hosts enough for its replicas is seen once they are known.
   std::vector<std::string> sets = options.sets;
-  sets.emplace_back("cluster.replicas=1");
+  sets.emplace_back("cluster.copies=1");
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig as_written, config::parse_job(job.text, job.file, sets));
   if (as_written.hosts == placement.hosts) return config::parse_job(job.text, job.file, options.sets);
   if (as_written.hosts > 1) {

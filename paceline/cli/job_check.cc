@@ -8,7 +8,7 @@
 #include "paceline/config/server_parts.h"
 #include "paceline/policy/policy_spec.h"
 #include "paceline/ps/parameter_groups.h"
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 
 namespace paceline::cli {
 
@@ -40,7 +40,7 @@ absl::Status check_sizes(const config::JobConfig& job, const ps::Layout& layout,
 
 absl::Status check_memory(const config::JobConfig& job, const ps::Layout& layout,
                           const launch::HostMemory& memory) {
-  const auto workers = static_cast<std::int64_t>(job.replicas.size());
+  const auto workers = static_cast<std::int64_t>(job.devices.size());
   // Shards are spread over hosts, and so are workers. Stages have a gradient each replica between them.
   if (job.hosts > 1 || job.parallel.of_stages() || memory.bytes == 0) return absl::OkStatus();
   const std::int64_t need = 4 * layout.size() * floats_a_parameter(job, workers);

@@ -19,7 +19,7 @@ ps::Layout layout_of(std::int64_t parameters) {
 std::string said(const absl::Status& status) { return std::string(status.message()); }
 
 TEST(JobCheck, ABatchIsNoLargerThanTheTrainingSet) {
-  const config::JobConfig job = job_of("[[replica]]\n[[replica]]\nbatch = 1000000\n");
+  const config::JobConfig job = job_of("[[device]]\n[[device]]\nbatch = 1000000\n");
   EXPECT_EQ(
       said(check_sizes(job, layout_of(4), 500)),
       "batch: an iteration of w1 takes 1,000,000 samples, and the training set has 500; write at most 500");
@@ -35,7 +35,7 @@ TEST(JobCheck, TensorsAndGroupsAreThoseOfTheModel) {
 
 // Two buffers of weights, the velocity and three gradients.
 TEST(JobCheck, MemoryIsAtLeastWhatWeightsAndGradientsTake) {
-  const config::JobConfig job = job_of("[[replica]]\ncount = 3\n");
+  const config::JobConfig job = job_of("[[device]]\ncount = 3\n");
   const ps::Layout layout = layout_of(1'000'000'000);
   EXPECT_TRUE(check_memory(job, layout, {24'000'000'000, "this host"}).ok());
   EXPECT_THAT(

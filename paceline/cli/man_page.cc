@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
-#include "paceline/cli/command_words.h"
+#include "paceline/cli/command_text.h"
 
 namespace paceline::cli {
 
@@ -22,7 +22,7 @@ std::string troff(const std::string& text) {
 std::string bold(const std::string& text) { return "\\fB" + troff(text) + "\\fP"; }
 std::string slanted(const std::string& text) { return "\\fI" + troff(text) + "\\fP"; }
 
-std::string item(const OptionWords& option, bool positional) {
+std::string item(const OptionText& option, bool positional) {
   std::vector<std::string> names;
   for (const std::string& name : option.names) names.push_back(positional ? slanted(name) : bold(name));
   std::string text = ".TP\n" + absl::StrJoin(names, ", ");
@@ -33,10 +33,10 @@ std::string item(const OptionWords& option, bool positional) {
   return text + "\n";
 }
 
-std::string synopsis(const std::string& program, const CommandWords& command) {
+std::string synopsis(const std::string& program, const CommandText& command) {
   std::string text = bold(program == command.name ? program : program + " " + command.name);
   if (!command.options.empty()) text += " [" + slanted("options") + "]";
-  for (const OptionWords& word : command.positionals) {
+  for (const OptionText& word : command.positionals) {
     std::string one = slanted(word.names.front());
     if (word.repeated) one += " …";
     text += " " + (word.required ? one : "[" + one + "]");
@@ -50,12 +50,12 @@ std::string page_name(const std::string& program, const std::string& command) {
 
 }  // namespace
 
-std::string man_page(const ProgramWords& words, const std::string& name, const std::string& version) {
+std::string man_page(const ProgramText& words, const std::string& name, const std::string& version) {
   const std::string& program = words.program.name;
   const auto found = std::find_if(words.commands.begin(), words.commands.end(),
-                                  [&](const CommandWords& one) { return one.name == name; });
+                                  [&](const CommandText& one) { return one.name == name; });
   PACELINE_CHECK(name == program || found != words.commands.end(), "no command {}", name);
-  const CommandWords& command = name == program ? words.program : *found;
+  const CommandText& command = name == program ? words.program : *found;
   std::string text = fmt::format(".TH {} 1 \"\" \"{} {}\" \"User Commands\"\n",
                                  absl::AsciiStrToUpper(page_name(program, name)), program, version);
   text += fmt::format(".SH NAME\n{} \\- {}\n", troff(page_name(program, name)), troff(command.about));
@@ -63,12 +63,12 @@ std::string man_page(const ProgramWords& words, const std::string& name, const s
   if (name == program) text += " " + slanted("command") + " …";
   text += "\n";
   if (!command.positionals.empty()) text += ".SH WORDS\n";
-  for (const OptionWords& word : command.positionals) text += item(word, true);
+  for (const OptionText& word : command.positionals) text += item(word, true);
   if (!command.options.empty()) text += ".SH OPTIONS\n";
-  for (const OptionWords& option : command.options) text += item(option, false);
+  for (const OptionText& option : command.options) text += item(option, false);
   if (name == program) {
     text += ".SH COMMANDS\n";
-    for (const CommandWords& one : words.commands)
+    for (const CommandText& one : words.commands)
       text += fmt::format(".TP\n{}(1)\n{}\n", bold(page_name(program, one.name)), troff(one.about));
   }
   if (!command.more.empty()) text += ".SH NOTES\n" + troff(command.more) + "\n";

@@ -47,9 +47,9 @@ absl::StatusOr<Lead> lead_of(const NodeOptions& options, const TrainOptions& tra
   return lead;
 }
 
-launch::Household household_of(const config::JobConfig& job, const launch::Placement& placement,
-                               const std::string& address, const Lead& lead) {
-  launch::Household host;
+launch::HostProcesses processes_of(const config::JobConfig& job, const launch::Placement& placement,
+                                   const std::string& address, const Lead& lead) {
+  launch::HostProcesses host;
   host.first = lead.here;
   host.rank = static_cast<int>(placement.rank);
   host.run = lead.run;
@@ -65,7 +65,7 @@ launch::Household household_of(const config::JobConfig& job, const launch::Place
 }
 
 // Until the run is over, which this host may lead in the end: then it says what was trained.
-absl::StatusOr<int> run_other_host(launch::Household host, const config::JobConfig& job,
+absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::JobConfig& job,
                                    const launch::Placement& placement, const TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(host.folder, folder_of_host(job, placement.rank));
   std::error_code error;
@@ -84,7 +84,8 @@ absl::StatusOr<int> run_other_host(launch::Household host, const config::JobConf
       launch::watch(cluster, display, signals_before, fmt::format("host {} was interrupted", placement.rank));
   const bool interrupted = launch::stop_signals() > signals_before;
   if (const auto run = cluster.led_run()) {
-    if (!outcome.ok()) return launch::end_of_failed(outcome, *run, true, options.command, cluster.logs_say_more());
+    if (!outcome.ok())
+      return launch::end_of_failed(outcome, *run, true, options.command, cluster.logs_say_more());
     return show_trained({*run, interrupted}, options);
   }
   PACELINE_RETURN_IF_ERROR(outcome);
@@ -105,10 +106,10 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Envir
   if (lead.here) {
     // Whoever starts the host that led a run again after its end gives the same command.
     train.take_up = train.resume.empty() && !options.anew;
-    train.household = [placement, address, lead](const std::string& run, const config::JobConfig& planned,
+    train.processes = [placement, address, lead](const std::string& run, const config::JobConfig& planned,
                                                  bool resume) {
-      if (placement.hosts == 1) return launch::whole_household(run, planned, resume);
-      launch::Household host = household_of(planned, placement, address, lead);
+      if (placement.hosts == 1) return launch::all_processes(run, planned, resume);
+      launch::HostProcesses host = processes_of(planned, placement, address, lead);
       host.folder = run;
       if (planned.program) host.job_file = run + "/job.toml";
       host.resume = resume;
@@ -117,7 +118,7 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Envir
     return train_command(train);
   }
   launch::catch_stop_signals();
-  return run_other_host(household_of(job, placement, address, lead), job, placement, train);
+  return run_other_host(processes_of(job, placement, address, lead), job, placement, train);
 }
 
 }  // namespace paceline::cli

@@ -10,7 +10,7 @@
 
 #include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/store/files.h"
 
 namespace paceline::cli {
@@ -82,7 +82,7 @@ absl::Status check_output(const std::string& name) {
 absl::Status write_output(const std::string& name, const std::string& text) {
   PACELINE_ASSIGN_OR_RETURN(const OutputKind kind, kind_of_output(name));
   if (kind == OutputKind::kStandardOutput) {
-    launch::say(stdout, text);
+    launch::print(stdout, text);
     return absl::OkStatus();
   }
   if (kind == OutputKind::kFile) {
@@ -95,7 +95,7 @@ absl::Status write_output(const std::string& name, const std::string& text) {
 }
 
 absl::Status show_with_json(const std::string& table, const std::string& json_name, const std::string& json) {
-  if (json_name != "-") launch::say(stdout, table);
+  if (json_name != "-") launch::print(stdout, table);
   return json_name.empty() ? absl::OkStatus() : write_output(json_name, json);
 }
 

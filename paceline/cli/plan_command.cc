@@ -5,7 +5,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/cluster_problem.h"
 #include "paceline/cli/output.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/report/plan_report.h"
 #include "paceline/runs/job_file.h"
 
@@ -24,7 +24,7 @@ absl::Status plan_command(const PlanOptions& options) {
   const std::chrono::duration<double, std::milli> millis = std::chrono::steady_clock::now() - start;
   if (!planned.ok()) return runs::about_file(options.cluster_file, planned.status());
   if (options.json.empty()) {
-    launch::say(stdout, report::plan_text(cluster.problem, *planned));
+    launch::print(stdout, report::plan_text(cluster.problem, *planned));
     return absl::OkStatus();
   }
   return write_output(options.json,

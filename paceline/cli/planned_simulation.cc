@@ -10,8 +10,8 @@
 #include "paceline/cli/output.h"
 #include "paceline/config/toml_text.h"
 #include "paceline/report/plan_report.h"
+#include "paceline/report/terminal_text.h"
 #include "paceline/report/text_table.h"
-#include "paceline/report/words.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/sim/planned_run.h"
 

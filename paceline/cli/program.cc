@@ -23,11 +23,11 @@
 #include <spdlog/spdlog.h>
 
 #include "paceline/base/likely_meant.h"
-#include "paceline/cli/command_words.h"
+#include "paceline/cli/command_text.h"
 #include "paceline/cli/version.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
-#include "paceline/roles/ending.h"
+#include "paceline/peer/exit_report.h"
 
 namespace paceline::cli {
 
@@ -39,7 +39,7 @@ constexpr int kExitOfError = 2;
 [[noreturn]] void end_at_once(std::string_view line) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
   constexpr std::size_t kName = sizeof("paceline: ") - 1;
-  roles::tell_own_error_at_once(line.substr(kName, line.size() - kName - 1));
+  peer::report_own_error_at_once(line.substr(kName, line.size() - kName - 1));
   ::_exit(kExitOfError);
 }
 
@@ -90,8 +90,8 @@ absl::Status check_standard_output(bool open) {
 }
 
 int complain(const absl::Status& status) {
-  launch::say(stderr, fmt::format("paceline: {}\n", std::string(status.message())));
-  roles::tell_ending(status);
+  launch::print(stderr, fmt::format("paceline: {}\n", std::string(status.message())));
+  peer::report_exit(status);
   return absl::IsCancelled(status) ? launch::exit_of_stop() : kExitOfError;
 }
 
@@ -111,7 +111,7 @@ std::set<std::string> options_of(const CLI::App& command) {
 
 absl::Status unknown_command(const CLI::App& app, const std::string& word) {
   std::set<std::string> known;
-  for (const CommandWords& command : words_of(app).commands) known.insert(command.name);
+  for (const CommandText& command : words_of(app).commands) known.insert(command.name);
   const auto meant = likely_meant(word, known);
   return absl::InvalidArgumentError(fmt::format("'{}' is no command; {}; see paceline --help", word,
                                                 meant ? fmt::format("did you mean '{}'?", *meant)
@@ -141,7 +141,7 @@ int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
     return complain(absl::InvalidArgumentError(fmt::format("{}; see paceline --help", error.what())));
   std::ostringstream text;
   const int status = app.exit(error, text, text);
-  launch::say(stdout, text.str());
+  launch::print(stdout, text.str());
   return status;
 }
 
@@ -160,7 +160,7 @@ absl::StatusOr<int> exit_of(const absl::Status& status) {
 }
 
 int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
-  roles::take_ending_descriptor();
+  peer::take_exit_descriptor();
   std::set_new_handler(out_of_memory);
   std::set_terminate(on_terminate);
   // A file that may not grow is an error like any other.
@@ -181,7 +181,7 @@ int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
   }
   const absl::StatusOr<int> status = command();
   if (!status.ok()) return complain(status.status());
-  if (*status == 0) roles::tell_ending(absl::OkStatus());
+  if (*status == 0) peer::report_exit(absl::OkStatus());
   return with_output_written(*status);
 }
 

@@ -8,7 +8,7 @@
 #include <absl/cleanup/cleanup.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/program/program_engine.h"
 
 namespace paceline::cli {
@@ -32,11 +32,11 @@ absl::StatusOr<program::Model> probe_program(const config::JobConfig& job) {
   if (printed < 0) return absl::ResourceExhaustedError("no memory for what the program prints");
   const absl::Cleanup close_printed = [&] { close(printed); };
   program::StartOptions options =
-      program::start_options(job, program::Role::kProbe, "probe", job.replicas.front().threads);
+      program::start_options(job, program::Role::kProbe, "probe", job.devices.front().threads);
   options.process.output = printed;
   const auto engine = program::ProgramEngine::start(options);
   if (engine.ok()) return (*engine)->model();
-  launch::say(stderr, tail_of(printed));
+  launch::print(stderr, tail_of(printed));
   return engine.status();
 }
 

@@ -8,8 +8,8 @@
 
 namespace paceline::cli {
 
-// What the program says of itself. What it printed is shown where it fails. Requires: the job has a program. Errors:
-// why it does not start, in one line.
+// What the program says of itself. What it printed is shown where it fails. Requires: the job has a program.
+// Errors: why it does not start, in one line.
 absl::StatusOr<program::Model> probe_program(const config::JobConfig& job);
 
 }  // namespace paceline::cli

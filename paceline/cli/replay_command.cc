@@ -6,9 +6,10 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/config/old_keys.h"
 #include "paceline/config/planning.h"
 #include "paceline/control/replay.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/runs/run_info.h"
 #include "paceline/store/controller_state_json.h"
 #include "paceline/store/journal_reader.h"
@@ -65,7 +66,8 @@ absl::Status replay_attempt(const std::string& folder, const About& about, const
                             store::JournalReader& journal, States& states) {
   PACELINE_ASSIGN_OR_RETURN(
       const config::JobConfig job,
-      config::parse_job(about.at(runs::job_key(attempt.number)), folder + ", its recorded job"));
+      config::parse_job(config::with_current_keys(about.at(runs::job_key(attempt.number))),
+                        folder + ", its recorded job"));
   PACELINE_ASSIGN_OR_RETURN(const control::ControllerConfig config, config_of(about, folder, job));
   std::optional<control::ControllerState> start;
   if (attempt.from > Version(0)) {
@@ -85,17 +87,16 @@ absl::Status replay_attempt(const std::string& folder, const About& about, const
   if (auto planning = config::replanner_options(job, time); planning && tells) {
     PACELINE_ASSIGN_OR_RETURN(replanner, control::Replanner::create(*std::move(planning)));
   }
-  PACELINE_ASSIGN_OR_RETURN(
-      const auto replay,
-      control::Replay::make(config, policy::make_policy(job.policy), start, std::move(replanner)));
+  PACELINE_ASSIGN_OR_RETURN(const auto replay, control::Replay::make(config, policy::make_policy(job.policy),
+                                                                     start, std::move(replanner)));
   Saving saving(*replay, states);
   PACELINE_RETURN_IF_ERROR(journal.replay(saving, attempt.number));
   if (replay->difference()) {
     return absl::FailedPreconditionError(
         fmt::format("{}: attempt {}: {}", folder, attempt.number, *replay->difference()));
   }
-  launch::say(stdout, fmt::format("attempt {}: {} facts gave the same {} orders\n", attempt.number,
-                                  replay->facts(), replay->orders()));
+  launch::print(stdout, fmt::format("attempt {}: {} facts gave the same {} orders\n", attempt.number,
+                                    replay->facts(), replay->orders()));
   return absl::OkStatus();
 }
 

@@ -4,9 +4,9 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/comparison.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/report/json_values.h"
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 #include "paceline/runs/run_report.h"
 
 namespace paceline::cli {
@@ -24,11 +24,11 @@ absl::Status report_time(const std::string& folder, bool titled, bool json) {
                          {"update_ms", updates->update_ms},
                          {"gradient_ms", report::json_number(updates->gradient_ms)}};
     }
-    launch::say(stdout, report::one_line(line) + "\n");
+    launch::print(stdout, report::one_line(line) + "\n");
     return absl::OkStatus();
   }
-  if (titled) launch::say(stdout, fmt::format("== {} ==\n", report::printable(folder)));
-  launch::say(stdout, report::time_table(report.time, report.summary) + (titled ? "\n" : ""));
+  if (titled) launch::print(stdout, fmt::format("== {} ==\n", report::printable(folder)));
+  launch::print(stdout, report::time_table(report.time, report.summary) + (titled ? "\n" : ""));
   return absl::OkStatus();
 }
 
@@ -48,7 +48,7 @@ absl::Status report_command(const ReportOptions& options) {
   }
   PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(options.folder));
   PACELINE_RETURN_IF_ERROR(runs::write_report(options.folder, report));
-  launch::say(stdout, fmt::format("{}/report.html\n", options.folder));
+  launch::print(stdout, fmt::format("{}/report.html\n", options.folder));
   return absl::OkStatus();
 }
 

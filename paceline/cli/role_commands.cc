@@ -2,12 +2,12 @@
 
 #include <memory>
 
-#include "paceline/roles/coordinator_role.h"
+#include "paceline/coordinator_process/coordinator_role.h"
 #include "paceline/server/server_role.h"
 
 namespace paceline::cli {
 
-void add_reach(CLI::App& role, roles::PeerOptions& options) {
+void add_reach(CLI::App& role, peer::PeerOptions& options) {
   role.add_option("--coordinator", options.coordinator, "HOST:PORT, or @FILE with such a line")->required();
   role.add_option("--patience", options.patience_s,
                   "with a coordinator that is gone, in seconds; 60 without it")
@@ -17,7 +17,7 @@ void add_reach(CLI::App& role, roles::PeerOptions& options) {
 }
 
 void add_coordinator(CLI::App& app, Command& command) {
-  auto own = std::make_shared<roles::CoordinatorRoleOptions>();
+  auto own = std::make_shared<coordinator_process::CoordinatorRoleOptions>();
   CLI::App* coordinator = app.add_subcommand("coordinator", "one role: decides who commits and who goes on");
   coordinator->add_option("run", own->run, "the run folder")->required();
   coordinator->add_flag_callback(
@@ -33,7 +33,7 @@ void add_coordinator(CLI::App& app, Command& command) {
   coordinator->add_option("--address-fd", own->address_fd, "descriptor to write the address to");
   coordinator->add_option("--listen-fd", own->listen_fd, "descriptor of a socket that listens there already");
   coordinator->callback(
-      [own, &command] { command = [own] { return exit_of(roles::run_coordinator(*own)); }; });
+      [own, &command] { command = [own] { return exit_of(coordinator_process::run_coordinator(*own)); }; });
 }
 
 void add_server(CLI::App& app, Command& command) {

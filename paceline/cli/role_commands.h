@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "paceline/cli/program.h"
-#include "paceline/roles/peer.h"
+#include "paceline/peer/peer.h"
 
 namespace paceline::cli {
 
@@ -12,6 +12,6 @@ void add_coordinator(CLI::App& app, Command& command);
 void add_server(CLI::App& app, Command& command);
 
 // How a role of a job reaches the coordinator.
-void add_reach(CLI::App& role, roles::PeerOptions& options);
+void add_reach(CLI::App& role, peer::PeerOptions& options);
 
 }  // namespace paceline::cli

@@ -16,8 +16,11 @@ namespace {
 // The script's own, as far as a job may be called so.
 std::string job_name(const std::string& program) {
   std::string name = std::filesystem::path(program).stem();
-  const auto plain = [](char c) { return (std::isalnum(static_cast<unsigned char>(c)) != 0) || c == '-' || c == '_'; };
-  std::replace_if(name.begin(), name.end(), [&](char c) { return !plain(c); }, '-');
+  const auto plain = [](char c) {
+    return (std::isalnum(static_cast<unsigned char>(c)) != 0) || c == '-' || c == '_';
+  };
+  std::replace_if(
+      name.begin(), name.end(), [&](char c) { return !plain(c); }, '-');
   return name.empty() ? "program" : name;
 }
 
@@ -30,7 +33,7 @@ absl::StatusOr<int> run_command(const RunOptions& options) {
   if (!options.python.empty()) program.insert("python", options.python);
   const toml::table job{{"name", job_name(options.program)},
                         {"sync", toml::table{{"policy", options.policy}}},
-                        {"replica", toml::array{toml::table{{"count", options.devices}}}},
+                        {"device", toml::array{toml::table{{"count", options.devices}}}},
                         {"program", program}};
   std::ostringstream text;
   text << job << '\n';

@@ -36,18 +36,18 @@ report::Json simulated_json(const sim::Simulated& simulated, std::size_t places,
   report::Json iterations = report::Json::array();
   for (const report::ReplicaSummary& replica : summary.replicas) iterations.push_back(replica.iterations);
   report::Json object = {{"policy", summary.run.policy},
-          {"replicas", places},
-          {"iterations", summary.iterations},
-          {"virtual_s", summary.elapsed_s},
-          {"samples", summary.samples},
-          {"commits", summary.commits},
-          {"wait_share", report::json_number(summary.wait_share)},
-          {"gap_max", summary.gap_max},
-          {"staleness_mean", report::json_number(summary.staleness_mean)},
-          {"staleness_max", summary.staleness_max},
-          {"iterations_per_replica", std::move(iterations)},
-          {"wall_s", wall_s},
-          {"trace_hash", simulated.trace_hash}};
+                         {"replicas", places},
+                         {"iterations", summary.iterations},
+                         {"virtual_s", summary.elapsed_s},
+                         {"samples", summary.samples},
+                         {"commits", summary.commits},
+                         {"wait_share", report::json_number(summary.wait_share)},
+                         {"gap_max", summary.gap_max},
+                         {"staleness_mean", report::json_number(summary.staleness_mean)},
+                         {"staleness_max", summary.staleness_max},
+                         {"iterations_per_replica", std::move(iterations)},
+                         {"wall_s", wall_s},
+                         {"trace_hash", simulated.trace_hash}};
   if (summary.updates) {
     object["update_busy_share"] = summary.updates->busy_share;
     object["update_queue_mean_s"] = summary.updates->queued_mean_s;

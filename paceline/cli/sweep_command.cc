@@ -16,7 +16,7 @@
 #include "paceline/cli/sweep_trainings.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/config/sweep.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/store/files.h"
@@ -89,7 +89,7 @@ absl::Status check(const std::vector<Training>& trainings, const std::string& fi
     if (sizes == known.end()) {
       auto read = read_data_and_model(job);
       if (!read.ok()) return about_training(training, file, read.status());
-      if (!read->note.empty() && notes.insert(read->note).second) launch::say(stderr, read->note + "\n");
+      if (!read->note.empty() && notes.insert(read->note).second) launch::print(stderr, read->note + "\n");
       sizes = known.insert(known.end(), {&job, *std::move(read)});
     }
     const absl::Status fits = check_fits(job, sizes->second);
@@ -120,7 +120,7 @@ std::string tables_of(const Plan& plan, const SweepResults& results, report::Tab
 absl::Status show(const Plan& plan, const SweepResults& results, const SweepOptions& options) {
   if (options.json_file.empty()) {
     const auto style = options.markdown ? report::TableStyle::kMarkdown : report::TableStyle::kText;
-    launch::say(stdout, tables_of(plan, results, style));
+    launch::print(stdout, tables_of(plan, results, style));
     return absl::OkStatus();
   }
   return write_output(options.json_file, json_of(plan, results));
@@ -140,7 +140,7 @@ absl::StatusOr<int> sweep_command(const SweepOptions& options) {
                             train_all(trainings, {options.file, out, options.jobs}, results));
   PACELINE_RETURN_IF_ERROR(show(plan, results, options));
   if (whole) return 0;
-  launch::say(stderr, fmt::format("stopped; go on with: paceline sweep {}\n", options.file));
+  launch::print(stderr, fmt::format("stopped; go on with: paceline sweep {}\n", options.file));
   return launch::exit_of_stop();
 }
 

@@ -9,9 +9,9 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/train_command.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/run_report.h"
 
@@ -54,8 +54,8 @@ class Trainings {
     stopped_ = stopped_ || launch::stop_signals() > 0;
     if (stopped_ || !trouble_.ok() || started_ == list_.size()) return nullptr;
     const Training* training = list_[started_++];
-    launch::say(stderr,
-                fmt::format("{} of {}: {}{}\n", started_, list_.size(), training->label, time_left()));
+    launch::print(stderr,
+                  fmt::format("{} of {}: {}{}\n", started_, list_.size(), training->label, time_left()));
     return training;
   }
 

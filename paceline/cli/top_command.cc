@@ -9,7 +9,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/full_screen.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/store/files.h"
 #include "paceline/ui/run_follower.h"
@@ -28,7 +28,8 @@ absl::StatusOr<store::RunPaths> run_of(const std::string& name) {
   ui::RunsIndex runs({folder.lexically_normal()});
   runs.look();
   const std::string newest = runs.newest();
-  if (newest.empty()) return absl::NotFoundError(fmt::format("{}: there is no run here; name a run's folder", name));
+  if (newest.empty())
+    return absl::NotFoundError(fmt::format("{}: there is no run here; name a run's folder", name));
   return runs.find(newest)->paths();
 }
 
@@ -40,7 +41,8 @@ absl::StatusOr<int> top_command(const TopOptions& options) {
   const std::string name = run.root.filename().string();
   if (options.once || isatty(STDOUT_FILENO) == 0) {
     follower.read();
-    for (const std::string& line : ui::top_screen(follower.parts(), name, kWidth, kHeight)) launch::say(stdout, line + "\n");
+    for (const std::string& line : ui::top_screen(follower.parts(), name, kWidth, kHeight))
+      launch::print(stdout, line + "\n");
     return 0;
   }
   launch::catch_stop_signals();

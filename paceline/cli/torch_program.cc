@@ -16,7 +16,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/engine/built_in.h"
-#include "paceline/roles/ending.h"
+#include "paceline/peer/exit_report.h"
 
 namespace paceline::cli {
 
@@ -63,7 +63,7 @@ absl::Status need_built_in_models() {
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   std::fflush(nullptr);
-  roles::pass_ending_descriptor_on();
+  peer::pass_exit_descriptor_on();
   execv(other.c_str(), pointers.data());
   return engine::no_built_in_models();
 }

@@ -6,8 +6,8 @@
 
 namespace paceline::cli {
 
-// Where this program has no built-in models, it becomes the one that has, with the same command line. To be called
-// before anything was done. Errors: that one does not lie beside this one.
+// Where this program has no built-in models, it becomes the one that has, with the same command line. To be
+// called before anything was done. Errors: that one does not lie beside this one.
 absl::Status need_built_in_models();
 
 }  // namespace paceline::cli

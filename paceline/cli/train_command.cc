@@ -21,7 +21,7 @@
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/host_memory.h"
 #include "paceline/launch/local_cluster.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/launch/watch.h"
 #include "paceline/report/tables.h"
@@ -65,17 +65,17 @@ absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::s
 absl::Status train_live(const std::string& run, const config::JobConfig& job, const TrainOptions& options,
                         bool& logs_say_more) {
   if (!options.resume.empty() && runs::is_over(run, job)) {
-    launch::say(stderr, "all of it is trained\n");
+    launch::print(stderr, "all of it is trained\n");
     return absl::OkStatus();
   }
   const int signals_before = launch::stop_signals();
   const bool resume = !options.resume.empty();
   launch::Display display(policy::to_string(job.policy), options.shown);
-  launch::Household household =
-      options.household ? options.household(run, job, resume) : launch::whole_household(run, job, resume);
-  household.again = options.again;
+  launch::HostProcesses processes =
+      options.processes ? options.processes(run, job, resume) : launch::all_processes(run, job, resume);
+  processes.again = options.again;
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster,
-                            launch::LocalCluster::start(std::move(household), job));
+                            launch::LocalCluster::start(std::move(processes), job));
   const absl::Status outcome = launch::watch(cluster, display, signals_before, "interrupted");
   logs_say_more |= cluster.logs_say_more();
   return outcome;
@@ -154,9 +154,8 @@ absl::StatusOr<std::string> absolute_source(const std::string& source) {
 
 absl::StatusOr<JobSizes> read_data_and_model(const config::JobConfig& job) {
   PACELINE_RETURN_IF_ERROR(need_built_in_models());
-  PACELINE_ASSIGN_OR_RETURN(
-      const auto engines,
-      engine::built_in()->make(job, engine::BuiltIn::Use::kTrain, job.replicas.front().threads, 1));
+  PACELINE_ASSIGN_OR_RETURN(const auto engines, engine::built_in()->make(job, engine::BuiltIn::Use::kTrain,
+                                                                         job.devices.front().threads, 1));
   return JobSizes{engines.front()->layout(), engines.front()->samples(), engines.front()->note()};
 }
 
@@ -177,7 +176,9 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
   }
   if (job.file.empty()) return JobText{"", "the default job"};
   PACELINE_RETURN_IF_ERROR(check_is_no_folder(job.file));
-  PACELINE_ASSIGN_OR_RETURN(job.text, runs::read_job_file(job.file));
+  PACELINE_ASSIGN_OR_RETURN(job.text, options.resume.empty()
+                                          ? runs::read_job_file(job.file)
+                                          : runs::read_recorded_job(store::RunPaths{options.resume}));
   return job;
 }
 
@@ -188,7 +189,7 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   if (!job.program) {
     PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, read_data_and_model(job));
     PACELINE_RETURN_IF_ERROR(check_fits(job, sizes));
-    if (!sizes.note.empty()) launch::say(stderr, sizes.note + "\n");
+    if (!sizes.note.empty()) launch::print(stderr, sizes.note + "\n");
     return resolved;
   }
   PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job));
@@ -252,18 +253,19 @@ absl::StatusOr<std::optional<launch::ChildProcess>> start_exporter(const config:
   const store::RunPaths paths{run};
   std::error_code ignored;
   std::filesystem::create_directories(paths.logs(), ignored);
-  PACELINE_ASSIGN_OR_RETURN(
-      launch::ChildProcess exporter,
-      launch::ChildProcess::start(launch::ChildProgram::kWithoutTorch, "export",
-                                  {"export", run, "--tensorboard", (paths.root / "tensorboard").string(), "--follow"},
-                                  (paths.logs() / "export.log").string()));
+  PACELINE_ASSIGN_OR_RETURN(launch::ChildProcess exporter,
+                            launch::ChildProcess::start(launch::ChildProgram::kWithoutTorch, "export",
+                                                        {"export", run, "--tensorboard",
+                                                         (paths.root / "tensorboard").string(), "--follow"},
+                                                        (paths.logs() / "export.log").string()));
   return std::optional(std::move(exporter));
 }
 
 // It has the end of the run to write.
 void wait_a_little(launch::ChildProcess& exporter) {
   constexpr int kLooks = 50;
-  for (int i = 0; i < kLooks && !exporter.ended(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  for (int i = 0; i < kLooks && !exporter.ended(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }
 
 absl::Status start_all(std::vector<UiChild>& watchers, const std::string& run) {
@@ -285,7 +287,7 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure_model));
   const std::string& job_toml = planned.job_toml;
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
-  if (!planned.line.empty()) launch::say(stderr, planned.line + "\n");
+  if (!planned.line.empty()) launch::print(stderr, planned.line + "\n");
   const bool resume = !options.resume.empty();
   PACELINE_ASSIGN_OR_RETURN(std::vector<UiChild> watchers, watchers_of(job, options));
   TrainedRun run;
@@ -304,7 +306,8 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   if (exporter) wait_a_little(*exporter);
   if (outcome.ok() && run.interrupted && !launch::has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");
-  if (!outcome.ok()) return launch::end_of_failed(outcome, run.folder, resume, options.command, logs_say_more);
+  if (!outcome.ok())
+    return launch::end_of_failed(outcome, run.folder, resume, options.command, logs_say_more);
   return run;
 }
 
@@ -314,9 +317,8 @@ absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
   const auto found = runs::unfinished_run(job.runs_dir, job_toml);
   if (!found || !runs::may_be_taken_up(*found)) return absl::OkStatus();
-  launch::say(stderr,
-              fmt::format("going on with {}, which ended without a goodbye; --new begins another run\n",
-                          found->folder));
+  launch::print(stderr, fmt::format("going on with {}, which was cut short; --new begins another run\n",
+                                    found->folder));
   options.resume = found->folder;
   options.again = true;
   options.job_file.clear();
@@ -340,16 +342,16 @@ absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& opti
   PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(run.folder));
   PACELINE_RETURN_IF_ERROR(runs::write_report(run.folder, report));
   if (options.shown == launch::Shown::kJson) {
-    launch::say(stdout, report.document.at("summary").dump() + "\n");
+    launch::print(stdout, report.document.at("summary").dump() + "\n");
   } else {
-    launch::say(stdout, fmt::format("{}\nreport: {}/report.html\n", report::replica_table(report.summary),
-                                    run.folder));
+    launch::print(stdout, fmt::format("{}\nreport: {}/report.html\n", report::replica_table(report.summary),
+                                      run.folder));
     if (options.in_virtual_time)
-      launch::say(stdout, fmt::format("trace: {}\n",
-                                      report.document.at("summary").at("trace_hash").get<std::string>()));
+      launch::print(stdout, fmt::format("trace: {}\n",
+                                        report.document.at("summary").at("trace_hash").get<std::string>()));
   }
   if (!run.interrupted) return 0;
-  launch::say(stderr, fmt::format("stopped; resume with: {} --resume {}\n", options.command, run.folder));
+  launch::print(stderr, fmt::format("stopped; resume with: {} --resume {}\n", options.command, run.folder));
   return launch::exit_of_stop();
 }
 

@@ -13,7 +13,7 @@
 #include "paceline/ps/layout.h"
 
 namespace paceline::launch {
-struct Household;
+struct HostProcesses;
 }
 
 namespace paceline::cli {
@@ -26,13 +26,13 @@ struct TrainOptions {
   std::int64_t from = -1;         // the version of its checkpoint to go on from; −1: the newest
   std::string program{};          // what the job's program says of itself, once checked_job() has asked it
   bool ui = false;                // pages of the run, while it trains
-  bool take_up = false;           // a run of this very job that ended without a goodbye, if there is one
+  bool take_up = false;           // a run of this very job that was cut short, if there is one
   bool again = false;             // that is what `resume` is
   launch::Shown shown = launch::Shown::kLine;
   bool in_virtual_time = false;            // modelled time, in this process
   std::string command = "paceline train";  // for people: what goes on with such a run
   // What of the job runs here, given the run folder, the job and whether it is resumed; all of it without.
-  std::function<launch::Household(const std::string&, const config::JobConfig&, bool)> household{};
+  std::function<launch::HostProcesses(const std::string&, const config::JobConfig&, bool)> processes{};
 };
 
 struct TrainedRun {
@@ -64,8 +64,8 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options);
 
 // The job of the options, whose paths are absolute.
 absl::StatusOr<std::string> resolved_job(const TrainOptions& options);
-// The same, checked: its data can be read and its model fits them; or its program starts, and the job is what that
-// asks for.
+// The same, checked: its data can be read and its model fits them; or its program starts, and the job is what
+// that asks for.
 absl::StatusOr<std::string> checked_job(TrainOptions& options);
 
 // Whether the plan that a job asks for can be made, where it asks for one.

@@ -12,7 +12,7 @@
 
 #include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/security/token.h"
 
 namespace paceline::cli {
@@ -51,15 +51,17 @@ absl::StatusOr<UiChild> UiChild::with_pages() {
 absl::StatusOr<UiChild> UiChild::with_metrics(const std::string& listen) {
   auto listening = listen_at(listen);
   if (!listening.ok())
-    return absl::Status(listening.status().code(), fmt::format("monitor.listen: cannot listen on {}: {}", listen,
-                                                               std::string(listening.status().message())));
+    return absl::Status(listening.status().code(),
+                        fmt::format("monitor.listen: cannot listen on {}: {}", listen,
+                                    std::string(listening.status().message())));
   return UiChild(*std::move(listening), "");
 }
 
-absl::Status UiChild::start(const std::string& folder, const std::string& log_folder, const std::string& page) {
+absl::Status UiChild::start(const std::string& folder, const std::string& log_folder,
+                            const std::string& page) {
   const std::string address = listening_->address;
-  std::vector<std::string> words = {"ui", folder, "--listen", address, "--listen-fd",
-                                    std::to_string(listening_->socket.get())};
+  std::vector<std::string> words = {"ui",    folder,        "--listen",
+                                    address, "--listen-fd", std::to_string(listening_->socket.get())};
   std::vector<int> inherited = {listening_->socket.get()};
   FileDescriptor token;
   if (token_.empty()) {
@@ -74,7 +76,8 @@ absl::Status UiChild::start(const std::string& folder, const std::string& log_fo
                                                         log_folder + "/ui.log", inherited));
   process_.emplace(std::move(process));
   listening_.reset();
-  if (!token_.empty()) launch::say(stderr, fmt::format("watch: http://{}/?token={}{}\n", address, token_, page));
+  if (!token_.empty())
+    launch::print(stderr, fmt::format("watch: http://{}/?token={}{}\n", address, token_, page));
   return absl::OkStatus();
 }
 

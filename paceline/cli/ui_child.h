@@ -1,5 +1,5 @@
-// `paceline ui` beside a run, as a child of the process that a person started: `train --ui`, and [monitor] of a
-// job. It ends with that process, however that ends.
+// `paceline ui` beside a run, as a child of the process that a person started: `train --ui`, and [monitor] of
+// a job. It ends with that process, however that ends.
 #pragma once
 
 #include <optional>
@@ -23,8 +23,8 @@ class UiChild {
   static absl::StatusOr<UiChild> with_pages();
   static absl::StatusOr<UiChild> with_metrics(const std::string& listen);
 
-  // `folder`: a run, or a folder of runs; its log lies in `log_folder`. `page`: what the printed address leads to,
-  // behind its "#". Errors: there is no such process.
+  // `folder`: a run, or a folder of runs; its log lies in `log_folder`. `page`: what the printed address
+  // leads to, behind its "#". Errors: there is no such process.
   absl::Status start(const std::string& folder, const std::string& log_folder, const std::string& page);
 
  private:

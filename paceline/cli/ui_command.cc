@@ -15,7 +15,7 @@
 #include "paceline/cli/stop_run.h"
 #include "paceline/cli/ui_child.h"
 #include "paceline/config/reach.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/security/token.h"
 #include "paceline/store/files.h"
@@ -31,21 +31,23 @@ absl::StatusOr<ListeningSocket> listen_for_pages(const UiCommandOptions& options
   if (options.listen_fd >= 0) return inherited_socket(options.listen_fd, options.listen);
   if (options.listen.empty()) return listen_as_usual();
   if (!config::is_loopback(options.listen) && !options.metrics_only) {
-    return absl::InvalidArgumentError(fmt::format(
-        "ui: '{}' can be reached from other machines, and nothing here is encrypted; listen on 127.0.0.1, and come "
-        "through ssh -L 7462:127.0.0.1:7462",
-        options.listen));
+    return absl::InvalidArgumentError(
+        fmt::format("ui: '{}' can be reached from other machines, and nothing here is encrypted; listen on "
+                    "127.0.0.1, and come "
+                    "through ssh -L 7462:127.0.0.1:7462",
+                    options.listen));
   }
   auto listening = listen_at(options.listen);
   if (listening.ok()) return listening;
-  return absl::Status(listening.status().code(),
-                      fmt::format("ui: cannot listen on {}: {}", options.listen, std::string(listening.status().message())));
+  return absl::Status(listening.status().code(), fmt::format("ui: cannot listen on {}: {}", options.listen,
+                                                             std::string(listening.status().message())));
 }
 
 std::string read_all(int fd) {
   std::string text;
   char bytes[256];
-  for (ssize_t count = 0; (count = ::read(fd, bytes, sizeof bytes)) > 0;) text.append(bytes, static_cast<std::size_t>(count));
+  for (ssize_t count = 0; (count = ::read(fd, bytes, sizeof bytes)) > 0;)
+    text.append(bytes, static_cast<std::size_t>(count));
   ::close(fd);
   return text;
 }
@@ -56,7 +58,8 @@ absl::StatusOr<std::vector<std::filesystem::path>> roots_of(const UiCommandOptio
     PACELINE_ASSIGN_OR_RETURN(const std::filesystem::path root, store::absolute_path(name));
     std::error_code error;
     if (!std::filesystem::is_directory(root, error))
-      return absl::NotFoundError(fmt::format("{}: there is no such folder; name one with runs in it, or a run", name));
+      return absl::NotFoundError(
+          fmt::format("{}: there is no such folder; name one with runs in it, or a run", name));
     roots.push_back(root.lexically_normal());
   }
   return roots;
@@ -82,8 +85,8 @@ absl::StatusOr<int> ui_command(const UiCommandOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const auto server, ui::UiServer::open(std::move(listening), std::move(pages)));
   if (!is_child) {
     launch::catch_stop_signals();
-    launch::say(stdout, options.metrics_only ? fmt::format("http://{}/metrics\n", address)
-                                             : fmt::format("watch: http://{}/?token={}\n", address, token));
+    launch::print(stdout, options.metrics_only ? fmt::format("http://{}/metrics\n", address)
+                                               : fmt::format("watch: http://{}/?token={}\n", address, token));
   }
   const int before = launch::stop_signals();
   std::thread watch;

@@ -7,11 +7,11 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/output.h"
 #include "paceline/config/predicted_times.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/policy/search_method.h"
 #include "paceline/report/json_values.h"
+#include "paceline/report/terminal_text.h"
 #include "paceline/report/text_table.h"
-#include "paceline/report/words.h"
 #include "paceline/store/files.h"
 
 namespace paceline::cli {
@@ -59,7 +59,7 @@ void print_table(const config::PredictedTimes& times, const Answer& answer) {
     table.add({report::printable(times.names[k]), fmt::format("{}", index), fmt::format("{}", time),
                fmt::format("{:.10g}", answer.found.end - time)});
   }
-  launch::say(stdout, text + table.text());
+  launch::print(stdout, text + table.text());
 }
 
 }  // namespace

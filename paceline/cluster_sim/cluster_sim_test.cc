@@ -20,7 +20,8 @@ TEST(ClusterSim, EveryPromiseIsKept) {
 }
 
 TEST(ClusterSim, TheSameSeedIsTheSameRun) {
-  for (const std::uint64_t seed : {3u, 4u, 17u}) EXPECT_EQ(run(seed, true).trace, run(seed, true).trace) << seed;
+  for (const std::uint64_t seed : {3u, 4u, 17u})
+    EXPECT_EQ(run(seed, true).trace, run(seed, true).trace) << seed;
 }
 
 class Broken : public testing::TestWithParam<int> {};

@@ -1,6 +1,6 @@
 // A stream between a process and the coordinator. What one side sends comes in its order, after a while that
-// differs from message to message; streams do not wait for each other. When one side's process dies, what is on
-// its way comes or does not, up to some message; then the other side sees the end.
+// differs from message to message; streams do not wait for each other. When one side's process dies, what is
+// on its way comes or does not, up to some message; then the other side sees the end.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,9 @@ class Pipe {
   // The sender has sent its last, and the receiver sees the end after all of it; `lossy`: after some of it.
   void end(bool lossy, std::function<void()> seen) {
     if (ended_) return;
-    if (lossy) *cut_ = std::min<std::uint64_t>(*cut_, sent_ - world_.rng().below(std::min<std::uint64_t>(sent_, 4) + 1));
+    if (lossy)
+      *cut_ =
+          std::min<std::uint64_t>(*cut_, sent_ - world_.rng().below(std::min<std::uint64_t>(sent_, 4) + 1));
     send(std::move(seen), true);
     ended_ = true;
   }
@@ -47,14 +49,17 @@ class Pipe {
     last_ = std::max(last_, world_.now() + delay());
     world_.at(last_, to_.happening(std::move(deliver)));
   }
-  SteadyTime::duration delay() { return std::chrono::duration_cast<SteadyTime::duration>(network_.delay(world_)); }
+  SteadyTime::duration delay() {
+    return std::chrono::duration_cast<SteadyTime::duration>(network_.delay(world_));
+  }
 
   World& world_;
   const Network& network_;
   Process& to_;
   SteadyTime last_{};
   std::uint64_t sent_ = 0;
-  std::shared_ptr<std::uint64_t> cut_ = std::make_shared<std::uint64_t>(UINT64_MAX);  // the first that is lost
+  std::shared_ptr<std::uint64_t> cut_ =
+      std::make_shared<std::uint64_t>(UINT64_MAX);  // the first that is lost
   bool ended_ = false;
 };
 

@@ -75,12 +75,15 @@ void CoordinatorProcess::begin_attempt() {
   options.given_up = given_up_;
   options.cut_short = cut_short(from);
   options.new_key = [] { return std::string("a key"); };
-  if (newest != nullptr) options.restart = coordinator::Restart{newest->state, newest->elapsed, newest_folder};
+  if (newest != nullptr)
+    options.restart = coordinator::Restart{newest->state, newest->elapsed, newest_folder};
   const std::int64_t number = std::ssize(folder_.attempts) + 1;
   folder_.attempts.push_back({number});
   options.attempt = fmt::format("run {}", number);
   world_.trace("attempt {} begins from version {}{}", number, from,
-               options.cut_short ? fmt::format("; {} was cut short at {}", options.cut_short->attempt, options.cut_short->newest) : "");
+               options.cut_short ? fmt::format("; {} was cut short at {}", options.cut_short->attempt,
+                                               options.cut_short->newest)
+                                 : "");
   recorded_.reset();
   open_checkpoint_.clear();
   witnesses_.reset();
@@ -98,14 +101,14 @@ void CoordinatorProcess::tick() {
   const std::int64_t number = attempt_number();
   take(coordinator::TimePassed{});
   if (!alive() || !attempt_ || attempt_number() != number) return;
-  if (const absl::Status kept = keep_books(); !kept.ok()) take(coordinator::BooksFailed{kept});
+  if (const absl::Status kept = flush_records(); !kept.ok()) take(coordinator::RecordingFailed{kept});
   if (!alive() || !attempt_ || attempt_number() != number) return;
   after(kTick, [this, number] {
     if (attempt_number() == number) tick();
   });
 }
 
-absl::Status CoordinatorProcess::keep_books() {
+absl::Status CoordinatorProcess::flush_records() {
   if (!recorded_) return absl::OkStatus();
   if (folder_.full) return absl::ResourceExhaustedError("the journal cannot be written: the disk is full");
   folder_.attempts.back().newest = recorded_;
@@ -141,9 +144,9 @@ void CoordinatorProcess::closed(coordinator::WorkerPeer peer) {
   *still_beats = [this, peer, number = attempt_number(), still_beats] {
     if (attempt_number() != number) return;
     wire::WorkerMessage message;
-    message.mutable_beat();
+    message.mutable_heartbeat();
     take(coordinator::WorkerSaid{peer, message, "nowhere"});
-    after(kBeat, *still_beats);
+    after(kHeartbeat, *still_beats);
   };
   (*still_beats)();
 }
@@ -168,7 +171,8 @@ void CoordinatorProcess::take(What what) {
 void CoordinatorProcess::note_phase() {
   const coordinator::Phase now = attempt_->phase();
   if (now == phase_) return;
-  world_.trace("attempt {}: {} → {}", attempt_number(), coordinator::name_of(phase_), coordinator::name_of(now));
+  world_.trace("attempt {}: {} → {}", attempt_number(), coordinator::name_of(phase_),
+               coordinator::name_of(now));
   ++transitions_[{phase_, now}];
   phase_ = now;
 }
@@ -181,9 +185,9 @@ void CoordinatorProcess::carry_out(std::vector<Action> actions) {
     if (actions_left_ && (*actions_left_)-- <= 0) return kill();
     auto answer = carry_out(action);
     if (!answer) continue;
-    const bool books_failed = std::holds_alternative<coordinator::BooksFailed>(*answer);
+    const bool recording_failed = std::holds_alternative<coordinator::RecordingFailed>(*answer);
     carry_out(attempt_->take({world_.now(), *std::move(answer)}));
-    if (!alive() || books_failed) return;
+    if (!alive() || recording_failed) return;
   }
 }
 
@@ -198,98 +202,106 @@ void CoordinatorProcess::before_sending(const wire::ServerOrder& order) {
   ordered_ = Version(order.apply().version());
   watch_.commits(order.apply());
   if (scenario_.job.copies > 1 && break_ != Break::kNone && folder_.attempts.back().newest < ordered_) {
-    if (break_ != Break::kIgnoreBooks) world_.broken(fmt::format("version {} is ordered, and not in the journal", ordered_));
+    if (break_ != Break::kIgnoreBooks)
+      world_.broken(fmt::format("version {} is ordered, and not in the journal", ordered_));
   }
 }
 
 std::optional<CoordinatorProcess::What> CoordinatorProcess::carry_out(Action& action) {
   std::optional<What> answer;
-  std::visit(
-      ByType{
-          [&](coordinator::SendWorker& one) {
-            if (one.order.has_release() && !std::exchange(trained_, true)) {
-              ever_trained_ = true;
-              const SavedCheckpoint* newest = folder_.newest();
-              watch_.trains_from(newest == nullptr || newest->state.version > ordered_ ? ordered_ : newest->state.version,
-                                 scenario_.job.copies > 1);
-            }
-            world_.trace("coordinator → worker {}: {}", one.to, one.order.ShortDebugString());
-            send<WorkerKind>(one);
-          },
-          [&](coordinator::SendServer& one) {
-            before_sending(one.order);
-            if (break_ == Break::kForgetApply && one.order.has_apply() && world_.chance(0.1)) return;
-            if (!one.order.has_start()) world_.trace("coordinator → server {}: {}", one.to, one.order.ShortDebugString());
-            if (break_ == Break::kApplyTwice && one.order.has_apply() && world_.chance(0.1)) {
-              coordinator::SendServer copy = one;
-              send<ServerKind>(copy);
-            }
-            send<ServerKind>(one);
-          },
-          [&](coordinator::SendEvaluator& one) {
-            world_.trace("coordinator → evaluator {}: {}", one.to, one.order.ShortDebugString());
-            send<EvaluatorKind>(one);
-          },
-          [&](const coordinator::HangUp& one) {
-            if (const auto found = evaluators_.find(one.peer); found != evaluators_.end()) found->second->hang_up();
-          },
-          [&](const coordinator::Begin& begin) {
-            witnesses_.emplace(control::Observer(begin.bounds, begin.config.dataset_size, begin.config.total_samples,
-                                                 begin.state),
-                               std::vector<control::RunListener*>{});
-          },
-          [&](const coordinator::Record& record) {
-            if (const auto complaint = witnesses_->record(record.fact, record.orders)) world_.broken(*complaint);
-            for (const control::Order& order : record.orders) {
-              if (const auto* commit = std::get_if<control::CommitRecord>(&order)) recorded_ = commit->version;
-            }
-          },
-          [&](const coordinator::KeepBooks&) {
-            if (break_ == Break::kIgnoreBooks) return;
-            if (const absl::Status kept = keep_books(); !kept.ok()) answer = coordinator::BooksFailed{kept};
-          },
-          [&](const coordinator::WakeUp& wake) {
-            const std::uint64_t number = ++wake_;
-            world_.at(wake.at, happening([this, number] {
-                        if (number == wake_) take(coordinator::WokeUp{});
-                      }));
-          },
-          [&](const coordinator::OpenCheckpoint& open) {
-            if (folder_.full) {
-              answer = coordinator::CheckpointOpened{absl::ResourceExhaustedError("the disk is full")};
-              return;
-            }
-            open_checkpoint_ = fmt::format("version {}, {}", open.version, ++checkpoints_opened_);
-            folder_.checkpoints[open_checkpoint_] = {};
-            answer = coordinator::CheckpointOpened{open_checkpoint_};
-          },
-          [&](const coordinator::CountCheckpoint& count) {
-            absl::Status kept = keep_books();
-            if (kept.ok() && folder_.full) kept = absl::ResourceExhaustedError("the disk is full");
-            if (kept.ok()) {
-              SavedCheckpoint& saved = folder_.checkpoints[open_checkpoint_];
-              saved.state = count.state;
-              saved.elapsed = count.elapsed;
-              saved.counts = true;
-              world_.trace("the checkpoint of version {} counts", count.state.version);
-              watch_.counts(saved);
-            }
-            answer = coordinator::CheckpointCounted{kept};
-          },
-          [&](const coordinator::DropCheckpoint&) { folder_.checkpoints.erase(open_checkpoint_); },
-          [&](const control::Evaluated&) {},
-          [&](const control::SearchPlan& search) {
-            after(world_.between(1, 300), [this, search, number = attempt_number()] {
-              if (attempt_number() == number) take(coordinator::PlanFound{control::searched(search)});
-            });
-          },
-          [&](const coordinator::Tell& tell) { world_.trace("coordinator says: {}", tell.line); },
-          [&](const coordinator::NothingLost&) {
-            for (AttemptInJournal& one : folder_.attempts) one.says_what_was_lost |= one.number < attempt_number();
-          },
-          [&](const coordinator::End&) { ended_attempt_ = true; },
-      },
-      action);
+  std::visit(ByType{
+                 [&](coordinator::SendWorker& one) {
+                   if (one.order.has_release() && !std::exchange(trained_, true)) {
+                     ever_trained_ = true;
+                     const SavedCheckpoint* newest = folder_.newest();
+                     watch_.trains_from(newest == nullptr || newest->state.version > ordered_
+                                            ? ordered_
+                                            : newest->state.version,
+                                        scenario_.job.copies > 1);
+                   }
+                   world_.trace("coordinator → worker {}: {}", one.to, one.order.ShortDebugString());
+                   send<WorkerKind>(one);
+                 },
+                 [&](coordinator::SendServer& one) {
+                   before_sending(one.order);
+                   if (break_ == Break::kForgetApply && one.order.has_apply() && world_.chance(0.1)) return;
+                   if (!one.order.has_start())
+                     world_.trace("coordinator → server {}: {}", one.to, one.order.ShortDebugString());
+                   if (break_ == Break::kApplyTwice && one.order.has_apply() && world_.chance(0.1)) {
+                     coordinator::SendServer copy = one;
+                     send<ServerKind>(copy);
+                   }
+                   send<ServerKind>(one);
+                 },
+                 [&](coordinator::SendEvaluator& one) {
+                   world_.trace("coordinator → evaluator {}: {}", one.to, one.order.ShortDebugString());
+                   send<EvaluatorKind>(one);
+                 },
+                 [&](const coordinator::HangUp& one) {
+                   if (const auto found = evaluators_.find(one.peer); found != evaluators_.end())
+                     found->second->hang_up();
+                 },
+                 [&](const coordinator::Begin& begin) {
+                   witnesses_.emplace(control::Observer(begin.bounds, begin.config.dataset_size,
+                                                        begin.config.total_samples, begin.state),
+                                      std::vector<control::RunListener*>{});
+                 },
+                 [&](const coordinator::Record& record) {
+                   if (const auto complaint = witnesses_->record(record.fact, record.orders))
+                     world_.broken(*complaint);
+                   for (const control::Order& order : record.orders) {
+                     if (const auto* commit = std::get_if<control::CommitRecord>(&order))
+                       recorded_ = commit->version;
+                   }
+                 },
+                 [&](const coordinator::FlushRecords&) {
+                   if (break_ == Break::kIgnoreBooks) return;
+                   if (const absl::Status kept = flush_records(); !kept.ok())
+                     answer = coordinator::RecordingFailed{kept};
+                 },
+                 [&](const coordinator::WakeUp& wake) {
+                   const std::uint64_t number = ++wake_;
+                   world_.at(wake.at, happening([this, number] {
+                               if (number == wake_) take(coordinator::WokeUp{});
+                             }));
+                 },
+                 [&](const coordinator::OpenCheckpoint& open) {
+                   if (folder_.full) {
+                     answer = coordinator::CheckpointOpened{absl::ResourceExhaustedError("the disk is full")};
+                     return;
+                   }
+                   open_checkpoint_ = fmt::format("version {}, {}", open.version, ++checkpoints_opened_);
+                   folder_.checkpoints[open_checkpoint_] = {};
+                   answer = coordinator::CheckpointOpened{open_checkpoint_};
+                 },
+                 [&](const coordinator::CountCheckpoint& count) {
+                   absl::Status kept = flush_records();
+                   if (kept.ok() && folder_.full) kept = absl::ResourceExhaustedError("the disk is full");
+                   if (kept.ok()) {
+                     SavedCheckpoint& saved = folder_.checkpoints[open_checkpoint_];
+                     saved.state = count.state;
+                     saved.elapsed = count.elapsed;
+                     saved.counts = true;
+                     world_.trace("the checkpoint of version {} counts", count.state.version);
+                     watch_.counts(saved);
+                   }
+                   answer = coordinator::CheckpointCounted{kept};
+                 },
+                 [&](const coordinator::DropCheckpoint&) { folder_.checkpoints.erase(open_checkpoint_); },
+                 [&](const control::Evaluated&) {},
+                 [&](const control::SearchPlan& search) {
+                   after(world_.between(1, 300), [this, search, number = attempt_number()] {
+                     if (attempt_number() == number) take(coordinator::PlanFound{control::searched(search)});
+                   });
+                 },
+                 [&](const coordinator::Tell& tell) { world_.trace("coordinator says: {}", tell.line); },
+                 [&](const coordinator::NothingLost&) {
+                   for (AttemptInJournal& one : folder_.attempts)
+                     one.says_what_was_lost |= one.number < attempt_number();
+                 },
+                 [&](const coordinator::End&) { ended_attempt_ = true; },
+             },
+             action);
   return answer;
 }
 
@@ -307,13 +319,14 @@ std::optional<supervisor::Answered> CoordinatorProcess::status() const {
 void CoordinatorProcess::end_attempt() {
   const auto attempt = std::move(attempt_);
   const absl::Status status = attempt->result();
-  world_.trace("attempt {} is over: {}", attempt_number(), status.ok() ? "done" : std::string(status.message()));
+  world_.trace("attempt {} is over: {}", attempt_number(),
+               status.ok() ? "done" : std::string(status.message()));
   abandon_all(false);
   const SavedCheckpoint* newest = folder_.newest();
   const Version kept = newest == nullptr ? Version(0) : newest->state.version;
   if (attempt->can_go_on() && (attempt->seen() <= kept || scenario_.job.copies == 1))
     folder_.attempts.back().says_what_was_lost = true;
-  const absl::Status books = keep_books();
+  const absl::Status books = flush_records();
   if (!attempt->can_go_on() || !books.ok()) {
     outcome_ = status.ok() ? books : status;
     return end(*outcome_);

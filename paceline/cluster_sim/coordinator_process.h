@@ -1,4 +1,5 @@
-// The coordinator's process in the made-up cluster: attempt after attempt, as roles/coordinator_role.cc has them.
+// The coordinator's process in the made-up cluster: attempt after attempt, as roles/coordinator_role.cc has
+// them.
 #pragma once
 
 #include <functional>
@@ -24,8 +25,8 @@ class CoordinatorProcess final : public Process,
                                  public Host<ServerKind>,
                                  public Host<EvaluatorKind> {
  public:
-  CoordinatorProcess(World& world, const Network& network, const Scenario& scenario, RunFolder& folder, Watch& watch,
-                     Break broken);
+  CoordinatorProcess(World& world, const Network& network, const Scenario& scenario, RunFolder& folder,
+                     Watch& watch, Break broken);
 
   // A process comes. Null when nobody listens.
   template <class K>
@@ -52,9 +53,13 @@ class CoordinatorProcess final : public Process,
 
   // How the run ended, once it has.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
-  std::int64_t attempt_number() const { return folder_.attempts.empty() ? 0 : folder_.attempts.back().number; }
+  std::int64_t attempt_number() const {
+    return folder_.attempts.empty() ? 0 : folder_.attempts.back().number;
+  }
   // The phases that the attempts were in, each with the one before.
-  const std::map<std::pair<coordinator::Phase, coordinator::Phase>, int>& transitions() const { return transitions_; }
+  const std::map<std::pair<coordinator::Phase, coordinator::Phase>, int>& transitions() const {
+    return transitions_;
+  }
   bool stopped() const { return stopped_; }
   bool ever_trained() const { return ever_trained_; }
 
@@ -84,7 +89,7 @@ class CoordinatorProcess final : public Process,
   void send(SendOne& one);
   void before_sending(const wire::ServerOrder& order);
   std::optional<coordinator::CutShort> cut_short(Version from) const;
-  absl::Status keep_books();
+  absl::Status flush_records();
   void end_attempt();
   void abandon_all(bool dead);
   void note_phase();
@@ -117,7 +122,8 @@ class CoordinatorProcess final : public Process,
   coordinator::Phase phase_ = coordinator::Phase::kStarting;
   std::map<std::pair<coordinator::Phase, coordinator::Phase>, int> transitions_;
   std::optional<absl::Status> outcome_;
-  std::optional<std::pair<std::int64_t, wire::ServerMessage>> late_;  // an answer, and to which attempt; of kLateReply
+  std::optional<std::pair<std::int64_t, wire::ServerMessage>>
+      late_;  // an answer, and to which attempt; of kLateReply
 };
 
 }  // namespace paceline::cluster_sim

@@ -14,7 +14,8 @@ constexpr Milliseconds kLook{100};
 }  // namespace
 
 Launcher::Launcher(World& world, const Network& network, const Scenario& scenario, RunFolder& folder,
-                   CoordinatorProcess& coordinator, std::vector<std::pair<Process*, supervisor::MemberKind>> members)
+                   CoordinatorProcess& coordinator,
+                   std::vector<std::pair<Process*, supervisor::MemberKind>> members)
     : world_(world),
       network_(network),
       scenario_(scenario),
@@ -105,8 +106,8 @@ void Launcher::happens(What what) {
 }
 
 Process& Launcher::process(const std::string& name) {
-  const auto found =
-      std::find_if(members_.begin(), members_.end(), [&](const auto& one) { return one.first->name() == name; });
+  const auto found = std::find_if(members_.begin(), members_.end(),
+                                  [&](const auto& one) { return one.first->name() == name; });
   PACELINE_CHECK(found != members_.end(), "there is no process {}", name);
   return *found->first;
 }

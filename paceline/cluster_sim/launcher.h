@@ -1,5 +1,5 @@
-// The launcher in the made-up cluster: the real Supervisor, and processes that it starts. It dies with all of them, and
-// somebody starts it again.
+// The launcher in the made-up cluster: the real Supervisor, and processes that it starts. It dies with all of
+// them, and somebody starts it again.
 #pragma once
 
 #include <deque>

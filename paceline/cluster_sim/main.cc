@@ -1,4 +1,5 @@
-// Runs many seeds, on all processors, or one with all that happens in it. Exit status 1: a promise was broken.
+// Runs many seeds, on all processors, or one with all that happens in it. Exit status 1: a promise was
+// broken.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -26,7 +27,8 @@ struct Asked {
 };
 
 int usage() {
-  fmt::print(stderr, "usage: ./dev sim [--seeds N] [--from SEED] [--seed SEED [--trace]] [--break WHAT]\nWHAT:");
+  fmt::print(stderr,
+             "usage: ./dev sim [--seeds N] [--from SEED] [--seed SEED [--trace]] [--break WHAT]\nWHAT:");
   for (int i = 1; i < kBreaks; ++i) fmt::print(stderr, " {}", name_of(static_cast<Break>(i)));
   fmt::print(stderr, "\n");
   return 2;
@@ -105,14 +107,16 @@ int main_of(int argc, char** argv) {
     }
   }
   if (sum.broken) {
-    fmt::print("seed {}: {}\nto see it: ./dev sim --seed {} --trace{}\n", sum.broken->first, sum.broken->second.broken,
-               sum.broken->first, all->broken == Break::kNone ? "" : " --break " + name_of(all->broken));
+    fmt::print("seed {}: {}\nto see it: ./dev sim --seed {} --trace{}\n", sum.broken->first,
+               sum.broken->second.broken, sum.broken->first,
+               all->broken == Break::kNone ? "" : " --break " + name_of(all->broken));
     return 1;
   }
   fmt::print("{} runs, {} attempts, {} faults, {:.0f} h of made-up time: every promise was kept\n", sum.runs,
              sum.attempts, sum.faults, sum.seconds / 3600);
   for (const auto& [way, count] : sum.transitions)
-    fmt::print("  {:>9} → {:9} {:9}\n", coordinator::name_of(way.first), coordinator::name_of(way.second), count);
+    fmt::print("  {:>9} → {:9} {:9}\n", coordinator::name_of(way.first), coordinator::name_of(way.second),
+               count);
   return 0;
 }
 

@@ -1,5 +1,5 @@
-// A process: it can be killed and started again, and stand still for a while. What was to happen to it before it
-// died does not happen after.
+// A process: it can be killed and started again, and stand still for a while. What was to happen to it before
+// it died does not happen after.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 #include "paceline/cluster_sim/world.h"
 #include "paceline/supervisor/events.h"
-#include "paceline/wire/goodbye.h"
+#include "paceline/wire/disconnect.h"
 
 namespace paceline::cluster_sim {
 
 // How often a process says that it lives, and looks for a coordinator that is not there.
-inline constexpr Milliseconds kBeat{400};
+inline constexpr Milliseconds kHeartbeat{400};
 inline constexpr Milliseconds kAgain{200};
 inline constexpr std::chrono::seconds kPatience{60};
 
@@ -44,7 +44,7 @@ class Process {
   void kill() {
     if (!alive_) return;
     world_.trace("{} is killed", name_);
-    die(absl::UnavailableError("killed"), Ending::kKilled);
+    die(absl::UnavailableError("killed"), ExitReason::kKilled);
   }
   // By its starter.
   void put_away() {
@@ -69,7 +69,9 @@ class Process {
   }
 
   // Happens to it after that time, if it lives then; later if it stands still.
-  void after(Milliseconds delay, std::function<void()> what) { world_.after(delay, happening(std::move(what))); }
+  void after(Milliseconds delay, std::function<void()> what) {
+    world_.after(delay, happening(std::move(what)));
+  }
   std::function<void()> happening(std::function<void()> what) {
     return guarded([this, what = std::move(what)]() mutable {
       if (still_) {
@@ -96,17 +98,19 @@ class Process {
   void end(const absl::Status& why) {
     world_.trace("{} ends: {}", name_, why.ok() ? "the job is over" : std::string(why.message()));
     ended_ = true;
-    die(why, ending_of(why));
+    die(why, exit_reason_of(why));
   }
 
   World& world_;
 
  private:
-  void die(const absl::Status& why, Ending ending) {
+  void die(const absl::Status& why, ExitReason ending) {
     die();
-    const bool killed = ending == Ending::kKilled;
-    const char* const words = why.ok() ? "exit status 0" : killed ? "killed by signal 9 (Killed)" : "exit status 2";
-    if (see_end_) see_end_({ending, why.ok(), killed, words, why.ok() ? why : with_ending(why, ending)});
+    const bool killed = ending == ExitReason::kKilled;
+    const char* const words = why.ok() ? "exit status 0"
+                              : killed ? "killed by signal 9 (Killed)"
+                                       : "exit status 2";
+    if (see_end_) see_end_({ending, why.ok(), killed, words, why.ok() ? why : with_exit_reason(why, ending)});
   }
   void die() {
     alive_ = false;

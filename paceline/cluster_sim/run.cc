@@ -24,8 +24,9 @@ class Simulation {
         cluster_{world_, network_, scenario_, folder_, watch_, broken, coordinator_, {}, {}, {}} {
     for (int rank = 0; rank < scenario_.job.servers; ++rank)
       cluster_.servers.push_back(add(std::make_unique<ServerProcess>(cluster_, rank)));
-    for (const auto& device : scenario_.job.replicas)
-      cluster_.workers.push_back(add(std::make_unique<WorkerProcess>(cluster_, device.name, world_.between(5, 60).count())));
+    for (const auto& device : scenario_.job.devices)
+      cluster_.workers.push_back(
+          add(std::make_unique<WorkerProcess>(cluster_, device.name, world_.between(5, 60).count())));
     Process* const evaluator = add(std::make_unique<EvaluatorProcess>(cluster_));
     std::vector<std::pair<Process*, supervisor::MemberKind>> members;
     for (Process* server : cluster_.servers) members.emplace_back(server, supervisor::MemberKind::kServer);
@@ -71,8 +72,9 @@ class Simulation {
   }
 
   Milliseconds fault_time() {
-    return world_.chance(0.8) ? world_.between(0, 3000)
-                              : world_.between(3000, std::chrono::duration<double, std::milli>(kFaultsEnd).count());
+    return world_.chance(0.8)
+               ? world_.between(0, 3000)
+               : world_.between(3000, std::chrono::duration<double, std::milli>(kFaultsEnd).count());
   }
 
   Process& victim() {
@@ -122,7 +124,8 @@ class Simulation {
   }
 
   bool is_server(const Process& process) const {
-    return std::any_of(cluster_.servers.begin(), cluster_.servers.end(), [&](const Process* one) { return one == &process; });
+    return std::any_of(cluster_.servers.begin(), cluster_.servers.end(),
+                       [&](const Process* one) { return one == &process; });
   }
 
   // The next one may hold the only other copy.
@@ -149,19 +152,22 @@ class Simulation {
   // Now and then somebody starts a lost worker by hand.
   void look_after() {
     for (Process* worker : cluster_.workers) {
-      if (!worker->alive() && launcher_->alive() && !coordinator_.outcome() && coordinator_.alive() && world_.chance(0.02))
+      if (!worker->alive() && launcher_->alive() && !coordinator_.outcome() && coordinator_.alive() &&
+          world_.chance(0.02))
         worker->start();
     }
     world_.after(Milliseconds(100), [this] { look_after(); });
   }
 
   bool over() const {
-    return launcher_->outcome() && std::none_of(processes_.begin(), processes_.end(),
-                                                [](const auto& process) { return process->alive() && !process->ended(); });
+    return launcher_->outcome() &&
+           std::none_of(processes_.begin(), processes_.end(),
+                        [](const auto& process) { return process->alive() && !process->ended(); });
   }
 
   void judge() {
-    if (!launcher_->outcome()) return world_.broken("the run does not end, though nothing goes wrong any more");
+    if (!launcher_->outcome())
+      return world_.broken("the run does not end, though nothing goes wrong any more");
     for (const auto& process : processes_) {
       if (process->alive()) return world_.broken(process->name() + " does not end, though the run is over");
     }
@@ -170,18 +176,21 @@ class Simulation {
       world_.broken(fmt::format("the run failed ({}), and the launcher says that all is well",
                                 std::string(coordinator_.outcome()->message())));
     if (!end.ok()) {
-      // A disk that is full may be the end; what had not begun to train is not tried again; and one that is asked to
-      // stop does so, if a server is lost then.
-      const bool may_fail = scenario_.full_disks || !coordinator_.ever_trained() || coordinator_.stopped() || stop_asked_ || killed_at_start_;
+      // A disk that is full may be the end; what had not begun to train is not tried again; and one that is
+      // asked to stop does so, if a server is lost then.
+      const bool may_fail = scenario_.full_disks || !coordinator_.ever_trained() || coordinator_.stopped() ||
+                            stop_asked_ || killed_at_start_;
       if (!may_fail) world_.broken(fmt::format("the run failed: {}", std::string(end.message())));
       return;
     }
     const SavedCheckpoint* newest = folder_.newest();
-    if (newest == nullptr && !coordinator_.stopped()) return world_.broken("the run is done, and there is no checkpoint");
+    if (newest == nullptr && !coordinator_.stopped())
+      return world_.broken("the run is done, and there is no checkpoint");
     if (newest == nullptr) return;
     const std::int64_t committed = newest->state.ledger.committed();
     if (committed != kSamples && !coordinator_.stopped())
-      world_.broken(fmt::format("the run is done, and its last checkpoint has {} of {} samples", committed, kSamples));
+      world_.broken(
+          fmt::format("the run is done, and its last checkpoint has {} of {} samples", committed, kSamples));
   }
 
   World world_;
@@ -200,6 +209,8 @@ class Simulation {
 
 }  // namespace
 
-Outcome run(std::uint64_t seed, bool tracing, Break broken) { return Simulation(seed, tracing, broken).run(); }
+Outcome run(std::uint64_t seed, bool tracing, Break broken) {
+  return Simulation(seed, tracing, broken).run();
+}
 
 }  // namespace paceline::cluster_sim

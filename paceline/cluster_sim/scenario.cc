@@ -10,9 +10,9 @@
 namespace paceline::cluster_sim {
 
 std::string name_of(Break one) {
-  constexpr std::array kNames{"none",          "publish-uncertain", "forget-apply", "apply-twice",
-                              "count-unwritten", "ignore-books",    "forget-held",  "held-too-much",
-                              "old-checkpoint", "ready-twice",      "nobody-missed", "late-reply"};
+  constexpr std::array kNames{
+      "none",        "publish-uncertain", "forget-apply",   "apply-twice", "count-unwritten", "ignore-books",
+      "forget-held", "held-too-much",     "old-checkpoint", "ready-twice", "nobody-missed",   "late-reply"};
   static_assert(kNames.size() == kBreaks);
   return kNames[static_cast<std::size_t>(one)];
 }
@@ -23,7 +23,8 @@ std::string policy_for(World& world, std::uint64_t workers) {
   static const std::vector<std::string> all = policy::example_policies();
   while (true) {
     const std::string& one = all[world.rng().below(all.size())];
-    if (policy::check_replicas(policy::parse_policy(one).value(), static_cast<std::int64_t>(workers)).ok()) return one;
+    if (policy::check_replicas(policy::parse_policy(one).value(), static_cast<std::int64_t>(workers)).ok())
+      return one;
   }
 }
 
@@ -36,10 +37,9 @@ Scenario scenario_of(World& world) {
   const auto workers = std::max<std::uint64_t>(2 + world.rng().below(3), twice ? servers : 0);
   scenario.job_toml = fmt::format(
       "name = \"small\"\nbatch = 2\nepochs = 1\n[sync]\npolicy = \"{}\"\n[evaluate]\nevery_epochs = {}\n"
-      "[checkpoint]\nevery_epochs = {}\n[cluster]\nhost_patience_s = 3\n{}[[replica]]\ncount = {}\n",
-      policy_for(world, workers), world.chance(0.5) ? "0.3" : "1",
-      world.chance(0.5) ? "0.2" : "1",
-      twice ? fmt::format("hosts = {}\nreplicas = 2\nseal = false\nfabric = \"tcp\"\n", servers)
+      "[checkpoint]\nevery_epochs = {}\n[cluster]\nhost_patience_s = 3\n{}[[device]]\ncount = {}\n",
+      policy_for(world, workers), world.chance(0.5) ? "0.3" : "1", world.chance(0.5) ? "0.2" : "1",
+      twice ? fmt::format("hosts = {}\ncopies = 2\nseal = false\nfabric = \"tcp\"\n", servers)
             : fmt::format("servers = {}\n", servers),
       workers);
   auto job = config::parse_job(scenario.job_toml, "job.toml");

@@ -12,17 +12,17 @@ namespace paceline::cluster_sim {
 // Ways to break the protocol on purpose, to see that it is noticed.
 enum class Break {
   kNone,
-  kPublishUncertain,     // a server publishes what it has prepared at once
-  kForgetApply,          // a server does not hear of one commit
-  kApplyTwice,           // a commit comes to a server twice
-  kCountBeforeWritten,   // a server says that it has written before it has
-  kIgnoreBooks,          // a commit is ordered before the journal has it
-  kForgetHeld,           // a server that comes again does not say what it has
-  kHeldTooMuch,          // it says that it has made one version more than it has
-  kOldCheckpoint,        // a run goes on from the checkpoint before the newest
-  kReadyTwice,           // a worker says again what it said
-  kNobodyMissed,         // the end of a worker's connection is not noticed, nor its silence
-  kLateReply,            // what a server said to an attempt is taken for an answer to the next one
+  kPublishUncertain,    // a server publishes what it has prepared at once
+  kForgetApply,         // a server does not hear of one commit
+  kApplyTwice,          // a commit comes to a server twice
+  kCountBeforeWritten,  // a server says that it has written before it has
+  kIgnoreBooks,         // a commit is ordered before the journal has it
+  kForgetHeld,          // a server that comes again does not say what it has
+  kHeldTooMuch,         // it says that it has made one version more than it has
+  kOldCheckpoint,       // a run goes on from the checkpoint before the newest
+  kReadyTwice,          // a worker says again what it said
+  kNobodyMissed,        // the end of a worker's connection is not noticed, nor its silence
+  kLateReply,           // what a server said to an attempt is taken for an answer to the next one
 };
 inline constexpr int kBreaks = 12;
 std::string name_of(Break one);

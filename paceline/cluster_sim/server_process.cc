@@ -48,7 +48,8 @@ void ServerProcess::leave_exchange() {
   if (!std::exchange(exchanging_, false)) return;
   for (ServerProcess* other : cluster_.servers) {
     if (other != this && other->alive() && other->in_exchange(attempt_))
-      other->after(cluster_.network.delay(world_), [other, attempt = attempt_] { other->lose_peer(attempt); });
+      other->after(cluster_.network.delay(world_),
+                   [other, attempt = attempt_] { other->lose_peer(attempt); });
   }
 }
 
@@ -59,7 +60,7 @@ void ServerProcess::connect() {
   sent_.clear();
   preparing_.reset();
   busy_ = false;
-  const auto held = log_.held();
+  const auto held = log_.ballot();
   if (!held) log_ = {}, shards_.clear();
   log_.new_session();
   stream_ = cluster_.coordinator.connect<ServerKind>(
@@ -73,9 +74,9 @@ void ServerProcess::connect() {
     hello.mutable_hello()->set_fabric("tcp");
   }
   if (held && cluster_.broken != Break::kForgetHeld) {
-    *hello.mutable_hello()->mutable_held() = *held;
-    if (cluster_.broken == Break::kHeldTooMuch && held->made() == held->certain()) {
-      hello.mutable_hello()->mutable_held()->set_made(held->made() + 1);
+    *hello.mutable_hello()->mutable_ballot() = *held;
+    if (cluster_.broken == Break::kHeldTooMuch && held->made() == held->published()) {
+      hello.mutable_hello()->mutable_ballot()->set_made(held->made() + 1);
     }
   }
   stream_->say(hello);
@@ -85,16 +86,16 @@ void ServerProcess::connect() {
 bool ServerProcess::scenario_of_hosts() const { return cluster_.scenario.job.hosts > 1; }
 
 void ServerProcess::beat() {
-  after(kBeat, [this, stream = stream_] {
+  after(kHeartbeat, [this, stream = stream_] {
     if (stream != stream_ || stream == nullptr) return;
     wire::ServerMessage message;
-    message.mutable_beat();
+    message.mutable_heartbeat();
     say(message);
     beat();
   });
 }
 
-// The stream ended without a goodbye.
+// The stream was cut short.
 void ServerProcess::lost() {
   if (stream_ != nullptr) std::exchange(stream_, nullptr)->leave(false);
   leave_exchange();
@@ -103,7 +104,7 @@ void ServerProcess::lost() {
 
 void ServerProcess::say(wire::ServerMessage message) {
   if (stream_ == nullptr) return;
-  if (!message.has_beat()) world_.trace("{} → coordinator: {}", name(), message.ShortDebugString());
+  if (!message.has_heartbeat()) world_.trace("{} → coordinator: {}", name(), message.ShortDebugString());
   stream_->say(std::move(message));
 }
 
@@ -116,10 +117,10 @@ void ServerProcess::work() {
   while (!busy_ && !inbox_.empty() && alive()) {
     const wire::ServerOrder order = std::move(inbox_.front());
     inbox_.pop_front();
-    if (order.has_goodbye()) {
-      if (!order.goodbye().again()) {
+    if (order.has_disconnect()) {
+      if (!order.disconnect().again()) {
         if (stream_ != nullptr) std::exchange(stream_, nullptr)->leave(false);
-        return end(wire::farewell(order.goodbye()));
+        return end(wire::outcome_of(order.disconnect()));
       }
       return lost();
     }
@@ -139,7 +140,8 @@ void ServerProcess::start(const wire::ServerStart& order) {
   shards_.clear();
   kept_.clear();
   std::vector<int> here{rank_};
-  if (order.copies() > 1) here = config::shards_kept(order.hosts_size(), order.copies())[static_cast<std::size_t>(rank_)];
+  if (order.copies() > 1)
+    here = config::shards_kept(order.hosts_size(), order.copies())[static_cast<std::size_t>(rank_)];
   wire::ServerMessage message;
   message.mutable_started();
   for (const int shard : here) {
@@ -158,7 +160,8 @@ void ServerProcess::start(const wire::ServerStart& order) {
   }
   log_.start(order);
   exchanging_ = order.hosts_size() > 1;
-  for (int i = 0; i < std::max(1, order.hosts_size()); ++i) message.mutable_started()->add_board_paths(name());
+  for (int i = 0; i < std::max(1, order.hosts_size()); ++i)
+    message.mutable_started()->add_board_paths(name());
   say(message);
 }
 
@@ -174,7 +177,8 @@ bool ServerProcess::has_gradients(const wire::Apply& commit) {
   for (const wire::Apply::Member& member : commit.members()) {
     const auto found = gradients_.find(member.replica());
     if (found == gradients_.end()) {
-      world_.broken(fmt::format("{} is to commit the gradient of replica {}, which it was not told of", name(), member.replica()));
+      world_.broken(fmt::format("{} is to commit the gradient of replica {}, which it was not told of",
+                                name(), member.replica()));
       return false;
     }
     if (found->second != nullptr && found->second->clock != member.clock()) {
@@ -225,7 +229,8 @@ void ServerProcess::prepare_if_all_here() {
   busy_ = false;
   for (auto& [index, shard] : shards_) {
     if (shard.version.next() != Version(commit.version()))
-      world_.broken(fmt::format("{} prepares version {} of shard {} after {}", name(), commit.version(), index, shard.version));
+      world_.broken(fmt::format("{} prepares version {} of shard {} after {}", name(), commit.version(),
+                                index, shard.version));
     shard.prepared = after_commit(shard.content, commit);
   }
   act(log_.prepared(commit));
@@ -266,7 +271,8 @@ void ServerProcess::act(const server::CarryOut& turn) {
     case wire::ServerOrder::kKeep: {
       const Shard& own = shards_.at(rank_);
       if (own.version != Version(order.keep().version())) {
-        world_.broken(fmt::format("{} is to keep version {} at {}", name(), order.keep().version(), own.version));
+        world_.broken(
+            fmt::format("{} is to keep version {} at {}", name(), order.keep().version(), own.version));
         return;
       }
       kept_[own.version] = own.content;
@@ -284,12 +290,13 @@ void ServerProcess::act(const server::CarryOut& turn) {
         return;
       }
       kept_[own.version] = own.content;
-      return write(order.write_checkpoint().dir(), rank_, own.content, [this, version](const std::string& error) {
-        wire::ServerMessage written;
-        written.mutable_written()->set_version(version.value());
-        written.mutable_written()->set_error(error);
-        say(written);
-      });
+      return write(order.write_checkpoint().dir(), rank_, own.content,
+                   [this, version](const std::string& error) {
+                     wire::ServerMessage written;
+                     written.mutable_written()->set_version(version.value());
+                     written.mutable_written()->set_error(error);
+                     say(written);
+                   });
     }
     default:
       return;
@@ -300,25 +307,27 @@ void ServerProcess::write(const std::string& folder, int shard, Content content,
                           std::function<void(const std::string&)> done) {
   const bool too_soon = cluster_.broken == Break::kCountBeforeWritten;
   if (too_soon) done("");
-  after(world_.between(1, 40), [this, folder, shard, content, too_soon, done = std::move(done), stream = stream_] {
-    const auto found = cluster_.folder.checkpoints.find(folder);
-    const bool full = cluster_.folder.full || found == cluster_.folder.checkpoints.end();
-    if (!full) found->second.shards[shard] = content;
-    if (!too_soon && stream == stream_) done(full ? "the disk is full" : "");
-  });
+  after(world_.between(1, 40),
+        [this, folder, shard, content, too_soon, done = std::move(done), stream = stream_] {
+          const auto found = cluster_.folder.checkpoints.find(folder);
+          const bool full = cluster_.folder.full || found == cluster_.folder.checkpoints.end();
+          if (!full) found->second.shards[shard] = content;
+          if (!too_soon && stream == stream_) done(full ? "the disk is full" : "");
+        });
 }
 
 void ServerProcess::act(const server::WriteCopy& copy) {
   if (copy.publish) act(server::Publish{copy.version});
   const auto found = shards_.find(copy.shard);
-  const auto say_rescued = [this, shard = copy.shard](const std::string& error) {
-    wire::ServerMessage rescued;
-    rescued.mutable_rescued()->set_shard(shard);
-    rescued.mutable_rescued()->set_error(error);
-    say(rescued);
+  const auto send_copy_written = [this, shard = copy.shard](const std::string& error) {
+    wire::ServerMessage written;
+    written.mutable_copy_written()->set_shard(shard);
+    written.mutable_copy_written()->set_error(error);
+    say(written);
   };
-  if (found == shards_.end() || found->second.version != copy.version) return say_rescued("it is not here");
-  write(copy.dir, copy.shard, found->second.content, say_rescued);
+  if (found == shards_.end() || found->second.version != copy.version)
+    return send_copy_written("it is not here");
+  write(copy.dir, copy.shard, found->second.content, send_copy_written);
 }
 
 // The way to another server of this attempt has ended.

@@ -72,13 +72,14 @@ class ServerProcess final : public Process {
   void act(const server::Publish& publish);
   void act(const server::CarryOut& turn);
   void act(const server::WriteCopy& copy);
-  void act(const server::Say& say) { this->say(say.message); }
+  void act(const server::SendMessage& send) { say(send.message); }
   void say(wire::ServerMessage message);
   void fail(const std::string& why, bool host_lost);
   bool has_gradients(const wire::Apply& commit);
   void send_slices(std::int64_t version);
   void prepare_if_all_here();
-  void write(const std::string& folder, int shard, Content content, std::function<void(const std::string&)> done);
+  void write(const std::string& folder, int shard, Content content,
+             std::function<void(const std::string&)> done);
   void leave_exchange();
   bool scenario_of_hosts() const;
 

@@ -22,8 +22,8 @@ using WorkerKind =
     Kind<coordinator::WorkerPeer, wire::WorkerMessage, wire::WorkerOrder, coordinator::WorkerGone>;
 using ServerKind =
     Kind<coordinator::ServerPeer, wire::ServerMessage, wire::ServerOrder, coordinator::ServerGone>;
-using EvaluatorKind =
-    Kind<coordinator::EvaluatorPeer, wire::EvaluatorMessage, wire::EvaluatorOrder, coordinator::EvaluatorGone>;
+using EvaluatorKind = Kind<coordinator::EvaluatorPeer, wire::EvaluatorMessage, wire::EvaluatorOrder,
+                           coordinator::EvaluatorGone>;
 
 // The coordinator's side of streams of one kind.
 template <class K>
@@ -45,7 +45,11 @@ class Stream : public std::enable_shared_from_this<Stream<K>> {
 
   Stream(World& world, const Network& network, Process& process, Process& coordinator, Host<K>& host,
          typename K::Peer peer, Ends ends)
-      : up_(world, network, coordinator), down_(world, network, process), host_(&host), peer_(peer), ends_(std::move(ends)) {}
+      : up_(world, network, coordinator),
+        down_(world, network, process),
+        host_(&host),
+        peer_(peer),
+        ends_(std::move(ends)) {}
 
   typename K::Peer peer() const { return peer_; }
 

@@ -7,7 +7,8 @@ namespace paceline::cluster_sim {
 Content after_commit(Content before, const wire::Apply& commit) {
   Content content = mix_seed({before, static_cast<std::uint64_t>(commit.version())});
   for (const wire::Apply::Member& member : commit.members())
-    content = mix_seed({content, static_cast<std::uint64_t>(member.replica()), static_cast<std::uint64_t>(member.clock())});
+    content = mix_seed(
+        {content, static_cast<std::uint64_t>(member.replica()), static_cast<std::uint64_t>(member.clock())});
   return content;
 }
 
@@ -23,7 +24,8 @@ void Watch::goes_on_from(const SavedCheckpoint* checkpoint) {
 void Watch::commits(const wire::Apply& commit) {
   const Version version(commit.version());
   const auto before = line_.find(Version(commit.version() - 1));
-  if (before == line_.end()) return world_.broken(fmt::format("version {} is ordered, and not the one before", version));
+  if (before == line_.end())
+    return world_.broken(fmt::format("version {} is ordered, and not the one before", version));
   const Content content = after_commit(before->second, commit);
   // What an attempt before made of it may be found until then.
   line_.erase(line_.lower_bound(version), line_.end());

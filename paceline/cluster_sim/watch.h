@@ -1,6 +1,7 @@
 // Holds a whole run, over all its attempts, to what the project promises. Knows nothing of how it is kept.
 //
-// - What was committed is there: a shard's content at a version is what the commits up to it make, in their order,
+// - What was committed is there: a shard's content at a version is what the commits up to it make, in their
+// order,
 //   each once; wherever it is (published, kept, in a checkpoint).
 // - Nothing that anybody saw is lost, where each shard has two copies and no two of its holders died at once.
 // - A checkpoint that counts is whole.

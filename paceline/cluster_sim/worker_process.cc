@@ -10,7 +10,8 @@ namespace {
 
 wire::Layout model() {
   ps::Layout layout;
-  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) layout.add(name, ps::TensorKind::kParameter, {64});
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"})
+    layout.add(name, ps::TensorKind::kParameter, {64});
   return wire::to_wire(layout);
 }
 
@@ -55,10 +56,10 @@ void WorkerProcess::lost() {
 }
 
 void WorkerProcess::beat() {
-  after(kBeat, [this, stream = stream_] {
+  after(kHeartbeat, [this, stream = stream_] {
     if (stream != stream_ || stream == nullptr) return;
     wire::WorkerMessage message;
-    message.mutable_beat();
+    message.mutable_heartbeat();
     say(message);
     beat();
   });
@@ -66,17 +67,17 @@ void WorkerProcess::beat() {
 
 void WorkerProcess::say(wire::WorkerMessage message) {
   if (stream_ == nullptr) return;
-  if (!message.has_beat() && !message.has_attached())
+  if (!message.has_heartbeat() && !message.has_attached())
     world_.trace("{} → coordinator: {}", name(), message.ShortDebugString());
   stream_->say(std::move(message));
 }
 
 void WorkerProcess::take(const wire::WorkerOrder& order) {
-  if (order.has_goodbye()) {
-    if (order.goodbye().again()) return lost();
-    refused_ = order.goodbye().refused();
+  if (order.has_disconnect()) {
+    if (order.disconnect().again()) return lost();
+    refused_ = order.disconnect().refused();
     if (stream_ != nullptr) std::exchange(stream_, nullptr)->leave(false);
-    return end(wire::farewell(order.goodbye()));
+    return end(wire::outcome_of(order.disconnect()));
   }
   wire::WorkerMessage message;
   if (order.has_welcome()) {
@@ -129,7 +130,8 @@ void WorkerProcess::look_for_weights() {
         });
 }
 
-EvaluatorProcess::EvaluatorProcess(Cluster& cluster) : Process(cluster.world, "evaluator"), cluster_(cluster) {}
+EvaluatorProcess::EvaluatorProcess(Cluster& cluster)
+    : Process(cluster.world, "evaluator"), cluster_(cluster) {}
 
 void EvaluatorProcess::begin() { connect(); }
 
@@ -154,20 +156,20 @@ void EvaluatorProcess::lost() {
 }
 
 void EvaluatorProcess::beat() {
-  after(kBeat, [this, stream = stream_] {
+  after(kHeartbeat, [this, stream = stream_] {
     if (stream != stream_ || stream == nullptr) return;
     wire::EvaluatorMessage message;
-    message.mutable_beat();
+    message.mutable_heartbeat();
     stream_->say(message);
     beat();
   });
 }
 
 void EvaluatorProcess::take(const wire::EvaluatorOrder& order) {
-  if (order.has_goodbye()) {
-    if (order.goodbye().again()) return lost();
+  if (order.has_disconnect()) {
+    if (order.disconnect().again()) return lost();
     if (stream_ != nullptr) std::exchange(stream_, nullptr)->leave(false);
-    return end(wire::farewell(order.goodbye()));
+    return end(wire::outcome_of(order.disconnect()));
   }
   if (!order.has_evaluate()) return;
   after(world_.between(5, 200), [this, version = order.evaluate().version(), stream = stream_] {

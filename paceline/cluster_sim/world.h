@@ -1,5 +1,5 @@
-// The made-up world: time that passes from event to event, chance from one seed, and a trace that a person can
-// read. The same seed is the same run, to the last event.
+// The made-up world: time that passes from event to event, chance from one seed, and a trace that a person
+// can read. The same seed is the same run, to the last event.
 #pragma once
 
 #include <chrono>

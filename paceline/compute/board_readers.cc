@@ -23,8 +23,8 @@ absl::StatusOr<BoardReaders> BoardReaders::open(const wire::Boards& boards, cons
     const std::int64_t end = begin + part.size();
     if (end > layout.size() || !(layout.part(begin, end) == part)) return another_model();
     PACELINE_ASSIGN_OR_RETURN(
-        auto reader, transport::WeightReader::open(board.path(), ps::Shard::board_floats(part, look_ahead),
-                                                   boards.reader()));
+        auto reader,
+        memory::WeightReader::open(board.path(), ps::Shard::board_floats(part, look_ahead), boards.reader()));
     shards.push_back({begin, end, part.runs(), part.moving(), std::move(reader)});
     begin = end;
   }
@@ -49,11 +49,10 @@ BoardReaders::BoardReaders(std::vector<Shard> shards, const ps::Layout& layout) 
 
 absl::Status BoardReaders::make_own_memory(bool look_ahead) {
   if (joined_floats_ > 0) {
-    PACELINE_ASSIGN_OR_RETURN(joined_, transport::SharedFloats::create("paceline-joined", joined_floats_));
+    PACELINE_ASSIGN_OR_RETURN(joined_, memory::SharedFloats::create("paceline-joined", joined_floats_));
   }
   if (look_ahead) {
-    PACELINE_ASSIGN_OR_RETURN(ahead_,
-                              transport::SharedFloats::create("paceline-ahead", shards_.back().end));
+    PACELINE_ASSIGN_OR_RETURN(ahead_, memory::SharedFloats::create("paceline-ahead", shards_.back().end));
   }
   return absl::OkStatus();
 }
@@ -61,11 +60,11 @@ absl::Status BoardReaders::make_own_memory(bool look_ahead) {
 std::vector<engine::Memory> BoardReaders::memories() const {
   std::vector<engine::Memory> all;
   for (const Shard& shard : shards_) {
-    const transport::Mapping& buffers = shard.reader.buffers();
+    const memory::Mapping& buffers = shard.reader.buffers();
     all.push_back({.path = shard.reader.path(),
                    .base = buffers.data(),
                    .bytes = buffers.size(),
-                   .file_offset = transport::WeightReader::buffers_offset(),
+                   .file_offset = memory::WeightReader::buffers_offset(),
                    .writable = false});
   }
   for (const auto& own : {&joined_, &ahead_}) {
@@ -78,7 +77,7 @@ template <class PinOne>
 std::optional<Version> BoardReaders::pin_all(PinOne pin_one) {
   std::optional<Version> lowest;
   for (Shard& shard : shards_) {
-    const std::optional<transport::WeightReader::Pinned> pinned = pin_one(shard);
+    const std::optional<memory::WeightReader::Pinned> pinned = pin_one(shard);
     if (!pinned) {
       unpin();
       return std::nullopt;

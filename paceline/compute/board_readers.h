@@ -9,9 +9,9 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/engine/engine.h"
+#include "paceline/memory/weight_board.h"
 #include "paceline/ps/layout.h"
 #include "paceline/wire/paceline.pb.h"
-#include "paceline/transport/weight_board.h"
 
 namespace paceline::compute {
 
@@ -45,7 +45,7 @@ class BoardReaders {
     std::int64_t end;
     std::vector<ps::Layout::Run> runs;      // of the part
     std::vector<ps::Layout::Range> moving;  // likewise
-    transport::WeightReader reader;
+    memory::WeightReader reader;
     const float* weights = nullptr;  // of its part, as it was pinned last
     bool ahead_has_constants = false;
   };
@@ -67,8 +67,8 @@ class BoardReaders {
   std::vector<Shard> shards_;
   std::vector<Place> tensors_;
   std::int64_t joined_floats_ = 0;
-  std::optional<transport::SharedFloats> joined_;  // tensors that are cut; nothing where none is
-  std::optional<transport::SharedFloats> ahead_;   // of the whole layout; nothing where nobody looks ahead
+  std::optional<memory::SharedFloats> joined_;  // tensors that are cut; nothing where none is
+  std::optional<memory::SharedFloats> ahead_;   // of the whole layout; nothing where nobody looks ahead
   bool constants_joined_ = false;
 };
 

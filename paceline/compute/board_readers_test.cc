@@ -26,7 +26,7 @@ class Servers {
     std::int64_t offset = 0;
     for (const ps::Layout& part : evenly > 0 ? layout_.split_evenly(evenly) : layout_.split(2)) {
       const std::int64_t floats = ps::Shard::board_floats(part, true);
-      shards_.emplace_back(part, ps::OptimizerConfig{}, transport::WeightWriter::create(floats, 1, 0).value(),
+      shards_.emplace_back(part, ps::OptimizerConfig{}, memory::WeightWriter::create(floats, 1, 0).value(),
                            1);
       start(shards_.back(), static_cast<float>(offset));
       offset += part.size();

@@ -9,21 +9,22 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/compute/shared.h"
 #include "paceline/ps/fused_update.h"
-#include "paceline/wire/wire.h"
 #include "paceline/store/weights_file.h"
+#include "paceline/wire/wire.h"
 
 namespace paceline::compute {
 
 namespace {
 
-absl::StatusOr<std::optional<Computation::Computed>> computed(const absl::StatusOr<engine::StepResult>& step) {
+absl::StatusOr<std::optional<Computation::Computed>> computed(
+    const absl::StatusOr<engine::StepResult>& step) {
   if (absl::IsCancelled(step.status())) return std::nullopt;
   PACELINE_RETURN_IF_ERROR(step.status());
   return Computation::Computed{.loss = step->loss, .metrics = step->metrics};
 }
 
 // Of a device's own batch, in which its pace is given.
-double batches(const Lease& lease, const config::ReplicaConfig& device) {
+double batches(const Lease& lease, const config::DeviceConfig& device) {
   return static_cast<double>(lease.size()) / static_cast<double>(device.batch);
 }
 
@@ -35,7 +36,7 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const wire::Wel
                                                                  PipelineStage::Interrupted interrupted) {
   std::unique_ptr<Computation> made(new Computation(address, std::move(interrupted)));
   PACELINE_RETURN_IF_ERROR(made->read(welcome.job_toml(), name));
-  const int threads = made->job_.replicas[made->place_].threads;
+  const int threads = made->job_.devices[made->place_].threads;
   PACELINE_ASSIGN_OR_RETURN(made->engine_, own.of(made->job_, name, threads));
   made->order_.emplace(made->job_.seed, made->engine_->samples());
   made->order_ahead_.emplace(made->job_.seed, made->engine_->samples());
@@ -71,8 +72,8 @@ Computation::~Computation() {
 
 absl::Status Computation::read(const std::string& job_toml, const std::string& name) {
   PACELINE_ASSIGN_OR_RETURN(job_, config::parse_job(job_toml, "job.toml"));
-  while (place_ < job_.replicas.size() && job_.replicas[place_].name != name) ++place_;
-  if (place_ == job_.replicas.size()) return absl::InternalError("the job has no place for " + name);
+  while (place_ < job_.devices.size() && job_.devices[place_].name != name) ++place_;
+  if (place_ == job_.devices.size()) return absl::InternalError("the job has no place for " + name);
   return absl::OkStatus();
 }
 
@@ -85,7 +86,7 @@ void Computation::share(std::span<const engine::Memory> memories) {
 
 absl::Status Computation::make_gradient() {
   if (gradient_) engine_->forget(gradient_->mapping().data());
-  PACELINE_ASSIGN_OR_RETURN(gradient_, transport::GradientWriter::create(layout_.size()));
+  PACELINE_ASSIGN_OR_RETURN(gradient_, memory::GradientWriter::create(layout_.size()));
   engine_->share(memory_of(*gradient_));
   gradients_ = engine::tensor_pointers(layout_, gradient_->gradient().data());
   others_may_write_ = false;
@@ -115,8 +116,8 @@ absl::Status Computation::open_links() {
         "other stages of its replica are on other hosts, and this worker has no --address, an address of its "
         "host that those reach");
   }
-  PACELINE_ASSIGN_OR_RETURN(const auto fabric, transport::fabric_of_host(job_.fabric, address_));
-  PACELINE_ASSIGN_OR_RETURN(links_, transport::LinkChannels::listen(address_, fabric));
+  PACELINE_ASSIGN_OR_RETURN(const auto fabric, links::fabric_of_host(job_.fabric, address_));
+  PACELINE_ASSIGN_OR_RETURN(links_, links::LinkChannels::listen(address_, fabric));
   return absl::OkStatus();
 }
 
@@ -180,7 +181,7 @@ absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lea
   PipelineStage::Iteration iteration{
       .samples = lease.size(),
       .seed = order_->step_seed(lease),
-      .pace = [this, &release, whole = batches(lease, job_.replicas[place_])](double part, Duration compute) {
+      .pace = [this, &release, whole = batches(lease, job_.devices[place_])](double part, Duration compute) {
         return paced(release, whole * part, compute);
       }};
   PACELINE_RETURN_IF_ERROR(stage_->prepare(batch_of(*order_, lease)));
@@ -223,12 +224,11 @@ Duration Computation::paced(const wire::WorkerRelease& release, Duration taken) 
   if (stage_) return taken;
   const auto lease = wire::from_wire(release.lease());
   if (job_.parallel.paced_by_samples() && lease.ok())
-    return paced(release, batches(*lease, job_.replicas[place_]), taken);
+    return paced(release, batches(*lease, job_.devices[place_]), taken);
   return paced(release, static_cast<double>(std::max<std::int64_t>(1, release.steps())), taken);
 }
 
-Duration Computation::paced(const wire::WorkerRelease& release, double iterations,
-                            Duration compute) const {
+Duration Computation::paced(const wire::WorkerRelease& release, double iterations, Duration compute) const {
   return config::paced(job_, place_, Clock(release.clock()), Time(Duration(release.at_ns())), iterations,
                        compute);
 }

@@ -1,5 +1,5 @@
-// What a worker computes, and with what: an engine, its own gradient, and its role, a whole replica or a stage
-// of one. It talks to nobody but its engine and the neighbours of a stage. One thread.
+// What a worker computes, and with what: an engine, its own gradient, and its role, a whole replica or a
+// stage of one. It talks to nobody but its engine and the neighbours of a stage. One thread.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@
 #include "paceline/compute/own_engine.h"
 #include "paceline/compute/pipeline_stage.h"
 #include "paceline/config/job_config.h"
+#include "paceline/memory/gradient_buffer.h"
 #include "paceline/wire/paceline.pb.h"
-#include "paceline/transport/gradient_buffer.h"
 
 namespace paceline::compute {
 
 class Computation {
  public:
-  // Of the device `name` in this job, on `own`, which outlives this; `address`: of its host, where stages on other hosts may reach it;
-  // empty: they may not. The gradient holds the model's initial weights at first: the servers may start from
-  // them. Errors: everything that can be wrong with the job on this machine.
+  // Of the device `name` in this job, on `own`, which outlives this; `address`: of its host, where stages on
+  // other hosts may reach it; empty: they may not. The gradient holds the model's initial weights at first:
+  // the servers may start from them. Errors: everything that can be wrong with the job on this machine.
   static absl::StatusOr<std::unique_ptr<Computation>> create(const wire::Welcome& welcome,
                                                              const std::string& name,
                                                              const std::string& address, OwnEngine& own,
@@ -40,7 +40,7 @@ class Computation {
   // What a worker says of itself when it comes.
   wire::WorkerAttached attached() const;
   // Other memory after a role in which other stages wrote to it: one that stood still may go on to write.
-  transport::GradientWriter& gradient() { return *gradient_; }
+  memory::GradientWriter& gradient() { return *gradient_; }
   // Memory in which weights will lie.
   void share(std::span<const engine::Memory> memories);
 
@@ -98,14 +98,14 @@ class Computation {
   std::optional<SampleOrder> order_, order_ahead_;
   std::vector<std::pair<Lease, engine::Batch>> expected_;  // what is reserved for this worker
   ps::Layout layout_;
-  std::optional<transport::GradientWriter> gradient_;
-  std::vector<float*> gradients_;    // by tensor
+  std::optional<memory::GradientWriter> gradient_;
+  std::vector<float*> gradients_;         // by tensor
   std::vector<std::uint32_t> constants_;  // as OwnEngine has it
-  bool others_may_write_ = false;    // to the gradient
-  std::optional<LocalSteps> local_;  // of a policy that has its replicas step by themselves
+  bool others_may_write_ = false;         // to the gradient
+  std::optional<LocalSteps> local_;       // of a policy that has its replicas step by themselves
   std::optional<wire::Role> role_;
-  std::unique_ptr<transport::LinkChannels> links_;  // null before it was a stage with others on other hosts
-  std::optional<PipelineStage> stage_;              // where that is in a pipeline
+  std::unique_ptr<links::LinkChannels> links_;  // null before it was a stage with others on other hosts
+  std::optional<PipelineStage> stage_;          // where that is in a pipeline
 };
 
 }  // namespace paceline::compute

@@ -9,8 +9,8 @@
 #include "paceline/compute/board_readers.h"
 #include "paceline/compute/own_engine.h"
 #include "paceline/config/job_config.h"
-#include "paceline/roles/beats.h"
-#include "paceline/roles/peer.h"
+#include "paceline/peer/heartbeats.h"
+#include "paceline/peer/peer.h"
 
 namespace paceline::compute {
 
@@ -20,7 +20,7 @@ namespace {
 constexpr int kLowestPriority = 19;
 
 struct Evaluator {
-  roles::EvaluatorConnection& connection;
+  peer::EvaluatorConnection& connection;
   OwnEngine& own;
   config::JobConfig job = {};
   engine::Engine* engine = nullptr;
@@ -78,34 +78,34 @@ absl::Status Evaluator::carry_out(const wire::EvaluatorOrder& order) {
   return absl::InternalError("the coordinator answered out of turn");
 }
 
-absl::Status serve(roles::EvaluatorConnection& connection, OwnEngine& own) {
+absl::Status serve(peer::EvaluatorConnection& connection, OwnEngine& own) {
   wire::EvaluatorMessage hello;
   hello.mutable_hello();
   if (!connection.send(hello)) return wire::coordinator_lost();
   Evaluator evaluator{connection, own};
   const absl::Cleanup forget = [&] { evaluator.forget(); };
   while (auto order = connection.next()) {
-    if (order->has_goodbye()) return wire::farewell(order->goodbye());
+    if (order->has_disconnect()) return wire::outcome_of(order->disconnect());
     const absl::Status outcome = evaluator.carry_out(*order);
-    if (!outcome.ok()) return roles::unless_over(connection, outcome);
+    if (!outcome.ok()) return peer::unless_over(connection, outcome);
   }
   return wire::coordinator_lost();
 }
 
 }  // namespace
 
-absl::Status run_evaluator(const roles::PeerOptions& options, const std::string& job_file) {
+absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& job_file) {
   OwnEngine engine(OwnEngine::Use::kEvaluate, job_file);
   if (nice(kLowestPriority) == -1) spdlog::warn("the evaluator runs at normal priority");
-  return roles::with_coordinator(options, security::Role::kEvaluator,
-                                 [&](roles::Stub& stub, const rpc::Access& access) {
-                                   roles::EvaluatorConnection connection([&](grpc::ClientContext* context) {
-                                     rpc::show_token(*context, access);
-                                     return stub.Evaluate(context);
-                                   });
-                                   const roles::Beats beats(connection);
-                                   return roles::end_of_stay(connection, serve(connection, engine));
-                                 });
+  return peer::with_coordinator(options, security::Role::kEvaluator,
+                                [&](peer::Stub& stub, const rpc::Access& access) {
+                                  peer::EvaluatorConnection connection([&](grpc::ClientContext* context) {
+                                    rpc::show_token(*context, access);
+                                    return stub.Evaluate(context);
+                                  });
+                                  const peer::Heartbeats beats(connection);
+                                  return peer::end_of_session(connection, serve(connection, engine));
+                                });
 }
 
 }  // namespace paceline::compute

@@ -5,12 +5,12 @@
 
 #include <absl/status/status.h>
 
-#include "paceline/roles/peer.h"
+#include "paceline/peer/peer.h"
 
 namespace paceline::compute {
 
 // Evaluates for the job of that coordinator, until the job is over.
 // `job_file`: of this host, which says what program may be started here; empty: none.
-absl::Status run_evaluator(const roles::PeerOptions& options, const std::string& job_file);
+absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& job_file);
 
 }  // namespace paceline::compute

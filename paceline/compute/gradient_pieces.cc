@@ -21,7 +21,7 @@ std::size_t bytes_of(std::int64_t floats) { return static_cast<std::size_t>(floa
 
 }  // namespace
 
-transport::ChannelSizes gradient_channel(std::int64_t floats) {
+channels::ChannelSizes gradient_channel(std::int64_t floats) {
   const std::size_t bytes = sizeof(Begin) + bytes_of(std::min(floats, kPieceFloats));
   return {.from_creator = {.slots = 1, .slot_bytes = 0},
           .from_opener = {.slots = kSlots, .slot_bytes = static_cast<std::int64_t>(bytes)}};

@@ -9,13 +9,13 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/channels/channel.h"
 #include "paceline/ps/float_range.h"
-#include "paceline/transport/channel.h"
 
 namespace paceline::compute {
 
 // Of the channel that the first stage creates, for gradients of so many floats in all.
-transport::ChannelSizes gradient_channel(std::int64_t floats);
+channels::ChannelSizes gradient_channel(std::int64_t floats);
 
 // The ranges, cut so that each fits a message.
 std::vector<ps::FloatRange> pieces_of(std::span<const ps::FloatRange> ranges);

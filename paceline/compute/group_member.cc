@@ -16,7 +16,7 @@ namespace {
 // The members' gradients, as this one reaches them.
 class GroupFabric final : public collective::Fabric {
  public:
-  GroupFabric(Version version, std::vector<const float*> inputs, transport::GradientWriter& own,
+  GroupFabric(Version version, std::vector<const float*> inputs, memory::GradientWriter& own,
               const std::function<bool()>& complete)
       : version_(version), inputs_(std::move(inputs)), own_(own), complete_(complete) {}
 
@@ -37,16 +37,16 @@ class GroupFabric final : public collective::Fabric {
  private:
   const Version version_;
   const std::vector<const float*> inputs_;
-  transport::GradientWriter& own_;
+  memory::GradientWriter& own_;
   const std::function<bool()>& complete_;
 };
 
 }  // namespace
 
-const transport::GradientReader* GroupMember::open(const wire::Reduce::Member& member) {
+const memory::GradientReader* GroupMember::open(const wire::Reduce::Member& member) {
   const auto found = others_.find(member.replica());
   if (found != others_.end()) return &found->second;
-  auto reader = transport::GradientReader::open(member.gradient_path(), floats_);
+  auto reader = memory::GradientReader::open(member.gradient_path(), floats_);
   return reader.ok() ? &others_.emplace(member.replica(), *std::move(reader)).first->second : nullptr;
 }
 
@@ -63,7 +63,7 @@ absl::Status GroupMember::reduce(const wire::Reduce& order, const std::function<
       inputs.push_back(own_.gradient().data());
       continue;
     }
-    const transport::GradientReader* reader = open(member);
+    const memory::GradientReader* reader = open(member);
     if (reader == nullptr) return absl::OkStatus();
     const auto gradient = reader->gradient(Clock(member.clock()));
     if (!gradient.ok()) return absl::OkStatus();  // the commit is complete, and it has gone on

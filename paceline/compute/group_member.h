@@ -9,15 +9,15 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/memory/gradient_buffer.h"
 #include "paceline/wire/paceline.pb.h"
-#include "paceline/transport/gradient_buffer.h"
 
 namespace paceline::compute {
 
 class GroupMember {
  public:
   // `own`: this worker's gradient, of so many floats; it outlives this.
-  GroupMember(transport::GradientWriter& own, std::int64_t floats) : own_(own), floats_(floats) {}
+  GroupMember(memory::GradientWriter& own, std::int64_t floats) : own_(own), floats_(floats) {}
 
   // Sums until its slice is done or the commit is `complete`: from then on the other members write their
   // gradients anew. Errors: InvalidArgument when there is no such order.
@@ -25,11 +25,11 @@ class GroupMember {
 
  private:
   // Null when it cannot be mapped: that worker died this very moment.
-  const transport::GradientReader* open(const wire::Reduce::Member& member);
+  const memory::GradientReader* open(const wire::Reduce::Member& member);
 
-  transport::GradientWriter& own_;
+  memory::GradientWriter& own_;
   const std::int64_t floats_;
-  std::map<std::int32_t, transport::GradientReader> others_;  // by replica
+  std::map<std::int32_t, memory::GradientReader> others_;  // by replica
 };
 
 }  // namespace paceline::compute

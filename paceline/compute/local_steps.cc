@@ -44,24 +44,24 @@ absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, cons
                               engine.step(weights, gradients, micro_batch, keep_going));
     if (!result.skipped) return result;
   }
-  return absl::FailedPreconditionError(
-      fmt::format("the program skipped the same step {} times; is its loss scale, or its loss, infinite?", kMost));
+  return absl::FailedPreconditionError(fmt::format(
+      "the program skipped the same step {} times; is its loss scale, or its loss, infinite?", kMost));
 }
 
 absl::StatusOr<LocalSteps> LocalSteps::create(const ps::Layout& layout,
                                               const ps::OptimizerConfig& optimizer) {
   constexpr int kShared = 3;
-  std::vector<transport::SharedFloats> shared;
+  std::vector<memory::SharedFloats> shared;
   for (int i = 0; i < kShared; ++i) {
     PACELINE_ASSIGN_OR_RETURN(auto floats,
-                              transport::SharedFloats::create("paceline-local-steps", layout.size()));
+                              memory::SharedFloats::create("paceline-local-steps", layout.size()));
     shared.push_back(std::move(floats));
   }
   return LocalSteps(layout, optimizer, std::move(shared));
 }
 
 LocalSteps::LocalSteps(const ps::Layout& layout, const ps::OptimizerConfig& optimizer,
-                       std::vector<transport::SharedFloats> shared)
+                       std::vector<memory::SharedFloats> shared)
     : layout_(layout),
       optimizer_(optimizer),
       shared_(std::move(shared)),
@@ -71,7 +71,7 @@ LocalSteps::LocalSteps(const ps::Layout& layout, const ps::OptimizerConfig& opti
 
 std::vector<engine::Memory> LocalSteps::memories() const {
   std::vector<engine::Memory> all;
-  for (const transport::SharedFloats& one : shared_) all.push_back(memory_of(one, true));
+  for (const memory::SharedFloats& one : shared_) all.push_back(memory_of(one, true));
   return all;
 }
 
@@ -128,8 +128,7 @@ void LocalSteps::step(const ps::StepNumbers& numbers) {
   at_ = 1 - at_;
 }
 
-void LocalSteps::contribute(std::span<const float* const> weights,
-                            std::span<float* const> contribution) {
+void LocalSteps::contribute(std::span<const float* const> weights, std::span<float* const> contribution) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const ps::TensorSpec& tensor = layout_.tensors()[i];
     const float* end = this->weights().data() + tensor.offset;

@@ -10,9 +10,9 @@
 
 #include "paceline/base/sample_order.h"
 #include "paceline/engine/engine.h"
+#include "paceline/memory/shared_memory.h"
 #include "paceline/ps/layout.h"
 #include "paceline/ps/update_rule.h"
-#include "paceline/transport/shared_memory.h"
 
 namespace paceline::compute {
 
@@ -22,9 +22,9 @@ engine::Batch batch_of(SampleOrder& order, const Lease& lease);
 // left out; none when the lease is not one of this data set. Requires: at least one step.
 std::vector<engine::Batch> step_samples(SampleOrder& order, const Lease& lease, std::int64_t steps);
 
-// Prepared, at these weights, until there is a gradient: a step that was skipped (a loss scaler's overflow) is
-// taken again, since its samples are to be trained on. Errors: those of Engine::step(); FailedPrecondition when
-// that comes to nothing.
+// Prepared, at these weights, until there is a gradient: a step that was skipped (a loss scaler's overflow)
+// is taken again, since its samples are to be trained on. Errors: those of Engine::step(); FailedPrecondition
+// when that comes to nothing.
 absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, const engine::Batch& batch,
                                                     std::span<const float* const> weights,
                                                     std::span<float* const> gradients,
@@ -40,8 +40,8 @@ class LocalSteps {
   std::vector<engine::Memory> memories() const;
 
   // One step for each of `batches`, the mean of their losses. `weights` and `contribution`: one pointer a
-  // tensor; the contribution is weights at the start − weights at the end, and for statistics what they are at
-  // the end. Errors: those of Engine::step().
+  // tensor; the contribution is weights at the start − weights at the end, and for statistics what they are
+  // at the end. Errors: those of Engine::step().
   absl::StatusOr<engine::StepResult> take(engine::Engine& engine, std::span<const engine::Batch> batches,
                                           double learning_rate, std::span<const float* const> weights,
                                           std::span<float* const> contribution,
@@ -49,7 +49,7 @@ class LocalSteps {
 
  private:
   LocalSteps(const ps::Layout& layout, const ps::OptimizerConfig& optimizer,
-             std::vector<transport::SharedFloats> shared);
+             std::vector<memory::SharedFloats> shared);
   std::span<float> weights() { return shared_[at_].floats(); }
   std::span<float> next() { return shared_[1 - at_].floats(); }
   std::span<float> gradient() { return shared_[2].floats(); }
@@ -61,7 +61,7 @@ class LocalSteps {
   ps::OptimizerConfig optimizer_;
   bool with_constants_ = false;
   // Two of weights, from one of which a step makes the other, and a gradient: the engine sees them.
-  std::vector<transport::SharedFloats> shared_;
+  std::vector<memory::SharedFloats> shared_;
   std::size_t at_ = 0;  // the weights as they are now
   std::vector<float> velocity_;
 };

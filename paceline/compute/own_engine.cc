@@ -19,11 +19,12 @@ constexpr std::int64_t kLongestJob = 16 << 20;  // bytes
 // What an engine is made of.
 bool computes_the_same(const config::JobConfig& one, const config::JobConfig& other) {
   return one.program == other.program && one.model == other.model && one.data == other.data &&
-         one.seed == other.seed && one.replicas.size() == other.replicas.size();
+         one.seed == other.seed && one.devices.size() == other.devices.size();
 }
 
 // The job came over the wire; what runs here is only what this host's own file says.
-absl::StatusOr<config::JobConfig> with_own_program(const config::JobConfig& job, const std::string& job_file) {
+absl::StatusOr<config::JobConfig> with_own_program(const config::JobConfig& job,
+                                                   const std::string& job_file) {
   if (job_file.empty()) {
     return absl::FailedPreconditionError(
         "the job trains a program, and this process was not told which one it may start: say --job FILE, the "
@@ -59,9 +60,10 @@ const std::vector<std::uint32_t>& OwnEngine::constants(std::span<const float> we
   constants_.emplace();
   for (const ps::TensorSpec& tensor : engine_->layout().tensors()) {
     if (tensor.kind != ps::TensorKind::kConstant) continue;
-    const auto bytes = std::as_bytes(weights.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size)));
-    constants_->push_back(static_cast<std::uint32_t>(
-        ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size())));
+    const auto bytes = std::as_bytes(
+        weights.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size)));
+    constants_->push_back(
+        static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size())));
   }
   return *constants_;
 }

@@ -22,11 +22,11 @@ class OwnEngine {
   // `job_file`: of this host, which says what program it may start; empty: none.
   OwnEngine(Use use, std::string job_file) : use_(use), job_file_(std::move(job_file)) {}
 
-  // For device `name` of this job: the one that is there, if it computes the same, else a new one. Valid until
-  // the next call. Errors: everything that can be wrong with the job on this machine.
+  // For device `name` of this job: the one that is there, if it computes the same, else a new one. Valid
+  // until the next call. Errors: everything that can be wrong with the job on this machine.
   absl::StatusOr<engine::Engine*> of(const config::JobConfig& job, const std::string& name, int threads);
-  // CRC-32 of each constant of the engine's layout. `weights`: what its model begins with. A program that is asked
-  // again may have counted on; then it is what was there first.
+  // CRC-32 of each constant of the engine's layout. `weights`: what its model begins with. A program that is
+  // asked again may have counted on; then it is what was there first.
   const std::vector<std::uint32_t>& constants(std::span<const float> weights);
 
  private:

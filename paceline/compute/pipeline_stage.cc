@@ -14,8 +14,8 @@ namespace {
 using std::chrono::steady_clock;
 
 // Between two stages: outputs one way, their gradients the other.
-transport::ChannelSizes link_sizes(std::int64_t bytes) {
-  const transport::ChannelSize size{.slots = 2, .slot_bytes = bytes};
+channels::ChannelSizes link_sizes(std::int64_t bytes) {
+  const channels::ChannelSize size{.slots = 2, .slot_bytes = bytes};
   return {size, size};
 }
 
@@ -29,15 +29,14 @@ absl::StatusOr<UnitRange> units_of(const wire::Role& role, std::int64_t units) {
   if (stage < 0 || stage > role.cuts_size() || role.micro_batch() < 1)
     return absl::InvalidArgumentError(fmt::format("the coordinator gave the role of stage {}", stage));
   return UnitRange{stage == 0 ? 0 : role.cuts(stage - 1),
-                          stage == role.cuts_size() ? units : role.cuts(stage)};
+                   stage == role.cuts_size() ? units : role.cuts(stage)};
 }
 
 }  // namespace
 
 absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job, engine::Engine& engine,
-                                                    const wire::Role& role,
-                                                    transport::GradientWriter& own,
-                                                    transport::LinkChannels* links, Interrupted interrupted) {
+                                                    const wire::Role& role, memory::GradientWriter& own,
+                                                    links::LinkChannels* links, Interrupted interrupted) {
   const std::int64_t units = engine.units();
   PACELINE_ASSIGN_OR_RETURN(const UnitRange range, units_of(role, units));
   PACELINE_ASSIGN_OR_RETURN(auto stage, engine.make_stage(range.begin, range.end));
@@ -48,7 +47,7 @@ absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job
   PipelineStage made(std::move(channels), own.gradient());
   if (role.stage() > 0 && !role.has_home()) {
     PACELINE_ASSIGN_OR_RETURN(made.others_gradient_,
-                              transport::GradientWriter::open(role.gradient_path(), stage->layout().size()));
+                              memory::GradientWriter::open(role.gradient_path(), stage->layout().size()));
     made.gradient_ = made.others_gradient_->gradient();
   }
   made.gradients_ = engine::tensor_pointers(stage->layout(), made.gradient_.data());
@@ -117,7 +116,7 @@ absl::StatusOr<bool> PipelineStage::take(const collective::PipelineStep& step, c
   return !channels_.interrupted(start + whole - steady_clock::now());
 }
 
-absl::StatusOr<bool> PipelineStage::send(transport::Channel& to) {
+absl::StatusOr<bool> PipelineStage::send(channels::Channel& to) {
   PACELINE_ASSIGN_OR_RETURN(const auto room, channels_.room(to));
   if (!room) return false;
   PACELINE_ASSIGN_OR_RETURN(const std::size_t bytes, stage_->send(*room));
@@ -125,7 +124,8 @@ absl::StatusOr<bool> PipelineStage::send(transport::Channel& to) {
   return true;
 }
 
-absl::StatusOr<bool> PipelineStage::receive(transport::Channel& from, std::int64_t micro, Receive receive_with) {
+absl::StatusOr<bool> PipelineStage::receive(channels::Channel& from, std::int64_t micro,
+                                            Receive receive_with) {
   PACELINE_ASSIGN_OR_RETURN(const auto message, channels_.message(from));
   if (!message) return false;
   PACELINE_RETURN_IF_ERROR((*stage_.*receive_with)(micro, *message));
@@ -133,7 +133,7 @@ absl::StatusOr<bool> PipelineStage::receive(transport::Channel& from, std::int64
   return true;
 }
 
-absl::StatusOr<bool> PipelineStage::bring_home(transport::Channel& home) {
+absl::StatusOr<bool> PipelineStage::bring_home(channels::Channel& home) {
   for (const ps::FloatRange& piece : pieces_) {
     PACELINE_ASSIGN_OR_RETURN(const auto room, channels_.room(home));
     if (!room) return false;
@@ -144,7 +144,7 @@ absl::StatusOr<bool> PipelineStage::bring_home(transport::Channel& home) {
   return room.has_value();
 }
 
-absl::StatusOr<bool> PipelineStage::take_in(transport::Channel& from) {
+absl::StatusOr<bool> PipelineStage::take_in(channels::Channel& from) {
   while (true) {
     PACELINE_ASSIGN_OR_RETURN(const auto message, channels_.message(from));
     if (!message) return false;

@@ -21,9 +21,9 @@
 #include "paceline/compute/stage_channels.h"
 #include "paceline/config/job_config.h"
 #include "paceline/engine/engine.h"
+#include "paceline/links/link_channels.h"
+#include "paceline/memory/gradient_buffer.h"
 #include "paceline/wire/paceline.pb.h"
-#include "paceline/transport/gradient_buffer.h"
-#include "paceline/transport/link_channels.h"
 
 namespace paceline::compute {
 
@@ -35,8 +35,8 @@ class PipelineStage {
   // so do `links`, as StageChannels has them. Errors: InvalidArgument when the model has no such stage; those
   // of StageChannels.
   static absl::StatusOr<PipelineStage> create(const config::JobConfig& job, engine::Engine& engine,
-                                              const wire::Role& role, transport::GradientWriter& own,
-                                              transport::LinkChannels* links, Interrupted interrupted);
+                                              const wire::Role& role, memory::GradientWriter& own,
+                                              links::LinkChannels* links, Interrupted interrupted);
 
   bool first() const { return channels_.first(); }
   bool last() const { return channels_.last(); }
@@ -56,9 +56,9 @@ class PipelineStage {
   };
   // Loads what this stage needs of a batch.
   absl::Status prepare(const engine::Batch& batch) { return stage_->prepare(batch); }
-  // Its part of the gradient of that batch. When it has returned in all stages, the whole gradient is there. Nothing when
-  // it was interrupted. Errors: those of engine::Stage and of StageChannels; DataLoss when another stage sent
-  // what cannot be.
+  // Its part of the gradient of that batch. When it has returned in all stages, the whole gradient is there.
+  // Nothing when it was interrupted. Errors: those of engine::Stage and of StageChannels; DataLoss when
+  // another stage sent what cannot be.
   absl::StatusOr<std::optional<Done>> run(const Iteration& iteration, std::span<const float* const> weights);
 
  private:
@@ -67,18 +67,18 @@ class PipelineStage {
   // One step of the schedule. False when it was interrupted.
   absl::StatusOr<bool> take(const collective::PipelineStep& step, const Iteration& iteration,
                             const engine::MicroBatches& micros, Done& done);
-  absl::StatusOr<bool> send(transport::Channel& to);
+  absl::StatusOr<bool> send(channels::Channel& to);
   using Receive = absl::Status (engine::Stage::*)(std::int64_t micro, std::span<const std::byte> message);
-  absl::StatusOr<bool> receive(transport::Channel& from, std::int64_t micro, Receive take);
+  absl::StatusOr<bool> receive(channels::Channel& from, std::int64_t micro, Receive take);
   // Parts of the gradient between hosts. False when it was interrupted.
-  absl::StatusOr<bool> bring_home(transport::Channel& home);
-  absl::StatusOr<bool> take_in(transport::Channel& from);
+  absl::StatusOr<bool> bring_home(channels::Channel& home);
+  absl::StatusOr<bool> take_in(channels::Channel& from);
 
   std::unique_ptr<engine::Stage> stage_;
   StageChannels channels_;
-  std::optional<transport::GradientWriter> others_gradient_;  // of the first stage, in the others of its host
-  std::span<float> gradient_;                                 // that this stage writes
-  std::vector<float*> gradients_;                             // by tensor
+  std::optional<memory::GradientWriter> others_gradient_;  // of the first stage, in the others of its host
+  std::span<float> gradient_;                              // that this stage writes
+  std::vector<float*> gradients_;                          // by tensor
   std::vector<ps::FloatRange> pieces_;                     // of it, for the first stage on another host
   int number_ = 0;
   int stages_ = 1;

@@ -2,16 +2,16 @@
 #pragma once
 
 #include "paceline/engine/engine.h"
-#include "paceline/transport/gradient_buffer.h"
-#include "paceline/transport/shared_memory.h"
+#include "paceline/memory/gradient_buffer.h"
+#include "paceline/memory/shared_memory.h"
 
 namespace paceline::compute {
 
-inline engine::Memory memory_of(const transport::SharedFloats& floats, bool writable) {
+inline engine::Memory memory_of(const memory::SharedFloats& floats, bool writable) {
   return {floats.path(), floats.mapping().data(), floats.mapping().size(), 0, writable};
 }
 
-inline engine::Memory memory_of(const transport::GradientWriter& gradient) {
+inline engine::Memory memory_of(const memory::GradientWriter& gradient) {
   return {gradient.path(), gradient.mapping().data(), gradient.mapping().size(), 0, true};
 }
 

@@ -5,8 +5,8 @@
 #include <absl/strings/str_cat.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/channels/ring_channel.h"
 #include "paceline/rpc/link_keys.h"
-#include "paceline/transport/ring_channel.h"
 
 namespace paceline::compute {
 
@@ -17,12 +17,12 @@ constexpr std::chrono::milliseconds kPatience{20};
 // The coordinator knows within so long of a process that is gone or silent.
 constexpr std::chrono::seconds kWordOfIt{5};
 
+using channels::Channel;
 using wire::StageLink;
-using transport::Channel;
 
 // Over links; the coordinator says which end connects.
-absl::StatusOr<std::unique_ptr<Channel>> linked(const StageLink& link, const transport::ChannelSizes& sizes,
-                                                transport::LinkChannels& links) {
+absl::StatusOr<std::unique_ptr<Channel>> linked(const StageLink& link, const channels::ChannelSizes& sizes,
+                                                links::LinkChannels& links) {
   PACELINE_ASSIGN_OR_RETURN(const auto keys,
                             rpc::link_keys(link.send_key(), link.receive_key(), links.sealed()));
   if (link.address().empty()) return links.expect(link.name(), sizes, keys);
@@ -36,21 +36,21 @@ bool has_links(const wire::Role& role) {
 }
 
 absl::StatusOr<StageChannels> StageChannels::open(const wire::Role& role, const Sizes& sizes,
-                                                  transport::LinkChannels* links, Interrupted interrupted) {
+                                                  links::LinkChannels* links, Interrupted interrupted) {
   StageChannels made;
   made.interrupted_ = std::move(interrupted);
   if (role.has_previous()) {
     PACELINE_ASSIGN_OR_RETURN(made.previous_, linked(role.previous(), sizes.previous, *links));
   } else if (role.stage() > 0) {
-    PACELINE_ASSIGN_OR_RETURN(auto ring, transport::RingChannel::open(role.previous_path(), sizes.previous));
-    made.previous_ = std::make_unique<transport::RingChannel>(std::move(ring));
+    PACELINE_ASSIGN_OR_RETURN(auto ring, channels::RingChannel::open(role.previous_path(), sizes.previous));
+    made.previous_ = std::make_unique<channels::RingChannel>(std::move(ring));
   }
   if (role.has_next()) {
     PACELINE_ASSIGN_OR_RETURN(made.next_, linked(role.next(), sizes.next, *links));
   } else if (role.stage() < role.cuts_size()) {
-    PACELINE_ASSIGN_OR_RETURN(auto ring, transport::RingChannel::create(sizes.next));
+    PACELINE_ASSIGN_OR_RETURN(auto ring, channels::RingChannel::create(sizes.next));
     made.next_path_ = ring.path();
-    made.next_ = std::make_unique<transport::RingChannel>(std::move(ring));
+    made.next_ = std::make_unique<channels::RingChannel>(std::move(ring));
   }
   if (role.has_home()) {
     PACELINE_ASSIGN_OR_RETURN(made.home_, linked(role.home(), sizes.gradient, *links));

@@ -18,9 +18,9 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/channels/channel.h"
+#include "paceline/links/link_channels.h"
 #include "paceline/wire/paceline.pb.h"
-#include "paceline/transport/channel.h"
-#include "paceline/transport/link_channels.h"
 
 namespace paceline::compute {
 
@@ -32,13 +32,13 @@ class StageChannels {
   // Waits at most so long; true when the iteration under way is to be given up.
   using Interrupted = std::function<bool(std::chrono::nanoseconds)>;
   struct Sizes {
-    transport::ChannelSizes previous, next, gradient;
+    channels::ChannelSizes previous, next, gradient;
   };
 
   // `links`: this process's, which outlive the channels; null where the role has none. Errors: NotFound when
   // a neighbour died this very moment; of memory; Internal when the coordinator gave no proper keys.
   static absl::StatusOr<StageChannels> open(const wire::Role& role, const Sizes& sizes,
-                                            transport::LinkChannels* links, Interrupted interrupted);
+                                            links::LinkChannels* links, Interrupted interrupted);
 
   // In memory, for the stage behind; empty where there is none, or it is on another host.
   const std::string& next_path() const { return next_path_; }
@@ -48,17 +48,17 @@ class StageChannels {
   bool first() const { return previous_ == nullptr; }
   bool last() const { return next_ == nullptr; }
   // Requires: there is such a stage.
-  transport::Channel& previous() { return *previous_; }
-  transport::Channel& next() { return *next_; }
+  channels::Channel& previous() { return *previous_; }
+  channels::Channel& next() { return *next_; }
   // To the first stage; null where that is on this host.
-  transport::Channel* home() { return home_.get(); }
+  channels::Channel* home() { return home_.get(); }
   // In the first stage: of the gradients of stages on other hosts.
-  std::span<const std::unique_ptr<transport::Channel>> gradients() const { return gradients_; }
+  std::span<const std::unique_ptr<channels::Channel>> gradients() const { return gradients_; }
 
   // Waits for as long as it takes. Nothing when it was interrupted. Errors: those of a message; Aborted when
   // this worker is to come again.
-  absl::StatusOr<std::optional<std::span<std::byte>>> room(transport::Channel& to) const;
-  absl::StatusOr<std::optional<std::span<const std::byte>>> message(transport::Channel& from) const;
+  absl::StatusOr<std::optional<std::span<std::byte>>> room(channels::Channel& to) const;
+  absl::StatusOr<std::optional<std::span<const std::byte>>> message(channels::Channel& from) const;
 
   bool interrupted(std::chrono::nanoseconds limit) const { return interrupted_(limit); }
 
@@ -68,8 +68,8 @@ class StageChannels {
   absl::StatusOr<std::optional<Bytes>> wait(
       const std::function<absl::StatusOr<std::optional<Bytes>>(std::chrono::nanoseconds)>& look) const;
 
-  std::unique_ptr<transport::Channel> previous_, next_, home_;
-  std::vector<std::unique_ptr<transport::Channel>> gradients_;
+  std::unique_ptr<channels::Channel> previous_, next_, home_;
+  std::vector<std::unique_ptr<channels::Channel>> gradients_;
   std::string next_path_, address_;
   Interrupted interrupted_;
 };

@@ -9,8 +9,8 @@
 #include "paceline/compute/board_readers.h"
 #include "paceline/compute/computation.h"
 #include "paceline/compute/group_member.h"
-#include "paceline/roles/beats.h"
-#include "paceline/roles/peer.h"
+#include "paceline/peer/heartbeats.h"
+#include "paceline/peer/peer.h"
 #include "paceline/wire/wire.h"
 
 namespace paceline::compute {
@@ -40,12 +40,12 @@ struct TimeSpent {
 
 class Worker {
  public:
-  Worker(roles::WorkerConnection& connection, const WorkerRoleOptions& options, OwnEngine& engine)
+  Worker(peer::WorkerConnection& connection, const WorkerRoleOptions& options, OwnEngine& engine)
       : connection_(connection), name_(options.name), address_(options.address), engine_(engine) {}
 
   // Up to the joining: everything that can be wrong with the job on this machine shows here.
   absl::Status join();
-  // Releases, until goodbye.
+  // Releases, until the disconnect.
   absl::Status work();
 
  private:
@@ -56,7 +56,7 @@ class Worker {
   absl::Status reduce(const wire::Reduce& order);
   std::optional<BoardReaders::Pinned> pull(Version version, float reach);
 
-  roles::WorkerConnection& connection_;
+  peer::WorkerConnection& connection_;
   const std::string name_, address_;
   OwnEngine& engine_;
   std::unique_ptr<Computation> computation_;
@@ -68,9 +68,9 @@ class Worker {
 absl::StatusOr<wire::WorkerOrder> Worker::expect(wire::WorkerOrder::WhatCase what) {
   auto order = connection_.next();
   if (!order) return wire::coordinator_lost();
-  if (order->has_goodbye()) {
-    PACELINE_RETURN_IF_ERROR(wire::farewell(order->goodbye()));
-    return absl::CancelledError(order->goodbye().why());
+  if (order->has_disconnect()) {
+    PACELINE_RETURN_IF_ERROR(wire::outcome_of(order->disconnect()));
+    return absl::CancelledError(order->disconnect().why());
   }
   if (order->what_case() != what) return absl::InternalError("the coordinator answered out of turn");
   return *std::move(order);
@@ -103,9 +103,9 @@ absl::Status Worker::join() {
 
 absl::Status Worker::work() {
   while (auto order = connection_.next()) {
-    if (order->has_goodbye()) {
+    if (order->has_disconnect()) {
       spent_.log(name_);
-      return wire::farewell(order->goodbye());
+      return wire::outcome_of(order->disconnect());
     }
     PACELINE_RETURN_IF_ERROR(carry_out(*order));
   }
@@ -157,7 +157,8 @@ absl::Status Worker::reduce(const wire::Reduce& order) {
 absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   if (!computation_->replica()) return absl::InternalError("the coordinator answered out of turn");
   const auto start = steady_clock::now();
-  PACELINE_ASSIGN_OR_RETURN(const float reach, wire::look_ahead_reach(release, computation_->job().optimizer));
+  PACELINE_ASSIGN_OR_RETURN(const float reach,
+                            wire::look_ahead_reach(release, computation_->job().optimizer));
   // While the shards may still be updating.
   PACELINE_ASSIGN_OR_RETURN(const Computation::Compute compute, computation_->prepare(release));
   const auto prepared = steady_clock::now();
@@ -211,21 +212,21 @@ std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {
 
 absl::Status run_worker(const WorkerRoleOptions& options) {
   OwnEngine engine(OwnEngine::Use::kTrain, options.job_file);
-  return roles::with_coordinator(
-      options.reach, security::Role::kWorker, [&](roles::Stub& stub, const rpc::Access& access) {
-        roles::WorkerConnection connection([&](grpc::ClientContext* context) {
-          rpc::show_token(*context, access);
-          return stub.Work(context);
-        });
-        const roles::Beats beats(connection);
-        Worker worker(connection, options, engine);
-        absl::Status outcome = worker.join();
-        if (outcome.ok()) outcome = worker.work();
-        if (!outcome.ok()) outcome = roles::unless_over(connection, outcome);
-        if (absl::IsCancelled(outcome))
-          return absl::OkStatus();  // the job was over before this worker was ready
-        return roles::end_of_stay(connection, outcome);
-      });
+  return peer::with_coordinator(options.reach, security::Role::kWorker,
+                                [&](peer::Stub& stub, const rpc::Access& access) {
+                                  peer::WorkerConnection connection([&](grpc::ClientContext* context) {
+                                    rpc::show_token(*context, access);
+                                    return stub.Work(context);
+                                  });
+                                  const peer::Heartbeats beats(connection);
+                                  Worker worker(connection, options, engine);
+                                  absl::Status outcome = worker.join();
+                                  if (outcome.ok()) outcome = worker.work();
+                                  if (!outcome.ok()) outcome = peer::unless_over(connection, outcome);
+                                  if (absl::IsCancelled(outcome))
+                                    return absl::OkStatus();  // the job was over before this worker was ready
+                                  return peer::end_of_session(connection, outcome);
+                                });
 }
 
 }  // namespace paceline::compute

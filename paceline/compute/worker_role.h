@@ -6,14 +6,14 @@
 
 #include <absl/status/status.h>
 
-#include "paceline/roles/peer.h"
+#include "paceline/peer/peer.h"
 
 namespace paceline::compute {
 
 struct WorkerRoleOptions {
-  roles::PeerOptions reach;
-  std::string name;     // its place in the job, "w2"
-  std::string address;  // of this host, where stages on other hosts may reach it; empty: it has none
+  peer::PeerOptions reach;
+  std::string name;      // its place in the job, "w2"
+  std::string address;   // of this host, where stages on other hosts may reach it; empty: it has none
   std::string job_file;  // of this host, which says what program may be started here; empty: none
 };
 

@@ -24,12 +24,16 @@ const std::vector<Marks>& all_marks() {
        "a job",
        "train",
        {"epochs", "runs_dir", "name", "program", "optimizer", "schedule", "sync", "evaluate", "checkpoint",
-        "network", "virtual", "cluster", "data.source", "replica.pace", "replica.pace_ms"}},
+        "network", "virtual", "cluster", "data.source", "device.pace", "device.pace_ms"}},
       {FileKind::kScenario,
        "a scenario",
        "simulate",
-       {"iterations", "server", "detection_ms", "faults_end_s", "replica.compute_ms", "replica.mtbf_s"}},
-      {FileKind::kCluster, "a cluster", "plan", {"device", "planner"}},
+       {"iterations", "server", "detection_ms", "faults_end_s", "device.compute_ms", "device.mtbf_s"}},
+      {FileKind::kCluster,
+       "a cluster",
+       "plan",
+       {"layer", "planner", "device.speed", "device.layer_ms", "device.overhead_ms", "device.power_w",
+        "device.site"}},
       {FileKind::kSweep, "a sweep", "sweep", {"axis", "columns", "mean_over"}}};
   return marks;
 }

@@ -10,7 +10,7 @@ namespace paceline::config {
 namespace {
 
 constexpr char kAJob[] = "epochs = 3\n[model]\nname = \"mlp\"\n";
-constexpr char kAScenario[] = "iterations = 100\n[[replica]]\ncompute_ms = 5\n";
+constexpr char kAScenario[] = "iterations = 100\n[[device]]\ncompute_ms = 5\n";
 constexpr char kACluster[] = "batch = 64\n[[device]]\nspeed = 2\n";
 constexpr char kASweep[] = "job = \"job.toml\"\nout = \"o\"\n[[axis]]\nname = \"seed\"\n";
 

@@ -15,20 +15,20 @@ constexpr std::int64_t kMostHosts = 64;
 constexpr std::int64_t kMostCopies = 2;
 
 void spread(JobConfig& job) {
-  const auto devices = static_cast<std::int64_t>(job.replicas.size());
+  const auto devices = static_cast<std::int64_t>(job.devices.size());
   for (std::int64_t i = 0; i < devices; ++i) {
-    ReplicaConfig& device = job.replicas[static_cast<std::size_t>(i)];
+    DeviceConfig& device = job.devices[static_cast<std::size_t>(i)];
     if (!device.host) device.host = static_cast<int>(i * job.hosts / devices);
   }
 }
 
 void check_places(Section& cluster, const JobConfig& job) {
   for (std::int64_t host = 0; host < job.hosts; ++host) {
-    const bool used = std::any_of(job.replicas.begin(), job.replicas.end(),
-                                  [&](const ReplicaConfig& device) { return *device.host == host; });
-    if (!used) return cluster.complain("hosts", fmt::format("host {} has no replica", host));
+    const bool used = std::any_of(job.devices.begin(), job.devices.end(),
+                                  [&](const DeviceConfig& device) { return *device.host == host; });
+    if (!used) return cluster.complain("hosts", fmt::format("host {} has no device", host));
   }
-  for (const ReplicaConfig& device : job.replicas) {
+  for (const DeviceConfig& device : job.devices) {
     if (*device.host >= job.hosts) {
       return cluster.complain("hosts", fmt::format("{} is on host {}, and there are hosts 0 to {}",
                                                    device.name, *device.host, job.hosts - 1));
@@ -48,8 +48,8 @@ void check_more_than_one(Section& cluster, const JobConfig& job) {
 // Device n is now the one at places[n]; -1: no more.
 std::vector<std::int32_t> keep_devices(JobConfig& job, const std::vector<int>& new_rank) {
   std::vector<std::int32_t> places;
-  std::vector<ReplicaConfig> kept;
-  for (ReplicaConfig& device : job.replicas) {
+  std::vector<DeviceConfig> kept;
+  for (DeviceConfig& device : job.devices) {
     const int host = new_rank[static_cast<std::size_t>(*device.host)];
     places.push_back(host < 0 ? -1 : static_cast<std::int32_t>(kept.size()));
     if (host < 0) job.left_out.push_back(device.name);
@@ -57,7 +57,7 @@ std::vector<std::int32_t> keep_devices(JobConfig& job, const std::vector<int>& n
     device.host = host;
     kept.push_back(std::move(device));
   }
-  job.replicas = std::move(kept);
+  job.devices = std::move(kept);
   return places;
 }
 
@@ -72,8 +72,8 @@ void leave_out(JobConfig& job, const std::vector<int>& new_rank) {
   for (planner::PlannedReplica& replica : replicas) {
     for (std::int32_t& device : replica.devices) device = places[static_cast<std::size_t>(device)];
   }
-  std::erase_if(job.slowdowns, [&](const Slowdown& one) { return gone(one.replica); });
-  for (Slowdown& one : job.slowdowns) one.replica = places[static_cast<std::size_t>(one.replica)];
+  std::erase_if(job.slowdowns, [&](const Slowdown& one) { return gone(one.device); });
+  for (Slowdown& one : job.slowdowns) one.device = places[static_cast<std::size_t>(one.device)];
   std::erase_if(job.prices, [&](const control::PriceChange& one) { return gone(one.device); });
   for (control::PriceChange& one : job.prices) one.device = places[static_cast<std::size_t>(one.device)];
 }
@@ -100,9 +100,9 @@ void read_without(Section& cluster, JobConfig& job) {
 
 void read_hosts(Section& cluster, JobConfig& job) {
   job.hosts = cluster.integer("hosts", 1, 1, kMostHosts);
-  job.copies = cluster.integer("replicas", 1, 1, kMostCopies);
+  job.copies = cluster.integer("copies", 1, 1, kMostCopies);
   if (job.copies > job.hosts)
-    cluster.complain("replicas", "copies of the weights are on different hosts: write hosts = 2 or more");
+    cluster.complain("copies", "copies of the weights are on different hosts: write hosts = 2 or more");
   job.seal = cluster.boolean("seal", true);
   const std::vector<std::string> in_the_clear{"auto", "tcp", "ucx"};
   job.fabric = in_the_clear[cluster.choice("fabric", 0, in_the_clear)];

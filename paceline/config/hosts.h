@@ -11,7 +11,7 @@ namespace paceline::config {
 
 struct JobConfig;
 
-// The keys `hosts`, `replicas`, `without`, `host_patience_s` and `seal` of [cluster], and on which hosts the
+// The keys `hosts`, `copies`, `without`, `host_patience_s` and `seal` of [cluster], and on which hosts the
 // devices are that do not say so themselves: as many on each, in their order. Then the job is what is left
 // without the hosts that it is to be without. Complains about hosts without a device, and about what only
 // works on one host.

@@ -12,6 +12,7 @@
 #include "paceline/config/budget.h"
 #include "paceline/config/file_kind.h"
 #include "paceline/config/hosts.h"
+#include "paceline/config/old_keys.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
 #include "paceline/ps/look_ahead.h"
@@ -21,7 +22,7 @@ namespace paceline::config {
 namespace {
 
 constexpr double kMostEpochs = 1e6;
-constexpr std::int64_t kMostReplicas = 256;
+constexpr std::int64_t kMostDevicesOfJob = 256;
 constexpr std::size_t kMostRatePoints = 10'000;
 
 // Or says how large it is; `weights` may be those of anybody's.
@@ -36,9 +37,9 @@ void read_model(Section section, JobConfig& job) {
     section.complain("weights", "write the name of a file");
   if (job.program) return section.finish();
   ModelConfig& model = job.model;
-  static const std::vector<std::string> kNames = {
-      "mlp",      "cnn",   "alexnet-small", "alexnet",     "resnet20", "resnet50", "resnet56", "resnet110",
-      "vgg11", "vgg16", "vgg16-plain",   "gpt-byte"};
+  static const std::vector<std::string> kNames = {"mlp",      "cnn",      "alexnet-small", "alexnet",
+                                                  "resnet20", "resnet50", "resnet56",      "resnet110",
+                                                  "vgg11",    "vgg16",    "vgg16-plain",   "gpt-byte"};
   model.name = kNames[section.choice("name", kNames.size() - 1, kNames)];
   model.width = section.integer("width", model.width, 1, 65536);
   model.layers = section.integer("layers", model.layers, 1, 1024);
@@ -222,7 +223,8 @@ void read_cgp(Section& section, policy::CgpSpec& cgp) {
                      {to_string(policy::Grouping::kNatural), to_string(policy::Grouping::kWindow),
                       to_string(policy::Grouping::kDp)});
   cgp.grouping = static_cast<policy::Grouping>(grouping);
-  cgp.patience = section.number("patience", cgp.patience, 0, 1, "the share of their iterations' time that replicas wait");
+  cgp.patience = section.number("patience", cgp.patience, 0, 1,
+                                "the share of their iterations' time that replicas wait");
   cgp.delay = section.number("delay", cgp.delay, 0, 1);
   if (cgp.k_min > cgp.k_max && cgp.wait_max != policy::CgpOptions::kForever)
     section.complain("k_min", "write a number that is not above k_max");
@@ -271,38 +273,38 @@ std::optional<double> read_pace(Section& section) {
   return std::nullopt;
 }
 
-void read_replica(Section section, const ReplicaConfig& defaults, JobConfig& job, Complaints& complaints) {
-  const std::int64_t count = section.integer("count", 1, 1, kMostReplicas);
-  ReplicaConfig replica = defaults;
-  replica.batch = section.integer("batch", defaults.batch, 1, 1 << 20);
-  replica.threads = static_cast<int>(section.integer("threads", defaults.threads, 1, 1024));
-  replica.pace = read_pace(section);
-  if (section.has("pace_ms")) replica.pace_ms = section.number("pace_ms", 1, 0.001, 3.6e6);
-  if (replica.pace && replica.pace_ms) section.complain("pace_ms", "give either pace or pace_ms, not both");
-  replica.unevenness = read_unevenness(section);
-  if (section.has("memory_mb")) replica.memory_mb = section.number("memory_mb", 1, 1e-6, 1e9);
-  replica.price_per_hour = read_price(section);
-  if (section.has("host")) replica.host = static_cast<int>(section.integer("host", 0, 0, 63));
-  replica.link = read_link(section.table("link"), "replica.link", defaults.link, complaints);
+void read_device(Section section, const DeviceConfig& defaults, JobConfig& job, Complaints& complaints) {
+  const std::int64_t count = section.integer("count", 1, 1, kMostDevicesOfJob);
+  DeviceConfig device = defaults;
+  device.batch = section.integer("batch", defaults.batch, 1, 1 << 20);
+  device.threads = static_cast<int>(section.integer("threads", defaults.threads, 1, 1024));
+  device.pace = read_pace(section);
+  if (section.has("pace_ms")) device.pace_ms = section.number("pace_ms", 1, 0.001, 3.6e6);
+  if (device.pace && device.pace_ms) section.complain("pace_ms", "give either pace or pace_ms, not both");
+  device.unevenness = read_unevenness(section);
+  if (section.has("memory_mb")) device.memory_mb = section.number("memory_mb", 1, 1e-6, 1e9);
+  device.price_per_hour = read_price(section);
+  if (section.has("host")) device.host = static_cast<int>(section.integer("host", 0, 0, 63));
+  device.link = read_link(section.table("link"), "device.link", defaults.link, complaints);
   section.finish();
   for (std::int64_t i = 0; i < count; ++i) {
-    replica.name = fmt::format("w{}", job.replicas.size());
-    job.replicas.push_back(replica);
+    device.name = fmt::format("w{}", job.devices.size());
+    job.devices.push_back(device);
   }
 }
 
-void read_replicas(Section& top, JobConfig& job, Complaints& complaints) {
-  ReplicaConfig defaults;
+void read_devices(Section& top, JobConfig& job, Complaints& complaints) {
+  DeviceConfig defaults;
   defaults.batch = top.integer("batch", defaults.batch, 1, 1 << 20);
   defaults.threads = static_cast<int>(top.integer("threads", defaults.threads, 1, 1024));
   job.free_communication = !top.has("link");
   defaults.link = read_link(top.table("link"), "link", defaults.link, complaints);
-  for (const toml::table* table : top.tables("replica"))
-    read_replica({table, "replica", complaints}, defaults, job, complaints);
-  if (job.replicas.empty()) read_replica({nullptr, "replica", complaints}, defaults, job, complaints);
-  if (job.replicas.size() > static_cast<std::size_t>(kMostReplicas)) {
-    top.complain("replica",
-                 fmt::format("{} replicas; at most {} fit one job", job.replicas.size(), kMostReplicas));
+  for (const toml::table* table : top.tables("device"))
+    read_device({table, "device", complaints}, defaults, job, complaints);
+  if (job.devices.empty()) read_device({nullptr, "device", complaints}, defaults, job, complaints);
+  if (job.devices.size() > static_cast<std::size_t>(kMostDevicesOfJob)) {
+    top.complain("device",
+                 fmt::format("{} devices; at most {} fit one job", job.devices.size(), kMostDevicesOfJob));
   }
 }
 
@@ -316,7 +318,7 @@ void check_policy(Section sync, const JobConfig& job) {
 
 void read_plan(Section& top, JobConfig& job, Complaints& complaints) {
   std::vector<PlanDevice> devices;
-  for (const ReplicaConfig& device : job.replicas) devices.push_back({device.name, device.batch});
+  for (const DeviceConfig& device : job.devices) devices.push_back({device.name, device.batch});
   job.parallel = read_parallel(top, devices, complaints);
   if (!std::holds_alternative<policy::LocalSgdSpec>(job.policy)) return;
   if (job.parallel.pipelined() || job.parallel.by_planner())
@@ -326,7 +328,7 @@ void read_plan(Section& top, JobConfig& job, Complaints& complaints) {
 
 void read_change(Section section, JobConfig& job) {
   Slowdown change;
-  change.replica = section.integer("replica", 0, 0, static_cast<std::int64_t>(job.replicas.size()) - 1);
+  change.device = section.integer("device", 0, 0, static_cast<std::int64_t>(job.devices.size()) - 1);
   change.at_s = section.number("at_s", 0, 0, 1e9);
   change.until_s = section.number("until_s", 1e9, 0, 1e9);
   change.factor = section.number("factor", 1, 1e-3, 1e4);
@@ -336,7 +338,7 @@ void read_change(Section section, JobConfig& job) {
   section.finish();
   job.slowdowns.push_back(change);
   if (price)
-    job.prices.push_back({static_cast<std::int32_t>(change.replica), change.at_s, change.until_s, per_hour});
+    job.prices.push_back({static_cast<std::int32_t>(change.device), change.at_s, change.until_s, per_hour});
 }
 
 void read_job_budget(Section& top, JobConfig& job, Complaints& complaints) {
@@ -434,7 +436,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   read_optimizer({top.table("optimizer"), "optimizer", complaints}, job, complaints);
   read_schedule({top.table("schedule"), "schedule", complaints}, job);
   read_sync({top.table("sync"), "sync", complaints}, job);
-  read_replicas(top, job, complaints);
+  read_devices(top, job, complaints);
   read_plan(top, job, complaints);
   check_policy({top.table("sync"), "sync", complaints}, job);
   if (job.program && job.parallel.of_stages())
@@ -469,6 +471,7 @@ absl::StatusOr<JobConfig> parse_job(const std::string& text, const std::string& 
                                     const std::vector<std::string>& sets, SetBy by) {
   PACELINE_ASSIGN_OR_RETURN(const toml::table root, merged(text, file, sets));
   Complaints complaints(file, sets, by == SetBy::kUser);
+  refuse_old_keys(root, complaints);
   JobConfig job = read_job(root, complaints);
   PACELINE_RETURN_IF_ERROR(unless_other_kind(root, FileKind::kJob, file, complaints.status()));
   return job;
@@ -482,13 +485,13 @@ absl::StatusOr<std::string> resolve_job(const std::string& text, const std::stri
   return out.str();
 }
 
-double virtual_ms(const JobConfig& job, const ReplicaConfig& device) {
+double virtual_ms(const JobConfig& job, const DeviceConfig& device) {
   return device.pace_ms.value_or(job.virtual_compute_ms * device.pace.value_or(1.0));
 }
 
 Duration paced(const JobConfig& job, std::size_t device, Clock clock, Time start, double iterations,
                Duration compute) {
-  const ReplicaConfig& place = job.replicas[device];
+  const DeviceConfig& place = job.devices[device];
   const auto number = static_cast<std::int64_t>(device);
   const double seconds =
       place.pace_ms ? *place.pace_ms / 1000.0 * iterations : to_seconds(compute) * place.pace.value_or(1.0);
@@ -500,7 +503,7 @@ Duration paced(const JobConfig& job, std::size_t device, Clock clock, Time start
 std::string replica_name(const JobConfig& job, const planner::PlannedReplica& replica) {
   std::vector<std::string> names;
   for (const std::int32_t device : replica.devices)
-    names.push_back(job.replicas[static_cast<std::size_t>(device)].name);
+    names.push_back(job.devices[static_cast<std::size_t>(device)].name);
   return absl::StrJoin(names, "+");
 }
 

@@ -1,4 +1,4 @@
-// A job, as job.toml says it: what to train, on what, over which replicas, under which policy. docs/job.md
+// A job, as job.toml says it: what to train, on what, over which devices, under which policy. docs/job.md
 // lists the keys. Every key has a default; whatever is wrong is an InvalidArgument of one line.
 #pragma once
 
@@ -26,8 +26,8 @@
 
 namespace paceline::config {
 
-// One device's place in the cluster. It is a replica, or a stage of one where the job has pipelines.
-struct ReplicaConfig {
+// One device of the cluster. It is a replica, or a stage of one where the job has pipelines.
+struct DeviceConfig {
   std::string name;         // "w0", "w1", …
   std::int64_t batch = 32;  // samples an iteration; what pace_ms is for, in a pipeline
   int threads = 1;          // libtorch's, within an operation
@@ -75,10 +75,10 @@ struct JobConfig {
   policy::PolicySpec policy;
   control::CommitScale scale = control::CommitScale::kSamples;
   double staleness_damping = 0;
-  bool look_ahead = false;  // by the policy where the file does not say
+  bool look_ahead = false;     // by the policy where the file does not say
   double reject_outliers = 0;  // gradients of a norm so many times the others'; 0: none
 
-  std::vector<ReplicaConfig> replicas;  // the devices
+  std::vector<DeviceConfig> devices;
   ParallelConfig parallel;
   std::optional<BudgetConfig> budget;
   std::vector<control::PriceChange> prices;
@@ -134,7 +134,7 @@ absl::StatusOr<std::string> resolve_job(const std::string& text, const std::stri
                                         const std::vector<std::string>& sets);
 
 // In virtual time: how long an iteration of the device's own batch takes.
-double virtual_ms(const JobConfig& job, const ReplicaConfig& device);
+double virtual_ms(const JobConfig& job, const DeviceConfig& device);
 
 // How long so much work is to take on a paced device, in iteration `clock` that started at `start`, when its
 // real computing took `compute`. `iterations`: of the whole model on the device's own batch, in which pace_ms

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const auto resolved = paceline::config::resolve_job(text, "FILE", {"seed=7"});
   PACELINE_CHECK(resolved.ok(), "a job that cannot be written again");
   const auto again = paceline::config::parse_job(*resolved, "FILE");
-  PACELINE_CHECK(again.ok() && again->seed == 7 && again->replicas.size() == job->replicas.size(),
+  PACELINE_CHECK(again.ok() && again->seed == 7 && again->devices.size() == job->devices.size(),
                  "another job when written again");
   return 0;
 }

@@ -70,7 +70,7 @@ TEST(JobConfig, ATableThatMakesNoSenseIsOneLine) {
   refused("table = [[1, 1], [1, 2], [1, 3]]\n", "at most two points");
   refused("warmup_epochs = 1\ntable = [[0, 1]]\n", "schedule.warmup_epochs: leave it out");
   expect_job_error(parse_job("[schedule]\ntable = [[0, 1]]\n", "job.toml").status(),
-                  "write shape = \"table\"");
+                   "write shape = \"table\"");
   std::string most = "table = [";
   for (int i = 0; i < 10'000; ++i) most += fmt::format("[{}, 1], ", i);
   EXPECT_TRUE(parse_job("[schedule]\nshape = \"table\"\n" + most + "]\n", "job.toml").ok());
@@ -100,7 +100,9 @@ TEST(JobConfig, EachOptimizerHasItsUsualNumbers) {
 }
 
 TEST(JobConfig, OptimizersOfWholeTensorsHaveNumbersOfTheirOwn) {
-  const auto job = [](const std::string& text) { return parse_job("[optimizer]\n" + text, "job.toml").value(); };
+  const auto job = [](const std::string& text) {
+    return parse_job("[optimizer]\n" + text, "job.toml").value();
+  };
   const JobConfig lars = job("name = \"lars\"\ntrust = 0.02\n[sync]\npolicy = \"cgp\"\n");
   EXPECT_EQ(lars.optimizer, (ps::OptimizerConfig{.kind = ps::OptimizerKind::kLars, .trust = 0.02}));
   EXPECT_EQ(lars.learning_rate, 1);
@@ -109,10 +111,9 @@ TEST(JobConfig, OptimizersOfWholeTensorsHaveNumbersOfTheirOwn) {
   EXPECT_EQ(lamb.optimizer, (ps::OptimizerConfig{.kind = ps::OptimizerKind::kLamb, .epsilon = 1e-6}));
   EXPECT_FALSE(lamb.look_ahead);
   const JobConfig adafactor = job("name = \"adafactor\"\ndecay_power = 0.5\nthreshold = 2\n");
-  EXPECT_EQ(adafactor.optimizer, (ps::OptimizerConfig{.kind = ps::OptimizerKind::kAdafactor,
-                                                     .epsilon = 1e-3,
-                                                     .decay_power = 0.5,
-                                                     .threshold = 2}));
+  EXPECT_EQ(adafactor.optimizer,
+            (ps::OptimizerConfig{
+                .kind = ps::OptimizerKind::kAdafactor, .epsilon = 1e-3, .decay_power = 0.5, .threshold = 2}));
   EXPECT_EQ(adafactor.learning_rate, 0.01);
 }
 
@@ -140,9 +141,10 @@ TEST(JobConfig, GradientsAreClippedByANorm) {
   EXPECT_EQ(parse_job("", "job.toml")->optimizer.clip, 0);
   EXPECT_EQ(parse_job("[optimizer]\nclip = 0.5\n", "job.toml")->optimizer.clip, 0.5);
   expect_job_error(parse_job("[optimizer]\nclip = -1\n", "job.toml").status(),
-                  "optimizer.clip: write a number");
-  expect_job_error(parse_job("[optimizer]\nclip = 1\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
-                  "local-sgd has no clipping");
+                   "optimizer.clip: write a number");
+  expect_job_error(
+      parse_job("[optimizer]\nclip = 1\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
+      "local-sgd has no clipping");
 }
 
 TEST(JobConfig, GroupsHaveNamesOrAGlobAndNumbersOfTheirOwn) {
@@ -208,7 +210,7 @@ TEST(JobConfig, ListensOnThisMachineOnlyUnlessToldHowSafely) {
 
 TEST(JobConfig, SealsWhatGoesBetweenHostsUnlessToldOtherwise) {
   const auto fabric = [](const std::string& more) {
-    const auto job = parse_job("[cluster]\nhosts = 2\n" + more + "[[replica]]\ncount = 2\n", "job.toml");
+    const auto job = parse_job("[cluster]\nhosts = 2\n" + more + "[[device]]\ncount = 2\n", "job.toml");
     return job.ok() ? job->fabric : std::string(job.status().message());
   };
   EXPECT_EQ(fabric(""), "sealed");
@@ -219,7 +221,7 @@ TEST(JobConfig, SealsWhatGoesBetweenHostsUnlessToldOtherwise) {
 }
 
 TEST(JobConfig, MakesAReplicaOfEachDeviceWhereNothingElseIsSaid) {
-  const JobConfig job = parse_job("[[replica]]\ncount = 2\n[[replica]]\nbatch = 5\n", "job.toml").value();
+  const JobConfig job = parse_job("[[device]]\ncount = 2\n[[device]]\nbatch = 5\n", "job.toml").value();
   const planner::Plan expected{{{{0}, {}, 32}, {{1}, {}, 32}, {{2}, {}, 5}}, 1 << 20};
   EXPECT_EQ(job.parallel.plan, expected);
   EXPECT_FALSE(job.parallel.pipelined());
@@ -227,7 +229,7 @@ TEST(JobConfig, MakesAReplicaOfEachDeviceWhereNothingElseIsSaid) {
 }
 
 constexpr char kPipelines[] =
-    "parallel = \"static\"\nmicro_batch = 8\nwork = [1, 2, 3.5]\n[[replica]]\ncount = 4\n"
+    "parallel = \"static\"\nmicro_batch = 8\nwork = [1, 2, 3.5]\n[[device]]\ncount = 4\n"
     "[[pipeline]]\ndevices = [\"w3\", \"w0\", \"w1\"]\ncuts = [1, 2]\nsamples = 64\n"
     "[[pipeline]]\ndevices = [\"w2\"]\n";
 
@@ -245,7 +247,7 @@ TEST(JobConfig, RefusesPipelinesThatCannotBe) {
   const auto refused = [](const std::string& pipelines, const std::string& says,
                           const std::string& keys = "micro_batch = 8\n") {
     SCOPED_TRACE(pipelines);
-    const std::string text = "parallel = \"static\"\n" + keys + "[[replica]]\ncount = 3\n" + pipelines;
+    const std::string text = "parallel = \"static\"\n" + keys + "[[device]]\ncount = 3\n" + pipelines;
     expect_job_error(parse_job(text, "job.toml").status(), says);
   };
   const std::string w2 = "[[pipeline]]\ndevices = [\"w2\"]\n";
@@ -270,16 +272,16 @@ TEST(JobConfig, RefusesPipelinesThatCannotBe) {
 
 TEST(JobConfig, ReadsABudgetAndPrices) {
   const std::string joint = "parallel = \"joint\"\n",
-                    devices = "[[replica]]\ncount = 2\nprice_per_hour = 2.5\n";
+                    devices = "[[device]]\ncount = 2\nprice_per_hour = 2.5\n";
   const JobConfig job = parse_job(joint + "[budget]\nmost = 36\nper = \"hour\"\nqueue = 1.5\n" + devices +
-                                      "[[change]]\nreplica = 1\nat_s = 5\nprice_per_hour = 0\n",
+                                      "[[change]]\ndevice = 1\nat_s = 5\nprice_per_hour = 0\n",
                                   "job.toml")
                             .value();
   ASSERT_TRUE(job.budget);
   EXPECT_DOUBLE_EQ(job.budget->most.most, 0.01) << "a second";
   EXPECT_TRUE(job.budget->most.per_second);
   EXPECT_EQ(job.budget->queue, 1.5);
-  EXPECT_EQ(job.replicas[1].price_per_hour, 2.5);
+  EXPECT_EQ(job.devices[1].price_per_hour, 2.5);
   ASSERT_EQ(job.prices.size(), 1u);
   EXPECT_EQ(job.prices[0].device, 1);
   EXPECT_EQ(job.prices[0].per_hour, 0);
@@ -288,17 +290,16 @@ TEST(JobConfig, ReadsABudgetAndPrices) {
 }
 
 TEST(JobConfig, CopiesAreOnDifferentHosts) {
-  const std::string devices = "[[replica]]\ncount = 2\n";
+  const std::string devices = "[[device]]\ncount = 2\n";
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\n" + devices, "job.toml")->copies, 1);
-  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nreplicas = 2\n" + devices, "job.toml")->copies, 2);
+  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\ncopies = 2\n" + devices, "job.toml")->copies, 2);
   // What is left of it when a host was given up.
-  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nreplicas = 2\nwithout = [1]\n" + devices, "job.toml")->copies,
-            1);
-  const absl::Status alone = parse_job("[cluster]\nreplicas = 2\n" + devices, "job.toml").status();
-  EXPECT_NE(alone.message().find("cluster.replicas: copies of the weights are on different hosts"),
+  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\ncopies = 2\nwithout = [1]\n" + devices, "job.toml")->copies, 1);
+  const absl::Status alone = parse_job("[cluster]\ncopies = 2\n" + devices, "job.toml").status();
+  EXPECT_NE(alone.message().find("cluster.copies: copies of the weights are on different hosts"),
             std::string::npos)
       << alone;
-  EXPECT_FALSE(parse_job("[cluster]\nhosts = 4\nreplicas = 3\n[[replica]]\ncount = 4\n", "job.toml").ok());
+  EXPECT_FALSE(parse_job("[cluster]\nhosts = 4\nreplicas = 3\n[[device]]\ncount = 4\n", "job.toml").ok());
 }
 
 TEST(JobConfig, NeighboursHaveWhatEitherHas) {
@@ -309,25 +310,25 @@ TEST(JobConfig, NeighboursHaveWhatEitherHas) {
 // Three hosts with two devices each, the second of which is gone.
 TEST(JobConfig, IsWhatIsLeftWithoutAHost) {
   const std::string text =
-      "[cluster]\nhosts = 3\nwithout = [1]\n[[replica]]\ncount = 6\nbatch = 8\n"
-      "[[change]]\nreplica = 2\nfactor = 2\n[[change]]\nreplica = 5\nfactor = 3\n";
+      "[cluster]\nhosts = 3\nwithout = [1]\n[[device]]\ncount = 6\nbatch = 8\n"
+      "[[change]]\ndevice = 2\nfactor = 2\n[[change]]\ndevice = 5\nfactor = 3\n";
   const JobConfig job = parse_job(text, "job.toml").value();
   EXPECT_EQ(job.hosts, 2);
   EXPECT_EQ(job.servers, 2);
   EXPECT_EQ(job.ranks, (std::vector<int>{0, 2}));
-  ASSERT_EQ(job.replicas.size(), 4u);
-  EXPECT_EQ(job.replicas[2].name, "w4");
-  EXPECT_EQ(job.replicas[2].host, 1) << "the second of those that are left";
+  ASSERT_EQ(job.devices.size(), 4u);
+  EXPECT_EQ(job.devices[2].name, "w4");
+  EXPECT_EQ(job.devices[2].host, 1) << "the second of those that are left";
   ASSERT_EQ(job.parallel.plan.replicas.size(), 4u);
   EXPECT_EQ(job.parallel.plan.replicas[3].devices, (std::vector<std::int32_t>{3}));
   ASSERT_EQ(job.slowdowns.size(), 1u);
-  EXPECT_EQ(job.slowdowns[0].replica, 3);
-  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nwithout = [1]\n[[replica]]\ncount = 2\n", "job.toml")->servers,
+  EXPECT_EQ(job.slowdowns[0].device, 3);
+  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nwithout = [1]\n[[device]]\ncount = 2\n", "job.toml")->servers,
             1);
-  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nwithout = [0]\n[[replica]]\ncount = 2\n", "job.toml")->ranks,
+  EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nwithout = [0]\n[[device]]\ncount = 2\n", "job.toml")->ranks,
             std::vector<int>{1});
   expect_job_error(
-      parse_job("[cluster]\nhosts = 2\nwithout = [0, 1]\n[[replica]]\ncount = 2\n", "job.toml").status(),
+      parse_job("[cluster]\nhosts = 2\nwithout = [0, 1]\n[[device]]\ncount = 2\n", "job.toml").status(),
       "on host 0 or 1");
 }
 
@@ -336,7 +337,7 @@ TEST(JobConfig, HasThePipelinesThatAreWholeWithoutAHost) {
   const auto with = [](const std::string& pipelines, const std::string& without) {
     return parse_job("parallel = \"static\"\nmicro_batch = 4\n" + pipelines +
                          "[cluster]\nhosts = 3\nwithout = " + without +
-                         "\n[[replica]]\ncount = 6\nbatch = 8\n",
+                         "\n[[device]]\ncount = 6\nbatch = 8\n",
                      "job.toml");
   };
   const std::string pipelines =
@@ -356,17 +357,17 @@ TEST(JobConfig, HasThePipelinesThatAreWholeWithoutAHost) {
 // Of what is no device or no host nothing follows for those that are left.
 TEST(JobConfig, WhatIsWrongOfHostsIsSaidAlsoWithoutAHost) {
   const std::string hosts = "[cluster]\nhosts = 2\nwithout = [0]\n";
-  expect_job_error(parse_job(hosts + "[[replica]]\ncount = 3\n[[replica]]\nhost = 60\n", "job.toml").status(),
+  expect_job_error(parse_job(hosts + "[[device]]\ncount = 3\n[[device]]\nhost = 60\n", "job.toml").status(),
                    "cluster.hosts: w3 is on host 60, and there are hosts 0 to 1");
   expect_job_error(parse_job("parallel = \"static\"\n" + hosts +
-                                 "[[replica]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w7\"]\n",
+                                 "[[device]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w7\"]\n",
                              "job.toml")
                        .status(),
                    "pipeline.devices: there is no 'w7'");
 }
 
 TEST(JobConfig, NumbersOfAListAreFinite) {
-  const std::string hosts = "[[replica]]\ncount = 2\n[cluster]\nhosts = 2\n";
+  const std::string hosts = "[[device]]\ncount = 2\n[cluster]\nhosts = 2\n";
   expect_job_error(parse_job(hosts + "without = [nan]\n", "job.toml").status(),
                    "cluster.without: write a list of numbers from 0 to 1");
   expect_job_error(parse_job("[schedule]\nmilestones = [-nan]\n", "job.toml").status(),
@@ -376,8 +377,8 @@ TEST(JobConfig, NumbersOfAListAreFinite) {
 TEST(JobConfig, RenumbersWhatDevicesCostWithoutAHost) {
   const JobConfig job =
       parse_job(
-          "parallel = \"joint\"\n[cluster]\nhosts = 3\nwithout = [1]\n[[replica]]\ncount = 3\n"
-          "[[change]]\nreplica = 1\nprice_per_hour = 3\n[[change]]\nreplica = 2\nprice_per_hour = 4\n",
+          "parallel = \"joint\"\n[cluster]\nhosts = 3\nwithout = [1]\n[[device]]\ncount = 3\n"
+          "[[change]]\ndevice = 1\nprice_per_hour = 3\n[[change]]\ndevice = 2\nprice_per_hour = 4\n",
           "job.toml")
           .value();
   ASSERT_EQ(job.prices.size(), 1u);
@@ -394,7 +395,7 @@ TEST(ShareOfWork, IsByTheWorkOfTheUnitsOrTheirNumber) {
 
 TEST(Paced, TakesItsPartOfAnIteration) {
   const JobConfig job =
-      parse_job("[[replica]]\npace_ms = 300\n[[replica]]\npace = \"3x\"\n", "job.toml").value();
+      parse_job("[[device]]\npace_ms = 300\n[[device]]\npace = \"3x\"\n", "job.toml").value();
   const auto of = [&](std::size_t device, double iterations) {
     return paced(job, device, Clock(1), Time{}, iterations, from_seconds(0.01));
   };

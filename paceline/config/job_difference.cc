@@ -16,10 +16,9 @@ namespace {
 
 using Keys = std::map<std::string, std::string>;
 
-constexpr std::array<std::string_view, 8> kOfAHost = {"runs_dir",       "data.source", "network.certs",
-                                                      "network.token_file", "program.run", "program.python",
-                                                      "program.directory",
-                                                      "monitor.listen"};
+constexpr std::array<std::string_view, 8> kOfAHost = {"runs_dir",           "data.source",   "network.certs",
+                                                      "network.token_file", "program.run",   "program.python",
+                                                      "program.directory",  "monitor.listen"};
 constexpr char kNotSaid[] = "(not said)";
 
 void flatten(const toml::node& node, const std::string& key, Keys& all) {

@@ -19,9 +19,9 @@ TEST(JobDifference, NamesEachKey) {
   EXPECT_THAT(job_differences("batch = 8\nseed = 1\n[model]\nname = \"mlp\"\n",
                               "batch = 16\nseed = 1\nepochs = 2\n[model]\nname = \"mlp\"\n"),
               ElementsAre("batch = 8, and there 16", "epochs = (not said), and there 2"));
-  EXPECT_THAT(job_differences("[[replica]]\ncount = 2\n[[replica]]\npace = 3.0\n",
-                              "[[replica]]\ncount = 2\n[[replica]]\npace = 2.0\n"),
-              ElementsAre("replica[1].pace = 3.0, and there 2.0"));
+  EXPECT_THAT(job_differences("[[device]]\ncount = 2\n[[device]]\npace = 3.0\n",
+                              "[[device]]\ncount = 2\n[[device]]\npace = 2.0\n"),
+              ElementsAre("device[1].pace = 3.0, and there 2.0"));
 }
 
 TEST(JobDifference, WhereThingsLieIsAHostsOwn) {

@@ -21,11 +21,10 @@ Unevenness read_unevenness(Section& section) {
   return unevenness;
 }
 
-double unevenness_factor(const Unevenness& unevenness, std::uint64_t seed, std::int64_t replica,
-                         Clock clock) {
+double unevenness_factor(const Unevenness& unevenness, std::uint64_t seed, std::int64_t device, Clock clock) {
   double factor = 1;
   if (unevenness.jitter <= 0 && unevenness.slow_chance <= 0) return factor;
-  Rng rng(mix_seed({seed, static_cast<std::uint64_t>(replica), static_cast<std::uint64_t>(clock.value())}));
+  Rng rng(mix_seed({seed, static_cast<std::uint64_t>(device), static_cast<std::uint64_t>(clock.value())}));
   if (unevenness.jitter > 0) {
     const double variance = std::log1p(unevenness.jitter * unevenness.jitter);
     factor = std::exp(std::sqrt(variance) * rng.normal() - variance / 2);
@@ -35,11 +34,11 @@ double unevenness_factor(const Unevenness& unevenness, std::uint64_t seed, std::
   return factor;
 }
 
-double slowdown_factor(std::span<const Slowdown> slowdowns, std::int64_t replica, Time start) {
+double slowdown_factor(std::span<const Slowdown> slowdowns, std::int64_t device, Time start) {
   double factor = 1;
   const double start_s = to_seconds(start);
   for (const Slowdown& one : slowdowns) {
-    if (one.replica == replica && start_s >= one.at_s && start_s < one.until_s) factor *= one.factor;
+    if (one.device == device && start_s >= one.at_s && start_s < one.until_s) factor *= one.factor;
   }
   return factor;
 }

@@ -1,5 +1,5 @@
 // How long iterations take where nobody measures them, or where a faster device imitates a slower one: how
-// uneven they are, and slowdowns that come and go. Pure: the same seed, replica and iteration give the same
+// uneven they are, and slowdowns that come and go. Pure: the same seed, device and iteration give the same
 // length, in every world.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace paceline::config {
 
-// By how much the iterations of one replica differ from each other.
+// By how much the iterations of one device differ from each other.
 struct Unevenness {
   double jitter = 0;       // standard deviation / mean of a log-normal factor with mean 1
   double slow_chance = 0;  // of one iteration, to be slow_least to slow_most times longer (uniform)
@@ -20,22 +20,22 @@ struct Unevenness {
   double slow_most = 5;
 };
 
-// From at_s to until_s of the job's time, replica number `replica` is `factor` times slower: the iterations
+// From at_s to until_s of the job's time, device number `device` is `factor` times slower: the iterations
 // that start then.
 struct Slowdown {
-  std::int64_t replica = 0;
+  std::int64_t device = 0;
   double at_s = 0;
   double until_s = 0;
   double factor = 1;
 };
 
-// The keys jitter, slow_chance and slow_factor = [least, most] of a [[replica]].
+// The keys jitter, slow_chance and slow_factor = [least, most] of a [[device]].
 Unevenness read_unevenness(Section& section);
 
 // The factor of iteration `clock`.
-double unevenness_factor(const Unevenness& unevenness, std::uint64_t seed, std::int64_t replica, Clock clock);
+double unevenness_factor(const Unevenness& unevenness, std::uint64_t seed, std::int64_t device, Clock clock);
 
-// The factor of an iteration of `replica` that starts at `start`.
-double slowdown_factor(std::span<const Slowdown> slowdowns, std::int64_t replica, Time start);
+// The factor of an iteration of `device` that starts at `start`.
+double slowdown_factor(std::span<const Slowdown> slowdowns, std::int64_t device, Time start);
 
 }  // namespace paceline::config

@@ -55,10 +55,10 @@ TEST(Unevenness, IsAFunctionOfSeedReplicaAndIteration) {
 }
 
 TEST(Slowdowns, CountFromTheirStartToBeforeTheirEndAndMultiply) {
-  const std::vector<Slowdown> slowdowns = {{.replica = 1, .at_s = 10, .until_s = 20, .factor = 3},
-                                           {.replica = 1, .at_s = 15, .until_s = 30, .factor = 2}};
-  const auto factor = [&](std::int64_t replica, double at_s) {
-    return slowdown_factor(slowdowns, replica, Time{} + from_seconds(at_s));
+  const std::vector<Slowdown> slowdowns = {{.device = 1, .at_s = 10, .until_s = 20, .factor = 3},
+                                           {.device = 1, .at_s = 15, .until_s = 30, .factor = 2}};
+  const auto factor = [&](std::int64_t device, double at_s) {
+    return slowdown_factor(slowdowns, device, Time{} + from_seconds(at_s));
   };
   EXPECT_EQ(factor(1, 9.9), 1);
   EXPECT_EQ(factor(1, 10), 3);

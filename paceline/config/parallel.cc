@@ -66,7 +66,7 @@ void complain_unless_each_is_used_once(Section& top, const planner::Plan& plan,
   }
   for (std::size_t i = 0; i < uses.size(); ++i) {
     if (uses[i] == 1 || (uses[i] == 0 && or_not_at_all)) continue;
-    top.complain("pipeline", fmt::format("{} is in {} of them; put every [[replica]] in one", devices[i].name,
+    top.complain("pipeline", fmt::format("{} is in {} of them; put every [[device]] in one", devices[i].name,
                                          uses[i] == 0 ? "none" : "several"));
   }
 }

@@ -49,13 +49,13 @@ planner::ModelProfile spread_by_work(planner::ModelProfile model, const std::vec
   return model;
 }
 
-double sample_ms(const JobConfig& job, const ReplicaConfig& device, double measured_ms, RunTime time) {
+double sample_ms(const JobConfig& job, const DeviceConfig& device, double measured_ms, RunTime time) {
   const auto batch = static_cast<double>(device.batch);
   if (time == RunTime::kVirtual) return virtual_ms(job, device) / batch;
   return device.pace_ms ? *device.pace_ms / batch : measured_ms * device.pace.value_or(1.0);
 }
 
-planner::Link to_servers(const JobConfig& job, const ReplicaConfig& device, RunTime time) {
+planner::Link to_servers(const JobConfig& job, const DeviceConfig& device, RunTime time) {
   if (time == RunTime::kWall)
     return job.hosts == 1 ? kToServers : through(kToServers, planned_link(device.link));
   return job.free_communication ? planner::Link{} : planned_link(device.link);
@@ -64,8 +64,8 @@ planner::Link to_servers(const JobConfig& job, const ReplicaConfig& device, RunT
 // Of every device to every other.
 std::vector<planner::Link> between_devices(const JobConfig& job, RunTime time) {
   std::vector<planner::Link> links;
-  for (const ReplicaConfig& from : job.replicas) {
-    for (const ReplicaConfig& to : job.replicas) {
+  for (const DeviceConfig& from : job.devices) {
+    for (const DeviceConfig& to : job.devices) {
       planner::Link link;
       if (time == RunTime::kWall) link = kBetweenProcesses;
       if (time == RunTime::kWall && from.host != to.host)
@@ -76,7 +76,7 @@ std::vector<planner::Link> between_devices(const JobConfig& job, RunTime time) {
   return links;
 }
 
-planner::Device planned_device(const JobConfig& job, const ReplicaConfig& one, double measured_ms,
+planner::Device planned_device(const JobConfig& job, const DeviceConfig& one, double measured_ms,
                                RunTime time) {
   planner::Device device;
   device.name = one.name;
@@ -94,7 +94,7 @@ std::string quoted(const std::string& text) { return '"' + text + '"'; }
 std::string pipeline_text(const JobConfig& job, const planner::PlannedReplica& replica) {
   std::vector<std::string> names;
   for (const std::int32_t device : replica.devices)
-    names.push_back(quoted(job.replicas[static_cast<std::size_t>(device)].name));
+    names.push_back(quoted(job.devices[static_cast<std::size_t>(device)].name));
   return fmt::format("{{devices=[{}],cuts=[{}],samples={}}}", absl::StrJoin(names, ","),
                      fmt::join(replica.cuts, ","), replica.samples);
 }
@@ -114,7 +114,7 @@ planner::Problem planning_problem(const JobConfig& job, const planner::ModelProf
   planner::Problem problem;
   problem.model = spread_by_work(model, job.parallel.work);
   problem.batch = 0;
-  for (const ReplicaConfig& one : job.replicas) {
+  for (const DeviceConfig& one : job.devices) {
     problem.batch += one.batch;
     problem.cluster.devices.push_back(planned_device(job, one, total_ms(model), time));
   }

@@ -7,8 +7,8 @@ namespace paceline::config {
 namespace {
 
 constexpr char kJob[] =
-    "parallel = \"joint\"\nbatch = 8\nwork = [1, 3]\n[[replica]]\npace_ms = 40\nmemory_mb = 0.5\n"
-    "[[replica]]\npace = \"2x\"\nbatch = 4\n[[replica]]\n[virtual]\ncompute_ms = 16\n"
+    "parallel = \"joint\"\nbatch = 8\nwork = [1, 3]\n[[device]]\npace_ms = 40\nmemory_mb = 0.5\n"
+    "[[device]]\npace = \"2x\"\nbatch = 4\n[[device]]\n[virtual]\ncompute_ms = 16\n"
     "[link]\ngbps = 8\nlatency_us = 100\n";
 
 planner::ModelProfile measured() {
@@ -50,11 +50,10 @@ TEST(PlanningProblem, HasTheTimesThatDevicesWillTake) {
 }
 
 TEST(PlanningProblem, HasTheLinksBetweenHosts) {
-  const JobConfig job =
-      parse_job(
-          kJob, "job.toml",
-          {"replica=[{},{host=0},{host=1,link.gbps=0.8},{host=1,link.latency_us=200}]", "cluster.hosts=2"})
-          .value();
+  const JobConfig job = parse_job(kJob, "job.toml",
+                                  {"device=[{},{host=0},{host=1,link.gbps=0.8},{host=1,link.latency_us=200}]",
+                                   "cluster.hosts=2"})
+                            .value();
   const planner::Problem live = planning_problem(job, measured(), RunTime::kWall);
   const auto link = [&](std::int32_t from, std::int32_t to) { return live.cluster.link(from, to); };
   const planner::Link within = link(0, 1);
@@ -93,9 +92,8 @@ TEST(PlanSettings, ComeBackOutOfTheJob) {
 
 TEST(PlanSettings, MayLeaveDevicesOut) {
   const auto with = [](const std::string& mode) {
-    return parse_job(
-        "parallel = \"" + mode + "\"\n[[replica]]\ncount = 2\n[[pipeline]]\ndevices = [\"w1\"]\n",
-        "job.toml");
+    return parse_job("parallel = \"" + mode + "\"\n[[device]]\ncount = 2\n[[pipeline]]\ndevices = [\"w1\"]\n",
+                     "job.toml");
   };
   EXPECT_TRUE(with("joint").ok());
   EXPECT_FALSE(with("static").ok());

@@ -1,5 +1,5 @@
-// [program]: a program of the user's that computes the gradients, instead of a built-in model. Who reads a job
-// that came over the wire starts nothing that it names: only what its own host's job file says.
+// [program]: a program of the user's that computes the gradients, instead of a built-in model. Who reads a
+// job that came over the wire starts nothing that it names: only what its own host's job file says.
 #pragma once
 
 #include <optional>

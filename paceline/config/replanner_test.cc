@@ -16,12 +16,11 @@ namespace {
 
 // Two devices of one pace, 6 layers of which either holds 5 at the most.
 JobConfig job(const std::string& memory) {
-  return parse_job(
-             "parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\n[[replica]]\ncount = 2\npace_ms = 96\n" +
-                 memory +
-                 "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [3]\nsamples = 16\n"
-                 "[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 100\noutput_kb = 0.1\n",
-             "job.toml")
+  return parse_job("parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\n[[device]]\ncount = 2\npace_ms = 96\n" +
+                       memory +
+                       "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [3]\nsamples = 16\n"
+                       "[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 100\noutput_kb = 0.1\n",
+                   "job.toml")
       .value();
 }
 
@@ -37,7 +36,8 @@ void join(Replanner& replanner, int replica, int place) {
   ASSERT_TRUE(replanner.joined({ReplicaId(replica), "", 1, place}).ok());
 }
 
-void finish(Replanner& replanner, int replica, std::int64_t samples, std::vector<Duration> worked, Duration compute) {
+void finish(Replanner& replanner, int replica, std::int64_t samples, std::vector<Duration> worked,
+            Duration compute) {
   control::ReplicaReady fact{ReplicaId(replica), Clock(1), Version(0), compute};
   fact.worked = std::move(worked);
   ASSERT_TRUE(replanner.check(fact).ok());
@@ -163,8 +163,8 @@ TEST(Replanner, KeepsABudgetWhenPricesChange) {
   const JobConfig priced =
       parse_job(
           "parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\n[budget]\nmost = 6\nper = \"hour\"\n"
-          "[[replica]]\ncount = 2\npace_ms = 96\nprice_per_hour = 1\n"
-          "[[change]]\nreplica = 1\nat_s = 10\nprice_per_hour = 20\n"
+          "[[device]]\ncount = 2\npace_ms = 96\nprice_per_hour = 1\n"
+          "[[change]]\ndevice = 1\nat_s = 10\nprice_per_hour = 20\n"
           "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 8\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = 8\n"
           "[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 0.1\noutput_kb = 0.1\n",
           "job.toml")
@@ -247,18 +247,18 @@ TEST(Replanner, TakesADeviceInThatComes) {
   }
   ASSERT_TRUE(change);
   std::size_t devices = 0;
-  for (const planner::PlannedReplica& replica : change->plan.replicas)
-    devices += replica.devices.size();
+  for (const planner::PlannedReplica& replica : change->plan.replicas) devices += replica.devices.size();
   EXPECT_EQ(devices, 2u);
 }
 
 // The run goes on while a plan is searched: batches end, and a device may go.
 TEST(Replanner, PlansAgainWhenADeviceLeavesWhileItSearches) {
   const JobConfig three =
-      parse_job("parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\n[[replica]]\ncount = 3\npace_ms = 96\n"
-                "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 12\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = 12\n"
-                "[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 0.1\noutput_kb = 0.1\n",
-                "job.toml")
+      parse_job(
+          "parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\n[[device]]\ncount = 3\npace_ms = 96\n"
+          "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 12\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = 12\n"
+          "[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 0.1\noutput_kb = 0.1\n",
+          "job.toml")
           .value();
   const auto replanner = replanner_of(three).value();
   join(*replanner, 0, 0);
@@ -380,7 +380,8 @@ TEST(Replanner, IsDerivedAgainInAReplay) {
   EXPECT_THAT(replayed(true).value_or(""), testing::HasSubstr("15 samples on devices 0"));
   adopted->plan.replicas[0].samples = 16;
   searched->plan->replicas[0].devices = {99};
-  EXPECT_THAT(replayed(true).value_or(""), testing::HasSubstr("the Controller orders: at 0.8 s: a plan is found"));
+  EXPECT_THAT(replayed(true).value_or(""),
+              testing::HasSubstr("the Controller orders: at 0.8 s: a plan is found"));
 }
 
 TEST(Replanner, RefusesWhatCannotBe) {

@@ -82,7 +82,8 @@ std::int64_t Section::integer(const std::string& key, std::int64_t otherwise, st
   return otherwise;
 }
 
-double Section::number(const std::string& key, double otherwise, double least, double most, const char* what) {
+double Section::number(const std::string& key, double otherwise, double least, double most,
+                       const char* what) {
   const toml::node* node = find(key);
   if (node == nullptr) return otherwise;
   const auto value = node->is_number() ? node->value<double>() : std::nullopt;

@@ -56,7 +56,8 @@ class Section {
   // The value, or `otherwise` when the key is missing or its value is wrong (which is then complained about).
   std::int64_t integer(const std::string& key, std::int64_t otherwise, std::int64_t least, std::int64_t most);
   // `what`: it is, where its name alone might mislead; may be null.
-  double number(const std::string& key, double otherwise, double least, double most, const char* what = nullptr);
+  double number(const std::string& key, double otherwise, double least, double most,
+                const char* what = nullptr);
   bool boolean(const std::string& key, bool otherwise);
   std::string text(const std::string& key, const std::string& otherwise);
   // One of `choices`; the answer is its place in the list.

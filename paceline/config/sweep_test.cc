@@ -26,10 +26,10 @@ set = ["sync.policy=ssp:3", "optimizer.lr=0.5"]
 name = "cluster"
 [[axis.value]]
 name = "two"
-set = ["replica=[{count=2, pace_ms=200, jitter=0.05}]"]
+set = ["device=[{count=2, pace_ms=200, jitter=0.05}]"]
 [[axis.value]]
 name = "mixed"
-set = ["replica=[{pace_ms=100, link={gbps=1.0}}, {count=2, pace_ms=400}]", "change=[{replica=1, at_s=5, factor=3}]"]
+set = ["device=[{pace_ms=100, link={gbps=1.0}}, {count=2, pace_ms=400}]", "change=[{device=1, at_s=5, factor=3}]"]
 [[axis]]
 name = "seed"
 [[axis.value]]
@@ -84,18 +84,18 @@ TEST(Sweep, TablesChooseAndShareCells) {
 TEST(Sweep, LaysWholeClustersOverAJob) {
   const Sweep sweep = sweep_of(kTop);
   const std::vector<std::string> sets = sets_of(sweep, {1, 1, 1});
-  const JobConfig job = parse_job("[[replica]]\ncount = 5\n", "job.toml", sets).value();
-  ASSERT_EQ(job.replicas.size(), 3u);
-  EXPECT_EQ(job.replicas[0].pace_ms, 100);
-  EXPECT_EQ(job.replicas[0].link.gbps, 1);
-  EXPECT_EQ(job.replicas[2].pace_ms, 400);
+  const JobConfig job = parse_job("[[device]]\ncount = 5\n", "job.toml", sets).value();
+  ASSERT_EQ(job.devices.size(), 3u);
+  EXPECT_EQ(job.devices[0].pace_ms, 100);
+  EXPECT_EQ(job.devices[0].link.gbps, 1);
+  EXPECT_EQ(job.devices[2].pace_ms, 400);
   ASSERT_EQ(job.slowdowns.size(), 1u);
   EXPECT_EQ(job.slowdowns[0].factor, 3);
   EXPECT_EQ(job.seed, 2u);
   EXPECT_EQ(job.learning_rate, 0.5);
   EXPECT_EQ(policy::to_string(job.policy), "ssp:3");
-  const std::string resolved = resolve_job("[[replica]]\ncount = 5\n", "job.toml", sets).value();
-  EXPECT_EQ(parse_job(resolved, "job.toml").value().replicas.size(), 3u);
+  const std::string resolved = resolve_job("[[device]]\ncount = 5\n", "job.toml", sets).value();
+  EXPECT_EQ(parse_job(resolved, "job.toml").value().devices.size(), 3u);
 }
 
 TEST(Sweep, WhatIsWrongIsOneLine) {

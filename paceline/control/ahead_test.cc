@@ -16,7 +16,7 @@ namespace paceline::control {
 namespace {
 
 using control::testing::LittleCluster;
-using control::testing::SampleBooks;
+using control::testing::SampleLog;
 using paceline::testing::EveryChoice;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -126,7 +126,7 @@ class Told {
   const ControllerConfig config_;
   Controller controller_;
   Observer observer_;
-  SampleBooks books_;
+  SampleLog books_;
   std::map<ReplicaId, std::int64_t> batches_;
   std::map<ReplicaId, Release> computing_;
   std::map<ReplicaId, std::vector<Lease>> ahead_;
@@ -297,7 +297,7 @@ TEST(Ahead, UnderOtherPoliciesEachSampleIsCommittedOnceAsWell) {
   for (const char* spec : {"asp", "ssp:2", "dssp:0-3", "elastic-bsp:4", "backup:1"}) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       for (const std::int64_t ahead : {0, 1, 4, 16}) {
-        SampleBooks books(kAheadDataset, long_job(0, seed).total_samples);
+        SampleLog books(kAheadDataset, long_job(0, seed).total_samples);
         for (const CommitRecord& commit : log_of(spec, ahead, seed)) books.add(commit);
         EXPECT_TRUE(books.all_once()) << spec << ", seed " << seed << ", " << ahead << " ahead";
       }

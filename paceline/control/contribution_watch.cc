@@ -15,7 +15,8 @@ constexpr int kMost = 3;
 constexpr std::size_t kNorms = 64;
 constexpr std::size_t kFewestNorms = 16;
 
-constexpr char kWhatToTry[] = "Go on from the last checkpoint with a lower optimizer.lr, or with optimizer.clip";
+constexpr char kWhatToTry[] =
+    "Go on from the last checkpoint with a lower optimizer.lr, or with optimizer.clip";
 
 bool overlap(const Lease& one, const Lease& other) {
   return one.epoch == other.epoch && one.begin < other.end && other.begin < one.end;
@@ -48,29 +49,33 @@ ContributionWatch::Judgement ContributionWatch::judge_bad(const Contribution& co
   const std::string what =
       far ? fmt::format("{}: the norm of its gradient, {:.3g}, is far from the others', {:.3g}",
                         contribution.worker, contribution.norm, median())
-          : fmt::format("{}: '{}' is not finite in its gradient{}", contribution.worker, contribution.not_finite,
+          : fmt::format("{}: '{}' is not finite in its gradient{}", contribution.worker,
+                        contribution.not_finite,
                         contribution.loss ? fmt::format(", at a loss of {:.4g}", *contribution.loss) : "");
-  const std::string where = fmt::format("{} (version {}, {})", what, contribution.version, samples(contribution.lease));
+  const std::string where =
+      fmt::format("{} (version {}, {})", what, contribution.version, samples(contribution.lease));
   if (!far) {
     bad_since_.insert(contribution.worker);
     ++bad_in_a_row_;
     const Tries& tries = tries_of(contribution);
     if (bad_in_a_row_ >= kMost && bad_since_.size() >= workers) {
       return {Verdict::kEndRun,
-              fmt::format("the training diverges: the latest {} gradients, of all workers, were not finite. {}. {}",
-                          bad_in_a_row_, where, kWhatToTry)};
+              fmt::format(
+                  "the training diverges: the latest {} gradients, of all workers, were not finite. {}. {}",
+                  bad_in_a_row_, where, kWhatToTry)};
     }
     if (tries.times >= kMost && tries.workers.size() > 1 && tries.others_good) {
       return {Verdict::kEndRun,
-              fmt::format("{} give a gradient that is not finite, {} times, on {}, and others do not. {}. Look at "
-                          "these samples",
-                          samples(contribution.lease), tries.times, fmt::join(tries.workers, ", "), where)};
+              fmt::format(
+                  "{} give a gradient that is not finite, {} times, on {}, and others do not. {}. Look at "
+                  "these samples",
+                  samples(contribution.lease), tries.times, fmt::join(tries.workers, ", "), where)};
     }
   }
   if (workers > 1 && worker.bad_at.size() >= kMost && alone_with_it(contribution.worker)) {
     return {Verdict::kGiveUpWorker,
-            fmt::format("{}; {} of its last {} were no good, and none of the others'. Look at this machine", where,
-                        worker.bad_at.size(), std::min(worker.contributions, kWindow))};
+            fmt::format("{}; {} of its last {} were no good, and none of the others'. Look at this machine",
+                        where, worker.bad_at.size(), std::min(worker.contributions, kWindow))};
   }
   return {Verdict::kDiscard, where + "; it is discarded, and its samples are issued again"};
 }
@@ -85,7 +90,8 @@ ContributionWatch::Tries& ContributionWatch::tries_of(const Contribution& contri
   return *found;
 }
 
-// Norms change by orders of magnitude in the course of a training, so those that are far count as well from now on.
+// Norms change by orders of magnitude in the course of a training, so those that are far count as well from
+// now on.
 bool ContributionWatch::far_from_the_others(double norm) {
   if (outlier_factor_ == 0 || norm == 0) return false;
   const bool far = norms_.size() >= kFewestNorms && norm > outlier_factor_ * median();

@@ -1,10 +1,12 @@
 // What becomes of a contribution that is no good: numbers that are not finite, or where the job wants that, a
 // norm far from the others'. Pure: what a worker says of its contributions in, a verdict out.
 //
-// A contribution that is no good is discarded, and its samples are issued again. Three more things may be wrong:
+// A contribution that is no good is discarded, and its samples are issued again. Three more things may be
+// wrong:
 //  - the training: since the last good contribution every worker that is here has had a bad one (and there
 //    were three of them). The run ends.
-//  - the samples: three times, with two workers at least, while others were good. The run ends, as samples are
+//  - the samples: three times, with two workers at least, while others were good. The run ends, as samples
+//  are
 //    never left out.
 //  - the worker: three of its last 100, and no other worker had one lately. The run goes on without it.
 // What is far from the others ends no run.
@@ -26,7 +28,7 @@ namespace paceline::control {
 struct Contribution {
   std::string worker;
   Lease lease;
-  Version version;         // of the weights that it was made at
+  Version version;  // of the weights that it was made at
   std::optional<double> loss;
   std::string not_finite;  // the name of a tensor that is not; empty: all is finite
   double norm = 0;         // 0: not known

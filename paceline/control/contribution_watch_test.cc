@@ -18,7 +18,12 @@ using Verdict = ContributionWatch::Verdict;
 Lease batch(std::int64_t number) { return {.epoch = 0, .begin = 10 * number, .end = 10 * number + 10}; }
 
 Contribution good(const std::string& worker, std::int64_t number, std::int64_t version = 0, double norm = 1) {
-  return {.worker = worker, .lease = batch(number), .version = Version(version), .loss = 0.5, .not_finite = "", .norm = norm};
+  return {.worker = worker,
+          .lease = batch(number),
+          .version = Version(version),
+          .loss = 0.5,
+          .not_finite = "",
+          .norm = norm};
 }
 
 Contribution bad(const std::string& worker, std::int64_t number, std::int64_t version = 0) {
@@ -33,7 +38,8 @@ TEST(ContributionWatch, OneBadContributionIsDiscardedAndItsWorkerIsNamed) {
   const auto judged = watch.judge(bad("w1", 1, 7), 2);
   EXPECT_EQ(judged.verdict, Verdict::kDiscard);
   EXPECT_EQ(judged.why,
-            "w1: 'conv.weight' is not finite in its gradient, at a loss of 0.5 (version 7, samples 10 to 20 of epoch 0); "
+            "w1: 'conv.weight' is not finite in its gradient, at a loss of 0.5 (version 7, samples 10 to 20 "
+            "of epoch 0); "
             "it is discarded, and its samples are issued again");
 }
 
@@ -118,7 +124,9 @@ TEST(ContributionWatch, SamplesThatAreBadEverywhereEndTheRunAndAreNamed) {
   }
   EXPECT_EQ(verdict, Verdict::kEndRun);
   EXPECT_EQ(times, 3);
-  EXPECT_THAT(why, HasSubstr("samples 40 to 50 of epoch 0 give a gradient that is not finite, 3 times, on w0, w1, w2"));
+  EXPECT_THAT(
+      why,
+      HasSubstr("samples 40 to 50 of epoch 0 give a gradient that is not finite, 3 times, on w0, w1, w2"));
 }
 
 // What was under way when all began to diverge was made at an earlier version.
@@ -137,7 +145,8 @@ TEST(ContributionWatch, DivergenceIsNotTakenForBadSamples) {
 TEST(ContributionWatch, AnOutlierIsDiscardedWhereTheJobWantsIt) {
   for (const double factor : {0.0, 20.0}) {
     ContributionWatch watch(factor);
-    for (int i = 0; i < 20; ++i) EXPECT_EQ(watch.judge(good("w0", i, 0, 1 + 0.01 * i), 2).verdict, Verdict::kGood);
+    for (int i = 0; i < 20; ++i)
+      EXPECT_EQ(watch.judge(good("w0", i, 0, 1 + 0.01 * i), 2).verdict, Verdict::kGood);
     const auto judged = watch.judge(good("w1", 20, 0, 1e20), 2);
     EXPECT_EQ(judged.verdict, factor > 0 ? Verdict::kDiscard : Verdict::kGood);
     if (factor > 0) {

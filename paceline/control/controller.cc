@@ -72,7 +72,8 @@ absl::Status Controller::handle(const Fact& fact, std::vector<Order>& orders) {
   if (finished_) return absl::OkStatus();
   const bool first = replanner_ != nullptr && !plan_told_;
   if (first) orders.emplace_back(replanner_->first(fact.at));
-  const absl::Status taken = std::visit([&](const auto& what) { return on(fact.at, what, orders); }, fact.what);
+  const absl::Status taken =
+      std::visit([&](const auto& what) { return on(fact.at, what, orders); }, fact.what);
   if (first && !taken.ok()) orders.pop_back();
   plan_told_ = plan_told_ || taken.ok();
   return taken;

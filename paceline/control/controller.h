@@ -139,11 +139,11 @@ class Controller {
   policy::Orders policy_orders_;
   std::vector<policy::Order> carried_out_;  // at the moment; its memory is used again
   SampleLedger ledger_;
-  DataShares shares_;            // of uneven data
+  DataShares shares_;                     // of uneven data
   std::unique_ptr<Replanner> replanner_;  // where replicas follow a plan
   bool plan_told_ = false;                // the first one
-  std::vector<Member> members_;  // by replica id
-  std::int64_t here_ = 0;        // of them
+  std::vector<Member> members_;           // by replica id
+  std::int64_t here_ = 0;                 // of them
   policy::ClockBoard active_;
   std::set<ReplicaId> parked_;
   std::map<std::string, Clock> restored_clocks_;

@@ -15,7 +15,7 @@ namespace paceline::control {
 namespace {
 
 using control::testing::LittleCluster;
-using control::testing::SampleBooks;
+using control::testing::SampleLog;
 
 constexpr const char* kSpecs[] = {"bsp",
                                   "asp",
@@ -136,7 +136,7 @@ class WholeRun {
   }
 
   std::string end() const {
-    SampleBooks books(config_.dataset_size, config_.total_samples);
+    SampleLog books(config_.dataset_size, config_.total_samples);
     Version expected(0);
     for (const CommitRecord& commit : log_) {
       books.add(commit);

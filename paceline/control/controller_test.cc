@@ -14,7 +14,7 @@ namespace paceline::control {
 namespace {
 
 using control::testing::LittleCluster;
-using control::testing::SampleBooks;
+using control::testing::SampleLog;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

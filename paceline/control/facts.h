@@ -51,7 +51,8 @@ struct CommitComplete {
   Version version;
 };
 
-// A device of a run whose plan may change, by its place in the job's list. It forms replicas once a plan has it.
+// A device of a run whose plan may change, by its place in the job's list. It forms replicas once a plan has
+// it.
 struct DeviceJoined {
   std::int32_t device = 0;
 };

@@ -17,8 +17,8 @@
 #include "paceline/control/controller_state.h"
 #include "paceline/control/facts.h"
 #include "paceline/control/orders.h"
-#include "paceline/control/reservation_books.h"
-#include "paceline/control/superstep_books.h"
+#include "paceline/control/reservation_ledger.h"
+#include "paceline/control/superstep_ledger.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::control {
@@ -74,11 +74,11 @@ class Observer {
   bool stopped_ = false;
   std::vector<Seen> replicas_;                    // by id
   std::map<Clock, std::int64_t> counted_clocks_;  // of the replicas that are live and not parked: how many
-  std::optional<SuperstepBooks> supersteps_;      // where a quota is promised
+  std::optional<SuperstepLedger> supersteps_;     // where a quota is promised
   // Begin → end of committed positions. About as many as replicas, and changed with each commit: nodes of
   // many entries keep that fast.
   absl::btree_map<std::int64_t, std::int64_t> done_;
-  std::optional<ReservationBooks> reservations_;  // from the first on
+  std::optional<ReservationLedger> reservations_;  // from the first on
   std::int64_t largest_gap_ = 0;
   std::int64_t largest_staleness_ = 0;
 };

@@ -94,8 +94,8 @@ struct Finish {
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
-using Order = std::variant<CommitRecord, Release, Discard, Park, WakeAt, Finish, SearchPlan, PlanAdopted, NoPlan,
-                           BatchDone>;
+using Order = std::variant<CommitRecord, Release, Discard, Park, WakeAt, Finish, SearchPlan, PlanAdopted,
+                           NoPlan, BatchDone>;
 
 // Whether it is one of those that only planned runs have.
 inline bool of_planning(const Order& order) {

@@ -1,6 +1,6 @@
-// What the Controller of a planned run orders beside all others: a search for a better plan, the change to it and
-// why; and what each batch took against what was predicted of it. Plain values; devices are places in the job's
-// list of them.
+// What the Controller of a planned run orders beside all others: a search for a better plan, the change to it
+// and why; and what each batch took against what was predicted of it. Plain values; devices are places in the
+// job's list of them.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct SearchPlan {
   friend bool operator==(const SearchPlan&, const SearchPlan&) { return true; }
 };
 
-// From now on: all replicas leave, and those of the plan join. The first plan as well, which they follow already.
+// From now on: all replicas leave, and those of the plan join. The first plan as well, which they follow
+// already.
 struct PlanAdopted {
   Time at;
   planner::Plan plan;

@@ -71,8 +71,8 @@ absl::Status Replanner::joined(const ReplicaJoined& fact) {
   if (!fact.place) return absl::OkStatus();
   const auto places = static_cast<std::int32_t>(planner_.current().replicas.size());
   if (*fact.place < 0 || *fact.place >= places) {
-    return absl::InvalidArgumentError(fmt::format("replica {} joined in place {} of a plan that has {}", fact.replica,
-                                                  *fact.place, places));
+    return absl::InvalidArgumentError(fmt::format("replica {} joined in place {} of a plan that has {}",
+                                                  fact.replica, *fact.place, places));
   }
   places_[fact.replica] = static_cast<std::size_t>(*fact.place);
   return absl::OkStatus();
@@ -88,8 +88,8 @@ absl::Status Replanner::check(const ReplicaReady& fact) const {
   if (found == places_.end()) return absl::OkStatus();
   const std::size_t stages = planner_.current().replicas[found->second].devices.size();
   if (fact.worked.size() == stages) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("replica {} says what {} stages worked, and has {}", fact.replica,
-                                                fact.worked.size(), stages));
+  return absl::InvalidArgumentError(fmt::format("replica {} says what {} stages worked, and has {}",
+                                                fact.replica, fact.worked.size(), stages));
 }
 
 void Replanner::finished(const ReplicaReady& fact, std::int64_t samples) {

@@ -1,6 +1,6 @@
-// The Controller's planner, in a run whose replicas follow a plan: what the stages of a batch really took and which
-// devices came and went in, orders out. Pure: it knows no clock, and it does not search; a SearchPlan order has
-// that done while the run goes on.
+// The Controller's planner, in a run whose replicas follow a plan: what the stages of a batch really took and
+// which devices came and went in, orders out. Pure: it knows no clock, and it does not search; a SearchPlan
+// order has that done while the run goes on.
 //
 // A batch is over when every replica has finished an iteration since the last one: under BSP, a commit.
 // What the planner cannot see is taken to be synchronizing: a batch's time without its slowest replica's.
@@ -70,8 +70,8 @@ class Replanner {
   void end_batch(Time at, std::vector<Order>& orders);
   // Nobody is left to end it.
   void give_up_batch(Time at, std::vector<Order>& orders);
-  // Requires: the plan, if there is one, is what planner::run() gave. Errors: FailedPrecondition when no search was
-  // ordered.
+  // Requires: the plan, if there is one, is what planner::run() gave. Errors: FailedPrecondition when no
+  // search was ordered.
   absl::Status searched(Time at, const PlanSearched& fact, std::vector<Order>& orders);
 
  private:

@@ -57,7 +57,8 @@ void Replay::on_fact(const Fact& fact) {
   seen_ = 0;
   fact_ = fact;
   ++facts_;
-  if (const auto* searched = std::get_if<PlanSearched>(&fact.what); searched != nullptr && !same_search(*searched))
+  if (const auto* searched = std::get_if<PlanSearched>(&fact.what);
+      searched != nullptr && !same_search(*searched))
     return;
   const absl::Status taken = controller_.handle(fact, expected_);
   if (!taken.ok())
@@ -67,7 +68,8 @@ void Replay::on_fact(const Fact& fact) {
 
 bool Replay::same_search(const PlanSearched& recorded) {
   if (!looks_at_plans_) return true;
-  if (searched_ && searched_->plan == recorded.plan && searched_->impossible == recorded.impossible) return true;
+  if (searched_ && searched_->plan == recorded.plan && searched_->impossible == recorded.impossible)
+    return true;
   differ("that", searched_ ? to_string(Fact{fact_->at, *searched_}) : "no search");
   return false;
 }

@@ -5,8 +5,8 @@
 // What a release says of iterations to come is compared only where the recording has it: a journal does not.
 // It decides nothing before it is a lease, and leases are compared.
 //
-// Plans are searched again, and compared with what was found. Where the Replay has no Replanner (a recording from
-// before plans were orders), what it orders about plans is not looked at.
+// Plans are searched again, and compared with what was found. Where the Replay has no Replanner (a recording
+// from before plans were orders), what it orders about plans is not looked at.
 //
 // A recording may end in the middle of a fact's orders, where a file ends: that is no difference. Evaluations
 // do not concern it.
@@ -47,16 +47,17 @@ class Replay final : public RunListener {
   std::int64_t orders() const { return orders_; }
 
  private:
-  Replay(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy, std::unique_ptr<Replanner> replanner);
+  Replay(ControllerConfig config, std::unique_ptr<policy::SyncPolicy> policy,
+         std::unique_ptr<Replanner> replanner);
   bool same_search(const PlanSearched& recorded);
   void differ(std::string_view recorded, std::string_view now);
   std::string fact_in_words() const;
 
   const bool looks_at_plans_;
   Controller controller_;
-  std::optional<Fact> fact_;     // the latest
-  std::vector<Order> expected_;  // what it gives
-  std::size_t seen_ = 0;         // of expected_
+  std::optional<Fact> fact_;              // the latest
+  std::vector<Order> expected_;           // what it gives
+  std::size_t seen_ = 0;                  // of expected_
   std::optional<PlanSearched> searched_;  // what the newest search gives
   std::int64_t facts_ = 0;
   std::int64_t orders_ = 0;

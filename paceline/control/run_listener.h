@@ -1,6 +1,6 @@
-// Something that wants to know what happens in a run: the journal, the statistics, a recorder in a test. The host of
-// a Controller calls it for each fact the Controller took and then for each order it gave, in order, on one
-// thread.
+// Something that wants to know what happens in a run: the journal, the statistics, a recorder in a test. The
+// host of a Controller calls it for each fact the Controller took and then for each order it gave, in order,
+// on one thread.
 #pragma once
 
 #include <cstdint>

@@ -76,10 +76,12 @@ std::string text(const PlanAdopted& order) {
 }
 std::string text(const NoPlan& order) { return fmt::format("no plan is left: {}", order.why); }
 std::string text(const BatchDone& order) {
-  std::string line = fmt::format("a batch ended at {} s, {} ms measured, {} predicted{}", to_seconds(order.at),
-                                 order.measured_ms, order.predicted_ms, order.regular ? "" : ", not a regular one");
+  std::string line =
+      fmt::format("a batch ended at {} s, {} ms measured, {} predicted{}", to_seconds(order.at),
+                  order.measured_ms, order.predicted_ms, order.regular ? "" : ", not a regular one");
   for (const DeviceWork& work : order.work)
-    line += fmt::format("; device {} took {} s for {} samples", work.device, to_seconds(work.computed), work.samples);
+    line += fmt::format("; device {} took {} s for {} samples", work.device, to_seconds(work.computed),
+                        work.samples);
   if (order.spending) {
     line += fmt::format("; cost {} of {}, {} batches ahead of the budget", order.spending->cost,
                         order.spending->allowed, order.spending->queue);

@@ -11,8 +11,8 @@
 
 #include <cstdint>
 #include <string>
-#include <type_traits>
 #include <string_view>
+#include <type_traits>
 
 #include "paceline/control/run_listener.h"
 
@@ -66,7 +66,8 @@ class TraceHash final : public RunListener {
   static constexpr bool of_planning() {
     return std::is_same_v<What, DeviceJoined> || std::is_same_v<What, DeviceLeft> ||
            std::is_same_v<What, PlanSearched> || std::is_same_v<What, SearchPlan> ||
-           std::is_same_v<What, PlanAdopted> || std::is_same_v<What, NoPlan> || std::is_same_v<What, BatchDone>;
+           std::is_same_v<What, PlanAdopted> || std::is_same_v<What, NoPlan> ||
+           std::is_same_v<What, BatchDone>;
   }
 
   std::uint64_t state_ = 0;

@@ -1,9 +1,9 @@
 // What an attempt tells the world to do. Actions are carried out in their order.
 //
-// Three of them are answered by an event (events.h): OpenCheckpoint and CountCheckpoint always, KeepBooks where
-// it fails. The answer comes before what is left of the actions, and before any other event. SearchPlan is answered
-// by PlanFound, later: it is searched while the run goes on. Where books
-// cannot be kept, what is left of the actions is dropped.
+// Three of them are answered by an event (events.h): OpenCheckpoint and CountCheckpoint always, FlushRecords
+// where it fails. The answer comes before what is left of the actions, and before any other event. SearchPlan
+// is answered by PlanFound, later: it is searched while the run goes on. Where books cannot be kept, what is
+// left of the actions is dropped.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 #include "paceline/base/time.h"
 #include "paceline/control/controller.h"
 #include "paceline/control/run_listener.h"
-#include "paceline/wire/goodbye.h"
+#include "paceline/wire/disconnect.h"
 #include "paceline/wire/paceline.pb.h"
 
 namespace paceline::coordinator {
@@ -49,7 +49,7 @@ struct HangUp {
 // The size of the data set is known, and there is a Controller: the first Record comes later.
 struct Begin {
   control::ControllerConfig config;
-  policy::Bounds bounds;                                // that the policy keeps
+  policy::Bounds bounds;                            // that the policy keeps
   std::optional<control::ControllerState> state{};  // that it goes on from
 };
 
@@ -60,7 +60,7 @@ struct Record {
 };
 
 // What was recorded is to outlive this process before anything else is done.
-struct KeepBooks {};
+struct FlushRecords {};
 
 // The Controller wants to be woken then, and not at a time that was said before.
 struct WakeUp {
@@ -91,8 +91,8 @@ struct NothingLost {};
 // The attempt is over.
 struct End {};
 
-using Action = std::variant<SendWorker, SendServer, SendEvaluator, HangUp, Begin, Record, KeepBooks, WakeUp,
-                            OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated,
+using Action = std::variant<SendWorker, SendServer, SendEvaluator, HangUp, Begin, Record, FlushRecords,
+                            WakeUp, OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated,
                             control::SearchPlan, Tell, NothingLost, End>;
 
 // Where the parts of an attempt put what they want done.
@@ -109,27 +109,33 @@ class Outbox {
   void tell_and_remember(std::string line) { put(Tell{std::move(line), true}); }
 
   // The last order, and the end of the connection.
-  void say_goodbye(WorkerPeer to, const wire::Goodbye& goodbye) { last<SendWorker>(to, goodbye); }
-  void say_goodbye(ServerPeer to, const wire::Goodbye& goodbye) { last<SendServer>(to, goodbye); }
-  void say_goodbye(EvaluatorPeer to, const wire::Goodbye& goodbye) { last<SendEvaluator>(to, goodbye); }
+  void send_disconnect(WorkerPeer to, const wire::Disconnect& disconnect) {
+    last<SendWorker>(to, disconnect);
+  }
+  void send_disconnect(ServerPeer to, const wire::Disconnect& disconnect) {
+    last<SendServer>(to, disconnect);
+  }
+  void send_disconnect(EvaluatorPeer to, const wire::Disconnect& disconnect) {
+    last<SendEvaluator>(to, disconnect);
+  }
   // It was given up; it may come again as a new one.
   template <class Peer>
   void give_up(Peer to, const std::string& why) {
-    say_goodbye(to, wire::given_up(why));
+    send_disconnect(to, wire::given_up(why));
   }
   // It is not wanted in this job.
   template <class Peer>
-  void refuse(Peer to, const std::string& why, wire::Goodbye::Reason reason = wire::Goodbye::NONE) {
-    say_goodbye(to, wire::refused(why, reason));
+  void refuse(Peer to, const std::string& why, wire::Disconnect::Reason reason = wire::Disconnect::NONE) {
+    send_disconnect(to, wire::refused(why, reason));
   }
 
   std::vector<Action> take() { return std::exchange(actions_, {}); }
 
  private:
   template <class SendOne, class Peer>
-  void last(Peer to, const wire::Goodbye& goodbye) {
+  void last(Peer to, const wire::Disconnect& disconnect) {
     SendOne send{to, {}, true};
-    *send.order.mutable_goodbye() = goodbye;
+    *send.order.mutable_disconnect() = disconnect;
     put(std::move(send));
   }
 

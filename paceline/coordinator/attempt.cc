@@ -9,20 +9,20 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/control/divergence.h"
-#include "paceline/coordinator/words.h"
 #include "paceline/coordinator/group_reduction.h"
 #include "paceline/coordinator/reader_slots.h"
-#include "paceline/wire/wire.h"
+#include "paceline/coordinator/words.h"
 #include "paceline/coordinator/worker_orders.h"
 #include "paceline/store/controller_state_json.h"
 #include "paceline/store/strict_json.h"
+#include "paceline/wire/wire.h"
 
 namespace paceline::coordinator {
 
 namespace {
 
 // A server that lives comes again within a second.
-constexpr std::chrono::seconds kHeldPatience{2};
+constexpr std::chrono::seconds kVotePatience{2};
 
 std::optional<Version> version_of(const std::optional<Restart>& restart) {
   if (!restart) return std::nullopt;
@@ -51,8 +51,7 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
       last_passed_(start),
       listening_since_(start) {
   if (options_.job.copies == 1) return;
-  replication_.emplace(options_.job, version_of(options_.restart).value_or(Version(0)), servers_,
-                       out_);
+  replication_.emplace(options_.job, version_of(options_.restart).value_or(Version(0)), servers_, out_);
   if (!options_.cut_short) return;
   held_.emplace(config::shards_kept(static_cast<int>(servers_.size()), static_cast<int>(options_.job.copies)),
                 options_.cut_short->attempt, options_.cut_short->newest);
@@ -69,11 +68,11 @@ void Attempt::on(const ServerSaid& said) {
 }
 
 void Attempt::on_hello(ServerPeer peer, const wire::ServerHello& hello) {
-  if (goodbye_said()) return out_.say_goodbye(peer, last_word());
-  if (rescuing()) return;
+  if (disconnecting()) return out_.send_disconnect(peer, disconnect_order());
+  if (saving_copies()) return;
   if (const auto refusal = servers_.take_place(peer, hello, at_))
     return out_.refuse(peer, refusal->why, refusal->reason);
-  hear_what_is_held(*servers_.shard_of(peer), hello.held());
+  hear_what_is_held(*servers_.shard_of(peer), hello.ballot());
   start_servers_if_ready();
 }
 
@@ -89,8 +88,9 @@ absl::Status Attempt::on_message(std::size_t shard, const wire::ServerMessage& m
     case wire::ServerMessage::kPrepared:
       if (!replication_) return absl::OkStatus();
       return replication_->prepared(shard, Version(message.prepared().version()));
-    case wire::ServerMessage::kRescued:
-      if (rescuing()) go_on_from_rescue(replication_->written(shard, message.rescued()));
+    case wire::ServerMessage::kCopyWritten:
+      if (saving_copies())
+        go_on_from_emergency_checkpoint(replication_->written(shard, message.copy_written()));
       return absl::OkStatus();
     case wire::ServerMessage::kKept:
       evaluations_.kept(shard, Version(message.kept().version()));
@@ -131,7 +131,7 @@ absl::Status Attempt::diverged(const wire::ServerFailed& message) {
 }
 
 void Attempt::on_failed(std::size_t shard, const wire::ServerFailed& message) {
-  if (goodbye_said()) return;
+  if (disconnecting()) return;
   const std::string why = fmt::format("server {}: {}", shard, message.error());
   if (message.host_lost()) return lose_server(std::nullopt, why);
   if (message.diverged() > 0) return fail(diverged(message));
@@ -154,18 +154,18 @@ void Attempt::lose_gradient(std::size_t shard, const wire::ServerFailed& message
 
 void Attempt::on(const ServerGone& gone) {
   const std::optional<std::size_t> shard = servers_.leave(gone.peer);
-  if (shard && !goodbye_said()) lose_server(*shard, fmt::format("server {} died", *shard));
+  if (shard && !disconnecting()) lose_server(*shard, fmt::format("server {} died", *shard));
   finish_if_done();
 }
 
-void Attempt::hear_what_is_held(std::size_t server, const wire::Held& held) {
+void Attempt::hear_what_is_held(std::size_t server, const wire::Ballot& held) {
   if (!held_) return;
   const auto came = held_->came(server, held);
   const auto found = came.ok() ? held_->found() : came;
   if (!found.ok()) {
     held_since_.reset();
     return out_.tell(fmt::format("what server {} says that it still has makes no sense: {}", server,
-                                       message_of(found.status())));
+                                 message_of(found.status())));
   }
   if (!*found) {
     held_since_.reset();
@@ -175,24 +175,24 @@ void Attempt::hear_what_is_held(std::size_t server, const wire::Held& held) {
   take_up_what_is_held();
 }
 
-// Those who came have every shard. The others are worth waiting for: if one of these dies while it is written, what
-// another one has may be of a version that is older, and nobody has the whole of that any more.
+// Those who came have every shard. The others are worth waiting for: if one of these dies while it is
+// written, what another one has may be of a version that is older, and nobody has the whole of that any more.
 void Attempt::take_up_what_is_held() {
   if (!held_since_ || phase_ != Phase::kStarting) return;
-  if (!all_awaited_servers_here() && at_ - *held_since_ < kHeldPatience) return;
+  if (!all_awaited_servers_here() && at_ - *held_since_ < kVotePatience) return;
   auto found = held_->found();
   PACELINE_CHECK(found.ok() && *found, "what is held was found, and is not");
   held_.reset();
   held_since_.reset();
-  const Version version = (*found)->books.state.version;
+  const Version version = (*found)->snapshot.state.version;
   if (version <= version_of(options_.restart).value_or(Version(0))) return out_.put(NothingLost{});
   lost_why_ = fmt::format("the servers still had version {}", version);
-  enter(Phase::kRescuing);
+  enter(Phase::kSavingCopies);
   replication_->take_up(**std::move(found));
 }
 
 void Attempt::start_servers_if_ready() {
-  if (rescuing() || options_.only_look_without) return;
+  if (saving_copies() || options_.only_look_without) return;
   if (!servers_.all_here() || !job_facts_) return;
   if (servers_.told_to_start()) return first_weights_.give();
   std::vector<std::string> weights;
@@ -209,7 +209,7 @@ void Attempt::start_servers_if_ready() {
   wire::ServerStart start;
   start.set_job_toml(options_.job_toml);
   // A worker that died and its successor may both hold a version for a moment.
-  start.set_readers(static_cast<std::int32_t>(2 * options_.job.replicas.size() + 1));
+  start.set_readers(static_cast<std::int32_t>(2 * options_.job.devices.size() + 1));
   start.set_announce(controller_->hears_of_completion());
   start.set_mark_file(options_.mark_file);
   start.set_mark_text(options_.mark_text);
@@ -237,7 +237,8 @@ absl::Status Attempt::on_no_weights(std::size_t shard, const std::string& error)
   if (options_.restart || !servers_.told_to_start() || !first_weights_.refused(shard))
     return absl::FailedPreconditionError(fmt::format("server {} started out of turn", shard));
   if (const Worker* worker = first_weights_.owner(shard))
-    send_away(worker->peer, fmt::format("server {} cannot read its weights: {}", shard, store::printable(error)));
+    send_away(worker->peer,
+              fmt::format("server {} cannot read its weights: {}", shard, store::printable(error)));
   first_weights_.give();
   return absl::OkStatus();
 }
@@ -253,15 +254,15 @@ absl::Status Attempt::on_started(std::size_t shard, const wire::ServerStarted& s
 // ---- The evaluator ----
 
 void Attempt::on(const EvaluatorSaid& said) {
-  if (rescuing()) return;
+  if (saving_copies()) return;
   if (evaluator_.is(said.peer)) evaluator_.hear(at_);
-  if (said.message.has_hello() && goodbye_said()) {
-    out_.say_goodbye(said.peer, last_word());
+  if (said.message.has_hello() && disconnecting()) {
+    out_.send_disconnect(said.peer, disconnect_order());
   } else if (said.message.has_hello() && evaluator_.take(said.peer, options_.job_toml, at_)) {
     show_evaluator_boards();
   } else if (said.message.has_evaluated() && evaluator_.is(said.peer)) {
     on_evaluated(said.message.evaluated());
-  } else if (!said.message.has_beat()) {
+  } else if (!said.message.has_heartbeat()) {
     out_.put(HangUp{said.peer});
   }
 }
@@ -276,7 +277,8 @@ void Attempt::on_evaluated(const wire::Evaluated& message) {
   const auto evaluated = evaluations_.evaluated(message);
   if (!evaluated) return;
   out_.put(*evaluated);
-  if (options_.job.stop_at_target && control::meets(*options_.job.target, *evaluated)) stop("the target is reached");
+  if (options_.job.stop_at_target && control::meets(*options_.job.target, *evaluated))
+    stop("the target is reached");
   finish_if_done();
 }
 
@@ -287,7 +289,7 @@ void Attempt::on(const EvaluatorGone& gone) {
 void Attempt::lose_evaluator() {
   evaluator_.leave(at_);
   evaluations_.evaluator_is_gone();
-  if (!goodbye_said() && !rescuing())
+  if (!disconnecting() && !saving_copies())
     out_.tell("the evaluator is lost; what it was to measure waits for another one");
   finish_if_done();
 }
@@ -310,9 +312,9 @@ void Attempt::carry_out(const control::CommitRecord& record) {
   wire::ServerOrder order;
   *order.mutable_apply() = wire::to_wire(record);
   if (replication_) {
-    const CertainCommits::Books& books = replication_->ordered(record.version);
-    order.mutable_apply()->set_state(store::to_text(books.state));
-    order.mutable_apply()->set_elapsed_ns(books.elapsed.count());
+    const CommitQuorum::Snapshot& snapshot = replication_->ordered(record.version);
+    order.mutable_apply()->set_state(store::to_text(snapshot.state));
+    order.mutable_apply()->set_elapsed_ns(snapshot.elapsed.count());
   }
   order.mutable_apply()->set_group(options_.job.reduce_in_group && order_reduction(record, replicas_, out_));
   servers_.tell(order);
@@ -342,13 +344,13 @@ std::vector<std::string> Attempt::missing() const {
   for (std::size_t shard = 0; shard < servers_.size(); ++shard) {
     if (!servers_.here(shard)) names.push_back(fmt::format("server{}", servers_.rank(shard)));
   }
-  for (const std::size_t device : missing_devices()) names.push_back(options_.job.replicas[device].name);
+  for (const std::size_t device : missing_devices()) names.push_back(options_.job.devices[device].name);
   return names;
 }
 
 std::vector<std::size_t> Attempt::missing_devices() const {
   std::vector<std::size_t> devices;
-  for (std::size_t device = 0; device < options_.job.replicas.size(); ++device) {
+  for (std::size_t device = 0; device < options_.job.devices.size(); ++device) {
     if (!workers_.here(device)) devices.push_back(device);
   }
   return devices;
@@ -357,7 +359,7 @@ std::vector<std::size_t> Attempt::missing_devices() const {
 std::string Attempt::phase_in_words() const {
   if (ending()) return "finishing";
   if (started()) return "training";
-  return fmt::format("starting: {} of {} workers are here", workers_.size(), options_.job.replicas.size());
+  return fmt::format("starting: {} of {} workers are here", workers_.size(), options_.job.devices.size());
 }
 
 }  // namespace paceline::coordinator

@@ -1,19 +1,19 @@
-// One attempt at a job, as its coordinator lives it: what happens comes in as events, what is to be done goes out
-// as actions, and each transition between its phases (phase.h) is in attempt_phases.cc. Pure: time is a field of each
-// event, and nothing else of the world is seen. The Controller decides what is committed and released; this
-// decides who belongs to the run, and how it goes on when somebody is lost.
+// One attempt at a job, as its coordinator lives it: what happens comes in as events, what is to be done goes
+// out as actions, and each transition between its phases (phase.h) is in attempt_phases.cc. Pure: time is a
+// field of each event, and nothing else of the world is seen. The Controller decides what is committed and
+// released; this decides who belongs to the run, and how it goes on when somebody is lost.
 //
 // A run goes through these phases: workers attach and say what their model and data are → the servers start
 // from the first worker's initial weights or from a checkpoint → workers join, and take their roles in
-// replicas → facts and orders → the last evaluation and checkpoint → goodbye to all.
+// replicas → facts and orders → the last evaluation and checkpoint → a disconnect to all.
 //
 // Where plans may change, replicas join the run together, once all of the plan are formed, so that no round
 // is less than a batch. When those that are left cannot hold the model, the run ends with that, after a
 // checkpoint.
 //
 // Where shards are kept twice and a server is lost, nothing more is taken or ordered; the run goes back once
-// what the others have is written (Replication). The same happens before the start, when servers come that still
-// have more of an earlier attempt than its checkpoints do (HeldVersions).
+// what the others have is written (Replication). The same happens before the start, when servers come that
+// still have more of an earlier attempt than its checkpoints do (RecoveryVote).
 #pragma once
 
 #include <functional>
@@ -31,12 +31,12 @@
 #include "paceline/coordinator/checkpoint_retries.h"
 #include "paceline/coordinator/checkpoints.h"
 #include "paceline/coordinator/evaluations.h"
-#include "paceline/coordinator/evaluator_seat.h"
+#include "paceline/coordinator/evaluator_session.h"
 #include "paceline/coordinator/events.h"
 #include "paceline/coordinator/first_weights.h"
-#include "paceline/coordinator/held_versions.h"
 #include "paceline/coordinator/job_facts.h"
 #include "paceline/coordinator/phase.h"
+#include "paceline/coordinator/recovery_vote.h"
 #include "paceline/coordinator/replica_table.h"
 #include "paceline/coordinator/replication.h"
 #include "paceline/coordinator/restart.h"
@@ -51,9 +51,10 @@ struct AttemptOptions {
   config::JobConfig job;
   std::string job_toml;
   std::optional<Restart> restart{};
-  bool again = false;     // the job has been begun before: processes that are lost at the start are waited for too
-  int host = 0;           // of this process and the evaluator, by the job's own count
-  std::string attempt{};  // what this one is called
+  bool again =
+      false;     // the job has been begun before: processes that are lost at the start are waited for too
+  int host = 0;  // of this process and the evaluator, by the job's own count
+  std::string attempt{};                // what this one is called
   std::optional<CutShort> cut_short{};  // where it recorded more than the restart has
   // Workers that an attempt before was lost by, and why they are not let in.
   std::map<std::string, std::string> given_up{};
@@ -128,7 +129,7 @@ class Attempt {
   void on(const ServerGone& gone);
   void on_hello(ServerPeer peer, const wire::ServerHello& hello);
   absl::Status on_message(std::size_t shard, const wire::ServerMessage& message);
-  void hear_what_is_held(std::size_t server, const wire::Held& held);
+  void hear_what_is_held(std::size_t server, const wire::Ballot& held);
   void take_up_what_is_held();
   bool all_awaited_servers_here() const;
   void start_servers_if_ready();
@@ -160,23 +161,23 @@ class Attempt {
   // The phases.
   void enter(Phase next);
   bool training() const { return phase_ == Phase::kTraining; }
-  bool rescuing() const { return phase_ == Phase::kRescuing; }
+  bool saving_copies() const { return phase_ == Phase::kSavingCopies; }
   // Nobody joins the run any more, and nobody leaves it.
-  bool ending() const { return phase_ != Phase::kStarting && !training() && !rescuing(); }
-  bool goodbye_said() const { return phase_ == Phase::kGoodbye || phase_ == Phase::kOver; }
+  bool ending() const { return phase_ != Phase::kStarting && !training() && !saving_copies(); }
+  bool disconnecting() const { return phase_ == Phase::kDisconnecting || phase_ == Phase::kOver; }
   void on(const TimePassed&);
   void on(const WokeUp&);
   void on(const StopWanted& wanted) { stop(wanted.why); }
-  void on(const BooksFailed& failed) { fail(failed.why); }
+  void on(const RecordingFailed& failed) { fail(failed.why); }
   void stop(const std::string& why);
   void fail(absl::Status status);
   void finish();
   void finish_if_done();
   void go_back(const std::string& why);
   void lose_server(std::optional<std::size_t> shard, const std::string& why);
-  void go_on_from_rescue(const absl::Status& step);
-  void say_goodbye();
-  wire::Goodbye last_word() const;
+  void go_on_from_emergency_checkpoint(const absl::Status& step);
+  void send_disconnect();
+  wire::Disconnect disconnect_order() const;
 
   // Who is waited for, and how long.
   void give_up_silent();
@@ -209,7 +210,7 @@ class Attempt {
   Version completed_{};  // by all servers, as the Controller was told; only where it wants to hear
   std::optional<double> last_loss_;  // of an iteration, that was a finite number
   control::ContributionWatch contributions_;
-  std::int64_t discarded_ = 0;                     // contributions
+  std::int64_t discarded_ = 0;  // contributions
   std::optional<JobFacts> job_facts_;
   WorkerTable workers_;
   ReplicaTable replicas_;
@@ -218,14 +219,14 @@ class Attempt {
   ServerFleet servers_;
   FirstWeights first_weights_;
   const int evaluator_host_;  // place in the job
-  EvaluatorSeat evaluator_;
+  EvaluatorSession evaluator_;
   Evaluations evaluations_;
   Checkpoints checkpoints_;
   CheckpointRetries checkpoint_retries_;
   std::optional<Replication> replication_;  // where there are several copies of each shard
-  std::optional<HeldVersions> held_;        // where there are copies, while servers may have more than the restart
-  std::optional<SteadyTime> held_since_;    // those who came have every shard of such a version
-  std::string lost_why_;                    // the first loss, while what is left is written
+  std::optional<RecoveryVote> held_;  // where there are copies, while servers may have more than the restart
+  std::optional<SteadyTime> held_since_;  // those who came have every shard of such a version
+  std::string lost_why_;                  // the first loss, while what is left is written
   const SteadyTime since_;
   std::vector<int> lost_hosts_;
   std::map<std::string, std::string> wrong_workers_;
@@ -237,11 +238,11 @@ class Attempt {
     std::string why;
   };
   std::optional<Absent> absent_;  // the run begins without, once there is a plan for that
-  std::int64_t told_of_ = 0;                 // replicas that the Controller was told of before it started
+  std::int64_t told_of_ = 0;      // replicas that the Controller was told of before it started
   SteadyTime last_passed_;
   SteadyTime listening_since_;
   SteadyTime finishing_at_{};
-  SteadyTime goodbye_at_{};
+  SteadyTime disconnected_at_{};
 };
 
 }  // namespace paceline::coordinator

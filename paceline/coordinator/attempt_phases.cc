@@ -13,7 +13,7 @@ namespace paceline::coordinator {
 
 namespace {
 
-constexpr std::chrono::seconds kWorkersGoodbyeLimit{5};
+constexpr std::chrono::seconds kDisconnectLimit{5};
 
 }  // namespace
 
@@ -62,15 +62,15 @@ void Attempt::stop(const std::string& why) {
 
 // The run cannot go on, in this attempt or another.
 void Attempt::fail(absl::Status status) {
-  if (goodbye_said() || phase_ == Phase::kWentBack) return;
+  if (disconnecting() || phase_ == Phase::kWentBack) return;
   result_.Update(status);
   evaluations_.forget();
   checkpoints_.forget();
   if (controller_ != nullptr) controller_->end();
-  say_goodbye();
+  send_disconnect();
 }
 
-// What came after the last checkpoint is lost. The streams just end, and who hears no goodbye comes again.
+// What came after the last checkpoint is lost. The streams just end, and who hears no disconnect comes again.
 void Attempt::go_back(const std::string& why) {
   // What could not even start is not tried again and again, but what has trained before is. What is over is
   // so once its last checkpoint is there, and who asks for a stop gets one.
@@ -85,25 +85,25 @@ void Attempt::go_back(const std::string& why) {
 // `shard`: of the server; nothing where two cannot reach each other. What the others have is written first,
 // where it is kept twice.
 void Attempt::lose_server(std::optional<std::size_t> shard, const std::string& why) {
-  if (phase_ == Phase::kWentBack || goodbye_said()) return;
-  const bool copied = replication_ && (started() || rescuing());
+  if (phase_ == Phase::kWentBack || disconnecting()) return;
+  const bool copied = replication_ && (started() || saving_copies());
   if (!copied || !result_.ok()) return go_back(why);
-  if (!rescuing()) {
+  if (!saving_copies()) {
     lost_why_ = why;
-    enter(Phase::kRescuing);
+    enter(Phase::kSavingCopies);
     controller_->end();
     evaluations_.forget();
     checkpoints_.forget();
   }
-  go_on_from_rescue(replication_->lose(shard, checkpoints_.newest()));
+  go_on_from_emergency_checkpoint(replication_->lose(shard, checkpoints_.newest()));
 }
 
-void Attempt::go_on_from_rescue(const absl::Status& step) {
-  if (!rescuing() || (step.ok() && !replication_->rescued())) return;
+void Attempt::go_on_from_emergency_checkpoint(const absl::Status& step) {
+  if (!saving_copies() || (step.ok() && !replication_->saved())) return;
   if (step.ok() && !started()) out_.put(NothingLost{});
   if (!step.ok()) lost_why_ += fmt::format(", and its copies were not to be had: {}", message_of(step));
   if (!stop_asked_ || !step.ok()) return go_back(lost_why_);
-  say_goodbye();
+  send_disconnect();
 }
 
 void Attempt::finish() {
@@ -115,9 +115,9 @@ void Attempt::finish() {
 }
 
 void Attempt::finish_if_done() {
-  if (phase_ == Phase::kGoodbye) {
+  if (phase_ == Phase::kDisconnecting) {
     const bool all_gone = workers_.size() == 0 && servers_.none_here() && !evaluator_.here();
-    if (!all_gone && at_ <= goodbye_at_ + kWorkersGoodbyeLimit) return;
+    if (!all_gone && at_ <= disconnected_at_ + kDisconnectLimit) return;
     enter(Phase::kOver);
     out_.put(End{});
   }
@@ -126,23 +126,23 @@ void Attempt::finish_if_done() {
     if (!checkpoint_retries_.waiting(at_)) write_checkpoint(controller_->save());
     return;
   }
-  say_goodbye();
+  send_disconnect();
 }
 
-void Attempt::say_goodbye() {
-  enter(Phase::kGoodbye);
-  goodbye_at_ = at_;
-  const wire::Goodbye goodbye = last_word();
-  for (const auto& [peer, worker] : workers_.all()) out_.say_goodbye(peer, goodbye);
-  servers_.say_goodbye(goodbye);
-  evaluator_.say_goodbye(goodbye);
+void Attempt::send_disconnect() {
+  enter(Phase::kDisconnecting);
+  disconnected_at_ = at_;
+  const wire::Disconnect disconnect = disconnect_order();
+  for (const auto& [peer, worker] : workers_.all()) out_.send_disconnect(peer, disconnect);
+  servers_.send_disconnect(disconnect);
+  evaluator_.send_disconnect(disconnect);
 }
 
-wire::Goodbye Attempt::last_word() const {
-  wire::Goodbye goodbye;
-  goodbye.set_failed(!result().ok());
-  goodbye.set_why(message_of(result()));
-  return goodbye;
+wire::Disconnect Attempt::disconnect_order() const {
+  wire::Disconnect disconnect;
+  disconnect.set_failed(!result().ok());
+  disconnect.set_why(message_of(result()));
+  return disconnect;
 }
 
 Version Attempt::seen() const {
@@ -158,13 +158,13 @@ void Attempt::write_checkpoint(control::ControllerState state) {
 }
 
 void Attempt::on(const CheckpointOpened& opened) {
-  if (rescuing()) return go_on_from_rescue(replication_->opened(opened.folder));
+  if (saving_copies()) return go_on_from_emergency_checkpoint(replication_->opened(opened.folder));
   if (const auto failed = checkpoints_.opened(opened.folder)) checkpoint_failed(*failed);
   finish_if_done();
 }
 
 void Attempt::on(const CheckpointCounted& counted) {
-  if (rescuing()) return go_on_from_rescue(replication_->counted(counted.status));
+  if (saving_copies()) return go_on_from_emergency_checkpoint(replication_->counted(counted.status));
   if (const auto failed = checkpoints_.counted(counted.status)) {
     checkpoint_failed(*failed);
   } else if (checkpoint_retries_.written()) {
@@ -174,8 +174,8 @@ void Attempt::on(const CheckpointCounted& counted) {
 }
 
 void Attempt::checkpoint_failed(const Checkpoints::Failed& failed) {
-  const std::string line = fmt::format("the checkpoint of version {} could not be written: {}", failed.version,
-                                       message_of(failed.why));
+  const std::string line = fmt::format("the checkpoint of version {} could not be written: {}",
+                                       failed.version, message_of(failed.why));
   const auto pause = checkpoint_retries_.failed(at_, phase_ == Phase::kFinishing);
   if (!pause) {
     result_.Update(absl::Status(failed.why.code(), line));

@@ -1,6 +1,6 @@
-// An attempt with peers that are no more than their messages, so that they can say anything at any moment: what
-// is out of turn ends the run or sends its sender away, and never harms the attempt. Time passes when a test says
-// so.
+// An attempt with peers that are no more than their messages, so that they can say anything at any moment:
+// what is out of turn ends the run or sends its sender away, and never harms the attempt. Time passes when a
+// test says so.
 #include "paceline/coordinator/attempt.h"
 
 #include <cmath>
@@ -149,7 +149,7 @@ TEST_P(VersionOutOfTurn, EndsTheRun) {
   start("");
   const auto lying = server(0);
   lying->say(applied(GetParam()));
-  EXPECT_THAT(lying->goodbye().why(), HasSubstr(fmt::format("server 0 made version {}", GetParam())));
+  EXPECT_THAT(lying->disconnect().why(), HasSubstr(fmt::format("server 0 made version {}", GetParam())));
 }
 
 TEST_P(VersionOutOfTurn, EndsTheRunAfterTheStartAsWell) {
@@ -160,7 +160,7 @@ TEST_P(VersionOutOfTurn, EndsTheRunAfterTheStartAsWell) {
   lying->next(wire::ServerOrder::kStart);
   lying->say(started());
   lying->say(applied(GetParam()));
-  EXPECT_THAT(lying->goodbye().why(), HasSubstr(fmt::format("server 0 made version {}", GetParam())));
+  EXPECT_THAT(lying->disconnect().why(), HasSubstr(fmt::format("server 0 made version {}", GetParam())));
 }
 
 INSTANTIATE_TEST_SUITE_P(Versions, VersionOutOfTurn, testing::Values(1, INT64_MAX, 0, -1));
@@ -171,7 +171,7 @@ TEST_F(AttemptTest, AServerStartsOnceWhenItIsTold) {
   measuring->next(wire::EvaluatorOrder::kWelcome);
   const auto lying = server(0);
   lying->say(started());
-  EXPECT_EQ(lying->goodbye().why(), "server 0 started out of turn");
+  EXPECT_EQ(lying->disconnect().why(), "server 0 started out of turn");
 }
 
 TEST_F(AttemptTest, AServerHasOnePlace) {
@@ -180,11 +180,11 @@ TEST_F(AttemptTest, AServerHasOnePlace) {
   wire::ServerMessage hello;
   hello.mutable_hello()->set_shard(1);
   lying->say(hello);
-  EXPECT_EQ(lying->goodbye().why(), "server 0 said hello twice");
+  EXPECT_EQ(lying->disconnect().why(), "server 0 said hello twice");
 }
 
 TEST_F(AttemptTest, TheWeightsToStartFromAreThoseOfAWorkerThatIsHere) {
-  start("[cluster]\nservers = 2\n[[replica]]\ncount = 2\n");
+  start("[cluster]\nservers = 2\n[[device]]\ncount = 2\n");
   auto dying = worker("w0");
   dying->say(attached("gone"));
   auto other = worker("w1");
@@ -198,7 +198,7 @@ TEST_F(AttemptTest, TheWeightsToStartFromAreThoseOfAWorkerThatIsHere) {
 }
 
 TEST_F(AttemptTest, WeightsThatCannotBeReadAreTakenOfAnotherWorker) {
-  start("[[replica]]\ncount = 2\n");
+  start("[[device]]\ncount = 2\n");
   const auto lying = worker("w0");
   lying->say(attached("nowhere"));
   const auto serving = server(0);
@@ -206,7 +206,7 @@ TEST_F(AttemptTest, WeightsThatCannotBeReadAreTakenOfAnotherWorker) {
   wire::ServerMessage message;
   message.mutable_started()->set_error("no such file");
   serving->say(message);
-  EXPECT_EQ(lying->goodbye().why(), "server 0 cannot read its weights: no such file");
+  EXPECT_EQ(lying->disconnect().why(), "server 0 cannot read its weights: no such file");
   // Nobody has started yet, so its weights are wanted.
   const auto other = worker("w1");
   EXPECT_FALSE(other->next(wire::WorkerOrder::kWelcome).welcome().started());
@@ -222,7 +222,7 @@ TEST_F(AttemptTest, AServerThatIsNotToldToStartNeedsNoWeights) {
   wire::ServerMessage message;
   message.mutable_started()->set_error("no such file");
   lying->say(message);
-  EXPECT_EQ(lying->goodbye().why(), "server 0 started out of turn");
+  EXPECT_EQ(lying->disconnect().why(), "server 0 started out of turn");
 }
 
 TEST_F(AttemptTest, NobodyTrainsBeforeAllServersHaveItsGradient) {
@@ -250,7 +250,7 @@ TEST_F(AttemptTest, AWorkerWhoseGradientCannotBeReadIsSentAway) {
   begin_serving(*serving);
   take_role(*lying);
   serving->say(mapped(told_of_gradient(*serving), "no such file"));
-  EXPECT_EQ(lying->goodbye().why(), "server 0 cannot read its gradient: no such file");
+  EXPECT_EQ(lying->disconnect().why(), "server 0 cannot read its gradient: no such file");
   EXPECT_FALSE(attempt().missing().empty());
   const auto other = worker("w0");
   other->say(attached("path"));
@@ -280,7 +280,7 @@ TEST_F(AttemptTest, AGradientThatIsNotFiniteIsDiscarded) {
 }
 
 TEST_F(AttemptTest, AWorkerThatIsAloneWithNumbersThatAreNotFiniteIsGivenUp) {
-  start("epochs = 100\n[[replica]]\ncount = 2\n[sync]\npolicy = \"asp\"\n");
+  start("epochs = 100\n[[device]]\ncount = 2\n[sync]\npolicy = \"asp\"\n");
   const auto fine = worker("w0");
   fine->say(attached("path"));
   const auto serving = server(0);
@@ -307,9 +307,9 @@ TEST_F(AttemptTest, AWorkerThatIsAloneWithNumbersThatAreNotFiniteIsGivenUp) {
       replica = discard(*broken, replica, *serving);
     }
   }
-  EXPECT_THAT(broken->goodbye().why(), HasSubstr("3 of its last 3 were no good, and none of the others'"));
+  EXPECT_THAT(broken->disconnect().why(), HasSubstr("3 of its last 3 were no good, and none of the others'"));
   const auto again = worker("w1");
-  EXPECT_THAT(again->goodbye().why(), HasSubstr("w1: 'a' is not finite in its gradient"));
+  EXPECT_THAT(again->disconnect().why(), HasSubstr("w1: 'a' is not finite in its gradient"));
   EXPECT_EQ(fine->next(wire::WorkerOrder::kRelease).release().clock(), 4);
 }
 
@@ -326,7 +326,8 @@ TEST_F(AttemptTest, ARunThatDivergesEnds) {
     training->next(wire::WorkerOrder::kRelease);
   }
   training->say(not_finite(replica));
-  EXPECT_THAT(serving->goodbye().why(), HasSubstr("the training diverges: the latest 3 gradients, of all workers, "));
+  EXPECT_THAT(serving->disconnect().why(),
+              HasSubstr("the training diverges: the latest 3 gradients, of all workers, "));
 }
 
 // At the end as well, when there is less time.
@@ -358,10 +359,14 @@ TEST_P(CheckpointAgain, IsTriedWhereItCouldNotBeWritten) {
     EXPECT_EQ(serving->next(wire::ServerOrder::kDrop).drop().version(), version);
   }
   ASSERT_EQ(world_->news.size(), 2);
-  EXPECT_EQ(world_->news[0], fmt::format("the checkpoint of version {} could not be written: the disk is full; it is tried again in 1 s", wanted));
+  EXPECT_EQ(
+      world_->news[0],
+      fmt::format(
+          "the checkpoint of version {} could not be written: the disk is full; it is tried again in 1 s",
+          wanted));
   EXPECT_EQ(world_->news[1], fmt::format("the checkpoint of version {} is written", wanted));
   if (in_the_end) {
-    EXPECT_FALSE(serving->goodbye().failed());
+    EXPECT_FALSE(serving->disconnect().failed());
   }
 }
 
@@ -384,9 +389,9 @@ TEST_F(AttemptTest, ACheckpointThatCannotBeWrittenInTheEndIsSaid) {
         serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version());
     serving->say(written);
   }
-  const wire::Goodbye goodbye = serving->goodbye();
-  EXPECT_TRUE(goodbye.failed());
-  EXPECT_EQ(goodbye.why(), "the checkpoint of version 0 could not be written: the disk is full");
+  const wire::Disconnect disconnect = serving->disconnect();
+  EXPECT_TRUE(disconnect.failed());
+  EXPECT_EQ(disconnect.why(), "the checkpoint of version 0 could not be written: the disk is full");
 }
 
 TEST_F(AttemptTest, ANormThatIsNoneIsTheWorkersEnd) {
@@ -401,7 +406,7 @@ TEST_F(AttemptTest, ANormThatIsNoneIsTheWorkersEnd) {
     wire::WorkerMessage message = ready(10, 10);
     message.mutable_ready()->set_norm(norm);
     lying->say(message);
-    EXPECT_EQ(lying->goodbye().why(), "sent a gradient of an impossible norm") << norm;
+    EXPECT_EQ(lying->disconnect().why(), "sent a gradient of an impossible norm") << norm;
     EXPECT_FALSE(attempt().missing().empty());
   }
 }
@@ -420,16 +425,15 @@ TEST_F(AttemptTest, AGradientThatIsNotThereTakesTheRunBackWithoutItsWorker) {
   failed.mutable_failed()->set_not_here(0);
   serving->say(failed);
   EXPECT_TRUE(attempt().can_go_on()) << attempt().result();
-  EXPECT_THAT(
-      attempt().wrong_workers(),
-      testing::ElementsAre(testing::Pair("w0", "w0 did not leave the gradient that it said was ready")));
+  EXPECT_THAT(attempt().wrong_workers(), testing::ElementsAre(testing::Pair(
+                                             "w0", "w0 did not leave the gradient that it said was ready")));
 }
 
 TEST_F(AttemptTest, AWorkerThatAnAttemptWasLostByIsNotLetIn) {
   AttemptOptions options;
   options.given_up = {{"w0", "w0 was wrong"}};
-  start("[[replica]]\ncount = 2\n", std::move(options));
-  EXPECT_EQ(worker("w0")->goodbye().why(), "w0 was wrong");
+  start("[[device]]\ncount = 2\n", std::move(options));
+  EXPECT_EQ(worker("w0")->disconnect().why(), "w0 was wrong");
   EXPECT_TRUE(worker("w1")->next(wire::WorkerOrder::kWelcome).has_welcome());
 }
 
@@ -443,11 +447,11 @@ TEST_P(WorkedOutOfReason, IsRefused) {
   begin_serving(*serving);
   join(*lying, *serving);
   lying->say(ready(10, GetParam()));
-  EXPECT_EQ(lying->goodbye().why(), fmt::format("worked for {} ns of 10", GetParam()));
+  EXPECT_EQ(lying->disconnect().why(), fmt::format("worked for {} ns of 10", GetParam()));
 }
 
 TEST_F(AttemptTest, AWorkerWithOtherDataIsRefused) {
-  start("[[replica]]\ncount = 3\n");
+  start("[[device]]\ncount = 3\n");
   wire::WorkerMessage message = attached("path");
   message.mutable_attached()->set_data_digest("red");
   const auto first = worker("w0");
@@ -457,11 +461,12 @@ TEST_F(AttemptTest, AWorkerWithOtherDataIsRefused) {
   const auto other = worker("w2");
   message.mutable_attached()->set_data_digest("blue");
   other->say(message);
-  EXPECT_EQ(other->goodbye().why(), "w2 has other data than the others: its digest is 'blue', theirs 'red'");
+  EXPECT_EQ(other->disconnect().why(),
+            "w2 has other data than the others: its digest is 'blue', theirs 'red'");
 }
 
 TEST_F(AttemptTest, FrozenTensorsThatDifferAreSaid) {
-  start("[[replica]]\ncount = 2\n");
+  start("[[device]]\ncount = 2\n");
   ps::Layout layout;
   layout.add("a", ps::TensorKind::kParameter, {8});
   layout.add("frozen", ps::TensorKind::kConstant, {8});
@@ -475,8 +480,8 @@ TEST_F(AttemptTest, FrozenTensorsThatDifferAreSaid) {
   message.mutable_attached()->set_constants(1, 9);
   const auto other = worker("w1");
   other->say(message);
-  EXPECT_THAT(
-      world_->news, testing::ElementsAre(testing::StartsWith("w1 built 'masks' with other values than the others")));
+  EXPECT_THAT(world_->news, testing::ElementsAre(
+                                testing::StartsWith("w1 built 'masks' with other values than the others")));
 }
 
 TEST_F(AttemptTest, MetricsThatNoProgramSendsAreRefused) {
@@ -489,7 +494,7 @@ TEST_F(AttemptTest, MetricsThatNoProgramSendsAreRefused) {
   wire::WorkerMessage message = ready(10, 10);
   (*message.mutable_ready()->mutable_metrics())[std::string(kLongestMetricName + 1, 'x')] = 1;
   lying->say(message);
-  EXPECT_EQ(lying->goodbye().why(), "sent metrics that no program can have sent");
+  EXPECT_EQ(lying->disconnect().why(), "sent metrics that no program can have sent");
 }
 
 // What is predicted from it would be out of range.
@@ -501,7 +506,7 @@ TEST_F(AttemptTest, AnIterationThatTookForEverIsRefused) {
   begin_serving(*serving);
   join(*lying, *serving);
   lying->say(ready(INT64_MAX, 0));
-  EXPECT_THAT(lying->goodbye().why(), testing::StartsWith("said that an iteration took "));
+  EXPECT_THAT(lying->disconnect().why(), testing::StartsWith("said that an iteration took "));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ns, WorkedOutOfReason, testing::Values(-1, 11));
@@ -539,20 +544,20 @@ TEST_F(AtTheEnd, AWorkerHearsHowTheRunEnds) {
   measured.mutable_evaluated()->set_version(
       measuring->next(wire::EvaluatorOrder::kEvaluate).evaluate().version());
   measuring->say(measured);
-  const auto order = late_->next(wire::WorkerOrder::kGoodbye);
-  EXPECT_TRUE(order.has_goodbye());
-  EXPECT_FALSE(order.goodbye().failed());
+  const auto order = late_->next(wire::WorkerOrder::kDisconnect);
+  EXPECT_TRUE(order.has_disconnect());
+  EXPECT_FALSE(order.disconnect().failed());
 }
 
 TEST_F(AtTheEnd, NoVersionComesAfterTheLast) {
   serving_->say(applied(INT64_MAX));
-  EXPECT_THAT(serving_->goodbye().why(), HasSubstr("and 1 is the newest ordered"));
+  EXPECT_THAT(serving_->disconnect().why(), HasSubstr("and 1 is the newest ordered"));
 }
 
 TEST_F(AtTheEnd, AWorkerHearsNothingOfAnAttemptThatIsNotTheLast) {
   serving_->leave();
   EXPECT_TRUE(attempt().can_go_on());
-  EXPECT_FALSE(late_->next(wire::WorkerOrder::kGoodbye).has_goodbye());
+  EXPECT_FALSE(late_->next(wire::WorkerOrder::kDisconnect).has_disconnect());
 }
 
 class AnotherAttempt : public AttemptTest {
@@ -575,7 +580,7 @@ class AnotherAttempt : public AttemptTest {
 };
 
 TEST_F(AnotherAttempt, BeginsWithoutThoseThatDoNotCome) {
-  start_again("[cluster]\nhost_patience_s = 0.1\n[[replica]]\ncount = 4\n");
+  start_again("[cluster]\nhost_patience_s = 0.1\n[[device]]\ncount = 4\n");
   const auto first = worker("w0");
   first->say(attached("path"));
   const auto serving = server(0);
@@ -601,7 +606,7 @@ TEST_F(AnotherAttempt, BeginsWithoutThoseThatDoNotCome) {
 TEST_F(AnotherAttempt, PlansWithoutThoseThatDoNotCome) {
   start_again(
       "parallel = \"joint\"\nmicro_batch = 2\n[cluster]\nhost_patience_s = 0.1\n"
-      "[[replica]]\ncount = 2\n[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+      "[[device]]\ncount = 2\n[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
       "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 8\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = 8\n");
   const auto first = worker("w0");
   first->say(attached("path"));
@@ -624,7 +629,7 @@ TEST_F(AnotherAttempt, PlansWithoutThoseThatDoNotCome) {
 TEST_F(AnotherAttempt, TrainsWhileAPlanIsSearched) {
   start_again(
       "epochs = 100\nparallel = \"joint\"\nmicro_batch = 2\n"
-      "[[replica]]\ncount = 2\n[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+      "[[device]]\ncount = 2\n[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
       "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 16\n");
   world_->searches_at_once = false;
   const auto first = worker("w0");
@@ -669,7 +674,7 @@ TEST_F(AnotherAttempt, TrainsWhileAPlanIsSearched) {
 TEST_F(AnotherAttempt, IsFollowedByOneMoreWhereNoReplicaIsWhole) {
   start_again(
       "parallel = \"static\"\nmicro_batch = 8\nwork = [1, 2]\n[cluster]\nhost_patience_s = 0.1\n"
-      "[[replica]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]\nsamples = 8\n");
+      "[[device]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]\nsamples = 8\n");
   const auto first = worker("w0");
   first->say(attached("path"));
   const auto serving = server(0);

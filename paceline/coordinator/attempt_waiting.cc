@@ -26,11 +26,11 @@ void Attempt::give_up_silent() {
     out_.give_up(peer, why);
     remove_worker(peer, why);
   }
-  if (const auto silent = servers_.silent(at_); silent && !goodbye_said()) {
+  if (const auto silent = servers_.silent(at_); silent && !disconnecting()) {
     servers_.give_up(silent->shard);
     lose_server(silent->shard, silent->why);
   }
-  if (!goodbye_said() && evaluator_.silent(at_)) {
+  if (!disconnecting() && evaluator_.silent(at_)) {
     evaluator_.give_up("it was silent for too long");
     lose_evaluator();
   }
@@ -73,11 +73,11 @@ void Attempt::begin_without_missing() {
   std::vector<std::size_t> missing = missing_devices();
   std::erase_if(missing, [this](std::size_t device) { return done_without_.contains(device); });
   const bool waiting = options_.again && !options_.only_look_without && controller_ != nullptr &&
-                       phase_ == Phase::kStarting && servers_.all_here() &&
-                       workers_.size() > 0 && !missing.empty();
+                       phase_ == Phase::kStarting && servers_.all_here() && workers_.size() > 0 &&
+                       !missing.empty();
   if (!waited(waiting, missing_since_)) return;
   std::vector<std::string> names;
-  for (const std::size_t device : missing) names.push_back(options_.job.replicas[device].name);
+  for (const std::size_t device : missing) names.push_back(options_.job.devices[device].name);
   const std::string why =
       fmt::format("{} did not come within {} s", fmt::join(names, ", "), options_.job.host_patience_s);
   if (!servers_.told_to_start()) {
@@ -110,8 +110,8 @@ void Attempt::begin_with_those_here() {
 
 bool Attempt::every_host_has_a_worker() const {
   std::set<int> hosts;
-  for (std::size_t device = 0; device < options_.job.replicas.size(); ++device) {
-    if (workers_.here(device)) hosts.insert(options_.job.replicas[device].host.value_or(0));
+  for (std::size_t device = 0; device < options_.job.devices.size(); ++device) {
+    if (workers_.here(device)) hosts.insert(options_.job.devices[device].host.value_or(0));
   }
   return std::ssize(hosts) == options_.job.hosts;
 }

@@ -11,11 +11,11 @@
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/planning.h"
-#include "paceline/coordinator/words.h"
 #include "paceline/coordinator/reader_slots.h"
-#include "paceline/wire/wire.h"
+#include "paceline/coordinator/words.h"
 #include "paceline/coordinator/worker_orders.h"
 #include "paceline/store/strict_json.h"
+#include "paceline/wire/wire.h"
 
 namespace paceline::coordinator {
 
@@ -27,7 +27,7 @@ constexpr Duration kLongestCompute = std::chrono::days(30);
 // ---- Workers ----
 
 void Attempt::on(const WorkerSaid& said) {
-  if (rescuing()) return;  // it comes again, to the next attempt
+  if (saving_copies()) return;  // it comes again, to the next attempt
   if (said.message.has_hello()) return on_hello(said.peer, said.message.hello().name(), said.from);
   Worker* worker = workers_.find(said.peer);
   if (worker == nullptr) return;  // it was sent away, and this was on its way
@@ -37,7 +37,7 @@ void Attempt::on(const WorkerSaid& said) {
 }
 
 void Attempt::on_hello(WorkerPeer peer, const std::string& name, const std::string& from) {
-  if (goodbye_said()) return out_.say_goodbye(peer, last_word());
+  if (disconnecting()) return out_.send_disconnect(peer, disconnect_order());
   const std::string* wrong = why_given_up(name);
   const auto refusal = wrong != nullptr ? Refusal{*wrong} : workers_.take_place(peer, name, at_);
   if (refusal) {
@@ -79,10 +79,12 @@ absl::Status Attempt::on_attached(Worker& worker, const wire::WorkerAttached& at
   if (!job_facts_) return absl::OkStatus();  // the run has failed
   PACELINE_RETURN_IF_ERROR(job_facts_->agrees(worker.name, attached));
   if (const auto others = job_facts_->other_constants(attached); !others.empty()) {
-    out_.tell_and_remember(fmt::format(
-        "{} built '{}'{} with other values than the others, though nobody trains it; all use one worker's: load or "
-        "seed it alike everywhere",
-        worker.name, others[0], others.size() > 1 ? fmt::format(" and {} more tensors", others.size() - 1) : ""));
+    out_.tell_and_remember(
+        fmt::format("{} built '{}'{} with other values than the others, though nobody trains it; all use one "
+                    "worker's: load or "
+                    "seed it alike everywhere",
+                    worker.name, others[0],
+                    others.size() > 1 ? fmt::format(" and {} more tensors", others.size() - 1) : ""));
   }
   worker.attached = attached;
   start_servers_if_ready();
@@ -114,7 +116,8 @@ absl::Status Attempt::make_controller(std::int64_t dataset_size) {
   }
   auto controller = std::make_unique<TimedController>(
       config, policy::make_policy(options_.job.policy), out_,
-      [this](const control::Order& order) { carry_out(order); }, replication_.has_value(), std::move(replanner));
+      [this](const control::Order& order) { carry_out(order); }, replication_.has_value(),
+      std::move(replanner));
   if (options_.restart)
     PACELINE_RETURN_IF_ERROR(controller->restore(options_.restart->state, options_.restart->elapsed));
   controller_ = std::move(controller);
@@ -137,7 +140,8 @@ absl::Status Attempt::on_joined(Worker& worker) {
   worker.joined = true;
   done_without_.erase(worker.device);
   if (plans_anew())
-    PACELINE_RETURN_IF_ERROR(tell_controller(control::DeviceJoined{static_cast<std::int32_t>(worker.device)}));
+    PACELINE_RETURN_IF_ERROR(
+        tell_controller(control::DeviceJoined{static_cast<std::int32_t>(worker.device)}));
   if (const LiveReplica* replica = replicas_.form(worker, workers_)) give_role(*replica);
   return absl::OkStatus();
 }
@@ -256,7 +260,8 @@ void Attempt::tell_of_discarded(const std::string& why) {
   ++discarded_;
   const bool power_of_two = (discarded_ & (discarded_ - 1)) == 0;
   if (discarded_ > kAll && !power_of_two) return out_.tell(why);
-  out_.tell_and_remember(discarded_ > kAll ? fmt::format("{} (the {}th such gradient)", why, discarded_) : why);
+  out_.tell_and_remember(discarded_ > kAll ? fmt::format("{} (the {}th such gradient)", why, discarded_)
+                                           : why);
 }
 
 // Its replica leaves, which gives its samples back, and another one of the same workers comes.
@@ -270,7 +275,7 @@ void Attempt::discard(const Worker& worker, const std::string& why) {
 // ---- Plans ----
 
 void Attempt::on(const PlanFound& found) {
-  if (rescuing() || ending()) return;
+  if (saving_copies() || ending()) return;
   const absl::Status told = tell_controller(found.result);
   PACELINE_CHECK(told.ok(), "{}", message_of(told));
   begin_with_those_here();
@@ -314,7 +319,7 @@ void Attempt::send_away(WorkerPeer peer, const std::string& why) {
 void Attempt::remove_worker(WorkerPeer peer, const std::string& why) {
   const Worker* worker = workers_.find(peer);
   if (worker == nullptr) return;
-  if (!ending() && !rescuing()) out_.tell(fmt::format("{} left: {}", worker->name, why));
+  if (!ending() && !saving_copies()) out_.tell(fmt::format("{} left: {}", worker->name, why));
   std::optional<LiveReplica> replica;
   std::string of_stage = why;
   if (worker->replica) {
@@ -324,7 +329,7 @@ void Attempt::remove_worker(WorkerPeer peer, const std::string& why) {
     std::erase(replica->stages, worker);
   }
   const Worker gone = *workers_.remove(peer);
-  if (ending() || rescuing()) return;
+  if (ending() || saving_copies()) return;
   if (replica) leave(*replica, of_stage);
   wire::ServerOrder order;
   order.mutable_release_reader()->set_reader(reader_slot(gone));

@@ -1,6 +1,6 @@
-// When a checkpoint that could not be written is tried again. A disk that is full, or a folder that is away, may
-// be as before in a while. What the run has learnt is in its memory until then; at the end there is not that much
-// time. Pure.
+// When a checkpoint that could not be written is tried again. A disk that is full, or a folder that is away,
+// may be as before in a while. What the run has learnt is in its memory until then; at the end there is not
+// that much time. Pure.
 #pragma once
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 
 namespace paceline::coordinator {
 
-Checkpoints::Checkpoints(std::size_t servers, std::function<void(const wire::ServerOrder&)> tell_servers, Outbox& out,
-                         std::optional<Version> newest)
+Checkpoints::Checkpoints(std::size_t servers, std::function<void(const wire::ServerOrder&)> tell_servers,
+                         Outbox& out, std::optional<Version> newest)
     : servers_(servers), tell_servers_(std::move(tell_servers)), out_(out), newest_(newest) {}
 
 void Checkpoints::request(control::ControllerState state, Duration elapsed) {
@@ -27,7 +27,8 @@ std::optional<Checkpoints::Failed> Checkpoints::opened(const absl::StatusOr<std:
   return std::nullopt;
 }
 
-std::optional<Checkpoints::Failed> Checkpoints::written(std::size_t server, const wire::ServerWritten& message) {
+std::optional<Checkpoints::Failed> Checkpoints::written(std::size_t server,
+                                                        const wire::ServerWritten& message) {
   if (!writing_ || writing_->version != Version(message.version()) || writing_->answered.size() == servers_)
     return std::nullopt;
   if (!message.error().empty()) writing_->status.Update(absl::ResourceExhaustedError(message.error()));

@@ -1,9 +1,9 @@
 // The checkpoints of a run. Each takes this way: requested → its folder is open → every server writes its
-// shard → it counts. Where one step fails, what there is of it goes once all servers have answered, and another
-// may be requested. Pure.
+// shard → it counts. Where one step fails, what there is of it goes once all servers have answered, and
+// another may be requested. Pure.
 //
-// What always holds: one is written at a time, and a version counts only once. One that is asked for meanwhile
-// is left out: the next comes soon enough.
+// What always holds: one is written at a time, and a version counts only once. One that is asked for
+// meanwhile is left out: the next comes soon enough.
 #pragma once
 
 #include <functional>

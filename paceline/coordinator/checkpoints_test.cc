@@ -34,7 +34,8 @@ class CheckpointsTest : public testing::Test {
   // What is to be done, in order.
   std::vector<std::string> said() {
     for (const Action& action : out_.take()) {
-      if (const auto* open = std::get_if<OpenCheckpoint>(&action)) said_.push_back(fmt::format("open {}", open->version));
+      if (const auto* open = std::get_if<OpenCheckpoint>(&action))
+        said_.push_back(fmt::format("open {}", open->version));
       if (const auto* count = std::get_if<CountCheckpoint>(&action))
         said_.push_back(fmt::format("count {} at {}", count->state.version, count->elapsed.count()));
       if (std::holds_alternative<DropCheckpoint>(action)) said_.emplace_back("drop it");
@@ -114,7 +115,8 @@ TEST_F(CheckpointsTest, ErrorsComeThroughAndEndNothing) {
     EXPECT_FALSE(opened("dir-4"));
     EXPECT_FALSE(written(0, 4));
     EXPECT_FALSE(written(1, 4));
-    const Failed counted = checkpoints_.counted(full ? absl::ResourceExhaustedError("no space") : absl::OkStatus());
+    const Failed counted =
+        checkpoints_.counted(full ? absl::ResourceExhaustedError("no space") : absl::OkStatus());
     EXPECT_EQ(counted.has_value(), full);
     EXPECT_EQ(said().back(), full ? "drop it" : "count 4 at 104");
     EXPECT_EQ(checkpoints_.newest(), Version(full ? 3 : 4));

@@ -40,13 +40,13 @@ struct TimePassed {};
 // As WakeUp wanted it.
 struct WokeUp {};
 
-// Somebody wants a clean stop: a checkpoint of the newest version, then goodbye to all.
+// Somebody wants a clean stop: a checkpoint of the newest version, then a disconnect to all.
 struct StopWanted {
   std::string why;
 };
 
 // The books cannot be kept any more.
-struct BooksFailed {
+struct RecordingFailed {
   absl::Status why;
 };
 
@@ -64,8 +64,8 @@ struct PlanFound {
 
 struct Event {
   SteadyTime at;  // not before the event before
-  std::variant<WorkerSaid, ServerSaid, EvaluatorSaid, WorkerGone, ServerGone, EvaluatorGone, TimePassed, WokeUp,
-               StopWanted, BooksFailed, CheckpointOpened, CheckpointCounted, PlanFound>
+  std::variant<WorkerSaid, ServerSaid, EvaluatorSaid, WorkerGone, ServerGone, EvaluatorGone, TimePassed,
+               WokeUp, StopWanted, RecordingFailed, CheckpointOpened, CheckpointCounted, PlanFound>
       what;
 };
 

@@ -1,5 +1,5 @@
-// Where servers find the weights that a run begins with: in memory of a worker that is here, on the server's own
-// host. The worker may die or be wrong before they are read; another one's do as well. Pure.
+// Where servers find the weights that a run begins with: in memory of a worker that is here, on the server's
+// own host. The worker may die or be wrong before they are read; another one's do as well. Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Has the members of a commit sum their gradients among themselves; of a pipeline, its first stage does. Pure.
+// Has the members of a commit sum their gradients among themselves; of a pipeline, its first stage does.
+// Pure.
 #pragma once
 
 #include "paceline/control/orders.h"

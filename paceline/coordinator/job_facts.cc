@@ -8,16 +8,16 @@ namespace paceline::coordinator {
 
 absl::Status JobFacts::agrees(const std::string& worker, const wire::WorkerAttached& attached) const {
   if (attached.dataset_size() != first_.dataset_size()) {
-    return absl::InvalidArgumentError(fmt::format("{} has a data set of {} samples, the others one of {}", worker,
-                                                  attached.dataset_size(), first_.dataset_size()));
+    return absl::InvalidArgumentError(fmt::format("{} has a data set of {} samples, the others one of {}",
+                                                  worker, attached.dataset_size(), first_.dataset_size()));
   }
   if (attached.layout().SerializeAsString() != first_.layout().SerializeAsString())
     return absl::InvalidArgumentError(fmt::format("{} built another model than the others", worker));
   const std::string& known = first_.data_digest();
   if (!known.empty() && !attached.data_digest().empty() && attached.data_digest() != known) {
-    return absl::InvalidArgumentError(fmt::format("{} has other data than the others: its digest is '{}', theirs '{}'",
-                                                  worker, store::printable(attached.data_digest()),
-                                                  store::printable(known)));
+    return absl::InvalidArgumentError(
+        fmt::format("{} has other data than the others: its digest is '{}', theirs '{}'", worker,
+                    store::printable(attached.data_digest()), store::printable(known)));
   }
   return absl::OkStatus();
 }
@@ -29,7 +29,8 @@ std::vector<std::string> JobFacts::other_constants(const wire::WorkerAttached& a
   for (const wire::Tensor& tensor : attached.layout().tensors()) {
     if (!tensor.constant()) continue;
     const bool comparable = constant < known.size() && constant < attached.constants_size();
-    if (comparable && known[constant] != attached.constants(constant)) others.push_back(store::printable(tensor.name()));
+    if (comparable && known[constant] != attached.constants(constant))
+      others.push_back(store::printable(tensor.name()));
     ++constant;
   }
   return others;

@@ -18,8 +18,8 @@ class JobFacts {
 
   // Errors: InvalidArgument when that worker has other data, or built another model.
   absl::Status agrees(const std::string& worker, const wire::WorkerAttached& attached) const;
-  // The constants that have other values there, by their names. One worker's are everybody's, so nothing breaks;
-  // but somebody may have loaded the wrong file.
+  // The constants that have other values there, by their names. One worker's are everybody's, so nothing
+  // breaks; but somebody may have loaded the wrong file.
   std::vector<std::string> other_constants(const wire::WorkerAttached& attached) const;
 
  private:

@@ -13,20 +13,21 @@ namespace {
 
 constexpr std::array kTransitions{
     Transition{Phase::kStarting, Phase::kTraining, "as many replicas joined as were planned"},
-    Transition{Phase::kStarting, Phase::kRescuing, "the servers that came still have a newer version"},
+    Transition{Phase::kStarting, Phase::kSavingCopies, "the servers that came still have a newer version"},
     Transition{Phase::kStarting, Phase::kFinishing, "a stop was asked for"},
-    Transition{Phase::kStarting, Phase::kGoodbye, "an error that no other attempt would be without"},
+    Transition{Phase::kStarting, Phase::kDisconnecting, "an error that no other attempt would be without"},
     Transition{Phase::kStarting, Phase::kWentBack, "a server is lost, or a host or all replicas stay away"},
-    Transition{Phase::kTraining, Phase::kRescuing, "a server is lost, and there are copies"},
+    Transition{Phase::kTraining, Phase::kSavingCopies, "a server is lost, and there are copies"},
     Transition{Phase::kTraining, Phase::kFinishing, "all samples are committed, or a stop was asked for"},
-    Transition{Phase::kTraining, Phase::kGoodbye, "an error that no other attempt would be without"},
+    Transition{Phase::kTraining, Phase::kDisconnecting, "an error that no other attempt would be without"},
     Transition{Phase::kTraining, Phase::kWentBack, "a server is lost, or all replicas stay away"},
-    Transition{Phase::kRescuing, Phase::kGoodbye, "it is written and a stop was asked for, or it is lost"},
-    Transition{Phase::kRescuing, Phase::kWentBack, "it is written, or no copy is left"},
-    Transition{Phase::kFinishing, Phase::kRescuing, "a server is lost, and there are copies"},
-    Transition{Phase::kFinishing, Phase::kGoodbye, "all is measured and saved, or cannot be"},
+    Transition{Phase::kSavingCopies, Phase::kDisconnecting,
+               "it is written and a stop was asked for, or it is lost"},
+    Transition{Phase::kSavingCopies, Phase::kWentBack, "it is written, or no copy is left"},
+    Transition{Phase::kFinishing, Phase::kSavingCopies, "a server is lost, and there are copies"},
+    Transition{Phase::kFinishing, Phase::kDisconnecting, "all is measured and saved, or cannot be"},
     Transition{Phase::kFinishing, Phase::kWentBack, "a server is lost"},
-    Transition{Phase::kGoodbye, Phase::kOver, "all are gone, or had 5 s for it"},
+    Transition{Phase::kDisconnecting, Phase::kOver, "all are gone, or had 5 s for it"},
 };
 
 }  // namespace
@@ -44,12 +45,12 @@ std::string_view name_of(Phase phase) {
       return "starting";
     case Phase::kTraining:
       return "training";
-    case Phase::kRescuing:
-      return "rescuing";
+    case Phase::kSavingCopies:
+      return "saving_copies";
     case Phase::kFinishing:
       return "finishing";
-    case Phase::kGoodbye:
-      return "goodbye";
+    case Phase::kDisconnecting:
+      return "disconnecting";
     case Phase::kWentBack:
       return "went_back";
     case Phase::kOver:

@@ -8,13 +8,13 @@
 namespace paceline::coordinator {
 
 enum class Phase {
-  kStarting,   // processes come, servers load weights, workers take their roles
-  kTraining,   // the Controller has begun to release
-  kRescuing,   // a server is lost: the others write the last version that all of them have
-  kFinishing,  // the last evaluation and the last checkpoint
-  kGoodbye,    // all were told how the run ended, and go
-  kWentBack,   // this attempt is lost: another one goes on from the newest checkpoint
-  kOver,       // all are gone
+  kStarting,       // processes come, servers load weights, workers take their roles
+  kTraining,       // the Controller has begun to release
+  kSavingCopies,   // a server is lost: the others write the last version that all of them have
+  kFinishing,      // the last evaluation and the last checkpoint
+  kDisconnecting,  // all were told how the run ended, and go
+  kWentBack,       // this attempt is lost: another one goes on from the newest checkpoint
+  kOver,           // all are gone
 };
 inline constexpr int kPhases = 7;
 

@@ -6,18 +6,20 @@
 
 #include <absl/status/status.h>
 
-#include "paceline/wire/goodbye.h"
+#include "paceline/wire/disconnect.h"
 
 namespace paceline::coordinator {
 
 struct Refusal {
   std::string why;
-  wire::Goodbye::Reason reason = wire::Goodbye::NONE;
+  wire::Disconnect::Reason reason = wire::Disconnect::NONE;
 };
 
-inline Refusal place_taken(const std::string& whose) { return {whose + " is here already", wire::Goodbye::PLACE_TAKEN}; }
+inline Refusal place_taken(const std::string& whose) {
+  return {whose + " is here already", wire::Disconnect::PLACE_TAKEN};
+}
 inline Refusal host_given_up(const std::string& which) {
-  return {which + " was given up, and the run goes on without it", wire::Goodbye::HOST_GIVEN_UP};
+  return {which + " was given up, and the run goes on without it", wire::Disconnect::HOST_GIVEN_UP};
 }
 
 }  // namespace paceline::coordinator

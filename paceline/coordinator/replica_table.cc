@@ -47,7 +47,9 @@ std::set<int> hosts_of(const LiveReplica& replica) {
 }
 
 ReplicaTable::ReplicaTable(planner::Plan plan, std::function<std::string()> new_key)
-    : plan_(std::move(plan)), new_key_(std::move(new_key)), next_replica_(static_cast<std::int32_t>(plan_.replicas.size())) {}
+    : plan_(std::move(plan)),
+      new_key_(std::move(new_key)),
+      next_replica_(static_cast<std::int32_t>(plan_.replicas.size())) {}
 
 void ReplicaTable::follow(planner::Plan plan) {
   PACELINE_CHECK(replicas_.empty(), "{} replicas are of the old plan", replicas_.size());

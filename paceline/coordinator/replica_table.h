@@ -21,23 +21,23 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/control/facts.h"
-#include "paceline/planner/plan.h"
 #include "paceline/coordinator/stage_links.h"
 #include "paceline/coordinator/worker_table.h"
+#include "paceline/planner/plan.h"
 
 namespace paceline::coordinator {
 
 struct LiveReplica {
   ReplicaId id;
-  std::size_t place = 0;                               // in the plan
-  std::vector<Worker*> stages;                         // in their order
-  StageLinks links;                                    // between those of different hosts
-  std::vector<wire::RoleTaken> taken;                  // what those said that have their roles, in their order
-  bool told_servers = false;                           // of its gradient, once all have
-  std::set<std::size_t> mapped_by;                     // servers that have its gradient
-  bool whole = false;                                  // all have
-  bool joined = false;                                 // the Controller has heard of it
-  Lease lease{};                                       // of the iteration under way
+  std::size_t place = 0;               // in the plan
+  std::vector<Worker*> stages;         // in their order
+  StageLinks links;                    // between those of different hosts
+  std::vector<wire::RoleTaken> taken;  // what those said that have their roles, in their order
+  bool told_servers = false;           // of its gradient, once all have
+  std::set<std::size_t> mapped_by;     // servers that have its gradient
+  bool whole = false;                  // all have
+  bool joined = false;                 // the Controller has heard of it
+  Lease lease{};                       // of the iteration under way
   std::vector<std::optional<wire::WorkerReady>> done;  // of the iteration under way, by stage
 };
 

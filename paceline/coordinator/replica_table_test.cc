@@ -15,13 +15,13 @@ constexpr SteadyTime kStart{std::chrono::hours(1)};
 class Replicas : public ::testing::Test {
  protected:
   Replicas() : workers_(job_), replicas_(plan_, [] { return std::string("a key"); }) {
-    job_.replicas.resize(4);
-    for (std::size_t i = 0; i < job_.replicas.size(); ++i) job_.replicas[i].name = fmt::format("w{}", i);
+    job_.devices.resize(4);
+    for (std::size_t i = 0; i < job_.devices.size(); ++i) job_.devices[i].name = fmt::format("w{}", i);
   }
 
   static WorkerPeer peer(std::size_t number) { return WorkerPeer(static_cast<std::int64_t>(number)); }
   Worker& come(std::size_t device, std::size_t number) {
-    EXPECT_FALSE(workers_.take_place(peer(number), job_.replicas[device].name, kStart));
+    EXPECT_FALSE(workers_.take_place(peer(number), job_.devices[device].name, kStart));
     Worker& worker = *workers_.find(peer(number));
     worker.joined = true;
     return worker;
@@ -155,8 +155,8 @@ TEST_F(Replicas, FollowAnotherPlanUnderNewNumbers) {
 
 TEST_F(Replicas, OfAPlaceThatIsTakenWaitForIt) {
   come(1, 0);
-  EXPECT_EQ(workers_.take_place(peer(1), "w1", kStart)->reason, wire::Goodbye::PLACE_TAKEN);
-  EXPECT_EQ(workers_.take_place(peer(1), "w4", kStart)->reason, wire::Goodbye::NONE);
+  EXPECT_EQ(workers_.take_place(peer(1), "w1", kStart)->reason, wire::Disconnect::PLACE_TAKEN);
+  EXPECT_EQ(workers_.take_place(peer(1), "w4", kStart)->reason, wire::Disconnect::NONE);
   workers_.remove(peer(0));
   EXPECT_EQ(workers_.at(1), nullptr);
   EXPECT_EQ(come(1, 1).number, 1);

@@ -13,10 +13,10 @@
 #include <absl/status/status.h>
 
 #include "paceline/config/job_config.h"
-#include "paceline/coordinator/certain_commits.h"
 #include "paceline/coordinator/checkpoints.h"
-#include "paceline/coordinator/held_versions.h"
-#include "paceline/coordinator/rescue.h"
+#include "paceline/coordinator/commit_quorum.h"
+#include "paceline/coordinator/emergency_checkpoint.h"
+#include "paceline/coordinator/recovery_vote.h"
 #include "paceline/coordinator/server_fleet.h"
 
 namespace paceline::coordinator {
@@ -27,11 +27,11 @@ class Replication {
   // outlive this.
   Replication(const config::JobConfig& job, Version start, const ServerFleet& servers, Outbox& out);
 
-  // As CertainCommits has them.
+  // As CommitQuorum has them.
   void ordered(std::vector<control::ControllerState> states, Duration elapsed) {
     commits_.ordered(std::move(states), elapsed);
   }
-  const CertainCommits::Books& ordered(Version version) const { return commits_.ordered(version); }
+  const CommitQuorum::Snapshot& ordered(Version version) const { return commits_.ordered(version); }
   absl::Status prepared(std::size_t server, Version version);
   // That somebody may have seen.
   Version certain() const { return commits_.latest(); }
@@ -41,27 +41,27 @@ class Replication {
   // there is one. Errors, here and below: the version cannot be had.
   absl::Status lose(std::optional<std::size_t> server, std::optional<Version> newest);
   // Before anything is ordered: what is found is to be written, and counts then.
-  void take_up(HeldVersions::Found found);
+  void take_up(RecoveryVote::Found found);
   absl::Status opened(const absl::StatusOr<std::string>& folder);
-  absl::Status written(std::size_t server, const wire::ServerRescued& message);
+  absl::Status written(std::size_t server, const wire::CopyWritten& message);
   absl::Status counted(const absl::Status& status);
-  bool rescuing() const { return rescuing_; }
+  bool saving_copies() const { return saving_; }
   // The checkpoint of the last certain version counts.
-  bool rescued() const { return rescued_; }
+  bool saved() const { return saved_; }
 
  private:
   void begin(std::optional<Version> newest);
-  void write(CertainCommits::Books books, std::vector<bool> here);
+  void write(CommitQuorum::Snapshot snapshot, std::vector<bool> here);
 
   const std::vector<std::vector<int>> kept_;
   const ServerFleet& servers_;
   Outbox& out_;
-  CertainCommits commits_;
-  std::vector<bool> holders_;     // of the servers, who has it
-  std::optional<Rescue> rescue_;  // nothing where there is nothing to write
-  CertainCommits::Books books_;   // of what is written
-  bool rescuing_ = false;
-  bool rescued_ = false;
+  CommitQuorum commits_;
+  std::vector<bool> holders_;                     // of the servers, who has it
+  std::optional<EmergencyCheckpoint> emergency_;  // nothing where there is nothing to write
+  CommitQuorum::Snapshot snapshot_;               // of what is written
+  bool saving_ = false;
+  bool saved_ = false;
 };
 
 }  // namespace paceline::coordinator

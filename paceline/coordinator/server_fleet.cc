@@ -35,20 +35,20 @@ ServerFleet::ServerFleet(const config::JobConfig& job, Outbox& out, std::functio
       seal_(job.seal) {}
 
 absl::Status ServerFleet::split(const ps::Layout& layout) {
-  PACELINE_ASSIGN_OR_RETURN(parts_,
-                            config::server_parts(layout, static_cast<std::int64_t>(size()), one_a_host_,
-                                                 optimizer_.kind));
+  PACELINE_ASSIGN_OR_RETURN(
+      parts_, config::server_parts(layout, static_cast<std::int64_t>(size()), one_a_host_, optimizer_.kind));
   whole_ = layout;
   return absl::OkStatus();
 }
 
-std::optional<Refusal> ServerFleet::take_place(ServerPeer peer, const wire::ServerHello& hello, SteadyTime at) {
-  if (const auto shard = shard_of(peer))
-    return Refusal{fmt::format("server {} said hello twice", *shard)};
+std::optional<Refusal> ServerFleet::take_place(ServerPeer peer, const wire::ServerHello& hello,
+                                               SteadyTime at) {
+  if (const auto shard = shard_of(peer)) return Refusal{fmt::format("server {} said hello twice", *shard)};
   if (std::find(without_.begin(), without_.end(), hello.shard()) != without_.end())
     return host_given_up(fmt::format("host {}", hello.shard()));
   if (one_a_host_ && hello.exchange().empty()) {
-    return Refusal{"the job has several hosts, and this server has no --exchange, an address that the others reach"};
+    return Refusal{
+        "the job has several hosts, and this server has no --exchange, an address that the others reach"};
   }
   if (one_a_host_) {
     if (auto other = same_fabric(hello.fabric())) return other;
@@ -56,8 +56,7 @@ std::optional<Refusal> ServerFleet::take_place(ServerPeer peer, const wire::Serv
   const auto found = std::find(ranks_.begin(), ranks_.end(), hello.shard());
   const auto place = static_cast<std::size_t>(found - ranks_.begin());
   if (place >= size()) return Refusal{fmt::format("the job has no shard {}", hello.shard())};
-  if (here(place))
-    return place_taken(fmt::format("server {}", hello.shard()));
+  if (here(place)) return place_taken(fmt::format("server {}", hello.shard()));
   servers_[place].peer = peer;
   servers_[place].exchange = hello.exchange();
   servers_[place].fabric = hello.fabric();
@@ -73,8 +72,8 @@ int ServerFleet::place(int rank) const {
 
 std::optional<Refusal> ServerFleet::same_fabric(const std::string& fabric) const {
   if ((fabric == "sealed") != seal_) {
-    return Refusal{fmt::format(
-        "the job has cluster.seal = {}, and this server was started with --fabric {}", seal_, fabric)};
+    return Refusal{fmt::format("the job has cluster.seal = {}, and this server was started with --fabric {}",
+                               seal_, fabric)};
   }
   for (const Server& other : servers_) {
     if (!other.peer || other.fabric == fabric) continue;
@@ -207,9 +206,9 @@ void ServerFleet::tell(const wire::ServerOrder& order) const {
   }
 }
 
-void ServerFleet::say_goodbye(const wire::Goodbye& goodbye) const {
+void ServerFleet::send_disconnect(const wire::Disconnect& disconnect) const {
   for (const Server& server : servers_) {
-    if (server.peer) out_.say_goodbye(*server.peer, goodbye);
+    if (server.peer) out_.send_disconnect(*server.peer, disconnect);
   }
 }
 

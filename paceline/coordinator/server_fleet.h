@@ -16,11 +16,11 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/config/job_config.h"
-#include "paceline/ps/layout.h"
-#include "paceline/wire/paceline.pb.h"
 #include "paceline/coordinator/actions.h"
 #include "paceline/coordinator/phi_accrual.h"
 #include "paceline/coordinator/refusal.h"
+#include "paceline/ps/layout.h"
+#include "paceline/wire/paceline.pb.h"
 
 namespace paceline::coordinator {
 
@@ -35,8 +35,8 @@ class ServerFleet {
   // A part of the model for each. Errors: InvalidArgument when it is too small.
   absl::Status split(const ps::Layout& layout);
 
-  // The server has that place from now on; or why not: there is no such shard; it has a server; this one has a
-  // place; it cannot be reached by those of other hosts, or not as the job has it.
+  // The server has that place from now on; or why not: there is no such shard; it has a server; this one has
+  // a place; it cannot be reached by those of other hosts, or not as the job has it.
   std::optional<Refusal> take_place(ServerPeer peer, const wire::ServerHello& hello, SteadyTime at);
   // The shard that is without a server now; nothing when it had none.
   std::optional<std::size_t> leave(ServerPeer peer);
@@ -86,7 +86,7 @@ class ServerFleet {
   void tell_one(std::size_t shard, const wire::ServerOrder& order) const {
     out_.send(*servers_[shard].peer, order);
   }
-  void say_goodbye(const wire::Goodbye& goodbye) const;
+  void send_disconnect(const wire::Disconnect& disconnect) const;
 
  private:
   struct Server {

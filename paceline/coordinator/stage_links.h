@@ -22,7 +22,8 @@ struct StageLinks {
 
 // Of stages on these hosts. Every link has keys of its own, or none has.
 // `new_key`: of one direction; empty where nothing is sealed.
-StageLinks stage_links(ReplicaId replica, std::span<const int> hosts, const std::function<std::string()>& new_key);
+StageLinks stage_links(ReplicaId replica, std::span<const int> hosts,
+                       const std::function<std::string()>& new_key);
 
 // The same link as the stage that listens is told.
 wire::StageLink other_end(const wire::StageLink& link);

@@ -58,8 +58,7 @@ TEST(StageLinks, HaveNamesAndKeysOfTheirOwn) {
 // Both ends of each link are told the same name, each other's keys, and the one that connects where.
 TEST(StageLinks, AreSaidToBothEnds) {
   const auto worker = [] {
-    return Worker{
-        .peer = {}, .name = {}, .attached = {}, .replica = {}, .left = {}, .heard = PhiAccrual({})};
+    return Worker{.peer = {}, .name = {}, .attached = {}, .replica = {}, .left = {}, .heard = PhiAccrual({})};
   };
   Worker a = worker(), b = worker(), c = worker();
   a.attached.emplace().set_gradient_path("a's");

@@ -16,12 +16,12 @@ bool is_commit(const control::Order& order) { return std::holds_alternative<cont
 
 TimedController::TimedController(const control::ControllerConfig& config,
                                  std::unique_ptr<policy::SyncPolicy> policy, Outbox& out,
-                                 std::function<void(const control::Order&)> carry_out, bool books_first,
+                                 std::function<void(const control::Order&)> carry_out, bool records_first,
                                  std::unique_ptr<control::Replanner> replanner)
     : controller_(config, std::move(policy), std::move(replanner)),
       out_(out),
       carry_out_(std::move(carry_out)),
-      books_first_(books_first) {}
+      books_first_(records_first) {}
 
 absl::Status TimedController::restore(const control::ControllerState& state, Duration elapsed) {
   PACELINE_RETURN_IF_ERROR(controller_.restore(state));
@@ -43,10 +43,10 @@ absl::Status TimedController::take(SteadyTime at, decltype(control::Fact::what) 
   if (controller_.started() && !started_) started_ = at;
   // Peers first: they wait for their orders, the books do not. But what ends the run waits for the books, and
   // a commit does where servers may still have it when the books are all that is left of this process.
-  const bool books_first = books_first_ && std::any_of(orders.begin(), orders.end(), is_commit);
-  if (books_first) {
+  const bool records_first = books_first_ && std::any_of(orders.begin(), orders.end(), is_commit);
+  if (records_first) {
     out_.put(Record{fact, orders});
-    out_.put(KeepBooks{});
+    out_.put(FlushRecords{});
   }
   const bool finished = controller_.finished();
   for (const control::Order& order : orders) {
@@ -54,7 +54,7 @@ absl::Status TimedController::take(SteadyTime at, decltype(control::Fact::what) 
   }
   std::optional<control::Order> last;
   if (finished) last = orders.back();
-  if (!books_first) out_.put(Record{std::move(fact), std::move(orders)});
+  if (!records_first) out_.put(Record{std::move(fact), std::move(orders)});
   if (!finished) return absl::OkStatus();
   end();
   carry_out(*last);

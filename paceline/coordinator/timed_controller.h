@@ -18,11 +18,11 @@ namespace paceline::coordinator {
 
 class TimedController {
  public:
-  // `carry_out`: called within take() for each order but WakeAt and SearchPlan. `books_first`: commits wait for the books. The
-  // outbox outlives this.
+  // `carry_out`: called within take() for each order but WakeAt and SearchPlan. `records_first`: commits wait
+  // for the books. The outbox outlives this.
   TimedController(const control::ControllerConfig& config, std::unique_ptr<policy::SyncPolicy> policy,
-                  Outbox& out, std::function<void(const control::Order&)> carry_out, bool books_first = false,
-                  std::unique_ptr<control::Replanner> replanner = nullptr);
+                  Outbox& out, std::function<void(const control::Order&)> carry_out,
+                  bool records_first = false, std::unique_ptr<control::Replanner> replanner = nullptr);
 
   // Before the first fact: the job's time goes on from `elapsed`. Errors: those of Controller::restore.
   absl::Status restore(const control::ControllerState& state, Duration elapsed);

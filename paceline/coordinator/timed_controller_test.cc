@@ -1,5 +1,5 @@
-// A Controller in an attempt's time: when it wants to be woken, that books come before commits where they must,
-// and that nothing comes after the end.
+// A Controller in an attempt's time: when it wants to be woken, that books come before commits where they
+// must, and that nothing comes after the end.
 #include "paceline/coordinator/timed_controller.h"
 
 #include <chrono>
@@ -38,12 +38,13 @@ class Gather final : public policy::SyncPolicy {
   std::vector<policy::Contribution> finished_;
 };
 
-// What happens, in order: "release", "commit", "finish", "record 1" (with so many orders), "keep", "wake in 3 ms".
+// What happens, in order: "release", "commit", "finish", "record 1" (with so many orders), "keep", "wake in 3
+// ms".
 class TimedControllerTest : public testing::Test {
  protected:
   static constexpr SteadyTime kStart{1h};
 
-  TimedController make(std::int64_t samples, bool books_first = false) {
+  TimedController make(std::int64_t samples, bool records_first = false) {
     return {{.dataset_size = samples, .total_samples = samples, .start_replicas = 2, .schedule = {}},
             std::make_unique<Gather>(),
             out_,
@@ -53,7 +54,7 @@ class TimedControllerTest : public testing::Test {
                         : std::holds_alternative<control::Release>(order)    ? "release"
                                                                              : "other");
             },
-            books_first};
+            records_first};
   }
   void join(TimedController& controller) {
     for (int i = 0; i < 2; ++i)
@@ -62,15 +63,17 @@ class TimedControllerTest : public testing::Test {
   void ready(TimedController& controller, SteadyTime at, int clock) {
     for (int i = 0; i < 2; ++i) {
       EXPECT_TRUE(
-          controller.take(at, control::ReplicaReady{ReplicaId(i), Clock(clock), controller.version(), 0ns, 0}).ok());
+          controller.take(at, control::ReplicaReady{ReplicaId(i), Clock(clock), controller.version(), 0ns, 0})
+              .ok());
     }
   }
   std::vector<std::string> said(SteadyTime since = kStart) {
     std::vector<std::string> lines;
     for (const Action& action : out_.take()) {
       if (const auto* tell = std::get_if<Tell>(&action)) lines.push_back(tell->line);
-      if (const auto* record = std::get_if<Record>(&action)) lines.push_back(fmt::format("record {}", record->orders.size()));
-      if (std::holds_alternative<KeepBooks>(action)) lines.emplace_back("keep");
+      if (const auto* record = std::get_if<Record>(&action))
+        lines.push_back(fmt::format("record {}", record->orders.size()));
+      if (std::holds_alternative<FlushRecords>(action)) lines.emplace_back("keep");
       if (const auto* wake = std::get_if<WakeUp>(&action))
         lines.push_back(fmt::format("wake in {} ms", (wake->at - since) / 1ms));
     }

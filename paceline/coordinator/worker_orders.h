@@ -3,9 +3,9 @@
 
 #include "paceline/base/time.h"
 #include "paceline/control/orders.h"
+#include "paceline/coordinator/replica_table.h"
 #include "paceline/planner/plan.h"
 #include "paceline/wire/paceline.pb.h"
-#include "paceline/coordinator/replica_table.h"
 
 namespace paceline::coordinator {
 

@@ -8,7 +8,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/config/one_line.h"
-#include "paceline/transport/weight_board.h"
+#include "paceline/memory/weight_board.h"
 
 namespace paceline::coordinator {
 
@@ -19,35 +19,34 @@ constexpr std::chrono::seconds kComingLimit{30};
 }  // namespace
 
 std::optional<Refusal> WorkerTable::take_place(WorkerPeer peer, const std::string& name, SteadyTime at) {
-  const auto is_it = [&](const config::ReplicaConfig& one) { return one.name == name; };
+  const auto is_it = [&](const config::DeviceConfig& one) { return one.name == name; };
   const auto place = std::find_if(places_.begin(), places_.end(), is_it);
   if (std::find(left_out_.begin(), left_out_.end(), name) != left_out_.end())
     return host_given_up("the host of " + name);
   if (place == places_.end()) {
     return Refusal{fmt::format("the job has no replica '{}'; it has {} to {}",
-                                           config::one_line(name.substr(0, kLongestName)),
-                                           places_.front().name, places_.back().name)};
+                               config::one_line(name.substr(0, kLongestName)), places_.front().name,
+                               places_.back().name)};
   }
   const auto device = static_cast<std::size_t>(place - places_.begin());
-  if (by_device_.contains(device) || workers_.contains(peer))
-    return place_taken(name);
+  if (by_device_.contains(device) || workers_.contains(peer)) return place_taken(name);
   workers_.emplace(peer, Worker{.peer = peer,
-                                        .number = next_number_++,
-                                        .reader = free_reader(),
-                                        .device = device,
-                                        .host = place->host.value_or(0),
-                                        .name = name,
-                                        .attached = {},
-                                        .replica = {},
-                                        .left = {},
-                                        .heard = PhiAccrual(at)});
+                                .number = next_number_++,
+                                .reader = free_reader(),
+                                .device = device,
+                                .host = place->host.value_or(0),
+                                .name = name,
+                                .attached = {},
+                                .replica = {},
+                                .left = {},
+                                .heard = PhiAccrual(at)});
   by_device_[device] = peer;
   return std::nullopt;
 }
 
 // Beside the evaluator and the other hosts' servers.
 int WorkerTable::most_readers(std::int64_t hosts) {
-  return transport::WeightWriter::kSlots - 1 - static_cast<int>(hosts);
+  return memory::WeightWriter::kSlots - 1 - static_cast<int>(hosts);
 }
 
 // In turn, so that one is given again as late as can be: who died may still hold a version through it.

@@ -13,10 +13,10 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/config/job_config.h"
-#include "paceline/wire/paceline.pb.h"
 #include "paceline/coordinator/actions.h"
 #include "paceline/coordinator/phi_accrual.h"
 #include "paceline/coordinator/refusal.h"
+#include "paceline/wire/paceline.pb.h"
 
 namespace paceline::coordinator {
 
@@ -39,7 +39,7 @@ class WorkerTable {
  public:
   // `job` outlives the table.
   explicit WorkerTable(const config::JobConfig& job)
-      : places_(job.replicas), left_out_(job.left_out), readers_(most_readers(job.hosts)) {}
+      : places_(job.devices), left_out_(job.left_out), readers_(most_readers(job.hosts)) {}
 
   // The worker has that place from now on; or why not: there is none of that name, or it is taken.
   std::optional<Refusal> take_place(WorkerPeer peer, const std::string& name, SteadyTime at);
@@ -64,7 +64,7 @@ class WorkerTable {
   static int most_readers(std::int64_t hosts);
   int free_reader();
 
-  const std::vector<config::ReplicaConfig>& places_;
+  const std::vector<config::DeviceConfig>& places_;
   const std::vector<std::string>& left_out_;  // who had a place once
   std::map<WorkerPeer, Worker> workers_;
   std::map<std::size_t, WorkerPeer> by_device_;

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/coordinator/reader_slots.h"
-#include "paceline/transport/weight_board.h"
+#include "paceline/memory/weight_board.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -13,15 +13,16 @@ namespace {
 config::JobConfig two_replicas_on_three_hosts() {
   config::JobConfig job;
   job.hosts = 3;
-  job.replicas.resize(2);
-  for (std::size_t i = 0; i < job.replicas.size(); ++i) job.replicas[i].name = fmt::format("w{}", i);
+  job.devices.resize(2);
+  for (std::size_t i = 0; i < job.devices.size(); ++i) job.devices[i].name = fmt::format("w{}", i);
   return job;
 }
 
 class Workers : public ::testing::Test {
  protected:
   int slot_of_new(std::size_t device, std::size_t number) {
-    EXPECT_FALSE(workers_.take_place(WorkerPeer(static_cast<std::int64_t>(number)), job_.replicas[device].name, {}));
+    EXPECT_FALSE(
+        workers_.take_place(WorkerPeer(static_cast<std::int64_t>(number)), job_.devices[device].name, {}));
     return reader_slot(*workers_.find(WorkerPeer(static_cast<std::int64_t>(number))));
   }
 
@@ -30,7 +31,7 @@ class Workers : public ::testing::Test {
 };
 
 TEST_F(Workers, NoTwoReadThroughOneSlotHoweverManyComeAndGo) {
-  constexpr int kOtherServers = transport::WeightWriter::kSlots - 3;  // from there on
+  constexpr int kOtherServers = memory::WeightWriter::kSlots - 3;  // from there on
   const int stays = slot_of_new(0, 0);
   int before = stays;
   for (std::size_t number = 1; number < 5000; ++number) {

@@ -27,7 +27,7 @@ std::string seconds(double time_s) {
   return size < 1 ? fmt::format("{:.1f} ms", size * 1e3) : fmt::format("{:.1f} s", size);
 }
 
-Finding arrival(const VisitFacts& facts) {
+Finding arrival(const ClusterFacts& facts) {
   return {"arrival", Health::kFail, fmt::format("did not come within {} s", facts.waited_s),
           "run `paceline doctor` with this job and its rank there at the same time; if it ran, its own last "
           "line says why it could not come: certificates, token, or a firewall in front of host 0"};
@@ -75,7 +75,7 @@ Finding clocks(const ClockFacts& clock) {
   return {"clocks", Health::kOk, says};
 }
 
-Finding folder(const HostFacts& host, const VisitFacts& facts) {
+Finding folder(const HostFacts& host, const ClusterFacts& facts) {
   if (host.folder->empty())
     return {"run folder", Health::kOk, fmt::format("{}, on a disk shared with host 0", facts.runs_dir)};
   return {"run folder", Health::kFail, *host.folder,
@@ -83,7 +83,7 @@ Finding folder(const HostFacts& host, const VisitFacts& facts) {
 }
 
 // What compares a host that came with the first one.
-void compare(int rank, const VisitFacts& facts, std::vector<HostFinding>& all) {
+void compare(int rank, const ClusterFacts& facts, std::vector<HostFinding>& all) {
   const HostFacts& host = facts.hosts[static_cast<std::size_t>(rank)];
   const HostFacts& first = facts.hosts.front();
   if (!host.came) return all.push_back({rank, arrival(facts)});
@@ -107,7 +107,7 @@ bool has(const LinkFacts& link, int host) { return link.a == host || link.b == h
 
 // The fastest of the links that `which` holds for; nothing when there is none.
 template <class Which>
-std::optional<double> fastest(const VisitFacts& facts, const Which& which) {
+std::optional<double> fastest(const ClusterFacts& facts, const Which& which) {
   std::optional<double> best;
   for (const LinkFacts& link : facts.links) {
     if (link.error.empty() && which(link)) best = std::max(best.value_or(0), best_of(link));
@@ -116,7 +116,7 @@ std::optional<double> fastest(const VisitFacts& facts, const Which& which) {
 }
 
 // A host all of whose links are slow is named once, and not with each of them.
-void look_at_speed(const VisitFacts& facts, std::vector<HostFinding>& all) {
+void look_at_speed(const ClusterFacts& facts, std::vector<HostFinding>& all) {
   const double best = fastest(facts, [](const LinkFacts&) { return true; }).value_or(0);
   std::vector<bool> slow(facts.hosts.size());
   for (std::size_t host = 0; host < facts.hosts.size(); ++host) {
@@ -142,7 +142,7 @@ void look_at_speed(const VisitFacts& facts, std::vector<HostFinding>& all) {
   }
 }
 
-void look_at_links(const VisitFacts& facts, std::vector<HostFinding>& all) {
+void look_at_links(const ClusterFacts& facts, std::vector<HostFinding>& all) {
   for (const LinkFacts& link : facts.links) {
     if (link.error.empty()) continue;
     all.push_back({link.b, {fmt::format("link to host {}", link.a), Health::kFail, link.error, kMendLink}});
@@ -152,7 +152,7 @@ void look_at_links(const VisitFacts& facts, std::vector<HostFinding>& all) {
 
 }  // namespace
 
-std::vector<HostFinding> examine(const VisitFacts& facts) {
+std::vector<HostFinding> examine(const ClusterFacts& facts) {
   std::vector<HostFinding> all;
   for (int host = 0; host < static_cast<int>(facts.hosts.size()); ++host) compare(host, facts, all);
   look_at_links(facts, all);

@@ -14,7 +14,7 @@ struct HostFinding {
 };
 
 // What each host found itself, and what shows only when they are compared.
-std::vector<HostFinding> examine(const VisitFacts& facts);
+std::vector<HostFinding> examine(const ClusterFacts& facts);
 
 // Whether something has to be mended before a run.
 bool any_failed(const std::vector<HostFinding>& findings);

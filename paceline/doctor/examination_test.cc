@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/doctor/made_up_visit.h"
+#include "paceline/doctor/made_up_cluster.h"
 
 namespace paceline::doctor {
 namespace {
@@ -13,14 +13,14 @@ namespace {
 using ::testing::HasSubstr;
 
 // What is not well, of whom.
-std::vector<HostFinding> troubles(const VisitFacts& facts) {
+std::vector<HostFinding> troubles(const ClusterFacts& facts) {
   std::vector<HostFinding> all = examine(facts);
   std::erase_if(all, [](const HostFinding& one) { return one.finding.health == Health::kOk; });
   return all;
 }
 
 // The only one; a test failure where there is not exactly one, or it says not what to do.
-HostFinding trouble(const VisitFacts& facts) {
+HostFinding trouble(const ClusterFacts& facts) {
   const auto all = troubles(facts);
   EXPECT_EQ(all.size(), 1u);
   if (all.empty()) return {};
@@ -30,13 +30,13 @@ HostFinding trouble(const VisitFacts& facts) {
 
 TEST(Examination, WhereAllIsWellNothingIsSaid) {
   for (int hosts = 1; hosts < 5; ++hosts) {
-    EXPECT_TRUE(troubles(well_visit(hosts)).empty());
-    EXPECT_FALSE(any_failed(examine(well_visit(hosts))));
+    EXPECT_TRUE(troubles(well_cluster(hosts)).empty());
+    EXPECT_FALSE(any_failed(examine(well_cluster(hosts))));
   }
 }
 
 TEST(Examination, WhoDidNotComeIsNamed) {
-  VisitFacts facts = well_visit(3);
+  ClusterFacts facts = well_cluster(3);
   facts.hosts[2] = {};
   const HostFinding one = trouble(facts);
   EXPECT_EQ(one.host, 2);
@@ -46,43 +46,43 @@ TEST(Examination, WhoDidNotComeIsNamed) {
 }
 
 TEST(Examination, WhatAHostFoundItselfIsPassedOn) {
-  VisitFacts facts = well_visit(2);
+  ClusterFacts facts = well_cluster(2);
   facts.hosts[1].own.push_back({"token", Health::kFail, "none", "copy it"});
   EXPECT_EQ(trouble(facts).finding, facts.hosts[1].own.back());
 }
 
 TEST(Examination, AnotherProgramJobOrDataSetFails) {
-  VisitFacts facts = well_visit(3);
+  ClusterFacts facts = well_cluster(3);
   facts.hosts[1].version = "0.2.0";
   EXPECT_THAT(trouble(facts).finding.says, HasSubstr("0.2.0, and host 0 has 0.1.0"));
-  facts = well_visit(3);
+  facts = well_cluster(3);
   facts.hosts[1].other_keys = {"batch = 16, there 8"};
   EXPECT_THAT(trouble(facts).finding.says, HasSubstr("batch = 16"));
-  facts = well_visit(3);
+  facts = well_cluster(3);
   facts.hosts[2].data = "600 samples";
   EXPECT_THAT(trouble(facts).finding.says, HasSubstr("600 samples, and host 0 has 1200 samples"));
   EXPECT_EQ(trouble(facts).host, 2);
-  facts = well_visit(3);
+  facts = well_cluster(3);
   facts.hosts[1].fabric = "ucx";
   EXPECT_THAT(trouble(facts).finding.says, HasSubstr("ucx, and host 0's over sealed"));
   EXPECT_TRUE(any_failed(examine(facts)));
 }
 
 TEST(Examination, AnotherBuildIsOnlyMentioned) {
-  VisitFacts facts = well_visit(2);
+  ClusterFacts facts = well_cluster(2);
   facts.hosts[1].build = "5678";
   EXPECT_EQ(trouble(facts).finding.health, Health::kWarn);
 }
 
 // Whose data cannot be read says so itself.
 TEST(Examination, DataThatAreNotThereAreNotCompared) {
-  VisitFacts facts = well_visit(3);
+  ClusterFacts facts = well_cluster(3);
   facts.hosts[0].data = "";
   EXPECT_TRUE(troubles(facts).empty());
 }
 
 TEST(Examination, ClocksFarApartAreNamedAndUncertainOnesNot) {
-  VisitFacts facts = well_visit(2);
+  ClusterFacts facts = well_cluster(2);
   facts.hosts[1].clock = ClockFacts{-3600, 0.2};
   EXPECT_EQ(trouble(facts).finding.says, "3600.0 s ± 200.0 ms behind host 0's");
   facts.hosts[1].clock = ClockFacts{2, 1.5};
@@ -90,7 +90,7 @@ TEST(Examination, ClocksFarApartAreNamedAndUncertainOnesNot) {
 }
 
 TEST(Examination, ARunFolderOfItsOwnFails) {
-  VisitFacts facts = well_visit(3);
+  ClusterFacts facts = well_cluster(3);
   facts.hosts[1].folder = "/shared/runs is not the folder that the first host has";
   const HostFinding one = trouble(facts);
   EXPECT_EQ(one.host, 1);
@@ -99,7 +99,7 @@ TEST(Examination, ARunFolderOfItsOwnFails) {
 }
 
 TEST(Examination, ARunFolderThatNobodyLookedForIsNotJudged) {
-  VisitFacts facts = well_visit(3);
+  ClusterFacts facts = well_cluster(3);
   facts.hosts[0].folder = "runs: cannot be written";
   facts.hosts[1].folder.reset();
   facts.hosts[2].folder.reset();
@@ -107,14 +107,14 @@ TEST(Examination, ARunFolderThatNobodyLookedForIsNotJudged) {
 }
 
 TEST(Examination, WhoLeftIsNotHeldToTheRest) {
-  VisitFacts facts = well_visit(2);
+  ClusterFacts facts = well_cluster(2);
   facts.hosts[1].left = "its connection ended";
   facts.hosts[1].folder = "nobody looked";
   EXPECT_EQ(trouble(facts).finding.what, "visit");
 }
 
 TEST(Examination, APairWithoutALinkFails) {
-  VisitFacts facts = well_visit(3);
+  ClusterFacts facts = well_cluster(3);
   facts.links[2] = {1, 2, "not connected within 5000 ms"};
   const HostFinding one = trouble(facts);
   EXPECT_EQ(one.host, 2);
@@ -123,7 +123,7 @@ TEST(Examination, APairWithoutALinkFails) {
 }
 
 TEST(Examination, AHostWithSlowLinksIsNamedOnce) {
-  VisitFacts facts = well_visit(4);
+  ClusterFacts facts = well_cluster(4);
   for (LinkFacts& link : facts.links) {
     if (link.b == 3) link.to_a_mb_s = link.to_b_mb_s = 12;
   }
@@ -135,10 +135,10 @@ TEST(Examination, AHostWithSlowLinksIsNamedOnce) {
 }
 
 TEST(Examination, OneSlowLinkAndOneSlowWayAreNamed) {
-  VisitFacts facts = well_visit(3);
+  ClusterFacts facts = well_cluster(3);
   facts.links[1] = {0, 2, "", 80, 12, 12};
   EXPECT_EQ(trouble(facts).finding.what, "link to host 0");
-  facts = well_visit(2);
+  facts = well_cluster(2);
   facts.links[0].to_b_mb_s = 12;
   EXPECT_THAT(trouble(facts).finding.says, HasSubstr("1000 MB/s there and 12 back"));
 }

@@ -41,7 +41,7 @@ struct LinkFacts {
   double to_b_mb_s = 0;
 };
 
-struct VisitFacts {
+struct ClusterFacts {
   std::vector<HostFacts> hosts;  // by rank
   std::vector<LinkFacts> links;
   std::string runs_dir;        // the first host's

@@ -29,9 +29,9 @@ constexpr auto kLook = 100ms;
 // Either end: blocks out, blocks in, and what the other end says.
 class Talk {
  public:
-  Talk(transport::Link& link, steady_clock::time_point deadline)
+  Talk(links::Link& link, steady_clock::time_point deadline)
       : link_(link), deadline_(deadline), block_(kBlock) {
-    link_.on_message([this](const transport::Link::Message& message) { hear(message); });
+    link_.on_message([this](const links::Link::Message& message) { hear(message); });
   }
 
   // Until `done`. Errors: the link's; DeadlineExceeded.
@@ -77,7 +77,7 @@ class Talk {
     ProbeHeader header;
   };
 
-  void hear(const transport::Link::Message& message) {
+  void hear(const links::Link::Message& message) {
     const auto header = read_probe(message.header);
     const bool sound = header && message.bytes <= kBlock && header->number >= 0 &&
                        header->number <= kMostTransfer &&
@@ -146,7 +146,7 @@ class Talk {
     }
   }
 
-  transport::Link& link_;
+  links::Link& link_;
   const steady_clock::time_point deadline_;
   std::vector<std::byte> block_;
   std::deque<Offered> offered_;
@@ -204,8 +204,8 @@ absl::StatusOr<LinkFigures> measure(Talk& talk) {
   return figures;
 }
 
-transport::LinkOptions options_of(const ProbeEnd& end) {
-  transport::LinkOptions options;
+links::LinkOptions options_of(const ProbeEnd& end) {
+  links::LinkOptions options;
   options.keys = end.keys;
   options.most_payload = kBlock;
   return options;
@@ -214,26 +214,25 @@ transport::LinkOptions options_of(const ProbeEnd& end) {
 }  // namespace
 
 struct ProbeListener::State {
-  explicit State(transport::Network over) : network(std::move(over)) {}
+  explicit State(links::Network over) : network(std::move(over)) {}
 
-  transport::Network network;  // outlives what it made
-  std::unique_ptr<transport::LinkListener> listener;
-  std::unique_ptr<transport::Link> link;
+  links::Network network;  // outlives what it made
+  std::unique_ptr<links::LinkListener> listener;
+  std::unique_ptr<links::Link> link;
 };
 
 ProbeListener::ProbeListener(std::unique_ptr<State> state) : state_(std::move(state)) {}
 ProbeListener::~ProbeListener() = default;
 
 absl::StatusOr<std::unique_ptr<ProbeListener>> ProbeListener::open(const ProbeEnd& own) {
-  PACELINE_ASSIGN_OR_RETURN(auto network, transport::Network::open(own.address, own.fabric));
+  PACELINE_ASSIGN_OR_RETURN(auto network, links::Network::open(own.address, own.fabric));
   auto state = std::make_unique<State>(std::move(network));
-  transport::LinkGate gate;
-  gate.accept = [options =
-                     options_of(own)](const std::string& name) -> absl::StatusOr<transport::LinkOptions> {
+  links::LinkGate gate;
+  gate.accept = [options = options_of(own)](const std::string& name) -> absl::StatusOr<links::LinkOptions> {
     if (name != kName) return absl::PermissionDeniedError("only a probe is expected here");
     return options;
   };
-  gate.on_link = [it = state.get()](std::unique_ptr<transport::Link> link) {
+  gate.on_link = [it = state.get()](std::unique_ptr<links::Link> link) {
     if (it->link == nullptr) it->link = std::move(link);
   };
   PACELINE_ASSIGN_OR_RETURN(state->listener, state->network.listen(0, std::move(gate)));
@@ -261,7 +260,7 @@ void ProbeListener::serve(const std::function<bool()>& enough, std::chrono::mill
 
 absl::StatusOr<LinkFigures> probe(const ProbeEnd& own, const std::string& address,
                                   std::chrono::milliseconds limit) {
-  PACELINE_ASSIGN_OR_RETURN(const auto network, transport::Network::open(own.address, own.fabric));
+  PACELINE_ASSIGN_OR_RETURN(const auto network, links::Network::open(own.address, own.fabric));
   PACELINE_ASSIGN_OR_RETURN(const auto link, network.connect(address, kName, options_of(own)));
   Talk talk(*link, steady_clock::now() + limit);
   auto figures = measure(talk);

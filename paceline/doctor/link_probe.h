@@ -1,5 +1,5 @@
 // What a link between two hosts is good for: its round trips and what it carries each way, measured over the
-// very links that a run has (transport::Network). One end listens and answers, the other one connects and
+// very links that a run has (links::Network). One end listens and answers, the other one connects and
 // measures. One thread each.
 //
 // What always holds: both ends take a bounded time whatever the other one does, and nothing that the other
@@ -14,7 +14,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/transport/network.h"
+#include "paceline/links/network.h"
 
 namespace paceline::doctor {
 
@@ -27,8 +27,8 @@ struct LinkFigures {
 // How a link is made. Keys are there exactly where links are sealed; a pair of ends has each other's.
 struct ProbeEnd {
   std::string address;  // of this host, in numbers
-  transport::Fabric fabric = transport::Fabric::kSealed;
-  std::optional<transport::LinkKeys> keys{};
+  links::Fabric fabric = links::Fabric::kSealed;
+  std::optional<links::LinkKeys> keys{};
 };
 
 // The end that answers.

@@ -11,8 +11,8 @@
 
 #include "paceline/base/file_descriptor.h"
 #include "paceline/doctor/probe_messages.h"
-#include "paceline/transport/link_frames.h"
-#include "paceline/transport/socket_address.h"
+#include "paceline/links/link_frames.h"
+#include "paceline/links/socket_address.h"
 
 namespace paceline::doctor {
 namespace {
@@ -20,10 +20,10 @@ namespace {
 using namespace std::chrono_literals;
 
 ProbeEnd sealed_end(bool listens) {
-  transport::LinkKeys keys;
+  links::LinkKeys keys;
   keys.send.fill(std::byte(listens ? 1 : 2));
   keys.receive.fill(std::byte(listens ? 2 : 1));
-  return {"127.0.0.1", transport::Fabric::kSealed, keys};
+  return {"127.0.0.1", links::Fabric::kSealed, keys};
 }
 
 void expect_figures(const ProbeEnd& listens, const ProbeEnd& connects) {
@@ -40,7 +40,7 @@ void expect_figures(const ProbeEnd& listens, const ProbeEnd& connects) {
 TEST(LinkProbe, MeasuresSealedLinks) { expect_figures(sealed_end(true), sealed_end(false)); }
 
 TEST(LinkProbe, MeasuresLinksInTheClear) {
-  for (const transport::Fabric fabric : {transport::Fabric::kTcp, transport::Fabric::kUcx})
+  for (const links::Fabric fabric : {links::Fabric::kTcp, links::Fabric::kUcx})
     expect_figures({"127.0.0.1", fabric}, {"127.0.0.1", fabric});
 }
 
@@ -76,28 +76,28 @@ TEST(LinkProbe, AListenerThatIsNeededNoMoreStops) {
 class Stranger {
  public:
   explicit Stranger(const std::string& address) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const transport::SocketAddress to = transport::parse_address(address).value();
+    const links::SocketAddress to = links::parse_address(address).value();
     EXPECT_EQ(connect(socket_.get(), to.get(), to.bytes), 0);
-    say(transport::FrameKind::kHello, 0, 0,
-        transport::write_hello({.sealed = false, .most_payload = 1 << 20, .nonce = {}, .text = "probe"}));
-    say(transport::FrameKind::kReady, 0, 0, {});
+    say(links::FrameKind::kHello, 0, 0,
+        links::write_hello({.sealed = false, .most_payload = 1 << 20, .nonce = {}, .text = "probe"}));
+    say(links::FrameKind::kReady, 0, 0, {});
   }
 
-  void say(transport::FrameKind kind, std::uint64_t message, std::uint64_t bytes,
+  void say(links::FrameKind kind, std::uint64_t message, std::uint64_t bytes,
            std::span<const std::byte> header) {
-    const auto head = transport::write_head({kind, count_++, message, bytes}, header, false);
+    const auto head = links::write_head({kind, count_++, message, bytes}, header, false);
     const std::array<std::uint32_t, 2> lengths{static_cast<std::uint32_t>(head.size()), 0};
     ::send(socket_.get(), lengths.data(), sizeof lengths, MSG_NOSIGNAL);
     ::send(socket_.get(), head.data(), head.size(), MSG_NOSIGNAL);
   }
 
   // Of the next frame; nothing when the listener has closed the link.
-  std::optional<transport::FrameKind> hear() {
+  std::optional<links::FrameKind> hear() {
     std::array<std::uint32_t, 2> lengths{};
     if (!read(std::as_writable_bytes(std::span(lengths)))) return std::nullopt;
     std::vector<std::byte> frame(lengths[0] + lengths[1]);
     if (!read(frame)) return std::nullopt;
-    return static_cast<transport::FrameKind>(frame.at(0));
+    return static_cast<links::FrameKind>(frame.at(0));
   }
 
  private:
@@ -111,19 +111,19 @@ class Stranger {
 
 TEST(LinkProbe, WhoOnlyOffersFillsNoMemory) {
   constexpr int kWindow = 8;
-  const auto listener = ProbeListener::open({"127.0.0.1", transport::Fabric::kTcp});
+  const auto listener = ProbeListener::open({"127.0.0.1", links::Fabric::kTcp});
   ASSERT_TRUE(listener.ok()) << listener.status();
   std::jthread other([&] { (*listener)->serve([] { return false; }, 60s); });
   Stranger stranger((*listener)->address());
   for (std::uint64_t i = 0; i < 2 * kWindow; ++i)
-    stranger.say(transport::FrameKind::kOffer, i, 1 << 20, write_probe({ProbeKind::kData, 1 << 20}));
+    stranger.say(links::FrameKind::kOffer, i, 1 << 20, write_probe({ProbeKind::kData, 1 << 20}));
   // Two signs of life later it has seen to whatever was offered.
   int taken = 0;
   for (int beats = 0; beats < 2;) {
     const auto kind = stranger.hear();
     ASSERT_TRUE(kind);
-    if (*kind == transport::FrameKind::kAccept) ++taken;
-    if (*kind == transport::FrameKind::kBeat && taken >= kWindow) ++beats;
+    if (*kind == links::FrameKind::kAccept) ++taken;
+    if (*kind == links::FrameKind::kHeartbeat && taken >= kWindow) ++beats;
   }
   EXPECT_EQ(taken, kWindow);
 }

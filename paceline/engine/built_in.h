@@ -1,5 +1,5 @@
-// The built-in models, for a program that may or may not have them: `paceline-torch` has them from train/, which
-// needs libtorch; `paceline` does without.
+// The built-in models, for a program that may or may not have them: `paceline-torch` has them from train/,
+// which needs libtorch; `paceline` does without.
 #pragma once
 
 #include <cstdint>

@@ -35,8 +35,8 @@ class Stage {
   // Loads what the first and the last stage need of a batch.
   virtual absl::Status prepare(const Batch& batch) = 0;
   // An iteration begins, on the batch that was prepared last where this stage needs one: one pointer a tensor
-  // of layout() each, valid until the next one begins. What is left of an iteration before is forgotten, so one
-  // may be given up at any point.
+  // of layout() each, valid until the next one begins. What is left of an iteration before is forgotten, so
+  // one may be given up at any point.
   virtual absl::Status start(std::span<const float* const> weights, std::span<float* const> gradients,
                              std::int64_t samples, std::int64_t micro_batch, std::uint64_t seed) = 0;
 
@@ -47,7 +47,8 @@ class Stage {
   // Writes what is in hand: its size. Errors: InvalidArgument when there is too little room.
   virtual absl::StatusOr<std::size_t> send(std::span<std::byte> room) = 0;
 
-  // Of a stage's passes over micro-batch `micro`. Forward gives the mean loss in the last stage, and 0 in others.
+  // Of a stage's passes over micro-batch `micro`. Forward gives the mean loss in the last stage, and 0 in
+  // others.
   virtual absl::StatusOr<double> forward(std::int64_t micro) = 0;
   virtual absl::Status backward(std::int64_t micro) = 0;
 };

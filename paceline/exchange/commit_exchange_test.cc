@@ -25,8 +25,7 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
 
 TEST(CommitExchange, OneMemberAHostGivesTheSameBitsAsOneHost) {
   for (const int count : {2, 3, 4}) {
-    constexpr std::array kFabrics{transport::Fabric::kTcp, transport::Fabric::kSealed,
-                                  transport::Fabric::kUcx};
+    constexpr std::array kFabrics{links::Fabric::kTcp, links::Fabric::kSealed, links::Fabric::kUcx};
     Hosts hosts(count, false, kFabrics[static_cast<std::size_t>(count) % kFabrics.size()]);
     Rng rng(2);
     std::vector<Commit> commits;
@@ -58,7 +57,7 @@ TEST(CommitExchange, AnyMembersOfAnyHosts) {
 TEST(CommitExchange, ClipsByTheNormOfAllShards) {
   constexpr double kClip = 0.5;
   for (const int count : {2, 3}) {
-    Hosts hosts(count, false, transport::Fabric::kTcp, 1, kClip);
+    Hosts hosts(count, false, links::Fabric::kTcp, 1, kClip);
     Rng rng(6);
     std::vector<Commit> commits;
     for (int v = 0; v < 6; ++v) {
@@ -78,7 +77,7 @@ TEST(CommitExchange, ClipsByTheNormOfAllShards) {
 
 // A server that waits for a norm learns that it never comes.
 TEST(CommitExchange, ANormOfAHostThatIsGoneIsAnError) {
-  Hosts hosts(2, false, transport::Fabric::kTcp, 1, 0.5);
+  Hosts hosts(2, false, links::Fabric::kTcp, 1, 0.5);
   Rng rng(6);
   const Commit commit = {{0, random_floats(rng, hosts.floats())}};
   std::jthread one([&] { EXPECT_FALSE(hosts.apply_one(0, Version(1), commit).ok()); });

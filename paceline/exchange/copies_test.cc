@@ -48,7 +48,7 @@ Contents contents(const ps::Shard& shard) {
 
 TEST(Copies, AreEqualToTheLastBit) {
   for (const int count : {2, 3}) {
-    Hosts hosts(count, false, count == 3 ? transport::Fabric::kSealed : transport::Fabric::kTcp, kCopies);
+    Hosts hosts(count, false, count == 3 ? links::Fabric::kSealed : links::Fabric::kTcp, kCopies);
     Rng rng(7);
     const auto commits = random_commits(count, 12, hosts.floats(), rng);
     for (std::size_t v = 0; v < commits.size(); ++v) {
@@ -68,7 +68,7 @@ TEST(Copies, AreEqualToTheLastBit) {
 
 TEST(Copies, AreClippedByTheSameNorm) {
   constexpr double kClip = 0.5;
-  Hosts hosts(3, false, transport::Fabric::kTcp, kCopies, kClip);
+  Hosts hosts(3, false, links::Fabric::kTcp, kCopies, kClip);
   Rng rng(9);
   const auto commits = random_commits(3, 6, hosts.floats(), rng);
   for (std::size_t v = 0; v < commits.size(); ++v) {
@@ -84,7 +84,7 @@ TEST(Copies, AreClippedByTheSameNorm) {
 }
 
 TEST(Copies, TheNextCommitsGradientsComeWhileOneIsUncertain) {
-  Hosts hosts(3, false, transport::Fabric::kTcp, kCopies);
+  Hosts hosts(3, false, links::Fabric::kTcp, kCopies);
   Rng rng(8);
   const auto commits = random_commits(3, 2, hosts.floats(), rng);
   prepare_everywhere(hosts, Version(1), commits[0]);
@@ -118,7 +118,7 @@ TEST(Copies, WhoeverDiesAtAnyStepLeavesAllOfTheLastCertainVersion) {
     for (int dead = 0; dead < kHosts; ++dead) {
       SCOPED_TRACE(::testing::Message() << "step " << static_cast<int>(step) << ", host " << dead);
       std::vector<Commit> commits(2);  // outlive the links
-      Hosts hosts(kHosts, false, transport::Fabric::kTcp, kCopies);
+      Hosts hosts(kHosts, false, links::Fabric::kTcp, kCopies);
       Rng rng(9);
       for (Commit& commit : commits) {
         for (int host = 0; host < kHosts; ++host)

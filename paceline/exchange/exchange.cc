@@ -31,13 +31,13 @@ absl::Status about(int host, const absl::Status& status) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Exchange>> Exchange::listen(const std::string& host_address,
-                                                           transport::Fabric fabric) {
-  PACELINE_ASSIGN_OR_RETURN(auto network, transport::Network::open(host_address, fabric));
+                                                           links::Fabric fabric) {
+  PACELINE_ASSIGN_OR_RETURN(auto network, links::Network::open(host_address, fabric));
   std::unique_ptr<Exchange> exchange(new Exchange(std::move(network)));
   PACELINE_ASSIGN_OR_RETURN(exchange->woken_, WakeEvent::create());
-  transport::LinkGate gate;
+  links::LinkGate gate;
   gate.accept = [it = exchange.get()](const std::string& name) { return it->accept(name); };
-  gate.on_link = [it = exchange.get()](std::unique_ptr<transport::Link> link) {
+  gate.on_link = [it = exchange.get()](std::unique_ptr<links::Link> link) {
     const std::optional<int> host = it->host_named(link->peer_name());
     PACELINE_CHECK(host.has_value(), "{} was let in", link->peer_name());
     it->take_link(*host, std::move(link));
@@ -52,11 +52,11 @@ Exchange::~Exchange() {
   post([] {});
   thread_.join();
   // Until a link is gone it may read and write what its neighbour's mirror and outlet have mapped.
-  std::vector<std::unique_ptr<transport::Link>> links;
+  std::vector<std::unique_ptr<links::Link>> links;
   for (Neighbour& neighbour : neighbours_) {
     if (neighbour.link != nullptr) links.push_back(std::move(neighbour.link));
   }
-  transport::Link::close(std::move(links));
+  links::Link::close(std::move(links));
 }
 
 absl::Status Exchange::start(ExchangeOptions options) {
@@ -74,20 +74,20 @@ absl::Status Exchange::start(ExchangeOptions options) {
   for (std::size_t host = 0; host < hosts; ++host) {
     if (host == own) continue;
     Neighbour& neighbour = neighbours_[host];
-    PACELINE_ASSIGN_OR_RETURN(auto board, transport::WeightWriter::create(options_.board_floats[host],
-                                                                          options_.readers, options_.kept));
+    PACELINE_ASSIGN_OR_RETURN(auto board, memory::WeightWriter::create(options_.board_floats[host],
+                                                                       options_.readers, options_.kept));
     boards_[host] = board.path();
     neighbour.mirror =
         std::make_unique<Mirror>(std::move(board), options_.board_floats[host], options_.moving[host]);
     // The highest slots: workers get theirs from the lowest on.
-    const int slot = transport::WeightWriter::kSlots - 1 - static_cast<int>(host);
+    const int slot = memory::WeightWriter::kSlots - 1 - static_cast<int>(host);
     PACELINE_ASSIGN_OR_RETURN(
-        auto reader, transport::WeightReader::open(options_.own_board, options_.board_floats[own], slot));
+        auto reader, memory::WeightReader::open(options_.own_board, options_.board_floats[own], slot));
     neighbour.outlet = std::make_unique<Outlet>(
         std::move(reader), options_.moving[own],
         [this, to = static_cast<int>(host)](const Header& header, std::span<const float> block,
                                             std::function<void()> sent) {
-          with_link(to, [=](transport::Link& link) {
+          with_link(to, [=](links::Link& link) {
             link.send(write_header(header), std::as_bytes(block), [sent](const absl::Status& status) {
               if (status.ok()) sent();
             });
@@ -124,7 +124,7 @@ void Exchange::send(int host, int shard, Version version, std::int64_t begin, st
     ++unsent_[static_cast<std::size_t>(host)];
   }
   post([=, this] {
-    with_link(host, [=, this](transport::Link& link) {
+    with_link(host, [=, this](links::Link& link) {
       link.send(write_header({Kind::kSum, version, begin, shard}), std::as_bytes(block),
                 [this, host](const absl::Status& status) {
                   if (!status.ok()) return;  // the link's end says more
@@ -154,7 +154,7 @@ absl::StatusOr<double> Exchange::sum_squares(Version version, double own) {
   for (int host = 0; host < static_cast<int>(options_.peers.size()); ++host) {
     if (host == options_.host) continue;
     post([=, this] {
-      with_link(host, [=](transport::Link& link) {
+      with_link(host, [=](links::Link& link) {
         link.send(write_header({Kind::kSquares, version, 0, 0, own}), {}, [](const absl::Status&) {});
       });
     });
@@ -218,9 +218,9 @@ void Exchange::run(const std::stop_token& stop) {
 void Exchange::connect_to_lower() {
   for (int host = 0; host < options_.host; ++host) {
     const Peer& peer = options_.peers[static_cast<std::size_t>(host)];
-    neighbours_[static_cast<std::size_t>(host)].dialer = std::make_unique<transport::LinkDialer>(
+    neighbours_[static_cast<std::size_t>(host)].dialer = std::make_unique<links::LinkDialer>(
         network_, peer.address, name_of(options_.host),
-        transport::LinkOptions{.keys = peer.keys, .connect_limit = kConnectLimit});
+        links::LinkOptions{.keys = peer.keys, .connect_limit = kConnectLimit});
   }
 }
 
@@ -241,23 +241,23 @@ std::optional<int> Exchange::host_named(const std::string& name) const {
   return std::nullopt;
 }
 
-absl::StatusOr<transport::LinkOptions> Exchange::accept(const std::string& name) const {
+absl::StatusOr<links::LinkOptions> Exchange::accept(const std::string& name) const {
   const std::optional<int> host = host_named(name);
   if (!host) return absl::PermissionDeniedError("no host of this job");
   const auto at = static_cast<std::size_t>(*host);
   if (neighbours_[at].link != nullptr) return absl::AlreadyExistsError(fmt::format("{} is connected", name));
-  return transport::LinkOptions{.keys = options_.peers[at].keys};
+  return links::LinkOptions{.keys = options_.peers[at].keys};
 }
 
-void Exchange::take_link(int host, std::unique_ptr<transport::Link> link) {
+void Exchange::take_link(int host, std::unique_ptr<links::Link> link) {
   Neighbour& neighbour = neighbours_[static_cast<std::size_t>(host)];
   if (neighbour.link != nullptr) return;  // two of that name: the first is it
-  link->on_message([this, host](const transport::Link::Message& message) { heard(host, message); });
+  link->on_message([this, host](const links::Link::Message& message) { heard(host, message); });
   neighbour.link = std::move(link);
   for (const auto& use : std::exchange(neighbour.before_it_was, {})) use(*neighbour.link);
 }
 
-void Exchange::with_link(int host, std::function<void(transport::Link&)> use) {
+void Exchange::with_link(int host, std::function<void(links::Link&)> use) {
   Neighbour& neighbour = neighbours_[static_cast<std::size_t>(host)];
   if (neighbour.link == nullptr) return neighbour.before_it_was.push_back(std::move(use));
   use(*neighbour.link);
@@ -301,7 +301,7 @@ void Exchange::sleep() {
   woken_.clear();
 }
 
-void Exchange::heard(int host, const transport::Link::Message& message) {
+void Exchange::heard(int host, const links::Link::Message& message) {
   const auto header = read_header(message.header);
   const absl::Status status = header.ok() ? check(host, *header, message.bytes) : header.status();
   if (!status.ok()) return fail(about(host, status));
@@ -383,7 +383,7 @@ void Exchange::arrived(int host, const Header& header) {
   const auto whole = neighbours_[static_cast<std::size_t>(host)].mirror->arrived();
   if (!whole.ok()) return fail(about(host, whole.status()));
   if (*whole && (*whole)->kind == Kind::kKept) {
-    with_link(host, [version = (*whole)->version](transport::Link& link) {
+    with_link(host, [version = (*whole)->version](links::Link& link) {
       link.send(write_header({Kind::kKeptHere, version, 0}), {}, [](const absl::Status&) {});
     });
   }

@@ -33,14 +33,14 @@
 #include "paceline/exchange/mirror.h"
 #include "paceline/exchange/outlet.h"
 #include "paceline/exchange/slices.h"
-#include "paceline/transport/link_dialer.h"
-#include "paceline/transport/network.h"
+#include "paceline/links/link_dialer.h"
+#include "paceline/links/network.h"
 
 namespace paceline::exchange {
 
 struct Peer {
-  std::string address;                      // of its exchange
-  std::optional<transport::LinkKeys> keys;  // where the exchange is sealed, and only there
+  std::string address;                  // of its exchange
+  std::optional<links::LinkKeys> keys;  // where the exchange is sealed, and only there
 };
 
 struct ExchangeOptions {
@@ -62,9 +62,9 @@ struct ExchangeOptions {
 class Exchange {
  public:
   // Listens on an address of this host. All hosts' exchanges are of one fabric. Errors: as
-  // transport::Network.
+  // links::Network.
   static absl::StatusOr<std::unique_ptr<Exchange>> listen(const std::string& host_address,
-                                                          transport::Fabric fabric);
+                                                          links::Fabric fabric);
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -98,9 +98,9 @@ class Exchange {
   void release(int shard, int host, Version version);
 
   // ---- Norms of gradients ----
-  // Tells the others the squared norm of a commit's averaged gradient over the own shard, and waits for theirs.
-  // Returns the sum over all shards, the same number on every host. Requires: versions ascend. Errors: why one
-  // never comes.
+  // Tells the others the squared norm of a commit's averaged gradient over the own shard, and waits for
+  // theirs. Returns the sum over all shards, the same number on every host. Requires: versions ascend.
+  // Errors: why one never comes.
   absl::StatusOr<double> sum_squares(Version version, double own);
 
   // ---- Weights ----
@@ -121,15 +121,15 @@ class Exchange {
     std::uint64_t message;
   };
   struct Neighbour {
-    std::unique_ptr<transport::LinkDialer> dialer;  // until it is connected, where this end connects
-    std::unique_ptr<transport::Link> link;
+    std::unique_ptr<links::LinkDialer> dialer;  // until it is connected, where this end connects
+    std::unique_ptr<links::Link> link;
     std::unique_ptr<Mirror> mirror;
     std::unique_ptr<Outlet> outlet;
-    std::deque<Deferred> deferred;                                    // whose memory is not free yet
-    std::deque<std::function<void(transport::Link&)>> before_it_was;  // what waits for a link
+    std::deque<Deferred> deferred;                                // whose memory is not free yet
+    std::deque<std::function<void(links::Link&)>> before_it_was;  // what waits for a link
   };
 
-  explicit Exchange(transport::Network network) : network_(std::move(network)) {}
+  explicit Exchange(links::Network network) : network_(std::move(network)) {}
 
   // Of the exchange's thread.
   void run(const std::stop_token& stop);
@@ -138,16 +138,16 @@ class Exchange {
   void connect_to_lower();
   void dial(int host);
   std::optional<int> host_named(const std::string& name) const;
-  absl::StatusOr<transport::LinkOptions> accept(const std::string& name) const;
-  void take_link(int host, std::unique_ptr<transport::Link> link);
-  void heard(int host, const transport::Link::Message& message);
+  absl::StatusOr<links::LinkOptions> accept(const std::string& name) const;
+  void take_link(int host, std::unique_ptr<links::Link> link);
+  void heard(int host, const links::Link::Message& message);
   absl::Status heard_squares(int host, const Header& header);
   absl::Status check(int host, const Header& header, std::size_t bytes) const;
   absl::StatusOr<bool> receive(const Deferred& what);
   absl::StatusOr<std::optional<std::span<float>>> room(int host, const Header& header);
   void arrived(int host, const Header& header);
   void try_deferred(int host);
-  void with_link(int host, std::function<void(transport::Link&)> use);
+  void with_link(int host, std::function<void(links::Link&)> use);
   // The traffic ends with the step that is under way; then all are told.
   void fail(const absl::Status& why);
   void tell_failed();
@@ -156,8 +156,8 @@ class Exchange {
   bool keeps(int shard) const;
   Slices& slices(int shard) { return *slices_[static_cast<std::size_t>(shard)]; }
 
-  const transport::Network network_;
-  std::unique_ptr<transport::LinkListener> listener_;
+  const links::Network network_;
+  std::unique_ptr<links::LinkListener> listener_;
   ExchangeOptions options_;
   std::vector<std::string> boards_;
   std::vector<std::unique_ptr<Slices>> slices_;  // by shard; null: it is not kept here

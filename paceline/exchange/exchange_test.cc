@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/transport/weight_board.h"
+#include "paceline/memory/weight_board.h"
 
 namespace paceline::exchange {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::int64_t kExchangeFloats = 10;
 class ExchangeWithAStranger : public ::testing::Test {
  protected:
   void SetUp() override {
-    exchange_ = Exchange::listen("127.0.0.1", transport::Fabric::kTcp).value();
+    exchange_ = Exchange::listen("127.0.0.1", links::Fabric::kTcp).value();
     ExchangeOptions options;
     options.peers.resize(2);
     options.part_floats = {kExchangeFloats, kExchangeFloats};
@@ -34,7 +34,7 @@ class ExchangeWithAStranger : public ::testing::Test {
 
   // Why the exchange ends when host 1 says that.
   absl::Status end_after(const Header& header, std::size_t bytes) {
-    const auto network = transport::Network::open("127.0.0.1", transport::Fabric::kTcp).value();
+    const auto network = links::Network::open("127.0.0.1", links::Fabric::kTcp).value();
     const auto link = network.connect(exchange_->address(), "host 1", {}).value();
     const std::vector<std::byte> payload(bytes);
     link->send(write_header(header), payload, [](const absl::Status&) {});
@@ -43,7 +43,7 @@ class ExchangeWithAStranger : public ::testing::Test {
   }
 
  private:
-  transport::WeightWriter board_ = transport::WeightWriter::create(kExchangeFloats, 1, 0).value();
+  memory::WeightWriter board_ = memory::WeightWriter::create(kExchangeFloats, 1, 0).value();
   std::promise<absl::Status> why_;
   std::unique_ptr<Exchange> exchange_;
 };

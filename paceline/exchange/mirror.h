@@ -16,14 +16,14 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/exchange/message.h"
-#include "paceline/transport/weight_board.h"
+#include "paceline/memory/weight_board.h"
 
 namespace paceline::exchange {
 
 class Mirror {
  public:
   // `board`: of as many floats as the shard's. `moving`: by block, as the outlet has it.
-  Mirror(transport::WeightWriter board, std::int64_t floats, std::vector<bool> moving)
+  Mirror(memory::WeightWriter board, std::int64_t floats, std::vector<bool> moving)
       : board_(std::move(board)), floats_(floats), moving_(std::move(moving)) {}
 
   // Memory for a block of weights; nothing while another version is on its way. Errors: DataLoss when that
@@ -48,7 +48,7 @@ class Mirror {
   void begin(const Header& header);
   void fill_in(std::span<float> memory);
 
-  transport::WeightWriter board_;
+  memory::WeightWriter board_;
   const std::int64_t floats_;
   const std::vector<bool> moving_;
   std::vector<const float*> whole_;  // buffers that hold what does not move

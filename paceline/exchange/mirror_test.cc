@@ -8,7 +8,7 @@ namespace {
 constexpr std::int64_t kMirrorFloats = kBlockFloats + 5;
 
 Mirror make_mirror(std::vector<bool> moving = {true, true}) {
-  return Mirror(transport::WeightWriter::create(kMirrorFloats, 4, 2).value(), kMirrorFloats, std::move(moving));
+  return Mirror(memory::WeightWriter::create(kMirrorFloats, 4, 2).value(), kMirrorFloats, std::move(moving));
 }
 
 // A version comes in; what arrived() says at the end.
@@ -26,7 +26,7 @@ std::optional<Header> fill_mirror(Mirror& mirror, Kind kind, Version version, fl
 
 TEST(Mirror, WhatComesWholeIsPublished) {
   Mirror mirror = make_mirror();
-  auto reader = transport::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
+  auto reader = memory::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
   EXPECT_FALSE(reader.pin(Version(0), std::chrono::nanoseconds::zero()));
   const auto whole = fill_mirror(mirror, Kind::kWeights, Version(0), 1);
   ASSERT_TRUE(whole);
@@ -40,7 +40,7 @@ TEST(Mirror, WhatComesWholeIsPublished) {
 
 TEST(Mirror, WhatIsKeptMayBeOlderAndIsNotPublished) {
   Mirror mirror = make_mirror();
-  auto reader = transport::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
+  auto reader = memory::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
   fill_mirror(mirror, Kind::kWeights, Version(4), 4);
   const auto whole = fill_mirror(mirror, Kind::kKept, Version(3), 3);
   ASSERT_TRUE(whole);
@@ -69,8 +69,8 @@ TEST(Mirror, OneVersionAtATime) {
 
 TEST(Mirror, ABlockThatDoesNotMoveComesOnce) {
   Mirror mirror = make_mirror({false, true});
-  auto reader = transport::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
-  auto keeper = transport::WeightReader::open(mirror.path(), kMirrorFloats, 1).value();
+  auto reader = memory::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
+  auto keeper = memory::WeightReader::open(mirror.path(), kMirrorFloats, 1).value();
   ASSERT_TRUE(fill_mirror(mirror, Kind::kKept, Version(0), 7));
   for (int version = 1; version < 8; ++version) {
     const Version now(version);
@@ -95,7 +95,7 @@ TEST(Mirror, OfWhatNeverMovesTheFirstBlockSaysThatAVersionIsThere) {
   ASSERT_TRUE(room.ok() && room->has_value());
   std::fill((*room)->begin(), (*room)->end(), 7.0f);
   ASSERT_TRUE(mirror.arrived().value());
-  auto reader = transport::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
+  auto reader = memory::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
   const auto pinned = reader.pin(Version(1), std::chrono::nanoseconds::zero());
   ASSERT_TRUE(pinned);
   EXPECT_EQ(pinned->weights[kBlockFloats], 7.0f);

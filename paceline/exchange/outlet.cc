@@ -35,7 +35,7 @@ void Outlet::go_on() {
   }
 }
 
-void Outlet::send(Kind kind, const transport::WeightReader::Pinned& pinned) {
+void Outlet::send(Kind kind, const memory::WeightReader::Pinned& pinned) {
   std::vector<std::int64_t> begins;
   for (std::size_t block = 0; block < moving_.size(); ++block) {
     if (!sent_whole_ || sent_again(moving_, block))

@@ -15,7 +15,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/exchange/message.h"
-#include "paceline/transport/weight_board.h"
+#include "paceline/memory/weight_board.h"
 
 namespace paceline::exchange {
 
@@ -26,7 +26,7 @@ class Outlet {
 
   // `reader`: of the shard's board, in a slot of its own. `moving`: by block of that board, whether versions
   // differ in it.
-  Outlet(transport::WeightReader reader, std::vector<bool> moving, Send send)
+  Outlet(memory::WeightReader reader, std::vector<bool> moving, Send send)
       : reader_(std::move(reader)), moving_(std::move(moving)), send_(std::move(send)) {}
 
   // Somebody there waits for this version.
@@ -38,9 +38,9 @@ class Outlet {
 
  private:
   void go_on();
-  void send(Kind kind, const transport::WeightReader::Pinned& pinned);
+  void send(Kind kind, const memory::WeightReader::Pinned& pinned);
 
-  transport::WeightReader reader_;
+  memory::WeightReader reader_;
   const std::vector<bool> moving_;
   const Send send_;
   std::optional<Version> wanted_;

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 
 namespace paceline::exports {
 

@@ -54,8 +54,13 @@ TEST(Prometheus, ARunThatHasNotBegunIsAPage) {
 
 TEST(Prometheus, SaysWhatIsKnownOfARunThatTrains) {
   const report::RunStats stats({.title = "", .policy = "bsp", .target = {}});
-  const LiveNumbers more{.learning_rate = 0.5, .updates = 4, .updates_s = 0.25, .left = {{"its \"stream\" ended", 2}}, .speeds = {{"w0", 0.25}}};
-  const std::string page = prometheus_text(stats.summary({}), stats.history({}), report::TimeStats({}).settled(), {}, more);
+  const LiveNumbers more{.learning_rate = 0.5,
+                         .updates = 4,
+                         .updates_s = 0.25,
+                         .left = {{"its \"stream\" ended", 2}},
+                         .speeds = {{"w0", 0.25}}};
+  const std::string page =
+      prometheus_text(stats.summary({}), stats.history({}), report::TimeStats({}).settled(), {}, more);
   EXPECT_THAT(page, HasSubstr("paceline_learning_rate 0.5\n"));
   EXPECT_THAT(page, HasSubstr("paceline_update_seconds_sum 0.25\npaceline_update_seconds_count 4\n"));
   EXPECT_THAT(page, HasSubstr("paceline_left_replicas_total{reason=\"its \\\"stream\\\" ended\"} 2\n"));

@@ -109,8 +109,7 @@ TEST_P(TraceOfPolicy, HoldsItsPromises) {
   EXPECT_GT(all.count("C"), 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, TraceOfPolicy,
-                         testing::ValuesIn(policy::example_policies()));
+INSTANTIATE_TEST_SUITE_P(Policies, TraceOfPolicy, testing::ValuesIn(policy::example_policies()));
 
 TEST(Trace, UnderBspAllArrowsGoToTheSlowest) {
   const Traced all = traced(report::uneven_four(), "bsp");

@@ -76,7 +76,7 @@ absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  auto ending = roles::EndingPipe::open();
+  auto ending = peer::ExitPipe::open();
   if (!ending.ok()) close(log);
   PACELINE_RETURN_IF_ERROR(ending.status());
   std::string variable = ending->environment();
@@ -95,7 +95,7 @@ absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std
   return ChildProcess(name, log_file, pid, *std::move(ending));
 }
 
-ChildProcess::ChildProcess(std::string name, std::string log_file, pid_t pid, roles::EndingPipe ending)
+ChildProcess::ChildProcess(std::string name, std::string log_file, pid_t pid, peer::ExitPipe ending)
     : name_(std::move(name)), log_file_(std::move(log_file)), pid_(pid), ending_(std::move(ending)) {}
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
@@ -132,7 +132,7 @@ bool killed_from_outside(int wait_status) {
 std::optional<ChildProcess::End> ChildProcess::ended() {
   int status = 0;
   if (!end_ && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) end_ = End{status, ending_.read()};
-  if (end_ && killed_from_outside(end_->wait_status)) end_->said = {Ending::kKilled};
+  if (end_ && killed_from_outside(end_->wait_status)) end_->said = {ExitReason::kKilled};
   return end_;
 }
 
@@ -143,19 +143,22 @@ void ChildProcess::signal(int number) {
 }
 
 std::string ChildProcess::End::in_words() const {
-  if (killed()) return fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+  if (killed())
+    return fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
   return fmt::format("exit status {}", WEXITSTATUS(wait_status));
 }
 
 absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end) {
-  const Ending ending = end.said.ending;
+  const ExitReason ending = end.said.ending;
   const std::string words = fmt::format("{}: {}", child.name(), end.in_words());
-  if (ending == Ending::kKilled) return with_ending(absl::UnavailableError(words), ending);
-  if (ending != Ending::kUnsaid) return with_ending(absl::UnavailableError(end.said.message), ending);
+  if (ending == ExitReason::kKilled) return with_exit_reason(absl::UnavailableError(words), ending);
+  if (ending != ExitReason::kUnsaid)
+    return with_exit_reason(absl::UnavailableError(end.said.message), ending);
   std::error_code ignored;
   const bool has_log = fs::file_size(child.log_file(), ignored) > 0 && !ignored;
-  return with_ending(
-      absl::UnavailableError(has_log ? fmt::format("{}; its log is {}", words, child.log_file()) : words), ending);
+  return with_exit_reason(
+      absl::UnavailableError(has_log ? fmt::format("{}; its log is {}", words, child.log_file()) : words),
+      ending);
 }
 
 }  // namespace paceline::launch

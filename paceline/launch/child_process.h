@@ -9,7 +9,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/roles/ending.h"
+#include "paceline/peer/exit_report.h"
 
 namespace paceline::launch {
 
@@ -36,7 +36,7 @@ class ChildProcess {
   // How it ended, when it has; does not wait.
   struct End {
     int wait_status = 0;
-    roles::SaidEnding said{};
+    peer::ExitReport said{};
     bool killed() const;
     // For people.
     std::string in_words() const;  // "exit status 2", "killed by signal 9 (Killed)"
@@ -50,16 +50,16 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
 
  private:
-  ChildProcess(std::string name, std::string log_file, pid_t pid, roles::EndingPipe ending);
+  ChildProcess(std::string name, std::string log_file, pid_t pid, peer::ExitPipe ending);
 
   std::string name_;
   std::string log_file_;
   pid_t pid_ = -1;
-  roles::EndingPipe ending_;
+  peer::ExitPipe ending_;
   std::optional<End> end_;
 };
 
-// Why a process ended: what it said, or where its log is. With its Ending.
+// Why a process ended: what it said, or where its log is. With its ExitReason.
 absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end);
 
 }  // namespace paceline::launch

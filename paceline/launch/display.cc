@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 
 namespace paceline::launch {
 
@@ -40,27 +40,27 @@ void Display::show(const wire::StatusReply& status) {
     if (starting || (last_ && now - *last_ < kJsonEvery) || status.json() == last_json_) return;
     last_ = now;
     last_json_ = status.json();
-    say(stdout, status.json() + "\n");
+    print(stdout, status.json() + "\n");
     return;
   }
   const std::string& line = starting ? status.phase() : status.line();
   if (terminal_) {
-    say(stderr, fmt::format("\r\033[K{}  {}", label_, line));
+    print(stderr, fmt::format("\r\033[K{}  {}", label_, line));
     shown_ = true;
   } else if (!last_ || now - *last_ >= kLogEvery || (starting && status.phase() != last_phase_)) {
     last_ = now;
     last_phase_ = status.phase();
-    say(stderr, fmt::format("{}  {}\n", label_, line));
+    print(stderr, fmt::format("{}  {}\n", label_, line));
   }
 }
 
 void Display::note(const std::string& line) {
   clear();
-  say(stderr, fmt::format("{}  {}\n", label_, line));
+  print(stderr, fmt::format("{}  {}\n", label_, line));
 }
 
 void Display::clear() {
-  if (std::exchange(shown_, false)) say(stderr, "\r\033[K");
+  if (std::exchange(shown_, false)) print(stderr, "\r\033[K");
 }
 
 }  // namespace paceline::launch

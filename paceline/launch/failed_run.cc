@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/roles/ending.h"
+#include "paceline/peer/exit_report.h"
 #include "paceline/store/checkpoint.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
@@ -28,13 +28,12 @@ absl::Status end_of_failed(const absl::Status& error, const std::string& folder,
     if (absl::IsInvalidArgument(error)) return error;
     return {error.code(), fmt::format("{}; resume with: {} --resume {}", message, command, folder)};
   }
-  if (!resumed && !has_trained(folder) && !logs_say_more &&
-      ending_of(error) != Ending::kUnsaid) {
+  if (!resumed && !has_trained(folder) && !logs_say_more && exit_reason_of(error) != ExitReason::kUnsaid) {
     std::error_code ignored;  // the first error is the one to tell
     fs::remove_all(folder, ignored);
     return error;
   }
-  if (ending_of(error) == Ending::kUnsaid) return error;  // it has the log
+  if (exit_reason_of(error) == ExitReason::kUnsaid) return error;  // it has the log
   return {error.code(), fmt::format("{}; logs: {}", message, paths.logs().string())};
 }
 

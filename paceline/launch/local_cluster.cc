@@ -14,8 +14,8 @@
 #include "paceline/launch/coordinator_process.h"
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/own_address.h"
-#include "paceline/launch/say.h"
-#include "paceline/roles/grpc_log.h"
+#include "paceline/launch/print.h"
+#include "paceline/peer/grpc_log.h"
 #include "paceline/rpc/port.h"
 #include "paceline/rpc/single_call.h"
 #include "paceline/runs/leader.h"
@@ -38,46 +38,50 @@ constexpr std::time_t kSoon_s = 7 * 86400;
 constexpr std::chrono::milliseconds kAnswerLimit{500};
 
 // Where the processes of a host that does not lead read the coordinator's address.
-std::string leader_file(const Household& household) { return household.folder + "/coordinator"; }
+std::string leader_file(const HostProcesses& processes) { return processes.folder + "/coordinator"; }
 
 std::string server_name(std::int64_t shard) { return fmt::format("server{}", shard); }
 
 // Those that are here in whole. Another host may have the rest of one, or other ones.
-std::vector<std::vector<std::string>> replicas_here(const Household& household, const config::JobConfig& job) {
+std::vector<std::vector<std::string>> replicas_here(const HostProcesses& processes,
+                                                    const config::JobConfig& job) {
   std::vector<std::vector<std::string>> replicas;
-  if (household.workers.size() < job.replicas.size()) return replicas;
+  if (processes.workers.size() < job.devices.size()) return replicas;
   if (job.parallel.mode == config::Parallel::kJoint) {
-    for (const config::ReplicaConfig& device : job.replicas) replicas.push_back({device.name});
+    for (const config::DeviceConfig& device : job.devices) replicas.push_back({device.name});
     return replicas;
   }
   for (const planner::PlannedReplica& planned : job.parallel.plan.replicas) {
     std::vector<std::string>& names = replicas.emplace_back();
     for (const std::int32_t device : planned.devices)
-      names.push_back(job.replicas[static_cast<std::size_t>(device)].name);
+      names.push_back(job.devices[static_cast<std::size_t>(device)].name);
   }
   return replicas;
 }
 
-supervisor::SupervisorOptions supervisor_options(const Household& household, const config::JobConfig& job) {
+supervisor::SupervisorOptions supervisor_options(const HostProcesses& processes,
+                                                 const config::JobConfig& job) {
   supervisor::SupervisorOptions options{.members = {},
-                                        .replicas = replicas_here(household, job),
+                                        .replicas = replicas_here(processes, job),
                                         .plans_anew = job.parallel.mode == config::Parallel::kJoint,
-                                        .leads = household.first,
+                                        .leads = processes.first,
                                         .evaluates = job.evaluates,
-                                        .resumes = household.resume,
-                                        .again = household.again,
+                                        .resumes = processes.resume,
+                                        .again = processes.again,
                                         .copies = job.copies > 1,
-                                        .host = household.rank,
+                                        .host = processes.rank,
                                         .patience_s = job.host_patience_s,
-                                        .run = household.run};
-  for (const std::int64_t shard : household.shards) options.members.emplace_back(server_name(shard), MemberKind::kServer);
-  for (const std::string& name : household.workers) options.members.emplace_back(name, MemberKind::kWorker);
+                                        .run = processes.run};
+  for (const std::int64_t shard : processes.shards)
+    options.members.emplace_back(server_name(shard), MemberKind::kServer);
+  for (const std::string& name : processes.workers) options.members.emplace_back(name, MemberKind::kWorker);
   return options;
 }
 
 supervisor::ProcessEnd end_of(const ChildProcess& process, const ChildProcess::End& end) {
   const bool success = end.wait_status == 0;
-  return {end.said.ending, success, end.killed(), end.in_words(), success ? absl::OkStatus() : reason_of(process, end)};
+  return {end.said.ending, success, end.killed(), end.in_words(),
+          success ? absl::OkStatus() : reason_of(process, end)};
 }
 
 // What the folder that all hosts share says of who leads the run.
@@ -95,47 +99,47 @@ supervisor::LeaderFailover::Seen look_at_folder(const store::RunPaths& run) {
 
 }  // namespace
 
-Household whole_household(const std::string& run, const config::JobConfig& job, bool resume) {
-  Household all{.folder = run, .resume = resume};
+HostProcesses all_processes(const std::string& run, const config::JobConfig& job, bool resume) {
+  HostProcesses all{.folder = run, .resume = resume};
   const config::Reach& reach = job.reach;
   all.peers.certs = reach.certs;
   all.peers.token_file = reach.token_file.empty() ? store::RunPaths{run}.token().string() : reach.token_file;
   for (std::int64_t shard = 0; shard < job.servers; ++shard) all.shards.push_back(shard);
   if (job.hosts > 1) all.exchange = "127.0.0.1";  // each server as if on a host of its own
   all.fabric = job.fabric;
-  for (const config::ReplicaConfig& device : job.replicas) all.workers.push_back(device.name);
+  for (const config::DeviceConfig& device : job.devices) all.workers.push_back(device.name);
   if (job.program) all.job_file = store::RunPaths{run}.job().string();
   return all;
 }
 
-LocalCluster::LocalCluster(Household household, const config::JobConfig& job)
-    : household_(std::move(household)),
-      patience_s_(supervisor::longest_s(household_.rank, job.host_patience_s)),
-      supervisor_(supervisor_options(household_, job), std::chrono::steady_clock::now()),
-      listen_(household_.listen.empty() ? job.reach.listen : household_.listen),
-      reach_(household_.peers) {
-  if (household_.first) run_ = household_.folder;
+LocalCluster::LocalCluster(HostProcesses processes, const config::JobConfig& job)
+    : processes_(std::move(processes)),
+      patience_s_(supervisor::longest_s(processes_.rank, job.host_patience_s)),
+      supervisor_(supervisor_options(processes_, job), std::chrono::steady_clock::now()),
+      listen_(processes_.listen.empty() ? job.reach.listen : processes_.listen),
+      reach_(processes_.peers) {
+  if (processes_.first) run_ = processes_.folder;
   const auto with_job = [&](std::vector<std::string> arguments) {
-    if (!household_.job_file.empty()) arguments.insert(arguments.end(), {"--job", household_.job_file});
+    if (!processes_.job_file.empty()) arguments.insert(arguments.end(), {"--job", processes_.job_file});
     return arguments;
   };
-  for (const std::int64_t shard : household_.shards) {
+  for (const std::int64_t shard : processes_.shards) {
     std::vector<std::string> arguments = {"server", "--shard", std::to_string(shard)};
-    if (!household_.exchange.empty())
-      arguments.insert(arguments.end(), {"--exchange", household_.exchange, "--fabric", household_.fabric});
+    if (!processes_.exchange.empty())
+      arguments.insert(arguments.end(), {"--exchange", processes_.exchange, "--fabric", processes_.fabric});
     children_[server_name(shard)] = {ChildProgram::kWithoutTorch, std::move(arguments), {}};
   }
-  for (const std::string& name : household_.workers) {
+  for (const std::string& name : processes_.workers) {
     std::vector<std::string> arguments = {"worker", "--name", name};
-    if (!household_.exchange.empty()) arguments.insert(arguments.end(), {"--address", household_.exchange});
+    if (!processes_.exchange.empty()) arguments.insert(arguments.end(), {"--address", processes_.exchange});
     children_[name] = {ChildProgram::kThis, with_job(std::move(arguments)), {}};
   }
   children_[supervisor::kEvaluator] = {ChildProgram::kThis, with_job({supervisor::kEvaluator}), {}};
 }
 
-absl::StatusOr<LocalCluster> LocalCluster::start(Household household, const config::JobConfig& job) {
-  LocalCluster cluster(std::move(household), job);
-  if (!cluster.household_.first) {
+absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const config::JobConfig& job) {
+  LocalCluster cluster(std::move(processes), job);
+  if (!cluster.processes_.first) {
     PACELINE_RETURN_IF_ERROR(cluster.read_access());
     PACELINE_RETURN_IF_ERROR(cluster.follow(cluster.reach_.coordinator));
   }
@@ -147,7 +151,8 @@ absl::StatusOr<LocalCluster> LocalCluster::start(Household household, const conf
 // ---- What happens ----
 
 void LocalCluster::take(What what) {
-  for (const supervisor::Action& action : supervisor_.take({std::chrono::steady_clock::now(), std::move(what)})) {
+  for (const supervisor::Action& action :
+       supervisor_.take({std::chrono::steady_clock::now(), std::move(what)})) {
     if (auto answer = carry_out(action)) take(*std::move(answer));
   }
 }
@@ -163,7 +168,8 @@ std::vector<std::string> LocalCluster::tend() {
   }
   if (coordinator_ && supervisor_.leads()) {
     if (const auto ended = coordinator_->ended(); ended && !outcome())
-      take(supervisor::CoordinatorEnded{end_of(*coordinator_, *ended), runs::newest_checkpoint({run_}), has_trained(run_)});
+      take(supervisor::CoordinatorEnded{end_of(*coordinator_, *ended), runs::newest_checkpoint({run_}),
+                                        has_trained(run_)});
   }
   take(supervisor::TimePassed{});
   return std::exchange(news_, {});
@@ -205,9 +211,9 @@ std::optional<std::string> LocalCluster::led_run() const {
 bool LocalCluster::connect() {
   if (stub_ != nullptr || (coordinator_ && coordinator_->ended())) return stub_ != nullptr;
   // Certificates may have been renewed. What has expired the coordinator says.
-  auto access = roles::read_access(reach_.certs, reach_.token_file, security::Role::kOperator);
+  auto access = peer::read_access(reach_.certs, reach_.token_file, security::Role::kOperator);
   if (access.ok()) access_ = *std::move(access);
-  stub_ = roles::coordinator_stub(reach_.coordinator, access_, kAnswerLimit);
+  stub_ = peer::coordinator_stub(reach_.coordinator, access_, kAnswerLimit);
   return true;
 }
 
@@ -224,13 +230,13 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::StartMembe
 absl::Status LocalCluster::start(const std::string& name) {
   Child& child = children_[name];
   std::vector<std::string> arguments = child.arguments;
-  const std::string coordinator = household_.first ? reach_.coordinator : "@" + leader_file(household_);
+  const std::string coordinator = processes_.first ? reach_.coordinator : "@" + leader_file(processes_);
   arguments.insert(arguments.end(), {"--coordinator", coordinator, "--token-file", reach_.token_file});
-  if (!household_.first) arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s_)});
+  if (!processes_.first) arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s_)});
   if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
   PACELINE_ASSIGN_OR_RETURN(child.process,
                             ChildProcess::start(child.program, name, arguments,
-                                                fmt::format("{}/logs/{}.log", household_.folder, name)));
+                                                fmt::format("{}/logs/{}.log", processes_.folder, name)));
   return absl::OkStatus();
 }
 
@@ -265,35 +271,37 @@ std::vector<std::string> LocalCluster::coordinator_words(const supervisor::Start
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
-  if (!household_.exchange.empty()) {
-    add("--host", std::to_string(household_.rank));
-    add("--reached-at", household_.exchange);
+  if (!processes_.exchange.empty()) {
+    add("--host", std::to_string(processes_.rank));
+    add("--reached-at", processes_.exchange);
   }
   // The run's job has them as the first host does.
-  if (household_.rank > 0) {
+  if (processes_.rank > 0) {
     add("--certs", reach_.certs);
     add("--token-file", reach_.token_file);
   }
   if (start.without) add("--without", std::to_string(*start.without));
   if (start.again) {
     words.emplace_back("--again");
-  } else if (household_.resume) {
+  } else if (processes_.resume) {
     words.emplace_back("--resume");
   }
   return words;
 }
 
 absl::Status LocalCluster::read_access() {
-  gpr_set_log_function(roles::no_log_of_grpc);
+  gpr_set_log_function(peer::no_log_of_grpc);
   PACELINE_ASSIGN_OR_RETURN(access_,
-                            roles::read_access(reach_.certs, reach_.token_file, security::Role::kOperator));
+                            peer::read_access(reach_.certs, reach_.token_file, security::Role::kOperator));
   if (access_.credentials && access_.credentials->expire < std::time(nullptr) + kSoon_s)
-    say(stderr, fmt::format("{}: the certificates end on {}; from then on nobody who is lost comes back. Make new ones "
-                            "before: paceline certs\n",
-                            reach_.certs, security::day_of(access_.credentials->expire)));
+    print(stderr,
+          fmt::format(
+              "{}: the certificates end on {}; from then on nobody who is lost comes back. Make new ones "
+              "before: paceline certs\n",
+              reach_.certs, security::day_of(access_.credentials->expire)));
   const std::string token = reach_.token_file.empty() ? reach_.certs + "/token" : reach_.token_file;
   if (security::is_exposed(token))
-    say(stderr, fmt::format("{}: others on this host can read the job's token; chmod 600 it\n", token));
+    print(stderr, fmt::format("{}: others on this host can read the job's token; chmod 600 it\n", token));
   return absl::OkStatus();
 }
 
@@ -316,7 +324,7 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::FollowLead
 }
 
 absl::Status LocalCluster::follow(const std::string& address) {
-  PACELINE_RETURN_IF_ERROR(store::atomic_write(leader_file(household_), address + "\n"));
+  PACELINE_RETURN_IF_ERROR(store::atomic_write(leader_file(processes_), address + "\n"));
   reach_.coordinator = address;
   stub_.reset();
   return absl::OkStatus();

@@ -15,13 +15,13 @@
 #include "paceline/base/listening_socket.h"
 #include "paceline/config/job_config.h"
 #include "paceline/launch/child_process.h"
-#include "paceline/roles/peer.h"
+#include "paceline/peer/peer.h"
 #include "paceline/supervisor/supervisor.h"
 
 namespace paceline::launch {
 
 // What runs on a host.
-struct Household {
+struct HostProcesses {
   std::string folder;  // of the run, or of this host; its logs lie in folder/logs
   // The first host has a coordinator and an evaluator from the start.
   bool first = true;
@@ -30,7 +30,7 @@ struct Household {
   std::string run{};  // where this host is not the first: the folder of the run, if it has begun
   bool resume = false;
   bool again = false;  // likewise, of a run that nobody has stopped: hosts that stay away are given up
-  roles::PeerOptions
+  peer::PeerOptions
       peers{};  // how the others reach the coordinator; on the first host its address comes from itself
   std::vector<std::int64_t> shards{};
   std::string exchange{};  // address of this host, for servers and stages of others; empty: there are none
@@ -40,12 +40,12 @@ struct Household {
 };
 
 // All of a job on one machine.
-Household whole_household(const std::string& run, const config::JobConfig& job, bool resume);
+HostProcesses all_processes(const std::string& run, const config::JobConfig& job, bool resume);
 
 class LocalCluster {
  public:
   // Errors: what a process said when it could not start.
-  static absl::StatusOr<LocalCluster> start(Household household, const config::JobConfig& job);
+  static absl::StatusOr<LocalCluster> start(HostProcesses processes, const config::JobConfig& job);
 
   // How the run is, for a terminal of this width; nothing when the coordinator does not answer.
   std::optional<wire::StatusReply> status(int width);
@@ -73,7 +73,7 @@ class LocalCluster {
   };
   using What = decltype(supervisor::Event::what);
 
-  LocalCluster(Household household, const config::JobConfig& job);
+  LocalCluster(HostProcesses processes, const config::JobConfig& job);
 
   void take(What what);
   std::optional<What> carry_out(const supervisor::Action& action);
@@ -94,17 +94,17 @@ class LocalCluster {
   absl::Status follow(const std::string& address);
   bool connect();
 
-  const Household household_;
+  const HostProcesses processes_;
   const double patience_s_;  // for another host
   supervisor::Supervisor supervisor_;
   std::string run_;                           // the run's folder, where the coordinator is here
   std::string listen_;                        // where the job's coordinator listens
   std::optional<ListeningSocket> listening_;  // where that of this host does
-  roles::PeerOptions reach_;
+  peer::PeerOptions reach_;
   rpc::Access access_;
   std::optional<ChildProcess> coordinator_;
   std::map<std::string, Child> children_;  // servers, workers, evaluator
-  std::unique_ptr<roles::Stub> stub_;      // null: not connected
+  std::unique_ptr<peer::Stub> stub_;       // null: not connected
   std::vector<std::string> news_;
   int notes_seen_ = 0;
 };

@@ -186,7 +186,7 @@ std::string first_of_nodelist(const std::string& list) {
 
 std::vector<std::string> workers_of_host(const config::JobConfig& job, std::int64_t host) {
   std::vector<std::string> names;
-  for (const config::ReplicaConfig& device : job.replicas) {
+  for (const config::DeviceConfig& device : job.devices) {
     if (device.host == host) names.push_back(device.name);
   }
   return names;

@@ -158,10 +158,10 @@ std::vector<std::string> workers(const std::string& job, std::int64_t host) {
 }
 
 TEST(Placement, DevicesGoWhereTheJobHasThem) {
-  const std::string spread = "[cluster]\nhosts = 2\n[[replica]]\ncount = 5\n";
+  const std::string spread = "[cluster]\nhosts = 2\n[[device]]\ncount = 5\n";
   EXPECT_THAT(workers(spread, 0), ElementsAre("w0", "w1", "w2"));
   EXPECT_THAT(workers(spread, 1), ElementsAre("w3", "w4"));
-  const std::string said = "[cluster]\nhosts = 2\n[[replica]]\nhost = 1\ncount = 2\n[[replica]]\nhost = 0\n";
+  const std::string said = "[cluster]\nhosts = 2\n[[device]]\nhost = 1\ncount = 2\n[[device]]\nhost = 0\n";
   EXPECT_THAT(workers(said, 0), ElementsAre("w2"));
   EXPECT_THAT(workers(said, 1), ElementsAre("w0", "w1"));
 }

@@ -27,23 +27,27 @@ TEST(DenseLu, SolvesWhatItFactorized) {
     for (const char* transposed : {"N", "T"}) {
       const int stride = size + 3, sides = 2, side_stride = size + 1;
       std::vector<double> matrix = random_numbers(random, stride * size);
-      for (int i = 0; i < size; ++i) matrix[static_cast<std::size_t>(i * stride + (i + 1) % size)] += 3;  // not singular
+      for (int i = 0; i < size; ++i)
+        matrix[static_cast<std::size_t>(i * stride + (i + 1) % size)] += 3;  // not singular
       const std::vector<double> wanted = random_numbers(random, side_stride * sides);
       std::vector<double> factors = matrix, x = wanted;
       std::vector<int> pivots(static_cast<std::size_t>(size));
       int info = -1;
       dgetrf_(&size, &size, factors.data(), &stride, pivots.data(), &info);
       ASSERT_EQ(info, 0);
-      dgetrs_(transposed, &size, &sides, factors.data(), &stride, pivots.data(), x.data(), &side_stride, &info);
+      dgetrs_(transposed, &size, &sides, factors.data(), &stride, pivots.data(), x.data(), &side_stride,
+              &info);
       ASSERT_EQ(info, 0);
       for (int side = 0; side < sides; ++side) {
         for (int row = 0; row < size; ++row) {
           double sum = 0;
           for (int column = 0; column < size; ++column) {
             const int at = *transposed == 'N' ? row + column * stride : column + row * stride;
-            sum += matrix[static_cast<std::size_t>(at)] * x[static_cast<std::size_t>(column + side * side_stride)];
+            sum += matrix[static_cast<std::size_t>(at)] *
+                   x[static_cast<std::size_t>(column + side * side_stride)];
           }
-          EXPECT_NEAR(sum, wanted[static_cast<std::size_t>(row + side * side_stride)], 1e-9) << size << transposed;
+          EXPECT_NEAR(sum, wanted[static_cast<std::size_t>(row + side * side_stride)], 1e-9)
+              << size << transposed;
         }
       }
     }

@@ -172,7 +172,8 @@ Decision OnlinePlanner::replace_unusable(const Evaluator& evaluator) {
     const Evaluation one = usable(plan) ? evaluator.assign(assigned) : Evaluation{};
     if (one < best_evaluation) best = &plan, best_evaluation = one;
   }
-  if (best == nullptr) return {DecisionKind::kKeep, plan_, predicted_ms_, 0, "no plan without it is known yet"};
+  if (best == nullptr)
+    return {DecisionKind::kKeep, plan_, predicted_ms_, 0, "no plan without it is known yet"};
   return adopt(evaluator, *best, DecisionKind::kGroups, false, "a device of the plan has left");
 }
 

@@ -66,8 +66,8 @@ class OnlinePlanner {
   // What is to be searched now, if it is time to look; found() is due with its result.
   std::optional<PlanSearch> due_search();
   void found(const std::optional<Plan>& plan);
-  // The plan from now on, by all that was observed and found. Keeps a plan whose device has left where no other
-  // is known: a search is due then.
+  // The plan from now on, by all that was observed and found. Keeps a plan whose device has left where no
+  // other is known: a search is due then.
   Decision decide();
 
   // All of these in one go. Errors: ResourceExhausted when the devices that are left cannot hold the model;

@@ -1,5 +1,5 @@
-// One look for a better plan during a run, as a value: what OnlinePlanner wants searched. It can be searched on
-// another thread while the run goes on, or again in a replay: the same look gives the same plan. Pure.
+// One look for a better plan during a run, as a value: what OnlinePlanner wants searched. It can be searched
+// on another thread while the run goes on, or again in a replay: the same look gives the same plan. Pure.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ struct PlanSearch {
   SearchOptions options;
 };
 
-// The best plan found; nothing where no start is possible. Errors: ResourceExhausted when the devices that are
-// here cannot hold the model.
+// The best plan found; nothing where no start is possible. Errors: ResourceExhausted when the devices that
+// are here cannot hold the model.
 absl::StatusOr<std::optional<Plan>> run(const PlanSearch& search);
 
 }  // namespace paceline::planner

@@ -47,8 +47,8 @@ class Arrivals {
     Time released{};
     std::array<double, 5> last{};  // the newest intervals, seconds; a ring
     std::int64_t seen = 0;
-    double median = 0;  // of them, seconds
-    double sigma = 0;   // likewise
+    double median = 0;                 // of them, seconds
+    double sigma = 0;                  // likewise
     std::optional<Expected> expected;  // while it is in coming_
   };
   void forget_expected(ReplicaId replica, Rhythm& rhythm);

@@ -52,8 +52,9 @@ std::string BackupSpec::text() const { return fmt::format("{}:{}", kName, spare)
 std::unique_ptr<SyncPolicy> BackupSpec::make() const { return std::make_unique<Backup>(spare); }
 absl::Status BackupSpec::check(const PolicyText& text, std::int64_t replicas) const {
   if (spare < replicas) return absl::OkStatus();
-  return text.wrong(fmt::format("the job has {} replica{}, and a round needs at least one; write backup:{} or less",
-                                replicas, replicas == 1 ? "" : "s", replicas - 1));
+  return text.wrong(
+      fmt::format("the job has {} replica{}, and a round needs at least one; write backup:{} or less",
+                  replicas, replicas == 1 ? "" : "s", replicas - 1));
 }
 
 }  // namespace paceline::policy

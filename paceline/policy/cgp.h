@@ -23,8 +23,8 @@
 // Of ASP that is 1 − 1/N, of BSP 0. To join m to k adds 2km to Σ k², and so spares 2km/N bulk rounds, and it
 // costs Σ δ/T iterations. A rule that buys all that is cheaper than some price, and nothing else, gets the
 // least d for its iterations. The purse is twice that price: it rises while little is bought, and falls while
-// much is. So replicas wait for `patience` of their iterations in the long run, whatever N, the jitter and the
-// mix of speeds are: the rate is 1/(1 + patience) of ASP's, or more where less is enough.
+// much is. So replicas wait for `patience` of their iterations in the long run, whatever N, the jitter and
+// the mix of speeds are: the rate is 1/(1 + patience) of ASP's, or more where less is enough.
 //
 // A wait is also an investment, as replicas that are released together come together. Equal replicas stay in
 // step at any N. One that misses its group goes alone at once, and catches up while the others wait for each
@@ -154,13 +154,13 @@ class Cgp final : public SyncPolicy {
   std::optional<Time> deadline_;                       // of the open group, set when somebody comes or leaves
   bool blocked_ = false;                               // the bound holds the open group up
   std::optional<Time> wake_;                           // asked for and not come yet
-  std::optional<Time> could_go_;  // since when only patience keeps the open group
-  std::optional<Plan> plan_;      // of the open group
-  double lost_ = 0;               // iterations that the open group loses in a second
-  double purse_ = 0;              // iterations a replica, 0 to 1
-  std::int64_t committed_ = 0;    // gradients
-  std::vector<std::int64_t> released_after_;  // gradients committed then, by replica id
-  double delay_ = 1;                          // the mean of late, in bulk rounds
+  std::optional<Time> could_go_;                       // since when only patience keeps the open group
+  std::optional<Plan> plan_;                           // of the open group
+  double lost_ = 0;                                    // iterations that the open group loses in a second
+  double purse_ = 0;                                   // iterations a replica, 0 to 1
+  std::int64_t committed_ = 0;                         // gradients
+  std::vector<std::int64_t> released_after_;           // gradients committed then, by replica id
+  double delay_ = 1;                                   // the mean of late, in bulk rounds
 };
 
 }  // namespace paceline::policy

@@ -107,10 +107,10 @@ INSTANTIATE_TEST_SUITE_P(
                       "cgp:k_min=2:wait_max=forever:S=2", "cgp:patience=0", "cgp:patience=0.4",
                       "cgp:patience=1", "cgp:patience=1:d=0.4", "cgp:patience=0.5:d=0.8",
                       "cgp:patience=0.3:k_max=3", "cgp:patience=0.5:S=2:k_min=2",
-                      "cgp:patience=1:wait_max=300ms",
-                      "cgp:grouping=window", "cgp:grouping=window:k_min=2:S=3",
-                      "cgp:grouping=window:wait_max=300ms:k_max=3", "cgp:grouping=dp",
-                      "cgp:grouping=dp:k_min=2:S=3", "cgp:grouping=dp:wait_max=300ms:k_max=3"));
+                      "cgp:patience=1:wait_max=300ms", "cgp:grouping=window",
+                      "cgp:grouping=window:k_min=2:S=3", "cgp:grouping=window:wait_max=300ms:k_max=3",
+                      "cgp:grouping=dp", "cgp:grouping=dp:k_min=2:S=3",
+                      "cgp:grouping=dp:wait_max=300ms:k_max=3"));
 
 }  // namespace
 }  // namespace paceline::policy

@@ -15,7 +15,8 @@ namespace {
 constexpr double kMostWaitMs = 1e9;
 
 constexpr char kHowPatience[] =
-    "patience is the share of their iterations' time that replicas may wait for each other; write a number from 0 to "
+    "patience is the share of their iterations' time that replicas may wait for each other; write a number "
+    "from 0 to "
     "1, for example patience=0.1";
 
 constexpr char kHow[] =
@@ -126,8 +127,8 @@ std::unique_ptr<SyncPolicy> CgpOptions::make() const { return std::make_unique<C
 
 absl::Status CgpOptions::check(const PolicyText& text, std::int64_t replicas) const {
   if (k_min <= replicas || wait_max == kForever) return absl::OkStatus();
-  return text.wrong(fmt::format("the job has {0} replica{1}; write k_min={0} or less", replicas,
-                                replicas == 1 ? "" : "s"));
+  return text.wrong(
+      fmt::format("the job has {0} replica{1}; write k_min={0} or less", replicas, replicas == 1 ? "" : "s"));
 }
 
 }  // namespace paceline::policy

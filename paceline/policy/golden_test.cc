@@ -161,7 +161,8 @@ std::vector<std::string> names() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, Golden, ::testing::ValuesIn(names()), [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Files, Golden, ::testing::ValuesIn(names()),
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace paceline::policy

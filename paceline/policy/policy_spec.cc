@@ -113,8 +113,7 @@ absl::StatusOr<GroupsSpec> GroupsSpec::parse(const PolicyText& text) {
       },
       inner);
   if (!ungrouped) {
-    return text.wrong(
-        fmt::format("'{}' makes groups of its own; write another policy", parts[2]));
+    return text.wrong(fmt::format("'{}' makes groups of its own; write another policy", parts[2]));
   }
   return groups;
 }
@@ -132,8 +131,9 @@ std::unique_ptr<SyncPolicy> GroupsSpec::make() const {
 absl::Status GroupsSpec::check(const PolicyText& text, std::int64_t replicas) const {
   const std::int64_t before_last = std::accumulate(sizes.begin(), sizes.end() - 1, std::int64_t{0});
   if (before_last < replicas) return absl::OkStatus();
-  return text.wrong(fmt::format("the job has {} replica{}, and the last group would have none; write smaller groups",
-                                replicas, replicas == 1 ? "" : "s"));
+  return text.wrong(
+      fmt::format("the job has {} replica{}, and the last group would have none; write smaller groups",
+                  replicas, replicas == 1 ? "" : "s"));
 }
 
 }  // namespace paceline::policy

@@ -4,8 +4,8 @@
 //
 // Each policy has a Spec beside it, which names it and makes it:
 //   static constexpr const char *kName, *kForm;          "ssp", "ssp:S"
-//   static absl::StatusOr<Spec> parse(const PolicyText&)   Errors: InvalidArgument, with what to write instead
-//   std::string text() const                             as parse() reads it
+//   static absl::StatusOr<Spec> parse(const PolicyText&)   Errors: InvalidArgument, with what to write
+//   instead std::string text() const                             as parse() reads it
 //   std::unique_ptr<SyncPolicy> make() const
 //   static std::vector<std::string> examples()           what tests run that run over all policies
 //   absl::Status check(const PolicyText&, std::int64_t replicas) const

@@ -1,4 +1,5 @@
-// A policy as a user writes it, cut at its colons. For the parsers of the policies' own Specs (policy_spec.h).
+// A policy as a user writes it, cut at its colons. For the parsers of the policies' own Specs
+// (policy_spec.h).
 #pragma once
 
 #include <cstdint>

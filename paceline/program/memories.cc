@@ -25,8 +25,8 @@ Memories::Known* Memories::find(const float* pointer) {
 }
 
 std::optional<std::vector<PlacedRun>> Memories::runs_of(const ps::Layout& layout,
-                                                  std::span<const float* const> pointers,
-                                                  std::string& lines) {
+                                                        std::span<const float* const> pointers,
+                                                        std::string& lines) {
   for (const std::int64_t number : std::exchange(to_forget_, {})) lines += unmap_line(number);
   std::vector<PlacedRun> runs;
   for (std::size_t i = 0; i < pointers.size(); ++i) {

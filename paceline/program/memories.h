@@ -1,4 +1,5 @@
-// The memory that a program may have to map: which it knows of, and where in it a pointer of ours points. Pure.
+// The memory that a program may have to map: which it knows of, and where in it a pointer of ours points.
+// Pure.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,8 @@ class Memories {
 
   // Where these pointers, one a tensor of the layout, lie, in as few runs as can be. What the program must be
   // told before is added to `lines`. Nothing when one of them points to no memory that was added.
-  std::optional<std::vector<PlacedRun>> runs_of(const ps::Layout& layout, std::span<const float* const> pointers,
-                                          std::string& lines);
+  std::optional<std::vector<PlacedRun>> runs_of(const ps::Layout& layout,
+                                                std::span<const float* const> pointers, std::string& lines);
 
  private:
   struct Known {

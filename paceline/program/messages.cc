@@ -71,7 +71,8 @@ absl::StatusOr<Answer> stepped(const json& message) {
   Stepped answer;
   PACELINE_ASSIGN_OR_RETURN(answer.result.metrics, metrics_of(message));
   const auto skipped = message.find("skipped");
-  if (skipped != message.end() && !skipped->is_boolean()) return wrong("sent a 'skipped' that is not true or false");
+  if (skipped != message.end() && !skipped->is_boolean())
+    return wrong("sent a 'skipped' that is not true or false");
   answer.result.skipped = skipped != message.end() && skipped->get<bool>();
   const auto loss = message.find("loss");
   if (loss == message.end()) return wrong("sent a step without a loss");
@@ -106,7 +107,8 @@ std::string text_of(const json& message, const char* key) {
 
 Failed failed(const json& message) {
   return {store::printable(text_of(message, "text").substr(0, kLongestError)),
-          store::printable(text_of(message, "where").substr(0, kLongestError)), text_of(message, "traceback")};
+          store::printable(text_of(message, "where").substr(0, kLongestError)),
+          text_of(message, "traceback")};
 }
 
 }  // namespace
@@ -136,19 +138,20 @@ std::string map_line(std::int64_t memory, const std::string& path, std::size_t b
 
 std::string unmap_line(std::int64_t memory) { return line({{"type", "unmap"}, {"memory", memory}}); }
 
-std::string initial_line(std::span<const PlacedRun> to) { return line({{"type", "initial"}, {"to", json_of(to)}}); }
+std::string initial_line(std::span<const PlacedRun> to) {
+  return line({{"type", "initial"}, {"to", json_of(to)}});
+}
 
 std::string expect_line(std::span<const engine::Batch> batches) {
   json all = json::array();
   for (const engine::Batch& batch : batches) {
-    all.push_back(
-        {{"samples", batch.samples}, {"epoch", batch.epoch}, {"augment_seed", batch.augment_seed}});
+    all.push_back({{"samples", batch.samples}, {"epoch", batch.epoch}, {"augment_seed", batch.augment_seed}});
   }
   return line({{"type", "expect"}, {"batches", all}});
 }
 
-std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights, std::span<const PlacedRun> gradients,
-                      std::int64_t micro_batch) {
+std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,
+                      std::span<const PlacedRun> gradients, std::int64_t micro_batch) {
   json message{{"type", "step"},
                {"samples", batch.samples},
                {"epoch", batch.epoch},

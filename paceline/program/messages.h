@@ -51,8 +51,8 @@ std::string unmap_line(std::int64_t memory);
 std::string initial_line(std::span<const PlacedRun> to);
 std::string expect_line(std::span<const engine::Batch> batches);
 // `micro_batch`: engine::kWholeBatch is written as null.
-std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights, std::span<const PlacedRun> gradients,
-                      std::int64_t micro_batch);
+std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,
+                      std::span<const PlacedRun> gradients, std::int64_t micro_batch);
 std::string evaluate_line(std::span<const PlacedRun> weights);
 std::string end_line(const std::string& why, bool failed);
 

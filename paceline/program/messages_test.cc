@@ -57,14 +57,15 @@ TEST(Answers, ThatCannotBeAreOneLine) {
 
 // So that the job file has them as a person would write them.
 TEST(Answers, AModelAsksInToml) {
-  const auto answer = parse_answer(
-      model_of(R"([{"name":"w","shape":[]}])",
-               R"(,"samples":1,"epochs":2,"optimizer":{"name":"sgd","lr":1e-3,"nesterov":true},)"
-               R"("schedule":{"shape":"table","table":[[0,1],[2.5,0.1]]})"));
+  const auto answer =
+      parse_answer(model_of(R"([{"name":"w","shape":[]}])",
+                            R"(,"samples":1,"epochs":2,"optimizer":{"name":"sgd","lr":1e-3,"nesterov":true},)"
+                            R"("schedule":{"shape":"table","table":[[0,1],[2.5,0.1]]})"));
   ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_THAT(std::get<Model>(*answer).sets,
-              ElementsAre("epochs=2", "optimizer.lr=0.001", "optimizer.name=\"sgd\"", "optimizer.nesterov=true",
-                          "schedule.shape=\"table\"", "schedule.table=[[0, 1], [2.5, 0.1]]"));
+  EXPECT_THAT(
+      std::get<Model>(*answer).sets,
+      ElementsAre("epochs=2", "optimizer.lr=0.001", "optimizer.name=\"sgd\"", "optimizer.nesterov=true",
+                  "schedule.shape=\"table\"", "schedule.table=[[0, 1], [2.5, 0.1]]"));
 }
 
 class PlacesTest : public ::testing::Test {

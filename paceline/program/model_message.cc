@@ -30,7 +30,8 @@ absl::StatusOr<std::vector<std::int64_t>> shape_of(const json& tensor, const std
   for (const json& extent : *found) {
     const bool good = extent.is_number_integer() && extent.get<std::int64_t>() > 0 &&
                       extent.get<std::int64_t>() <= kMostFloats / floats;
-    if (!good) return wrong(fmt::format("sent tensor '{}' of a shape that cannot be: {}", name, found->dump()));
+    if (!good)
+      return wrong(fmt::format("sent tensor '{}' of a shape that cannot be: {}", name, found->dump()));
     shape.push_back(extent.get<std::int64_t>());
     floats *= shape.back();
   }
@@ -172,11 +173,13 @@ absl::StatusOr<Model> parse_model(const json& message) {
   model.samples = samples->get<std::int32_t>();
   if (const auto digest = message.find("digest"); digest != message.end() && digest->is_string())
     model.digest = digest->get<std::string>().substr(0, kLongestTensorName);
-  if (const auto prefetch = message.find("prefetch"); prefetch != message.end() && prefetch->is_number_integer())
+  if (const auto prefetch = message.find("prefetch");
+      prefetch != message.end() && prefetch->is_number_integer())
     model.prefetch = std::clamp<std::int64_t>(prefetch->get<std::int64_t>(), 0, 1024);
   if (const auto same = message.find("repeatable"); same != message.end() && same->is_boolean())
     model.repeatable = same->get<bool>();
-  if (const auto evaluates = message.find("evaluates"); evaluates != message.end() && evaluates->is_boolean() && !evaluates->get<bool>())
+  if (const auto evaluates = message.find("evaluates");
+      evaluates != message.end() && evaluates->is_boolean() && !evaluates->get<bool>())
     model.sets.emplace_back("evaluate.enabled=false");
   if (model.prefetch > 0) model.sets.push_back(fmt::format("data.ahead={}", model.prefetch));
   PACELINE_RETURN_IF_ERROR(add_number(message, "batch", model.sets));

@@ -92,7 +92,8 @@ std::string describe(int status) {
 
 absl::StatusOr<Process> Process::start(const Options& options) {
   const auto cannot = [&](int error) {
-    const std::string text = fmt::format("cannot start {}: {}", options.command.front(), std::strerror(error));
+    const std::string text =
+        fmt::format("cannot start {}: {}", options.command.front(), std::strerror(error));
     return error == ENOENT || error == EACCES || error == ENOTDIR ? absl::NotFoundError(text)
                                                                   : absl::ResourceExhaustedError(text);
   };
@@ -176,8 +177,7 @@ bool Process::wait_for(short events, std::chrono::milliseconds limit, bool& read
 absl::Status Process::send(const std::string& line, const std::function<absl::Status()>& keep_going) {
   std::size_t sent = 0;
   while (sent < line.size()) {
-    const ssize_t now =
-        ::send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t now = ::send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (now > 0) {
       sent += static_cast<std::size_t>(now);
       continue;

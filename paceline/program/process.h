@@ -20,9 +20,9 @@ inline constexpr char kSocketVariable[] = "PACELINE_PROGRAM_FD";
 class Process {
  public:
   struct Options {
-    std::vector<std::string> command;  // looked for in PATH, unless it is a path
-    std::string directory;             // empty: this process's
-    int output = -1;                   // where its output goes; -1: where this process's goes
+    std::vector<std::string> command;           // looked for in PATH, unless it is a path
+    std::string directory;                      // empty: this process's
+    int output = -1;                            // where its output goes; -1: where this process's goes
     std::vector<std::string> environment = {};  // "NAME=value", over this process's
   };
   // Errors: NotFound when there is no such program; ResourceExhausted.
@@ -32,10 +32,11 @@ class Process {
   // Closes the socket, waits for a moment for its end, then kills it and its children.
   ~Process();
 
-  // Sends a line that ends in '\n'. Errors: Unavailable when it does not read any more; those of `keep_going`.
+  // Sends a line that ends in '\n'. Errors: Unavailable when it does not read any more; those of
+  // `keep_going`.
   absl::Status send(const std::string& line, const std::function<absl::Status()>& keep_going);
-  // The next line, without its '\n'. While it waits it asks `keep_going` now and then, whose error it returns.
-  // Errors: Unavailable when the program has ended; DataLoss for a line that is too long.
+  // The next line, without its '\n'. While it waits it asks `keep_going` now and then, whose error it
+  // returns. Errors: Unavailable when the program has ended; DataLoss for a line that is too long.
   absl::StatusOr<std::string> receive(const std::function<absl::Status()>& keep_going);
 
   // "exit status 1", "killed by signal 11 (Segmentation fault)"; waits for its end for a moment.

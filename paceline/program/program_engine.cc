@@ -38,7 +38,7 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
     options.process.environment.push_back(fmt::format("PACELINE_DEVICE={}", job.evaluate_device));
   options.start = {.role = role,
                    .name = name,
-                   .devices = static_cast<std::int64_t>(job.replicas.size()),
+                   .devices = static_cast<std::int64_t>(job.devices.size()),
                    .seed = job.seed,
                    .threads = threads,
                    .weights = job.program->weights,

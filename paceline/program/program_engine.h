@@ -31,8 +31,8 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
 
 class ProgramEngine final : public engine::Engine {
  public:
-  // Starts the program and waits until it has said what it trains. Errors: NotFound when it cannot be started;
-  // FailedPrecondition, in one line, when it fails or says what cannot be.
+  // Starts the program and waits until it has said what it trains. Errors: NotFound when it cannot be
+  // started; FailedPrecondition, in one line, when it fails or says what cannot be.
   static absl::StatusOr<std::unique_ptr<ProgramEngine>> start(const StartOptions& options);
   // Says that the job is over, gives the program a while to end, and kills it then.
   ~ProgramEngine() override;
@@ -57,8 +57,8 @@ class ProgramEngine final : public engine::Engine {
   ProgramEngine(const StartOptions& options, Process process);
   absl::Status introduce();
   absl::Status send(const std::string& line);
-  // What it answers to `line`. Cancelled when `keep_going` says no: the answer is then awaited before the next
-  // line is sent.
+  // What it answers to `line`. Cancelled when `keep_going` says no: the answer is then awaited before the
+  // next line is sent.
   absl::StatusOr<Answer> ask(const std::string& line, const engine::KeepGoing& keep_going);
   absl::StatusOr<Answer> answer(const engine::KeepGoing& keep_going);
   // The runs of these pointers, after the program was told of what memory it has to map for them.

@@ -8,14 +8,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/transport/shared_memory.h"
+#include "paceline/memory/shared_memory.h"
 
 namespace paceline::program {
 namespace {
 
+using std::chrono::steady_clock;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using std::chrono::steady_clock;
 
 bool always() { return true; }
 
@@ -27,7 +27,7 @@ StartOptions options(const std::string& how = "", int at_step = 1) {
   return options;
 }
 
-engine::Memory memory_of(const transport::SharedFloats& floats, bool writable) {
+engine::Memory memory_of(const memory::SharedFloats& floats, bool writable) {
   return {floats.path(), floats.mapping().data(), floats.mapping().size(), 0, writable};
 }
 
@@ -36,8 +36,8 @@ class Bench {
  public:
   explicit Bench(const StartOptions& start)
       : engine_(ProgramEngine::start(start).value()),
-        weights_(transport::SharedFloats::create("weights", layout().size()).value()),
-        gradient_(transport::SharedFloats::create("gradient", layout().size()).value()) {
+        weights_(memory::SharedFloats::create("weights", layout().size()).value()),
+        gradient_(memory::SharedFloats::create("gradient", layout().size()).value()) {
     engine_->share(memory_of(weights_, true));
     engine_->share(memory_of(gradient_, true));
     EXPECT_TRUE(engine_->initial_weights(weights_.floats()).ok());
@@ -50,7 +50,7 @@ class Bench {
                          engine::tensor_pointers(layout(), gradient_.floats().data()), engine::kWholeBatch,
                          keep_going);
   }
-  std::vector<float> of(const transport::SharedFloats& floats, std::size_t tensor) const {
+  std::vector<float> of(const memory::SharedFloats& floats, std::size_t tensor) const {
     const ps::TensorSpec& spec = layout().tensors()[tensor];
     const float* begin = floats.floats().data() + spec.offset;
     return {begin, begin + spec.size};
@@ -59,11 +59,11 @@ class Bench {
   std::vector<float> gradient(std::size_t tensor) const { return of(gradient_, tensor); }
   const ps::Layout& layout() const { return engine_->layout(); }
   ProgramEngine& engine() { return *engine_; }
-  transport::SharedFloats& weights() { return weights_; }
+  memory::SharedFloats& weights() { return weights_; }
 
  private:
   std::unique_ptr<ProgramEngine> engine_;
-  transport::SharedFloats weights_, gradient_;
+  memory::SharedFloats weights_, gradient_;
 };
 
 TEST(ProgramEngine, KnowsTheModelOfItsProgram) {
@@ -105,7 +105,7 @@ TEST(ProgramEngine, Evaluates) {
 TEST(ProgramEngine, MapsOtherMemoryWhileItRuns) {
   Bench bench(options());
   for (int i = 0; i < 3; ++i) {
-    auto other = transport::SharedFloats::create("other", bench.layout().size()).value();
+    auto other = memory::SharedFloats::create("other", bench.layout().size()).value();
     other.floats()[0] = static_cast<float>(100 * i);
     bench.engine().share(memory_of(other, false));
     const auto pointers = engine::tensor_pointers<const float>(bench.layout(), other.floats().data());
@@ -161,13 +161,15 @@ TEST_P(Fails, WithOneLine) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Program, Fails,
-    ::testing::Values(Case{"exit", "ended (exit status 3)"}, Case{"die", "killed by signal 11"},
-                      Case{"stop", "stopped by a signal"}, Case{"hang", "step_limit_s"},
-                      Case{"rubbish", "no message"}, Case{"early", "out of turn"}, Case{"endless", "too long"},
-                      Case{"error", "train.py:7: ValueError: no"}, Case{"child", "ended (exit status 4)"}),
-    [](const auto& info) { return info.param.how; });
+INSTANTIATE_TEST_SUITE_P(Program, Fails,
+                         ::testing::Values(Case{"exit", "ended (exit status 3)"},
+                                           Case{"die", "killed by signal 11"},
+                                           Case{"stop", "stopped by a signal"}, Case{"hang", "step_limit_s"},
+                                           Case{"rubbish", "no message"}, Case{"early", "out of turn"},
+                                           Case{"endless", "too long"},
+                                           Case{"error", "train.py:7: ValueError: no"},
+                                           Case{"child", "ended (exit status 4)"}),
+                         [](const auto& info) { return info.param.how; });
 
 TEST(ProgramEngine, SaysWhatIsWrongAtTheStart) {
   StartOptions nowhere = options();
@@ -193,7 +195,10 @@ int open_files() {
 TEST(ProgramEngine, LeavesNothingOpen) {
   const int before = open_files();
   { Bench bench(options()); }
-  { Bench bench(options("exit")); EXPECT_FALSE(bench.step({1}).ok()); }
+  {
+    Bench bench(options("exit"));
+    EXPECT_FALSE(bench.step({1}).ok());
+  }
   EXPECT_EQ(open_files(), before);
 }
 

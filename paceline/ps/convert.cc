@@ -41,8 +41,10 @@ template <class Whole>
 Whole whole_of(float value) {
   if (std::isnan(value)) return 0;
   const double rounded = std::nearbyint(static_cast<double>(value));
-  if (rounded <= static_cast<double>(std::numeric_limits<Whole>::min())) return std::numeric_limits<Whole>::min();
-  if (rounded >= static_cast<double>(std::numeric_limits<Whole>::max())) return std::numeric_limits<Whole>::max();
+  if (rounded <= static_cast<double>(std::numeric_limits<Whole>::min()))
+    return std::numeric_limits<Whole>::min();
+  if (rounded >= static_cast<double>(std::numeric_limits<Whole>::max()))
+    return std::numeric_limits<Whole>::max();
   return static_cast<Whole>(rounded);
 }
 

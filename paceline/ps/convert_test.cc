@@ -50,7 +50,9 @@ TEST(Convert, TheEndsOfHalves) {
 }
 
 TEST(Convert, Bfloat16RoundsToEven) {
-  const auto of = [](std::uint32_t bits) { return one<std::uint16_t>(std::bit_cast<float>(bits), Dtype::kBfloat16); };
+  const auto of = [](std::uint32_t bits) {
+    return one<std::uint16_t>(std::bit_cast<float>(bits), Dtype::kBfloat16);
+  };
   EXPECT_EQ(of(0x3f800000), 0x3f80);
   EXPECT_EQ(of(0x3f808000), 0x3f80);
   EXPECT_EQ(of(0x3f808001), 0x3f81);

@@ -20,11 +20,12 @@ struct Weighted {
 struct UpdateStreams {
   const float* weights;  // version v − 1
   float* next_weights;   // version v; must not overlap `weights`
-  float* state1;  // SGD, Nesterov, LARS: velocity; Adam, LAMB: first moment; RMSprop: moving sum; Lion: momentum
+  float*
+      state1;  // SGD, Nesterov, LARS: velocity; Adam, LAMB: first moment; RMSprop: moving sum; Lion: momentum
   float* state2;  // Adam, LAMB: second moment; RMSprop: mean of squares; Adafactor, its only one: the same
   // Along which the weights go on if no new gradient comes, for those who look ahead (look_ahead.h). SGD,
-  // Nesterov, LARS: the new velocity; RMSprop: the new moving sum; Adam: m̂/(√v̂ + ε); Lion: the sign of its new
-  // momentum. Null: nobody does.
+  // Nesterov, LARS: the new velocity; RMSprop: the new moving sum; Adam: m̂/(√v̂ + ε); Lion: the sign of its
+  // new momentum. Null: nobody does.
   float* direction = nullptr;
 };
 

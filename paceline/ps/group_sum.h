@@ -10,7 +10,7 @@
 #include "paceline/base/ids.h"
 #include "paceline/collective/schedule.h"
 
-namespace paceline::transport {
+namespace paceline::memory {
 class GradientReader;
 }
 
@@ -23,7 +23,7 @@ class GroupSum {
  public:
   // `members`: in the order of the commit; they outlive this. A shard's part of the model's `floats` begins
   // at `part_offset`. Requires: a member.
-  GroupSum(Version version, std::vector<const transport::GradientReader*> members, std::int64_t floats,
+  GroupSum(Version version, std::vector<const memory::GradientReader*> members, std::int64_t floats,
            std::int64_t part_offset);
 
   // From `begin` of the shard's part to the end of what one member publishes at once, or to `end`.
@@ -35,7 +35,7 @@ class GroupSum {
 
  private:
   Version version_;
-  std::vector<const transport::GradientReader*> members_;
+  std::vector<const memory::GradientReader*> members_;
   collective::Plan plan_;
   std::int64_t part_offset_;
 };

@@ -11,8 +11,8 @@
 #include "paceline/base/rng.h"
 #include "paceline/collective/execution.h"
 #include "paceline/collective/progress.h"
+#include "paceline/memory/gradient_buffer.h"
 #include "paceline/ps/shard.h"
-#include "paceline/transport/gradient_buffer.h"
 
 namespace paceline::ps {
 namespace {
@@ -35,8 +35,8 @@ Layout group_layout() {
 class Member final : public collective::Fabric {
  public:
   explicit Member(std::uint64_t seed)
-      : writer_(transport::GradientWriter::create(group_layout().size()).value()),
-        reader_(transport::GradientReader::open(writer_.path(), group_layout().size()).value()) {
+      : writer_(memory::GradientWriter::create(group_layout().size()).value()),
+        reader_(memory::GradientReader::open(writer_.path(), group_layout().size()).value()) {
     Rng rng(seed);
     for (float& value : writer_.gradient()) value = static_cast<float>(rng.normal());
   }
@@ -50,7 +50,7 @@ class Member final : public collective::Fabric {
     for (float& value : writer_.sums()) value = 1e9f;
     writer_.publish_sums(collective::progress_word(attempt, collective::kMostSteps));
   }
-  const transport::GradientReader& reader() const { return reader_; }
+  const memory::GradientReader& reader() const { return reader_; }
   const float* gradient() const { return reader_.gradient(Clock(0))->data(); }
 
   std::optional<std::int64_t> finished(int) override { return 0; }
@@ -63,8 +63,8 @@ class Member final : public collective::Fabric {
   }
 
  private:
-  transport::GradientWriter writer_;
-  transport::GradientReader reader_;
+  memory::GradientWriter writer_;
+  memory::GradientReader reader_;
   std::vector<const float*> inputs_;
 };
 
@@ -92,10 +92,10 @@ struct Group {
       part.add(tensor.name, tensor.kind, tensor.shape);
     }
     const std::int64_t offset = whole.tensors()[from].offset;
-    Shard shard(part, {}, transport::WeightWriter::create(part.size(), 1, 0).value(), threads);
+    Shard shard(part, {}, memory::WeightWriter::create(part.size(), 1, 0).value(), threads);
     shard.start(Version(0), std::vector<float>(static_cast<std::size_t>(part.size()), 1.0f));
     Update update{.version = kVersion, .members = {}, .learning_rate = 0.1};
-    std::vector<const transport::GradientReader*> readers;
+    std::vector<const memory::GradientReader*> readers;
     for (int i = 0; i < kMembers; ++i) {
       const Member& member = members[static_cast<std::size_t>(i)];
       update.members.push_back({member.gradient() + offset, weight(i), 1.0 / kMembers});
@@ -137,7 +137,7 @@ TEST(GroupSum, AnyNumberOfThreadsAndShardsGivesTheSameBytes) {
 TEST(GroupSum, TheSumIsReadWhereItIsThere) {
   Group group;
   for (int rank = 0; rank < kMembers; ++rank) group.sum(rank, collective::Execution::kAll);
-  std::vector<const transport::GradientReader*> readers;
+  std::vector<const memory::GradientReader*> readers;
   for (const Member& member : group.members) readers.push_back(&member.reader());
   const GroupSum whole(kVersion, readers, group_layout().size(), 0);
   const std::int64_t size = group_layout().size();

@@ -10,8 +10,8 @@
 
 namespace paceline::ps {
 
-// Whether replicas can look ahead under this optimizer. Under LAMB they cannot: how far its momentum carries a
-// tensor depends on norms that only the next step knows. Adafactor has no momentum.
+// Whether replicas can look ahead under this optimizer. Under LAMB they cannot: how far its momentum carries
+// a tensor depends on norms that only the next step knows. Adafactor has no momentum.
 bool has_direction(OptimizerKind kind);
 
 // How far along −direction the next `staleness` commits of a fraction f each carry the weights when they

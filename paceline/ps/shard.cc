@@ -76,7 +76,7 @@ std::vector<Weighted> gradients_of(const Update& update) {
 
 }  // namespace
 
-Shard::Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads,
+Shard::Shard(Layout layout, OptimizerConfig optimizer, memory::WeightWriter board, int threads,
              std::span<const ParameterGroup> groups, const std::optional<WholeModel>& whole)
     : layout_(std::move(layout)),
       optimizer_(optimizer),

@@ -22,13 +22,13 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/memory/weight_board.h"
 #include "paceline/ps/fused_update.h"
 #include "paceline/ps/group_sum.h"
 #include "paceline/ps/layout.h"
 #include "paceline/ps/parameter_groups.h"
+#include "paceline/ps/thread_pool.h"
 #include "paceline/ps/update_rule.h"
-#include "paceline/ps/worker_pool.h"
-#include "paceline/transport/weight_board.h"
 
 namespace paceline::ps {
 
@@ -80,7 +80,7 @@ class Shard {
   // `groups`: of the whole model, which they fit (check_groups). Where the optimizer clips gradients the
   // shard is the whole model, or it is given `whole`, or each update has squares_of_all. Where it steps
   // tensors as a whole (is_tensorwise) the layout has no pieces.
-  Shard(Layout layout, OptimizerConfig optimizer, transport::WeightWriter board, int threads,
+  Shard(Layout layout, OptimizerConfig optimizer, memory::WeightWriter board, int threads,
         std::span<const ParameterGroup> groups = {}, const std::optional<WholeModel>& whole = {});
 
   // Publishes `weights` as `version`. Requires: before the first apply, and after restore_optimizer() if that
@@ -112,8 +112,8 @@ class Shard {
   bool finite() const { return finite_; }
   // Of the latest version.
   const OptimizerState& optimizer_state() const { return prepared_ ? before_ : state_; }
-  transport::WeightWriter& board() { return board_; }
-  const transport::WeightWriter& board() const { return board_; }
+  memory::WeightWriter& board() { return board_; }
+  const memory::WeightWriter& board() const { return board_; }
 
  private:
   template <class Float>
@@ -179,7 +179,7 @@ class Shard {
   const std::vector<Moving> moving_;
   const std::int64_t moving_floats_;
   std::vector<const float*> with_constants_;  // buffers of the board
-  transport::WeightWriter board_;
+  memory::WeightWriter board_;
   OptimizerState state_;
   std::optional<Version> prepared_;
   bool finite_ = true;
@@ -187,7 +187,7 @@ class Shard {
   OptimizerState before_;
   std::mutex remembering_;
   std::vector<std::pair<std::int64_t, std::int64_t>> remembered_;
-  WorkerPool pool_;
+  ThreadPool pool_;
 };
 
 }  // namespace paceline::ps

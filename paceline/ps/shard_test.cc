@@ -42,7 +42,8 @@ constexpr OptimizerConfig kLion{.kind = OptimizerKind::kLion, .beta2 = 0.99, .we
 constexpr OptimizerConfig kLars{.kind = OptimizerKind::kLars, .weight_decay = 1e-3, .trust = 0.1};
 constexpr OptimizerConfig kLamb{.kind = OptimizerKind::kLamb, .epsilon = 1e-6, .weight_decay = 1e-2};
 constexpr OptimizerConfig kAdafactor{.kind = OptimizerKind::kAdafactor, .epsilon = 1e-3};
-constexpr OptimizerConfig kOptimizers[] = {kSgd, kAdamW, kNesterov, kRmsprop, kLion, kLars, kLamb, kAdafactor};
+constexpr OptimizerConfig kOptimizers[] = {kSgd,  kAdamW, kNesterov, kRmsprop,
+                                           kLion, kLars,  kLamb,     kAdafactor};
 constexpr OptimizerConfig kWithDirection[] = {kSgd, kAdamW, kNesterov, kRmsprop, kLion, kLars};
 
 std::vector<float> random_floats(std::uint64_t seed) {
@@ -54,7 +55,7 @@ std::vector<float> random_floats(std::uint64_t seed) {
 
 Shard shard_of(const OptimizerConfig& optimizer, int threads = 1, bool look_ahead = false) {
   const std::int64_t floats = Shard::board_floats(shard_layout(), look_ahead);
-  return Shard(shard_layout(), optimizer, transport::WeightWriter::create(floats, 1, 1).value(), threads);
+  return Shard(shard_layout(), optimizer, memory::WeightWriter::create(floats, 1, 1).value(), threads);
 }
 
 // Gradients for one commit, owned.
@@ -257,7 +258,7 @@ TEST(Shard, AKeptVersionHoldsStillWhileLaterOnesAreApplied) {
 TEST(Shard, APinnedVersionHoldsStillWhileLaterOnesAreApplied) {
   Shard shard = shard_of(kSgd);
   shard.start(Version(0), random_floats(1));
-  auto reader = transport::WeightReader::open(shard.board().path(), shard_layout().size(), 0).value();
+  auto reader = memory::WeightReader::open(shard.board().path(), shard_layout().size(), 0).value();
   const auto pinned = reader.pin(Version(0), std::chrono::nanoseconds(0));
   ASSERT_TRUE(pinned);
   for (int version = 1; version <= 6; ++version) ASSERT_TRUE(shard.apply(Commit(version, 1).update).ok());
@@ -375,7 +376,7 @@ TEST(Shard, ConstantsAreTheSameBytesInEveryVersionAndBuffer) {
   const std::vector<float> gradient(start.size(), 3.0f);
   for (const bool look_ahead : {false, true}) {
     const std::int64_t floats = Shard::board_floats(layout, look_ahead);
-    Shard shard(layout, kAdamW, transport::WeightWriter::create(floats, 3, 3).value(), 3);
+    Shard shard(layout, kAdamW, memory::WeightWriter::create(floats, 3, 3).value(), 3);
     shard.start(Version(4), start);
     for (int version = 5; version < 16; ++version) {
       ASSERT_TRUE(shard.apply({Version(version), {{gradient.data(), 1, 1}}, 0.1}).ok());
@@ -407,8 +408,8 @@ TEST(Shard, WhatMovesDoesNotKnowOfConstants) {
     return rest;
   };
   for (const int threads : {1, 2, 3, 5}) {
-    Shard shard(layout, kAdamW, transport::WeightWriter::create(layout.size(), 1, 0).value(), threads);
-    Shard plain(alone, kAdamW, transport::WeightWriter::create(alone.size(), 1, 0).value(), 1);
+    Shard shard(layout, kAdamW, memory::WeightWriter::create(layout.size(), 1, 0).value(), threads);
+    Shard plain(alone, kAdamW, memory::WeightWriter::create(alone.size(), 1, 0).value(), 1);
     shard.start(Version(0), start);
     plain.start(Version(0), without(start));
     for (int version = 1; version < 5; ++version) {
@@ -426,7 +427,7 @@ TEST(Shard, WhatMovesDoesNotKnowOfConstants) {
 // A buffer that has been used has them already: nobody writes them again.
 TEST(Shard, NoCommitSpendsTimeOnConstants) {
   const Layout layout = with_constants();
-  Shard shard(layout, kSgd, transport::WeightWriter::create(layout.size(), 1, 0).value(), 1);
+  Shard shard(layout, kSgd, memory::WeightWriter::create(layout.size(), 1, 0).value(), 1);
   shard.start(Version(0), odd_start(layout));
   const std::vector<float> gradient(static_cast<std::size_t>(layout.size()), 3.0f);
   for (int version = 1; version < 8; ++version) {
@@ -440,7 +441,7 @@ TEST(Shard, WhatCannotBePreparedLeavesConstantsAsTheyWere) {
   const Layout layout = with_constants();
   const std::vector<float> start = odd_start(layout);
   const std::vector<float> gradient(start.size(), 3.0f);
-  Shard shard(layout, kAdamW, transport::WeightWriter::create(layout.size(), 1, 0).value(), 2);
+  Shard shard(layout, kAdamW, memory::WeightWriter::create(layout.size(), 1, 0).value(), 2);
   shard.start(Version(0), start);
   Update update{Version(1), {{gradient.data(), 1, 1}}, 0.1};
   Update broken = update;
@@ -546,7 +547,7 @@ TEST(Shard, ShardsThatSeeTheWholeGradientClipAsOneShardDoesToTheLastBit) {
     std::int64_t offset = 0;
     for (const Layout& part : parts) {
       const auto size = static_cast<std::size_t>(part.size());
-      Shard shard(part, clipping, transport::WeightWriter::create(part.size(), 1, 0).value(), 2, {},
+      Shard shard(part, clipping, memory::WeightWriter::create(part.size(), 1, 0).value(), 2, {},
                   WholeModel{whole, offset});
       shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size));
       for (int version = 1; version <= 3; ++version) {
@@ -634,7 +635,7 @@ TEST(Shard, PublishesNoVersionThatIsNotFiniteWhereThatIsAsked) {
 TEST(Shard, ConstantsNeedNotBeFinite) {
   const Layout layout = with_constants();
   const std::vector<float> start = odd_start(layout);
-  Shard shard(layout, kSgd, transport::WeightWriter::create(layout.size(), 1, 0).value(), 2);
+  Shard shard(layout, kSgd, memory::WeightWriter::create(layout.size(), 1, 0).value(), 2);
   shard.start(Version(0), start);
   EXPECT_TRUE(shard.finite());
   std::vector<float> gradient(start.size(), 1.0f);
@@ -678,8 +679,8 @@ TEST(Shard, EachGroupStepsWithItsOwnNumbers) {
   for (const OptimizerConfig& optimizer : kOptimizers) {
     const std::vector<float> start = random_floats(1);
     const auto shard_with = [&](const OptimizerConfig& config, std::span<const ParameterGroup> groups) {
-      Shard shard(shard_layout(), config, transport::WeightWriter::create(shard_layout().size(), 1, 1).value(), 2,
-                  groups);
+      Shard shard(shard_layout(), config, memory::WeightWriter::create(shard_layout().size(), 1, 1).value(),
+                  2, groups);
       shard.start(Version(0), start);
       for (int version = 1; version <= 4; ++version) EXPECT_TRUE(shard.apply(Commit(version, 2).update).ok());
       return latest(shard);
@@ -705,7 +706,7 @@ TEST(Shard, EachGroupStepsWithItsOwnNumbers) {
 TEST(Shard, GroupsAreTheSameHoweverTheModelIsCut) {
   const Layout whole = shard_layout();
   const std::vector<float> start = random_floats(1);
-  Shard one(whole, kAdamW, transport::WeightWriter::create(whole.size(), 1, 1).value(), 3, kGroups);
+  Shard one(whole, kAdamW, memory::WeightWriter::create(whole.size(), 1, 1).value(), 3, kGroups);
   one.start(Version(0), start);
   const Commit commit(1, 3);
   ASSERT_TRUE(one.apply(commit.update).ok());
@@ -713,7 +714,7 @@ TEST(Shard, GroupsAreTheSameHoweverTheModelIsCut) {
     std::int64_t offset = 0;
     for (const Layout& part : whole.split_evenly(count)) {
       const auto size = static_cast<std::size_t>(part.size());
-      Shard shard(part, kAdamW, transport::WeightWriter::create(part.size(), 1, 0).value(), 1, kGroups);
+      Shard shard(part, kAdamW, memory::WeightWriter::create(part.size(), 1, 0).value(), 1, kGroups);
       shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size));
       Update update = commit.update;
       for (Update::Member& member : update.members) member.gradient += offset;
@@ -731,7 +732,8 @@ TEST(Shard, TheDirectionOfAGroupIsInTheOptimizersMeasure) {
                                            {.tensors = {"weight"}, .momentum = 0.0}};
   const OptimizerConfig optimizer{.kind = OptimizerKind::kSgd, .momentum = 0.9};
   Shard shard(shard_layout(), optimizer,
-              transport::WeightWriter::create(Shard::board_floats(shard_layout(), true), 1, 1).value(), 2, groups);
+              memory::WeightWriter::create(Shard::board_floats(shard_layout(), true), 1, 1).value(), 2,
+              groups);
   shard.start(Version(0), random_floats(1));
   ASSERT_TRUE(shard.apply(Commit(1, 2).update).ok());
   const std::vector<float>& velocity = shard.optimizer_state().streams[0];
@@ -834,7 +836,7 @@ TEST(Shard, WholeTensorsGiveTheBytesOfTheWholeModelWhereverTheyLie) {
     std::int64_t offset = 0;
     for (const Layout& part : whole.split(3)) {
       const auto size = static_cast<std::size_t>(part.size());
-      Shard shard(part, optimizer, transport::WeightWriter::create(part.size(), 1, 0).value(), 1);
+      Shard shard(part, optimizer, memory::WeightWriter::create(part.size(), 1, 0).value(), 1);
       shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size));
       Update update = commit.update;
       for (Update::Member& member : update.members) member.gradient += offset;
@@ -863,7 +865,7 @@ TEST(Shard, ShardsOfASplitLayoutGiveTheBytesOfTheWhole) {
         return std::span(all).subspan(static_cast<std::size_t>(offset),
                                       static_cast<std::size_t>(part.size()));
       };
-      Shard shard(part, kAdamW, transport::WeightWriter::create(part.size(), 1, 0).value(), 1);
+      Shard shard(part, kAdamW, memory::WeightWriter::create(part.size(), 1, 0).value(), 1);
       shard.start(Version(0), of_part(start));
       Update update = commit.update;
       for (Update::Member& member : update.members) member.gradient += offset;

@@ -26,7 +26,7 @@ struct OptimizerConfig {
   double trust = 0.001;      // LARS: its η
   double decay_power = 0.8;  // Adafactor: β2 of update t is 1 − t^−this
   double threshold = 1;      // Adafactor: d, the most that the root mean square of its step may be
-  double rate = 1;  // multiplies the learning rate: of a group of tensors
+  double rate = 1;           // multiplies the learning rate: of a group of tensors
   // What the norm of a commit's averaged gradient, over all parameters, may be at most (clip_factor); 0: any.
   double clip = 0;
 
@@ -34,8 +34,8 @@ struct OptimizerConfig {
 };
 
 // Floats of optimizer state for each weight: SGD, Nesterov, LARS their velocity; Adam, LAMB two moments;
-// RMSprop the moving sum of its steps and the mean of squares; Lion its momentum; Adafactor the mean of squares,
-// of a matrix in its first few floats alone.
+// RMSprop the moving sum of its steps and the mean of squares; Lion its momentum; Adafactor the mean of
+// squares, of a matrix in its first few floats alone.
 int state_streams(OptimizerKind kind);
 
 // What the fused pass multiplies with.
@@ -77,16 +77,18 @@ struct StepNumbers {
 // turned for 16 % longer, at f = 1/8.) A lone gradient's noise is larger than the bulk's, so where noise
 // decides the sign lone commits move less far.
 //
-// LARS is SGD whose gradient, decay included, is multiplied by a tensor's ratio t·‖w‖/(‖ḡ‖ + λ‖w‖). LAMB steps
-// along r + λw, with r as Adam's step, multiplied by ‖w‖/‖r + λw‖. Both ratios are of the weights as they are
-// and have no state. So they take the rules of SGD and Adam, and under a steady gradient a round of lone commits
-// moves the weights as far as one bulk commit, but for what the weights change within the round.
+// LARS is SGD whose gradient, decay included, is multiplied by a tensor's ratio t·‖w‖/(‖ḡ‖ + λ‖w‖). LAMB
+// steps along r + λw, with r as Adam's step, multiplied by ‖w‖/‖r + λw‖. Both ratios are of the weights as
+// they are and have no state. So they take the rules of SGD and Adam, and under a steady gradient a round of
+// lone commits moves the weights as far as one bulk commit, but for what the weights change within the round.
 //
-// Adafactor: t is the number of bulks so far, at least 1. The mean of squares keeps β2^f of itself, with β2 = 1 −
-// t^−power; the rate is f·min(η, 1/√t). The ratio RMS(w) and the limit of its step have no state, as above.
+// Adafactor: t is the number of bulks so far, at least 1. The mean of squares keeps β2^f of itself, with β2 =
+// 1 − t^−power; the rate is f·min(η, 1/√t). The ratio RMS(w) and the limit of its step have no state, as
+// above.
 //
-// Weight decay must come to the same per round too. AdamW's, Lion's and Adafactor's is scaled by f. Coupled decay is part
-// of the gradient, so gain and rate have done that already: scaling λ again would leave f² of it.
+// Weight decay must come to the same per round too. AdamW's, Lion's and Adafactor's is scaled by f. Coupled
+// decay is part of the gradient, so gain and rate have done that already: scaling λ again would leave f² of
+// it.
 //
 // `fractions`: Σ f over all updates so far, this one included; for Adam's bias correction. Requires: 0 < f.
 StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,

@@ -187,8 +187,9 @@ struct Torch {
   }
 };
 
-constexpr OptimizerKind kRuleKinds[] = {OptimizerKind::kSgd,      OptimizerKind::kAdam,    OptimizerKind::kAdamW,
-                                    OptimizerKind::kNesterov, OptimizerKind::kRmsprop, OptimizerKind::kLion};
+constexpr OptimizerKind kRuleKinds[] = {OptimizerKind::kSgd,     OptimizerKind::kAdam,
+                                        OptimizerKind::kAdamW,   OptimizerKind::kNesterov,
+                                        OptimizerKind::kRmsprop, OptimizerKind::kLion};
 
 TEST(StepNumbers, BulkCommitsAreWhatTheOptimizersDocument) {
   for (const OptimizerKind kind : kRuleKinds) {

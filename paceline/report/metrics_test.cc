@@ -26,11 +26,12 @@ TEST(Metrics, ASnapshotIsOneLineOfTheDocumentedKeys) {
   summary.groups.size_of_late = 2.5;
   summary.replicas.resize(2);
   summary.training_metrics = {{"f1", 0.5}};
-  EXPECT_EQ(metrics_line(summary),
-            R"({"kind":"snapshot","time_s":2.5,"samples":640,"total_samples":1000,"samples_per_s":256.0,)"
-            R"("iterations":12,"commits":10,"wait_share":0.25,"gap":1,"gap_max":3,"staleness_mean":1.5,)"
-            R"("staleness_max":4,"commits_per_epoch":2.5,"group_size_mean":1.25,"group_size_of_late":2.5,)"
-            R"("training_loss":null,"training_metrics":{"f1":0.5},"replicas_live":2,"plan":null,"finished":false})");
+  EXPECT_EQ(
+      metrics_line(summary),
+      R"({"kind":"snapshot","time_s":2.5,"samples":640,"total_samples":1000,"samples_per_s":256.0,)"
+      R"("iterations":12,"commits":10,"wait_share":0.25,"gap":1,"gap_max":3,"staleness_mean":1.5,)"
+      R"("staleness_max":4,"commits_per_epoch":2.5,"group_size_mean":1.25,"group_size_of_late":2.5,)"
+      R"("training_loss":null,"training_metrics":{"f1":0.5},"replicas_live":2,"plan":null,"finished":false})");
 }
 
 TEST(Metrics, ASnapshotOfAPlannedRunHasThePlan) {
@@ -45,8 +46,9 @@ TEST(Metrics, ASnapshotOfAPlannedRunHasThePlan) {
 }
 
 TEST(Metrics, AnEvaluation) {
-  EXPECT_EQ(metrics_line(control::Evaluated{Time(from_seconds(3)), Version(7), 448, 0.5, 0.875}),
-            R"({"kind":"evaluation","time_s":3.0,"version":7,"samples":448,"loss":0.5,"accuracy":0.875,"metrics":{}})");
+  EXPECT_EQ(
+      metrics_line(control::Evaluated{Time(from_seconds(3)), Version(7), 448, 0.5, 0.875}),
+      R"({"kind":"evaluation","time_s":3.0,"version":7,"samples":448,"loss":0.5,"accuracy":0.875,"metrics":{}})");
   EXPECT_EQ(metrics_line(control::Evaluated{Time{}, Version(7), 448, 0.5, std::nan(""), {{"f1", 0.25}}}),
             R"({"kind":"evaluation","time_s":0.0,"version":7,"samples":448,"loss":0.5,"accuracy":null,)"
             R"("metrics":{"f1":0.25}})");
@@ -54,8 +56,9 @@ TEST(Metrics, AnEvaluation) {
 
 TEST(Metrics, WhatIsNotANumberIsNull) {
   const double infinite = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(metrics_line(control::Evaluated{Time{}, Version(7), 448, infinite, -infinite}),
-            R"({"kind":"evaluation","time_s":0.0,"version":7,"samples":448,"loss":null,"accuracy":null,"metrics":{}})");
+  EXPECT_EQ(
+      metrics_line(control::Evaluated{Time{}, Version(7), 448, infinite, -infinite}),
+      R"({"kind":"evaluation","time_s":0.0,"version":7,"samples":448,"loss":null,"accuracy":null,"metrics":{}})");
 }
 
 }  // namespace

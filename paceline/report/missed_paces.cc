@@ -5,7 +5,7 @@
 #include <absl/strings/str_join.h>
 #include <fmt/format.h>
 
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 
 namespace paceline::report {
 

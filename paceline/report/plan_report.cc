@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "paceline/report/terminal_text.h"
 #include "paceline/report/text_table.h"
-#include "paceline/report/words.h"
 
 namespace paceline::report {
 

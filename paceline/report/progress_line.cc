@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "paceline/report/missed_paces.h"
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 
 namespace paceline::report {
 

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 
 namespace paceline::report {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "paceline/report/missed_paces.h"
 #include "paceline/report/run_group.h"
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 
 namespace paceline::report {
 

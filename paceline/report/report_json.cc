@@ -8,8 +8,8 @@
 #include "paceline/report/group_stats.h"
 #include "paceline/report/missed_paces.h"
 #include "paceline/report/replica_stats.h"
+#include "paceline/report/terminal_text.h"
 #include "paceline/report/throughput.h"
-#include "paceline/report/words.h"
 
 namespace paceline::report {
 

@@ -72,9 +72,13 @@ TEST(ReportJson, TellsThePlansAndWhatBatchesTook) {
   RunStats stats(planned);
   const auto at = [](double seconds) { return Time(from_seconds(seconds)); };
   stats.on_order(at(0), control::PlanAdopted{at(0), {{{{0, 1}, {3}, 16}}, 4}, 95, "the first"});
-  stats.on_order(at(0.1), control::BatchDone{at(0.1), 95, 100, true, {{0, 16, from_seconds(0.06)}, {1, 16, from_seconds(0.03)}}});
+  stats.on_order(
+      at(0.1),
+      control::BatchDone{at(0.1), 95, 100, true, {{0, 16, from_seconds(0.06)}, {1, 16, from_seconds(0.03)}}});
   stats.on_order(at(0.1), control::PlanAdopted{at(0.1), {{{{0}, {}, 16}}, 4}, 120, "w1 has left"});
-  stats.on_order(at(0.4), control::BatchDone{at(0.4), 120, 300, false, {{0, 16, from_seconds(0.15)}}, control::Spending{2, 4, 0.5}});
+  stats.on_order(at(0.4),
+                 control::BatchDone{
+                     at(0.4), 120, 300, false, {{0, 16, from_seconds(0.15)}}, control::Spending{2, 4, 0.5}});
   const Json plan = report_json(stats.summary(at(0.4)), stats.history(at(0.4)))["plan"];
   EXPECT_EQ(plan["devices"], Json::array({"w0", "w1"}));
   EXPECT_EQ(plan["layers"], 6);

@@ -124,7 +124,8 @@ void RunStats::average_loss(Time at, const ReplicaStats& from, std::int64_t samp
 
 void RunStats::average_metrics(const Metrics& metrics, std::int64_t samples, std::int64_t window) {
   for (const auto& [name, value] : metrics) {
-    if (metrics_.size() < kAveragedMetrics || metrics_.contains(name)) metrics_[name].add(value, samples, window);
+    if (metrics_.size() < kAveragedMetrics || metrics_.contains(name))
+      metrics_[name].add(value, samples, window);
   }
 }
 

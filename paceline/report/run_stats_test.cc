@@ -47,8 +47,8 @@ class Told {
     return *this;
   }
   Told& measured(double when, int replica, int clock, const Metrics& metrics) {
-    stats.on_fact({at(when), control::ReplicaReady{ReplicaId(replica), Clock(clock), Version(0), from_seconds(1), 1,
-                                                   metrics}});
+    stats.on_fact({at(when), control::ReplicaReady{ReplicaId(replica), Clock(clock), Version(0),
+                                                   from_seconds(1), 1, metrics}});
     return *this;
   }
   // Ten samples of one replica; `base`: of its gradient.
@@ -354,7 +354,9 @@ TEST(RunStats, AMetricOfTheUsersMayBeTheTarget) {
   RunInfo info = kInfo;
   info.target = Target{"f1", 0.5};
   Told run(info);
-  run.evaluated(1, 0.99, 0.1, {{"recall", 0.9}}).evaluated(2, 0.1, 1.0, {{"f1", 0.4}}).evaluated(3, 0, 9, {{"f1", 0.5}});
+  run.evaluated(1, 0.99, 0.1, {{"recall", 0.9}})
+      .evaluated(2, 0.1, 1.0, {{"f1", 0.4}})
+      .evaluated(3, 0, 9, {{"f1", 0.5}});
   EXPECT_DOUBLE_EQ(*run.stats.summary(at(5)).time_to_target_s(), 3.0);
 }
 

@@ -123,7 +123,7 @@ struct PlanSummary {
 
 // Of a simulation whose updates take time.
 struct UpdateSummary {
-  double busy_share = 0;   // of the time, in which the servers made updates
+  double busy_share = 0;     // of the time, in which the servers made updates
   double queued_mean_s = 0;  // that an update waited for those before
 
   friend bool operator==(const UpdateSummary&, const UpdateSummary&) = default;

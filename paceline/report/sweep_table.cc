@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "paceline/report/terminal_text.h"
 #include "paceline/report/text_table.h"
-#include "paceline/report/words.h"
 
 namespace paceline::report {
 

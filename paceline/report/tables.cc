@@ -9,8 +9,8 @@
 #include "paceline/report/missed_paces.h"
 #include "paceline/report/ranking.h"
 #include "paceline/report/run_group.h"
+#include "paceline/report/terminal_text.h"
 #include "paceline/report/text_table.h"
-#include "paceline/report/words.h"
 
 namespace paceline::report {
 
@@ -66,7 +66,8 @@ std::string totals(const Summary& summary) {
   if (summary.last_evaluation) {
     const control::Evaluated& last = *summary.last_evaluation;
     if (!std::isnan(last.accuracy)) text += fmt::format(", test accuracy {} %", percent(last.accuracy, 2));
-    if (std::isnan(last.accuracy) && !std::isnan(last.loss)) text += fmt::format(", test loss {:.4g}", last.loss);
+    if (std::isnan(last.accuracy) && !std::isnan(last.loss))
+      text += fmt::format(", test loss {:.4g}", last.loss);
     for (const auto& [name, value] : last.metrics) text += fmt::format(", {} {:.4g}", printable(name), value);
   }
   if (summary.run.attempts > 1) {
@@ -160,16 +161,19 @@ std::string comparison_table(const std::vector<Summary>& runs) {
 
 std::string simulation_table(const std::vector<Summary>& runs) {
   const bool updates = std::any_of(runs.begin(), runs.end(), [](const Summary& run) { return run.updates; });
-  std::vector<std::string> head = {"policy",         "iterations/s", "samples/s", "waiting (%)", "gap max",
-                                   "staleness mean", "max",          "commits",   seconds_of(World::kSimulated)};
+  std::vector<std::string> head = {"policy",      "iterations/s", "samples/s",
+                                   "waiting (%)", "gap max",      "staleness mean",
+                                   "max",         "commits",      seconds_of(World::kSimulated)};
   if (updates) head.insert(head.end(), {"updating (%)", "queue (ms)"});
   TextTable table(std::move(head), TextTable::LastColumn::kNumbers);
   for (const Summary& run : runs) {
     const double rate = run.elapsed_s > 0 ? static_cast<double>(run.iterations) / run.elapsed_s : 0;
-    std::vector<std::string> cells = {printable(run.run.policy), fmt::format("{:.3f}", rate), rate_text(run.samples_per_s),
-               percent_or_unknown(run.wait_share, 1), with_thousands(run.gap_max),
-               fixed(run.staleness_mean, 2), with_thousands(run.staleness_max), with_thousands(run.commits),
-               seconds_text(run.elapsed_s)};
+    std::vector<std::string> cells = {
+        printable(run.run.policy),         fmt::format("{:.3f}", rate),
+        rate_text(run.samples_per_s),      percent_or_unknown(run.wait_share, 1),
+        with_thousands(run.gap_max),       fixed(run.staleness_mean, 2),
+        with_thousands(run.staleness_max), with_thousands(run.commits),
+        seconds_text(run.elapsed_s)};
     if (run.updates) {
       cells.push_back(percent(run.updates->busy_share, 1));
       cells.push_back(fmt::format("{:.1f}", 1000 * run.updates->queued_mean_s));

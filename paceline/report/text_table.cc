@@ -6,7 +6,7 @@
 #include <absl/strings/str_replace.h>
 
 #include "paceline/base/check.h"
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 
 namespace paceline::report {
 

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "paceline/report/report_json.h"
+#include "paceline/report/terminal_text.h"
 #include "paceline/report/text_table.h"
-#include "paceline/report/words.h"
 
 namespace paceline::report {
 

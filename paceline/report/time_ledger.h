@@ -18,8 +18,8 @@
 namespace paceline::report {
 
 enum class TimeCause {
-  kComputing,  // as the device reports it: from its release to its gradient. Loading samples and waiting for
-               // weights that are not there yet are in it, where the journal does not tell them apart
+  kComputing,   // as the device reports it: from its release to its gradient. Loading samples and waiting for
+                // weights that are not there yet are in it, where the journal does not tell them apart
   kWaiting,     // finished, and not released yet: for a device, by a rule of the policy
   kServers,     // likewise, until the servers are free or have a version complete
   kOnTheWay,    // its release and its report were on their way, and the weights where the journal knows

@@ -154,8 +154,7 @@ TEST_P(TimeOfPolicy, IsWhatSlowBooksSay) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, TimeOfPolicy,
-                         ::testing::ValuesIn(policy::example_policies()));
+INSTANTIATE_TEST_SUITE_P(Policies, TimeOfPolicy, ::testing::ValuesIn(policy::example_policies()));
 
 TEST(TimeStats, UnderBspAllWaitForTheSlowest) {
   const TimeLedger ledger = ledger_of(uneven_four(), "bsp");
@@ -278,10 +277,11 @@ TEST_F(TimeByHand, StagesWaitForEachOtherWhereBatchesTell) {
   release(0, 1);
   ready(10, 0, 10);
   ready(10, 1, 10);
-  stats_.on_order(at(10), control::BatchDone{.at = at(10),
-                   .work = {{.device = 0, .samples = 8, .computed = from_seconds(9)},
-                            {.device = 1, .samples = 8, .computed = from_seconds(10)},
-                            {.device = 2, .samples = 8, .computed = from_seconds(4)}}});
+  stats_.on_order(at(10),
+                  control::BatchDone{.at = at(10),
+                                     .work = {{.device = 0, .samples = 8, .computed = from_seconds(9)},
+                                              {.device = 1, .samples = 8, .computed = from_seconds(10)},
+                                              {.device = 2, .samples = 8, .computed = from_seconds(4)}}});
   EXPECT_DOUBLE_EQ(of("w0", TimeCause::kStages), 1);
   EXPECT_DOUBLE_EQ(of("w1", TimeCause::kStages), 0);
   EXPECT_DOUBLE_EQ(of("w2", TimeCause::kStages), 6);
@@ -289,7 +289,8 @@ TEST_F(TimeByHand, StagesWaitForEachOtherWhereBatchesTell) {
 }
 
 TEST_F(TimeByHand, ADeviceThatNoPlanUsesIsParkedAndOneThatDoesNotComeStarts) {
-  stats_.on_order(at(0), control::PlanAdopted{.at = at(0), .plan = {.replicas = {{{0}, {}, 8}, {{1}, {}, 8}}}, .why = ""});
+  stats_.on_order(at(0), control::PlanAdopted{
+                             .at = at(0), .plan = {.replicas = {{{0}, {}, 8}, {{1}, {}, 8}}}, .why = ""});
   join(0, 0, "w0");
   release(0, 0);
   ready(4, 0, 4);
@@ -319,7 +320,9 @@ TEST_F(TimeByHand, WhatIsSettledNeverFalls) {
   ready(10, 0, 8);
   EXPECT_DOUBLE_EQ(settled("w0", TimeCause::kOnTheWay), 2);
   EXPECT_DOUBLE_EQ(settled("w0", TimeCause::kComputing), 0) << "a part of it may be waiting for w2";
-  stats_.on_order(at(10), control::BatchDone{.at = at(10), .work = {{.device = 0, .samples = 8, .computed = from_seconds(5)}}});
+  stats_.on_order(
+      at(10),
+      control::BatchDone{.at = at(10), .work = {{.device = 0, .samples = 8, .computed = from_seconds(5)}}});
   EXPECT_DOUBLE_EQ(settled("w0", TimeCause::kComputing), 5);
   EXPECT_DOUBLE_EQ(settled("w0", TimeCause::kStages), 3);
 }

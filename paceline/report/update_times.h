@@ -1,6 +1,6 @@
-// What updates took the servers, as far as facts tell: from a commit's order, or from the completion of the one
-// before it where that came later, until the servers said that it is complete. Told under policies that hear of
-// completion (`cgp`). The same numbers as config::UpdateTime has; in a live run messages are in them.
+// What updates took the servers, as far as facts tell: from a commit's order, or from the completion of the
+// one before it where that came later, until the servers said that it is complete. Told under policies that
+// hear of completion (`cgp`). The same numbers as config::UpdateTime has; in a live run messages are in them.
 //
 // O(1) each, and memory is bounded.
 #pragma once

@@ -4,7 +4,7 @@
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/create_channel_posix.h>
 
-#include "paceline/security/knock.h"
+#include "paceline/security/preflight.h"
 #include "paceline/security/token.h"
 
 namespace paceline::rpc {
@@ -51,7 +51,7 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Acce
   // Where http_proxy is set: a coordinator is never behind it.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (!access.credentials) {
-    auto connection = security::enter(address, access.token, limit);
+    auto connection = security::connect_with_token(address, access.token, limit);
     if (!connection.ok()) return grpc::CreateChannel(address, nullptr);
     return grpc::CreateCustomInsecureChannelFromFd(address, connection->release(), arguments);
   }
@@ -61,9 +61,9 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Acce
   return grpc::CreateCustomChannel(address, grpc::SslCredentials(options), arguments);
 }
 
-absl::Status knock(const std::string& address, const Access& access, std::chrono::milliseconds limit) {
-  if (access.credentials) return security::knock(address, *access.credentials, limit);
-  return security::enter(address, access.token, limit).status();
+absl::Status preflight(const std::string& address, const Access& access, std::chrono::milliseconds limit) {
+  if (access.credentials) return security::preflight(address, *access.credentials, limit);
+  return security::connect_with_token(address, access.token, limit).status();
 }
 
 void show_token(grpc::ClientContext& context, const Access& access) {

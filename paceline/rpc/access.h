@@ -33,8 +33,8 @@ inline constexpr std::chrono::milliseconds kEnterLimit{5000};
 std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Access& access,
                                           std::chrono::milliseconds limit = kEnterLimit);
 // Whether somebody is at that address who would let this process in, in a line for people. Errors: as
-// security::knock().
-absl::Status knock(const std::string& address, const Access& access, std::chrono::milliseconds limit);
+// security::preflight().
+absl::Status preflight(const std::string& address, const Access& access, std::chrono::milliseconds limit);
 // Requires: once for a call, before it starts.
 void show_token(grpc::ClientContext& context, const Access& access);
 

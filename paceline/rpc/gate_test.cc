@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/listening_socket.h"
-#include "paceline/security/knock.h"
+#include "paceline/security/preflight.h"
 #include "paceline/security/proof.h"
 
 namespace paceline::rpc {
@@ -98,7 +98,7 @@ class GateTest : public ::testing::Test {
 TEST_F(GateTest, WhoHasTheTokenComesIn) {
   open(false);
   for (std::size_t i = 1; i <= 3; ++i) {
-    const auto entered = security::enter(address_, kToken, 5s);
+    const auto entered = security::connect_with_token(address_, kToken, 5s);
     EXPECT_TRUE(entered.ok()) << entered.status();
     while (admitted() < i) std::this_thread::yield();
   }
@@ -106,7 +106,7 @@ TEST_F(GateTest, WhoHasTheTokenComesIn) {
 
 TEST_F(GateTest, WhoHasAnotherTokenDoesNot) {
   open(false);
-  const auto entered = security::enter(address_, "another" + kToken, 5s);
+  const auto entered = security::connect_with_token(address_, "another" + kToken, 5s);
   EXPECT_NE(entered.status().message().find("does not have this token"), std::string::npos)
       << entered.status();
   // One that does not care whether the coordinator has it.
@@ -159,7 +159,7 @@ TEST_F(GateTest, OfManyWhoSayNothingTheOldestGo) {
   std::vector<FileDescriptor> silent;
   const std::size_t many = std::min<std::size_t>(Gate::kMostStrangers, limit.rlim_cur / 4) + 100;
   for (std::size_t i = 0; i < many; ++i) silent.push_back(connect());
-  const auto entered = security::enter(address_, kToken, 5s);
+  const auto entered = security::connect_with_token(address_, kToken, 5s);
   EXPECT_TRUE(entered.ok()) << entered.status();
   // Well before their patience has run out.
   EXPECT_EQ(rest(silent.front()), "");
@@ -176,7 +176,7 @@ TEST_F(GateTest, WithTlsTheFirstByteIsThatOfAHandshake) {
   say(plain, security::kOpening);
   EXPECT_EQ(rest(plain).substr(0, 1), "\x15");
   EXPECT_TRUE(noted("does not speak TLS"));
-  const auto entered = security::enter(address_, kToken, 5s);
+  const auto entered = security::connect_with_token(address_, kToken, 5s);
   EXPECT_NE(entered.status().message().find("speaks TLS"), std::string::npos) << entered.status();
   const FileDescriptor hello = connect();
   say(hello, "\x16\x03\x01");

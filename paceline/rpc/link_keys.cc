@@ -8,8 +8,8 @@ namespace paceline::rpc {
 
 namespace {
 
-transport::SealKey key_of(const std::string& bytes) {
-  transport::SealKey key{};
+links::SealKey key_of(const std::string& bytes) {
+  links::SealKey key{};
   std::copy_n(bytes.begin(), key.size(), reinterpret_cast<char*>(key.data()));
   return key;
 }
@@ -17,20 +17,20 @@ transport::SealKey key_of(const std::string& bytes) {
 }  // namespace
 
 std::string new_link_key() {
-  transport::SealKey key{};
-  transport::random_bytes(key);
+  links::SealKey key{};
+  links::random_bytes(key);
   return {reinterpret_cast<const char*>(key.data()), key.size()};
 }
 
-absl::StatusOr<std::optional<transport::LinkKeys>> link_keys(const std::string& send,
-                                                             const std::string& receive, bool sealed) {
-  const std::size_t size = sealed ? sizeof(transport::SealKey) : 0;
+absl::StatusOr<std::optional<links::LinkKeys>> link_keys(const std::string& send, const std::string& receive,
+                                                         bool sealed) {
+  const std::size_t size = sealed ? sizeof(links::SealKey) : 0;
   if (send.size() != size || receive.size() != size) {
     return absl::InternalError(fmt::format("the coordinator gave keys of {} and {} bytes where they have {}",
                                            send.size(), receive.size(), size));
   }
   if (!sealed) return std::nullopt;
-  return transport::LinkKeys{.send = key_of(send), .receive = key_of(receive)};
+  return links::LinkKeys{.send = key_of(send), .receive = key_of(receive)};
 }
 
 }  // namespace paceline::rpc

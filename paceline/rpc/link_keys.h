@@ -7,7 +7,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/transport/link.h"
+#include "paceline/links/link.h"
 
 namespace paceline::rpc {
 
@@ -15,7 +15,7 @@ namespace paceline::rpc {
 std::string new_link_key();
 
 // Of a link that is sealed, or is not and has none. Errors: Internal when the coordinator gave others.
-absl::StatusOr<std::optional<transport::LinkKeys>> link_keys(const std::string& send,
-                                                             const std::string& receive, bool sealed);
+absl::StatusOr<std::optional<links::LinkKeys>> link_keys(const std::string& send, const std::string& receive,
+                                                         bool sealed);
 
 }  // namespace paceline::rpc

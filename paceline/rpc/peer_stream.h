@@ -51,9 +51,9 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
   }
 
   // The last order, and the end of the stream.
-  void say_goodbye(const wire::Goodbye& goodbye) {
+  void send_disconnect(const wire::Disconnect& disconnect) {
     Out order;
-    *order.mutable_goodbye() = goodbye;
+    *order.mutable_disconnect() = disconnect;
     send(std::move(order));
     close();
   }

@@ -4,6 +4,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/config/job_config.h"
+#include "paceline/config/old_keys.h"
 #include "paceline/runs/run_info.h"
 #include "paceline/store/journal_reader.h"
 
@@ -23,8 +24,9 @@ absl::StatusOr<std::optional<CutShortAttempt>> cut_short_attempt(const store::Ru
         [&](Time, const control::CommitRecord& commit) { newest = commit.version; }, one->number));
     if (!newest) continue;
     if (about.contains(lost_commits_key(one->number))) return std::nullopt;
-    PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
-                              config::parse_job(job_toml->second, paths.journal().string()));
+    PACELINE_ASSIGN_OR_RETURN(
+        const config::JobConfig job,
+        config::parse_job(config::with_current_keys(job_toml->second), paths.journal().string()));
     CutShortAttempt found{*newest, {job.without.begin(), job.without.end()}};
     std::sort(found.without.begin(), found.without.end());
     return found;

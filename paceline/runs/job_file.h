@@ -8,7 +8,10 @@
 #include <absl/status/statusor.h>
 #include <fmt/format.h>
 
+#include "paceline/base/status_macros.h"
+#include "paceline/config/old_keys.h"
 #include "paceline/store/files.h"
+#include "paceline/store/run_folder.h"
 
 namespace paceline::runs {
 
@@ -16,6 +19,12 @@ namespace paceline::runs {
 inline absl::StatusOr<std::string> read_job_file(const std::filesystem::path& path) {
   constexpr std::int64_t kMostJobBytes = 1 << 20;
   return store::read_file(path, kMostJobBytes);
+}
+
+// The job of a run folder, of any version of Paceline: keys that had other names before have today's.
+inline absl::StatusOr<std::string> read_recorded_job(const store::RunPaths& paths) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_job_file(paths.job()));
+  return config::with_current_keys(text);
 }
 
 // The error, with the file (or file and place) that it is about in front.

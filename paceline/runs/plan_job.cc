@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/config/old_keys.h"
 #include "paceline/planner/planner.h"
 #include "paceline/runs/run_info.h"
 #include "paceline/store/journal_reader.h"
@@ -26,15 +27,15 @@ absl::StatusOr<planner::ModelProfile> measured(const config::JobConfig& job, con
 std::optional<planner::Plan> of_devices(planner::Plan plan, const config::JobConfig& then,
                                         const config::JobConfig& now) {
   const auto named = [](const config::JobConfig& job, const std::string& name) {
-    return std::find_if(job.replicas.begin(), job.replicas.end(),
-                        [&](const config::ReplicaConfig& device) { return device.name == name; });
+    return std::find_if(job.devices.begin(), job.devices.end(),
+                        [&](const config::DeviceConfig& device) { return device.name == name; });
   };
   for (planner::PlannedReplica& replica : plan.replicas) {
     for (std::int32_t& device : replica.devices) {
-      if (static_cast<std::size_t>(device) >= then.replicas.size()) return std::nullopt;
-      const auto place = named(now, then.replicas[static_cast<std::size_t>(device)].name);
-      if (place == now.replicas.end()) return std::nullopt;
-      device = static_cast<std::int32_t>(place - now.replicas.begin());
+      if (static_cast<std::size_t>(device) >= then.devices.size()) return std::nullopt;
+      const auto place = named(now, then.devices[static_cast<std::size_t>(device)].name);
+      if (place == now.devices.end()) return std::nullopt;
+      device = static_cast<std::int32_t>(place - now.devices.begin());
     }
   }
   return plan;
@@ -59,7 +60,8 @@ absl::StatusOr<std::optional<planner::Plan>> last_adopted(store::JournalReader& 
   const auto text = about.find(job_key(number));
   if (text == about.end())
     return absl::DataLossError(fmt::format("the journal has no job of attempt {}", number));
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig then, config::parse_job(text->second, "job.toml"));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig then,
+                            config::parse_job(config::with_current_keys(text->second), "job.toml"));
   return of_devices(*std::move(last), then, job);
 }
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 
 namespace paceline::runs {
 
@@ -29,7 +29,7 @@ absl::Status RunCheckpoints::finish(const control::ControllerState& state, Durat
 }
 
 absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on,
-                                                         const Notice& notice) {
+                                                                 const Notice& notice) {
   const absl::Status cleared = store::remove_partial_checkpoints(paths.root);
   if (!cleared.ok()) notice(std::string(cleared.message()));
   if (go_on == GoOn::kNo) return std::nullopt;
@@ -44,7 +44,8 @@ absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::Ru
                        report::counted(found->newest.value() - from.value(), "commit")));
     PACELINE_RETURN_IF_ERROR(store::set_aside_newer_checkpoints(paths.root, from));
   }
-  return coordinator::Restart{checkpoint.state.controller, checkpoint.state.elapsed, checkpoint.directory.string()};
+  return coordinator::Restart{checkpoint.state.controller, checkpoint.state.elapsed,
+                              checkpoint.directory.string()};
 }
 
 absl::Status go_back_to(const store::RunPaths& paths, Version version) {

@@ -46,7 +46,7 @@ enum class GoOn { kNo, kYes, kIfThereIsACheckpoint };
 // set aside, and a line says what is lost with them. Clears away what was left unfinished, or says in a line
 // why it could not. Errors: no checkpoint where there must be one, or none that is whole.
 absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on,
-                                                         const Notice& notice);
+                                                                 const Notice& notice);
 
 // From now on the run goes on from that version: newer checkpoints are set aside. Errors: it has none of that
 // version, or a damaged one.

@@ -58,16 +58,15 @@ inline report::World world_of(const std::map<std::string, std::string>& about) {
 // Of devices whose pace is given in milliseconds, live: elsewhere it is held by definition. Stages are not
 // looked at.
 inline report::AskedPace asked_pace(const config::JobConfig& job, report::World world) {
-  const bool any =
-      std::any_of(job.replicas.begin(), job.replicas.end(),
-                  [](const config::ReplicaConfig& device) { return device.pace_ms.has_value(); });
+  const bool any = std::any_of(job.devices.begin(), job.devices.end(),
+                               [](const config::DeviceConfig& device) { return device.pace_ms.has_value(); });
   if (!any || world != report::World::kLive || job.parallel.of_stages()) return {};
   return [job](const report::AskedIteration& asked) -> std::optional<Duration> {
     std::size_t device = 0;
-    while (device < job.replicas.size() && job.replicas[device].name != asked.replica) ++device;
-    if (device == job.replicas.size() || !job.replicas[device].pace_ms) return std::nullopt;
+    while (device < job.devices.size() && job.devices[device].name != asked.replica) ++device;
+    if (device == job.devices.size() || !job.devices[device].pace_ms) return std::nullopt;
     const double batches =
-        static_cast<double>(asked.samples) / static_cast<double>(job.replicas[device].batch);
+        static_cast<double>(asked.samples) / static_cast<double>(job.devices[device].batch);
     const double steps = static_cast<double>(std::max<std::int64_t>(1, asked.steps));
     return config::paced(job, device, asked.clock, asked.start,
                          job.parallel.paced_by_samples() ? batches : steps, Duration::zero());
@@ -78,7 +77,7 @@ inline report::AskedPace asked_pace(const config::JobConfig& job, report::World 
 inline report::RunInfo run_info(const config::JobConfig& job, report::World world, std::int64_t total_samples,
                                 std::int64_t epoch_samples) {
   std::vector<std::string> devices;
-  for (const config::ReplicaConfig& device : job.replicas) devices.push_back(device.name);
+  for (const config::DeviceConfig& device : job.devices) devices.push_back(device.name);
   const bool plain = job.parallel.mode == config::Parallel::kData;
   return {
       .title = job.name,

@@ -14,7 +14,7 @@ std::optional<Duration> asked(const report::AskedPace& pace, const std::string& 
   return pace({replica, Clock(1), Time{}, samples, steps});
 }
 
-constexpr char kPaced[] = "batch = 10\n[[replica]]\npace_ms = 100\n[[replica]]\npace = \"3x\"\n";
+constexpr char kPaced[] = "batch = 10\n[[device]]\npace_ms = 100\n[[device]]\npace = \"3x\"\n";
 
 TEST(RunInfo, KnowsThePacesThatAreGivenInMilliseconds) {
   const report::AskedPace pace = pace_of(kPaced);
@@ -32,7 +32,7 @@ TEST(RunInfo, APaceIsForTheBatchWhereSamplesAreUneven) {
 
 TEST(RunInfo, NoPaceCanBeMissedInVirtualTime) {
   EXPECT_FALSE(pace_of(kPaced, report::World::kVirtual));
-  EXPECT_FALSE(pace_of("[[replica]]\n"));
+  EXPECT_FALSE(pace_of("[[device]]\n"));
 }
 
 }  // namespace

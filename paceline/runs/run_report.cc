@@ -82,7 +82,7 @@ absl::StatusOr<std::int64_t> lost_commits(store::JournalReader& journal,
 
 absl::StatusOr<OpenedRun> open_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(folder));
-  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, read_job_file(paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, read_recorded_job(paths));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
   PACELINE_ASSIGN_OR_RETURN(store::JournalReader journal, store::JournalReader::open(paths.journal()));
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());

@@ -37,7 +37,7 @@ std::optional<UnfinishedRun> if_unfinished(const std::string& folder, const std:
 // What no checkpoint has yet, the servers of other hosts may, where weights are kept twice.
 bool others_may_hold(const UnfinishedRun& run) {
   const store::RunPaths paths{run.folder};
-  const auto toml = read_job_file(paths.job());
+  const auto toml = read_recorded_job(paths);
   const auto job = toml.ok() ? config::parse_job(*toml, paths.job()) : toml.status();
   if (!job.ok() || job->copies == 1) return false;
   const auto cut_short = cut_short_attempt(paths);

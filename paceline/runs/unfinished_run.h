@@ -1,4 +1,4 @@
-// What there is to be done for a run that ended without a goodbye: not stopped, not failed, but killed
+// What there is to be done for a run that was cut short: not stopped, not failed, but killed
 // together with whoever looked after it.
 #pragma once
 

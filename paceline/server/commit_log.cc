@@ -46,7 +46,7 @@ absl::StatusOr<Actions> CommitLog::take(wire::ServerOrder order) {
     return actions;
   }
   if (!started_) return absl::InternalError("the coordinator sent an order before the start");
-  if (order.has_certain()) return publish(Version(order.certain().version()));
+  if (order.has_publish()) return publish(Version(order.publish().version()));
   if (cut_off_) return actions;
   if (waits() && has_turn(order)) {
     waiting_.push_back(std::move(order));
@@ -100,7 +100,7 @@ Actions CommitLog::prepared(const wire::Apply& commit) {
   Actions actions;
   wire::ServerMessage message;
   message.mutable_prepared()->set_version(commit.version());
-  actions.emplace_back(Say{std::move(message)});
+  actions.emplace_back(SendMessage{std::move(message)});
   if (!cut_off_) send_ahead(actions);
   return actions;
 }
@@ -116,7 +116,7 @@ void CommitLog::say_applied(Version version, Actions& actions) const {
   if (!announce_) return;
   wire::ServerMessage message;
   message.mutable_applied()->set_version(version.value());
-  actions.emplace_back(Say{std::move(message)});
+  actions.emplace_back(SendMessage{std::move(message)});
 }
 
 bool CommitLog::cut_off() {
@@ -124,14 +124,14 @@ bool CommitLog::cut_off() {
   return cut_off_;
 }
 
-std::optional<wire::Held> CommitLog::held() const {
+std::optional<wire::Ballot> CommitLog::ballot() const {
   if (!twice() || state_.empty()) return std::nullopt;
-  wire::Held held;
+  wire::Ballot held;
   held.set_attempt(attempt_);
   held.set_shard(shard_);
   held.set_shard_count(shards_);
   held.set_copies(copies_);
-  held.set_certain(published_.value());
+  held.set_published(published_.value());
   held.set_made(prepared_.value_or(published_).value());
   held.set_state(state_);
   held.set_elapsed_ns(elapsed_ns_);

@@ -1,10 +1,10 @@
-// What a server does with the coordinator's orders, and when: the log of numbered commits as one server sees it.
-// Where shards are kept twice a commit takes two steps: it is prepared, and published once it is certain, which is
-// when every server has prepared it. Pure.
+// What a server does with the coordinator's orders, and when: the log of numbered commits as one server sees
+// it. Where shards are kept twice a commit takes two steps: it is prepared, and published once it is certain,
+// which is when every server has prepared it. Pure.
 //
-// What always holds: versions are made in their order; nothing is published before it is certain, and nothing is
-// made after a version that is not; an order whose turn comes after a commit is carried out after it. Once a copy
-// is wanted, no version is made any more.
+// What always holds: versions are made in their order; nothing is published before it is certain, and nothing
+// is made after a version that is not; an order whose turn comes after a commit is carried out after it. Once
+// a copy is wanted, no version is made any more.
 //
 // Make and Prepare are answered (made, prepared) before the next order is taken; where one fails, so has this
 // server.
@@ -50,10 +50,10 @@ struct WriteCopy {
   std::string dir;
   bool publish = false;
 };
-struct Say {
+struct SendMessage {
   wire::ServerMessage message;
 };
-using Action = std::variant<Make, Prepare, SendAhead, Publish, CarryOut, WriteCopy, Say>;
+using Action = std::variant<Make, Prepare, SendAhead, Publish, CarryOut, WriteCopy, SendMessage>;
 using Actions = std::vector<Action>;
 
 class CommitLog {
@@ -63,14 +63,14 @@ class CommitLog {
   // The server has started, as this order has it.
   void start(const wire::ServerStart& order);
 
-  // Any order but the start and the goodbye. Errors: Internal when the coordinator is wrong.
+  // Any order but the start and the disconnect. Errors: Internal when the coordinator is wrong.
   absl::StatusOr<Actions> take(wire::ServerOrder order);
   // The version that was to be made is.
   Actions made(Version version) const;
   // The commit that was to be prepared is.
   Actions prepared(const wire::Apply& commit);
-  // Another host cannot be reached: no version is made any more, but what is certain is here. False where shards
-  // are kept once: then there is nothing to keep it for.
+  // Another host cannot be reached: no version is made any more, but what is certain is here. False where
+  // shards are kept once: then there is nothing to keep it for.
   bool cut_off();
 
   bool started() const { return started_; }
@@ -78,7 +78,7 @@ class CommitLog {
   bool twice() const { return copies_ > 1; }
   // What is here, for a coordinator that does not know it; nothing where no version was made, or all is kept
   // once.
-  std::optional<wire::Held> held() const;
+  std::optional<wire::Ballot> ballot() const;
 
  private:
   bool waits() const { return prepared_.has_value(); }

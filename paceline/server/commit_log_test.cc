@@ -26,7 +26,7 @@ wire::ServerOrder apply(std::int64_t version) {
 }
 wire::ServerOrder certain(std::int64_t version) {
   wire::ServerOrder order;
-  order.mutable_certain()->set_version(version);
+  order.mutable_publish()->set_version(version);
   return order;
 }
 wire::ServerOrder keep(std::int64_t version) {
@@ -54,17 +54,19 @@ wire::ServerOrder write_copy(std::int64_t version) {
 
 std::string in_words(const Action& action) {
   if (const auto* one = std::get_if<Make>(&action)) return fmt::format("make {}", one->commit.version());
-  if (const auto* one = std::get_if<Prepare>(&action)) return fmt::format("prepare {}", one->commit.version());
+  if (const auto* one = std::get_if<Prepare>(&action))
+    return fmt::format("prepare {}", one->commit.version());
   if (const auto* one = std::get_if<SendAhead>(&action)) return fmt::format("send {}", one->commit.version());
   if (const auto* one = std::get_if<Publish>(&action)) return fmt::format("publish {}", one->version);
   if (const auto* one = std::get_if<WriteCopy>(&action))
-    return fmt::format("write {} of {} to {}{}", one->version, one->shard, one->dir, one->publish ? " at last" : "");
-  if (const auto* one = std::get_if<Say>(&action)) {
+    return fmt::format("write {} of {} to {}{}", one->version, one->shard, one->dir,
+                       one->publish ? " at last" : "");
+  if (const auto* one = std::get_if<SendMessage>(&action)) {
     return one->message.has_applied() ? fmt::format("say applied {}", one->message.applied().version())
                                       : fmt::format("say prepared {}", one->message.prepared().version());
   }
   const wire::ServerOrder& order = std::get<CarryOut>(action).order;
-  return order.has_keep() ? fmt::format("keep {}", order.keep().version())
+  return order.has_keep()           ? fmt::format("keep {}", order.keep().version())
          : order.has_map_gradient() ? "map"
                                     : "unmap";
 }
@@ -93,7 +95,9 @@ Lines take(CommitLog& log, const wire::ServerOrder& order) {
   EXPECT_TRUE(actions.ok()) << actions.status();
   return actions.ok() ? in_words(*actions) : Lines{};
 }
-Lines prepared(CommitLog& log, std::int64_t version) { return in_words(log.prepared(apply(version).apply())); }
+Lines prepared(CommitLog& log, std::int64_t version) {
+  return in_words(log.prepared(apply(version).apply()));
+}
 
 TEST(CommitLog, KeptOnceACommitIsMadeAtOnce) {
   CommitLog log = started(1, true);
@@ -101,7 +105,7 @@ TEST(CommitLog, KeptOnceACommitIsMadeAtOnce) {
   EXPECT_THAT(in_words(log.made(Version(1))), ElementsAre("say applied 1"));
   EXPECT_THAT(take(log, keep(1)), ElementsAre("keep 1"));
   EXPECT_THAT(in_words(started(1).made(Version(1))), IsEmpty()) << "nobody wants to hear it";
-  EXPECT_FALSE(log.held());
+  EXPECT_FALSE(log.ballot());
   EXPECT_FALSE(log.cut_off());
 }
 
@@ -138,7 +142,7 @@ TEST(CommitLog, ACopyIsOfWhatIsPreparedOrPublished) {
                 ElementsAre(was_certain ? "write 1 of 1 to dir" : "write 1 of 1 to dir at last"));
     EXPECT_THAT(take(log, apply(3)), IsEmpty()) << "nothing is made any more";
     EXPECT_TRUE(log.is_cut_off());
-    EXPECT_EQ(log.held()->certain(), 1);
+    EXPECT_EQ(log.ballot()->published(), 1);
   }
 }
 
@@ -151,28 +155,28 @@ TEST(CommitLog, CutOffItStillPublishesWhatIsCertain) {
   EXPECT_TRUE(log.cut_off());
   EXPECT_THAT(take(log, certain(1)), ElementsAre("publish 1"));
   EXPECT_THAT(take(log, apply(3)), IsEmpty());
-  EXPECT_EQ(log.held()->made(), 1);
+  EXPECT_EQ(log.ballot()->made(), 1);
 }
 
 TEST(CommitLog, WhatIsHeldOutlivesTheSession) {
   CommitLog log = started(2, false, 7);
-  EXPECT_FALSE(log.held()) << "a checkpoint has it";
+  EXPECT_FALSE(log.ballot()) << "a checkpoint has it";
   take(log, apply(8));
-  EXPECT_FALSE(log.held()) << "it is not made";
+  EXPECT_FALSE(log.ballot()) << "it is not made";
   prepared(log, 8);
   take(log, apply(9));
   log.new_session();
-  const wire::Held held = *log.held();
+  const wire::Ballot held = *log.ballot();
   EXPECT_EQ(held.attempt(), "run 1");
   EXPECT_EQ(held.shard(), 1);
   EXPECT_EQ(held.shard_count(), 3);
   EXPECT_EQ(held.copies(), 2);
-  EXPECT_EQ(held.certain(), 7);
+  EXPECT_EQ(held.published(), 7);
   EXPECT_EQ(held.made(), 8);
   EXPECT_EQ(held.state(), "state 8");
   EXPECT_EQ(held.elapsed_ns(), 80);
   EXPECT_THAT(take(log, write_copy(8)), ElementsAre("write 8 of 1 to dir at last")) << "before any start";
-  EXPECT_EQ(log.held()->certain(), 8);
+  EXPECT_EQ(log.ballot()->published(), 8);
 }
 
 TEST(CommitLog, ACoordinatorThatIsWrongIsTold) {
@@ -189,8 +193,8 @@ TEST(CommitLog, ACoordinatorThatIsWrongIsTold) {
   EXPECT_FALSE(log.take(certain(1)).ok()) << "twice";
 }
 
-// Whatever comes between: versions are prepared and published in their order, each once, and what has a turn is
-// carried out after all commits that were ordered before it and before all that were ordered after it.
+// Whatever comes between: versions are prepared and published in their order, each once, and what has a turn
+// is carried out after all commits that were ordered before it and before all that were ordered after it.
 TEST(CommitLog, RandomOrdersComeOutInTheirTurn) {
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     Rng rng(seed);

@@ -7,9 +7,9 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/config/server_parts.h"
-#include "paceline/wire/wire.h"
+#include "paceline/memory/gradient_buffer.h"
 #include "paceline/store/shard_files.h"
-#include "paceline/transport/gradient_buffer.h"
+#include "paceline/wire/wire.h"
 
 namespace paceline::server {
 
@@ -27,13 +27,13 @@ absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order) {
   FirstWeights first;
   if (!order.checkpoint_dir().empty()) return first;
   PACELINE_ASSIGN_OR_RETURN(first.memory,
-                            transport::GradientReader::open(order.weights_path(), order.whole_floats()));
+                            memory::GradientReader::open(order.weights_path(), order.whole_floats()));
   PACELINE_ASSIGN_OR_RETURN(first.weights, first.memory->gradient(Clock(0)));
   return first;
 }
 
-absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order,
-                                             const config::JobConfig& job, std::span<const float> first) {
+absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, const config::JobConfig& job,
+                                             std::span<const float> first) {
   KeptShards shards;
   shards.count_ = order.shard_count();
   PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job));
@@ -72,8 +72,8 @@ absl::Status KeptShards::add(int index, const wire::ServerStart& order, const co
   // Nobody reads a copy, but a board has at least one reader.
   const int readers = own ? order.readers() + order.hosts_size() : 1;
   PACELINE_ASSIGN_OR_RETURN(
-      auto board, transport::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead), readers,
-                                                  own ? kMostKept : 0));
+      auto board, memory::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead), readers,
+                                               own ? kMostKept : 0));
   kept_.push_back({index, offset,
                    std::make_unique<ps::Shard>(std::move(part), job.optimizer, std::move(board),
                                                threads_for(job), job.groups, whole)});

@@ -14,15 +14,15 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/config/job_config.h"
+#include "paceline/memory/gradient_buffer.h"
 #include "paceline/ps/shard.h"
 #include "paceline/wire/paceline.pb.h"
-#include "paceline/transport/gradient_buffer.h"
 
 namespace paceline::server {
 
 // What a job begins with, in memory of a worker that may be gone by now; nothing where there is a checkpoint.
 struct FirstWeights {
-  std::optional<transport::GradientReader> memory{};
+  std::optional<memory::GradientReader> memory{};
   std::span<const float> weights{};
 
   // Errors: the worker is gone, or its memory does not hold them.

@@ -15,15 +15,15 @@
 #include "paceline/config/server_parts.h"
 #include "paceline/exchange/commit_exchange.h"
 #include "paceline/exchange/exchange.h"
+#include "paceline/memory/gradient_buffer.h"
+#include "paceline/peer/heartbeats.h"
+#include "paceline/peer/peer.h"
 #include "paceline/ps/shard.h"
-#include "paceline/roles/beats.h"
-#include "paceline/roles/peer.h"
 #include "paceline/rpc/link_keys.h"
 #include "paceline/server/commit_log.h"
 #include "paceline/server/kept_shards.h"
 #include "paceline/store/folder_mark.h"
 #include "paceline/store/shard_files.h"
-#include "paceline/transport/gradient_buffer.h"
 #include "paceline/wire/wire.h"
 
 namespace paceline::server {
@@ -35,7 +35,7 @@ absl::StatusOr<exchange::Peer> peer_of(const wire::HostShard& host, bool sealed)
   return exchange::Peer{host.exchange(), std::move(keys)};
 }
 
-using roles::ServerConnection, wire::coordinator_lost;
+using peer::ServerConnection, wire::coordinator_lost;
 
 // What outlives a session.
 struct Kept {
@@ -52,7 +52,7 @@ class Server {
     log_.new_session();
   }
 
-  // Orders in sequence, until goodbye. An error has been told to the coordinator.
+  // Orders in sequence, until the disconnect. An error has been told to the coordinator.
   absl::Status serve();
 
  private:
@@ -64,7 +64,9 @@ class Server {
   absl::Status act(const Publish& publish);
   absl::Status act(const CarryOut& turn);
   absl::Status act(const WriteCopy& copy);
-  absl::Status act(const Say& say) { return send(say.message) ? absl::OkStatus() : coordinator_lost(); }
+  absl::Status act(const SendMessage& action) {
+    return send(action.message) ? absl::OkStatus() : coordinator_lost();
+  }
   absl::Status start(const wire::ServerStart& order);
   absl::Status start_exchange(const wire::ServerStart& order, const config::JobConfig& job);
   absl::Status map_gradient(const wire::MapGradient& order);
@@ -89,26 +91,26 @@ class Server {
   int count_ = 1;
   int evaluator_host_ = 0;
   std::int64_t whole_floats_ = 0;
-  std::map<std::int32_t, transport::GradientReader> gradients_;  // by replica, of this host
-  std::map<std::int32_t, int> hosts_;                            // by replica
-  std::optional<exchange::CommitExchange> commits_;              // where there are several hosts
-  std::unique_ptr<exchange::Exchange> exchange_;  // reads the gradients, and the sums of commits_
-  Version diverged_;                      // whose weights are not finite; 0: none
-  std::vector<std::int32_t> not_finite_;  // its members whose gradients are not
+  std::map<std::int32_t, memory::GradientReader> gradients_;  // by replica, of this host
+  std::map<std::int32_t, int> hosts_;                         // by replica
+  std::optional<exchange::CommitExchange> commits_;           // where there are several hosts
+  std::unique_ptr<exchange::Exchange> exchange_;              // reads the gradients, and the sums of commits_
+  Version diverged_;                                          // whose weights are not finite; 0: none
+  std::vector<std::int32_t> not_finite_;                      // its members whose gradients are not
   std::optional<std::int32_t> not_here_;  // a replica that has not the gradient of a commit
   std::jthread writer_;                   // of the checkpoint under way
 };
 
 absl::Status Server::serve() {
   while (auto order = connection_.next()) {
-    if (order->has_goodbye()) return wire::farewell(order->goodbye());
+    if (order->has_disconnect()) return wire::outcome_of(order->disconnect());
     const absl::Status status = take(*std::move(order));
     if (status.ok()) continue;
     const bool host_lost = commits_ && exchange_->ended();
     if (host_lost && log_.cut_off()) continue;  // as the coordinator has been told by the exchange
     say_failed(status, host_lost);
     if (host_lost) return absl::AbortedError(status.message());
-    return roles::unless_goodbye(connection_, status);  // which also means that it was heard
+    return peer::unless_disconnected(connection_, status);  // which also means that it was heard
   }
   return coordinator_lost();
 }
@@ -225,7 +227,7 @@ absl::Status Server::start_exchange(const wire::ServerStart& order, const config
 absl::Status Server::map_gradient(const wire::MapGradient& order) {
   hosts_[order.replica()] = order.host();
   if (commits_ && order.host() != index_) return say_mapped(order.replica(), "");
-  auto reader = transport::GradientReader::open(order.path(), whole_floats_);
+  auto reader = memory::GradientReader::open(order.path(), whole_floats_);
   if (!reader.ok()) return say_mapped(order.replica(), std::string(reader.status().message()));
   gradients_.insert_or_assign(order.replica(), *std::move(reader));
   return say_mapped(order.replica(), "");
@@ -258,11 +260,11 @@ absl::StatusOr<const float*> Server::gradient(const wire::Apply::Member& member)
 // Of the commit, without its members.
 ps::Update update_of(const wire::Apply& order) {
   return {.version = Version(order.version()),
-                    .members = {},
-                    .learning_rate = order.learning_rate(),
-                    .fraction = order.fraction(),
-                    .only_finite = true,
-                    .of_differences = order.of_differences()};
+          .members = {},
+          .learning_rate = order.learning_rate(),
+          .fraction = order.fraction(),
+          .only_finite = true,
+          .of_differences = order.of_differences()};
 }
 
 absl::Status Server::act(const Make& make) {
@@ -312,7 +314,7 @@ absl::Status Server::act(const Publish& publish) {
 }
 
 absl::Status Server::apply_here(const wire::Apply& order, ps::Update update) {
-  std::vector<const transport::GradientReader*> readers;
+  std::vector<const memory::GradientReader*> readers;
   for (const auto& member : order.members()) {
     PACELINE_ASSIGN_OR_RETURN(const float* values, gradient(member));
     update.members.push_back({values + shards_->own_offset(), member.weight(), member.share()});
@@ -376,10 +378,10 @@ absl::Status Server::act(const WriteCopy& copy) {
   if (copy.publish) shards_->publish();
   writer_ = std::jthread([this, copy] {
     const absl::Status status = shards_->write(copy.shard, copy.version, copy.dir);
-    wire::ServerMessage rescued;
-    rescued.mutable_rescued()->set_shard(copy.shard);
-    rescued.mutable_rescued()->set_error(std::string(status.message()));
-    send(rescued);
+    wire::ServerMessage written;
+    written.mutable_copy_written()->set_shard(copy.shard);
+    written.mutable_copy_written()->set_error(std::string(status.message()));
+    send(written);
   });
   return absl::OkStatus();
 }
@@ -388,28 +390,29 @@ absl::Status Server::act(const WriteCopy& copy) {
 
 absl::Status run_server(const ServerRoleOptions& options) {
   Kept kept;
-  return roles::with_coordinator(
-      options.reach, security::Role::kServer, [&](roles::Stub& stub, const rpc::Access& access) -> absl::Status {
+  return peer::with_coordinator(
+      options.reach, security::Role::kServer,
+      [&](peer::Stub& stub, const rpc::Access& access) -> absl::Status {
         wire::ServerMessage hello;
         hello.mutable_hello()->set_shard(options.shard);
-        const auto held = kept.log.held();
-        if (held) *hello.mutable_hello()->mutable_held() = *held;
+        const auto held = kept.log.ballot();
+        if (held) *hello.mutable_hello()->mutable_ballot() = *held;
         if (!held) kept = {};
         std::unique_ptr<exchange::Exchange> exchange;
         if (!options.exchange.empty()) {
           PACELINE_ASSIGN_OR_RETURN(const auto fabric,
-                                    transport::fabric_of_host(options.fabric, options.exchange));
+                                    links::fabric_of_host(options.fabric, options.exchange));
           PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange, fabric));
           hello.mutable_hello()->set_exchange(exchange->address());
-          hello.mutable_hello()->set_fabric(std::string(transport::name_of(fabric)));
+          hello.mutable_hello()->set_fabric(std::string(links::name_of(fabric)));
         }
         ServerConnection connection([&](grpc::ClientContext* context) {
           rpc::show_token(*context, access);
           return stub.Serve(context);
         });
         const bool said = connection.send(hello);
-        const roles::Beats beats(connection);
-        return roles::end_of_stay(
+        const peer::Heartbeats beats(connection);
+        return peer::end_of_session(
             connection, said ? Server(connection, kept, std::move(exchange)).serve() : coordinator_lost());
       });
 }

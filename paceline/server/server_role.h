@@ -5,12 +5,12 @@
 
 #include <absl/status/status.h>
 
-#include "paceline/roles/peer.h"
+#include "paceline/peer/peer.h"
 
 namespace paceline::server {
 
 struct ServerRoleOptions {
-  roles::PeerOptions reach{};
+  peer::PeerOptions reach{};
   int shard = 0;           // from 0; where the job has several hosts, which host this is
   std::string exchange{};  // address of this host that servers of other hosts reach; empty: there are none
   std::string fabric = "sealed";  // what carries it to them, as the job has it; or "auto"

@@ -118,7 +118,7 @@ TEST(CgpPatience, NoneIsAspWhereUpdatesTakeNoTime) {
 TEST(CgpPatience, ReplicasWithoutJitterFallIntoStep) {
   ClusterModel even = cluster(8, 1, 0);
   for (std::size_t i = 0; i < even.places.size(); ++i)
-    even.slowdowns.push_back({.replica = static_cast<std::int64_t>(i),
+    even.slowdowns.push_back({.device = static_cast<std::int64_t>(i),
                               .at_s = 0,
                               .until_s = 0.5,
                               .factor = 1 + 0.1 * static_cast<double>(i)});

@@ -74,12 +74,12 @@ void expect_same(const std::string& text, const std::string& one, const std::str
 
 constexpr char kUneven[] = R"(
 samples = 4000
-[[replica]]
+[[device]]
 count = 3
 compute_ms = 100
 jitter = 0.2
 batch = 8
-[[replica]]
+[[device]]
 count = 2
 compute_ms = 350
 jitter = 0.2

@@ -10,9 +10,9 @@ namespace {
 report::Summary two_replicas(const std::string& policy, const std::string& parallel = "data") {
   const auto scenario = parse_scenario("parallel = \"" + parallel + R"("
 iterations = 4000
-[[replica]]
+[[device]]
 compute_ms = 1000
-[[replica]]
+[[device]]
 compute_ms = 2300
 )",
                                        "two.toml");

@@ -17,7 +17,7 @@ struct StageModel {
   double sample_ms = 0;  // mean of a sample's two passes through its units
   std::int64_t device = 0;
   config::Unevenness unevenness;
-  std::vector<config::Slowdown> slowdowns;  // `replica` is the device
+  std::vector<config::Slowdown> slowdowns;  // `device` is the device
 };
 
 // One place in the cluster, which a replica holds, leaves and takes again.
@@ -48,7 +48,7 @@ struct ClusterModel {
   std::vector<PlaceModel> places;
   double load_ms = 0;        // of a full batch, beside what is computed
   bool uneven_data = false;  // leases by speed; an iteration takes compute_ms a batch of the samples in it
-  std::vector<config::Slowdown> slowdowns;  // `replica` is a place
+  std::vector<config::Slowdown> slowdowns;  // `device` is a place
   std::vector<Change> changes;              // ascending; a place whose first change is a join starts empty
   Duration detection{from_seconds(0.01)};   // from a crash until the Controller hears of it
   Time faults_end{Time::max()};             // no failure by mtbf_s after this

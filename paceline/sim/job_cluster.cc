@@ -9,7 +9,7 @@ std::vector<StageModel> stages_of(const config::JobConfig& job, const planner::P
   std::vector<StageModel> stages;
   for (std::size_t s = 0; s < planned.devices.size(); ++s) {
     const std::int64_t number = planned.devices[s];
-    const config::ReplicaConfig& device = job.replicas[static_cast<std::size_t>(number)];
+    const config::DeviceConfig& device = job.devices[static_cast<std::size_t>(number)];
     const double share = config::share_of_work(job.parallel.work, planned.begin(s),
                                                planned.end(s, static_cast<std::int32_t>(units)), units);
     stages.push_back(
@@ -36,7 +36,7 @@ ClusterModel cluster_of(const config::JobConfig& job, std::int64_t model_bytes, 
   cluster.uneven_data = job.parallel.uneven_data();
   if (each_alone) cluster.slowdowns = job.slowdowns;
   for (const planner::PlannedReplica& planned : job.parallel.plan.replicas) {
-    const config::ReplicaConfig& device = job.replicas[static_cast<std::size_t>(planned.devices.front())];
+    const config::DeviceConfig& device = job.devices[static_cast<std::size_t>(planned.devices.front())];
     PlaceModel& place = cluster.places.emplace_back();
     place.name = config::replica_name(job, planned);
     place.batch = planned.samples;

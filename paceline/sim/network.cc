@@ -101,8 +101,8 @@ Transfer Network::pull_group(std::span<Port* const> members, Time earliest, Time
   for (Port* member : members) {
     const Duration own_time = own_length(*member);
     const Duration passed_on = part_of(own_time, share);
-    end = std::max({end, member->up.take(start, passed_on) + passed_on,
-                    member->down.take(start, own_time) + own_time});
+    end = std::max(
+        {end, member->up.take(start, passed_on) + passed_on, member->down.take(start, own_time) + own_time});
   }
   return {start, end + group_latency(members)};
 }
@@ -110,8 +110,8 @@ Transfer Network::pull_group(std::span<Port* const> members, Time earliest, Time
 Transfer Network::update(Time begun, Time pushed, std::size_t gradients) {
   const config::UpdateTime& times = servers_.update;
   if (times.none()) return {begun, pushed};
-  const Duration length = bounded_seconds(
-      (times.update_ms + times.gradient_ms * static_cast<double>(gradients - 1)) / 1000);
+  const Duration length =
+      bounded_seconds((times.update_ms + times.gradient_ms * static_cast<double>(gradients - 1)) / 1000);
   const Time start = updating_.take(begun, length);
   ++updates_.count;
   updates_.made += length;

@@ -14,8 +14,9 @@
 // takes as long as the slowest of them.
 //
 // Making an update is a pipe as well: chunks of a commit are summed and stepped as they come, and one commit
-// follows the other. It takes as long as config::UpdateTime says for the gradients that the servers sum: one of
-// a group that reduced over links, and each member's where there are no links (`free`), as within one host.
+// follows the other. It takes as long as config::UpdateTime says for the gradients that the servers sum: one
+// of a group that reduced over links, and each member's where there are no links (`free`), as within one
+// host.
 //
 // With one server beside each of P replicas, 1/P of a replica's bytes stay at home, and pushes and pulls
 // share one pipe of P times the slowest link: what each link sends is the replica's own pushes and the pulls

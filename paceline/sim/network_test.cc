@@ -215,7 +215,7 @@ gbps = 1.0
 latency_us = 0
 [server]
 gbps = 1.0
-[[replica]]
+[[device]]
 count = 8
 compute_ms = 400
 )";
@@ -246,7 +246,7 @@ bytes = 100_000_000
 gbps = 1.0
 [server]
 gbps = 100.0
-[[replica]]
+[[device]]
 compute_ms = 1000
 )";
 
@@ -258,7 +258,7 @@ TEST(FastServers, ALoneGroupPullsWhileItPushes) {
 TEST(FastServers, ALoneGroupPullsWhileItPushesToServersBesideReplicasToo) {
   std::string beside = kLone;
   beside.replace(beside.find("[server]\n"), 9, "[server]\ncolocated = true\n");
-  for (const int ms : {1900, 3100, 5300}) beside += fmt::format("[[replica]]\ncompute_ms = {}\n", ms);
+  for (const int ms : {1900, 3100, 5300}) beside += fmt::format("[[device]]\ncompute_ms = {}\n", ms);
   // Which transfers meet is not the same, as a group pushes when it is ordered.
   const double expected = rate(simulated(beside, "asp"));
   for (const char* policy : {"cgp:k_max=1", "groups:1+1+1+1:asp"})

@@ -6,6 +6,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/config/file_kind.h"
+#include "paceline/config/old_keys.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
 #include "paceline/control/controller.h"
@@ -17,7 +18,7 @@ namespace {
 using config::Complaints;
 using config::Section;
 
-constexpr std::int64_t kMostReplicas = 1'000'000;
+constexpr std::int64_t kMostDevices = 1'000'000;
 constexpr double kMostSeconds = 1e9;
 
 void read_length(Section& top, Scenario& scenario) {
@@ -38,17 +39,17 @@ void read_servers(Section section, config::ServerLinks& servers) {
 }
 
 void read_place(Section section, const config::Link& link, Complaints& complaints, ClusterModel& cluster) {
-  const std::int64_t count = section.integer("count", 1, 1, kMostReplicas);
+  const std::int64_t count = section.integer("count", 1, 1, kMostDevices);
   PlaceModel place;
   place.compute_ms = section.number("compute_ms", place.compute_ms, 0.001, 1e9);
   place.unevenness = config::read_unevenness(section);
   place.batch = section.integer("batch", place.batch, 1, 1 << 20);
   place.mtbf_s = section.number("mtbf_s", 0, 0.001, kMostSeconds);
   place.mttr_s = section.number("mttr_s", place.mttr_s, 0, kMostSeconds);
-  place.link = config::read_link(section.table("link"), "replica.link", link, complaints);
+  place.link = config::read_link(section.table("link"), "device.link", link, complaints);
   section.finish();
-  if (cluster.places.size() + static_cast<std::size_t>(count) > static_cast<std::size_t>(kMostReplicas)) {
-    return section.complain("count", fmt::format("write fewer: at most {} replicas in all", kMostReplicas));
+  if (cluster.places.size() + static_cast<std::size_t>(count) > static_cast<std::size_t>(kMostDevices)) {
+    return section.complain("count", fmt::format("write fewer: at most {} devices in all", kMostDevices));
   }
   for (std::int64_t i = 0; i < count; ++i) {
     place.name = fmt::format("w{}", cluster.places.size());
@@ -58,14 +59,14 @@ void read_place(Section section, const config::Link& link, Complaints& complaint
 
 void read_change(Section section, ClusterModel& cluster) {
   const auto last = static_cast<std::int64_t>(cluster.places.size()) - 1;
-  const std::int64_t place = section.integer("replica", 0, 0, last);
+  const std::int64_t place = section.integer("device", 0, 0, last);
   const double at_s = section.number("at_s", 0, 0, kMostSeconds);
   const std::size_t what = section.choice("what", 0, {"slow", "join", "leave", "crash"});
   if (what == 0) {
     const double until_s = section.number("until_s", kMostSeconds, 0, kMostSeconds);
     const double factor = section.number("factor", 2, 1e-3, 1e4);
     if (until_s <= at_s) section.complain("until_s", "write a time after at_s");
-    cluster.slowdowns.push_back({.replica = place, .at_s = at_s, .until_s = until_s, .factor = factor});
+    cluster.slowdowns.push_back({.device = place, .at_s = at_s, .until_s = until_s, .factor = factor});
   } else {
     for (const char* key : {"until_s", "factor"}) {
       if (section.has(key)) section.complain(key, "only a change with what = \"slow\" has it");
@@ -101,9 +102,9 @@ Scenario read_scenario(const toml::table& root, Complaints& complaints) {
   read_model({top.table("model"), "model", complaints}, cluster);
   const config::Link link = config::read_link(top.table("link"), "link", {}, complaints);
   read_servers({top.table("server"), "server", complaints}, cluster.servers);
-  for (const toml::table* table : top.tables("replica"))
-    read_place({table, "replica", complaints}, link, complaints, cluster);
-  if (cluster.places.empty()) read_place({nullptr, "replica", complaints}, link, complaints, cluster);
+  for (const toml::table* table : top.tables("device"))
+    read_place({table, "device", complaints}, link, complaints, cluster);
+  if (cluster.places.empty()) read_place({nullptr, "device", complaints}, link, complaints, cluster);
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, cluster);
   std::stable_sort(cluster.changes.begin(), cluster.changes.end(),
                    [](const Change& a, const Change& b) { return a.at < b.at; });
@@ -116,6 +117,7 @@ Scenario read_scenario(const toml::table& root, Complaints& complaints) {
 absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::string& file) {
   PACELINE_ASSIGN_OR_RETURN(const toml::table root, config::parse_toml(text, file));
   Complaints complaints(file);
+  config::refuse_old_keys(root, complaints);
   Scenario scenario = read_scenario(root, complaints);
   PACELINE_RETURN_IF_ERROR(
       config::unless_other_kind(root, config::FileKind::kScenario, file, complaints.status()));

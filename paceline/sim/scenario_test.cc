@@ -47,7 +47,7 @@ gbps = 20
 colocated = true
 update_ms = 2.5
 gradient_ms = 0.5
-[[replica]]
+[[device]]
 count = 2
 compute_ms = 5
 jitter = 0.5
@@ -56,21 +56,21 @@ slow_factor = [2, 3]
 batch = 9
 mtbf_s = 100
 mttr_s = 5
-[replica.link]
+[device.link]
 gbps = 1
-[[replica]]
+[[device]]
 [[change]]
 at_s = 9
-replica = 2
+device = 2
 what = "crash"
 [[change]]
 at_s = 4
-replica = 1
+device = 1
 what = "join"
 [[change]]
 at_s = 1
 until_s = 2
-replica = 0
+device = 0
 factor = 3
 )");
   const ClusterModel& cluster = scenario.cluster;
@@ -125,17 +125,17 @@ INSTANTIATE_TEST_SUITE_P(
     Files, BadScenario,
     ::testing::Values(
         Bad{"seed = ", "s.toml:1"}, Bad{"sed = 1", "s.toml:1: sed: unknown key; did you mean 'seed'?"},
-        Bad{"[[replica]]\ncompute = 1", "s.toml:2: replica.compute: unknown key"},
-        Bad{"[[replica]]\ncompute_ms = 0", "replica.compute_ms: write a number from"},
-        Bad{"[[replica]]\ncount = 2_000_000", "replica.count"},
-        Bad{"[[replica]]\ncount = 600_000\n[[replica]]\ncount = 600_000", "at most 1000000 replicas"},
-        Bad{"[[replica]]\nslow_factor = [5, 2]", "replica.slow_factor: write the least and the most"},
-        Bad{"[[replica]]\njitter = nan", "replica.jitter"},
-        Bad{"[[replica]]\n[replica.link]\nmbps = 1", "replica.link.mbps: unknown key"},
-        Bad{"[replica]\ncount = 1", "replica: write each as a section of its own, [[replica]]"},
+        Bad{"[[device]]\ncompute = 1", "s.toml:2: device.compute: unknown key"},
+        Bad{"[[device]]\ncompute_ms = 0", "device.compute_ms: write a number from"},
+        Bad{"[[device]]\ncount = 2_000_000", "device.count"},
+        Bad{"[[device]]\ncount = 600_000\n[[device]]\ncount = 600_000", "at most 1000000 devices"},
+        Bad{"[[device]]\nslow_factor = [5, 2]", "device.slow_factor: write the least and the most"},
+        Bad{"[[device]]\njitter = nan", "device.jitter"},
+        Bad{"[[device]]\n[device.link]\nmbps = 1", "device.link.mbps: unknown key"},
+        Bad{"[replica]\ncount = 1", "replica: write each as a section of its own, [[device]]"},
         Bad{"iterations = 5\nsamples = 5", "give either iterations or samples"},
         Bad{"iterations = -5", "iterations: write a whole number"},
-        Bad{"[[change]]\nreplica = 1", "change.replica: write a whole number from 0 to 0"},
+        Bad{"[[change]]\ndevice = 1", "change.device: write a whole number from 0 to 0"},
         Bad{"[[change]]\nat_s = 5\nuntil_s = 5", "change.until_s: write a time after at_s"},
         Bad{"[[change]]\nwhat = \"explode\"", "'explode' is unknown; write one of: slow, join, leave, crash"},
         Bad{"[[change]]\nwhat = \"join\"\nfactor = 2", "change.factor: only a change with what = \"slow\""},

@@ -44,7 +44,8 @@ absl::StatusOr<Simulated> simulate(const Scenario& scenario, const policy::Polic
   PACELINE_CHECK(!cluster.broken(), "{}", *cluster.broken());
   PACELINE_RETURN_IF_ERROR(status);
   Simulated simulated{stats.summary(cluster.now()), trace.hex()};
-  if (!scenario.cluster.servers.update.none()) simulated.summary.updates = of(cluster.updates(), cluster.now());
+  if (!scenario.cluster.servers.update.none())
+    simulated.summary.updates = of(cluster.updates(), cluster.now());
   return simulated;
 }
 

@@ -60,7 +60,7 @@ VirtualCluster::VirtualCluster(ClusterModel model, control::ControllerConfig con
   }
   plan_ = controller_.plan();
   for (const config::Slowdown& one : model_.slowdowns)
-    slowdowns_[static_cast<std::size_t>(one.replica)].push_back(one);
+    slowdowns_[static_cast<std::size_t>(one.device)].push_back(one);
   for (std::size_t i = 0; i < places_.size(); ++i) places_[i].port.link = model_.places[i].link;
   for (std::size_t i = 0; i < model_.changes.size(); ++i)
     at(model_.changes[i].at, Kind::kChange, static_cast<std::int32_t>(i));
@@ -218,7 +218,8 @@ void VirtualCluster::follow_plans() {
   if (const auto adopted = std::exchange(adopted_, std::nullopt)) change_plan(*adopted);
 }
 
-// As live: all replicas leave, and others join. One that was released this very moment gives its samples back.
+// As live: all replicas leave, and others join. One that was released this very moment gives its samples
+// back.
 void VirtualCluster::change_plan(const control::PlanAdopted& adopted) {
   if (finished_ || planner::same_stages(adopted.plan, *plan_)) return;
   const std::string why = "re-planned: " + adopted.why;
@@ -307,17 +308,18 @@ void VirtualCluster::give(decltype(control::Fact::what) what) {
 }
 
 void VirtualCluster::carry_out(const control::Order& order) {
-  std::visit(Overloaded{
-                 [&](const control::CommitRecord& record) { commit(record); },
-                 [&](const control::Release& one) { release(one); },
-                 [&](const control::WakeAt& wake) { wake_at(wake.at); },
-                 [&](const control::Finish&) { finished_ = true; },
-                 [&](const control::SearchPlan& search) { search_ = search; },
-                 [&](const control::PlanAdopted& adopted) { adopted_ = adopted; },
-                 [&](const control::NoPlan& none) { trouble_.Update(absl::ResourceExhaustedError(none.why)); },
-                 [](const auto&) {},
-             },
-             order);
+  std::visit(
+      Overloaded{
+          [&](const control::CommitRecord& record) { commit(record); },
+          [&](const control::Release& one) { release(one); },
+          [&](const control::WakeAt& wake) { wake_at(wake.at); },
+          [&](const control::Finish&) { finished_ = true; },
+          [&](const control::SearchPlan& search) { search_ = search; },
+          [&](const control::PlanAdopted& adopted) { adopted_ = adopted; },
+          [&](const control::NoPlan& none) { trouble_.Update(absl::ResourceExhaustedError(none.why)); },
+          [](const auto&) {},
+      },
+      order);
 }
 
 void VirtualCluster::commit(const control::CommitRecord& record) {
@@ -329,8 +331,7 @@ void VirtualCluster::commit(const control::CommitRecord& record) {
   }
   const Transfer pushes = push_together(record);
   const bool sum_comes = in_groups() && !network_.free();
-  const Transfer update =
-      network_.update(pushes.start, pushes.end, sum_comes ? 1 : record.members.size());
+  const Transfer update = network_.update(pushes.start, pushes.end, sum_comes ? 1 : record.members.size());
   open_ = std::max(update.start, complete_);
   complete_ = std::max(update.end, open_);
   pending_.push_back({record, complete_});

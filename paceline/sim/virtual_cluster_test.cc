@@ -58,7 +58,7 @@ using control::ReplicaLeft;
 using control::ReplicaReady;
 
 TEST(VirtualCluster, EndsWithTheLastIterationAskedFor) {
-  const Ran ran = run("iterations = 7\n[[replica]]\ncompute_ms = 100", "asp");
+  const Ran ran = run("iterations = 7\n[[device]]\ncompute_ms = 100", "asp");
   EXPECT_TRUE(ran.status.ok());
   EXPECT_EQ(ran.recorder.of<ReplicaReady>().size(), 7u);
   EXPECT_NEAR(ran.end_s, 0.7, 1e-9);
@@ -67,7 +67,7 @@ TEST(VirtualCluster, EndsWithTheLastIterationAskedFor) {
 // Four replicas of 0.1 s an iteration, equal to the nanosecond.
 double rate_with_updates(const std::string& server, const std::string& policy) {
   const Scenario scenario =
-      parse_scenario("iterations = 4000\n[server]\n" + server + "\n[[replica]]\ncount = 4\ncompute_ms = 100",
+      parse_scenario("iterations = 4000\n[server]\n" + server + "\n[[device]]\ncount = 4\ncompute_ms = 100",
                      "s.toml")
           .value();
   const Simulated simulated = simulate(scenario, policy::parse_policy(policy).value()).value();
@@ -95,7 +95,7 @@ TEST(VirtualCluster, CgpLearnsWhatUpdatesTake) {
 TEST(VirtualCluster, SaysHowBusyTheServersAreWithUpdates) {
   const auto of = [](const std::string& server) {
     const Scenario scenario =
-        parse_scenario("iterations = 1000\n" + server + "[[replica]]\ncount = 4\ncompute_ms = 100", "s.toml")
+        parse_scenario("iterations = 1000\n" + server + "[[device]]\ncount = 4\ncompute_ms = 100", "s.toml")
             .value();
     return simulate(scenario, policy::parse_policy("asp").value()).value().summary.updates;
   };
@@ -109,10 +109,9 @@ TEST(VirtualCluster, SaysHowBusyTheServersAreWithUpdates) {
 
 TEST(VirtualCluster, AStepThatAReplicaTakesByItselfIsAnIteration) {
   const Scenario scenario =
-      parse_scenario("iterations = 4000\n[[replica]]\ncount = 4\ncompute_ms = 100", "s.toml").value();
+      parse_scenario("iterations = 4000\n[[device]]\ncount = 4\ncompute_ms = 100", "s.toml").value();
   for (const char* policy : {"bsp", "local-sgd:1", "local-sgd:8"}) {
-    const report::Summary summary =
-        simulate(scenario, policy::parse_policy(policy).value()).value().summary;
+    const report::Summary summary = simulate(scenario, policy::parse_policy(policy).value()).value().summary;
     EXPECT_NEAR(static_cast<double>(summary.iterations) / summary.elapsed_s, 40, 0.01) << policy;
     EXPECT_NEAR(static_cast<double>(summary.iterations), 4000, 32) << policy;
     EXPECT_NEAR(summary.replicas[0].mean_compute_s.value(), 0.1, 1e-6) << policy;
@@ -120,7 +119,7 @@ TEST(VirtualCluster, AStepThatAReplicaTakesByItselfIsAnIteration) {
 }
 
 TEST(VirtualCluster, EndsWhenEverySampleIsCommitted) {
-  const Ran ran = run("samples = 1000\n[[replica]]\ncount = 3\nbatch = 64", "bsp");
+  const Ran ran = run("samples = 1000\n[[device]]\ncount = 3\nbatch = 64", "bsp");
   EXPECT_TRUE(ran.status.ok());
   const auto& last = ran.recorder.orders.back();
   EXPECT_EQ(std::get<control::Finish>(last).why, "every sample is committed");
@@ -128,7 +127,7 @@ TEST(VirtualCluster, EndsWhenEverySampleIsCommitted) {
 
 TEST(VirtualCluster, ASlowdownIsOfTheIterationsThatStartInIt) {
   const Ran ran =
-      run("iterations = 4\n[[replica]]\ncompute_ms = 1000\n[[change]]\nat_s = 0.5\nuntil_s = 2.5\nfactor = 3",
+      run("iterations = 4\n[[device]]\ncompute_ms = 1000\n[[change]]\nat_s = 0.5\nuntil_s = 2.5\nfactor = 3",
           "asp");
   const auto ready = ran.recorder.of<ReplicaReady>();
   ASSERT_EQ(ready.size(), 4u);
@@ -141,15 +140,15 @@ TEST(VirtualCluster, ACrashIsHeardOfLaterAndALeaveAtOnce) {
   const Ran ran = run(R"(
 iterations = 50
 detection_ms = 500
-[[replica]]
+[[device]]
 count = 3
 [[change]]
 at_s = 2.25
-replica = 1
+device = 1
 what = "crash"
 [[change]]
 at_s = 4.25
-replica = 2
+device = 2
 what = "leave"
 )",
                       "bsp");
@@ -167,15 +166,15 @@ what = "leave"
 TEST(VirtualCluster, WhoeverComesBackIsANewReplicaInItsOldPlace) {
   const Ran ran = run(R"(
 iterations = 50
-[[replica]]
+[[device]]
 count = 2
 [[change]]
 at_s = 2.5
-replica = 1
+device = 1
 what = "crash"
 [[change]]
 at_s = 5.5
-replica = 1
+device = 1
 what = "join"
 )",
                       "bsp");
@@ -188,8 +187,8 @@ what = "join"
 }
 
 TEST(VirtualCluster, APlaceWhoseFirstChangeIsAJoinStartsEmpty) {
-  const Ran ran = run(
-      "iterations = 9\n[[replica]]\ncount = 2\n[[change]]\nat_s = 3\nreplica = 0\nwhat = \"join\"", "asp");
+  const Ran ran =
+      run("iterations = 9\n[[device]]\ncount = 2\n[[change]]\nat_s = 3\ndevice = 0\nwhat = \"join\"", "asp");
   const auto joined = ran.recorder.of<ReplicaJoined>();
   ASSERT_EQ(joined.size(), 2u);
   EXPECT_EQ(joined[0].second.name, "w1");
@@ -200,7 +199,7 @@ TEST(VirtualCluster, FailuresAndRepairsGoOnUntilTheyAreToldToStop) {
   const Ran ran = run(R"(
 samples = 40_000
 faults_end_s = 200
-[[replica]]
+[[device]]
 count = 4
 batch = 10
 mtbf_s = 20
@@ -217,7 +216,7 @@ mttr_s = 5
 }
 
 TEST(VirtualCluster, SaysSoWhenAllAreGoneForGood) {
-  const Ran ran = run("iterations = 9\n[[replica]]\n[[change]]\nat_s = 2.5\nwhat = \"leave\"", "bsp");
+  const Ran ran = run("iterations = 9\n[[device]]\n[[change]]\nat_s = 2.5\nwhat = \"leave\"", "bsp");
   EXPECT_EQ(ran.status.message(), "every replica is gone after 2.5 s and 2 iterations, and none comes back");
   EXPECT_FALSE(ran.broken);
 }
@@ -231,9 +230,9 @@ bytes = 125_000_000
 latency_us = 0
 [server]
 gbps = 1.0
-[[replica]]
+[[device]]
 compute_ms = 1150
-[[replica]]
+[[device]]
 compute_ms = 200
 )";
 
@@ -251,9 +250,9 @@ TEST(VirtualCluster, WeightsOpenWhenTheVersionBeforeIsComplete) {
 }
 
 TEST(VirtualCluster, MessagesTakeTheirLatencyAndComputeTimesDoNotHaveIt) {
-  const Ran ran = run(
-      "iterations = 1\n[model]\nbytes = 1\n[link]\nlatency_us = 1_000_000\n[[replica]]\ncompute_ms = 1000",
-      "asp");
+  const Ran ran =
+      run("iterations = 1\n[model]\nbytes = 1\n[link]\nlatency_us = 1_000_000\n[[device]]\ncompute_ms = 1000",
+          "asp");
   const auto ready = ran.recorder.of<ReplicaReady>();
   ASSERT_EQ(ready.size(), 1u);
   // The release takes a second, the weights take one, the iteration, and the word of it.
@@ -273,7 +272,7 @@ class Forgetful final : public policy::SyncPolicy {
 };
 
 TEST(VirtualCluster, NoticesWhenReplicasWaitForEver) {
-  const Scenario scenario = parse_scenario("[[replica]]\ncount = 2", "s.toml").value();
+  const Scenario scenario = parse_scenario("[[device]]\ncount = 2", "s.toml").value();
   VirtualCluster cluster(scenario.cluster, controller_config(scenario), std::make_unique<Forgetful>(), {});
   EXPECT_FALSE(cluster.run_until_over().ok());
   EXPECT_EQ(*cluster.broken(), "at 1 s 2 replicas wait for ever");
@@ -302,7 +301,7 @@ class Timed final : public policy::SyncPolicy {
 };
 
 TEST(VirtualCluster, RingsWhenAPolicyAsksForIt) {
-  const Scenario scenario = parse_scenario("iterations = 4\n[[replica]]", "s.toml").value();
+  const Scenario scenario = parse_scenario("iterations = 4\n[[device]]", "s.toml").value();
   Recorder recorder;
   VirtualCluster cluster(scenario.cluster, controller_config(scenario), std::make_unique<Timed>(),
                          {.listeners = {&recorder}, .stop_after_iterations = 4});
@@ -349,7 +348,7 @@ class StrictWork final : public Work {
 TEST(VirtualCluster, LoadingGoesOnBesideComputingWhereSamplesAreReserved) {
   const auto end_s = [](int ahead, int load_ms) {
     const Ran ran =
-        run(fmt::format("samples = 100\n[data]\nahead = {}\nload_ms = {}\n[[replica]]\ncompute_ms = "
+        run(fmt::format("samples = 100\n[data]\nahead = {}\nload_ms = {}\n[[device]]\ncompute_ms = "
                         "100\nbatch = 10",
                         ahead, load_ms),
             "asp");
@@ -386,8 +385,8 @@ TEST(VirtualCluster, WhatASlowReplicaHasReservedKeepsNobodyWaitingAtTheEnd) {
     for (const int samples : {1000, 1009, 3100}) {
       const auto ran = [&](int ahead) {
         Ran one =
-            run(fmt::format("samples = {}\n[data]\nahead = {}\n[[replica]]\ncount = 3\ncompute_ms = 100\n"
-                            "batch = 10\njitter = 0.05\n[[replica]]\ncompute_ms = 1000\nbatch = 10",
+            run(fmt::format("samples = {}\n[data]\nahead = {}\n[[device]]\ncount = 3\ncompute_ms = 100\n"
+                            "batch = 10\njitter = 0.05\n[[device]]\ncompute_ms = 1000\nbatch = 10",
                             samples, ahead),
                 policy);
         EXPECT_TRUE(one.status.ok());
@@ -403,9 +402,9 @@ TEST(VirtualCluster, WhatASlowReplicaHasReservedKeepsNobodyWaitingAtTheEnd) {
 TEST(VirtualCluster, SharesThatChangeALittleLeaveNoScrapsOfWhatIsReserved) {
   const auto commits = [](int ahead) {
     const Ran ran =
-        run(fmt::format("samples = 60000\nparallel = \"uneven-data\"\n[data]\nahead = {}\n[[replica]]\n"
+        run(fmt::format("samples = 60000\nparallel = \"uneven-data\"\n[data]\nahead = {}\n[[device]]\n"
                         "count = 2\ncompute_ms = 100\nbatch = 50\njitter = 0.1\n"
-                        "[[replica]]\ncompute_ms = 300\nbatch = 50\njitter = 0.1",
+                        "[[device]]\ncompute_ms = 300\nbatch = 50\njitter = 0.1",
                         ahead),
             "bsp");
     EXPECT_EQ(ran.broken, std::nullopt);
@@ -423,12 +422,12 @@ TEST(VirtualCluster, WorkIsAskedForInAnOrderThatCanBeDone) {
     for (const char* policy : {"bsp", "asp", "ssp:2", "dssp:1-4", "cgp", "cgp:k_min=2:S=3"}) {
       StrictWork work;
       const Ran ran = run(std::string("samples = 3000\n") + network + R"(
-[[replica]]
+[[device]]
 count = 3
 compute_ms = 300
 jitter = 0.3
 batch = 10
-[[replica]]
+[[device]]
 compute_ms = 900
 batch = 10
 )",

@@ -88,7 +88,8 @@ absl::Status insert_fact(const control::Fact& fact, Row row) {
             return row("timer"sv, none, none, none, none, none, none, none, none, none);
           },
           [&](const control::CommitComplete& complete) {
-            return row("complete"sv, none, none, none, none, complete.version.value(), none, none, none, none);
+            return row("complete"sv, none, none, none, none, complete.version.value(), none, none, none,
+                       none);
           },
           [&](const control::StopAsked& stop) {
             return row("stop"sv, none, none, none, none, none, none, none, string_view(stop.why), none);
@@ -230,42 +231,40 @@ absl::Status Journal::insert(std::int64_t seq, Time at, const control::Order& or
   const auto other = [&](const auto&... columns) {
     return inserts_.other.run(seq, attempt_, ns(at), columns...);
   };
-  return std::visit(Overloaded{
-                        [&](const control::CommitRecord& commit) { return insert_commit(seq, at, commit); },
-                        [&](const control::Release& release) {
-                          const Lease& lease = release.lease;
-                          return inserts_.release.run(
-                              seq, attempt_, ns(at), number(release.replica), release.clock.value(),
-                              release.version.value(), std::int64_t{lease.epoch}, lease.begin, lease.end,
-                              release.learning_rate, release.staleness, release.fraction, release.steps,
-                              release.why.text, release.why.a, release.why.b);
-                        },
-                        [&](const control::Discard& discard) {
-                          return other("discard"sv, number(discard.replica), discard.clock.value(), none,
-                                       discard.why.text, discard.why.a, discard.why.b);
-                        },
-                        [&](const control::Park& park) {
-                          return other("park"sv, number(park.replica), none, none, none, none, none);
-                        },
-                        [&](const control::WakeAt& wake) {
-                          return other("wake"sv, none, none, ns(wake.at), none, none, none);
-                        },
-                        [&](const control::Finish& finish) {
-                          return other("finish"sv, none, none, none, string_view(finish.why), none, none);
-                        },
-                        [&](const control::SearchPlan&) {
-                          return other("search"sv, none, none, none, none, none, none);
-                        },
-                        [&](const control::NoPlan& no) {
-                          return other("no_plan"sv, none, none, none, string_view(no.why), none, none);
-                        },
-                        [&](const control::PlanAdopted& adopted) {
-                          return inserts_.plan.run(seq, attempt_, ns(adopted.at), string_view(to_text(adopted.plan)),
-                                                   adopted.predicted_ms, string_view(adopted.why));
-                        },
-                        [&](const control::BatchDone& batch) { return insert_batch(seq, batch); },
-                    },
-                    order);
+  return std::visit(
+      Overloaded{
+          [&](const control::CommitRecord& commit) { return insert_commit(seq, at, commit); },
+          [&](const control::Release& release) {
+            const Lease& lease = release.lease;
+            return inserts_.release.run(seq, attempt_, ns(at), number(release.replica), release.clock.value(),
+                                        release.version.value(), std::int64_t{lease.epoch}, lease.begin,
+                                        lease.end, release.learning_rate, release.staleness, release.fraction,
+                                        release.steps, release.why.text, release.why.a, release.why.b);
+          },
+          [&](const control::Discard& discard) {
+            return other("discard"sv, number(discard.replica), discard.clock.value(), none, discard.why.text,
+                         discard.why.a, discard.why.b);
+          },
+          [&](const control::Park& park) {
+            return other("park"sv, number(park.replica), none, none, none, none, none);
+          },
+          [&](const control::WakeAt& wake) {
+            return other("wake"sv, none, none, ns(wake.at), none, none, none);
+          },
+          [&](const control::Finish& finish) {
+            return other("finish"sv, none, none, none, string_view(finish.why), none, none);
+          },
+          [&](const control::SearchPlan&) { return other("search"sv, none, none, none, none, none, none); },
+          [&](const control::NoPlan& no) {
+            return other("no_plan"sv, none, none, none, string_view(no.why), none, none);
+          },
+          [&](const control::PlanAdopted& adopted) {
+            return inserts_.plan.run(seq, attempt_, ns(adopted.at), string_view(to_text(adopted.plan)),
+                                     adopted.predicted_ms, string_view(adopted.why));
+          },
+          [&](const control::BatchDone& batch) { return insert_batch(seq, batch); },
+      },
+      order);
 }
 
 absl::Status Journal::insert_commit(std::int64_t seq, Time at, const control::CommitRecord& commit) {

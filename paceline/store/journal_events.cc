@@ -29,7 +29,8 @@ class Facts final : public Events {
       "SELECT seq, at_ns, kind, replica, name, batch, clock, base, compute_ns, loss, why, metrics, "
       "planning FROM facts";
   static constexpr const char* kQueryWithoutPlanning =
-      "SELECT seq, at_ns, kind, replica, name, batch, clock, base, compute_ns, loss, why, metrics, NULL FROM facts";
+      "SELECT seq, at_ns, kind, replica, name, batch, clock, base, compute_ns, loss, why, metrics, NULL FROM "
+      "facts";
 
   absl::Status tell(control::RunListener& listener) override {
     Row row(rows_);
@@ -49,8 +50,8 @@ class Facts final : public Events {
     } else if (kind == "left") {
       fact.what = control::ReplicaLeft{row.replica(3), row.text(10)};
     } else if (kind == "ready") {
-      fact.what = control::ReplicaReady{row.replica(3), row.clock(6), row.version(7), Duration(row.whole(8)),
-                                        row.real(9), row.metrics(11)};
+      fact.what = control::ReplicaReady{row.replica(3),         row.clock(6), row.version(7),
+                                        Duration(row.whole(8)), row.real(9),  row.metrics(11)};
     } else if (kind == "timer") {
       fact.what = control::TimerRang{};
     } else if (kind == "complete") {
@@ -253,8 +254,8 @@ absl::Status Events::advance() {
 
 EventsOr read_facts(const Database& database, Which which, Texts&) {
   PACELINE_ASSIGN_OR_RETURN(const bool planning, has_planning(database));
-  PACELINE_ASSIGN_OR_RETURN(
-      Statement rows, query(database, planning ? Facts::kQuery : Facts::kQueryWithoutPlanning, which));
+  PACELINE_ASSIGN_OR_RETURN(Statement rows,
+                            query(database, planning ? Facts::kQuery : Facts::kQueryWithoutPlanning, which));
   return std::make_unique<Facts>(std::move(rows));
 }
 

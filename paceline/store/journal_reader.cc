@@ -91,8 +91,9 @@ absl::Status JournalReader::replay_after(control::RunListener& listener, std::in
 absl::StatusOr<std::optional<std::string>> JournalReader::finish() const {
   PACELINE_ASSIGN_OR_RETURN(
       Statement rows,
-      database_.prepare("SELECT why FROM other_orders WHERE kind = 'finish' AND attempt = (SELECT max(attempt) FROM "
-                        "attempts) ORDER BY seq DESC LIMIT 1"));
+      database_.prepare(
+          "SELECT why FROM other_orders WHERE kind = 'finish' AND attempt = (SELECT max(attempt) FROM "
+          "attempts) ORDER BY seq DESC LIMIT 1"));
   PACELINE_RETURN_IF_ERROR(rows.start());
   PACELINE_ASSIGN_OR_RETURN(const bool row, rows.next());
   return row ? std::optional(rows.text(0)) : std::nullopt;
@@ -138,8 +139,8 @@ absl::Status JournalReader::read(unsigned tables, std::int64_t attempt, control:
   return read_after(tables, attempt, from_the_start, texts_, listener);
 }
 
-absl::Status JournalReader::read_after(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,
-                                       control::RunListener& listener) {
+absl::Status JournalReader::read_after(unsigned tables, std::int64_t attempt, std::int64_t& after,
+                                       Texts& texts, control::RunListener& listener) {
   // One transaction, so that all tables are seen as of the same instant.
   PACELINE_RETURN_IF_ERROR(database_.execute("BEGIN"));
   absl::Status status = merge(tables, attempt, after, texts, listener);

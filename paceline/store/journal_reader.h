@@ -45,8 +45,8 @@ class JournalReader {
   // Tells `listener` all that was recorded, or what one attempt recorded. The reasons of the orders hold text
   // that lives as long as this reader.
   absl::Status replay(control::RunListener& listener, std::int64_t attempt = kAllAttempts);
-  // The same, of what was recorded after the event `after`, which becomes the number of the last one told. The
-  // reasons hold text that lives as long as `texts`.
+  // The same, of what was recorded after the event `after`, which becomes the number of the last one told.
+  // The reasons hold text that lives as long as `texts`.
   absl::Status replay_after(control::RunListener& listener, std::int64_t attempt, std::int64_t& after,
                             std::set<std::string, std::less<>>& texts);
   // Those of replay().

@@ -72,10 +72,10 @@ absl::StatusOr<bool> has_planning(const Database& database) {
 absl::Status add_planning_if_missing(const Database& database) {
   PACELINE_ASSIGN_OR_RETURN(const bool there, has_planning(database));
   if (there) return absl::OkStatus();
-  return database.execute(fmt::format(
-      "BEGIN; ALTER TABLE facts ADD COLUMN planning TEXT; "
-      "UPDATE run SET value = '{}' WHERE key = 'format_version'; COMMIT;",
-      kJournalFormat));
+  return database.execute(
+      fmt::format("BEGIN; ALTER TABLE facts ADD COLUMN planning TEXT; "
+                  "UPDATE run SET value = '{}' WHERE key = 'format_version'; COMMIT;",
+                  kJournalFormat));
 }
 
 absl::Status check_is_journal(const Database& database, const std::filesystem::path& path) {
@@ -88,8 +88,9 @@ absl::Status check_is_journal(const Database& database, const std::filesystem::p
   }
   PACELINE_ASSIGN_OR_RETURN(
       const bool format,
-      has_row(database, fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value IN ('{}', '{}')",
-                                    kJournalFormat, kWithoutPlanning)));
+      has_row(database,
+              fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value IN ('{}', '{}')",
+                          kJournalFormat, kWithoutPlanning)));
   if (format) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("{}: written by another version of Paceline; use that one", path.string()));

@@ -11,8 +11,8 @@
 
 namespace paceline::store {
 
-// Locks the file. Makes it if it is not there, and follows no link. Returns nothing when another process holds
-// it for longer than `patience`. Errors: what the file system says.
+// Locks the file. Makes it if it is not there, and follows no link. Returns nothing when another process
+// holds it for longer than `patience`. Errors: what the file system says.
 absl::StatusOr<std::optional<FileDescriptor>> lock_file(const std::filesystem::path& path,
                                                         std::chrono::milliseconds patience = {});
 

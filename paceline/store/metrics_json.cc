@@ -13,7 +13,8 @@ using nlohmann::json;
 std::optional<std::string> to_text(const Metrics& metrics) {
   if (metrics.empty()) return std::nullopt;
   json document = json::object();
-  for (const auto& [name, value] : metrics) document[name] = std::isfinite(value) ? json(value) : json(nullptr);
+  for (const auto& [name, value] : metrics)
+    document[name] = std::isfinite(value) ? json(value) : json(nullptr);
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

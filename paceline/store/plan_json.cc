@@ -123,32 +123,31 @@ absl::StatusOr<planner::Plan> plan_from_text(const std::string& text) {
 }
 
 std::optional<std::string> planning_of(const control::Fact& fact) {
-  return std::visit(
-      Overloaded{
-          [](const control::ReplicaJoined& joined) -> std::optional<std::string> {
-            if (!joined.place) return std::nullopt;
-            return json{{"place", *joined.place}}.dump();
-          },
-          [](const control::ReplicaReady& ready) -> std::optional<std::string> {
-            if (ready.worked.empty()) return std::nullopt;
-            json worked = json::array();
-            for (const Duration one : ready.worked) worked.push_back(one.count());
-            return json{{"worked_ns", std::move(worked)}}.dump();
-          },
-          [](const control::DeviceJoined& one) -> std::optional<std::string> {
-            return json{{"device", one.device}}.dump();
-          },
-          [](const control::DeviceLeft& one) -> std::optional<std::string> {
-            return json{{"device", one.device}}.dump();
-          },
-          [](const control::PlanSearched& one) -> std::optional<std::string> {
-            if (one.plan) return json{{"plan", to_json(*one.plan)}}.dump();
-            if (!one.impossible.empty()) return json{{"impossible", one.impossible}}.dump();
-            return "{}";
-          },
-          [](const auto&) -> std::optional<std::string> { return std::nullopt; },
-      },
-      fact.what);
+  return std::visit(Overloaded{
+                        [](const control::ReplicaJoined& joined) -> std::optional<std::string> {
+                          if (!joined.place) return std::nullopt;
+                          return json{{"place", *joined.place}}.dump();
+                        },
+                        [](const control::ReplicaReady& ready) -> std::optional<std::string> {
+                          if (ready.worked.empty()) return std::nullopt;
+                          json worked = json::array();
+                          for (const Duration one : ready.worked) worked.push_back(one.count());
+                          return json{{"worked_ns", std::move(worked)}}.dump();
+                        },
+                        [](const control::DeviceJoined& one) -> std::optional<std::string> {
+                          return json{{"device", one.device}}.dump();
+                        },
+                        [](const control::DeviceLeft& one) -> std::optional<std::string> {
+                          return json{{"device", one.device}}.dump();
+                        },
+                        [](const control::PlanSearched& one) -> std::optional<std::string> {
+                          if (one.plan) return json{{"plan", to_json(*one.plan)}}.dump();
+                          if (!one.impossible.empty()) return json{{"impossible", one.impossible}}.dump();
+                          return "{}";
+                        },
+                        [](const auto&) -> std::optional<std::string> { return std::nullopt; },
+                    },
+                    fact.what);
 }
 
 absl::Status add_planning(const std::string& text, control::Fact& fact) {

@@ -21,9 +21,9 @@ absl::StatusOr<planner::Plan> plan_from_text(const std::string& text);
 std::string to_text(const std::vector<control::DeviceWork>& work);
 absl::StatusOr<std::vector<control::DeviceWork>> work_from_text(const std::string& text);
 
-// {"place": 0} of a replica that joins, {"worked_ns": [7, 5]} of one that is ready, {"device": 1} of a device that
-// comes or goes, {"plan": {...}} or {"impossible": "..."} or {} of a plan that was searched. Nothing where the fact
-// says nothing of planning.
+// {"place": 0} of a replica that joins, {"worked_ns": [7, 5]} of one that is ready, {"device": 1} of a device
+// that comes or goes, {"plan": {...}} or {"impossible": "..."} or {} of a plan that was searched. Nothing
+// where the fact says nothing of planning.
 std::optional<std::string> planning_of(const control::Fact& fact);
 // Adds it to a fact of that kind. Errors: DataLoss when it is not what such a fact says.
 absl::Status add_planning(const std::string& text, control::Fact& fact);

@@ -42,7 +42,8 @@ void Plausible::look(const control::ReplicaReady& ready) {
   Replica* one = known(ready.replica);
   if (one == nullptr) return;
   if (one->next != ready.clock.value())
-    return damaged(fmt::format("replica {} finished iteration {}, which it had not begun", ready.replica, ready.clock));
+    return damaged(
+        fmt::format("replica {} finished iteration {}, which it had not begun", ready.replica, ready.clock));
   ++*one->next;
 }
 
@@ -62,7 +63,8 @@ void Plausible::look(const control::CommitRecord& commit) {
   if (commit.members.empty()) return damaged(fmt::format("version {} is of no gradient", commit.version));
   for (const control::CommitMember& member : commit.members) {
     if (member.base >= commit.version)
-      return damaged(fmt::format("version {} has a gradient of version {} in it", commit.version, member.base));
+      return damaged(
+          fmt::format("version {} has a gradient of version {} in it", commit.version, member.base));
     known(member.replica);
   }
 }

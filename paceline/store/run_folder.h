@@ -22,8 +22,8 @@ namespace paceline::store {
 struct RunPaths {
   std::filesystem::path root;
 
-  std::filesystem::path job() const { return root / "job.toml"; }      // as resolved, defaults included
-  std::filesystem::path asked() const { return root / "asked.toml"; }  // before anything was planned
+  std::filesystem::path job() const { return root / "job.toml"; }          // as resolved, defaults included
+  std::filesystem::path asked() const { return root / "asked.toml"; }      // before anything was planned
   std::filesystem::path program() const { return root / "program.json"; }  // what its program says of itself
   std::filesystem::path journal() const { return root / "journal.sqlite"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }  // a LineFile

@@ -82,7 +82,8 @@ TEST_F(RunTailTest, WhoeverWritesTheJournalMayCloseItToASingleFile) {
 
 TEST_F(RunTailTest, AfterAnErrorItBeginsAnew) {
   EXPECT_EQ(follow().code(), absl::StatusCode::kNotFound);
-  std::ofstream(path_) << "no journal at all, but long enough to be looked at by somebody who reads databases";
+  std::ofstream(path_)
+      << "no journal at all, but long enough to be looked at by somebody who reads databases";
   EXPECT_FALSE(follow().ok());
   std::filesystem::remove(path_);
   {

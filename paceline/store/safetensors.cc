@@ -174,7 +174,8 @@ absl::StatusOr<SafetensorsFile> read_tensors(OpenFile& in) {
   SafetensorsFile file;
   for (TensorEntry& entry : header.tensors) {
     std::vector<float> data((tensor_bytes(entry) + sizeof(float) - 1) / sizeof(float));
-    PACELINE_RETURN_IF_ERROR(read_exactly(in, in.data_offset + entry.begin, data.data(), tensor_bytes(entry)));
+    PACELINE_RETURN_IF_ERROR(
+        read_exactly(in, in.data_offset + entry.begin, data.data(), tensor_bytes(entry)));
     crc = crc_after(data.data(), tensor_bytes(entry), crc);
     file.tensors.push_back({std::move(entry.name), std::move(entry.shape), std::move(data), entry.dtype});
   }

@@ -28,11 +28,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const auto written = to_text(*header);
   PACELINE_CHECK(written.ok(), "a header that cannot be written again");
   const auto again = parse_header(*written);
-  PACELINE_CHECK(
-      again.ok() && again->metadata == header->metadata && std::equal(again->tensors.begin(), again->tensors.end(), header->tensors.begin(), header->tensors.end(),
-                     [](const TensorEntry& one, const TensorEntry& other) {
-                       return one.name == other.name && one.dtype == other.dtype && one.begin == other.begin;
-                     }),
-      "another header when written again");
+  PACELINE_CHECK(again.ok() && again->metadata == header->metadata &&
+                     std::equal(again->tensors.begin(), again->tensors.end(), header->tensors.begin(),
+                                header->tensors.end(),
+                                [](const TensorEntry& one, const TensorEntry& other) {
+                                  return one.name == other.name && one.dtype == other.dtype &&
+                                         one.begin == other.begin;
+                                }),
+                 "another header when written again");
   return 0;
 }

@@ -231,8 +231,9 @@ TEST_F(SafetensorsTest, EveryTypeComesBackByteByByte) {
       const std::size_t bytes = static_cast<std::size_t>(elements * width);
       std::string expected(reinterpret_cast<const char*>(memory.data()), bytes);
       expected.resize((bytes + 3) / 4 * 4, '\0');
-      EXPECT_EQ(std::string(reinterpret_cast<const char*>(read.data.data()), read.data.size() * sizeof(float)),
-                expected)
+      EXPECT_EQ(
+          std::string(reinterpret_cast<const char*>(read.data.data()), read.data.size() * sizeof(float)),
+          expected)
           << elements << " of " << ps::name_of(type);
       EXPECT_EQ(file->tensors[1].dtype, ps::Dtype::kFloat32);
     }

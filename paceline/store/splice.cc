@@ -18,8 +18,8 @@ void Splice::begin(std::optional<Version> last) {
 void Splice::end() {
   returning_.clear();
   for (const ReplicaId replica : here_) {
-    next_.on_fact({latest_, control::ReplicaLeft{
-                                replica, fmt::format("the run was resumed from version {}", *last_)}});
+    next_.on_fact(
+        {latest_, control::ReplicaLeft{replica, fmt::format("the run was resumed from version {}", *last_)}});
     returning_[names_.at(replica)] = replica;
   }
 }

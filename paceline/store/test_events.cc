@@ -28,8 +28,8 @@ std::string what(const control::ReplicaJoined& f) {
 }
 std::string what(const control::ReplicaLeft& f) { return fmt::format("left {} '{}'", f.replica, f.why); }
 std::string what(const control::ReplicaReady& f) {
-  std::string line = fmt::format("ready {} {} {} {} {} {}", f.replica, f.clock, f.base, f.compute.count(), f.loss,
-                                 to_text(f.metrics).value_or("none"));
+  std::string line = fmt::format("ready {} {} {} {} {} {}", f.replica, f.clock, f.base, f.compute.count(),
+                                 f.loss, to_text(f.metrics).value_or("none"));
   for (const Duration worked : f.worked) line += fmt::format(" {}", worked.count());
   return line;
 }
@@ -97,8 +97,12 @@ std::vector<Event> every_kind_of_event() {
                 Order(Release{
                     ReplicaId(1), Clock(1), Version(0), {0, 0, 1}, {"", 0, 0}, 0.1, 1.0 / 3, 1e-300, kMost})),
       std::pair(at(0), Order(WakeAt{at(kMost)})),
-      Fact{at(1), ReplicaReady{ReplicaId(0), Clock(1), Version(0), Duration(kMost), 1.0 / 3,
-                                {{"f1", 0.1}, {"\"ü\n", -1e300}, {"none", std::nan("")}}}},
+      Fact{at(1), ReplicaReady{ReplicaId(0),
+                               Clock(1),
+                               Version(0),
+                               Duration(kMost),
+                               1.0 / 3,
+                               {{"f1", 0.1}, {"\"ü\n", -1e300}, {"none", std::nan("")}}}},
       Fact{at(2), ReplicaReady{ReplicaId(1), Clock(1), Version(0), Duration(0),
                                std::numeric_limits<double>::quiet_NaN()}},
       Fact{at(2), ReplicaReady{ReplicaId(1), Clock(2), Version(0), Duration(1),
@@ -123,10 +127,12 @@ std::vector<Event> every_kind_of_event() {
       Fact{at(3), PlanSearched{std::nullopt, "w'1\n holds 1 MB"}},
       Fact{at(3), PlanSearched{}},
       std::pair(at(3), Order(NoPlan{"w'1\n holds 1 MB"})),
-      std::pair(at(3), Order(PlanAdopted{
-                           at(3), {{{{kMost32, 0}, {3}, kMost}, {{1}, {}, 0}}, 4}, 1.0 / 3, "w'1\n is gone"})),
-      std::pair(at(3), Order(BatchDone{
-                           at(3), 1e-300, 2.5, false, {{kMost32, kMost, Duration(kMost)}, {0, 0, Duration(0)}}})),
+      std::pair(at(3),
+                Order(PlanAdopted{
+                    at(3), {{{{kMost32, 0}, {3}, kMost}, {{1}, {}, 0}}, 4}, 1.0 / 3, "w'1\n is gone"})),
+      std::pair(at(3),
+                Order(BatchDone{
+                    at(3), 1e-300, 2.5, false, {{kMost32, kMost, Duration(kMost)}, {0, 0, Duration(0)}}})),
       std::pair(at(3), Order(BatchDone{at(3), 1, 2, true, {}, control::Spending{0.1, 1e300, 0}})),
       Fact{at(4), ReplicaLeft{ReplicaId(1), "its host is gone"}},
       Fact{at(kMost), StopAsked{"Ctrl-C"}},

@@ -28,7 +28,8 @@ absl::Status read_into(const Tensor& tensor, const ps::TensorSpec& spec, std::sp
   }
   if (spec.kind == ps::TensorKind::kConstant) {
     if (tensor.dtype != spec.dtype)
-      return wrong(fmt::format("is of type {}, and {} in the model", ps::name_of(tensor.dtype), ps::name_of(spec.dtype)));
+      return wrong(fmt::format("is of type {}, and {} in the model", ps::name_of(tensor.dtype),
+                               ps::name_of(spec.dtype)));
     std::copy(tensor.data.begin(), tensor.data.end(), to.begin());
     return absl::OkStatus();
   }
@@ -47,13 +48,15 @@ absl::Status read_weights(const std::filesystem::path& file, const ps::Layout& l
   for (const Tensor& tensor : read.tensors) tensors[tensor.name] = &tensor;
   for (const ps::TensorSpec& spec : layout.tensors()) {
     const auto found = tensors.find(spec.name);
-    const absl::Status status =
-        found == tensors.end()
-            ? absl::InvalidArgumentError(fmt::format("has no tensor '{}', which the model has", printable(spec.name)))
-            : read_into(*found->second, spec,
-                        out.subspan(static_cast<std::size_t>(spec.offset), static_cast<std::size_t>(spec.size)));
+    const absl::Status status = found == tensors.end()
+                                    ? absl::InvalidArgumentError(fmt::format(
+                                          "has no tensor '{}', which the model has", printable(spec.name)))
+                                    : read_into(*found->second, spec,
+                                                out.subspan(static_cast<std::size_t>(spec.offset),
+                                                            static_cast<std::size_t>(spec.size)));
     if (!status.ok()) {
-      return absl::Status(status.code(), fmt::format("model.weights: {}: {}", file.string(), std::string(status.message())));
+      return absl::Status(status.code(),
+                          fmt::format("model.weights: {}: {}", file.string(), std::string(status.message())));
     }
   }
   return absl::OkStatus();

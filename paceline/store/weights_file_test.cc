@@ -49,7 +49,9 @@ class WeightsFile : public testing::Test {
 
 TEST_F(WeightsFile, EachTensorGoesToItsPlace) {
   ASSERT_TRUE(read().ok());
-  const auto at = [&](int tensor) { return out_.data() + layout_.tensors()[static_cast<std::size_t>(tensor)].offset; };
+  const auto at = [&](int tensor) {
+    return out_.data() + layout_.tensors()[static_cast<std::size_t>(tensor)].offset;
+  };
   EXPECT_EQ(std::vector<float>(at(0), at(0) + 4), w_);
   EXPECT_EQ(std::memcmp(at(1), &kCount, sizeof kCount), 0);
   EXPECT_EQ(*at(2), 0.25f);

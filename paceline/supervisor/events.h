@@ -9,7 +9,7 @@
 
 #include <absl/status/status.h>
 
-#include "paceline/base/ending.h"
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/ids.h"
 #include "paceline/supervisor/leader_failover.h"
 
@@ -17,7 +17,7 @@ namespace paceline::supervisor {
 
 // How a process ended.
 struct ProcessEnd {
-  Ending ending = Ending::kUnsaid;
+  ExitReason ending = ExitReason::kUnsaid;
   bool success = false;   // exit status 0
   bool killed = false;    // by a signal, maybe of its own fault
   std::string in_words;   // "exit status 2", "killed by signal 9 (Killed)"
@@ -89,8 +89,8 @@ struct Event {
 };
 
 // ---- Actions ----
-// They are carried out in their order. StartMember, StartCoordinator and LookAtFolder are answered by an event, before
-// what is left of the actions and before any other event.
+// They are carried out in their order. StartMember, StartCoordinator and LookAtFolder are answered by an
+// event, before what is left of the actions and before any other event.
 
 struct StartMember {
   std::string name;
@@ -126,7 +126,7 @@ struct Tell {
   std::string line;
 };
 
-using Action = std::variant<StartMember, KillMember, StartCoordinator, KillCoordinator, DropCoordinator, FollowLeader,
-                            AskStop, LookAtFolder, Tell>;
+using Action = std::variant<StartMember, KillMember, StartCoordinator, KillCoordinator, DropCoordinator,
+                            FollowLeader, AskStop, LookAtFolder, Tell>;
 
 }  // namespace paceline::supervisor

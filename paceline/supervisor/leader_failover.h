@@ -1,6 +1,6 @@
 // What a host does that hears nothing of the coordinator any more: where another host leads the run by now,
-// it goes there; where the run is led by nobody for too long, it leads it itself. Pure: what the run folder says,
-// which all hosts share, comes in.
+// it goes there; where the run is led by nobody for too long, it leads it itself. Pure: what the run folder
+// says, which all hosts share, comes in.
 //
 // What always holds: the holder of the run folder's lock leads the run, and nobody else does.
 #pragma once

@@ -18,7 +18,9 @@ class LeaderFailoverTest : public ::testing::Test {
     return host.wants_to_look(now) ? host.look(folder_, now) : LeaderFailover::Step{};
   }
   LeaderFailover::Step after(int silent_s) { return after(host_, silent_s); }
-  static bool nothing(const LeaderFailover::Step& step) { return std::holds_alternative<std::monostate>(step); }
+  static bool nothing(const LeaderFailover::Step& step) {
+    return std::holds_alternative<std::monostate>(step);
+  }
 
   LeaderFailover::Seen folder_{{{0, "10.0.0.1:7461"}}, false, false};
   const LeaderFailover::SteadyTime start_{std::chrono::hours(1)};

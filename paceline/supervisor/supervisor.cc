@@ -72,10 +72,12 @@ void Supervisor::on(const CoordinatorStarted& started) {
     if (starting_ == Start::kFirst) return start_members();
     if (starting_ == Start::kAgain) return;
     leads_ = true;
-    tell((lost_host_ ? fmt::format("host {} did not come back", *lost_host_) : "this host led the run before") +
+    tell((lost_host_ ? fmt::format("host {} did not come back", *lost_host_)
+                     : "this host led the run before") +
          "; this one leads the run");
     put(FollowLeader{});
-    if (options_.evaluates) start(members_.emplace_back(Member{kEvaluator, MemberKind::kEvaluator}), attempt_);
+    if (options_.evaluates)
+      start(members_.emplace_back(Member{kEvaluator, MemberKind::kEvaluator}), attempt_);
     return;
   }
   switch (starting_) {
@@ -102,9 +104,9 @@ void Supervisor::on(const MemberEnded& ended) {
   Member* member = find(ended.name);
   if (member == nullptr || !member->here) return;
   member->here = false;
-  logs_say_more_ |= ended.end.ending == Ending::kUnsaid;
+  logs_say_more_ |= ended.end.ending == ExitReason::kUnsaid;
   if (ended_in_order(ended) || starts_after_loss(ended) || could_not_start(*member, ended.end)) return;
-  const bool own_error = !ended.end.killed && ended.end.ending != Ending::kCoordinatorLost;
+  const bool own_error = !ended.end.killed && ended.end.ending != ExitReason::kCoordinatorLost;
   const std::string why = own_error ? message_of(ended.end.reason) : ended.end.in_words;
   const std::string lost = fmt::format("{} was lost ({})", member->name, why);
   if (member->kind == MemberKind::kWorker) {
@@ -112,24 +114,25 @@ void Supervisor::on(const MemberEnded& ended) {
     return tell(lost + (options_.plans_anew ? "" : "; the others train on its samples"));
   }
   // An evaluator that ended by itself would do so again.
-  if (member->kind == MemberKind::kEvaluator && !(ended.end.killed && evaluator_restarts_.again(ended.newest)))
+  if (member->kind == MemberKind::kEvaluator &&
+      !(ended.end.killed && evaluator_restarts_.again(ended.newest)))
     return tell(lost + "; training goes on without evaluations");
   if (!stopping_) start_after_loss(*member, lost);
 }
 
 bool Supervisor::ended_in_order(const MemberEnded& ended) {
   switch (ended.end.ending) {
-    case Ending::kDone:
+    case ExitReason::kDone:
       over_ = true;
       return true;
-    // The other one may be one that a user started, or from before and not missed yet. If that goes, the coordinator
-    // says who is missing.
-    case Ending::kPlaceTaken:
+    // The other one may be one that a user started, or from before and not missed yet. If that goes, the
+    // coordinator says who is missing.
+    case ExitReason::kPlaceTaken:
       return true;
-    case Ending::kRunFailed:
+    case ExitReason::kRunFailed:
       failure_ = ended.end.reason;
       return true;
-    case Ending::kHostGivenUp:
+    case ExitReason::kHostGivenUp:
       // The run is none of this host's any more; it is not stopped.
       end(ended.end.reason);
       for (Member& other : members_) kill(other);
@@ -155,7 +158,7 @@ bool Supervisor::starts_after_loss(const MemberEnded& ended) {
 }
 
 bool Supervisor::could_not_start(const Member& member, const ProcessEnd& end) {
-  const bool coordinator_lost = end.ending == Ending::kCoordinatorLost;
+  const bool coordinator_lost = end.ending == ExitReason::kCoordinatorLost;
   const bool own_error = !end.killed && !coordinator_lost;
   if (training_ && (leads_ || !own_error || member.kind == MemberKind::kWorker)) return false;
   if (!first_error_ && !coordinator_lost) {
@@ -185,14 +188,15 @@ void Supervisor::on(const CoordinatorEnded& ended) {
       ended.newest ? fmt::format("the checkpoint of version {}", *ended.newest) : "the start";
   tell(fmt::format("the coordinator was lost ({}); {}", end.in_words,
                    options_.copies ? "it is started again" : "going on from " + from));
-  attempt_ = std::max<std::int64_t>(attempt_, 1);  // the next one is another, though nobody asked for the first
+  attempt_ =
+      std::max<std::int64_t>(attempt_, 1);  // the next one is another, though nobody asked for the first
   start_coordinator(Start::kAgain, {.again = true});
 }
 
 absl::Status Supervisor::end_of_coordinator(const ProcessEnd& end) const {
   // One that was killed is no error of what it was given.
-  const auto ending = first_error_ ? ending_of(*first_error_) : Ending::kDone;
-  const bool said = ending != Ending::kUnsaid && ending != Ending::kKilled;
+  const auto ending = first_error_ ? exit_reason_of(*first_error_) : ExitReason::kDone;
+  const bool said = ending != ExitReason::kUnsaid && ending != ExitReason::kKilled;
   if (first_error_) return said ? absl::InvalidArgumentError(first_error_->message()) : *first_error_;
   if (end.success && !lost_all_.empty())
     return absl::UnavailableError(fmt::format("every replica lost a worker; the last one {}", lost_all_));
@@ -228,7 +232,8 @@ void Supervisor::on(const FolderSeen& folder) {
 void Supervisor::on(const TimePassed&) {
   if (!begun_) return;
   if (stopping_ && !outcome_) put(AskStop{*stopping_});  // a coordinator between two attempts hears nothing
-  if (!leads_ && !outcome_ && !stopping_ && failover_->wants_to_look(now_)) put(LookAtFolder{failover_->run()});
+  if (!leads_ && !outcome_ && !stopping_ && failover_->wants_to_look(now_))
+    put(LookAtFolder{failover_->run()});
   if (!leads_ && !outcome_ && all_ended())
     end(first_error_ ? *first_error_ : failure_.value_or(absl::OkStatus()));
   if (!outcome_ && !stopping_) {
@@ -302,13 +307,15 @@ Supervisor::Member* Supervisor::find(const std::string& name) {
 }
 
 bool Supervisor::here(const std::string& name) const {
-  return std::any_of(members_.begin(), members_.end(), [&](const Member& one) { return one.here && one.name == name; });
+  return std::any_of(members_.begin(), members_.end(),
+                     [&](const Member& one) { return one.here && one.name == name; });
 }
 
 bool Supervisor::any_replica_whole() const {
-  return std::any_of(options_.replicas.begin(), options_.replicas.end(), [&](const std::vector<std::string>& names) {
-    return std::all_of(names.begin(), names.end(), [&](const std::string& name) { return here(name); });
-  });
+  return std::any_of(
+      options_.replicas.begin(), options_.replicas.end(), [&](const std::vector<std::string>& names) {
+        return std::all_of(names.begin(), names.end(), [&](const std::string& name) { return here(name); });
+      });
 }
 
 bool Supervisor::all_ended() const {

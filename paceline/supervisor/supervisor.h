@@ -1,5 +1,5 @@
-// What the launcher of a host does when its processes end, and where the run is led from: what happens comes in as
-// events, what is to be done goes out as actions. Pure: time is a field of each event.
+// What the launcher of a host does when its processes end, and where the run is led from: what happens comes
+// in as events, what is to be done goes out as actions. Pure: time is a field of each event.
 //
 // What always holds: while the job trains, a server or a coordinator that dies is started again, and the run
 // goes on from its newest checkpoint; it gives up when that gains nothing. A worker that dies is started
@@ -29,8 +29,8 @@ inline constexpr char kEvaluator[] = "evaluator";
 struct SupervisorOptions {
   // Started in this order.
   std::vector<std::pair<std::string, MemberKind>> members;
-  // The names of each replica's workers; empty where another host has others, or the rest of one: then nobody here
-  // can say that none is left.
+  // The names of each replica's workers; empty where another host has others, or the rest of one: then nobody
+  // here can say that none is left.
   std::vector<std::vector<std::string>> replicas{};
   bool plans_anew = false;  // any worker will do: the coordinator says what becomes of a lost one's work
   bool leads = true;        // the coordinator is here from the start
@@ -129,7 +129,7 @@ class Supervisor {
   Restarts evaluator_restarts_;
   Restarts comes_back_;  // of members, before training began
   bool training_ = false;
-  bool over_ = false;  // the job, as some member heard
+  bool over_ = false;                    // the job, as some member heard
   std::optional<std::string> stopping_;  // why
   bool any_whole_before_ = false;        // replica, when time passed last
   std::string lost_worker_;              // since then: one, and why

@@ -26,13 +26,13 @@ SupervisorOptions options() {
 }
 
 ProcessEnd killed() {
-  return {Ending::kKilled, false, true, "killed by signal 9 (Killed)",
-          with_ending(absl::UnavailableError("it: killed by signal 9 (Killed)"), Ending::kKilled)};
+  return {ExitReason::kKilled, false, true, "killed by signal 9 (Killed)",
+          with_exit_reason(absl::UnavailableError("it: killed by signal 9 (Killed)"), ExitReason::kKilled)};
 }
-ProcessEnd said(Ending ending, const std::string& why) {
-  return {ending, false, false, "exit status 2", with_ending(absl::UnavailableError(why), ending)};
+ProcessEnd said(ExitReason ending, const std::string& why) {
+  return {ending, false, false, "exit status 2", with_exit_reason(absl::UnavailableError(why), ending)};
 }
-ProcessEnd done() { return {Ending::kDone, true, false, "exit status 0", absl::OkStatus()}; }
+ProcessEnd done() { return {ExitReason::kDone, true, false, "exit status 0", absl::OkStatus()}; }
 
 class SupervisorTest : public testing::Test {
  protected:
@@ -61,7 +61,8 @@ class SupervisorTest : public testing::Test {
   void ends(const std::string& name, ProcessEnd end, std::optional<Version> newest = std::nullopt) {
     happens(MemberEnded{name, std::move(end), newest});
   }
-  void coordinator_ends(ProcessEnd end, std::optional<Version> newest = std::nullopt, bool has_trained = true) {
+  void coordinator_ends(ProcessEnd end, std::optional<Version> newest = std::nullopt,
+                        bool has_trained = true) {
     happens(CoordinatorEnded{std::move(end), newest, has_trained});
   }
   std::vector<std::string> take_done() { return std::exchange(done_, {}); }
@@ -74,7 +75,9 @@ class SupervisorTest : public testing::Test {
   Supervisor::SteadyTime now_{std::chrono::hours(1)};
   std::vector<std::string> done_;
   // What starting gives.
-  std::function<absl::Status(const std::string&)> starting_ = [](const std::string&) { return absl::OkStatus(); };
+  std::function<absl::Status(const std::string&)> starting_ = [](const std::string&) {
+    return absl::OkStatus();
+  };
   bool killed_at_start_ = false;
   LeaderFailover::Seen folder_;
 
@@ -108,7 +111,8 @@ class SupervisorTest : public testing::Test {
 
 TEST_F(SupervisorTest, StartsTheCoordinatorFirst) {
   begin(options());
-  EXPECT_THAT(take_done(), ElementsAre("start coordinator", "start server0", "start w0", "start w1", "start evaluator"));
+  EXPECT_THAT(take_done(),
+              ElementsAre("start coordinator", "start server0", "start w0", "start w1", "start evaluator"));
   pass();
   EXPECT_THAT(take_done(), IsEmpty());
   EXPECT_EQ(outcome(), "none");
@@ -155,7 +159,8 @@ TEST_F(SupervisorTest, TheOthersTrainOnTheSamplesOfALostWorker) {
   begin_to_train();
   ends("w0", killed());
   pass();
-  EXPECT_THAT(take_done(), ElementsAre("w0 was lost (killed by signal 9 (Killed)); the others train on its samples"));
+  EXPECT_THAT(take_done(),
+              ElementsAre("w0 was lost (killed by signal 9 (Killed)); the others train on its samples"));
   // Until another attempt wants all places filled.
   answer(2, true);
   pass();
@@ -167,11 +172,13 @@ TEST_F(SupervisorTest, StopsWithTheLastReplica) {
   ends("w0", killed());
   pass();
   take_done();
-  ends("w1", said(Ending::kOwnError, "w1: out of memory"));
+  ends("w1", said(ExitReason::kOwnError, "w1: out of memory"));
   pass();
-  EXPECT_THAT(take_done(), ElementsAre(StartsWith("w1 was lost (w1: out of memory)"), "ask to stop: no replica is left"));
+  EXPECT_THAT(take_done(),
+              ElementsAre(StartsWith("w1 was lost (w1: out of memory)"), "ask to stop: no replica is left"));
   pass();
-  EXPECT_THAT(take_done(), ElementsAre("ask to stop: no replica is left")) << "a coordinator may not have heard it";
+  EXPECT_THAT(take_done(), ElementsAre("ask to stop: no replica is left"))
+      << "a coordinator may not have heard it";
   coordinator_ends(done());
   EXPECT_EQ(outcome(), "every replica lost a worker; the last one w1: w1: out of memory");
 }
@@ -217,8 +224,8 @@ TEST_F(SupervisorTest, NobodyHereKnowsWhetherAnotherHostHasAReplica) {
 TEST_F(SupervisorTest, StartsALostServerAgain) {
   begin_to_train();
   ends("server0", killed(), Version(7));
-  EXPECT_THAT(take_done(),
-              ElementsAre("server0 was lost (killed by signal 9 (Killed)); it is started again", "start server0"));
+  EXPECT_THAT(take_done(), ElementsAre("server0 was lost (killed by signal 9 (Killed)); it is started again",
+                                       "start server0"));
   answer(2, false);
   pass();
   EXPECT_THAT(take_done(), IsEmpty()) << "it is here";
@@ -228,8 +235,9 @@ TEST_F(SupervisorTest, AnEvaluatorIsStartedAgainUnlessItEndedByItself) {
   begin_to_train();
   ends("evaluator", killed(), Version(1));
   EXPECT_THAT(take_done(), ElementsAre(HasSubstr("it is started again"), "start evaluator"));
-  ends("evaluator", said(Ending::kOwnError, "no test data"), Version(1));
-  EXPECT_THAT(take_done(), ElementsAre("evaluator was lost (no test data); training goes on without evaluations"));
+  ends("evaluator", said(ExitReason::kOwnError, "no test data"), Version(1));
+  EXPECT_THAT(take_done(),
+              ElementsAre("evaluator was lost (no test data); training goes on without evaluations"));
   begin_to_train();
   for (int i = 0; i < Restarts::kMost; ++i) ends("evaluator", killed(), Version(1));
   take_done();
@@ -240,19 +248,20 @@ TEST_F(SupervisorTest, AnEvaluatorIsStartedAgainUnlessItEndedByItself) {
 TEST_F(SupervisorTest, WhatEndsAsItShouldIsNoNews) {
   begin_to_train();
   ends("w0", done());
-  ends("w1", said(Ending::kPlaceTaken, "somebody has this place"));
+  ends("w1", said(ExitReason::kPlaceTaken, "somebody has this place"));
   EXPECT_THAT(take_done(), IsEmpty());
   EXPECT_FALSE(supervisor_->logs_say_more());
-  ends("server0", {Ending::kUnsaid, false, false, "exit status 3", absl::UnavailableError("exit status 3")});
+  ends("server0",
+       {ExitReason::kUnsaid, false, false, "exit status 3", absl::UnavailableError("exit status 3")});
   EXPECT_TRUE(supervisor_->logs_say_more());
 }
 
 TEST_F(SupervisorTest, AProcessThatCannotStartEndsANewRun) {
   begin(options());
   answer(1, false);
-  ends("w0", said(Ending::kOwnError, "/data: no such file"));
+  ends("w0", said(ExitReason::kOwnError, "/data: no such file"));
   EXPECT_THAT(take_done(), testing::Contains("ask to stop: a process could not start"));
-  ends("w1", said(Ending::kOwnError, "a later error"));
+  ends("w1", said(ExitReason::kOwnError, "a later error"));
   coordinator_ends(done(), std::nullopt, false);
   EXPECT_EQ(outcome(), "/data: no such file");
   EXPECT_TRUE(absl::IsInvalidArgument(*supervisor_->outcome())) << "of what it was given";
@@ -289,18 +298,18 @@ TEST_F(SupervisorTest, AProcessThatDiesWithTheCoordinatorSaysNothingOfTheRun) {
   happens(NotAnswered{true});
   ends("w0", killed());
   EXPECT_THAT(take_done(), ElementsAre("w0 was lost (killed by signal 9 (Killed))"));
-  ends("w1", said(Ending::kCoordinatorLost, "the coordinator is gone"));
+  ends("w1", said(ExitReason::kCoordinatorLost, "the coordinator is gone"));
   EXPECT_THAT(take_done(), IsEmpty());
-  coordinator_ends(said(Ending::kOwnError, "the journal is damaged"), std::nullopt, false);
+  coordinator_ends(said(ExitReason::kOwnError, "the journal is damaged"), std::nullopt, false);
   EXPECT_EQ(outcome(), "the journal is damaged");
 }
 
 TEST_F(SupervisorTest, StartsALostCoordinatorAgain) {
   begin_to_train();
   coordinator_ends(killed(), Version(40));
-  EXPECT_THAT(take_done(),
-              ElementsAre("the coordinator was lost (killed by signal 9 (Killed)); going on from the checkpoint of version 40",
-                          "start coordinator again"));
+  EXPECT_THAT(take_done(), ElementsAre("the coordinator was lost (killed by signal 9 (Killed)); going on "
+                                       "from the checkpoint of version 40",
+                                       "start coordinator again"));
   coordinator_ends(killed(), Version(41));
   take_done();
   coordinator_ends(killed());
@@ -364,7 +373,8 @@ TEST_F(SupervisorTest, AStopIsSaidUntilItIsHeard) {
   happens(StopWanted{"interrupted"});
   pass();
   pass();
-  EXPECT_THAT(take_done(), ElementsAre("ask to stop: interrupted", "ask to stop: interrupted", "ask to stop: interrupted"));
+  EXPECT_THAT(take_done(), ElementsAre("ask to stop: interrupted", "ask to stop: interrupted",
+                                       "ask to stop: interrupted"));
   ends("server0", killed());
   EXPECT_THAT(take_done(), IsEmpty()) << "nobody starts it again";
   coordinator_ends(killed());
@@ -411,8 +421,9 @@ TEST_F(OtherHost, LeadsTheRunWhenNobodyDoes) {
   pass(seconds(11));
   EXPECT_THAT(take_done(), IsEmpty());
   pass(seconds(1));
-  EXPECT_THAT(take_done(), ElementsAre("start coordinator again without 0", "host 0 did not come back; this one leads the run",
-                                       "follow this host", "start evaluator"));
+  EXPECT_THAT(take_done(), ElementsAre("start coordinator again without 0",
+                                       "host 0 did not come back; this one leads the run", "follow this host",
+                                       "start evaluator"));
   EXPECT_TRUE(supervisor_->leads());
   coordinator_ends(done());
   EXPECT_EQ(outcome(), "OK");
@@ -456,7 +467,7 @@ TEST_F(OtherHost, EndsWithItsProcesses) {
   EXPECT_EQ(outcome(), "OK");
   begin_elsewhere();
   ends("w0", done());
-  ends("w1", said(Ending::kRunFailed, "the run diverged"));
+  ends("w1", said(ExitReason::kRunFailed, "the run diverged"));
   ends("server0", done());
   pass();
   EXPECT_EQ(outcome(), "the run diverged");
@@ -464,7 +475,7 @@ TEST_F(OtherHost, EndsWithItsProcesses) {
 
 TEST_F(OtherHost, GoesWhenItIsGivenUp) {
   begin_elsewhere();
-  ends("server0", said(Ending::kHostGivenUp, "the run goes on without this host"));
+  ends("server0", said(ExitReason::kHostGivenUp, "the run goes on without this host"));
   EXPECT_THAT(take_done(), ElementsAre("kill w0", "kill w1"));
   EXPECT_EQ(outcome(), "the run goes on without this host");
 }
@@ -499,7 +510,8 @@ TEST(SupervisorRandom, NoProcessIsStartedThatIsHere) {
           ASSERT_TRUE(here.insert(start->name).second) << "seed " << seed << ": " << start->name;
           const bool fails = below(40) == 0;
           if (fails) here.erase(start->name);
-          happens(MemberStarted{start->name, fails ? absl::ResourceExhaustedError("full") : absl::OkStatus()});
+          happens(
+              MemberStarted{start->name, fails ? absl::ResourceExhaustedError("full") : absl::OkStatus()});
         } else if (const auto* kill = std::get_if<KillMember>(&action)) {
           ASSERT_EQ(here.erase(kill->name), 1u) << "seed " << seed;
         } else if (std::holds_alternative<StartCoordinator>(action)) {
@@ -518,9 +530,11 @@ TEST(SupervisorRandom, NoProcessIsStartedThatIsHere) {
     std::int64_t attempt = 1;
     for (int i = 0; i < 60 && !supervisor.outcome(); ++i) {
       now += milliseconds(100 * below(40));
-      const Ending ending = static_cast<Ending>(below(8));
-      const ProcessEnd end{ending, ending == Ending::kDone, ending == Ending::kKilled, "it ended",
-                           ending == Ending::kDone ? absl::OkStatus() : with_ending(absl::UnavailableError("why"), ending)};
+      const ExitReason ending = static_cast<ExitReason>(below(8));
+      const ProcessEnd end{ending, ending == ExitReason::kDone, ending == ExitReason::kKilled, "it ended",
+                           ending == ExitReason::kDone
+                               ? absl::OkStatus()
+                               : with_exit_reason(absl::UnavailableError("why"), ending)};
       const auto newest = below(3) == 0 ? std::nullopt : std::optional(Version(below(5)));
       switch (below(6)) {
         case 0:

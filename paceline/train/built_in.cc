@@ -25,8 +25,7 @@ class Models final : public BuiltIn {
     const auto data = std::make_shared<const DataSets>(std::move(read));
     std::vector<std::unique_ptr<Engine>> engines(static_cast<std::size_t>(count));
     for (auto& engine : engines) {
-      PACELINE_ASSIGN_OR_RETURN(
-          engine, BuiltInEngine::create(job, data, use == Use::kEvaluate, threads));
+      PACELINE_ASSIGN_OR_RETURN(engine, BuiltInEngine::create(job, data, use == Use::kEvaluate, threads));
       PACELINE_RETURN_IF_ERROR(config::check_units(job.parallel, job.model.name, engine->units()));
     }
     return engines;
@@ -40,7 +39,7 @@ class Models final : public BuiltIn {
 
   absl::StatusOr<planner::ModelProfile> profile(const config::JobConfig& job) const override {
     PACELINE_ASSIGN_OR_RETURN(const DataSets data, load_data(job.data, job.model.context));
-    use_threads(job.replicas.front().threads);
+    use_threads(job.devices.front().threads);
     return profile_model(job.model, data.train->sample_shape(), data.train->classes());
   }
 

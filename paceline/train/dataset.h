@@ -1,5 +1,5 @@
-// Data sets, read from the standard files or the user's own. Any thread may call batch() at once: a data set never
-// changes after it is read.
+// Data sets, read from the standard files or the user's own. Any thread may call batch() at once: a data set
+// never changes after it is read.
 #pragma once
 
 #include <cstdint>

@@ -41,8 +41,8 @@ struct ImageSplit {
 // every data_batch_*.bin in the directory, in the order of their names; tests on test_batch.bin.
 absl::StatusOr<ImageSplit> read_cifar10(const std::filesystem::path& directory);
 
-// CIFAR-100's binary version: records of two label bytes, of which the second is the class, and 3,072 pixel bytes.
-// Trains on train.bin, tests on test.bin.
+// CIFAR-100's binary version: records of two label bytes, of which the second is the class, and 3,072 pixel
+// bytes. Trains on train.bin, tests on test.bin.
 absl::StatusOr<ImageSplit> read_cifar100(const std::filesystem::path& directory);
 
 // MNIST's IDX files (LeCun, Cortes, Burges), plain or .gz. Where there are only the 10,000 images called

@@ -32,8 +32,11 @@ nn::Sequential build_alexnet(ImageShape shape, std::int64_t classes) {
     std::int64_t out, kernel, stride, padding;
     bool pooled;
   };
-  constexpr Layer kLayers[] = {
-      {64, 11, 4, 2, true}, {192, 5, 1, 2, true}, {384, 3, 1, 1, false}, {256, 3, 1, 1, false}, {256, 3, 1, 1, true}};
+  constexpr Layer kLayers[] = {{64, 11, 4, 2, true},
+                               {192, 5, 1, 2, true},
+                               {384, 3, 1, 1, false},
+                               {256, 3, 1, 1, false},
+                               {256, 3, 1, 1, true}};
   constexpr std::int64_t kGrid = 6;
   nn::Sequential model;
   std::int64_t channels = shape.channels;

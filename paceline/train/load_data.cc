@@ -73,18 +73,19 @@ absl::StatusOr<DataSets> load_all(const config::DataConfig& data, std::int64_t c
   const std::string kind = data.source.substr(0, colon);
   const std::string path = colon == std::string::npos ? "" : data.source.substr(colon + 1);
   if (data.augment && kind != "cifar10" && kind != "cifar100") {
-    return absl::InvalidArgumentError(
-        fmt::format("data.augment = true is for cifar10 and cifar100 only, not for data.source = \"{}\"; set it to false",
-                    data.source));
+    return absl::InvalidArgumentError(fmt::format(
+        "data.augment = true is for cifar10 and cifar100 only, not for data.source = \"{}\"; set it to false",
+        data.source));
   }
   if (kind == "cifar10" && !path.empty()) return load_cifar10(path, data.augment);
   if (kind == "cifar100" && !path.empty()) return load_cifar100(path, data.augment);
   if (kind == "mnist" && !path.empty()) return load_mnist(path);
   if (kind == "npy" && !path.empty()) return read_npy(path);
-  absl::StatusOr<Bytes> text = absl::InvalidArgumentError(fmt::format(
-      "data.source = \"{}\": want \"cifar10:DIR\", \"cifar100:DIR\", \"mnist:DIR\", \"npy:DIR\", \"text:FILE-or-DIR\" or "
-      "\"headers\"",
-      data.source));
+  absl::StatusOr<Bytes> text =
+      absl::InvalidArgumentError(fmt::format("data.source = \"{}\": want \"cifar10:DIR\", \"cifar100:DIR\", "
+                                             "\"mnist:DIR\", \"npy:DIR\", \"text:FILE-or-DIR\" or "
+                                             "\"headers\"",
+                                             data.source));
   if (kind == "text" && !path.empty()) text = read_text(path, data.max_bytes);
   if (data.source == "headers") text = read_headers(kHeadersRoot, data.max_bytes);
   if (!text.ok()) return text.status();

@@ -49,16 +49,15 @@ absl::StatusOr<ImageShape> image_shape(const ModelConfig& model,
 
 absl::Status check_alexnet(ImageShape shape) {
   if (std::min(shape.height, shape.width) >= kLeastAlexnetPixels) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("model.name = \"alexnet\" wants images of at least {} x {} pixels, but the data's are {} x {}; "
-                  "set model.name to alexnet-small, or data.source to npy:… with larger ones",
-                  kLeastAlexnetPixels, kLeastAlexnetPixels, shape.height, shape.width));
+  return absl::InvalidArgumentError(fmt::format(
+      "model.name = \"alexnet\" wants images of at least {} x {} pixels, but the data's are {} x {}; "
+      "set model.name to alexnet-small, or data.source to npy:… with larger ones",
+      kLeastAlexnetPixels, kLeastAlexnetPixels, shape.height, shape.width));
 }
 
 absl::Status check_name(const std::string& name) {
-  for (const char* known :
-       {"mlp", "cnn", "alexnet-small", "alexnet", "resnet20", "resnet50", "resnet56", "resnet110", "vgg11", "vgg16",
-        "vgg16-plain", "gpt-byte"}) {
+  for (const char* known : {"mlp", "cnn", "alexnet-small", "alexnet", "resnet20", "resnet50", "resnet56",
+                            "resnet110", "vgg11", "vgg16", "vgg16-plain", "gpt-byte"}) {
     if (name == known) return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

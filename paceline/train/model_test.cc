@@ -205,7 +205,8 @@ TEST(Model, RefusesWhatDoesNotFit) {
     return make_model(model, shape, 10, 1).status();
   };
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-  expect_error(error(model_named("resnet18"), kCifarSample), kInvalid, {"model.name = \"resnet18\"", "resnet20"});
+  expect_error(error(model_named("resnet18"), kCifarSample), kInvalid,
+               {"model.name = \"resnet18\"", "resnet20"});
   expect_error(error(model_named("cnn"), {64}), kInvalid, {"model.name = \"cnn\"", "[64]", "data.source"});
   expect_error(error(model_named("gpt-byte"), kCifarSample), kInvalid, {"[3, 32, 32]", "data.source"});
   expect_error(error(model_named("gpt-byte"), {32}), kInvalid, {"model.context = 64", "[32]"});

@@ -24,8 +24,8 @@ torch::nn::Sequential build_cnn(ImageShape shape, std::int64_t classes);
 // weights are in the first dense layer, so it sends much for what it computes.
 torch::nn::Sequential build_alexnet_small(ImageShape shape, std::int64_t classes);
 
-// AlexNet in one tower (Krizhevsky 2014), as libtorch's users know it: five convolutions and three dense layers,
-// with dropout before two of them. Requires: images of at least 63 x 63 pixels.
+// AlexNet in one tower (Krizhevsky 2014), as libtorch's users know it: five convolutions and three dense
+// layers, with dropout before two of them. Requires: images of at least 63 x 63 pixels.
 torch::nn::Sequential build_alexnet(ImageShape shape, std::int64_t classes);
 inline constexpr std::int64_t kLeastAlexnetPixels = 63;
 
@@ -35,9 +35,9 @@ torch::nn::Sequential build_resnet(std::int64_t channels, std::int64_t classes, 
 // CIFAR's form of VGG (Simonyan, Zisserman 2015) with batch norm: convolutions a stage, then one dense layer.
 torch::nn::Sequential build_vgg(std::int64_t channels, std::int64_t classes, const std::vector<int>& stages);
 
-// VGG-16 as its authors have it (configuration D), without batch norm: 13 convolutions with biases, then dense
-// layers of 4,096, 4,096 and `classes`, with dropout before two of them. The first dense layer is as large as five
-// pools leave the image.
+// VGG-16 as its authors have it (configuration D), without batch norm: 13 convolutions with biases, then
+// dense layers of 4,096, 4,096 and `classes`, with dropout before two of them. The first dense layer is as
+// large as five pools leave the image.
 torch::nn::Sequential build_vgg16_plain(ImageShape shape, std::int64_t classes);
 
 // A causal transformer over bytes, norms before the layers (Radford et al. 2019).

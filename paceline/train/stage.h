@@ -24,8 +24,8 @@
 #include <torch/types.h>
 
 #include "paceline/config/model_config.h"
-#include "paceline/ps/layout.h"
 #include "paceline/ps/float_range.h"
+#include "paceline/ps/layout.h"
 
 namespace paceline::train {
 

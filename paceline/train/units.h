@@ -10,8 +10,8 @@
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/sequential.h>
 
-#include "paceline/ps/layout.h"
 #include "paceline/ps/float_range.h"
+#include "paceline/ps/layout.h"
 
 namespace paceline::train {
 

@@ -1,5 +1,5 @@
-// What the pages fold a run into: speeds and rates of late, moving lanes, the ledger of late; and the parts that
-// are made of them.
+// What the pages fold a run into: speeds and rates of late, moving lanes, the ledger of late; and the parts
+// that are made of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,8 @@ using report::testing::at;
 
 // All that the pages know of a run.
 struct Watched final : control::RunListener {
-  explicit Watched(report::RunInfo info) : policy(info.policy), stats(info), time(info.devices), lanes(info.devices) {}
+  explicit Watched(report::RunInfo info)
+      : policy(info.policy), stats(info), time(info.devices), lanes(info.devices) {}
   void on_fact(const control::Fact& fact) override {
     stats.on_fact(fact);
     time.on_fact(fact);
@@ -65,7 +66,8 @@ report::RunInfo info_of(const std::string& policy, std::int64_t samples) {
 }
 
 // Four replicas of which the last is three times slower, or many alike.
-std::unique_ptr<Watched> watched(const std::string& policy, Time* end, report::ExampleJob job = report::uneven_four()) {
+std::unique_ptr<Watched> watched(const std::string& policy, Time* end,
+                                 report::ExampleJob job = report::uneven_four()) {
   auto all = std::make_unique<Watched>(info_of(policy, job.samples));
   *end = report::run_example(job, policy, *all);
   return all;
@@ -80,7 +82,8 @@ TEST(RecentTest, SpeedsAreSamplesOverTheTimeThatTheyTook) {
     ASSERT_TRUE(speed.now.has_value());
     EXPECT_NEAR(*speed.now, static_cast<double>(job.batch) / job.replicas[i].iteration_s, 1e-6) << i;
   }
-  EXPECT_NEAR(*run->recent.median_speed(), static_cast<double>(job.batch) / job.replicas[0].iteration_s, 1e-6);
+  EXPECT_NEAR(*run->recent.median_speed(), static_cast<double>(job.batch) / job.replicas[0].iteration_s,
+              1e-6);
   EXPECT_FALSE(run->recent.speed(ReplicaId(17)).now.has_value());
 }
 
@@ -90,7 +93,8 @@ TEST(RecentTest, ADeviceThatBecomesSlowerIsSlowerThanItsPast) {
   double now = 0;
   for (int i = 0; i < 40; ++i) {
     const double took = i < 24 ? 0.1 : 0.3;
-    recent.on_order(at(now), control::Release{ReplicaId(0), Clock(i), Version(i), {0, 8 * i, 8 * (i + 1)}, {"", 0, 0}});
+    recent.on_order(
+        at(now), control::Release{ReplicaId(0), Clock(i), Version(i), {0, 8 * i, 8 * (i + 1)}, {"", 0, 0}});
     now += took;
     recent.on_fact({at(now), control::ReplicaReady{ReplicaId(0), Clock(i), Version(i), from_seconds(took)}});
   }
@@ -122,7 +126,8 @@ TEST(RecentTest, ReasonsOfLeavingAreFewWhateverIsSaid) {
   Recent recent;
   for (int i = 0; i < 100; ++i) {
     recent.on_fact({at(i), control::ReplicaLeft{ReplicaId(0), "resumed from version " + std::to_string(i)}});
-    recent.on_fact({at(i), control::ReplicaLeft{ReplicaId(0), std::string(static_cast<std::size_t>(i + 1), 'x')}});
+    recent.on_fact(
+        {at(i), control::ReplicaLeft{ReplicaId(0), std::string(static_cast<std::size_t>(i + 1), 'x')}});
   }
   EXPECT_EQ(recent.left_by_reason().at("resumed from version #"), 100);
   EXPECT_LE(recent.left_by_reason().size(), Recent::kMostReasons + 1);
@@ -146,7 +151,8 @@ TEST(LedgerWindowTest, TheDifferenceIsWhatCameSince) {
   EXPECT_EQ(late.wall(), from_seconds(20));
   EXPECT_EQ(late.devices[0].of(report::TimeCause::kComputing), from_seconds(5));
   EXPECT_EQ(late.devices[1].of(report::TimeCause::kWaiting), from_seconds(3));
-  EXPECT_THAT(late.waits, testing::ElementsAre(report::Wait{"w3", "rule", from_seconds(3)}, report::Wait{"w1", "rule", from_seconds(1)}));
+  EXPECT_THAT(late.waits, testing::ElementsAre(report::Wait{"w3", "rule", from_seconds(3)},
+                                               report::Wait{"w1", "rule", from_seconds(1)}));
   EXPECT_EQ(late.replicas[0].iterations, 5);
   EXPECT_EQ(difference(before, now).devices[0].of(report::TimeCause::kComputing), Duration::zero());
 }
@@ -194,13 +200,15 @@ TEST(LivePartsTest, TheSlowOneIsNamedInTheSentenceAndFirstAmongTheDevices) {
   const auto run = watched("bsp", &end);
   const auto parts = run->parts(end);
   const std::string slow = report::uneven_four().replicas.back().name;
-  EXPECT_THAT(parts.at("head").at("holds_back").get<std::string>(), testing::StartsWith(slow + " takes 3.0 times"));
+  EXPECT_THAT(parts.at("head").at("holds_back").get<std::string>(),
+              testing::StartsWith(slow + " takes 3.0 times"));
   EXPECT_EQ(parts.at("devices").at("rows")[0].at("name"), slow);
   EXPECT_EQ(parts.at("head").at("samples"), 3200);
 }
 
 TEST(LivePartsTest, EveryDevicesTimeAddsUpUnderEveryPolicy) {
-  for (const std::string policy : {"bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:15", "cgp", "backup:1", "local-sgd:4"}) {
+  for (const std::string policy :
+       {"bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:15", "cgp", "backup:1", "local-sgd:4"}) {
     Time end;
     const auto run = watched(policy, &end);
     const Json time = run->parts(end).at("time");
@@ -244,15 +252,18 @@ TEST(TopScreenTest, ItFitsAndNamesTheSlowOne) {
   }
   const auto lines = top_screen(run->parts(end), "run", 80, 24);
   EXPECT_THAT(lines[1], testing::HasSubstr("takes 3.0 times as long"));
-  const auto header = std::find_if(lines.begin(), lines.end(), [](const auto& line) { return line.starts_with("device"); });
+  const auto header =
+      std::find_if(lines.begin(), lines.end(), [](const auto& line) { return line.starts_with("device"); });
   ASSERT_NE(header, lines.end());
   EXPECT_THAT(*header, testing::EndsWith("iterations"));
   EXPECT_THAT(*(header + 1), testing::StartsWith(report::uneven_four().replicas.back().name));
 }
 
 TEST(TopScreenTest, ARunThatHasNotBegunHasItsStateAlone) {
-  const RunFollower::Parts parts = {{"head", {{"state", "starting"}, {"holds_back", "it has not trained yet"}, {"trouble", ""}}}};
-  EXPECT_THAT(top_screen(parts, "a run", 80, 24), testing::ElementsAre("a run    starting", "it has not trained yet"));
+  const RunFollower::Parts parts = {
+      {"head", {{"state", "starting"}, {"holds_back", "it has not trained yet"}, {"trouble", ""}}}};
+  EXPECT_THAT(top_screen(parts, "a run", 80, 24),
+              testing::ElementsAre("a run    starting", "it has not trained yet"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 
+#include <fmt/format.h>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -12,7 +13,6 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <fmt/format.h>
 
 namespace paceline::ui {
 
@@ -66,8 +66,9 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
     asio::post(stream_.get_executor(), [self = shared_from_this()] { self->begin_stream(); });
   }
   void send(std::string bytes) override {
-    asio::post(stream_.get_executor(),
-               [self = shared_from_this(), bytes = std::move(bytes)]() mutable { self->queue(std::move(bytes)); });
+    asio::post(stream_.get_executor(), [self = shared_from_this(), bytes = std::move(bytes)]() mutable {
+      self->queue(std::move(bytes));
+    });
   }
   bool closed() const override { return closed_; }
 
@@ -77,9 +78,9 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
     parser_->header_limit(HttpServer::kMostHeader);
     parser_->body_limit(HttpServer::kMostBody);
     stream_.expires_after(served_ == 0 ? kRequestLimit : kIdleLimit);
-    http::async_read_header(stream_, buffer_, *parser_, [self = shared_from_this()](Error error, std::size_t) {
-      self->read_header(error);
-    });
+    http::async_read_header(
+        stream_, buffer_, *parser_,
+        [self = shared_from_this()](Error error, std::size_t) { self->read_header(error); });
   }
 
   void read_header(Error error) {
@@ -94,8 +95,8 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   void refuse(Error error) {
     if (error == http::error::header_limit || error == http::error::body_limit)
       return write({.status = 413, .body = "this request is too large\n"}, true);
-    if (error.category() == make_error_code(http::error::bad_method).category() && error != http::error::end_of_stream &&
-        error != http::error::partial_message)
+    if (error.category() == make_error_code(http::error::bad_method).category() &&
+        error != http::error::end_of_stream && error != http::error::partial_message)
       return write({.status = 400, .body = "malformed request\n"}, true);
     close();
   }
@@ -106,7 +107,8 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
     keep_alive_ = request.keep_alive();
     head_ = request.method() == http::verb::head;
     if (too_many_) return write({.status = 503, .body = "too many connections\n"}, true);
-    if (request.count(http::field::host) > 1) return write({.status = 400, .body = "malformed request\n"}, true);
+    if (request.count(http::field::host) > 1)
+      return write({.status = 400, .body = "malformed request\n"}, true);
     const auto header = [&](const auto& name) { return view(request[name]); };
     handler_({view(request.method_string()), view(request.target()), header(http::field::host),
               header(http::field::origin), header(http::field::cookie), header(http::field::authorization),
@@ -116,7 +118,8 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
 
   void write(Reply reply, bool last = false) {
     if (closed_ || streaming_) return;
-    auto response = std::make_shared<http::response<http::string_body>>(static_cast<http::status>(reply.status), 11);
+    auto response =
+        std::make_shared<http::response<http::string_body>>(static_cast<http::status>(reply.status), 11);
     response->set(http::field::content_type, reply.type);
     response->set("Content-Security-Policy", kPolicy);
     response->set("X-Content-Type-Options", "nosniff");
@@ -129,10 +132,11 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
     if (!head_) response->body() = std::move(reply.body);
     response->content_length(length);
     stream_.expires_after(kWriteLimit);
-    http::async_write(stream_, *response, [self = shared_from_this(), response, goes_on](Error error, std::size_t) {
-      if (error || !goes_on) return self->close();
-      self->read();
-    });
+    http::async_write(stream_, *response,
+                      [self = shared_from_this(), response, goes_on](Error error, std::size_t) {
+                        if (error || !goes_on) return self->close();
+                        self->read();
+                      });
   }
 
   void begin_stream() {
@@ -142,17 +146,17 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
     streaming_ = true;
     ++counts_.streams;
     stream_.expires_never();
-    queue(fmt::format("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
-                      "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\nretry: 1000\n\n"));
+    queue(
+        fmt::format("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+                    "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\nretry: 1000\n\n"));
     listen_for_end();
     beat();
   }
 
   // Whoever reads a stream says nothing more; what comes is his end.
   void listen_for_end() {
-    stream_.socket().async_read_some(asio::buffer(ignored_), [self = shared_from_this()](Error, std::size_t) {
-      self->close();
-    });
+    stream_.socket().async_read_some(asio::buffer(ignored_),
+                                     [self = shared_from_this()](Error, std::size_t) { self->close(); });
   }
 
   void beat() {
@@ -175,13 +179,14 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
 
   void write_next() {
     stream_.expires_after(kWriteLimit);
-    asio::async_write(stream_, asio::buffer(waiting_.front()), [self = shared_from_this()](Error error, std::size_t) {
-      if (error) return self->close();
-      self->stream_.expires_never();
-      self->queued_ -= self->waiting_.front().size();
-      self->waiting_.pop_front();
-      if (!self->waiting_.empty() && !self->closed_) self->write_next();
-    });
+    asio::async_write(stream_, asio::buffer(waiting_.front()),
+                      [self = shared_from_this()](Error error, std::size_t) {
+                        if (error) return self->close();
+                        self->stream_.expires_never();
+                        self->queued_ -= self->waiting_.front().size();
+                        self->waiting_.pop_front();
+                        if (!self->waiting_.empty() && !self->closed_) self->write_next();
+                      });
   }
 
   void close() {
@@ -215,7 +220,8 @@ class BeastServer final : public HttpServer {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     getsockname(listening.socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
-    acceptor_.assign(address.ss_family == AF_INET6 ? Tcp::v6() : Tcp::v4(), listening.socket.release(), error);
+    acceptor_.assign(address.ss_family == AF_INET6 ? Tcp::v6() : Tcp::v4(), listening.socket.release(),
+                     error);
     if (error) return absl::ResourceExhaustedError(error.message());
     return absl::OkStatus();
   }

@@ -1,9 +1,9 @@
-// HTTP for a few browsers: requests of bounded size from a bounded number of connections, answered at once or as
-// a stream of events. All of it happens on the thread that calls run(); answers may come from any thread.
+// HTTP for a few browsers: requests of bounded size from a bounded number of connections, answered at once or
+// as a stream of events. All of it happens on the thread that calls run(); answers may come from any thread.
 //
-// What always holds: a connection has a limited time for each request and each write, and whoever sends more than
-// a request may have, or comes when too many are there, is refused. What does not get through to a slow reader is
-// bounded: then his connection ends, and he comes again.
+// What always holds: a connection has a limited time for each request and each write, and whoever sends more
+// than a request may have, or comes when too many are there, is refused. What does not get through to a slow
+// reader is bounded: then his connection ends, and he comes again.
 #pragma once
 
 #include <functional>
@@ -43,9 +43,9 @@ class HttpServer {
  public:
   static constexpr std::size_t kMostConnections = 128;
   static constexpr std::size_t kMostStreams = 48;
-  static constexpr std::size_t kMostHeader = 16384;      // bytes of a request
+  static constexpr std::size_t kMostHeader = 16384;  // bytes of a request
   static constexpr std::size_t kMostBody = 4096;
-  static constexpr std::size_t kMostQueued = 8 << 20;    // bytes of a stream
+  static constexpr std::size_t kMostQueued = 8 << 20;  // bytes of a stream
 
   // Called on the thread of run(); must not block.
   using Handler = std::function<void(const RawRequest&, const std::shared_ptr<Exchange>&)>;

@@ -55,16 +55,17 @@ class HttpServerTest : public ::testing::Test {
   HttpServerTest() {
     auto listening = listen_at("127.0.0.1:0");
     address_ = listening->address;
-    server_ = *HttpServer::open(*std::move(listening), [this](const RawRequest& request, const auto& exchange) {
-      if (request.target == "/stream") {
-        exchange->stream();
-        exchange->send("data: 1\n\n");
-        stream_ = exchange;
-        ++streams_;
-      } else {
-        exchange->answer({.body = std::string(request.target) + "\n"});
-      }
-    });
+    server_ =
+        *HttpServer::open(*std::move(listening), [this](const RawRequest& request, const auto& exchange) {
+          if (request.target == "/stream") {
+            exchange->stream();
+            exchange->send("data: 1\n\n");
+            stream_ = exchange;
+            ++streams_;
+          } else {
+            exchange->answer({.body = std::string(request.target) + "\n"});
+          }
+        });
     thread_ = std::thread([this] { server_->run(); });
   }
   ~HttpServerTest() override {
@@ -98,12 +99,17 @@ TEST_F(HttpServerTest, ALateOrTornRequestIsReadWhole) {
 
 TEST_F(HttpServerTest, WhatIsMalformedOrTooLargeIsRefused) {
   const std::string long_header = "X: " + std::string(HttpServer::kMostHeader, 'x') + "\r\n";
-  const std::string long_body = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(HttpServer::kMostBody + 1) + "\r\n\r\n";
+  const std::string long_body =
+      "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(HttpServer::kMostBody + 1) +
+      "\r\n\r\n";
   const std::pair<std::string, std::string> cases[] = {
-      {"nonsense\r\n\r\n", "400"},         {"GET / HTTP/9.9\r\n\r\n", "400"},
+      {"nonsense\r\n\r\n", "400"},
+      {"GET / HTTP/9.9\r\n\r\n", "400"},
       {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400"},
-      {"GET /\r\n\r\n", "400"},            {get("/", long_header), "413"},
-      {long_body, "413"},                  {std::string(100, '\0') + "\r\n\r\n", "400"},
+      {"GET /\r\n\r\n", "400"},
+      {get("/", long_header), "413"},
+      {long_body, "413"},
+      {std::string(100, '\0') + "\r\n\r\n", "400"},
       {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", "400"},
       {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "400"}};
   for (const auto& [bytes, status] : cases) {
@@ -121,7 +127,8 @@ TEST_F(HttpServerTest, AStreamGetsWhatIsSentAndItsEndIsNoticed) {
   EXPECT_THAT(client.read("data: 2\n\n"), testing::EndsWith("data: 2\n\n"));
   EXPECT_FALSE(stream_->closed());
   client.end();
-  for (int i = 0; i < 500 && !stream_->closed(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 500 && !stream_->closed(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_TRUE(stream_->closed());
 }
 
@@ -138,7 +145,8 @@ TEST_F(HttpServerTest, AReaderWhoTakesNothingIsLetGo) {
 
 TEST_F(HttpServerTest, TooManyAreToldSoAndAfterwardsThereIsRoom) {
   std::vector<std::unique_ptr<Client>> silent;
-  for (std::size_t i = 0; i < HttpServer::kMostConnections; ++i) silent.push_back(std::make_unique<Client>(address_));
+  for (std::size_t i = 0; i < HttpServer::kMostConnections; ++i)
+    silent.push_back(std::make_unique<Client>(address_));
   std::string refused;
   for (int i = 0; i < 200 && refused.find("503") == std::string::npos; ++i) {
     Client client(address_);

@@ -32,7 +32,8 @@ TimeLedger difference(const TimeLedger& now, const TimeLedger& before) {
     const Duration time = since(wait.time, found == waits.end() ? Duration::zero() : found->second);
     if (time > Duration::zero()) late.waits.push_back({wait.on, wait.rule, time});
   }
-  std::sort(late.waits.begin(), late.waits.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
+  std::sort(late.waits.begin(), late.waits.end(),
+            [](const auto& a, const auto& b) { return a.time > b.time; });
   for (std::size_t i = 0; i < now.replicas.size(); ++i) {
     report::MeanIteration replica = now.replicas[i];
     if (i < before.replicas.size()) {

@@ -8,8 +8,8 @@
 
 namespace paceline::ui {
 
-// `before`: of the same run, earlier. No time of the difference is below zero: what was under way then may have
-// been found to be something else since.
+// `before`: of the same run, earlier. No time of the difference is below zero: what was under way then may
+// have been found to be something else since.
 report::TimeLedger difference(const report::TimeLedger& now, const report::TimeLedger& before);
 
 // Remembers some ledgers, so that there is always one of a while ago.

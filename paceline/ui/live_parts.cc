@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "paceline/planner/planner.h"
+#include "paceline/report/terminal_text.h"
 #include "paceline/report/throughput.h"
-#include "paceline/report/words.h"
 
 namespace paceline::ui {
 
@@ -64,7 +64,8 @@ Json wait_share(const report::TimeLedger& ledger) {
 
 Json target_json(const report::Summary& summary) {
   if (!summary.run.target) return nullptr;
-  return {{"metric", summary.run.target->metric}, {"value", summary.run.target->value},
+  return {{"metric", summary.run.target->metric},
+          {"value", summary.run.target->value},
           {"text", report::to_string(*summary.run.target)}};
 }
 
@@ -119,12 +120,13 @@ Json head_json(const LiveRun& run) {
 Json curves_json(const LiveRun& run) {
   Json evaluations = Json::array(), training = Json::array(), rates = Json::array();
   for (const control::Evaluated& one : thinned(run.history.evaluations, kCurvePoints)) {
-    evaluations.push_back(
-        Json::array({ms_of(one.at), one.samples, one.version.value(), rounded(one.loss), rounded(one.accuracy)}));
+    evaluations.push_back(Json::array(
+        {ms_of(one.at), one.samples, one.version.value(), rounded(one.loss), rounded(one.accuracy)}));
   }
   if (run.summary.training_loss) {
     for (const report::TrainingPoint& one : thinned(run.history.training, kCurvePoints))
-      training.push_back(Json::array({ms_of(one.at), one.samples, run.recent.version_at(one.at), rounded(one.loss)}));
+      training.push_back(
+          Json::array({ms_of(one.at), one.samples, run.recent.version_at(one.at), rounded(one.loss)}));
   }
   for (const report::Rate& one : report::throughput(run.history, kRates))
     rates.push_back(Json::array({rounded(one.time_s), rounded(one.samples_per_s)}));
@@ -183,7 +185,8 @@ Json devices_json(const LiveRun& run) {
 Json groups_json(const LiveRun& run) {
   const report::GroupHistory& groups = run.history.groups;
   Json sizes = Json::array(), latest = Json::array();
-  for (const auto& bin : groups.sizes.bins()) sizes.push_back({{"from", bin.from}, {"to", bin.to}, {"commits", bin.commits}});
+  for (const auto& bin : groups.sizes.bins())
+    sizes.push_back({{"from", bin.from}, {"to", bin.to}, {"commits", bin.commits}});
   std::map<ReplicaId, std::string> names;
   for (const report::ReplicaSummary& one : run.summary.replicas) names[one.replica] = one.name;
   const std::size_t count = std::min(kLatestGroups, groups.formed.size());
@@ -197,7 +200,8 @@ Json groups_json(const LiveRun& run) {
     }
     if (static_cast<std::int64_t>(named) < group.size)
       who += " and " + std::to_string(group.size - static_cast<std::int64_t>(named)) + " more";
-    latest.push_back(Json::array({ms_of(group.at), group.version.value(), group.size, who, policy::to_string(group.why)}));
+    latest.push_back(
+        Json::array({ms_of(group.at), group.version.value(), group.size, who, policy::to_string(group.why)}));
   }
   const report::StalenessHistogram& staleness = run.history.staleness;
   return {{"staleness", {{"bin_width", staleness.bin_width()}, {"counts", staleness.counts()}}},
@@ -222,7 +226,8 @@ Json plan_json(const LiveRun& run) {
   Json list = Json::array();
   const auto& plans = run.history.plans.plans;
   for (auto one = plans.rbegin(); one != plans.rend() && list.size() < kLatestPlans; ++one)
-    list.push_back(Json::array({ms_of(one->from), planner::in_words(info.devices, info.layers, one->plan), one->why}));
+    list.push_back(
+        Json::array({ms_of(one->from), planner::in_words(info.devices, info.layers, one->plan), one->why}));
   const bool measured = plan.batches.count > 0;
   return {{"words", planner::in_words(info.devices, info.layers, plan.plan)},
           {"re_plans", plan.re_plans},
@@ -234,7 +239,8 @@ Json plan_json(const LiveRun& run) {
 Json time_json(const LiveRun& run) {
   const report::TimeLedger& ledger = run.ledger;
   Json causes = Json::array(), devices = Json::array(), waits = Json::array();
-  for (std::size_t i = 0; i < report::kTimeCauses; ++i) causes.push_back(to_string(static_cast<report::TimeCause>(i)));
+  for (std::size_t i = 0; i < report::kTimeCauses; ++i)
+    causes.push_back(to_string(static_cast<report::TimeCause>(i)));
   // First those that computed least.
   std::vector<const report::DeviceTime*> rows;
   for (const report::DeviceTime& device : ledger.devices) rows.push_back(&device);

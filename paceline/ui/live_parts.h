@@ -1,11 +1,14 @@
-// What a page shows of a run, as JSON: pure functions from the folds of a run to parts of bounded size. Unknown is
-// null, times are seconds of the job's clock.
+// What a page shows of a run, as JSON: pure functions from the folds of a run to parts of bounded size.
+// Unknown is null, times are seconds of the job's clock.
 //
-//   head     {title, policy, world, state, why, trouble, holds_back (now), held_back (over the whole run), at_s,
-//            elapsed_s, samples, total_samples, samples_per_s (of late), left_s, iterations, commits, wait_share,
-//            wait_of_late, gap, staleness_mean, staleness_max, group_size, training_loss, loss, accuracy,
-//            best_accuracy, live, replicas, attempts, lost_commits, update_s, learning_rate, target}
-//   curves   {evaluations: [[time_s, samples, version, loss, accuracy]], training: [[time_s, samples, version,
+//   head     {title, policy, world, state, why, trouble, holds_back (now), held_back (over the whole run),
+//   at_s,
+//            elapsed_s, samples, total_samples, samples_per_s (of late), left_s, iterations, commits,
+//            wait_share, wait_of_late, gap, staleness_mean, staleness_max, group_size, training_loss, loss,
+//            accuracy, best_accuracy, live, replicas, attempts, lost_commits, update_s, learning_rate,
+//            target}
+//   curves   {evaluations: [[time_s, samples, version, loss, accuracy]], training: [[time_s, samples,
+//   version,
 //            loss]], rate: [[time_s, samples_per_s]], target}
 //   lanes    MovingLanes::json
 //   devices  {rows: [{name, doing, why, iterations, samples, speed, past, middle, waited_for_s, wait_share,
@@ -13,8 +16,9 @@
 //   groups   {staleness: {bin_width, counts}, sizes: [{from, to, commits}], causes: [text], latest: [[time_s,
 //            version, size, who, why]]}: sizes and causes as in report_json
 //   events   {list: [[time_s, replica, text]], left_out}: the newest first
-//   plan     null or {words, since_s, why, re_plans, predicted_ms, measured_ms, plans: [[from_s, words, why]]}
-//   time     {wall_s, off_by_s, causes: [text], devices: [[name, seconds by cause…]], left_out, waits: [[on, rule,
+//   plan     null or {words, since_s, why, re_plans, predicted_ms, measured_ms, plans: [[from_s, words,
+//   why]]} time     {wall_s, off_by_s, causes: [text], devices: [[name, seconds by cause…]], left_out, waits:
+//   [[on, rule,
 //            s]]}
 #pragma once
 

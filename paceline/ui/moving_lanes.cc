@@ -89,11 +89,15 @@ Json MovingLanes::json(Time now, const std::vector<std::size_t>& chosen) const {
     Json spans = Json::array();
     for (const report::TimeSpan& span : lanes[chosen[i]]) {
       if (span.end <= from || span.end - span.start < too_short) continue;
-      const bool waits = span.cause == report::TimeCause::kWaiting || span.cause == report::TimeCause::kServers;
+      const bool waits =
+          span.cause == report::TimeCause::kWaiting || span.cause == report::TimeCause::kServers;
       const bool named = waits && span.on >= 0;
       const Time start = std::max(span.start, from);
       spans.push_back(Json::array({tenth_of_ms(start.time_since_epoch()), tenth_of_ms(span.end - start),
-                                   static_cast<int>(span.cause), named ? names.number(spans_.name(span.on)) : waits ? span.on : -1,
+                                   static_cast<int>(span.cause),
+                                   named   ? names.number(spans_.name(span.on))
+                                   : waits ? span.on
+                                           : -1,
                                    waits ? rules.number(spans_.rule(span.rule)) : -1}));
     }
     list.push_back({{"device", spans_.devices()[chosen[i]]}, {"spans", std::move(spans)}});
@@ -105,8 +109,8 @@ Json MovingLanes::json(Time now, const std::vector<std::size_t>& chosen) const {
     for (const std::size_t device : formed.devices) {
       if (const auto place = places.find(device); place != places.end()) members.push_back(place->second);
     }
-    groups.push_back(Json::array({tenth_of_ms(formed.at.time_since_epoch()), formed.version.value(), formed.size,
-                                  std::move(members), rules.number(formed.why)}));
+    groups.push_back(Json::array({tenth_of_ms(formed.at.time_since_epoch()), formed.version.value(),
+                                  formed.size, std::move(members), rules.number(formed.why)}));
   }
   return {{"from_s", tenth_of_ms(from.time_since_epoch())},
           {"to_s", tenth_of_ms(until.time_since_epoch())},

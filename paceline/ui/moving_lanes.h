@@ -1,6 +1,6 @@
 // The latest of what each device did: who computes, who waits for whom by which rule, and the groups that
-// formed. For lanes that move while a run trains. A fold; pure; one thread; memory is bounded by the number of
-// devices.
+// formed. For lanes that move while a run trains. A fold; pure; one thread; memory is bounded by the number
+// of devices.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ class MovingLanes final : public control::RunListener {
   //   {from_s, to_s, names: [text], rules: [text],
   //    lanes: [{device, spans: [[start_s, length_s, cause, on, rule]]}],
   //    groups: [[time_s, version, size, [lane], rule]], left_out}
-  // `cause` is a number of report::TimeCause; `on` is an index into names, −1 nobody, −2 the servers; `rule` an
-  // index into rules, −1 none.
+  // `cause` is a number of report::TimeCause; `on` is an index into names, −1 nobody, −2 the servers; `rule`
+  // an index into rules, −1 none.
   report::Json json(Time now, const std::vector<std::size_t>& devices) const;
 
  private:

@@ -1,5 +1,5 @@
-// The files of the pages, compiled in: index.html, *.css and *.js beside this file, some of report/, and uPlot.
-// embed.cmake writes their definition.
+// The files of the pages, compiled in: index.html, *.css and *.js beside this file, some of report/, and
+// uPlot. embed.cmake writes their definition.
 #pragma once
 
 #include <string_view>

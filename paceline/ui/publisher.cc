@@ -103,14 +103,16 @@ void Publisher::tick() {
   if (now - looked_ >= kLook) {
     index_.look();
     looked_ = Steady::now();
-    list_event_ = event("list", {{"runs", index_.json()}, {"can_stop", static_cast<bool>(options_.stop_run)}});
+    list_event_ =
+        event("list", {{"runs", index_.json()}, {"can_stop", static_cast<bool>(options_.stop_run)}});
   }
   for (auto& [id, followed] : followed_) followed.parts.clear();
   for (Page& page : pages_) give(page);
   std::erase_if(followed_, [now](const auto& one) { return now - one.second.wanted > kKept; });
 }
 
-void Publisher::send(Page& page, const std::string& key, const std::string& text, std::chrono::milliseconds period) {
+void Publisher::send(Page& page, const std::string& key, const std::string& text,
+                     std::chrono::milliseconds period) {
   const std::size_t hash = std::hash<std::string>()(text);
   Sent& sent = page.sent[key];
   const auto now = Steady::now();
@@ -148,7 +150,8 @@ void Publisher::metrics(std::shared_ptr<Exchange> asked, std::string run) {
     if (follower == nullptr) return asked->answer({.status = 404, .body = "there is no such run\n"});
     follower->read();
     auto text = follower->metrics();
-    if (!text.ok()) return asked->answer({.status = 503, .body = std::string(text.status().message()) + "\n"});
+    if (!text.ok())
+      return asked->answer({.status = 503, .body = std::string(text.status().message()) + "\n"});
     asked->answer({.type = "text/plain; version=0.0.4; charset=utf-8", .body = *std::move(text)});
   });
 }
@@ -157,7 +160,8 @@ void Publisher::stop_run(std::shared_ptr<Exchange> asked, std::string run, std::
   post([this, asked = std::move(asked), run = std::move(run), job_token = std::move(job_token)] {
     const RunCard* card = index_.find(run);
     if (card == nullptr) return asked->answer({.status = 404, .body = "there is no such run\n"});
-    if (!options_.stop_run) return asked->answer({.status = 403, .body = "runs cannot be stopped from here\n"});
+    if (!options_.stop_run)
+      return asked->answer({.status = 403, .body = "runs cannot be stopped from here\n"});
     const absl::Status stopped = options_.stop_run(card->paths(), job_token);
     if (stopped.ok()) return asked->answer({.status = 200, .body = "the run stops with a checkpoint\n"});
     const int status = absl::IsPermissionDenied(stopped) ? 403 : 409;

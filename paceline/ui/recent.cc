@@ -107,7 +107,8 @@ Speed Recent::speed(ReplicaId id) const {
     latest.samples += one.samples;
     latest.compute += one.compute;
   }
-  return {rate(latest.samples, latest.compute), rate(replicas_[i].before.samples, replicas_[i].before.compute)};
+  return {rate(latest.samples, latest.compute),
+          rate(replicas_[i].before.samples, replicas_[i].before.compute)};
 }
 
 std::optional<double> Recent::median_speed() const {

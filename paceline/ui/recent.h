@@ -1,6 +1,6 @@
-// What happened in a run of late, which no sum over the whole run shows: speeds, the rate, what updates take, and
-// the curve of versions. A fold like report::RunStats; pure; one thread; memory is bounded by the number of
-// replicas.
+// What happened in a run of late, which no sum over the whole run shows: speeds, the rate, what updates take,
+// and the curve of versions. A fold like report::RunStats; pure; one thread; memory is bounded by the number
+// of replicas.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ class Recent final : public control::RunListener {
   std::optional<double> median_speed() const;
   // Committed samples a second, of the latest seconds until `now`.
   std::optional<double> samples_per_s(Time now) const;
-  // From a commit to its version being complete, mean of the latest ones; nothing where the servers do not say.
+  // From a commit to its version being complete, mean of the latest ones; nothing where the servers do not
+  // say.
   std::optional<double> update_s() const;
   // Of all: how many, and their seconds together.
   std::int64_t updates() const { return updates_; }
@@ -45,7 +46,8 @@ class Recent final : public control::RunListener {
   Time latest() const { return latest_; }
   // The newest version by then.
   std::int64_t version_at(Time at) const;
-  // Replicas that left, by the reason without its numbers; at most kMostReasons of them, the others are "other".
+  // Replicas that left, by the reason without its numbers; at most kMostReasons of them, the others are
+  // "other".
   static constexpr std::size_t kMostReasons = 16;
   const std::map<std::string, std::int64_t>& left_by_reason() const { return left_; }
 

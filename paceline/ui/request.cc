@@ -114,13 +114,15 @@ Asked what_of(const RawRequest& request, const Target& target) {
   if (target.path == "/api/stop") {
     if (request.method != "POST") return refusal(405, "stopping a run is a POST");
     if (run.empty()) return refusal(400, "name a run");
-    if (request.job_token.empty()) return refusal(403, "show the token of the job: it is in the run's folder");
+    if (request.job_token.empty())
+      return refusal(403, "show the token of the job: it is in the run's folder");
     Asked asked = of_run(Asks::kStop);
     asked.job_token = std::string(request.job_token);
     return asked;
   }
   if (!reads) return refusal(405, "this can only be read");
-  if (target.path == "/") return target.parameter("token").empty() ? Asked{.what = Asks::kPage} : Asked{.what = Asks::kSignIn};
+  if (target.path == "/")
+    return target.parameter("token").empty() ? Asked{.what = Asks::kPage} : Asked{.what = Asks::kSignIn};
   if (target.path == "/api/events") return events(target);
   if (target.path == "/metrics") return of_run(Asks::kMetrics);
   if (target.path == "/healthz") return {.what = Asks::kHealth};
@@ -174,11 +176,13 @@ std::vector<std::string> hosts_of(const std::string& address) {
 }
 
 Asked read_request(const RawRequest& request, const Door& door) {
-  if (!host_is_ours(request.host, door)) return refusal(421, "this server has another name; use the printed address");
+  if (!host_is_ours(request.host, door))
+    return refusal(421, "this server has another name; use the printed address");
   const auto target = parse_target(request.target);
   if (!target) return refusal(400, "malformed address");
   if (!request.origin.empty() && request.origin != "null") {
-    const std::string_view host = request.origin.substr(std::min(request.origin.find("//") + 2, request.origin.size()));
+    const std::string_view host =
+        request.origin.substr(std::min(request.origin.find("//") + 2, request.origin.size()));
     if (request.origin.find("//") == std::string_view::npos || lower(host) != lower(request.host))
       return refusal(403, "pages of other sites get nothing here");
   } else if (request.origin == "null") {

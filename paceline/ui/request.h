@@ -1,8 +1,8 @@
-// What somebody who reaches the port of `paceline ui` asks for, and whether he gets it: the reader of targets,
-// parameters, cookies and hosts. Pure; its input comes from anybody.
+// What somebody who reaches the port of `paceline ui` asks for, and whether he gets it: the reader of
+// targets, parameters, cookies and hosts. Pure; its input comes from anybody.
 //
-// What always holds: nothing but /healthz and /metrics of a monitor is answered without the token, and nothing
-// at all to a page of another origin.
+// What always holds: nothing but /healthz and /metrics of a monitor is answered without the token, and
+// nothing at all to a page of another origin.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ std::string cookie_value(std::string_view cookies, std::string_view name);
 
 // Whom a server lets in.
 struct Door {
-  std::string token;   // of the pages; empty: there are no pages
-  std::string cookie;  // the name of the cookie that has it
+  std::string token;               // of the pages; empty: there are no pages
+  std::string cookie;              // the name of the cookie that has it
   std::vector<std::string> hosts;  // that a browser may name, HOST:PORT; empty: any
   bool open_metrics = false;       // /metrics and /healthz are for all who reach the port
 };
@@ -54,7 +54,7 @@ enum class Asks { kPage, kAsset, kEvents, kStop, kMetrics, kHealth, kSignIn, kNo
 
 struct Asked {
   Asks what = Asks::kNothing;
-  int refused = 0;  // the HTTP status, where it is refused
+  int refused = 0;    // the HTTP status, where it is refused
   std::string why{};  // a line for people
   std::string asset{};
   std::vector<std::string> runs{};  // by the names that the list gives them

@@ -21,8 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const RawRequest request{lines[0], lines[1], lines[2], lines[3], lines[4], lines[5], lines[6]};
   Door door{.token = "0123456789abcdef", .cookie = "paceline_80", .hosts = hosts_of("127.0.0.1:80")};
   const Asked asked = read_request(request, door);
-  const bool token_anywhere = std::string_view(reinterpret_cast<const char*>(data), size).find("456") != std::string_view::npos ||
-                              lines[1].find('%') != std::string_view::npos;
+  const bool token_anywhere =
+      std::string_view(reinterpret_cast<const char*>(data), size).find("456") != std::string_view::npos ||
+      lines[1].find('%') != std::string_view::npos;
   // Whoever gets something has shown the token somewhere.
   if (asked.refused == 0 && !token_anywhere) std::abort();
   if (asked.refused == 0 && asked.what == Asks::kNothing) std::abort();

@@ -12,7 +12,13 @@ const Door kDoor{.token = kToken, .cookie = "paceline_80", .hosts = hosts_of("12
 const std::string kBearer = std::string("Bearer ") + kToken;
 
 RawRequest with_token(std::string_view target, std::string_view method = "GET") {
-  return {.method = method, .target = target, .host = "127.0.0.1:80", .origin = "", .cookie = "", .authorization = kBearer, .job_token = ""};
+  return {.method = method,
+          .target = target,
+          .host = "127.0.0.1:80",
+          .origin = "",
+          .cookie = "",
+          .authorization = kBearer,
+          .job_token = ""};
 }
 
 TEST(RequestTest, ATargetIsAPathAndDecodedParameters) {
@@ -25,7 +31,8 @@ TEST(RequestTest, ATargetIsAPathAndDecodedParameters) {
 }
 
 TEST(RequestTest, AMalformedTargetIsNone) {
-  for (const std::string wrong : {"", "api", "/%", "/%4", "/%zz", "/a?b=%00", "/a?b=%0a", "/\x7f", "/%c3", "/%80", "/%ff%ff", "/%c0%80"})
+  for (const std::string wrong : {"", "api", "/%", "/%4", "/%zz", "/a?b=%00", "/a?b=%0a", "/\x7f", "/%c3",
+                                  "/%80", "/%ff%ff", "/%c0%80"})
     EXPECT_FALSE(parse_target(wrong).has_value()) << wrong;
   EXPECT_FALSE(parse_target("/" + std::string(kLongestTarget, 'a')).has_value());
   std::string many = "/?";
@@ -67,7 +74,8 @@ TEST(RequestTest, ForeignHostsAndOriginsAreRefused) {
     request.host = host;
     EXPECT_EQ(read_request(request, kDoor).refused, 0) << host;
   }
-  for (const std::string host : {"", "127.0.0.1", "127.0.0.1:81", "rebound.example:80", "127.0.0.1:80.example"}) {
+  for (const std::string host :
+       {"", "127.0.0.1", "127.0.0.1:81", "rebound.example:80", "127.0.0.1:80.example"}) {
     request.host = host;
     EXPECT_EQ(read_request(request, kDoor).refused, 421) << host;
   }
@@ -99,7 +107,8 @@ TEST(RequestTest, StoppingWantsAPostARunAndTheTokenOfTheJob) {
 TEST(RequestTest, APageNamesItsRuns) {
   EXPECT_EQ(read_request(with_token("/api/events?part=run"), kDoor).refused, 400);
   EXPECT_EQ(read_request(with_token("/api/events?part=all&run=a"), kDoor).refused, 400);
-  EXPECT_THAT(read_request(with_token("/api/events?part=compare&run=a&run=b"), kDoor).runs, testing::ElementsAre("a", "b"));
+  EXPECT_THAT(read_request(with_token("/api/events?part=compare&run=a&run=b"), kDoor).runs,
+              testing::ElementsAre("a", "b"));
   std::string many = "/api/events?part=compare";
   for (std::size_t i = 0; i <= kMostRuns; ++i) many += "&run=a";
   EXPECT_EQ(read_request(with_token(many), kDoor).refused, 400);
@@ -107,7 +116,13 @@ TEST(RequestTest, APageNamesItsRuns) {
 
 TEST(RequestTest, AMonitorHasMetricsForAllAndNoPages) {
   const Door monitor{.token = "", .cookie = "", .hosts = {}, .open_metrics = true};
-  RawRequest request{.method = "GET", .target = "/metrics", .host = "node7:9461", .origin = "", .cookie = "", .authorization = "", .job_token = ""};
+  RawRequest request{.method = "GET",
+                     .target = "/metrics",
+                     .host = "node7:9461",
+                     .origin = "",
+                     .cookie = "",
+                     .authorization = "",
+                     .job_token = ""};
   EXPECT_EQ(read_request(request, monitor).what, Asks::kMetrics);
   request.target = "/healthz";
   EXPECT_EQ(read_request(request, monitor).what, Asks::kHealth);
@@ -115,7 +130,13 @@ TEST(RequestTest, AMonitorHasMetricsForAllAndNoPages) {
     request.target = target;
     EXPECT_EQ(read_request(request, monitor).refused, 404) << target;
   }
-  request = {.method = "POST", .target = "/api/stop?run=a", .host = "x", .origin = "", .cookie = "paceline_80=", .authorization = "Bearer ", .job_token = "t"};
+  request = {.method = "POST",
+             .target = "/api/stop?run=a",
+             .host = "x",
+             .origin = "",
+             .cookie = "paceline_80=",
+             .authorization = "Bearer ",
+             .job_token = "t"};
   EXPECT_EQ(read_request(request, monitor).refused, 404);
 }
 

@@ -62,8 +62,10 @@ void MetricsLines::line(std::string_view text) {
   } else if (name == "evaluation") {
     numbers_.loss = number(json, "loss");
     numbers_.accuracy = number(json, "accuracy");
-    if (numbers_.accuracy) numbers_.best_accuracy = std::max(numbers_.best_accuracy.value_or(0), *numbers_.accuracy);
-    if (numbers_.loss) numbers_.best_loss = std::min(numbers_.best_loss.value_or(*numbers_.loss), *numbers_.loss);
+    if (numbers_.accuracy)
+      numbers_.best_accuracy = std::max(numbers_.best_accuracy.value_or(0), *numbers_.accuracy);
+    if (numbers_.loss)
+      numbers_.best_loss = std::min(numbers_.best_loss.value_or(*numbers_.loss), *numbers_.loss);
     if (numbers_.loss) tests_.add(*numbers_.loss);
   }
 }
@@ -75,7 +77,7 @@ std::vector<double> MetricsLines::spark() const {
 
 void RunCard::read_job() {
   trouble_.clear();
-  const auto text = runs::read_job_file(run_.job());
+  const auto text = runs::read_recorded_job(run_);
   const auto job = text.ok() ? config::parse_job(*text, run_.job()) : text.status();
   if (!job.ok()) {
     trouble_ = std::string(job.status().message());
@@ -83,7 +85,7 @@ void RunCard::read_job() {
   }
   title_ = job->name;
   policy_ = policy::to_string(job->policy);
-  devices_ = job->replicas.size();
+  devices_ = job->devices.size();
   struct stat status {};
   // The first file that a run has, and nobody writes it again.
   if (::stat(run_.asked().c_str(), &status) == 0 || ::stat(run_.job().c_str(), &status) == 0)
@@ -123,7 +125,8 @@ Json RunCard::json() const {
   const MetricsLines::Numbers& now = lines_.numbers();
   std::optional<double> left;
   if (state_.led() && now.samples_per_s.value_or(0) > 0)
-    left = static_cast<double>(std::max<std::int64_t>(0, now.total_samples - now.samples)) / *now.samples_per_s;
+    left =
+        static_cast<double>(std::max<std::int64_t>(0, now.total_samples - now.samples)) / *now.samples_per_s;
   Json spark = Json::array();
   for (const double value : lines_.spark()) spark.push_back(json_number(std::round(value * 1e4) / 1e4));
   std::string trouble = trouble_;

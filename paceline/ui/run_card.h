@@ -1,5 +1,5 @@
-// What the list of runs says of one: from its job file and its metrics.jsonl, of which each look reads only what
-// is new. One thread.
+// What the list of runs says of one: from its job file and its metrics.jsonl, of which each look reads only
+// what is new. One thread.
 #pragma once
 
 #include <cstdint>

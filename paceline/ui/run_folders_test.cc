@@ -1,4 +1,5 @@
-// Run folders as the pages see them: their lists, their states, and journals that are damaged or half written.
+// Run folders as the pages see them: their lists, their states, and journals that are damaged or half
+// written.
 #include <sys/file.h>
 
 #include <filesystem>
@@ -27,7 +28,7 @@ void put(const fs::path& file, const std::string& text) {
 }
 
 void make_run(const fs::path& folder, const std::string& policy = "bsp") {
-  put(folder / "job.toml", "name = \"job\"\n[sync]\npolicy = \"" + policy + "\"\n[[replica]]\ncount = 4\n");
+  put(folder / "job.toml", "name = \"job\"\n[sync]\npolicy = \"" + policy + "\"\n[[device]]\ncount = 4\n");
 }
 
 // The journal of a whole small run.
@@ -46,11 +47,13 @@ class RunFoldersTest : public ::testing::Test {
 
 TEST(MetricsLinesTest, LinesMayComeInAnyPieces) {
   const std::string text =
-      "{\"kind\":\"snapshot\",\"time_s\":1.5,\"samples\":64,\"total_samples\":100,\"samples_per_s\":40.5,\"commits\":2,"
+      "{\"kind\":\"snapshot\",\"time_s\":1.5,\"samples\":64,\"total_samples\":100,\"samples_per_s\":40.5,"
+      "\"commits\":2,"
       "\"training_loss\":2.5,\"finished\":false}\n"
       "{\"kind\":\"evaluation\",\"loss\":2.25,\"accuracy\":0.5}\nno json\n[1]\n"
       "{\"kind\":\"evaluation\",\"loss\":3,\"accuracy\":0.25}\n"
-      "{\"kind\":\"snapshot\",\"samples\":-7,\"total_samples\":1e300,\"training_loss\":null,\"finished\":1}\n{\"kind\":\"snap";
+      "{\"kind\":\"snapshot\",\"samples\":-7,\"total_samples\":1e300,\"training_loss\":null,\"finished\":1}"
+      "\n{\"kind\":\"snap";
   for (std::size_t piece = 1; piece < text.size(); piece = piece * 2 + 1) {
     MetricsLines lines;
     for (std::size_t i = 0; i < text.size(); i += piece) lines.add(std::string_view(text).substr(i, piece));
@@ -151,8 +154,11 @@ TEST_F(RunFoldersTest, ADamagedJournalIsALineAndNoCrash) {
   for (std::size_t i = 0; i < count; ++i) {
     std::string bytes = whole;
     const std::size_t place = (i * 7919 * 4096 / 60 + i * 13) % bytes.size();
-    if (i % 3 == 0) bytes.resize(place);
-    else for (std::size_t k = place; k < std::min(bytes.size(), place + 700); ++k) bytes[k] = static_cast<char>(i % 3 == 1 ? 0xff : bytes[k] ^ 0x41);
+    if (i % 3 == 0)
+      bytes.resize(place);
+    else
+      for (std::size_t k = place; k < std::min(bytes.size(), place + 700); ++k)
+        bytes[k] = static_cast<char>(i % 3 == 1 ? 0xff : bytes[k] ^ 0x41);
     put(journal, bytes);
     RunFollower follower(store::RunPaths{run});
     follower.read();

@@ -21,7 +21,8 @@ namespace {
 constexpr Duration kLongestSilence = std::chrono::minutes(10);
 
 std::int64_t unix_now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
@@ -61,7 +62,8 @@ absl::Status RunFollower::read_wall(store::JournalReader& journal) {
     if (found == about.end()) continue;
     const std::pair<std::string, std::string> words = absl::StrSplit(found->second, absl::MaxSplits(' ', 1));
     Wall wall;
-    if (absl::SimpleAtoi(words.first, &wall.unix_ns) && absl::SimpleAtoi(words.second, &wall.job_ns)) wall_ = wall;
+    if (absl::SimpleAtoi(words.first, &wall.unix_ns) && absl::SimpleAtoi(words.second, &wall.job_ns))
+      wall_ = wall;
   }
   return absl::OkStatus();
 }
@@ -96,7 +98,8 @@ namespace {
 
 // A run of which there is nothing to show yet, or never will be.
 report::Json bare_head(const StateOfRun& state, const absl::Status& trouble) {
-  const bool begins = state.led() && (absl::IsFailedPrecondition(trouble) || absl::IsNotFound(trouble) || trouble.ok());
+  const bool begins =
+      state.led() && (absl::IsFailedPrecondition(trouble) || absl::IsNotFound(trouble) || trouble.ok());
   return {{"state", to_string(state.state)},
           {"why", state.why},
           {"trouble", begins ? "" : std::string(trouble.message())},
@@ -114,11 +117,18 @@ RunFollower::Parts RunFollower::parts() {
   report::TimeLedger ledger = inside;
   ledger.add_off_clock(off_clock_.starting, off_clock_.recovering);
   const report::TimeLedger of_late = window_.of_late(inside);
-  const LiveRun run{summary, history, ledger, of_late, folds_->recent, folds_->lanes, state_, at,
+  const LiveRun run{summary,
+                    history,
+                    ledger,
+                    of_late,
+                    folds_->recent,
+                    folds_->lanes,
+                    state_,
+                    at,
                     std::string(trouble_.message())};
-  return {{"head", head_json(run)},     {"curves", curves_json(run)}, {"lanes", lanes_json(run)},
+  return {{"head", head_json(run)},       {"curves", curves_json(run)}, {"lanes", lanes_json(run)},
           {"devices", devices_json(run)}, {"groups", groups_json(run)}, {"events", events_json(run)},
-          {"plan", plan_json(run)},     {"time", time_json(run)}};
+          {"plan", plan_json(run)},       {"time", time_json(run)}};
 }
 
 RunFollower::Parts RunFollower::compared() {
@@ -138,7 +148,8 @@ absl::StatusOr<std::string> RunFollower::metrics() {
   for (const report::ReplicaSummary& one : summary.replicas) {
     const Speed speed = folds_->recent.speed(one.replica);
     const bool known = one.doing != report::Doing::kGone && speed.now && speed.past && *speed.past > 0;
-    if (known && speeds.size() < exports::kLabelledDevices) speeds.emplace_back(one.name, *speed.now / *speed.past);
+    if (known && speeds.size() < exports::kLabelledDevices)
+      speeds.emplace_back(one.name, *speed.now / *speed.past);
   }
   const exports::LiveNumbers more{.learning_rate = folds_->recent.learning_rate(),
                                   .updates = folds_->recent.updates(),

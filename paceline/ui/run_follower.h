@@ -1,6 +1,6 @@
 // One run, followed while it trains: reads what is new in its journal and says what a page shows of it. One
-// thread. A read costs what is new; what it says is of bounded size, however long the run and however many its
-// devices.
+// thread. A read costs what is new; what it says is of bounded size, however long the run and however many
+// its devices.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class RunFollower {
 
   void read();
 
-  // The parts of the page, by name: head, curves, lanes, devices, groups, events, plan, time. Before anything is
-  // recorded there is the head alone. live_parts.h says what is in them.
+  // The parts of the page, by name: head, curves, lanes, devices, groups, events, plan, time. Before anything
+  // is recorded there is the head alone. live_parts.h says what is in them.
   using Parts = std::map<std::string, report::Json>;
   Parts parts();
   // What a comparison shows of it: head and curves.

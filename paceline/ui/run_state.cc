@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "paceline/config/reach.h"
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 #include "paceline/runs/leader.h"
 #include "paceline/store/files.h"
 #include "paceline/store/journal_reader.h"
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 // A coordinator that dies is back sooner. Of a run that another host leads, nobody sees the lock here.
 constexpr std::chrono::seconds kQuiet{30}, kQuietHere{3};
-constexpr std::size_t kLastOfLog = 4096;         // bytes
+constexpr std::size_t kLastOfLog = 4096;  // bytes
 constexpr std::size_t kLongestWhy = 400;
 
 // Whether a process of this host holds the file, as the system lists it.
@@ -80,7 +80,7 @@ StateOfRun ended(const store::RunPaths& run) {
     return {whole ? RunState::kFinished : RunState::kStopped, **finish};
   }
   std::error_code error;
-  if (fs::exists(run.mark(), error)) return {RunState::kLost, "it ended without a goodbye"};
+  if (fs::exists(run.mark(), error)) return {RunState::kLost, "it was cut short"};
   return {RunState::kFailed, last_line(run.logs() / "coordinator.log")};
 }
 
@@ -88,12 +88,18 @@ StateOfRun ended(const store::RunPaths& run) {
 
 std::string to_string(RunState state) {
   switch (state) {
-    case RunState::kStarting: return "starting";
-    case RunState::kTraining: return "training";
-    case RunState::kFinished: return "finished";
-    case RunState::kStopped: return "stopped";
-    case RunState::kFailed: return "failed";
-    case RunState::kLost: return "lost";
+    case RunState::kStarting:
+      return "starting";
+    case RunState::kTraining:
+      return "training";
+    case RunState::kFinished:
+      return "finished";
+    case RunState::kStopped:
+      return "stopped";
+    case RunState::kFailed:
+      return "failed";
+    case RunState::kLost:
+      return "lost";
   }
   return "";
 }

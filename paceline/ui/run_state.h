@@ -13,7 +13,7 @@ enum class RunState {
   kFinished,
   kStopped,
   kFailed,  // it ended with an error
-  kLost,    // it ended without a goodbye
+  kLost,    // it was cut short
 };
 std::string to_string(RunState state);
 

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 
 namespace paceline::ui {
 
@@ -33,7 +33,8 @@ void RunsIndex::look() {
     std::error_code error;
     // Of one folder of runs, their own names are enough.
     const bool is_run = fs::is_regular_file(root / "job.toml", error);
-    const std::string own = root.has_filename() ? root.filename().string() : root.parent_path().filename().string();
+    const std::string own =
+        root.has_filename() ? root.filename().string() : root.parent_path().filename().string();
     look_in(root, is_run || roots_.size() > 1 ? own : "", kDepth);
   }
   std::erase_if(runs_, [this](const auto& one) {
@@ -50,7 +51,8 @@ void RunsIndex::look() {
 report::Json RunsIndex::json() const {
   std::vector<const RunCard*> cards;
   for (const auto& [id, card] : runs_) cards.push_back(card.get());
-  std::stable_sort(cards.begin(), cards.end(), [](const auto* a, const auto* b) { return a->made_s() > b->made_s(); });
+  std::stable_sort(cards.begin(), cards.end(),
+                   [](const auto* a, const auto* b) { return a->made_s() > b->made_s(); });
   report::Json list = report::Json::array();
   for (const RunCard* card : cards) list.push_back(card->json());
   return list;

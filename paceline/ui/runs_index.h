@@ -1,4 +1,5 @@
-// The runs that some folders hold: run folders themselves, or folders of these, such as a comparison's. One thread.
+// The runs that some folders hold: run folders themselves, or folders of these, such as a comparison's. One
+// thread.
 #pragma once
 
 #include <filesystem>

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/report/words.h"
+#include "paceline/report/terminal_text.h"
 
 namespace paceline::ui {
 
@@ -61,11 +61,13 @@ std::vector<std::string> wrapped(std::string text, int width) {
 
 std::string bar(double done, int width) {
   const int full = static_cast<int>(std::clamp(done, 0.0, 1.0) * width);
-  return "[" + std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(width - full), '.') + "]";
+  return "[" + std::string(static_cast<std::size_t>(full), '#') +
+         std::string(static_cast<std::size_t>(width - full), '.') + "]";
 }
 
 std::string progress(const Json& head, int width) {
-  const double samples = number_of(head, "samples").value_or(0), all = number_of(head, "total_samples").value_or(0);
+  const double samples = number_of(head, "samples").value_or(0),
+               all = number_of(head, "total_samples").value_or(0);
   const double done = all > 0 ? samples / all : 0;
   const std::string left = or_dash(number_of(head, "left_s"), report::short_duration);
   return fmt::format("{} {} {} samples/s, {} so far, {} left", bar(done, std::max(8, width / 4)), share(done),
@@ -74,11 +76,13 @@ std::string progress(const Json& head, int width) {
 }
 
 std::string learning(const Json& head) {
-  std::string line = fmt::format("training loss {}, test loss {}", or_dash(number_of(head, "training_loss"), four_digits),
-                                 or_dash(number_of(head, "loss"), four_digits));
+  std::string line =
+      fmt::format("training loss {}, test loss {}", or_dash(number_of(head, "training_loss"), four_digits),
+                  or_dash(number_of(head, "loss"), four_digits));
   if (const auto accuracy = number_of(head, "accuracy"))
     line += fmt::format(", accuracy {} %", report::percent(*accuracy, 1));
-  return line + fmt::format("; waiting {}, staleness {}, {} updates", or_dash(number_of(head, "wait_of_late"), share),
+  return line + fmt::format("; waiting {}, staleness {}, {} updates",
+                            or_dash(number_of(head, "wait_of_late"), share),
                             or_dash(number_of(head, "staleness_mean"), four_digits),
                             or_dash(number_of(head, "commits"), report::short_number));
 }
@@ -86,48 +90,56 @@ std::string learning(const Json& head) {
 std::string against(std::optional<double> own, std::optional<double> others) {
   if (!own || !others || *own <= 0 || *others <= 0) return "-";
   const double times = *others / *own;
-  return times > 1.05 ? fmt::format("{:.1f}x slower", times) : times < 0.95 ? fmt::format("{:.1f}x faster", 1 / times) : "the same";
+  return times > 1.05   ? fmt::format("{:.1f}x slower", times)
+         : times < 0.95 ? fmt::format("{:.1f}x faster", 1 / times)
+                        : "the same";
 }
 
-std::string row(const std::string& name, const std::string& doing, const std::string& waited, const std::string& speed,
-                const std::string& others, const std::string& waiting, const std::string& iterations) {
-  return fmt::format("{:<12} {:<10} {:>10} {:>9} {:>13} {:>8} {:>10}", fitting(name, 12), doing, waited, speed, others,
-                     waiting, iterations);
+std::string row(const std::string& name, const std::string& doing, const std::string& waited,
+                const std::string& speed, const std::string& others, const std::string& waiting,
+                const std::string& iterations) {
+  return fmt::format("{:<12} {:<10} {:>10} {:>9} {:>13} {:>8} {:>10}", fitting(name, 12), doing, waited,
+                     speed, others, waiting, iterations);
 }
 
 std::string device_row(const Json& device, std::optional<double> middle) {
   return row(text_of(device, "name"), text_of(device, "doing"),
              or_dash(number_of(device, "waited_for_s"), report::seconds_text),
-             or_dash(number_of(device, "speed"), report::rate_text), against(number_of(device, "speed"), middle),
-             or_dash(number_of(device, "wait_share"), share),
+             or_dash(number_of(device, "speed"), report::rate_text),
+             against(number_of(device, "speed"), middle), or_dash(number_of(device, "wait_share"), share),
              or_dash(number_of(device, "iterations"),
                      [](double count) { return report::with_thousands(static_cast<std::int64_t>(count)); }));
 }
 
 std::string event_line(const Json& event) {
-  if (!event.is_array() || event.size() < 3 || !event[0].is_number() || !event[1].is_string() || !event[2].is_string())
+  if (!event.is_array() || event.size() < 3 || !event[0].is_number() || !event[1].is_string() ||
+      !event[2].is_string())
     return "";
   const std::string who = report::printable(event[1].get<std::string>());
-  return fmt::format("{:>8} s  {}{}", report::seconds_text(event[0].get<double>()), who.empty() ? "" : who + ": ",
-                     report::printable(event[2].get<std::string>()));
+  return fmt::format("{:>8} s  {}{}", report::seconds_text(event[0].get<double>()),
+                     who.empty() ? "" : who + ": ", report::printable(event[2].get<std::string>()));
 }
 
 }  // namespace
 
-std::vector<std::string> top_screen(const RunFollower::Parts& parts, const std::string& run, int width, int height) {
+std::vector<std::string> top_screen(const RunFollower::Parts& parts, const std::string& run, int width,
+                                    int height) {
   const Json& head = parts.at("head");
   std::vector<std::string> lines;
   const std::string title = text_of(head, "title");
-  lines.push_back(fmt::format("{}  {}  {}", title.empty() ? run : title, text_of(head, "policy"), text_of(head, "state")));
+  lines.push_back(fmt::format("{}  {}  {}", title.empty() ? run : title, text_of(head, "policy"),
+                              text_of(head, "state")));
   const std::string sentence = text_of(head, "holds_back");
-  for (const std::string& line : wrapped(sentence.empty() ? text_of(head, "why") : sentence, width)) lines.push_back(line);
+  for (const std::string& line : wrapped(sentence.empty() ? text_of(head, "why") : sentence, width))
+    lines.push_back(line);
   if (const std::string trouble = text_of(head, "trouble"); !trouble.empty()) lines.push_back("! " + trouble);
   const auto devices = parts.find("devices");
   if (devices != parts.end()) {
     lines.push_back(progress(head, width));
     for (const std::string& line : wrapped(learning(head), width)) lines.push_back(line);
     lines.emplace_back();
-    lines.push_back(row("device", "does", "waited for", "samples/s", "to the others", "waiting", "iterations"));
+    lines.push_back(
+        row("device", "does", "waited for", "samples/s", "to the others", "waiting", "iterations"));
     const Json& rows = devices->second.at("rows");
     // The latest events have the last lines.
     const int events = height >= 16 ? 4 : 0;
@@ -140,7 +152,8 @@ std::vector<std::string> top_screen(const RunFollower::Parts& parts, const std::
     const auto happened = parts.find("events");
     if (events > 0 && happened != parts.end() && !happened->second.at("list").empty()) {
       lines.emplace_back();
-      for (int i = 0; i < std::min<int>(events - 1, static_cast<int>(happened->second.at("list").size())); ++i)
+      for (int i = 0; i < std::min<int>(events - 1, static_cast<int>(happened->second.at("list").size()));
+           ++i)
         lines.push_back(event_line(happened->second.at("list")[static_cast<std::size_t>(i)]));
     }
   }

@@ -9,6 +9,7 @@
 namespace paceline::ui {
 
 // At most so many lines of at most so many columns. Requires: width ≥ 20, height ≥ 4.
-std::vector<std::string> top_screen(const RunFollower::Parts& parts, const std::string& run, int width, int height);
+std::vector<std::string> top_screen(const RunFollower::Parts& parts, const std::string& run, int width,
+                                    int height);
 
 }  // namespace paceline::ui

@@ -32,9 +32,10 @@ class Server final : public UiServer {
   Server(Door door, const UiOptions& options) : door_(std::move(door)), publisher_(options) {}
 
   absl::Status listen(ListeningSocket listening) {
-    PACELINE_ASSIGN_OR_RETURN(http_, HttpServer::open(std::move(listening), [this](const auto& request, const auto& exchange) {
-                                handle(request, exchange);
-                              }));
+    PACELINE_ASSIGN_OR_RETURN(
+        http_, HttpServer::open(std::move(listening), [this](const auto& request, const auto& exchange) {
+          handle(request, exchange);
+        }));
     return absl::OkStatus();
   }
   void run() override { http_->run(); }
@@ -45,7 +46,8 @@ class Server final : public UiServer {
   Reply signed_in() const {
     return {.status = 303,
             .headers = {{"Location", "/"},
-                        {"Set-Cookie", fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", door_.cookie, door_.token)}}};
+                        {"Set-Cookie", fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", door_.cookie,
+                                                   door_.token)}}};
   }
 
   void handle(const RawRequest& request, const std::shared_ptr<Exchange>& exchange) {

@@ -1,5 +1,5 @@
-// `paceline ui`: the pages of some runs, their events and their metrics, over HTTP. Reads run folders only; the
-// one thing that it can do to a run is to ask for its stop, for those who show the token of its job.
+// `paceline ui`: the pages of some runs, their events and their metrics, over HTTP. Reads run folders only;
+// the one thing that it can do to a run is to ask for its stop, for those who show the token of its job.
 #pragma once
 
 #include <filesystem>

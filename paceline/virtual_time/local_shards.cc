@@ -11,8 +11,8 @@ namespace paceline::virtual_time {
 
 absl::StatusOr<LocalShards> LocalShards::create(const config::JobConfig& job, const ps::Layout& layout) {
   PACELINE_RETURN_IF_ERROR(ps::check_groups(layout, job.groups));
-  PACELINE_ASSIGN_OR_RETURN(
-      const auto parts, config::server_parts(layout, job.servers, job.hosts > 1, job.optimizer.kind));
+  PACELINE_ASSIGN_OR_RETURN(const auto parts,
+                            config::server_parts(layout, job.servers, job.hosts > 1, job.optimizer.kind));
   constexpr int kReaders = 1;
   constexpr int kKept = 1;
   constexpr int kThreads = 1;
@@ -21,10 +21,9 @@ absl::StatusOr<LocalShards> LocalShards::create(const config::JobConfig& job, co
   for (const ps::Layout& part : parts) {
     PACELINE_ASSIGN_OR_RETURN(
         auto board,
-        transport::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead), kReaders, kKept));
-    shards.shards_.push_back(
-        std::make_unique<ps::Shard>(part, job.optimizer, std::move(board), kThreads, job.groups,
-                                    ps::WholeModel{layout, offset}));
+        memory::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead), kReaders, kKept));
+    shards.shards_.push_back(std::make_unique<ps::Shard>(part, job.optimizer, std::move(board), kThreads,
+                                                         job.groups, ps::WholeModel{layout, offset}));
     offset += part.size();
   }
   return shards;

@@ -8,12 +8,12 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/config/planning.h"
 #include "paceline/launch/display.h"
-#include "paceline/launch/say.h"
+#include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
-#include "paceline/runs/books.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/journal_first.h"
 #include "paceline/runs/run_checkpoints.h"
+#include "paceline/runs/run_recorder.h"
 #include "paceline/sim/job_cluster.h"
 #include "paceline/sim/virtual_cluster.h"
 #include "paceline/virtual_time/virtual_work.h"
@@ -30,7 +30,7 @@ constexpr std::int64_t kMetricsLines = 200;
 // What goes on beside the run: the journal reaches the disk, people see progress.
 class Onlooker {
  public:
-  Onlooker(runs::Books& books, const sim::VirtualCluster& cluster, launch::Display& display,
+  Onlooker(runs::RunRecorder& books, const sim::VirtualCluster& cluster, launch::Display& display,
            std::int64_t total_samples)
       : books_(books), cluster_(cluster), display_(display), total_(total_samples) {}
 
@@ -47,7 +47,7 @@ class Onlooker {
   }
 
  private:
-  runs::Books& books_;
+  runs::RunRecorder& books_;
   const sim::VirtualCluster& cluster_;
   launch::Display& display_;
   const std::int64_t total_;
@@ -56,7 +56,7 @@ class Onlooker {
 };
 
 // Until the end, or until a second signal.
-absl::Status run(sim::VirtualCluster& cluster, runs::Books& books, Onlooker& onlooker,
+absl::Status run(sim::VirtualCluster& cluster, runs::RunRecorder& books, Onlooker& onlooker,
                  launch::Display& display) {
   const int signals_before = launch::stop_signals();
   bool stopping = false;
@@ -76,19 +76,20 @@ absl::Status run(sim::VirtualCluster& cluster, runs::Books& books, Onlooker& onl
   return absl::OkStatus();
 }
 
-void warn(const std::string& line) { launch::say(stderr, line + "\n"); }
+void warn(const std::string& line) { launch::print(stderr, line + "\n"); }
 
 }  // namespace
 
 absl::Status train_virtually(const std::string& folder, bool resume, launch::Shown shown) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunFolder lock, store::RunFolder::resume(folder));
   const store::RunPaths& paths = lock.paths();
-  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_job_file(paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_recorded_job(paths));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
   PACELINE_ASSIGN_OR_RETURN(const auto restart,
                             runs::find_restart(paths, resume ? runs::GoOn::kYes : runs::GoOn::kNo, warn));
   const Version from = restart ? restart->state.version : Version(0);
-  PACELINE_ASSIGN_OR_RETURN(const auto books, runs::Books::open(job, paths, report::World::kVirtual, from));
+  PACELINE_ASSIGN_OR_RETURN(const auto books,
+                            runs::RunRecorder::open(job, paths, report::World::kVirtual, from));
   runs::RunCheckpoints checkpoints(paths.root, job, warn);
   runs::JournalFirst journal_first(
       [&](const control::ControllerState& state) { return books->note_saved(state); }, checkpoints);

@@ -43,8 +43,8 @@ absl::StatusOr<std::vector<std::unique_ptr<engine::Engine>>> make_engines(const 
   std::vector<std::unique_ptr<engine::Engine>> engines(count);
   for (std::size_t i = 0; i < count; ++i) {
     PACELINE_ASSIGN_OR_RETURN(
-        engines[i], program::ProgramEngine::start(program::start_options(
-                        job, program::Role::kVirtual, "w" + std::to_string(i), kThreads)));
+        engines[i], program::ProgramEngine::start(program::start_options(job, program::Role::kVirtual,
+                                                                         "w" + std::to_string(i), kThreads)));
   }
   return engines;
 }
@@ -53,9 +53,8 @@ absl::StatusOr<std::vector<std::unique_ptr<engine::Engine>>> make_engines(const 
 
 absl::StatusOr<std::unique_ptr<VirtualWork::Slot>> VirtualWork::Slot::create(const ps::Layout& layout,
                                                                              compute::ComputePool& pool) {
-  PACELINE_ASSIGN_OR_RETURN(auto weights, transport::SharedFloats::create("paceline-weights", layout.size()));
-  PACELINE_ASSIGN_OR_RETURN(auto gradient,
-                            transport::SharedFloats::create("paceline-gradient", layout.size()));
+  PACELINE_ASSIGN_OR_RETURN(auto weights, memory::SharedFloats::create("paceline-weights", layout.size()));
+  PACELINE_ASSIGN_OR_RETURN(auto gradient, memory::SharedFloats::create("paceline-gradient", layout.size()));
   pool.share(compute::memory_of(weights, false));
   pool.share(compute::memory_of(gradient, true));
   auto slot = std::make_unique<Slot>(Slot{std::move(weights), std::move(gradient), {}, {}, {}, {}});
@@ -64,10 +63,9 @@ absl::StatusOr<std::unique_ptr<VirtualWork::Slot>> VirtualWork::Slot::create(con
   return slot;
 }
 
-absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(const config::JobConfig& job,
-                                                                 const std::optional<coordinator::Restart>& restart,
-                                                                 store::CheckpointSink& checkpoints,
-                                                                 OnEvaluated on_evaluated) {
+absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(
+    const config::JobConfig& job, const std::optional<coordinator::Restart>& restart,
+    store::CheckpointSink& checkpoints, OnEvaluated on_evaluated) {
   PACELINE_ASSIGN_OR_RETURN(auto engines, make_engines(job));
   engine::Engine& first = *engines.front();
   ps::Layout layout = first.layout();
@@ -75,8 +73,7 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(const config::J
   if (restart) {
     PACELINE_RETURN_IF_ERROR(shards.start(restart->state.version, restart->checkpoint_dir));
   } else {
-    PACELINE_ASSIGN_OR_RETURN(auto weights,
-                              transport::SharedFloats::create("paceline-initial", layout.size()));
+    PACELINE_ASSIGN_OR_RETURN(auto weights, memory::SharedFloats::create("paceline-initial", layout.size()));
     first.share(compute::memory_of(weights, true));
     PACELINE_RETURN_IF_ERROR(first.initial_weights(weights.floats()));
     first.forget(weights.mapping().data());
@@ -174,7 +171,8 @@ absl::Status VirtualWork::diverged(const control::CommitRecord& record,
                                    std::span<const float* const> gradients) const {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!ps::all_finite(layout_, gradients[i])) names.push_back(fmt::format("replica {}", record.members[i].replica));
+    if (!ps::all_finite(layout_, gradients[i]))
+      names.push_back(fmt::format("replica {}", record.members[i].replica));
   }
   if (names.size() == gradients.size()) names.clear();
   return control::diverged(record.version, last_loss_, fmt::to_string(fmt::join(names, ", ")));

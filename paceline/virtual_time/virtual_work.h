@@ -14,9 +14,8 @@
 #include "paceline/compute/compute_pool.h"
 #include "paceline/compute/local_steps.h"
 #include "paceline/control/run_listener.h"
-#include "paceline/rpc/coordinator.h"
+#include "paceline/memory/shared_memory.h"
 #include "paceline/sim/work.h"
-#include "paceline/transport/shared_memory.h"
 #include "paceline/virtual_time/local_shards.h"
 
 namespace paceline::virtual_time {
@@ -26,10 +25,9 @@ class VirtualWork final : public sim::Work {
   using OnEvaluated = std::function<void(const control::Evaluated&)>;
 
   // Reads the data and starts from initial weights, or from `restart`. `job` and `checkpoints` outlive it.
-  static absl::StatusOr<std::unique_ptr<VirtualWork>> create(const config::JobConfig& job,
-                                                             const std::optional<coordinator::Restart>& restart,
-                                                             store::CheckpointSink& checkpoints,
-                                                             OnEvaluated on_evaluated);
+  static absl::StatusOr<std::unique_ptr<VirtualWork>> create(
+      const config::JobConfig& job, const std::optional<coordinator::Restart>& restart,
+      store::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
 
   std::int64_t dataset_size() const { return samples_; }
   std::int64_t units() const { return units_; }
@@ -45,10 +43,9 @@ class VirtualWork final : public sim::Work {
  private:
   // One replica's copy of the weights, and its gradient. Tasks hold it as well.
   struct Slot {
-    static absl::StatusOr<std::unique_ptr<Slot>> create(const ps::Layout& layout,
-                                                        compute::ComputePool& pool);
-    transport::SharedFloats weights;
-    transport::SharedFloats gradient;
+    static absl::StatusOr<std::unique_ptr<Slot>> create(const ps::Layout& layout, compute::ComputePool& pool);
+    memory::SharedFloats weights;
+    memory::SharedFloats gradient;
     std::vector<const float*> weights_by_tensor;
     std::vector<float*> gradient_by_tensor;
     std::optional<compute::LocalSteps> local;  // once it has stepped by itself
@@ -67,7 +64,7 @@ class VirtualWork final : public sim::Work {
 
   const config::JobConfig& job_;
   const std::int32_t samples_;  // of the training set
-  const std::int64_t units_;  // of the model
+  const std::int64_t units_;    // of the model
   const ps::Layout layout_;
   LocalShards shards_;
   SampleOrder order_;

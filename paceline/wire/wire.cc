@@ -79,8 +79,7 @@ absl::StatusOr<paceline::Lease> from_wire(const Lease& message) {
   return lease;
 }
 
-absl::StatusOr<float> look_ahead_reach(const WorkerRelease& message,
-                                       const ps::OptimizerConfig& optimizer) {
+absl::StatusOr<float> look_ahead_reach(const WorkerRelease& message, const ps::OptimizerConfig& optimizer) {
   const auto sane = [](double number) { return std::isfinite(number) && number >= 0; };
   if (!sane(message.learning_rate()) || !sane(message.staleness()) || !sane(message.fraction())) {
     return absl::InvalidArgumentError(fmt::format("a look {} commits of fraction {} ahead at rate {}",

@@ -21,8 +21,7 @@ absl::StatusOr<paceline::Lease> from_wire(const Lease& message);
 
 // How far along the direction its replica is to look ahead under this optimizer. Errors: InvalidArgument for
 // numbers that are none, or below 0.
-absl::StatusOr<float> look_ahead_reach(const WorkerRelease& message,
-                                       const ps::OptimizerConfig& optimizer);
+absl::StatusOr<float> look_ahead_reach(const WorkerRelease& message, const ps::OptimizerConfig& optimizer);
 
 Apply to_wire(const control::CommitRecord& record);
 

@@ -45,8 +45,7 @@ TEST(WireLayout, WhatMakesNoSenseIsRefused) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     return std::string(status.message());
   };
-  EXPECT_THAT(refused([](Tensor& tensor) { tensor.set_dtype("complex64"); }),
-              HasSubstr("unknown dtype"));
+  EXPECT_THAT(refused([](Tensor& tensor) { tensor.set_dtype("complex64"); }), HasSubstr("unknown dtype"));
   EXPECT_THAT(refused([](Tensor& tensor) {
                 tensor.set_statistic(true);
                 tensor.set_constant(true);

@@ -33,10 +33,10 @@ train_samples = 1200
 test_samples = 100
 [evaluate]
 every_epochs = 0.25
-[[replica]]
+[[device]]
 count = 2
 pace_ms = 20
-[[replica]]
+[[device]]
 pace_ms = 60
 [sync]
 policy = "ssp:2"

@@ -65,10 +65,10 @@ every_epochs = 0.1
 [checkpoint]
 every_epochs = 0.1
 ${more}
-[[replica]]
+[[device]]
 count = 3
 pace_ms = 30
-[[replica]]
+[[device]]
 count = 1
 pace_ms = 90
 `);

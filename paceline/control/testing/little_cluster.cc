@@ -162,7 +162,7 @@ void LittleCluster::complain(const std::string& what) {
     broken_ = fmt::format("at {} s, after {} commits: {}", to_seconds(now_), log_.size(), what);
 }
 
-void SampleBooks::add(const CommitRecord& commit) {
+void SampleLog::add(const CommitRecord& commit) {
   for (const CommitMember& member : commit.members) {
     for (std::int64_t at = member.lease.begin; at < member.lease.end; ++at) {
       ++times_.at(static_cast<std::size_t>(member.lease.epoch * dataset_size_ + at));
@@ -170,7 +170,7 @@ void SampleBooks::add(const CommitRecord& commit) {
   }
 }
 
-bool SampleBooks::all_once() const {
+bool SampleLog::all_once() const {
   return std::all_of(times_.begin(), times_.end(), [](int times) { return times == 1; });
 }
 

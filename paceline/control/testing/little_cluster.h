@@ -22,8 +22,8 @@ class LittleCluster {
                 const std::optional<ControllerState>& start = std::nullopt,
                 std::vector<RunListener*> listeners = {});
 
-  LittleCluster(const ControllerConfig& config, std::unique_ptr<policy::SyncPolicy> policy, std::uint64_t seed,
-                const std::optional<ControllerState>& start = std::nullopt,
+  LittleCluster(const ControllerConfig& config, std::unique_ptr<policy::SyncPolicy> policy,
+                std::uint64_t seed, const std::optional<ControllerState>& start = std::nullopt,
                 std::vector<RunListener*> listeners = {});
 
   // A replica that needs about `interval` an iteration; `jitter` of it more or less.
@@ -90,9 +90,9 @@ class LittleCluster {
 };
 
 // How often each sample of each epoch was committed.
-class SampleBooks {
+class SampleLog {
  public:
-  SampleBooks(std::int64_t dataset_size, std::int64_t total)
+  SampleLog(std::int64_t dataset_size, std::int64_t total)
       : dataset_size_(dataset_size), times_(static_cast<std::size_t>(total)) {}
   void add(const CommitRecord& commit);
   // Every sample, once.

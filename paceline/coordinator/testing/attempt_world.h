@@ -36,7 +36,7 @@ class FakePeer {
   void say(const Out& message);
   // The next order of that kind; an empty one when there is none.
   In next(typename In::WhatCase what);
-  wire::Goodbye goodbye() { return next(In::kGoodbye).goodbye(); }
+  wire::Disconnect disconnect() { return next(In::kDisconnect).disconnect(); }
   // Nothing more is said.
   void leave();
 
@@ -128,7 +128,7 @@ class AttemptWorld {
   template <class Peer>
   void keeps_beating(const Peer& peer) {
     typename Peer::Message beat;
-    beat.mutable_beat();
+    beat.mutable_heartbeat();
     beats_.push_back([this, id = peer.id(), beat] {
       if (boxes<Peer>().contains(id)) say<Peer>(id, beat);
     });
@@ -173,7 +173,7 @@ class AttemptWorld {
         news.push_back(tell->line);
       if (std::holds_alternative<NothingLost>(action)) nothing_lost = true;
       if (std::holds_alternative<End>(action)) ended = true;
-      if (std::holds_alternative<KeepBooks>(action) && !books.ok()) return happens(BooksFailed{books});
+      if (std::holds_alternative<FlushRecords>(action) && !books.ok()) return happens(RecordingFailed{books});
       if (const auto* open = std::get_if<OpenCheckpoint>(&action)) {
         said_of_checkpoints.push_back(fmt::format("open {}", open->version));
         happens(CheckpointOpened{opening.ok() ? absl::StatusOr<std::string>("dir") : opening});

@@ -60,9 +60,12 @@ struct Server {
 
 class Hosts {
  public:
-  explicit Hosts(int hosts, bool look_ahead = false, transport::Fabric fabric = transport::Fabric::kTcp,
+  explicit Hosts(int hosts, bool look_ahead = false, links::Fabric fabric = links::Fabric::kTcp,
                  int copies = 1, double clip = 0)
-      : clip_(clip), layout_(model()), parts_(layout_.split_evenly(hosts)), servers_(static_cast<std::size_t>(hosts)) {
+      : clip_(clip),
+        layout_(model()),
+        parts_(layout_.split_evenly(hosts)),
+        servers_(static_cast<std::size_t>(hosts)) {
     Rng rng(1);
     first_ = random_floats(rng, layout_.size());
     ExchangeOptions common;
@@ -89,7 +92,7 @@ class Hosts {
       options.kept_here = kept[std::size_t(host)];
       for (int other = 0; other < hosts; ++other) {
         options.peers.push_back({servers_[std::size_t(other)].exchange->address(), std::nullopt});
-        if (fabric == transport::Fabric::kSealed) options.peers.back().keys = keys_between(host, other);
+        if (fabric == links::Fabric::kSealed) options.peers.back().keys = keys_between(host, other);
       }
       options.own_board = server.shard->board().path();
       options.kept_there = [&](Version version) { server.kept_there = version.value(); };
@@ -152,15 +155,15 @@ class Hosts {
     return whole;
   }
 
-  transport::WeightReader open(int host, int shard) {
+  memory::WeightReader open(int host, int shard) {
     const Server& server = at(host);
     const auto floats = static_cast<std::int64_t>(at(shard).shard->board().latest().size());
-    return transport::WeightReader::open(server.exchange->boards()[std::size_t(shard)], floats, 0).value();
+    return memory::WeightReader::open(server.exchange->boards()[std::size_t(shard)], floats, 0).value();
   }
 
   // What one shard makes of all that.
   std::vector<float> on_one_host(const std::vector<Commit>& commits) const {
-    ps::Shard shard(layout_, optimizer(), transport::WeightWriter::create(layout_.size(), 2, 0).value(), 1);
+    ps::Shard shard(layout_, optimizer(), memory::WeightWriter::create(layout_.size(), 2, 0).value(), 1);
     shard.start(Version(0), first_);
     for (const Commit& commit : commits) {
       ps::Update update{.version = shard.version().next(), .members = {}, .learning_rate = 0.1};
@@ -175,7 +178,7 @@ class Hosts {
   // One shard, as every run begins with it.
   std::unique_ptr<ps::Shard> first(int shard, bool look_ahead = false) const {
     const ps::Layout& part = parts_[std::size_t(shard)];
-    auto board = transport::WeightWriter::create(ps::Shard::board_floats(part, look_ahead), 4 + size(), 2);
+    auto board = memory::WeightWriter::create(ps::Shard::board_floats(part, look_ahead), 4 + size(), 2);
     auto made = std::make_unique<ps::Shard>(part, optimizer(), std::move(board).value(), 2);
     made->start(Version(0),
                 std::span(first_).subspan(std::size_t(offset_of(shard)), std::size_t(part.size())));
@@ -215,8 +218,8 @@ class Hosts {
     }
     return members;
   }
-  static transport::LinkKeys keys_between(int from, int to) {
-    transport::LinkKeys keys{};
+  static links::LinkKeys keys_between(int from, int to) {
+    links::LinkKeys keys{};
     keys.send.fill(static_cast<std::byte>(16 * from + to));
     keys.receive.fill(static_cast<std::byte>(16 * to + from));
     return keys;

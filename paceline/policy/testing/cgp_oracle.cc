@@ -211,7 +211,8 @@ double CgpOracle::purse() const {
   return purse;
 }
 
-// "For the m with the greatest purse·k·m/N − Σ δ/T_i; that plan is kept while what is left of it is worth it."
+// "For the m with the greatest purse·k·m/N − Σ δ/T_i; that plan is kept while what is left of it is worth
+// it."
 bool CgpOracle::patient(Time now, Time& again) {
   if (purse() <= 0) return false;
   double lost = 0;

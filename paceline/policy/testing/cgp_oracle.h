@@ -81,7 +81,7 @@ class CgpOracle {
   std::vector<Event> events_;
   std::vector<Event> group_;  // the Readies that wait, in order of coming
   Time timer_{Time::max()};
-  bool was_blocked_ = false;  // the group that is open
+  bool was_blocked_ = false;                // the group that is open
   std::vector<std::vector<Payment>> paid_;  // by commit
   std::optional<Time> could_go_;            // since when only patience keeps the open group
   Time plan_until_{Time::min()};            // of it, likewise

@@ -38,7 +38,7 @@ Scenario faulty(Scenario scenario, std::uint64_t seed, std::int64_t iterations) 
     const auto place = static_cast<std::int64_t>(rng.below(cluster.places.size()));
     cluster.changes.push_back({some_time(), place, static_cast<Happening>(rng.below(3))});
     const double at_s = length_s * rng.uniform();
-    cluster.slowdowns.push_back({.replica = static_cast<std::int64_t>(rng.below(cluster.places.size())),
+    cluster.slowdowns.push_back({.device = static_cast<std::int64_t>(rng.below(cluster.places.size())),
                                  .at_s = at_s,
                                  .until_s = at_s + length_s * rng.uniform(),
                                  .factor = 1 + 9 * rng.uniform()});

@@ -25,34 +25,36 @@ namespace paceline::sim::testing {
 namespace {
 
 const std::vector<std::string> kHarder = {"bsp",
-                                            "asp",
-                                            "ssp:0",
-                                            "ssp:3",
-                                            "dssp:3-15",
-                                            "dssp:0-4",
-                                            "dssp:3-15:printed",
-                                            "elastic-bsp:15",
-                                            "elastic-bsp:4:average",
-                                            "cgp",
-                                            "cgp:k_min=3:S=8",
-                                            "cgp:S=0",
-                                            "cgp:k_max=2:S=3",
-                                            "cgp:grouping=dp:k_max=8",
-                                            "cgp:grouping=window:wait_max=20ms",
-                                            "backup:1",
-                                            "backup:3",
-                                            "groups:2+2+4:ssp:3",
-                                            "groups:1+2:asp",
-                                            "groups:2+1+3:bsp",
-                                            "groups:1+3+2:dssp:3-15",
-                                            "groups:2+2+2:elastic-bsp:4",
-                                            "groups:2+1+2+1:backup:1"};
+                                          "asp",
+                                          "ssp:0",
+                                          "ssp:3",
+                                          "dssp:3-15",
+                                          "dssp:0-4",
+                                          "dssp:3-15:printed",
+                                          "elastic-bsp:15",
+                                          "elastic-bsp:4:average",
+                                          "cgp",
+                                          "cgp:k_min=3:S=8",
+                                          "cgp:S=0",
+                                          "cgp:k_max=2:S=3",
+                                          "cgp:grouping=dp:k_max=8",
+                                          "cgp:grouping=window:wait_max=20ms",
+                                          "backup:1",
+                                          "backup:3",
+                                          "groups:2+2+4:ssp:3",
+                                          "groups:1+2:asp",
+                                          "groups:2+1+3:bsp",
+                                          "groups:1+3+2:dssp:3-15",
+                                          "groups:2+2+2:elastic-bsp:4",
+                                          "groups:2+1+2+1:backup:1"};
 
 // And one of each that is not among them.
 std::vector<std::string> all_policies() {
   std::vector<std::string> all = kHarder;
   for (const std::string& one : policy::one_of_each_policy()) {
-    const auto same = [&](const std::string& other) { return other.substr(0, other.find(':')) == one.substr(0, one.find(':')); };
+    const auto same = [&](const std::string& other) {
+      return other.substr(0, other.find(':')) == one.substr(0, one.find(':'));
+    };
     if (std::none_of(all.begin(), all.end(), same)) all.push_back(one);
   }
   return all;
@@ -120,8 +122,9 @@ int run_all(const std::string& folder, std::uint64_t from, std::uint64_t seeds) 
       if (is_large(preset) && seed % kLargeEvery != 1) continue;
       const Scenario scenario = faulty(preset, seed, iterations_for(preset));
       for (const std::string& policy : kPolicies) {
-        current_case = fmt::format("{} under {}, seed {}; again with: ./dev sim --policies --from {} --seeds 1\n", name,
-                                   policy, seed, seed);
+        current_case =
+            fmt::format("{} under {}, seed {}; again with: ./dev sim --policies --from {} --seeds 1\n", name,
+                        policy, seed, seed);
         Outcome outcome = run(scenario, policy);
         const bool repeat = (seed + static_cast<std::uint64_t>(runs)) % 16 == 0;
         if (outcome.wrong.empty() && repeat && run(scenario, policy).hash != outcome.hash)

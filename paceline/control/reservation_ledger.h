@@ -1,0 +1,66 @@
+// An Observer's books of what is leased and what is reserved ahead: no position is both, or either twice. For
+// observer.h.
+//
+// What always holds: what a replica has reserved is what its newest release said, but for what another one
+// has leased since. What the releases of one fact say is all as of its end. A release costs O(log P) for each
+// lease that it says and the one before it did not.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/container/btree_map.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/lease.h"
+#include "paceline/control/orders.h"
+
+namespace paceline::control {
+
+class ReservationLedger {
+ public:
+  ReservationLedger(std::int64_t dataset_size, std::int64_t total_samples)
+      : dataset_size_(dataset_size), total_samples_(total_samples) {}
+
+  using Committed = std::function<bool(const Lease&)>;  // whether any of it is
+
+  // The first broken promise, in words: by its lease; and, once all orders of a fact were shown, by what its
+  // releases say of leases to come.
+  std::optional<std::string> released(const Release& release);
+  std::optional<std::string> settle(const Committed& committed);
+  // It had it when the books were begun. Requires: nothing else is known of it.
+  void leased(ReplicaId replica, const Lease& lease) { take(replica, lease, false); }
+  // It holds no lease any more.
+  void unleased(ReplicaId replica);
+  // Nor has it anything reserved.
+  void left(ReplicaId replica);
+
+ private:
+  struct Taken {
+    std::int64_t end = 0;
+    ReplicaId replica;
+    bool reserved = false;
+  };
+  struct Replica {
+    std::optional<Lease> lease;
+    std::vector<Lease> ahead;  // of its newest release, less what another one has leased since
+  };
+  Replica& of(ReplicaId replica);
+  std::int64_t position(const Lease& lease) const { return lease.epoch * dataset_size_ + lease.begin; }
+  // Another one's reservation of any of it is over.
+  void end_reservations(const Lease& lease);
+  std::optional<std::string> take(ReplicaId replica, const Lease& lease, bool reserved);
+  void drop(const Lease& lease) { taken_.erase(position(lease)); }
+
+  const std::int64_t dataset_size_;
+  const std::int64_t total_samples_;
+  absl::btree_map<std::int64_t, Taken> taken_;                  // by begin; no two of them meet
+  std::vector<Replica> replicas_;                               // by id
+  std::vector<std::pair<ReplicaId, std::vector<Lease>>> said_;  // and not settled
+};
+
+}  // namespace paceline::control

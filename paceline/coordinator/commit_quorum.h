@@ -1,0 +1,50 @@
+// Which commits of a job that keeps its weights twice are certain: every server has prepared them, so
+// whichever one is lost, the others can go on from there. And the books of the last of them, to be written
+// beside its weights when that happens. Pure.
+//
+// What always holds: a commit is certain only after the one before it, and nobody is to see a version before.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/time.h"
+#include "paceline/control/controller_state.h"
+
+namespace paceline::coordinator {
+
+class CommitQuorum {
+ public:
+  struct Snapshot {
+    control::ControllerState state;
+    Duration elapsed{0};
+  };
+
+  // The attempt begins with this version.
+  CommitQuorum(std::size_t servers, Version start) : start_(start), prepared_(servers, start) {}
+
+  // The Controller's state as of each of the next commits, in their order.
+  void ordered(std::vector<control::ControllerState> states, Duration elapsed);
+  // Of that version, which was ordered and is not certain yet.
+  const Snapshot& ordered(Version version) const;
+  // That server has prepared the version. The version, if it is certain from now on. Errors: InvalidArgument
+  // when it cannot have done so.
+  absl::StatusOr<std::optional<Version>> prepared(std::size_t server, Version version);
+
+  Version latest() const { return latest_ ? latest_->state.version : start_; }
+  // Of that version; nothing when it is the one that the attempt began with.
+  const std::optional<Snapshot>& snapshot() const { return latest_; }
+
+ private:
+  const Version start_;
+  std::vector<Version> prepared_;  // by server
+  std::optional<Snapshot> latest_;
+  std::deque<Snapshot> pending_;
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,73 @@
+#include "paceline/coordinator/recovery_vote.h"
+
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/store/controller_state_json.h"
+
+namespace paceline::coordinator {
+
+RecoveryVote::RecoveryVote(std::vector<std::vector<int>> kept, std::string attempt, Version newest)
+    : kept_(std::move(kept)), attempt_(std::move(attempt)), newest_(newest), holders_(kept_.size()) {}
+
+absl::Status RecoveryVote::came(std::size_t server, const wire::Ballot& held) {
+  holders_[server].reset();
+  if (held.attempt() != attempt_) return absl::OkStatus();
+  const auto servers = static_cast<std::int32_t>(kept_.size());
+  if (held.shard() != static_cast<std::int32_t>(server) || held.shard_count() != servers ||
+      held.copies() != static_cast<std::int32_t>(kept_.front().size())) {
+    return absl::InvalidArgumentError(fmt::format("shard {} of {} in {} copies is not what server {} keeps",
+                                                  held.shard(), held.shard_count(), held.copies(), server));
+  }
+  const Version certain(held.published()), made(held.made());
+  const bool in_turn = certain >= Version(0) && made <= newest_ && held.elapsed_ns() >= 0 &&
+                       (made == certain || (certain < newest_ && made == certain.next()));
+  if (!in_turn) {
+    return absl::InvalidArgumentError(
+        fmt::format("version {} after {}, of a run that recorded {} commits", made, certain, newest_));
+  }
+  PACELINE_ASSIGN_OR_RETURN(control::ControllerState state, store::controller_state_from_text(held.state()));
+  if (state.version != made)
+    return absl::InvalidArgumentError(fmt::format("version {} with the books of {}", made, state.version));
+  holders_[server] = Holder{certain, {std::move(state), Duration(held.elapsed_ns())}};
+  return absl::OkStatus();
+}
+
+bool RecoveryVote::has_every_shard(const std::vector<bool>& servers) const {
+  std::set<int> shards;
+  for (std::size_t server = 0; server < kept_.size(); ++server) {
+    if (servers[server]) shards.insert(kept_[server].begin(), kept_[server].end());
+  }
+  return shards.size() == kept_.size();
+}
+
+absl::StatusOr<std::optional<RecoveryVote::Found>> RecoveryVote::found() const {
+  Version published;
+  for (const auto& holder : holders_) {
+    if (holder) published = std::max(published, holder->certain);
+  }
+  Found found;
+  const Holder* least = nullptr;
+  for (const auto& holder : holders_) {
+    const bool can_make = holder && holder->made.state.version >= published;
+    found.holders.push_back(can_make);
+    if (can_make && (least == nullptr || holder->made.state.version < least->made.state.version))
+      least = &*holder;
+  }
+  if (least == nullptr || !has_every_shard(found.holders)) return std::nullopt;
+  found.snapshot = least->made;
+  for (std::size_t server = 0; server < holders_.size(); ++server) {
+    if (!found.holders[server]) continue;
+    const CommitQuorum::Snapshot& made = holders_[server]->made;
+    if (made.state.version == found.snapshot.state.version && !(made.state == found.snapshot.state)) {
+      return absl::InvalidArgumentError(fmt::format(
+          "server {} has made version {} with other books than another one", server, made.state.version));
+    }
+  }
+  return found;
+}
+
+}  // namespace paceline::coordinator

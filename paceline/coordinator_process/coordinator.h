@@ -1,0 +1,104 @@
+// The coordinator of a job, live: brings what happens to a coordinator::Attempt, and carries out what that
+// wants done. It decides nothing, and runs on one event loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/base/event_loop.h"
+#include "paceline/control/run_listener.h"
+#include "paceline/control/witnesses.h"
+#include "paceline/coordinator/attempt.h"
+#include "paceline/rpc/peer_stream.h"
+#include "paceline/store/checkpoint_sink.h"
+#include "paceline/wire/paceline.pb.h"
+
+namespace paceline::coordinator_process {
+
+using WorkerStream = rpc::PeerStream<wire::WorkerMessage, wire::WorkerOrder>;
+using ServerStream = rpc::PeerStream<wire::ServerMessage, wire::ServerOrder>;
+using EvaluatorStream = rpc::PeerStream<wire::EvaluatorMessage, wire::EvaluatorOrder>;
+
+struct CoordinatorOptions {
+  coordinator::AttemptOptions attempt;
+  std::vector<control::RunListener*> listeners{};  // outlive the coordinator
+  // Makes what they were shown last; an error is the end of the run.
+  std::function<absl::Status()> flush_records = [] { return absl::OkStatus(); };
+  store::CheckpointSink* checkpoints = nullptr;  // outlives the coordinator
+  // Told once the size of the data set is known, before the first fact.
+  std::function<void(const control::ControllerConfig&)> on_data_known = [](const auto&) {};
+  // One line that a person should see.
+  std::function<void(const std::string&)> notice = [](const auto&) {};
+  // One line that a person should see and remember: how the replicas are other ones from now on, what could
+  // not be gone on from.
+  std::function<void(const std::string&)> news = [](const auto&) {};
+  // Nothing is lost that anybody saw of the attempt that was cut short.
+  std::function<void()> nothing_lost = [] {};
+};
+
+class Coordinator final : public WorkerStream::Listener,
+                          public ServerStream::Listener,
+                          public EvaluatorStream::Listener {
+ public:
+  Coordinator(EventLoop& loop, CoordinatorOptions options);
+
+  void received(const WorkerStream::Pointer& stream, wire::WorkerMessage message) override;
+  void received(const ServerStream::Pointer& stream, wire::ServerMessage message) override;
+  void received(const EvaluatorStream::Pointer& stream, wire::EvaluatorMessage message) override;
+  void closed(const WorkerStream::Pointer& stream) override;
+  void closed(const ServerStream::Pointer& stream) override;
+  void closed(const EvaluatorStream::Pointer& stream) override;
+
+  // To be called a few times a second: notices who has gone silent, and when all is over.
+  void tick() { take(coordinator::TimePassed{}); }
+  // A clean stop: a checkpoint of the newest version, then a disconnect to all.
+  void ask_stop(const std::string& why) { take(coordinator::StopWanted{why}); }
+  // The run cannot go on, as its books cannot be kept.
+  void fail(const absl::Status& why) { take(coordinator::RecordingFailed{why}); }
+
+  const coordinator::Attempt& attempt() const { return attempt_; }
+  // Of the job; 0 before the data are known.
+  Time now() const { return attempt_.time(std::chrono::steady_clock::now()); }
+
+ private:
+  // The connections of one kind of process.
+  template <class Peer, class Stream>
+  struct Connections {
+    std::map<Peer, typename Stream::Pointer> streams;
+    std::unordered_map<const Stream*, Peer> peers;
+  };
+  using Answer = std::optional<decltype(coordinator::Event::what)>;
+
+  template <class Peer, class Stream>
+  Peer peer_of(Connections<Peer, Stream>& all, const typename Stream::Pointer& stream);
+  template <class Gone, class Peer, class Stream>
+  void remove(Connections<Peer, Stream>& all, const typename Stream::Pointer& stream);
+  template <class Peer, class Stream, class Order>
+  static void send(const Connections<Peer, Stream>& all, coordinator::Send<Peer, Order>& send);
+
+  void take(decltype(coordinator::Event::what) what);
+  void carry_out(std::vector<coordinator::Action> actions);
+  // What it is answered by, if it is.
+  Answer carry_out(coordinator::Action& action);
+
+  EventLoop& loop_;
+  const CoordinatorOptions options_;
+  coordinator::Attempt attempt_;
+  std::optional<control::Witnesses> witnesses_;  // once the data are known
+  Timer timer_;
+  std::int64_t next_peer_ = 0;
+  Connections<coordinator::WorkerPeer, WorkerStream> workers_;
+  Connections<coordinator::ServerPeer, ServerStream> servers_;
+  Connections<coordinator::EvaluatorPeer, EvaluatorStream> evaluators_;
+  std::jthread searcher_;  // for a plan; one search at a time is ordered
+};
+
+}  // namespace paceline::coordinator_process

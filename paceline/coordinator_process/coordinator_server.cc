@@ -1,0 +1,88 @@
+#include "paceline/coordinator_process/coordinator_server.h"
+
+#include <utility>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/rpc/single_call.h"
+#include "paceline/wire/paceline.grpc.pb.h"
+
+namespace paceline::coordinator_process {
+
+using security::Role;
+
+class CoordinatorServer::Service final : public wire::Coordinator::CallbackService {
+ public:
+  Service(EventLoop& loop, coordinator_process::Coordinator& coordinator, Door door)
+      : loop_(loop), coordinator_(coordinator), door_(std::move(door)) {}
+
+  grpc::ServerBidiReactor<wire::WorkerMessage, wire::WorkerOrder>* Work(
+      grpc::CallbackServerContext* context) override {
+    return admit<WorkerStream, wire::WorkerMessage, wire::WorkerOrder>(*context, Role::kWorker);
+  }
+  grpc::ServerBidiReactor<wire::ServerMessage, wire::ServerOrder>* Serve(
+      grpc::CallbackServerContext* context) override {
+    return admit<ServerStream, wire::ServerMessage, wire::ServerOrder>(*context, Role::kServer);
+  }
+  grpc::ServerBidiReactor<wire::EvaluatorMessage, wire::EvaluatorOrder>* Evaluate(
+      grpc::CallbackServerContext* context) override {
+    return admit<EvaluatorStream, wire::EvaluatorMessage, wire::EvaluatorOrder>(*context, Role::kEvaluator);
+  }
+
+  grpc::ServerBidiReactor<wire::StatusRequest, wire::StatusReply>* Status(
+      grpc::CallbackServerContext* context) override {
+    const grpc::Status admitted = check(*context, Role::kOperator);
+    return rpc::SingleCall<wire::StatusRequest, wire::StatusReply>::start(admitted, [this](auto& call) {
+      const bool posted = loop_.post([this, &call] {
+        wire::StatusReply reply;
+        door_.status(call.request(), reply);
+        call.answer(std::move(reply));
+      });
+      if (!posted) call.fail({grpc::StatusCode::UNAVAILABLE, "the job is over"});
+    });
+  }
+
+  grpc::ServerBidiReactor<wire::StopRequest, wire::StopReply>* Stop(
+      grpc::CallbackServerContext* context) override {
+    const grpc::Status admitted = check(*context, Role::kOperator);
+    return rpc::SingleCall<wire::StopRequest, wire::StopReply>::start(admitted, [this](auto& call) {
+      loop_.post([this, why = call.request().why()] { coordinator_.ask_stop(why); });
+      call.answer({});
+    });
+  }
+
+ private:
+  grpc::Status check(const grpc::CallbackServerContext& context, Role role) const {
+    grpc::Status admitted = rpc::admit(context, door_.access, {role});
+    if (!admitted.ok())
+      door_.notice(fmt::format("refused a process at {}: {}", context.peer(), admitted.error_message()));
+    return admitted;
+  }
+
+  template <class Stream, class In, class Out>
+  grpc::ServerBidiReactor<In, Out>* admit(const grpc::CallbackServerContext& context, Role role) {
+    const grpc::Status admitted = check(context, role);
+    if (!admitted.ok()) return new rpc::RefusedStream<In, Out>(admitted);
+    return Stream::start(loop_, coordinator_, context);
+  }
+
+  EventLoop& loop_;
+  coordinator_process::Coordinator& coordinator_;
+  const Door door_;
+};
+
+CoordinatorServer::CoordinatorServer() = default;
+
+absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(ListeningSocket listening,
+                                                                            EventLoop& loop,
+                                                                            Coordinator& coordinator,
+                                                                            Door door) {
+  auto made = std::unique_ptr<CoordinatorServer>(new CoordinatorServer());
+  made->service_ = std::make_unique<Service>(loop, coordinator, door);
+  PACELINE_ASSIGN_OR_RETURN(made->port_,
+                            rpc::Port::open(std::move(listening), door.access, *made->service_, door.notice));
+  return made;
+}
+
+CoordinatorServer::~CoordinatorServer() = default;
+
+}  // namespace paceline::coordinator_process

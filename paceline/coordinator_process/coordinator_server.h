@@ -1,0 +1,44 @@
+// The coordinator's port: a gRPC server that feeds a Coordinator on its event loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/event_loop.h"
+#include "paceline/coordinator_process/coordinator.h"
+#include "paceline/rpc/access.h"
+#include "paceline/rpc/port.h"
+
+namespace paceline::coordinator_process {
+
+class CoordinatorServer {
+ public:
+  struct Door {
+    rpc::Access access;
+    // Answers those who watch; runs on the loop.
+    std::function<void(const wire::StatusRequest&, wire::StatusReply&)> status;
+    // One line about a process that was refused; from any thread.
+    std::function<void(const std::string&)> notice;
+  };
+
+  // Takes connections of that socket (listen_for_job). All others outlive the server. Errors:
+  // ResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<CoordinatorServer>> start(ListeningSocket listening, EventLoop& loop,
+                                                                  Coordinator& coordinator, Door door);
+  ~CoordinatorServer();
+
+  // Where peers find it.
+  const std::string& address() const { return port_->address(); }
+
+ private:
+  class Service;
+  CoordinatorServer();
+
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<rpc::Port> port_;  // goes first
+};
+
+}  // namespace paceline::coordinator_process

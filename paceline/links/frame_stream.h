@@ -1,0 +1,106 @@
+// Frames over a port: counted, sealed once both ends know the keys, opened, and checked before their owner
+// hears of them. (What they look like: link_frames.h.)
+//
+// What always holds: the owner gets each frame once, in the order posted; only the data of chunks, which the
+// owner places, may come in another order. One thread at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/links/frame_port.h"
+#include "paceline/links/link_frames.h"
+#include "paceline/links/seal.h"
+
+namespace paceline::links {
+
+class FrameOwner {
+ public:
+  // A frame begins to come; an error refuses it.
+  virtual absl::Status may_come(FrameKind kind) = 0;
+  // Where the data of a chunk go.
+  virtual absl::StatusOr<std::span<std::byte>> place(const FrameHead& chunk, std::size_t data_bytes) = 0;
+  // A frame is there, and opened.
+  virtual absl::Status came(const FrameHead& head, std::span<const std::byte> header,
+                            std::span<const std::byte> data) = 0;
+  // The data of a frame that was posted are the owner's again.
+  virtual void posted(FrameKind kind, std::uint64_t message) = 0;
+  // No further frame comes. Not from within post().
+  virtual void failed(const absl::Status& why) = 0;
+
+ protected:
+  ~FrameOwner() = default;
+};
+
+class FrameStream final : FrameSink {
+ public:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
+  FrameStream(std::unique_ptr<FramePort> port, FrameOwner& owner);
+  ~FrameStream() { stop(); }
+  FrameStream(const FrameStream&) = delete;
+  FrameStream& operator=(const FrameStream&) = delete;
+
+  // Every frame from here on is sealed, in both directions. Requires: nobody else uses these keys.
+  void seal(const SealKey& send, const SealKey& receive);
+  // Head and header are copied; the data stay as they are until posted().
+  void post(FrameKind kind, std::uint64_t message, std::uint64_t bytes,
+            std::span<const std::byte> header = {}, std::span<const std::byte> data = {});
+  void progress() { port_->progress(); }
+  bool finish() { return port_->finish(); }
+  // From here on no data are touched, and nothing is told.
+  void stop();
+
+  std::size_t chunk_bytes(std::size_t left) const { return port_->chunk_bytes(left); }
+  bool takes_chunk() const { return port_->takes_chunk(); }
+  int fd() const { return port_->fd(); }
+  bool arm() { return port_->arm(); }
+  // When the peer last gave a sign of life: a frame that came, or took a chunk.
+  SteadyTime last_life() const { return last_life_; }
+  SteadyTime last_posted() const { return last_posted_; }
+
+ private:
+  struct Posted {
+    FrameKind kind = FrameKind::kHeartbeat;
+    std::uint64_t message = 0;
+    std::vector<std::byte> head;
+    std::vector<std::byte> sealed;
+  };
+  struct Coming {
+    FrameHead head;
+    std::vector<std::byte> raw;    // the head as it came
+    std::vector<std::byte> small;  // data that have no place of the owner's
+    std::span<std::byte> data;
+  };
+
+  absl::StatusOr<std::byte*> frame_came(std::span<const std::byte> head, std::size_t data_bytes) override;
+  void data_came(std::uint64_t count) override;
+  void frame_sent(std::uint64_t count) override;
+  void peer_lost(const std::string& why) override;
+  absl::StatusOr<Coming> begin(std::span<const std::byte> head, std::size_t data_bytes);
+  absl::Status open(Coming& coming);
+  void hand_over(Coming coming);
+  std::vector<std::byte> buffer(std::size_t bytes);
+
+  std::unique_ptr<FramePort> port_;
+  FrameOwner& owner_;
+  bool stopped_ = false;
+  std::optional<Sealer> sealer_;
+  std::optional<Opener> opener_;
+  SteadyTime last_life_;
+  SteadyTime last_posted_;
+  std::uint64_t posted_count_ = 0;
+  std::uint64_t came_count_ = 0;
+  std::map<std::uint64_t, Posted> posted_;  // by count
+  std::map<std::uint64_t, Coming> coming_;  // by count; whose data are on their way
+  std::vector<std::vector<std::byte>> spare_;
+};
+
+}  // namespace paceline::links

@@ -1,0 +1,83 @@
+// An end of a channel that goes over a link. Two threads share it: its owner's, which waits for room and
+// messages, and the one that moves the link (link_channels.h). Between them are the slots of both ways and
+// how far each has come.
+//
+// A message is a message of the link, its payload the slot; the receiver says which ones it has released, so
+// that no more are on their way than there are slots, as in memory. What a peer says is not trusted: a
+// message that has no slot, or none so large, ends the channel.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/channels/channel.h"
+#include "paceline/links/link.h"
+
+namespace paceline::links {
+
+class LinkEnd : public std::enable_shared_from_this<LinkEnd> {
+ public:
+  LinkEnd(const channels::ChannelSize& out, const channels::ChannelSize& in);
+
+  // ---- The owner's; Channel says what they do. After send() and release() the link has something to do.
+  absl::StatusOr<std::optional<std::span<std::byte>>> room(std::chrono::nanoseconds timeout);
+  void send(std::size_t bytes);
+  absl::StatusOr<std::optional<std::span<const std::byte>>> message(std::chrono::nanoseconds timeout);
+  void release();
+  // The owner is done with it.
+  void close();
+
+  // ---- Of the thread that moves the link.
+  // Hears the link's messages from now on. Before its first progress().
+  void attach(Link& link);
+  // Hands over what the owner has sent and released.
+  void pump(Link& link);
+  // Nothing goes or comes any more. What has come is still there.
+  void end(const absl::Status& why);
+  // Why the peer cannot be gone on with, if it cannot.
+  absl::Status trouble();
+  bool closed();
+
+ private:
+  struct Slots {
+    explicit Slots(const channels::ChannelSize& size);
+    std::span<std::byte> at(std::uint64_t count);
+    std::size_t index(std::uint64_t count) const { return count % bytes.size(); }
+
+    std::size_t slot_bytes;
+    std::size_t stride;
+    std::vector<std::byte> memory;
+    std::byte* first;                // at a cache line
+    std::vector<std::size_t> bytes;  // of the message in each
+    std::vector<bool> busy;          // the link has it
+    std::uint64_t begun = 0;         // messages that this end has sent, or that have begun to come
+    std::uint64_t released = 0;      // by the receiver
+    std::uint64_t told = 0;          // the link: of what was sent here, or of what was released
+  };
+
+  void hear(Link& link, const Link::Message& message);
+  absl::Status take(Link& link, const Link::Message& message);
+  absl::Status check(const Link::Message& message) const;
+  void landed(std::size_t slot);
+  bool has_room() const;
+  bool has_message() const;
+  // Waits for it. False when time is up. Errors: why it will never be.
+  absl::StatusOr<bool> wait(std::chrono::nanoseconds timeout, const std::function<bool()>& what);
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  Slots out_;
+  Slots in_;
+  absl::Status ended_;
+  absl::Status trouble_;
+  bool closed_ = false;
+};
+
+}  // namespace paceline::links

@@ -1,0 +1,209 @@
+#include "paceline/links/link_channels.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+
+namespace paceline::links {
+
+namespace {
+
+constexpr int kUntilThereIsSomething = -1;  // links have timers of their own
+
+// What the owner has.
+class LinkChannel final : public channels::Channel {
+ public:
+  LinkChannel(std::shared_ptr<LinkEnd> end, std::shared_ptr<const WakeEvent> thread)
+      : end_(std::move(end)), thread_(std::move(thread)) {}
+  ~LinkChannel() override {
+    end_->close();
+    thread_->wake();
+  }
+
+  absl::StatusOr<std::optional<std::span<std::byte>>> room(std::chrono::nanoseconds timeout) override {
+    return end_->room(timeout);
+  }
+  void send(std::size_t bytes) override {
+    end_->send(bytes);
+    thread_->wake();
+  }
+  absl::StatusOr<std::optional<std::span<const std::byte>>> message(
+      std::chrono::nanoseconds timeout) override {
+    return end_->message(timeout);
+  }
+  void release() override {
+    end_->release();
+    thread_->wake();
+  }
+
+ private:
+  const std::shared_ptr<LinkEnd> end_;
+  const std::shared_ptr<const WakeEvent> thread_;
+};
+
+LinkOptions options_of(const channels::ChannelSizes& sizes, const std::optional<LinkKeys>& keys) {
+  LinkOptions options{.keys = keys};
+  options.most_payload =
+      static_cast<std::size_t>(std::max(sizes.from_creator.slot_bytes, sizes.from_opener.slot_bytes));
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LinkChannels>> LinkChannels::listen(const std::string& host_address,
+                                                                   Fabric fabric) {
+  PACELINE_ASSIGN_OR_RETURN(auto network, Network::open(host_address, fabric));
+  std::unique_ptr<LinkChannels> channels(new LinkChannels(std::move(network)));
+  PACELINE_ASSIGN_OR_RETURN(auto woken, WakeEvent::create());
+  channels->woken_ = std::make_shared<const WakeEvent>(std::move(woken));
+  LinkGate gate;
+  gate.accept = [it = channels.get()](const std::string& name) { return it->accept(name); };
+  gate.on_link = [it = channels.get()](std::unique_ptr<Link> link) {
+    Line* line = it->expected(link->peer_name());
+    if (line != nullptr) it->take_link(*line, std::move(link));  // else it is not wanted any more
+  };
+  PACELINE_ASSIGN_OR_RETURN(channels->listener_, channels->network_.listen(0, std::move(gate)));
+  channels->thread_ = std::jthread([it = channels.get()](const std::stop_token& stop) { it->run(stop); });
+  return channels;
+}
+
+LinkChannels::~LinkChannels() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  woken_->wake();
+  thread_.join();
+  close_lines();
+}
+
+std::unique_ptr<channels::Channel> LinkChannels::expect(const std::string& name,
+                                                        const channels::ChannelSizes& sizes,
+                                                        const std::optional<LinkKeys>& keys) {
+  return add({.name = name,
+              .address = "",
+              .options = options_of(sizes, keys),
+              .end = std::make_shared<LinkEnd>(sizes.from_creator, sizes.from_opener)});
+}
+
+std::unique_ptr<channels::Channel> LinkChannels::connect(const std::string& address, const std::string& name,
+                                                         const channels::ChannelSizes& sizes,
+                                                         const std::optional<LinkKeys>& keys) {
+  return add({.name = name,
+              .address = address,
+              .options = options_of(sizes, keys),
+              .end = std::make_shared<LinkEnd>(sizes.from_opener, sizes.from_creator)});
+}
+
+std::unique_ptr<channels::Channel> LinkChannels::add(Line line) {
+  PACELINE_CHECK(line.options.keys.has_value() == sealed(), "keys do not fit the network");
+  auto channel = std::make_unique<LinkChannel>(line.end, woken_);
+  {
+    const std::lock_guard lock(mutex_);
+    new_.push_back(std::move(line));
+  }
+  woken_->wake();
+  return channel;
+}
+
+// ---- The thread
+
+void LinkChannels::run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    if (!progress()) sleep();
+  }
+}
+
+// True when there may be more to do.
+bool LinkChannels::progress() {
+  take_new();
+  listener_->progress();
+  for (Line& line : lines_) move(line);
+  close_lines();
+  bool idle = listener_->arm();
+  for (const Line& line : lines_) {
+    idle = (line.link == nullptr || line.link->arm()) && idle;
+    idle = (line.dialer == nullptr || line.dialer->arm()) && idle;
+  }
+  return !idle;
+}
+
+// All together: those to a host that is cut off would wait one after the other, and the other links
+// meanwhile.
+void LinkChannels::close_lines() {
+  const auto open = std::stable_partition(lines_.begin(), lines_.end(),
+                                          [](const Line& line) { return !line.end->closed(); });
+  std::vector<std::unique_ptr<Link>> links;
+  for (auto line = open; line != lines_.end(); ++line) {
+    if (line->link != nullptr) links.push_back(std::move(line->link));
+  }
+  if (!links.empty()) Link::close(std::move(links));
+  lines_.erase(open, lines_.end());
+}
+
+void LinkChannels::sleep() {
+  std::vector<pollfd> watched{{woken_->fd(), POLLIN, 0}, {listener_->fd(), POLLIN, 0}};
+  for (const Line& line : lines_) {
+    if (line.link != nullptr) watched.push_back({line.link->fd(), POLLIN, 0});
+    if (line.dialer != nullptr) watched.push_back({line.dialer->fd(), POLLIN, 0});
+  }
+  poll(watched.data(), watched.size(), kUntilThereIsSomething);
+  woken_->clear();
+}
+
+void LinkChannels::take_new() {
+  std::vector<Line> added;
+  {
+    const std::lock_guard lock(mutex_);
+    added.swap(new_);
+  }
+  for (Line& line : added) {
+    if (!line.address.empty())
+      line.dialer = std::make_unique<LinkDialer>(network_, line.address, line.name, line.options);
+    lines_.push_back(std::move(line));
+  }
+}
+
+LinkChannels::Line* LinkChannels::expected(const std::string& name) {
+  for (Line& line : lines_) {
+    const bool waits = line.link == nullptr && !line.ended && !line.end->closed();
+    if (waits && line.address.empty() && line.name == name) return &line;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<LinkOptions> LinkChannels::accept(const std::string& name) {
+  take_new();  // who comes may be expected only just now
+  const Line* line = expected(name);
+  if (line == nullptr) return absl::PermissionDeniedError("nobody of that name is expected");
+  return line->options;
+}
+
+void LinkChannels::take_link(Line& line, absl::StatusOr<std::unique_ptr<Link>> link) {
+  if (!link.ok()) {
+    line.ended = true;
+    return line.end->end(absl::UnavailableError(link.status().message()));
+  }
+  line.end->attach(**link);
+  line.link = *std::move(link);
+}
+
+void LinkChannels::move(Line& line) {
+  auto connected = line.dialer == nullptr ? std::nullopt : line.dialer->progress();
+  if (connected) {
+    line.dialer.reset();
+    take_link(line, *std::move(connected));
+  }
+  if (line.link == nullptr) return;
+  line.end->pump(*line.link);
+  absl::Status status = line.link->progress();
+  if (status.ok()) status = line.end->trouble();
+  if (status.ok()) return;
+  line.link.reset();
+  line.ended = true;
+  line.end->end(absl::UnavailableError(status.message()));
+}
+
+}  // namespace paceline::links

@@ -1,0 +1,68 @@
+// A worker's flat gradient, in memory that the shards map: what backpropagation writes is what the shard
+// reads.
+//
+// The worker owns it. It writes while it computes, and stamps the clock when the gradient is whole; the
+// shards read only between the commit that names (replica, clock) and its publication, and the worker does
+// not write in that time because it is not released before. So one buffer is enough.
+//
+// Where a replica is a pipeline of processes, its gradient is one such buffer: the first stage owns it, the
+// others open it and each writes its own tensors.
+//
+// Beside the gradient lies room for sums: where a commit's members sum among themselves, the worker's part of
+// it. It is apart, so that the gradient stays whole until the commit is complete, and takes no memory before
+// it is used.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/memory/shared_memory.h"
+
+namespace paceline::memory {
+
+class GradientWriter {
+ public:
+  static absl::StatusOr<GradientWriter> create(std::int64_t floats);
+  // Another process's, to write a part of. Errors: as GradientReader::open.
+  static absl::StatusOr<GradientWriter> open(const std::string& path, std::int64_t floats);
+
+  // Zero at first. The padding of the layout must stay zero.
+  std::span<float> gradient();
+  // The gradient of iteration `clock` is whole.
+  void stamp(Clock clock);
+  // As long as the gradient. What the published word says of them must be written before.
+  std::span<float> sums();
+  void publish_sums(std::uint64_t progress);
+  std::string path() const { return memory_.path(); }
+  // All of the file at path(), as it lies here.
+  const Mapping& mapping() const { return mapping_; }
+
+ private:
+  GradientWriter(SharedMemory memory, Mapping mapping, std::int64_t floats);
+  SharedMemory memory_;
+  Mapping mapping_;
+  std::int64_t floats_;
+};
+
+class GradientReader {
+ public:
+  // Errors: NotFound (the worker is gone), InvalidArgument (not a gradient of this many floats).
+  static absl::StatusOr<GradientReader> open(const std::string& path, std::int64_t floats);
+
+  // The gradient of exactly this iteration. Errors: FailedPrecondition when the buffer holds another.
+  absl::StatusOr<std::span<const float>> gradient(Clock clock) const;
+  // What the worker published of its sums last; 0 before. Whoever sees the word sees what it speaks of.
+  std::uint64_t sums_progress() const;
+  std::span<const float> sums() const;
+
+ private:
+  GradientReader(Mapping mapping, std::int64_t floats);
+  Mapping mapping_;
+  std::int64_t floats_;
+};
+
+}  // namespace paceline::memory

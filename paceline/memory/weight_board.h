@@ -1,0 +1,119 @@
+// The published weights of one shard, in memory that every process of the host maps. The shard writes version
+// v + 1 into a buffer nobody looks at and then publishes it; readers train on the buffer itself. No copy, no
+// lock.
+//
+//   header │ buffer 0 │ buffer 1 │ …            every buffer holds one version of the shard's weights
+//
+// Invariants
+//  1. A published buffer does not change while it is the latest, while a reader has it pinned, or while it is
+//  kept.
+//  2. `latest` (version and buffer in one word) only moves forward.
+//  3. A reader pins, then looks again whether what it pinned is still the latest (a hazard pointer: Michael
+//  2004). If
+//     it is, the writer cannot have chosen the buffer before the pin, and sees the pin when it chooses after.
+// A reader that died leaves its pin behind; the writer's owner clears it with release_reader().
+//
+// One writer (one thread); each reader slot belongs to one thread of one process.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/memory/shared_memory.h"
+
+namespace paceline::memory {
+
+struct BoardHeader;
+
+class WeightWriter {
+ public:
+  // Reader slots. There are many more than readers, so that a slot is not used again soon: the pin of a
+  // reader that died is cleared a little later, and must not be a new reader's.
+  static constexpr int kSlots = 1024;
+
+  // `floats` a buffer; at most `readers` slots are pinned at once; up to `kept` versions can be kept at once.
+  // Requires: 0 < readers ≤ kSlots. Errors: ResourceExhausted.
+  static absl::StatusOr<WeightWriter> create(std::int64_t floats, int readers, int kept);
+
+  // A buffer to write the next version into: not the latest, not pinned, not kept. Its contents are old.
+  // Every buffer taken must be published or taken again.
+  std::span<float> next();
+  // Makes what was last taken the latest. Requires: `version` above the latest.
+  void publish(Version version);
+
+  Version version() const;
+  std::span<const float> latest() const;
+
+  // Keeps the latest version's buffer as it is until drop(). Errors: ResourceExhausted when `kept` are kept.
+  absl::Status keep(Version version);
+  // Keeps what was last taken as this version, unpublished. Errors: likewise.
+  absl::Status keep_taken(Version version);
+  void drop(Version version);
+  // Requires: kept.
+  std::span<const float> kept(Version version) const;
+
+  // The reader of this slot is gone: forget its pin.
+  void release_reader(int slot);
+
+  std::string path() const { return memory_.path(); }
+
+ private:
+  WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept);
+  float* buffer(int index) const;
+  bool pinned(int index) const;
+  absl::Status keep_buffer(Version version, int buffer);
+  int free_buffer() const;
+
+  SharedMemory memory_;
+  Mapping mapping_;
+  BoardHeader* header_;
+  std::int64_t floats_;
+  std::size_t most_kept_;
+  int taken_ = -1;
+  std::vector<std::pair<Version, int>> kept_;  // version, buffer
+};
+
+class WeightReader {
+ public:
+  // Errors: NotFound (the server is gone), InvalidArgument (not a board of this many floats, or no such
+  // slot).
+  static absl::StatusOr<WeightReader> open(const std::string& path, std::int64_t floats, int slot);
+
+  struct Pinned {
+    Version version;
+    std::span<const float> weights;
+  };
+  // Waits until a version ≥ `version` is published and pins the latest. Sleeps; nothing after `timeout`.
+  std::optional<Pinned> pin(Version version, std::chrono::nanoseconds timeout);
+  // Pins exactly this version; nothing when it is not there (it must be kept, or the latest).
+  std::optional<Pinned> pin_exactly(Version version);
+  void unpin();
+  // The latest; a look, no pin.
+  Version version() const;
+
+  // Where the buffers lie here, and where in the file at path(): for a process that this one reads for.
+  const Mapping& buffers() const { return buffers_; }
+  static std::size_t buffers_offset();
+  const std::string& path() const { return path_; }
+
+ private:
+  WeightReader(std::string path, Mapping header, Mapping buffers, std::int64_t floats, int slot);
+  int buffer_count() const;
+  std::span<const float> buffer(int index) const;
+  BoardHeader* header() const;
+
+  std::string path_;
+  Mapping header_;   // writable: the pins
+  Mapping buffers_;  // read-only
+  std::int64_t floats_;
+  int slot_;
+};
+
+}  // namespace paceline::memory

@@ -1,0 +1,83 @@
+#include "paceline/peer/exit_report.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <absl/status/statusor.h>
+#include <absl/strings/numbers.h>
+#include <fmt/format.h>
+
+namespace paceline::peer {
+
+namespace {
+
+constexpr char kVariable[] = "PACELINE_ENDING_FD";
+
+int ending_descriptor = -1;  // of this process
+
+}  // namespace
+
+void take_exit_descriptor() {
+  const char* value = std::getenv(kVariable);
+  int descriptor = -1;
+  if (value == nullptr || !absl::SimpleAtoi(value, &descriptor) || descriptor <= STDERR_FILENO) return;
+  unsetenv(kVariable);
+  if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0) ending_descriptor = descriptor;
+}
+
+void pass_exit_descriptor_on() {
+  if (ending_descriptor < 0 || fcntl(ending_descriptor, F_SETFD, 0) != 0) return;
+  setenv(kVariable, std::to_string(ending_descriptor).c_str(), 1);
+}
+
+// One write, which a pipe takes whole or not at all: a message that is longer is cut.
+void report_exit(const absl::Status& status) {
+  if (ending_descriptor < 0) return;
+  std::string text = fmt::format("{}\n{}", name_of(exit_reason_of(status)), std::string(status.message()));
+  text.resize(std::min<std::size_t>(text.size(), PIPE_BUF));
+  // A starter that does not read it any more has ended too.
+  [[maybe_unused]] const ssize_t written = write(ending_descriptor, text.data(), text.size());
+}
+
+void report_own_error_at_once(std::string_view message) {
+  if (ending_descriptor < 0) return;
+  char text[512];
+  const std::string_view name = name_of(ExitReason::kOwnError);
+  std::size_t length = name.copy(text, sizeof(text));
+  text[length++] = '\n';
+  length += message.copy(text + length, sizeof(text) - length);
+  [[maybe_unused]] const ssize_t written = write(ending_descriptor, text, length);
+}
+
+absl::StatusOr<ExitPipe> ExitPipe::open() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    return absl::ResourceExhaustedError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  ExitPipe made;
+  made.read_ = FileDescriptor(ends[0]);
+  made.write_ = FileDescriptor(ends[1]);
+  return made;
+}
+
+std::string ExitPipe::environment() const { return fmt::format("{}={}", kVariable, write_.get()); }
+
+ExitReport ExitPipe::read() const {
+  std::string text(PIPE_BUF, '\0');
+  const ssize_t count = ::read(read_.get(), text.data(), text.size());
+  if (count <= 0) return {};
+  text.resize(static_cast<std::size_t>(count));
+  const std::size_t line = text.find('\n');
+  if (line == std::string::npos) return {};
+  const auto ending = exit_reason_named(std::string_view(text).substr(0, line));
+  return ending ? ExitReport{*ending, text.substr(line + 1)} : ExitReport{};
+}
+
+}  // namespace paceline::peer

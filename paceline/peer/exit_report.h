@@ -1,0 +1,48 @@
+// A process of a job tells its starter why it ended, over a descriptor that it inherits.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/base/exit_reason.h"
+#include "paceline/base/file_descriptor.h"
+
+namespace paceline::peer {
+
+struct ExitReport {
+  ExitReason ending = ExitReason::kUnsaid;
+  std::string message{};  // of the error; one line
+};
+
+// In the process that is started. Takes the descriptor, if there is one: nobody who is started from here has
+// it.
+void take_exit_descriptor();
+// Tells the starter of this process, if it wants to hear it.
+void report_exit(const absl::Status& status);
+// The same, of an error, where there is no memory.
+void report_own_error_at_once(std::string_view message);
+// This process becomes another program, which tells.
+void pass_exit_descriptor_on();
+
+// In the process that starts it: a pipe, and what is to be added to the child's environment.
+class ExitPipe {
+ public:
+  // Errors: ResourceExhausted.
+  static absl::StatusOr<ExitPipe> open();
+
+  // The end that the child gets.
+  int child_end() const { return write_.get(); }
+  std::string environment() const;
+  // The child has its own.
+  void close_child_end() { write_ = FileDescriptor(); }
+  // What it said, once it has ended.
+  ExitReport read() const;
+
+ private:
+  FileDescriptor read_, write_;
+};
+
+}  // namespace paceline::peer

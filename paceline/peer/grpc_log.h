@@ -1,0 +1,14 @@
+// What gRPC says of connections that end before any call, for people.
+#pragma once
+
+#include <grpc/support/log.h>
+
+namespace paceline::peer {
+
+// For gpr_set_log_function: a warning for each connection that was refused.
+void log_of_grpc(gpr_log_func_args* args);
+
+// For a process that says itself what came of its calls.
+inline void no_log_of_grpc(gpr_log_func_args*) {}
+
+}  // namespace paceline::peer

@@ -1,0 +1,102 @@
+#include "paceline/peer/peer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/security/token.h"
+#include "paceline/store/files.h"
+
+namespace paceline::peer {
+
+namespace {
+
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+// How often a coordinator is asked for.
+constexpr std::chrono::milliseconds kFirstPause = 50ms;
+constexpr std::chrono::milliseconds kLongestPause = 1s;
+constexpr std::chrono::milliseconds kPreflightLimit = 5s;
+// So many connections in a row that were closed in silence are no accident.
+constexpr int kMostClosed = 3;
+constexpr char kFileSign = '@';
+constexpr std::int64_t kLongestAddress = 1000;  // bytes
+
+// As PeerOptions has it. Errors: those of the file.
+absl::StatusOr<std::string> coordinator_address(const std::string& option) {
+  if (option.empty() || option.front() != kFileSign) return option;
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, store::read_file(option.substr(1), kLongestAddress));
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, const rpc::Access& access,
+                                                 double patience_s) {
+  const auto deadline = steady_clock::now() + std::chrono::duration<double>(patience_s);
+  auto pause = kFirstPause;
+  int closed = 0;
+  bool said = false;
+  while (true) {
+    PACELINE_ASSIGN_OR_RETURN(const std::string address, coordinator_address(option));
+    const absl::Status answer = rpc::preflight(address, access, kPreflightLimit);
+    if (answer.ok()) return address;
+    closed = absl::IsAborted(answer) ? closed + 1 : 0;
+    if (closed == kMostClosed) return absl::FailedPreconditionError(answer.message());
+    if (closed == 0 && !absl::IsUnavailable(answer)) return answer;
+    if (!std::exchange(said, true))
+      spdlog::info("waiting at most {} s for the coordinator at {}: {}, or does not listen yet", patience_s,
+                   address, std::string(wire::coordinator_lost().message()));
+    if (steady_clock::now() + pause > deadline) {
+      return absl::UnavailableError(
+          fmt::format("{}; waited for {} s", std::string(answer.message()), patience_s));
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+absl::StatusOr<rpc::Access> read_access(const std::string& certs, const std::string& token_file,
+                                        security::Role role) {
+  rpc::Access access;
+  if (!certs.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(access.credentials, security::read_credentials(certs, role));
+  }
+  if (certs.empty() && token_file.empty()) {
+    return absl::InvalidArgumentError(
+        "a process has to show its job's token: say --token-file FILE; a run of one machine keeps it in its "
+        "run "
+        "folder, RUN/token");
+  }
+  PACELINE_ASSIGN_OR_RETURN(access.token,
+                            security::read_token(token_file.empty() ? certs + "/token" : token_file));
+  return access;
+}
+
+std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Access& access,
+                                       std::chrono::milliseconds limit) {
+  return wire::Coordinator::NewStub(rpc::channel_to(address, access, limit));
+}
+
+absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Session& stay) {
+  PACELINE_ASSIGN_OR_RETURN(const rpc::Access access, read_access(options.certs, options.token_file, role));
+  // One that has not begun to listen yet will soon, or never.
+  double patience_s = std::min(options.patience_s, PeerOptions{}.patience_s);
+  while (true) {
+    PACELINE_ASSIGN_OR_RETURN(const std::string address,
+                              wait_for_coordinator(options.coordinator, access, patience_s));
+    patience_s = options.patience_s;
+    const auto stub = coordinator_stub(address, access);
+    const absl::Status outcome = stay(*stub, access);
+    if (outcome != wire::coordinator_lost() && !absl::IsAborted(outcome)) return outcome;
+    spdlog::warn("{}; coming again", std::string(outcome.message()));
+  }
+}
+
+}  // namespace paceline::peer

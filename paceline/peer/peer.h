@@ -1,0 +1,81 @@
+// What every process that works for a coordinator does: reaches it, and reaches it again when it has lost it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <absl/status/statusor.h>
+#include <grpcpp/grpcpp.h>
+
+#include "paceline/peer/exit_report.h"
+#include "paceline/rpc/access.h"
+#include "paceline/rpc/connection.h"
+#include "paceline/wire/disconnect.h"
+#include "paceline/wire/paceline.grpc.pb.h"
+
+namespace paceline::peer {
+
+using WorkerConnection = rpc::Connection<wire::WorkerMessage, wire::WorkerOrder>;
+using ServerConnection = rpc::Connection<wire::ServerMessage, wire::ServerOrder>;
+using EvaluatorConnection = rpc::Connection<wire::EvaluatorMessage, wire::EvaluatorOrder>;
+using Stub = wire::Coordinator::Stub;
+
+struct PeerOptions {
+  std::string coordinator;  // HOST:PORT, or @FILE that says so, which is read again when it is lost
+  std::string certs;        // a folder of certificates; empty: no TLS
+  std::string token_file;   // empty: certs/token
+  double patience_s = 60;   // with a coordinator that is gone
+};
+
+// What a process of this role shows. Errors: those of the files.
+absl::StatusOr<rpc::Access> read_access(const std::string& certs, const std::string& token_file,
+                                        security::Role role);
+
+// Until a coordinator would let this process in. Its address. Errors: why it would not, or nobody came.
+absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, const rpc::Access& access,
+                                                 double patience_s);
+
+std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Access& access,
+                                       std::chrono::milliseconds limit = rpc::kEnterLimit);
+
+// One stay of a process beside a coordinator: from the first word to the end of its stream.
+using Session = std::function<absl::Status(Stub& stub, const rpc::Access& access)>;
+
+// Runs stays until one ends for good. A coordinator that is not there, or is gone, is waited for, for a
+// limited time; whoever was told to come again comes again at once. Errors: the stay's; Unavailable when
+// the coordinator did not come back.
+absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Session& stay);
+
+// Why a stay ended, of whose connection: a call that was refused is not one that was lost.
+template <class Out, class In>
+absl::Status end_of_session(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
+  if (outcome != wire::coordinator_lost()) return outcome;
+  const grpc::Status end = connection.end();
+  const bool refused = end.error_code() == grpc::StatusCode::PERMISSION_DENIED ||
+                       end.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+  if (!refused) return outcome;
+  return absl::FailedPreconditionError("the coordinator refused this process: " + end.error_message());
+}
+
+// What this process ends with, unless the coordinator has the last word: a disconnect within two seconds.
+template <class Out, class In>
+absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
+  constexpr std::chrono::seconds kPatience{2};
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (connection.wait(until - std::chrono::steady_clock::now())) {
+    const auto order = connection.next();
+    if (!order) return wire::coordinator_lost();
+    if (order->has_disconnect()) return wire::outcome_of(order->disconnect());
+  }
+  return outcome;
+}
+
+// What an order came to. Memory that is not there any more is its owner's end, and mostly the job's.
+template <class Out, class In>
+absl::Status unless_over(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
+  return absl::IsNotFound(outcome) ? unless_disconnected(connection, outcome) : outcome;
+}
+
+}  // namespace paceline::peer

@@ -1,0 +1,198 @@
+#include "paceline/rpc/doctor_server.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "paceline/base/event_loop.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/rpc/peer_stream.h"
+#include "paceline/rpc/port.h"
+#include "paceline/wire/disconnect.h"
+#include "paceline/wire/paceline.grpc.pb.h"
+
+namespace paceline::rpc {
+
+namespace {
+
+using Stream = PeerStream<wire::DoctorAnswer, wire::DoctorOrder>;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kTick{1000};
+constexpr std::chrono::seconds kGuestsGoodbyeLimit{5};
+
+struct Guest {
+  std::optional<wire::DoctorHello> hello;
+  Stream::Pointer stream;  // null: it is not here, or has gone
+  std::deque<wire::DoctorAnswer> answers;
+};
+
+// What gRPC's threads bring and one thread waits for.
+class Guests final : public Stream::Listener {
+ public:
+  explicit Guests(int hosts) : all_(static_cast<std::size_t>(hosts)) {}
+
+  void received(const Stream::Pointer& stream, wire::DoctorAnswer answer) override {
+    const std::lock_guard lock(mutex_);
+    if (answer.has_hello()) {
+      welcome(stream, answer.hello());
+    } else if (Guest* guest = examined_host(stream)) {
+      guest->answers.push_back(std::move(answer));
+    }
+    changed_.notify_all();
+  }
+
+  void closed(const Stream::Pointer& stream) override {
+    const std::lock_guard lock(mutex_);
+    if (Guest* guest = examined_host(stream)) guest->stream = nullptr;
+    changed_.notify_all();
+  }
+
+  // With the lock, until `done` or for so long.
+  template <class Done>
+  bool wait(std::chrono::milliseconds limit, const Done& done) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [&] { return done(all_); });
+  }
+
+ private:
+  // Requires: the lock.
+  Guest* examined_host(const Stream::Pointer& stream) {
+    const auto found =
+        std::find_if(all_.begin(), all_.end(), [&](const Guest& guest) { return guest.stream == stream; });
+    return found == all_.end() ? nullptr : &*found;
+  }
+
+  void welcome(const Stream::Pointer& stream, const wire::DoctorHello& hello) {
+    const auto hosts = static_cast<std::int32_t>(all_.size());
+    if (hello.hosts() != hosts || hello.host() < 0 || hello.host() >= hosts) {
+      return stream->send_disconnect(
+          wire::refused(fmt::format("host {} of {} came, and host 0 examines {}: start all with the same "
+                                    "number of hosts",
+                                    hello.host(), hello.hosts(), hosts)));
+    }
+    Guest& guest = all_[static_cast<std::size_t>(hello.host())];
+    if (guest.hello)
+      return stream->send_disconnect(wire::refused(fmt::format("host {} is here already", hello.host())));
+    guest.hello = hello;
+    guest.stream = stream;
+  }
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<Guest> all_;
+};
+
+class Service final : public wire::Doctor::CallbackService {
+ public:
+  Service(EventLoop& loop, Guests& guests, Access access, std::function<void(const std::string&)> notice)
+      : loop_(loop), guests_(guests), access_(std::move(access)), notice_(std::move(notice)) {}
+
+  grpc::ServerBidiReactor<wire::DoctorAnswer, wire::DoctorOrder>* Examine(
+      grpc::CallbackServerContext* context) override {
+    const grpc::Status admitted = admit(*context, access_, {security::Role::kOperator});
+    if (admitted.ok()) return Stream::start(loop_, guests_, *context);
+    notice_(fmt::format("refused a process at {}: {}", context->peer(), admitted.error_message()));
+    return new RefusedStream<wire::DoctorAnswer, wire::DoctorOrder>(admitted);
+  }
+
+ private:
+  EventLoop& loop_;
+  Guests& guests_;
+  const Access access_;
+  const std::function<void(const std::string&)> notice_;
+};
+
+}  // namespace
+
+struct DoctorServer::State {
+  State(int hosts, const Access& access, std::function<void(const std::string&)> notice)
+      : guests(hosts), service(loop, guests, access, std::move(notice)) {}
+  ~State() {
+    port.reset();
+    loop.post([this] { loop.stop(); });
+  }
+
+  EventLoop loop;
+  Guests guests;
+  Service service;
+  std::unique_ptr<Port> port;
+  std::int64_t asked = 0;
+  std::jthread thread;  // of the loop
+};
+
+DoctorServer::DoctorServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+DoctorServer::~DoctorServer() = default;
+
+absl::StatusOr<std::unique_ptr<DoctorServer>> DoctorServer::open(
+    const std::string& address, const Access& access, int hosts,
+    std::function<void(const std::string&)> notice) {
+  auto state = std::make_unique<State>(hosts, access, notice);
+  PACELINE_ASSIGN_OR_RETURN(state->port, Port::open(address, access, state->service, notice));
+  state->thread = std::jthread([loop = &state->loop] { loop->run(kTick, [] {}); });
+  return std::unique_ptr<DoctorServer>(new DoctorServer(std::move(state)));
+}
+
+const std::string& DoctorServer::address() const { return state_->port->address(); }
+
+void DoctorServer::wait_for_all(std::chrono::milliseconds limit) {
+  state_->guests.wait(limit, [](const std::vector<Guest>& all) {
+    return std::all_of(all.begin(), all.end(), [](const Guest& guest) { return guest.hello.has_value(); });
+  });
+}
+
+std::optional<wire::DoctorHello> DoctorServer::hello(int host) const {
+  std::optional<wire::DoctorHello> said;
+  state_->guests.wait({}, [&](const std::vector<Guest>& all) {
+    said = all[static_cast<std::size_t>(host)].hello;
+    return true;
+  });
+  return said;
+}
+
+absl::StatusOr<wire::DoctorAnswer> DoctorServer::ask(int host, wire::DoctorOrder order,
+                                                     std::chrono::milliseconds limit) {
+  const std::int64_t number = ++state_->asked;
+  order.set_number(number);
+  const auto at = static_cast<std::size_t>(host);
+  std::optional<wire::DoctorAnswer> answer;
+  bool here = true;
+  bool told = false;
+  state_->guests.wait(limit, [&](std::vector<Guest>& all) {
+    Guest& guest = all[at];
+    here = guest.stream != nullptr;
+    if (here && !std::exchange(told, true)) guest.stream->send(order);
+    // What comes to an earlier order is too late.
+    while (!guest.answers.empty() && !answer) {
+      if (guest.answers.front().to() == number) answer = std::move(guest.answers.front());
+      guest.answers.pop_front();
+    }
+    return answer || !here;
+  });
+  if (answer) return *std::move(answer);
+  if (!here) return absl::UnavailableError("its connection to host 0 ended");
+  return absl::DeadlineExceededError(fmt::format(
+      "it said nothing for {} s", std::chrono::duration_cast<std::chrono::seconds>(limit).count()));
+}
+
+void DoctorServer::send_disconnect(bool refused, const std::string& why) {
+  wire::Disconnect disconnect;
+  disconnect.set_refused(refused);
+  disconnect.set_why(why);
+  bool told = false;
+  state_->guests.wait(kGuestsGoodbyeLimit, [&](std::vector<Guest>& all) {
+    for (Guest& guest : all) {
+      if (!told && guest.stream != nullptr) guest.stream->send_disconnect(disconnect);
+    }
+    told = true;
+    return std::all_of(all.begin(), all.end(), [](const Guest& guest) { return guest.stream == nullptr; });
+  });
+}
+
+}  // namespace paceline::rpc

@@ -1,0 +1,76 @@
+// The books of a run: its journal, its metrics, and the statistics people watch. Kept by whoever hosts the
+// run's Controller; one thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/config/job_config.h"
+#include "paceline/report/run_stats.h"
+#include "paceline/store/journal.h"
+#include "paceline/store/line_file.h"
+#include "paceline/store/run_folder.h"
+#include "paceline/wire/paceline.pb.h"
+
+namespace paceline::runs {
+
+class RunRecorder final : public control::RunListener {
+ public:
+  // `from`: the version resumed from; 0 for a new run. `job` outlives the books.
+  static absl::StatusOr<std::unique_ptr<RunRecorder>> open(const config::JobConfig& job,
+                                                           const store::RunPaths& paths, report::World world,
+                                                           Version from);
+
+  // Before the first fact. `job_toml`: as this attempt runs it.
+  void start(const control::ControllerConfig& config, const std::string& job_toml);
+
+  void on_fact(const control::Fact& fact) override;
+  void on_order(Time at, const control::Order& order) override;
+  void on_evaluated(const control::Evaluated& evaluated) override;
+
+  // The newest commit of the attempts before, if the one that made it was cut short: it did not say what was
+  // lost.
+  absl::StatusOr<std::optional<store::NewestCommit>> cut_short() const;
+  // Of that one, nothing that anybody saw.
+  void note_nothing_lost();
+
+  // A checkpoint is about to count: of this attempt, or where that has not committed anything, of what it
+  // goes on from. Makes the journal last up to there; what flush() gives.
+  const absl::Status& note_saved(const control::ControllerState& state);
+  // The run goes back, and so many commits are to be done again. Requires: started.
+  void note_lost_commits(std::int64_t count);
+
+  // Makes the journal last. The first thing that could not be written, ever since.
+  const absl::Status& flush() {
+    note(journal_->flush());
+    return trouble_;
+  }
+  // Another line of metrics: where the run stands. Requires: started.
+  void add_metrics(Time now);
+  // The same for people, at most so many columns wide, and for programs. Requires: started.
+  wire::StatusReply status(Time now, int width) const;
+
+  // Of the run, from 1.
+  std::int64_t attempt() const { return journal_->attempt(); }
+  const absl::Status& trouble() const { return trouble_; }
+
+ private:
+  RunRecorder(const config::JobConfig& job, report::World world, std::unique_ptr<store::Journal> journal,
+              store::LineFile metrics);
+  void note(const absl::Status& status) { trouble_.Update(status); }
+  void note_first_release(Time at);
+
+  const config::JobConfig& job_;
+  const report::World world_;
+  const std::int64_t opened_ns_;  // since 1970
+  bool released_ = false;
+  std::unique_ptr<store::Journal> journal_;
+  store::LineFile metrics_;
+  std::optional<report::RunStats> stats_;
+  absl::Status trouble_;
+};
+
+}  // namespace paceline::runs
