@@ -38,6 +38,8 @@ class Guests final : public Stream::Listener {
  public:
   explicit Guests(int hosts) : all_(static_cast<std::size_t>(hosts)) {}
 
+  int hosts() const { return static_cast<int>(all_.size()); }
+
   void received(const Stream::Pointer& stream, wire::DoctorAnswer answer) override {
     const std::lock_guard lock(mutex_);
     if (answer.has_hello()) {
@@ -92,12 +94,17 @@ class Guests final : public Stream::Listener {
 class Service final : public wire::Doctor::CallbackService {
  public:
   Service(EventLoop& loop, Guests& guests, Access access, std::function<void(const std::string&)> notice)
-      : loop_(loop), guests_(guests), access_(std::move(access)), notice_(std::move(notice)) {}
+      : loop_(loop),
+        guests_(guests),
+        access_(std::move(access)),
+        notice_(std::move(notice)),
+        places_(2 * guests.hosts()) {}
 
   grpc::ServerBidiReactor<wire::DoctorAnswer, wire::DoctorOrder>* Examine(
       grpc::CallbackServerContext* context) override {
     const grpc::Status admitted = admit(*context, access_, {security::Role::kOperator});
-    if (admitted.ok()) return Stream::start(loop_, guests_, *context);
+    if (admitted.ok())
+      return start_stream<Stream, wire::DoctorAnswer, wire::DoctorOrder>(loop_, guests_, *context, places_);
     notice_(fmt::format("refused a process at {}: {}", context->peer(), admitted.error_message()));
     return new RefusedStream<wire::DoctorAnswer, wire::DoctorOrder>(admitted);
   }
@@ -107,6 +114,7 @@ class Service final : public wire::Doctor::CallbackService {
   Guests& guests_;
   const Access access_;
   const std::function<void(const std::string&)> notice_;
+  StreamPlaces places_;
 };
 
 }  // namespace
