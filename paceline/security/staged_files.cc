@@ -133,6 +133,7 @@ absl::Status StagedFiles::bring(bool replace) {
     const File& file = files_[i];
     const int error = give_place(staging_ / file.staged, file.place, replace);
     if (error == 0) continue;
+    if (error == ENOENT) continue;  // another process has finished this
     if (replace) {
       staging_.clear();  // what was replaced is gone: what is left here goes the rest of the way
     } else {
