@@ -1,4 +1,4 @@
-// The families of the model zoo, one .cc each, for make_model and the Replica only. They build modules and
+// The families of the model zoo, one .cc each, for make_model and the LocalModel only. They build modules and
 // leave the weights to initial_weights.h. Sizes are checked by make_model before it calls here.
 #pragma once
 
