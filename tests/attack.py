@@ -437,11 +437,12 @@ def pipes_in_a_run(paceline: str) -> Found:
 def exposed_token(paceline: str) -> Found:
     with training(paceline, False) as run:
         (run.run / "token").chmod(0o640)
-        status, words = command(paceline, "worker", "--name", "w0", "--coordinator", ":".join(map(str, run.address())),
-                                "--token-file", run.run / "token")  # fmt: skip
-        said = "others on this host can read" in words
-        ended = run.stop()
-        return Found(f"{'said' if said else 'taken silently'}, exit status {status} and {ended}", said and ended == 130)
+        worker = subprocess.run([paceline, "worker", "--name", "w0", "--coordinator", ":".join(map(str, run.address())),
+                                 "--token-file", run.run / "token"], capture_output=True, text=True, timeout=ENDS_S)  # fmt: skip
+        said = "others on this host can read" in worker.stdout
+        status = run.stop()
+        return Found(f"{'said' if said else 'taken silently'}, exit status {worker.returncode} and {status}",
+                     said and status == 130)  # fmt: skip
 
 
 def refused_calls(paceline: str) -> Found:

@@ -227,8 +227,8 @@ TEST_F(Security, ATokenThatOthersCanReadIsTakenAndSaid) {
   const Ended ended =
       Program({"worker", "--name", "w0", "--coordinator", address_, "--token-file", token_.string()})
           .wait(30);
-  EXPECT_NE(ended.errors.find("others on this host can read the job's token"), std::string::npos)
-      << ended.errors;
+  EXPECT_NE(ended.output.find("others on this host can read the job's token"), std::string::npos)
+      << ended.output;
   EXPECT_NE(ended.errors.find("w0 is here already"), std::string::npos) << ended.errors;
   expect_unharmed();
 }
