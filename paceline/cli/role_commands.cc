@@ -27,6 +27,7 @@ void add_coordinator(CLI::App& app, Command& command) {
   coordinator->add_option("--listen", own->listen, "HOST:PORT, instead of the job's");
   coordinator->add_option("--certs", own->certs, "of this host, instead of the job's");
   coordinator->add_option("--token-file", own->token_file, "likewise");
+  coordinator->add_flag("--new-token", own->new_token, "instead of the one in the run folder");
   coordinator->add_option("--host", own->host, "of several, that this is; 0 without it");
   coordinator->add_option("--reached-at", own->reached_at, "address of this host that the others reach");
   coordinator->add_option("--without", own->without, "a host that is lost and not waited for any more");

@@ -36,7 +36,7 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
       at_(start),
       contributions_(options_.job.reject_outliers),
       workers_(options_.job),
-      replicas_(options_.job.parallel.plan, options_.job.seal ? options_.new_key : nullptr),
+      replicas_(options_.job.parallel.plan, options_.new_key),
       servers_(options_.job, out_, options_.new_key),
       first_weights_(workers_, servers_, options_.job.hosts > 1),
       evaluator_host_(options_.job.hosts > 1 ? servers_.place(options_.host) : 0),

@@ -64,7 +64,7 @@ struct AttemptOptions {
   // In the run folder, for the servers of other hosts to find; empty where there are none.
   std::string mark_file{};
   std::string mark_text{};
-  // A key for one direction of a link that nobody can guess. Called only where links are sealed.
+  // A key for one direction of a link that nobody can guess.
   std::function<std::string()> new_key{};
 };
 

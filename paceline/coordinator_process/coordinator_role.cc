@@ -111,6 +111,13 @@ absl::StatusOr<std::optional<coordinator::CutShort>> cut_short(const Job& job,
   return coordinator::CutShort{name_of(job, newest->attempt), newest->version};
 }
 
+// Each process of the job may come again before the end of its last stream is noticed.
+int most_streams(const config::JobConfig& job) {
+  constexpr std::int64_t kMore = 64;
+  const auto processes = static_cast<std::int64_t>(job.devices.size()) + job.servers + 1;
+  return static_cast<int>(2 * processes + kMore);
+}
+
 absl::StatusOr<Ended> attempt(Job& job, const store::RunMark& mark,
                               const std::optional<coordinator::Restart>& restart, bool again,
                               const std::optional<std::vector<int>>& only_look) {
@@ -154,10 +161,12 @@ absl::StatusOr<Ended> attempt(Job& job, const store::RunMark& mark,
     for (std::size_t i = seen; i < job.notes.size(); ++i) reply.add_notes(job.notes[i]);
   };
   PACELINE_ASSIGN_OR_RETURN(auto listening, copy_of(job.listening));
-  PACELINE_ASSIGN_OR_RETURN(const auto server,
-                            coordinator_process::CoordinatorServer::start(
-                                std::move(listening), loop, coordinator,
-                                {.access = job.access, .status = status, .notice = peer::warn_of_refused}));
+  PACELINE_ASSIGN_OR_RETURN(const auto server, coordinator_process::CoordinatorServer::start(
+                                                   std::move(listening), loop, coordinator,
+                                                   {.access = job.access,
+                                                    .status = status,
+                                                    .notice = peer::warn_of_refused,
+                                                    .most_streams = most_streams(job.config)}));
   gpr_set_log_function(peer::log_of_grpc);
   if (!std::exchange(job.told, true)) {
     PACELINE_RETURN_IF_ERROR(tell_others(job));
@@ -210,6 +219,8 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
   PACELINE_ASSIGN_OR_RETURN(const std::string toml, runs::read_recorded_job(paths));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
                             config::parse_job(toml, paths.job(), said_of_reach(options)));
+  if (options.new_token && job.reach.token_file.empty())
+    PACELINE_RETURN_IF_ERROR(security::replace_token(paths.token()).status());
   PACELINE_ASSIGN_OR_RETURN(rpc::Access access, access_of(job.reach, paths));
   PACELINE_ASSIGN_OR_RETURN(ListeningSocket listening,
                             options.listen_fd < 0 ? rpc::listen_for_job(job.reach.listen)
