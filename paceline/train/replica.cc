@@ -55,7 +55,8 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::create(const config::ModelConf
 const ps::Layout& Replica::layout() const { return impl_->units.layout(); }
 
 void Replica::initial_weights(std::span<float> out) const {
-  draw_initial_weights(impl_->config, impl_->units.layout(), impl_->seed, out);
+  draw_initial_weights(*find_model(impl_->config.name), impl_->config, impl_->units.layout(), impl_->seed,
+                       out);
 }
 
 absl::StatusOr<StepResult> Replica::step(const Batch& batch, std::span<const float* const> weights,
