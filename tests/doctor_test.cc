@@ -29,7 +29,7 @@ TEST(Doctor, SaysWhatIsAndWhatIsNot) {
                                               free_port(), (folder / "certs" / "job").string()));
   const Ended bad = run({"doctor", (folder / "job.toml").string()});
   EXPECT_EQ(bad.status, 2) << bad.output;
-  EXPECT_NE(bad.output.find("mend: copy the job's token here"), std::string::npos) << bad.output;
+  EXPECT_NE(bad.output.find("fix: copy the job's token here"), std::string::npos) << bad.output;
   ASSERT_EQ(run({"certs", (folder / "certs").string()}).status, 0);
   const Ended good = run({"doctor", (folder / "job.toml").string(), "--json"});
   EXPECT_EQ(good.status, 0) << good.output;
@@ -123,7 +123,7 @@ TEST_F(DoctorOfHosts, HostsThatAreWell) {
   EXPECT_FALSE(report.at("failed"));
   for (int rank = 0; rank < 3; ++rank) {
     for (const char* what : {"program", "job file", "data set", "run folder", "libraries", "UCX",
-                             "server.crt", "door, as server", "door, as worker", "shared memory"})
+                             "server.crt", "preflight, as server", "preflight, as worker", "shared memory"})
       EXPECT_TRUE(says(report, rank, what, "ok")) << rank << " " << what << ended.output;
     if (rank == 0) continue;
     // They are one machine's clock.

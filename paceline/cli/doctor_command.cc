@@ -35,12 +35,12 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr char kMend[] = "something has to be mended: host 0 has the report";
+constexpr char kToFix[] = "something has to be fixed: host 0 has the report";
 
 void print(const std::vector<Finding>& findings) {
   for (const Finding& one : findings) {
     launch::print(stdout, fmt::format("{:<5} {:<16} {}\n", word_of(one.health), one.what, one.says));
-    if (!one.mend.empty()) launch::print(stdout, fmt::format("{:22} mend: {}\n", "", one.mend));
+    if (!one.fix.empty()) launch::print(stdout, fmt::format("{:22} fix: {}\n", "", one.fix));
   }
 }
 
@@ -48,7 +48,7 @@ void print_json(const std::vector<Finding>& findings) {
   auto document = nlohmann::json::array();
   for (const Finding& one : findings) {
     document.push_back(
-        {{"what", one.what}, {"health", word_of(one.health)}, {"says", one.says}, {"mend", one.mend}});
+        {{"what", one.what}, {"health", word_of(one.health)}, {"says", one.says}, {"fix", one.fix}});
   }
   launch::print(stdout, fmt::format("{}\n", document.dump(1)));
 }
@@ -115,21 +115,20 @@ absl::StatusOr<Place> find_place(const DoctorOptions& options, const launch::Pla
 
 ExaminedHost examined_host(const Place& place, std::int64_t wait_s, const std::vector<Finding>& findings,
                            const std::string& data) {
-  ExaminedHost guest;
-  guest.reach = {first_address(place.job, place.placement), place.job.reach.certs,
-                 place.job.reach.token_file};
-  guest.reach.patience_s = static_cast<double>(wait_s);
-  guest.address = place.address;
-  guest.hello.set_host(static_cast<std::int32_t>(place.placement.rank));
-  guest.hello.set_hosts(static_cast<std::int32_t>(place.placement.hosts));
-  guest.hello.set_address(place.address);
-  guest.hello.set_fabric(std::string(links::name_of(place.fabric)));
-  guest.hello.set_version(kVersion);
-  guest.hello.set_build(build());
-  guest.hello.set_job_toml(place.job_toml);
-  guest.hello.set_data(data);
-  for (const Finding& one : findings) add_to_wire(one, guest.hello);
-  return guest;
+  ExaminedHost host;
+  host.reach = {first_address(place.job, place.placement), place.job.reach.certs, place.job.reach.token_file};
+  host.reach.patience_s = static_cast<double>(wait_s);
+  host.address = place.address;
+  host.hello.set_host(static_cast<std::int32_t>(place.placement.rank));
+  host.hello.set_hosts(static_cast<std::int32_t>(place.placement.hosts));
+  host.hello.set_address(place.address);
+  host.hello.set_fabric(std::string(links::name_of(place.fabric)));
+  host.hello.set_version(kVersion);
+  host.hello.set_build(build());
+  host.hello.set_job_toml(place.job_toml);
+  host.hello.set_data(data);
+  for (const Finding& one : findings) add_to_wire(one, host.hello);
+  return host;
 }
 
 absl::StatusOr<int> examine_all(const DoctorOptions& options, const Place& place, ExaminedHost own) {
@@ -138,21 +137,21 @@ absl::StatusOr<int> examine_all(const DoctorOptions& options, const Place& place
                             peer::read_access(reach.certs, reach.token_file, security::Role::kCoordinator));
   const auto hosts = static_cast<int>(place.placement.hosts);
   PACELINE_ASSIGN_OR_RETURN(
-      const auto room, rpc::DoctorServer::open(listen_address(place.job, place.placement), access, hosts,
-                                               [](const std::string& line) { spdlog::warn("{}", line); }));
+      const auto server, rpc::DoctorServer::open(listen_address(place.job, place.placement), access, hosts,
+                                                 [](const std::string& line) { spdlog::warn("{}", line); }));
   gpr_set_log_function(peer::log_of_grpc);
-  own.reach.coordinator = launch::from_here(room->address());
+  own.reach.coordinator = launch::from_here(server->address());
   // It ends with the disconnect.
-  const std::jthread guest([&own] {
+  const std::jthread own_client([&own] {
     if (const auto end = report_to_first_host(own); !end.ok())
-      spdlog::warn("host 0 cannot visit itself: {}", std::string(end.status().message()));
+      spdlog::warn("host 0 cannot be examined: {}", std::string(end.status().message()));
   });
   const auto facts =
-      examine_hosts(*room, {place.job, place.job_toml, hosts, std::chrono::seconds(options.wait_s),
-                            [](const std::string& line) { launch::print(stderr, line + "\n"); }});
+      examine_hosts(*server, {place.job, place.job_toml, hosts, std::chrono::seconds(options.wait_s),
+                              [](const std::string& line) { launch::print(stderr, line + "\n"); }});
   const auto findings = doctor::examine(facts);
   const bool failed = doctor::any_failed(findings);
-  room->send_disconnect(failed, failed ? kMend : "nothing has to be mended");
+  server->send_disconnect(failed, failed ? kToFix : "nothing has to be fixed");
   launch::print(stdout, options.json ? doctor::json_of(facts, findings) : doctor::text_of(facts, findings));
   return failed ? 2 : 0;
 }

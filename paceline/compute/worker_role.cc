@@ -218,7 +218,7 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
                                     rpc::show_token(*context, access);
                                     return stub.Work(context);
                                   });
-                                  const peer::Heartbeats beats(connection);
+                                  const peer::Heartbeats heartbeats(connection);
                                   Worker worker(connection, options, engine);
                                   absl::Status outcome = worker.join();
                                   if (outcome.ok()) outcome = worker.work();

@@ -188,8 +188,8 @@ TEST(Replay, SeesAChangeInTheLastBit) {
 }
 
 TEST(Replay, FindsAnotherPolicy) {
-  for (const char* recorded : kSpecs) {
-    for (const char* replayed : kSpecs) {
+  for (const std::string& recorded : kSpecs) {
+    for (const std::string& replayed : kSpecs) {
       if (recorded == replayed) continue;
       EXPECT_NE(replay(record(recorded, 7), replayed)->difference(), std::nullopt)
           << recorded << " replayed as " << replayed;

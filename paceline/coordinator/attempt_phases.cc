@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
-#include "paceline/coordinator/words.h"
+#include "paceline/base/status_message.h"
 
 namespace paceline::coordinator {
 
@@ -34,7 +34,7 @@ void Attempt::enter(Phase next) {
 
 void Attempt::on(const TimePassed&) {
   give_up_silent();
-  take_up_what_is_held();
+  take_up_vote();
   end_look();
   give_up_hosts();
   give_up_waiting_for_replicas();

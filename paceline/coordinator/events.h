@@ -45,7 +45,7 @@ struct StopWanted {
   std::string why;
 };
 
-// The books cannot be kept any more.
+// Facts and orders cannot be written any more.
 struct RecordingFailed {
   absl::Status why;
 };

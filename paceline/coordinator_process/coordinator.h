@@ -61,7 +61,7 @@ class Coordinator final : public WorkerStream::Listener,
   void tick() { take(coordinator::TimePassed{}); }
   // A clean stop: a checkpoint of the newest version, then a disconnect to all.
   void ask_stop(const std::string& why) { take(coordinator::StopWanted{why}); }
-  // The run cannot go on, as its books cannot be kept.
+  // The run cannot go on, as what happens cannot be recorded.
   void fail(const absl::Status& why) { take(coordinator::RecordingFailed{why}); }
 
   const coordinator::Attempt& attempt() const { return attempt_; }

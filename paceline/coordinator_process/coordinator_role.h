@@ -1,4 +1,4 @@
-// The coordinator process: one per job. It hosts the Controller and keeps the run's books.
+// The coordinator process: one per job. It hosts the Controller and records the run.
 #pragma once
 
 #include <optional>

@@ -76,40 +76,40 @@ absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  auto ending = peer::ExitPipe::open();
-  if (!ending.ok()) close(log);
-  PACELINE_RETURN_IF_ERROR(ending.status());
-  std::string variable = ending->environment();
+  auto exit_pipe = peer::ExitPipe::open();
+  if (!exit_pipe.ok()) close(log);
+  PACELINE_RETURN_IF_ERROR(exit_pipe.status());
+  std::string variable = exit_pipe->environment();
   std::vector<char*> environment;
   for (char** one = environ; *one != nullptr; ++one) environment.push_back(*one);
   environment.insert(environment.end(), {variable.data(), nullptr});
   std::vector<int> kept = inherited;
-  kept.push_back(ending->child_end());
+  kept.push_back(exit_pipe->child_end());
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log, kept, parent);
-  ending->close_child_end();
+  exit_pipe->close_child_end();
   close(log);
   if (pid < 0)
     return absl::ResourceExhaustedError(fmt::format("cannot start {}: {}", name, std::strerror(errno)));
-  return ChildProcess(name, log_file, pid, *std::move(ending));
+  return ChildProcess(name, log_file, pid, *std::move(exit_pipe));
 }
 
-ChildProcess::ChildProcess(std::string name, std::string log_file, pid_t pid, peer::ExitPipe ending)
-    : name_(std::move(name)), log_file_(std::move(log_file)), pid_(pid), ending_(std::move(ending)) {}
+ChildProcess::ChildProcess(std::string name, std::string log_file, pid_t pid, peer::ExitPipe exit_pipe)
+    : name_(std::move(name)), log_file_(std::move(log_file)), pid_(pid), exit_pipe_(std::move(exit_pipe)) {}
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : name_(std::move(other.name_)),
       log_file_(std::move(other.log_file_)),
       pid_(std::exchange(other.pid_, -1)),
-      ending_(std::move(other.ending_)),
+      exit_pipe_(std::move(other.exit_pipe_)),
       end_(std::move(other.end_)) {}
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(name_, other.name_);
   std::swap(log_file_, other.log_file_);
   std::swap(pid_, other.pid_);
-  std::swap(ending_, other.ending_);
+  std::swap(exit_pipe_, other.exit_pipe_);
   std::swap(end_, other.end_);
   return *this;
 }
@@ -131,7 +131,7 @@ bool killed_from_outside(int wait_status) {
 
 std::optional<ChildProcess::End> ChildProcess::ended() {
   int status = 0;
-  if (!end_ && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) end_ = End{status, ending_.read()};
+  if (!end_ && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) end_ = End{status, exit_pipe_.read()};
   if (end_ && killed_from_outside(end_->wait_status)) end_->said = {ExitReason::kKilled};
   return end_;
 }
@@ -149,16 +149,16 @@ std::string ChildProcess::End::in_words() const {
 }
 
 absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end) {
-  const ExitReason ending = end.said.ending;
+  const ExitReason reason = end.said.reason;
   const std::string words = fmt::format("{}: {}", child.name(), end.in_words());
-  if (ending == ExitReason::kKilled) return with_exit_reason(absl::UnavailableError(words), ending);
-  if (ending != ExitReason::kUnsaid)
-    return with_exit_reason(absl::UnavailableError(end.said.message), ending);
+  if (reason == ExitReason::kKilled) return with_exit_reason(absl::UnavailableError(words), reason);
+  if (reason != ExitReason::kUnsaid)
+    return with_exit_reason(absl::UnavailableError(end.said.message), reason);
   std::error_code ignored;
   const bool has_log = fs::file_size(child.log_file(), ignored) > 0 && !ignored;
   return with_exit_reason(
       absl::UnavailableError(has_log ? fmt::format("{}; its log is {}", words, child.log_file()) : words),
-      ending);
+      reason);
 }
 
 }  // namespace paceline::launch

@@ -50,12 +50,12 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
 
  private:
-  ChildProcess(std::string name, std::string log_file, pid_t pid, peer::ExitPipe ending);
+  ChildProcess(std::string name, std::string log_file, pid_t pid, peer::ExitPipe exit_pipe);
 
   std::string name_;
   std::string log_file_;
   pid_t pid_ = -1;
-  peer::ExitPipe ending_;
+  peer::ExitPipe exit_pipe_;
   std::optional<End> end_;
 };
 

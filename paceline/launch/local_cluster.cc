@@ -80,7 +80,7 @@ supervisor::SupervisorOptions supervisor_options(const HostProcesses& processes,
 
 supervisor::ProcessEnd end_of(const ChildProcess& process, const ChildProcess::End& end) {
   const bool success = end.wait_status == 0;
-  return {end.said.ending, success, end.killed(), end.in_words(),
+  return {end.said.reason, success, end.killed(), end.in_words(),
           success ? absl::OkStatus() : reason_of(process, end)};
 }
 
@@ -258,7 +258,7 @@ absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator&
   }
   notes_seen_ = 0;
   PACELINE_ASSIGN_OR_RETURN(CoordinatorProcess started,
-                            start_coordinator_process(run_, coordinator_words(start), *listening_));
+                            start_coordinator_process(run_, coordinator_arguments(start), *listening_));
   coordinator_.emplace(std::move(started.child));
   PACELINE_RETURN_IF_ERROR(started.address.status());
   if (!reach_.coordinator.empty()) return absl::OkStatus();
@@ -266,7 +266,8 @@ absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator&
   return read_access();  // there is a token by now
 }
 
-std::vector<std::string> LocalCluster::coordinator_words(const supervisor::StartCoordinator& start) const {
+std::vector<std::string> LocalCluster::coordinator_arguments(
+    const supervisor::StartCoordinator& start) const {
   std::vector<std::string> words;
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});

@@ -1,4 +1,4 @@
-// What only channels over links can meet: others at the door, links that end, peers that send what cannot be,
+// What only channels over links can meet: strangers, links that end, peers that send what cannot be,
 // and messages that go while their sender does something else.
 #include "paceline/links/link_channels.h"
 

@@ -84,7 +84,7 @@ std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Ac
   return wire::Coordinator::NewStub(rpc::channel_to(address, access, limit));
 }
 
-absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Session& stay) {
+absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Session& session) {
   PACELINE_ASSIGN_OR_RETURN(const rpc::Access access, read_access(options.certs, options.token_file, role));
   // One that has not begun to listen yet will soon, or never.
   double patience_s = std::min(options.patience_s, PeerOptions{}.patience_s);
@@ -93,7 +93,7 @@ absl::Status with_coordinator(const PeerOptions& options, security::Role role, c
                               wait_for_coordinator(options.coordinator, access, patience_s));
     patience_s = options.patience_s;
     const auto stub = coordinator_stub(address, access);
-    const absl::Status outcome = stay(*stub, access);
+    const absl::Status outcome = session(*stub, access);
     if (outcome != wire::coordinator_lost() && !absl::IsAborted(outcome)) return outcome;
     spdlog::warn("{}; coming again", std::string(outcome.message()));
   }

@@ -1,4 +1,4 @@
-// The books of a run: its journal, its metrics, and the statistics people watch. Kept by whoever hosts the
+// Records a run: its journal, its metrics, and the statistics people watch. Kept by whoever hosts the
 // run's Controller; one thread.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace paceline::runs {
 
 class RunRecorder final : public control::RunListener {
  public:
-  // `from`: the version resumed from; 0 for a new run. `job` outlives the books.
+  // `from`: the version resumed from; 0 for a new run. `job` outlives this.
   static absl::StatusOr<std::unique_ptr<RunRecorder>> open(const config::JobConfig& job,
                                                            const store::RunPaths& paths, report::World world,
                                                            Version from);

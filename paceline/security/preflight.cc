@@ -161,7 +161,7 @@ absl::Status tls_trouble(const Ssl& ssl, int result, const std::string& address)
   return closed(address, words_of_alert(0));
 }
 
-absl::Status knock_with(const Credentials& own, const FileDescriptor& socket, const std::string& address) {
+absl::Status handshake(const Credentials& own, const FileDescriptor& socket, const std::string& address) {
   const NoSigpipe quiet;
   PACELINE_ASSIGN_OR_RETURN(const SslContext context, context_of(own));
   const Ssl ssl(SSL_new(context.get()));
@@ -190,7 +190,7 @@ absl::Status knock_with(const Credentials& own, const FileDescriptor& socket, co
 
 absl::Status preflight(const std::string& address, const Credentials& own, std::chrono::milliseconds limit) {
   PACELINE_ASSIGN_OR_RETURN(const FileDescriptor socket, connect_to(address, limit));
-  return knock_with(own, socket, address);
+  return handshake(own, socket, address);
 }
 
 absl::StatusOr<FileDescriptor> connect_with_token(const std::string& address, const std::string& token,

@@ -22,8 +22,8 @@
 #include "paceline/rpc/link_keys.h"
 #include "paceline/server/commit_log.h"
 #include "paceline/server/kept_shards.h"
-#include "paceline/store/folder_mark.h"
 #include "paceline/store/shard_files.h"
+#include "paceline/store/shared_folder.h"
 #include "paceline/wire/wire.h"
 
 namespace paceline::server {

@@ -86,8 +86,8 @@ absl::StatusOr<Database> Database::open(const fs::path& path, Mode mode) {
   PACELINE_ASSIGN_OR_RETURN(Database database, open_as(path, SQLITE_OPEN_READONLY));
   if (!database.was_left_half_written()) return database;
   // Its writer was killed while it wrote: who may only read may not undo that either.
-  PACELINE_ASSIGN_OR_RETURN(const Database mended, open_as(path, SQLITE_OPEN_READWRITE));
-  PACELINE_RETURN_IF_ERROR(mended.execute(kLook));
+  PACELINE_ASSIGN_OR_RETURN(const Database recovered, open_as(path, SQLITE_OPEN_READWRITE));
+  PACELINE_RETURN_IF_ERROR(recovered.execute(kLook));
   return database;
 }
 

@@ -1,4 +1,4 @@
-#include "paceline/train/replica.h"
+#include "paceline/train/local_model.h"
 
 #include <algorithm>
 #include <numeric>
@@ -24,7 +24,7 @@ std::int64_t right_answers(const torch::Tensor& logits, const torch::Tensor& tar
 
 }  // namespace
 
-struct Replica::Impl {
+struct LocalModel::Impl {
   Impl(const config::ModelConfig& model_config, const torch::nn::Sequential& built, std::uint64_t model_seed)
       : config(model_config), seed(model_seed), units(built, 0, static_cast<std::int64_t>(built->size())) {}
 
@@ -40,28 +40,28 @@ struct Replica::Impl {
   Units units;
 };
 
-Replica::Replica(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Replica::~Replica() = default;
+LocalModel::LocalModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LocalModel::~LocalModel() = default;
 
-absl::StatusOr<std::unique_ptr<Replica>> Replica::create(const config::ModelConfig& model,
-                                                         const std::vector<std::int64_t>& sample_shape,
-                                                         std::int64_t classes, std::uint64_t seed) {
-  return catch_torch("building model " + model.name, [&]() -> absl::StatusOr<std::unique_ptr<Replica>> {
+absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::create(const config::ModelConfig& model,
+                                                               const std::vector<std::int64_t>& sample_shape,
+                                                               std::int64_t classes, std::uint64_t seed) {
+  return catch_torch("building model " + model.name, [&]() -> absl::StatusOr<std::unique_ptr<LocalModel>> {
     PACELINE_ASSIGN_OR_RETURN(torch::nn::Sequential built, build_model(model, sample_shape, classes));
-    return std::unique_ptr<Replica>(new Replica(std::make_unique<Impl>(model, built, seed)));
+    return std::unique_ptr<LocalModel>(new LocalModel(std::make_unique<Impl>(model, built, seed)));
   });
 }
 
-const ps::Layout& Replica::layout() const { return impl_->units.layout(); }
+const ps::Layout& LocalModel::layout() const { return impl_->units.layout(); }
 
-void Replica::initial_weights(std::span<float> out) const {
+void LocalModel::initial_weights(std::span<float> out) const {
   draw_initial_weights(*find_model(impl_->config.name), impl_->config, impl_->units.layout(), impl_->seed,
                        out);
 }
 
-absl::StatusOr<StepResult> Replica::step(const Batch& batch, std::span<const float* const> weights,
-                                         std::span<float* const> gradients, std::uint64_t seed,
-                                         std::int64_t most) {
+absl::StatusOr<StepResult> LocalModel::step(const Batch& batch, std::span<const float* const> weights,
+                                            std::span<float* const> gradients, std::uint64_t seed,
+                                            std::int64_t most) {
   return catch_torch("a training step", [&]() -> absl::StatusOr<StepResult> {
     impl_->units.start(weights, gradients, seed);
     const MicroBatches micros(batch.inputs.size(0), most);
@@ -74,8 +74,8 @@ absl::StatusOr<StepResult> Replica::step(const Batch& batch, std::span<const flo
   });
 }
 
-absl::StatusOr<Evaluation> Replica::evaluate(const DataSet& data, std::span<const float* const> weights,
-                                             std::int64_t chunk, const std::function<bool()>& keep_going) {
+absl::StatusOr<Evaluation> LocalModel::evaluate(const DataSet& data, std::span<const float* const> weights,
+                                                std::int64_t chunk, const std::function<bool()>& keep_going) {
   PACELINE_CHECK(chunk >= 1, "chunks of {} samples", chunk);
   return catch_torch("an evaluation", [&]() -> absl::StatusOr<Evaluation> {
     impl_->units.start_evaluation(weights);

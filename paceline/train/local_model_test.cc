@@ -1,4 +1,4 @@
-#include "paceline/train/replica.h"
+#include "paceline/train/local_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -39,7 +39,7 @@ TEST_P(ReplicaOf, GradientIsAutogradsOwn) {
   const auto result = bench.step(batch);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_NEAR(result->loss, loss.item<double>(), 1e-6);
-  const auto& tensors = bench.replica->layout().tensors();
+  const auto& tensors = bench.model->layout().tensors();
   const auto parameters = model->named_parameters();
   const auto buffers = model->named_buffers();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -70,7 +70,7 @@ TEST_P(ReplicaOf, SameStepGivesTheSameBits) {
 TEST_P(ReplicaOf, InitialWeightsAreMakeModels) {
   Bench bench = bench_for(GetParam());
   auto model = model_for(GetParam());
-  EXPECT_EQ(layout_of(model), bench.replica->layout());
+  EXPECT_EQ(layout_of(model), bench.model->layout());
   const auto parameters = model->parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     EXPECT_EQ(std::memcmp(parameters[i].data_ptr<float>(), bench.weight_pointers[i],
@@ -80,7 +80,7 @@ TEST_P(ReplicaOf, InitialWeightsAreMakeModels) {
   }
 }
 
-TEST(Replica, GradientOfABatchIsTheMean) {
+TEST(LocalModel, GradientOfABatchIsTheMean) {
   for (const char* name : {"mlp", "gpt-byte"}) {  // no batch norm, which mixes samples
     Bench bench = bench_for(name);
     const Batch both = batch_for(name, 2);
@@ -96,7 +96,7 @@ TEST(Replica, GradientOfABatchIsTheMean) {
   }
 }
 
-TEST(Replica, MicroBatchesGiveTheGradientOfTheBatch) {
+TEST(LocalModel, MicroBatchesGiveTheGradientOfTheBatch) {
   for (const char* name : {"mlp", "cnn", "alexnet-small", "gpt-byte"}) {  // no batch norm
     Bench bench = bench_for(name);
     const Batch batch = batch_for(name, 7);
@@ -117,8 +117,8 @@ TEST(Replica, MicroBatchesGiveTheGradientOfTheBatch) {
   }
 }
 
-// Each micro-batch is as if it were the batch of a replica of its own, and they were averaged by samples.
-TEST(Replica, MicroBatchesAreAveragedWhereBatchNormMixesSamples) {
+// Each micro-batch is as if it were a batch of its own, and they were averaged by samples.
+TEST(LocalModel, MicroBatchesAreAveragedWhereBatchNormMixesSamples) {
   Bench bench = bench_for("resnet20");
   const Batch batch = random_images(5);
   std::vector<torch::Tensor> expected;
@@ -134,9 +134,9 @@ TEST(Replica, MicroBatchesAreAveragedWhereBatchNormMixesSamples) {
     EXPECT_TRUE(torch::allclose(bench.gradient(i), expected[i], 1e-4, 1e-6)) << i;
 }
 
-TEST(Replica, StatisticsMoveATenthTowardsTheBatch) {
+TEST(LocalModel, StatisticsMoveATenthTowardsTheBatch) {
   Bench bench = bench_for("vgg11");
-  const auto& tensors = bench.replica->layout().tensors();
+  const auto& tensors = bench.model->layout().tensors();
   std::size_t mean = 0;
   while (tensors[mean].name != "bn1_0.running_mean") ++mean;
   float* before = bench.weights->floats().data() + tensors[mean].offset;
@@ -149,7 +149,7 @@ TEST(Replica, StatisticsMoveATenthTowardsTheBatch) {
   EXPECT_EQ(before[0], 5.0f);
 }
 
-TEST(Replica, ReportsABatchThatDoesNotFit) {
+TEST(LocalModel, ReportsABatchThatDoesNotFit) {
   Bench bench = bench_for("resnet20");
   expect_error(bench.step({torch::randn({2, 1, 28, 28}), torch::zeros({2}, torch::kInt64)}).status(),
                absl::StatusCode::kInternal, {"a training step", "channels"});
@@ -176,37 +176,37 @@ class FiveSamples : public DataSet {
 const auto kAlways = [] { return true; };
 
 // Weights zero but for one bias: the model says class 2 with logit ln 11, so with probability 11/20.
-TEST(Replica, EvaluatesAKnownModel) {
+TEST(LocalModel, EvaluatesAKnownModel) {
   Bench bench = bench_for("mlp");
   std::fill(bench.weights->floats().begin(), bench.weights->floats().end(), 0.0f);
   const_cast<float*>(bench.weight_pointers.back())[2] = std::log(11.0f);
   bench.weights->make_read_only();
   FiveSamples data;
-  const auto evaluation = bench.replica->evaluate(data, bench.weight_pointers, 2, kAlways);
+  const auto evaluation = bench.model->evaluate(data, bench.weight_pointers, 2, kAlways);
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
   EXPECT_DOUBLE_EQ(evaluation->accuracy, 0.6);
   EXPECT_NEAR(evaluation->loss, -(3 * std::log(11.0 / 20) + 2 * std::log(1.0 / 20)) / 5, 1e-6);
   EXPECT_EQ(data.largest, 2u);
 }
 
-TEST(Replica, EvaluationUsesRunningStatistics) {
+TEST(LocalModel, EvaluationUsesRunningStatistics) {
   Bench bench = bench_for("resnet20");
-  const auto whole = bench.replica->evaluate(FiveSamples(), bench.weight_pointers, 5, kAlways);
-  const auto single = bench.replica->evaluate(FiveSamples(), bench.weight_pointers, 1, kAlways);
+  const auto whole = bench.model->evaluate(FiveSamples(), bench.weight_pointers, 5, kAlways);
+  const auto single = bench.model->evaluate(FiveSamples(), bench.weight_pointers, 1, kAlways);
   ASSERT_TRUE(whole.ok() && single.ok());
   EXPECT_NEAR(whole->loss, single->loss, 1e-4);
-  const auto& last = bench.replica->layout().tensors().back();  // a variance
+  const auto& last = bench.model->layout().tensors().back();  // a variance
   std::fill_n(bench.weights->floats().data() + last.offset, last.size, 100.0f);
-  const auto other = bench.replica->evaluate(FiveSamples(), bench.weight_pointers, 5, kAlways);
+  const auto other = bench.model->evaluate(FiveSamples(), bench.weight_pointers, 5, kAlways);
   ASSERT_TRUE(other.ok());
   EXPECT_GT(std::abs(other->loss - whole->loss), 0.1);
 }
 
-TEST(Replica, EvaluationLeavesNoTraceInSteps) {
+TEST(LocalModel, EvaluationLeavesNoTraceInSteps) {
   Bench bench = bench_for("resnet20");
   ASSERT_TRUE(bench.step(random_images(4)).ok());
   const auto before = bench.all_gradients();
-  ASSERT_TRUE(bench.replica->evaluate(FiveSamples(), bench.weight_pointers, 2, kAlways).ok());
+  ASSERT_TRUE(bench.model->evaluate(FiveSamples(), bench.weight_pointers, 2, kAlways).ok());
   for (std::size_t i = 0; i < before.size(); ++i)
     EXPECT_TRUE(torch::equal(before[i], bench.gradient(i))) << i;
   ASSERT_TRUE(bench.step(random_images(4)).ok());
@@ -214,23 +214,23 @@ TEST(Replica, EvaluationLeavesNoTraceInSteps) {
     EXPECT_TRUE(torch::equal(before[i], bench.gradient(i))) << i;
 }
 
-TEST(Replica, EvaluationStopsWhenTold) {
+TEST(LocalModel, EvaluationStopsWhenTold) {
   Bench bench = bench_for("mlp");
   int asked = 0;
   const auto evaluation =
-      bench.replica->evaluate(FiveSamples(), bench.weight_pointers, 1, [&asked] { return ++asked < 3; });
+      bench.model->evaluate(FiveSamples(), bench.weight_pointers, 1, [&asked] { return ++asked < 3; });
   EXPECT_EQ(evaluation.status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(asked, 3);
 }
 
-TEST(Replica, CreateRefusesWhatMakeModelRefuses) {
+TEST(LocalModel, CreateRefusesWhatMakeModelRefuses) {
   config::ModelConfig config;
   config.name = "lenet";
-  expect_error(Replica::create(config, kCifar, 10, 1).status(), absl::StatusCode::kInvalidArgument,
+  expect_error(LocalModel::create(config, kCifar, 10, 1).status(), absl::StatusCode::kInvalidArgument,
                {"lenet"});
 }
 
-TEST(Replica, LearnsMnist) {
+TEST(LocalModel, LearnsMnist) {
   PACELINE_SKIP_WITHOUT("../shared/data/mnist");
   config::DataConfig data;
   data.source = "mnist:../shared/data/mnist";
@@ -245,14 +245,14 @@ TEST(Replica, LearnsMnist) {
     ASSERT_TRUE(result.ok()) << result.status();
     bench.descend(0.1f);
   }
-  const auto evaluation = bench.replica->evaluate(*sets->test, bench.weight_pointers, 500, kAlways);
+  const auto evaluation = bench.model->evaluate(*sets->test, bench.weight_pointers, 500, kAlways);
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
   EXPECT_GT(evaluation->accuracy, 0.85);
 }
 
 // The next digit, again and again, from chance to certainty. A small one, for the sake of slow BLAS
 // libraries.
-TEST(Replica, LearnsText) {
+TEST(LocalModel, LearnsText) {
   config::ModelConfig config;
   config.width = 32;
   config.context = 16;

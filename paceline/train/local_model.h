@@ -22,13 +22,13 @@ using engine::Evaluation;
 using engine::StepResult;
 using engine::tensor_pointers;
 
-class Replica {
+class LocalModel {
  public:
   // Builds the model for samples of this shape. Errors: as make_model.
-  static absl::StatusOr<std::unique_ptr<Replica>> create(const config::ModelConfig& model,
-                                                         const std::vector<std::int64_t>& sample_shape,
-                                                         std::int64_t classes, std::uint64_t seed);
-  ~Replica();
+  static absl::StatusOr<std::unique_ptr<LocalModel>> create(const config::ModelConfig& model,
+                                                            const std::vector<std::int64_t>& sample_shape,
+                                                            std::int64_t classes, std::uint64_t seed);
+  ~LocalModel();
 
   const ps::Layout& layout() const;
 
@@ -52,7 +52,7 @@ class Replica {
 
  private:
   struct Impl;
-  explicit Replica(std::unique_ptr<Impl> impl);
+  explicit LocalModel(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
