@@ -44,8 +44,8 @@ class DigitSet final : public DataSet {
   }
 
  private:
-  static constexpr float kDigitsMean = 0.2f;
-  static constexpr float kDigitsDeviation = 0.25f;
+  static constexpr float kDigitsMean = 0.1471f;
+  static constexpr float kDigitsDeviation = 0.2400f;
 
   std::int32_t size_;
   DigitsHalf half_;
