@@ -1,4 +1,4 @@
-"""A small network on MNIST's 10,000 test images, of which 8,000 train and 2,000 test.
+"""A small network on MNIST's 10,000 test images: 8,000 train and 2,000 test.
 
 python mnist.py                                             # one worker
 paceline run mnist.py --devices 4 --policy cgp              # four, and nobody waits for a straggler

@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<Link>> connect_in_memory(const std::string& addre
   to.sun_family = AF_UNIX;
   if (address.size() < 2 || address.front() != '@' || address.size() >= sizeof to.sun_path) {
     return absl::InvalidArgumentError(
-        fmt::format("'{}' is no address of a listener in memory; those look like @0001f", address));
+        fmt::format("'{}' is not the address of a listener in memory; those look like @0001f", address));
   }
   std::memcpy(to.sun_path + 1, address.data() + 1, address.size() - 1);
   const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address.size());

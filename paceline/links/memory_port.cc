@@ -93,12 +93,12 @@ bool MemoryPort::take_one() {
   const std::span<const std::byte> slot = **message;
   std::uint64_t head_bytes = 0;
   if (slot.size() < kDataAt) {
-    lose("the peer sent what is no frame");
+    lose("the peer sent something that is not a frame");
     return false;
   }
   std::memcpy(&head_bytes, slot.data(), sizeof head_bytes);
   if (head_bytes > kMostHeadBytes) {
-    lose("the peer sent what is no frame");
+    lose("the peer sent something that is not a frame");
     return false;
   }
   const std::span<const std::byte> in_slot = slot.subspan(sizeof head_bytes, head_bytes);
