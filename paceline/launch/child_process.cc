@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kLowestNice = 19;
 // Also when another file has taken the place of this program's meanwhile.
 constexpr char kThisProgram[] = "/proc/self/exe";
 
@@ -35,14 +37,17 @@ std::string program_beside(const char* name) {
 }
 
 std::string path_of(ChildProgram program) {
-  const std::string other = program == ChildProgram::kWithoutTorch ? program_beside("paceline") : "";
+  if (program == ChildProgram::kThis) return kThisProgram;
+  const std::string other =
+      program_beside(program == ChildProgram::kWithTorch ? "paceline-torch" : "paceline");
   return other.empty() ? kThisProgram : other;
 }
 
 // In the child, between fork and exec: only what is safe there.
 [[noreturn]] void become(const char* program, char* const* arguments, char* const* environment, int log,
-                         const std::vector<int>& inherited, pid_t parent) {
+                         const std::vector<int>& inherited, Priority priority, pid_t parent) {
   setpgid(0, 0);
+  if (priority == Priority::kLowest) setpriority(PRIO_PROCESS, 0, kLowestNice);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before the line above
   dup2(log, STDOUT_FILENO);
@@ -66,7 +71,7 @@ bool has_torch_program() { return !program_beside("paceline-torch").empty(); }
 absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std::string& name,
                                                  const std::vector<std::string>& arguments,
                                                  const std::string& log_file,
-                                                 const std::vector<int>& inherited) {
+                                                 const std::vector<int>& inherited, Priority priority) {
   const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (log < 0)
     return absl::PermissionDeniedError(fmt::format("{}: cannot write: {}", log_file, std::strerror(errno)));
@@ -87,7 +92,7 @@ absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std
   kept.push_back(exit_pipe->child_end());
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log, kept, parent);
+  if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log, kept, priority, parent);
   exit_pipe->close_child_end();
   close(log);
   if (pid < 0)
@@ -122,7 +127,7 @@ ChildProcess::~ChildProcess() {
 
 namespace {
 
-// Not by a fault of its own, of which its log would say more.
+// Not by a fault of its own, and so its log says no more.
 bool killed_from_outside(int wait_status) {
   return WIFSIGNALED(wait_status) && (WTERMSIG(wait_status) == SIGKILL || WTERMSIG(wait_status) == SIGTERM);
 }
@@ -134,6 +139,12 @@ std::optional<ChildProcess::End> ChildProcess::ended() {
   if (!end_ && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) end_ = End{status, exit_pipe_.read()};
   if (end_ && killed_from_outside(end_->wait_status)) end_->said = {ExitReason::kKilled};
   return end_;
+}
+
+ChildProcess::End ChildProcess::wait() {
+  siginfo_t ignored{};
+  while (!ended()) waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED | WNOWAIT);
+  return *end_;
 }
 
 bool ChildProcess::End::killed() const { return WIFSIGNALED(wait_status); }
