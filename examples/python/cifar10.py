@@ -18,7 +18,7 @@ DEVIATION = torch.tensor([0.2470, 0.2435, 0.2616]).view(3, 1, 1)
 
 
 class Cifar10(torch.utils.data.Dataset):
-    """Records of a label and 3,072 pixels. Crops and flips follow from the sample alone, whoever reads it."""
+    """Records of a label and 3,072 pixels. Crops and flips follow from the sample alone."""
 
     def __init__(self, path: Path, augment: bool) -> None:
         records = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8).view(-1, 3073)

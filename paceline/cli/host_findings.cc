@@ -25,7 +25,6 @@
 #include <openssl/crypto.h>
 #include <sqlite3.h>
 
-#include "paceline/engine/built_in.h"
 #include "paceline/launch/child_process.h"
 #include "paceline/links/ucx_transports.h"
 #include "paceline/security/certificates.h"
@@ -56,11 +55,6 @@ Finding processors() {
 }
 
 // Nothing where this program has none: it was not needed.
-std::optional<Finding> libtorch() {
-  if (engine::built_in() == nullptr) return std::nullopt;
-  return Finding{"libtorch", Health::kOk, engine::built_in()->describe_libtorch(), ""};
-}
-
 Finding programs() {
   if (launch::has_torch_program()) return {"programs", Health::kOk, "paceline, paceline-torch", ""};
   return {"programs", Health::kOk, "paceline; no paceline-torch, so no built-in models", ""};
@@ -190,7 +184,6 @@ std::vector<Finding> host_findings() {
   std::vector<Finding> all = {programs(),      processors(), memory(),
                               shared_memory(), open_files(), locked_memory(),
                               clock(),         libraries(),  ucx()};
-  if (auto torch = libtorch()) all.insert(all.begin() + 2, *std::move(torch));
   return all;
 }
 

@@ -58,6 +58,14 @@ TEST(JobCheck, MemoryIsAtLeastWhatWeightsAndGradientsTake) {
   EXPECT_TRUE(check_memory(job, layout, {0, ""}).ok());
 }
 
+TEST(JobCheck, AGradientIsAFileToTheSystem) {
+  EXPECT_TRUE(check_file_size(layout_of(1'000'000), 4'000'000).ok());
+  EXPECT_THAT(
+      said(check_file_size(layout_of(1'000'000), 3'900'000)),
+      HasSubstr(
+          "ulimit -f allows files of 3.9 MB, and a gradient in shared memory counts as a file of 4.0 MB"));
+}
+
 TEST(HostMemory, IsKnown) {
   const launch::HostMemory memory = launch::host_memory();
   EXPECT_GT(memory.bytes, 1 << 20);

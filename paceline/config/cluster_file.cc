@@ -168,7 +168,7 @@ class ClusterReader {
       if (sites_[static_cast<std::size_t>(cluster().devices[static_cast<std::size_t>(n)].site)] == name)
         all.push_back(n);
     }
-    if (all.empty()) section.complain(key, fmt::format("'{}' is no device and no site", name));
+    if (all.empty()) section.complain(key, fmt::format("'{}' is not a device and not a site", name));
     return all;
   }
 

@@ -168,7 +168,7 @@ TEST(ClusterFile, SaysWhatIsWrong) {
   expect_cluster_error(model + "[[device]]\nlayer_ms = [1]\n", "write one time for each of the 2 layers");
   expect_cluster_error(model + "[[device]]\ncount = 128\n[[device]]\n", "at most 128 devices in all");
   expect_cluster_error(model + "[[device]]\n[[path]]\nfrom = \"d0\"\nto = \"mars\"\n",
-                       "'mars' is no device and no site");
+                       "'mars' is not a device and not a site");
   expect_cluster_error(model + "[[device]]\n[[budget]]\n", "budget.most");
   expect_cluster_error(model + "[[device]]\n[[budget]]\nmost = 1\n[[budget]]\nmost = 2\n",
                        "of this kind already");

@@ -290,7 +290,7 @@ void Attempt::lose_evaluator() {
   evaluator_.leave(at_);
   evaluations_.evaluator_is_gone();
   if (!disconnecting() && !saving_copies())
-    out_.tell("the evaluator is lost; what it was to measure waits for another one");
+    out_.tell("the evaluator is lost; another one will measure what it did not");
   finish_if_done();
 }
 

@@ -409,7 +409,7 @@ void Exchange::fail(const absl::Status& why) {
   ended_why_ = why;
 }
 
-// Once whoever waits is told, the links no longer touch its memory.
+// Once a waiter is told, the links no longer touch its memory.
 void Exchange::tell_failed() {
   if (std::exchange(told_, true)) return;
   for (Neighbour& neighbour : neighbours_) {

@@ -1,7 +1,7 @@
 // One host's end of the bulk traffic between the servers of a job, one server a host. Workers know shared
 // memory only, of their own host; what has to go further goes between the servers:
 //
-//   gradients  of a host's workers (one, or their sum), to whoever keeps a shard: send(), slice()
+//   gradients  of a host's workers (one, or their sum), to the keeper of a shard: send(), slice()
 //   weights    of a shard, to the mirrors on other hosts where somebody waits for them: want(), published()
 //
 // Both go in blocks (message.h), each to be worked on as it comes. A thread of the exchange's own moves them;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kLowestNice = 19;
 // Also when another file has taken the place of this program's meanwhile.
 constexpr char kThisProgram[] = "/proc/self/exe";
 
@@ -41,7 +43,9 @@ std::string program_beside(const char* name) {
 }
 
 std::string path_of(ChildProgram program) {
-  const std::string other = program == ChildProgram::kWithoutTorch ? program_beside("paceline") : "";
+  if (program == ChildProgram::kThis) return kThisProgram;
+  const std::string other =
+      program_beside(program == ChildProgram::kWithTorch ? "paceline-torch" : "paceline");
   return other.empty() ? kThisProgram : other;
 }
 
@@ -62,8 +66,9 @@ absl::StatusOr<FileDescriptor> open_log(const std::string& file) {
 
 // In the child, between fork and exec: only what is safe there.
 [[noreturn]] void become(const char* program, char* const* arguments, char* const* environment, int log,
-                         const std::vector<int>& inherited, pid_t parent) {
+                         const std::vector<int>& inherited, Priority priority, pid_t parent) {
   setpgid(0, 0);
+  if (priority == Priority::kLowest) setpriority(PRIO_PROCESS, 0, kLowestNice);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before the line above
   dup2(log, STDOUT_FILENO);
@@ -87,7 +92,7 @@ bool has_torch_program() { return !program_beside("paceline-torch").empty(); }
 absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std::string& name,
                                                  const std::vector<std::string>& arguments,
                                                  const std::string& log_file,
-                                                 const std::vector<int>& inherited) {
+                                                 const std::vector<int>& inherited, Priority priority) {
   PACELINE_ASSIGN_OR_RETURN(const FileDescriptor log, open_log(log_file));
   const std::string path = path_of(program);
   std::vector<std::string> words = {"paceline"};
@@ -104,7 +109,7 @@ absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std
   kept.push_back(exit_pipe.child_end());
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log.get(), kept, parent);
+  if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log.get(), kept, priority, parent);
   exit_pipe.close_child_end();
   if (pid < 0)
     return absl::ResourceExhaustedError(fmt::format("cannot start {}: {}", name, std::strerror(errno)));
@@ -146,7 +151,7 @@ ChildProcess::~ChildProcess() {
 
 namespace {
 
-// Not by a fault of its own, of which its log would say more.
+// Not by a fault of its own, and so its log says no more.
 bool killed_from_outside(int wait_status) {
   return WIFSIGNALED(wait_status) && (WTERMSIG(wait_status) == SIGKILL || WTERMSIG(wait_status) == SIGTERM);
 }
@@ -166,6 +171,12 @@ std::optional<ChildProcess::End> ChildProcess::ended() {
   end_->out_of_memory =
       WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && now - somebody_out_of_memory_ < kDying;
   return end_;
+}
+
+ChildProcess::End ChildProcess::wait() {
+  siginfo_t ignored{};
+  while (!ended()) waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED | WNOWAIT);
+  return *end_;
 }
 
 bool ChildProcess::End::killed() const { return WIFSIGNALED(wait_status); }

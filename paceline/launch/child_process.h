@@ -15,11 +15,14 @@
 
 namespace paceline::launch {
 
-// kThis: this very program. kWithoutTorch: `paceline`, if it lies beside this program and that is
-// `paceline-torch`, which is slower to start and larger.
-enum class ChildProgram { kThis, kWithoutTorch };
+// kThis: this very program. Where they lie beside this program: kWithoutTorch is `paceline`, and kWithTorch
+// is `paceline-torch`, which has the built-in models, and is slower to start and larger.
+enum class ChildProgram { kThis, kWithoutTorch, kWithTorch };
 // Whether `paceline-torch`, which has the built-in models, lies here.
 bool has_torch_program();
+
+// kLowest: what a process loads before it begins must not slow down the others either.
+enum class Priority { kUsual, kLowest };
 
 class ChildProcess {
  public:
@@ -29,7 +32,8 @@ class ChildProcess {
   static absl::StatusOr<ChildProcess> start(ChildProgram program, const std::string& name,
                                             const std::vector<std::string>& arguments,
                                             const std::string& log_file,
-                                            const std::vector<int>& inherited = {});
+                                            const std::vector<int>& inherited = {},
+                                            Priority priority = Priority::kUsual);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
   // Kills it if it still runs, and waits for its end.
@@ -46,6 +50,8 @@ class ChildProcess {
     std::string in_words() const;
   };
   std::optional<End> ended();
+  // Waits for it.
+  End wait();
   // Sends it a signal if it runs.
   void signal(int number);
 

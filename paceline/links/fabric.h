@@ -30,7 +30,7 @@ std::optional<Fabric> fabric_named(std::string_view name);
 // TCP. Errors: NotFound (no interface has it), InvalidArgument.
 absl::StatusOr<Fabric> fastest_in_the_clear(const std::string& host);
 
-// Of that name, or with "auto" the fastest in the clear. Errors: likewise.
+// Of that name, or with "auto" the fastest in the clear. Errors: the same.
 absl::StatusOr<Fabric> fabric_of_host(const std::string& name, const std::string& host);
 
 }  // namespace paceline::links

@@ -180,7 +180,7 @@ LinkChannels::Line* LinkChannels::expected(const std::string& said) {
 absl::StatusOr<LinkOptions> LinkChannels::accept(const std::string& said) {
   take_new();  // who comes may be expected only just now
   const Line* line = expected(said);
-  if (line == nullptr) return absl::PermissionDeniedError("nobody of that name is expected");
+  if (line == nullptr) return absl::PermissionDeniedError("no peer of that name is expected");
   return line->options;
 }
 

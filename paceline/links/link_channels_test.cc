@@ -101,7 +101,7 @@ TEST_F(Links, AStrangerIsRefusedAndTheExpectedOneComes) {
   const auto mine = here_->expect("stage 1", kSmallSlots, keys(1, false));
   const auto unknown = there_->connect(here_->address(), "stage 2", kSmallSlots, keys(1, true));
   EXPECT_THAT(std::string(end_of(*unknown).message()),
-              ::testing::HasSubstr("nobody of that name is expected"));
+              ::testing::HasSubstr("no peer of that name is expected"));
   const auto forged = there_->connect(here_->address(), "stage 1", kSmallSlots, keys(7, true));
   EXPECT_EQ(end_of(*forged).code(), absl::StatusCode::kUnavailable);
   const auto theirs = there_->connect(here_->address(), "stage 1", kSmallSlots, keys(1, true));

@@ -1,4 +1,4 @@
-// Records a run: its journal, its metrics, and the statistics people watch. Kept by whoever hosts the
+// Records a run: its journal, its metrics, and the statistics people watch. Kept by the host of the
 // run's Controller; one thread.
 #pragma once
 

@@ -132,7 +132,7 @@ bool plain(const std::string& name) {
 // What the job's folder would be is a file of the authority's.
 bool is_authority(const std::string& name) { return name == "authority.crt" || name == "authority.key"; }
 
-// Whoever checks a certificate checks its authority too.
+// To check a certificate is to check its authority too.
 absl::Status check_outlives(X509* authority, const CertificateRequest& request) {
   const std::time_t end = expiry_of(authority);
   const long left = (end - std::time(nullptr)) / kSecondsOfDay;
@@ -176,7 +176,7 @@ absl::Status add_job(StagedFiles& files, const CertificateRequest& request, cons
 absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& request) {
   if (!plain(request.job)) {
     return absl::InvalidArgumentError(fmt::format(
-        "'{}' is no name of a job; write letters, digits, '-', '_' and '.', not first", request.job));
+        "'{}' is not a name for a job; write letters, digits, '-', '_' and '.', not first", request.job));
   }
   if (is_authority(request.job)) {
     return absl::InvalidArgumentError(

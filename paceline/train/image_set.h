@@ -22,7 +22,7 @@ struct Normalization {
 struct Crop {
   static constexpr int kPadding = 4;
   int down = 0;   // -kPadding..kPadding: row y of the sample is row y + down of the image
-  int right = 0;  // likewise for columns
+  int right = 0;  // the same for columns
   bool mirrored = false;
 };
 

@@ -52,7 +52,7 @@ absl::StatusOr<DataSets> text_sets(Bytes bytes, const std::string& source, std::
   const std::int64_t cut = size - size / 10;
   if (context < 1 || size / 10 <= context) {
     return absl::InvalidArgumentError(
-        fmt::format("data.source = \"{}\": {} bytes, a tenth of which test, are too few for samples of "
+        fmt::format("data.source = \"{}\": {} bytes, with a tenth of them for tests, are too few for samples of "
                     "model.context = {} bytes; name more text, raise data.max_bytes or lower model.context",
                     source, size, context));
   }
