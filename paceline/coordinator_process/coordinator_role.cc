@@ -19,6 +19,7 @@
 
 #include "paceline/base/event_loop.h"
 #include "paceline/base/listening_socket.h"
+#include "paceline/base/resident_memory.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/job_config.h"
 #include "paceline/coordinator_process/coordinator.h"
@@ -138,6 +139,7 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
        .listeners = {books.get()},
        .flush_records = [&] { return books->flush(); },
        .checkpoints = &journal_first,
+       .on_process = [&](const store::ProcessReport& report) { books->note_process(report); },
        .on_data_known = [&](const control::ControllerConfig& config) { books->start(config, job.toml); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); },
        .news = [&](const std::string& line) { job.note(line); },
@@ -171,6 +173,7 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
     if (state.started() && wall >= next_metrics) {
       next_metrics = wall + kMetricsEvery;
       books->add_metrics(coordinator.now());
+      books->note_process({coordinator.now(), "coordinator", resident_bytes()});
     }
     if (!books->trouble().ok()) coordinator.fail(books->trouble());
   });
@@ -179,6 +182,7 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
   const std::int64_t lost = can_go_on ? lost_commits(job, state.seen()) : 0;
   // What servers may still have when they come again is not lost yet.
   if (can_go_on && (lost == 0 || job.config.copies == 1)) books->note_lost_commits(lost);
+  if (can_go_on) books->note_went_back(std::string(state.result().message()));
   const absl::Status written = books->flush();
   return Ended{state.result().ok() ? written : state.result(), can_go_on && written.ok(), state.lost_hosts(),
                state.started() ? std::optional(lost) : std::nullopt};
