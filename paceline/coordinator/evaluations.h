@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "paceline/base/places.h"
 #include "paceline/control/orders.h"
 #include "paceline/control/run_listener.h"
 #include "paceline/wire/paceline.pb.h"
@@ -29,7 +30,7 @@ class Evaluations {
   // `at`: now. `last`: nothing is committed after this one, so it is never left out.
   void request(const control::CommitRecord& record, Time at, bool last);
   // That server keeps the version.
-  void kept(std::size_t server, Version version);
+  void kept(ServerId server, Version version);
   // The evaluator can read the weights. A short run may be over before that.
   void evaluator_is_ready();
   // Another one may come, and measures what this one has not.
@@ -47,7 +48,7 @@ class Evaluations {
   struct Waiting {
     Time at;
     std::int64_t samples = 0;
-    std::set<std::size_t> kept_by{};  // servers
+    std::set<ServerId> kept_by{};
   };
 
   void drop(Version version);
