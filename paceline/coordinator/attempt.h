@@ -25,6 +25,7 @@
 #include <vector>
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include "paceline/config/job_config.h"
 #include "paceline/control/contribution_watch.h"
@@ -86,6 +87,9 @@ class Attempt {
   Version seen() const;
   // Without these, by the job's own count: they were waited for long enough.
   const std::vector<int>& lost_hosts() const { return lost_hosts_; }
+  // What an evaluation out of turn would measure now. Errors: FailedPrecondition where there is nothing to
+  // measure, or nobody who would.
+  absl::StatusOr<Version> next_to_measure() const;
   // Because of these workers, and why.
   const std::map<std::string, std::string>& wrong_workers() const { return wrong_workers_; }
   // For people.
@@ -168,6 +172,7 @@ class Attempt {
   void on(const TimePassed&);
   void on(const WokeUp&);
   void on(const StopWanted& wanted) { stop(wanted.why); }
+  void on(const EvaluationWanted&);
   void on(const RecordingFailed& failed) { fail(failed.why); }
   void stop(const std::string& why);
   void fail(absl::Status status);

@@ -106,6 +106,7 @@ class AttemptWorld {
   // What it did.
   std::vector<std::string> news;
   std::vector<control::Fact> facts;
+  std::vector<Version> evaluated;
   std::vector<std::string> said_of_checkpoints;  // "open 1", "count 1", "drop"
   bool data_known = false;
   bool nothing_lost = false;
@@ -168,6 +169,7 @@ class AttemptWorld {
       if (const auto* hang_up = std::get_if<HangUp>(&action)) leave<FakeEvaluator>(hang_up->peer);
       if (std::holds_alternative<Begin>(action)) data_known = true;
       if (auto* record = std::get_if<Record>(&action)) facts.push_back(record->fact);
+      if (const auto* one = std::get_if<control::Evaluated>(&action)) evaluated.push_back(one->version);
       if (const auto* wake = std::get_if<WakeUp>(&action)) wake_ = wake->at;
       if (const auto* tell = std::get_if<Tell>(&action); tell != nullptr && tell->remember)
         news.push_back(tell->line);
