@@ -15,6 +15,7 @@
 #include "paceline/report/report_json.h"
 #include "paceline/report/run_stats.h"
 #include "paceline/report/time_stats.h"
+#include "paceline/runs/about_run.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/run_info.h"
 #include "paceline/store/files.h"
@@ -92,7 +93,8 @@ absl::StatusOr<OpenedRun> open_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
   info.attempts = static_cast<std::int64_t>(attempts.size());
   PACELINE_ASSIGN_OR_RETURN(info.lost_commits, lost_commits(journal, attempts, about));
-  return OpenedRun{paths, std::move(journal), std::move(info), off_clock(about, std::ssize(attempts))};
+  return OpenedRun{paths, std::move(journal), std::move(info), off_clock(about, std::ssize(attempts)),
+                   about_run(job, read_origin(paths))};
 }
 
 absl::StatusOr<RunReport> read_run(const std::string& folder) {
@@ -109,6 +111,7 @@ absl::StatusOr<RunReport> read_run(const std::string& folder) {
   report::History history = stats.history(followed.latest());
   report::Json document = report::report_json(summary, history);
   document["summary"]["trace_hash"] = followed.trace().hex();
+  document["about"] = run.about;
   document["time"] = report::time_json(ledger, run.info.policy);
   return RunReport{std::move(run),    std::move(summary), std::move(history),
                    std::move(ledger), time.settled(),     std::move(document)};
