@@ -1,4 +1,5 @@
-// Asks whoever leads a run for something, from any process of this machine that shows the token of its job.
+// Asks the leader of a run for something. Any process of this machine may ask that shows the token of the
+// job.
 #pragma once
 
 #include <string>

@@ -60,8 +60,8 @@ void ServerProcess::connect() {
   sent_.clear();
   preparing_.reset();
   busy_ = false;
-  const auto held = log_.ballot();
-  if (!held) log_ = {}, shards_.clear();
+  const auto ballot = log_.ballot();
+  if (!ballot) log_ = {}, shards_.clear();
   log_.new_session();
   stream_ = cluster_.coordinator.connect<ServerKind>(
       *this, {[this](wire::ServerOrder order) { take(std::move(order)); }, [this] { lost(); }});
@@ -73,10 +73,10 @@ void ServerProcess::connect() {
     hello.mutable_hello()->set_exchange(fmt::format("address {}", rank_));
     hello.mutable_hello()->set_fabric("tcp");
   }
-  if (held && cluster_.broken != Break::kForgetHeld) {
-    *hello.mutable_hello()->mutable_ballot() = *held;
-    if (cluster_.broken == Break::kHeldTooMuch && held->made() == held->published()) {
-      hello.mutable_hello()->mutable_ballot()->set_made(held->made() + 1);
+  if (ballot && cluster_.broken != Break::kForgetBallot) {
+    *hello.mutable_hello()->mutable_ballot() = *ballot;
+    if (cluster_.broken == Break::kBallotTooHigh && ballot->made() == ballot->published()) {
+      hello.mutable_hello()->mutable_ballot()->set_made(ballot->made() + 1);
     }
   }
   stream_->say(hello);

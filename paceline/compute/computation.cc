@@ -8,6 +8,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/compute/shared.h"
+#include "paceline/peer/refused_log.h"
 #include "paceline/ps/fused_update.h"
 #include "paceline/store/weights_file.h"
 #include "paceline/wire/wire.h"
@@ -117,7 +118,7 @@ absl::Status Computation::open_links() {
         "host that those reach");
   }
   PACELINE_ASSIGN_OR_RETURN(const auto fabric, links::fabric_of_host(job_.fabric, address_));
-  PACELINE_ASSIGN_OR_RETURN(links_, links::LinkChannels::listen(address_, fabric));
+  PACELINE_ASSIGN_OR_RETURN(links_, links::LinkChannels::listen(address_, fabric, peer::warn_of_refused));
   return absl::OkStatus();
 }
 

@@ -103,7 +103,7 @@ absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& 
                                     rpc::show_token(*context, access);
                                     return stub.Evaluate(context);
                                   });
-                                  const peer::Heartbeats beats(connection);
+                                  const peer::Heartbeats heartbeats(connection);
                                   return peer::end_of_session(connection, serve(connection, engine));
                                 });
 }

@@ -168,13 +168,13 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   PACELINE_ASSIGN_OR_RETURN(const auto done, compute(weights->tensors));
   const auto computed = steady_clock::now();
   boards_->unpin();
-  if (!done) return absl::OkStatus();  // likewise
+  if (!done) return absl::OkStatus();  // also here
   const Computation::Contributed contributed = computation_->contributed();
   computation_->finish(Clock(release.clock()));
   // A pace is of what is computed: while its weights are not there a device computes nothing.
   const auto began = start + (pulled - prepared);
   const Duration whole = computation_->paced(release, computed - began);
-  if (connection_.wait(began + whole - steady_clock::now())) return absl::OkStatus();  // likewise
+  if (connection_.wait(began + whole - steady_clock::now())) return absl::OkStatus();  // also here
   const auto paced = steady_clock::now();
 
   wire::WorkerMessage message;
@@ -218,7 +218,7 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
                                     rpc::show_token(*context, access);
                                     return stub.Work(context);
                                   });
-                                  const peer::Heartbeats beats(connection);
+                                  const peer::Heartbeats heartbeats(connection);
                                   Worker worker(connection, options, engine);
                                   absl::Status outcome = worker.join();
                                   if (outcome.ok()) outcome = worker.work();

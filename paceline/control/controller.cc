@@ -380,7 +380,7 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   order.steps = std::min(local_steps_, (lease->size() + batch - 1) / batch);
 }
 
-// In turns, each one iteration further: so whoever is always released together with the same others leases
+// In turns, each one iteration further: so one that is always released together with the same others leases
 // what it would if nothing was reserved, and under BSP a run takes the same course with any number ahead, and
 // when it is resumed. Near the end fewer are reserved, as others are likely to need them: at most half of
 // what is left.

@@ -2,8 +2,8 @@
 //
 // Three of them are answered by an event (events.h): OpenCheckpoint and CountCheckpoint always, FlushRecords
 // where it fails. The answer comes before what is left of the actions, and before any other event. SearchPlan
-// is answered by PlanFound, later: it is searched while the run goes on. Where books cannot be kept, what is
-// left of the actions is dropped.
+// is answered by PlanFound, later: it is searched while the run goes on. Where facts and orders cannot be
+// written, what is left of the actions is dropped.
 #pragma once
 
 #include <chrono>
@@ -53,7 +53,7 @@ struct Begin {
   std::optional<control::ControllerState> state{};  // that it goes on from
 };
 
-// For the run's books: a fact, and what the Controller ordered.
+// For the run recorder: a fact, and what the Controller ordered.
 struct Record {
   control::Fact fact;
   std::vector<control::Order> orders;

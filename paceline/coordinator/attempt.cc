@@ -7,11 +7,11 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/base/status_message.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/control/divergence.h"
 #include "paceline/coordinator/group_reduction.h"
 #include "paceline/coordinator/reader_slots.h"
-#include "paceline/coordinator/words.h"
 #include "paceline/coordinator/worker_orders.h"
 #include "paceline/store/controller_state_json.h"
 #include "paceline/store/strict_json.h"
@@ -36,7 +36,7 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
       at_(start),
       contributions_(options_.job.reject_outliers),
       workers_(options_.job),
-      replicas_(options_.job.parallel.plan, options_.job.seal ? options_.new_key : nullptr),
+      replicas_(options_.job.parallel.plan, options_.new_key),
       servers_(options_.job, out_, options_.new_key),
       first_weights_(workers_, servers_, options_.job.hosts > 1),
       evaluator_host_(options_.job.hosts > 1 ? servers_.place(options_.host) : 0),
@@ -53,7 +53,7 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
   if (options_.job.copies == 1) return;
   replication_.emplace(options_.job, version_of(options_.restart).value_or(Version(0)), servers_, out_);
   if (!options_.cut_short) return;
-  held_.emplace(config::shards_kept(static_cast<int>(servers_.size()), static_cast<int>(options_.job.copies)),
+  vote_.emplace(config::shards_kept(static_cast<int>(servers_.size()), static_cast<int>(options_.job.copies)),
                 options_.cut_short->attempt, options_.cut_short->newest);
 }
 
@@ -72,7 +72,7 @@ void Attempt::on_hello(ServerPeer peer, const wire::ServerHello& hello) {
   if (saving_copies()) return;
   if (const auto refusal = servers_.take_place(peer, hello, at_))
     return out_.refuse(peer, refusal->why, refusal->reason);
-  hear_what_is_held(*servers_.shard_of(peer), hello.ballot());
+  on_ballot(*servers_.shard_of(peer), hello.ballot());
   start_servers_if_ready();
 }
 
@@ -158,32 +158,32 @@ void Attempt::on(const ServerGone& gone) {
   finish_if_done();
 }
 
-void Attempt::hear_what_is_held(std::size_t server, const wire::Ballot& held) {
-  if (!held_) return;
-  const auto came = held_->came(server, held);
-  const auto found = came.ok() ? held_->found() : came;
+void Attempt::on_ballot(std::size_t server, const wire::Ballot& ballot) {
+  if (!vote_) return;
+  const auto came = vote_->came(server, ballot);
+  const auto found = came.ok() ? vote_->found() : came;
   if (!found.ok()) {
-    held_since_.reset();
+    vote_found_since_.reset();
     return out_.tell(fmt::format("what server {} says that it still has makes no sense: {}", server,
                                  message_of(found.status())));
   }
   if (!*found) {
-    held_since_.reset();
-  } else if (!held_since_) {
-    held_since_ = at_;
+    vote_found_since_.reset();
+  } else if (!vote_found_since_) {
+    vote_found_since_ = at_;
   }
-  take_up_what_is_held();
+  take_up_vote();
 }
 
 // Those who came have every shard. The others are worth waiting for: if one of these dies while it is
 // written, what another one has may be of a version that is older, and nobody has the whole of that any more.
-void Attempt::take_up_what_is_held() {
-  if (!held_since_ || phase_ != Phase::kStarting) return;
-  if (!all_awaited_servers_here() && at_ - *held_since_ < kVotePatience) return;
-  auto found = held_->found();
-  PACELINE_CHECK(found.ok() && *found, "what is held was found, and is not");
-  held_.reset();
-  held_since_.reset();
+void Attempt::take_up_vote() {
+  if (!vote_found_since_ || phase_ != Phase::kStarting) return;
+  if (!all_awaited_servers_here() && at_ - *vote_found_since_ < kVotePatience) return;
+  auto found = vote_->found();
+  PACELINE_CHECK(found.ok() && *found, "the vote found a version, and has none");
+  vote_.reset();
+  vote_found_since_.reset();
   const Version version = (*found)->snapshot.state.version;
   if (version <= version_of(options_.restart).value_or(Version(0))) return out_.put(NothingLost{});
   lost_why_ = fmt::format("the servers still had version {}", version);
@@ -198,13 +198,13 @@ void Attempt::start_servers_if_ready() {
   std::vector<std::string> weights;
   if (!options_.restart) weights = first_weights_.known();
   if (!options_.restart && weights.size() < servers_.size()) return;
-  if (held_) {
+  if (vote_) {
     out_.tell_and_remember(fmt::format(
-        "{}; going on from {}", kNotAllHeld,
+        "{}; going on from {}", kNoWholeVersion,
         options_.restart ? fmt::format("the checkpoint of version {}", options_.restart->state.version)
                          : "the start"));
-    held_.reset();
-    held_since_.reset();
+    vote_.reset();
+    vote_found_since_.reset();
   }
   wire::ServerStart start;
   start.set_job_toml(options_.job_toml);
@@ -304,7 +304,7 @@ void Attempt::lose_evaluator() {
   evaluator_.leave(at_);
   evaluations_.evaluator_is_gone();
   if (!disconnecting() && !saving_copies())
-    out_.tell("the evaluator is lost; what it was to measure waits for another one");
+    out_.tell("the evaluator is lost; another one will measure what it did not");
   finish_if_done();
 }
 

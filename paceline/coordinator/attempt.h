@@ -65,7 +65,7 @@ struct AttemptOptions {
   // In the run folder, for the servers of other hosts to find; empty where there are none.
   std::string mark_file{};
   std::string mark_text{};
-  // A key for one direction of a link that nobody can guess. Called only where links are sealed.
+  // A key for one direction of a link that nobody can guess.
   std::function<std::string()> new_key{};
 };
 
@@ -133,8 +133,8 @@ class Attempt {
   void on(const ServerGone& gone);
   void on_hello(ServerPeer peer, const wire::ServerHello& hello);
   absl::Status on_message(std::size_t shard, const wire::ServerMessage& message);
-  void hear_what_is_held(std::size_t server, const wire::Ballot& held);
-  void take_up_what_is_held();
+  void on_ballot(std::size_t server, const wire::Ballot& ballot);
+  void take_up_vote();
   bool all_awaited_servers_here() const;
   void start_servers_if_ready();
   absl::Status on_started(std::size_t shard, const wire::ServerStarted& started);
@@ -229,9 +229,9 @@ class Attempt {
   Checkpoints checkpoints_;
   CheckpointRetries checkpoint_retries_;
   std::optional<Replication> replication_;  // where there are several copies of each shard
-  std::optional<RecoveryVote> held_;  // where there are copies, while servers may have more than the restart
-  std::optional<SteadyTime> held_since_;  // those who came have every shard of such a version
-  std::string lost_why_;                  // the first loss, while what is left is written
+  std::optional<RecoveryVote> vote_;  // where there are copies, while servers may have more than the restart
+  std::optional<SteadyTime> vote_found_since_;  // those who came have every shard of such a version
+  std::string lost_why_;                        // the first loss, while what is left is written
   const SteadyTime since_;
   std::vector<int> lost_hosts_;
   std::map<std::string, std::string> wrong_workers_;

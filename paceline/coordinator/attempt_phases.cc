@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
-#include "paceline/coordinator/words.h"
+#include "paceline/base/status_message.h"
 
 namespace paceline::coordinator {
 
@@ -34,7 +34,7 @@ void Attempt::enter(Phase next) {
 
 void Attempt::on(const TimePassed&) {
   give_up_silent();
-  take_up_what_is_held();
+  take_up_vote();
   end_look();
   give_up_hosts();
   give_up_waiting_for_replicas();
@@ -101,7 +101,7 @@ void Attempt::lose_server(std::optional<std::size_t> shard, const std::string& w
 void Attempt::go_on_from_emergency_checkpoint(const absl::Status& step) {
   if (!saving_copies() || (step.ok() && !replication_->saved())) return;
   if (step.ok() && !started()) out_.put(NothingLost{});
-  if (!step.ok()) lost_why_ += fmt::format(", and its copies were not to be had: {}", message_of(step));
+  if (!step.ok()) lost_why_ += fmt::format(", and its copies could not be reached: {}", message_of(step));
   if (!stop_asked_ || !step.ok()) return go_back(lost_why_);
   send_disconnect();
 }

@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "paceline/base/check.h"
-#include "paceline/coordinator/words.h"
+#include "paceline/base/status_message.h"
 
 namespace paceline::coordinator {
 
@@ -146,8 +146,8 @@ bool Attempt::all_awaited_servers_here() const {
 
 void Attempt::end_look() {
   if (!options_.only_look_without || phase_ != Phase::kStarting) return;
-  if (held_ && !all_awaited_servers_here()) return;
-  go_back(held_ ? kNotAllHeld : "the servers have nothing newer");
+  if (vote_ && !all_awaited_servers_here()) return;
+  go_back(vote_ ? kNoWholeVersion : "the servers have nothing newer");
 }
 
 }  // namespace paceline::coordinator

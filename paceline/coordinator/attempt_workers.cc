@@ -10,9 +10,9 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/base/status_message.h"
 #include "paceline/config/planning.h"
 #include "paceline/coordinator/reader_slots.h"
-#include "paceline/coordinator/words.h"
 #include "paceline/coordinator/worker_orders.h"
 #include "paceline/store/strict_json.h"
 #include "paceline/wire/wire.h"

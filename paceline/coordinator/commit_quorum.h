@@ -1,6 +1,6 @@
 // Which commits of a job that keeps its weights twice are certain: every server has prepared them, so
-// whichever one is lost, the others can go on from there. And the books of the last of them, to be written
-// beside its weights when that happens. Pure.
+// whichever one is lost, the others can go on from there. And the Controller's state as of the last of them,
+// to be written beside its weights when that happens. Pure.
 //
 // What always holds: a commit is certain only after the one before it, and nobody is to see a version before.
 #pragma once

@@ -31,7 +31,7 @@ wire::CopyWritten wrote(int shard, const std::string& error = "") {
 
 class EmergencyCheckpointTest : public ::testing::Test {
  protected:
-  EmergencyCheckpoint rescue(std::vector<bool> here) {
+  EmergencyCheckpoint checkpoint(std::vector<bool> here) {
     return {config::shards_kept(3, 2), std::move(here), Version(5), "dir",
             [this](std::size_t server, const wire::ServerOrder& order) {
               EXPECT_EQ(order.write_copy().version(), 5);
@@ -46,7 +46,7 @@ class EmergencyCheckpointTest : public ::testing::Test {
 };
 
 TEST_F(EmergencyCheckpointTest, AShardWhoseServerIsLostIsWrittenByItsNeighbour) {
-  EmergencyCheckpoint one = rescue({true, false, true});
+  EmergencyCheckpoint one = checkpoint({true, false, true});
   ASSERT_TRUE(one.begin().ok());
   EXPECT_EQ(told(), (Told{{0, 0}, {2, 1}, {2, 2}}));
   EXPECT_TRUE(one.written(2, wrote(1)).ok());
@@ -57,7 +57,7 @@ TEST_F(EmergencyCheckpointTest, AShardWhoseServerIsLostIsWrittenByItsNeighbour) 
 }
 
 TEST_F(EmergencyCheckpointTest, WhoeverIsLostMeanwhileIsReplaced) {
-  EmergencyCheckpoint one = rescue({true, true, true});
+  EmergencyCheckpoint one = checkpoint({true, true, true});
   ASSERT_TRUE(one.begin().ok());
   EXPECT_EQ(told(), (Told{{0, 0}, {1, 1}, {2, 2}}));
   EXPECT_TRUE(one.lose(2).ok());
@@ -69,14 +69,14 @@ TEST_F(EmergencyCheckpointTest, WhoeverIsLostMeanwhileIsReplaced) {
 }
 
 TEST_F(EmergencyCheckpointTest, WithoutACopyThereIsNoVersion) {
-  EXPECT_FALSE(rescue({true, false, false}).begin().ok());
-  EmergencyCheckpoint one = rescue({true, false, true});
+  EXPECT_FALSE(checkpoint({true, false, false}).begin().ok());
+  EmergencyCheckpoint one = checkpoint({true, false, true});
   ASSERT_TRUE(one.begin().ok());
   EXPECT_FALSE(one.lose(2).ok());
 }
 
 TEST_F(EmergencyCheckpointTest, WhatOneCannotWriteAnotherWrites) {
-  EmergencyCheckpoint one = rescue({true, true, true});
+  EmergencyCheckpoint one = checkpoint({true, true, true});
   ASSERT_TRUE(one.begin().ok());
   told();
   EXPECT_TRUE(one.written(1, wrote(1, "disk full")).ok());
@@ -129,7 +129,7 @@ class Protocol {
   }
 
   // The coordinator has noticed. Every order that it sent comes before the next.
-  void expect_rescue() {
+  void expect_emergency_checkpoint() {
     std::int64_t seen = 0;
     std::vector<bool> here;
     for (Server& server : servers_) {
@@ -141,28 +141,28 @@ class Protocol {
     EXPECT_LE(seen, last);
     EXPECT_EQ(commits_.snapshot() ? commits_.snapshot()->state.version.value() : 0, last);
     std::set<int> written;
-    EmergencyCheckpoint rescue(config::shards_kept(static_cast<int>(servers_.size()), 2), here,
-                               commits_.latest(), "",
-                               [&](std::size_t server, const wire::ServerOrder& order) {
-                                 EXPECT_EQ(servers_[server].published, last);
-                                 written.insert(order.write_copy().shard());
-                               });
-    EXPECT_TRUE(rescue.begin().ok());
+    EmergencyCheckpoint checkpoint(config::shards_kept(static_cast<int>(servers_.size()), 2), here,
+                                   commits_.latest(), "",
+                                   [&](std::size_t server, const wire::ServerOrder& order) {
+                                     EXPECT_EQ(servers_[server].published, last);
+                                     written.insert(order.write_copy().shard());
+                                   });
+    EXPECT_TRUE(checkpoint.begin().ok());
     EXPECT_EQ(written.size(), servers_.size());
   }
 
   // The coordinator is gone, and of what was on its way to each server only the first part comes.
-  void expect_held(std::optional<std::size_t> lost) {
+  void expect_vote(std::optional<std::size_t> lost) {
     std::int64_t seen = 0;
-    RecoveryVote held(config::shards_kept(static_cast<int>(servers_.size()), 2), "run 1", Version(ordered_));
+    RecoveryVote vote(config::shards_kept(static_cast<int>(servers_.size()), 2), "run 1", Version(ordered_));
     for (std::size_t i = 0; i < servers_.size(); ++i) {
       Server& server = servers_[i];
       for (std::size_t left = rng_.below(server.orders.size() + 1); left > 0; --left) hear(server);
       seen = std::max(seen, server.published);
       if (i == lost || server.prepared == 0) continue;
-      EXPECT_TRUE(held.came(i, held_by(i)).ok());
+      EXPECT_TRUE(vote.came(i, ballot_of(i)).ok());
     }
-    const auto found = held.found();
+    const auto found = vote.found();
     ASSERT_TRUE(found.ok()) << found.status();
     const std::int64_t version = *found ? (*found)->snapshot.state.version.value() : 0;
     EXPECT_GE(version, seen);
@@ -176,18 +176,18 @@ class Protocol {
   std::int64_t certain() const { return commits_.latest().value(); }
 
  private:
-  wire::Ballot held_by(std::size_t i) const {
+  wire::Ballot ballot_of(std::size_t i) const {
     control::ControllerState state;
     state.version = Version(servers_[i].prepared);
-    wire::Ballot held;
-    held.set_attempt("run 1");
-    held.set_shard(static_cast<std::int32_t>(i));
-    held.set_shard_count(static_cast<std::int32_t>(servers_.size()));
-    held.set_copies(2);
-    held.set_published(servers_[i].published);
-    held.set_made(servers_[i].prepared);
-    held.set_state(store::to_text(state));
-    return held;
+    wire::Ballot ballot;
+    ballot.set_attempt("run 1");
+    ballot.set_shard(static_cast<std::int32_t>(i));
+    ballot.set_shard_count(static_cast<std::int32_t>(servers_.size()));
+    ballot.set_copies(2);
+    ballot.set_published(servers_[i].published);
+    ballot.set_made(servers_[i].prepared);
+    ballot.set_state(store::to_text(state));
+    return ballot;
   }
 
   bool can(std::size_t i, int what) const {
@@ -261,7 +261,7 @@ TEST(Protocol, ALossAtAnyStepLosesNothingThatWasSeen) {
         one.kill(static_cast<std::size_t>(at) % static_cast<std::size_t>(servers));
         // The coordinator may hear of it late.
         for (int i = 0; i < at % 7; ++i) one.step();
-        one.expect_rescue();
+        one.expect_emergency_checkpoint();
       }
     }
   }
@@ -277,7 +277,7 @@ TEST(Protocol, TheCoordinatorsDeathAtAnyStepLosesNothingThatWasSeenNorDoesAServe
         for (int lost = -1; lost < servers; ++lost) {
           Protocol one(servers, seed);
           for (int i = 0; i < at; ++i) one.step();
-          one.expect_held(lost < 0 ? std::nullopt : std::optional(static_cast<std::size_t>(lost)));
+          one.expect_vote(lost < 0 ? std::nullopt : std::optional(static_cast<std::size_t>(lost)));
         }
       }
     }

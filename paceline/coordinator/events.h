@@ -49,7 +49,7 @@ struct StopWanted {
 // error.
 struct EvaluationWanted {};
 
-// The books cannot be kept any more.
+// Facts and orders cannot be written any more.
 struct RecordingFailed {
   absl::Status why;
 };

@@ -13,26 +13,28 @@ namespace paceline::coordinator {
 RecoveryVote::RecoveryVote(std::vector<std::vector<int>> kept, std::string attempt, Version newest)
     : kept_(std::move(kept)), attempt_(std::move(attempt)), newest_(newest), holders_(kept_.size()) {}
 
-absl::Status RecoveryVote::came(std::size_t server, const wire::Ballot& held) {
+absl::Status RecoveryVote::came(std::size_t server, const wire::Ballot& ballot) {
   holders_[server].reset();
-  if (held.attempt() != attempt_) return absl::OkStatus();
+  if (ballot.attempt() != attempt_) return absl::OkStatus();
   const auto servers = static_cast<std::int32_t>(kept_.size());
-  if (held.shard() != static_cast<std::int32_t>(server) || held.shard_count() != servers ||
-      held.copies() != static_cast<std::int32_t>(kept_.front().size())) {
+  if (ballot.shard() != static_cast<std::int32_t>(server) || ballot.shard_count() != servers ||
+      ballot.copies() != static_cast<std::int32_t>(kept_.front().size())) {
     return absl::InvalidArgumentError(fmt::format("shard {} of {} in {} copies is not what server {} keeps",
-                                                  held.shard(), held.shard_count(), held.copies(), server));
+                                                  ballot.shard(), ballot.shard_count(), ballot.copies(),
+                                                  server));
   }
-  const Version certain(held.published()), made(held.made());
-  const bool in_turn = certain >= Version(0) && made <= newest_ && held.elapsed_ns() >= 0 &&
+  const Version certain(ballot.published()), made(ballot.made());
+  const bool in_turn = certain >= Version(0) && made <= newest_ && ballot.elapsed_ns() >= 0 &&
                        (made == certain || (certain < newest_ && made == certain.next()));
   if (!in_turn) {
     return absl::InvalidArgumentError(
         fmt::format("version {} after {}, of a run that recorded {} commits", made, certain, newest_));
   }
-  PACELINE_ASSIGN_OR_RETURN(control::ControllerState state, store::controller_state_from_text(held.state()));
+  PACELINE_ASSIGN_OR_RETURN(control::ControllerState state,
+                            store::controller_state_from_text(ballot.state()));
   if (state.version != made)
-    return absl::InvalidArgumentError(fmt::format("version {} with the books of {}", made, state.version));
-  holders_[server] = Holder{certain, {std::move(state), Duration(held.elapsed_ns())}};
+    return absl::InvalidArgumentError(fmt::format("version {} with the state of {}", made, state.version));
+  holders_[server] = Holder{certain, {std::move(state), Duration(ballot.elapsed_ns())}};
   return absl::OkStatus();
 }
 
@@ -63,8 +65,9 @@ absl::StatusOr<std::optional<RecoveryVote::Found>> RecoveryVote::found() const {
     if (!found.holders[server]) continue;
     const CommitQuorum::Snapshot& made = holders_[server]->made;
     if (made.state.version == found.snapshot.state.version && !(made.state == found.snapshot.state)) {
-      return absl::InvalidArgumentError(fmt::format(
-          "server {} has made version {} with other books than another one", server, made.state.version));
+      return absl::InvalidArgumentError(
+          fmt::format("server {} has made version {} with another state than another server", server,
+                      made.state.version));
     }
   }
   return found;

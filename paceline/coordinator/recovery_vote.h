@@ -23,6 +23,9 @@
 
 namespace paceline::coordinator {
 
+// What people are told where it finds nothing.
+inline constexpr char kNoWholeVersion[] = "the servers that came have not all parts of a newer version";
+
 class RecoveryVote {
  public:
   struct Found {
@@ -36,7 +39,7 @@ class RecoveryVote {
 
   // What that server says. Of another attempt it does not count. Errors: InvalidArgument when it cannot have
   // that.
-  absl::Status came(std::size_t server, const wire::Ballot& held);
+  absl::Status came(std::size_t server, const wire::Ballot& ballot);
   // The newest version that all who came can make, or all but those that are behind what one of them has
   // published; nothing while there is a shard that none of these has. Errors: InvalidArgument when they
   // cannot all be right.

@@ -24,7 +24,7 @@ std::optional<Refusal> WorkerTable::take_place(WorkerPeer peer, const std::strin
   if (std::find(left_out_.begin(), left_out_.end(), name) != left_out_.end())
     return host_given_up("the host of " + name);
   if (place == places_.end()) {
-    return Refusal{fmt::format("the job has no replica '{}'; it has {} to {}",
+    return Refusal{fmt::format("the job has no device '{}'; it has {} to {}",
                                config::one_line(name.substr(0, kLongestName)), places_.front().name,
                                places_.back().name)};
   }

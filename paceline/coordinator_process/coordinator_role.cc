@@ -35,8 +35,8 @@
 #include "paceline/runs/run_checkpoints.h"
 #include "paceline/runs/run_recorder.h"
 #include "paceline/security/token.h"
-#include "paceline/store/folder_mark.h"
 #include "paceline/store/run_folder.h"
+#include "paceline/store/run_mark.h"
 #include "paceline/supervisor/restarts.h"
 
 namespace paceline::coordinator_process {
@@ -103,23 +103,31 @@ std::string name_of(const Job& job, std::int64_t attempt) {
   return fmt::format("{} {}", std::filesystem::canonical(job.paths.root, error).filename().string(), attempt);
 }
 
-absl::StatusOr<std::optional<coordinator::CutShort>> cut_short(const Job& job, const runs::RunRecorder& books,
+absl::StatusOr<std::optional<coordinator::CutShort>> cut_short(const Job& job,
+                                                               const runs::RunRecorder& recorder,
                                                                Version from) {
-  PACELINE_ASSIGN_OR_RETURN(const auto newest, books.cut_short());
+  PACELINE_ASSIGN_OR_RETURN(const auto newest, recorder.cut_short());
   if (!newest || newest->version <= from) return std::nullopt;
   return coordinator::CutShort{name_of(job, newest->attempt), newest->version};
 }
 
-absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
+// Each process of the job may come again before the end of its last stream is noticed.
+int most_streams(const config::JobConfig& job) {
+  constexpr std::int64_t kMore = 64;
+  const auto processes = static_cast<std::int64_t>(job.devices.size()) + job.servers + 1;
+  return static_cast<int>(2 * processes + kMore);
+}
+
+absl::StatusOr<Ended> attempt(Job& job, const store::RunMark& mark,
                               const std::optional<coordinator::Restart>& restart, bool again,
                               const std::optional<std::vector<int>>& only_look) {
   const Version from = restart ? restart->state.version : Version(0);
-  PACELINE_ASSIGN_OR_RETURN(const auto books,
+  PACELINE_ASSIGN_OR_RETURN(const auto recorder,
                             runs::RunRecorder::open(job.config, job.paths, report::World::kLive, from));
-  PACELINE_ASSIGN_OR_RETURN(auto before, cut_short(job, *books, from));
+  PACELINE_ASSIGN_OR_RETURN(auto before, cut_short(job, *recorder, from));
   runs::RunCheckpoints checkpoints(job.paths.root, job.config, warn);
   runs::JournalFirst journal_first(
-      [&](const control::ControllerState& state) { return books->note_saved(state); }, checkpoints);
+      [&](const control::ControllerState& state) { return recorder->note_saved(state); }, checkpoints);
   EventLoop loop;
   coordinator_process::Coordinator coordinator(
       loop,
@@ -128,35 +136,37 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
                    .restart = restart,
                    .again = again,
                    .host = job.host,
-                   .attempt = name_of(job, books->attempt()),
+                   .attempt = name_of(job, recorder->attempt()),
                    .cut_short = std::move(before),
                    .given_up = job.given_up,
                    .only_look_without = only_look,
                    .mark_file = job.config.hosts > 1 ? mark.file().string() : "",
                    .mark_text = mark.text(),
                    .new_key = rpc::new_link_key},
-       .listeners = {books.get()},
-       .flush_records = [&] { return books->flush(); },
+       .listeners = {recorder.get()},
+       .flush_records = [&] { return recorder->flush(); },
        .checkpoints = &journal_first,
-       .on_data_known = [&](const control::ControllerConfig& config) { books->start(config, job.toml); },
+       .on_data_known = [&](const control::ControllerConfig& config) { recorder->start(config, job.toml); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); },
        .news = [&](const std::string& line) { job.note(line); },
-       .nothing_lost = [&] { books->note_nothing_lost(); }});
+       .nothing_lost = [&] { recorder->note_nothing_lost(); }});
   const coordinator::Attempt& state = coordinator.attempt();
   const auto status = [&](const wire::StatusRequest& request, wire::StatusReply& reply) {
-    if (state.started()) reply = books->status(coordinator.now(), request.width());
+    if (state.started()) reply = recorder->status(coordinator.now(), request.width());
     reply.set_phase(state.phase_in_words());
     reply.set_run(job.paths.root.string());
-    reply.set_attempt(books->attempt());
+    reply.set_attempt(recorder->attempt());
     for (const std::string& name : state.missing()) reply.add_missing(name);
     const std::size_t seen = static_cast<std::size_t>(std::max(0, request.notes_seen()));
     for (std::size_t i = seen; i < job.notes.size(); ++i) reply.add_notes(job.notes[i]);
   };
   PACELINE_ASSIGN_OR_RETURN(auto listening, copy_of(job.listening));
-  PACELINE_ASSIGN_OR_RETURN(const auto server,
-                            coordinator_process::CoordinatorServer::start(
-                                std::move(listening), loop, coordinator,
-                                {.access = job.access, .status = status, .notice = peer::warn_of_refused}));
+  PACELINE_ASSIGN_OR_RETURN(const auto server, coordinator_process::CoordinatorServer::start(
+                                                   std::move(listening), loop, coordinator,
+                                                   {.access = job.access,
+                                                    .status = status,
+                                                    .notice = peer::warn_of_refused,
+                                                    .most_streams = most_streams(job.config)}));
   gpr_set_log_function(peer::log_of_grpc);
   if (!std::exchange(job.told, true)) {
     PACELINE_RETURN_IF_ERROR(tell_others(job));
@@ -166,20 +176,20 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
   loop.run(kTick, [&] {
     coordinator.tick();
     peer::say_how_many_more();
-    books->flush();
+    recorder->flush();
     const auto wall = std::chrono::steady_clock::now();
     if (state.started() && wall >= next_metrics) {
       next_metrics = wall + kMetricsEvery;
-      books->add_metrics(coordinator.now());
+      recorder->add_metrics(coordinator.now());
     }
-    if (!books->trouble().ok()) coordinator.fail(books->trouble());
+    if (!recorder->trouble().ok()) coordinator.fail(recorder->trouble());
   });
   job.given_up.insert(state.wrong_workers().begin(), state.wrong_workers().end());
   const bool can_go_on = state.can_go_on();
   const std::int64_t lost = can_go_on ? lost_commits(job, state.seen()) : 0;
   // What servers may still have when they come again is not lost yet.
-  if (can_go_on && (lost == 0 || job.config.copies == 1)) books->note_lost_commits(lost);
-  const absl::Status written = books->flush();
+  if (can_go_on && (lost == 0 || job.config.copies == 1)) recorder->note_lost_commits(lost);
+  const absl::Status written = recorder->flush();
   return Ended{state.result().ok() ? written : state.result(), can_go_on && written.ok(), state.lost_hosts(),
                state.started() ? std::optional(lost) : std::nullopt};
 }
@@ -209,6 +219,8 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
   PACELINE_ASSIGN_OR_RETURN(const std::string toml, runs::read_recorded_job(paths));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
                             config::parse_job(toml, paths.job(), said_of_reach(options)));
+  if (options.new_token && job.reach.token_file.empty())
+    PACELINE_RETURN_IF_ERROR(security::replace_token(paths.token()).status());
   PACELINE_ASSIGN_OR_RETURN(rpc::Access access, access_of(job.reach, paths));
   PACELINE_ASSIGN_OR_RETURN(ListeningSocket listening,
                             options.listen_fd < 0 ? rpc::listen_for_job(job.reach.listen)
@@ -277,17 +289,8 @@ bool is_in_job(const config::JobConfig& job, int host) {
   return job.ranks.empty() || std::find(job.ranks.begin(), job.ranks.end(), host) != job.ranks.end();
 }
 
-// A server of a network file system takes a host that is cut off for a dead one, and gives its lock to the
-// next one.
-absl::Status still_leads(const Job& job, const store::FolderMark& mark) {
-  if (job.config.hosts == 1 || mark.stands()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      fmt::format("{}: another host leads this run by now, or has ended it; this one gives it up",
-                  job.paths.root.string()));
-}
-
 // Attempt after attempt, until the run is over or cannot go on.
-absl::Status train(Job& job, const store::FolderMark& mark, const CoordinatorRoleOptions& options) {
+absl::Status train(Job& job, const store::RunMark& mark, const CoordinatorRoleOptions& options) {
   std::vector<int> gone;
   if (options.without) gone.push_back(*options.without);
   PACELINE_ASSIGN_OR_RETURN(auto before, left_out_before(job, options.go_on, gone));
@@ -309,7 +312,7 @@ absl::Status train(Job& job, const store::FolderMark& mark, const CoordinatorRol
                               attempt(job, mark, restart, go_on == runs::GoOn::kIfThereIsACheckpoint,
                                       before ? std::optional(gone) : std::nullopt));
     if (!ended.can_go_on) return ended.status;
-    PACELINE_RETURN_IF_ERROR(still_leads(job, mark));
+    if (job.config.hosts > 1) PACELINE_RETURN_IF_ERROR(mark.still_leads());
     if (std::exchange(before, std::nullopt)) {
       job.toml = whole_job;
       PACELINE_ASSIGN_OR_RETURN(job.config, config::parse_job(job.toml, job.paths.job()));
@@ -340,13 +343,11 @@ absl::Status train(Job& job, const store::FolderMark& mark, const CoordinatorRol
 absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunFolder folder, store::RunFolder::resume(options.run));
   PACELINE_ASSIGN_OR_RETURN(Job job, read(options, folder.paths()));
-  std::error_code ignored;
-  const bool unfinished = std::filesystem::exists(job.paths.mark(), ignored);
   // Left when this process is killed: then nobody has ended it.
-  PACELINE_ASSIGN_OR_RETURN(store::FolderMark mark, store::FolderMark::leave(job.paths.mark()));
+  PACELINE_ASSIGN_OR_RETURN(store::RunMark mark, store::RunMark::leave(job.paths));
   const absl::Status status = train(job, mark, options);
   // Nor has one that could not take the run up: another host may.
-  if (unfinished && !job.told) mark.stay();
+  if (mark.was_cut_short() && !job.told) mark.keep();
   return status;
 }
 

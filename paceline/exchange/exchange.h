@@ -1,7 +1,7 @@
 // One host's end of the bulk traffic between the servers of a job, one server a host. Workers know shared
 // memory only, of their own host; what has to go further goes between the servers:
 //
-//   gradients  of a host's workers (one, or their sum), to whoever keeps a shard: send(), slice()
+//   gradients  of a host's workers (one, or their sum), to the keeper of a shard: send(), slice()
 //   weights    of a shard, to the mirrors on other hosts where somebody waits for them: want(), published()
 //
 // Both go in blocks (message.h), each to be worked on as it comes. A thread of the exchange's own moves them;
@@ -39,8 +39,10 @@
 namespace paceline::exchange {
 
 struct Peer {
-  std::string address;                  // of its exchange
-  std::optional<links::LinkKeys> keys;  // where the exchange is sealed, and only there
+  std::string address;  // of its exchange
+  // Of the link to it: where the exchange is sealed it is sealed with them, in the clear the host that
+  // connects proves itself with its own (links/link_name.h).
+  links::LinkKeys keys;
 };
 
 struct ExchangeOptions {
@@ -61,10 +63,11 @@ struct ExchangeOptions {
 
 class Exchange {
  public:
-  // Listens on an address of this host. All hosts' exchanges are of one fabric. Errors: as
-  // links::Network.
-  static absl::StatusOr<std::unique_ptr<Exchange>> listen(const std::string& host_address,
-                                                          links::Fabric fabric);
+  // Listens on an address of this host. All hosts' exchanges are of one fabric. `refused`: a line about
+  // somebody who was not let in, from the exchange's thread. Errors: as links::Network.
+  static absl::StatusOr<std::unique_ptr<Exchange>> listen(
+      const std::string& host_address, links::Fabric fabric,
+      std::function<void(const std::string&)> refused = [](const std::string&) {});
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -137,8 +140,9 @@ class Exchange {
   void sleep();
   void connect_to_lower();
   void dial(int host);
-  std::optional<int> host_named(const std::string& name) const;
-  absl::StatusOr<links::LinkOptions> accept(const std::string& name) const;
+  std::optional<int> host_named(const std::string& said) const;
+  absl::StatusOr<links::LinkOptions> accept(const std::string& said) const;
+  links::LinkOptions options_to(int host) const;
   void take_link(int host, std::unique_ptr<links::Link> link);
   void heard(int host, const links::Link::Message& message);
   absl::Status heard_squares(int host, const Header& header);

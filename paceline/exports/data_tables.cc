@@ -103,7 +103,7 @@ DataTable gaps_table(const Json& document) {
 
 std::string doing_of(const Json& letter) {
   if (letter == "c") return "computing";
-  return letter == "w" ? "waiting" : "parked";
+  return letter == "w" ? "waiting" : "done";
 }
 
 DataTable spans_table(const Json& document) {

@@ -17,7 +17,7 @@ struct DataTable {
 // `document`: of report::report_json, with "time" of report::time_json.
 //   summary      key, value
 //   evaluations  time_s, samples, loss, accuracy, and a column for each of the user's metrics
-//   training     time_s, samples, loss, likewise
+//   training     time_s, samples, loss, and the same columns
 //   throughput   time_s, samples_per_s
 //   staleness    from, to, gradients
 //   groups       from, to (gradients of a commit), cause, commits

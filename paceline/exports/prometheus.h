@@ -22,7 +22,7 @@ inline constexpr std::size_t kLabelledDevices = 1000;
 // What the statistics of a whole run do not have.
 struct LiveNumbers {
   std::optional<double> learning_rate{};
-  std::int64_t updates = 0;                    // of which the servers said that they are complete
+  std::int64_t updates = 0;                    // that the servers have said are complete
   double updates_s = 0;                        // that these took, together
   std::map<std::string, std::int64_t> left{};  // replicas that left, by a bounded number of reasons
   // How fast devices are now against their own past, for the first kLabelledDevices.

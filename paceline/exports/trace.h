@@ -5,7 +5,7 @@
 //   devices   "compute", "wait for w3" (args: rule, why), "pull" and "push" (its release and its report on
 //   their way;
 //             of both together the journal has the sum, so each is half of it), "starting", "recovering",
-//             "lost iteration", "parked", "gone"; "joined" and "left" as instants
+//             "lost iteration", "no work", "gone"; "joined" and "left" as instants
 //   servers   "commits", "evaluations" and "checkpoints" as instants, each at the commit of its version;
 //   "updates" as
 //             slices from a commit until it is complete everywhere, where the policy asked to hear of that

@@ -1,4 +1,5 @@
-// Says again and again that this process lives, whatever else it is doing, for as long as the object does.
+// Says again and again that this process lives, whatever else it is doing, for as long as the object does;
+// and in its log how many were refused meanwhile.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <stop_token>
 #include <thread>
 
+#include "paceline/peer/refused_log.h"
 #include "paceline/rpc/connection.h"
 
 namespace paceline::peer {
@@ -21,8 +23,7 @@ class Heartbeats {
       : thread_([this, &connection](const std::stop_token& stop) {
           Out beat;
           beat.mutable_heartbeat();
-          while (!pause(stop) && connection.send(beat)) {
-          }
+          while (!pause(stop) && connection.send(beat)) say_how_many_more();
         }) {}
 
  private:

@@ -96,7 +96,7 @@ void RunStats::on(Time at, const control::Release& order) {
 
 void RunStats::on(Time at, const control::Park& order) {
   ReplicaStats& mine = replica(order.replica);
-  if (mine.doing() != Doing::kParked) events_.add({at, mine.name(), "parked: no samples are left for it"});
+  if (mine.doing() != Doing::kParked) events_.add({at, mine.name(), "done: no samples are left for it"});
   mine.parked(at);
   leave_board(order.replica);
 }

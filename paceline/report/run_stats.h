@@ -1,4 +1,4 @@
-// The statistics of a run: a fold of its facts and orders, live or from a replayed journal. Made by whoever
+// The statistics of a run: a fold of its facts and orders, live or from a replayed journal. Made by what
 // hosts a Controller; one thread. An event costs O(log P), and memory is bounded by the largest replica
 // number, however many events there are.
 //

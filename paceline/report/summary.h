@@ -42,7 +42,7 @@ struct RunInfo {
   std::int64_t epoch_samples = 0;                 // 0: not known
   std::optional<std::int64_t> staleness_bound{};  // S, where the policy promises one
   std::vector<std::string> devices{};             // of a planned run; names, as plans number them
-  std::int32_t layers = 0;                        // likewise: the model's units
+  std::int32_t layers = 0;                        // of the model, as units
   std::int64_t attempts = 1;                      // how often it was begun, or gone on with
   std::int64_t lost_commits = 0;                  // between them: seen by somebody, and done again
   // How long an iteration of a replica was to take, by its name, where the job says so.
@@ -135,7 +135,7 @@ struct Summary {
   std::string finished_why;
   Time at;                      // of this summary; of the end, once there is one
   double elapsed_s = 0;         // since the first release
-  std::int64_t samples = 0;     // committed, whoever did (a resumed run starts with some)
+  std::int64_t samples = 0;     // committed in all (a resumed run starts with some)
   double samples_per_s = 0;     // committed here, over elapsed_s
   std::int64_t iterations = 0;  // finished by all replicas
   std::int64_t commits = 0;
@@ -149,7 +149,7 @@ struct Summary {
   std::optional<double> staleness_mean;  // of the committed contributions
   std::int64_t staleness_max = 0;
   std::optional<double> training_loss;  // of the latest commits (LossAverage)
-  Metrics training_metrics{};           // the user's own, likewise
+  Metrics training_metrics{};           // the user's own, of the training
   std::optional<control::Evaluated> last_evaluation;
   std::optional<double> best_accuracy;
   std::optional<double> best_loss;               // on the test set

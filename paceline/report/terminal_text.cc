@@ -83,7 +83,7 @@ std::string counted(std::int64_t number, const std::string& thing) {
 }
 
 std::string to_string(Doing doing) {
-  static constexpr std::array kNames{"joining", "computing", "waiting", "parked", "gone"};
+  static constexpr std::array kNames{"joining", "computing", "waiting", "done", "gone"};
   return kNames[static_cast<std::size_t>(doing)];
 }
 

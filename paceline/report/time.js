@@ -1,7 +1,7 @@
 // Where the time went: of each device a bar of causes, who was waited for, and the same in numbers.
 
 // Words of report::TimeCause, and how each looks.
-const kCauseLook = {computing: 'computing s0', waiting: 'waiting', servers: 'servers', 'on the way': 'way', 'other stages': 'stages', 'loading data': 'loading', starting: 'starting', recovering: 'recovering', parked: 'parked', gone: 'gone'};
+const kCauseLook = {computing: 'computing s0', waiting: 'waiting', servers: 'servers', 'on the way': 'way', 'other stages': 'stages', 'loading data': 'loading', starting: 'starting', recovering: 'recovering', 'no work': 'no-work', gone: 'gone'};
 const cause_class = cause => `cause ${kCauseLook[cause] ?? 'other'}`;
 
 // `rows`: [name, seconds of each cause…].

@@ -23,10 +23,10 @@ constexpr double kSameSpeed = 1.1;
 
 constexpr std::array<std::string_view, kTimeCauses> kCauseNames{"computing",  "waiting",      "servers",
                                                                 "on the way", "other stages", "starting",
-                                                                "recovering", "parked",       "gone"};
+                                                                "recovering", "no work",      "gone"};
 constexpr std::array<const char*, kTimeCauses> kCauseKeys{"computing_s",  "waiting_s", "servers_s",
                                                           "on_the_way_s", "stages_s",  "starting_s",
-                                                          "recovering_s", "parked_s",  "gone_s"};
+                                                          "recovering_s", "no_work_s", "gone_s"};
 
 double share_of(Duration part, Duration whole) {
   return whole > Duration::zero() ? to_seconds(part) / to_seconds(whole) : 0;

@@ -21,7 +21,7 @@ enum class TimeCause {
   kComputing,   // as the device reports it: from its release to its gradient. Loading samples and waiting for
                 // weights that are not there yet are in it, where the journal does not tell them apart
   kWaiting,     // finished, and not released yet: for a device, by a rule of the policy
-  kServers,     // likewise, until the servers are free or have a version complete
+  kServers,     // the same, until the servers are free or have a version complete
   kOnTheWay,    // its release and its report were on their way, and the weights where the journal knows
   kStages,      // of a pipeline's iteration: for other stages, or for what passes between them
   kStarting,    // before its first release

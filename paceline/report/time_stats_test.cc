@@ -377,7 +377,7 @@ TEST(TimeJson, HasAKeyForEachCause) {
   const Json& first = json.at("devices").at(0);
   double sum = 0;
   for (const char* key : {"computing_s", "waiting_s", "servers_s", "on_the_way_s", "stages_s", "starting_s",
-                          "recovering_s", "parked_s", "gone_s"})
+                          "recovering_s", "no_work_s", "gone_s"})
     sum += first.at(key).get<double>();
   EXPECT_NEAR(sum, json.at("wall_s").get<double>(), 1e-6);
   EXPECT_EQ(first.at("waits").at(0).at("on"), "w3");

@@ -31,7 +31,7 @@ inline std::string lost_commits_key(std::int64_t attempt) {
   return "lost_commits_" + std::to_string(attempt);
 }
 
-// Of an attempt of a live run, in nanoseconds since 1970: when its books were opened; and when it first
+// Of an attempt of a live run, in nanoseconds since 1970: when its journal was opened; and when it first
 // released anybody, with the job's time then.
 inline std::string opened_key(std::int64_t attempt) { return "opened_" + std::to_string(attempt); }
 inline std::string released_key(std::int64_t attempt) { return "released_" + std::to_string(attempt); }

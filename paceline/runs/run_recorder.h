@@ -1,7 +1,8 @@
-// The books of a run: its journal, its metrics, and the statistics people watch. Kept by whoever hosts the
+// Records a run: its journal, its metrics, and the statistics people watch. Kept by the host of the
 // run's Controller; one thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,10 +20,14 @@ namespace paceline::runs {
 
 class RunRecorder final : public control::RunListener {
  public:
-  // `from`: the version resumed from; 0 for a new run. `job` outlives the books.
+  // Nanoseconds since 1970. It may be set, forth and back, while a run goes on.
+  using WallClock = std::function<std::int64_t()>;
+
+  // `from`: the version resumed from; 0 for a new run. `job` outlives this.
   static absl::StatusOr<std::unique_ptr<RunRecorder>> open(const config::JobConfig& job,
                                                            const store::RunPaths& paths, report::World world,
-                                                           Version from);
+                                                           Version from, WallClock wall = system_clock);
+  static std::int64_t system_clock();
 
   // Before the first fact. `job_toml`: as this attempt runs it.
   void start(const control::ControllerConfig& config, const std::string& job_toml);
@@ -59,13 +64,14 @@ class RunRecorder final : public control::RunListener {
 
  private:
   RunRecorder(const config::JobConfig& job, report::World world, std::unique_ptr<store::Journal> journal,
-              store::LineFile metrics);
+              store::LineFile metrics, WallClock wall);
   void note(const absl::Status& status) { trouble_.Update(status); }
   void note_first_release(Time at);
 
   const config::JobConfig& job_;
   const report::World world_;
-  const std::int64_t opened_ns_;  // since 1970
+  const WallClock wall_;
+  const std::int64_t opened_ns_;
   bool released_ = false;
   std::unique_ptr<store::Journal> journal_;
   store::LineFile metrics_;

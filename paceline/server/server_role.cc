@@ -18,21 +18,22 @@
 #include "paceline/memory/gradient_buffer.h"
 #include "paceline/peer/heartbeats.h"
 #include "paceline/peer/peer.h"
+#include "paceline/peer/refused_log.h"
 #include "paceline/ps/shard.h"
 #include "paceline/rpc/link_keys.h"
 #include "paceline/server/commit_log.h"
 #include "paceline/server/kept_shards.h"
-#include "paceline/store/folder_mark.h"
 #include "paceline/store/shard_files.h"
+#include "paceline/store/shared_folder.h"
 #include "paceline/wire/wire.h"
 
 namespace paceline::server {
 
 namespace {
 
-absl::StatusOr<exchange::Peer> peer_of(const wire::HostShard& host, bool sealed) {
-  PACELINE_ASSIGN_OR_RETURN(auto keys, rpc::link_keys(host.send_key(), host.receive_key(), sealed));
-  return exchange::Peer{host.exchange(), std::move(keys)};
+absl::StatusOr<exchange::Peer> peer_of(const wire::HostShard& host) {
+  PACELINE_ASSIGN_OR_RETURN(const links::LinkKeys keys, rpc::link_keys(host.send_key(), host.receive_key()));
+  return exchange::Peer{host.exchange(), keys};
 }
 
 using peer::ServerConnection, wire::coordinator_lost;
@@ -204,7 +205,7 @@ absl::Status Server::start_exchange(const wire::ServerStart& order, const config
   std::vector<ps::Layout> parts;
   for (const wire::HostShard& host : order.hosts()) {
     PACELINE_ASSIGN_OR_RETURN(ps::Layout part, wire::from_wire(host.part()));
-    PACELINE_ASSIGN_OR_RETURN(exchange::Peer peer, peer_of(host, exchange_->sealed()));
+    PACELINE_ASSIGN_OR_RETURN(exchange::Peer peer, peer_of(host));
     options.peers.push_back(std::move(peer));
     options.part_floats.push_back(part.size());
     options.board_floats.push_back(ps::Shard::board_floats(part, job.look_ahead));
@@ -249,8 +250,10 @@ absl::Status Server::unmap_gradient(const wire::UnmapGradient& order) {
 
 absl::StatusOr<const float*> Server::gradient(const wire::Apply::Member& member) {
   const auto found = gradients_.find(member.replica());
-  if (found == gradients_.end())
+  if (found == gradients_.end()) {
+    not_here_ = member.replica();
     return absl::InternalError(fmt::format("the gradient of replica {} is not here", member.replica()));
+  }
   const auto gradient = found->second.gradient(Clock(member.clock()));
   if (!gradient.ok()) not_here_ = member.replica();
   PACELINE_RETURN_IF_ERROR(gradient.status());
@@ -402,7 +405,8 @@ absl::Status run_server(const ServerRoleOptions& options) {
         if (!options.exchange.empty()) {
           PACELINE_ASSIGN_OR_RETURN(const auto fabric,
                                     links::fabric_of_host(options.fabric, options.exchange));
-          PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange, fabric));
+          PACELINE_ASSIGN_OR_RETURN(
+              exchange, exchange::Exchange::listen(options.exchange, fabric, peer::warn_of_refused));
           hello.mutable_hello()->set_exchange(exchange->address());
           hello.mutable_hello()->set_fabric(std::string(links::name_of(fabric)));
         }

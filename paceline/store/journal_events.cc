@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kOfAttempt = "WHERE seq > ?2 AND ?1 IN (0, attempt) ORDER BY seq";
 
 absl::Status no_event(const char* what, std::int64_t seq) {
-  return absl::InvalidArgumentError(fmt::format("damaged: event {} is no {}", seq, what));
+  return absl::InvalidArgumentError(fmt::format("damaged: event {} is not a {}", seq, what));
 }
 
 // Columns: 0 seq, 1 at_ns, 2 kind, 3 replica, 4 name, 5 batch, 6 clock, 7 base, 8 compute_ns, 9 loss, 10 why,

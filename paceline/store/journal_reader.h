@@ -1,4 +1,4 @@
-// Reads a run's journal back: for reports, replays and whoever resumes. One thread; the run may still be
+// Reads a run's journal back: for reports, replays and resumed runs. One thread; the run may still be
 // going on, each call then sees it as of its start. What the tables hold is said in journal.h.
 //
 // What always holds: events come in the order they were recorded, facts before the orders they gave. A

@@ -7,7 +7,7 @@
 namespace paceline::store {
 
 namespace {
-// Numbers are given one after the other; whoever counts by them needs no room for others.
+// Numbers are given one after the other; a counter by them needs no room for others.
 constexpr std::int64_t kSpareNumbers = 4096;
 }  // namespace
 

@@ -1,8 +1,8 @@
-// Stands between a journal and whoever counts on what a Controller promises: replicas that join before they
+// Stands between a journal and code that counts on what a Controller promises: replicas that join before they
 // do anything, iterations that follow each other, gradients of older versions. A journal whose rows are whole
 // may still say what cannot have been, where its bytes are damaged.
 //
-// What always holds: whoever listens hears only what can have been. After the first thing that cannot,
+// What always holds: a listener hears only what can have been. After the first thing that cannot,
 // nothing more is told, and status() says what it was. Pure; one thread.
 #pragma once
 

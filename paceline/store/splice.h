@@ -18,7 +18,7 @@ class Splice final : public control::RunListener {
  public:
   explicit Splice(control::RunListener& next) : next_(next) {}
 
-  // What follows is an attempt of which the versions up to `last` count; without `last`, all do.
+  // What follows is an attempt. Its versions up to `last` count; without `last`, all do.
   void begin(std::optional<Version> last);
   // Its replicas leave. Requires: begun with a last version.
   void end();

@@ -17,7 +17,7 @@ namespace paceline::supervisor {
 
 // How a process ended.
 struct ProcessEnd {
-  ExitReason ending = ExitReason::kUnsaid;
+  ExitReason exit_reason = ExitReason::kUnsaid;
   bool success = false;   // exit status 0
   bool killed = false;    // by a signal, maybe of its own fault
   std::string in_words;   // "exit status 2", "killed by signal 9 (Killed)"

@@ -29,8 +29,8 @@ ProcessEnd killed() {
   return {ExitReason::kKilled, false, true, "killed by signal 9 (Killed)",
           with_exit_reason(absl::UnavailableError("it: killed by signal 9 (Killed)"), ExitReason::kKilled)};
 }
-ProcessEnd said(ExitReason ending, const std::string& why) {
-  return {ending, false, false, "exit status 2", with_exit_reason(absl::UnavailableError(why), ending)};
+ProcessEnd said(ExitReason reason, const std::string& why) {
+  return {reason, false, false, "exit status 2", with_exit_reason(absl::UnavailableError(why), reason)};
 }
 ProcessEnd done() { return {ExitReason::kDone, true, false, "exit status 0", absl::OkStatus()}; }
 
@@ -530,11 +530,11 @@ TEST(SupervisorRandom, NoProcessIsStartedThatIsHere) {
     std::int64_t attempt = 1;
     for (int i = 0; i < 60 && !supervisor.outcome(); ++i) {
       now += milliseconds(100 * below(40));
-      const ExitReason ending = static_cast<ExitReason>(below(8));
-      const ProcessEnd end{ending, ending == ExitReason::kDone, ending == ExitReason::kKilled, "it ended",
-                           ending == ExitReason::kDone
+      const ExitReason reason = static_cast<ExitReason>(below(8));
+      const ProcessEnd end{reason, reason == ExitReason::kDone, reason == ExitReason::kKilled, "it ended",
+                           reason == ExitReason::kDone
                                ? absl::OkStatus()
-                               : with_exit_reason(absl::UnavailableError("why"), ending)};
+                               : with_exit_reason(absl::UnavailableError("why"), reason)};
       const auto newest = below(3) == 0 ? std::nullopt : std::optional(Version(below(5)));
       switch (below(6)) {
         case 0:

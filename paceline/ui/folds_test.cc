@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/policy/policy_spec.h"
 #include "paceline/report/example_run.h"
 #include "paceline/report/run_stats.h"
 #include "paceline/report/testing/moments.h"
@@ -207,8 +208,7 @@ TEST(LivePartsTest, TheSlowOneIsNamedInTheSentenceAndFirstAmongTheDevices) {
 }
 
 TEST(LivePartsTest, EveryDevicesTimeAddsUpUnderEveryPolicy) {
-  for (const std::string policy :
-       {"bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:15", "cgp", "backup:1", "local-sgd:4"}) {
+  for (const std::string& policy : policy::one_of_each_policy()) {
     Time end;
     const auto run = watched(policy, &end);
     const Json time = run->parts(end).at("time");

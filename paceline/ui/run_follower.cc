@@ -96,7 +96,7 @@ Time RunFollower::now() const {
 
 namespace {
 
-// A run of which there is nothing to show yet, or never will be.
+// A run that has nothing to show yet, or never will.
 report::Json bare_head(const StateOfRun& state, const absl::Status& trouble) {
   const bool begins =
       state.led() && (absl::IsFailedPrecondition(trouble) || absl::IsNotFound(trouble) || trouble.ok());

@@ -16,7 +16,7 @@
 
 namespace paceline::ui {
 
-// Asks whoever leads the run for something; says in words what happens now. Errors: one line for people.
+// Asks the leader of the run for something; says in words what happens now. Errors: one line for people.
 using AskRun =
     std::function<absl::StatusOr<std::string>(const store::RunPaths& run, const std::string& job_token)>;
 

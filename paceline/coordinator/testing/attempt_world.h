@@ -113,7 +113,7 @@ class AttemptWorld {
   bool ended = false;
   std::vector<control::SearchPlan> searches;  // that nobody has made yet
   // What it is to find.
-  absl::Status books;
+  absl::Status recording;
   absl::Status opening;
   absl::Status counting;
   bool searches_at_once = true;
@@ -175,7 +175,8 @@ class AttemptWorld {
         news.push_back(tell->line);
       if (std::holds_alternative<NothingLost>(action)) nothing_lost = true;
       if (std::holds_alternative<End>(action)) ended = true;
-      if (std::holds_alternative<FlushRecords>(action) && !books.ok()) return happens(RecordingFailed{books});
+      if (std::holds_alternative<FlushRecords>(action) && !recording.ok())
+        return happens(RecordingFailed{recording});
       if (const auto* open = std::get_if<OpenCheckpoint>(&action)) {
         said_of_checkpoints.push_back(fmt::format("open {}", open->version));
         happens(CheckpointOpened{opening.ok() ? absl::StatusOr<std::string>("dir") : opening});
