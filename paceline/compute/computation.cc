@@ -172,8 +172,10 @@ absl::StatusOr<Computation::Compute> Computation::prepare_steps(const Lease& lea
   }
   return [this, batches = step_samples(*order_, lease, release.steps()),
           rate = release.learning_rate()](std::span<const float* const> weights) {
-    return computed(
-        local_->take(*engine_, batches, rate, weights, gradients_, [this] { return keep_going(); }));
+    auto done =
+        computed(local_->take(*engine_, batches, rate, weights, gradients_, [this] { return keep_going(); }));
+    if (done.ok() && *done) (*done)->loading = local_->loading();
+    return done;
   };
 }
 

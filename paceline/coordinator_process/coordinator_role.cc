@@ -19,6 +19,7 @@
 
 #include "paceline/base/event_loop.h"
 #include "paceline/base/listening_socket.h"
+#include "paceline/base/resident_memory.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/job_config.h"
 #include "paceline/coordinator_process/coordinator.h"
@@ -146,6 +147,7 @@ absl::StatusOr<Ended> attempt(Job& job, const store::RunMark& mark,
        .listeners = {recorder.get()},
        .flush_records = [&] { return recorder->flush(); },
        .checkpoints = &journal_first,
+       .on_process = [&](const store::ProcessReport& report) { recorder->note_process(report); },
        .on_data_known = [&](const control::ControllerConfig& config) { recorder->start(config, job.toml); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); },
        .news = [&](const std::string& line) { job.note(line); },
@@ -181,6 +183,7 @@ absl::StatusOr<Ended> attempt(Job& job, const store::RunMark& mark,
     if (state.started() && wall >= next_metrics) {
       next_metrics = wall + kMetricsEvery;
       recorder->add_metrics(coordinator.now());
+      recorder->note_process({coordinator.now(), "coordinator", resident_bytes()});
     }
     if (!recorder->trouble().ok()) coordinator.fail(recorder->trouble());
   });
@@ -189,6 +192,7 @@ absl::StatusOr<Ended> attempt(Job& job, const store::RunMark& mark,
   const std::int64_t lost = can_go_on ? lost_commits(job, state.seen()) : 0;
   // What servers may still have when they come again is not lost yet.
   if (can_go_on && (lost == 0 || job.config.copies == 1)) recorder->note_lost_commits(lost);
+  if (can_go_on) recorder->note_went_back(std::string(state.result().message()));
   const absl::Status written = recorder->flush();
   return Ended{state.result().ok() ? written : state.result(), can_go_on && written.ok(), state.lost_hosts(),
                state.started() ? std::optional(lost) : std::nullopt};

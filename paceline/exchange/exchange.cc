@@ -73,7 +73,11 @@ absl::Status Exchange::start(ExchangeOptions options) {
     const auto at = static_cast<std::size_t>(shard);
     slices_[at] = std::make_unique<Slices>(static_cast<int>(hosts), options_.part_floats[at]);
   }
-  unsent_.assign(hosts, 0);
+  {
+    const std::lock_guard lock(mutex_);
+    unsent_.assign(hosts, 0);
+    sent_bytes_.assign(hosts, {});
+  }
   neighbours_.resize(hosts);
   boards_.assign(hosts, options_.own_board);
   for (std::size_t host = 0; host < hosts; ++host) {
@@ -92,6 +96,10 @@ absl::Status Exchange::start(ExchangeOptions options) {
         std::move(reader), options_.moving[own],
         [this, to = static_cast<int>(host)](const Header& header, std::span<const float> block,
                                             std::function<void()> sent) {
+          {
+            const std::lock_guard lock(mutex_);
+            sent_bytes_[static_cast<std::size_t>(to)].weights += std::ssize(std::as_bytes(block));
+          }
           with_link(to, [=](links::Link& link) {
             link.send(write_header(header), std::as_bytes(block), [sent](const absl::Status& status) {
               if (status.ok()) sent();
@@ -118,6 +126,11 @@ bool Exchange::keeps(int shard) const {
   return at < slices_.size() && slices_[at] != nullptr;
 }
 
+std::vector<Exchange::SentBytes> Exchange::sent_bytes() {
+  const std::lock_guard lock(mutex_);
+  return sent_bytes_;
+}
+
 bool Exchange::ended() {
   const std::lock_guard lock(mutex_);
   return !failed_.ok();
@@ -127,6 +140,7 @@ void Exchange::send(int host, int shard, Version version, std::int64_t begin, st
   {
     const std::lock_guard lock(mutex_);
     ++unsent_[static_cast<std::size_t>(host)];
+    sent_bytes_[static_cast<std::size_t>(host)].gradients += std::ssize(std::as_bytes(block));
   }
   post([=, this] {
     with_link(host, [=, this](links::Link& link) {

@@ -85,6 +85,14 @@ class Exchange {
   // Where workers of this host read each shard's weights, by host. Requires: started.
   const std::vector<std::string>& boards() const { return boards_; }
 
+  // What went to a host so far, in bytes of payload. Any thread.
+  struct SentBytes {
+    std::int64_t gradients = 0;
+    std::int64_t weights = 0;
+  };
+  // By host; empty before the start.
+  std::vector<SentBytes> sent_bytes();
+
   // ---- Gradients out ----
   // A block of this host's gradients for a shard that another host keeps. Its memory stays as it is until
   // flush().
@@ -171,6 +179,7 @@ class Exchange {
   std::condition_variable squares_here_;
   std::deque<std::function<void()>> tasks_;
   std::vector<std::size_t> unsent_;  // blocks, by host
+  std::vector<SentBytes> sent_bytes_;
   // By commit and host. No host is more than one commit ahead of another in this.
   std::map<Version, std::map<int, double>> squares_;
   absl::Status failed_;

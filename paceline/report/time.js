@@ -1,8 +1,8 @@
 // Where the time went: of each device a bar of causes, who was waited for, and the same in numbers.
 
 // Words of report::TimeCause, and how each looks.
-const kCauseLook = {computing: 'computing s0', waiting: 'waiting', servers: 'servers', 'on the way': 'way', 'other stages': 'stages', 'loading data': 'loading', starting: 'starting', recovering: 'recovering', 'no work': 'no-work', gone: 'gone'};
-const cause_class = cause => `cause ${kCauseLook[cause] ?? 'other'}`;
+const kCauseLook = {computing: 'computing s0', waiting: 'waiting', servers: 'servers', 'on the way': 'way', 'other stages': 'stages', loading: 'loading', weights: 'weights', starting: 'starting', recovering: 'recovering', 'no work': 'no-work', gone: 'gone'};
+const cause_class = cause => `cause ${kCauseLook[cause] ?? ''}`;
 
 // `rows`: [name, seconds of each cause…].
 function draw_time(causes, rows, wall_s, width) {

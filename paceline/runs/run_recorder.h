@@ -11,6 +11,7 @@
 
 #include "paceline/config/job_config.h"
 #include "paceline/report/run_stats.h"
+#include "paceline/runs/run_info.h"
 #include "paceline/store/journal.h"
 #include "paceline/store/line_file.h"
 #include "paceline/store/run_folder.h"
@@ -35,6 +36,10 @@ class RunRecorder final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_side_work(const control::SideWork& work) override {
+    journal_->on_side_work(work);
+    stats_->on_side_work(work);
+  }
 
   // The newest commit of the attempts before, if the one that made it was cut short: it did not say what was
   // lost.
@@ -47,6 +52,14 @@ class RunRecorder final : public control::RunListener {
   const absl::Status& note_saved(const control::ControllerState& state);
   // The run goes back, and so many commits are to be done again. Requires: started.
   void note_lost_commits(std::int64_t count);
+
+  // The run goes back, for this reason.
+  void note_went_back(const std::string& why) {
+    note(journal_->set(went_back_key(journal_->attempt()), why));
+  }
+
+  // What a process says of itself.
+  void note_process(const store::ProcessReport& report) { journal_->note_process(report); }
 
   // Makes the journal last. The first thing that could not be written, ever since.
   const absl::Status& flush() {
