@@ -276,7 +276,8 @@ void Attempt::measure_restart() {
   control::CommitRecord record;
   record.version = options_.restart->state.version;
   record.committed_before = options_.restart->state.ledger.committed();
-  evaluations_.request(record, time(at_), controller_->finished());
+  record.keep_for_evaluation = true;
+  evaluations_.committed(record, time(at_), controller_->finished());
 }
 
 absl::Status Attempt::on_no_weights(ServerId server, const std::string& error) {
@@ -323,18 +324,31 @@ void Attempt::show_evaluator_boards() {
 }
 
 void Attempt::on_evaluated(const wire::Evaluated& message) {
-  const auto evaluated = evaluations_.evaluated(message);
-  if (!evaluated) return;
+  const auto measured = evaluations_.evaluated(message);
+  if (!measured) return;
   if (is_time(message.took_ns())) {
     out_.put(control::SideWork{.at = time(at_),
                                .kind = control::SideWork::Kind::kEvaluation,
-                               .version = evaluated->version,
+                               .version = measured->result.version,
                                .took = Duration(message.took_ns())});
   }
-  out_.put(*evaluated);
-  if (options_.job.stop_at_target && control::meets(*options_.job.target, *evaluated))
+  out_.put(measured->result);
+  // What a person asks for out of turn changes nothing in the training.
+  if (!measured->out_of_turn && options_.job.stop_at_target &&
+      control::meets(*options_.job.target, measured->result))
     stop("the target is reached", control::FinishCause::kTarget);
   finish_if_done();
+}
+
+absl::StatusOr<Version> Attempt::next_to_measure() const {
+  if (!options_.job.evaluates)
+    return absl::FailedPreconditionError("this job has no evaluator, so nothing can be measured");
+  if (!training()) return absl::FailedPreconditionError("the run does not train now");
+  return evaluations_.next_out_of_turn();
+}
+
+void Attempt::on(const EvaluationWanted&) {
+  if (next_to_measure().ok()) evaluations_.request_out_of_turn();
 }
 
 void Attempt::on(const EvaluatorGone& gone) {
@@ -373,7 +387,7 @@ void Attempt::carry_out(const control::CommitRecord& record) {
   }
   order.mutable_apply()->set_group(options_.job.reduce_in_group && order_reduction(record, replicas_, out_));
   servers_.tell(order);
-  if (record.keep_for_evaluation) evaluations_.request(record, time(at_), controller_->finished());
+  evaluations_.committed(record, time(at_), controller_->finished());
   if (record.checkpoint) write_checkpoint(*record.checkpoint);
 }
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include "paceline/base/places.h"
 #include "paceline/config/job_config.h"
@@ -85,8 +86,16 @@ class Attempt {
   bool started() const { return controller_ != nullptr && controller_->started(); }
   // The newest that anybody may have seen: what came after the checkpoint that the run goes on from is lost.
   Version seen() const;
+<<<<<<< HEAD
   // Without these: they were waited for long enough.
   const std::vector<HostRank>& lost_hosts() const { return lost_hosts_; }
+=======
+  // Without these, by the job's own count: they were waited for long enough.
+  const std::vector<int>& lost_hosts() const { return lost_hosts_; }
+  // What an evaluation out of turn would measure now. Errors: FailedPrecondition where there is nothing to
+  // measure, or nobody who would.
+  absl::StatusOr<Version> next_to_measure() const;
+>>>>>>> pages
   // Because of these workers, and why.
   const std::map<std::string, std::string>& wrong_workers() const { return wrong_workers_; }
   // For people.
@@ -172,6 +181,7 @@ class Attempt {
   void on(const TimePassed&);
   void on(const WokeUp&);
   void on(const StopWanted& wanted) { stop(wanted.why); }
+  void on(const EvaluationWanted&);
   void on(const RecordingFailed& failed) { fail(failed.why); }
   void stop(const std::string& why, control::FinishCause cause = control::FinishCause::kStopped);
   void fail(absl::Status status);
