@@ -150,6 +150,12 @@ Decision OnlinePlanner::decide() {
   return assign_data(evaluator, "a new plan is on trial");
 }
 
+void OnlinePlanner::decide_data() {
+  if (!usable(plan_)) return;
+  const CostModel model(measured());
+  assign_data(Evaluator(model, goal()), "");
+}
+
 absl::StatusOr<Decision> OnlinePlanner::after_batch(const BatchObservation& observation) {
   observe(observation);
   if (const auto look = due_search()) {

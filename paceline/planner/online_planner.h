@@ -70,6 +70,9 @@ class OnlinePlanner {
   // other is known: a search is due then.
   Decision decide();
 
+  // The same of its data alone: samples by the latest measurements and the queues, over replicas that stay.
+  void decide_data();
+
   // All of these in one go. Errors: ResourceExhausted when the devices that are left cannot hold the model;
   // current() is then of no use until a later call gives a plan again.
   absl::StatusOr<Decision> after_batch(const BatchObservation& observation);
