@@ -8,6 +8,7 @@
 
 #include "paceline/runs/off_clock.h"
 #include "paceline/runs/run_info.h"
+#include "paceline/store/journal_reader.h"
 #include "paceline/store/test_directory.h"
 
 namespace paceline::runs {
@@ -44,7 +45,7 @@ class ClockThatIsSet : public ::testing::Test {
   const store::TestDirectory folder_;
   const store::RunPaths paths_{folder_ / "run"};
   const config::JobConfig job_;
-  const control::ControllerConfig config_{.dataset_size = 10, .total_samples = 10};
+  const control::ControllerConfig config_{};
   std::int64_t wall_ = 0;
   std::int64_t attempts_ = 0;
 };
