@@ -19,7 +19,10 @@ constexpr std::int64_t kNow = 1'700'000'000;  // seconds since 1970
 
 class ClockThatIsSet : public ::testing::Test {
  protected:
-  ClockThatIsSet() { std::filesystem::create_directories(folder_ / "run"); }
+  ClockThatIsSet() {
+    std::filesystem::create_directories(folder_ / "run");
+    config_.dataset_size = config_.total_samples = 10;
+  }
 
   // An attempt whose books are opened, and whose first release is, when the clock says that; seconds.
   void attempt(std::int64_t opened, std::int64_t released, std::int64_t job_time) {
@@ -45,7 +48,7 @@ class ClockThatIsSet : public ::testing::Test {
   const store::TestDirectory folder_;
   const store::RunPaths paths_{folder_ / "run"};
   const config::JobConfig job_;
-  const control::ControllerConfig config_{};
+  control::ControllerConfig config_;
   std::int64_t wall_ = 0;
   std::int64_t attempts_ = 0;
 };
