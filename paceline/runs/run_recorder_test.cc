@@ -32,9 +32,11 @@ class ClockThatIsSet : public ::testing::Test {
     ASSERT_TRUE(books.ok()) << books.status();
     (*books)->start(config_, "");
     wall_ = kNow + released;
+    const Time at(Duration(job_time * kSecond));
+    (*books)->on_fact({at, control::ReplicaJoined{ReplicaId(0), "w0", 8}});
     control::Release release{};
     release.clock = Clock(1);
-    (*books)->on_order(Time(Duration(job_time * kSecond)), release);
+    (*books)->on_order(at, release);
     ASSERT_TRUE((*books)->flush().ok()) << (*books)->trouble();
     ++attempts_;
   }
