@@ -8,6 +8,7 @@
 
 #include "paceline/runs/off_clock.h"
 #include "paceline/runs/run_info.h"
+#include "paceline/store/journal_reader.h"
 #include "paceline/store/test_directory.h"
 
 namespace paceline::runs {
@@ -18,7 +19,10 @@ constexpr std::int64_t kNow = 1'700'000'000;  // seconds since 1970
 
 class ClockThatIsSet : public ::testing::Test {
  protected:
-  ClockThatIsSet() { std::filesystem::create_directories(folder_ / "run"); }
+  ClockThatIsSet() {
+    std::filesystem::create_directories(folder_ / "run");
+    config_.dataset_size = config_.total_samples = 10;
+  }
 
   // An attempt whose books are opened, and whose first release is, when the clock says that; seconds.
   void attempt(std::int64_t opened, std::int64_t released, std::int64_t job_time) {
@@ -28,9 +32,11 @@ class ClockThatIsSet : public ::testing::Test {
     ASSERT_TRUE(books.ok()) << books.status();
     (*books)->start(config_, "");
     wall_ = kNow + released;
+    const Time at(Duration(job_time * kSecond));
+    (*books)->on_fact({at, control::ReplicaJoined{ReplicaId(0), "w0", 8}});
     control::Release release{};
     release.clock = Clock(1);
-    (*books)->on_order(Time(Duration(job_time * kSecond)), release);
+    (*books)->on_order(at, release);
     ASSERT_TRUE((*books)->flush().ok()) << (*books)->trouble();
     ++attempts_;
   }
@@ -44,7 +50,7 @@ class ClockThatIsSet : public ::testing::Test {
   const store::TestDirectory folder_;
   const store::RunPaths paths_{folder_ / "run"};
   const config::JobConfig job_;
-  const control::ControllerConfig config_{.dataset_size = 10, .total_samples = 10};
+  control::ControllerConfig config_;
   std::int64_t wall_ = 0;
   std::int64_t attempts_ = 0;
 };
