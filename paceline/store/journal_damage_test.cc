@@ -23,7 +23,9 @@ class JournalDamageTest : public testing::Test {
     Recorder recorder;
     reader->attempts().IgnoreError();
     reader->run().IgnoreError();
-    return reader->replay(recorder);
+    absl::Status read = reader->replay(recorder);
+    read.Update(reader->processes().status());
+    return read;
   }
   absl::Status change(const std::string& sql) {
     return Database::open(path_, Database::Mode::kWrite)->execute(sql);
@@ -45,6 +47,13 @@ TEST_F(JournalDamageTest, RowsThatCannotBeEventsAreErrors) {
            "UPDATE facts SET base = -1 WHERE kind = 'ready'",
            "UPDATE facts SET compute_ns = -1 WHERE kind = 'ready'",
            "UPDATE facts SET loss = 'x' WHERE kind = 'ready'",
+           "UPDATE facts SET loading_ns = -1 WHERE kind = 'ready'",
+           "UPDATE facts SET pulling_ns = 'x' WHERE kind = 'ready'",
+           "UPDATE facts SET cause = 'none' WHERE kind = 'stop'",
+           "UPDATE other_orders SET cause = 'none' WHERE kind = 'finish'",
+           "UPDATE side_work SET kind = 'sleep'",
+           "UPDATE side_work SET took_ns = -1",
+           "UPDATE side_work SET server = 1 << 40",
            "UPDATE facts SET at_ns = 'x'",
            "UPDATE commits SET version = -1",
            "UPDATE commits SET checkpoint = '{}' WHERE version = 2",
@@ -107,7 +116,7 @@ TEST_F(JournalDamageTest, APipeOrALinkIsRefusedAtOnce) {
 
 TEST_F(JournalDamageTest, MissingTablesAreErrors) {
   for (const char* table : {"facts", "commits", "members", "releases", "other_orders", "evaluations", "plans",
-                            "batches", "attempts"}) {
+                            "batches", "side_work", "processes", "traffic", "attempts"}) {
     const std::string saved = *read_file(path_, 1 << 20);
     ASSERT_TRUE(change(fmt::format("DROP TABLE {}", table)).ok());
     EXPECT_TRUE(std::string(table) == "attempts" || !replay().ok()) << table;
