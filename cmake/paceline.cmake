@@ -4,6 +4,8 @@ add_library(paceline_options INTERFACE)
 target_include_directories(paceline_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(paceline_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                                                   -Wno-sign-conversion)
+# Files are named from the project's folder on, wherever that is: in messages, and for ccache.
+target_compile_options(paceline_options INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 # False alarms of GCC 12 at -O3: about every std::variant that is moved, and every "text" + std::string.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   target_compile_options(paceline_options INTERFACE -Wno-maybe-uninitialized -Wno-restrict)

@@ -19,12 +19,11 @@
 #include "paceline/cli/doctor_messages.h"
 #include "paceline/cli/examine_hosts.h"
 #include "paceline/cli/host_findings.h"
+#include "paceline/cli/models_command.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/cli/version.h"
 #include "paceline/config/job_config.h"
 #include "paceline/doctor/cluster_report.h"
-#include "paceline/engine/built_in.h"
-#include "paceline/launch/child_process.h"
 #include "paceline/launch/own_address.h"
 #include "paceline/launch/print.h"
 #include "paceline/links/fabric.h"
@@ -68,11 +67,20 @@ std::string build() {
 }
 
 // The data set, as hosts can compare it; empty, and a finding, where it cannot be read.
-std::string data_of(const config::JobConfig& job, std::vector<Finding>& findings) {
+std::string data_of(const config::JobConfig& job, const std::string& job_toml,
+                    std::vector<Finding>& findings) {
   if (job.program) return "";  // each host's own
-  const auto data = engine::built_in()->describe_data(job);
-  if (data.ok()) return *data;
-  findings.push_back({"data set", Health::kFail, std::string(data.status().message()), "copy the data here"});
+  const auto said = ask_torch_program(TorchQuestion::kHost, job_toml);
+  if (!said.ok()) {
+    findings.push_back({"libtorch", Health::kFail, std::string(said.status().message()),
+                        "install paceline-torch beside paceline"});
+    return "";
+  }
+  const HostAnswer host = host_answer_in(*said);
+  findings.push_back({"libtorch", Health::kOk, host.libtorch, ""});
+  if (host.data.ok()) return *host.data;
+  findings.push_back(
+      {"data set", Health::kFail, std::string(host.data.status().message()), "copy the data here"});
   return "";
 }
 
@@ -164,7 +172,7 @@ absl::StatusOr<int> be_examined(ExaminedHost own) {
 
 absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Place& place,
                                         std::vector<Finding> findings) {
-  const std::string data = data_of(place.job, findings);
+  const std::string data = data_of(place.job, place.job_toml, findings);
   ExaminedHost own = examined_host(place, options.wait_s, findings, data);
   const bool first = place.placement.rank == 0;
   auto ended = first ? examine_all(options, place, std::move(own)) : be_examined(std::move(own));
@@ -177,12 +185,7 @@ absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Plac
 
 absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::Environment& environment) {
   const bool of_job = !options.job_file.empty() || !options.sets.empty();
-  if (of_job) {
-    PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, asked_job(options));
-    if (!job.program) PACELINE_RETURN_IF_ERROR(need_built_in_models());
-  } else if (launch::has_torch_program()) {
-    PACELINE_RETURN_IF_ERROR(need_built_in_models());
-  }
+  if (of_job) PACELINE_RETURN_IF_ERROR(asked_job(options).status());
   std::vector<Finding> findings = host_findings();
   if (!of_job) return report(findings, options.json);
   PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement,
@@ -192,7 +195,11 @@ absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::E
   std::optional<Place> place;
   if (alone) {
     PACELINE_ASSIGN_OR_RETURN(job, asked_job(options));
-    const std::string data = data_of(job, findings);
+    PACELINE_ASSIGN_OR_RETURN(const JobText said,
+                              job_text({.job_file = options.job_file, .sets = options.sets}));
+    PACELINE_ASSIGN_OR_RETURN(const std::string job_toml,
+                              config::resolve_job(said.text, said.file, options.sets));
+    const std::string data = data_of(job, job_toml, findings);
     if (!data.empty()) findings.push_back({"data set", Health::kOk, data, ""});
   } else {
     PACELINE_ASSIGN_OR_RETURN(place, find_place(options, placement));

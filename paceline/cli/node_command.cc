@@ -104,7 +104,7 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Envir
   PACELINE_ASSIGN_OR_RETURN(const std::string address, own_address(options.place, placement));
   PACELINE_ASSIGN_OR_RETURN(const Lead lead, lead_of(options, train, job, placement));
   if (lead.here) {
-    // Whoever starts the host that led a run again after its end gives the same command.
+    // A host that led a run and is started again after its end gets the same command.
     train.take_up = train.resume.empty() && !options.anew;
     train.processes = [placement, address, lead](const std::string& run, const config::JobConfig& planned,
                                                  bool resume) {

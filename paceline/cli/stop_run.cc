@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kPatience{3};
 absl::Status stop_run(const store::RunPaths& run, const std::string& token) {
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_recorded_job(run));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, run.job()));
-  // Only whoever knows the token already has this process show it.
+  // Only someone who knows the token already can have this process show it.
   const std::string file = job.reach.token_file.empty() ? run.token().string() : job.reach.token_file;
   PACELINE_ASSIGN_OR_RETURN(const std::string own, security::read_token(file));
   if (!security::same_token(token, own))

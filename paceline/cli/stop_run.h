@@ -1,4 +1,4 @@
-// Asks whoever leads a run, from any process of this machine, for a clean stop with a checkpoint.
+// Asks the leader of a run, from any process of this machine, for a clean stop with a checkpoint.
 #pragma once
 
 #include <string>

@@ -1,5 +1,7 @@
 #include "paceline/cli/train_command.h"
 
+#include <sys/resource.h>
+
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -12,7 +14,9 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/asked_job.h"
 #include "paceline/cli/job_check.h"
+#include "paceline/cli/models_command.h"
 #include "paceline/cli/program_probe.h"
+#include "paceline/cli/standard_input.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/cli/ui_child.h"
 #include "paceline/engine/built_in.h"
@@ -65,7 +69,7 @@ absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::s
 absl::Status train_live(const std::string& run, const config::JobConfig& job, const TrainOptions& options,
                         bool& logs_say_more) {
   if (!options.resume.empty() && runs::is_over(run, job)) {
-    launch::print(stderr, "all of it is trained\n");
+    launch::print(stderr, "there is nothing left to train\n");
     return absl::OkStatus();
   }
   const int signals_before = launch::stop_signals();
@@ -159,9 +163,29 @@ absl::StatusOr<JobSizes> read_data_and_model(const config::JobConfig& job) {
   return JobSizes{engines.front()->layout(), engines.front()->samples(), engines.front()->note()};
 }
 
+namespace {
+
+// A live run needs no libtorch in the process that starts it.
+absl::StatusOr<JobSizes> find_sizes(const config::JobConfig& job, const std::string& job_toml,
+                                    bool in_virtual_time) {
+  if (in_virtual_time || engine::built_in() != nullptr) return read_data_and_model(job);
+  PACELINE_ASSIGN_OR_RETURN(const std::string answer, ask_torch_program(TorchQuestion::kSizes, job_toml));
+  return sizes_in(answer);
+}
+
+std::int64_t file_size_limit() {
+  rlimit limit{};
+  const bool limited =
+      getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(INT64_MAX);
+  return limited ? static_cast<std::int64_t>(limit.rlim_cur) : INT64_MAX;
+}
+
+}  // namespace
+
 absl::Status check_fits(const config::JobConfig& job, const JobSizes& sizes) {
   PACELINE_RETURN_IF_ERROR(check_sizes(job, sizes.layout, sizes.samples));
   PACELINE_RETURN_IF_ERROR(check_memory(job, sizes.layout, launch::host_memory()));
+  PACELINE_RETURN_IF_ERROR(check_file_size(sizes.layout, file_size_limit()));
   if (job.initial_weights.empty()) return absl::OkStatus();
   std::vector<float> weights(static_cast<std::size_t>(sizes.layout.size()));
   return store::read_weights(job.initial_weights, sizes.layout, weights);
@@ -175,6 +199,10 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
     job.file = paths.job();
   }
   if (job.file.empty()) return JobText{"", "the default job"};
+  if (job.file == "-") {
+    PACELINE_ASSIGN_OR_RETURN(job.text, read_standard_input());
+    return JobText{job.text, kStandardInput};
+  }
   PACELINE_RETURN_IF_ERROR(check_is_no_folder(job.file));
   PACELINE_ASSIGN_OR_RETURN(job.text, options.resume.empty()
                                           ? runs::read_job_file(job.file)
@@ -187,9 +215,10 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig job, config::parse_job(resolved, "job.toml"));
   if (!options.resume.empty()) job.initial_weights.clear();  // a checkpoint has later ones
   if (!job.program) {
-    PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, read_data_and_model(job));
+    PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, find_sizes(job, resolved, options.in_virtual_time));
     PACELINE_RETURN_IF_ERROR(check_fits(job, sizes));
-    if (!sizes.note.empty()) launch::print(stderr, sizes.note + "\n");
+    if (!sizes.note.empty() && options.shown != launch::Shown::kNothing)
+      launch::print(stderr, sizes.note + "\n");
     return resolved;
   }
   PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job));
@@ -287,7 +316,8 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure_model));
   const std::string& job_toml = planned.job_toml;
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
-  if (!planned.line.empty()) launch::print(stderr, planned.line + "\n");
+  if (!planned.line.empty() && options.shown != launch::Shown::kNothing)
+    launch::print(stderr, planned.line + "\n");
   const bool resume = !options.resume.empty();
   PACELINE_ASSIGN_OR_RETURN(std::vector<UiChild> watchers, watchers_of(job, options));
   TrainedRun run;
@@ -295,6 +325,8 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
                             resume ? old_folder(options, job_toml) : new_folder(job, job_toml, job_text));
   if (!options.program.empty())
     PACELINE_RETURN_IF_ERROR(store::atomic_write(store::RunPaths{run.folder}.program(), options.program));
+  if (options.names_folder && options.shown != launch::Shown::kNothing)
+    launch::print(stderr, fmt::format("run: {}\n", run.folder));
   PACELINE_RETURN_IF_ERROR(start_all(watchers, run.folder));
   PACELINE_ASSIGN_OR_RETURN(std::optional<launch::ChildProcess> exporter, start_exporter(job, run.folder));
   const int signals_before = launch::stop_signals();
@@ -328,6 +360,12 @@ absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
 }
 
 }  // namespace
+
+absl::StatusOr<TrainedRun> go_on(TrainOptions options) {
+  PACELINE_RETURN_IF_ERROR(stay_in_its_world(options));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job(options));
+  return train(job_toml, options);
+}
 
 absl::StatusOr<int> train_command(TrainOptions options) {
   PACELINE_RETURN_IF_ERROR(stay_in_its_world(options));

@@ -48,7 +48,7 @@ struct DeviceConfig {
 struct BudgetConfig {
   planner::Budget most;
   double v = 20;     // what time counts for against it (planner/queues.h)
-  double queue = 0;  // how far it has been run ahead of already, in batches of it; a resumed run says so
+  double queue = 0;  // accumulated overspend, in batches' worth of budget; a resumed run says so
 };
 
 struct JobConfig {

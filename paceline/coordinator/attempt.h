@@ -65,7 +65,7 @@ struct AttemptOptions {
   // In the run folder, for the servers of other hosts to find; empty where there are none.
   std::string mark_file{};
   std::string mark_text{};
-  // A key for one direction of a link that nobody can guess. Called only where links are sealed.
+  // A key for one direction of a link that nobody can guess.
   std::function<std::string()> new_key{};
 };
 
@@ -138,6 +138,7 @@ class Attempt {
   absl::Status on_no_weights(ServerId server, const std::string& error);
   absl::Status on_mapped(ServerId server, const wire::ServerMapped& mapped);
   absl::Status on_applied(ServerId server, Version version);
+  absl::Status note_updates(ServerId server, const wire::ServerMessage& message);
   void on_failed(ServerId server, const wire::ServerFailed& message);
   absl::Status diverged(const wire::ServerFailed& message);
   void lose_gradient(ServerId server, const wire::ServerFailed& message);
@@ -147,6 +148,8 @@ class Attempt {
   void show_evaluator_boards();
   void on_evaluated(const wire::Evaluated& message);
   void lose_evaluator();
+
+  void note_process(const std::string& name, const wire::Heartbeat& beat);
 
   // Orders.
   absl::Status tell_controller(decltype(control::Fact::what) what);
@@ -170,7 +173,7 @@ class Attempt {
   void on(const WokeUp&);
   void on(const StopWanted& wanted) { stop(wanted.why); }
   void on(const RecordingFailed& failed) { fail(failed.why); }
-  void stop(const std::string& why);
+  void stop(const std::string& why, control::FinishCause cause = control::FinishCause::kStopped);
   void fail(absl::Status status);
   void finish();
   void finish_if_done();
@@ -240,6 +243,7 @@ class Attempt {
   std::optional<Absent> absent_;  // the run begins without, once there is a plan for that
   std::int64_t told_of_ = 0;      // replicas that the Controller was told of before it started
   Hearing hearing_;
+  SteadyTime checkpoint_since_{};  // the one that is under way
   SteadyTime finishing_at_{};
   SteadyTime disconnected_at_{};
 };

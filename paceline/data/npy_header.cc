@@ -106,7 +106,7 @@ absl::Status read_type(Tokens& tokens, Said& said) {
   if (tokens.take("["))
     return absl::UnimplementedError("has records of several fields; save each field as an array of its own");
   const auto descr = tokens.text();
-  if (!descr) return damaged_npy("'descr' is no name of a type");
+  if (!descr) return damaged_npy("'descr' is not the name of a type");
   const auto row =
       std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& one) { return one.descr == *descr; });
   if (row == kTypes.end()) {
@@ -131,7 +131,7 @@ absl::Status read_order(Tokens& tokens, Said& said) {
 }
 
 absl::Status read_shape(Tokens& tokens, Said& said) {
-  if (!tokens.take("(")) return damaged_npy("'shape' is no tuple");
+  if (!tokens.take("(")) return damaged_npy("'shape' is not a tuple");
   std::vector<std::int64_t> shape;
   while (!tokens.take(")")) {
     const auto extent = tokens.number();
@@ -140,7 +140,7 @@ absl::Status read_shape(Tokens& tokens, Said& said) {
     shape.push_back(*extent);
     if (tokens.take(",")) continue;
     // Python reads (3) as a number.
-    if (shape.size() == 1 || !tokens.take(")")) return damaged_npy("'shape' is no tuple");
+    if (shape.size() == 1 || !tokens.take(")")) return damaged_npy("'shape' is not a tuple");
     break;
   }
   said.shape = std::move(shape);
@@ -149,7 +149,7 @@ absl::Status read_shape(Tokens& tokens, Said& said) {
 
 absl::Status read_entry(Tokens& tokens, Said& said) {
   const auto key = tokens.text();
-  if (!key || !tokens.take(":")) return damaged_npy("it is no dictionary");
+  if (!key || !tokens.take(":")) return damaged_npy("it is not a dictionary");
   if (*key == "descr" && !said.type) return read_type(tokens, said);
   if (*key == "fortran_order" && !said.fortran) return read_order(tokens, said);
   if (*key == "shape" && !said.shape) return read_shape(tokens, said);
@@ -159,11 +159,11 @@ absl::Status read_entry(Tokens& tokens, Said& said) {
 absl::StatusOr<Said> read_dictionary(std::string_view text) {
   Tokens tokens(text);
   Said said;
-  if (!tokens.take("{")) return damaged_npy("it is no dictionary");
+  if (!tokens.take("{")) return damaged_npy("it is not a dictionary");
   while (!tokens.take("}")) {
     PACELINE_RETURN_IF_ERROR(read_entry(tokens, said));
     if (tokens.take(",")) continue;
-    if (!tokens.take("}")) return damaged_npy("it is no dictionary");
+    if (!tokens.take("}")) return damaged_npy("it is not a dictionary");
     break;
   }
   if (!tokens.at_end()) return damaged_npy("something stands behind its dictionary");
@@ -197,7 +197,7 @@ struct Place {
 
 absl::StatusOr<Place> find_dictionary(std::string_view start) {
   if (!start.starts_with(kMagic)) {
-    return absl::DataLossError("is no NPY file; write it with numpy.save");
+    return absl::DataLossError("is not an NPY file; write it with numpy.save");
   }
   if (start.size() < kMagic.size() + 2) return damaged_npy("the file ends in it");
   const auto major = static_cast<unsigned char>(start[kMagic.size()]);

@@ -74,8 +74,8 @@ TEST(NpyHeader, ReadsWhatNumPyWrites) {
 }
 
 TEST(NpyHeader, RefusesWhatIsNoNpy) {
-  expect_refused("", {"is no NPY file", "numpy.save"});
-  expect_refused("PK\3\4 an npz", {"is no NPY file"});
+  expect_refused("", {"is not an NPY file", "numpy.save"});
+  expect_refused("PK\3\4 an npz", {"is not an NPY file"});
   std::string later = around(kPlain);
   later[6] = 4;
   expect_refused(later, {"version 4.0"});

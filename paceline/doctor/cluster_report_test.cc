@@ -42,13 +42,13 @@ ok    all      run folder       /shared/runs, on a disk shared with host 0
 ok    1-2      clocks           200 µs ± 100 µs ahead of host 0's
 
 round trip, µs  host 0  host 1  host 2
-──────────────────────────────────────
+--------------------------------------
 host 0                      80      80
 host 1              80              80
 host 2              80      80
 
 MB/s, from / to  host 0  host 1  host 2
-───────────────────────────────────────
+---------------------------------------
 host 0                     1000     900
 host 1             1000            1000
 host 2             1000    1000

@@ -44,7 +44,7 @@ std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Ac
 using Session = std::function<absl::Status(Stub& stub, const rpc::Access& access)>;
 
 // Runs sessions until one ends for good. A coordinator that is not there, or is gone, is waited for, for a
-// limited time; whoever was told to come again comes again at once. Errors: the session's; Unavailable when
+// limited time; one that was told to come again does so at once. Errors: the session's; Unavailable when
 // the coordinator did not come back.
 absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Session& session);
 

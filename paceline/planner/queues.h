@@ -1,4 +1,4 @@
-// Lyapunov's virtual queues (JDMP): how far the costs have run ahead of their budgets. Plain state, so that
+// Lyapunov's virtual queues (JDMP): the accumulated overspend of each budget. Plain state, so that
 // it can be written to a checkpoint, and pure functions on it.
 //
 // After each batch  Q_k ← max(Q_k + c_k − C_k, 0), with C_k·τ in place of C_k for a budget per second; and

@@ -205,7 +205,14 @@ function seeds_section() {
   const row = cells => html('tr', cells[0].endsWith(' *') ? {class: 'best'} : {}, ...cells.map((text, i) => html('td', i === 0 ? {class: 'key policy'} : {}, text)));
   return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Means of the seeds')),
     html('div', {class: 'scroll'}, html('table', {class: 'many'}, html('thead', {}, html('tr', {}, ...means.head.map(head => html('th', {}, head)))),
-      html('tbody', {}, ...means.rows.map(row)))), html('p', {class: 'note'}, '\u00b1 half the distance between the least and the most.'));
+      html('tbody', {}, ...means.rows.map(row)))), html('p', {class: 'note'}, '\u00b1 the standard error of the mean.'));
+}
+
+// "2 policies, 6 runs": with several seeds there is a run for each.
+function counted_policies() {
+  const rows = runs[0].ranking?.means?.rows;
+  const policies = rows ? rows.length : runs.length;
+  return `${policies} ${policies === 1 ? 'policy' : 'policies'}${rows ? `, ${runs.length} runs` : ''}`;
 }
 
 function comparison_page() {
@@ -213,7 +220,7 @@ function comparison_page() {
   const details = run => html('details', {}, html('summary', {}, run.policy), replica_table(run), html('h3', {}, 'Events'), event_table(run));
   return [
     html('header', {}, html('h1', {}, runs[0].title || 'Paceline comparison'),
-      html('p', {}, `${runs.length} policies \u00b7 ${count_text(runs[0].summary.replicas)} replicas \u00b7 ${kWorlds[runs[0].world]}`),
+      html('p', {}, `${counted_policies()} \u00b7 ${count_text(runs[0].summary.replicas)} replicas \u00b7 ${kWorlds[runs[0].world]}`),
       ...verdict().map(line => html('p', {class: 'verdict'}, line))),
     seeds_section(), comparison_table(fastest), learning_section(), lanes_section(runs), staleness_section(), compared_groups(runs),
     html('section', {}, html('div', {class: 'columns'}, gap_chart(), throughput_chart())),

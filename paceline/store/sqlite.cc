@@ -102,7 +102,7 @@ absl::StatusOr<Database> Database::open_as(const fs::path& path, int access) {
   Database database(raw);
   if (code != SQLITE_OK) return error_of(raw, path);
   database.set_patience_ms(kPatienceMs);
-  // Whoever wrote the file, its schema may not do more than hold data.
+  // No matter who wrote the file: its schema may not do more than hold data.
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   return database;

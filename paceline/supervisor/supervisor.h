@@ -36,7 +36,7 @@ struct SupervisorOptions {
   bool leads = true;        // the coordinator is here from the start
   bool evaluates = false;   // where the coordinator is, an evaluator is
   bool resumes = false;     // a run that has trained before
-  bool again = false;       // likewise, and nobody stopped it: hosts that stay away are given up
+  bool again = false;       // it goes on, and nobody stopped it: hosts that stay away are given up
   bool copies = false;      // there are several of each shard: the coordinator says what it goes on from
   // Where the coordinator is on another host.
   HostRank host{};
@@ -133,7 +133,7 @@ class Supervisor {
   std::optional<std::string> stopping_;  // why
   bool any_whole_before_ = false;        // replica, when time passed last
   std::string lost_worker_;              // since then: one, and why
-  std::string lost_all_;                 // likewise, with whom the last replica went
+  std::string lost_all_;                 // and this one was the last of its replica
 };
 
 }  // namespace paceline::supervisor

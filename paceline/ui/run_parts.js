@@ -152,7 +152,7 @@ function devices_part() {
   return {
     node: section('Devices', table.node, note),
     set(data) {
-      table.set(data.rows.map(row => [row.name, row.why && (row.doing === 'gone' || row.doing === 'parked') ? `${row.doing}: ${row.why}` : row.doing, fixed(row.waited_for_s ?? 0, 1), or_dash(row.speed, plain), against(row.speed, data.middle),
+      table.set(data.rows.map(row => [row.name, row.why && (row.doing === 'gone' || row.doing === 'done') ? `${row.doing}: ${row.why}` : row.doing, fixed(row.waited_for_s ?? 0, 1), or_dash(row.speed, plain), against(row.speed, data.middle),
         against(row.speed, row.past), or_dash(row.wait_share, share => fixed(100 * share, 0)), count_text(row.iterations), count_text(row.samples), count_text(row.discarded)]));
       text_node(note)(`First those that the others waited for most.${data.left_out > 0 ? ` ${count_text(data.left_out)} more are not shown.` : ''}`);
     },
@@ -214,7 +214,7 @@ function plan_part() {
   };
 }
 
-const kCauseBar = ['computing s0', 'waiting', 'servers', 'way', 'stages', 'starting', 'recovering', 'parked', 'gone'];
+const kCauseBar = ['computing s0', 'loading', 'weights', 'waiting', 'servers', 'way', 'stages', 'starting', 'recovering', 'no-work', 'gone'];
 
 function time_part() {
   let data = null;

@@ -16,7 +16,7 @@
 
 namespace paceline::ui {
 
-// Asks whoever leads the run for a clean stop. Errors: one line for people.
+// Asks the leader of the run for a clean stop. Errors: one line for people.
 using StopRun = std::function<absl::Status(const store::RunPaths& run, const std::string& job_token)>;
 
 struct UiOptions {
