@@ -144,9 +144,9 @@ void Attempt::note_process(const std::string& name, const wire::Heartbeat& beat)
   if (beat.resident_bytes() <= 0) return;
   store::ProcessReport report{time(at_), name, beat.resident_bytes()};
   for (const wire::SentBytes& sent : beat.sent()) {
-    const bool known = sent.host() >= 0 && static_cast<std::size_t>(sent.host()) < servers_.size();
-    if (!known || report.sent.size() >= 2 * servers_.size()) continue;
-    const std::string peer = fmt::format("server{}", servers_.rank(ServerId(sent.host())));
+    const ServerId to(sent.host());
+    if (!servers_.has(to) || report.sent.size() >= 2 * servers_.size()) continue;
+    const std::string peer = fmt::format("server{}", servers_.rank(to));
     report.sent.push_back({peer, "gradients", std::max<std::int64_t>(0, sent.gradients())});
     report.sent.push_back({peer, "weights", std::max<std::int64_t>(0, sent.weights())});
   }

@@ -45,6 +45,7 @@ class ServerFleet {
   std::optional<ServerId> server_of(ServerPeer peer) const;
   bool here(ServerId server) const { return servers_[server].peer.has_value(); }
   std::vector<ServerId> ids() const { return servers_.ids(); }
+  bool has(ServerId server) const { return servers_.has(server); }
   // What that server calls itself.
   HostRank rank(ServerId server) const { return ranks_[server]; }
   // The place of a host of several. Requires: a server calls itself that.
