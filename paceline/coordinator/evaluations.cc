@@ -48,7 +48,7 @@ void Evaluations::request(Version version, const Waiting& waiting) {
   tell_servers_(order);
 }
 
-void Evaluations::kept(std::size_t server, Version version) {
+void Evaluations::kept(ServerId server, Version version) {
   const auto found = waiting_.find(version);
   if (found == waiting_.end() || !found->second.kept_by.insert(server).second) return;
   if (evaluator_ready_ && found->second.kept_by.size() == servers_) evaluate_(version);

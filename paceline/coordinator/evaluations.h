@@ -15,6 +15,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/places.h"
 #include "paceline/control/orders.h"
 #include "paceline/control/run_listener.h"
 #include "paceline/wire/paceline.pb.h"
@@ -38,7 +39,7 @@ class Evaluations {
   // Requires: next_out_of_turn() is one.
   void request_out_of_turn();
   // That server keeps the version.
-  void kept(std::size_t server, Version version);
+  void kept(ServerId server, Version version);
   // The evaluator can read the weights. A short run may be over before that.
   void evaluator_is_ready();
   // Another one may come, and measures what this one has not.
@@ -60,8 +61,12 @@ class Evaluations {
   struct Waiting {
     Time at;  // of the commit
     std::int64_t samples = 0;
+<<<<<<< HEAD
+    std::set<ServerId> kept_by{};
+=======
     bool out_of_turn = false;
     std::set<std::size_t> kept_by{};  // servers
+>>>>>>> pages
   };
 
   void request(Version version, const Waiting& waiting);

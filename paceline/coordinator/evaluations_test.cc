@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 class EvaluationsTest : public testing::Test {
  protected:
-  static constexpr std::size_t kServers = 2;
+  static constexpr std::int32_t kServers = 2;
 
   void request(std::int64_t version, bool last = false) { commit(version, true, last); }
   void commit(std::int64_t version, bool keep = false, bool last = false) {
@@ -28,7 +28,8 @@ class EvaluationsTest : public testing::Test {
     evaluations_.committed(record, Time(std::chrono::seconds(version)), last);
   }
   void kept_by_all(std::int64_t version) {
-    for (std::size_t server = 0; server < kServers; ++server) evaluations_.kept(server, Version(version));
+    for (std::int32_t server = 0; server < kServers; ++server)
+      evaluations_.kept(ServerId(server), Version(version));
   }
   std::optional<Evaluations::Measured> evaluated(std::int64_t version) {
     wire::Evaluated message;
@@ -41,7 +42,7 @@ class EvaluationsTest : public testing::Test {
   std::vector<std::string> said() { return std::exchange(said_, {}); }
 
   std::vector<std::string> said_;
-  Evaluations evaluations_{kServers,
+  Evaluations evaluations_{std::size_t{kServers},
                            [this](const wire::ServerOrder& order) {
                              said_.push_back(order.has_keep()
                                                  ? fmt::format("keep {}", order.keep().version())
@@ -55,10 +56,10 @@ TEST_F(EvaluationsTest, AVersionIsKeptByAllThenEvaluatedThenDropped) {
   evaluations_.evaluator_is_ready();
   request(7);
   EXPECT_THAT(said(), ElementsAre("keep 7"));
-  evaluations_.kept(1, Version(7));
-  evaluations_.kept(1, Version(7));
+  evaluations_.kept(ServerId(1), Version(7));
+  evaluations_.kept(ServerId(1), Version(7));
   EXPECT_THAT(said(), IsEmpty()) << "one of two servers keeps it";
-  evaluations_.kept(0, Version(7));
+  evaluations_.kept(ServerId(0), Version(7));
   EXPECT_THAT(said(), ElementsAre("evaluate 7"));
   EXPECT_FALSE(evaluations_.empty());
   const auto result = evaluated(7);
@@ -78,13 +79,13 @@ TEST_F(EvaluationsTest, AnEvaluatorThatComesLateGetsWhatIsKeptByAll) {
   request(2);
   request(3);
   kept_by_all(1);
-  evaluations_.kept(0, Version(2));
+  evaluations_.kept(ServerId(0), Version(2));
   kept_by_all(3);
   EXPECT_THAT(said(), ElementsAre("keep 1", "keep 2", "keep 3"));
   evaluations_.evaluator_is_ready();
   EXPECT_THAT(said(), ElementsAre("evaluate 1", "evaluate 3"));
-  evaluations_.kept(1, Version(2));
-  evaluations_.kept(1, Version(2));
+  evaluations_.kept(ServerId(1), Version(2));
+  evaluations_.kept(ServerId(1), Version(2));
   EXPECT_THAT(said(), ElementsAre("evaluate 2")) << "and not twice";
 }
 
@@ -171,7 +172,7 @@ TEST_F(EvaluationsTest, WhatNobodyAskedForIsNoResult) {
   request(1);
   said();
   EXPECT_FALSE(evaluated(2));
-  evaluations_.kept(0, Version(2));
+  evaluations_.kept(ServerId(0), Version(2));
   EXPECT_THAT(said(), IsEmpty());
 }
 
