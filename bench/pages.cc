@@ -83,9 +83,10 @@ int run(const std::string& folder, std::int64_t devices, std::int64_t iterations
   std::ofstream(run.metrics()) << "";
   const auto held = store::lock_file(run.lock());
   PACELINE_CHECK(held.ok() && held->has_value(), "somebody writes this run");
-  report::ExampleJob job{.jitter = 0.2};
+  report::ExampleJob job;
+  job.jitter = 0.2;
   for (std::int64_t i = 0; i < devices; ++i)
-    job.replicas.push_back({.name = fmt::format("w{}", i), .iteration_s = i == 7 ? 3 : 1});
+    job.replicas.push_back({.name = fmt::format("w{}", i), .iteration_s = i == 7 ? 3.0 : 1.0});
   job.samples = 32 * (iterations + devices * (seconds + 60));
   job.evaluate_every = job.samples / 200;
   auto journal = store::Journal::open(run.journal(), Version(0));

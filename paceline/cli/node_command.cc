@@ -78,7 +78,8 @@ class OwnWatchers {
     auto opened = Watchers::open(job_, with_pages_);
     absl::Status started = opened.status();
     if (opened.ok()) started = watchers_.emplace(*std::move(opened)).start(*cluster.led_run());
-    if (!started.ok()) display.note(fmt::format("nobody can watch the run here: {}", message_of(started)));
+    if (!started.ok())
+      display.note(fmt::format("nobody can watch the run here: {}", std::string(started.message())));
   }
   void finish() {
     if (watchers_) watchers_->finish();

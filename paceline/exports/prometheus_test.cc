@@ -23,10 +23,11 @@ std::string page_of(const report::ExampleJob& job, const std::string& policy,
   report::run_example(job, policy, time);
   // What a run says while it trains, too.
   const LiveNumbers more{.learning_rate = 0.5,
-                         .updates = 4,
-                         .updates_s = 0.25,
+                         .updates = {{.server = 1, .count = 4, .seconds = 0.25}},
                          .left = {{"its \"stream\" ended", 2}},
-                         .speeds = {{"w0", 0.25}}};
+                         .speeds = {{"w0", 0.25}},
+                         .links = {{"w0", "server 0", "gradients", 1234}},
+                         .memory = {{"w0", 1234}}};
   return prometheus_text(stats.summary(end), stats.history(end), time.settled(), 1e9, more);
 }
 
