@@ -19,10 +19,14 @@ PANELS: list[tuple[str, str, list[tuple[str, str]]]] = [
     ("Staleness (95th percentile, in commits)", "short",
      [("histogram_quantile(0.95, sum by (le) (rate(paceline_staleness_commits_bucket[5m])))", "p95")]),
     ("Update on the servers", "s",
-     [("rate(paceline_update_seconds_sum[1m]) / rate(paceline_update_seconds_count[1m])", "mean")]),
+     [("rate(paceline_update_seconds_sum[1m]) / rate(paceline_update_seconds_count[1m])", "server {{server}}")]),
     ("Live replicas", "short", [("paceline_live_replicas", "{{instance}}")]),
-    ("Attempts, and replicas that left", "short",
-     [("paceline_attempts_total", "attempts"), ("sum by (reason) (paceline_left_replicas_total)", "{{reason}}")]),
+    ("Restarts, and replicas that left", "short",
+     [("sum by (reason) (paceline_restarts_total)", "restart: {{reason}}"),
+      ("sum by (reason) (paceline_left_replicas_total)", "left: {{reason}}")]),
+    ("Between hosts", "Bps",
+     [("rate(paceline_link_sent_bytes_total[1m])", "{{from}} to {{to}}: {{kind}}")]),
+    ("Memory", "bytes", [("paceline_process_resident_memory_bytes", "{{process}}")]),
 ]
 
 

@@ -1,4 +1,8 @@
-"""A residual network on CIFAR-10, with augmentation, batch norm and a schedule of steps."""
+"""A residual network on CIFAR-10, with augmentation, batch norm and a schedule of steps.
+
+paceline data cifar10 data/cifar10                          # fetches it
+paceline run cifar10.py --devices 4 --policy cgp
+"""
 
 import argparse
 from pathlib import Path
@@ -57,7 +61,7 @@ def network() -> nn.Sequential:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, default="../shared/data")
+    parser.add_argument("--data", type=Path, default="data")
     parser.add_argument("--epochs", type=float, default=3)
     parser.add_argument("--loaders", type=int, default=1)
     arguments = parser.parse_args()

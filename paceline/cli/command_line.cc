@@ -11,6 +11,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/certs_command.h"
 #include "paceline/cli/compare_command.h"
+#include "paceline/cli/data_command.h"
 #include "paceline/cli/doctor_command.h"
 #include "paceline/cli/examples.h"
 #include "paceline/cli/export_command.h"
@@ -127,6 +128,20 @@ void add_certs(CLI::App& app, Command& command) {
   certs->add_flag("--force", request->force,
                   "replace the authority and the job's certificates if they exist");
   certs->callback([request, &command] { command = [request] { return exit_of(certs_command(*request)); }; });
+}
+
+void add_data(CLI::App& app, Command& command) {
+  auto options = std::make_shared<DataOptions>();
+  CLI::App* data = app.add_subcommand("data", "put a standard data set, or drawn digits, into a folder");
+  data->add_option("set", options->set,
+                   "mnist, cifar10, cifar100, or digits: drawn here, in files like MNIST's")
+      ->required();
+  data->add_option("dir", options->directory, "the folder that it goes to")->required();
+  data->add_option(
+      "--from", options->from,
+      "the file as it was published, the folder with the files, or another address; fetched from "
+      "where it is published without it");
+  data->callback([options, &command] { command = [options] { return exit_of(data_command(*options)); }; });
 }
 
 void add_own_job(CLI::App& role, std::string& job_file) {
@@ -437,6 +452,7 @@ void add_commands(CLI::App& app, Command& command, const std::vector<std::string
   add_node(app, command);
   add_up(app, command);
   add_certs(app, command);
+  add_data(app, command);
   add_doctor(app, command);
   add_generate(app, command);
   add_models(app, command);

@@ -25,6 +25,7 @@
 #include "paceline/store/files.h"
 #include "paceline/store/run_tail.h"
 #include "paceline/store/whole_run.h"
+#include "paceline/ui/recent.h"
 #include "paceline/ui/run_state.h"
 
 namespace paceline::cli {
@@ -84,8 +85,29 @@ absl::Status export_trace(const std::string& folder, const std::string& name) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// How fast replicas are of late, against their own past; null: not known.
+report::Json speeds_json(const report::Summary& summary, const ui::Recent& recent) {
+  report::Json list = report::Json::array();
+  for (const report::ReplicaSummary& one : summary.replicas) {
+    const ui::Speed speed = recent.speed(one.replica);
+    std::optional<double> ratio;
+    if (speed.now && speed.past && *speed.past > 0) ratio = *speed.now / *speed.past;
+    list.push_back({{"replica", one.name},
+                    {"samples_per_s", report::json_number(speed.now)},
+                    {"past_samples_per_s", report::json_number(speed.past)},
+                    {"ratio", report::json_number(ratio)}});
+  }
+  return list;
+}
+
+}  // namespace
+
 absl::Status export_tables(const std::string& run, const std::string& name) {
-  PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(run));
+  ui::Recent recent;
+  PACELINE_ASSIGN_OR_RETURN(runs::RunReport report, runs::read_run(run, &recent));
+  report.document["speeds"] = speeds_json(report.summary, recent);
   const fs::path folder = name;
   PACELINE_RETURN_IF_ERROR(make_folder(folder));
   const std::vector<exports::DataTable> tables = exports::data_tables(report.document);

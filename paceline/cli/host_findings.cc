@@ -39,7 +39,6 @@ constexpr rlim_t kFewFiles = 1024;
 constexpr rlim_t kLittleLocked_bytes = 64 << 20;
 constexpr double kLeastFree_bytes = 512.0 * (1 << 20);
 constexpr std::time_t kBuilt = 1'700'000'000;  // a clock before this one's year is wrong
-constexpr std::time_t kSoon_s = 30 * 86400;
 
 std::string size_of(double bytes) {
   return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes / 1e6) : fmt::format("{:.1f} GB", bytes / 1e9);
@@ -161,7 +160,7 @@ Finding certificate(const std::string& dir, security::Role role) {
   if (!read.ok()) return {what, Health::kFail, std::string(read.status().message()), "paceline certs"};
   const std::string says =
       fmt::format("{}, good until {}", uri_of(read->own), security::day_of(read->expire));
-  if (read->expire < std::time(nullptr) + kSoon_s)
+  if (security::end_soon(*read, std::time(nullptr)))
     return {what, Health::kWarn, says, "make new ones soon: paceline certs"};
   struct stat about {};
   const std::string key = fmt::format("{}/{}.key", dir, to_string(role));

@@ -1,7 +1,10 @@
 #include "paceline/cli/job_check.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "paceline/links/carrier.h"
 
 namespace paceline::cli {
 namespace {
@@ -31,6 +34,16 @@ TEST(JobCheck, TensorsAndGroupsAreThoseOfTheModel) {
               HasSubstr("cluster.servers"));
   EXPECT_THAT(said(check_sizes(job_of("[[optimizer.group]]\ntensors = [\"v\"]\n"), layout_of(4), 500)),
               HasSubstr("v"));
+}
+
+// The folder of jobs does not see the links.
+TEST(JobCheck, EveryCarrierOfLinksIsAChoiceOfAJob) {
+  for (const links::CarrierKind& carrier : links::carriers()) {
+    const auto job = config::parse_job(
+        fmt::format("[cluster]\nseal = false\nfabric = \"{}\"\n", carrier.name), "job.toml");
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->fabric, carrier.name);
+  }
 }
 
 // Two buffers of weights, the velocity and three gradients.

@@ -31,6 +31,7 @@ void add_coordinator(CLI::App& app, Command& command) {
   coordinator->add_option("--listen", own->listen, "HOST:PORT to listen at, instead of the job's");
   coordinator->add_option("--certs", own->certs, "folder of this host's certificates, instead of the job's");
   coordinator->add_option("--token-file", own->token_file, "file of this host's token, instead of the job's");
+  coordinator->add_flag("--new-token", own->new_token, "make a new token; the one in the run folder ends");
   coordinator->add_option("--host", own->host, "number of this host; 0 without it");
   coordinator->add_option("--reached-at", own->reached_at, "address where the other hosts reach this one");
   coordinator->add_option("--without", own->without,

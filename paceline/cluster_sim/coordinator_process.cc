@@ -289,6 +289,8 @@ std::optional<CoordinatorProcess::What> CoordinatorProcess::carry_out(Action& ac
                  },
                  [&](const coordinator::DropCheckpoint&) { folder_.checkpoints.erase(open_checkpoint_); },
                  [&](const control::Evaluated&) {},
+                 [&](const control::SideWork&) {},
+                 [&](const store::ProcessReport&) {},
                  [&](const control::SearchPlan& search) {
                    after(world_.between(1, 300), [this, search, number = attempt_number()] {
                      if (attempt_number() == number) take(coordinator::PlanFound{control::searched(search)});

@@ -182,6 +182,8 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   ready->set_clock(release.clock());
   ready->set_base(weights->version.value());
   ready->set_compute_ns(Duration(paced - start).count());
+  ready->set_loading_ns(Duration(prepared - start + done->loading).count());
+  ready->set_pulling_ns(Duration(pulled - prepared).count());
   const Duration waited = computation_->is_stage() ? done->stages + (pulled - start) : Duration::zero();
   ready->set_worked_ns(Duration(paced - start - waited).count());
   ready->set_loss(done->loss);

@@ -141,11 +141,19 @@ gbps = 0.08
 }
 
 TEST(ClusterFile, AModelByName) {
-  const auto file = parse_cluster("[model]\nname = \"gpt-byte\"\ncontext = 16\n[[device]]\n", "c.toml");
+  const auto file =
+      parse_cluster("[model]\nname = \"cnn\"\nsample = [1, 28, 28]\nclasses = 7\n[[device]]\n", "c.toml");
   ASSERT_TRUE(file.ok()) << file.status();
   ASSERT_TRUE(file->named.has_value());
-  EXPECT_EQ(file->named->sample_shape, std::vector<std::int64_t>{16});
-  EXPECT_EQ(file->named->classes, 256);
+  EXPECT_EQ(file->named->sample_shape, (std::vector<std::int64_t>{1, 28, 28}));
+  EXPECT_EQ(file->named->classes, 7);
+}
+
+TEST(ClusterFile, AModelByNameAloneLeavesItsSamplesToTheModel) {
+  const auto file = parse_cluster("[model]\nname = \"gpt-byte\"\ncontext = 16\n[[device]]\n", "c.toml");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->named->sample_shape.empty());
+  EXPECT_EQ(file->named->classes, 0);
 }
 
 TEST(ClusterFile, SaysWhatIsWrong) {

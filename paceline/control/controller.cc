@@ -155,7 +155,7 @@ absl::Status Controller::on(Time at, const TimerRang&, std::vector<Order>& order
 
 absl::Status Controller::on(Time, const StopAsked& fact, std::vector<Order>& orders) {
   finished_ = true;
-  orders.emplace_back(Finish{fact.why});
+  orders.emplace_back(Finish{fact.why, fact.cause});
   return absl::OkStatus();
 }
 
@@ -263,7 +263,7 @@ void Controller::settle(Time at, std::vector<Order>& orders) {
   if (!released_.empty()) reserve(orders);
   if (ledger_.all_committed()) {
     finished_ = true;
-    orders.emplace_back(Finish{"every sample is committed"});
+    orders.emplace_back(Finish{"every sample is committed", FinishCause::kEverySample});
   }
 }
 

@@ -18,6 +18,7 @@
 #include "paceline/base/time.h"
 #include "paceline/control/controller.h"
 #include "paceline/control/run_listener.h"
+#include "paceline/store/process_report.h"
 #include "paceline/wire/disconnect.h"
 #include "paceline/wire/paceline.pb.h"
 
@@ -91,9 +92,10 @@ struct NothingLost {};
 // The attempt is over.
 struct End {};
 
-using Action = std::variant<SendWorker, SendServer, SendEvaluator, HangUp, Begin, Record, FlushRecords,
-                            WakeUp, OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated,
-                            control::SearchPlan, Tell, NothingLost, End>;
+using Action =
+    std::variant<SendWorker, SendServer, SendEvaluator, HangUp, Begin, Record, FlushRecords, WakeUp,
+                 OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated, control::SideWork,
+                 store::ProcessReport, control::SearchPlan, Tell, NothingLost, End>;
 
 // Where the parts of an attempt put what they want done.
 class Outbox {

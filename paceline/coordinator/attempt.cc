@@ -1,5 +1,6 @@
 #include "paceline/coordinator/attempt.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,6 +25,9 @@ namespace {
 // A server that lives comes again within a second.
 constexpr std::chrono::seconds kVotePatience{2};
 
+// Of something that a process measured.
+bool is_time(std::int64_t ns) { return ns >= 0 && Duration(ns) < std::chrono::days(30); }
+
 std::optional<Version> version_of(const std::optional<Restart>& restart) {
   if (!restart) return std::nullopt;
   return restart->state.version;
@@ -36,7 +40,7 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
       at_(start),
       contributions_(options_.job.reject_outliers),
       workers_(options_.job),
-      replicas_(options_.job.parallel.plan, options_.job.seal ? options_.new_key : nullptr),
+      replicas_(options_.job.parallel.plan, options_.new_key),
       servers_(options_.job, out_, options_.new_key),
       first_weights_(workers_, servers_, options_.job.hosts > 1),
       evaluator_host_(options_.job.hosts > 1 ? servers_.place(options_.host) : 0),
@@ -78,6 +82,7 @@ void Attempt::on_hello(ServerPeer peer, const wire::ServerHello& hello) {
 
 // Without a right server there is no run: an error is its end.
 absl::Status Attempt::on_message(std::size_t shard, const wire::ServerMessage& message) {
+  PACELINE_RETURN_IF_ERROR(note_updates(shard, message));
   switch (message.what_case()) {
     case wire::ServerMessage::kStarted:
       return on_started(shard, message.started());
@@ -99,12 +104,52 @@ absl::Status Attempt::on_message(std::size_t shard, const wire::ServerMessage& m
       if (const auto failed = checkpoints_.written(shard, message.written())) checkpoint_failed(*failed);
       finish_if_done();
       return absl::OkStatus();
+    case wire::ServerMessage::kHeartbeat:
+      note_process(fmt::format("server{}", servers_.rank(shard)), message.heartbeat());
+      return absl::OkStatus();
     case wire::ServerMessage::kFailed:
       on_failed(shard, message.failed());
       return absl::OkStatus();
     default:
       return absl::OkStatus();
   }
+}
+
+absl::Status Attempt::note_updates(std::size_t shard, const wire::ServerMessage& message) {
+  for (const wire::UpdateTime& update : message.updates()) {
+    const bool can_be = controller_ != nullptr && update.version() >= 1 &&
+                        Version(update.version()) <= controller_->version() && is_time(update.took_ns()) &&
+                        is_time(update.age_ns()) && update.bytes() >= 0 && update.threads() >= 0 &&
+                        update.members() >= 0;
+    if (!can_be) {
+      return absl::InvalidArgumentError(fmt::format("server {} says that version {} took {} ns, {} ns ago",
+                                                    shard, update.version(), update.took_ns(),
+                                                    update.age_ns()));
+    }
+    out_.put(control::SideWork{.at = time(at_) - Duration(update.age_ns()),
+                               .kind = control::SideWork::Kind::kUpdate,
+                               .version = Version(update.version()),
+                               .took = Duration(update.took_ns()),
+                               .server = static_cast<std::int32_t>(servers_.rank(shard)),
+                               .bytes = update.bytes(),
+                               .threads = update.threads(),
+                               .members = update.members()});
+  }
+  return absl::OkStatus();
+}
+
+// What cannot be is not worth ending a run for.
+void Attempt::note_process(const std::string& name, const wire::Heartbeat& beat) {
+  if (beat.resident_bytes() <= 0) return;
+  store::ProcessReport report{time(at_), name, beat.resident_bytes()};
+  for (const wire::SentBytes& sent : beat.sent()) {
+    const bool known = sent.host() >= 0 && static_cast<std::size_t>(sent.host()) < servers_.size();
+    if (!known || report.sent.size() >= 2 * servers_.size()) continue;
+    const std::string peer = fmt::format("server{}", servers_.rank(static_cast<std::size_t>(sent.host())));
+    report.sent.push_back({peer, "gradients", std::max<std::int64_t>(0, sent.gradients())});
+    report.sent.push_back({peer, "weights", std::max<std::int64_t>(0, sent.weights())});
+  }
+  out_.put(std::move(report));
 }
 
 absl::Status Attempt::on_applied(std::size_t shard, Version version) {
@@ -255,7 +300,10 @@ absl::Status Attempt::on_started(std::size_t shard, const wire::ServerStarted& s
 
 void Attempt::on(const EvaluatorSaid& said) {
   if (saving_copies()) return;
-  if (evaluator_.is(said.peer)) evaluator_.hear(at_);
+  if (evaluator_.is(said.peer)) {
+    evaluator_.hear(at_);
+    if (said.message.has_heartbeat()) note_process("evaluator", said.message.heartbeat());
+  }
   if (said.message.has_hello() && disconnecting()) {
     out_.send_disconnect(said.peer, disconnect_order());
   } else if (said.message.has_hello() && evaluator_.take(said.peer, options_.job_toml, at_)) {
@@ -276,9 +324,15 @@ void Attempt::show_evaluator_boards() {
 void Attempt::on_evaluated(const wire::Evaluated& message) {
   const auto evaluated = evaluations_.evaluated(message);
   if (!evaluated) return;
+  if (is_time(message.took_ns())) {
+    out_.put(control::SideWork{.at = time(at_),
+                               .kind = control::SideWork::Kind::kEvaluation,
+                               .version = evaluated->version,
+                               .took = Duration(message.took_ns())});
+  }
   out_.put(*evaluated);
   if (options_.job.stop_at_target && control::meets(*options_.job.target, *evaluated))
-    stop("the target is reached");
+    stop("the target is reached", control::FinishCause::kTarget);
   finish_if_done();
 }
 

@@ -64,7 +64,7 @@ struct AttemptOptions {
   // In the run folder, for the servers of other hosts to find; empty where there are none.
   std::string mark_file{};
   std::string mark_text{};
-  // A key for one direction of a link that nobody can guess. Called only where links are sealed.
+  // A key for one direction of a link that nobody can guess.
   std::function<std::string()> new_key{};
 };
 
@@ -137,6 +137,7 @@ class Attempt {
   absl::Status on_no_weights(std::size_t shard, const std::string& error);
   absl::Status on_mapped(std::size_t shard, const wire::ServerMapped& mapped);
   absl::Status on_applied(std::size_t shard, Version version);
+  absl::Status note_updates(std::size_t shard, const wire::ServerMessage& message);
   void on_failed(std::size_t shard, const wire::ServerFailed& message);
   absl::Status diverged(const wire::ServerFailed& message);
   void lose_gradient(std::size_t shard, const wire::ServerFailed& message);
@@ -146,6 +147,8 @@ class Attempt {
   void show_evaluator_boards();
   void on_evaluated(const wire::Evaluated& message);
   void lose_evaluator();
+
+  void note_process(const std::string& name, const wire::Heartbeat& beat);
 
   // Orders.
   absl::Status tell_controller(decltype(control::Fact::what) what);
@@ -169,7 +172,7 @@ class Attempt {
   void on(const WokeUp&);
   void on(const StopWanted& wanted) { stop(wanted.why); }
   void on(const RecordingFailed& failed) { fail(failed.why); }
-  void stop(const std::string& why);
+  void stop(const std::string& why, control::FinishCause cause = control::FinishCause::kStopped);
   void fail(absl::Status status);
   void finish();
   void finish_if_done();
@@ -241,6 +244,7 @@ class Attempt {
   std::int64_t told_of_ = 0;      // replicas that the Controller was told of before it started
   SteadyTime last_passed_;
   SteadyTime listening_since_;
+  SteadyTime checkpoint_since_{};  // the one that is under way
   SteadyTime finishing_at_{};
   SteadyTime disconnected_at_{};
 };

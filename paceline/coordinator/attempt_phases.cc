@@ -51,12 +51,12 @@ void Attempt::on(const WokeUp&) {
   PACELINE_CHECK(status.ok(), "{}", message_of(status));
 }
 
-void Attempt::stop(const std::string& why) {
+void Attempt::stop(const std::string& why, control::FinishCause cause) {
   // While it starts or finishes too: should a server be lost then, nothing is trained again.
   const bool before = std::exchange(stop_asked_, true);
   if (phase_ == Phase::kStarting) return finish();
   if (before || !training()) return;
-  const absl::Status status = tell_controller(control::StopAsked{why});
+  const absl::Status status = tell_controller(control::StopAsked{why, cause});
   PACELINE_CHECK(status.ok(), "{}", message_of(status));
 }
 
@@ -154,6 +154,7 @@ Version Attempt::seen() const {
 
 void Attempt::write_checkpoint(control::ControllerState state) {
   checkpoint_retries_.tried();
+  checkpoint_since_ = at_;
   checkpoints_.request(std::move(state), time(at_).time_since_epoch());
 }
 
@@ -167,8 +168,13 @@ void Attempt::on(const CheckpointCounted& counted) {
   if (saving_copies()) return go_on_from_emergency_checkpoint(replication_->counted(counted.status));
   if (const auto failed = checkpoints_.counted(counted.status)) {
     checkpoint_failed(*failed);
-  } else if (checkpoint_retries_.written()) {
-    out_.tell_and_remember(fmt::format("the checkpoint of version {} is written", *checkpoints_.newest()));
+  } else {
+    out_.put(control::SideWork{.at = time(at_),
+                               .kind = control::SideWork::Kind::kCheckpoint,
+                               .version = *checkpoints_.newest(),
+                               .took = at_ - checkpoint_since_});
+    if (checkpoint_retries_.written())
+      out_.tell_and_remember(fmt::format("the checkpoint of version {} is written", *checkpoints_.newest()));
   }
   finish_if_done();
 }

@@ -509,6 +509,75 @@ TEST_F(AttemptTest, AnIterationThatTookForEverIsRefused) {
   EXPECT_THAT(lying->disconnect().why(), testing::StartsWith("said that an iteration took "));
 }
 
+TEST_F(AttemptTest, OneThatWaitedLongerThanItTookIsRefused) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  wire::WorkerMessage message = ready(10, 10);
+  message.mutable_ready()->set_loading_ns(4);
+  message.mutable_ready()->set_pulling_ns(7);
+  lying->say(message);
+  EXPECT_EQ(lying->disconnect().why(), "waited 4 ns for samples and 7 ns for weights, of 10");
+}
+
+// What no version can have taken.
+TEST_F(AttemptTest, AServerThatTellsOfAnUpdateThatWasNotOrderedEndsTheRun) {
+  start("");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto lying = server(0);
+  begin_serving(*lying);
+  wire::ServerMessage message;
+  message.mutable_heartbeat();
+  wire::UpdateTime& update = *message.add_updates();
+  update.set_version(1);
+  update.set_took_ns(5);
+  lying->say(message);
+  EXPECT_EQ(lying->disconnect().why(), "server 0 says that version 1 took 5 ns, 0 ns ago");
+}
+
+TEST_F(AttemptTest, WhatAServerSaysOfCommitsAndOfItselfIsForTheBooks) {
+  start("epochs = 100\n[checkpoint]\nevery_epochs = 0.125\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*first, *serving);
+  first->say(ready(10, 10));
+  wire::ServerMessage message;
+  message.mutable_heartbeat()->set_resident_bytes(77);
+  for (const int host : {0, 3, -1}) {
+    message.mutable_heartbeat()->add_sent()->set_host(host);
+    message.mutable_heartbeat()->mutable_sent()->rbegin()->set_weights(5);
+  }
+  wire::UpdateTime& update = *message.add_updates();
+  update.set_version(1);
+  update.set_took_ns(5);
+  update.set_age_ns(2);
+  update.set_members(1);
+  serving->say(message);
+  ASSERT_EQ(world_->side_work.size(), 1u);
+  const control::SideWork& made = world_->side_work.front();
+  EXPECT_EQ(made.kind, control::SideWork::Kind::kUpdate);
+  EXPECT_EQ(made.took, Duration(5));
+  EXPECT_EQ(made.members, 1);
+  EXPECT_EQ(made.at, attempt().time(world_->now()) - Duration(2));
+  ASSERT_EQ(world_->processes.size(), 1u);
+  EXPECT_EQ(world_->processes[0].process, "server0");
+  EXPECT_EQ(world_->processes[0].resident_bytes, 77);
+  ASSERT_EQ(world_->processes[0].sent.size(), 2u) << "of a host that there is";
+  EXPECT_EQ(world_->processes[0].sent[1], (store::Sent{"server0", "weights", 5}));
+  wire::ServerMessage written;
+  written.mutable_written()->set_version(
+      serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version());
+  serving->say(written);
+  ASSERT_EQ(world_->side_work.size(), 2u);
+  EXPECT_EQ(world_->side_work[1].kind, control::SideWork::Kind::kCheckpoint);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ns, WorkedOutOfReason, testing::Values(-1, 11));
 
 // A run whose last commit is made, and neither measured nor saved yet; and a worker that comes then.

@@ -68,6 +68,9 @@ absl::Status Attempt::on_message(Worker& worker, const wire::WorkerMessage& mess
       return on_role_taken(worker, message.role_taken());
     case wire::WorkerMessage::kReady:
       return on_ready(worker, message.ready());
+    case wire::WorkerMessage::kHeartbeat:
+      note_process(worker.name, message.heartbeat());
+      return absl::OkStatus();
     default:
       return absl::OkStatus();
   }
@@ -208,6 +211,12 @@ absl::Status Attempt::on_ready(const Worker& worker, const wire::WorkerReady& re
   if (Duration(ready.compute_ns()) > kLongestCompute) {
     return absl::InvalidArgumentError(
         fmt::format("said that an iteration took {} s", to_seconds(Duration(ready.compute_ns()))));
+  }
+  if (ready.loading_ns() < 0 || ready.pulling_ns() < 0 || ready.loading_ns() > ready.compute_ns() ||
+      ready.pulling_ns() > ready.compute_ns() - ready.loading_ns()) {
+    return absl::InvalidArgumentError(fmt::format("waited {} ns for samples and {} ns for weights, of {}",
+                                                  ready.loading_ns(), ready.pulling_ns(),
+                                                  ready.compute_ns()));
   }
   if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
     return absl::InvalidArgumentError("sent metrics that no program can have sent");

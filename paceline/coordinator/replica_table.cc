@@ -15,19 +15,24 @@ bool free(const Worker* worker) { return worker != nullptr && worker->joined && 
 
 Metrics metrics_of(const wire::WorkerReady& part) { return {part.metrics().begin(), part.metrics().end()}; }
 
-// Of the parts of one iteration: it is as old as its oldest part, and took as long as the longest. The last
-// stage knows the loss.
+// Of the parts of one iteration: it is as old as its oldest part, and took as long as the longest. Samples
+// and weights kept it as long as they kept every stage: where one has its own, it waits for the others. The
+// last stage knows the loss.
 control::ReplicaReady together(ReplicaId replica,
                                const std::vector<std::optional<wire::WorkerReady>>& parts) {
   control::ReplicaReady fact{.replica = replica,
                              .clock = Clock(parts.back()->clock()),
                              .base = Version(parts.back()->base()),
                              .loss = parts.back()->loss(),
-                             .metrics = metrics_of(*parts.back())};
+                             .metrics = metrics_of(*parts.back()),
+                             .loading = Duration(parts.back()->loading_ns()),
+                             .pulling = Duration(parts.back()->pulling_ns())};
   for (const auto& part : parts) {
     fact.base = std::min(fact.base, Version(part->base()));
     fact.compute = std::max(fact.compute, Duration(part->compute_ns()));
     fact.worked.emplace_back(part->worked_ns());
+    fact.loading = std::min(fact.loading, Duration(part->loading_ns()));
+    fact.pulling = std::min(fact.pulling, Duration(part->pulling_ns()));
   }
   return fact;
 }

@@ -43,7 +43,7 @@ struct LiveReplica {
 
 class ReplicaTable {
  public:
-  // `new_key`: for links between stages; empty where they are not sealed.
+  // `new_key`: for links between stages.
   ReplicaTable(planner::Plan plan, std::function<std::string()> new_key);
 
   const planner::Plan& plan() const { return plan_; }

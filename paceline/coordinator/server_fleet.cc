@@ -111,9 +111,9 @@ bool ServerFleet::all_started() const {
                       [](const Server& s) { return s.board_paths.empty(); });
 }
 
-// Of one direction between two hosts; empty where there is one host, or nothing is sealed.
+// Of one direction between two hosts; empty where there is one host.
 std::string ServerFleet::new_key() const {
-  if (!one_a_host_ || !seal_) return {};
+  if (!one_a_host_) return {};
   return new_key_();
 }
 

@@ -20,8 +20,7 @@ struct StageLinks {
   std::vector<std::optional<wire::StageLink>> home;
 };
 
-// Of stages on these hosts. Every link has keys of its own, or none has.
-// `new_key`: of one direction; empty where nothing is sealed.
+// Of stages on these hosts. Every link has keys of its own. `new_key`: of one direction.
 StageLinks stage_links(ReplicaId replica, std::span<const int> hosts,
                        const std::function<std::string()>& new_key);
 

@@ -33,6 +33,8 @@ struct CoordinatorOptions {
   // Makes what they were shown last; an error is the end of the run.
   std::function<absl::Status()> flush_records = [] { return absl::OkStatus(); };
   store::CheckpointSink* checkpoints = nullptr;  // outlives the coordinator
+  // What a process says of itself, once a second.
+  std::function<void(const store::ProcessReport&)> on_process = [](const auto&) {};
   // Told once the size of the data set is known, before the first fact.
   std::function<void(const control::ControllerConfig&)> on_data_known = [](const auto&) {};
   // One line that a person should see.

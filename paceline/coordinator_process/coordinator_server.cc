@@ -13,7 +13,10 @@ using security::Role;
 class CoordinatorServer::Service final : public wire::Coordinator::CallbackService {
  public:
   Service(EventLoop& loop, coordinator_process::Coordinator& coordinator, Options options)
-      : loop_(loop), coordinator_(coordinator), options_(std::move(options)) {}
+      : loop_(loop),
+        coordinator_(coordinator),
+        options_(std::move(options)),
+        places_(options_.most_streams) {}
 
   grpc::ServerBidiReactor<wire::WorkerMessage, wire::WorkerOrder>* Work(
       grpc::CallbackServerContext* context) override {
@@ -62,12 +65,13 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   grpc::ServerBidiReactor<In, Out>* admit(const grpc::CallbackServerContext& context, Role role) {
     const grpc::Status admitted = check(context, role);
     if (!admitted.ok()) return new rpc::RefusedStream<In, Out>(admitted);
-    return Stream::start(loop_, coordinator_, context);
+    return rpc::start_stream<Stream, In, Out>(loop_, coordinator_, context, places_);
   }
 
   EventLoop& loop_;
   coordinator_process::Coordinator& coordinator_;
   const Options options_;
+  rpc::StreamPlaces places_;
 };
 
 CoordinatorServer::CoordinatorServer() = default;

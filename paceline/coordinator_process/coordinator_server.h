@@ -22,6 +22,7 @@ class CoordinatorServer {
     std::function<void(const wire::StatusRequest&, wire::StatusReply&)> status;
     // One line about a process that was refused; from any thread.
     std::function<void(const std::string&)> notice;
+    int most_streams = 1024;  // of all peers at a time
   };
 
   // Takes connections of that socket (listen_for_job). All others outlive the server. Errors:

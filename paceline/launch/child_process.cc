@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +16,9 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/launch/oom_kills.h"
 
 namespace paceline::launch {
 
@@ -26,6 +29,9 @@ namespace fs = std::filesystem;
 constexpr int kLowestNice = 19;
 // Also when another file has taken the place of this program's meanwhile.
 constexpr char kThisProgram[] = "/proc/self/exe";
+
+// From its being counted as out of memory to its end.
+constexpr std::chrono::seconds kDying{2};
 
 // A program beside this one; empty: there is none. Where this program's file was replaced another one is not
 // of the same build any more.
@@ -41,6 +47,21 @@ std::string path_of(ChildProgram program) {
   const std::string other =
       program_beside(program == ChildProgram::kWithTorch ? "paceline-torch" : "paceline");
   return other.empty() ? kThisProgram : other;
+}
+
+// A resumed folder may be anybody's work: a pipe there would keep this process waiting for a reader.
+absl::StatusOr<FileDescriptor> open_log(const std::string& file) {
+  FileDescriptor log(open(
+      file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
+  struct stat about {};
+  if (log.valid() && fstat(log.get(), &about) == 0 && S_ISREG(about.st_mode) &&
+      fcntl(log.get(), F_SETFL, O_APPEND) == 0)
+    return log;
+  const bool other = log.valid() || errno == ENXIO || errno == ELOOP;
+  return absl::PermissionDeniedError(fmt::format(
+      "{}: cannot write: {}", file,
+      other ? "it is no plain file; move it away, and look at what else is in this folder before you go on"
+            : std::strerror(errno)));
 }
 
 // In the child, between fork and exec: only what is safe there.
@@ -72,43 +93,44 @@ absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std
                                                  const std::vector<std::string>& arguments,
                                                  const std::string& log_file,
                                                  const std::vector<int>& inherited, Priority priority) {
-  const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (log < 0)
-    return absl::PermissionDeniedError(fmt::format("{}: cannot write: {}", log_file, std::strerror(errno)));
+  PACELINE_ASSIGN_OR_RETURN(const FileDescriptor log, open_log(log_file));
   const std::string path = path_of(program);
   std::vector<std::string> words = {"paceline"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  auto exit_pipe = peer::ExitPipe::open();
-  if (!exit_pipe.ok()) close(log);
-  PACELINE_RETURN_IF_ERROR(exit_pipe.status());
-  std::string variable = exit_pipe->environment();
+  PACELINE_ASSIGN_OR_RETURN(peer::ExitPipe exit_pipe, peer::ExitPipe::open());
+  std::string variable = exit_pipe.environment();
   std::vector<char*> environment;
   for (char** one = environ; *one != nullptr; ++one) environment.push_back(*one);
   environment.insert(environment.end(), {variable.data(), nullptr});
   std::vector<int> kept = inherited;
-  kept.push_back(exit_pipe->child_end());
+  kept.push_back(exit_pipe.child_end());
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log, kept, priority, parent);
-  exit_pipe->close_child_end();
-  close(log);
+  if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log.get(), kept, priority, parent);
+  exit_pipe.close_child_end();
   if (pid < 0)
     return absl::ResourceExhaustedError(fmt::format("cannot start {}: {}", name, std::strerror(errno)));
-  return ChildProcess(name, log_file, pid, *std::move(exit_pipe));
+  return ChildProcess(name, log_file, pid, std::move(exit_pipe));
 }
 
 ChildProcess::ChildProcess(std::string name, std::string log_file, pid_t pid, peer::ExitPipe exit_pipe)
-    : name_(std::move(name)), log_file_(std::move(log_file)), pid_(pid), exit_pipe_(std::move(exit_pipe)) {}
+    : name_(std::move(name)),
+      log_file_(std::move(log_file)),
+      pid_(pid),
+      exit_pipe_(std::move(exit_pipe)),
+      oom_kills_(oom_kills()) {}
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : name_(std::move(other.name_)),
       log_file_(std::move(other.log_file_)),
       pid_(std::exchange(other.pid_, -1)),
       exit_pipe_(std::move(other.exit_pipe_)),
-      end_(std::move(other.end_)) {}
+      end_(std::move(other.end_)),
+      oom_kills_(other.oom_kills_),
+      somebody_out_of_memory_(other.somebody_out_of_memory_) {}
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(name_, other.name_);
@@ -116,6 +138,8 @@ ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(pid_, other.pid_);
   std::swap(exit_pipe_, other.exit_pipe_);
   std::swap(end_, other.end_);
+  std::swap(oom_kills_, other.oom_kills_);
+  std::swap(somebody_out_of_memory_, other.somebody_out_of_memory_);
   return *this;
 }
 
@@ -135,9 +159,17 @@ bool killed_from_outside(int wait_status) {
 }  // namespace
 
 std::optional<ChildProcess::End> ChildProcess::ended() {
+  if (end_ || pid_ < 0) return end_;
   int status = 0;
-  if (!end_ && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) end_ = End{status, exit_pipe_.read()};
-  if (end_ && killed_from_outside(end_->wait_status)) end_->said = {ExitReason::kKilled};
+  const bool ended = waitpid(pid_, &status, WNOHANG) == pid_;
+  const auto now = std::chrono::steady_clock::now();
+  const std::int64_t before = std::exchange(oom_kills_, oom_kills());
+  if (oom_kills_ > before) somebody_out_of_memory_ = now;
+  if (!ended) return std::nullopt;
+  end_ = End{status, exit_pipe_.read(), false};
+  if (killed_from_outside(status)) end_->said = {ExitReason::kKilled};
+  end_->out_of_memory =
+      WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && now - somebody_out_of_memory_ < kDying;
   return end_;
 }
 
@@ -155,7 +187,8 @@ void ChildProcess::signal(int number) {
 
 std::string ChildProcess::End::in_words() const {
   if (killed())
-    return fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    return fmt::format("{}killed by signal {} ({})", out_of_memory ? "out of memory: " : "",
+                       WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
   return fmt::format("exit status {}", WEXITSTATUS(wait_status));
 }
 

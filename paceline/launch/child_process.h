@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,9 +43,11 @@ class ChildProcess {
   struct End {
     int wait_status = 0;
     peer::ExitReport said{};
+    bool out_of_memory = false;  // the system killed it for that
     bool killed() const;
     // For people.
-    std::string in_words() const;  // "exit status 2", "killed by signal 9 (Killed)"
+    // "exit status 2", "killed by signal 9 (Killed)", "out of memory: killed by signal 9 (Killed)".
+    std::string in_words() const;
   };
   std::optional<End> ended();
   // Waits for it.
@@ -63,6 +67,8 @@ class ChildProcess {
   pid_t pid_ = -1;
   peer::ExitPipe exit_pipe_;
   std::optional<End> end_;
+  std::int64_t oom_kills_;                                          // seen last
+  std::chrono::steady_clock::time_point somebody_out_of_memory_{};  // when that grew
 };
 
 // Why a process ended: what it said, or where its log is. With its ExitReason.

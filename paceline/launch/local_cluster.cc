@@ -33,7 +33,6 @@ namespace {
 using supervisor::MemberKind;
 
 constexpr int kAnyWidth = 80;
-constexpr std::time_t kSoon_s = 7 * 86400;
 // So long a coordinator has to answer when this process comes to it.
 constexpr std::chrono::milliseconds kAnswerLimit{500};
 
@@ -291,6 +290,7 @@ std::vector<std::string> LocalCluster::coordinator_arguments(
   } else if (processes_.resume) {
     words.emplace_back("--resume");
   }
+  if (processes_.resume && reach_.coordinator.empty()) words.emplace_back("--new-token");
   return words;
 }
 
@@ -298,15 +298,14 @@ absl::Status LocalCluster::read_access() {
   gpr_set_log_function(peer::no_log_of_grpc);
   PACELINE_ASSIGN_OR_RETURN(access_,
                             peer::read_access(reach_.certs, reach_.token_file, security::Role::kOperator));
-  if (access_.credentials && access_.credentials->expire < std::time(nullptr) + kSoon_s)
+  if (access_.credentials && security::end_soon(*access_.credentials, std::time(nullptr)))
     print(stderr,
           fmt::format(
               "{}: the certificates end on {}; after that a lost process cannot come back. Make new ones "
               "before: paceline certs\n",
               reach_.certs, security::day_of(access_.credentials->expire)));
   const std::string token = reach_.token_file.empty() ? reach_.certs + "/token" : reach_.token_file;
-  if (security::is_exposed(token))
-    print(stderr, fmt::format("{}: others on this host can read the job's token; chmod 600 it\n", token));
+  if (security::is_exposed(token)) print(stderr, security::exposed_in_words(token) + "\n");
   return absl::OkStatus();
 }
 

@@ -35,6 +35,10 @@ absl::StatusOr<std::string> coordinator_address(const std::string& option) {
   return text.substr(0, text.find('\n'));
 }
 
+std::string token_file_of(const std::string& certs, const std::string& token_file) {
+  return token_file.empty() ? certs + "/token" : token_file;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, const rpc::Access& access,
@@ -74,8 +78,7 @@ absl::StatusOr<rpc::Access> read_access(const std::string& certs, const std::str
         "run "
         "folder, RUN/token");
   }
-  PACELINE_ASSIGN_OR_RETURN(access.token,
-                            security::read_token(token_file.empty() ? certs + "/token" : token_file));
+  PACELINE_ASSIGN_OR_RETURN(access.token, security::read_token(token_file_of(certs, token_file)));
   return access;
 }
 
@@ -86,6 +89,8 @@ std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Ac
 
 absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Session& session) {
   PACELINE_ASSIGN_OR_RETURN(const rpc::Access access, read_access(options.certs, options.token_file, role));
+  const std::string token = token_file_of(options.certs, options.token_file);
+  if (security::is_exposed(token)) spdlog::warn("{}", security::exposed_in_words(token));
   // One that has not begun to listen yet will soon, or never.
   double patience_s = std::min(options.patience_s, PeerOptions{}.patience_s);
   while (true) {

@@ -39,12 +39,13 @@ struct RunInfo {
   World world = World::kLive;
   std::int64_t total_samples = 0;  // over all epochs
   std::optional<Target> target;
-  std::int64_t epoch_samples = 0;                 // 0: not known
-  std::optional<std::int64_t> staleness_bound{};  // S, where the policy promises one
-  std::vector<std::string> devices{};             // of a planned run; names, as plans number them
-  std::int32_t layers = 0;                        // of the model, as units
-  std::int64_t attempts = 1;                      // how often it was begun, or gone on with
-  std::int64_t lost_commits = 0;                  // between them: seen by somebody, and done again
+  std::int64_t epoch_samples = 0;                  // 0: not known
+  std::optional<std::int64_t> staleness_bound{};   // S, where the policy promises one
+  std::vector<std::string> devices{};              // of a planned run; names, as plans number them
+  std::int32_t layers = 0;                         // of the model, as units
+  std::int64_t attempts = 1;                       // how often it was begun, or gone on with
+  std::int64_t lost_commits = 0;                   // between them: seen by somebody, and done again
+  std::map<std::string, std::int64_t> restarts{};  // attempts after the first, by a bounded number of reasons
   // How long an iteration of a replica was to take, by its name, where the job says so.
   AskedPace asked_pace{};
   std::uint64_t seed = 1;
@@ -157,7 +158,7 @@ struct Summary {
   std::vector<ReplicaSummary> replicas;          // ascending; those that left, too
   std::optional<PlanSummary> plan;               // of a planned run
   std::optional<UpdateSummary> updates{};
-  std::optional<MeasuredUpdates> measured_updates{};  // under policies that hear of completion
+  std::vector<MeasuredUpdates> measured_updates{};  // by server; none where nobody measured them
 
   std::optional<double> time_to_target_s() const {
     return met_target ? std::optional(to_seconds(met_target->at)) : std::nullopt;

@@ -38,6 +38,8 @@ class ExaminedHosts final : public Stream::Listener {
  public:
   explicit ExaminedHosts(int hosts) : all_(static_cast<std::size_t>(hosts)) {}
 
+  int count() const { return static_cast<int>(all_.size()); }
+
   void received(const Stream::Pointer& stream, wire::DoctorAnswer answer) override {
     const std::lock_guard lock(mutex_);
     if (answer.has_hello()) {
@@ -93,12 +95,17 @@ class Service final : public wire::Doctor::CallbackService {
  public:
   Service(EventLoop& loop, ExaminedHosts& hosts, Access access,
           std::function<void(const std::string&)> notice)
-      : loop_(loop), hosts_(hosts), access_(std::move(access)), notice_(std::move(notice)) {}
+      : loop_(loop),
+        hosts_(hosts),
+        access_(std::move(access)),
+        notice_(std::move(notice)),
+        places_(2 * hosts.count()) {}
 
   grpc::ServerBidiReactor<wire::DoctorAnswer, wire::DoctorOrder>* Examine(
       grpc::CallbackServerContext* context) override {
     const grpc::Status admitted = admit(*context, access_, {security::Role::kOperator});
-    if (admitted.ok()) return Stream::start(loop_, hosts_, *context);
+    if (admitted.ok())
+      return start_stream<Stream, wire::DoctorAnswer, wire::DoctorOrder>(loop_, hosts_, *context, places_);
     notice_(fmt::format("refused a process at {}: {}", context->peer(), admitted.error_message()));
     return new RefusedStream<wire::DoctorAnswer, wire::DoctorOrder>(admitted);
   }
@@ -108,6 +115,7 @@ class Service final : public wire::Doctor::CallbackService {
   ExaminedHosts& hosts_;
   const Access access_;
   const std::function<void(const std::string&)> notice_;
+  StreamPlaces places_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/control/run_listener.h"
 #include "paceline/report/history.h"
 #include "paceline/report/json_values.h"
 #include "paceline/report/summary.h"
@@ -35,8 +36,8 @@ struct RunReport {
 };
 
 // Reads the run's journal: the whole run, however often it was resumed. Errors: not a run, or a journal that
-// cannot be read.
-absl::StatusOr<RunReport> read_run(const std::string& folder);
+// cannot be read. `more` hears the whole run as well.
+absl::StatusOr<RunReport> read_run(const std::string& folder, control::RunListener* more = nullptr);
 
 // Writes report.html and summary.json into the folder.
 absl::Status write_report(const std::string& folder, const RunReport& report);

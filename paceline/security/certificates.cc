@@ -182,6 +182,7 @@ absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& req
     return absl::InvalidArgumentError(
         fmt::format("'{}' is a file of the authority, and no name of a job; choose another", request.job));
   }
+  PACELINE_RETURN_IF_ERROR(StagedFiles::finish(request.dir));
   MadeCertificates made;
   made.of_job = request.dir / request.job;
   if (!request.force && fs::exists(made.of_job / "authority.crt")) {
@@ -217,6 +218,11 @@ absl::StatusOr<Credentials> read_credentials(const fs::path& dir, Role role) {
   PACELINE_RETURN_IF_ERROR(check_good(certificate.get(), file, "paceline certs"));
   return Credentials{*own, to_pem(authority.get()), to_pem(certificate.get()), to_pem(key.get()),
                      std::min(expiry_of(certificate.get()), expiry_of(authority.get()))};
+}
+
+bool end_soon(const Credentials& credentials, std::time_t now) {
+  constexpr std::time_t kSoon_s = 30 * 86400;
+  return credentials.expire < now + kSoon_s;
 }
 
 std::string day_of(std::time_t time) { return fmt::format("{:%Y-%m-%d}", fmt::gmtime(time)); }

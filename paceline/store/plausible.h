@@ -24,6 +24,7 @@ class Plausible final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_side_work(const control::SideWork& work) override;
 
   // DataLoss, in a line.
   const absl::Status& status() const { return status_; }

@@ -61,7 +61,10 @@ TEST(PlausibleTest, NothingIsToldFromTheFirstThingOnThatCannotHaveBeen) {
                                                  {comes(0), may_begin(0, 1), is_parked(0), has_done(0, 1)},
                                                  {comes(0), update_of(1, {})},
                                                  {comes(0), update_of(1, {0}, 1)},
-                                                 {comes(0), update_of(1, {0, 1})}};
+                                                 {comes(0), update_of(1, {0, 1})},
+                                                 {comes(0), SideWork{.version = Version(1), .server = 5000}},
+                                                 {comes(0), SideWork{.took = Duration::max()}},
+                                                 {comes(0), SideWork{.at = Time(Duration::min())}}};
   for (std::size_t i = 0; i < cases.size(); ++i) {
     Recorder recorder;
     Plausible plausible(recorder);

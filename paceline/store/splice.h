@@ -25,8 +25,9 @@ class Splice final : public control::RunListener {
 
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
-  // Evaluations come late, maybe after the cut.
+  // What evaluations gave and what took how long come late, maybe after the cut.
   void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_side_work(const control::SideWork& work) override;
 
   // What in the record cannot have been.
   const absl::Status& status() const { return status_; }

@@ -54,4 +54,8 @@ class ImageSet : public DataSet {
   std::int64_t classes_;
 };
 
+// Both halves of a split, normalised alike. Only the training half is augmented.
+DataSets image_sets(ImageSplit split, ImageShape shape, const Normalization& normalization, bool augment,
+                    std::int64_t classes);
+
 }  // namespace paceline::train

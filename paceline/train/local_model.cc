@@ -55,7 +55,8 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::create(const config::Mod
 const ps::Layout& LocalModel::layout() const { return impl_->units.layout(); }
 
 void LocalModel::initial_weights(std::span<float> out) const {
-  draw_initial_weights(impl_->config, impl_->units.layout(), impl_->seed, out);
+  draw_initial_weights(*find_model(impl_->config.name), impl_->config, impl_->units.layout(), impl_->seed,
+                       out);
 }
 
 absl::StatusOr<StepResult> LocalModel::step(const Batch& batch, std::span<const float* const> weights,

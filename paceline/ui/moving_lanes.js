@@ -1,9 +1,9 @@
 // The lanes of a run that trains: who computes, and who waits for whom and why.
 
 // As report::TimeCause counts them.
-const kCauses = ['computing', 'waiting', 'waiting for the servers', 'waiting for messages on the way', 'waiting for other stages', 'starting', 'recovering', 'no work', 'gone'];
-const [kComputing, kWaiting, kServers] = [0, 1, 2];
-const kCauseClass = ['computing', 'waiting', 'servers', 'way', 'stages', 'starting', 'recovering', 'no-work', 'gone'];
+const kCauses = ['computing', 'loading samples', 'waiting for weights', 'waiting', 'waiting for the servers', 'waiting for messages on the way', 'waiting for other stages', 'starting', 'recovering', 'no work', 'gone'];
+const [kComputing, kWaiting, kServers] = [0, 3, 4];
+const kCauseClass = ['computing', 'loading', 'weights', 'waiting', 'servers', 'way', 'stages', 'starting', 'recovering', 'no-work', 'gone'];
 
 // A waiting block has the color of the one it waits for.
 function wait_patterns(id, count) {

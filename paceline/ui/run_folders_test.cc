@@ -121,6 +121,24 @@ TEST_F(RunFoldersTest, TheStateIsWhatTheFolderSays) {
   EXPECT_EQ(state_of(run).state, RunState::kLost);
 }
 
+// Whatever somebody says that stops it.
+TEST_F(RunFoldersTest, ARunThatWasStoppedIsNotFinished) {
+  using control::FinishCause;
+  const auto state = [&](const char* why, FinishCause cause) {
+    const fs::path folder = root_ / fmt::format("{} {}", why, static_cast<int>(cause));
+    make_run(folder);
+    auto journal = store::Journal::open(folder / "journal.sqlite", Version(0));
+    (*journal)->on_order(Time{}, control::Finish{why, cause});
+    journal->reset();
+    const StateOfRun said = state_of(store::RunPaths{folder});
+    EXPECT_EQ(said.why, why);
+    return said.state;
+  };
+  EXPECT_EQ(state("every sample of mine is wrong", FinishCause::kStopped), RunState::kStopped);
+  EXPECT_EQ(state("the target is reached", FinishCause::kTarget), RunState::kFinished);
+  EXPECT_EQ(state("all done", FinishCause::kEverySample), RunState::kFinished);
+}
+
 TEST_F(RunFoldersTest, AFollowerShowsTheWholeRun) {
   make_run(root_ / "run");
   RunFollower follower(store::RunPaths{root_ / "run"});
@@ -137,6 +155,28 @@ TEST_F(RunFoldersTest, AFollowerShowsTheWholeRun) {
   ASSERT_TRUE(metrics.ok());
   EXPECT_THAT(*metrics, testing::HasSubstr("paceline_committed_samples_total 3200\n"));
   EXPECT_THAT(*metrics, testing::HasSubstr("paceline_attempts_total 1\n"));
+}
+
+TEST_F(RunFoldersTest, CountersGoOnWhenARunGoesBack) {
+  make_run(root_ / "run");
+  record_run(root_ / "run");
+  RunFollower follower(store::RunPaths{root_ / "run"});
+  const auto metrics = [&] {
+    follower.read();
+    return follower.metrics().value();
+  };
+  EXPECT_THAT(metrics(), testing::HasSubstr("paceline_commits_total 25\n"));
+  auto journal = store::Journal::open(root_ / "run/journal.sqlite", Version(5));
+  (*journal)->set(runs::went_back_key(1), "server 3 died").IgnoreError();
+  (*journal)->note_process({Time{}, "w0", 1234, {}});
+  ASSERT_TRUE((*journal)->flush().ok());
+  const std::string after = metrics();
+  EXPECT_EQ(follower.parts().at("head").at("commits"), 5);
+  EXPECT_THAT(after, testing::HasSubstr("paceline_commits_total 25\n"));
+  EXPECT_THAT(after, testing::HasSubstr("paceline_attempts_total 2\n"));
+  EXPECT_THAT(after, testing::HasSubstr("paceline_restarts_total{reason=\"server # died\"} 1\n"));
+  EXPECT_THAT(after, testing::HasSubstr("paceline_process_resident_memory_bytes{process=\"w0\"} 1234\n"));
+  EXPECT_EQ(follower.parts().at("memory").at("rows").at(0).at(1), 1234);
 }
 
 TEST_F(RunFoldersTest, ADamagedJournalIsALineAndNoCrash) {

@@ -214,7 +214,7 @@ function plan_part() {
   };
 }
 
-const kCauseBar = ['computing s0', 'waiting', 'servers', 'way', 'stages', 'starting', 'recovering', 'no-work', 'gone'];
+const kCauseBar = ['computing s0', 'loading', 'weights', 'waiting', 'servers', 'way', 'stages', 'starting', 'recovering', 'no-work', 'gone'];
 
 function time_part() {
   let data = null;

@@ -97,7 +97,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   const auto on_evaluated = [&](const control::Evaluated& evaluated) {
     recorder->on_evaluated(evaluated);
     if (job.stop_at_target && control::meets(*job.target, evaluated))
-      cluster->ask_stop("the target is reached");
+      cluster->ask_stop("the target is reached", control::FinishCause::kTarget);
   };
   PACELINE_ASSIGN_OR_RETURN(const auto work, VirtualWork::create(job, restart, journal_first, on_evaluated));
   const control::ControllerConfig config = config::controller_config(job, work->dataset_size());
