@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -171,14 +172,26 @@ class Growing {
     PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_recorded_job(run_));
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, run_.job()));
     const double made = made_s(run_.job());
-    file_ = folder_ / fmt::format("events.out.tfevents.{:.0f}.paceline", made);
-    PACELINE_RETURN_IF_ERROR(store::atomic_write(file_, ""));
-    open_ = FileDescriptor(::open(file_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
+    PACELINE_RETURN_IF_ERROR(make_file(made));
     board_.emplace(run.info, made, job_toml, hparams_of(job), [this](std::string_view piece) {
       error_.Update(store::write_all(open_, file_, piece.data(), piece.size()));
       return error_;
     });
     return &*board_;
+  }
+
+  // The next one of the run: TensorBoard goes on from file to file by their names, and keeps open what it
+  // reads.
+  absl::Status make_file(double made) {
+    constexpr int kMostFiles = 9999;
+    for (int number = 1; number <= kMostFiles; ++number) {
+      file_ = folder_ / fmt::format("events.out.tfevents.{:.0f}.paceline.{:04}", made, number);
+      open_ = FileDescriptor(::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+      if (open_.get() >= 0) return absl::OkStatus();
+      if (errno != EEXIST) return store::io_error(file_, "made", errno);
+    }
+    return absl::ResourceExhaustedError(
+        fmt::format("{}: has too many event files of this run", folder_.string()));
   }
 
   const store::RunPaths run_;

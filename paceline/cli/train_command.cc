@@ -4,8 +4,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,9 +16,9 @@
 #include "paceline/cli/program_probe.h"
 #include "paceline/cli/standard_input.h"
 #include "paceline/cli/torch_program.h"
-#include "paceline/cli/ui_child.h"
+#include "paceline/cli/version.h"
+#include "paceline/cli/watchers.h"
 #include "paceline/engine/built_in.h"
-#include "paceline/launch/child_process.h"
 #include "paceline/launch/display.h"
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/host_memory.h"
@@ -33,6 +31,7 @@
 #include "paceline/runs/plan_job.h"
 #include "paceline/runs/run_checkpoints.h"
 #include "paceline/runs/run_info.h"
+#include "paceline/runs/run_origin.h"
 #include "paceline/runs/run_report.h"
 #include "paceline/runs/unfinished_run.h"
 #include "paceline/store/files.h"
@@ -259,58 +258,6 @@ absl::Status check_plan(const std::string& job_text, bool in_virtual_time) {
   return runs::plan_job(job_text, time_of(in_virtual_time), measure_model).status();
 }
 
-namespace {
-
-// What looks at the run from outside, listening already.
-absl::StatusOr<std::vector<UiChild>> watchers_of(const config::JobConfig& job, const TrainOptions& options) {
-  std::vector<UiChild> watchers;
-  if (options.ui) {
-    PACELINE_ASSIGN_OR_RETURN(UiChild pages, UiChild::with_pages());
-    watchers.push_back(std::move(pages));
-  }
-  if (!job.monitor.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(UiChild metrics, UiChild::with_metrics(job.monitor));
-    watchers.push_back(std::move(metrics));
-  }
-  return watchers;
-}
-
-// Writes event files, if the job wants any, until the run has ended.
-absl::StatusOr<std::optional<launch::ChildProcess>> start_exporter(const config::JobConfig& job,
-                                                                   const std::string& run) {
-  if (!job.to_tensorboard) return std::nullopt;
-  const store::RunPaths paths{run};
-  std::error_code ignored;
-  std::filesystem::create_directories(paths.logs(), ignored);
-  PACELINE_ASSIGN_OR_RETURN(launch::ChildProcess exporter,
-                            launch::ChildProcess::start(launch::ChildProgram::kWithoutTorch, "export",
-                                                        {"export", run, "--tensorboard",
-                                                         (paths.root / "tensorboard").string(), "--follow"},
-                                                        (paths.logs() / "export.log").string()));
-  return std::optional(std::move(exporter));
-}
-
-// It has the end of the run to write.
-void wait_a_little(launch::ChildProcess& exporter) {
-  constexpr int kLooks = 50;
-  for (int i = 0; i < kLooks && !exporter.ended(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-}
-
-absl::Status start_all(std::vector<UiChild>& watchers, const std::string& run) {
-  if (watchers.empty()) return absl::OkStatus();
-  std::error_code ignored;
-  const store::RunPaths paths{run};
-  std::filesystem::create_directories(paths.logs(), ignored);
-  for (UiChild& watcher : watchers) {
-    const std::string page = "#/run/" + paths.root.filename().string();
-    PACELINE_RETURN_IF_ERROR(watcher.start(run, paths.logs().string(), page));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options) {
   const auto time = time_of(options.in_virtual_time);
   PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure_model));
@@ -319,7 +266,7 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   if (!planned.line.empty() && options.shown != launch::Shown::kNothing)
     launch::print(stderr, planned.line + "\n");
   const bool resume = !options.resume.empty();
-  PACELINE_ASSIGN_OR_RETURN(std::vector<UiChild> watchers, watchers_of(job, options));
+  PACELINE_ASSIGN_OR_RETURN(Watchers watchers, Watchers::open(job, options.ui));
   TrainedRun run;
   PACELINE_ASSIGN_OR_RETURN(run.folder,
                             resume ? old_folder(options, job_toml) : new_folder(job, job_toml, job_text));
@@ -327,15 +274,16 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
     PACELINE_RETURN_IF_ERROR(store::atomic_write(store::RunPaths{run.folder}.program(), options.program));
   if (options.names_folder && options.shown != launch::Shown::kNothing)
     launch::print(stderr, fmt::format("run: {}\n", run.folder));
-  PACELINE_RETURN_IF_ERROR(start_all(watchers, run.folder));
-  PACELINE_ASSIGN_OR_RETURN(std::optional<launch::ChildProcess> exporter, start_exporter(job, run.folder));
+  if (!resume)
+    PACELINE_RETURN_IF_ERROR(runs::write_origin(store::RunPaths{run.folder}, runs::this_origin(kVersion)));
+  PACELINE_RETURN_IF_ERROR(watchers.start(run.folder));
   const int signals_before = launch::stop_signals();
   bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
   absl::Status outcome = options.in_virtual_time
                              ? virtual_time::train_virtually(run.folder, resume, options.shown)
                              : train_live(run.folder, job, options, logs_say_more);
   run.interrupted = launch::stop_signals() > signals_before;
-  if (exporter) wait_a_little(*exporter);
+  watchers.finish();
   if (outcome.ok() && run.interrupted && !launch::has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");
   if (!outcome.ok())

@@ -1,6 +1,7 @@
 #include "paceline/control/controller.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "paceline/base/check.h"
@@ -54,6 +55,7 @@ absl::Status Controller::restore(const ControllerState& state) {
   PACELINE_CHECK(ledger_.restore(state.ledger), "a state fits and does not");
   policy_orders_ = policy::Orders(state.version);
   completed_ = state.version;
+  rounds_ = CommittedRounds(state.version);
   restored_clocks_ = state.clocks;
   return absl::OkStatus();
 }
@@ -139,12 +141,27 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
   active_.finish(fact.replica, fact.clock);
   const std::int64_t samples = ledger_.held_by(fact.replica).size();
   if (config_.uneven_data) shares_.finished(fact.replica, samples, fact.compute);
+  // The data of those who are released by this fact are decided before, and the rest comes after.
+  std::vector<Order> planned;
+  if (replanner_ != nullptr) {
+    replanner_->finished(fact, samples);
+    if (replanner_->batch_is_over()) {
+      replanner_->end_batch(at, planned);
+      share_as_planned();
+    }
+  }
   policy_->ready(at, {fact.replica, fact.clock, fact.base, samples, fact.compute}, policy_orders_);
   settle(at, orders);
-  if (replanner_ == nullptr) return absl::OkStatus();
-  replanner_->finished(fact, samples);
-  if (!finished_ && replanner_->batch_is_over()) replanner_->end_batch(at, orders);
+  if (finished_) return absl::OkStatus();
+  std::move(planned.begin(), planned.end(), std::back_inserter(orders));
   return absl::OkStatus();
+}
+
+void Controller::share_as_planned() {
+  if (!config_.uneven_data) return;
+  for (const auto& [replica, samples] : replanner_->data()) {
+    if (active(replica)) shares_.decided(replica, samples);
+  }
 }
 
 absl::Status Controller::on(Time at, const TimerRang&, std::vector<Order>& orders) {
@@ -187,7 +204,10 @@ absl::Status Controller::on(Time at, const DeviceLeft& fact, std::vector<Order>&
 }
 
 absl::Status Controller::on(Time at, const PlanSearched& fact, std::vector<Order>& orders) {
-  return replanner_ == nullptr ? absl::OkStatus() : replanner_->searched(at, fact, orders);
+  if (replanner_ == nullptr) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(replanner_->searched(at, fact, orders));
+  share_as_planned();
+  return absl::OkStatus();
 }
 
 std::optional<planner::Plan> Controller::plan() const {
@@ -341,17 +361,32 @@ void Controller::discard(const policy::Discard& discard, std::vector<Order>& ord
 void Controller::learn(const CommitRecord& record) {
   for (const CommitMember& one : record.members) {
     const auto staleness = static_cast<double>(record.version - one.base - 1);
+    const double delay = rounds_.since(one.base);
     member(one.replica).staleness.add(staleness);
+    member(one.replica).delay.add(delay);
     staleness_.add(staleness);
+    delay_.add(delay);
   }
-  fraction_.add(record.fraction);
+  rounds_.commit(record.fraction);
+  if (rounds_.too_many(static_cast<std::size_t>(here_))) rounds_.forget_before(oldest_base());
 }
 
-// A replica that has not committed yet is taken to be as late as the others have been.
+Version Controller::oldest_base() const {
+  Version oldest = version();
+  for (const Member& member : members_) {
+    if (member.computing || member.finished) oldest = std::min(oldest, member.base);
+  }
+  return oldest;
+}
+
+// What matters is how far the weights will have moved by then, τ̂·f̂ bulk rounds: the product is this replica's
+// own delay. A replica that has not committed yet is taken to be as late as the others have been.
 void Controller::look_ahead(Release& release) {
   release.learning_rate = learning_rate(config_.schedule, ledger_.committed());
-  release.staleness = member(release.replica).staleness.value_or(staleness_.value_or(0));
-  release.fraction = fraction_.value_or(1);
+  const Member& mine = member(release.replica);
+  release.staleness = mine.staleness.value_or(staleness_.value_or(0));
+  const double delay = mine.delay.value_or(delay_.value_or(0));
+  release.fraction = release.staleness > 0 ? delay / release.staleness : 1;
 }
 
 void Controller::release(Time at, const policy::Release& release, std::vector<Order>& orders) {

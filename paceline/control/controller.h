@@ -16,6 +16,7 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/control/committed_rounds.h"
 #include "paceline/control/controller_state.h"
 #include "paceline/control/data_shares.h"
 #include "paceline/control/facts.h"
@@ -91,7 +92,8 @@ class Controller {
     Version base;             // at first the version released, then that of the finished gradient
     bool computing = false;   // released and not ready yet
     bool finished = false;    // ready and not committed yet
-    MovingAverage staleness;  // of its commits
+    MovingAverage staleness;  // of its commits, in versions
+    MovingAverage delay;      // of them, in bulk rounds
     bool here() const { return batch > 0; }
   };
 
@@ -110,6 +112,8 @@ class Controller {
   // The policy knows it: it is neither parked nor waiting for the start.
   bool active(ReplicaId replica) const { return active_.live(replica); }
   void start_if_all_here(Time at);
+  // Where a planner decides how many samples each replica gets, they get them from their next release on.
+  void share_as_planned();
   void activate(Time at, ReplicaId replica, Clock clock);
   void deactivate(Time at, ReplicaId replica);
   bool unpark_one(Time at);
@@ -130,7 +134,10 @@ class Controller {
   void reserve(std::vector<Order>& orders);
   CommitMember take_contribution(const policy::Contribution& contribution);
   void weigh(CommitRecord& record) const;
+  // How late its members are.
   void learn(const CommitRecord& record);
+  // The oldest version that a gradient to be committed may have been computed on. O(P).
+  Version oldest_base() const;
   void look_ahead(Release& release);
 
   const ControllerConfig config_;
@@ -147,10 +154,11 @@ class Controller {
   policy::ClockBoard active_;
   std::set<ReplicaId> parked_;
   std::map<std::string, Clock> restored_clocks_;
-  std::int64_t nominal_batch_ = 0;  // B
-  Version completed_{0};            // as told
-  MovingAverage staleness_;         // of the commits of all
-  MovingAverage fraction_;          // of all commits
+  std::int64_t nominal_batch_ = 0;      // B
+  Version completed_{0};                // as told
+  MovingAverage staleness_;             // of the commits of all
+  MovingAverage delay_;                 // likewise
+  CommittedRounds rounds_{Version(0)};  // where replicas look ahead
   struct Released {
     std::size_t order = 0;     // its place among the orders
     std::int64_t samples = 0;  // of an iteration

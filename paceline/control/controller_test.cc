@@ -315,19 +315,36 @@ TEST(Controller, LearnsHowLateEachReplicaIs) {
                                      Pair(2, DoubleEq(0.616))));  // of all: 0, 0, 2, 1, 1
 }
 
-TEST(Controller, LearnsWhatFractionACommitIs) {
-  const auto releases = releases_of(looking_ahead(2), "asp", asynchronous_facts());
-  EXPECT_EQ(releases.at(1).fraction, 1.0) << "nothing is known";
-  EXPECT_DOUBLE_EQ(releases.at(2).fraction, 0.5);
-  auto facts = asynchronous_facts();
-  facts.push_back(ready(2, 3, 5));
-  facts.push_back(ready(0, 4, 4));
-  const auto more = releases_of(looking_ahead(2), "asp", facts);
-  EXPECT_DOUBLE_EQ(more.at(8).fraction, 0.5) << "10 of 20 now";
-  EXPECT_DOUBLE_EQ(more.at(9).fraction, 0.45) << "and 5 of 20";
+// One replica's commits are three quarters of the bulk and the other's a quarter: each is late by the
+// other's.
+TEST(Controller, LearnsHowFarTheCommitsMoveThatAReplicaMisses) {
+  const std::vector<Fact> facts{joined(0, "w0", 15), joined(1, "w1", 5), ready(0, 1, 0),
+                                ready(1, 1, 0),      ready(0, 2, 1),     ready(1, 2, 3)};
+  const auto releases = releases_of(looking_ahead(2), "asp", facts);
+  ASSERT_EQ(releases.size(), 6u);
+  EXPECT_EQ(releases[1].fraction, 1.0) << "nothing is known";
+  EXPECT_EQ(releases[2].fraction, 1.0) << "it was not late";
+  EXPECT_DOUBLE_EQ(releases[3].fraction, 0.75);
+  EXPECT_DOUBLE_EQ(releases[4].fraction, 0.25);
+  EXPECT_DOUBLE_EQ(releases[5].fraction, 0.75);
+  EXPECT_DOUBLE_EQ(releases[5].staleness, 0.8)
+      << "it pulled the newest version, not the one it was let go on";
   ControllerConfig whole = looking_ahead(2);
   whole.scale = CommitScale::kUpdate;
-  EXPECT_EQ(releases_of(whole, "asp", facts).at(9).fraction, 1.0);
+  EXPECT_EQ(releases_of(whole, "asp", facts).at(3).fraction, 1.0);
+}
+
+// A replica that is far behind makes the Controller remember how far the weights have moved since.
+TEST(Controller, KnowsTheDelayOfAGradientThatIsThousandsOfCommitsOld) {
+  ControllerConfig config = config_of(100'000, 100'000, 2);
+  config.look_ahead = true;
+  std::vector<Fact> facts{joined(0, "w0", 3), joined(1, "w1", 1)};
+  constexpr int kOld = 5000;
+  for (int i = 1; i <= kOld; ++i) facts.push_back(ready(0, i, i - 1));
+  facts.push_back(ready(1, 1, 0));
+  const Release last = releases_of(config, "asp", facts).back();
+  EXPECT_EQ(last.staleness, kOld);
+  EXPECT_DOUBLE_EQ(last.fraction, 0.75);
 }
 
 TEST(Controller, TellsTheRateOfTheSchedule) {

@@ -39,6 +39,27 @@ void DataShares::finished(ReplicaId replica, std::int64_t samples, Duration comp
   one.ms_per_sample->add(ms);
 }
 
+void DataShares::decided(ReplicaId replica, std::int64_t samples) {
+  member(replica).decided = samples;
+  until_next_ = 0;
+}
+
+bool DataShares::take_decided() {
+  std::int64_t batch = 0, decided = 0;
+  for (const Member& one : members_) {
+    if (one.batch == 0) continue;
+    if (!one.decided) return false;
+    batch += one.batch;
+    decided += *one.decided;
+  }
+  if (decided != batch) return false;
+  for (Member& one : members_) {
+    if (one.batch > 0) one.share = std::max<std::int64_t>(1, *one.decided);
+  }
+  until_next_ = active_;
+  return true;
+}
+
 std::int64_t DataShares::next(ReplicaId replica) {
   if (until_next_ == 0) assign();
   --until_next_;
@@ -47,6 +68,7 @@ std::int64_t DataShares::next(ReplicaId replica) {
 
 // Who has not finished anything yet is taken to be as fast as the others are on average.
 void DataShares::assign() {
+  if (take_decided()) return;
   planner::DataProblem problem;
   double known_ms = 0;
   std::int64_t known = 0;

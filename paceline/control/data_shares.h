@@ -10,6 +10,9 @@
 // What always holds: the shares add up to the batches of all active replicas, but that nobody gets less than
 // one sample. O(log P) an iteration on average: shares are computed once for so many iterations as there are
 // replicas, and when one comes or goes.
+//
+// A planner that knows more than speeds (memory, start-up costs, budgets) may decide. What it decided holds
+// as long as it is for exactly the replicas that are active.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +33,8 @@ class DataShares {
   void paused(ReplicaId replica);
   void forget(ReplicaId replica);
   void finished(ReplicaId replica, std::int64_t samples, Duration compute);
+  // From the next share on, until something else is decided. 0: it was to have none, and gets one sample.
+  void decided(ReplicaId replica, std::int64_t samples);
   // Of its next iteration. Requires: joined.
   std::int64_t next(ReplicaId replica);
 
@@ -38,9 +43,12 @@ class DataShares {
     std::int64_t batch = 0;  // 0: not active
     std::int64_t share = 0;
     std::optional<planner::ClippedMean> ms_per_sample;  // one slow iteration is not a slow replica
+    std::optional<std::int64_t> decided;
   };
   Member& member(ReplicaId replica);
   void assign();
+  // Whether what was decided is for those that are active; they then have it.
+  bool take_decided();
 
   std::vector<Member> members_;  // by replica id
   std::int64_t active_ = 0;

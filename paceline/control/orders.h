@@ -57,8 +57,8 @@ struct Release {
   policy::Reason why;
   // For a replica that looks ahead or steps by itself: the rate of the schedule now, for a full bulk update.
   // For one that looks ahead: how many commits are expected between its pull and its own commit (τ̂), and what
-  // fraction of the bulk a commit is (f̂). For one that steps by itself: into how many steps the lease is to
-  // be cut. These values for all others.
+  // fraction of the bulk each of them is (f̂). For one that steps by itself: into how many steps the lease is
+  // to be cut. These values for all others.
   double learning_rate = 0;
   double staleness = 0;
   double fraction = 1;

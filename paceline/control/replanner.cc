@@ -178,9 +178,22 @@ void Replanner::begin_batch(Time at) {
   changed_ = false;
 }
 
-// While a search is under way the plan stays: it would be weighed without what is about to be found.
+// While a search is under way the plan stays, as it would be weighed without what is about to be found; its
+// data are decided for every batch.
 void Replanner::look_or_decide(Time at, std::vector<Order>& orders) {
-  if (!searching_ && !look(orders)) decide(at, orders);
+  if (searching_ || look(orders)) {
+    planner_.decide_data();
+  } else {
+    decide(at, orders);
+  }
+}
+
+std::vector<std::pair<ReplicaId, std::int64_t>> Replanner::data() const {
+  std::vector<std::pair<ReplicaId, std::int64_t>> samples;
+  if (!plans_anew_ || changed_) return samples;
+  for (const auto& [replica, place] : places_)
+    samples.emplace_back(replica, planner_.current().replicas[place].samples);
+  return samples;
 }
 
 bool Replanner::look(std::vector<Order>& orders) {

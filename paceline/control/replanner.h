@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <absl/status/statusor.h>
@@ -62,6 +63,9 @@ class Replanner {
   // Every replica that is here has finished something in this batch.
   bool batch_is_over() const { return !finished_.empty() && finished_.size() >= places_.size(); }
   bool nobody_is_here() const { return places_.empty(); }
+  // How many samples the newest decision gives each replica that is here. None where nobody plans anew, and
+  // when the plan was just changed: then others come.
+  std::vector<std::pair<ReplicaId, std::int64_t>> data() const;
 
   // Errors: InvalidArgument when there is no such device.
   absl::Status joined(const DeviceJoined& fact);

@@ -82,9 +82,9 @@ void Attempt::go_back(const std::string& why) {
   out_.put(End{});
 }
 
-// `shard`: of the server; nothing where two cannot reach each other. What the others have is written first,
+// `server`: nothing where two cannot reach each other. What the others have is written first,
 // where it is kept twice.
-void Attempt::lose_server(std::optional<std::size_t> shard, const std::string& why) {
+void Attempt::lose_server(std::optional<ServerId> server, const std::string& why) {
   if (phase_ == Phase::kWentBack || disconnecting()) return;
   const bool copied = replication_ && (started() || saving_copies());
   if (!copied || !result_.ok()) return go_back(why);
@@ -95,7 +95,7 @@ void Attempt::lose_server(std::optional<std::size_t> shard, const std::string& w
     evaluations_.forget();
     checkpoints_.forget();
   }
-  go_on_from_emergency_checkpoint(replication_->lose(shard, checkpoints_.newest()));
+  go_on_from_emergency_checkpoint(replication_->lose(server, checkpoints_.newest()));
 }
 
 void Attempt::go_on_from_emergency_checkpoint(const absl::Status& step) {

@@ -629,6 +629,43 @@ TEST_F(AtTheEnd, AWorkerHearsNothingOfAnAttemptThatIsNotTheLast) {
   EXPECT_FALSE(late_->next(wire::WorkerOrder::kDisconnect).has_disconnect());
 }
 
+// What is asked for out of turn: its result is recorded, and training hears nothing of it.
+TEST_F(AttemptTest, AnEvaluationOutOfTurnChangesNothingInTheTraining) {
+  start("epochs = 4\n[evaluate]\nevery_epochs = 4\ntarget = \"accuracy >= 0.5\"\nstop_at_target = true\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  const auto measuring = evaluator();
+  EXPECT_THAT(attempt().next_to_measure().status().message(), HasSubstr("does not train now"));
+  join(*first, *serving);
+  EXPECT_THAT(attempt().next_to_measure().status().message(), HasSubstr("no new version"));
+  first->say(ready(10, 10));
+  ASSERT_EQ(attempt().next_to_measure().value(), Version(1));
+  const std::size_t facts = world_->facts.size();
+  world_->happens(EvaluationWanted{});
+  world_->happens(EvaluationWanted{});
+  EXPECT_EQ(serving->next(wire::ServerOrder::kKeep).keep().version(), 1);
+  EXPECT_FALSE(serving->next(wire::ServerOrder::kKeep).has_keep()) << "once";
+  wire::ServerMessage kept;
+  kept.mutable_kept()->set_version(1);
+  serving->say(kept);
+  wire::EvaluatorMessage measured;
+  measured.mutable_evaluated()->set_version(
+      measuring->next(wire::EvaluatorOrder::kEvaluate).evaluate().version());
+  measured.mutable_evaluated()->set_accuracy(0.75);
+  measuring->say(measured);
+  EXPECT_EQ(serving->next(wire::ServerOrder::kDrop).drop().version(), 1);
+  EXPECT_EQ(world_->facts.size(), facts) << "the Controller was told of it";
+  EXPECT_EQ(world_->evaluated, std::vector<Version>{Version(1)});
+  EXPECT_EQ(attempt().phase(), Phase::kTraining) << "it stopped the run at its target";
+}
+
+TEST_F(AttemptTest, WithoutAnEvaluatorNothingIsMeasured) {
+  start("[evaluate]\nenabled = false\n");
+  EXPECT_THAT(attempt().next_to_measure().status().message(), HasSubstr("no evaluator"));
+}
+
 class AnotherAttempt : public AttemptTest {
  protected:
   void start_again(const std::string& more) {

@@ -10,15 +10,15 @@
 
 namespace paceline::coordinator {
 
-RecoveryVote::RecoveryVote(std::vector<std::vector<int>> kept, std::string attempt, Version newest)
+RecoveryVote::RecoveryVote(config::ServerShards kept, std::string attempt, Version newest)
     : kept_(std::move(kept)), attempt_(std::move(attempt)), newest_(newest), holders_(kept_.size()) {}
 
-absl::Status RecoveryVote::came(std::size_t server, const wire::Ballot& ballot) {
+absl::Status RecoveryVote::came(ServerId server, const wire::Ballot& ballot) {
   holders_[server].reset();
   if (ballot.attempt() != attempt_) return absl::OkStatus();
   const auto servers = static_cast<std::int32_t>(kept_.size());
-  if (ballot.shard() != static_cast<std::int32_t>(server) || ballot.shard_count() != servers ||
-      ballot.copies() != static_cast<std::int32_t>(kept_.front().size())) {
+  if (ballot.shard() != server.value() || ballot.shard_count() != servers ||
+      ballot.copies() != static_cast<std::int32_t>(kept_[ServerId(0)].size())) {
     return absl::InvalidArgumentError(fmt::format("shard {} of {} in {} copies is not what server {} keeps",
                                                   ballot.shard(), ballot.shard_count(), ballot.copies(),
                                                   server));
@@ -38,9 +38,9 @@ absl::Status RecoveryVote::came(std::size_t server, const wire::Ballot& ballot) 
   return absl::OkStatus();
 }
 
-bool RecoveryVote::has_every_shard(const std::vector<bool>& servers) const {
-  std::set<int> shards;
-  for (std::size_t server = 0; server < kept_.size(); ++server) {
+bool RecoveryVote::has_every_shard(const IdVector<ServerId, bool>& servers) const {
+  std::set<ShardId> shards;
+  for (const ServerId server : kept_.ids()) {
     if (servers[server]) shards.insert(kept_[server].begin(), kept_[server].end());
   }
   return shards.size() == kept_.size();
@@ -61,7 +61,7 @@ absl::StatusOr<std::optional<RecoveryVote::Found>> RecoveryVote::found() const {
   }
   if (least == nullptr || !has_every_shard(found.holders)) return std::nullopt;
   found.snapshot = least->made;
-  for (std::size_t server = 0; server < holders_.size(); ++server) {
+  for (const ServerId server : holders_.ids()) {
     if (!found.holders[server]) continue;
     const CommitQuorum::Snapshot& made = holders_[server]->made;
     if (made.state.version == found.snapshot.state.version && !(made.state == found.snapshot.state)) {

@@ -49,16 +49,17 @@ void expect_right(const std::vector<std::optional<Said>>& said) {
   for (int i = 0; i < servers; ++i) {
     const auto& one = said[static_cast<std::size_t>(i)];
     if (!one) continue;
-    EXPECT_TRUE(all.came(static_cast<std::size_t>(i), ballot(i, servers, one->first, one->second)).ok());
+    EXPECT_TRUE(all.came(ServerId(i), ballot(i, servers, one->first, one->second)).ok());
     published = std::max(published, one->first);
   }
   // Who is behind what another one has published cannot make that, and nothing older is there any more.
-  std::set<int> shards;
+  std::set<ShardId> shards;
   std::int64_t made = kNewest.value();
   const auto counts = [&](std::size_t i) { return said[i] && said[i]->second >= published; };
   for (std::size_t i = 0; i < said.size(); ++i) {
     if (!counts(i)) continue;
-    shards.insert(kept[i].begin(), kept[i].end());
+    const std::vector<ShardId>& here = kept[ServerId(static_cast<std::int32_t>(i))];
+    shards.insert(here.begin(), here.end());
     made = std::min(made, said[i]->second);
   }
   const auto found = all.found();
@@ -70,7 +71,7 @@ void expect_right(const std::vector<std::optional<Said>>& said) {
   EXPECT_EQ((*found)->snapshot.state, state_of(made));
   EXPECT_EQ((*found)->snapshot.elapsed, Duration(100 * made));
   for (std::size_t i = 0; i < said.size(); ++i) {
-    EXPECT_EQ((*found)->holders[i], counts(i));
+    EXPECT_EQ((*found)->holders[ServerId(static_cast<std::int32_t>(i))], counts(i));
     EXPECT_TRUE(!counts(i) || said[i]->first == made || said[i]->second == made);
   }
 }
@@ -79,14 +80,14 @@ void expect_right(const std::vector<std::optional<Said>>& said) {
 // one, which never made it, came too late for it, and comes now.
 TEST(RecoveryVote, WhoIsBehindIsLeftOut) {
   RecoveryVote all = versions(3);
-  EXPECT_TRUE(all.came(1, ballot(1, 3, 4, 4)).ok());
-  EXPECT_TRUE(all.came(2, ballot(2, 3, 5, 5)).ok());
+  EXPECT_TRUE(all.came(ServerId(1), ballot(1, 3, 4, 4)).ok());
+  EXPECT_TRUE(all.came(ServerId(2), ballot(2, 3, 5, 5)).ok());
   EXPECT_FALSE(all.found()->has_value()) << "shard 0 is on servers 0 and 1";
-  EXPECT_TRUE(all.came(0, ballot(0, 3, 4, 5)).ok());
+  EXPECT_TRUE(all.came(ServerId(0), ballot(0, 3, 4, 5)).ok());
   const auto found = all.found();
   ASSERT_TRUE(found.ok() && found->has_value());
   EXPECT_EQ((*found)->snapshot.state.version, Version(5));
-  EXPECT_EQ((*found)->holders, (std::vector<bool>{true, false, true}));
+  EXPECT_EQ((*found)->holders, (IdVector<ServerId, bool>{true, false, true}));
 }
 
 TEST(RecoveryVote, WhatAllWhoCameCanMakeIsFoundWhereTheyHaveEveryShard) {
@@ -108,18 +109,18 @@ TEST(RecoveryVote, AnotherAttemptDoesNotCount) {
   RecoveryVote all = versions(2);
   wire::Ballot other = ballot(0, 2, 4, 5);
   other.set_attempt("run 2");
-  EXPECT_TRUE(all.came(0, other).ok());
-  EXPECT_TRUE(all.came(1, wire::Ballot()).ok());
+  EXPECT_TRUE(all.came(ServerId(0), other).ok());
+  EXPECT_TRUE(all.came(ServerId(1), wire::Ballot()).ok());
   EXPECT_FALSE(all.found()->has_value());
 }
 
 TEST(RecoveryVote, WhatCannotBeIsRefusedAndForgotten) {
   const auto refused = [](auto change) {
     RecoveryVote all = versions(2);
-    EXPECT_TRUE(all.came(1, ballot(1, 2, 4, 5)).ok());
+    EXPECT_TRUE(all.came(ServerId(1), ballot(1, 2, 4, 5)).ok());
     wire::Ballot message = ballot(1, 2, 4, 5);
     change(message);
-    return !all.came(1, message).ok() && !all.found()->has_value();
+    return !all.came(ServerId(1), message).ok() && !all.found()->has_value();
   };
   EXPECT_FALSE(refused([](wire::Ballot&) {}));
   EXPECT_TRUE(refused([](wire::Ballot& one) { one.set_shard(0); }));
@@ -141,8 +142,8 @@ TEST(RecoveryVote, TwoStatesOfOneVersionCannotBothBeRight) {
   control::ControllerState state = state_of(5);
   state.ledger.next = 7;
   other.set_state(store::to_text(state));
-  EXPECT_TRUE(all.came(0, other).ok());
-  EXPECT_TRUE(all.came(1, ballot(1, 2, 5, 5)).ok());
+  EXPECT_TRUE(all.came(ServerId(0), other).ok());
+  EXPECT_TRUE(all.came(ServerId(1), ballot(1, 2, 5, 5)).ok());
   EXPECT_FALSE(all.found().ok());
 }
 
@@ -156,7 +157,7 @@ TEST(RecoveryVote, NoBytesAreBelieved) {
     wire::Ballot message;
     if (!message.ParseFromString(bytes)) continue;
     RecoveryVote all = versions(2);
-    if (!all.came(1, message).ok()) continue;
+    if (!all.came(ServerId(1), message).ok()) continue;
     const auto found = all.found();
     ASSERT_TRUE(found.ok());
     if (!*found) continue;

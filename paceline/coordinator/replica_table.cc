@@ -45,8 +45,8 @@ std::size_t stage_of(const LiveReplica& replica, const Worker& worker) {
   return static_cast<std::size_t>(found - replica.stages.begin());
 }
 
-std::set<int> hosts_of(const LiveReplica& replica) {
-  std::set<int> hosts;
+std::set<HostPlace> hosts_of(const LiveReplica& replica) {
+  std::set<HostPlace> hosts;
   for (const Worker* stage : replica.stages) hosts.insert(stage->host);
   return hosts;
 }
@@ -68,15 +68,15 @@ bool ReplicaTable::all_whole() const {
 }
 
 LiveReplica* ReplicaTable::form(const Worker& worker, WorkerTable& workers) {
-  const auto device = static_cast<std::int32_t>(worker.device);
+  const std::int32_t device = worker.device.value();
   for (std::size_t place = 0; place < plan_.replicas.size(); ++place) {
     const auto& devices = plan_.replicas[place].devices;
     if (std::find(devices.begin(), devices.end(), device) == devices.end()) continue;
     std::vector<Worker*> stages;
-    for (const std::int32_t one : devices) stages.push_back(workers.at(static_cast<std::size_t>(one)));
+    for (const std::int32_t one : devices) stages.push_back(workers.at(DevicePlace(one)));
     if (!std::all_of(stages.begin(), stages.end(), free)) return nullptr;
     const ReplicaId id = new_replica(place);
-    std::vector<int> hosts;
+    std::vector<HostPlace> hosts;
     for (Worker* stage : stages) {
       stage->replica = id;
       hosts.push_back(stage->host);

@@ -158,7 +158,7 @@ TEST_F(Replicas, FollowAnotherPlanUnderNewNumbers) {
   LiveReplica* first = replicas_.form(w0, workers_);
   EXPECT_EQ(first->id, ReplicaId(4));
   EXPECT_EQ(first->place, 0u);
-  EXPECT_EQ(replicas_.form(*workers_.at(1), workers_), nullptr) << "the plan leaves it out";
+  EXPECT_EQ(replicas_.form(*workers_.at(DevicePlace(1)), workers_), nullptr) << "the plan leaves it out";
 }
 
 TEST_F(Replicas, OfAPlaceThatIsTakenWaitForIt) {
@@ -166,7 +166,7 @@ TEST_F(Replicas, OfAPlaceThatIsTakenWaitForIt) {
   EXPECT_EQ(workers_.take_place(peer(1), "w1", kStart)->reason, wire::Disconnect::PLACE_TAKEN);
   EXPECT_EQ(workers_.take_place(peer(1), "w4", kStart)->reason, wire::Disconnect::NONE);
   workers_.remove(peer(0));
-  EXPECT_EQ(workers_.at(1), nullptr);
+  EXPECT_EQ(workers_.at(DevicePlace(1)), nullptr);
   EXPECT_EQ(come(1, 1).number, 1);
 }
 

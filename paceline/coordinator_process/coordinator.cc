@@ -71,6 +71,12 @@ void Coordinator::closed(const EvaluatorStream::Pointer& stream) {
   remove<coordinator::EvaluatorGone>(evaluators_, stream);
 }
 
+absl::StatusOr<Version> Coordinator::ask_evaluation() {
+  const absl::StatusOr<Version> version = attempt_.next_to_measure();
+  if (version.ok()) take(coordinator::EvaluationWanted{});
+  return version;
+}
+
 void Coordinator::take(decltype(coordinator::Event::what) what) {
   carry_out(attempt_.take({std::chrono::steady_clock::now(), std::move(what)}));
 }

@@ -63,6 +63,8 @@ class Coordinator final : public WorkerStream::Listener,
   void tick() { take(coordinator::TimePassed{}); }
   // A clean stop: a checkpoint of the newest version, then a disconnect to all.
   void ask_stop(const std::string& why) { take(coordinator::StopWanted{why}); }
+  // An evaluation out of turn: the version that is measured. Errors: those of Attempt::next_to_measure.
+  absl::StatusOr<Version> ask_evaluation();
   // The run cannot go on, as what happens cannot be recorded.
   void fail(const absl::Status& why) { take(coordinator::RecordingFailed{why}); }
 

@@ -66,7 +66,7 @@ struct Job {
   rpc::Access access;
   ListeningSocket listening;  // from the first attempt to the last, so that nobody else gets the port
   int address_fd;
-  int host;
+  HostRank host;
   std::string reached_at;
   bool told = false;
   std::map<std::string, std::string> given_up{};  // workers, and why
@@ -80,15 +80,15 @@ struct Job {
 
 absl::Status tell_others(const Job& job) {
   const std::string& address = job.listening.address;
-  if (job.reached_at.empty()) return runs::write_leader(job.paths, {job.host, address});
+  if (job.reached_at.empty()) return runs::write_leader(job.paths, {job.host.value(), address});
   const std::string port = address.substr(address.rfind(':'));
-  return runs::write_leader(job.paths, {job.host, job.reached_at + port});
+  return runs::write_leader(job.paths, {job.host.value(), job.reached_at + port});
 }
 
 struct Ended {
   absl::Status status;
   bool can_go_on = false;
-  std::vector<int> lost_hosts{};
+  std::vector<HostRank> lost_hosts{};
   std::optional<std::int64_t> lost_commits{};  // that are to be done again; nothing: it did not train
 };
 
@@ -121,7 +121,7 @@ int most_streams(const config::JobConfig& job) {
 
 absl::StatusOr<Ended> attempt(Job& job, const store::RunMark& mark,
                               const std::optional<coordinator::Restart>& restart, bool again,
-                              const std::optional<std::vector<int>>& only_look) {
+                              const std::optional<std::vector<HostRank>>& only_look) {
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto recorder,
                             runs::RunRecorder::open(job.config, job.paths, report::World::kLive, from));
@@ -235,7 +235,7 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
              std::move(access),
              std::move(listening),
              options.address_fd,
-             options.host,
+             HostRank(options.host),
              options.reached_at};
 }
 
@@ -249,14 +249,14 @@ absl::Status take_last_plan(Job& job) {
 }
 
 // All that the job does without, in order.
-std::vector<int> left_out_with(const config::JobConfig& job, const std::vector<int>& hosts) {
-  std::set<int> all(job.without.begin(), job.without.end());
+std::vector<HostRank> left_out_with(const config::JobConfig& job, const std::vector<HostRank>& hosts) {
+  std::set<HostRank> all(job.without.begin(), job.without.end());
   all.insert(hosts.begin(), hosts.end());
   return {all.begin(), all.end()};
 }
 
 // What the planner had made of all devices it makes anew of those that are left.
-absl::Status leave_out(Job& job, const std::vector<int>& hosts) {
+absl::Status leave_out(Job& job, const std::vector<HostRank>& hosts) {
   if (hosts.empty()) return absl::OkStatus();
   std::vector<std::string> sets{
       fmt::format("cluster.without=[{}]", fmt::join(left_out_with(job.config, hosts), ","))};
@@ -279,8 +279,8 @@ std::string in_words(const Job& job, const std::optional<std::int64_t>& lost_com
 
 // Whether servers may still have something in other parts than those that they would have without `hosts`:
 // then it is looked for with these hosts left out instead.
-absl::StatusOr<std::optional<std::vector<int>>> left_out_before(const Job& job, runs::GoOn go_on,
-                                                                const std::vector<int>& hosts) {
+absl::StatusOr<std::optional<std::vector<HostRank>>> left_out_before(const Job& job, runs::GoOn go_on,
+                                                                     const std::vector<HostRank>& hosts) {
   if (job.config.copies == 1 || go_on != runs::GoOn::kIfThereIsACheckpoint) return std::nullopt;
   PACELINE_ASSIGN_OR_RETURN(const auto before, runs::cut_short_attempt(job.paths));
   const Version saved = runs::newest_checkpoint(job.paths).value_or(Version(0));
@@ -289,14 +289,14 @@ absl::StatusOr<std::optional<std::vector<int>>> left_out_before(const Job& job, 
   return before->without;
 }
 
-bool is_in_job(const config::JobConfig& job, int host) {
+bool is_in_job(const config::JobConfig& job, HostRank host) {
   return job.ranks.empty() || std::find(job.ranks.begin(), job.ranks.end(), host) != job.ranks.end();
 }
 
 // Attempt after attempt, until the run is over or cannot go on.
 absl::Status train(Job& job, const store::RunMark& mark, const CoordinatorRoleOptions& options) {
-  std::vector<int> gone;
-  if (options.without) gone.push_back(*options.without);
+  std::vector<HostRank> gone;
+  if (options.without) gone.emplace_back(*options.without);
   PACELINE_ASSIGN_OR_RETURN(auto before, left_out_before(job, options.go_on, gone));
   const std::string whole_job = job.toml;
   PACELINE_RETURN_IF_ERROR(leave_out(job, before ? *before : gone));

@@ -53,6 +53,23 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
     });
   }
 
+  grpc::ServerBidiReactor<wire::EvaluateNowRequest, wire::EvaluateNowReply>* EvaluateNow(
+      grpc::CallbackServerContext* context) override {
+    const grpc::Status admitted = check(*context, Role::kOperator);
+    return rpc::SingleCall<wire::EvaluateNowRequest, wire::EvaluateNowReply>::start(
+        admitted, [this](auto& call) {
+          const bool posted = loop_.post([this, &call] {
+            const absl::StatusOr<Version> version = coordinator_.ask_evaluation();
+            if (!version.ok())
+              return call.fail({grpc::StatusCode::FAILED_PRECONDITION, message_of(version.status())});
+            wire::EvaluateNowReply reply;
+            reply.set_version(version->value());
+            call.answer(std::move(reply));
+          });
+          if (!posted) call.fail({grpc::StatusCode::UNAVAILABLE, "the job is over"});
+        });
+  }
+
  private:
   grpc::Status check(const grpc::CallbackServerContext& context, Role role) const {
     grpc::Status admitted = rpc::admit(context, options_.access, {role});

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "paceline/data/testing/npy_header_text.h"
+
 namespace paceline::data {
 namespace {
 

@@ -8,7 +8,6 @@
 
 #include <absl/status/status.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "paceline/base/status_macros.h"
 
@@ -235,21 +234,6 @@ absl::StatusOr<NpyHeader> parse_npy_header(std::string_view start) {
   const auto values = values_of(*said.shape, bytes_of(*said.type));
   if (!values) return damaged_npy("'shape' holds more values than any file");
   return NpyHeader{*said.type, *said.shape, *values, static_cast<std::int64_t>(place.end)};
-}
-
-std::string npy_header_text(NpyType type, const std::vector<std::int64_t>& shape) {
-  constexpr std::size_t kAligned = 64;
-  std::string dictionary =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", row_of(type).descr,
-                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
-  std::string text(kMagic);
-  text.append({'\1', '\0'});
-  const std::size_t before = text.size() + 2;
-  dictionary.append((kAligned - (before + dictionary.size() + 1) % kAligned) % kAligned, ' ');
-  dictionary += '\n';
-  text += static_cast<char>(dictionary.size() & 0xff);
-  text += static_cast<char>(dictionary.size() >> 8);
-  return text + dictionary;
 }
 
 }  // namespace paceline::data

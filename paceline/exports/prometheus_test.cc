@@ -21,7 +21,13 @@ std::string page_of(const report::ExampleJob& job, const std::string& policy,
   report::TimeStats time({});
   const Time end = report::run_example(job, policy, stats);
   report::run_example(job, policy, time);
-  return prometheus_text(stats.summary(end), stats.history(end), time.settled(), 1e9);
+  // What a run says while it trains, too.
+  const LiveNumbers more{.learning_rate = 0.5,
+                         .updates = 4,
+                         .updates_s = 0.25,
+                         .left = {{"its \"stream\" ended", 2}},
+                         .speeds = {{"w0", 0.25}}};
+  return prometheus_text(stats.summary(end), stats.history(end), time.settled(), 1e9, more);
 }
 
 TEST(Prometheus, SaysWhatARunIs) {
@@ -122,6 +128,8 @@ TEST(Prometheus, NamesAThousandDevices) {
 TEST(Prometheus, KeepsItsRulesAsPromtoolKnowsThem) {
   if (std::system("promtool --version >/dev/null 2>&1") != 0)
     GTEST_SKIP() << "promtool is not here: Debian's prometheus";
+  EXPECT_EQ(std::system("promtool test rules " PACELINE_MONITORING "/alerts_test.yml"), 0);
+  EXPECT_EQ(std::system("promtool check config " PACELINE_MONITORING "/prometheus.yml"), 0);
   for (const char* policy : {"bsp", "asp", "cgp"}) {
     FILE* tool = popen("promtool check metrics 2>&1", "w");
     ASSERT_NE(tool, nullptr);

@@ -68,7 +68,7 @@ supervisor::SupervisorOptions supervisor_options(const HostProcesses& processes,
                                         .resumes = processes.resume,
                                         .again = processes.again,
                                         .copies = job.copies > 1,
-                                        .host = processes.rank,
+                                        .host = HostRank(processes.rank),
                                         .patience_s = job.host_patience_s,
                                         .run = processes.run};
   for (const std::int64_t shard : processes.shards)
@@ -93,7 +93,7 @@ supervisor::LeaderFailover::Seen look_at_folder(const store::RunPaths& run) {
   std::error_code error;
   const bool marked = std::filesystem::exists(run.mark(), error);
   if (error) return {};
-  return {{{leader->host, leader->address}}, led, !marked};
+  return {{{HostRank(leader->host), leader->address}}, led, !marked};
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ HostProcesses all_processes(const std::string& run, const config::JobConfig& job
 
 LocalCluster::LocalCluster(HostProcesses processes, const config::JobConfig& job)
     : processes_(std::move(processes)),
-      patience_s_(supervisor::longest_s(processes_.rank, job.host_patience_s)),
+      patience_s_(supervisor::longest_s(HostRank(processes_.rank), job.host_patience_s)),
       supervisor_(supervisor_options(processes_, job), std::chrono::steady_clock::now()),
       listen_(processes_.listen.empty() ? job.reach.listen : processes_.listen),
       reach_(processes_.peers) {
@@ -284,7 +284,7 @@ std::vector<std::string> LocalCluster::coordinator_arguments(
     add("--certs", reach_.certs);
     add("--token-file", reach_.token_file);
   }
-  if (start.without) add("--without", std::to_string(*start.without));
+  if (start.without) add("--without", fmt::to_string(*start.without));
   if (start.again) {
     words.emplace_back("--again");
   } else if (processes_.resume) {

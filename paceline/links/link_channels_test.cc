@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/testing/child_process.h"
+#include "paceline/links/tcp.h"
 #include "paceline/links/testing/link_ends.h"
 
 namespace paceline::links {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -62,12 +63,48 @@ absl::StatusOr<Plan> lb_bsp(const CostModel& model, const Devices& devices) {
   });
 }
 
-absl::StatusOr<Plan> gpipe(const CostModel& model, Devices devices) {
+Cuts equal_layers(std::int32_t layers, std::int32_t stages) {
+  Cuts cuts;
+  for (std::int32_t s = 1; s < stages; ++s) cuts.push_back(s * layers / stages);
+  return cuts;
+}
+
+// least[i]: of the first i layers in as many stages as were added so far, the least Σ of squares of a stage's
+// work. The mean is the same for all cuts, so that is where the variance is least.
+Cuts equal_work(const std::vector<LayerProfile>& layers, std::int32_t stages) {
+  const std::size_t n = layers.size();
+  std::vector<double> work(n + 1, 0);  // of the first so many layers
+  for (std::size_t l = 0; l < n; ++l) work[l + 1] = work[l] + layers[l].work_ms;
+  std::vector<double> least(n + 1, std::numeric_limits<double>::infinity());
+  least[0] = 0;
+  std::vector<std::vector<std::size_t>> begins;  // by stage and end: where that stage begins
+  for (std::int32_t s = 0; s < stages; ++s) {
+    std::vector<double> more(n + 1, std::numeric_limits<double>::infinity());
+    std::vector<std::size_t>& begin = begins.emplace_back(n + 1, 0);
+    for (std::size_t end = 1; end <= n; ++end) {
+      for (std::size_t from = 0; from < end; ++from) {
+        const double own = work[end] - work[from];
+        if (least[from] + own * own >= more[end]) continue;
+        more[end] = least[from] + own * own;
+        begin[end] = from;
+      }
+    }
+    least = std::move(more);
+  }
+  Cuts cuts;
+  for (std::size_t s = begins.size(), end = n; s-- > 1;) {
+    end = begins[s][end];
+    cuts.insert(cuts.begin(), static_cast<std::int32_t>(end));
+  }
+  return cuts;
+}
+
+absl::StatusOr<Plan> gpipe(const CostModel& model, Devices devices, bool by_work) {
   const std::int32_t layers = model.problem().layers();
   if (devices.size() > static_cast<std::size_t>(layers)) devices.resize(static_cast<std::size_t>(layers));
   const auto stages = static_cast<std::int32_t>(devices.size());
   PlannedReplica replica{devices, {}, model.problem().batch};
-  for (std::int32_t s = 1; s < stages; ++s) replica.cuts.push_back(s * layers / stages);
+  replica.cuts = by_work ? equal_work(model.problem().model.layers, stages) : equal_layers(layers, stages);
   return fastest(model, [&](std::int64_t u) -> absl::StatusOr<Plan> { return Plan{{replica}, u}; });
 }
 
@@ -144,7 +181,8 @@ std::vector<Baseline> baselines(const CostModel& model) {
   const Devices devices = present_devices(model.problem().cluster);
   return {{"bsp", bsp(model, devices)},
           {"lb-bsp", lb_bsp(model, devices)},
-          {"gpipe", gpipe(model, devices)},
+          {"gpipe", gpipe(model, devices, false)},
+          {"gpipe-work", gpipe(model, devices, true)},
           {"pipedream", pipedream(model, devices)},
           {"hetpipe", hetpipe(model, devices)}};
 }

@@ -4,6 +4,8 @@
 //  bsp        even data parallel: every device holds the whole model and gets as many samples as any other.
 //  lb-bsp     uneven data only (Chen and others 2020): the same replicas, samples by speed.
 //  gpipe      Huang and others 2019: one pipeline of all devices in their given order, as many layers each.
+//  gpipe-work the same, cut as GPipe's text says: so that the variance of the stages' work is least. Neither
+//             looks at how fast a device is.
 //  pipedream  static, after Narayanan and others 2019: the devices in their given order, in equal pipelines
 //  cut
 //             by dynamic programming so that the largest part is least; even data; the best number of

@@ -33,8 +33,4 @@ void add_batch(QueueState& state, const std::vector<Budget>& budgets, const Cost
 // What a unit of the k-th cost weighs in V·τ + Σ Q_k·c_k.
 double weight(const QueueState& state, const std::vector<Budget>& budgets, std::size_t k);
 
-// By how much at most the mean of the k-th cost has been over its budget so far: Q_k/T; 0 before the first
-// batch.
-double violation_bound(const QueueState& state, const std::vector<Budget>& budgets, std::size_t k);
-
 }  // namespace paceline::planner

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "paceline/planner/baselines.h"
 #include "paceline/planner/enumeration.h"
 #include "paceline/planner/planner.h"
 #include "paceline/planner/testing/every_plan.h"
@@ -190,6 +191,45 @@ TEST(Search, PlansArePossibleAndNeverBehindABaseline) {
   EXPECT_GT(possible, 700);
   EXPECT_GT(faster, 300);
   EXPECT_LT(optimistic, 20);
+}
+
+// The stages' works squared and added up: least where their variance is.
+double squares(const std::vector<LayerProfile>& layers, const Cuts& cuts) {
+  double sum = 0, stage = 0;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    if (std::find(cuts.begin(), cuts.end(), static_cast<std::int32_t>(l)) != cuts.end()) {
+      sum += stage * stage;
+      stage = 0;
+    }
+    stage += layers[l].work_ms;
+  }
+  return sum + stage * stage;
+}
+
+// Against every choice of cuts; equal layers are one of them, and no better.
+TEST(Baselines, GPipeCutsByLayersOrSoThatWorkIsMostAlike) {
+  Rng rng(3);
+  for (int i = 0; i < 50; ++i) {
+    Problem problem = testing::random_problem(rng, {4, 4, 5, 8, 16});
+    for (LayerProfile& layer : problem.model.layers) layer.work_ms = 1 + 9 * rng.uniform();
+    for (Device& device : problem.cluster.devices) device.memory_bytes = Device::kNoLimit;
+    const std::vector<Baseline> all = baselines(CostModel(problem));
+    ASSERT_EQ(all[2].name, "gpipe");
+    ASSERT_EQ(all[3].name, "gpipe-work");
+    ASSERT_TRUE(all[2].plan.ok() && all[3].plan.ok()) << all[3].plan.status();
+    const Cuts& by_layers = all[2].plan->replicas[0].cuts;
+    const Cuts& by_work = all[3].plan->replicas[0].cuts;
+    const std::int32_t n = problem.layers();
+    EXPECT_EQ(by_layers, (Cuts{n / 4, 2 * n / 4, 3 * n / 4}));
+    double least = squares(problem.model.layers, by_layers);
+    for (std::int32_t a = 1; a < n; ++a) {
+      for (std::int32_t b = a + 1; b < n; ++b) {
+        for (std::int32_t c = b + 1; c < n; ++c)
+          least = std::min(least, squares(problem.model.layers, {a, b, c}));
+      }
+    }
+    EXPECT_NEAR(squares(problem.model.layers, by_work), least, 1e-9 * least);
+  }
 }
 
 TEST(Search, TheSameSeedGivesTheSamePlan) {

@@ -12,7 +12,10 @@ control::SideWork update(std::int32_t server, double ms, std::int64_t members = 
 
 TEST(UpdateTimes, KnowNothingBeforeTheFirst) {
   UpdateTimes times;
-  times.add({.kind = control::SideWork::Kind::kEvaluation, .took = from_seconds(1)});
+  times.add({.at = {},
+             .kind = control::SideWork::Kind::kEvaluation,
+             .version = Version(1),
+             .took = from_seconds(1)});
   EXPECT_TRUE(times.measured().empty());
 }
 

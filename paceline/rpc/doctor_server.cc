@@ -175,13 +175,13 @@ absl::StatusOr<wire::DoctorAnswer> DoctorServer::ask(int host, wire::DoctorOrder
   bool here = true;
   bool told = false;
   state_->hosts.wait(limit, [&](std::vector<ExaminedHost>& all) {
-    ExaminedHost& host = all[at];
-    here = host.stream != nullptr;
-    if (here && !std::exchange(told, true)) host.stream->send(order);
+    ExaminedHost& asked = all[at];
+    here = asked.stream != nullptr;
+    if (here && !std::exchange(told, true)) asked.stream->send(order);
     // What comes to an earlier order is too late.
-    while (!host.answers.empty() && !answer) {
-      if (host.answers.front().to() == number) answer = std::move(host.answers.front());
-      host.answers.pop_front();
+    while (!asked.answers.empty() && !answer) {
+      if (asked.answers.front().to() == number) answer = std::move(asked.answers.front());
+      asked.answers.pop_front();
     }
     return answer || !here;
   });

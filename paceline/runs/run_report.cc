@@ -15,6 +15,7 @@
 #include "paceline/report/report_json.h"
 #include "paceline/report/run_stats.h"
 #include "paceline/report/time_stats.h"
+#include "paceline/runs/about_run.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/run_info.h"
 #include "paceline/store/files.h"
@@ -114,7 +115,8 @@ absl::StatusOr<OpenedRun> open_run(const std::string& folder) {
   info.attempts = static_cast<std::int64_t>(attempts.size());
   PACELINE_ASSIGN_OR_RETURN(info.lost_commits, lost_commits(journal, attempts, about));
   info.restarts = restarts_by_reason(about, info.attempts);
-  return OpenedRun{paths, std::move(journal), std::move(info), off_clock(about, std::ssize(attempts))};
+  return OpenedRun{paths, std::move(journal), std::move(info), off_clock(about, std::ssize(attempts)),
+                   about_run(job, read_origin(paths))};
 }
 
 absl::StatusOr<RunReport> read_run(const std::string& folder, control::RunListener* more) {
@@ -133,6 +135,7 @@ absl::StatusOr<RunReport> read_run(const std::string& folder, control::RunListen
   report::History history = stats.history(followed.latest());
   report::Json document = report::report_json(summary, history);
   document["summary"]["trace_hash"] = followed.trace().hex();
+  document["about"] = run.about;
   document["time"] = report::time_json(ledger, run.info.policy);
   PACELINE_ASSIGN_OR_RETURN(const auto processes, run.journal.processes());
   document["memory"] = memory_json(processes);

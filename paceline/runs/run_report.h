@@ -22,6 +22,7 @@ struct OpenedRun {
   store::JournalReader journal;
   report::RunInfo info;
   OffClock off_clock;
+  report::Json about;  // of about_run
 };
 
 // Errors: not a run, or a journal that cannot be read.
@@ -32,7 +33,8 @@ struct RunReport {
   report::Summary summary;
   report::History history;
   report::TimeLedger time, settled;  // of TimeStats; `time` has what the job's clock did not see
-  report::Json document;             // of report_json, and "time": of time_json
+  // Of report_json, with "time" of time_json and "about" of about_run.
+  report::Json document;
 };
 
 // Reads the run's journal: the whole run, however often it was resumed. Errors: not a run, or a journal that

@@ -46,6 +46,16 @@ struct Kept {
   std::optional<KeptShards> shards;
 };
 
+// As the exchange counts servers and shards.
+std::vector<std::vector<int>> numbers_of(const config::ServerShards& kept) {
+  std::vector<std::vector<int>> numbers(kept.size());
+  for (const ServerId server : kept.ids()) {
+    for (const ShardId shard : kept[server])
+      numbers[static_cast<std::size_t>(server.value())].push_back(shard.value());
+  }
+  return numbers;
+}
+
 // A server while it has a connection: carries out what its log says.
 class Server {
  public:
@@ -241,7 +251,8 @@ absl::Status Server::start_exchange(const wire::ServerStart& order, const config
     options.moving.push_back(exchange::moving_blocks(part, options.board_floats.back()));
     parts.push_back(std::move(part));
   }
-  std::vector<std::vector<int>> kept = config::shards_kept(order.hosts_size(), std::max(1, order.copies()));
+  std::vector<std::vector<int>> kept =
+      numbers_of(config::shards_kept(order.hosts_size(), std::max(1, order.copies())));
   options.kept_here = kept[static_cast<std::size_t>(index_)];
   options.own_board = own().board().path();
   options.readers = order.readers();
@@ -425,9 +436,9 @@ absl::Status Server::write_checkpoint(const wire::WriteCheckpoint& order) {
 absl::Status Server::act(const WriteCopy& copy) {
   if (copy.publish) shards_->publish();
   writer_ = std::jthread([this, copy] {
-    const absl::Status status = shards_->write(copy.shard, copy.version, copy.dir);
+    const absl::Status status = shards_->write(copy.shard.value(), copy.version, copy.dir);
     wire::ServerMessage written;
-    written.mutable_copy_written()->set_shard(copy.shard);
+    written.mutable_copy_written()->set_shard(copy.shard.value());
     written.mutable_copy_written()->set_error(std::string(status.message()));
     send(written);
   });

@@ -11,6 +11,7 @@
 
 #include "paceline/base/exit_reason.h"
 #include "paceline/base/ids.h"
+#include "paceline/base/places.h"
 #include "paceline/supervisor/leader_failover.h"
 
 namespace paceline::supervisor {
@@ -99,9 +100,9 @@ struct KillMember {
   std::string name;
 };
 struct StartCoordinator {
-  bool again = false;            // of a run that has begun
-  std::optional<int> without{};  // this host leads the run now, and that one is gone
-  std::string run{};             // its folder then
+  bool again = false;                 // of a run that has begun
+  std::optional<HostRank> without{};  // this host leads the run now, and that one is gone
+  std::string run{};                  // its folder then
 };
 struct KillCoordinator {};
 // It could not lead: nobody comes to it.

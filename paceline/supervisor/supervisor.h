@@ -39,7 +39,7 @@ struct SupervisorOptions {
   bool again = false;       // it goes on, and nobody stopped it: hosts that stay away are given up
   bool copies = false;      // there are several of each shard: the coordinator says what it goes on from
   // Where the coordinator is on another host.
-  int host = 0;
+  HostRank host{};
   double patience_s = 0;
   std::string run{};  // its folder, if that is known
 };
@@ -114,7 +114,7 @@ class Supervisor {
   bool leads_;
   std::optional<LeaderFailover> failover_;  // where the coordinator is on another host
   Start starting_ = Start::kFirst;          // the coordinator, when that was asked for last
-  std::optional<int> lost_host_;            // that this one leads the run instead of
+  std::optional<HostRank> lost_host_;       // that this one leads the run instead of
   int starts_left_;                         // of the first coordinator
   bool begun_ = false;                      // all members are started
 

@@ -397,13 +397,13 @@ class OtherHost : public SupervisorTest {
     SupervisorOptions other{.members = kMembers};
     other.leads = false;
     other.evaluates = true;
-    other.host = 1;
+    other.host = HostRank(1);
     other.patience_s = 10;
     begin(other);
     answer(1, true);
     pass();
     done_.clear();
-    folder_ = {{{0, "10.0.0.1:1"}}, false, false};
+    folder_ = {{{HostRank(0), "10.0.0.1:1"}}, false, false};
   }
 };
 
@@ -447,7 +447,7 @@ TEST_F(OtherHost, TriesAgainLaterWhereItCannotLead) {
 
 TEST_F(OtherHost, FollowsWhoLeads) {
   begin_elsewhere();
-  folder_ = {{{2, "10.0.0.3:7461"}}, true, false};
+  folder_ = {{{HostRank(2), "10.0.0.3:7461"}}, true, false};
   pass(seconds(3));
   EXPECT_THAT(take_done(), ElementsAre("host 2 leads the run, from 10.0.0.3:7461", "follow 10.0.0.3:7461"));
 }
@@ -499,7 +499,7 @@ TEST(SupervisorRandom, NoProcessIsStartedThatIsHere) {
     SupervisorOptions some = options();
     some.leads = below(3) > 0;
     some.resumes = below(2) > 0;
-    some.host = some.leads ? 0 : 1;
+    some.host = HostRank(some.leads ? 0 : 1);
     some.patience_s = 5;
     Supervisor::SteadyTime now{std::chrono::hours(1)};
     Supervisor supervisor(some, now);
@@ -522,7 +522,9 @@ TEST(SupervisorRandom, NoProcessIsStartedThatIsHere) {
         } else if (std::holds_alternative<KillCoordinator>(action)) {
           here.erase("coordinator");
         } else if (std::holds_alternative<LookAtFolder>(action)) {
-          happens(FolderSeen{{{{static_cast<int>(below(3)), "somewhere"}}, below(2) > 0, below(20) == 0}});
+          happens(FolderSeen{{{{HostRank(static_cast<std::int32_t>(below(3))), "somewhere"}},
+                              below(2) > 0,
+                              below(20) == 0}});
         }
       }
     };

@@ -6,6 +6,7 @@
 
 #include <torch/torch.h>
 
+#include "paceline/data/testing/npy_header_text.h"
 #include "paceline/train/local_model.h"
 #include "paceline/train/model.h"
 #include "paceline/train/testing.h"

@@ -128,8 +128,11 @@ Json curves_json(const LiveRun& run) {
       training.push_back(
           Json::array({ms_of(one.at), one.samples, run.recent.version_at(one.at), rounded(one.loss)}));
   }
-  for (const report::Rate& one : report::throughput(run.history, kRates))
-    rates.push_back(Json::array({rounded(one.time_s), rounded(one.samples_per_s)}));
+  for (const report::Rate& one : report::throughput(run.history, kRates)) {
+    rates.push_back(
+        Json::array({rounded(one.time_s), std::round(one.samples),
+                     run.recent.version_at(Time(from_seconds(one.time_s))), rounded(one.samples_per_s)}));
+  }
   return {{"evaluations", std::move(evaluations)},
           {"training", std::move(training)},
           {"rate", std::move(rates)},

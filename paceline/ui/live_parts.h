@@ -9,7 +9,7 @@
 //            target}
 //   curves   {evaluations: [[time_s, samples, version, loss, accuracy]], training: [[time_s, samples,
 //   version,
-//            loss]], rate: [[time_s, samples_per_s]], target}
+//            loss]], rate: [[time_s, samples, version, samples_per_s]], target}
 //   lanes    MovingLanes::json
 //   devices  {rows: [{name, doing, why, iterations, samples, speed, past, middle, waited_for_s, wait_share,
 //            discarded}], left_out, middle}: first those that the others wait for most

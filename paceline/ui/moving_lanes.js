@@ -85,11 +85,6 @@ function draw_moving(all, width) {
   return picture;
 }
 
-function clipped_text(text, letters) {
-  const all = [...text];
-  return all.length > letters ? `${all.slice(0, letters - 1).join('')}\u2026` : text;
-}
-
 // For those who cannot see them: how long each device waited of what is shown.
 function lanes_words(data) {
   const share = lane => {

@@ -143,6 +143,17 @@ RunFollower::Parts RunFollower::compared() {
   return all;
 }
 
+std::string RunFollower::in_a_line() const {
+  std::string line = to_string(state_.state);
+  if (!state_.why.empty()) line += ", " + state_.why;
+  if (!folds_) return line;
+  const report::History history = folds_->stats.history(now(), report::RunStats::Lanes::kNone);
+  if (!state_.led() || history.training.empty()) return line;
+  const Time newest = history.training.back().at;
+  return fmt::format("{}; update {} was made {:.1f} s ago", line, folds_->recent.version_at(newest),
+                     to_seconds(now() - newest));
+}
+
 absl::StatusOr<std::string> RunFollower::metrics() {
   if (!folds_) return trouble_.ok() ? absl::UnavailableError("nothing is recorded yet") : trouble_;
   const Time at = now();

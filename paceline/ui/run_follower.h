@@ -43,6 +43,9 @@ class RunFollower {
   // The run's metrics in Prometheus' text format. Errors: why there are none.
   absl::StatusOr<std::string> metrics();
 
+  // How it is, in a line: "training; update 312 was made 0.4 s ago".
+  std::string in_a_line() const;
+
   const StateOfRun& state() const { return state_; }
 
  private:

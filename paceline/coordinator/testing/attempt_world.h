@@ -108,6 +108,7 @@ class AttemptWorld {
   // What it did.
   std::vector<std::string> news;
   std::vector<control::Fact> facts;
+  std::vector<Version> evaluated;
   std::vector<control::SideWork> side_work;
   std::vector<store::ProcessReport> processes;
   std::vector<std::string> said_of_checkpoints;  // "open 1", "count 1", "drop"
@@ -172,6 +173,7 @@ class AttemptWorld {
       if (const auto* hang_up = std::get_if<HangUp>(&action)) leave<FakeEvaluator>(hang_up->peer);
       if (std::holds_alternative<Begin>(action)) data_known = true;
       if (auto* record = std::get_if<Record>(&action)) facts.push_back(record->fact);
+      if (const auto* one = std::get_if<control::Evaluated>(&action)) evaluated.push_back(one->version);
       if (const auto* work = std::get_if<control::SideWork>(&action)) side_work.push_back(*work);
       if (const auto* report = std::get_if<store::ProcessReport>(&action)) processes.push_back(*report);
       if (const auto* wake = std::get_if<WakeUp>(&action)) wake_ = wake->at;
