@@ -86,16 +86,11 @@ class Attempt {
   bool started() const { return controller_ != nullptr && controller_->started(); }
   // The newest that anybody may have seen: what came after the checkpoint that the run goes on from is lost.
   Version seen() const;
-<<<<<<< HEAD
   // Without these: they were waited for long enough.
   const std::vector<HostRank>& lost_hosts() const { return lost_hosts_; }
-=======
-  // Without these, by the job's own count: they were waited for long enough.
-  const std::vector<int>& lost_hosts() const { return lost_hosts_; }
   // What an evaluation out of turn would measure now. Errors: FailedPrecondition where there is nothing to
   // measure, or nobody who would.
   absl::StatusOr<Version> next_to_measure() const;
->>>>>>> pages
   // Because of these workers, and why.
   const std::map<std::string, std::string>& wrong_workers() const { return wrong_workers_; }
   // For people.

@@ -61,12 +61,8 @@ class Evaluations {
   struct Waiting {
     Time at;  // of the commit
     std::int64_t samples = 0;
-<<<<<<< HEAD
-    std::set<ServerId> kept_by{};
-=======
     bool out_of_turn = false;
-    std::set<std::size_t> kept_by{};  // servers
->>>>>>> pages
+    std::set<ServerId> kept_by{};
   };
 
   void request(Version version, const Waiting& waiting);
