@@ -66,7 +66,7 @@ std::string on_host(const Fleet& fleet, const std::string& what, std::size_t ran
 
 std::string in_directory(const Fleet& fleet, const std::string& command) {
   const std::string directory = shell_word(fleet.directory);
-  return fmt::format("mkdir -p {} && cd {} && {}", directory, directory, command);
+  return fmt::format("mkdir -p {} && cd {} && {{ {}; }}", directory, directory, command);
 }
 
 std::string last_line(const std::string& text) {
