@@ -1,4 +1,5 @@
 # What `cmake --install` and ./dev package put where: the two programs in one folder, where they look for each other;
+# the Python package;
 # their man pages and completions, which the program writes itself; documents with their links intact, examples, and
 # the systemd unit of docs/deploy.md.
 include(GNUInstallDirs)
@@ -13,6 +14,10 @@ install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/ARCHITECTURE
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
         PATTERN __pycache__ EXCLUDE)
+
+# The Python package, where Debian's Python looks for packages of the system.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/paceline DESTINATION lib/python3/dist-packages
+        PATTERN __pycache__ EXCLUDE PATTERN bin EXCLUDE)
 
 # systemd finds a program without a path in /usr/local/bin and /usr/bin.
 file(READ ${PROJECT_SOURCE_DIR}/docs/deploy.md deploy)
@@ -34,5 +39,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # Any BLAS will do; with the one that Debian takes by itself the built-in models train half as fast.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libopenblas0-openmp, python3")
+# What the Python package trains with; another PyTorch will do.
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3-torch")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 include(CPack)

@@ -1,5 +1,5 @@
 # paceline_library(NAME SOURCES … DEPS …): one folder, one target. Its DEPS are all it may include, so the link
-# lists are the dependency graph and a cycle cannot link.
+# lists are the dependency graph and a cycle cannot link. check_includes.cmake sees to that.
 add_library(paceline_options INTERFACE)
 target_include_directories(paceline_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(paceline_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
@@ -29,6 +29,7 @@ function(paceline_library name)
     target_link_libraries(paceline_${name} PUBLIC paceline_${dep})
   endforeach()
   target_link_libraries(paceline_${name} PUBLIC ${ARG_SYSTEM})
+  paceline_note_target(${name} targets "${ARG_SOURCES}" "${ARG_DEPS}")
 endfunction()
 
 # paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE | FIRST]): a GoogleTest program. Everyday tests carry the label
@@ -41,6 +42,7 @@ function(paceline_test name)
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(${name} PRIVATE paceline_${dep})
   endforeach()
+  paceline_note_target(${name} tests "${ARG_SOURCES}" "${ARG_DEPS}")
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 900)
@@ -63,4 +65,54 @@ function(paceline_test name)
   else()
     set_tests_properties(${name} PROPERTIES LABELS quick)
   endif()
+endfunction()
+
+# For paceline_check_includes: what a target has and may include. KIND: targets or tests.
+function(paceline_note_target name kind sources deps)
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  get_filename_component(folder_name ${folder} NAME)
+  set(files "")
+  set(rules "set(paceline_${name}_deps ${deps})\nset(paceline_${name}_list ${folder}/CMakeLists.txt)\n")
+  if(kind STREQUAL targets)
+    string(APPEND rules "set(paceline_${name}_is_library TRUE)\n")
+  endif()
+  foreach(source IN LISTS sources)
+    if(NOT IS_ABSOLUTE ${source})
+      cmake_path(SET file NORMALIZE ${folder}/${source})
+      string(REGEX REPLACE "\\.cc$" "" stem ${file})
+      list(APPEND files ${file} ${stem}.h)
+      if(kind STREQUAL targets AND NOT name STREQUAL folder_name)
+        string(REGEX REPLACE "^paceline/" "" stem ${stem})
+        string(APPEND rules "set(paceline_owner_of_${stem} ${name})\n")
+      endif()
+    endif()
+  endforeach()
+  # Headers without a source are of the folder's own target.
+  if(kind STREQUAL targets AND name STREQUAL folder_name)
+    file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS *.h)
+    list(APPEND files ${headers})
+  endif()
+  string(APPEND rules "set(paceline_${name}_files ${files})\nlist(APPEND paceline_${kind} ${name})\n")
+  set_property(GLOBAL APPEND_STRING PROPERTY paceline_include_rules "${rules}")
+endfunction()
+
+# To be called when every folder has been added.
+function(paceline_check_includes)
+  get_property(rules GLOBAL PROPERTY paceline_include_rules)
+  set(RULES ${CMAKE_BINARY_DIR}/include_rules.cmake)
+  file(CONFIGURE OUTPUT ${RULES} CONTENT "set(SOURCE_DIR ${PROJECT_SOURCE_DIR})\n${rules}")
+  include(${PROJECT_SOURCE_DIR}/cmake/check_includes.cmake)
+  file(GLOB_RECURSE sources ${PROJECT_SOURCE_DIR}/paceline/*.cc ${PROJECT_SOURCE_DIR}/paceline/*.h
+       ${PROJECT_SOURCE_DIR}/tests/*.cc ${PROJECT_SOURCE_DIR}/tests/*.h)
+  set(stamp ${CMAKE_BINARY_DIR}/includes_checked)
+  add_custom_command(
+    OUTPUT ${stamp}
+    COMMAND ${CMAKE_COMMAND} -DRULES=${RULES} -P ${PROJECT_SOURCE_DIR}/cmake/check_includes.cmake
+    COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+    DEPENDS ${sources} ${RULES} ${PROJECT_SOURCE_DIR}/cmake/check_includes.cmake
+    COMMENT "Checking what files include"
+    VERBATIM)
+  add_custom_target(includes ALL DEPENDS ${stamp})
+  # All others are built after base.
+  add_dependencies(paceline_base includes)
 endfunction()

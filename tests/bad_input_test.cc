@@ -75,6 +75,11 @@ INSTANTIATE_TEST_SUITE_P(
              "parallel = \"static\"\nmicro_batch = 1\n[sync]\npolicy = \"local-sgd:2\"\n[[device]]\ncount = "
              "2\n[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]",
              {"job.toml:2", "parallel", "local-sgd"}},
+        Case{
+            "cuts_beyond_the_model",
+            "parallel = \"static\"\nmicro_batch = 1\n[[device]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", "
+            "\"w1\"]\ncuts = [99]",
+            {"pipeline.cuts", "99"}},
         Case{"not_a_section", "model = 3", {"model", "[model]"}}),
     [](const auto& one) { return one.param.name; });
 
@@ -85,10 +90,10 @@ TEST(BadInput, MissingJobFile) {
 TEST(BadInput, UnknownOption) { expect_one_line(run({"train", "--fast"}), {"--fast", "--help"}); }
 
 TEST(BadInput, LikelyMeant) {
-  expect_one_line(run({"trian"}), {"'trian' is no command", "did you mean 'train'?"});
-  expect_one_line(run({"jump"}), {"'jump' is no command", "there are certs, compare"});
+  expect_one_line(run({"trian"}), {"'trian' is not a command", "Did you mean 'train'?"});
+  expect_one_line(run({"jump"}), {"'jump' is not a command", "The commands are certs, compare"});
   expect_one_line(run({"compare", "--polices", "bsp"}),
-                  {"compare has no option --polices", "did you mean '--policies'?"});
+                  {"compare has no option --polices", "Did you mean '--policies'?"});
 }
 
 TEST(BadInput, NoSubcommand) { expect_one_line(run({}), {"--help"}); }

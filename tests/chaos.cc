@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "paceline/policy/testing/every_policy.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
 #include "paceline/store/sqlite.h"
@@ -42,7 +43,8 @@ std::int64_t copies_asked_for = 0;  // 0: it depends on the policy
 constexpr int kHosts = 3;
 constexpr double kEpochs = 12;
 constexpr int kPatienceS = 45;  // until a run that was struck has gone on
-constexpr const char* kPolicies[] = {"bsp", "cgp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "backup:1"};
+const std::vector<std::string> kPolicies = policy::testing::with_every_policy(
+    {"bsp", "cgp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "backup:1"});
 constexpr double kLossOff = 0.15;             // of the undisturbed run's
 constexpr std::uint64_t kLoseOneIn = 6;       // of so many jobs one loses a host in the end, for good
 constexpr std::int64_t kLeastForAPolicy = 4;  // strikes; the first policies have them where there are few
@@ -133,7 +135,7 @@ std::string newest_checkpoint(const fs::path& runs) {
   return newest;
 }
 
-class Chaos : public ::testing::TestWithParam<const char*> {
+class Chaos : public ::testing::TestWithParam<std::string> {
  protected:
   fs::path write_chaos_job(const fs::path& folder, int port) const {
     const fs::path job = small_job(folder, fmt::format("epochs = {}\nthreads = 1\n", kEpochs));
@@ -147,7 +149,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
   }
 
   static std::ptrdiff_t number() {
-    return std::find(std::begin(kPolicies), std::end(kPolicies), std::string(GetParam())) - kPolicies;
+    return std::find(kPolicies.begin(), kPolicies.end(), GetParam()) - kPolicies.begin();
   }
   static std::int64_t copies() { return copies_asked_for > 0 ? copies_asked_for : 1 + number() % 2; }
 
@@ -301,14 +303,7 @@ TEST_P(Chaos, LosesNothing) {
   while (left > 0 && !HasFailure()) left -= play(left, rng, undisturbed);
 }
 
-std::string test_name(const ::testing::TestParamInfo<const char*>& one) {
-  std::string name = one.param;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Policies, Chaos, ::testing::ValuesIn(kPolicies), test_name);
+INSTANTIATE_TEST_SUITE_P(Policies, Chaos, ::testing::ValuesIn(kPolicies), policy::testing::policy_test_name);
 
 // A /dev/shm of our own where that is permitted: what others on this machine have there comes and goes.
 void take_own_shared_memory() {

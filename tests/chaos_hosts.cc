@@ -163,7 +163,7 @@ void ChaosHosts::expect_peace() {
     if (host > 0 && ended.errors.find("no coordinator answers") != std::string::npos) continue;
     EXPECT_EQ(ended.status, 0) << "host " << host << "\n" << ended.errors;
   }
-  // One that comes when all is over knocks for minutes.
+  // One that comes when all is over asks for minutes.
   const auto none_is_left = [&] {
     return std::none_of(workers_.begin(), workers_.end(),
                         [](const auto& one) { return one.second.again && one.second.again->running(); });

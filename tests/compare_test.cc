@@ -1,5 +1,6 @@
 // `paceline compare`, and `paceline report` on the folder it leaves.
 #include <algorithm>
+#include <csignal>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,6 +71,35 @@ TEST(Compare, TrainsWithSeveralSeeds) {
     EXPECT_THAT(page, testing::HasSubstr(part));
   const Ended again = run({"report", comparison.string()});
   EXPECT_EQ(again.output, compared.output);
+}
+
+TEST(Compare, GoesOnWhereItStopped) {
+  const TempFolder folder;
+  const fs::path job = small_job(folder.path(), "epochs = 2\n");
+  Program first({"compare", job.string(), "--virtual", "--policies", "bsp,asp,ssp:2"});
+  ASSERT_TRUE(eventually([&] { return first.errors_so_far().find("2 of 3: ") != std::string::npos; }));
+  first.signal(SIGINT);
+  const Ended stopped = first.wait();
+  EXPECT_EQ(stopped.status, 128 + SIGINT) << stopped.errors;
+  EXPECT_THAT(stopped.errors, testing::ContainsRegex("2 of 3: asp; about .* left\n"));
+  const fs::path comparison = fs::directory_iterator(folder / "runs")->path();
+  EXPECT_THAT(stopped.errors,
+              testing::HasSubstr("go on with: paceline compare --resume " + comparison.string()));
+  fs::remove(job);
+  const Ended ended = run({"compare", "--resume", comparison.string()});
+  ASSERT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_THAT(ended.errors, testing::Not(testing::HasSubstr("1 of 3")));
+  EXPECT_THAT(ended.errors, testing::HasSubstr("3 of 3: "));
+  for (const char* policy : {"\nbsp  ", "\nasp  ", "\nssp:2  "})
+    EXPECT_THAT(ended.output, testing::HasSubstr(policy));
+  std::size_t runs = 0;
+  for (const auto& entry : fs::directory_iterator(comparison)) runs += entry.is_directory() ? 1 : 0;
+  EXPECT_EQ(runs, 3u);
+  // All of it is trained: nothing but the table.
+  const Ended again = run({"compare", "--resume", comparison.string()});
+  EXPECT_EQ(again.output, ended.output);
+  EXPECT_THAT(again.errors, testing::Not(testing::HasSubstr(" of 3")));
+  EXPECT_EQ(run({"compare", "--resume", (folder / "runs").string()}).status, 2);
 }
 
 TEST(Compare, AsksForSomethingToCompare) {

@@ -379,13 +379,16 @@ TEST_P(KilledWhileARunComesBack, IsStartedAgain) {
   }));
   const Ended ended = resumed.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
-  EXPECT_NE(ended.errors.find("was lost (killed by signal 9 (Killed)); it is started again"),
-            std::string::npos)
+  // A coordinator that did not say yet where it is found is nobody's loss.
+  EXPECT_TRUE(GetParam() == std::string("coordinator") ||
+              ended.errors.find("was lost (killed by signal 9 (Killed)); it is started again") !=
+                  std::string::npos)
       << ended.errors;
   EXPECT_EQ(checkpoint_weights(run_folder), weights);
 }
 
-INSTANTIATE_TEST_SUITE_P(Processes, KilledWhileARunComesBack, testing::Values("server", "w1", "evaluator"),
+INSTANTIATE_TEST_SUITE_P(Processes, KilledWhileARunComesBack,
+                         testing::Values("coordinator", "server", "w1", "evaluator"),
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(Faults, AStopBeforeTheStartLeavesNothing) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/policy/testing/every_policy.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"
@@ -44,14 +45,14 @@ TEST(Hosts, OneReplicaEachTrainsToTheBytesOfOneHost) {
   }
 }
 
-class HostsUnder : public testing::TestWithParam<const char*> {};
+class HostsUnder : public testing::TestWithParam<std::string> {};
 
 // Hosts of one and of three replicas, of unlike speed.
 TEST_P(HostsUnder, EachPolicyTrainsEverySampleOnce) {
   const TempFolder folder;
   const fs::path run_folder = train(folder, 2,
                                     {"device=[{count=3, pace_ms=15, host=1}, {pace_ms=40, host=0}]",
-                                     std::string("sync.policy=") + GetParam(), "evaluate.every_epochs=0.2"});
+                                     "sync.policy=" + GetParam(), "evaluate.every_epochs=0.2"});
   expect_each_sample_once(RecordedRun::read(run_folder), 1);
   const Ended replayed = run({"replay", run_folder.string()});
   EXPECT_EQ(replayed.status, 0) << replayed.errors;
@@ -59,14 +60,9 @@ TEST_P(HostsUnder, EachPolicyTrainsEverySampleOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, HostsUnder,
-                         testing::Values("bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "local-sgd:4",
-                                         "cgp"),
-                         [](const auto& one) {
-                           std::string name = one.param;
-                           std::replace_if(
-                               name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
-                           return name;
-                         });
+                         testing::ValuesIn(policy::testing::with_every_policy(
+                             {"ssp:3", "dssp:3-15", "elastic-bsp:5", "local-sgd:4"})),
+                         policy::testing::policy_test_name);
 
 // The same version is written and done with before it is measured.
 TEST(Hosts, ASlowEvaluatorFindsWhatACheckpointHadKeptToo) {

@@ -69,13 +69,19 @@ TEST_F(Installed, PagesAndCompletionsSayWhatHelpSays) {
   }
 }
 
+TEST_F(Installed, HasThePythonPackage) {
+  for (const char* file : {"__init__.py", "py.typed", "integrations/__init__.py"})
+    EXPECT_TRUE(fs::exists(folder_ / "lib/python3/dist-packages/paceline" / file)) << file;
+  EXPECT_FALSE(fs::exists(folder_ / "lib/python3/dist-packages/paceline/__pycache__"));
+}
+
 TEST_F(Installed, HasDocumentsExamplesAndTheUnit) {
   for (const char* name : {"README.md", "LICENSE", "docs/job.md", "examples/scenarios/static-mix.toml"})
     EXPECT_TRUE(fs::exists(folder_ / "share/doc/paceline" / name)) << name;
   const std::string unit = read_text(folder_ / "lib/systemd/system/paceline-node.service");
   EXPECT_TRUE(unit.starts_with("[Unit]\n")) << unit;
   EXPECT_NE(unit.find("\nExecStart=paceline node job.toml\n"), std::string::npos) << unit;
-  EXPECT_FALSE(fs::exists(folder_ / "paceline"));  // the Python package's own copy
+  EXPECT_FALSE(fs::exists(folder_ / "paceline"));  // the executable of a wheel
   EXPECT_EQ(installed("simulate share/doc/paceline/examples/scenarios/static-mix.toml --policies bsp").status,
             0);
 }

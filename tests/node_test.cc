@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/testing/namespaces.h"
+#include "tests/http_get.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"
@@ -63,7 +64,7 @@ class Node : public ::testing::Test {
     hosts_.resize(static_cast<std::size_t>(hosts));
     for (int rank = hosts - 1; rank >= 0; --rank) start_host(rank);
   }
-  void start_host(int rank) { at(rank) = host(job_, rank, static_cast<int>(hosts_.size())); }
+  void start_host(int rank) { at(rank) = host(job_, rank, static_cast<int>(hosts_.size()), more_); }
   void start_and_wait_for_checkpoint(const fs::path& job, int hosts) {
     start(job, hosts);
     ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
@@ -115,6 +116,7 @@ class Node : public ::testing::Test {
   const int port_ = free_port();
   std::optional<testing::Namespaces> apart_;  // where hosts have networks of their own
   fs::path job_;
+  std::vector<std::string> more_;                // words for every host
   std::vector<std::unique_ptr<Program>> hosts_;  // by rank
 };
 
@@ -360,10 +362,20 @@ TEST_F(Node, HostsComeBackToTheOneThatLeads) {
 
 // Down to one host, with no coordinator but its own in the end.
 TEST_F(Node, TheLastHostTrainsOnAlone) {
+  const int monitor = free_port();
+  more_ = {"--ui"};
   start_and_wait_for_checkpoint(
-      job("epochs = 4\n", "[cluster]\nhost_patience_s = 5\n[[device]]\ncount = 3\npace_ms = 30\n"), 3);
+      job("epochs = 4\n", fmt::format("[cluster]\nhost_patience_s = 5\n[monitor]\nlisten = \"127.0.0.1:{}\"\n"
+                                      "[[device]]\ncount = 3\npace_ms = 30\n",
+                                      monitor)),
+      3);
+  ASSERT_NE(http_get(monitor, "/metrics"), "") << "host 0 has what watches the run";
+  EXPECT_EQ(at(2)->errors_so_far().find("watch: "), std::string::npos);
   for (const int rank : {0, 1}) kill_host(rank);
-  end_of(2);
+  EXPECT_TRUE(eventually([&] {
+    return http_get(monitor, "/metrics").find("paceline_commits_total") != std::string::npos;
+  })) << "it did not come with the lead";
+  expect_said(end_of(2).errors, "watch: http://127.0.0.1:");
   expect_whole(4);
 }
 

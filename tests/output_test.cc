@@ -101,6 +101,45 @@ TEST_F(Output, StandardOutputThatIsClosed) {
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
+// In a log there are no colors, no bar and no lines of boxes.
+TEST_F(Output, OffATerminalThereAreOnlyWords) {
+  const std::string job = small_job(folder_.path(), "epochs = 0.1\n").string();
+  const Ended trained = run({"train", job});
+  ASSERT_EQ(trained.status, 0) << trained.errors;
+  EXPECT_NE(trained.errors.find("run: " + only_run(folder_ / "runs").string() + "\n"), std::string::npos)
+      << trained.errors;
+  EXPECT_NE(trained.output.find(" done: no samples"), std::string::npos) << trained.output;
+  const Ended simulated = run({"simulate", scenario_.string(), "--policies", "bsp"});
+  for (const std::string& text : {trained.errors, trained.output, simulated.output}) {
+    EXPECT_EQ(text.find('\033'), std::string::npos) << text;
+    EXPECT_EQ(text.find('\r'), std::string::npos) << text;
+    for (const char* drawn : {"─", "█", "▌", "▏"}) EXPECT_EQ(text.find(drawn), std::string::npos) << text;
+  }
+}
+
+TEST_F(Output, QuietSaysTheResultAlone) {
+  const Ended ended =
+      run({"train", small_job(folder_.path(), "epochs = 0.1\n").string(), "--virtual", "--quiet"});
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(ended.errors, "");
+  EXPECT_NE(ended.output.find("report: "), std::string::npos) << ended.output;
+}
+
+// The program reads the job before it becomes the one with libtorch, which needs it too.
+TEST_F(Output, AJobFromStandardInput) {
+  const std::string job = small_job(folder_.path(), "epochs = 0.1\n").string();
+  for (const std::string& line :
+       {"cat " + job + " | $PACELINE train - --virtual", "$PACELINE train - --virtual < " + job}) {
+    const Ended ended = run_in_shell(line);
+    EXPECT_EQ(ended.status, 0) << ended.errors;
+    EXPECT_NE(read_text(only_run(folder_ / "runs") / "job.toml").find("\"small\""), std::string::npos);
+    fs::remove_all(folder_ / "runs");
+  }
+  expect_one_line(run_in_shell("echo 'epochs = = 3' | $PACELINE train -"), {"standard input:1", "not TOML"});
+  expect_one_line(run_in_shell("$PACELINE train - < /dev/null"), {"standard input: is empty"});
+  expect_one_line(run_in_shell("$PACELINE train - <&-"), {"standard input: is empty"});
+}
+
 TEST_F(Output, NobodyReadsIsNoError) {
   // `true` ends at once; what is written then finds no reader.
   const Ended ended =
@@ -114,6 +153,28 @@ TEST_F(Output, AFileThatMayNotGrow) {
                                    " --policies bsp --json " + (folder_ / "out.json").string());
   EXPECT_EQ(ended.status, 2) << ended.errors;
   EXPECT_FALSE(fs::exists(folder_ / "out.json"));
+}
+
+// Before anything starts: to the system, shared memory is a file.
+TEST_F(Output, TooShortFilesForATrainingAreSaidAtOnce) {
+  const fs::path job = small_job(folder_.path(), "epochs = 0.1\n");
+  expect_one_line(run_in_shell("ulimit -f 10; $PACELINE train " + job.string()),
+                  {"ulimit -f allows", "raise it"});
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+// A disk of its own, of 256 kB: the checkpoint of a run does not fit.
+TEST_F(Output, AFullDiskIsOneLineAndLeavesNoHalfCheckpoint) {
+  const fs::path job = small_job(folder_.path(), "epochs = 1\n");
+  const std::string runs = (folder_ / "runs").string();
+  const Ended ended =
+      run_in_shell("mkdir " + runs + " && exec unshare --mount sh -c 'mount -t tmpfs -o size=256k none " +
+                   runs + " && $PACELINE train --virtual --quiet " + job.string() +
+                   "; echo status $?; find " + runs + " -name \"*.partial*\"'");
+  if (ended.errors.find("unshare") != std::string::npos || ended.errors.find("mount:") != std::string::npos)
+    GTEST_SKIP() << "needs the right to mount";
+  EXPECT_EQ(ended.output, "status 2\n") << ended.errors;
+  EXPECT_NE(ended.errors.find("the disk is full"), std::string::npos) << ended.errors;
 }
 
 TEST_F(Output, TooLittleMemoryIsOneLine) {

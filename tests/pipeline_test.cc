@@ -220,7 +220,7 @@ TEST(Pipeline, ThatDoesNotFitTheModelDoesNotStart) {
   const Ended in_virtual_time = run({"train", job.string(), "--virtual", "--set",
                                      "pipeline=[{devices=[\"w0\",\"w1\",\"w2\",\"w3\"],cuts=[1,2,4]}]"});
   EXPECT_EQ(in_virtual_time.status, 2);
-  EXPECT_NE(in_virtual_time.errors.find("pipeline.cuts: 4 is no unit of gpt-byte, which has 4"),
+  EXPECT_NE(in_virtual_time.errors.find("pipeline.cuts: 4 is not a unit of gpt-byte, which has 4"),
             std::string::npos)
       << in_virtual_time.errors;
 }

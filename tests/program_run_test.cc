@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/policy/testing/every_policy.h"
 #include "paceline/store/safetensors.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
@@ -48,7 +49,7 @@ fs::path train_to_the_end(const TempFolder& folder, const fs::path& job,
   return only_run(folder / "runs");
 }
 
-class Policies : public ::testing::TestWithParam<const char*> {};
+class Policies : public ::testing::TestWithParam<std::string> {};
 
 // Each sample once, and the same orders again.
 TEST_P(Policies, TrainAProgram) {
@@ -61,17 +62,10 @@ TEST_P(Policies, TrainAProgram) {
   EXPECT_EQ(replayed.status, 0) << replayed.errors;
 }
 
-std::string policy_name(const testing::TestParamInfo<const char*>& one) {
-  std::string name = one.param;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(All, Policies,
-                         testing::Values("bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "cgp",
-                                         "local-sgd:4", "backup:1", "groups:2+1:ssp:3"),
-                         policy_name);
+                         testing::ValuesIn(policy::testing::with_every_policy(
+                             {"ssp:3", "dssp:3-15", "elastic-bsp:5", "local-sgd:4", "groups:2+1:ssp:3"})),
+                         policy::testing::policy_test_name);
 
 // One server, two, and members that sum among themselves: live as in virtual time, to the last bit.
 TEST(ProgramRuns, BspEndsInTheSameBytesInAllWorlds) {

@@ -3,7 +3,9 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +19,7 @@
 #include "paceline/base/rng.h"
 #include "paceline/rpc/access.h"
 #include "paceline/rpc/single_call.h"
+#include "paceline/security/certificate_text.h"
 #include "paceline/security/preflight.h"
 #include "paceline/wire/paceline.grpc.pb.h"
 #include "tests/program.h"
@@ -48,6 +51,24 @@ class Security : public testing::Test {
     address_ = reach_of(children(train_->pid(), "w0").at(0)).at(1);
     run_ = only_run(folder_ / "runs");
     token_ = tls ? certs_ / "ours" / "token" : run_ / "token";
+  }
+
+  static void write_token(const fs::path& file, const std::string& token) {
+    write_text(file, token);
+    fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+  }
+
+  // The certificates of the job on disk end at that time, seconds from now.
+  void let_end_in(int seconds) const {
+    const security::Key authority = security::key_of(read_text(certs_ / "authority.key"));
+    for (const Role role : security::kRoles) {
+      const fs::path file = certs_ / "ours" / fmt::format("{}.crt", to_string(role));
+      const security::Certificate one = security::certificate_of(read_text(file));
+      X509_gmtime_adj(X509_getm_notBefore(one.get()), -3600);
+      X509_gmtime_adj(X509_getm_notAfter(one.get()), seconds);
+      ASSERT_GT(X509_sign(one.get(), authority.get(), EVP_sha256()), 0);
+      write_text(file, security::to_pem(one.get()));
+    }
   }
 
   std::int64_t lines_of_coordinator() const {
@@ -152,7 +173,7 @@ TEST_F(Security, WithCertificatesOnlyThoseOfTheJobAreLetIn) {
                 fs::copy_options::overwrite_existing);
   expect_refused({"--certs", mixed.string(), "--token-file", token}, "does not take this certificate",
                  "refused a connection", 3);
-  write_text(folder_ / "wrong", "0123456789abcdef0123456789abcdef");
+  write_token(folder_ / "wrong", "0123456789abcdef0123456789abcdef");
   expect_refused({"--certs", (certs_ / "ours").string(), "--token-file", (folder_ / "wrong").string()},
                  "does not show this job's token", "does not show this job's token");
   // The token of a job and the certificate of another one, or of another role.
@@ -174,13 +195,78 @@ TEST_F(Security, WithCertificatesOnlyThoseOfTheJobAreLetIn) {
 TEST_F(Security, WithoutCertificatesTheTokenKeepsOthersOut) {
   ASSERT_NO_FATAL_FAILURE(start(false));
   expect_refused({}, "--token-file FILE", "");
-  write_text(folder_ / "wrong", "0123456789abcdef0123456789abcdef");
+  write_token(folder_ / "wrong", "0123456789abcdef0123456789abcdef");
   expect_refused({"--token-file", (folder_ / "wrong").string()}, "does not have this token",
                  "does not show this job's token");
   expect_refused({"--token-file", token_.string()}, "w0 is here already", "w0 is here already");
   ASSERT_EQ(run({"certs", certs_.string(), "--job", "ours"}).status, 0);
   expect_refused({"--certs", (certs_ / "ours").string()}, "does not speak TLS",
                  "did not say what a process of this job says");
+  expect_unharmed();
+}
+
+TEST_F(Security, EveryProcessMayHaveAsManyFilesAsTheSystemAllows) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 512;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  ASSERT_NO_FATAL_FAILURE(start(false));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  for (const char* word : {"coordinator", "server", "w0", "evaluator"}) {
+    rlimit of_child{};
+    ASSERT_EQ(prlimit(children(train_->pid(), word).at(0), RLIMIT_NOFILE, nullptr, &of_child), 0);
+    EXPECT_EQ(of_child.rlim_cur, before.rlim_max) << word;
+  }
+  expect_unharmed();
+}
+
+TEST_F(Security, ATokenThatOthersCanReadIsTakenAndSaid) {
+  ASSERT_NO_FATAL_FAILURE(start(false));
+  fs::permissions(token_, fs::perms::group_read, fs::perm_options::add);
+  const Ended ended =
+      Program({"worker", "--name", "w0", "--coordinator", address_, "--token-file", token_.string()})
+          .wait(30);
+  EXPECT_NE(ended.output.find("others on this host can read the job's token"), std::string::npos)
+      << ended.output;
+  EXPECT_NE(ended.errors.find("w0 is here already"), std::string::npos) << ended.errors;
+  expect_unharmed();
+}
+
+// Its connections stay. Who is lost cannot come back, and that is said; with new ones the run goes on.
+TEST_F(Security, CertificatesThatEndInMidRunAreSaidAndCanBeRenewed) {
+  ASSERT_NO_FATAL_FAILURE(start(true));
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder_ / "runs"); }));
+  let_end_in(-1);
+  const std::int64_t before = newest_metric(folder_ / "runs", "commits");
+  EXPECT_TRUE(eventually([&] { return newest_metric(folder_ / "runs", "commits") > before; }));
+  kill(children(train_->pid(), "server").at(0), SIGKILL);
+  const Ended ended = train_->wait(60);
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_NE(ended.errors.find("has expired on"), std::string::npos) << ended.errors;
+  EXPECT_NE(ended.errors.find("paceline certs"), std::string::npos) << ended.errors;
+  fs::remove_all(certs_ / "ours");
+  ASSERT_EQ(run({"certs", certs_.string(), "--job", "ours"}).status, 0);
+  train_.emplace(std::vector<std::string>{"train", "--resume", run_.string()});
+  expect_unharmed();
+}
+
+// Its maker knows the token in it, and may have left a pipe where a log is written.
+TEST_F(Security, ARunFolderOfSomebodyElseIsResumedWithANewToken) {
+  ASSERT_NO_FATAL_FAILURE(start(false));
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder_ / "runs"); }));
+  train_->signal(SIGTERM);
+  train_->wait();
+  const std::string known = read_text(token_);
+  fs::remove(run_ / "logs" / "w0.log");
+  ASSERT_EQ(mkfifo((run_ / "logs" / "w0.log").c_str(), 0600), 0);
+  const Ended piped = Program({"train", "--resume", run_.string()}).wait(60);
+  EXPECT_EQ(piped.status, 2);
+  EXPECT_NE(piped.errors.find("w0.log: cannot write: it is no plain file"), std::string::npos)
+      << piped.errors;
+  fs::remove(run_ / "logs" / "w0.log");
+  train_.emplace(std::vector<std::string>{"train", "--resume", run_.string()});
+  EXPECT_TRUE(eventually([&] { return read_text(token_) != known; }, 30));
   expect_unharmed();
 }
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/policy/testing/every_policy.h"
 #include "paceline/report/time_stats.h"
 #include "paceline/sim/simulation.h"
 #include "paceline/sim/testing/faulty.h"
@@ -21,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kPolicies[] = {"bsp",           "asp",     "ssp:3",    "dssp:1-4",
-                                     "elastic-bsp:5", "cgp:S=4", "backup:1", "groups:2+2:ssp:1"};
+const std::vector<std::string> kPolicies = policy::testing::with_every_policy(
+    {"ssp:3", "dssp:1-4", "elastic-bsp:5", "cgp:S=4", "backup:1", "groups:2+2:ssp:1"});
 
 // ---- Simulation ----
 
@@ -30,7 +31,7 @@ TEST(TimeSimulated, AddsUpInHardWeather) {
   const std::string text =
       "iterations = 300\n[[device]]\ncount = 3\n[[device]]\ncompute_ms = 300\n[link]\ngbps = 1\nlatency_us "
       "= 2000\n";
-  for (const char* name : kPolicies) {
+  for (const std::string& name : kPolicies) {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       SCOPED_TRACE(fmt::format("{}, seed {}", name, seed));
       const sim::Scenario scenario =
@@ -113,7 +114,7 @@ fs::path trained(const TempFolder& folder, const std::string& keys, const std::s
   return only_run(folder / "job/runs");
 }
 
-class TimeInVirtualTime : public testing::TestWithParam<const char*> {};
+class TimeInVirtualTime : public testing::TestWithParam<std::string> {};
 
 TEST_P(TimeInVirtualTime, AddsUp) {
   const TempFolder folder;
@@ -167,6 +168,8 @@ TEST(Export, WritesTablesAndAnEventFile) {
                            "--tensorboard", (folder / "board").string()});
   ASSERT_EQ(ended.status, 0) << ended.errors;
   EXPECT_THAT(read_text(folder / "tables/replicas.csv"), testing::StartsWith("replica,doing,"));
+  EXPECT_THAT(read_text(folder / "tables/speeds.csv"),
+              testing::ContainsRegex("\r\nw1,4[0-9][0-9][^,]*,4[0-9][0-9][^,]*,[01]"));
   const std::string lines = read_text(folder / "tables/time.jsonl");
   EXPECT_EQ(json::parse(lines.substr(0, lines.find('\n'))).at("device"), "w0");
   const fs::path events = fs::directory_iterator(folder / "board" / run_folder.filename().string())->path();

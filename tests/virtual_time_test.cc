@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/policy/testing/every_policy.h"
 #include "paceline/store/sqlite.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
@@ -32,7 +33,7 @@ Trained train(const TempFolder& folder, const std::string& name, const std::stri
   return {folder_of_run, nlohmann::json::parse(read_text(folder_of_run / "summary.json"))};
 }
 
-class VirtualTime : public testing::TestWithParam<const char*> {};
+class VirtualTime : public testing::TestWithParam<std::string> {};
 
 TEST_P(VirtualTime, TheSameSeedGivesTheSameBytes) {
   const TempFolder folder;
@@ -61,13 +62,9 @@ TEST_P(VirtualTime, ARecordedRunGivesTheSameOrdersAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, VirtualTime,
-                         testing::Values("bsp", "asp", "ssp:3", "dssp:1-4", "elastic-bsp:15", "cgp:S=4"),
-                         [](const auto& one) {
-                           std::string name = one.param;
-                           name = name.substr(0, name.find(':'));
-                           std::erase(name, '-');
-                           return name;
-                         });
+                         testing::ValuesIn(policy::testing::with_every_policy({"ssp:3", "dssp:1-4",
+                                                                               "elastic-bsp:15", "cgp:S=4"})),
+                         policy::testing::policy_test_name);
 
 // What CGP is at its limits, to the last bit of the weights.
 void expect_same_weights(const std::string& one, const std::string& other, const std::string& sections) {

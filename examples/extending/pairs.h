@@ -1,4 +1,4 @@
-// Pairs: whoever is ready waits for one other, and the two commit together. An example of a policy:
+// Pairs: a ready replica waits for one other, and the two commit together. An example of a policy:
 // docs/extending.md.
 #pragma once
 

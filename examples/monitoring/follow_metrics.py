@@ -1,6 +1,6 @@
 """Follows a run's metrics.jsonl and passes each line on to MLflow or Weights & Biases, both offline.
 
-    python3 follow_metrics.py runs/demo-… --mlflow DIR      # then: mlflow ui --backend-store-uri DIR
+    python3 follow_metrics.py runs/demo-… --mlflow DIR      # then: mlflow ui --backend-store-uri sqlite:///DIR/mlflow.db
     python3 follow_metrics.py runs/demo-… --wandb DIR       # then: wandb sync DIR/wandb/offline-run-…
     python3 follow_metrics.py runs/demo-…                   # prints them
 
@@ -14,6 +14,10 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeGuard
 
 Log = Callable[[dict[str, float], int], None]
 
@@ -35,9 +39,13 @@ def lines(file: Path, patience_s: float) -> Iterator[dict[str, object]]:
                 time.sleep(0.2)
 
 
+def is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def numbers(line: dict[str, object]) -> dict[str, float]:
     kind = "evaluation/" if line["kind"] == "evaluation" else "training/"
-    plain = {kind + key: float(value) for key, value in line.items() if isinstance(value, (int, float)) and not isinstance(value, bool)}
+    plain = {kind + key: float(value) for key, value in line.items() if is_number(value)}
     own = line.get("metrics") or line.get("training_metrics") or {}
     assert isinstance(own, dict)
     return plain | {kind + key: value for key, value in own.items() if value is not None}
@@ -46,11 +54,16 @@ def numbers(line: dict[str, object]) -> dict[str, float]:
 def to_mlflow(run: Path, folder: Path) -> Log:
     import mlflow
 
-    mlflow.set_tracking_uri(folder.resolve().as_uri())
+    folder.mkdir(parents=True, exist_ok=True)
+    mlflow.set_tracking_uri(f"sqlite:///{folder.resolve()}/mlflow.db")
     mlflow.set_experiment("paceline")
     mlflow.start_run(run_name=run.name)
-    mlflow.log_artifact(str(run / "job.toml"))
-    return lambda values, step: mlflow.log_metrics(values, step=step)
+    mlflow.log_text((run / "job.toml").read_text(), "job.toml")
+
+    def log(values: dict[str, float], step: int) -> None:
+        mlflow.log_metrics(values, step=step)
+
+    return log
 
 
 def to_wandb(run: Path, folder: Path) -> Log:
@@ -59,7 +72,15 @@ def to_wandb(run: Path, folder: Path) -> Log:
     folder.mkdir(parents=True, exist_ok=True)
     wandb.init(project="paceline", name=run.name, dir=str(folder), mode="offline")
     wandb.define_metric("*", step_metric="samples")
-    return lambda values, step: wandb.log(values | {"samples": step})
+
+    def log(values: dict[str, float], step: int) -> None:
+        wandb.log(values | {"samples": step})
+
+    return log
+
+
+def to_standard_output(values: dict[str, float], step: int) -> None:
+    print(step, json.dumps(values), flush=True)
 
 
 def main() -> None:
@@ -67,9 +88,9 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--mlflow", type=Path)
     parser.add_argument("--wandb", type=Path)
-    parser.add_argument("--patience", type=float, default=60, help="seconds without a line, after which the run is over")
+    parser.add_argument("--patience", type=float, default=60, help="seconds without a line that end a run")
     words = parser.parse_args()
-    log: Log = lambda values, step: print(step, json.dumps(values), flush=True)
+    log: Log = to_standard_output
     if words.mlflow:
         log = to_mlflow(words.run, words.mlflow)
     elif words.wandb:

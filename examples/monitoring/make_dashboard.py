@@ -14,15 +14,20 @@ PANELS: list[tuple[str, str, list[tuple[str, str]]]] = [
     ("Who waits, share of a device's time", "percentunit",
      [('sum by (device) (rate(paceline_device_seconds_total{cause="waiting"}[1m]))', "{{device}}")]),
     ("Who is waited for", "short", [("rate(paceline_waited_for_seconds_total[1m])", "{{device}}")]),
-    ("Where the time goes", "percentunit", [("sum by (cause) (rate(paceline_device_seconds_total[1m]))", "{{cause}}")]),
+    ("Where the time goes", "percentunit",
+     [("sum by (cause) (rate(paceline_device_seconds_total[1m]))", "{{cause}}")]),
     ("Speed of each device against its past", "percentunit", [("paceline_device_speed_ratio", "{{device}}")]),
     ("Staleness (95th percentile, in commits)", "short",
      [("histogram_quantile(0.95, sum by (le) (rate(paceline_staleness_commits_bucket[5m])))", "p95")]),
     ("Update on the servers", "s",
-     [("rate(paceline_update_seconds_sum[1m]) / rate(paceline_update_seconds_count[1m])", "mean")]),
+     [("rate(paceline_update_seconds_sum[1m]) / rate(paceline_update_seconds_count[1m])", "server {{server}}")]),
     ("Live replicas", "short", [("paceline_live_replicas", "{{instance}}")]),
-    ("Attempts, and replicas that left", "short",
-     [("paceline_attempts_total", "attempts"), ("sum by (reason) (paceline_left_replicas_total)", "{{reason}}")]),
+    ("Restarts, and replicas that left", "short",
+     [("sum by (reason) (paceline_restarts_total)", "restart: {{reason}}"),
+      ("sum by (reason) (paceline_left_replicas_total)", "left: {{reason}}")]),
+    ("Between hosts", "Bps",
+     [("rate(paceline_link_sent_bytes_total[1m])", "{{from}} to {{to}}: {{kind}}")]),
+    ("Memory", "bytes", [("paceline_process_resident_memory_bytes", "{{process}}")]),
 ]
 
 
@@ -47,7 +52,9 @@ def main() -> None:
         "schemaVersion": 38,
         "refresh": "5s",
         "time": {"from": "now-30m", "to": "now"},
-        "templating": {"list": [{"name": "source", "type": "datasource", "query": "prometheus", "label": "Prometheus"}]},
+        "templating": {
+            "list": [{"name": "source", "type": "datasource", "query": "prometheus", "label": "Prometheus"}]
+        },
         "panels": [panel(i, *one) for i, one in enumerate(PANELS)],
     }
     Path(__file__).with_name("grafana-dashboard.json").write_text(json.dumps(dashboard, indent=1) + "\n")

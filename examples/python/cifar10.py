@@ -1,4 +1,8 @@
-"""A residual network on CIFAR-10, with augmentation, batch norm and a schedule of steps."""
+"""A residual network on CIFAR-10, with augmentation, batch norm and a schedule of steps.
+
+paceline data cifar10 data/cifar10                          # fetches it
+paceline run cifar10.py --devices 4 --policy cgp
+"""
 
 import argparse
 from pathlib import Path
@@ -14,7 +18,7 @@ DEVIATION = torch.tensor([0.2470, 0.2435, 0.2616]).view(3, 1, 1)
 
 
 class Cifar10(torch.utils.data.Dataset):
-    """Records of a label and 3,072 pixels. Crops and flips follow from the sample alone, whoever reads it."""
+    """Records of a label and 3,072 pixels. Crops and flips follow from the sample alone."""
 
     def __init__(self, path: Path, augment: bool) -> None:
         records = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8).view(-1, 3073)
@@ -57,7 +61,7 @@ def network() -> nn.Sequential:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, default="../shared/data")
+    parser.add_argument("--data", type=Path, default="data")
     parser.add_argument("--epochs", type=float, default=3)
     parser.add_argument("--loaders", type=int, default=1)
     arguments = parser.parse_args()

@@ -1,5 +1,6 @@
-"""A small network on MNIST's 10,000 test images, of which 8,000 train and 2,000 test.
+"""A small network on the 10,000 test images of MNIST, or of files like MNIST's: 8,000 train and 2,000 test.
 
+paceline data digits data/mnist                             # such files, without a download; or paceline data mnist
 python mnist.py                                             # one worker
 paceline run mnist.py --devices 4 --policy cgp              # four, and nobody waits for a straggler
 """
@@ -26,7 +27,7 @@ def load(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--data", type=Path, default="../shared/data")
+parser.add_argument("--data", type=Path, default="data")
 parser.add_argument("--epochs", type=float, default=3)
 arguments = parser.parse_args()
 

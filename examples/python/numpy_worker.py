@@ -1,4 +1,4 @@
-"""A worker without PyTorch, as docs/program.md says: softmax regression on MNIST. `paceline run numpy_worker.py`"""
+"""A worker without PyTorch (docs/program.md): softmax regression on MNIST, or on `paceline data digits data/mnist`"""
 
 import gzip
 import json
@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-DATA = (sys.argv[1] if len(sys.argv) > 1 else "../shared/data") + "/mnist/t10k-"
+DATA = (sys.argv[1] if len(sys.argv) > 1 else "data") + "/mnist/t10k-"
 images = np.frombuffer(gzip.open(DATA + "images-idx3-ubyte.gz").read(), np.uint8, offset=16).reshape(-1, 784) / 255
 labels = np.frombuffer(gzip.open(DATA + "labels-idx1-ubyte.gz").read(), np.uint8, offset=8)
 TENSORS = [{"name": "weight", "shape": [784, 10]}, {"name": "bias", "shape": [10]}]

@@ -10,14 +10,14 @@ namespace paceline {
 
 namespace {
 
-constexpr char kPayload[] = "paceline/ending";
+constexpr char kPayload[] = "paceline/exit-reason";
 constexpr std::array<std::string_view, 8> kExitReasons{"done",       "own error",   "coordinator lost",
                                                        "run failed", "place taken", "host given up",
                                                        "killed",     "unsaid"};
 
 }  // namespace
 
-std::string_view name_of(ExitReason ending) { return kExitReasons[static_cast<std::size_t>(ending)]; }
+std::string_view name_of(ExitReason reason) { return kExitReasons[static_cast<std::size_t>(reason)]; }
 
 std::optional<ExitReason> exit_reason_named(std::string_view name) {
   for (std::size_t i = 0; i < kExitReasons.size(); ++i) {
@@ -26,8 +26,8 @@ std::optional<ExitReason> exit_reason_named(std::string_view name) {
   return std::nullopt;
 }
 
-absl::Status with_exit_reason(absl::Status status, ExitReason ending) {
-  status.SetPayload(kPayload, absl::Cord(std::string(name_of(ending))));
+absl::Status with_exit_reason(absl::Status status, ExitReason reason) {
+  status.SetPayload(kPayload, absl::Cord(std::string(name_of(reason))));
   return status;
 }
 

@@ -19,11 +19,11 @@ enum class ExitReason {
   kUnsaid,           // it ended without a word that came here: its log may have one
 };
 
-std::string_view name_of(ExitReason ending);
+std::string_view name_of(ExitReason reason);
 std::optional<ExitReason> exit_reason_named(std::string_view name);
 
 // The same error, which says this besides.
-absl::Status with_exit_reason(absl::Status status, ExitReason ending);
+absl::Status with_exit_reason(absl::Status status, ExitReason reason);
 // kDone where it is OK, and kOwnError unless it says something else.
 ExitReason exit_reason_of(const absl::Status& status);
 

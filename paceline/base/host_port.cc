@@ -9,7 +9,7 @@ namespace paceline {
 absl::StatusOr<Addresses> look_up(const std::string& address, int flags) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0)
-    return absl::InvalidArgumentError(fmt::format("'{}' is no address; write HOST:PORT", address));
+    return absl::InvalidArgumentError(fmt::format("'{}' is not an address; write HOST:PORT", address));
   std::string host = address.substr(0, colon);
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   addrinfo wanted{};

@@ -1,5 +1,5 @@
 // Which samples a lease means, and the seeds of everything random about them: functions of the job's seed and
-// the lease alone, so that whoever trains on a sample, whenever, does the same with it. Keeps the last
+// the lease alone, so that any process that trains on a sample does the same with it. Keeps the last
 // epoch's permutation. One thread.
 #pragma once
 

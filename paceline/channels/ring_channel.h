@@ -2,7 +2,7 @@
 //
 //   header │ slots of the creator's messages │ slots of the opener's messages
 //
-// A peer's death is not seen here: whoever waits for it runs out of time, again and again.
+// A peer's death is not seen here: one that waits for it runs out of time, again and again.
 #pragma once
 
 #include <chrono>

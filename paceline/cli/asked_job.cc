@@ -39,7 +39,7 @@ absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::v
     const auto said = value_of(job, key);
     const auto wanted = value_of(alone, key);
     if (!said) missing.push_back(set);
-    if (key == kAhead) continue;  // a wish; whoever says another number knows why
+    if (key == kAhead) continue;  // a wish; someone who says another number knows why
     if (said && said != wanted) {
       return absl::InvalidArgumentError(fmt::format("{} is {} in {} and {} in {}; say it in one of them only",
                                                     key, *said, file, wanted.value_or("something else"),

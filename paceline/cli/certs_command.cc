@@ -13,7 +13,7 @@ absl::Status certs_command(const security::CertificateRequest& request) {
   const std::string of_job = made.of_job.string();
   const std::string text =
       fmt::format("{} authority  {}/authority.crt\n", made.new_authority ? "new" : "old", dir) +
-      fmt::format("its key        {}/authority.key: whoever has it can make certificates; copy it nowhere\n",
+      fmt::format("its key        {}/authority.key: anyone who has it can make certificates; keep it here\n",
                   dir) +
       fmt::format(
           "job {:<10} {}: a certificate and a key for each role, and the job's token; good until {}\n",

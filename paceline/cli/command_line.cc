@@ -11,9 +11,12 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/certs_command.h"
 #include "paceline/cli/compare_command.h"
+#include "paceline/cli/data_command.h"
 #include "paceline/cli/doctor_command.h"
+#include "paceline/cli/examples.h"
 #include "paceline/cli/export_command.h"
 #include "paceline/cli/generate_command.h"
+#include "paceline/cli/models_command.h"
 #include "paceline/cli/node_command.h"
 #include "paceline/cli/plan_command.h"
 #include "paceline/cli/program.h"
@@ -27,6 +30,7 @@
 #include "paceline/cli/torch_program.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/cli/ui_command.h"
+#include "paceline/cli/up_command.h"
 #include "paceline/cli/zipline_command.h"
 #include "paceline/compute/evaluator_role.h"
 #include "paceline/compute/worker_role.h"
@@ -37,23 +41,44 @@ namespace {
 void add_from(CLI::App& app, std::int64_t& from) {
   app.add_option(
          "--from", from,
-         "VERSION of the checkpoint to go on from; the newest whole one without it. Newer ones are set "
-         "aside")
+         "go on from the checkpoint of this VERSION, not from the newest one; newer ones are set aside")
       ->check(CLI::NonNegativeNumber)
       ->needs("--resume");
 }
 
+void add_job(CLI::App& app, std::string& job_file) {
+  app.add_option("job", job_file, "the job file, or - for standard input; without it, a small default job");
+}
+
+void add_sets(CLI::App& app, std::vector<std::string>& sets) {
+  app.add_option("--set", sets, "KEY=VALUE: set this key of the job; you may repeat it")
+      ->allow_extra_args(false);
+}
+
+void add_virtual(CLI::App& app, bool& in_virtual_time) {
+  app.add_flag("--virtual", in_virtual_time, "compute real gradients in modelled time, in one process");
+}
+
+// How much a run says while it trains.
+void add_shown(CLI::App& app, launch::Shown& shown) {
+  CLI::Option* json = app.add_flag_callback(
+      "--json", [&shown] { shown = launch::Shown::kJson; },
+      "print a JSON object every second instead of a progress line");
+  app.add_flag_callback(
+         "--quiet", [&shown] { shown = launch::Shown::kNothing; },
+         "no progress line: only the result, warnings and errors")
+      ->excludes(json);
+}
+
 void add_train(CLI::App& app, Command& command) {
   auto options = std::make_shared<TrainOptions>();
-  CLI::App* train = app.add_subcommand("train", "train a job on processes of this machine");
-  train->add_option("job", options->job_file, "job.toml; the default job without it");
-  train->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
+  CLI::App* train = app.add_subcommand("train", "train a job on this machine");
+  add_job(*train, options->job_file);
+  add_sets(*train, options->sets);
   train->add_option("--resume", options->resume, "go on with the run in this folder")->excludes("job");
   add_from(*train, options->from);
-  train->add_flag_callback(
-      "--json", [options] { options->shown = launch::Shown::kJson; },
-      "a JSON object a second instead of a progress line");
-  train->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");
+  add_shown(*train, options->shown);
+  add_virtual(*train, options->in_virtual_time);
   train->add_flag("--ui", options->ui, "watch the run in a browser while it trains; prints the address");
   train->callback([options, &command] { command = [options] { return train_command(*options); }; });
 }
@@ -61,50 +86,76 @@ void add_train(CLI::App& app, Command& command) {
 void add_compare(CLI::App& app, Command& command) {
   auto options = std::make_shared<CompareOptions>();
   CLI::App* compare =
-      app.add_subcommand("compare", "train a job under several policies or plans, one after another");
-  compare->add_option("job", options->job_file, "job.toml; the default job without it");
-  compare->add_option("--policies", options->policies, "for example bsp,asp,ssp:3,dssp:3-15");
-  compare->add_option("--parallel", options->parallel, "for example joint,frozen,uneven-data,gpipe,data");
-  compare->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
+      app.add_subcommand("compare", "train a job under several policies or plans, and compare the results");
+  add_job(*compare, options->job_file);
+  compare->add_option("--policies", options->policies, "the policies: for example bsp,asp,ssp:3,dssp:3-15");
+  compare->add_option("--parallel", options->parallel,
+                      "the plans: for example joint,frozen,uneven-data,gpipe,data");
+  add_sets(*compare, options->sets);
   compare
       ->add_option("--seeds", options->seeds,
-                   "train each with so many seeds, for means and their spread; 1 without it")
+                   "train each policy with N seeds, for means and standard errors; 1 without it")
       ->check(CLI::Range(1, 100));
-  compare->add_flag("--json", options->json, "JSON objects instead of a progress line and a table");
-  compare->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");
+  compare->add_option("--resume", options->resume, "go on with the comparison in this folder")
+      ->excludes("job")
+      ->excludes("--policies")
+      ->excludes("--parallel")
+      ->excludes("--set")
+      ->excludes("--seeds");
+  add_shown(*compare, options->shown);
+  add_virtual(*compare, options->in_virtual_time);
   compare->add_flag("--ui", options->ui, "watch the runs in a browser while they train; prints the address");
   compare->callback([options, &command] { command = [options] { return compare_command(*options); }; });
 }
 
 void add_certs(CLI::App& app, Command& command) {
   auto request = std::make_shared<security::CertificateRequest>();
-  CLI::App* certs = app.add_subcommand("certs", "make an authority and the certificates of a job's roles");
+  CLI::App* certs =
+      app.add_subcommand("certs", "make the certificates of a job, and the authority that signs them");
   certs
       ->add_option_function<std::string>(
-          "dir", [request](const std::string& dir) { request->dir = dir; }, "the folder of the authority")
+          "dir", [request](const std::string& dir) { request->dir = dir; },
+          "the folder for the authority and its certificates")
       ->required();
-  certs->add_option("--job", request->job, "a folder in it of this name; 'job' without it");
+  certs->add_option("--job", request->job,
+                    "the name of the job, and of the folder for its certificates; 'job' without it");
   certs
       ->add_option(
           "--days", request->days,
-          "that the certificates are good for; 365 without it. A new authority is for ten years, or as long")
+          "how many days the certificates are valid; 365 without it. A new authority is valid for ten years, "
+          "or as long as they are")
       ->check(CLI::Range(1, 36500));
   certs->add_flag("--force", request->force,
-                  "replace the authority and the job's certificates if they are there");
+                  "replace the authority and the job's certificates if they exist");
   certs->callback([request, &command] { command = [request] { return exit_of(certs_command(*request)); }; });
 }
 
-void add_job(CLI::App& role, std::string& job_file) {
-  role.add_option("--job", job_file, "this host's job file, which says what program may be started here");
+void add_data(CLI::App& app, Command& command) {
+  auto options = std::make_shared<DataOptions>();
+  CLI::App* data = app.add_subcommand("data", "put a standard data set, or drawn digits, into a folder");
+  data->add_option("set", options->set,
+                   "mnist, cifar10, cifar100, or digits: drawn here, in files like MNIST's")
+      ->required();
+  data->add_option("dir", options->directory, "the folder that it goes to")->required();
+  data->add_option(
+      "--from", options->from,
+      "the file as it was published, the folder with the files, or another address; fetched from "
+      "where it is published without it");
+  data->callback([options, &command] { command = [options] { return exit_of(data_command(*options)); }; });
+}
+
+void add_own_job(CLI::App& role, std::string& job_file) {
+  role.add_option("--job", job_file, "this host's job file, which says which program may start here");
 }
 
 void add_worker(CLI::App& app, Command& command) {
   auto peer = std::make_shared<compute::WorkerRoleOptions>();
-  CLI::App* worker = app.add_subcommand("worker", "one role: computes gradients");
+  CLI::App* worker = app.add_subcommand("worker", "one process of a job: computes gradients");
   add_reach(*worker, peer->reach);
-  worker->add_option("--name", peer->name, "its place in the job: w0, w1, …")->required();
-  worker->add_option("--address", peer->address, "of this host, for stages of its replica on other hosts");
-  add_job(*worker, peer->job_file);
+  worker->add_option("--name", peer->name, "the name of its device in the job: w0, w1, …")->required();
+  worker->add_option("--address", peer->address,
+                     "address of this host, for stages of its replica on other hosts");
+  add_own_job(*worker, peer->job_file);
   worker->callback([peer, &command] {
     command = [peer]() -> absl::StatusOr<int> {
       if (peer->job_file.empty()) PACELINE_RETURN_IF_ERROR(need_built_in_models());
@@ -116,9 +167,10 @@ void add_worker(CLI::App& app, Command& command) {
 void add_evaluator(CLI::App& app, Command& command) {
   auto reach = std::make_shared<peer::PeerOptions>();
   auto job_file = std::make_shared<std::string>();
-  CLI::App* evaluator = app.add_subcommand("evaluator", "one role: measures the weights on the test set");
+  CLI::App* evaluator =
+      app.add_subcommand("evaluator", "one process of a job: measures the weights on the test set");
   add_reach(*evaluator, *reach);
-  add_job(*evaluator, *job_file);
+  add_own_job(*evaluator, *job_file);
   evaluator->callback([reach, job_file, &command] {
     command = [reach, job_file]() -> absl::StatusOr<int> {
       if (job_file->empty()) PACELINE_RETURN_IF_ERROR(need_built_in_models());
@@ -127,20 +179,20 @@ void add_evaluator(CLI::App& app, Command& command) {
   });
 }
 
-// `own`: the words after --, which are the program's whatever they are.
+// `own`: the words after --. They are the program's, even where they look like ours.
 void add_run(CLI::App& app, Command& command, const std::vector<std::string>& own) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* run = app.add_subcommand("run", "train a program of your own on processes of this machine");
+  CLI::App* run = app.add_subcommand("run", "train a program of your own on this machine");
   run->add_option("program", options->program, "a Python script, or an executable")->required();
-  run->add_option("--devices", options->devices, "how many train; 1 without it")->check(CLI::Range(1, 256));
-  run->add_option("--policy", options->policy, "who waits for whom; bsp without it");
+  run->add_option("--devices", options->devices, "how many devices train; 1 without it")
+      ->check(CLI::Range(1, 256));
+  run->add_option("--policy", options->policy,
+                  "the policy, which decides who waits for whom; bsp without it");
   run->add_option("--python", options->python, "the Python that runs the script; python3 without it");
-  run->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
-  run->add_flag_callback(
-      "--json", [options] { options->shown = launch::Shown::kJson; },
-      "a JSON object a second instead of a progress line");
-  run->add_flag("--virtual", options->in_virtual_time, "real gradients in modelled time, in one process");
-  run->footer("Every other word is the program's own. Words that both know go to the program after --.");
+  add_sets(*run, options->sets);
+  add_shown(*run, options->shown);
+  add_virtual(*run, options->in_virtual_time);
+  run->footer("Every other word goes to your program. Write words that paceline knows too after --.");
   run->allow_extras();
   run->callback([options, run, own, &command] {
     options->args = run->remaining();
@@ -152,7 +204,7 @@ void add_run(CLI::App& app, Command& command, const std::vector<std::string>& ow
 // An unset variable of a script becomes an empty word, which must not pass for a word that is left out.
 void refuse_empty_words(CLI::App& app) {
   const auto empty = [](const std::string& word) {
-    return std::string(word.empty() ? "is empty; write what it should be, or leave it out" : "");
+    return std::string(word.empty() ? "is empty; write a value, or leave it out" : "");
   };
   for (CLI::Option* option : app.get_options()) option->check(empty);
 }
@@ -169,43 +221,65 @@ launch::Environment environment() {
 
 void add_place(CLI::App& app, PlaceOptions& place) {
   app.add_option("--address", place.address,
-                 "of this host, in numbers, for the others; without it, of the interface that reaches the "
-                 "first host");
-  app.add_option("--rank", place.said.rank, "this host's, from 0; what the environment says without it")
+                 "numeric address where the other hosts reach this one; without it, the address of the "
+                 "interface that reaches the first host");
+  app.add_option("--rank", place.said.rank,
+                 "number of this host, from 0; without it, the environment says it")
       ->check(CLI::Range(0, 4095));
-  app.add_option("--hosts", place.said.hosts, "how many there are; likewise")->check(CLI::Range(1, 4096));
-  app.add_option("--coordinator", place.said.coordinator, "HOST:PORT of rank 0; likewise");
+  app.add_option("--hosts", place.said.hosts, "number of hosts; without it, the environment says it")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--coordinator", place.said.coordinator,
+                 "HOST:PORT of rank 0; without it, the environment says it");
 }
 
 void add_node(CLI::App& app, Command& command) {
   auto options = std::make_shared<NodeOptions>();
   CLI::App* node =
-      app.add_subcommand("node", "this host's part of a job on several hosts: one command a host");
-  node->add_option("job", options->train.job_file, "job.toml; the default job without it");
-  node->add_option("--set", options->train.sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
+      app.add_subcommand("node", "run this host's part of a job on several hosts: one command on each host");
+  add_job(*node, options->train.job_file);
+  add_sets(*node, options->train.sets);
   node->add_option("--resume", options->train.resume, "go on with the run in this folder of the first host")
       ->excludes("job");
   add_from(*node, options->train.from);
   node->add_flag("--new", options->anew,
-                 "begin a new run, also where the first host was killed in the middle of one of this job")
+                 "begin a new run, even where an earlier run of this job was cut short")
       ->excludes("--resume");
   node->add_flag("--ui", options->train.ui,
-                 "watch the run in a browser of the host that leads it; prints the address");
+                 "watch the run in a browser on the host that leads it; prints the address");
   add_place(*node, options->place);
   node->callback(
       [options, &command] { command = [options] { return node_command(*options, environment()); }; });
 }
 
+void add_up(CLI::App& app, Command& command) {
+  auto options = std::make_shared<UpOptions>();
+  CLI::App* up = app.add_subcommand("up", "run a job on several hosts over ssh, with one command");
+  up->add_option("hosts", options->hosts_file,
+                 "a file with one host name a line, as ssh takes it, host 0 first")
+      ->required();
+  up->add_option("job", options->job_file, "the job file, or - for standard input")->required();
+  add_sets(*up, options->sets);
+  up->add_option(
+      "--directory", options->directory,
+      "folder on each host for the job and its runs; without it, paceline/NAME in the home folder");
+  up->add_option("--program", options->program, "the program on each host; 'paceline' without it");
+  up->add_flag("--copy-programs", options->copy_programs, "copy the programs of this host to the others too");
+  up->add_flag_callback(
+      "--no-doctor", [options] { options->doctor = false; }, "do not examine the hosts before the run");
+  up->callback([options, &command] { command = [options] { return up_command(*options); }; });
+}
+
 void add_doctor(CLI::App& app, Command& command) {
   auto options = std::make_shared<DoctorOptions>();
-  CLI::App* doctor =
-      app.add_subcommand("doctor", "what of this host, or of all hosts of a job, is not as the job needs it");
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "check this host, or all hosts of a job, and say how to fix what is wrong");
   doctor->add_option("job", options->job_file,
-                     "job.toml; without it, the host alone, or the default job with --set");
-  doctor->add_option("--set", options->sets, "KEY=VALUE, laid over the job")->allow_extra_args(false);
-  doctor->add_flag("--json", options->json, "JSON instead of lines");
+                     "the job file, or - for standard input; without it, only this host is checked, or with "
+                     "--set the default job");
+  add_sets(*doctor, options->sets);
+  doctor->add_flag("--json", options->json, "print JSON instead of lines");
   add_place(*doctor, options->place);
-  doctor->add_option("--wait", options->wait_s, "for the other hosts, in seconds; 60 without it")
+  doctor->add_option("--wait", options->wait_s, "how many seconds to wait for the other hosts; 60 without it")
       ->check(CLI::Range(1, 86400));
   doctor->callback(
       [options, &command] { command = [options] { return doctor_command(*options, environment()); }; });
@@ -213,46 +287,58 @@ void add_doctor(CLI::App& app, Command& command) {
 
 void add_simulate(CLI::App& app, Command& command) {
   auto options = std::make_shared<SimulateOptions>();
-  CLI::App* simulate = app.add_subcommand("simulate", "a cluster in modelled time, under several policies");
+  CLI::App* simulate =
+      app.add_subcommand("simulate", "simulate a cluster in modelled time, under several policies");
   simulate
-      ->add_option("file", options->files, "scenario.toml; or cluster.toml, of which several make a table")
+      ->add_option("file", options->files,
+                   "a scenario file; or one or more cluster files, which make one table")
       ->required();
   simulate->add_option("--policies", options->policies,
-                       "for example bsp,ssp:3,elastic-bsp:15; five of them by default");
-  simulate->add_option("--json", options->json_file, "FILE for an object a policy, or - for standard output");
+                       "the policies: for example bsp,ssp:3,elastic-bsp:15; five of them without it");
+  simulate
+      ->add_option("--seeds", options->seeds,
+                   "simulate each policy with N seeds, for means and standard errors; 1 without it")
+      ->check(CLI::Range(1, 1000));
+  simulate->add_option("--json", options->json_file,
+                       "write a JSON object for each policy to FILE, or to standard output with -");
   simulate->callback([options, &command] { command = [options] { return simulate_command(*options); }; });
 }
 
 void add_sweep(CLI::App& app, Command& command) {
   auto options = std::make_shared<SweepOptions>();
   CLI::App* sweep =
-      app.add_subcommand("sweep", "train a job in virtual time under every choice of some axes");
-  sweep->add_option("sweep", options->file, "sweep.toml")->required();
-  sweep->add_option("--jobs", options->jobs, "so many trainings at a time")->check(CLI::Range(1, 1024));
-  CLI::Option* markdown = sweep->add_flag("--markdown", options->markdown, "tables for a Markdown file");
-  sweep->add_option("--json", options->json_file, "FILE for an object a training, or - for standard output")
+      app.add_subcommand("sweep", "train a job in virtual time with every combination of some settings");
+  sweep->add_option("sweep", options->file, "the sweep file")->required();
+  sweep->add_option("--jobs", options->jobs, "how many trainings run at a time")->check(CLI::Range(1, 1024));
+  CLI::Option* markdown = sweep->add_flag("--markdown", options->markdown, "print the tables as Markdown");
+  sweep->add_flag("--quiet", options->quiet, "no progress line: only the result, warnings and errors");
+  sweep
+      ->add_option("--json", options->json_file,
+                   "write a JSON object for each training to FILE, or to standard output with -")
       ->excludes(markdown);
   sweep->callback([options, &command] { command = [options] { return sweep_command(*options); }; });
 }
 
 void add_plan(CLI::App& app, Command& command) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App* plan = app.add_subcommand("plan", "which device should compute which layers of how many samples");
-  plan->add_option("cluster", options->cluster_file, "cluster.toml")->required();
+  CLI::App* plan =
+      app.add_subcommand("plan", "plan which device computes which layers, and for how many samples");
+  plan->add_option("cluster", options->cluster_file, "the cluster file")->required();
   plan->add_option("--json", options->json,
-                   "a file for a JSON object instead of a picture; -: standard output");
-  plan->add_option("--write-profile", options->write_profile, "a file for the layers of the model");
+                   "write a JSON object to FILE, or to standard output with -, instead of the picture");
+  plan->add_option("--write-profile", options->write_profile,
+                   "write what each layer of the model takes to FILE");
   plan->callback([options, &command] { command = [options] { return exit_of(plan_command(*options)); }; });
 }
 
 void add_report(CLI::App& app, Command& command) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* report = app.add_subcommand("report", "write report.html of a run or a comparison again");
-  report->add_option("folder", options->folder, "the run's, or the comparison's")->required();
+  report->add_option("folder", options->folder, "the folder of the run or of the comparison")->required();
   CLI::Option* time = report->add_flag(
       "--time", options->time,
       "print where the time of each device went, and what holds the run back; write nothing");
-  report->add_flag("--json", options->json, "that as JSON")->needs(time);
+  report->add_flag("--json", options->json, "print this as JSON")->needs(time);
   report->callback(
       [options, &command] { command = [options] { return exit_of(report_command(*options)); }; });
 }
@@ -260,20 +346,21 @@ void add_report(CLI::App& app, Command& command) {
 void add_export(CLI::App& app, Command& command) {
   auto options = std::make_shared<ExportOptions>();
   CLI::App* exported =
-      app.add_subcommand("export", "write a run's weights, or what happened in it, for other tools");
+      app.add_subcommand("export", "write the weights or the history of a run for other tools");
   exported->add_option("run", options->run, "the run folder; the run may still train")->required();
   exported->add_option("file", options->file,
-                       "the weights as one safetensors file: for example model.safetensors");
+                       "write the weights to this safetensors file: for example model.safetensors");
   exported->add_option(
       "--trace", options->trace,
-      "FILE for who computed and who waited for whom, as Perfetto and chrome://tracing open it");
-  exported->add_option("--csv", options->tables, "DIR for the report's numbers as CSV and as JSON lines");
+      "write a trace to FILE, for Perfetto and chrome://tracing: who computed, and who waited for whom");
+  exported->add_option("--csv", options->tables,
+                       "write the numbers of the report to DIR, as CSV and as JSON lines");
   exported->add_option("--tensorboard", options->tensorboard,
-                       "DIR for an event file of TensorBoard, in a folder of the run's name");
+                       "write an event file for TensorBoard to DIR, in a folder with the run's name");
   exported->add_flag("--follow", options->follow, "write the event file while the run trains, until its end")
       ->needs("--tensorboard");
   exported->add_option("--prometheus", options->prometheus,
-                       "FILE for its metrics in Prometheus' text format; -: standard output");
+                       "write metrics in Prometheus' text format to FILE, or to standard output with -");
   exported->callback(
       [options, &command] { command = [options] { return exit_of(export_command(*options)); }; });
 }
@@ -281,11 +368,11 @@ void add_export(CLI::App& app, Command& command) {
 void add_ui(CLI::App& app, Command& command) {
   auto options = std::make_shared<UiCommandOptions>();
   CLI::App* ui = app.add_subcommand("ui", "watch runs in a browser, while they train or after");
-  ui->add_option("runs", options->roots, "run folders, or folders of these; 'runs' without it");
-  ui->add_option("--listen", options->listen,
-                 "HOST:PORT; without it, 127.0.0.1 at port 7462 or, where that is taken, at any free one");
-  ui->add_flag("--metrics-only", options->metrics_only,
-               "/metrics and /healthz, without a token, and no pages");
+  ui->add_option("runs", options->roots, "folders of runs, or folders that hold them; 'runs' without it");
+  ui->add_option(
+      "--listen", options->listen,
+      "HOST:PORT to listen at; without it, 127.0.0.1:7462, or a free port where that one is taken");
+  ui->add_flag("--metrics-only", options->metrics_only, "serve /metrics and /healthz alone, without a token");
   ui->add_option("--listen-fd", options->listen_fd, "")->group("");
   ui->add_option("--token-fd", options->token_fd, "")->group("");
   ui->callback([options, &command] { command = [options] { return ui_command(*options); }; });
@@ -294,28 +381,32 @@ void add_ui(CLI::App& app, Command& command) {
 void add_top(CLI::App& app, Command& command) {
   auto options = std::make_shared<TopOptions>();
   CLI::App* top = app.add_subcommand("top", "watch a run in the terminal: who is slow, and who waits");
-  top->add_option("run", options->run, "the run folder, or a folder of runs: the newest of them")->required();
-  top->add_flag("--once", options->once, "print it once, 80 columns wide, and end");
+  top->add_option("run", options->run, "the folder of the run; or a folder of runs, for the newest of them")
+      ->required();
+  top->add_flag("--once", options->once, "print it once, 80 columns wide, and exit");
   top->callback([options, &command] { command = [options] { return top_command(*options); }; });
 }
 
 void add_replay(CLI::App& app, Command& command) {
   auto folder = std::make_shared<std::string>();
-  CLI::App* replay = app.add_subcommand("replay", "hold a run's recorded orders to what is ordered today");
+  CLI::App* replay =
+      app.add_subcommand("replay", "check that this version gives the same orders as the record of a run");
   replay->add_option("run", *folder, "the run folder")->required();
   replay->callback([folder, &command] { command = [folder] { return exit_of(replay_command(*folder)); }; });
 }
 
 void add_zipline(CLI::App& app, Command& command) {
   auto options = std::make_shared<ZiplineOptions>();
-  CLI::App* zipline = app.add_subcommand("zipline", "when replicas should meet, from predicted ready times");
-  zipline->add_option("file", options->file, "a line NAME:TIME,TIME,… for each replica")->required();
-  zipline->add_option(
-      "--method", options->method,
-      "zip-line, zip-line-scan, zip-line-opt, zip-line-opt-bs, full-grid-scan, full-grid-scan-exact, "
-      "grid-scan or naive");
+  CLI::App* zipline =
+      app.add_subcommand("zipline", "find when replicas should meet, from predicted ready times");
+  zipline->add_option("file", options->file, "a file with one line NAME:TIME,TIME,… for each replica")
+      ->required();
+  zipline->add_option("--method", options->method,
+                      "the search: zip-line, zip-line-scan, zip-line-opt, zip-line-opt-bs, full-grid-scan, "
+                      "full-grid-scan-exact, "
+                      "grid-scan or naive");
   zipline->add_option("--json", options->json,
-                      "a file for a JSON object instead of a table; -: standard output");
+                      "write a JSON object to FILE, or to standard output with -, instead of the table");
   zipline->callback(
       [options, &command] { command = [options] { return exit_of(zipline_command(*options)); }; });
 }
@@ -331,17 +422,21 @@ void add_generate(CLI::App& app, Command& command) {
   });
 }
 
+// For `paceline` alone: hidden.
+void add_models(CLI::App& app, Command& command) {
+  auto options = std::make_shared<ModelsOptions>();
+  CLI::App* models = app.add_subcommand("models", "answer a question about the built-in models");
+  models->group("");
+  models->add_option("question", options->question, "sizes, or host")->required();
+  models->add_option("job", options->job_file, "the job file")->required();
+  models->add_option("answer", options->answer_file, "the file for the answer")->required();
+  models->callback(
+      [options, &command] { command = [options] { return exit_of(models_command(*options)); }; });
+}
+
 }  // namespace
 
-int run_paceline(int argc, char** argv) {
-  raise_file_limit();
-  CLI::App app("Paceline trains one neural network over machines of unequal speed.", "paceline");
-  Command command;
-  // The parser would take what is behind -- for words of its own.
-  char** const end = argv + argc;
-  char** const mark =
-      std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
-  const std::vector<std::string> own(mark == end ? end : mark + 1, end);
+void add_commands(CLI::App& app, Command& command, const std::vector<std::string>& own) {
   add_run(app, command, own);
   add_train(app, command);
   add_compare(app, command);
@@ -355,14 +450,32 @@ int run_paceline(int argc, char** argv) {
   add_replay(app, command);
   add_zipline(app, command);
   add_node(app, command);
+  add_up(app, command);
   add_certs(app, command);
+  add_data(app, command);
   add_doctor(app, command);
   add_generate(app, command);
-  for (CLI::App* subcommand : app.get_subcommands({})) refuse_empty_words(*subcommand);
+  add_models(app, command);
   add_coordinator(app, command);
   add_server(app, command);
   add_worker(app, command);
   add_evaluator(app, command);
+  for (CLI::App* subcommand : app.get_subcommands({})) {
+    refuse_empty_words(*subcommand);
+    add_examples(*subcommand);
+  }
+}
+
+int run_paceline(int argc, char** argv) {
+  raise_file_limit();
+  CLI::App app("Paceline trains one neural network over machines of unequal speed.", "paceline");
+  Command command;
+  // The parser would take what is behind -- for words of its own.
+  char** const end = argv + argc;
+  char** const mark =
+      std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
+  const std::vector<std::string> own(mark == end ? end : mark + 1, end);
+  add_commands(app, command, own);
   const bool runs = argc > 1 && std::string_view(argv[1]) == "run";
   return run_program(app, command, runs ? static_cast<int>(mark - argv) : argc, argv);
 }

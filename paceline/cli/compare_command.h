@@ -1,5 +1,5 @@
 // `paceline compare`: one job under several policies, or planned in several ways, one after another, and what
-// each gave.
+// each gave. One that was stopped goes on: runs that are over are not trained again.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include <absl/status/statusor.h>
+
+#include "paceline/launch/display.h"
 
 namespace paceline::cli {
 
@@ -16,7 +18,8 @@ struct CompareOptions {
   std::string policies;    // "bsp,asp,ssp:3"; empty: the job's
   std::string parallel;    // "joint,uneven-data,gpipe"; empty: as the job says
   std::int64_t seeds = 1;  // each is trained with the job's seed, and with so many less one that follow
-  bool json = false;
+  std::string resume;      // a comparison's folder; then there is nothing of the above
+  launch::Shown shown = launch::Shown::kLine;
   bool in_virtual_time = false;
   bool ui = false;  // pages of all of them, while they train
 };

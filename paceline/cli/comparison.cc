@@ -19,6 +19,8 @@ namespace paceline::cli {
 
 void Comparison::add(runs::RunReport report) {
   summaries.push_back(std::move(report.summary));
+  // Its own report lies in its own folder, beside the comparison's.
+  report.document["folder"] = report.run.paths.root.filename().string();
   documents.push_back(std::move(report.document));
 }
 

@@ -11,7 +11,8 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/doctor_messages.h"
 #include "paceline/doctor/link_probe.h"
-#include "paceline/store/folder_mark.h"
+#include "paceline/store/mark_file.h"
+#include "paceline/store/shared_folder.h"
 
 namespace paceline::cli {
 
@@ -38,8 +39,8 @@ absl::StatusOr<doctor::ProbeEnd> end_of(const wire::DoctorLink& link, const std:
 }
 
 // Would the other processes of this host be let in?
-Finding knock_as(security::Role role, const peer::PeerOptions& reach) {
-  const std::string what = fmt::format("door, as {}", to_string(role));
+Finding preflight_as(security::Role role, const peer::PeerOptions& reach) {
+  const std::string what = fmt::format("preflight, as {}", to_string(role));
   const auto access = peer::read_access(reach.certs, reach.token_file, role);
   const absl::Status answer =
       access.ok() ? rpc::preflight(reach.coordinator, *access, kPreflightLimit) : access.status();
@@ -47,9 +48,10 @@ Finding knock_as(security::Role role, const peer::PeerOptions& reach) {
   return {what, Health::kFail, std::string(answer.message()), "copy the job's certificates here once more"};
 }
 
-class Guest {
+// Does what the first host asks.
+class DoctorClient {
  public:
-  Guest(Connection& connection, std::string address, int host)
+  DoctorClient(Connection& connection, std::string address, int host)
       : connection_(connection), address_(std::move(address)), host_(host) {}
 
   // False when the connection has ended.
@@ -74,7 +76,7 @@ class Guest {
     if (mark.file().empty()) return;
     const absl::Status found = store::find_mark(mark.file(), mark.text(), store::kMarkPatience);
     if (!found.ok()) return own.set_error(std::string(found.message()));
-    auto left = store::FolderMark::leave(mark_of_host(mark.file(), host_));
+    auto left = store::MarkFile::leave(mark_of_host(mark.file(), host_));
     if (!left.ok()) return own.set_error(std::string(left.status().message()));
     mark_.emplace(*std::move(left));
     own.set_text(mark_->text());
@@ -115,7 +117,7 @@ class Guest {
   Connection& connection_;
   const std::string address_;
   const int host_;
-  std::optional<store::FolderMark> mark_;
+  std::optional<store::MarkFile> mark_;
 };
 
 }  // namespace
@@ -126,7 +128,7 @@ absl::StatusOr<wire::Disconnect> report_to_first_host(ExaminedHost options) {
                             peer::read_access(reach.certs, reach.token_file, security::Role::kOperator));
   PACELINE_RETURN_IF_ERROR(peer::wait_for_coordinator(reach.coordinator, access, reach.patience_s).status());
   for (const security::Role role : {security::Role::kServer, security::Role::kWorker})
-    add_to_wire(knock_as(role, reach), options.hello);
+    add_to_wire(preflight_as(role, reach), options.hello);
   const auto stub = wire::Doctor::NewStub(rpc::channel_to(reach.coordinator, access));
   Connection connection([&](grpc::ClientContext* context) {
     rpc::show_token(*context, access);
@@ -134,13 +136,13 @@ absl::StatusOr<wire::Disconnect> report_to_first_host(ExaminedHost options) {
   });
   wire::DoctorAnswer first;
   *first.mutable_hello() = options.hello;
-  Guest guest(connection, options.address, options.hello.host());
+  DoctorClient client(connection, options.address, options.hello.host());
   bool told = connection.send(first);
   while (told) {
     const auto order = connection.next();
     if (!order) break;
     if (order->has_disconnect()) return order->disconnect();
-    told = guest.answer(*order);
+    told = client.answer(*order);
   }
   return peer::end_of_session(connection, wire::coordinator_lost());
 }

@@ -1,5 +1,5 @@
 // A host's part when all hosts of a job are examined together: it goes to the first host, as the processes of
-// a run would, says what it found, and does what it is asked to. The first host visits itself.
+// a run would, says what it found, and does what it is asked to. The first host is examined like any other.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ namespace paceline::cli {
 struct ExaminedHost {
   peer::PeerOptions reach;
   std::string address;      // of this host, for links with the others
-  wire::DoctorHello hello;  // but for what comes of knocking at the first host's door
+  wire::DoctorHello hello;  // the preflights are added here
 };
 
-// What the first host said in the end: OK, or what is to be mended, or why it took nothing of this host.
+// What the first host said in the end: OK, or what has to be fixed, or why it took nothing of this host.
 // Errors: it could not be reached, or was lost.
 absl::StatusOr<wire::Disconnect> report_to_first_host(ExaminedHost options);
 

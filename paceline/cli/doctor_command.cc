@@ -19,12 +19,11 @@
 #include "paceline/cli/doctor_messages.h"
 #include "paceline/cli/examine_hosts.h"
 #include "paceline/cli/host_findings.h"
+#include "paceline/cli/models_command.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/cli/version.h"
 #include "paceline/config/job_config.h"
 #include "paceline/doctor/cluster_report.h"
-#include "paceline/engine/built_in.h"
-#include "paceline/launch/child_process.h"
 #include "paceline/launch/own_address.h"
 #include "paceline/launch/print.h"
 #include "paceline/links/fabric.h"
@@ -35,12 +34,12 @@ namespace paceline::cli {
 
 namespace {
 
-constexpr char kMend[] = "something has to be mended: host 0 has the report";
+constexpr char kToFix[] = "something has to be fixed: host 0 has the report";
 
 void print(const std::vector<Finding>& findings) {
   for (const Finding& one : findings) {
     launch::print(stdout, fmt::format("{:<5} {:<16} {}\n", word_of(one.health), one.what, one.says));
-    if (!one.mend.empty()) launch::print(stdout, fmt::format("{:22} mend: {}\n", "", one.mend));
+    if (!one.fix.empty()) launch::print(stdout, fmt::format("{:22} fix: {}\n", "", one.fix));
   }
 }
 
@@ -48,7 +47,7 @@ void print_json(const std::vector<Finding>& findings) {
   auto document = nlohmann::json::array();
   for (const Finding& one : findings) {
     document.push_back(
-        {{"what", one.what}, {"health", word_of(one.health)}, {"says", one.says}, {"mend", one.mend}});
+        {{"what", one.what}, {"health", word_of(one.health)}, {"says", one.says}, {"fix", one.fix}});
   }
   launch::print(stdout, fmt::format("{}\n", document.dump(1)));
 }
@@ -68,11 +67,20 @@ std::string build() {
 }
 
 // The data set, as hosts can compare it; empty, and a finding, where it cannot be read.
-std::string data_of(const config::JobConfig& job, std::vector<Finding>& findings) {
+std::string data_of(const config::JobConfig& job, const std::string& job_toml,
+                    std::vector<Finding>& findings) {
   if (job.program) return "";  // each host's own
-  const auto data = engine::built_in()->describe_data(job);
-  if (data.ok()) return *data;
-  findings.push_back({"data set", Health::kFail, std::string(data.status().message()), "copy the data here"});
+  const auto said = ask_torch_program(TorchQuestion::kHost, job_toml);
+  if (!said.ok()) {
+    findings.push_back({"libtorch", Health::kFail, std::string(said.status().message()),
+                        "install paceline-torch beside paceline"});
+    return "";
+  }
+  const HostAnswer host = host_answer_in(*said);
+  findings.push_back({"libtorch", Health::kOk, host.libtorch, ""});
+  if (host.data.ok()) return *host.data;
+  findings.push_back(
+      {"data set", Health::kFail, std::string(host.data.status().message()), "copy the data here"});
   return "";
 }
 
@@ -115,21 +123,20 @@ absl::StatusOr<Place> find_place(const DoctorOptions& options, const launch::Pla
 
 ExaminedHost examined_host(const Place& place, std::int64_t wait_s, const std::vector<Finding>& findings,
                            const std::string& data) {
-  ExaminedHost guest;
-  guest.reach = {first_address(place.job, place.placement), place.job.reach.certs,
-                 place.job.reach.token_file};
-  guest.reach.patience_s = static_cast<double>(wait_s);
-  guest.address = place.address;
-  guest.hello.set_host(static_cast<std::int32_t>(place.placement.rank));
-  guest.hello.set_hosts(static_cast<std::int32_t>(place.placement.hosts));
-  guest.hello.set_address(place.address);
-  guest.hello.set_fabric(std::string(links::name_of(place.fabric)));
-  guest.hello.set_version(kVersion);
-  guest.hello.set_build(build());
-  guest.hello.set_job_toml(place.job_toml);
-  guest.hello.set_data(data);
-  for (const Finding& one : findings) add_to_wire(one, guest.hello);
-  return guest;
+  ExaminedHost host;
+  host.reach = {first_address(place.job, place.placement), place.job.reach.certs, place.job.reach.token_file};
+  host.reach.patience_s = static_cast<double>(wait_s);
+  host.address = place.address;
+  host.hello.set_host(static_cast<std::int32_t>(place.placement.rank));
+  host.hello.set_hosts(static_cast<std::int32_t>(place.placement.hosts));
+  host.hello.set_address(place.address);
+  host.hello.set_fabric(std::string(links::name_of(place.fabric)));
+  host.hello.set_version(kVersion);
+  host.hello.set_build(build());
+  host.hello.set_job_toml(place.job_toml);
+  host.hello.set_data(data);
+  for (const Finding& one : findings) add_to_wire(one, host.hello);
+  return host;
 }
 
 absl::StatusOr<int> examine_all(const DoctorOptions& options, const Place& place, ExaminedHost own) {
@@ -138,21 +145,21 @@ absl::StatusOr<int> examine_all(const DoctorOptions& options, const Place& place
                             peer::read_access(reach.certs, reach.token_file, security::Role::kCoordinator));
   const auto hosts = static_cast<int>(place.placement.hosts);
   PACELINE_ASSIGN_OR_RETURN(
-      const auto room, rpc::DoctorServer::open(listen_address(place.job, place.placement), access, hosts,
-                                               [](const std::string& line) { spdlog::warn("{}", line); }));
+      const auto server, rpc::DoctorServer::open(listen_address(place.job, place.placement), access, hosts,
+                                                 [](const std::string& line) { spdlog::warn("{}", line); }));
   gpr_set_log_function(peer::log_of_grpc);
-  own.reach.coordinator = launch::from_here(room->address());
+  own.reach.coordinator = launch::from_here(server->address());
   // It ends with the disconnect.
-  const std::jthread guest([&own] {
+  const std::jthread own_client([&own] {
     if (const auto end = report_to_first_host(own); !end.ok())
-      spdlog::warn("host 0 cannot visit itself: {}", std::string(end.status().message()));
+      spdlog::warn("host 0 cannot be examined: {}", std::string(end.status().message()));
   });
   const auto facts =
-      examine_hosts(*room, {place.job, place.job_toml, hosts, std::chrono::seconds(options.wait_s),
-                            [](const std::string& line) { launch::print(stderr, line + "\n"); }});
+      examine_hosts(*server, {place.job, place.job_toml, hosts, std::chrono::seconds(options.wait_s),
+                              [](const std::string& line) { launch::print(stderr, line + "\n"); }});
   const auto findings = doctor::examine(facts);
   const bool failed = doctor::any_failed(findings);
-  room->send_disconnect(failed, failed ? kMend : "nothing has to be mended");
+  server->send_disconnect(failed, failed ? kToFix : "nothing has to be fixed");
   launch::print(stdout, options.json ? doctor::json_of(facts, findings) : doctor::text_of(facts, findings));
   return failed ? 2 : 0;
 }
@@ -165,7 +172,7 @@ absl::StatusOr<int> be_examined(ExaminedHost own) {
 
 absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Place& place,
                                         std::vector<Finding> findings) {
-  const std::string data = data_of(place.job, findings);
+  const std::string data = data_of(place.job, place.job_toml, findings);
   ExaminedHost own = examined_host(place, options.wait_s, findings, data);
   const bool first = place.placement.rank == 0;
   auto ended = first ? examine_all(options, place, std::move(own)) : be_examined(std::move(own));
@@ -178,12 +185,7 @@ absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Plac
 
 absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::Environment& environment) {
   const bool of_job = !options.job_file.empty() || !options.sets.empty();
-  if (of_job) {
-    PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, asked_job(options));
-    if (!job.program) PACELINE_RETURN_IF_ERROR(need_built_in_models());
-  } else if (launch::has_torch_program()) {
-    PACELINE_RETURN_IF_ERROR(need_built_in_models());
-  }
+  if (of_job) PACELINE_RETURN_IF_ERROR(asked_job(options).status());
   std::vector<Finding> findings = host_findings();
   if (!of_job) return report(findings, options.json);
   PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement,
@@ -193,7 +195,11 @@ absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::E
   std::optional<Place> place;
   if (alone) {
     PACELINE_ASSIGN_OR_RETURN(job, asked_job(options));
-    const std::string data = data_of(job, findings);
+    PACELINE_ASSIGN_OR_RETURN(const JobText said,
+                              job_text({.job_file = options.job_file, .sets = options.sets}));
+    PACELINE_ASSIGN_OR_RETURN(const std::string job_toml,
+                              config::resolve_job(said.text, said.file, options.sets));
+    const std::string data = data_of(job, job_toml, findings);
     if (!data.empty()) findings.push_back({"data set", Health::kOk, data, ""});
   } else {
     PACELINE_ASSIGN_OR_RETURN(place, find_place(options, placement));

@@ -1,4 +1,4 @@
-// `paceline doctor`: what of this host a job needs, whether it is so, and how to mend what is not. On all
+// `paceline doctor`: what of this host a job needs, whether it is so, and how to fix what is not. On all
 // hosts of a job at once, each with its rank, they are compared as well, and what goes between them is
 // measured.
 #pragma once

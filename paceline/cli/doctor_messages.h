@@ -1,4 +1,4 @@
-// What both sides of a doctor's visit have in common: findings on the wire, names and limits.
+// What both sides of an examination of hosts share: findings on the wire, names and limits.
 #pragma once
 
 #include <chrono>
@@ -32,14 +32,14 @@ inline void add_to_wire(const Finding& finding, wire::DoctorHello& hello) {
   one.set_what(finding.what);
   one.set_health(static_cast<std::int32_t>(finding.health));
   one.set_says(finding.says);
-  one.set_mend(finding.mend);
+  one.set_fix(finding.fix);
 }
 
 // What is no health fails.
 inline Finding from_wire(const wire::DoctorFinding& one) {
   const bool known = one.health() == static_cast<std::int32_t>(Health::kOk) ||
                      one.health() == static_cast<std::int32_t>(Health::kWarn);
-  return {one.what(), known ? static_cast<Health>(one.health()) : Health::kFail, one.says(), one.mend()};
+  return {one.what(), known ? static_cast<Health>(one.health()) : Health::kFail, one.says(), one.fix()};
 }
 
 }  // namespace paceline::cli

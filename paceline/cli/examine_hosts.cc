@@ -14,7 +14,8 @@
 #include "paceline/links/fabric.h"
 #include "paceline/links/seal.h"
 #include "paceline/store/files.h"
-#include "paceline/store/folder_mark.h"
+#include "paceline/store/mark_file.h"
+#include "paceline/store/shared_folder.h"
 
 namespace paceline::cli {
 
@@ -48,9 +49,9 @@ class MadeFolders {
   std::vector<fs::path> made_;  // the deepest first
 };
 
-class Visit {
+class Examination {
  public:
-  Visit(rpc::DoctorServer& room, const ExamineOptions& options) : room_(room), options_(options) {
+  Examination(rpc::DoctorServer& server, const ExamineOptions& options) : server_(server), options_(options) {
     // Where the working directory is gone the folder cannot be made either, and that is said.
     const auto folder = store::absolute_path(options.job.runs_dir);
     facts_.runs_dir = folder.ok() ? folder->string() : options.job.runs_dir;
@@ -59,7 +60,7 @@ class Visit {
   }
 
   doctor::ClusterFacts examine() {
-    room_.wait_for_all(options_.wait);
+    server_.wait_for_all(options_.wait);
     for (int host = 0; host < options_.hosts; ++host) take_hello(host);
     for (int host = 1; host < options_.hosts; ++host) compare_clock(host);
     look_at_folder();
@@ -73,14 +74,14 @@ class Visit {
 
   // The answer; nothing when the host has gone, which is noted.
   std::optional<wire::DoctorAnswer> ask(int host, wire::DoctorOrder order, std::chrono::milliseconds limit) {
-    auto answer = room_.ask(host, std::move(order), limit);
+    auto answer = server_.ask(host, std::move(order), limit);
     if (answer.ok()) return *std::move(answer);
     of(host).left = std::string(answer.status().message());
     return std::nullopt;
   }
 
   void take_hello(int host) {
-    const auto hello = room_.hello(host);
+    const auto hello = server_.hello(host);
     if (!hello) return;
     doctor::HostFacts& facts = of(host);
     facts.came = true;
@@ -107,8 +108,7 @@ class Visit {
 
   void look_at_folder() {
     const MadeFolders made(facts_.runs_dir);
-    const auto mark =
-        store::FolderMark::leave(fs::path(facts_.runs_dir) / fmt::format("doctor-{}", getpid()));
+    const auto mark = store::MarkFile::leave(fs::path(facts_.runs_dir) / fmt::format("doctor-{}", getpid()));
     if (!mark.ok()) {
       of(0).folder = std::string(mark.status().message());
       return;
@@ -119,7 +119,7 @@ class Visit {
   }
 
   // Nothing when the host has gone.
-  std::optional<std::string> trouble_with_folder(int host, const store::FolderMark& mark) {
+  std::optional<std::string> trouble_with_folder(int host, const store::MarkFile& mark) {
     wire::DoctorOrder order;
     order.mutable_mark()->set_file(mark.file().string());
     order.mutable_mark()->set_text(mark.text());
@@ -183,15 +183,15 @@ class Visit {
     return {reinterpret_cast<const char*>(key.data()), key.size()};
   }
 
-  rpc::DoctorServer& room_;
+  rpc::DoctorServer& server_;
   const ExamineOptions& options_;
   doctor::ClusterFacts facts_;
 };
 
 }  // namespace
 
-doctor::ClusterFacts examine_hosts(rpc::DoctorServer& room, const ExamineOptions& options) {
-  return Visit(room, options).examine();
+doctor::ClusterFacts examine_hosts(rpc::DoctorServer& server, const ExamineOptions& options) {
+  return Examination(server, options).examine();
 }
 
 }  // namespace paceline::cli

@@ -20,6 +20,6 @@ struct ExamineOptions {
   std::function<void(const std::string&)> tell;  // how far it is, a line each
 };
 
-doctor::ClusterFacts examine_hosts(rpc::DoctorServer& room, const ExamineOptions& options);
+doctor::ClusterFacts examine_hosts(rpc::DoctorServer& server, const ExamineOptions& options);
 
 }  // namespace paceline::cli

@@ -13,7 +13,7 @@ struct ExportOptions {
   std::string file;  // .safetensors; empty: no weights, and so below
   std::string trace;
   std::string tables;       // a folder
-  std::string tensorboard;  // likewise
+  std::string tensorboard;  // a folder
   std::string prometheus;
   bool follow = false;  // the event file, until the run has ended
 };

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -25,6 +26,7 @@
 #include "paceline/store/files.h"
 #include "paceline/store/run_tail.h"
 #include "paceline/store/whole_run.h"
+#include "paceline/ui/recent.h"
 #include "paceline/ui/run_state.h"
 
 namespace paceline::cli {
@@ -84,8 +86,29 @@ absl::Status export_trace(const std::string& folder, const std::string& name) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// How fast replicas are of late, against their own past; null: not known.
+report::Json speeds_json(const report::Summary& summary, const ui::Recent& recent) {
+  report::Json list = report::Json::array();
+  for (const report::ReplicaSummary& one : summary.replicas) {
+    const ui::Speed speed = recent.speed(one.replica);
+    std::optional<double> ratio;
+    if (speed.now && speed.past && *speed.past > 0) ratio = *speed.now / *speed.past;
+    list.push_back({{"replica", one.name},
+                    {"samples_per_s", report::json_number(speed.now)},
+                    {"past_samples_per_s", report::json_number(speed.past)},
+                    {"ratio", report::json_number(ratio)}});
+  }
+  return list;
+}
+
+}  // namespace
+
 absl::Status export_tables(const std::string& run, const std::string& name) {
-  PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(run));
+  ui::Recent recent;
+  PACELINE_ASSIGN_OR_RETURN(runs::RunReport report, runs::read_run(run, &recent));
+  report.document["speeds"] = speeds_json(report.summary, recent);
   const fs::path folder = name;
   PACELINE_RETURN_IF_ERROR(make_folder(folder));
   const std::vector<exports::DataTable> tables = exports::data_tables(report.document);
@@ -149,14 +172,26 @@ class Growing {
     PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_recorded_job(run_));
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, run_.job()));
     const double made = made_s(run_.job());
-    file_ = folder_ / fmt::format("events.out.tfevents.{:.0f}.paceline", made);
-    PACELINE_RETURN_IF_ERROR(store::atomic_write(file_, ""));
-    open_ = FileDescriptor(::open(file_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
+    PACELINE_RETURN_IF_ERROR(make_file(made));
     board_.emplace(run.info, made, job_toml, hparams_of(job), [this](std::string_view piece) {
       error_.Update(store::write_all(open_, file_, piece.data(), piece.size()));
       return error_;
     });
     return &*board_;
+  }
+
+  // The next one of the run: TensorBoard goes on from file to file by their names, and keeps open what it
+  // reads.
+  absl::Status make_file(double made) {
+    constexpr int kMostFiles = 9999;
+    for (int number = 1; number <= kMostFiles; ++number) {
+      file_ = folder_ / fmt::format("events.out.tfevents.{:.0f}.paceline.{:04}", made, number);
+      open_ = FileDescriptor(::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+      if (open_.get() >= 0) return absl::OkStatus();
+      if (errno != EEXIST) return store::io_error(file_, "made", errno);
+    }
+    return absl::ResourceExhaustedError(
+        fmt::format("{}: has too many event files of this run", folder_.string()));
   }
 
   const store::RunPaths run_;

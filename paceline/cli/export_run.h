@@ -16,7 +16,8 @@ absl::Status export_tables(const std::string& run, const std::string& folder);
 // An event file in `folder`/<name of the run's folder>, so that several runs lie side by side.
 absl::Status export_tensorboard(const std::string& run, const std::string& folder);
 
-// The same while the run trains, until it has ended. Where the run goes back, the file begins again.
+// The same while the run trains, until it has ended. Where the run goes back or is resumed, another file
+// begins, which TensorBoard reads instead of the one before without being started again.
 absl::Status follow_tensorboard(const std::string& run, const std::string& folder);
 
 // A page of metrics for node_exporter's textfile collector.

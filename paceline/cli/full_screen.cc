@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<FullScreen>> FullScreen::open() {
   if (screen == nullptr) {
     const char* kind = std::getenv("TERM");
     return absl::FailedPreconditionError(
-        fmt::format("top: nobody knows a terminal of the kind TERM={}; set TERM=vt100, or use --once",
+        fmt::format("top: the terminal type TERM={} is unknown; set TERM=vt100, or use --once",
                     kind == nullptr ? "" : kind));
   }
   set_term(screen);

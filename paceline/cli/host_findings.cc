@@ -25,7 +25,6 @@
 #include <openssl/crypto.h>
 #include <sqlite3.h>
 
-#include "paceline/engine/built_in.h"
 #include "paceline/launch/child_process.h"
 #include "paceline/links/ucx_transports.h"
 #include "paceline/security/certificates.h"
@@ -40,7 +39,6 @@ constexpr rlim_t kFewFiles = 1024;
 constexpr rlim_t kLittleLocked_bytes = 64 << 20;
 constexpr double kLeastFree_bytes = 512.0 * (1 << 20);
 constexpr std::time_t kBuilt = 1'700'000'000;  // a clock before this one's year is wrong
-constexpr std::time_t kSoon_s = 30 * 86400;
 
 std::string size_of(double bytes) {
   return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes / 1e6) : fmt::format("{:.1f} GB", bytes / 1e9);
@@ -57,11 +55,6 @@ Finding processors() {
 }
 
 // Nothing where this program has none: it was not needed.
-std::optional<Finding> libtorch() {
-  if (engine::built_in() == nullptr) return std::nullopt;
-  return Finding{"libtorch", Health::kOk, engine::built_in()->describe_libtorch(), ""};
-}
-
 Finding programs() {
   if (launch::has_torch_program()) return {"programs", Health::kOk, "paceline, paceline-torch", ""};
   return {"programs", Health::kOk, "paceline; no paceline-torch, so no built-in models", ""};
@@ -167,7 +160,7 @@ Finding certificate(const std::string& dir, security::Role role) {
   if (!read.ok()) return {what, Health::kFail, std::string(read.status().message()), "paceline certs"};
   const std::string says =
       fmt::format("{}, good until {}", uri_of(read->own), security::day_of(read->expire));
-  if (read->expire < std::time(nullptr) + kSoon_s)
+  if (security::end_soon(*read, std::time(nullptr)))
     return {what, Health::kWarn, says, "make new ones soon: paceline certs"};
   struct stat about {};
   const std::string key = fmt::format("{}/{}.key", dir, to_string(role));
@@ -191,7 +184,6 @@ std::vector<Finding> host_findings() {
   std::vector<Finding> all = {programs(),      processors(), memory(),
                               shared_memory(), open_files(), locked_memory(),
                               clock(),         libraries(),  ucx()};
-  if (auto torch = libtorch()) all.insert(all.begin() + 2, *std::move(torch));
   return all;
 }
 

@@ -54,4 +54,13 @@ absl::Status check_memory(const config::JobConfig& job, const ps::Layout& layout
                   memory.of, gb(memory.bytes)));
 }
 
+absl::Status check_file_size(const ps::Layout& layout, std::int64_t limit) {
+  const std::int64_t gradient = 4 * layout.size();
+  if (gradient <= limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format(
+      "ulimit -f allows files of {:.1f} MB, and a gradient in shared memory counts as a file of {:.1f} MB; "
+      "raise it, for example ulimit -f unlimited",
+      static_cast<double>(limit) / 1e6, static_cast<double>(gradient) / 1e6));
+}
+
 }  // namespace paceline::cli

@@ -19,4 +19,8 @@ absl::Status check_sizes(const config::JobConfig& job, const ps::Layout& layout,
 absl::Status check_memory(const config::JobConfig& job, const ps::Layout& layout,
                           const launch::HostMemory& memory);
 
+// Whether this process may make files that are long enough: shared memory counts as a file. `limit`: in
+// bytes.
+absl::Status check_file_size(const ps::Layout& layout, std::int64_t limit);
+
 }  // namespace paceline::cli

@@ -1,7 +1,10 @@
 #include "paceline/cli/job_check.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "paceline/links/carrier.h"
 
 namespace paceline::cli {
 namespace {
@@ -33,6 +36,16 @@ TEST(JobCheck, TensorsAndGroupsAreThoseOfTheModel) {
               HasSubstr("v"));
 }
 
+// The folder of jobs does not see the links.
+TEST(JobCheck, EveryCarrierOfLinksIsAChoiceOfAJob) {
+  for (const links::CarrierKind& carrier : links::carriers()) {
+    const auto job = config::parse_job(
+        fmt::format("[cluster]\nseal = false\nfabric = \"{}\"\n", carrier.name), "job.toml");
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->fabric, carrier.name);
+  }
+}
+
 // Two buffers of weights, the velocity and three gradients.
 TEST(JobCheck, MemoryIsAtLeastWhatWeightsAndGradientsTake) {
   const config::JobConfig job = job_of("[[device]]\ncount = 3\n");
@@ -43,6 +56,14 @@ TEST(JobCheck, MemoryIsAtLeastWhatWeightsAndGradientsTake) {
       HasSubstr(
           "at least 24.0 GB of memory (1,000,000,000 parameters, 3 workers), and this host has 24.0 GB"));
   EXPECT_TRUE(check_memory(job, layout, {0, ""}).ok());
+}
+
+TEST(JobCheck, AGradientIsAFileToTheSystem) {
+  EXPECT_TRUE(check_file_size(layout_of(1'000'000), 4'000'000).ok());
+  EXPECT_THAT(
+      said(check_file_size(layout_of(1'000'000), 3'900'000)),
+      HasSubstr(
+          "ulimit -f allows files of 3.9 MB, and a gradient in shared memory counts as a file of 4.0 MB"));
 }
 
 TEST(HostMemory, IsKnown) {

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/watchers.h"
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/local_cluster.h"
 #include "paceline/launch/stop_signals.h"
@@ -64,6 +66,31 @@ launch::HostProcesses processes_of(const config::JobConfig& job, const launch::P
   return host;
 }
 
+// What looks at the run goes with its lead: once this host has that, it starts here. What cannot be started
+// is said, and the run goes on without.
+class OwnWatchers {
+ public:
+  OwnWatchers(const config::JobConfig& job, bool with_pages) : job_(job), with_pages_(with_pages) {}
+
+  void look(const launch::LocalCluster& cluster, launch::Display& display) {
+    if (asked_ || !cluster.led_run()) return;
+    asked_ = true;
+    auto opened = Watchers::open(job_, with_pages_);
+    absl::Status started = opened.status();
+    if (opened.ok()) started = watchers_.emplace(*std::move(opened)).start(*cluster.led_run());
+    if (!started.ok()) display.note(fmt::format("nobody can watch the run here: {}", message_of(started)));
+  }
+  void finish() {
+    if (watchers_) watchers_->finish();
+  }
+
+ private:
+  const config::JobConfig& job_;
+  const bool with_pages_;
+  bool asked_ = false;
+  std::optional<Watchers> watchers_;
+};
+
 // Until the run is over, which this host may lead in the end: then it says what was trained.
 absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::JobConfig& job,
                                    const launch::Placement& placement, const TrainOptions& options) {
@@ -80,8 +107,11 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
   const int signals_before = launch::stop_signals();
   launch::Display display(fmt::format("host {}", placement.rank), launch::Shown::kLine);
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster, launch::LocalCluster::start(std::move(host), job));
+  OwnWatchers watchers(job, options.ui);
   const absl::Status outcome =
-      launch::watch(cluster, display, signals_before, fmt::format("host {} was interrupted", placement.rank));
+      launch::watch(cluster, display, signals_before, fmt::format("host {} was interrupted", placement.rank),
+                    [&] { watchers.look(cluster, display); });
+  watchers.finish();
   const bool interrupted = launch::stop_signals() > signals_before;
   if (const auto run = cluster.led_run()) {
     if (!outcome.ok())
@@ -104,7 +134,7 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Envir
   PACELINE_ASSIGN_OR_RETURN(const std::string address, own_address(options.place, placement));
   PACELINE_ASSIGN_OR_RETURN(const Lead lead, lead_of(options, train, job, placement));
   if (lead.here) {
-    // Whoever starts the host that led a run again after its end gives the same command.
+    // A host that led a run and is started again after its end gets the same command.
     train.take_up = train.resume.empty() && !options.anew;
     train.processes = [placement, address, lead](const std::string& run, const config::JobConfig& planned,
                                                  bool resume) {

@@ -20,6 +20,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include "paceline/base/likely_meant.h"
@@ -113,9 +114,12 @@ absl::Status unknown_command(const CLI::App& app, const std::string& word) {
   std::set<std::string> known;
   for (const CommandText& command : words_of(app).commands) known.insert(command.name);
   const auto meant = likely_meant(word, known);
-  return absl::InvalidArgumentError(fmt::format("'{}' is no command; {}; see paceline --help", word,
-                                                meant ? fmt::format("did you mean '{}'?", *meant)
-                                                      : fmt::format("there are {}", fmt::join(known, ", "))));
+  if (meant) {
+    return absl::InvalidArgumentError(fmt::format(
+        "'{}' is not a command. Did you mean '{}'? paceline --help lists them all", word, *meant));
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "'{}' is not a command. The commands are {}; see paceline --help", word, fmt::join(known, ", ")));
 }
 
 // Nothing where the words are not to blame.
@@ -126,7 +130,7 @@ std::optional<absl::Status> unknown_option(const CLI::App& app) {
       const auto meant = likely_meant(name, options_of(*command));
       if (!name.starts_with("--") || !meant) continue;
       return absl::InvalidArgumentError(
-          fmt::format("{} has no option {}; did you mean '{}'? See paceline {} --help", command->get_name(),
+          fmt::format("{} has no option {}. Did you mean '{}'? See paceline {} --help", command->get_name(),
                       name, *meant, command->get_name()));
     }
   }
@@ -169,7 +173,9 @@ int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
   if (!output.ok()) return complain(output);
   // For top and pgrep: a child that was started through /proc/self/exe is called "exe" otherwise.
   prctl(PR_SET_NAME, app.get_name().c_str());
-  spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+  // Without colors, and never between the results on standard output.
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("paceline"));
+  spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
   app.set_version_flag("--version", fmt::format("paceline {}", kVersion));
   app.require_subcommand(1);
   if (argc > 1 && argv[1][0] != '-' && !commands_of(app).contains(argv[1]))

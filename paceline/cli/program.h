@@ -15,7 +15,7 @@ using Command = std::function<absl::StatusOr<int>()>;
 
 absl::StatusOr<int> exit_of(const absl::Status& status);
 
-// `app` has the subcommands, of which the one that is called puts itself into `command`.
+// `app` has the subcommands. The one that is called puts itself into `command`.
 int run_program(CLI::App& app, const Command& command, int argc, char** argv);
 
 }  // namespace paceline::cli

@@ -18,12 +18,8 @@ absl::Status report_time(const std::string& folder, bool titled, bool json) {
   if (json) {
     report::Json line = {{"run", folder}, {"policy", report.summary.run.policy}};
     line.update(report.document.at("time"));
-    if (const auto& updates = report.summary.measured_updates) {
-      line["updates"] = {{"count", updates->count},
-                         {"mean_ms", updates->mean_ms},
-                         {"update_ms", updates->update_ms},
-                         {"gradient_ms", report::json_number(updates->gradient_ms)}};
-    }
+    for (const char* of_processes : {"servers", "memory", "links"})
+      line[of_processes] = report.document.at(of_processes);
     launch::print(stdout, report::one_line(line) + "\n");
     return absl::OkStatus();
   }

@@ -31,12 +31,13 @@ absl::StatusOr<bool> all_have_planners(const std::vector<std::string>& files) {
   return true;
 }
 
-report::Json simulated_json(const sim::Simulated& simulated, std::size_t places, double wall_s) {
+report::Json simulated_json(const sim::Simulated& simulated, const sim::Scenario& scenario, double wall_s) {
   const report::Summary& summary = simulated.summary;
   report::Json iterations = report::Json::array();
   for (const report::ReplicaSummary& replica : summary.replicas) iterations.push_back(replica.iterations);
   report::Json object = {{"policy", summary.run.policy},
-                         {"replicas", places},
+                         {"seed", scenario.cluster.seed},
+                         {"replicas", scenario.cluster.places.size()},
                          {"iterations", summary.iterations},
                          {"virtual_s", summary.elapsed_s},
                          {"samples", summary.samples},
@@ -65,6 +66,8 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
     return absl::InvalidArgumentError(fmt::format(
         "--policies: {} has a [planner], whose trainings are bulk-synchronous; leave it out", file));
   }
+  if (planned && options.seeds > 1)
+    return absl::InvalidArgumentError(fmt::format("--seeds: {} has a [planner], which takes one seed", file));
   if (planned) return simulate_planned(options.files, options.json_file);
   PACELINE_ASSIGN_OR_RETURN(const auto policies,
                             policy::parse_policies(options.policies.value_or(kUsualPolicies)));
@@ -78,11 +81,14 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
   std::vector<report::Json> objects;
   std::vector<report::Summary> summaries;
   for (const policy::PolicySpec& policy : policies) {
-    const auto start = std::chrono::steady_clock::now();
-    PACELINE_ASSIGN_OR_RETURN(const sim::Simulated simulated, sim::simulate(scenario, policy));
-    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
-    objects.push_back(simulated_json(simulated, scenario.cluster.places.size(), wall.count()));
-    summaries.push_back(simulated.summary);
+    sim::Scenario seeded = scenario;
+    for (std::int64_t i = 0; i < options.seeds; ++i, ++seeded.cluster.seed) {
+      const auto start = std::chrono::steady_clock::now();
+      PACELINE_ASSIGN_OR_RETURN(const sim::Simulated simulated, sim::simulate(seeded, policy));
+      const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
+      objects.push_back(simulated_json(simulated, seeded, wall.count()));
+      summaries.push_back(simulated.summary);
+    }
   }
   PACELINE_RETURN_IF_ERROR(
       show_with_json(report::simulation_table(summaries), options.json_file, report::lines(objects)));

@@ -14,6 +14,7 @@
 #include "paceline/cli/sweep_grids.h"
 #include "paceline/cli/sweep_results.h"
 #include "paceline/cli/sweep_trainings.h"
+#include "paceline/cli/torch_program.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/config/sweep.h"
 #include "paceline/launch/print.h"
@@ -131,13 +132,14 @@ absl::Status show(const Plan& plan, const SweepResults& results, const SweepOpti
 absl::StatusOr<int> sweep_command(const SweepOptions& options) {
   PACELINE_RETURN_IF_ERROR(check_output(options.json_file));
   PACELINE_ASSIGN_OR_RETURN(const Plan plan, read_plan(options.file));
+  PACELINE_RETURN_IF_ERROR(need_built_in_models());
   PACELINE_RETURN_IF_ERROR(check(plan.trainings, options.file));
   PACELINE_ASSIGN_OR_RETURN(const fs::path out, store::absolute_path(plan.sweep.out));
   PACELINE_ASSIGN_OR_RETURN(SweepResults results, SweepResults::open(out));
   const std::vector<const Training*> trainings = missing(plan, results);
   launch::catch_stop_signals();
   PACELINE_ASSIGN_OR_RETURN(const bool whole,
-                            train_all(trainings, {options.file, out, options.jobs}, results));
+                            train_all(trainings, {options.file, out, options.jobs, options.quiet}, results));
   PACELINE_RETURN_IF_ERROR(show(plan, results, options));
   if (whole) return 0;
   launch::print(stderr, fmt::format("stopped; go on with: paceline sweep {}\n", options.file));

@@ -12,6 +12,7 @@ struct SweepOptions {
   std::string file;
   bool markdown = false;
   std::int64_t jobs = 1;  // trainings at a time
+  bool quiet = false;     // no progress
   std::string json_file;  // an object a training instead of the tables; "-": standard output
 };
 

@@ -54,8 +54,9 @@ class Trainings {
     stopped_ = stopped_ || launch::stop_signals() > 0;
     if (stopped_ || !trouble_.ok() || started_ == list_.size()) return nullptr;
     const Training* training = list_[started_++];
-    launch::print(stderr,
-                  fmt::format("{} of {}: {}{}\n", started_, list_.size(), training->label, time_left()));
+    if (!place_.quiet)
+      launch::print(stderr,
+                    fmt::format("{} of {}: {}{}\n", started_, list_.size(), training->label, time_left()));
     return training;
   }
 
@@ -76,8 +77,9 @@ class Trainings {
     PACELINE_ASSIGN_OR_RETURN(const std::string own, config::resolve_job(training.text, "job.toml", sets));
     TrainOptions options;
     options.in_virtual_time = true;
+    options.names_folder = false;
     // Several lines that change in place would overwrite each other.
-    if (place_.jobs > 1) options.shown = launch::Shown::kNothing;
+    if (place_.jobs > 1 || place_.quiet) options.shown = launch::Shown::kNothing;
     const auto start = steady_clock::now();
     const absl::StatusOr<TrainedRun> run = train(own, options);
     const std::chrono::duration<double> wall = steady_clock::now() - start;

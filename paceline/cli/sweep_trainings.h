@@ -27,6 +27,7 @@ struct SweepPlace {
   std::string file;  // the sweep's, for errors
   std::filesystem::path out;
   std::int64_t jobs = 1;  // trainings at a time; ≥ 1
+  bool quiet = false;     // no progress
 };
 
 // The status, with the file and the training in front of it.

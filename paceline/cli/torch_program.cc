@@ -1,7 +1,11 @@
 #include "paceline/cli/torch_program.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include <cstdio>
 #include <filesystem>
@@ -14,8 +18,10 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/engine/built_in.h"
+#include "paceline/launch/child_process.h"
 #include "paceline/peer/exit_report.h"
 
 namespace paceline::cli {
@@ -51,7 +57,45 @@ absl::Status check_address_space() {
       allowed / 1e9, need / 1e9));
 }
 
+// Memory that another process can read or write as a file.
+FileDescriptor memory_file(const std::string& text) {
+  FileDescriptor file(memfd_create("paceline-question", MFD_CLOEXEC));
+  const auto size = static_cast<ssize_t>(text.size());
+  return file.valid() && ::pwrite(file.get(), text.data(), text.size(), 0) == size ? std::move(file)
+                                                                                   : FileDescriptor();
+}
+
+std::string text_in(const FileDescriptor& file) {
+  struct stat about {};
+  if (::fstat(file.get(), &about) != 0) return "";
+  std::string text(static_cast<std::size_t>(about.st_size), '\0');
+  const ssize_t got = ::pread(file.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return text;
+}
+
 }  // namespace
+
+std::string_view to_string(TorchQuestion question) {
+  return question == TorchQuestion::kSizes ? "sizes" : "host";
+}
+
+absl::StatusOr<std::string> ask_torch_program(TorchQuestion question, const std::string& job_toml) {
+  if (!launch::has_torch_program()) return engine::no_built_in_models();
+  PACELINE_RETURN_IF_ERROR(check_address_space());
+  const FileDescriptor job = memory_file(job_toml), answer = memory_file("");
+  if (!job.valid() || !answer.valid())
+    return absl::ResourceExhaustedError("no memory for a job file of this length; see ulimit -f");
+  const auto name = [](const FileDescriptor& file) { return fmt::format("/proc/self/fd/{}", file.get()); };
+  PACELINE_ASSIGN_OR_RETURN(
+      launch::ChildProcess child,
+      launch::ChildProcess::start(launch::ChildProgram::kWithTorch, "paceline-torch",
+                                  {"models", std::string(to_string(question)), name(job), name(answer)},
+                                  "/dev/null", {job.get(), answer.get()}));
+  const launch::ChildProcess::End end = child.wait();
+  if (end.wait_status != 0) return launch::reason_of(child, end);
+  return text_in(answer);
+}
 
 absl::Status need_built_in_models() {
   if (engine::built_in() != nullptr) return absl::OkStatus();

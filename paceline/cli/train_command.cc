@@ -1,9 +1,9 @@
 #include "paceline/cli/train_command.h"
 
+#include <sys/resource.h>
+
 #include <chrono>
 #include <filesystem>
-#include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,11 +12,13 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/asked_job.h"
 #include "paceline/cli/job_check.h"
+#include "paceline/cli/models_command.h"
 #include "paceline/cli/program_probe.h"
+#include "paceline/cli/standard_input.h"
 #include "paceline/cli/torch_program.h"
-#include "paceline/cli/ui_child.h"
+#include "paceline/cli/version.h"
+#include "paceline/cli/watchers.h"
 #include "paceline/engine/built_in.h"
-#include "paceline/launch/child_process.h"
 #include "paceline/launch/display.h"
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/host_memory.h"
@@ -29,6 +31,7 @@
 #include "paceline/runs/plan_job.h"
 #include "paceline/runs/run_checkpoints.h"
 #include "paceline/runs/run_info.h"
+#include "paceline/runs/run_origin.h"
 #include "paceline/runs/run_report.h"
 #include "paceline/runs/unfinished_run.h"
 #include "paceline/store/files.h"
@@ -65,7 +68,7 @@ absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::s
 absl::Status train_live(const std::string& run, const config::JobConfig& job, const TrainOptions& options,
                         bool& logs_say_more) {
   if (!options.resume.empty() && runs::is_over(run, job)) {
-    launch::print(stderr, "all of it is trained\n");
+    launch::print(stderr, "there is nothing left to train\n");
     return absl::OkStatus();
   }
   const int signals_before = launch::stop_signals();
@@ -159,9 +162,29 @@ absl::StatusOr<JobSizes> read_data_and_model(const config::JobConfig& job) {
   return JobSizes{engines.front()->layout(), engines.front()->samples(), engines.front()->note()};
 }
 
+namespace {
+
+// A live run needs no libtorch in the process that starts it.
+absl::StatusOr<JobSizes> find_sizes(const config::JobConfig& job, const std::string& job_toml,
+                                    bool in_virtual_time) {
+  if (in_virtual_time || engine::built_in() != nullptr) return read_data_and_model(job);
+  PACELINE_ASSIGN_OR_RETURN(const std::string answer, ask_torch_program(TorchQuestion::kSizes, job_toml));
+  return sizes_in(answer);
+}
+
+std::int64_t file_size_limit() {
+  rlimit limit{};
+  const bool limited =
+      getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(INT64_MAX);
+  return limited ? static_cast<std::int64_t>(limit.rlim_cur) : INT64_MAX;
+}
+
+}  // namespace
+
 absl::Status check_fits(const config::JobConfig& job, const JobSizes& sizes) {
   PACELINE_RETURN_IF_ERROR(check_sizes(job, sizes.layout, sizes.samples));
   PACELINE_RETURN_IF_ERROR(check_memory(job, sizes.layout, launch::host_memory()));
+  PACELINE_RETURN_IF_ERROR(check_file_size(sizes.layout, file_size_limit()));
   if (job.initial_weights.empty()) return absl::OkStatus();
   std::vector<float> weights(static_cast<std::size_t>(sizes.layout.size()));
   return store::read_weights(job.initial_weights, sizes.layout, weights);
@@ -175,6 +198,10 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
     job.file = paths.job();
   }
   if (job.file.empty()) return JobText{"", "the default job"};
+  if (job.file == "-") {
+    PACELINE_ASSIGN_OR_RETURN(job.text, read_standard_input());
+    return JobText{job.text, kStandardInput};
+  }
   PACELINE_RETURN_IF_ERROR(check_is_no_folder(job.file));
   PACELINE_ASSIGN_OR_RETURN(job.text, options.resume.empty()
                                           ? runs::read_job_file(job.file)
@@ -187,9 +214,10 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig job, config::parse_job(resolved, "job.toml"));
   if (!options.resume.empty()) job.initial_weights.clear();  // a checkpoint has later ones
   if (!job.program) {
-    PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, read_data_and_model(job));
+    PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, find_sizes(job, resolved, options.in_virtual_time));
     PACELINE_RETURN_IF_ERROR(check_fits(job, sizes));
-    if (!sizes.note.empty()) launch::print(stderr, sizes.note + "\n");
+    if (!sizes.note.empty() && options.shown != launch::Shown::kNothing)
+      launch::print(stderr, sizes.note + "\n");
     return resolved;
   }
   PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job));
@@ -230,80 +258,32 @@ absl::Status check_plan(const std::string& job_text, bool in_virtual_time) {
   return runs::plan_job(job_text, time_of(in_virtual_time), measure_model).status();
 }
 
-namespace {
-
-// What looks at the run from outside, listening already.
-absl::StatusOr<std::vector<UiChild>> watchers_of(const config::JobConfig& job, const TrainOptions& options) {
-  std::vector<UiChild> watchers;
-  if (options.ui) {
-    PACELINE_ASSIGN_OR_RETURN(UiChild pages, UiChild::with_pages());
-    watchers.push_back(std::move(pages));
-  }
-  if (!job.monitor.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(UiChild metrics, UiChild::with_metrics(job.monitor));
-    watchers.push_back(std::move(metrics));
-  }
-  return watchers;
-}
-
-// Writes event files, if the job wants any, until the run has ended.
-absl::StatusOr<std::optional<launch::ChildProcess>> start_exporter(const config::JobConfig& job,
-                                                                   const std::string& run) {
-  if (!job.to_tensorboard) return std::nullopt;
-  const store::RunPaths paths{run};
-  std::error_code ignored;
-  std::filesystem::create_directories(paths.logs(), ignored);
-  PACELINE_ASSIGN_OR_RETURN(launch::ChildProcess exporter,
-                            launch::ChildProcess::start(launch::ChildProgram::kWithoutTorch, "export",
-                                                        {"export", run, "--tensorboard",
-                                                         (paths.root / "tensorboard").string(), "--follow"},
-                                                        (paths.logs() / "export.log").string()));
-  return std::optional(std::move(exporter));
-}
-
-// It has the end of the run to write.
-void wait_a_little(launch::ChildProcess& exporter) {
-  constexpr int kLooks = 50;
-  for (int i = 0; i < kLooks && !exporter.ended(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-}
-
-absl::Status start_all(std::vector<UiChild>& watchers, const std::string& run) {
-  if (watchers.empty()) return absl::OkStatus();
-  std::error_code ignored;
-  const store::RunPaths paths{run};
-  std::filesystem::create_directories(paths.logs(), ignored);
-  for (UiChild& watcher : watchers) {
-    const std::string page = "#/run/" + paths.root.filename().string();
-    PACELINE_RETURN_IF_ERROR(watcher.start(run, paths.logs().string(), page));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options) {
   const auto time = time_of(options.in_virtual_time);
   PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure_model));
   const std::string& job_toml = planned.job_toml;
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
-  if (!planned.line.empty()) launch::print(stderr, planned.line + "\n");
+  if (!planned.line.empty() && options.shown != launch::Shown::kNothing)
+    launch::print(stderr, planned.line + "\n");
   const bool resume = !options.resume.empty();
-  PACELINE_ASSIGN_OR_RETURN(std::vector<UiChild> watchers, watchers_of(job, options));
+  PACELINE_ASSIGN_OR_RETURN(Watchers watchers, Watchers::open(job, options.ui));
   TrainedRun run;
   PACELINE_ASSIGN_OR_RETURN(run.folder,
                             resume ? old_folder(options, job_toml) : new_folder(job, job_toml, job_text));
   if (!options.program.empty())
     PACELINE_RETURN_IF_ERROR(store::atomic_write(store::RunPaths{run.folder}.program(), options.program));
-  PACELINE_RETURN_IF_ERROR(start_all(watchers, run.folder));
-  PACELINE_ASSIGN_OR_RETURN(std::optional<launch::ChildProcess> exporter, start_exporter(job, run.folder));
+  if (options.names_folder && options.shown != launch::Shown::kNothing)
+    launch::print(stderr, fmt::format("run: {}\n", run.folder));
+  if (!resume)
+    PACELINE_RETURN_IF_ERROR(runs::write_origin(store::RunPaths{run.folder}, runs::this_origin(kVersion)));
+  PACELINE_RETURN_IF_ERROR(watchers.start(run.folder));
   const int signals_before = launch::stop_signals();
   bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
   absl::Status outcome = options.in_virtual_time
                              ? virtual_time::train_virtually(run.folder, resume, options.shown)
                              : train_live(run.folder, job, options, logs_say_more);
   run.interrupted = launch::stop_signals() > signals_before;
-  if (exporter) wait_a_little(*exporter);
+  watchers.finish();
   if (outcome.ok() && run.interrupted && !launch::has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");
   if (!outcome.ok())
@@ -328,6 +308,12 @@ absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
 }
 
 }  // namespace
+
+absl::StatusOr<TrainedRun> go_on(TrainOptions options) {
+  PACELINE_RETURN_IF_ERROR(stay_in_its_world(options));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job(options));
+  return train(job_toml, options);
+}
 
 absl::StatusOr<int> train_command(TrainOptions options) {
   PACELINE_RETURN_IF_ERROR(stay_in_its_world(options));

@@ -19,7 +19,7 @@ struct HostProcesses;
 namespace paceline::cli {
 
 struct TrainOptions {
-  std::string job_file;           // empty: the default job
+  std::string job_file;           // empty: the default job; "-": standard input
   std::string text{};             // of the job, where it has no file
   std::vector<std::string> sets;  // key=value
   std::string resume{};           // a run folder; then job_file is empty
@@ -29,6 +29,7 @@ struct TrainOptions {
   bool take_up = false;           // a run of this very job that was cut short, if there is one
   bool again = false;             // that is what `resume` is
   launch::Shown shown = launch::Shown::kLine;
+  bool names_folder = true;                // says where the run's folder is when it begins
   bool in_virtual_time = false;            // modelled time, in this process
   std::string command = "paceline train";  // for people: what goes on with such a run
   // What of the job runs here, given the run folder, the job and whether it is resumed; all of it without.
@@ -74,6 +75,9 @@ absl::Status check_plan(const std::string& job_text, bool in_virtual_time);
 // Trains the job in a new run folder, or goes on in `resume`; a plan that is to be made is made before. Shows
 // the plan and progress.
 absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options);
+
+// What `resume` asks for: checks that it can go on, and trains on. `options.program` is set by that.
+absl::StatusOr<TrainedRun> go_on(TrainOptions options);
 
 // Writes the report and says what was trained, and how to go on where it was stopped; the exit status.
 absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& options);

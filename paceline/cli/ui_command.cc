@@ -12,7 +12,7 @@
 
 #include "paceline/base/listening_socket.h"
 #include "paceline/base/status_macros.h"
-#include "paceline/cli/stop_run.h"
+#include "paceline/cli/ask_run.h"
 #include "paceline/cli/ui_child.h"
 #include "paceline/config/reach.h"
 #include "paceline/launch/print.h"
@@ -80,6 +80,7 @@ absl::StatusOr<int> ui_command(const UiCommandOptions& options) {
     PACELINE_ASSIGN_OR_RETURN(pages.token, security::make_token());
   }
   pages.stop_run = stop_run;
+  pages.evaluate_run = evaluate_run;
   const std::string address = listening.address;
   const std::string token = pages.token;
   PACELINE_ASSIGN_OR_RETURN(const auto server, ui::UiServer::open(std::move(listening), std::move(pages)));

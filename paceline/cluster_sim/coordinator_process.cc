@@ -202,7 +202,7 @@ void CoordinatorProcess::before_sending(const wire::ServerOrder& order) {
   ordered_ = Version(order.apply().version());
   watch_.commits(order.apply());
   if (scenario_.job.copies > 1 && break_ != Break::kNone && folder_.attempts.back().newest < ordered_) {
-    if (break_ != Break::kIgnoreBooks)
+    if (break_ != Break::kIgnoreJournal)
       world_.broken(fmt::format("version {} is ordered, and not in the journal", ordered_));
   }
 }
@@ -255,7 +255,7 @@ std::optional<CoordinatorProcess::What> CoordinatorProcess::carry_out(Action& ac
                    }
                  },
                  [&](const coordinator::FlushRecords&) {
-                   if (break_ == Break::kIgnoreBooks) return;
+                   if (break_ == Break::kIgnoreJournal) return;
                    if (const absl::Status kept = flush_records(); !kept.ok())
                      answer = coordinator::RecordingFailed{kept};
                  },
@@ -289,6 +289,8 @@ std::optional<CoordinatorProcess::What> CoordinatorProcess::carry_out(Action& ac
                  },
                  [&](const coordinator::DropCheckpoint&) { folder_.checkpoints.erase(open_checkpoint_); },
                  [&](const control::Evaluated&) {},
+                 [&](const control::SideWork&) {},
+                 [&](const store::ProcessReport&) {},
                  [&](const control::SearchPlan& search) {
                    after(world_.between(1, 300), [this, search, number = attempt_number()] {
                      if (attempt_number() == number) take(coordinator::PlanFound{control::searched(search)});
@@ -326,9 +328,9 @@ void CoordinatorProcess::end_attempt() {
   const Version kept = newest == nullptr ? Version(0) : newest->state.version;
   if (attempt->can_go_on() && (attempt->seen() <= kept || scenario_.job.copies == 1))
     folder_.attempts.back().says_what_was_lost = true;
-  const absl::Status books = flush_records();
-  if (!attempt->can_go_on() || !books.ok()) {
-    outcome_ = status.ok() ? books : status;
+  const absl::Status recorded = flush_records();
+  if (!attempt->can_go_on() || !recorded.ok()) {
+    outcome_ = status.ok() ? recorded : status;
     return end(*outcome_);
   }
   given_up_.insert(attempt->wrong_workers().begin(), attempt->wrong_workers().end());

@@ -1,5 +1,5 @@
-// The coordinator's process in the made-up cluster: attempt after attempt, as roles/coordinator_role.cc has
-// them.
+// The coordinator's process in the made-up cluster: attempt after attempt, as
+// coordinator_process/coordinator_role.cc has them.
 #pragma once
 
 #include <functional>

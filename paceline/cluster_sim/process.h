@@ -104,13 +104,13 @@ class Process {
   World& world_;
 
  private:
-  void die(const absl::Status& why, ExitReason ending) {
+  void die(const absl::Status& why, ExitReason reason) {
     die();
-    const bool killed = ending == ExitReason::kKilled;
+    const bool killed = reason == ExitReason::kKilled;
     const char* const words = why.ok() ? "exit status 0"
                               : killed ? "killed by signal 9 (Killed)"
                                        : "exit status 2";
-    if (see_end_) see_end_({ending, why.ok(), killed, words, why.ok() ? why : with_exit_reason(why, ending)});
+    if (see_end_) see_end_({reason, why.ok(), killed, words, why.ok() ? why : with_exit_reason(why, reason)});
   }
   void die() {
     alive_ = false;

@@ -10,9 +10,10 @@
 namespace paceline::cluster_sim {
 
 std::string name_of(Break one) {
-  constexpr std::array kNames{
-      "none",        "publish-uncertain", "forget-apply",   "apply-twice", "count-unwritten", "ignore-books",
-      "forget-held", "held-too-much",     "old-checkpoint", "ready-twice", "nobody-missed",   "late-reply"};
+  constexpr std::array kNames{"none",          "publish-uncertain", "forget-apply",
+                              "apply-twice",   "count-unwritten",   "ignore-journal",
+                              "forget-ballot", "ballot-too-high",   "old-checkpoint",
+                              "ready-twice",   "nobody-missed",     "late-reply"};
   static_assert(kNames.size() == kBreaks);
   return kNames[static_cast<std::size_t>(one)];
 }

@@ -16,9 +16,9 @@ enum class Break {
   kForgetApply,         // a server does not hear of one commit
   kApplyTwice,          // a commit comes to a server twice
   kCountBeforeWritten,  // a server says that it has written before it has
-  kIgnoreBooks,         // a commit is ordered before the journal has it
-  kForgetHeld,          // a server that comes again does not say what it has
-  kHeldTooMuch,         // it says that it has made one version more than it has
+  kIgnoreJournal,       // a commit is ordered before the journal has it
+  kForgetBallot,        // a server that comes again does not say what it has
+  kBallotTooHigh,       // it says that it has made one version more than it has
   kOldCheckpoint,       // a run goes on from the checkpoint before the newest
   kReadyTwice,          // a worker says again what it said
   kNobodyMissed,        // the end of a worker's connection is not noticed, nor its silence

@@ -60,8 +60,8 @@ void ServerProcess::connect() {
   sent_.clear();
   preparing_.reset();
   busy_ = false;
-  const auto held = log_.ballot();
-  if (!held) log_ = {}, shards_.clear();
+  const auto ballot = log_.ballot();
+  if (!ballot) log_ = {}, shards_.clear();
   log_.new_session();
   stream_ = cluster_.coordinator.connect<ServerKind>(
       *this, {[this](wire::ServerOrder order) { take(std::move(order)); }, [this] { lost(); }});
@@ -73,10 +73,10 @@ void ServerProcess::connect() {
     hello.mutable_hello()->set_exchange(fmt::format("address {}", rank_));
     hello.mutable_hello()->set_fabric("tcp");
   }
-  if (held && cluster_.broken != Break::kForgetHeld) {
-    *hello.mutable_hello()->mutable_ballot() = *held;
-    if (cluster_.broken == Break::kHeldTooMuch && held->made() == held->published()) {
-      hello.mutable_hello()->mutable_ballot()->set_made(held->made() + 1);
+  if (ballot && cluster_.broken != Break::kForgetBallot) {
+    *hello.mutable_hello()->mutable_ballot() = *ballot;
+    if (cluster_.broken == Break::kBallotTooHigh && ballot->made() == ballot->published()) {
+      hello.mutable_hello()->mutable_ballot()->set_made(ballot->made() + 1);
     }
   }
   stream_->say(hello);
@@ -140,8 +140,11 @@ void ServerProcess::start(const wire::ServerStart& order) {
   shards_.clear();
   kept_.clear();
   std::vector<int> here{rank_};
-  if (order.copies() > 1)
-    here = config::shards_kept(order.hosts_size(), order.copies())[static_cast<std::size_t>(rank_)];
+  if (order.copies() > 1) {
+    here.clear();
+    const config::ServerShards kept = config::shards_kept(order.hosts_size(), order.copies());
+    for (const ShardId shard : kept[ServerId(rank_)]) here.push_back(shard.value());
+  }
   wire::ServerMessage message;
   message.mutable_started();
   for (const int shard : here) {
@@ -318,8 +321,8 @@ void ServerProcess::write(const std::string& folder, int shard, Content content,
 
 void ServerProcess::act(const server::WriteCopy& copy) {
   if (copy.publish) act(server::Publish{copy.version});
-  const auto found = shards_.find(copy.shard);
-  const auto send_copy_written = [this, shard = copy.shard](const std::string& error) {
+  const auto found = shards_.find(copy.shard.value());
+  const auto send_copy_written = [this, shard = copy.shard.value()](const std::string& error) {
     wire::ServerMessage written;
     written.mutable_copy_written()->set_shard(shard);
     written.mutable_copy_written()->set_error(error);
@@ -327,7 +330,7 @@ void ServerProcess::act(const server::WriteCopy& copy) {
   };
   if (found == shards_.end() || found->second.version != copy.version)
     return send_copy_written("it is not here");
-  write(copy.dir, copy.shard, found->second.content, send_copy_written);
+  write(copy.dir, copy.shard.value(), found->second.content, send_copy_written);
 }
 
 // The way to another server of this attempt has ended.

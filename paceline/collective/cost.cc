@@ -72,7 +72,7 @@ Duration time_of(const Plan& plan, std::span<const LinkRate> links) {
   for (std::size_t rank = 0; rank < links.size(); ++rank)
     model.ranks[rank].steps = steps_of(plan, static_cast<int>(rank));
   Duration last{0};
-  // Whoever can start first goes first, as links would have it.
+  // The transfer that can start first goes first, as on links.
   while (true) {
     std::optional<Duration> first;
     std::size_t who = 0;

@@ -27,7 +27,7 @@ class Fabric {
   virtual const float* read(int rank, Source source, Range range) = 0;
   // That range of the own accumulator.
   virtual float* write(Range range) = 0;
-  // So many steps of this rank are finished: what they wrote is visible to whoever sees the number.
+  // So many steps of this rank are finished: what they wrote is visible to all who see the number.
   virtual void publish(std::int64_t finished) = 0;
 };
 

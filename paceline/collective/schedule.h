@@ -2,7 +2,7 @@
 //
 // A rank has an input (its own, nobody writes it) and an accumulator. In a step it reads a peer's memory, or
 // its own, and writes its own accumulator; it never writes a peer's, and it publishes how many of its steps
-// are finished. So there is no leader, and whoever dies leaves nothing half-written with others. Every rank
+// are finished. So there is no leader, and a dead rank leaves nothing half-written with others. Every rank
 // owns a slice of the elements; a slice is cut into chunks, so that a chunk of the sum can be used while the
 // next ones are still being made.
 //

@@ -8,7 +8,7 @@ namespace paceline::collective {
 
 // sum = weight · values, for n elements that do not overlap.
 void product(float* sum, const float* values, float weight, std::int64_t n);
-// sum += weight · values, likewise.
+// sum += weight · values, with the same requirements.
 void accumulate(float* sum, const float* values, float weight, std::int64_t n);
 
 }  // namespace paceline::collective

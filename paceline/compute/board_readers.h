@@ -44,7 +44,7 @@ class BoardReaders {
     std::int64_t begin;  // of its part in the whole, in floats
     std::int64_t end;
     std::vector<ps::Layout::Run> runs;      // of the part
-    std::vector<ps::Layout::Range> moving;  // likewise
+    std::vector<ps::Layout::Range> moving;  // of the part
     memory::WeightReader reader;
     const float* weights = nullptr;  // of its part, as it was pinned last
     bool ahead_has_constants = false;

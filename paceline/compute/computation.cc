@@ -8,6 +8,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/compute/shared.h"
+#include "paceline/peer/refused_log.h"
 #include "paceline/ps/fused_update.h"
 #include "paceline/store/weights_file.h"
 #include "paceline/wire/wire.h"
@@ -117,7 +118,7 @@ absl::Status Computation::open_links() {
         "host that those reach");
   }
   PACELINE_ASSIGN_OR_RETURN(const auto fabric, links::fabric_of_host(job_.fabric, address_));
-  PACELINE_ASSIGN_OR_RETURN(links_, links::LinkChannels::listen(address_, fabric));
+  PACELINE_ASSIGN_OR_RETURN(links_, links::LinkChannels::listen(address_, fabric, peer::warn_of_refused));
   return absl::OkStatus();
 }
 
@@ -171,8 +172,10 @@ absl::StatusOr<Computation::Compute> Computation::prepare_steps(const Lease& lea
   }
   return [this, batches = step_samples(*order_, lease, release.steps()),
           rate = release.learning_rate()](std::span<const float* const> weights) {
-    return computed(
-        local_->take(*engine_, batches, rate, weights, gradients_, [this] { return keep_going(); }));
+    auto done =
+        computed(local_->take(*engine_, batches, rate, weights, gradients_, [this] { return keep_going(); }));
+    if (done.ok() && *done) (*done)->loading = local_->loading();
+    return done;
   };
 }
 

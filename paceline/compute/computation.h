@@ -54,8 +54,9 @@ class Computation {
   const StageChannels* channels() const { return stage_ ? &stage_->channels() : nullptr; }
 
   struct Computed {
-    double loss = 0;              // of a whole replica, or of the last stage
-    Duration pace{0}, stages{0};  // of the time it took: keeping a stage's pace, waiting for other stages
+    double loss = 0;  // of a whole replica, or of the last stage
+    // Of the time it took: keeping a stage's pace, waiting for other stages, loading samples.
+    Duration pace{0}, stages{0}, loading{0};
     Metrics metrics = {};
   };
   // An iteration from its weights on, one pointer a tensor. Nothing when it was interrupted.

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <chrono>
+
 #include <absl/cleanup/cleanup.h>
 #include <spdlog/spdlog.h>
 
@@ -59,12 +61,14 @@ void Evaluator::forget() {
 absl::Status Evaluator::evaluate(Version version) {
   const auto weights = boards->pin_exactly(version);
   if (!weights) return absl::FailedPreconditionError(fmt::format("version {} is not kept", version));
+  const auto began = std::chrono::steady_clock::now();
   const auto result =
       engine->evaluate(weights->tensors, job.evaluate_batch, [&] { return !connection.ended(); });
   boards->unpin();
   PACELINE_RETURN_IF_ERROR(result.status());
   wire::EvaluatorMessage message;
   message.mutable_evaluated()->set_version(version.value());
+  message.mutable_evaluated()->set_took_ns(Duration(std::chrono::steady_clock::now() - began).count());
   message.mutable_evaluated()->set_loss(result->loss);
   message.mutable_evaluated()->set_accuracy(result->accuracy);
   message.mutable_evaluated()->mutable_metrics()->insert(result->metrics.begin(), result->metrics.end());
@@ -103,7 +107,7 @@ absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& 
                                     rpc::show_token(*context, access);
                                     return stub.Evaluate(context);
                                   });
-                                  const peer::Heartbeats beats(connection);
+                                  const peer::Heartbeats heartbeats(connection);
                                   return peer::end_of_session(connection, serve(connection, engine));
                                 });
 }

@@ -1,6 +1,7 @@
 #include "paceline/compute/local_steps.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
@@ -86,9 +87,12 @@ absl::StatusOr<engine::StepResult> LocalSteps::take(engine::Engine& engine,
   const std::vector<float*> gradients = engine::tensor_pointers(layout_, gradient().data());
   pull(weights);
   engine::StepResult mean;
+  loading_ = Duration::zero();
   for (const engine::Batch& batch : batches) {
     const auto here = engine::tensor_pointers<const float>(layout_, this->weights().data());
+    const auto began = std::chrono::steady_clock::now();
     PACELINE_RETURN_IF_ERROR(engine.prepare(batch));
+    loading_ += std::chrono::steady_clock::now() - began;
     PACELINE_ASSIGN_OR_RETURN(
         const engine::StepResult result,
         step_until_taken(engine, batch, here, gradients, engine::kWholeBatch, keep_going));

@@ -9,6 +9,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/sample_order.h"
+#include "paceline/base/time.h"
 #include "paceline/engine/engine.h"
 #include "paceline/memory/shared_memory.h"
 #include "paceline/ps/layout.h"
@@ -46,6 +47,8 @@ class LocalSteps {
                                           double learning_rate, std::span<const float* const> weights,
                                           std::span<float* const> contribution,
                                           const engine::KeepGoing& keep_going);
+  // How long the samples of the steps taken last were waited for.
+  Duration loading() const { return loading_; }
 
  private:
   LocalSteps(const ps::Layout& layout, const ps::OptimizerConfig& optimizer,
@@ -64,6 +67,7 @@ class LocalSteps {
   std::vector<memory::SharedFloats> shared_;
   std::size_t at_ = 0;  // the weights as they are now
   std::vector<float> velocity_;
+  Duration loading_{0};
 };
 
 }  // namespace paceline::compute

@@ -23,8 +23,7 @@ using wire::StageLink;
 // Over links; the coordinator says which end connects.
 absl::StatusOr<std::unique_ptr<Channel>> linked(const StageLink& link, const channels::ChannelSizes& sizes,
                                                 links::LinkChannels& links) {
-  PACELINE_ASSIGN_OR_RETURN(const auto keys,
-                            rpc::link_keys(link.send_key(), link.receive_key(), links.sealed()));
+  PACELINE_ASSIGN_OR_RETURN(const links::LinkKeys keys, rpc::link_keys(link.send_key(), link.receive_key()));
   if (link.address().empty()) return links.expect(link.name(), sizes, keys);
   return links.connect(link.address(), link.name(), sizes, keys);
 }

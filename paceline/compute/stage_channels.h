@@ -2,7 +2,7 @@
 // are on another host, over links; and where the first stage is on another host, one to that, for this
 // stage's part of the gradient. One thread.
 //
-// Whoever waits here for another stage waits for ever if that one is dead: the coordinator notices, and the
+// A stage that waits here for a dead stage would wait for ever: the coordinator notices, and the
 // worker is interrupted. Where only a link has ended, nobody may notice: a worker that hears nothing for a
 // while comes again as a new one.
 #pragma once

@@ -168,13 +168,13 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   PACELINE_ASSIGN_OR_RETURN(const auto done, compute(weights->tensors));
   const auto computed = steady_clock::now();
   boards_->unpin();
-  if (!done) return absl::OkStatus();  // likewise
+  if (!done) return absl::OkStatus();  // also here
   const Computation::Contributed contributed = computation_->contributed();
   computation_->finish(Clock(release.clock()));
   // A pace is of what is computed: while its weights are not there a device computes nothing.
   const auto began = start + (pulled - prepared);
   const Duration whole = computation_->paced(release, computed - began);
-  if (connection_.wait(began + whole - steady_clock::now())) return absl::OkStatus();  // likewise
+  if (connection_.wait(began + whole - steady_clock::now())) return absl::OkStatus();  // also here
   const auto paced = steady_clock::now();
 
   wire::WorkerMessage message;
@@ -182,6 +182,8 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   ready->set_clock(release.clock());
   ready->set_base(weights->version.value());
   ready->set_compute_ns(Duration(paced - start).count());
+  ready->set_loading_ns(Duration(prepared - start + done->loading).count());
+  ready->set_pulling_ns(Duration(pulled - prepared).count());
   const Duration waited = computation_->is_stage() ? done->stages + (pulled - start) : Duration::zero();
   ready->set_worked_ns(Duration(paced - start - waited).count());
   ready->set_loss(done->loss);
@@ -218,7 +220,7 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
                                     rpc::show_token(*context, access);
                                     return stub.Work(context);
                                   });
-                                  const peer::Heartbeats beats(connection);
+                                  const peer::Heartbeats heartbeats(connection);
                                   Worker worker(connection, options, engine);
                                   absl::Status outcome = worker.join();
                                   if (outcome.ok()) outcome = worker.work();

@@ -84,12 +84,7 @@ class ClusterReader {
     named.model.context = section.integer("context", named.model.context, 1, 65536);
     for (const double extent : section.numbers("sample", 1, 4096))
       named.sample_shape.push_back(static_cast<std::int64_t>(extent));
-    if (named.sample_shape.empty()) {
-      const bool bytes = named.model.name == "gpt-byte";
-      named.sample_shape =
-          bytes ? std::vector<std::int64_t>{named.model.context} : std::vector<std::int64_t>{3, 32, 32};
-    }
-    named.classes = section.integer("classes", named.model.name == "gpt-byte" ? 256 : 10, 1, 1 << 20);
+    if (section.has("classes")) named.classes = section.integer("classes", 1, 1, 1 << 20);
     file_.named = std::move(named);
   }
 
@@ -173,7 +168,7 @@ class ClusterReader {
       if (sites_[static_cast<std::size_t>(cluster().devices[static_cast<std::size_t>(n)].site)] == name)
         all.push_back(n);
     }
-    if (all.empty()) section.complain(key, fmt::format("'{}' is no device and no site", name));
+    if (all.empty()) section.complain(key, fmt::format("'{}' is not a device and not a site", name));
     return all;
   }
 

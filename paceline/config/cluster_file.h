@@ -21,8 +21,9 @@ namespace paceline::config {
 // A model of the zoo, to be measured on this machine.
 struct NamedModel {
   ModelConfig model;
+  // Empty and 0: as the model usually has them.
   std::vector<std::int64_t> sample_shape;
-  std::int64_t classes = 10;
+  std::int64_t classes = 0;
 };
 
 enum class ClusterEvent { kSpeed, kLink, kPrice, kJoin, kLeave };

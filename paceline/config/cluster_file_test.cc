@@ -141,11 +141,19 @@ gbps = 0.08
 }
 
 TEST(ClusterFile, AModelByName) {
-  const auto file = parse_cluster("[model]\nname = \"gpt-byte\"\ncontext = 16\n[[device]]\n", "c.toml");
+  const auto file =
+      parse_cluster("[model]\nname = \"cnn\"\nsample = [1, 28, 28]\nclasses = 7\n[[device]]\n", "c.toml");
   ASSERT_TRUE(file.ok()) << file.status();
   ASSERT_TRUE(file->named.has_value());
-  EXPECT_EQ(file->named->sample_shape, std::vector<std::int64_t>{16});
-  EXPECT_EQ(file->named->classes, 256);
+  EXPECT_EQ(file->named->sample_shape, (std::vector<std::int64_t>{1, 28, 28}));
+  EXPECT_EQ(file->named->classes, 7);
+}
+
+TEST(ClusterFile, AModelByNameAloneLeavesItsSamplesToTheModel) {
+  const auto file = parse_cluster("[model]\nname = \"gpt-byte\"\ncontext = 16\n[[device]]\n", "c.toml");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->named->sample_shape.empty());
+  EXPECT_EQ(file->named->classes, 0);
 }
 
 TEST(ClusterFile, SaysWhatIsWrong) {
@@ -160,7 +168,7 @@ TEST(ClusterFile, SaysWhatIsWrong) {
   expect_cluster_error(model + "[[device]]\nlayer_ms = [1]\n", "write one time for each of the 2 layers");
   expect_cluster_error(model + "[[device]]\ncount = 128\n[[device]]\n", "at most 128 devices in all");
   expect_cluster_error(model + "[[device]]\n[[path]]\nfrom = \"d0\"\nto = \"mars\"\n",
-                       "'mars' is no device and no site");
+                       "'mars' is not a device and not a site");
   expect_cluster_error(model + "[[device]]\n[[budget]]\n", "budget.most");
   expect_cluster_error(model + "[[device]]\n[[budget]]\nmost = 1\n[[budget]]\nmost = 2\n",
                        "of this kind already");

@@ -84,10 +84,10 @@ void read_without(Section& cluster, JobConfig& job) {
     new_rank[static_cast<std::size_t>(host)] = -1;
   }
   for (std::size_t host = 0; host < new_rank.size(); ++host) {
-    if (new_rank[host] < 0) job.without.push_back(static_cast<int>(host));
+    if (new_rank[host] < 0) job.without.emplace_back(static_cast<std::int32_t>(host));
     if (new_rank[host] < 0) continue;
     new_rank[host] = static_cast<int>(job.ranks.size());
-    job.ranks.push_back(static_cast<int>(host));
+    job.ranks.emplace_back(static_cast<std::int32_t>(host));
   }
   if (!job.without.empty()) leave_out(job, new_rank);
   if (job.parallel.plan.replicas.empty())

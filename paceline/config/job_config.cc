@@ -12,6 +12,7 @@
 #include "paceline/config/budget.h"
 #include "paceline/config/file_kind.h"
 #include "paceline/config/hosts.h"
+#include "paceline/config/model_names.h"
 #include "paceline/config/old_keys.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
@@ -37,10 +38,9 @@ void read_model(Section section, JobConfig& job) {
     section.complain("weights", "write the name of a file");
   if (job.program) return section.finish();
   ModelConfig& model = job.model;
-  static const std::vector<std::string> kNames = {"mlp",      "cnn",      "alexnet-small", "alexnet",
-                                                  "resnet20", "resnet50", "resnet56",      "resnet110",
-                                                  "vgg11",    "vgg16",    "vgg16-plain",   "gpt-byte"};
-  model.name = kNames[section.choice("name", kNames.size() - 1, kNames)];
+  const std::vector<std::string>& names = model_names();
+  const auto usual = std::find(names.begin(), names.end(), model.name) - names.begin();
+  model.name = names[section.choice("name", static_cast<std::size_t>(usual), names)];
   model.width = section.integer("width", model.width, 1, 65536);
   model.layers = section.integer("layers", model.layers, 1, 1024);
   model.heads = section.integer("heads", model.heads, 1, 1024);

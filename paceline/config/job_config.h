@@ -10,6 +10,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/places.h"
 #include "paceline/config/model_config.h"
 #include "paceline/config/network.h"
 #include "paceline/config/pace.h"
@@ -47,7 +48,7 @@ struct DeviceConfig {
 struct BudgetConfig {
   planner::Budget most;
   double v = 20;     // what time counts for against it (planner/queues.h)
-  double queue = 0;  // how far it has been run ahead of already, in batches of it; a resumed run says so
+  double queue = 0;  // accumulated overspend, in batches' worth of budget; a resumed run says so
 };
 
 struct JobConfig {
@@ -93,10 +94,10 @@ struct JobConfig {
   UpdateTime update;
 
   std::int64_t hosts = 1;
-  // Of a job on several hosts, what the job's own count called each of those; `host` of a device is a place
-  // in this list. Others were given up, and their devices are no part of the job.
-  std::vector<int> ranks;
-  std::vector<int> without;
+  // Of a job on several hosts, what each of those calls itself; `host` of a device is a place in this list.
+  // Others were given up, and their devices are no part of the job.
+  std::vector<HostRank> ranks;
+  std::vector<HostRank> without;
   std::vector<std::string> left_out;  // names of those devices
   double host_patience_s = 30;        // a host that was lost is waited for so long
   std::int64_t servers = 1;           // one a host, where there are several

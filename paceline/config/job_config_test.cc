@@ -302,9 +302,19 @@ TEST(JobConfig, CopiesAreOnDifferentHosts) {
   EXPECT_FALSE(parse_job("[cluster]\nhosts = 4\nreplicas = 3\n[[device]]\ncount = 4\n", "job.toml").ok());
 }
 
+// Of each server, the numbers of its shards.
+ServerShards kept(const std::vector<std::vector<std::int32_t>>& numbers) {
+  ServerShards kept(numbers.size());
+  for (const ServerId server : kept.ids()) {
+    for (const std::int32_t shard : numbers[static_cast<std::size_t>(server.value())])
+      kept[server].emplace_back(shard);
+  }
+  return kept;
+}
+
 TEST(JobConfig, NeighboursHaveWhatEitherHas) {
-  EXPECT_EQ(shards_kept(3, 1), (std::vector<std::vector<int>>{{0}, {1}, {2}}));
-  EXPECT_EQ(shards_kept(3, 2), (std::vector<std::vector<int>>{{0, 2}, {1, 0}, {2, 1}}));
+  EXPECT_EQ(shards_kept(3, 1), (kept({{0}, {1}, {2}})));
+  EXPECT_EQ(shards_kept(3, 2), (kept({{0, 2}, {1, 0}, {2, 1}})));
 }
 
 // Three hosts with two devices each, the second of which is gone.
@@ -315,7 +325,7 @@ TEST(JobConfig, IsWhatIsLeftWithoutAHost) {
   const JobConfig job = parse_job(text, "job.toml").value();
   EXPECT_EQ(job.hosts, 2);
   EXPECT_EQ(job.servers, 2);
-  EXPECT_EQ(job.ranks, (std::vector<int>{0, 2}));
+  EXPECT_EQ(job.ranks, (std::vector{HostRank(0), HostRank(2)}));
   ASSERT_EQ(job.devices.size(), 4u);
   EXPECT_EQ(job.devices[2].name, "w4");
   EXPECT_EQ(job.devices[2].host, 1) << "the second of those that are left";
@@ -326,7 +336,7 @@ TEST(JobConfig, IsWhatIsLeftWithoutAHost) {
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nwithout = [1]\n[[device]]\ncount = 2\n", "job.toml")->servers,
             1);
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nwithout = [0]\n[[device]]\ncount = 2\n", "job.toml")->ranks,
-            std::vector<int>{1});
+            std::vector{HostRank(1)});
   expect_job_error(
       parse_job("[cluster]\nhosts = 2\nwithout = [0, 1]\n[[device]]\ncount = 2\n", "job.toml").status(),
       "on host 0 or 1");

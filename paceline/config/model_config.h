@@ -8,8 +8,7 @@
 namespace paceline::config {
 
 struct ModelConfig {
-  // mlp, cnn, alexnet-small, alexnet, resnet20, resnet50, resnet56, resnet110, vgg11, vgg16, vgg16-plain or
-  // gpt-byte.
+  // One of model_names.h.
   std::string name = "gpt-byte";
   // mlp: width of its two hidden layers. gpt-byte: width of the residual stream.
   std::int64_t width = 128;
@@ -21,8 +20,7 @@ struct ModelConfig {
 };
 
 struct DataConfig {
-  // "cifar10:DIR", "cifar100:DIR", "mnist:DIR", "npy:DIR", "text:FILE-or-DIR", or "headers": the C++ library
-  // headers here.
+  // One of the forms of train/data_sources.h; "headers": the C++ library headers here.
   std::string source = "headers";
   bool augment = false;              // CIFAR: pad 4, crop, flip
   std::int64_t train_samples = 0;    // use only the first so many; 0: all

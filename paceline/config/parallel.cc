@@ -115,7 +115,7 @@ absl::Status check_units(const ParallelConfig& parallel, const std::string& mode
   for (const planner::PlannedReplica& replica : parallel.plan.replicas) {
     if (replica.cuts.empty() || replica.cuts.back() < units) continue;
     return absl::InvalidArgumentError(
-        fmt::format("pipeline.cuts: {} is no unit of {}, which has {}, from 0 to {}", replica.cuts.back(),
+        fmt::format("pipeline.cuts: {} is not a unit of {}, which has {}, from 0 to {}", replica.cuts.back(),
                     model, units, units - 1));
   }
   const std::size_t layers = parallel.model.layers.size();

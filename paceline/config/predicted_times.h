@@ -27,7 +27,7 @@ struct PredictedTimes {
   std::vector<std::vector<double>> lists;  // as many as names
 };
 
-// For whoever reads the file: more is not taken.
+// A reader takes no more than this.
 inline constexpr std::int64_t kMostTimesBytes = std::int64_t{32} << 20;
 inline constexpr std::size_t kMostLists = 1'000'000;
 inline constexpr std::size_t kMostNameBytes = 100;

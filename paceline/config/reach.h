@@ -1,4 +1,4 @@
-// [network] of a job: where its coordinator listens, and what whoever comes has to show.
+// [network] of a job: where its coordinator listens, and what every caller has to show.
 //
 // What always holds: a job that can be reached from other machines wants certificates, or says in so many
 // words that it does not; and it has a token that the other machines can know.

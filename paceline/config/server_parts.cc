@@ -20,11 +20,11 @@ absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, s
                   parts.size()));
 }
 
-std::vector<std::vector<int>> shards_kept(int hosts, int copies) {
-  std::vector<std::vector<int>> kept(static_cast<std::size_t>(hosts));
-  for (int host = 0; host < hosts; ++host) {
+ServerShards shards_kept(int servers, int copies) {
+  ServerShards kept(static_cast<std::size_t>(servers));
+  for (const ServerId server : kept.ids()) {
     for (int copy = 0; copy < copies; ++copy)
-      kept[static_cast<std::size_t>(host)].push_back((host + hosts - copy) % hosts);
+      kept[server].emplace_back((server.value() + servers - copy) % servers);
   }
   return kept;
 }

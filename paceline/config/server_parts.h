@@ -6,6 +6,8 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/id_vector.h"
+#include "paceline/base/places.h"
 #include "paceline/ps/layout.h"
 #include "paceline/ps/update_rule.h"
 
@@ -18,8 +20,11 @@ namespace paceline::config {
 absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
                                                      bool one_a_host, ps::OptimizerKind optimizer);
 
-// Which shards each host of a job keeps, the own first: where there are `copies` of each, host h + 1 has
-// another of host h's, so that every two neighbours have all that either has. Requires: 1 ≤ copies ≤ hosts.
-std::vector<std::vector<int>> shards_kept(int hosts, int copies);
+// Which shards each server keeps.
+using ServerShards = IdVector<ServerId, std::vector<ShardId>>;
+
+// The own shard first. Where there are `copies` of each, server n + 1 has another of shard n, so that every
+// two neighbours have all that either has. Requires: 1 ≤ copies ≤ servers.
+ServerShards shards_kept(int servers, int copies);
 
 }  // namespace paceline::config

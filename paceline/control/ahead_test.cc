@@ -11,6 +11,7 @@
 
 #include "paceline/base/testing/every_choice.h"
 #include "paceline/control/testing/little_cluster.h"
+#include "paceline/policy/testing/every_policy.h"
 
 namespace paceline::control {
 namespace {
@@ -294,7 +295,8 @@ TEST(Ahead, ABulkSynchronousRunThatIsResumedGoesOnAsItWouldHave) {
 }
 
 TEST(Ahead, UnderOtherPoliciesEachSampleIsCommittedOnceAsWell) {
-  for (const char* spec : {"asp", "ssp:2", "dssp:0-3", "elastic-bsp:4", "backup:1"}) {
+  for (const std::string& spec :
+       policy::testing::with_every_policy({"asp", "ssp:2", "dssp:0-3", "elastic-bsp:4", "backup:1"})) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       for (const std::int64_t ahead : {0, 1, 4, 16}) {
         SampleLog books(kAheadDataset, long_job(0, seed).total_samples);

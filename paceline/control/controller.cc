@@ -172,7 +172,7 @@ absl::Status Controller::on(Time at, const TimerRang&, std::vector<Order>& order
 
 absl::Status Controller::on(Time, const StopAsked& fact, std::vector<Order>& orders) {
   finished_ = true;
-  orders.emplace_back(Finish{fact.why});
+  orders.emplace_back(Finish{fact.why, fact.cause});
   return absl::OkStatus();
 }
 
@@ -283,7 +283,7 @@ void Controller::settle(Time at, std::vector<Order>& orders) {
   if (!released_.empty()) reserve(orders);
   if (ledger_.all_committed()) {
     finished_ = true;
-    orders.emplace_back(Finish{"every sample is committed"});
+    orders.emplace_back(Finish{"every sample is committed", FinishCause::kEverySample});
   }
 }
 
@@ -415,7 +415,7 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   order.steps = std::min(local_steps_, (lease->size() + batch - 1) / batch);
 }
 
-// In turns, each one iteration further: so whoever is always released together with the same others leases
+// In turns, each one iteration further: so one that is always released together with the same others leases
 // what it would if nothing was reserved, and under BSP a run takes the same course with any number ahead, and
 // when it is resumed. Near the end fewer are reserved, as others are likely to need them: at most half of
 // what is left.

@@ -62,7 +62,7 @@ class Controller {
   absl::Status restore(const ControllerState& state);
   // As of the newest commit: leases in flight count as given back.
   ControllerState save() const;
-  // Likewise as of each commit since the last call, in their order. None unless the configuration says so.
+  // The same as of each commit since the last call, in their order. None unless the configuration says so.
   std::vector<ControllerState> take_states() { return std::exchange(states_, {}); }
 
   // Takes one fact and appends the orders it gives. Facts come in non-decreasing time. An error means that

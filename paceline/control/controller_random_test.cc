@@ -10,6 +10,7 @@
 
 #include "paceline/base/rng.h"
 #include "paceline/control/testing/little_cluster.h"
+#include "paceline/policy/testing/every_policy.h"
 
 namespace paceline::control {
 namespace {
@@ -17,24 +18,10 @@ namespace {
 using control::testing::LittleCluster;
 using control::testing::SampleLog;
 
-constexpr const char* kSpecs[] = {"bsp",
-                                  "asp",
-                                  "ssp:0",
-                                  "ssp:1",
-                                  "ssp:3",
-                                  "dssp:0-2",
-                                  "dssp:3-15",
-                                  "dssp:1-4:printed",
-                                  "elastic-bsp:1",
-                                  "elastic-bsp:4",
-                                  "backup:1",
-                                  "backup:3",
-                                  "groups:2+1:asp",
-                                  "groups:1+2+2:ssp:1",
-                                  "groups:2+2:bsp",
-                                  "groups:1+2:dssp:0-2",
-                                  "groups:2+2:elastic-bsp:4",
-                                  "groups:1+2+1:backup:1"};
+const std::vector<std::string> kSpecs = policy::testing::with_every_policy(
+    {"bsp", "asp", "ssp:0", "ssp:1", "ssp:3", "dssp:0-2", "dssp:3-15", "dssp:1-4:printed", "elastic-bsp:1",
+     "elastic-bsp:4", "backup:1", "backup:3", "groups:2+1:asp", "groups:1+2+2:ssp:1", "groups:2+2:bsp",
+     "groups:1+2:dssp:0-2", "groups:2+2:elastic-bsp:4", "groups:1+2+1:backup:1"});
 
 struct Met {
   int lives = 0;
@@ -154,7 +141,7 @@ class WholeRun {
   std::vector<CommitRecord> log_;
 };
 
-class RandomRuns : public ::testing::TestWithParam<const char*> {};
+class RandomRuns : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(RandomRuns, CommitEverySampleOnceAndKeepEveryPromise) {
   Met met;
@@ -178,7 +165,7 @@ TEST_P(RandomRuns, CommitEverySampleOnceAndKeepEveryPromise) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, RandomRuns, ::testing::ValuesIn(kSpecs));
 // Every life of a run under a policy of its own: a run may be resumed with another.
-INSTANTIATE_TEST_SUITE_P(PoliciesThatChange, RandomRuns, ::testing::Values("any"));
+INSTANTIATE_TEST_SUITE_P(PoliciesThatChange, RandomRuns, ::testing::Values(std::string("any")));
 
 }  // namespace
 }  // namespace paceline::control

@@ -37,13 +37,25 @@ struct ReplicaReady {
   Metrics metrics = {};  // nothing is decided by them either
   // What each stage of its pipeline worked, in their order. Only where a planner made the plan.
   std::vector<Duration> worked = {};
+  // Parts of `compute`, at its beginning: until its samples were loaded, and from then on until its weights
+  // were there. Nothing is decided by them.
+  Duration loading{0};
+  Duration pulling{0};
 };
 
 struct TimerRang {};
 
+// Why a run finishes.
+enum class FinishCause {
+  kEverySample,  // is committed
+  kTarget,       // is reached
+  kStopped,      // as somebody asked for, or because it cannot go on
+};
+
 // Stop early: no more releases; whatever is committed stays.
 struct StopAsked {
   std::string why;
+  FinishCause cause = FinishCause::kStopped;
 };
 
 // Version `version` is complete on every server. Told only where the policy wants to hear it.

@@ -12,6 +12,7 @@
 #include "paceline/base/lease.h"
 #include "paceline/base/time.h"
 #include "paceline/control/controller_state.h"
+#include "paceline/control/facts.h"
 #include "paceline/control/planned_run.h"
 #include "paceline/policy/sync_policy.h"
 
@@ -91,6 +92,7 @@ struct WakeAt {
 // Every sample is committed, or a stop was asked for. Nothing follows.
 struct Finish {
   std::string why;
+  FinishCause cause = FinishCause::kStopped;
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 

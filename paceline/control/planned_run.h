@@ -61,7 +61,7 @@ struct PriceChange {
 struct Spending {
   double cost = 0;
   double allowed = 0;  // > 0
-  double queue = 0;    // how far costs have run ahead of the budget since, in batches of it
+  double queue = 0;    // accumulated overspend since, in batches' worth of budget
   friend bool operator==(const Spending&, const Spending&) = default;
 };
 

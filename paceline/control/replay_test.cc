@@ -11,6 +11,7 @@
 
 #include "paceline/control/testing/little_cluster.h"
 #include "paceline/control/to_string.h"
+#include "paceline/policy/testing/every_policy.h"
 
 namespace paceline::control {
 namespace {
@@ -93,10 +94,11 @@ Kind& find(Recording& recording, int skip) {
   throw std::out_of_range("no such order");
 }
 
-constexpr const char* kSpecs[] = {"bsp", "asp", "ssp:1", "dssp:1-4"};
+const std::vector<std::string> kSpecs =
+    policy::testing::with_every_policy({"bsp", "asp", "ssp:1", "dssp:1-4"});
 
 TEST(Replay, TheSameFactsGiveTheSameOrders) {
-  for (const char* spec : kSpecs) {
+  for (const std::string& spec : kSpecs) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       const Recording recording = record(spec, seed);
       const auto replayed = replay(recording, spec);
@@ -127,7 +129,7 @@ Recording without_ahead(Recording recording) {
 }
 
 TEST(Replay, HoldsWhatIsReservedAheadToTheControllerWhereTheRecordingHasIt) {
-  for (const char* spec : kSpecs) {
+  for (const std::string& spec : kSpecs) {
     for (const std::int64_t ahead : {1, 3, 8}) {
       Recording recording = record(spec, 9, std::nullopt, ahead);
       EXPECT_EQ(replay(recording, spec, std::nullopt, ahead)->difference(), std::nullopt) << spec;
@@ -186,8 +188,8 @@ TEST(Replay, SeesAChangeInTheLastBit) {
 }
 
 TEST(Replay, FindsAnotherPolicy) {
-  for (const char* recorded : kSpecs) {
-    for (const char* replayed : kSpecs) {
+  for (const std::string& recorded : kSpecs) {
+    for (const std::string& replayed : kSpecs) {
       if (recorded == replayed) continue;
       EXPECT_NE(replay(record(recorded, 7), replayed)->difference(), std::nullopt)
           << recorded << " replayed as " << replayed;

@@ -21,6 +21,25 @@ struct Evaluated {
   Metrics metrics = {};      // of the user's own
 };
 
+// Work that no replica does, and how long it took. Measured by whoever did it; the Controller hears nothing
+// of it.
+struct SideWork {
+  enum class Kind {
+    kUpdate,      // a server made a version of its part of the weights
+    kEvaluation,  // of a version
+    kCheckpoint,  // until it counted
+  };
+  Time at;  // its end, as far as the host of the Controller knows
+  Kind kind = Kind::kUpdate;
+  Version version;
+  Duration took{0};
+  // Of an update.
+  std::int32_t server = 0;
+  std::int64_t bytes = 0;    // of the weights that it made
+  std::int32_t threads = 0;  // that made them; 0: not known
+  std::int64_t members = 0;  // gradients
+};
+
 class RunListener {
  public:
   virtual ~RunListener() = default;
@@ -28,6 +47,8 @@ class RunListener {
   // `at`: the time of the fact that gave it.
   virtual void on_order(Time at, const Order& order) = 0;
   virtual void on_evaluated(const Evaluated& evaluated) = 0;
+  // Comes late, but an evaluation's before what it gave. Most do not care.
+  virtual void on_side_work(const SideWork&) {}
 };
 
 }  // namespace paceline::control

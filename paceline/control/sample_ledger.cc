@@ -33,7 +33,7 @@ SampleLedger::Saved SampleLedger::save() const {
   for (const Lease& lease : held_) {
     if (lease.size() > 0) insert(open, position(lease), position(lease) + lease.size());
   }
-  // What is reserved and has nothing but that above it counts as never leased: so whoever starts from here
+  // What is reserved and has nothing but that above it counts as never leased: so one that starts from here
   // leases in the same order as who never reserved anything.
   Ranges reserved;
   reserved_.for_each(

@@ -41,7 +41,7 @@ class SampleLedger {
 
   // Up to `count` samples, never across the end of an epoch: the oldest that are reserved for it (which may
   // be up to a third more than `count`, see fits()), or the first that nobody has, or the newest that are
-  // reserved for whoever has the most reservations. Nothing when none are left to lease. Requires: the
+  // reserved for the one with the most reservations. Nothing when none are left to lease. Requires: the
   // replica holds no lease, and its number is a small one: memory grows with the largest.
   std::optional<Lease> lease(ReplicaId replica, std::int64_t count);
   // Sets up to `count` samples aside for a lease to come, after those that are already. False when all are

@@ -94,6 +94,17 @@ TEST(TraceHash, ALossDoesNotCount) {
   EXPECT_EQ(hash_of(Fact{at(1), ready}), hash_of(Fact{at(1), other}));
 }
 
+TEST(TraceHash, WhatNothingIsDecidedByDoesNotCount) {
+  const ReplicaReady ready{ReplicaId(1), Clock(2), Version(3), Duration(4), 0.5};
+  const auto same = [&](auto change) {
+    EXPECT_EQ(hash_of(Fact{at(1), ready}), hash_of(Fact{at(1), with(ready, change)}));
+  };
+  same([](auto& f) { f.loading = Duration(1); });
+  same([](auto& f) { f.pulling = Duration(1); });
+  EXPECT_EQ(hash_of(Order(Finish{"done", FinishCause::kEverySample})),
+            hash_of(Order(Finish{"done", FinishCause::kStopped})));
+}
+
 TEST(TraceHash, EveryFieldOfACommitCounts) {
   Distinct all;
   const auto changed = [&](auto change) { all.add(Order(with(commit(), change))); };

@@ -21,4 +21,8 @@ void Witnesses::evaluated(const Evaluated& evaluated) {
   for (RunListener* listener : listeners_) listener->on_evaluated(evaluated);
 }
 
+void Witnesses::side_work(const SideWork& work) {
+  for (RunListener* listener : listeners_) listener->on_side_work(work);
+}
+
 }  // namespace paceline::control

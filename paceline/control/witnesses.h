@@ -25,6 +25,7 @@ class Witnesses {
   // The first broken promise, in words; nothing when all is well.
   std::optional<std::string> record(const Fact& fact, const std::vector<Order>& orders);
   void evaluated(const Evaluated& evaluated);
+  void side_work(const SideWork& work);
 
   const Observer& observer() const { return observer_; }
 

@@ -2,8 +2,8 @@
 //
 // Three of them are answered by an event (events.h): OpenCheckpoint and CountCheckpoint always, FlushRecords
 // where it fails. The answer comes before what is left of the actions, and before any other event. SearchPlan
-// is answered by PlanFound, later: it is searched while the run goes on. Where books cannot be kept, what is
-// left of the actions is dropped.
+// is answered by PlanFound, later: it is searched while the run goes on. Where facts and orders cannot be
+// written, what is left of the actions is dropped.
 #pragma once
 
 #include <chrono>
@@ -18,6 +18,7 @@
 #include "paceline/base/time.h"
 #include "paceline/control/controller.h"
 #include "paceline/control/run_listener.h"
+#include "paceline/store/process_report.h"
 #include "paceline/wire/disconnect.h"
 #include "paceline/wire/paceline.pb.h"
 
@@ -53,7 +54,7 @@ struct Begin {
   std::optional<control::ControllerState> state{};  // that it goes on from
 };
 
-// For the run's books: a fact, and what the Controller ordered.
+// For the run recorder: a fact, and what the Controller ordered.
 struct Record {
   control::Fact fact;
   std::vector<control::Order> orders;
@@ -91,9 +92,10 @@ struct NothingLost {};
 // The attempt is over.
 struct End {};
 
-using Action = std::variant<SendWorker, SendServer, SendEvaluator, HangUp, Begin, Record, FlushRecords,
-                            WakeUp, OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated,
-                            control::SearchPlan, Tell, NothingLost, End>;
+using Action =
+    std::variant<SendWorker, SendServer, SendEvaluator, HangUp, Begin, Record, FlushRecords, WakeUp,
+                 OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated, control::SideWork,
+                 store::ProcessReport, control::SearchPlan, Tell, NothingLost, End>;
 
 // Where the parts of an attempt put what they want done.
 class Outbox {

@@ -1,5 +1,6 @@
 #include "paceline/coordinator/attempt.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -7,11 +8,11 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/base/status_message.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/control/divergence.h"
 #include "paceline/coordinator/group_reduction.h"
 #include "paceline/coordinator/reader_slots.h"
-#include "paceline/coordinator/words.h"
 #include "paceline/coordinator/worker_orders.h"
 #include "paceline/store/controller_state_json.h"
 #include "paceline/store/strict_json.h"
@@ -23,6 +24,9 @@ namespace {
 
 // A server that lives comes again within a second.
 constexpr std::chrono::seconds kVotePatience{2};
+
+// Of something that a process measured.
+bool is_time(std::int64_t ns) { return ns >= 0 && Duration(ns) < std::chrono::days(30); }
 
 std::optional<Version> version_of(const std::optional<Restart>& restart) {
   if (!restart) return std::nullopt;
@@ -36,10 +40,10 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
       at_(start),
       contributions_(options_.job.reject_outliers),
       workers_(options_.job),
-      replicas_(options_.job.parallel.plan, options_.job.seal ? options_.new_key : nullptr),
+      replicas_(options_.job.parallel.plan, options_.new_key),
       servers_(options_.job, out_, options_.new_key),
       first_weights_(workers_, servers_, options_.job.hosts > 1),
-      evaluator_host_(options_.job.hosts > 1 ? servers_.place(options_.host) : 0),
+      evaluator_host_(options_.job.hosts > 1 ? servers_.place(options_.host) : HostPlace(0)),
       evaluator_(out_),
       evaluations_(
           servers_.size(), [this](const auto& order) { servers_.tell(order); },
@@ -48,12 +52,13 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
           servers_.size(), [this](const auto& order) { servers_.tell(order); }, out_,
           version_of(options_.restart)),
       since_(start),
-      last_passed_(start),
-      listening_since_(start) {
+      idle_(options_.job.host_patience_s),
+      missing_(options_.job.host_patience_s),
+      hearing_(start) {
   if (options_.job.copies == 1) return;
   replication_.emplace(options_.job, version_of(options_.restart).value_or(Version(0)), servers_, out_);
   if (!options_.cut_short) return;
-  held_.emplace(config::shards_kept(static_cast<int>(servers_.size()), static_cast<int>(options_.job.copies)),
+  vote_.emplace(config::shards_kept(static_cast<int>(servers_.size()), static_cast<int>(options_.job.copies)),
                 options_.cut_short->attempt, options_.cut_short->newest);
 }
 
@@ -61,10 +66,10 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
 
 void Attempt::on(const ServerSaid& said) {
   if (said.message.has_hello()) return on_hello(said.peer, said.message.hello());
-  const std::optional<std::size_t> shard = servers_.shard_of(said.peer);
-  if (!shard) return;
-  servers_.hear(*shard, at_);
-  if (const absl::Status status = on_message(*shard, said.message); !status.ok()) fail(status);
+  const std::optional<ServerId> server = servers_.server_of(said.peer);
+  if (!server) return;
+  servers_.hear(*server, at_);
+  if (const absl::Status status = on_message(*server, said.message); !status.ok()) fail(status);
 }
 
 void Attempt::on_hello(ServerPeer peer, const wire::ServerHello& hello) {
@@ -72,44 +77,85 @@ void Attempt::on_hello(ServerPeer peer, const wire::ServerHello& hello) {
   if (saving_copies()) return;
   if (const auto refusal = servers_.take_place(peer, hello, at_))
     return out_.refuse(peer, refusal->why, refusal->reason);
-  hear_what_is_held(*servers_.shard_of(peer), hello.ballot());
+  on_ballot(*servers_.server_of(peer), hello.ballot());
   start_servers_if_ready();
 }
 
 // Without a right server there is no run: an error is its end.
-absl::Status Attempt::on_message(std::size_t shard, const wire::ServerMessage& message) {
+absl::Status Attempt::on_message(ServerId server, const wire::ServerMessage& message) {
+  PACELINE_RETURN_IF_ERROR(note_updates(server, message));
   switch (message.what_case()) {
     case wire::ServerMessage::kStarted:
-      return on_started(shard, message.started());
+      return on_started(server, message.started());
     case wire::ServerMessage::kMapped:
-      return on_mapped(shard, message.mapped());
+      return on_mapped(server, message.mapped());
     case wire::ServerMessage::kApplied:
-      return on_applied(shard, Version(message.applied().version()));
+      return on_applied(server, Version(message.applied().version()));
     case wire::ServerMessage::kPrepared:
       if (!replication_) return absl::OkStatus();
-      return replication_->prepared(shard, Version(message.prepared().version()));
+      return replication_->prepared(server, Version(message.prepared().version()));
     case wire::ServerMessage::kCopyWritten:
       if (saving_copies())
-        go_on_from_emergency_checkpoint(replication_->written(shard, message.copy_written()));
+        go_on_from_emergency_checkpoint(replication_->written(server, message.copy_written()));
       return absl::OkStatus();
     case wire::ServerMessage::kKept:
-      evaluations_.kept(shard, Version(message.kept().version()));
+      evaluations_.kept(server, Version(message.kept().version()));
       return absl::OkStatus();
     case wire::ServerMessage::kWritten:
-      if (const auto failed = checkpoints_.written(shard, message.written())) checkpoint_failed(*failed);
+      if (const auto failed = checkpoints_.written(server, message.written())) checkpoint_failed(*failed);
       finish_if_done();
       return absl::OkStatus();
+    case wire::ServerMessage::kHeartbeat:
+      note_process(fmt::format("server{}", servers_.rank(server)), message.heartbeat());
+      return absl::OkStatus();
     case wire::ServerMessage::kFailed:
-      on_failed(shard, message.failed());
+      on_failed(server, message.failed());
       return absl::OkStatus();
     default:
       return absl::OkStatus();
   }
 }
 
-absl::Status Attempt::on_applied(std::size_t shard, Version version) {
+absl::Status Attempt::note_updates(ServerId server, const wire::ServerMessage& message) {
+  for (const wire::UpdateTime& update : message.updates()) {
+    const bool can_be = controller_ != nullptr && update.version() >= 1 &&
+                        Version(update.version()) <= controller_->version() && is_time(update.took_ns()) &&
+                        is_time(update.age_ns()) && update.bytes() >= 0 && update.threads() >= 0 &&
+                        update.members() >= 0;
+    if (!can_be) {
+      return absl::InvalidArgumentError(fmt::format("server {} says that version {} took {} ns, {} ns ago",
+                                                    server, update.version(), update.took_ns(),
+                                                    update.age_ns()));
+    }
+    out_.put(control::SideWork{.at = time(at_) - Duration(update.age_ns()),
+                               .kind = control::SideWork::Kind::kUpdate,
+                               .version = Version(update.version()),
+                               .took = Duration(update.took_ns()),
+                               .server = servers_.rank(server).value(),
+                               .bytes = update.bytes(),
+                               .threads = update.threads(),
+                               .members = update.members()});
+  }
+  return absl::OkStatus();
+}
+
+// What cannot be is not worth ending a run for.
+void Attempt::note_process(const std::string& name, const wire::Heartbeat& beat) {
+  if (beat.resident_bytes() <= 0) return;
+  store::ProcessReport report{time(at_), name, beat.resident_bytes()};
+  for (const wire::SentBytes& sent : beat.sent()) {
+    const bool known = sent.host() >= 0 && static_cast<std::size_t>(sent.host()) < servers_.size();
+    if (!known || report.sent.size() >= 2 * servers_.size()) continue;
+    const std::string peer = fmt::format("server{}", servers_.rank(ServerId(sent.host())));
+    report.sent.push_back({peer, "gradients", std::max<std::int64_t>(0, sent.gradients())});
+    report.sent.push_back({peer, "weights", std::max<std::int64_t>(0, sent.weights())});
+  }
+  out_.put(std::move(report));
+}
+
+absl::Status Attempt::on_applied(ServerId server, Version version) {
   const Version ordered = controller_ == nullptr ? Version(0) : controller_->version();
-  PACELINE_ASSIGN_OR_RETURN(const Version by_all, servers_.applied(shard, version, ordered));
+  PACELINE_ASSIGN_OR_RETURN(const Version by_all, servers_.applied(server, version, ordered));
   while (completed_ < by_all) {
     completed_ = completed_.next();
     PACELINE_RETURN_IF_ERROR(tell_controller(control::CommitComplete{completed_}));
@@ -130,60 +176,60 @@ absl::Status Attempt::diverged(const wire::ServerFailed& message) {
   return control::diverged(Version(message.diverged()), last_loss_, fmt::to_string(fmt::join(names, ", ")));
 }
 
-void Attempt::on_failed(std::size_t shard, const wire::ServerFailed& message) {
+void Attempt::on_failed(ServerId server, const wire::ServerFailed& message) {
   if (disconnecting()) return;
-  const std::string why = fmt::format("server {}: {}", shard, message.error());
+  const std::string why = fmt::format("server {}: {}", server, message.error());
   if (message.host_lost()) return lose_server(std::nullopt, why);
   if (message.diverged() > 0) return fail(diverged(message));
-  if (message.has_not_here()) return lose_gradient(shard, message);
+  if (message.has_not_here()) return lose_gradient(server, message);
   fail(absl::InternalError(why));
 }
 
 // The commit is ordered, so it cannot be made without it. Only a worker that is wrong comes to this.
-void Attempt::lose_gradient(std::size_t shard, const wire::ServerFailed& message) {
-  std::string why = fmt::format("server {}: {}", shard, message.error());
+void Attempt::lose_gradient(ServerId server, const wire::ServerFailed& message) {
+  std::string why = fmt::format("server {}: {}", server, message.error());
   if (const LiveReplica* replica = replicas_.find(ReplicaId(message.not_here()))) {
     const Worker& worker = *replica->stages.front();
     why = fmt::format("{} did not leave the gradient that it said was ready", worker.name);
     wrong_workers_[worker.name] = why;
     out_.refuse(worker.peer, why);
   }
-  servers_.send_back(shard, why);
-  lose_server(shard, why);
+  servers_.send_back(server, why);
+  lose_server(server, why);
 }
 
 void Attempt::on(const ServerGone& gone) {
-  const std::optional<std::size_t> shard = servers_.leave(gone.peer);
-  if (shard && !disconnecting()) lose_server(*shard, fmt::format("server {} died", *shard));
+  const std::optional<ServerId> server = servers_.leave(gone.peer);
+  if (server && !disconnecting()) lose_server(*server, fmt::format("server {} died", *server));
   finish_if_done();
 }
 
-void Attempt::hear_what_is_held(std::size_t server, const wire::Ballot& held) {
-  if (!held_) return;
-  const auto came = held_->came(server, held);
-  const auto found = came.ok() ? held_->found() : came;
+void Attempt::on_ballot(ServerId server, const wire::Ballot& ballot) {
+  if (!vote_) return;
+  const auto came = vote_->came(server, ballot);
+  const auto found = came.ok() ? vote_->found() : came;
   if (!found.ok()) {
-    held_since_.reset();
+    vote_found_since_.reset();
     return out_.tell(fmt::format("what server {} says that it still has makes no sense: {}", server,
                                  message_of(found.status())));
   }
   if (!*found) {
-    held_since_.reset();
-  } else if (!held_since_) {
-    held_since_ = at_;
+    vote_found_since_.reset();
+  } else if (!vote_found_since_) {
+    vote_found_since_ = at_;
   }
-  take_up_what_is_held();
+  take_up_vote();
 }
 
 // Those who came have every shard. The others are worth waiting for: if one of these dies while it is
 // written, what another one has may be of a version that is older, and nobody has the whole of that any more.
-void Attempt::take_up_what_is_held() {
-  if (!held_since_ || phase_ != Phase::kStarting) return;
-  if (!all_awaited_servers_here() && at_ - *held_since_ < kVotePatience) return;
-  auto found = held_->found();
-  PACELINE_CHECK(found.ok() && *found, "what is held was found, and is not");
-  held_.reset();
-  held_since_.reset();
+void Attempt::take_up_vote() {
+  if (!vote_found_since_ || phase_ != Phase::kStarting) return;
+  if (!all_awaited_servers_here() && at_ - *vote_found_since_ < kVotePatience) return;
+  auto found = vote_->found();
+  PACELINE_CHECK(found.ok() && *found, "the vote found a version, and has none");
+  vote_.reset();
+  vote_found_since_.reset();
   const Version version = (*found)->snapshot.state.version;
   if (version <= version_of(options_.restart).value_or(Version(0))) return out_.put(NothingLost{});
   lost_why_ = fmt::format("the servers still had version {}", version);
@@ -198,13 +244,13 @@ void Attempt::start_servers_if_ready() {
   std::vector<std::string> weights;
   if (!options_.restart) weights = first_weights_.known();
   if (!options_.restart && weights.size() < servers_.size()) return;
-  if (held_) {
+  if (vote_) {
     out_.tell_and_remember(fmt::format(
-        "{}; going on from {}", kNotAllHeld,
+        "{}; going on from {}", kNoWholeVersion,
         options_.restart ? fmt::format("the checkpoint of version {}", options_.restart->state.version)
                          : "the start"));
-    held_.reset();
-    held_since_.reset();
+    vote_.reset();
+    vote_found_since_.reset();
   }
   wire::ServerStart start;
   start.set_job_toml(options_.job_toml);
@@ -218,7 +264,7 @@ void Attempt::start_servers_if_ready() {
     start.set_version(options_.restart->state.version.value());
     start.set_checkpoint_dir(options_.restart->checkpoint_dir);
   }
-  start.set_evaluator_host(evaluator_host_);
+  start.set_evaluator_host(evaluator_host_.value());
   start.set_copies(static_cast<std::int32_t>(options_.job.copies));
   start.set_attempt(options_.attempt);
   servers_.start(start, weights);
@@ -230,22 +276,23 @@ void Attempt::measure_restart() {
   control::CommitRecord record;
   record.version = options_.restart->state.version;
   record.committed_before = options_.restart->state.ledger.committed();
-  evaluations_.request(record, time(at_), controller_->finished());
+  record.keep_for_evaluation = true;
+  evaluations_.committed(record, time(at_), controller_->finished());
 }
 
-absl::Status Attempt::on_no_weights(std::size_t shard, const std::string& error) {
-  if (options_.restart || !servers_.told_to_start() || !first_weights_.refused(shard))
-    return absl::FailedPreconditionError(fmt::format("server {} started out of turn", shard));
-  if (const Worker* worker = first_weights_.owner(shard))
+absl::Status Attempt::on_no_weights(ServerId server, const std::string& error) {
+  if (options_.restart || !servers_.told_to_start() || !first_weights_.refused(server))
+    return absl::FailedPreconditionError(fmt::format("server {} started out of turn", server));
+  if (const Worker* worker = first_weights_.owner(server))
     send_away(worker->peer,
-              fmt::format("server {} cannot read its weights: {}", shard, store::printable(error)));
+              fmt::format("server {} cannot read its weights: {}", server, store::printable(error)));
   first_weights_.give();
   return absl::OkStatus();
 }
 
-absl::Status Attempt::on_started(std::size_t shard, const wire::ServerStarted& started) {
-  if (!started.error().empty()) return on_no_weights(shard, started.error());
-  PACELINE_RETURN_IF_ERROR(servers_.started(shard, started));
+absl::Status Attempt::on_started(ServerId server, const wire::ServerStarted& started) {
+  if (!started.error().empty()) return on_no_weights(server, started.error());
+  PACELINE_RETURN_IF_ERROR(servers_.started(server, started));
   for (auto& [peer, worker] : workers_.all()) send_boards(worker);
   show_evaluator_boards();
   return absl::OkStatus();
@@ -255,7 +302,10 @@ absl::Status Attempt::on_started(std::size_t shard, const wire::ServerStarted& s
 
 void Attempt::on(const EvaluatorSaid& said) {
   if (saving_copies()) return;
-  if (evaluator_.is(said.peer)) evaluator_.hear(at_);
+  if (evaluator_.is(said.peer)) {
+    evaluator_.hear(at_);
+    if (said.message.has_heartbeat()) note_process("evaluator", said.message.heartbeat());
+  }
   if (said.message.has_hello() && disconnecting()) {
     out_.send_disconnect(said.peer, disconnect_order());
   } else if (said.message.has_hello() && evaluator_.take(said.peer, options_.job_toml, at_)) {
@@ -274,12 +324,31 @@ void Attempt::show_evaluator_boards() {
 }
 
 void Attempt::on_evaluated(const wire::Evaluated& message) {
-  const auto evaluated = evaluations_.evaluated(message);
-  if (!evaluated) return;
-  out_.put(*evaluated);
-  if (options_.job.stop_at_target && control::meets(*options_.job.target, *evaluated))
-    stop("the target is reached");
+  const auto measured = evaluations_.evaluated(message);
+  if (!measured) return;
+  if (is_time(message.took_ns())) {
+    out_.put(control::SideWork{.at = time(at_),
+                               .kind = control::SideWork::Kind::kEvaluation,
+                               .version = measured->result.version,
+                               .took = Duration(message.took_ns())});
+  }
+  out_.put(measured->result);
+  // What a person asks for out of turn changes nothing in the training.
+  if (!measured->out_of_turn && options_.job.stop_at_target &&
+      control::meets(*options_.job.target, measured->result))
+    stop("the target is reached", control::FinishCause::kTarget);
   finish_if_done();
+}
+
+absl::StatusOr<Version> Attempt::next_to_measure() const {
+  if (!options_.job.evaluates)
+    return absl::FailedPreconditionError("this job has no evaluator, so nothing can be measured");
+  if (!training()) return absl::FailedPreconditionError("the run does not train now");
+  return evaluations_.next_out_of_turn();
+}
+
+void Attempt::on(const EvaluationWanted&) {
+  if (next_to_measure().ok()) evaluations_.request_out_of_turn();
 }
 
 void Attempt::on(const EvaluatorGone& gone) {
@@ -290,7 +359,7 @@ void Attempt::lose_evaluator() {
   evaluator_.leave(at_);
   evaluations_.evaluator_is_gone();
   if (!disconnecting() && !saving_copies())
-    out_.tell("the evaluator is lost; what it was to measure waits for another one");
+    out_.tell("the evaluator is lost; another one will measure what it did not");
   finish_if_done();
 }
 
@@ -318,7 +387,7 @@ void Attempt::carry_out(const control::CommitRecord& record) {
   }
   order.mutable_apply()->set_group(options_.job.reduce_in_group && order_reduction(record, replicas_, out_));
   servers_.tell(order);
-  if (record.keep_for_evaluation) evaluations_.request(record, time(at_), controller_->finished());
+  evaluations_.committed(record, time(at_), controller_->finished());
   if (record.checkpoint) write_checkpoint(*record.checkpoint);
 }
 
@@ -326,10 +395,10 @@ void Attempt::carry_out(const control::Release& release) {
   LiveReplica* replica = replicas_.find(release.replica);
   if (replica == nullptr) return;  // it left in this very moment; the fact of it is on its way
   replica->lease = release.lease;
-  for (const int host : hosts_of(*replica)) {
+  for (const HostPlace host : hosts_of(*replica)) {
     if (options_.job.hosts == 1) break;
     wire::ServerOrder want;
-    want.mutable_want()->set_host(host);
+    want.mutable_want()->set_host(host.value());
     want.mutable_want()->set_version(release.version.value());
     servers_.tell(want);
   }
@@ -341,19 +410,23 @@ void Attempt::carry_out(const control::Release& release) {
 
 std::vector<std::string> Attempt::missing() const {
   std::vector<std::string> names;
-  for (std::size_t shard = 0; shard < servers_.size(); ++shard) {
-    if (!servers_.here(shard)) names.push_back(fmt::format("server{}", servers_.rank(shard)));
+  for (const ServerId server : servers_.ids()) {
+    if (!servers_.here(server)) names.push_back(fmt::format("server{}", servers_.rank(server)));
   }
-  for (const std::size_t device : missing_devices()) names.push_back(options_.job.devices[device].name);
+  for (const DevicePlace device : missing_devices()) names.push_back(device_name(device));
   return names;
 }
 
-std::vector<std::size_t> Attempt::missing_devices() const {
-  std::vector<std::size_t> devices;
-  for (std::size_t device = 0; device < options_.job.devices.size(); ++device) {
-    if (!workers_.here(device)) devices.push_back(device);
+std::vector<DevicePlace> Attempt::missing_devices() const {
+  std::vector<DevicePlace> missing;
+  for (const DevicePlace device : workers_.devices()) {
+    if (!workers_.here(device)) missing.push_back(device);
   }
-  return devices;
+  return missing;
+}
+
+const std::string& Attempt::device_name(DevicePlace device) const {
+  return options_.job.devices[static_cast<std::size_t>(device.value())].name;
 }
 
 std::string Attempt::phase_in_words() const {

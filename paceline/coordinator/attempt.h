@@ -20,12 +20,13 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
+#include "paceline/base/places.h"
 #include "paceline/config/job_config.h"
 #include "paceline/control/contribution_watch.h"
 #include "paceline/coordinator/checkpoint_retries.h"
@@ -42,6 +43,7 @@
 #include "paceline/coordinator/restart.h"
 #include "paceline/coordinator/server_fleet.h"
 #include "paceline/coordinator/timed_controller.h"
+#include "paceline/coordinator/waiting.h"
 #include "paceline/coordinator/worker_table.h"
 #include "paceline/wire/paceline.pb.h"
 
@@ -52,19 +54,19 @@ struct AttemptOptions {
   std::string job_toml;
   std::optional<Restart> restart{};
   bool again =
-      false;     // the job has been begun before: processes that are lost at the start are waited for too
-  int host = 0;  // of this process and the evaluator, by the job's own count
+      false;        // the job has been begun before: processes that are lost at the start are waited for too
+  HostRank host{};  // of this process and the evaluator
   std::string attempt{};                // what this one is called
   std::optional<CutShort> cut_short{};  // where it recorded more than the restart has
   // Workers that an attempt before was lost by, and why they are not let in.
   std::map<std::string, std::string> given_up{};
   // Nothing is trained: the run goes back as soon as what servers still have is written, or turns out not to
   // be had. Nobody waits for these hosts.
-  std::optional<std::vector<int>> only_look_without{};
+  std::optional<std::vector<HostRank>> only_look_without{};
   // In the run folder, for the servers of other hosts to find; empty where there are none.
   std::string mark_file{};
   std::string mark_text{};
-  // A key for one direction of a link that nobody can guess. Called only where links are sealed.
+  // A key for one direction of a link that nobody can guess.
   std::function<std::string()> new_key{};
 };
 
@@ -84,8 +86,11 @@ class Attempt {
   bool started() const { return controller_ != nullptr && controller_->started(); }
   // The newest that anybody may have seen: what came after the checkpoint that the run goes on from is lost.
   Version seen() const;
-  // Without these, by the job's own count: they were waited for long enough.
-  const std::vector<int>& lost_hosts() const { return lost_hosts_; }
+  // Without these: they were waited for long enough.
+  const std::vector<HostRank>& lost_hosts() const { return lost_hosts_; }
+  // What an evaluation out of turn would measure now. Errors: FailedPrecondition where there is nothing to
+  // measure, or nobody who would.
+  absl::StatusOr<Version> next_to_measure() const;
   // Because of these workers, and why.
   const std::map<std::string, std::string>& wrong_workers() const { return wrong_workers_; }
   // For people.
@@ -128,24 +133,27 @@ class Attempt {
   void on(const ServerSaid& said);
   void on(const ServerGone& gone);
   void on_hello(ServerPeer peer, const wire::ServerHello& hello);
-  absl::Status on_message(std::size_t shard, const wire::ServerMessage& message);
-  void hear_what_is_held(std::size_t server, const wire::Ballot& held);
-  void take_up_what_is_held();
+  absl::Status on_message(ServerId server, const wire::ServerMessage& message);
+  void on_ballot(ServerId server, const wire::Ballot& ballot);
+  void take_up_vote();
   bool all_awaited_servers_here() const;
   void start_servers_if_ready();
-  absl::Status on_started(std::size_t shard, const wire::ServerStarted& started);
-  absl::Status on_no_weights(std::size_t shard, const std::string& error);
-  absl::Status on_mapped(std::size_t shard, const wire::ServerMapped& mapped);
-  absl::Status on_applied(std::size_t shard, Version version);
-  void on_failed(std::size_t shard, const wire::ServerFailed& message);
+  absl::Status on_started(ServerId server, const wire::ServerStarted& started);
+  absl::Status on_no_weights(ServerId server, const std::string& error);
+  absl::Status on_mapped(ServerId server, const wire::ServerMapped& mapped);
+  absl::Status on_applied(ServerId server, Version version);
+  absl::Status note_updates(ServerId server, const wire::ServerMessage& message);
+  void on_failed(ServerId server, const wire::ServerFailed& message);
   absl::Status diverged(const wire::ServerFailed& message);
-  void lose_gradient(std::size_t shard, const wire::ServerFailed& message);
+  void lose_gradient(ServerId server, const wire::ServerFailed& message);
   void measure_restart();
   void on(const EvaluatorSaid& said);
   void on(const EvaluatorGone& gone);
   void show_evaluator_boards();
   void on_evaluated(const wire::Evaluated& message);
   void lose_evaluator();
+
+  void note_process(const std::string& name, const wire::Heartbeat& beat);
 
   // Orders.
   absl::Status tell_controller(decltype(control::Fact::what) what);
@@ -168,13 +176,14 @@ class Attempt {
   void on(const TimePassed&);
   void on(const WokeUp&);
   void on(const StopWanted& wanted) { stop(wanted.why); }
+  void on(const EvaluationWanted&);
   void on(const RecordingFailed& failed) { fail(failed.why); }
-  void stop(const std::string& why);
+  void stop(const std::string& why, control::FinishCause cause = control::FinishCause::kStopped);
   void fail(absl::Status status);
   void finish();
   void finish_if_done();
   void go_back(const std::string& why);
-  void lose_server(std::optional<std::size_t> shard, const std::string& why);
+  void lose_server(std::optional<ServerId> server, const std::string& why);
   void go_on_from_emergency_checkpoint(const absl::Status& step);
   void send_disconnect();
   wire::Disconnect disconnect_order() const;
@@ -183,10 +192,10 @@ class Attempt {
   void give_up_silent();
   void give_up_hosts();
   void give_up_waiting_for_replicas();
-  bool waited(bool waiting, std::optional<SteadyTime>& since) const;
   void begin_without_missing();
   void begin_with_those_here();
-  std::vector<std::size_t> missing_devices() const;
+  std::vector<DevicePlace> missing_devices() const;
+  const std::string& device_name(DevicePlace device) const;
   bool every_host_has_a_worker() const;
   std::int64_t replicas_here() const;
   void tell_of_nobody(const std::string& name, const std::string& why);
@@ -218,29 +227,28 @@ class Attempt {
   std::optional<std::string> impossible_;        // no plan is; ordered, and not yet followed
   ServerFleet servers_;
   FirstWeights first_weights_;
-  const int evaluator_host_;  // place in the job
+  const HostPlace evaluator_host_;
   EvaluatorSession evaluator_;
   Evaluations evaluations_;
   Checkpoints checkpoints_;
   CheckpointRetries checkpoint_retries_;
   std::optional<Replication> replication_;  // where there are several copies of each shard
-  std::optional<RecoveryVote> held_;  // where there are copies, while servers may have more than the restart
-  std::optional<SteadyTime> held_since_;  // those who came have every shard of such a version
-  std::string lost_why_;                  // the first loss, while what is left is written
+  std::optional<RecoveryVote> vote_;  // where there are copies, while servers may have more than the restart
+  std::optional<SteadyTime> vote_found_since_;  // those who came have every shard of such a version
+  std::string lost_why_;                        // the first loss, while what is left is written
   const SteadyTime since_;
-  std::vector<int> lost_hosts_;
+  std::vector<HostRank> lost_hosts_;
   std::map<std::string, std::string> wrong_workers_;
-  std::optional<SteadyTime> idle_since_;     // while it trains with no replica at all
-  std::optional<SteadyTime> missing_since_;  // while another attempt waits for workers
-  std::set<std::size_t> done_without_;       // devices that were waited for long enough
+  Patience idle_;           // while it trains with no replica at all
+  MissingDevices missing_;  // while another attempt waits for workers
   struct Absent {
     std::vector<std::string> names;
     std::string why;
   };
   std::optional<Absent> absent_;  // the run begins without, once there is a plan for that
   std::int64_t told_of_ = 0;      // replicas that the Controller was told of before it started
-  SteadyTime last_passed_;
-  SteadyTime listening_since_;
+  Hearing hearing_;
+  SteadyTime checkpoint_since_{};  // the one that is under way
   SteadyTime finishing_at_{};
   SteadyTime disconnected_at_{};
 };

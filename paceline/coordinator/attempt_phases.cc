@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
-#include "paceline/coordinator/words.h"
+#include "paceline/base/status_message.h"
 
 namespace paceline::coordinator {
 
@@ -34,7 +34,7 @@ void Attempt::enter(Phase next) {
 
 void Attempt::on(const TimePassed&) {
   give_up_silent();
-  take_up_what_is_held();
+  take_up_vote();
   end_look();
   give_up_hosts();
   give_up_waiting_for_replicas();
@@ -51,12 +51,12 @@ void Attempt::on(const WokeUp&) {
   PACELINE_CHECK(status.ok(), "{}", message_of(status));
 }
 
-void Attempt::stop(const std::string& why) {
+void Attempt::stop(const std::string& why, control::FinishCause cause) {
   // While it starts or finishes too: should a server be lost then, nothing is trained again.
   const bool before = std::exchange(stop_asked_, true);
   if (phase_ == Phase::kStarting) return finish();
   if (before || !training()) return;
-  const absl::Status status = tell_controller(control::StopAsked{why});
+  const absl::Status status = tell_controller(control::StopAsked{why, cause});
   PACELINE_CHECK(status.ok(), "{}", message_of(status));
 }
 
@@ -82,9 +82,9 @@ void Attempt::go_back(const std::string& why) {
   out_.put(End{});
 }
 
-// `shard`: of the server; nothing where two cannot reach each other. What the others have is written first,
+// `server`: nothing where two cannot reach each other. What the others have is written first,
 // where it is kept twice.
-void Attempt::lose_server(std::optional<std::size_t> shard, const std::string& why) {
+void Attempt::lose_server(std::optional<ServerId> server, const std::string& why) {
   if (phase_ == Phase::kWentBack || disconnecting()) return;
   const bool copied = replication_ && (started() || saving_copies());
   if (!copied || !result_.ok()) return go_back(why);
@@ -95,13 +95,13 @@ void Attempt::lose_server(std::optional<std::size_t> shard, const std::string& w
     evaluations_.forget();
     checkpoints_.forget();
   }
-  go_on_from_emergency_checkpoint(replication_->lose(shard, checkpoints_.newest()));
+  go_on_from_emergency_checkpoint(replication_->lose(server, checkpoints_.newest()));
 }
 
 void Attempt::go_on_from_emergency_checkpoint(const absl::Status& step) {
   if (!saving_copies() || (step.ok() && !replication_->saved())) return;
   if (step.ok() && !started()) out_.put(NothingLost{});
-  if (!step.ok()) lost_why_ += fmt::format(", and its copies were not to be had: {}", message_of(step));
+  if (!step.ok()) lost_why_ += fmt::format(", and its copies could not be reached: {}", message_of(step));
   if (!stop_asked_ || !step.ok()) return go_back(lost_why_);
   send_disconnect();
 }
@@ -154,6 +154,7 @@ Version Attempt::seen() const {
 
 void Attempt::write_checkpoint(control::ControllerState state) {
   checkpoint_retries_.tried();
+  checkpoint_since_ = at_;
   checkpoints_.request(std::move(state), time(at_).time_since_epoch());
 }
 
@@ -167,8 +168,13 @@ void Attempt::on(const CheckpointCounted& counted) {
   if (saving_copies()) return go_on_from_emergency_checkpoint(replication_->counted(counted.status));
   if (const auto failed = checkpoints_.counted(counted.status)) {
     checkpoint_failed(*failed);
-  } else if (checkpoint_retries_.written()) {
-    out_.tell_and_remember(fmt::format("the checkpoint of version {} is written", *checkpoints_.newest()));
+  } else {
+    out_.put(control::SideWork{.at = time(at_),
+                               .kind = control::SideWork::Kind::kCheckpoint,
+                               .version = *checkpoints_.newest(),
+                               .took = at_ - checkpoint_since_});
+    if (checkpoint_retries_.written())
+      out_.tell_and_remember(fmt::format("the checkpoint of version {} is written", *checkpoints_.newest()));
   }
   finish_if_done();
 }

@@ -509,6 +509,75 @@ TEST_F(AttemptTest, AnIterationThatTookForEverIsRefused) {
   EXPECT_THAT(lying->disconnect().why(), testing::StartsWith("said that an iteration took "));
 }
 
+TEST_F(AttemptTest, OneThatWaitedLongerThanItTookIsRefused) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  wire::WorkerMessage message = ready(10, 10);
+  message.mutable_ready()->set_loading_ns(4);
+  message.mutable_ready()->set_pulling_ns(7);
+  lying->say(message);
+  EXPECT_EQ(lying->disconnect().why(), "waited 4 ns for samples and 7 ns for weights, of 10");
+}
+
+// What no version can have taken.
+TEST_F(AttemptTest, AServerThatTellsOfAnUpdateThatWasNotOrderedEndsTheRun) {
+  start("");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto lying = server(0);
+  begin_serving(*lying);
+  wire::ServerMessage message;
+  message.mutable_heartbeat();
+  wire::UpdateTime& update = *message.add_updates();
+  update.set_version(1);
+  update.set_took_ns(5);
+  lying->say(message);
+  EXPECT_EQ(lying->disconnect().why(), "server 0 says that version 1 took 5 ns, 0 ns ago");
+}
+
+TEST_F(AttemptTest, WhatAServerSaysOfCommitsAndOfItselfIsForTheBooks) {
+  start("epochs = 100\n[checkpoint]\nevery_epochs = 0.125\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*first, *serving);
+  first->say(ready(10, 10));
+  wire::ServerMessage message;
+  message.mutable_heartbeat()->set_resident_bytes(77);
+  for (const int host : {0, 3, -1}) {
+    message.mutable_heartbeat()->add_sent()->set_host(host);
+    message.mutable_heartbeat()->mutable_sent()->rbegin()->set_weights(5);
+  }
+  wire::UpdateTime& update = *message.add_updates();
+  update.set_version(1);
+  update.set_took_ns(5);
+  update.set_age_ns(2);
+  update.set_members(1);
+  serving->say(message);
+  ASSERT_EQ(world_->side_work.size(), 1u);
+  const control::SideWork& made = world_->side_work.front();
+  EXPECT_EQ(made.kind, control::SideWork::Kind::kUpdate);
+  EXPECT_EQ(made.took, Duration(5));
+  EXPECT_EQ(made.members, 1);
+  EXPECT_EQ(made.at, attempt().time(world_->now()) - Duration(2));
+  ASSERT_EQ(world_->processes.size(), 1u);
+  EXPECT_EQ(world_->processes[0].process, "server0");
+  EXPECT_EQ(world_->processes[0].resident_bytes, 77);
+  ASSERT_EQ(world_->processes[0].sent.size(), 2u) << "of a host that there is";
+  EXPECT_EQ(world_->processes[0].sent[1], (store::Sent{"server0", "weights", 5}));
+  wire::ServerMessage written;
+  written.mutable_written()->set_version(
+      serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version());
+  serving->say(written);
+  ASSERT_EQ(world_->side_work.size(), 2u);
+  EXPECT_EQ(world_->side_work[1].kind, control::SideWork::Kind::kCheckpoint);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ns, WorkedOutOfReason, testing::Values(-1, 11));
 
 // A run whose last commit is made, and neither measured nor saved yet; and a worker that comes then.
@@ -558,6 +627,43 @@ TEST_F(AtTheEnd, AWorkerHearsNothingOfAnAttemptThatIsNotTheLast) {
   serving_->leave();
   EXPECT_TRUE(attempt().can_go_on());
   EXPECT_FALSE(late_->next(wire::WorkerOrder::kDisconnect).has_disconnect());
+}
+
+// What is asked for out of turn: its result is recorded, and training hears nothing of it.
+TEST_F(AttemptTest, AnEvaluationOutOfTurnChangesNothingInTheTraining) {
+  start("epochs = 4\n[evaluate]\nevery_epochs = 4\ntarget = \"accuracy >= 0.5\"\nstop_at_target = true\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  const auto measuring = evaluator();
+  EXPECT_THAT(attempt().next_to_measure().status().message(), HasSubstr("does not train now"));
+  join(*first, *serving);
+  EXPECT_THAT(attempt().next_to_measure().status().message(), HasSubstr("no new version"));
+  first->say(ready(10, 10));
+  ASSERT_EQ(attempt().next_to_measure().value(), Version(1));
+  const std::size_t facts = world_->facts.size();
+  world_->happens(EvaluationWanted{});
+  world_->happens(EvaluationWanted{});
+  EXPECT_EQ(serving->next(wire::ServerOrder::kKeep).keep().version(), 1);
+  EXPECT_FALSE(serving->next(wire::ServerOrder::kKeep).has_keep()) << "once";
+  wire::ServerMessage kept;
+  kept.mutable_kept()->set_version(1);
+  serving->say(kept);
+  wire::EvaluatorMessage measured;
+  measured.mutable_evaluated()->set_version(
+      measuring->next(wire::EvaluatorOrder::kEvaluate).evaluate().version());
+  measured.mutable_evaluated()->set_accuracy(0.75);
+  measuring->say(measured);
+  EXPECT_EQ(serving->next(wire::ServerOrder::kDrop).drop().version(), 1);
+  EXPECT_EQ(world_->facts.size(), facts) << "the Controller was told of it";
+  EXPECT_EQ(world_->evaluated, std::vector<Version>{Version(1)});
+  EXPECT_EQ(attempt().phase(), Phase::kTraining) << "it stopped the run at its target";
+}
+
+TEST_F(AttemptTest, WithoutAnEvaluatorNothingIsMeasured) {
+  start("[evaluate]\nenabled = false\n");
+  EXPECT_THAT(attempt().next_to_measure().status().message(), HasSubstr("no evaluator"));
 }
 
 class AnotherAttempt : public AttemptTest {

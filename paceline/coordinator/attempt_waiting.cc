@@ -2,33 +2,26 @@
 #include "paceline/coordinator/attempt.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "paceline/base/check.h"
-#include "paceline/coordinator/words.h"
+#include "paceline/base/status_message.h"
 
 namespace paceline::coordinator {
 
-namespace {
-
-constexpr std::chrono::milliseconds kOwnPause{500};
-
-}  // namespace
-
 void Attempt::give_up_silent() {
-  // When this process itself stood still, so did its hearing.
-  if (at_ - std::exchange(last_passed_, at_) > kOwnPause) listening_since_ = at_;
-  if (at_ - listening_since_ < kOwnPause) return;
+  if (!hearing_.is_good(at_)) return;
   for (const auto& [peer, why] : workers_.silent(at_)) {
     out_.give_up(peer, why);
     remove_worker(peer, why);
   }
   if (const auto silent = servers_.silent(at_); silent && !disconnecting()) {
-    servers_.give_up(silent->shard);
-    lose_server(silent->shard, silent->why);
+    servers_.give_up(silent->server);
+    lose_server(silent->server, silent->why);
   }
   if (!disconnecting() && evaluator_.silent(at_)) {
     evaluator_.give_up("it was silent for too long");
@@ -41,9 +34,9 @@ void Attempt::give_up_hosts() {
   const bool waiting = options_.again && options_.job.hosts > 1 && phase_ == Phase::kStarting;
   const std::chrono::duration<double> waited = at_ - since_;
   if (!waiting || servers_.all_here() || waited.count() < options_.job.host_patience_s) return;
-  for (std::size_t host = 0; host < servers_.size(); ++host) {
-    if (!servers_.here(host) && servers_.rank(host) != options_.host)
-      lost_hosts_.push_back(servers_.rank(host));
+  for (const ServerId server : servers_.ids()) {
+    if (!servers_.here(server) && servers_.rank(server) != options_.host)
+      lost_hosts_.push_back(servers_.rank(server));
   }
   if (lost_hosts_.empty()) return;
   go_back(fmt::format("host {} did not come back within {} s; going on without it",
@@ -55,40 +48,29 @@ void Attempt::give_up_waiting_for_replicas() {
   const auto& all = replicas_.all();
   const bool any = std::any_of(all.begin(), all.end(), [](const auto& one) { return one.second.joined; });
   const bool idle = training() && !any && !missing().empty();
-  if (!waited(idle, idle_since_)) return;
+  if (!idle_.is_over(idle, at_)) return;
   lose_server(std::nullopt, fmt::format("no replica has been here for {} s", options_.job.host_patience_s));
 }
 
-// For as long as a host would be waited for. `since`: the waiting began, if it has.
-bool Attempt::waited(bool waiting, std::optional<SteadyTime>& since) const {
-  if (!waiting) since.reset();
-  if (!waiting) return false;
-  if (!since) since = at_;
-  return std::chrono::duration<double>(at_ - *since).count() >= options_.job.host_patience_s;
-}
-
-// Another attempt wants all workers back, as long as they may come: a device may be broken. One that comes
-// later joins the run.
+// One that comes later joins the run.
 void Attempt::begin_without_missing() {
-  std::vector<std::size_t> missing = missing_devices();
-  std::erase_if(missing, [this](std::size_t device) { return done_without_.contains(device); });
-  const bool waiting = options_.again && !options_.only_look_without && controller_ != nullptr &&
-                       phase_ == Phase::kStarting && servers_.all_here() && workers_.size() > 0 &&
-                       !missing.empty();
-  if (!waited(waiting, missing_since_)) return;
+  const bool waits = options_.again && !options_.only_look_without && controller_ != nullptr &&
+                     phase_ == Phase::kStarting && servers_.all_here() && workers_.size() > 0;
+  const std::vector<DevicePlace> missing = missing_.overdue(missing_devices(), waits, at_);
+  if (missing.empty()) return;
   std::vector<std::string> names;
-  for (const std::size_t device : missing) names.push_back(options_.job.devices[device].name);
+  for (const DevicePlace device : missing) names.push_back(device_name(device));
   const std::string why =
       fmt::format("{} did not come within {} s", fmt::join(names, ", "), options_.job.host_patience_s);
   if (!servers_.told_to_start()) {
     if (!every_host_has_a_worker()) lose_server(std::nullopt, why + ", and a host has no worker");
     return;
   }
-  done_without_.insert(missing.begin(), missing.end());
+  missing_.give_up(missing);
   absent_ = Absent{names, why};
-  for (const std::size_t device : missing) {
+  for (const DevicePlace device : missing) {
     if (!plans_anew() || ending()) break;
-    const absl::Status told = tell_controller(control::DeviceLeft{static_cast<std::int32_t>(device)});
+    const absl::Status told = tell_controller(control::DeviceLeft{device.value()});
     PACELINE_CHECK(told.ok(), "{}", message_of(told));
   }
   begin_with_those_here();
@@ -109,10 +91,8 @@ void Attempt::begin_with_those_here() {
 }
 
 bool Attempt::every_host_has_a_worker() const {
-  std::set<int> hosts;
-  for (std::size_t device = 0; device < options_.job.devices.size(); ++device) {
-    if (workers_.here(device)) hosts.insert(options_.job.devices[device].host.value_or(0));
-  }
+  std::set<HostPlace> hosts;
+  for (const auto& [peer, worker] : workers_.all()) hosts.insert(worker.host);
   return std::ssize(hosts) == options_.job.hosts;
 }
 
@@ -120,7 +100,7 @@ bool Attempt::every_host_has_a_worker() const {
 std::int64_t Attempt::replicas_here() const {
   const auto& planned = replicas_.plan().replicas;
   if (plans_anew()) return std::ssize(planned);
-  const auto here = [this](std::int32_t device) { return workers_.here(static_cast<std::size_t>(device)); };
+  const auto here = [this](std::int32_t device) { return workers_.here(DevicePlace(device)); };
   return std::count_if(planned.begin(), planned.end(), [&](const auto& replica) {
     return std::all_of(replica.devices.begin(), replica.devices.end(), here);
   });
@@ -136,18 +116,18 @@ void Attempt::tell_of_nobody(const std::string& name, const std::string& why) {
 }
 
 bool Attempt::all_awaited_servers_here() const {
-  const std::vector<int> without = options_.only_look_without.value_or(std::vector<int>{});
-  for (std::size_t host = 0; host < servers_.size(); ++host) {
-    const bool awaited = std::find(without.begin(), without.end(), servers_.rank(host)) == without.end();
-    if (awaited && !servers_.here(host)) return false;
+  const std::vector<HostRank> without = options_.only_look_without.value_or(std::vector<HostRank>{});
+  for (const ServerId server : servers_.ids()) {
+    const bool awaited = std::find(without.begin(), without.end(), servers_.rank(server)) == without.end();
+    if (awaited && !servers_.here(server)) return false;
   }
   return true;
 }
 
 void Attempt::end_look() {
   if (!options_.only_look_without || phase_ != Phase::kStarting) return;
-  if (held_ && !all_awaited_servers_here()) return;
-  go_back(held_ ? kNotAllHeld : "the servers have nothing newer");
+  if (vote_ && !all_awaited_servers_here()) return;
+  go_back(vote_ ? kNoWholeVersion : "the servers have nothing newer");
 }
 
 }  // namespace paceline::coordinator

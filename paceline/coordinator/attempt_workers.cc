@@ -10,9 +10,9 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/base/status_message.h"
 #include "paceline/config/planning.h"
 #include "paceline/coordinator/reader_slots.h"
-#include "paceline/coordinator/words.h"
 #include "paceline/coordinator/worker_orders.h"
 #include "paceline/store/strict_json.h"
 #include "paceline/wire/wire.h"
@@ -68,6 +68,9 @@ absl::Status Attempt::on_message(Worker& worker, const wire::WorkerMessage& mess
       return on_role_taken(worker, message.role_taken());
     case wire::WorkerMessage::kReady:
       return on_ready(worker, message.ready());
+    case wire::WorkerMessage::kHeartbeat:
+      note_process(worker.name, message.heartbeat());
+      return absl::OkStatus();
     default:
       return absl::OkStatus();
   }
@@ -138,10 +141,8 @@ void Attempt::send_boards(Worker& worker) {
 absl::Status Attempt::on_joined(Worker& worker) {
   if (!worker.boards_sent || worker.joined) return absl::FailedPreconditionError("joined out of turn");
   worker.joined = true;
-  done_without_.erase(worker.device);
-  if (plans_anew())
-    PACELINE_RETURN_IF_ERROR(
-        tell_controller(control::DeviceJoined{static_cast<std::int32_t>(worker.device)}));
+  missing_.came(worker.device);
+  if (plans_anew()) PACELINE_RETURN_IF_ERROR(tell_controller(control::DeviceJoined{worker.device.value()}));
   if (const LiveReplica* replica = replicas_.form(worker, workers_)) give_role(*replica);
   return absl::OkStatus();
 }
@@ -168,21 +169,21 @@ absl::Status Attempt::on_role_taken(Worker& worker, const wire::RoleTaken& taken
   wire::ServerOrder map;
   map.mutable_map_gradient()->set_replica(replica.id.value());
   map.mutable_map_gradient()->set_path(replica.stages.front()->attached->gradient_path());
-  map.mutable_map_gradient()->set_host(replica.stages.front()->host);
+  map.mutable_map_gradient()->set_host(replica.stages.front()->host.value());
   servers_.tell(map);
   return absl::OkStatus();
 }
 
 // What it makes from now on is here even if it dies. Until then it has made nothing.
-absl::Status Attempt::on_mapped(std::size_t shard, const wire::ServerMapped& mapped) {
+absl::Status Attempt::on_mapped(ServerId server, const wire::ServerMapped& mapped) {
   LiveReplica* replica = replicas_.find(ReplicaId(mapped.replica()));
   if (replica == nullptr || !replica->told_servers || replica->whole) return absl::OkStatus();
   if (!mapped.error().empty()) {
-    send_away(replica->stages.front()->peer,
-              fmt::format("server {} cannot read its gradient: {}", shard, store::printable(mapped.error())));
+    send_away(replica->stages.front()->peer, fmt::format("server {} cannot read its gradient: {}", server,
+                                                         store::printable(mapped.error())));
     return absl::OkStatus();
   }
-  replica->mapped_by.insert(shard);
+  replica->mapped_by.insert(server);
   replica->whole = replica->mapped_by.size() == servers_.size();
   if (!replica->whole || (plans_anew() && !replicas_.all_whole())) return absl::OkStatus();
   return join_those_that_are_whole();
@@ -208,6 +209,12 @@ absl::Status Attempt::on_ready(const Worker& worker, const wire::WorkerReady& re
   if (Duration(ready.compute_ns()) > kLongestCompute) {
     return absl::InvalidArgumentError(
         fmt::format("said that an iteration took {} s", to_seconds(Duration(ready.compute_ns()))));
+  }
+  if (ready.loading_ns() < 0 || ready.pulling_ns() < 0 || ready.loading_ns() > ready.compute_ns() ||
+      ready.pulling_ns() > ready.compute_ns() - ready.loading_ns()) {
+    return absl::InvalidArgumentError(fmt::format("waited {} ns for samples and {} ns for weights, of {}",
+                                                  ready.loading_ns(), ready.pulling_ns(),
+                                                  ready.compute_ns()));
   }
   if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
     return absl::InvalidArgumentError("sent metrics that no program can have sent");
@@ -299,7 +306,7 @@ void Attempt::change_plan(const control::PlanAdopted& adopted) {
   if (ending()) return;
   replicas_.follow(adopted.plan);
   for (const planner::PlannedReplica& planned : replicas_.plan().replicas) {
-    const Worker* worker = workers_.at(static_cast<std::size_t>(planned.devices.front()));
+    const Worker* worker = workers_.at(DevicePlace(planned.devices.front()));
     const LiveReplica* replica = worker == nullptr ? nullptr : replicas_.form(*worker, workers_);
     if (replica != nullptr) give_role(*replica);
   }
@@ -335,7 +342,7 @@ void Attempt::remove_worker(WorkerPeer peer, const std::string& why) {
   order.mutable_release_reader()->set_reader(reader_slot(gone));
   if (gone.boards_sent) servers_.tell(order);
   if (!plans_anew() || !started()) return;
-  const absl::Status told = tell_controller(control::DeviceLeft{static_cast<std::int32_t>(gone.device)});
+  const absl::Status told = tell_controller(control::DeviceLeft{gone.device.value()});
   PACELINE_CHECK(told.ok(), "{}", message_of(told));
 }
 

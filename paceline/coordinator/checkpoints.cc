@@ -27,8 +27,7 @@ std::optional<Checkpoints::Failed> Checkpoints::opened(const absl::StatusOr<std:
   return std::nullopt;
 }
 
-std::optional<Checkpoints::Failed> Checkpoints::written(std::size_t server,
-                                                        const wire::ServerWritten& message) {
+std::optional<Checkpoints::Failed> Checkpoints::written(ServerId server, const wire::ServerWritten& message) {
   if (!writing_ || writing_->version != Version(message.version()) || writing_->answered.size() == servers_)
     return std::nullopt;
   if (!message.error().empty()) writing_->status.Update(absl::ResourceExhaustedError(message.error()));

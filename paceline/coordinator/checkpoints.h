@@ -15,6 +15,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/base/places.h"
 #include "paceline/base/time.h"
 #include "paceline/control/controller_state.h"
 #include "paceline/coordinator/actions.h"
@@ -36,7 +37,7 @@ class Checkpoints {
   };
   std::optional<Failed> opened(const absl::StatusOr<std::string>& folder);
   // That server has written, or could not.
-  std::optional<Failed> written(std::size_t server, const wire::ServerWritten& message);
+  std::optional<Failed> written(ServerId server, const wire::ServerWritten& message);
   std::optional<Failed> counted(const absl::Status& status);
   // The run has failed: nothing is waited for, nobody is told.
   void forget() { writing_.reset(); }
@@ -51,8 +52,8 @@ class Checkpoints {
     Version version;
     control::ControllerState state;  // until all have answered
     Duration elapsed{0};
-    std::set<std::size_t> answered{};  // servers
-    absl::Status status{};             // the first error
+    std::set<ServerId> answered{};
+    absl::Status status{};  // the first error
   };
 
   Failed fail(const absl::Status& why);

@@ -25,11 +25,11 @@ class CheckpointsTest : public testing::Test {
     checkpoints_.request(state, Duration(100 + version));
   }
   Failed opened(const absl::StatusOr<std::string>& folder) { return checkpoints_.opened(folder); }
-  Failed written(std::size_t server, std::int64_t version, const std::string& error = "") {
+  Failed written(std::int32_t server, std::int64_t version, const std::string& error = "") {
     wire::ServerWritten message;
     message.set_version(version);
     message.set_error(error);
-    return checkpoints_.written(server, message);
+    return checkpoints_.written(ServerId(server), message);
   }
   // What is to be done, in order.
   std::vector<std::string> said() {

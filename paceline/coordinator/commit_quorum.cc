@@ -21,7 +21,7 @@ const CommitQuorum::Snapshot& CommitQuorum::ordered(Version version) const {
   return *found;
 }
 
-absl::StatusOr<std::optional<Version>> CommitQuorum::prepared(std::size_t server, Version version) {
+absl::StatusOr<std::optional<Version>> CommitQuorum::prepared(ServerId server, Version version) {
   const bool next = version == prepared_[server].next() && version == latest().next();
   if (!next || pending_.empty()) {
     return absl::InvalidArgumentError(fmt::format("server {} prepared version {} after {}, and {} is certain",

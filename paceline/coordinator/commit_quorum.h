@@ -1,6 +1,6 @@
 // Which commits of a job that keeps its weights twice are certain: every server has prepared them, so
-// whichever one is lost, the others can go on from there. And the books of the last of them, to be written
-// beside its weights when that happens. Pure.
+// whichever one is lost, the others can go on from there. And the Controller's state as of the last of them,
+// to be written beside its weights when that happens. Pure.
 //
 // What always holds: a commit is certain only after the one before it, and nobody is to see a version before.
 #pragma once
@@ -12,7 +12,9 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/id_vector.h"
 #include "paceline/base/ids.h"
+#include "paceline/base/places.h"
 #include "paceline/base/time.h"
 #include "paceline/control/controller_state.h"
 
@@ -34,7 +36,7 @@ class CommitQuorum {
   const Snapshot& ordered(Version version) const;
   // That server has prepared the version. The version, if it is certain from now on. Errors: InvalidArgument
   // when it cannot have done so.
-  absl::StatusOr<std::optional<Version>> prepared(std::size_t server, Version version);
+  absl::StatusOr<std::optional<Version>> prepared(ServerId server, Version version);
 
   Version latest() const { return latest_ ? latest_->state.version : start_; }
   // Of that version; nothing when it is the one that the attempt began with.
@@ -42,7 +44,7 @@ class CommitQuorum {
 
  private:
   const Version start_;
-  std::vector<Version> prepared_;  // by server
+  IdVector<ServerId, Version> prepared_;
   std::optional<Snapshot> latest_;
   std::deque<Snapshot> pending_;
 };

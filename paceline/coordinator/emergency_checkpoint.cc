@@ -9,7 +9,7 @@
 
 namespace paceline::coordinator {
 
-EmergencyCheckpoint::EmergencyCheckpoint(std::vector<std::vector<int>> kept, std::vector<bool> here,
+EmergencyCheckpoint::EmergencyCheckpoint(config::ServerShards kept, IdVector<ServerId, bool> here,
                                          Version version, std::string dir, Tell tell)
     : kept_(std::move(kept)),
       here_(std::move(here)),
@@ -19,39 +19,39 @@ EmergencyCheckpoint::EmergencyCheckpoint(std::vector<std::vector<int>> kept, std
       shards_(kept_.size()) {}
 
 absl::Status EmergencyCheckpoint::begin() {
-  for (std::size_t shard = 0; shard < shards_.size(); ++shard) PACELINE_RETURN_IF_ERROR(assign(shard));
+  for (const ShardId shard : shards_.ids()) PACELINE_RETURN_IF_ERROR(assign(shard));
   return absl::OkStatus();
 }
 
-absl::Status EmergencyCheckpoint::assign(std::size_t shard) {
-  std::size_t& writer = shards_[shard].writer;
-  writer = kNobody;
-  for (std::size_t copy = 0; copy < kept_.front().size() && writer == kNobody; ++copy) {
-    for (std::size_t server = 0; server < kept_.size(); ++server) {
-      if (here_[server] && kept_[server][copy] == static_cast<int>(shard)) writer = server;
+absl::Status EmergencyCheckpoint::assign(ShardId shard) {
+  std::optional<ServerId>& writer = shards_[shard].writer;
+  writer.reset();
+  for (std::size_t copy = 0; copy < kept_[ServerId(0)].size() && !writer; ++copy) {
+    for (const ServerId server : kept_.ids()) {
+      if (here_[server] && kept_[server][copy] == shard) writer = server;
     }
   }
-  if (writer == kNobody) return absl::UnavailableError(fmt::format("no copy of shard {} is left", shard));
+  if (!writer) return absl::UnavailableError(fmt::format("no copy of shard {} is left", shard));
   wire::ServerOrder order;
   order.mutable_write_copy()->set_version(version_.value());
-  order.mutable_write_copy()->set_shard(static_cast<std::int32_t>(shard));
+  order.mutable_write_copy()->set_shard(shard.value());
   order.mutable_write_copy()->set_dir(dir_);
-  tell_(writer, order);
+  tell_(*writer, order);
   return absl::OkStatus();
 }
 
-absl::Status EmergencyCheckpoint::lose(std::size_t server) {
+absl::Status EmergencyCheckpoint::lose(ServerId server) {
   here_[server] = false;
-  for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
+  for (const ShardId shard : shards_.ids()) {
     if (shards_[shard].writer == server && !shards_[shard].written) PACELINE_RETURN_IF_ERROR(assign(shard));
   }
   return absl::OkStatus();
 }
 
-absl::Status EmergencyCheckpoint::written(std::size_t server, const wire::CopyWritten& message) {
+absl::Status EmergencyCheckpoint::written(ServerId server, const wire::CopyWritten& message) {
   if (!here_[server]) return absl::OkStatus();  // others write for it
-  const auto shard = static_cast<std::size_t>(message.shard());
-  if (shard >= shards_.size() || shards_[shard].writer != server)
+  const ShardId shard(message.shard());
+  if (!shards_.has(shard) || shards_[shard].writer != server)
     return absl::InvalidArgumentError(fmt::format("server {} wrote shard {}", server, message.shard()));
   if (!message.error().empty()) {
     const absl::Status others = lose(server);

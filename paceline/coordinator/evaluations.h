@@ -1,5 +1,6 @@
-// The versions that are to be measured on the test set. Each takes this way: requested → every server keeps
-// it → the evaluator measures it → every server drops it. Pure.
+// The versions that are to be measured on the test set, because it is their turn or because a person asked
+// for it. Each takes this way: requested → every server keeps it → the evaluator measures it → every server
+// drops it. Pure.
 //
 // What always holds: at most kMostWaiting versions are kept, and the last of the run beside them; a version
 // that was kept is dropped, unless the run ends first.
@@ -10,7 +11,11 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
+#include <absl/status/statusor.h>
+
+#include "paceline/base/places.h"
 #include "paceline/control/orders.h"
 #include "paceline/control/run_listener.h"
 #include "paceline/wire/paceline.pb.h"
@@ -26,16 +31,25 @@ class Evaluations {
   Evaluations(std::size_t servers, std::function<void(const wire::ServerOrder&)> tell_servers,
               std::function<void(Version)> evaluate);
 
-  // `at`: now. `last`: nothing is committed after this one, so it is never left out.
-  void request(const control::CommitRecord& record, Time at, bool last);
+  // A commit, which is measured if it is to be kept for that. `at`: now. `last`: nothing is committed after
+  // this one, so it is never left out.
+  void committed(const control::CommitRecord& record, Time at, bool last);
+  // The newest version, if it can be measured out of turn. Errors: FailedPrecondition, with the reason.
+  absl::StatusOr<Version> next_out_of_turn() const;
+  // Requires: next_out_of_turn() is one.
+  void request_out_of_turn();
   // That server keeps the version.
-  void kept(std::size_t server, Version version);
+  void kept(ServerId server, Version version);
   // The evaluator can read the weights. A short run may be over before that.
   void evaluator_is_ready();
   // Another one may come, and measures what this one has not.
   void evaluator_is_gone() { evaluator_ready_ = false; }
+  struct Measured {
+    control::Evaluated result;
+    bool out_of_turn;
+  };
   // What it measured; nothing when that was not asked for.
-  std::optional<control::Evaluated> evaluated(const wire::Evaluated& message);
+  std::optional<Measured> evaluated(const wire::Evaluated& message);
   // There is no evaluator, and will be none.
   void give_up();
   // The run has failed: nothing is waited for, nobody is told.
@@ -45,17 +59,21 @@ class Evaluations {
 
  private:
   struct Waiting {
-    Time at;
+    Time at;  // of the commit
     std::int64_t samples = 0;
-    std::set<std::size_t> kept_by{};  // servers
+    bool out_of_turn = false;
+    std::set<ServerId> kept_by{};
   };
 
+  void request(Version version, const Waiting& waiting);
   void drop(Version version);
 
   const std::size_t servers_;
   const std::function<void(const wire::ServerOrder&)> tell_servers_;
   const std::function<void(Version)> evaluate_;
   std::map<Version, Waiting> waiting_;
+  std::optional<std::pair<Version, Waiting>> newest_;  // of all commits
+  std::optional<Version> measured_;                    // the newest
   bool evaluator_ready_ = false;
   bool given_up_ = false;
 };

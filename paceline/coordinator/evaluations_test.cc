@@ -16,19 +16,22 @@ using testing::IsEmpty;
 
 class EvaluationsTest : public testing::Test {
  protected:
-  static constexpr std::size_t kServers = 2;
+  static constexpr std::int32_t kServers = 2;
 
-  void request(std::int64_t version, bool last = false) {
+  void request(std::int64_t version, bool last = false) { commit(version, true, last); }
+  void commit(std::int64_t version, bool keep = false, bool last = false) {
     control::CommitRecord record;
+    record.keep_for_evaluation = keep;
     record.version = Version(version);
     record.committed_before = 10 * (version - 1);
     record.samples = 10;
-    evaluations_.request(record, Time(std::chrono::seconds(version)), last);
+    evaluations_.committed(record, Time(std::chrono::seconds(version)), last);
   }
   void kept_by_all(std::int64_t version) {
-    for (std::size_t server = 0; server < kServers; ++server) evaluations_.kept(server, Version(version));
+    for (std::int32_t server = 0; server < kServers; ++server)
+      evaluations_.kept(ServerId(server), Version(version));
   }
-  std::optional<control::Evaluated> evaluated(std::int64_t version) {
+  std::optional<Evaluations::Measured> evaluated(std::int64_t version) {
     wire::Evaluated message;
     message.set_version(version);
     message.set_loss(0.5);
@@ -39,7 +42,7 @@ class EvaluationsTest : public testing::Test {
   std::vector<std::string> said() { return std::exchange(said_, {}); }
 
   std::vector<std::string> said_;
-  Evaluations evaluations_{kServers,
+  Evaluations evaluations_{std::size_t{kServers},
                            [this](const wire::ServerOrder& order) {
                              said_.push_back(order.has_keep()
                                                  ? fmt::format("keep {}", order.keep().version())
@@ -53,19 +56,20 @@ TEST_F(EvaluationsTest, AVersionIsKeptByAllThenEvaluatedThenDropped) {
   evaluations_.evaluator_is_ready();
   request(7);
   EXPECT_THAT(said(), ElementsAre("keep 7"));
-  evaluations_.kept(1, Version(7));
-  evaluations_.kept(1, Version(7));
+  evaluations_.kept(ServerId(1), Version(7));
+  evaluations_.kept(ServerId(1), Version(7));
   EXPECT_THAT(said(), IsEmpty()) << "one of two servers keeps it";
-  evaluations_.kept(0, Version(7));
+  evaluations_.kept(ServerId(0), Version(7));
   EXPECT_THAT(said(), ElementsAre("evaluate 7"));
   EXPECT_FALSE(evaluations_.empty());
   const auto result = evaluated(7);
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->at, Time(std::chrono::seconds(7)));
-  EXPECT_EQ(result->version, Version(7));
-  EXPECT_EQ(result->samples, 70);
-  EXPECT_EQ(result->loss, 0.5);
-  EXPECT_EQ(result->accuracy, 0.25);
+  EXPECT_FALSE(result->out_of_turn);
+  EXPECT_EQ(result->result.at, Time(std::chrono::seconds(7)));
+  EXPECT_EQ(result->result.version, Version(7));
+  EXPECT_EQ(result->result.samples, 70);
+  EXPECT_EQ(result->result.loss, 0.5);
+  EXPECT_EQ(result->result.accuracy, 0.25);
   EXPECT_THAT(said(), ElementsAre("drop 7"));
   EXPECT_TRUE(evaluations_.empty());
 }
@@ -75,13 +79,13 @@ TEST_F(EvaluationsTest, AnEvaluatorThatComesLateGetsWhatIsKeptByAll) {
   request(2);
   request(3);
   kept_by_all(1);
-  evaluations_.kept(0, Version(2));
+  evaluations_.kept(ServerId(0), Version(2));
   kept_by_all(3);
   EXPECT_THAT(said(), ElementsAre("keep 1", "keep 2", "keep 3"));
   evaluations_.evaluator_is_ready();
   EXPECT_THAT(said(), ElementsAre("evaluate 1", "evaluate 3"));
-  evaluations_.kept(1, Version(2));
-  evaluations_.kept(1, Version(2));
+  evaluations_.kept(ServerId(1), Version(2));
+  evaluations_.kept(ServerId(1), Version(2));
   EXPECT_THAT(said(), ElementsAre("evaluate 2")) << "and not twice";
 }
 
@@ -123,11 +127,52 @@ TEST_F(EvaluationsTest, GivingUpDropsAllAndTakesNoMore) {
   EXPECT_THAT(said(), IsEmpty());
 }
 
+TEST_F(EvaluationsTest, TheNewestVersionIsMeasuredOutOfTurnOnceAndWithTheTimeOfItsCommit) {
+  evaluations_.evaluator_is_ready();
+  EXPECT_FALSE(evaluations_.next_out_of_turn().ok()) << "nothing is committed";
+  commit(1);
+  commit(2);
+  EXPECT_THAT(said(), IsEmpty());
+  ASSERT_EQ(evaluations_.next_out_of_turn().value(), Version(2));
+  evaluations_.request_out_of_turn();
+  EXPECT_THAT(said(), ElementsAre("keep 2"));
+  EXPECT_FALSE(evaluations_.next_out_of_turn().ok()) << "it is being measured";
+  commit(3);
+  EXPECT_FALSE(evaluations_.next_out_of_turn().ok()) << "one at a time";
+  kept_by_all(2);
+  EXPECT_THAT(said(), ElementsAre("evaluate 2"));
+  const auto result = evaluated(2);
+  ASSERT_TRUE(result);
+  EXPECT_TRUE(result->out_of_turn);
+  EXPECT_EQ(result->result.at, Time(std::chrono::seconds(2)));
+  EXPECT_EQ(result->result.samples, 20);
+  EXPECT_THAT(said(), ElementsAre("drop 2"));
+  EXPECT_EQ(evaluations_.next_out_of_turn().value(), Version(3));
+}
+
+TEST_F(EvaluationsTest, WhatIsMeasuredInTurnIsNotMeasuredAgain) {
+  evaluations_.evaluator_is_ready();
+  request(4);
+  EXPECT_FALSE(evaluations_.next_out_of_turn().ok());
+  kept_by_all(4);
+  ASSERT_TRUE(evaluated(4));
+  EXPECT_FALSE(evaluations_.next_out_of_turn().ok());
+  commit(5);
+  EXPECT_TRUE(evaluations_.next_out_of_turn().ok());
+}
+
+TEST_F(EvaluationsTest, OutOfTurnNothingIsKeptBeyondTheMost) {
+  const auto most = static_cast<std::int64_t>(Evaluations::kMostWaiting);
+  for (std::int64_t version = 1; version <= most; ++version) request(version);
+  commit(most + 1);
+  EXPECT_FALSE(evaluations_.next_out_of_turn().ok());
+}
+
 TEST_F(EvaluationsTest, WhatNobodyAskedForIsNoResult) {
   request(1);
   said();
   EXPECT_FALSE(evaluated(2));
-  evaluations_.kept(0, Version(2));
+  evaluations_.kept(ServerId(0), Version(2));
   EXPECT_THAT(said(), IsEmpty());
 }
 

@@ -45,7 +45,11 @@ struct StopWanted {
   std::string why;
 };
 
-// The books cannot be kept any more.
+// Somebody wants to know how good the newest version is. Nothing happens where next_to_measure() has an
+// error.
+struct EvaluationWanted {};
+
+// Facts and orders cannot be written any more.
 struct RecordingFailed {
   absl::Status why;
 };
@@ -65,7 +69,8 @@ struct PlanFound {
 struct Event {
   SteadyTime at;  // not before the event before
   std::variant<WorkerSaid, ServerSaid, EvaluatorSaid, WorkerGone, ServerGone, EvaluatorGone, TimePassed,
-               WokeUp, StopWanted, RecordingFailed, CheckpointOpened, CheckpointCounted, PlanFound>
+               WokeUp, StopWanted, EvaluationWanted, RecordingFailed, CheckpointOpened, CheckpointCounted,
+               PlanFound>
       what;
 };
 

@@ -10,35 +10,37 @@
 
 namespace paceline::coordinator {
 
-RecoveryVote::RecoveryVote(std::vector<std::vector<int>> kept, std::string attempt, Version newest)
+RecoveryVote::RecoveryVote(config::ServerShards kept, std::string attempt, Version newest)
     : kept_(std::move(kept)), attempt_(std::move(attempt)), newest_(newest), holders_(kept_.size()) {}
 
-absl::Status RecoveryVote::came(std::size_t server, const wire::Ballot& held) {
+absl::Status RecoveryVote::came(ServerId server, const wire::Ballot& ballot) {
   holders_[server].reset();
-  if (held.attempt() != attempt_) return absl::OkStatus();
+  if (ballot.attempt() != attempt_) return absl::OkStatus();
   const auto servers = static_cast<std::int32_t>(kept_.size());
-  if (held.shard() != static_cast<std::int32_t>(server) || held.shard_count() != servers ||
-      held.copies() != static_cast<std::int32_t>(kept_.front().size())) {
+  if (ballot.shard() != server.value() || ballot.shard_count() != servers ||
+      ballot.copies() != static_cast<std::int32_t>(kept_[ServerId(0)].size())) {
     return absl::InvalidArgumentError(fmt::format("shard {} of {} in {} copies is not what server {} keeps",
-                                                  held.shard(), held.shard_count(), held.copies(), server));
+                                                  ballot.shard(), ballot.shard_count(), ballot.copies(),
+                                                  server));
   }
-  const Version certain(held.published()), made(held.made());
-  const bool in_turn = certain >= Version(0) && made <= newest_ && held.elapsed_ns() >= 0 &&
+  const Version certain(ballot.published()), made(ballot.made());
+  const bool in_turn = certain >= Version(0) && made <= newest_ && ballot.elapsed_ns() >= 0 &&
                        (made == certain || (certain < newest_ && made == certain.next()));
   if (!in_turn) {
     return absl::InvalidArgumentError(
         fmt::format("version {} after {}, of a run that recorded {} commits", made, certain, newest_));
   }
-  PACELINE_ASSIGN_OR_RETURN(control::ControllerState state, store::controller_state_from_text(held.state()));
+  PACELINE_ASSIGN_OR_RETURN(control::ControllerState state,
+                            store::controller_state_from_text(ballot.state()));
   if (state.version != made)
-    return absl::InvalidArgumentError(fmt::format("version {} with the books of {}", made, state.version));
-  holders_[server] = Holder{certain, {std::move(state), Duration(held.elapsed_ns())}};
+    return absl::InvalidArgumentError(fmt::format("version {} with the state of {}", made, state.version));
+  holders_[server] = Holder{certain, {std::move(state), Duration(ballot.elapsed_ns())}};
   return absl::OkStatus();
 }
 
-bool RecoveryVote::has_every_shard(const std::vector<bool>& servers) const {
-  std::set<int> shards;
-  for (std::size_t server = 0; server < kept_.size(); ++server) {
+bool RecoveryVote::has_every_shard(const IdVector<ServerId, bool>& servers) const {
+  std::set<ShardId> shards;
+  for (const ServerId server : kept_.ids()) {
     if (servers[server]) shards.insert(kept_[server].begin(), kept_[server].end());
   }
   return shards.size() == kept_.size();
@@ -59,12 +61,13 @@ absl::StatusOr<std::optional<RecoveryVote::Found>> RecoveryVote::found() const {
   }
   if (least == nullptr || !has_every_shard(found.holders)) return std::nullopt;
   found.snapshot = least->made;
-  for (std::size_t server = 0; server < holders_.size(); ++server) {
+  for (const ServerId server : holders_.ids()) {
     if (!found.holders[server]) continue;
     const CommitQuorum::Snapshot& made = holders_[server]->made;
     if (made.state.version == found.snapshot.state.version && !(made.state == found.snapshot.state)) {
-      return absl::InvalidArgumentError(fmt::format(
-          "server {} has made version {} with other books than another one", server, made.state.version));
+      return absl::InvalidArgumentError(
+          fmt::format("server {} has made version {} with another state than another server", server,
+                      made.state.version));
     }
   }
   return found;

@@ -17,26 +17,32 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "paceline/base/id_vector.h"
 #include "paceline/base/ids.h"
+#include "paceline/base/places.h"
+#include "paceline/config/server_parts.h"
 #include "paceline/coordinator/commit_quorum.h"
 #include "paceline/wire/paceline.pb.h"
 
 namespace paceline::coordinator {
 
+// What people are told where it finds nothing.
+inline constexpr char kNoWholeVersion[] = "the servers that came have not all parts of a newer version";
+
 class RecoveryVote {
  public:
   struct Found {
     CommitQuorum::Snapshot snapshot;
-    std::vector<bool> holders;  // of the servers, who can make that version
+    IdVector<ServerId, bool> holders;  // who can make that version
   };
 
-  // `kept`: the shards of each server, its own first. `attempt`: of that one, as ServerStart names it;
+  // `attempt`: of that one, as ServerStart names it;
   // `newest`: of the commits that it recorded.
-  RecoveryVote(std::vector<std::vector<int>> kept, std::string attempt, Version newest);
+  RecoveryVote(config::ServerShards kept, std::string attempt, Version newest);
 
   // What that server says. Of another attempt it does not count. Errors: InvalidArgument when it cannot have
   // that.
-  absl::Status came(std::size_t server, const wire::Ballot& held);
+  absl::Status came(ServerId server, const wire::Ballot& ballot);
   // The newest version that all who came can make, or all but those that are behind what one of them has
   // published; nothing while there is a shard that none of these has. Errors: InvalidArgument when they
   // cannot all be right.
@@ -48,12 +54,12 @@ class RecoveryVote {
     CommitQuorum::Snapshot made;
   };
 
-  bool has_every_shard(const std::vector<bool>& servers) const;
+  bool has_every_shard(const IdVector<ServerId, bool>& servers) const;
 
-  const std::vector<std::vector<int>> kept_;
+  const config::ServerShards kept_;
   const std::string attempt_;
   const Version newest_;
-  std::vector<std::optional<Holder>> holders_;  // by server
+  IdVector<ServerId, std::optional<Holder>> holders_;
 };
 
 }  // namespace paceline::coordinator

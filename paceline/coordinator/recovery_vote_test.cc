@@ -24,7 +24,7 @@ control::ControllerState state_of(std::int64_t version) {
   return state;
 }
 
-wire::Ballot held(int server, int servers, std::int64_t certain, std::int64_t made) {
+wire::Ballot ballot(int server, int servers, std::int64_t certain, std::int64_t made) {
   wire::Ballot message;
   message.set_attempt("run 3");
   message.set_shard(server);
@@ -49,16 +49,17 @@ void expect_right(const std::vector<std::optional<Said>>& said) {
   for (int i = 0; i < servers; ++i) {
     const auto& one = said[static_cast<std::size_t>(i)];
     if (!one) continue;
-    EXPECT_TRUE(all.came(static_cast<std::size_t>(i), held(i, servers, one->first, one->second)).ok());
+    EXPECT_TRUE(all.came(ServerId(i), ballot(i, servers, one->first, one->second)).ok());
     published = std::max(published, one->first);
   }
   // Who is behind what another one has published cannot make that, and nothing older is there any more.
-  std::set<int> shards;
+  std::set<ShardId> shards;
   std::int64_t made = kNewest.value();
   const auto counts = [&](std::size_t i) { return said[i] && said[i]->second >= published; };
   for (std::size_t i = 0; i < said.size(); ++i) {
     if (!counts(i)) continue;
-    shards.insert(kept[i].begin(), kept[i].end());
+    const std::vector<ShardId>& here = kept[ServerId(static_cast<std::int32_t>(i))];
+    shards.insert(here.begin(), here.end());
     made = std::min(made, said[i]->second);
   }
   const auto found = all.found();
@@ -70,7 +71,7 @@ void expect_right(const std::vector<std::optional<Said>>& said) {
   EXPECT_EQ((*found)->snapshot.state, state_of(made));
   EXPECT_EQ((*found)->snapshot.elapsed, Duration(100 * made));
   for (std::size_t i = 0; i < said.size(); ++i) {
-    EXPECT_EQ((*found)->holders[i], counts(i));
+    EXPECT_EQ((*found)->holders[ServerId(static_cast<std::int32_t>(i))], counts(i));
     EXPECT_TRUE(!counts(i) || said[i]->first == made || said[i]->second == made);
   }
 }
@@ -79,14 +80,14 @@ void expect_right(const std::vector<std::optional<Said>>& said) {
 // one, which never made it, came too late for it, and comes now.
 TEST(RecoveryVote, WhoIsBehindIsLeftOut) {
   RecoveryVote all = versions(3);
-  EXPECT_TRUE(all.came(1, held(1, 3, 4, 4)).ok());
-  EXPECT_TRUE(all.came(2, held(2, 3, 5, 5)).ok());
+  EXPECT_TRUE(all.came(ServerId(1), ballot(1, 3, 4, 4)).ok());
+  EXPECT_TRUE(all.came(ServerId(2), ballot(2, 3, 5, 5)).ok());
   EXPECT_FALSE(all.found()->has_value()) << "shard 0 is on servers 0 and 1";
-  EXPECT_TRUE(all.came(0, held(0, 3, 4, 5)).ok());
+  EXPECT_TRUE(all.came(ServerId(0), ballot(0, 3, 4, 5)).ok());
   const auto found = all.found();
   ASSERT_TRUE(found.ok() && found->has_value());
   EXPECT_EQ((*found)->snapshot.state.version, Version(5));
-  EXPECT_EQ((*found)->holders, (std::vector<bool>{true, false, true}));
+  EXPECT_EQ((*found)->holders, (IdVector<ServerId, bool>{true, false, true}));
 }
 
 TEST(RecoveryVote, WhatAllWhoCameCanMakeIsFoundWhereTheyHaveEveryShard) {
@@ -106,20 +107,20 @@ TEST(RecoveryVote, WhatAllWhoCameCanMakeIsFoundWhereTheyHaveEveryShard) {
 
 TEST(RecoveryVote, AnotherAttemptDoesNotCount) {
   RecoveryVote all = versions(2);
-  wire::Ballot other = held(0, 2, 4, 5);
+  wire::Ballot other = ballot(0, 2, 4, 5);
   other.set_attempt("run 2");
-  EXPECT_TRUE(all.came(0, other).ok());
-  EXPECT_TRUE(all.came(1, wire::Ballot()).ok());
+  EXPECT_TRUE(all.came(ServerId(0), other).ok());
+  EXPECT_TRUE(all.came(ServerId(1), wire::Ballot()).ok());
   EXPECT_FALSE(all.found()->has_value());
 }
 
 TEST(RecoveryVote, WhatCannotBeIsRefusedAndForgotten) {
   const auto refused = [](auto change) {
     RecoveryVote all = versions(2);
-    EXPECT_TRUE(all.came(1, held(1, 2, 4, 5)).ok());
-    wire::Ballot message = held(1, 2, 4, 5);
+    EXPECT_TRUE(all.came(ServerId(1), ballot(1, 2, 4, 5)).ok());
+    wire::Ballot message = ballot(1, 2, 4, 5);
     change(message);
-    return !all.came(1, message).ok() && !all.found()->has_value();
+    return !all.came(ServerId(1), message).ok() && !all.found()->has_value();
   };
   EXPECT_FALSE(refused([](wire::Ballot&) {}));
   EXPECT_TRUE(refused([](wire::Ballot& one) { one.set_shard(0); }));
@@ -131,18 +132,18 @@ TEST(RecoveryVote, WhatCannotBeIsRefusedAndForgotten) {
   EXPECT_TRUE(refused([](wire::Ballot& one) { one.set_elapsed_ns(-1); }));
   EXPECT_TRUE(refused([](wire::Ballot& one) { one.set_state(""); }));
   EXPECT_TRUE(refused([](wire::Ballot& one) { one.set_state(store::to_text(state_of(4))); }));
-  EXPECT_TRUE(refused([](wire::Ballot& one) { one = held(1, 2, 9, 10); }));  // never recorded
-  EXPECT_TRUE(refused([](wire::Ballot& one) { one = held(1, 2, -1, 0); }));
+  EXPECT_TRUE(refused([](wire::Ballot& one) { one = ballot(1, 2, 9, 10); }));  // never recorded
+  EXPECT_TRUE(refused([](wire::Ballot& one) { one = ballot(1, 2, -1, 0); }));
 }
 
-TEST(RecoveryVote, TwoBooksOfOneVersionCannotBothBeRight) {
+TEST(RecoveryVote, TwoStatesOfOneVersionCannotBothBeRight) {
   RecoveryVote all = versions(2);
-  wire::Ballot other = held(0, 2, 5, 5);
+  wire::Ballot other = ballot(0, 2, 5, 5);
   control::ControllerState state = state_of(5);
   state.ledger.next = 7;
   other.set_state(store::to_text(state));
-  EXPECT_TRUE(all.came(0, other).ok());
-  EXPECT_TRUE(all.came(1, held(1, 2, 5, 5)).ok());
+  EXPECT_TRUE(all.came(ServerId(0), other).ok());
+  EXPECT_TRUE(all.came(ServerId(1), ballot(1, 2, 5, 5)).ok());
   EXPECT_FALSE(all.found().ok());
 }
 
@@ -150,13 +151,13 @@ TEST(RecoveryVote, NoBytesAreBelieved) {
   Rng rng(3);
   int accepted = 0;
   for (int i = 0; i < 20000; ++i) {
-    std::string bytes = held(1, 2, 4, 5).SerializeAsString();
+    std::string bytes = ballot(1, 2, 4, 5).SerializeAsString();
     for (std::uint64_t changes = rng.below(4); changes > 0; --changes)
       bytes[rng.below(bytes.size())] = static_cast<char>(rng.below(256));
     wire::Ballot message;
     if (!message.ParseFromString(bytes)) continue;
     RecoveryVote all = versions(2);
-    if (!all.came(1, message).ok()) continue;
+    if (!all.came(ServerId(1), message).ok()) continue;
     const auto found = all.found();
     ASSERT_TRUE(found.ok());
     if (!*found) continue;

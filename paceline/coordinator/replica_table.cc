@@ -15,19 +15,24 @@ bool free(const Worker* worker) { return worker != nullptr && worker->joined && 
 
 Metrics metrics_of(const wire::WorkerReady& part) { return {part.metrics().begin(), part.metrics().end()}; }
 
-// Of the parts of one iteration: it is as old as its oldest part, and took as long as the longest. The last
-// stage knows the loss.
+// Of the parts of one iteration: it is as old as its oldest part, and took as long as the longest. Samples
+// and weights kept it as long as they kept every stage: where one has its own, it waits for the others. The
+// last stage knows the loss.
 control::ReplicaReady together(ReplicaId replica,
                                const std::vector<std::optional<wire::WorkerReady>>& parts) {
   control::ReplicaReady fact{.replica = replica,
                              .clock = Clock(parts.back()->clock()),
                              .base = Version(parts.back()->base()),
                              .loss = parts.back()->loss(),
-                             .metrics = metrics_of(*parts.back())};
+                             .metrics = metrics_of(*parts.back()),
+                             .loading = Duration(parts.back()->loading_ns()),
+                             .pulling = Duration(parts.back()->pulling_ns())};
   for (const auto& part : parts) {
     fact.base = std::min(fact.base, Version(part->base()));
     fact.compute = std::max(fact.compute, Duration(part->compute_ns()));
     fact.worked.emplace_back(part->worked_ns());
+    fact.loading = std::min(fact.loading, Duration(part->loading_ns()));
+    fact.pulling = std::min(fact.pulling, Duration(part->pulling_ns()));
   }
   return fact;
 }
@@ -40,8 +45,8 @@ std::size_t stage_of(const LiveReplica& replica, const Worker& worker) {
   return static_cast<std::size_t>(found - replica.stages.begin());
 }
 
-std::set<int> hosts_of(const LiveReplica& replica) {
-  std::set<int> hosts;
+std::set<HostPlace> hosts_of(const LiveReplica& replica) {
+  std::set<HostPlace> hosts;
   for (const Worker* stage : replica.stages) hosts.insert(stage->host);
   return hosts;
 }
@@ -63,15 +68,15 @@ bool ReplicaTable::all_whole() const {
 }
 
 LiveReplica* ReplicaTable::form(const Worker& worker, WorkerTable& workers) {
-  const auto device = static_cast<std::int32_t>(worker.device);
+  const std::int32_t device = worker.device.value();
   for (std::size_t place = 0; place < plan_.replicas.size(); ++place) {
     const auto& devices = plan_.replicas[place].devices;
     if (std::find(devices.begin(), devices.end(), device) == devices.end()) continue;
     std::vector<Worker*> stages;
-    for (const std::int32_t one : devices) stages.push_back(workers.at(static_cast<std::size_t>(one)));
+    for (const std::int32_t one : devices) stages.push_back(workers.at(DevicePlace(one)));
     if (!std::all_of(stages.begin(), stages.end(), free)) return nullptr;
     const ReplicaId id = new_replica(place);
-    std::vector<int> hosts;
+    std::vector<HostPlace> hosts;
     for (Worker* stage : stages) {
       stage->replica = id;
       hosts.push_back(stage->host);

@@ -20,6 +20,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/base/places.h"
 #include "paceline/control/facts.h"
 #include "paceline/coordinator/stage_links.h"
 #include "paceline/coordinator/worker_table.h"
@@ -34,7 +35,7 @@ struct LiveReplica {
   StageLinks links;                    // between those of different hosts
   std::vector<wire::RoleTaken> taken;  // what those said that have their roles, in their order
   bool told_servers = false;           // of its gradient, once all have
-  std::set<std::size_t> mapped_by;     // servers that have its gradient
+  std::set<ServerId> mapped_by;        // that have its gradient
   bool whole = false;                  // all have
   bool joined = false;                 // the Controller has heard of it
   Lease lease{};                       // of the iteration under way
@@ -43,7 +44,7 @@ struct LiveReplica {
 
 class ReplicaTable {
  public:
-  // `new_key`: for links between stages; empty where they are not sealed.
+  // `new_key`: for links between stages.
   ReplicaTable(planner::Plan plan, std::function<std::string()> new_key);
 
   const planner::Plan& plan() const { return plan_; }
@@ -82,6 +83,6 @@ class ReplicaTable {
 // Its place among the stages. Requires: it is one of them.
 std::size_t stage_of(const LiveReplica& replica, const Worker& worker);
 // Of its stages, each once.
-std::set<int> hosts_of(const LiveReplica& replica);
+std::set<HostPlace> hosts_of(const LiveReplica& replica);
 
 }  // namespace paceline::coordinator

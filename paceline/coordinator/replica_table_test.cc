@@ -96,15 +96,23 @@ TEST_F(Replicas, AreReadyWhenAllTheirStagesAre) {
   Worker& w2 = come(2, 1);
   complete(*replicas_.form(w2, workers_));
   for (std::int64_t clock = 1; clock <= 3; ++clock) {
-    const auto first = replicas_.done(w0, part(0, clock, 5, 700, 0.25));  // the last stage
+    wire::WorkerReady last = part(0, clock, 5, 700, 0.25);
+    last.set_loading_ns(30);
+    last.set_pulling_ns(500);
+    const auto first = replicas_.done(w0, last);
     ASSERT_TRUE(first.ok()) << first.status();
     EXPECT_FALSE(*first);
-    const auto fact = replicas_.done(w2, part(0, clock, 4, 900, 0));
+    wire::WorkerReady begin = part(0, clock, 4, 900, 0);
+    begin.set_loading_ns(200);
+    begin.set_pulling_ns(100);
+    const auto fact = replicas_.done(w2, begin);
     ASSERT_TRUE(fact.ok() && *fact) << fact.status();
     EXPECT_EQ((*fact)->replica, ReplicaId(0));
     EXPECT_EQ((*fact)->clock, Clock(clock));
     EXPECT_EQ((*fact)->base, Version(4)) << "as old as the oldest";
     EXPECT_EQ((*fact)->compute, Duration(900)) << "as long as the longest";
+    EXPECT_EQ((*fact)->loading, Duration(30)) << "so long both did nothing else";
+    EXPECT_EQ((*fact)->pulling, Duration(100));
     EXPECT_EQ((*fact)->loss, 0.25) << "the last stage knows it";
   }
 }
@@ -150,7 +158,7 @@ TEST_F(Replicas, FollowAnotherPlanUnderNewNumbers) {
   LiveReplica* first = replicas_.form(w0, workers_);
   EXPECT_EQ(first->id, ReplicaId(4));
   EXPECT_EQ(first->place, 0u);
-  EXPECT_EQ(replicas_.form(*workers_.at(1), workers_), nullptr) << "the plan leaves it out";
+  EXPECT_EQ(replicas_.form(*workers_.at(DevicePlace(1)), workers_), nullptr) << "the plan leaves it out";
 }
 
 TEST_F(Replicas, OfAPlaceThatIsTakenWaitForIt) {
@@ -158,7 +166,7 @@ TEST_F(Replicas, OfAPlaceThatIsTakenWaitForIt) {
   EXPECT_EQ(workers_.take_place(peer(1), "w1", kStart)->reason, wire::Disconnect::PLACE_TAKEN);
   EXPECT_EQ(workers_.take_place(peer(1), "w4", kStart)->reason, wire::Disconnect::NONE);
   workers_.remove(peer(0));
-  EXPECT_EQ(workers_.at(1), nullptr);
+  EXPECT_EQ(workers_.at(DevicePlace(1)), nullptr);
   EXPECT_EQ(come(1, 1).number, 1);
 }
 

@@ -13,7 +13,7 @@ Replication::Replication(const config::JobConfig& job, Version start, const Serv
       out_(out),
       commits_(servers.size(), start) {}
 
-absl::Status Replication::prepared(std::size_t server, Version version) {
+absl::Status Replication::prepared(ServerId server, Version version) {
   if (saving_) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(const auto certain, commits_.prepared(server, version));
   if (!certain) return absl::OkStatus();
@@ -23,7 +23,7 @@ absl::Status Replication::prepared(std::size_t server, Version version) {
   return absl::OkStatus();
 }
 
-absl::Status Replication::lose(std::optional<std::size_t> server, std::optional<Version> newest) {
+absl::Status Replication::lose(std::optional<ServerId> server, std::optional<Version> newest) {
   if (!std::exchange(saving_, true)) begin(newest);
   if (server && emergency_) PACELINE_RETURN_IF_ERROR(emergency_->lose(*server));
   return absl::OkStatus();
@@ -32,8 +32,8 @@ absl::Status Replication::lose(std::optional<std::size_t> server, std::optional<
 void Replication::begin(std::optional<Version> newest) {
   saved_ = !commits_.snapshot() || commits_.latest() == newest;
   if (saved_) return;
-  std::vector<bool> here;
-  for (std::size_t server = 0; server < servers_.size(); ++server) here.push_back(servers_.here(server));
+  IdVector<ServerId, bool> here;
+  for (const ServerId server : servers_.ids()) here.push_back(servers_.here(server));
   write(*commits_.snapshot(), std::move(here));
 }
 
@@ -43,7 +43,7 @@ void Replication::take_up(RecoveryVote::Found found) {
 }
 
 // `here`: who has it.
-void Replication::write(CommitQuorum::Snapshot snapshot, std::vector<bool> here) {
+void Replication::write(CommitQuorum::Snapshot snapshot, IdVector<ServerId, bool> here) {
   snapshot_ = std::move(snapshot);
   holders_ = std::move(here);
   out_.put(OpenCheckpoint{snapshot_.state.version});
@@ -52,11 +52,11 @@ void Replication::write(CommitQuorum::Snapshot snapshot, std::vector<bool> here)
 absl::Status Replication::opened(const absl::StatusOr<std::string>& folder) {
   PACELINE_RETURN_IF_ERROR(folder.status());
   emergency_.emplace(kept_, holders_, snapshot_.state.version, *folder,
-                     [this](std::size_t server, const auto& order) { servers_.tell_one(server, order); });
+                     [this](ServerId server, const auto& order) { servers_.tell_one(server, order); });
   return emergency_->begin();
 }
 
-absl::Status Replication::written(std::size_t server, const wire::CopyWritten& message) {
+absl::Status Replication::written(ServerId server, const wire::CopyWritten& message) {
   if (!emergency_ || saved_) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(emergency_->written(server, message));
   if (emergency_->done()) out_.put(CountCheckpoint{snapshot_.state, snapshot_.elapsed});

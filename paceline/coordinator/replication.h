@@ -32,18 +32,18 @@ class Replication {
     commits_.ordered(std::move(states), elapsed);
   }
   const CommitQuorum::Snapshot& ordered(Version version) const { return commits_.ordered(version); }
-  absl::Status prepared(std::size_t server, Version version);
+  absl::Status prepared(ServerId server, Version version);
   // That somebody may have seen.
   Version certain() const { return commits_.latest(); }
 
   // A server is lost, or `server` is nothing: two of them cannot reach each other. Nothing else is to be told
   // from then on than who is lost besides, and what is written. `newest`: the checkpoint that counts, if
   // there is one. Errors, here and below: the version cannot be had.
-  absl::Status lose(std::optional<std::size_t> server, std::optional<Version> newest);
+  absl::Status lose(std::optional<ServerId> server, std::optional<Version> newest);
   // Before anything is ordered: what is found is to be written, and counts then.
   void take_up(RecoveryVote::Found found);
   absl::Status opened(const absl::StatusOr<std::string>& folder);
-  absl::Status written(std::size_t server, const wire::CopyWritten& message);
+  absl::Status written(ServerId server, const wire::CopyWritten& message);
   absl::Status counted(const absl::Status& status);
   bool saving_copies() const { return saving_; }
   // The checkpoint of the last certain version counts.
@@ -51,13 +51,13 @@ class Replication {
 
  private:
   void begin(std::optional<Version> newest);
-  void write(CommitQuorum::Snapshot snapshot, std::vector<bool> here);
+  void write(CommitQuorum::Snapshot snapshot, IdVector<ServerId, bool> here);
 
-  const std::vector<std::vector<int>> kept_;
+  const config::ServerShards kept_;
   const ServerFleet& servers_;
   Outbox& out_;
   CommitQuorum commits_;
-  std::vector<bool> holders_;                     // of the servers, who has it
+  IdVector<ServerId, bool> holders_;              // who has it
   std::optional<EmergencyCheckpoint> emergency_;  // nothing where there is nothing to write
   CommitQuorum::Snapshot snapshot_;               // of what is written
   bool saving_ = false;

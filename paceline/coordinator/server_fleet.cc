@@ -1,7 +1,6 @@
 #include "paceline/coordinator/server_fleet.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,11 +14,11 @@ namespace paceline::coordinator {
 
 namespace {
 
-std::vector<int> ranks_or_counted(std::vector<int> ranks, std::size_t count) {
-  if (!ranks.empty()) return ranks;
-  ranks.resize(count);
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
+IdVector<ServerId, HostRank> ranks_or_counted(const std::vector<HostRank>& ranks, std::size_t count) {
+  if (!ranks.empty()) return IdVector<ServerId, HostRank>(ranks);
+  IdVector<ServerId, HostRank> counted(count);
+  for (const ServerId server : counted.ids()) counted[server] = HostRank(server.value());
+  return counted;
 }
 
 }  // namespace
@@ -35,17 +34,19 @@ ServerFleet::ServerFleet(const config::JobConfig& job, Outbox& out, std::functio
       seal_(job.seal) {}
 
 absl::Status ServerFleet::split(const ps::Layout& layout) {
-  PACELINE_ASSIGN_OR_RETURN(
-      parts_, config::server_parts(layout, static_cast<std::int64_t>(size()), one_a_host_, optimizer_.kind));
+  PACELINE_ASSIGN_OR_RETURN(auto parts, config::server_parts(layout, static_cast<std::int64_t>(size()),
+                                                             one_a_host_, optimizer_.kind));
+  parts_ = IdVector<ServerId, ps::Layout>(std::move(parts));
   whole_ = layout;
   return absl::OkStatus();
 }
 
 std::optional<Refusal> ServerFleet::take_place(ServerPeer peer, const wire::ServerHello& hello,
                                                SteadyTime at) {
-  if (const auto shard = shard_of(peer)) return Refusal{fmt::format("server {} said hello twice", *shard)};
-  if (std::find(without_.begin(), without_.end(), hello.shard()) != without_.end())
-    return host_given_up(fmt::format("host {}", hello.shard()));
+  if (const auto server = server_of(peer)) return Refusal{fmt::format("server {} said hello twice", *server)};
+  const HostRank rank(hello.shard());
+  if (std::find(without_.begin(), without_.end(), rank) != without_.end())
+    return host_given_up(fmt::format("host {}", rank));
   if (one_a_host_ && hello.exchange().empty()) {
     return Refusal{
         "the job has several hosts, and this server has no --exchange, an address that the others reach"};
@@ -53,21 +54,27 @@ std::optional<Refusal> ServerFleet::take_place(ServerPeer peer, const wire::Serv
   if (one_a_host_) {
     if (auto other = same_fabric(hello.fabric())) return other;
   }
-  const auto found = std::find(ranks_.begin(), ranks_.end(), hello.shard());
-  const auto place = static_cast<std::size_t>(found - ranks_.begin());
-  if (place >= size()) return Refusal{fmt::format("the job has no shard {}", hello.shard())};
-  if (here(place)) return place_taken(fmt::format("server {}", hello.shard()));
-  servers_[place].peer = peer;
-  servers_[place].exchange = hello.exchange();
-  servers_[place].fabric = hello.fabric();
-  servers_[place].heard.emplace(at);
+  const std::optional<ServerId> found = called(rank);
+  if (!found) return Refusal{fmt::format("the job has no shard {}", rank)};
+  if (here(*found)) return place_taken(fmt::format("server {}", rank));
+  Server& server = servers_[*found];
+  server.peer = peer;
+  server.exchange = hello.exchange();
+  server.fabric = hello.fabric();
+  server.heard.emplace(at);
   return std::nullopt;
 }
 
-int ServerFleet::place(int rank) const {
+std::optional<ServerId> ServerFleet::called(HostRank rank) const {
   const auto found = std::find(ranks_.begin(), ranks_.end(), rank);
-  PACELINE_CHECK(found != ranks_.end(), "no server is on host {}", rank);
-  return static_cast<int>(found - ranks_.begin());
+  if (found == ranks_.end()) return std::nullopt;
+  return ServerId(static_cast<std::int32_t>(found - ranks_.begin()));
+}
+
+HostPlace ServerFleet::place(HostRank rank) const {
+  const std::optional<ServerId> server = called(rank);
+  PACELINE_CHECK(server, "no server is on host {}", rank);
+  return HostPlace(server->value());
 }
 
 std::optional<Refusal> ServerFleet::same_fabric(const std::string& fabric) const {
@@ -85,17 +92,17 @@ std::optional<Refusal> ServerFleet::same_fabric(const std::string& fabric) const
   return std::nullopt;
 }
 
-std::optional<std::size_t> ServerFleet::leave(ServerPeer peer) {
-  const auto shard = shard_of(peer);
-  if (shard) give_up(*shard);
-  return shard;
+std::optional<ServerId> ServerFleet::leave(ServerPeer peer) {
+  const auto server = server_of(peer);
+  if (server) give_up(*server);
+  return server;
 }
 
-std::optional<std::size_t> ServerFleet::shard_of(ServerPeer peer) const {
+std::optional<ServerId> ServerFleet::server_of(ServerPeer peer) const {
   const auto found =
       std::find_if(servers_.begin(), servers_.end(), [&](const Server& s) { return s.peer == peer; });
   if (found == servers_.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - servers_.begin());
+  return ServerId(static_cast<std::int32_t>(found - servers_.begin()));
 }
 
 bool ServerFleet::all_here() const {
@@ -111,73 +118,75 @@ bool ServerFleet::all_started() const {
                       [](const Server& s) { return s.board_paths.empty(); });
 }
 
-// Of one direction between two hosts; empty where there is one host, or nothing is sealed.
+// Of one direction between two hosts; empty where there is one host.
 std::string ServerFleet::new_key() const {
-  if (!one_a_host_ || !seal_) return {};
+  if (!one_a_host_) return {};
   return new_key_();
 }
 
 void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::string>& weights) {
   // By sender and receiver.
-  std::vector<std::vector<std::string>> keys(size(), std::vector<std::string>(size()));
+  IdVector<ServerId, IdVector<ServerId, std::string>> keys(size(), IdVector<ServerId, std::string>(size()));
   for (auto& of_sender : keys)
     std::generate(of_sender.begin(), of_sender.end(), [this] { return new_key(); });
   std::int64_t offset = 0;
-  for (std::size_t shard = 0; shard < size(); ++shard) {
+  for (const ServerId server : ids()) {
     wire::ServerOrder order;
     wire::ServerStart& start = *order.mutable_start();
     start = common;
-    start.set_shard(static_cast<std::int32_t>(shard));
+    start.set_shard(server.value());
     start.set_shard_count(static_cast<std::int32_t>(size()));
-    *start.mutable_part() = wire::to_wire(parts_[shard]);
+    *start.mutable_part() = wire::to_wire(parts_[server]);
     start.set_part_offset(offset);
     start.set_whole_floats(whole_.size());
     if (optimizer_.clip > 0 && !one_a_host_ && size() > 1) *start.mutable_whole() = wire::to_wire(whole_);
-    if (!weights.empty()) start.set_weights_path(weights[shard]);
-    for (std::size_t other = 0; one_a_host_ && other < size(); ++other) {
+    if (!weights.empty()) start.set_weights_path(weights[static_cast<std::size_t>(server.value())]);
+    for (const ServerId other : one_a_host_ ? ids() : std::vector<ServerId>()) {
       wire::HostShard& host = *start.add_hosts();
       host.set_exchange(servers_[other].exchange);
       *host.mutable_part() = wire::to_wire(parts_[other]);
-      host.set_send_key(keys[shard][other]);
-      host.set_receive_key(keys[other][shard]);
+      host.set_send_key(keys[server][other]);
+      host.set_receive_key(keys[other][server]);
     }
-    tell_one(shard, starts_.emplace_back(std::move(order)));
-    offset += parts_[shard].size();
+    starts_.push_back(order);
+    tell_one(server, order);
+    offset += parts_[server].size();
   }
 }
 
-void ServerFleet::start_with(std::size_t shard, const std::string& weights) {
-  starts_[shard].mutable_start()->set_weights_path(weights);
-  tell_one(shard, starts_[shard]);
+void ServerFleet::start_with(ServerId server, const std::string& weights) {
+  starts_[server].mutable_start()->set_weights_path(weights);
+  tell_one(server, starts_[server]);
 }
 
-absl::Status ServerFleet::started(std::size_t shard, const wire::ServerStarted& started) {
-  if (!told_to_start() || !servers_[shard].board_paths.empty())
-    return absl::FailedPreconditionError(fmt::format("server {} started out of turn", shard));
+absl::Status ServerFleet::started(ServerId server, const wire::ServerStarted& started) {
+  if (!told_to_start() || !servers_[server].board_paths.empty())
+    return absl::FailedPreconditionError(fmt::format("server {} started out of turn", server));
   if (static_cast<std::size_t>(started.board_paths_size()) != (one_a_host_ ? size() : 1))
     return absl::InvalidArgumentError(
-        fmt::format("server {} started with {} boards", shard, started.board_paths_size()));
-  servers_[shard].board_paths.assign(started.board_paths().begin(), started.board_paths().end());
+        fmt::format("server {} started with {} boards", server, started.board_paths_size()));
+  servers_[server].board_paths.assign(started.board_paths().begin(), started.board_paths().end());
   return absl::OkStatus();
 }
 
-wire::Boards ServerFleet::boards(int host, int reader) const {
+wire::Boards ServerFleet::boards(HostPlace host, int reader) const {
   wire::Boards message;
   message.set_reader(reader);
-  for (std::size_t shard = 0; shard < size(); ++shard) {
+  for (const ServerId server : ids()) {
     wire::Board* board = message.add_boards();
-    board->set_path(one_a_host_ ? servers_[static_cast<std::size_t>(host)].board_paths[shard]
-                                : servers_[shard].board_paths.front());
-    *board->mutable_part() = wire::to_wire(parts_[shard]);
+    board->set_path(
+        one_a_host_ ? servers_[ServerId(host.value())].board_paths[static_cast<std::size_t>(server.value())]
+                    : servers_[server].board_paths.front());
+    *board->mutable_part() = wire::to_wire(parts_[server]);
   }
   return message;
 }
 
-absl::StatusOr<Version> ServerFleet::applied(std::size_t shard, Version version, Version ordered) {
-  Server& server = servers_[shard];
+absl::StatusOr<Version> ServerFleet::applied(ServerId id, Version version, Version ordered) {
+  Server& server = servers_[id];
   if (server.board_paths.empty() || version <= server.applied || version > ordered) {
     return absl::FailedPreconditionError(
-        fmt::format("server {} made version {} after {}, and {} is the newest ordered", shard, version,
+        fmt::format("server {} made version {} after {}, and {} is the newest ordered", id, version,
                     server.applied, ordered));
   }
   server.applied = version;
@@ -187,17 +196,17 @@ absl::StatusOr<Version> ServerFleet::applied(std::size_t shard, Version version,
 }
 
 std::optional<ServerFleet::Silent> ServerFleet::silent(SteadyTime now) const {
-  for (std::size_t shard = 0; shard < size(); ++shard) {
-    const Server& server = servers_[shard];
+  for (const ServerId id : ids()) {
+    const Server& server = servers_[id];
     if (server.peer && server.heard->dead(now))
-      return Silent{shard, fmt::format("server {} was {}", shard, in_words(*server.heard, now))};
+      return Silent{id, fmt::format("server {} was {}", id, in_words(*server.heard, now))};
   }
   return std::nullopt;
 }
 
-void ServerFleet::send_back(std::size_t shard, const std::string& why) {
-  out_.give_up(*servers_[shard].peer, why);
-  give_up(shard);
+void ServerFleet::send_back(ServerId server, const std::string& why) {
+  out_.give_up(*servers_[server].peer, why);
+  give_up(server);
 }
 
 void ServerFleet::tell(const wire::ServerOrder& order) const {

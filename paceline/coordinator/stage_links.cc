@@ -11,7 +11,6 @@ namespace {
 wire::StageLink new_link(const std::string& name, const std::function<std::string()>& new_key) {
   wire::StageLink link;
   link.set_name(name);
-  if (!new_key) return link;
   link.set_send_key(new_key());
   link.set_receive_key(new_key());
   return link;
@@ -19,7 +18,7 @@ wire::StageLink new_link(const std::string& name, const std::function<std::strin
 
 }  // namespace
 
-StageLinks stage_links(ReplicaId replica, std::span<const int> hosts,
+StageLinks stage_links(ReplicaId replica, std::span<const HostPlace> hosts,
                        const std::function<std::string()>& new_key) {
   StageLinks links;
   links.previous.resize(hosts.size());

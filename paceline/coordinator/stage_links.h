@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "paceline/base/ids.h"
+#include "paceline/base/places.h"
 #include "paceline/wire/paceline.pb.h"
 
 namespace paceline::coordinator {
@@ -20,9 +21,8 @@ struct StageLinks {
   std::vector<std::optional<wire::StageLink>> home;
 };
 
-// Of stages on these hosts. Every link has keys of its own, or none has.
-// `new_key`: of one direction; empty where nothing is sealed.
-StageLinks stage_links(ReplicaId replica, std::span<const int> hosts,
+// Of stages on these hosts. Every link has keys of its own. `new_key`: of one direction.
+StageLinks stage_links(ReplicaId replica, std::span<const HostPlace> hosts,
                        const std::function<std::string()>& new_key);
 
 // The same link as the stage that listens is told.

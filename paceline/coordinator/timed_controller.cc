@@ -21,7 +21,7 @@ TimedController::TimedController(const control::ControllerConfig& config,
     : controller_(config, std::move(policy), std::move(replanner)),
       out_(out),
       carry_out_(std::move(carry_out)),
-      books_first_(records_first) {}
+      records_first_(records_first) {}
 
 absl::Status TimedController::restore(const control::ControllerState& state, Duration elapsed) {
   PACELINE_RETURN_IF_ERROR(controller_.restore(state));
@@ -41,9 +41,10 @@ absl::Status TimedController::take(SteadyTime at, decltype(control::Fact::what) 
   std::vector<control::Order> orders;
   PACELINE_RETURN_IF_ERROR(controller_.handle(fact, orders));
   if (controller_.started() && !started_) started_ = at;
-  // Peers first: they wait for their orders, the books do not. But what ends the run waits for the books, and
-  // a commit does where servers may still have it when the books are all that is left of this process.
-  const bool records_first = books_first_ && std::any_of(orders.begin(), orders.end(), is_commit);
+  // Peers first: they wait for their orders, the recorder does not. But what ends the run waits for the
+  // records, and a commit does where servers may still have it when the records are all that is left of this
+  // process.
+  const bool records_first = records_first_ && std::any_of(orders.begin(), orders.end(), is_commit);
   if (records_first) {
     out_.put(Record{fact, orders});
     out_.put(FlushRecords{});

@@ -1,8 +1,8 @@
 // A Controller in an attempt's time: stamps what happens with the job's time, has the orders carried out, and
-// puts what the books are to have into the outbox. Pure.
+// puts what is to be recorded into the outbox. Pure.
 //
 // What always holds: the orders of a fact are carried out before the next fact is taken, and nothing is taken
-// after the end. Where books come first, no commit is carried out that they do not have.
+// after the end. Where records come first, no commit is carried out that is not recorded.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ namespace paceline::coordinator {
 class TimedController {
  public:
   // `carry_out`: called within take() for each order but WakeAt and SearchPlan. `records_first`: commits wait
-  // for the books. The outbox outlives this.
+  // for the run recorder. The outbox outlives this.
   TimedController(const control::ControllerConfig& config, std::unique_ptr<policy::SyncPolicy> policy,
                   Outbox& out, std::function<void(const control::Order&)> carry_out,
                   bool records_first = false, std::unique_ptr<control::Replanner> replanner = nullptr);
@@ -52,7 +52,7 @@ class TimedController {
   control::Controller controller_;
   Outbox& out_;
   const std::function<void(const control::Order&)> carry_out_;
-  const bool books_first_;
+  const bool records_first_;
   Duration elapsed_before_{0};
   std::optional<SteadyTime> started_;
   bool ended_ = false;

@@ -1,4 +1,4 @@
-// A Controller in an attempt's time: when it wants to be woken, that books come before commits where they
+// A Controller in an attempt's time: when it wants to be woken, that records come before commits where they
 // must, and that nothing comes after the end.
 #include "paceline/coordinator/timed_controller.h"
 
@@ -114,7 +114,7 @@ TEST_F(TimedControllerTest, TheTimeGoesOnFromWhereTheRunWasResumed) {
   EXPECT_EQ(wakes[wakes.size() - 2], "wake in 3 ms");
 }
 
-TEST_F(TimedControllerTest, ACommitIsCarriedOutOnceTheBooksHaveIt) {
+TEST_F(TimedControllerTest, ACommitIsCarriedOutOnceItIsRecorded) {
   TimedController controller = make(20, true);
   join(controller);
   EXPECT_EQ(said(), (Lines{"record 0", "release", "release", "record 2"}));
@@ -124,8 +124,8 @@ TEST_F(TimedControllerTest, ACommitIsCarriedOutOnceTheBooksHaveIt) {
   EXPECT_EQ(said(), (Lines{"record 3", "keep", "commit", "release", "release"}));
 }
 
-// The books have all of it when somebody acts on the end.
-TEST_F(TimedControllerTest, TheEndComesAfterTheBooks) {
+// All of it is recorded when somebody acts on the end.
+TEST_F(TimedControllerTest, TheEndComesAfterTheRecords) {
   TimedController controller = make(10);
   join(controller);
   ready(controller, kStart, 1);

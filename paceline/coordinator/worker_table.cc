@@ -24,17 +24,17 @@ std::optional<Refusal> WorkerTable::take_place(WorkerPeer peer, const std::strin
   if (std::find(left_out_.begin(), left_out_.end(), name) != left_out_.end())
     return host_given_up("the host of " + name);
   if (place == places_.end()) {
-    return Refusal{fmt::format("the job has no replica '{}'; it has {} to {}",
+    return Refusal{fmt::format("the job has no device '{}'; it has {} to {}",
                                config::one_line(name.substr(0, kLongestName)), places_.front().name,
                                places_.back().name)};
   }
-  const auto device = static_cast<std::size_t>(place - places_.begin());
+  const DevicePlace device(static_cast<std::int32_t>(place - places_.begin()));
   if (by_device_.contains(device) || workers_.contains(peer)) return place_taken(name);
   workers_.emplace(peer, Worker{.peer = peer,
                                 .number = next_number_++,
                                 .reader = free_reader(),
                                 .device = device,
-                                .host = place->host.value_or(0),
+                                .host = HostPlace(place->host.value_or(0)),
                                 .name = name,
                                 .attached = {},
                                 .replica = {},
@@ -71,19 +71,25 @@ Worker* WorkerTable::find(WorkerPeer peer) {
   return found == workers_.end() ? nullptr : &found->second;
 }
 
-Worker* WorkerTable::at(std::size_t device) {
+Worker* WorkerTable::at(DevicePlace device) {
   const auto found = by_device_.find(device);
   return found == by_device_.end() ? nullptr : &workers_.at(found->second);
 }
 
-const Worker* WorkerTable::first_attached(int host) const {
+std::vector<DevicePlace> WorkerTable::devices() const {
+  std::vector<DevicePlace> devices;
+  for (std::size_t i = 0; i < places_.size(); ++i) devices.emplace_back(static_cast<std::int32_t>(i));
+  return devices;
+}
+
+const Worker* WorkerTable::first_attached(HostPlace host) const {
   for (const auto& [peer, worker] : workers_) {
     if (worker.attached && worker.host == host) return &worker;
   }
   return nullptr;
 }
 
-const Worker* WorkerTable::with_memory(int host, const std::string& gradient_path) const {
+const Worker* WorkerTable::with_memory(HostPlace host, const std::string& gradient_path) const {
   for (const auto& [peer, worker] : workers_) {
     if (worker.attached && worker.host == host && worker.attached->gradient_path() == gradient_path)
       return &worker;

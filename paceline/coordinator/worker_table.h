@@ -12,6 +12,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/base/places.h"
 #include "paceline/config/job_config.h"
 #include "paceline/coordinator/actions.h"
 #include "paceline/coordinator/phi_accrual.h"
@@ -24,8 +25,8 @@ struct Worker {
   WorkerPeer peer;
   std::int32_t number = 0;  // from 0, never used twice in a run
   int reader = 0;           // of the weights; no two that are here have the same
-  std::size_t device = 0;   // its place in the job
-  int host = 0;             // of that
+  DevicePlace device{};     // its place in the job
+  HostPlace host{};         // of that
   std::string name;         // of that
   std::optional<wire::WorkerAttached> attached;
   bool boards_sent = false;
@@ -48,13 +49,16 @@ class WorkerTable {
 
   // Null when it is not here.
   Worker* find(WorkerPeer peer);
-  Worker* at(std::size_t device);
+  Worker* at(DevicePlace device);
   // One on that host that has attached.
-  const Worker* first_attached(int host) const;
+  const Worker* first_attached(HostPlace host) const;
   // The one on that host whose gradient is there.
-  const Worker* with_memory(int host, const std::string& gradient_path) const;
-  bool here(std::size_t device) const { return by_device_.contains(device); }
+  const Worker* with_memory(HostPlace host, const std::string& gradient_path) const;
+  // All places, in their order.
+  std::vector<DevicePlace> devices() const;
+  bool here(DevicePlace device) const { return by_device_.contains(device); }
   std::map<WorkerPeer, Worker>& all() { return workers_; }
+  const std::map<WorkerPeer, Worker>& all() const { return workers_; }
   std::size_t size() const { return workers_.size(); }
 
   // Those that have said nothing for too long, by their own rhythm once they have joined, and why.
@@ -67,7 +71,7 @@ class WorkerTable {
   const std::vector<config::DeviceConfig>& places_;
   const std::vector<std::string>& left_out_;  // who had a place once
   std::map<WorkerPeer, Worker> workers_;
-  std::map<std::size_t, WorkerPeer> by_device_;
+  std::map<DevicePlace, WorkerPeer> by_device_;
   std::int32_t next_number_ = 0;
   const int readers_;
   int last_reader_ = -1;

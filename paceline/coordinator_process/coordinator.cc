@@ -37,7 +37,7 @@ template <class Gone, class Peer, class Stream>
 void Coordinator::remove(Connections<Peer, Stream>& all, const typename Stream::Pointer& stream) {
   const auto found = all.peers.find(stream.get());
   if (found == all.peers.end()) {
-    // As after a message that is none, or one that is too long.
+    // As after a message that cannot be read, or one that is too long.
     return options_.notice(
         fmt::format("refused a process at {}: it ended without a word that makes sense", stream->peer()));
   }
@@ -69,6 +69,12 @@ void Coordinator::closed(const ServerStream::Pointer& stream) {
 
 void Coordinator::closed(const EvaluatorStream::Pointer& stream) {
   remove<coordinator::EvaluatorGone>(evaluators_, stream);
+}
+
+absl::StatusOr<Version> Coordinator::ask_evaluation() {
+  const absl::StatusOr<Version> version = attempt_.next_to_measure();
+  if (version.ok()) take(coordinator::EvaluationWanted{});
+  return version;
 }
 
 void Coordinator::take(decltype(coordinator::Event::what) what) {
@@ -130,6 +136,8 @@ Coordinator::Answer Coordinator::carry_out(coordinator::Action& action) {
           },
           [&](const coordinator::DropCheckpoint&) { options_.checkpoints->give_up(); },
           [&](const control::Evaluated& evaluated) { witnesses_->evaluated(evaluated); },
+          [&](const store::ProcessReport& report) { options_.on_process(report); },
+          [&](const control::SideWork& work) { witnesses_->side_work(work); },
           [&](const control::SearchPlan& search) {
             searcher_ = std::jthread([this, search] {
               loop_.post(

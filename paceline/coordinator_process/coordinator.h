@@ -33,6 +33,8 @@ struct CoordinatorOptions {
   // Makes what they were shown last; an error is the end of the run.
   std::function<absl::Status()> flush_records = [] { return absl::OkStatus(); };
   store::CheckpointSink* checkpoints = nullptr;  // outlives the coordinator
+  // What a process says of itself, once a second.
+  std::function<void(const store::ProcessReport&)> on_process = [](const auto&) {};
   // Told once the size of the data set is known, before the first fact.
   std::function<void(const control::ControllerConfig&)> on_data_known = [](const auto&) {};
   // One line that a person should see.
@@ -61,7 +63,9 @@ class Coordinator final : public WorkerStream::Listener,
   void tick() { take(coordinator::TimePassed{}); }
   // A clean stop: a checkpoint of the newest version, then a disconnect to all.
   void ask_stop(const std::string& why) { take(coordinator::StopWanted{why}); }
-  // The run cannot go on, as its books cannot be kept.
+  // An evaluation out of turn: the version that is measured. Errors: those of Attempt::next_to_measure.
+  absl::StatusOr<Version> ask_evaluation();
+  // The run cannot go on, as what happens cannot be recorded.
   void fail(const absl::Status& why) { take(coordinator::RecordingFailed{why}); }
 
   const coordinator::Attempt& attempt() const { return attempt_; }

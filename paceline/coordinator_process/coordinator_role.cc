@@ -19,6 +19,7 @@
 
 #include "paceline/base/event_loop.h"
 #include "paceline/base/listening_socket.h"
+#include "paceline/base/resident_memory.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/job_config.h"
 #include "paceline/coordinator_process/coordinator.h"
@@ -35,8 +36,8 @@
 #include "paceline/runs/run_checkpoints.h"
 #include "paceline/runs/run_recorder.h"
 #include "paceline/security/token.h"
-#include "paceline/store/folder_mark.h"
 #include "paceline/store/run_folder.h"
+#include "paceline/store/run_mark.h"
 #include "paceline/supervisor/restarts.h"
 
 namespace paceline::coordinator_process {
@@ -65,7 +66,7 @@ struct Job {
   rpc::Access access;
   ListeningSocket listening;  // from the first attempt to the last, so that nobody else gets the port
   int address_fd;
-  int host;
+  HostRank host;
   std::string reached_at;
   bool told = false;
   std::map<std::string, std::string> given_up{};  // workers, and why
@@ -79,15 +80,15 @@ struct Job {
 
 absl::Status tell_others(const Job& job) {
   const std::string& address = job.listening.address;
-  if (job.reached_at.empty()) return runs::write_leader(job.paths, {job.host, address});
+  if (job.reached_at.empty()) return runs::write_leader(job.paths, {job.host.value(), address});
   const std::string port = address.substr(address.rfind(':'));
-  return runs::write_leader(job.paths, {job.host, job.reached_at + port});
+  return runs::write_leader(job.paths, {job.host.value(), job.reached_at + port});
 }
 
 struct Ended {
   absl::Status status;
   bool can_go_on = false;
-  std::vector<int> lost_hosts{};
+  std::vector<HostRank> lost_hosts{};
   std::optional<std::int64_t> lost_commits{};  // that are to be done again; nothing: it did not train
 };
 
@@ -103,23 +104,31 @@ std::string name_of(const Job& job, std::int64_t attempt) {
   return fmt::format("{} {}", std::filesystem::canonical(job.paths.root, error).filename().string(), attempt);
 }
 
-absl::StatusOr<std::optional<coordinator::CutShort>> cut_short(const Job& job, const runs::RunRecorder& books,
+absl::StatusOr<std::optional<coordinator::CutShort>> cut_short(const Job& job,
+                                                               const runs::RunRecorder& recorder,
                                                                Version from) {
-  PACELINE_ASSIGN_OR_RETURN(const auto newest, books.cut_short());
+  PACELINE_ASSIGN_OR_RETURN(const auto newest, recorder.cut_short());
   if (!newest || newest->version <= from) return std::nullopt;
   return coordinator::CutShort{name_of(job, newest->attempt), newest->version};
 }
 
-absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
+// Each process of the job may come again before the end of its last stream is noticed.
+int most_streams(const config::JobConfig& job) {
+  constexpr std::int64_t kMore = 64;
+  const auto processes = static_cast<std::int64_t>(job.devices.size()) + job.servers + 1;
+  return static_cast<int>(2 * processes + kMore);
+}
+
+absl::StatusOr<Ended> attempt(Job& job, const store::RunMark& mark,
                               const std::optional<coordinator::Restart>& restart, bool again,
-                              const std::optional<std::vector<int>>& only_look) {
+                              const std::optional<std::vector<HostRank>>& only_look) {
   const Version from = restart ? restart->state.version : Version(0);
-  PACELINE_ASSIGN_OR_RETURN(const auto books,
+  PACELINE_ASSIGN_OR_RETURN(const auto recorder,
                             runs::RunRecorder::open(job.config, job.paths, report::World::kLive, from));
-  PACELINE_ASSIGN_OR_RETURN(auto before, cut_short(job, *books, from));
+  PACELINE_ASSIGN_OR_RETURN(auto before, cut_short(job, *recorder, from));
   runs::RunCheckpoints checkpoints(job.paths.root, job.config, warn);
   runs::JournalFirst journal_first(
-      [&](const control::ControllerState& state) { return books->note_saved(state); }, checkpoints);
+      [&](const control::ControllerState& state) { return recorder->note_saved(state); }, checkpoints);
   EventLoop loop;
   coordinator_process::Coordinator coordinator(
       loop,
@@ -128,35 +137,38 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
                    .restart = restart,
                    .again = again,
                    .host = job.host,
-                   .attempt = name_of(job, books->attempt()),
+                   .attempt = name_of(job, recorder->attempt()),
                    .cut_short = std::move(before),
                    .given_up = job.given_up,
                    .only_look_without = only_look,
                    .mark_file = job.config.hosts > 1 ? mark.file().string() : "",
                    .mark_text = mark.text(),
                    .new_key = rpc::new_link_key},
-       .listeners = {books.get()},
-       .flush_records = [&] { return books->flush(); },
+       .listeners = {recorder.get()},
+       .flush_records = [&] { return recorder->flush(); },
        .checkpoints = &journal_first,
-       .on_data_known = [&](const control::ControllerConfig& config) { books->start(config, job.toml); },
+       .on_process = [&](const store::ProcessReport& report) { recorder->note_process(report); },
+       .on_data_known = [&](const control::ControllerConfig& config) { recorder->start(config, job.toml); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); },
        .news = [&](const std::string& line) { job.note(line); },
-       .nothing_lost = [&] { books->note_nothing_lost(); }});
+       .nothing_lost = [&] { recorder->note_nothing_lost(); }});
   const coordinator::Attempt& state = coordinator.attempt();
   const auto status = [&](const wire::StatusRequest& request, wire::StatusReply& reply) {
-    if (state.started()) reply = books->status(coordinator.now(), request.width());
+    if (state.started()) reply = recorder->status(coordinator.now(), request.width());
     reply.set_phase(state.phase_in_words());
     reply.set_run(job.paths.root.string());
-    reply.set_attempt(books->attempt());
+    reply.set_attempt(recorder->attempt());
     for (const std::string& name : state.missing()) reply.add_missing(name);
     const std::size_t seen = static_cast<std::size_t>(std::max(0, request.notes_seen()));
     for (std::size_t i = seen; i < job.notes.size(); ++i) reply.add_notes(job.notes[i]);
   };
   PACELINE_ASSIGN_OR_RETURN(auto listening, copy_of(job.listening));
-  PACELINE_ASSIGN_OR_RETURN(const auto server,
-                            coordinator_process::CoordinatorServer::start(
-                                std::move(listening), loop, coordinator,
-                                {.access = job.access, .status = status, .notice = peer::warn_of_refused}));
+  PACELINE_ASSIGN_OR_RETURN(const auto server, coordinator_process::CoordinatorServer::start(
+                                                   std::move(listening), loop, coordinator,
+                                                   {.access = job.access,
+                                                    .status = status,
+                                                    .notice = peer::warn_of_refused,
+                                                    .most_streams = most_streams(job.config)}));
   gpr_set_log_function(peer::log_of_grpc);
   if (!std::exchange(job.told, true)) {
     PACELINE_RETURN_IF_ERROR(tell_others(job));
@@ -166,20 +178,22 @@ absl::StatusOr<Ended> attempt(Job& job, const store::FolderMark& mark,
   loop.run(kTick, [&] {
     coordinator.tick();
     peer::say_how_many_more();
-    books->flush();
+    recorder->flush();
     const auto wall = std::chrono::steady_clock::now();
     if (state.started() && wall >= next_metrics) {
       next_metrics = wall + kMetricsEvery;
-      books->add_metrics(coordinator.now());
+      recorder->add_metrics(coordinator.now());
+      recorder->note_process({coordinator.now(), "coordinator", resident_bytes()});
     }
-    if (!books->trouble().ok()) coordinator.fail(books->trouble());
+    if (!recorder->trouble().ok()) coordinator.fail(recorder->trouble());
   });
   job.given_up.insert(state.wrong_workers().begin(), state.wrong_workers().end());
   const bool can_go_on = state.can_go_on();
   const std::int64_t lost = can_go_on ? lost_commits(job, state.seen()) : 0;
   // What servers may still have when they come again is not lost yet.
-  if (can_go_on && (lost == 0 || job.config.copies == 1)) books->note_lost_commits(lost);
-  const absl::Status written = books->flush();
+  if (can_go_on && (lost == 0 || job.config.copies == 1)) recorder->note_lost_commits(lost);
+  if (can_go_on) recorder->note_went_back(std::string(state.result().message()));
+  const absl::Status written = recorder->flush();
   return Ended{state.result().ok() ? written : state.result(), can_go_on && written.ok(), state.lost_hosts(),
                state.started() ? std::optional(lost) : std::nullopt};
 }
@@ -209,6 +223,8 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
   PACELINE_ASSIGN_OR_RETURN(const std::string toml, runs::read_recorded_job(paths));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
                             config::parse_job(toml, paths.job(), said_of_reach(options)));
+  if (options.new_token && job.reach.token_file.empty())
+    PACELINE_RETURN_IF_ERROR(security::replace_token(paths.token()).status());
   PACELINE_ASSIGN_OR_RETURN(rpc::Access access, access_of(job.reach, paths));
   PACELINE_ASSIGN_OR_RETURN(ListeningSocket listening,
                             options.listen_fd < 0 ? rpc::listen_for_job(job.reach.listen)
@@ -219,7 +235,7 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
              std::move(access),
              std::move(listening),
              options.address_fd,
-             options.host,
+             HostRank(options.host),
              options.reached_at};
 }
 
@@ -233,14 +249,14 @@ absl::Status take_last_plan(Job& job) {
 }
 
 // All that the job does without, in order.
-std::vector<int> left_out_with(const config::JobConfig& job, const std::vector<int>& hosts) {
-  std::set<int> all(job.without.begin(), job.without.end());
+std::vector<HostRank> left_out_with(const config::JobConfig& job, const std::vector<HostRank>& hosts) {
+  std::set<HostRank> all(job.without.begin(), job.without.end());
   all.insert(hosts.begin(), hosts.end());
   return {all.begin(), all.end()};
 }
 
 // What the planner had made of all devices it makes anew of those that are left.
-absl::Status leave_out(Job& job, const std::vector<int>& hosts) {
+absl::Status leave_out(Job& job, const std::vector<HostRank>& hosts) {
   if (hosts.empty()) return absl::OkStatus();
   std::vector<std::string> sets{
       fmt::format("cluster.without=[{}]", fmt::join(left_out_with(job.config, hosts), ","))};
@@ -263,8 +279,8 @@ std::string in_words(const Job& job, const std::optional<std::int64_t>& lost_com
 
 // Whether servers may still have something in other parts than those that they would have without `hosts`:
 // then it is looked for with these hosts left out instead.
-absl::StatusOr<std::optional<std::vector<int>>> left_out_before(const Job& job, runs::GoOn go_on,
-                                                                const std::vector<int>& hosts) {
+absl::StatusOr<std::optional<std::vector<HostRank>>> left_out_before(const Job& job, runs::GoOn go_on,
+                                                                     const std::vector<HostRank>& hosts) {
   if (job.config.copies == 1 || go_on != runs::GoOn::kIfThereIsACheckpoint) return std::nullopt;
   PACELINE_ASSIGN_OR_RETURN(const auto before, runs::cut_short_attempt(job.paths));
   const Version saved = runs::newest_checkpoint(job.paths).value_or(Version(0));
@@ -273,23 +289,14 @@ absl::StatusOr<std::optional<std::vector<int>>> left_out_before(const Job& job, 
   return before->without;
 }
 
-bool is_in_job(const config::JobConfig& job, int host) {
+bool is_in_job(const config::JobConfig& job, HostRank host) {
   return job.ranks.empty() || std::find(job.ranks.begin(), job.ranks.end(), host) != job.ranks.end();
 }
 
-// A server of a network file system takes a host that is cut off for a dead one, and gives its lock to the
-// next one.
-absl::Status still_leads(const Job& job, const store::FolderMark& mark) {
-  if (job.config.hosts == 1 || mark.stands()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      fmt::format("{}: another host leads this run by now, or has ended it; this one gives it up",
-                  job.paths.root.string()));
-}
-
 // Attempt after attempt, until the run is over or cannot go on.
-absl::Status train(Job& job, const store::FolderMark& mark, const CoordinatorRoleOptions& options) {
-  std::vector<int> gone;
-  if (options.without) gone.push_back(*options.without);
+absl::Status train(Job& job, const store::RunMark& mark, const CoordinatorRoleOptions& options) {
+  std::vector<HostRank> gone;
+  if (options.without) gone.emplace_back(*options.without);
   PACELINE_ASSIGN_OR_RETURN(auto before, left_out_before(job, options.go_on, gone));
   const std::string whole_job = job.toml;
   PACELINE_RETURN_IF_ERROR(leave_out(job, before ? *before : gone));
@@ -309,7 +316,7 @@ absl::Status train(Job& job, const store::FolderMark& mark, const CoordinatorRol
                               attempt(job, mark, restart, go_on == runs::GoOn::kIfThereIsACheckpoint,
                                       before ? std::optional(gone) : std::nullopt));
     if (!ended.can_go_on) return ended.status;
-    PACELINE_RETURN_IF_ERROR(still_leads(job, mark));
+    if (job.config.hosts > 1) PACELINE_RETURN_IF_ERROR(mark.still_leads());
     if (std::exchange(before, std::nullopt)) {
       job.toml = whole_job;
       PACELINE_ASSIGN_OR_RETURN(job.config, config::parse_job(job.toml, job.paths.job()));
@@ -340,13 +347,11 @@ absl::Status train(Job& job, const store::FolderMark& mark, const CoordinatorRol
 absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunFolder folder, store::RunFolder::resume(options.run));
   PACELINE_ASSIGN_OR_RETURN(Job job, read(options, folder.paths()));
-  std::error_code ignored;
-  const bool unfinished = std::filesystem::exists(job.paths.mark(), ignored);
   // Left when this process is killed: then nobody has ended it.
-  PACELINE_ASSIGN_OR_RETURN(store::FolderMark mark, store::FolderMark::leave(job.paths.mark()));
+  PACELINE_ASSIGN_OR_RETURN(store::RunMark mark, store::RunMark::leave(job.paths));
   const absl::Status status = train(job, mark, options);
   // Nor has one that could not take the run up: another host may.
-  if (unfinished && !job.told) mark.stay();
+  if (mark.was_cut_short() && !job.told) mark.keep();
   return status;
 }
 

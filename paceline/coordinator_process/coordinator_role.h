@@ -1,4 +1,4 @@
-// The coordinator process: one per job. It hosts the Controller and keeps the run's books.
+// The coordinator process: one per job. It hosts the Controller and records the run.
 #pragma once
 
 #include <optional>
@@ -18,6 +18,9 @@ struct CoordinatorRoleOptions {
   int address_fd = -1;   // where to write the address it listens on, a line; −1: standard output
   std::string certs{};   // instead of the job's, as is the next one
   std::string token_file{};
+  // Nobody works for this run yet: where its token is kept in the run folder it becomes another one, as the
+  // folder's maker knows the one that is there.
+  bool new_token = false;
   // Where the job has several hosts:
   int host = 0;                  // this one
   std::string reached_at{};      // its address for the others; empty: none is to come here by the run folder

@@ -12,8 +12,11 @@ using security::Role;
 
 class CoordinatorServer::Service final : public wire::Coordinator::CallbackService {
  public:
-  Service(EventLoop& loop, coordinator_process::Coordinator& coordinator, Door door)
-      : loop_(loop), coordinator_(coordinator), door_(std::move(door)) {}
+  Service(EventLoop& loop, coordinator_process::Coordinator& coordinator, Options options)
+      : loop_(loop),
+        coordinator_(coordinator),
+        options_(std::move(options)),
+        places_(options_.most_streams) {}
 
   grpc::ServerBidiReactor<wire::WorkerMessage, wire::WorkerOrder>* Work(
       grpc::CallbackServerContext* context) override {
@@ -34,7 +37,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
     return rpc::SingleCall<wire::StatusRequest, wire::StatusReply>::start(admitted, [this](auto& call) {
       const bool posted = loop_.post([this, &call] {
         wire::StatusReply reply;
-        door_.status(call.request(), reply);
+        options_.status(call.request(), reply);
         call.answer(std::move(reply));
       });
       if (!posted) call.fail({grpc::StatusCode::UNAVAILABLE, "the job is over"});
@@ -50,11 +53,28 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
     });
   }
 
+  grpc::ServerBidiReactor<wire::EvaluateNowRequest, wire::EvaluateNowReply>* EvaluateNow(
+      grpc::CallbackServerContext* context) override {
+    const grpc::Status admitted = check(*context, Role::kOperator);
+    return rpc::SingleCall<wire::EvaluateNowRequest, wire::EvaluateNowReply>::start(
+        admitted, [this](auto& call) {
+          const bool posted = loop_.post([this, &call] {
+            const absl::StatusOr<Version> version = coordinator_.ask_evaluation();
+            if (!version.ok())
+              return call.fail({grpc::StatusCode::FAILED_PRECONDITION, message_of(version.status())});
+            wire::EvaluateNowReply reply;
+            reply.set_version(version->value());
+            call.answer(std::move(reply));
+          });
+          if (!posted) call.fail({grpc::StatusCode::UNAVAILABLE, "the job is over"});
+        });
+  }
+
  private:
   grpc::Status check(const grpc::CallbackServerContext& context, Role role) const {
-    grpc::Status admitted = rpc::admit(context, door_.access, {role});
+    grpc::Status admitted = rpc::admit(context, options_.access, {role});
     if (!admitted.ok())
-      door_.notice(fmt::format("refused a process at {}: {}", context.peer(), admitted.error_message()));
+      options_.notice(fmt::format("refused a process at {}: {}", context.peer(), admitted.error_message()));
     return admitted;
   }
 
@@ -62,12 +82,13 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   grpc::ServerBidiReactor<In, Out>* admit(const grpc::CallbackServerContext& context, Role role) {
     const grpc::Status admitted = check(context, role);
     if (!admitted.ok()) return new rpc::RefusedStream<In, Out>(admitted);
-    return Stream::start(loop_, coordinator_, context);
+    return rpc::start_stream<Stream, In, Out>(loop_, coordinator_, context, places_);
   }
 
   EventLoop& loop_;
   coordinator_process::Coordinator& coordinator_;
-  const Door door_;
+  const Options options_;
+  rpc::StreamPlaces places_;
 };
 
 CoordinatorServer::CoordinatorServer() = default;
@@ -75,11 +96,11 @@ CoordinatorServer::CoordinatorServer() = default;
 absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(ListeningSocket listening,
                                                                             EventLoop& loop,
                                                                             Coordinator& coordinator,
-                                                                            Door door) {
+                                                                            Options options) {
   auto made = std::unique_ptr<CoordinatorServer>(new CoordinatorServer());
-  made->service_ = std::make_unique<Service>(loop, coordinator, door);
-  PACELINE_ASSIGN_OR_RETURN(made->port_,
-                            rpc::Port::open(std::move(listening), door.access, *made->service_, door.notice));
+  made->service_ = std::make_unique<Service>(loop, coordinator, options);
+  PACELINE_ASSIGN_OR_RETURN(
+      made->port_, rpc::Port::open(std::move(listening), options.access, *made->service_, options.notice));
   return made;
 }
 

@@ -16,18 +16,19 @@ namespace paceline::coordinator_process {
 
 class CoordinatorServer {
  public:
-  struct Door {
+  struct Options {
     rpc::Access access;
     // Answers those who watch; runs on the loop.
     std::function<void(const wire::StatusRequest&, wire::StatusReply&)> status;
     // One line about a process that was refused; from any thread.
     std::function<void(const std::string&)> notice;
+    int most_streams = 1024;  // of all peers at a time
   };
 
   // Takes connections of that socket (listen_for_job). All others outlive the server. Errors:
   // ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<CoordinatorServer>> start(ListeningSocket listening, EventLoop& loop,
-                                                                  Coordinator& coordinator, Door door);
+                                                                  Coordinator& coordinator, Options options);
   ~CoordinatorServer();
 
   // Where peers find it.

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "paceline/data/testing/npy_header_text.h"
+
 namespace paceline::data {
 namespace {
 
@@ -88,7 +90,7 @@ TEST_F(NpyFileTest, RefusesWhatIsNoFile) {
   expect_refused(dir_ / "nothing.npy", {"no such file", "numpy.save"});
   expect_refused(dir_, {"not a regular file"});
   expect_refused(write(""), {"is empty"});
-  expect_refused(write("text"), {"is no NPY file"});
+  expect_refused(write("text"), {"is not an NPY file"});
   ASSERT_EQ(mkfifo((dir_ / "pipe.npy").c_str(), 0600), 0);
   expect_refused(dir_ / "pipe.npy", {"not a regular file"});
 }

@@ -8,7 +8,6 @@
 
 #include <absl/status/status.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "paceline/base/status_macros.h"
 
@@ -48,15 +47,15 @@ absl::Status damaged_npy(std::string_view what) {
   return absl::DataLossError(fmt::format("its header is damaged: {}; save the array again", what));
 }
 
-// The dictionary, word by word.
-class Words {
+// The dictionary, token by token.
+class Tokens {
  public:
-  explicit Words(std::string_view text) : text_(text) {}
+  explicit Tokens(std::string_view text) : text_(text) {}
 
-  bool take(std::string_view word) {
+  bool take(std::string_view token) {
     skip_spaces();
-    if (!text_.starts_with(word)) return false;
-    text_.remove_prefix(word.size());
+    if (!text_.starts_with(token)) return false;
+    text_.remove_prefix(token.size());
     return true;
   }
 
@@ -103,11 +102,11 @@ struct Said {
   std::optional<std::vector<std::int64_t>> shape;
 };
 
-absl::Status read_type(Words& words, Said& said) {
-  if (words.take("["))
+absl::Status read_type(Tokens& tokens, Said& said) {
+  if (tokens.take("["))
     return absl::UnimplementedError("has records of several fields; save each field as an array of its own");
-  const auto descr = words.text();
-  if (!descr) return damaged_npy("'descr' is no name of a type");
+  const auto descr = tokens.text();
+  if (!descr) return damaged_npy("'descr' is not the name of a type");
   const auto row =
       std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& one) { return one.descr == *descr; });
   if (row == kTypes.end()) {
@@ -120,10 +119,10 @@ absl::Status read_type(Words& words, Said& said) {
   return absl::OkStatus();
 }
 
-absl::Status read_order(Words& words, Said& said) {
-  if (words.take("True")) {
+absl::Status read_order(Tokens& tokens, Said& said) {
+  if (tokens.take("True")) {
     said.fortran = true;
-  } else if (words.take("False")) {
+  } else if (tokens.take("False")) {
     said.fortran = false;
   } else {
     return damaged_npy("'fortran_order' is neither True nor False");
@@ -131,43 +130,43 @@ absl::Status read_order(Words& words, Said& said) {
   return absl::OkStatus();
 }
 
-absl::Status read_shape(Words& words, Said& said) {
-  if (!words.take("(")) return damaged_npy("'shape' is no tuple");
+absl::Status read_shape(Tokens& tokens, Said& said) {
+  if (!tokens.take("(")) return damaged_npy("'shape' is not a tuple");
   std::vector<std::int64_t> shape;
-  while (!words.take(")")) {
-    const auto extent = words.number();
+  while (!tokens.take(")")) {
+    const auto extent = tokens.number();
     if (!extent) return damaged_npy("'shape' has something else than whole numbers");
     if (shape.size() == kMostExtents) return damaged_npy("'shape' has more than 32 dimensions");
     shape.push_back(*extent);
-    if (words.take(",")) continue;
+    if (tokens.take(",")) continue;
     // Python reads (3) as a number.
-    if (shape.size() == 1 || !words.take(")")) return damaged_npy("'shape' is no tuple");
+    if (shape.size() == 1 || !tokens.take(")")) return damaged_npy("'shape' is not a tuple");
     break;
   }
   said.shape = std::move(shape);
   return absl::OkStatus();
 }
 
-absl::Status read_entry(Words& words, Said& said) {
-  const auto key = words.text();
-  if (!key || !words.take(":")) return damaged_npy("it is no dictionary");
-  if (*key == "descr" && !said.type) return read_type(words, said);
-  if (*key == "fortran_order" && !said.fortran) return read_order(words, said);
-  if (*key == "shape" && !said.shape) return read_shape(words, said);
+absl::Status read_entry(Tokens& tokens, Said& said) {
+  const auto key = tokens.text();
+  if (!key || !tokens.take(":")) return damaged_npy("it is not a dictionary");
+  if (*key == "descr" && !said.type) return read_type(tokens, said);
+  if (*key == "fortran_order" && !said.fortran) return read_order(tokens, said);
+  if (*key == "shape" && !said.shape) return read_shape(tokens, said);
   return damaged_npy(fmt::format("'{}' stands in it twice or does not belong there", *key));
 }
 
 absl::StatusOr<Said> read_dictionary(std::string_view text) {
-  Words words(text);
+  Tokens tokens(text);
   Said said;
-  if (!words.take("{")) return damaged_npy("it is no dictionary");
-  while (!words.take("}")) {
-    PACELINE_RETURN_IF_ERROR(read_entry(words, said));
-    if (words.take(",")) continue;
-    if (!words.take("}")) return damaged_npy("it is no dictionary");
+  if (!tokens.take("{")) return damaged_npy("it is not a dictionary");
+  while (!tokens.take("}")) {
+    PACELINE_RETURN_IF_ERROR(read_entry(tokens, said));
+    if (tokens.take(",")) continue;
+    if (!tokens.take("}")) return damaged_npy("it is not a dictionary");
     break;
   }
-  if (!words.at_end()) return damaged_npy("something stands behind its dictionary");
+  if (!tokens.at_end()) return damaged_npy("something stands behind its dictionary");
   if (!said.type || !said.fortran || !said.shape)
     return damaged_npy("it lacks 'descr', 'fortran_order' or 'shape'");
   return said;
@@ -198,7 +197,7 @@ struct Place {
 
 absl::StatusOr<Place> find_dictionary(std::string_view start) {
   if (!start.starts_with(kMagic)) {
-    return absl::DataLossError("is no NPY file; write it with numpy.save");
+    return absl::DataLossError("is not an NPY file; write it with numpy.save");
   }
   if (start.size() < kMagic.size() + 2) return damaged_npy("the file ends in it");
   const auto major = static_cast<unsigned char>(start[kMagic.size()]);
@@ -235,21 +234,6 @@ absl::StatusOr<NpyHeader> parse_npy_header(std::string_view start) {
   const auto values = values_of(*said.shape, bytes_of(*said.type));
   if (!values) return damaged_npy("'shape' holds more values than any file");
   return NpyHeader{*said.type, *said.shape, *values, static_cast<std::int64_t>(place.end)};
-}
-
-std::string npy_header_text(NpyType type, const std::vector<std::int64_t>& shape) {
-  constexpr std::size_t kAligned = 64;
-  std::string dictionary =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", row_of(type).descr,
-                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
-  std::string text(kMagic);
-  text.append({'\1', '\0'});
-  const std::size_t before = text.size() + 2;
-  dictionary.append((kAligned - (before + dictionary.size() + 1) % kAligned) % kAligned, ' ');
-  dictionary += '\n';
-  text += static_cast<char>(dictionary.size() & 0xff);
-  text += static_cast<char>(dictionary.size() >> 8);
-  return text + dictionary;
 }
 
 }  // namespace paceline::data

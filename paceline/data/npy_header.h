@@ -47,7 +47,4 @@ inline constexpr std::size_t kMostNpyHeader = std::size_t{1} << 16;
 // that fit after "FILE: ", with what to do.
 absl::StatusOr<NpyHeader> parse_npy_header(std::string_view start);
 
-// What NumPy would write, version 1.0.
-std::string npy_header_text(NpyType type, const std::vector<std::int64_t>& shape);
-
 }  // namespace paceline::data

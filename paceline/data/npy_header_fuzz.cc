@@ -8,6 +8,7 @@
 #include "paceline/base/check.h"
 #include "paceline/base/testing/one_line.h"
 #include "paceline/data/npy_header.h"
+#include "paceline/data/testing/npy_header_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace paceline::data;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/data/testing/npy_header_text.h"
+
 namespace paceline::data {
 namespace {
 
@@ -55,7 +57,7 @@ TEST(NpyHeader, ReadsAScalarAndNoValues) {
   EXPECT_EQ(none->values, 0);
 }
 
-TEST(NpyHeader, WritesWhatItReads) {
+TEST(NpyHeader, ReadsWhatNumPyWrites) {
   for (const NpyType type :
        {NpyType::kFloat32, NpyType::kFloat64, NpyType::kUint8, NpyType::kUint16, NpyType::kUint32,
         NpyType::kUint64, NpyType::kInt8, NpyType::kInt16, NpyType::kInt32, NpyType::kInt64}) {
@@ -72,8 +74,8 @@ TEST(NpyHeader, WritesWhatItReads) {
 }
 
 TEST(NpyHeader, RefusesWhatIsNoNpy) {
-  expect_refused("", {"is no NPY file", "numpy.save"});
-  expect_refused("PK\3\4 an npz", {"is no NPY file"});
+  expect_refused("", {"is not an NPY file", "numpy.save"});
+  expect_refused("PK\3\4 an npz", {"is not an NPY file"});
   std::string later = around(kPlain);
   later[6] = 4;
   expect_refused(later, {"version 4.0"});

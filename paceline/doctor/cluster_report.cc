@@ -67,17 +67,17 @@ std::string conclusion(const std::vector<HostFinding>& findings, std::size_t all
   for (const HostFinding& one : findings) {
     if (one.finding.health == Health::kFail) hosts.push_back(one.host);
   }
-  if (hosts.empty()) return "nothing has to be mended\n";
+  if (hosts.empty()) return "nothing has to be fixed\n";
   std::sort(hosts.begin(), hosts.end());
   hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-  return fmt::format("to be mended before a run: what fails above, of host {}\n", names_of(hosts, all));
+  return fmt::format("to be fixed before a run: what fails above, of host {}\n", names_of(hosts, all));
 }
 
 nlohmann::json json_of(const Finding& finding) {
   return {{"what", finding.what},
           {"health", word_of(finding.health)},
           {"says", finding.says},
-          {"mend", finding.mend}};
+          {"fix", finding.fix}};
 }
 
 nlohmann::json json_of(int rank, const HostFacts& host, const std::vector<HostFinding>& findings) {
@@ -131,7 +131,7 @@ std::string text_of(const ClusterFacts& facts, const std::vector<HostFinding>& f
   for (const Line& line : lines_of(findings)) {
     text += fmt::format("{:<5} {:<8} {:<16} {}\n", word_of(line.finding.health),
                         names_of(line.hosts, facts.hosts.size()), line.finding.what, line.finding.says);
-    if (!line.finding.mend.empty()) text += fmt::format("{:31} mend: {}\n", "", line.finding.mend);
+    if (!line.finding.fix.empty()) text += fmt::format("{:31} fix: {}\n", "", line.finding.fix);
   }
   if (!facts.links.empty()) {
     text += "\n" +

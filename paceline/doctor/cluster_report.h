@@ -9,7 +9,7 @@
 
 namespace paceline::doctor {
 
-// What hosts found alike is one line; then the links, as tables; then what has to be mended, in a line.
+// What hosts found alike is one line; then the links, as tables; then what has to be fixed, in a line.
 std::string text_of(const ClusterFacts& facts, const std::vector<HostFinding>& findings);
 
 // {"failed", "runs_dir", "hosts": [{"host", "came", "address", "version", "fabric", "build", "data",

@@ -35,25 +35,25 @@ ok    all      libraries        gRPC 1.51
 ok    all      program          version 0.1.0, build 1234
 ok    0-1      job file         as host 0's
 fail  2        job file         another job than host 0's: batch = 16, there 8
-                                mend: copy host 0's job file there, and give the same --set
+                                fix: copy host 0's job file there, and give the same --set
 ok    all      links over       sealed
 ok    all      data set         1200 samples
 ok    all      run folder       /shared/runs, on a disk shared with host 0
 ok    1-2      clocks           200 µs ± 100 µs ahead of host 0's
 
 round trip, µs  host 0  host 1  host 2
-──────────────────────────────────────
+--------------------------------------
 host 0                      80      80
 host 1              80              80
 host 2              80      80
 
 MB/s, from / to  host 0  host 1  host 2
-───────────────────────────────────────
+---------------------------------------
 host 0                     1000     900
 host 1             1000            1000
 host 2             1000    1000
 
-to be mended before a run: what fails above, of host 2
+to be fixed before a run: what fails above, of host 2
 )");
 }
 
@@ -62,7 +62,7 @@ TEST(ClusterReport, AHostThatIsNotThereHasNoLinks) {
   facts.hosts[2] = {};
   std::erase_if(facts.links, [](const LinkFacts& link) { return link.b == 2; });
   EXPECT_THAT(text(facts), HasSubstr("host 1             1000            none\n"));
-  EXPECT_THAT(text(well_cluster(1)), HasSubstr("nothing has to be mended\n"));
+  EXPECT_THAT(text(well_cluster(1)), HasSubstr("nothing has to be fixed\n"));
 }
 
 TEST(ClusterReport, ProgramsReadTheSame) {

@@ -95,7 +95,7 @@ void compare(int rank, const ClusterFacts& facts, std::vector<HostFinding>& all)
   if (rank > 0 && host.clock) all.push_back({rank, clocks(*host.clock)});
   if (!host.left.empty()) {
     all.push_back(
-        {rank, {"visit", Health::kFail, host.left, "see what its own last line says, and come again"}});
+        {rank, {"connection", Health::kFail, host.left, "see what its own last line says, and come again"}});
   } else if (host.folder) {
     all.push_back({rank, folder(host, facts)});
   }

@@ -1,4 +1,4 @@
-// What is to be said of hosts that were examined together: what is wrong, on which host, and how to mend it.
+// What is to be said of hosts that were examined together: what is wrong, on which host, and how to fix it.
 // Pure.
 #pragma once
 
@@ -16,7 +16,7 @@ struct HostFinding {
 // What each host found itself, and what shows only when they are compared.
 std::vector<HostFinding> examine(const ClusterFacts& facts);
 
-// Whether something has to be mended before a run.
+// Whether something has to be fixed before a run.
 bool any_failed(const std::vector<HostFinding>& findings);
 
 }  // namespace paceline::doctor

@@ -24,7 +24,7 @@ HostFinding trouble(const ClusterFacts& facts) {
   const auto all = troubles(facts);
   EXPECT_EQ(all.size(), 1u);
   if (all.empty()) return {};
-  EXPECT_FALSE(all.front().finding.mend.empty());
+  EXPECT_FALSE(all.front().finding.fix.empty());
   return all.front();
 }
 
@@ -95,7 +95,7 @@ TEST(Examination, ARunFolderOfItsOwnFails) {
   const HostFinding one = trouble(facts);
   EXPECT_EQ(one.host, 1);
   EXPECT_EQ(one.finding.health, Health::kFail);
-  EXPECT_THAT(one.finding.mend, HasSubstr("/shared/runs"));
+  EXPECT_THAT(one.finding.fix, HasSubstr("/shared/runs"));
 }
 
 TEST(Examination, ARunFolderThatNobodyLookedForIsNotJudged) {
@@ -110,7 +110,7 @@ TEST(Examination, WhoLeftIsNotHeldToTheRest) {
   ClusterFacts facts = well_cluster(2);
   facts.hosts[1].left = "its connection ended";
   facts.hosts[1].folder = "nobody looked";
-  EXPECT_EQ(trouble(facts).finding.what, "visit");
+  EXPECT_EQ(trouble(facts).finding.what, "connection");
 }
 
 TEST(Examination, APairWithoutALinkFails) {

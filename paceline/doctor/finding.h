@@ -10,8 +10,8 @@ enum class Health { kOk, kWarn, kFail };
 struct Finding {
   std::string what;  // "open files"
   Health health = Health::kOk;
-  std::string says;    // what was found
-  std::string mend{};  // what to do; empty where all is well
+  std::string says;   // what was found
+  std::string fix{};  // what to do; empty where all is well
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 

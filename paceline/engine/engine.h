@@ -1,4 +1,4 @@
-// What computes gradients, for whoever does everything else: a worker, the evaluator, virtual time. Two
+// What computes gradients, for those who do everything else: a worker, the evaluator, virtual time. Two
 // kinds: the built-in models (train/), in this process, and a program of the user's (program/), in another.
 //
 // An engine keeps no weights. Every call says where they lie, and its gradient goes straight to memory that

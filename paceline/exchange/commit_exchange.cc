@@ -154,7 +154,7 @@ absl::Status CommitExchange::send(Version version, std::span<const HostMember> m
   return absl::OkStatus();
 }
 
-// Of several members it is summed once, whoever gets it first.
+// Of several members it is summed once, by the first that needs it.
 std::span<const float> CommitExchange::part_block(int shard, std::span<const HostMember* const> own,
                                                   std::int64_t begin) {
   const auto at = static_cast<std::size_t>(shard);

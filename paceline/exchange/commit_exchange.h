@@ -56,7 +56,7 @@ class CommitExchange {
   absl::Status prepare(std::span<ps::Shard* const> shards, const ps::Update& update,
                        std::span<const HostMember> members);
 
-  // Waits until no gradient of this host is read any more. Errors: likewise.
+  // Waits until no gradient of this host is read any more. Errors: the same.
   absl::Status flush();
 
  private:

@@ -9,6 +9,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/links/link_name.h"
 
 namespace paceline::exchange {
 
@@ -31,7 +32,8 @@ absl::Status about(int host, const absl::Status& status) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Exchange>> Exchange::listen(const std::string& host_address,
-                                                           links::Fabric fabric) {
+                                                           links::Fabric fabric,
+                                                           std::function<void(const std::string&)> refused) {
   PACELINE_ASSIGN_OR_RETURN(auto network, links::Network::open(host_address, fabric));
   std::unique_ptr<Exchange> exchange(new Exchange(std::move(network)));
   PACELINE_ASSIGN_OR_RETURN(exchange->woken_, WakeEvent::create());
@@ -39,8 +41,11 @@ absl::StatusOr<std::unique_ptr<Exchange>> Exchange::listen(const std::string& ho
   gate.accept = [it = exchange.get()](const std::string& name) { return it->accept(name); };
   gate.on_link = [it = exchange.get()](std::unique_ptr<links::Link> link) {
     const std::optional<int> host = it->host_named(link->peer_name());
-    PACELINE_CHECK(host.has_value(), "{} was let in", link->peer_name());
+    PACELINE_CHECK(host.has_value(), "somebody of no name was let in");
     it->take_link(*host, std::move(link));
+  };
+  gate.on_refused = [refused = std::move(refused)](const absl::Status& why) {
+    refused(std::string(why.message()));
   };
   PACELINE_ASSIGN_OR_RETURN(exchange->listener_, exchange->network_.listen(0, std::move(gate)));
   return exchange;
@@ -68,7 +73,11 @@ absl::Status Exchange::start(ExchangeOptions options) {
     const auto at = static_cast<std::size_t>(shard);
     slices_[at] = std::make_unique<Slices>(static_cast<int>(hosts), options_.part_floats[at]);
   }
-  unsent_.assign(hosts, 0);
+  {
+    const std::lock_guard lock(mutex_);
+    unsent_.assign(hosts, 0);
+    sent_bytes_.assign(hosts, {});
+  }
   neighbours_.resize(hosts);
   boards_.assign(hosts, options_.own_board);
   for (std::size_t host = 0; host < hosts; ++host) {
@@ -87,6 +96,10 @@ absl::Status Exchange::start(ExchangeOptions options) {
         std::move(reader), options_.moving[own],
         [this, to = static_cast<int>(host)](const Header& header, std::span<const float> block,
                                             std::function<void()> sent) {
+          {
+            const std::lock_guard lock(mutex_);
+            sent_bytes_[static_cast<std::size_t>(to)].weights += std::ssize(std::as_bytes(block));
+          }
           with_link(to, [=](links::Link& link) {
             link.send(write_header(header), std::as_bytes(block), [sent](const absl::Status& status) {
               if (status.ok()) sent();
@@ -113,6 +126,11 @@ bool Exchange::keeps(int shard) const {
   return at < slices_.size() && slices_[at] != nullptr;
 }
 
+std::vector<Exchange::SentBytes> Exchange::sent_bytes() {
+  const std::lock_guard lock(mutex_);
+  return sent_bytes_;
+}
+
 bool Exchange::ended() {
   const std::lock_guard lock(mutex_);
   return !failed_.ok();
@@ -122,6 +140,7 @@ void Exchange::send(int host, int shard, Version version, std::int64_t begin, st
   {
     const std::lock_guard lock(mutex_);
     ++unsent_[static_cast<std::size_t>(host)];
+    sent_bytes_[static_cast<std::size_t>(host)].gradients += std::ssize(std::as_bytes(block));
   }
   post([=, this] {
     with_link(host, [=, this](links::Link& link) {
@@ -218,9 +237,10 @@ void Exchange::run(const std::stop_token& stop) {
 void Exchange::connect_to_lower() {
   for (int host = 0; host < options_.host; ++host) {
     const Peer& peer = options_.peers[static_cast<std::size_t>(host)];
+    links::LinkOptions options = options_to(host);
+    options.connect_limit = kConnectLimit;
     neighbours_[static_cast<std::size_t>(host)].dialer = std::make_unique<links::LinkDialer>(
-        network_, peer.address, name_of(options_.host),
-        links::LinkOptions{.keys = peer.keys, .connect_limit = kConnectLimit});
+        network_, peer.address, links::said_name(name_of(options_.host), peer.keys.send, sealed()), options);
   }
 }
 
@@ -234,19 +254,27 @@ void Exchange::dial(int host) {
 }
 
 // Of those that connect to this one.
-std::optional<int> Exchange::host_named(const std::string& name) const {
+std::optional<int> Exchange::host_named(const std::string& said) const {
   for (int host = options_.host + 1; host < static_cast<int>(options_.peers.size()); ++host) {
-    if (name == name_of(host)) return host;
+    const links::LinkKeys& keys = options_.peers[static_cast<std::size_t>(host)].keys;
+    if (links::same_name(said, links::said_name(name_of(host), keys.receive, sealed()))) return host;
   }
   return std::nullopt;
 }
 
-absl::StatusOr<links::LinkOptions> Exchange::accept(const std::string& name) const {
-  const std::optional<int> host = host_named(name);
+absl::StatusOr<links::LinkOptions> Exchange::accept(const std::string& said) const {
+  const std::optional<int> host = host_named(said);
   if (!host) return absl::PermissionDeniedError("no host of this job");
   const auto at = static_cast<std::size_t>(*host);
-  if (neighbours_[at].link != nullptr) return absl::AlreadyExistsError(fmt::format("{} is connected", name));
-  return links::LinkOptions{.keys = options_.peers[at].keys};
+  if (neighbours_[at].link != nullptr)
+    return absl::AlreadyExistsError(fmt::format("{} is connected", name_of(*host)));
+  return options_to(*host);
+}
+
+links::LinkOptions Exchange::options_to(int host) const {
+  links::LinkOptions options;
+  if (sealed()) options.keys = options_.peers[static_cast<std::size_t>(host)].keys;
+  return options;
 }
 
 void Exchange::take_link(int host, std::unique_ptr<links::Link> link) {
@@ -395,7 +423,7 @@ void Exchange::fail(const absl::Status& why) {
   ended_why_ = why;
 }
 
-// Once whoever waits is told, the links no longer touch its memory.
+// Once a waiter is told, the links no longer touch its memory.
 void Exchange::tell_failed() {
   if (std::exchange(told_, true)) return;
   for (Neighbour& neighbour : neighbours_) {

@@ -1,7 +1,7 @@
 // One host's end of the bulk traffic between the servers of a job, one server a host. Workers know shared
 // memory only, of their own host; what has to go further goes between the servers:
 //
-//   gradients  of a host's workers (one, or their sum), to whoever keeps a shard: send(), slice()
+//   gradients  of a host's workers (one, or their sum), to the keeper of a shard: send(), slice()
 //   weights    of a shard, to the mirrors on other hosts where somebody waits for them: want(), published()
 //
 // Both go in blocks (message.h), each to be worked on as it comes. A thread of the exchange's own moves them;
@@ -39,8 +39,10 @@
 namespace paceline::exchange {
 
 struct Peer {
-  std::string address;                  // of its exchange
-  std::optional<links::LinkKeys> keys;  // where the exchange is sealed, and only there
+  std::string address;  // of its exchange
+  // Of the link to it: where the exchange is sealed it is sealed with them, in the clear the host that
+  // connects proves itself with its own (links/link_name.h).
+  links::LinkKeys keys;
 };
 
 struct ExchangeOptions {
@@ -61,10 +63,11 @@ struct ExchangeOptions {
 
 class Exchange {
  public:
-  // Listens on an address of this host. All hosts' exchanges are of one fabric. Errors: as
-  // links::Network.
-  static absl::StatusOr<std::unique_ptr<Exchange>> listen(const std::string& host_address,
-                                                          links::Fabric fabric);
+  // Listens on an address of this host. All hosts' exchanges are of one fabric. `refused`: a line about
+  // somebody who was not let in, from the exchange's thread. Errors: as links::Network.
+  static absl::StatusOr<std::unique_ptr<Exchange>> listen(
+      const std::string& host_address, links::Fabric fabric,
+      std::function<void(const std::string&)> refused = [](const std::string&) {});
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -81,6 +84,14 @@ class Exchange {
 
   // Where workers of this host read each shard's weights, by host. Requires: started.
   const std::vector<std::string>& boards() const { return boards_; }
+
+  // What went to a host so far, in bytes of payload. Any thread.
+  struct SentBytes {
+    std::int64_t gradients = 0;
+    std::int64_t weights = 0;
+  };
+  // By host; empty before the start.
+  std::vector<SentBytes> sent_bytes();
 
   // ---- Gradients out ----
   // A block of this host's gradients for a shard that another host keeps. Its memory stays as it is until
@@ -137,8 +148,9 @@ class Exchange {
   void sleep();
   void connect_to_lower();
   void dial(int host);
-  std::optional<int> host_named(const std::string& name) const;
-  absl::StatusOr<links::LinkOptions> accept(const std::string& name) const;
+  std::optional<int> host_named(const std::string& said) const;
+  absl::StatusOr<links::LinkOptions> accept(const std::string& said) const;
+  links::LinkOptions options_to(int host) const;
   void take_link(int host, std::unique_ptr<links::Link> link);
   void heard(int host, const links::Link::Message& message);
   absl::Status heard_squares(int host, const Header& header);
@@ -167,6 +179,7 @@ class Exchange {
   std::condition_variable squares_here_;
   std::deque<std::function<void()>> tasks_;
   std::vector<std::size_t> unsent_;  // blocks, by host
+  std::vector<SentBytes> sent_bytes_;
   // By commit and host. No host is more than one commit ahead of another in this.
   std::map<Version, std::map<int, double>> squares_;
   absl::Status failed_;

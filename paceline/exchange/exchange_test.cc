@@ -7,20 +7,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/links/link_name.h"
 #include "paceline/memory/weight_board.h"
 
 namespace paceline::exchange {
 namespace {
 
 constexpr std::int64_t kExchangeFloats = 10;
+constexpr links::LinkKeys kKeys{.send = {std::byte{1}}, .receive = {std::byte{2}}};
 
 // Host 0 of two; what is host 1 is in the test's hands.
 class ExchangeWithAStranger : public ::testing::Test {
  protected:
   void SetUp() override {
-    exchange_ = Exchange::listen("127.0.0.1", links::Fabric::kTcp).value();
+    exchange_ = Exchange::listen("127.0.0.1", links::Fabric::kTcp, [this](const std::string& line) {
+                  refused_ += line + '\n';
+                }).value();
     ExchangeOptions options;
     options.peers.resize(2);
+    options.peers[1].keys = kKeys;
     options.part_floats = {kExchangeFloats, kExchangeFloats};
     options.board_floats = {kExchangeFloats, kExchangeFloats};
     options.moving.assign(2, std::vector<bool>(block_count(kExchangeFloats), true));
@@ -32,21 +37,48 @@ class ExchangeWithAStranger : public ::testing::Test {
     ASSERT_TRUE(exchange_->start(options).ok());
   }
 
+  void stop() { exchange_.reset(); }
+
+  static std::string name_of_host_1(const links::SealKey& secret) {
+    return links::said_name("host 1", secret, false);
+  }
+
+  // Why somebody of that name does not come in.
+  absl::Status refusal_of(const std::string& name) const {
+    const auto network = links::Network::open("127.0.0.1", links::Fabric::kTcp).value();
+    const auto link = network.connect(exchange_->address(), name, {}).value();
+    absl::Status status;
+    while ((status = link->progress()).ok() && !link->open()) link->wait(std::chrono::seconds(1));
+    return status;
+  }
+
   // Why the exchange ends when host 1 says that.
   absl::Status end_after(const Header& header, std::size_t bytes) {
     const auto network = links::Network::open("127.0.0.1", links::Fabric::kTcp).value();
-    const auto link = network.connect(exchange_->address(), "host 1", {}).value();
+    const auto link = network.connect(exchange_->address(), name_of_host_1(kKeys.receive), {}).value();
     const std::vector<std::byte> payload(bytes);
     link->send(write_header(header), payload, [](const absl::Status&) {});
     while (link->progress().ok()) link->wait(std::chrono::seconds(1));
     return why_.get_future().get();
   }
 
+  std::string refused_;  // lines, of the exchange's thread
+
  private:
   memory::WeightWriter board_ = memory::WeightWriter::create(kExchangeFloats, 1, 0).value();
   std::promise<absl::Status> why_;
   std::unique_ptr<Exchange> exchange_;
 };
+
+// A name can be guessed. Whoever has no more than that takes nobody's place.
+TEST_F(ExchangeWithAStranger, ANameWithoutItsSecretIsNobodys) {
+  for (const std::string& name : {std::string("host 1"), name_of_host_1(kKeys.send), name_of_host_1({})})
+    EXPECT_EQ(refusal_of(name).code(), absl::StatusCode::kFailedPrecondition) << name;
+  EXPECT_TRUE(refusal_of(name_of_host_1(kKeys.receive)).ok());
+  stop();
+  EXPECT_THAT(refused_, ::testing::HasSubstr("no host of this job"));
+  EXPECT_THAT(refused_, ::testing::Not(::testing::HasSubstr("0000"))) << "a secret";
+}
 
 TEST_F(ExchangeWithAStranger, TheWordThatAVersionIsKeptWithAPayloadEndsIt) {
   const absl::Status why = end_after({Kind::kKeptHere, Version(1), 0}, 8);

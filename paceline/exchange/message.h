@@ -23,7 +23,7 @@ inline constexpr std::int64_t kBlockFloats = 256 * 1024;
 enum class Kind : std::uint8_t {
   kSum = 1,   // of the sender's gradients, for a shard that the receiver keeps
   kWeights,   // of the sender's shard, to be published
-  kKept,      // likewise, to be kept beside what is published
+  kKept,      // weights to be kept beside what is published
   kKeptHere,  // the receiver's shard is kept in that version at the sender; no payload
   kSquares,   // the squared norm of a commit's averaged gradient over the sender's shard; no payload
 };

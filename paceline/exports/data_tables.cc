@@ -103,7 +103,7 @@ DataTable gaps_table(const Json& document) {
 
 std::string doing_of(const Json& letter) {
   if (letter == "c") return "computing";
-  return letter == "w" ? "waiting" : "parked";
+  return letter == "w" ? "waiting" : "done";
 }
 
 DataTable spans_table(const Json& document) {
@@ -171,6 +171,13 @@ std::vector<DataTable> data_tables(const Json& document) {
       of_objects("events", document.at("events"), {"time_s", "replica", "text"})};
   tables[6].columns[0] = "replica";
   if (document.contains("time")) add_time(document.at("time"), tables);
+  const auto add_objects = [&](const char* name, std::vector<std::string> columns) {
+    if (document.contains(name)) tables.push_back(of_objects(name, document.at(name), std::move(columns)));
+  };
+  add_objects("speeds", {"replica", "samples_per_s", "past_samples_per_s", "ratio"});
+  add_objects("servers", {"server", "commits", "mean_ms", "update_ms", "gradient_ms"});
+  add_objects("links", {"from", "to", "kind", "bytes"});
+  add_objects("memory", {"process", "resident_bytes"});
   if (!document.at("plan").is_null()) {
     tables.push_back(of_arrays("batches", document.at("plan").at("batches"),
                                {"time_s", "batches", "predicted_ms", "measured_ms", "elapsed_ms"}));

@@ -14,10 +14,11 @@ struct DataTable {
   std::vector<std::vector<report::Json>> rows;  // null: not known
 };
 
-// `document`: of report::report_json, with "time" of report::time_json.
+// `document`: of report::report_json, with "time" of report::time_json. The last four where the document has
+// them.
 //   summary      key, value
 //   evaluations  time_s, samples, loss, accuracy, and a column for each of the user's metrics
-//   training     time_s, samples, loss, likewise
+//   training     time_s, samples, loss, and the same columns
 //   throughput   time_s, samples_per_s
 //   staleness    from, to, gradients
 //   groups       from, to (gradients of a commit), cause, commits
@@ -26,6 +27,10 @@ struct DataTable {
 //   why: the first and the latest of a long run time         device, and a column for each cause in seconds
 //   waits        device, on, rule, s
 //   events       time_s, replica, text
+//   speeds       replica, samples_per_s (of its latest iterations), past_samples_per_s (before these), ratio
+//   servers      server, commits, mean_ms, update_ms, gradient_ms: what commits took it
+//   links        from, to, kind, bytes: sent between hosts
+//   memory       process, resident_bytes
 //   batches      of a planned run: time_s, batches, predicted_ms, measured_ms, elapsed_ms
 std::vector<DataTable> data_tables(const report::Json& document);
 

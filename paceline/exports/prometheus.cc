@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,15 +36,19 @@ std::string number_text(double value) {
 
 class Page {
  public:
+  explicit Page(Highest* highest) : highest_(highest) {}
+
   void metric(const std::string& name, const char* type, const char* help) {
+    rises_ = std::string_view(type) != "gauge";
     text_ += fmt::format("# HELP paceline_{0} {2}\n# TYPE paceline_{0} {1}\n", name, type, help);
   }
   void value(const std::string& name, const Labels& labels, double value) {
     std::string inside;
     for (const auto& [label, text] : labels)
       inside += fmt::format("{}{}=\"{}\"", inside.empty() ? "" : ",", label, escaped(text));
-    text_ +=
-        fmt::format("paceline_{}{} {}\n", name, inside.empty() ? "" : "{" + inside + "}", number_text(value));
+    const std::string series = name + (inside.empty() ? "" : "{" + inside + "}");
+    if (rises_ && highest_ != nullptr) value = highest_->of(series, value);
+    text_ += fmt::format("paceline_{} {}\n", series, number_text(value));
   }
   void gauge(const std::string& name, const char* help, std::optional<double> number) {
     if (!number) return;
@@ -68,6 +73,8 @@ class Page {
   std::string text() && { return std::move(text_); }
 
  private:
+  Highest* const highest_;
+  bool rises_ = false;  // the metric at hand is no gauge
   std::string text_;
 };
 
@@ -131,10 +138,12 @@ void add_waited_for(Page& page, const report::TimeLedger& ledger) {
 
 void add_live(Page& page, const LiveNumbers& more) {
   page.gauge("learning_rate", "Of the newest commit.", more.learning_rate);
-  if (more.updates > 0) {
-    page.metric("update_seconds", "summary", "From a commit to its version being complete on the servers.");
-    page.value("update_seconds_sum", {}, more.updates_s);
-    page.value("update_seconds_count", {}, static_cast<double>(more.updates));
+  if (!more.updates.empty()) page.metric("update_seconds", "summary", "What making a version took a server.");
+  for (std::size_t i = 0; i < std::min(kLabelledDevices, more.updates.size()); ++i) {
+    const LiveNumbers::Updates& one = more.updates[i];
+    const Labels server{{"server", fmt::format("{}", one.server)}};
+    page.value("update_seconds_sum", server, one.seconds);
+    page.value("update_seconds_count", server, static_cast<double>(one.count));
   }
   if (!more.speeds.empty())
     page.metric("device_speed_ratio", "gauge", "How fast a device computes now, against its own past.");
@@ -144,6 +153,34 @@ void add_live(Page& page, const LiveNumbers& more) {
   page.metric("left_replicas_total", "counter", "Replicas that left, by the reason.");
   for (const auto& [reason, count] : more.left)
     page.value("left_replicas_total", {{"reason", reason}}, static_cast<double>(count));
+}
+
+void add_processes(Page& page, const LiveNumbers& more) {
+  if (!more.links.empty())
+    page.metric("link_sent_bytes_total", "counter", "What a process sent to another host.");
+  std::map<std::string, double> others;  // by kind
+  for (std::size_t i = 0; i < more.links.size(); ++i) {
+    const LiveNumbers::Link& one = more.links[i];
+    const auto bytes = static_cast<double>(one.bytes);
+    if (i >= kLabelledDevices)
+      others[one.kind] += bytes;
+    else
+      page.value("link_sent_bytes_total", {{"from", one.from}, {"to", one.to}, {"kind", one.kind}}, bytes);
+  }
+  for (const auto& [kind, bytes] : others) {
+    page.value("link_sent_bytes_total", {{"from", kOtherDevices}, {"to", kOtherDevices}, {"kind", kind}},
+               bytes);
+  }
+  if (!more.memory.empty())
+    page.metric("process_resident_memory_bytes", "gauge", "What a process holds, with what it shares.");
+  double rest = 0;
+  for (std::size_t i = 0; i < more.memory.size(); ++i) {
+    const auto bytes = static_cast<double>(more.memory[i].second);
+    if (i < kLabelledDevices)
+      page.value("process_resident_memory_bytes", {{"process", more.memory[i].first}}, bytes);
+    if (i >= kLabelledDevices) rest += bytes;
+  }
+  if (rest > 0) page.value("process_resident_memory_bytes", {{"process", kOtherDevices}}, rest);
 }
 
 std::string world_of(report::World world) {
@@ -160,8 +197,8 @@ std::optional<double> of_evaluation(const report::Summary& summary, double contr
 
 std::string prometheus_text(const report::Summary& summary, const report::History& history,
                             const report::TimeLedger& settled, std::optional<double> made_s,
-                            const LiveNumbers& more) {
-  Page page;
+                            const LiveNumbers& more, Highest* highest) {
+  Page page(highest);
   page.metric("run_info", "gauge", "What is trained, and under which policy.");
   page.value(
       "run_info",
@@ -194,7 +231,12 @@ std::string prometheus_text(const report::Summary& summary, const report::Histor
                static_cast<double>(summary.run.attempts));
   page.counter("lost_commits_total", "Updates that were lost with a process and done again.",
                static_cast<double>(summary.run.lost_commits));
+  if (!summary.run.restarts.empty())
+    page.metric("restarts_total", "counter", "How often the run was gone on with, by the reason.");
+  for (const auto& [reason, count] : summary.run.restarts)
+    page.value("restarts_total", {{"reason", reason}}, static_cast<double>(count));
   add_live(page, more);
+  add_processes(page, more);
   return std::move(page).text();
 }
 

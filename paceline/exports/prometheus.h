@@ -22,11 +22,35 @@ inline constexpr std::size_t kLabelledDevices = 1000;
 // What the statistics of a whole run do not have.
 struct LiveNumbers {
   std::optional<double> learning_rate{};
-  std::int64_t updates = 0;                    // of which the servers said that they are complete
-  double updates_s = 0;                        // that these took, together
+  struct Updates {
+    std::int32_t server = 0;
+    std::int64_t count = 0;
+    double seconds = 0;  // that these took, together
+  };
+  std::vector<Updates> updates{};              // by server
   std::map<std::string, std::int64_t> left{};  // replicas that left, by a bounded number of reasons
   // How fast devices are now against their own past, for the first kLabelledDevices.
   std::vector<std::pair<std::string, double>> speeds{};
+  struct Link {
+    std::string from, to, kind;
+    std::int64_t bytes = 0;
+  };
+  std::vector<Link> links{};                                   // the busiest first
+  std::vector<std::pair<std::string, std::int64_t>> memory{};  // by process, the largest first
+};
+
+// What each series said at most, so that counters do not fall when a run goes back to a checkpoint: what is
+// done again is counted once it is more than it was. Memory is bounded by the number of series.
+class Highest {
+ public:
+  double of(const std::string& series, double value) {
+    const auto [found, fresh] = values_.try_emplace(series, value);
+    if (!fresh && value > found->second) found->second = value;
+    return found->second;
+  }
+
+ private:
+  std::map<std::string, double> values_;
 };
 
 // `settled`: of TimeStats::settled(). `made_s`: when the job's time began, in seconds since 1970; without it
@@ -43,10 +67,15 @@ struct LiveNumbers {
 //   paceline_waited_for_seconds_total{device}        that all others waited for this one
 //   paceline_staleness_commits, paceline_group_gradients    histograms
 //   paceline_attempts_total, paceline_lost_commits_total     how often it was begun or gone on with
-//   paceline_learning_rate, paceline_update_seconds (a summary), paceline_left_replicas_total{reason}
+//   paceline_learning_rate, paceline_left_replicas_total{reason}
+//   paceline_update_seconds{server}                  a summary: what making a version took
 //   paceline_device_speed_ratio{device}              now, against its own past
+//   paceline_restarts_total{reason}                  attempts after the first
+//   paceline_link_sent_bytes_total{from, to, kind}   between hosts; of 1,000 pairs, the others are "others"
+//   paceline_process_resident_memory_bytes{process}  likewise
+// `highest`: of the pages of this run before, if there were some.
 std::string prometheus_text(const report::Summary& summary, const report::History& history,
                             const report::TimeLedger& settled, std::optional<double> made_s,
-                            const LiveNumbers& more = {});
+                            const LiveNumbers& more = {}, Highest* highest = nullptr);
 
 }  // namespace paceline::exports

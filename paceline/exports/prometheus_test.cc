@@ -21,7 +21,13 @@ std::string page_of(const report::ExampleJob& job, const std::string& policy,
   report::TimeStats time({});
   const Time end = report::run_example(job, policy, stats);
   report::run_example(job, policy, time);
-  return prometheus_text(stats.summary(end), stats.history(end), time.settled(), 1e9);
+  // What a run says while it trains, too.
+  const LiveNumbers more{.learning_rate = 0.5,
+                         .updates = 4,
+                         .updates_s = 0.25,
+                         .left = {{"its \"stream\" ended", 2}},
+                         .speeds = {{"w0", 0.25}}};
+  return prometheus_text(stats.summary(end), stats.history(end), time.settled(), 1e9, more);
 }
 
 TEST(Prometheus, SaysWhatARunIs) {
@@ -55,17 +61,57 @@ TEST(Prometheus, ARunThatHasNotBegunIsAPage) {
 TEST(Prometheus, SaysWhatIsKnownOfARunThatTrains) {
   const report::RunStats stats({.title = "", .policy = "bsp", .target = {}});
   const LiveNumbers more{.learning_rate = 0.5,
-                         .updates = 4,
-                         .updates_s = 0.25,
+                         .updates = {{.server = 1, .count = 4, .seconds = 0.25}},
                          .left = {{"its \"stream\" ended", 2}},
                          .speeds = {{"w0", 0.25}}};
   const std::string page =
       prometheus_text(stats.summary({}), stats.history({}), report::TimeStats({}).settled(), {}, more);
   EXPECT_THAT(page, HasSubstr("paceline_learning_rate 0.5\n"));
-  EXPECT_THAT(page, HasSubstr("paceline_update_seconds_sum 0.25\npaceline_update_seconds_count 4\n"));
+  EXPECT_THAT(
+      page,
+      HasSubstr(
+          "paceline_update_seconds_sum{server=\"1\"} 0.25\npaceline_update_seconds_count{server=\"1\"} 4\n"));
   EXPECT_THAT(page, HasSubstr("paceline_left_replicas_total{reason=\"its \\\"stream\\\" ended\"} 2\n"));
   EXPECT_THAT(page, HasSubstr("paceline_device_speed_ratio{device=\"w0\"} 0.25\n"));
   EXPECT_THAT(page, HasSubstr("paceline_attempts_total 1\n"));
+}
+
+TEST(Prometheus, CountersDoNotFallWhenARunGoesBack) {
+  Highest highest;
+  const auto page = [&](std::int64_t commits, double loss, double update_s) {
+    report::Summary summary;
+    summary.commits = commits;
+    summary.training_loss = loss;
+    const LiveNumbers more{.updates = {{.server = 0, .count = commits, .seconds = update_s}}};
+    return prometheus_text(summary, {}, report::TimeStats({}).settled(), {}, more, &highest);
+  };
+  page(100, 0.5, 7);
+  const std::string after = page(60, 1.5, 9);
+  EXPECT_THAT(after, HasSubstr("paceline_commits_total 100\n"));
+  EXPECT_THAT(after, HasSubstr("paceline_update_seconds_count{server=\"0\"} 100\n"));
+  EXPECT_THAT(after, HasSubstr("paceline_update_seconds_sum{server=\"0\"} 9\n"));
+  EXPECT_THAT(after, HasSubstr("paceline_training_loss 1.5\n")) << "it is no counter";
+  EXPECT_THAT(page(101, 1.5, 9), HasSubstr("paceline_commits_total 101\n"));
+}
+
+TEST(Prometheus, SaysWhatProcessesHoldAndSend) {
+  report::Summary summary;
+  summary.run.restarts = {{"server # died", 2}};
+  LiveNumbers more;
+  for (int i = 0; i < 1002; ++i) {
+    more.links.push_back({fmt::format("server{}", i), "server0", "weights", 5});
+    more.memory.emplace_back(fmt::format("w{}", i), 7);
+  }
+  const std::string page = prometheus_text(summary, {}, report::TimeStats({}).settled(), {}, more);
+  EXPECT_THAT(page, HasSubstr("paceline_restarts_total{reason=\"server # died\"} 2\n"));
+  EXPECT_THAT(
+      page,
+      HasSubstr("paceline_link_sent_bytes_total{from=\"server999\",to=\"server0\",kind=\"weights\"} 5\n"));
+  EXPECT_THAT(
+      page, HasSubstr("paceline_link_sent_bytes_total{from=\"others\",to=\"others\",kind=\"weights\"} 10\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_process_resident_memory_bytes{process=\"w999\"} 7\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_process_resident_memory_bytes{process=\"others\"} 14\n"));
+  EXPECT_THAT(page, testing::Not(HasSubstr("w1000")));
 }
 
 TEST(Prometheus, NamesAThousandDevices) {
@@ -82,6 +128,8 @@ TEST(Prometheus, NamesAThousandDevices) {
 TEST(Prometheus, KeepsItsRulesAsPromtoolKnowsThem) {
   if (std::system("promtool --version >/dev/null 2>&1") != 0)
     GTEST_SKIP() << "promtool is not here: Debian's prometheus";
+  EXPECT_EQ(std::system("promtool test rules " PACELINE_MONITORING "/alerts_test.yml"), 0);
+  EXPECT_EQ(std::system("promtool check config " PACELINE_MONITORING "/prometheus.yml"), 0);
   for (const char* policy : {"bsp", "asp", "cgp"}) {
     FILE* tool = popen("promtool check metrics 2>&1", "w");
     ASSERT_NE(tool, nullptr);

@@ -62,6 +62,10 @@ TensorBoard::TensorBoard(const report::RunInfo& info, double made_s, const std::
   wire::Event first = event_at(Time{}, 0);
   first.set_file_version("brain.Event:2");
   put(first);
+  // What a file before this one says of the run no longer counts.
+  wire::Event start_anew = event_at(Time{}, 0);
+  start_anew.mutable_session_log()->set_status(wire::SessionLog::START);
+  put(start_anew);
   put_text(
       Time{}, 0, "job", "    " + [&] {
         std::string text = job_toml;  // as code

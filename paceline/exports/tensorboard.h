@@ -50,9 +50,9 @@ class TensorBoard final : public control::RunListener {
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
 
-  // What is known so far, for whoever reads the file while it grows. The first error of writing.
+  // What is known so far, for readers of the file while it grows. The first error of writing.
   absl::Status flush() { return out_.flush(); }
-  // Likewise, with how it ended.
+  // The same, with how it ended.
   absl::Status finish(const report::Summary& summary, const std::string& holds_back);
 
  private:

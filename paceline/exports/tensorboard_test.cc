@@ -55,6 +55,7 @@ TEST(TensorBoard, WritesWhatARunWas) {
   EXPECT_TRUE(board.finish(summary, "w3 is slow").ok());
   const std::vector<wire::Event> events = events_in(text);
   EXPECT_EQ(events.at(0).file_version(), "brain.Event:2");
+  EXPECT_EQ(events.at(1).session_log().status(), wire::SessionLog::START);
   std::map<std::string, int> tags;
   double gradients = 0;
   for (const wire::Event& event : events) {

@@ -1,6 +1,7 @@
 #include "paceline/exports/trace.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,8 +16,8 @@ using report::TimeCause;
 using report::TimeSpan;
 
 constexpr int kDevices = 1, kServers = 2;  // processes
-constexpr std::size_t kCommits = 1, kUpdates = 2, kEvaluations = 3,
-                      kCheckpoints = 4;  // tracks of the servers
+constexpr std::size_t kCommits = 1, kEvaluations = 2, kCheckpoints = 3,
+                      kUpdates = 4;  // tracks of the servers; of updates one for each of them
 
 std::string quoted(const std::string& text) { return report::one_line(report::Json(text)); }
 std::string number(double value) { return report::one_line(report::json_number(value)); }
@@ -39,6 +40,9 @@ const char* category(TimeCause cause) {
     case TimeCause::kWaiting:
     case TimeCause::kServers:
       return "wait";
+    case TimeCause::kLoading:
+      return "load";
+    case TimeCause::kWeights:
     case TimeCause::kOnTheWay:
     case TimeCause::kStages:
       return "way";
@@ -63,7 +67,6 @@ Trace::Trace(const report::RunInfo& info, Write write)
   name_process(kDevices, "devices");
   name_process(kServers, "servers");
   name_track(kServers, kCommits, "commits");
-  name_track(kServers, kUpdates, "updates");
   name_track(kServers, kEvaluations, "evaluations");
   name_track(kServers, kCheckpoints, "checkpoints");
 }
@@ -109,11 +112,15 @@ std::string Trace::title(const TimeSpan& span) {
       const std::string whom = spans_.name(span.on);
       return whom.empty() ? "wait" : "wait for " + whom;
     }
+    case TimeCause::kLoading:
+      return "load";
+    case TimeCause::kWeights:
+      return "pull";
     case TimeCause::kOnTheWay: {
       const Track& mine = tracks_[span.device];
       const bool computed =
           mine.any && mine.last.cause == TimeCause::kComputing && mine.last.end == span.start;
-      return computed ? "push" : "pull";
+      return computed ? "push" : "release";
     }
     case TimeCause::kRecovering:
       return span.lost ? "lost iteration" : "recovering";
@@ -127,8 +134,8 @@ std::string Trace::arguments(const TimeSpan& span) {
     return fmt::format(R"("rule":{},"why":{})", quoted(spans_.rule(span.rule)),
                        quoted(policy::to_string(why_)));
   }
-  const bool iterates =
-      span.cause == TimeCause::kComputing || span.cause == TimeCause::kOnTheWay || span.lost;
+  const bool iterates = span.cause == TimeCause::kComputing || span.cause == TimeCause::kLoading ||
+                        span.cause == TimeCause::kWeights || span.cause == TimeCause::kOnTheWay || span.lost;
   return iterates ? fmt::format(R"("iteration":{})", span.iteration.value()) : "";
 }
 
@@ -168,7 +175,7 @@ void Trace::on_fact(const control::Fact& fact) {
       Overloaded{
           [&](const control::ReplicaJoined& joined) { instant_of(joined.replica, fact.at, "joined", ""); },
           [&](const control::ReplicaLeft& left) { instant_of(left.replica, fact.at, "left", left.why); },
-          [&](const control::CommitComplete& done) { complete(fact.at, done.version); }, [](const auto&) {}},
+          [](const auto&) {}},
       fact.what);
 }
 
@@ -183,24 +190,44 @@ void Trace::commit(Time at, const control::CommitRecord& record) {
   instant(kServers, kCommits, at, fmt::format("commit {}", record.version),
           fmt::format(R"("gradients":{},"samples":{},"why":{})", record.members.size(), record.samples,
                       quoted(policy::to_string(record.why))));
-  if (record.checkpoint)
-    instant(kServers, kCheckpoints, at, fmt::format("checkpoint {}", record.version), "");
-  pending_.emplace_back(record.version, at);
-  if (pending_.size() > kMostPending) pending_.pop_front();
+  if (record.checkpoint) {
+    checkpoint_as_instant();
+    checkpoint_.emplace(record.version, at);
+  }
   count(at, record);
 }
 
-// One update after the other, also where the next one was ordered before this one was complete.
-void Trace::complete(Time at, Version version) {
-  while (!pending_.empty() && pending_.front().first < version) pending_.pop_front();
-  if (pending_.empty() || pending_.front().first != version) return;
-  const Time start = std::max(pending_.front().second, updates_until_);
-  pending_.pop_front();
-  updates_until_ = std::max(updates_until_, at);
-  if (at <= start) return;
-  event(fmt::format(
-      R"({{"ph":"X","cat":"update","name":"update {}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{}}}})",
-      version, kServers, kUpdates, stamp(start), stamp(at - start)));
+void Trace::checkpoint_as_instant() {
+  if (!checkpoint_) return;
+  instant(kServers, kCheckpoints, checkpoint_->second, fmt::format("checkpoint {}", checkpoint_->first), "");
+  checkpoint_.reset();
+}
+
+void Trace::on_side_work(const control::SideWork& done) {
+  using Kind = control::SideWork::Kind;
+  if (done.kind == Kind::kEvaluation) evaluation_ = done;
+  if (done.kind == Kind::kCheckpoint) {
+    checkpoint_.reset();
+    work(kCheckpoints, done, fmt::format("checkpoint {}", done.version), "");
+  }
+  if (done.kind != Kind::kUpdate) return;
+  const std::size_t track = kUpdates + static_cast<std::size_t>(done.server);
+  if (!worked_until_.contains(track))
+    name_track(kServers, track, fmt::format("updates of server {}", done.server));
+  work(track, done, fmt::format("update {}", done.version),
+       fmt::format(R"("gradients":{},"bytes":{},"threads":{})", done.members, done.bytes, done.threads));
+}
+
+// When it was is known to the message that told of it only, so it may seem to overlap with the one before.
+void Trace::work(std::size_t track, const control::SideWork& done, const std::string& name,
+                 const std::string& arguments) {
+  Time& until = worked_until_[track];
+  const Time start = std::max(until, done.at - done.took);
+  if (done.at <= start) return;
+  until = done.at;
+  event(
+      fmt::format(R"({{"ph":"X","cat":"server","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
+                  quoted(name), kServers, track, stamp(start), stamp(done.at - start), arguments));
 }
 
 void Trace::count(Time at, const control::CommitRecord& record) {
@@ -226,11 +253,18 @@ void Trace::on_evaluated(const control::Evaluated& evaluated) {
       fmt::format(R"("loss":{},"accuracy":{})", number(evaluated.loss), number(evaluated.accuracy));
   for (const auto& [name, value] : evaluated.metrics)
     values += fmt::format(",{}:{}", quoted(name), number(value));
-  instant(kServers, kEvaluations, evaluated.at, fmt::format("evaluation of {}", evaluated.version), values);
+  const auto done = std::exchange(evaluation_, std::nullopt);
+  const std::string name = fmt::format("evaluation of {}", evaluated.version);
+  if (done && done->version == evaluated.version) {
+    work(kEvaluations, *done, name, values);
+  } else {
+    instant(kServers, kEvaluations, evaluated.at, name, values);
+  }
 }
 
 absl::Status Trace::finish(Time now) {
   why_ = {};
+  checkpoint_as_instant();
   spans_.see_open(now, [this](const TimeSpan& span) { slice(span); });
   out_.text() += "\n]}\n";
   return out_.flush();

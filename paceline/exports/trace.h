@@ -2,13 +2,12 @@
 // is replayed: a track a device with a slice for each of its spans (report::TimeSpans), arrows from a wait to
 // the one that was waited for, what the servers did, and counters.
 //
-//   devices   "compute", "wait for w3" (args: rule, why), "pull" and "push" (its release and its report on
-//   their way;
-//             of both together the journal has the sum, so each is half of it), "starting", "recovering",
-//             "lost iteration", "parked", "gone"; "joined" and "left" as instants
-//   servers   "commits", "evaluations" and "checkpoints" as instants, each at the commit of its version;
-//   "updates" as
-//             slices from a commit until it is complete everywhere, where the policy asked to hear of that
+//   devices   "load", "pull" (until the weights are there), "compute", "wait for w3" (args: rule, why);
+//             "release" and "push" (its release and its report on their way; of both together the journal has
+//             the sum, so each is half of it); "starting", "recovering", "lost iteration", "no work", "gone";
+//             "joined" and "left" as instants
+//   servers   "commits" as instants; "evaluations", "checkpoints" and "updates of server 0" and so on as
+//             slices where the journal says how long they took; else instants, each at its version's commit
 //   counters  "staleness" (mean and largest) and "samples/s", about one point for each bulk update
 //
 // What always holds: slices of a track never overlap, and each arrow has both its ends, in slices. Times are
@@ -17,7 +16,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,15 +35,12 @@ class Trace final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_side_work(const control::SideWork& work) override;
 
   // What is under way at `now`, the latest event, and the end of the file. The first error of writing.
   absl::Status finish(Time now);
 
  private:
-  // Updates that are ordered and not known to be complete: where nobody tells of completion, no more than so
-  // many.
-  static constexpr std::size_t kMostPending = 4096;
-
   struct Track {
     report::TimeSpan last;  // told
     bool any = false;
@@ -60,7 +57,9 @@ class Trace final : public control::RunListener {
   Track& track(std::size_t device);
   void instant_of(ReplicaId replica, Time at, const std::string& name, const std::string& why);
   void commit(Time at, const control::CommitRecord& record);
-  void complete(Time at, Version version);
+  void work(std::size_t track, const control::SideWork& work, const std::string& name,
+            const std::string& arguments);
+  void checkpoint_as_instant();
   void count(Time at, const control::CommitRecord& record);
 
   TextOut out_;
@@ -68,8 +67,9 @@ class Trace final : public control::RunListener {
   std::vector<Track> tracks_;  // by device
   policy::Reason why_;         // of the order that ends a span
   std::uint64_t arrows_ = 0;
-  std::deque<std::pair<Version, Time>> pending_;
-  Time updates_until_;
+  std::map<std::size_t, Time> worked_until_;            // by track of the servers
+  std::optional<control::SideWork> evaluation_;         // whose result comes next
+  std::optional<std::pair<Version, Time>> checkpoint_;  // ordered, and nobody has said how long it took
   struct {
     Time since;
     std::int64_t samples = 0, gradients = 0, staleness = 0, staleness_max = 0;

@@ -4,9 +4,11 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/resident_memory.h"
 #include "paceline/policy/policy_spec.h"
 #include "paceline/report/example_run.h"
 #include "paceline/report/json_values.h"
@@ -98,6 +100,59 @@ Traced traced(const report::ExampleJob& job, const std::string& policy) {
   return Traced(text);
 }
 
+// Slices of the servers' track of that name: name, start and end in seconds.
+std::vector<std::string> slices_of(const Traced& all, const std::string& track) {
+  std::vector<std::string> found;
+  int number = -1;
+  for (const Json& event : all.json().at("traceEvents")) {
+    const bool servers = event.at("pid") == 2;
+    if (servers && event.at("name") == "thread_name" && event.at("args").at("name") == track)
+      number = event.at("tid");
+    if (!servers || event.value("tid", -1) != number || event.at("ph") == "M") continue;
+    const double start = event.at("ts").get<double>() / 1e6;
+    found.push_back(fmt::format("{} {} {} {}", event.at("ph").get<std::string>(),
+                                event.at("name").get<std::string>(), start,
+                                start + event.value("dur", 0.0) / 1e6));
+  }
+  return found;
+}
+
+TEST(Trace, WhatServersAndTheEvaluatorDoTakesTime) {
+  using control::SideWork;
+  std::string text;
+  Trace trace({}, [&](std::string_view piece) {
+    text += piece;
+    return absl::OkStatus();
+  });
+  const auto at = [](double s) { return Time(from_seconds(s)); };
+  const auto commit = [&](double s, std::int64_t version) {
+    control::CommitRecord record;
+    record.version = Version(version);
+    record.checkpoint.emplace();
+    trace.on_order(at(s), record);
+  };
+  const auto update = [&](double s, double took, std::int64_t version, int server) {
+    trace.on_side_work(
+        {.at = at(s), .version = Version(version), .took = from_seconds(took), .server = server});
+  };
+  commit(1, 1);
+  update(1.5, 0.5, 1, 0);
+  update(2, 1, 1, 7);
+  update(2, 1, 2, 0);
+  trace.on_side_work({at(4), SideWork::Kind::kCheckpoint, Version(1), from_seconds(3)});
+  trace.on_side_work({at(6), SideWork::Kind::kEvaluation, Version(1), from_seconds(2)});
+  trace.on_evaluated({at(1), Version(1), 8, 2.5, 0.5});
+  trace.on_evaluated({at(5), Version(2), 8, 2.5, 0.5});
+  commit(7, 2);
+  EXPECT_TRUE(trace.finish(at(8)).ok());
+  const Traced all(text);
+  using testing::ElementsAre;
+  EXPECT_THAT(slices_of(all, "updates of server 0"), ElementsAre("X update 1 1 1.5", "X update 2 1.5 2"));
+  EXPECT_THAT(slices_of(all, "updates of server 7"), ElementsAre("X update 1 1 2"));
+  EXPECT_THAT(slices_of(all, "checkpoints"), ElementsAre("X checkpoint 1 1 4", "i checkpoint 2 7 7"));
+  EXPECT_THAT(slices_of(all, "evaluations"), ElementsAre("X evaluation of 1 4 6", "i evaluation of 2 5 5"));
+}
+
 class TraceOfPolicy : public testing::TestWithParam<std::string> {};
 
 TEST_P(TraceOfPolicy, HoldsItsPromises) {
@@ -110,6 +165,28 @@ TEST_P(TraceOfPolicy, HoldsItsPromises) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, TraceOfPolicy, testing::ValuesIn(policy::example_policies()));
+
+// What it takes is that of its text, which is passed on, and not of the run's length.
+TEST(Trace, AMillionIterationsAreStreamedInLittleMemory) {
+  report::ExampleJob job;
+  job.batch = 1;
+  job.samples = 1'000'000;
+  job.evaluate_every = 100'000;
+  for (int i = 0; i < 4; ++i)
+    job.replicas.push_back({.name = fmt::format("w{}", i), .iteration_s = 0.1 + 0.01 * i});
+  std::int64_t bytes = 0, early = 0, late = 0;
+  Trace trace({}, [&](std::string_view piece) {
+    bytes += std::ssize(piece);
+    if (bytes < 64'000'000) early = resident_bytes();
+    late = resident_bytes();
+    return absl::OkStatus();
+  });
+  const Time end = report::run_example(job, "asp", trace);
+  EXPECT_TRUE(trace.finish(end).ok());
+  EXPECT_GT(bytes, 250'000'000);
+  EXPECT_GT(early, 0);
+  EXPECT_LT(late - early, 8'000'000) << "of " << bytes << " bytes of text";
+}
 
 TEST(Trace, UnderBspAllArrowsGoToTheSlowest) {
   const Traced all = traced(report::uneven_four(), "bsp");

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +16,9 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/launch/oom_kills.h"
 
 namespace paceline::launch {
 
@@ -22,8 +26,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kLowestNice = 19;
 // Also when another file has taken the place of this program's meanwhile.
 constexpr char kThisProgram[] = "/proc/self/exe";
+
+// From its being counted as out of memory to its end.
+constexpr std::chrono::seconds kDying{2};
 
 // A program beside this one; empty: there is none. Where this program's file was replaced another one is not
 // of the same build any more.
@@ -35,14 +43,32 @@ std::string program_beside(const char* name) {
 }
 
 std::string path_of(ChildProgram program) {
-  const std::string other = program == ChildProgram::kWithoutTorch ? program_beside("paceline") : "";
+  if (program == ChildProgram::kThis) return kThisProgram;
+  const std::string other =
+      program_beside(program == ChildProgram::kWithTorch ? "paceline-torch" : "paceline");
   return other.empty() ? kThisProgram : other;
+}
+
+// A resumed folder may be anybody's work: a pipe there would keep this process waiting for a reader.
+absl::StatusOr<FileDescriptor> open_log(const std::string& file) {
+  FileDescriptor log(open(
+      file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
+  struct stat about {};
+  if (log.valid() && fstat(log.get(), &about) == 0 && S_ISREG(about.st_mode) &&
+      fcntl(log.get(), F_SETFL, O_APPEND) == 0)
+    return log;
+  const bool other = log.valid() || errno == ENXIO || errno == ELOOP;
+  return absl::PermissionDeniedError(fmt::format(
+      "{}: cannot write: {}", file,
+      other ? "it is no plain file; move it away, and look at what else is in this folder before you go on"
+            : std::strerror(errno)));
 }
 
 // In the child, between fork and exec: only what is safe there.
 [[noreturn]] void become(const char* program, char* const* arguments, char* const* environment, int log,
-                         const std::vector<int>& inherited, pid_t parent) {
+                         const std::vector<int>& inherited, Priority priority, pid_t parent) {
   setpgid(0, 0);
+  if (priority == Priority::kLowest) setpriority(PRIO_PROCESS, 0, kLowestNice);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before the line above
   dup2(log, STDOUT_FILENO);
@@ -66,51 +92,54 @@ bool has_torch_program() { return !program_beside("paceline-torch").empty(); }
 absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std::string& name,
                                                  const std::vector<std::string>& arguments,
                                                  const std::string& log_file,
-                                                 const std::vector<int>& inherited) {
-  const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (log < 0)
-    return absl::PermissionDeniedError(fmt::format("{}: cannot write: {}", log_file, std::strerror(errno)));
+                                                 const std::vector<int>& inherited, Priority priority) {
+  PACELINE_ASSIGN_OR_RETURN(const FileDescriptor log, open_log(log_file));
   const std::string path = path_of(program);
   std::vector<std::string> words = {"paceline"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  auto ending = peer::ExitPipe::open();
-  if (!ending.ok()) close(log);
-  PACELINE_RETURN_IF_ERROR(ending.status());
-  std::string variable = ending->environment();
+  PACELINE_ASSIGN_OR_RETURN(peer::ExitPipe exit_pipe, peer::ExitPipe::open());
+  std::string variable = exit_pipe.environment();
   std::vector<char*> environment;
   for (char** one = environ; *one != nullptr; ++one) environment.push_back(*one);
   environment.insert(environment.end(), {variable.data(), nullptr});
   std::vector<int> kept = inherited;
-  kept.push_back(ending->child_end());
+  kept.push_back(exit_pipe.child_end());
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log, kept, parent);
-  ending->close_child_end();
-  close(log);
+  if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log.get(), kept, priority, parent);
+  exit_pipe.close_child_end();
   if (pid < 0)
     return absl::ResourceExhaustedError(fmt::format("cannot start {}: {}", name, std::strerror(errno)));
-  return ChildProcess(name, log_file, pid, *std::move(ending));
+  return ChildProcess(name, log_file, pid, std::move(exit_pipe));
 }
 
-ChildProcess::ChildProcess(std::string name, std::string log_file, pid_t pid, peer::ExitPipe ending)
-    : name_(std::move(name)), log_file_(std::move(log_file)), pid_(pid), ending_(std::move(ending)) {}
+ChildProcess::ChildProcess(std::string name, std::string log_file, pid_t pid, peer::ExitPipe exit_pipe)
+    : name_(std::move(name)),
+      log_file_(std::move(log_file)),
+      pid_(pid),
+      exit_pipe_(std::move(exit_pipe)),
+      oom_kills_(oom_kills()) {}
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : name_(std::move(other.name_)),
       log_file_(std::move(other.log_file_)),
       pid_(std::exchange(other.pid_, -1)),
-      ending_(std::move(other.ending_)),
-      end_(std::move(other.end_)) {}
+      exit_pipe_(std::move(other.exit_pipe_)),
+      end_(std::move(other.end_)),
+      oom_kills_(other.oom_kills_),
+      somebody_out_of_memory_(other.somebody_out_of_memory_) {}
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(name_, other.name_);
   std::swap(log_file_, other.log_file_);
   std::swap(pid_, other.pid_);
-  std::swap(ending_, other.ending_);
+  std::swap(exit_pipe_, other.exit_pipe_);
   std::swap(end_, other.end_);
+  std::swap(oom_kills_, other.oom_kills_);
+  std::swap(somebody_out_of_memory_, other.somebody_out_of_memory_);
   return *this;
 }
 
@@ -122,7 +151,7 @@ ChildProcess::~ChildProcess() {
 
 namespace {
 
-// Not by a fault of its own, of which its log would say more.
+// Not by a fault of its own, and so its log says no more.
 bool killed_from_outside(int wait_status) {
   return WIFSIGNALED(wait_status) && (WTERMSIG(wait_status) == SIGKILL || WTERMSIG(wait_status) == SIGTERM);
 }
@@ -130,10 +159,24 @@ bool killed_from_outside(int wait_status) {
 }  // namespace
 
 std::optional<ChildProcess::End> ChildProcess::ended() {
+  if (end_ || pid_ < 0) return end_;
   int status = 0;
-  if (!end_ && pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) end_ = End{status, ending_.read()};
-  if (end_ && killed_from_outside(end_->wait_status)) end_->said = {ExitReason::kKilled};
+  const bool ended = waitpid(pid_, &status, WNOHANG) == pid_;
+  const auto now = std::chrono::steady_clock::now();
+  const std::int64_t before = std::exchange(oom_kills_, oom_kills());
+  if (oom_kills_ > before) somebody_out_of_memory_ = now;
+  if (!ended) return std::nullopt;
+  end_ = End{status, exit_pipe_.read(), false};
+  if (killed_from_outside(status)) end_->said = {ExitReason::kKilled};
+  end_->out_of_memory =
+      WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && now - somebody_out_of_memory_ < kDying;
   return end_;
+}
+
+ChildProcess::End ChildProcess::wait() {
+  siginfo_t ignored{};
+  while (!ended()) waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED | WNOWAIT);
+  return *end_;
 }
 
 bool ChildProcess::End::killed() const { return WIFSIGNALED(wait_status); }
@@ -144,21 +187,22 @@ void ChildProcess::signal(int number) {
 
 std::string ChildProcess::End::in_words() const {
   if (killed())
-    return fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    return fmt::format("{}killed by signal {} ({})", out_of_memory ? "out of memory: " : "",
+                       WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
   return fmt::format("exit status {}", WEXITSTATUS(wait_status));
 }
 
 absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end) {
-  const ExitReason ending = end.said.ending;
+  const ExitReason reason = end.said.reason;
   const std::string words = fmt::format("{}: {}", child.name(), end.in_words());
-  if (ending == ExitReason::kKilled) return with_exit_reason(absl::UnavailableError(words), ending);
-  if (ending != ExitReason::kUnsaid)
-    return with_exit_reason(absl::UnavailableError(end.said.message), ending);
+  if (reason == ExitReason::kKilled) return with_exit_reason(absl::UnavailableError(words), reason);
+  if (reason != ExitReason::kUnsaid)
+    return with_exit_reason(absl::UnavailableError(end.said.message), reason);
   std::error_code ignored;
   const bool has_log = fs::file_size(child.log_file(), ignored) > 0 && !ignored;
   return with_exit_reason(
       absl::UnavailableError(has_log ? fmt::format("{}; its log is {}", words, child.log_file()) : words),
-      ending);
+      reason);
 }
 
 }  // namespace paceline::launch

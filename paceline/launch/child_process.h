@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,11 +15,14 @@
 
 namespace paceline::launch {
 
-// kThis: this very program. kWithoutTorch: `paceline`, if it lies beside this program and that is
-// `paceline-torch`, which is slower to start and larger.
-enum class ChildProgram { kThis, kWithoutTorch };
+// kThis: this very program. Where they lie beside this program: kWithoutTorch is `paceline`, and kWithTorch
+// is `paceline-torch`, which has the built-in models, and is slower to start and larger.
+enum class ChildProgram { kThis, kWithoutTorch, kWithTorch };
 // Whether `paceline-torch`, which has the built-in models, lies here.
 bool has_torch_program();
+
+// kLowest: what a process loads before it begins must not slow down the others either.
+enum class Priority { kUsual, kLowest };
 
 class ChildProcess {
  public:
@@ -27,7 +32,8 @@ class ChildProcess {
   static absl::StatusOr<ChildProcess> start(ChildProgram program, const std::string& name,
                                             const std::vector<std::string>& arguments,
                                             const std::string& log_file,
-                                            const std::vector<int>& inherited = {});
+                                            const std::vector<int>& inherited = {},
+                                            Priority priority = Priority::kUsual);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
   // Kills it if it still runs, and waits for its end.
@@ -37,11 +43,15 @@ class ChildProcess {
   struct End {
     int wait_status = 0;
     peer::ExitReport said{};
+    bool out_of_memory = false;  // the system killed it for that
     bool killed() const;
     // For people.
-    std::string in_words() const;  // "exit status 2", "killed by signal 9 (Killed)"
+    // "exit status 2", "killed by signal 9 (Killed)", "out of memory: killed by signal 9 (Killed)".
+    std::string in_words() const;
   };
   std::optional<End> ended();
+  // Waits for it.
+  End wait();
   // Sends it a signal if it runs.
   void signal(int number);
 
@@ -50,13 +60,15 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
 
  private:
-  ChildProcess(std::string name, std::string log_file, pid_t pid, peer::ExitPipe ending);
+  ChildProcess(std::string name, std::string log_file, pid_t pid, peer::ExitPipe exit_pipe);
 
   std::string name_;
   std::string log_file_;
   pid_t pid_ = -1;
-  peer::ExitPipe ending_;
+  peer::ExitPipe exit_pipe_;
   std::optional<End> end_;
+  std::int64_t oom_kills_;                                          // seen last
+  std::chrono::steady_clock::time_point somebody_out_of_memory_{};  // when that grew
 };
 
 // Why a process ended: what it said, or where its log is. With its ExitReason.

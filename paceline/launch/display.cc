@@ -16,6 +16,7 @@ namespace {
 constexpr std::chrono::seconds kLogEvery{10};
 constexpr std::chrono::seconds kJsonEvery{1};
 constexpr int kUsualWidth = 100;
+constexpr int kNoTerminal = 0;
 }  // namespace
 
 Display::Display(std::string label, Shown shown)
@@ -26,8 +27,9 @@ Display::Display(std::string label, Shown shown)
 Display::~Display() { clear(); }
 
 int Display::width() const {
+  if (!terminal_) return kNoTerminal;
   winsize size{};
-  const bool known = terminal_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   // The label stands before the line, and the last column stays free: some terminals wrap when it is written.
   return std::max(20, (known ? size.ws_col : kUsualWidth) - static_cast<int>(label_.size()) - 3);
 }

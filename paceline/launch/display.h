@@ -25,6 +25,7 @@ class Display {
   void show(const wire::StatusReply& status);
   // A line that stays.
   void note(const std::string& line);
+  // Of the line, in columns; 0 where it goes to no terminal.
   int width() const;
 
  private:

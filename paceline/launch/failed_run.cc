@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/peer/exit_report.h"
+#include "paceline/base/exit_reason.h"
 #include "paceline/store/checkpoint.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"

@@ -33,7 +33,6 @@ namespace {
 using supervisor::MemberKind;
 
 constexpr int kAnyWidth = 80;
-constexpr std::time_t kSoon_s = 7 * 86400;
 // So long a coordinator has to answer when this process comes to it.
 constexpr std::chrono::milliseconds kAnswerLimit{500};
 
@@ -69,7 +68,7 @@ supervisor::SupervisorOptions supervisor_options(const HostProcesses& processes,
                                         .resumes = processes.resume,
                                         .again = processes.again,
                                         .copies = job.copies > 1,
-                                        .host = processes.rank,
+                                        .host = HostRank(processes.rank),
                                         .patience_s = job.host_patience_s,
                                         .run = processes.run};
   for (const std::int64_t shard : processes.shards)
@@ -80,7 +79,7 @@ supervisor::SupervisorOptions supervisor_options(const HostProcesses& processes,
 
 supervisor::ProcessEnd end_of(const ChildProcess& process, const ChildProcess::End& end) {
   const bool success = end.wait_status == 0;
-  return {end.said.ending, success, end.killed(), end.in_words(),
+  return {end.said.reason, success, end.killed(), end.in_words(),
           success ? absl::OkStatus() : reason_of(process, end)};
 }
 
@@ -94,7 +93,7 @@ supervisor::LeaderFailover::Seen look_at_folder(const store::RunPaths& run) {
   std::error_code error;
   const bool marked = std::filesystem::exists(run.mark(), error);
   if (error) return {};
-  return {{{leader->host, leader->address}}, led, !marked};
+  return {{{HostRank(leader->host), leader->address}}, led, !marked};
 }
 
 }  // namespace
@@ -114,11 +113,13 @@ HostProcesses all_processes(const std::string& run, const config::JobConfig& job
 
 LocalCluster::LocalCluster(HostProcesses processes, const config::JobConfig& job)
     : processes_(std::move(processes)),
-      patience_s_(supervisor::longest_s(processes_.rank, job.host_patience_s)),
+      patience_s_(supervisor::longest_s(HostRank(processes_.rank), job.host_patience_s)),
       supervisor_(supervisor_options(processes_, job), std::chrono::steady_clock::now()),
       listen_(processes_.listen.empty() ? job.reach.listen : processes_.listen),
       reach_(processes_.peers) {
   if (processes_.first) run_ = processes_.folder;
+  // What computes is this program's child, which need not have loaded libtorch itself.
+  const auto engines = processes_.job_file.empty() ? ChildProgram::kWithTorch : ChildProgram::kThis;
   const auto with_job = [&](std::vector<std::string> arguments) {
     if (!processes_.job_file.empty()) arguments.insert(arguments.end(), {"--job", processes_.job_file});
     return arguments;
@@ -132,9 +133,9 @@ LocalCluster::LocalCluster(HostProcesses processes, const config::JobConfig& job
   for (const std::string& name : processes_.workers) {
     std::vector<std::string> arguments = {"worker", "--name", name};
     if (!processes_.exchange.empty()) arguments.insert(arguments.end(), {"--address", processes_.exchange});
-    children_[name] = {ChildProgram::kThis, with_job(std::move(arguments)), {}};
+    children_[name] = {engines, with_job(std::move(arguments)), {}};
   }
-  children_[supervisor::kEvaluator] = {ChildProgram::kThis, with_job({supervisor::kEvaluator}), {}};
+  children_[supervisor::kEvaluator] = {engines, with_job({supervisor::kEvaluator}), {}};
 }
 
 absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const config::JobConfig& job) {
@@ -234,9 +235,11 @@ absl::Status LocalCluster::start(const std::string& name) {
   arguments.insert(arguments.end(), {"--coordinator", coordinator, "--token-file", reach_.token_file});
   if (!processes_.first) arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s_)});
   if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
-  PACELINE_ASSIGN_OR_RETURN(child.process,
-                            ChildProcess::start(child.program, name, arguments,
-                                                fmt::format("{}/logs/{}.log", processes_.folder, name)));
+  PACELINE_ASSIGN_OR_RETURN(
+      child.process,
+      ChildProcess::start(child.program, name, arguments,
+                          fmt::format("{}/logs/{}.log", processes_.folder, name), {},
+                          name == supervisor::kEvaluator ? Priority::kLowest : Priority::kUsual));
   return absl::OkStatus();
 }
 
@@ -258,7 +261,7 @@ absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator&
   }
   notes_seen_ = 0;
   PACELINE_ASSIGN_OR_RETURN(CoordinatorProcess started,
-                            start_coordinator_process(run_, coordinator_words(start), *listening_));
+                            start_coordinator_process(run_, coordinator_arguments(start), *listening_));
   coordinator_.emplace(std::move(started.child));
   PACELINE_RETURN_IF_ERROR(started.address.status());
   if (!reach_.coordinator.empty()) return absl::OkStatus();
@@ -266,7 +269,8 @@ absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator&
   return read_access();  // there is a token by now
 }
 
-std::vector<std::string> LocalCluster::coordinator_words(const supervisor::StartCoordinator& start) const {
+std::vector<std::string> LocalCluster::coordinator_arguments(
+    const supervisor::StartCoordinator& start) const {
   std::vector<std::string> words;
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
@@ -280,12 +284,13 @@ std::vector<std::string> LocalCluster::coordinator_words(const supervisor::Start
     add("--certs", reach_.certs);
     add("--token-file", reach_.token_file);
   }
-  if (start.without) add("--without", std::to_string(*start.without));
+  if (start.without) add("--without", fmt::to_string(*start.without));
   if (start.again) {
     words.emplace_back("--again");
   } else if (processes_.resume) {
     words.emplace_back("--resume");
   }
+  if (processes_.resume && reach_.coordinator.empty()) words.emplace_back("--new-token");
   return words;
 }
 
@@ -293,15 +298,14 @@ absl::Status LocalCluster::read_access() {
   gpr_set_log_function(peer::no_log_of_grpc);
   PACELINE_ASSIGN_OR_RETURN(access_,
                             peer::read_access(reach_.certs, reach_.token_file, security::Role::kOperator));
-  if (access_.credentials && access_.credentials->expire < std::time(nullptr) + kSoon_s)
+  if (access_.credentials && security::end_soon(*access_.credentials, std::time(nullptr)))
     print(stderr,
           fmt::format(
-              "{}: the certificates end on {}; from then on nobody who is lost comes back. Make new ones "
+              "{}: the certificates end on {}; after that a lost process cannot come back. Make new ones "
               "before: paceline certs\n",
               reach_.certs, security::day_of(access_.credentials->expire)));
   const std::string token = reach_.token_file.empty() ? reach_.certs + "/token" : reach_.token_file;
-  if (security::is_exposed(token))
-    print(stderr, fmt::format("{}: others on this host can read the job's token; chmod 600 it\n", token));
+  if (security::is_exposed(token)) print(stderr, security::exposed_in_words(token) + "\n");
   return absl::OkStatus();
 }
 

@@ -29,7 +29,7 @@ struct HostProcesses {
   int rank = 0;
   std::string run{};  // where this host is not the first: the folder of the run, if it has begun
   bool resume = false;
-  bool again = false;  // likewise, of a run that nobody has stopped: hosts that stay away are given up
+  bool again = false;  // it resumes a run that nobody has stopped: hosts that stay away are given up
   peer::PeerOptions
       peers{};  // how the others reach the coordinator; on the first host its address comes from itself
   std::vector<std::int64_t> shards{};
@@ -88,7 +88,7 @@ class LocalCluster {
   std::optional<What> act(const supervisor::Tell& tell);
 
   absl::Status start_coordinator(const supervisor::StartCoordinator& start);
-  std::vector<std::string> coordinator_words(const supervisor::StartCoordinator& start) const;
+  std::vector<std::string> coordinator_arguments(const supervisor::StartCoordinator& start) const;
   absl::Status read_access();
   absl::Status start(const std::string& name);
   absl::Status follow(const std::string& address);

@@ -36,7 +36,7 @@ std::string first_said(const Environment& environment, const std::vector<std::st
   return found == names.end() ? "" : *found;
 }
 
-// Whoever started this process, and in what variables it says how many there are. No names: nobody did.
+// What started this process, and in what variables it says how many there are. No names: nothing did.
 struct Launcher {
   std::string rank{};
   std::string hosts{};
@@ -47,7 +47,7 @@ struct Launcher {
 
 Launcher torchrun(const Environment& environment) {
   const std::string here = text_of(environment, "LOCAL_WORLD_SIZE");
-  return {"RANK", "WORLD_SIZE", "", !here.empty() && here != "1", "torchrun --nproc-per-node=1"};
+  return {"RANK", "WORLD_SIZE", "", !here.empty() && here != "1", "torchrun --nproc_per_node=1"};
 }
 
 Launcher open_mpi(const Environment& environment) {
@@ -85,7 +85,7 @@ absl::Status check_one_a_host(const Launcher& launcher) {
       launcher.one_a_host));
 }
 
-// As whoever said it can find it again.
+// As the user can find it again.
 std::string words_of(const char* option, const std::string& variable, std::int64_t number,
                      bool on_command_line) {
   return on_command_line ? fmt::format("{} {}", option, number) : fmt::format("{}='{}'", variable, number);

@@ -1,5 +1,5 @@
 // Which of several hosts this one is, and where the first one is: as the command line says, and key by key,
-// where that does not, as whoever starts programs on many hosts says in environment variables: torchrun and
+// where that does not, as the launchers of programs on many hosts say in environment variables: torchrun and
 // its like (RANK, WORLD_SIZE), Open MPI (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE) and Slurm (SLURM_PROCID,
 // SLURM_NTASKS, SLURM_JOB_NODELIST, or those of its step), in this order. MASTER_ADDR and MASTER_PORT count
 // with each of them. Pure: the environment is an argument.

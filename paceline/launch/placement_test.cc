@@ -27,7 +27,7 @@ TEST(Placement, AsTorchrunSays) {
   EXPECT_EQ(*find_placement(said), (Placement{2, 3, "gpu1", 29500}));
   Environment several = said;
   several["LOCAL_WORLD_SIZE"] = "8";
-  expect_error(several, "--nproc-per-node=1");
+  expect_error(several, "--nproc_per_node=1");
 }
 
 TEST(Placement, APortThatTorchrunItselfListensOnIsNotTheCoordinators) {

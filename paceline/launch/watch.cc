@@ -11,13 +11,15 @@ namespace {
 constexpr std::chrono::milliseconds kLook{100};
 }  // namespace
 
-absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen, const std::string& why) {
+absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen, const std::string& why,
+                   const std::function<void()>& look) {
   const int signals_before = signals_seen;
   bool killed = false;
   while (true) {
     for (const std::string& news : cluster.tend()) display.note(news);
     // What is said of processes that this one killed is nobody's concern.
     if (cluster.outcome()) return killed ? absl::CancelledError("stopped at once") : *cluster.outcome();
+    look();
     if (const auto status = cluster.status(display.width())) display.show(*status);
     if (stop_signals() > signals_seen) {
       const bool first = signals_seen == signals_before;

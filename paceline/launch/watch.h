@@ -1,6 +1,7 @@
 // Looks after a cluster until its end, showing how it goes, and passing Ctrl-C and SIGTERM on.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include <absl/status/status.h>
@@ -11,7 +12,9 @@
 namespace paceline::launch {
 
 // `signals_seen`: those that came before the run. `why`: what to tell the others when this one is stopped.
-// Cancelled when a second signal ended it at once.
-absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen, const std::string& why);
+// `look`: called a few times a second. Cancelled when a second signal ended it at once.
+absl::Status watch(
+    LocalCluster& cluster, Display& display, int signals_seen, const std::string& why,
+    const std::function<void()>& look = [] {});
 
 }  // namespace paceline::launch

@@ -1,28 +1,22 @@
 #include "paceline/links/fabric.h"
 
-#include <array>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/links/carrier.h"
 #include "paceline/links/socket_address.h"
 
 namespace paceline::links {
 
-namespace {
-
-constexpr std::array kFabrics{Fabric::kSealed, Fabric::kTcp, Fabric::kUcx};
-
-}  // namespace
-
-std::string_view name_of(Fabric fabric) {
-  constexpr std::array<std::string_view, kFabrics.size()> kNames{"sealed", "tcp", "ucx"};
-  return kNames[static_cast<std::size_t>(fabric)];
-}
+std::string_view name_of(const Fabric& fabric) { return fabric.sealed ? "sealed" : fabric.carrier; }
 
 std::optional<Fabric> fabric_named(std::string_view name) {
-  for (const Fabric fabric : kFabrics) {
-    if (name_of(fabric) == name) return fabric;
+  if (name == name_of(Fabric::kSealed)) return Fabric::kSealed;
+  for (const CarrierKind& carrier : carriers()) {
+    if (name == carrier.name) return Fabric{carrier.name};
   }
   return std::nullopt;
 }
@@ -36,8 +30,10 @@ absl::StatusOr<Fabric> fastest_in_the_clear(const std::string& host) {
 absl::StatusOr<Fabric> fabric_of_host(const std::string& name, const std::string& host) {
   if (name == "auto") return fastest_in_the_clear(host);
   if (const auto fabric = fabric_named(name)) return *fabric;
+  std::vector<std::string> names = {"auto", std::string(name_of(Fabric::kSealed))};
+  for (const CarrierKind& carrier : carriers()) names.emplace_back(carrier.name);
   return absl::InvalidArgumentError(
-      fmt::format("there is no fabric '{}'; write sealed, tcp, ucx or auto", name));
+      fmt::format("there is no fabric '{}'; write one of {}", name, fmt::join(names, ", ")));
 }
 
 }  // namespace paceline::links

@@ -9,19 +9,28 @@
 
 namespace paceline::links {
 
-// kSealed: TCP, encrypted and authenticated. In the clear, for networks that only the job's hosts reach: TCP
-// of our own, or UCX, for what has RDMA.
-enum class Fabric { kSealed, kTcp, kUcx };
+// Which carrier (carrier.h), and whether links are encrypted and authenticated. In the clear is for networks
+// that only the job's hosts reach.
+struct Fabric {
+  std::string_view carrier;  // a name of the table, which lives as long as the program
+  bool sealed = false;
 
-// "sealed", "tcp", "ucx".
-std::string_view name_of(Fabric fabric);
+  static const Fabric kSealed, kTcp, kUcx;
+  friend bool operator==(const Fabric&, const Fabric&) = default;
+};
+inline constexpr Fabric Fabric::kSealed{"tcp", true};
+inline constexpr Fabric Fabric::kTcp{"tcp"};
+inline constexpr Fabric Fabric::kUcx{"ucx"};
+
+// "sealed", or the carrier's name.
+std::string_view name_of(const Fabric& fabric);
 std::optional<Fabric> fabric_named(std::string_view name);
 
 // The faster one in the clear from this address of this host: UCX where its interface's card has RDMA, else
 // TCP. Errors: NotFound (no interface has it), InvalidArgument.
 absl::StatusOr<Fabric> fastest_in_the_clear(const std::string& host);
 
-// Of that name, or with "auto" the fastest in the clear. Errors: likewise.
+// Of that name, or with "auto" the fastest in the clear. Errors: the same.
 absl::StatusOr<Fabric> fabric_of_host(const std::string& name, const std::string& host);
 
 }  // namespace paceline::links

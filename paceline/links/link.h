@@ -1,7 +1,7 @@
 // A connection between two processes that carries messages both ways. A message is a small header and a
 // payload: the receiver sees the header and says into which memory the payload goes, so that it is not copied
-// on the way. It runs over TCP (tcp.h), UCX (ucx.h) or through shared memory (memory_link.h): whoever
-// connects chooses, and from there on there is no difference.
+// on the way. It runs over any carrier (carrier.h): the end that connects chooses, and from there on there is
+// no difference.
 //
 // The owner calls progress(), and everything that happened is told from within it. With nothing to do it
 // sleeps on fd(), by itself or with other descriptors. A link sends a sign of life twice a second, so
@@ -70,8 +70,8 @@ class Link final : FrameOwner {
   // not.
   using Accept = std::function<absl::StatusOr<LinkOptions>(const std::string& name)>;
 
-  // The end that connects as `name`, and the end that listens; `peer` is for messages. Called by connect() of
-  // each kind, and by LinkListener. Where the system has no descriptors left, the link ends at once.
+  // The end that connects as `name`, and the end that listens; `peer` is for messages. Called by
+  // Carrier::connect() and LinkListener. Where the system has no descriptors left, the link ends at once.
   Link(std::unique_ptr<FramePort> port, const std::string& peer, const std::string& name,
        const LinkOptions& options);
   Link(std::unique_ptr<FramePort> port, const std::string& peer, Accept accept);

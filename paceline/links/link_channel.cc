@@ -138,7 +138,8 @@ absl::Status LinkEnd::check(const Link::Message& message) const {
     if (message.bytes == 0 && out_.released < out_.told) return absl::OkStatus();
     return absl::DataLossError("a peer released a message that it never got");
   }
-  if (!is(message, kMessage)) return absl::DataLossError("a peer sent what is no message of a channel");
+  if (!is(message, kMessage))
+    return absl::DataLossError("a peer sent something that is not a message of a channel");
   if (message.bytes > in_.slot_bytes) {
     return absl::DataLossError(
         fmt::format("a peer sent a message of {} bytes in room for {}", message.bytes, in_.slot_bytes));

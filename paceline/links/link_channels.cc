@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/links/link_name.h"
 
 namespace paceline::links {
 
@@ -45,8 +45,9 @@ class LinkChannel final : public channels::Channel {
   const std::shared_ptr<const WakeEvent> thread_;
 };
 
-LinkOptions options_of(const channels::ChannelSizes& sizes, const std::optional<LinkKeys>& keys) {
-  LinkOptions options{.keys = keys};
+LinkOptions options_of(const channels::ChannelSizes& sizes, const LinkKeys& keys, bool sealed) {
+  LinkOptions options;
+  if (sealed) options.keys = keys;
   options.most_payload =
       static_cast<std::size_t>(std::max(sizes.from_creator.slot_bytes, sizes.from_opener.slot_bytes));
   return options;
@@ -54,8 +55,8 @@ LinkOptions options_of(const channels::ChannelSizes& sizes, const std::optional<
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LinkChannels>> LinkChannels::listen(const std::string& host_address,
-                                                                   Fabric fabric) {
+absl::StatusOr<std::unique_ptr<LinkChannels>> LinkChannels::listen(
+    const std::string& host_address, Fabric fabric, std::function<void(const std::string&)> refused) {
   PACELINE_ASSIGN_OR_RETURN(auto network, Network::open(host_address, fabric));
   std::unique_ptr<LinkChannels> channels(new LinkChannels(std::move(network)));
   PACELINE_ASSIGN_OR_RETURN(auto woken, WakeEvent::create());
@@ -65,6 +66,9 @@ absl::StatusOr<std::unique_ptr<LinkChannels>> LinkChannels::listen(const std::st
   gate.on_link = [it = channels.get()](std::unique_ptr<Link> link) {
     Line* line = it->expected(link->peer_name());
     if (line != nullptr) it->take_link(*line, std::move(link));  // else it is not wanted any more
+  };
+  gate.on_refused = [refused = std::move(refused)](const absl::Status& why) {
+    refused(std::string(why.message()));
   };
   PACELINE_ASSIGN_OR_RETURN(channels->listener_, channels->network_.listen(0, std::move(gate)));
   channels->thread_ = std::jthread([it = channels.get()](const std::stop_token& stop) { it->run(stop); });
@@ -81,24 +85,23 @@ LinkChannels::~LinkChannels() {
 
 std::unique_ptr<channels::Channel> LinkChannels::expect(const std::string& name,
                                                         const channels::ChannelSizes& sizes,
-                                                        const std::optional<LinkKeys>& keys) {
-  return add({.name = name,
+                                                        const LinkKeys& keys) {
+  return add({.said = said_name(name, keys.receive, sealed()),
               .address = "",
-              .options = options_of(sizes, keys),
+              .options = options_of(sizes, keys, sealed()),
               .end = std::make_shared<LinkEnd>(sizes.from_creator, sizes.from_opener)});
 }
 
 std::unique_ptr<channels::Channel> LinkChannels::connect(const std::string& address, const std::string& name,
                                                          const channels::ChannelSizes& sizes,
-                                                         const std::optional<LinkKeys>& keys) {
-  return add({.name = name,
+                                                         const LinkKeys& keys) {
+  return add({.said = said_name(name, keys.send, sealed()),
               .address = address,
-              .options = options_of(sizes, keys),
+              .options = options_of(sizes, keys, sealed()),
               .end = std::make_shared<LinkEnd>(sizes.from_opener, sizes.from_creator)});
 }
 
 std::unique_ptr<channels::Channel> LinkChannels::add(Line line) {
-  PACELINE_CHECK(line.options.keys.has_value() == sealed(), "keys do not fit the network");
   auto channel = std::make_unique<LinkChannel>(line.end, woken_);
   {
     const std::lock_guard lock(mutex_);
@@ -161,23 +164,23 @@ void LinkChannels::take_new() {
   }
   for (Line& line : added) {
     if (!line.address.empty())
-      line.dialer = std::make_unique<LinkDialer>(network_, line.address, line.name, line.options);
+      line.dialer = std::make_unique<LinkDialer>(network_, line.address, line.said, line.options);
     lines_.push_back(std::move(line));
   }
 }
 
-LinkChannels::Line* LinkChannels::expected(const std::string& name) {
+LinkChannels::Line* LinkChannels::expected(const std::string& said) {
   for (Line& line : lines_) {
     const bool waits = line.link == nullptr && !line.ended && !line.end->closed();
-    if (waits && line.address.empty() && line.name == name) return &line;
+    if (waits && line.address.empty() && same_name(line.said, said)) return &line;
   }
   return nullptr;
 }
 
-absl::StatusOr<LinkOptions> LinkChannels::accept(const std::string& name) {
+absl::StatusOr<LinkOptions> LinkChannels::accept(const std::string& said) {
   take_new();  // who comes may be expected only just now
-  const Line* line = expected(name);
-  if (line == nullptr) return absl::PermissionDeniedError("nobody of that name is expected");
+  const Line* line = expected(said);
+  if (line == nullptr) return absl::PermissionDeniedError("no peer of that name is expected");
   return line->options;
 }
 

@@ -1,16 +1,17 @@
 // Channels to processes on other hosts: each over a link of its own, as the network has it, sealed or in the
-// clear. One end expects the other under a name, which says which channel is meant, and has keys for it; who
-// comes under another name, or with other keys, is refused. A thread moves all links, so that what was sent
-// goes while its owner computes; it sleeps while there is nothing to do.
+// clear. One end expects the other under a name, which says which channel is meant, and both have keys for
+// it: where links are sealed they seal with them, in the clear the end that connects proves itself with its
+// own (link_name.h). Who comes under another name, or with other keys, is refused. A thread moves all links,
+// so that what was sent goes while its owner computes; it sleeps while there is nothing to do.
 //
 // A link that ends ends its channel: what has come can still be taken, then both ends' calls say so.
 //
 // Any thread; each channel is its owner's thread's, and gone before this is.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,8 +28,11 @@ namespace paceline::links {
 
 class LinkChannels {
  public:
-  // Listens on an address of this host. Errors: as Network.
-  static absl::StatusOr<std::unique_ptr<LinkChannels>> listen(const std::string& host_address, Fabric fabric);
+  // Listens on an address of this host. `refused`: a line about somebody who was not let in, from the thread.
+  // Errors: as Network.
+  static absl::StatusOr<std::unique_ptr<LinkChannels>> listen(
+      const std::string& host_address, Fabric fabric,
+      std::function<void(const std::string&)> refused = [](const std::string&) {});
   ~LinkChannels();
   LinkChannels(const LinkChannels&) = delete;
   LinkChannels& operator=(const LinkChannels&) = delete;
@@ -38,16 +42,15 @@ class LinkChannels {
   const std::string& address() const { return listener_->address(); }
 
   // The end that creates a channel, which the other one connects to; and that one. Return at once. Requires:
-  // keys where this is sealed, and only there; no two of one name at a time.
+  // no two of one name at a time.
   std::unique_ptr<channels::Channel> expect(const std::string& name, const channels::ChannelSizes& sizes,
-                                            const std::optional<LinkKeys>& keys);
+                                            const LinkKeys& keys);
   std::unique_ptr<channels::Channel> connect(const std::string& address, const std::string& name,
-                                             const channels::ChannelSizes& sizes,
-                                             const std::optional<LinkKeys>& keys);
+                                             const channels::ChannelSizes& sizes, const LinkKeys& keys);
 
  private:
   struct Line {
-    std::string name;
+    std::string said;     // the name that is connected with
     std::string address;  // to connect to; empty: the other end does
     LinkOptions options;
     std::shared_ptr<LinkEnd> end;
@@ -65,8 +68,8 @@ class LinkChannels {
   void close_lines();
   void sleep();
   void take_new();
-  Line* expected(const std::string& name);
-  absl::StatusOr<LinkOptions> accept(const std::string& name);
+  Line* expected(const std::string& said);
+  absl::StatusOr<LinkOptions> accept(const std::string& said);
   void move(Line& line);
   void take_link(Line& line, absl::StatusOr<std::unique_ptr<Link>> link);
 

@@ -1,19 +1,23 @@
-// What only channels over links can meet: others at the door, links that end, peers that send what cannot be,
+// What only channels over links can meet: strangers, links that end, peers that send what cannot be,
 // and messages that go while their sender does something else.
 #include "paceline/links/link_channels.h"
 
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "paceline/base/testing/child_process.h"
+#include "paceline/links/tcp.h"
 #include "paceline/links/testing/link_ends.h"
 
 namespace paceline::links {
@@ -98,7 +102,7 @@ TEST_F(Links, AStrangerIsRefusedAndTheExpectedOneComes) {
   const auto mine = here_->expect("stage 1", kSmallSlots, keys(1, false));
   const auto unknown = there_->connect(here_->address(), "stage 2", kSmallSlots, keys(1, true));
   EXPECT_THAT(std::string(end_of(*unknown).message()),
-              ::testing::HasSubstr("nobody of that name is expected"));
+              ::testing::HasSubstr("no peer of that name is expected"));
   const auto forged = there_->connect(here_->address(), "stage 1", kSmallSlots, keys(7, true));
   EXPECT_EQ(end_of(*forged).code(), absl::StatusCode::kUnavailable);
   const auto theirs = there_->connect(here_->address(), "stage 1", kSmallSlots, keys(1, true));
@@ -107,6 +111,50 @@ TEST_F(Links, AStrangerIsRefusedAndTheExpectedOneComes) {
   ASSERT_TRUE(mine->message(60s).value());
   const auto second = there_->connect(here_->address(), "stage 1", kSmallSlots, keys(1, true));
   EXPECT_EQ(end_of(*second).code(), absl::StatusCode::kUnavailable) << "it is connected";
+}
+
+// What counts descriptors in 16 bits, or sets of a thousand, would go wrong here.
+TEST(LinksOfManyFiles, DescriptorsBeyond64kAreLikeOthers) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  if (before.rlim_max < 70'000)
+    GTEST_SKIP() << "this system lets a process have " << before.rlim_max << " files open";
+  const rlimit many{.rlim_cur = 70'000, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &many);
+  {
+    std::vector<FileDescriptor> below;
+    while (below.empty() || below.back().get() < 66'000) {
+      below.emplace_back(dup(STDIN_FILENO));
+      ASSERT_TRUE(below.back().valid());
+    }
+    const auto here = LinkChannels::listen("127.0.0.1", Fabric::kSealed).value();
+    const auto there = LinkChannels::listen("127.0.0.1", Fabric::kSealed).value();
+    const auto mine = here->expect("one", kSmallSlots, keys(1, false));
+    const auto theirs = there->connect(here->address(), "one", kSmallSlots, keys(1, true));
+    ASSERT_TRUE(theirs->room(60s).value());
+    theirs->send(3);
+    EXPECT_TRUE(mine->message(60s).value());
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+// Names can be guessed.
+TEST(LinksInTheClear, ANameWithoutItsSecretIsNobodys) {
+  const auto here = LinkChannels::listen("127.0.0.1", Fabric::kTcp).value();
+  const auto there = LinkChannels::listen("127.0.0.1", Fabric::kTcp).value();
+  const auto mine = here->expect("stage 1", kSmallSlots, keys(1, false));
+  const Tcp tcp = Tcp::open("127.0.0.1").value();
+  const auto stranger = tcp.connect(here->address(), "stage 1", {}).value();
+  EXPECT_TRUE(drive(*stranger, [] { return false; }));
+  EXPECT_EQ(stranger->progress().code(), absl::StatusCode::kFailedPrecondition) << stranger->progress();
+  const auto forged = there->connect(here->address(), "stage 1", kSmallSlots, keys(7, true));
+  const absl::Status why = end_of(*forged);
+  EXPECT_THAT(std::string(why.message()), ::testing::HasSubstr("nobody of that name is expected"));
+  EXPECT_THAT(std::string(why.message()), ::testing::Not(::testing::HasSubstr("0808"))) << "a secret";
+  const auto theirs = there->connect(here->address(), "stage 1", kSmallSlots, keys(1, true));
+  ASSERT_TRUE(theirs->room(60s).value());
+  theirs->send(3);
+  EXPECT_TRUE(mine->message(60s).value());
 }
 
 TEST_F(Links, BothEndsHearThatTheOtherIsGone) {

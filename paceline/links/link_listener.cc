@@ -79,7 +79,7 @@ void LinkListener::take_in() {
   if (paused_) return;
   const bool had_means = ports_->progress(
       [this](std::unique_ptr<FramePort> port, const std::string& peer) { admit(std::move(port), peer); });
-  // What a stranger has is enough for whoever waits.
+  // What a stranger has is enough for one that waits.
   if (!had_means && !let_go_silent()) pause(true);
 }
 

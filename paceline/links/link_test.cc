@@ -1,4 +1,5 @@
-// What both ends of a link may count on, between two processes: the same for every kind of link.
+// What both ends of a link may count on, between two processes: the same over every carrier, sealed or not.
+// The program says which carriers (testing/carriers_under_test.h).
 #include "paceline/links/link.h"
 
 #include <poll.h>
@@ -15,16 +16,16 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/testing/child_process.h"
-#include "paceline/links/memory_link.h"
-#include "paceline/links/tcp.h"
-#include "paceline/links/tcp_port.h"
+#include "paceline/links/carrier.h"
+#include "paceline/links/testing/carriers_under_test.h"
 #include "paceline/links/testing/link_ends.h"
-#include "paceline/links/ucx.h"
 
 namespace paceline::links {
 namespace {
 
 using namespace std::chrono_literals;
+using links::testing::carriers_under_test;
+using links::testing::CarrierUnderTest;
 using links::testing::drive;
 using links::testing::first_link;
 using links::testing::Inbox;
@@ -33,41 +34,37 @@ using links::testing::payload;
 using links::testing::to_bytes;
 using paceline::testing::ChildProcess;
 
-enum class Over { kTcp, kUcx, kMemory };
-
 struct Kind {
-  std::string name;
-  Over over = Over::kTcp;
+  CarrierUnderTest over;
   bool sealed = false;
 };
 
-const auto kKinds =
-    ::testing::Values(Kind{"Tcp"}, Kind{"SealedTcp", Over::kTcp, true}, Kind{"Ucx", Over::kUcx},
-                      Kind{"SealedUcx", Over::kUcx, true}, Kind{"Memory", Over::kMemory});
-std::string name_of(const ::testing::TestParamInfo<Kind>& info) { return info.param.name; }
+std::vector<Kind> kinds() {
+  std::vector<Kind> all;
+  for (const CarrierUnderTest& one : carriers_under_test()) {
+    for (const bool sealed : {false, true}) all.push_back({one, sealed});
+  }
+  return all;
+}
+Kind first_kind() { return kinds().front(); }
+std::string name_of(const ::testing::TestParamInfo<Kind>& info) {
+  return (info.param.sealed ? "Sealed_" : "") + info.param.over.name;
+}
 
-// Listening and connecting, as the kind has it. Made in each process for itself.
+// Listening and connecting, as the carrier has it. Made in each process for itself.
 class Fabric {
  public:
-  explicit Fabric(const Kind& kind) {
-    if (kind.over == Over::kTcp) tcp_.emplace(Tcp::open().value());
-    if (kind.over == Over::kUcx) ucx_.emplace(Ucx::open().value());
-  }
-  std::unique_ptr<LinkListener> listen(LinkGate gate) {
-    if (tcp_) return tcp_->listen(0, std::move(gate)).value();
-    return (ucx_ ? ucx_->listen(0, std::move(gate)) : listen_in_memory(std::move(gate))).value();
-  }
+  explicit Fabric(const Kind& kind) : carrier_(kind.over.open("127.0.0.1").value()) {}
+  std::unique_ptr<LinkListener> listen(LinkGate gate) { return carrier_->listen(0, std::move(gate)).value(); }
   absl::StatusOr<std::unique_ptr<Link>> try_connect(const std::string& address, const LinkOptions& options) {
-    if (tcp_) return tcp_->connect(address, "parent", options);
-    return ucx_ ? ucx_->connect(address, "parent", options) : connect_in_memory(address, "parent", options);
+    return carrier_->connect(address, "parent", options);
   }
   std::unique_ptr<Link> connect(const std::string& address, const LinkOptions& options = {}) {
     return try_connect(address, options).value();
   }
 
  private:
-  std::optional<Tcp> tcp_;
-  std::optional<Ucx> ucx_;
+  std::unique_ptr<Carrier> carrier_;
 };
 
 class LinkOf : public ::testing::TestWithParam<Kind> {
@@ -92,7 +89,7 @@ class LinkOf : public ::testing::TestWithParam<Kind> {
     };
   }
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, LinkOf, kKinds, name_of);
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkOf, ::testing::ValuesIn(kinds()), name_of);
 
 // Sends everything back until the peer goes.
 int echo(Link& link, const ChildProcess::Parent&) {
@@ -248,7 +245,7 @@ TEST_P(LinkOf, WhatIsSmallComesTogetherWithTheSendersEnd) {
 
 // Its last word of becoming acquainted, a message and its end come together.
 TEST_P(LinkOf, WhoSendsAndGoesBeforeItIsLetInIsHeard) {
-  if (GetParam().over == Over::kUcx) GTEST_SKIP() << "its connections take more steps";
+  if (!GetParam().over.connects_at_once) GTEST_SKIP() << "its connections take more steps";
   Fabric fabric(GetParam());
   std::unique_ptr<Link> link;
   bool asked = false;
@@ -284,7 +281,7 @@ TEST_P(LinkOf, WhoSendsAndGoesBeforeItIsLetInIsHeard) {
 enum class Step { kConnecting, kHeaderHeard, kInPayload, kIdle };
 
 class LinkWhosePeerIsKilled : public LinkOf {};
-INSTANTIATE_TEST_SUITE_P(Kinds, LinkWhosePeerIsKilled, kKinds, name_of);
+INSTANTIATE_TEST_SUITE_P(Kinds, LinkWhosePeerIsKilled, ::testing::ValuesIn(kinds()), name_of);
 
 TEST_P(LinkWhosePeerIsKilled, WhileConnecting) {
   ChildProcess peer([&](const ChildProcess::Parent& parent) {
@@ -451,17 +448,19 @@ void expect_refused(const Kind& kind, const absl::StatusOr<LinkOptions>& theirs,
 }
 
 TEST(LinkThatIsRefused, HearsTheOwnersReason) {
-  expect_refused({}, absl::PermissionDeniedError("nobody of this name is expected"), {},
+  expect_refused(first_kind(), absl::PermissionDeniedError("nobody of this name is expected"), {},
                  "nobody of this name is expected");
 }
 
 TEST(LinkThatIsRefused, BecauseOnlyOneEndHasKeys) {
-  expect_refused({}, LinkOptions{}, LinkOptions{.keys = keys()}, "only one of the two ends has keys");
-  expect_refused({}, LinkOptions{.keys = keys()}, LinkOptions{}, "only one of the two ends has keys");
+  expect_refused(first_kind(), LinkOptions{}, LinkOptions{.keys = keys()},
+                 "only one of the two ends has keys");
+  expect_refused(first_kind(), LinkOptions{.keys = keys()}, LinkOptions{},
+                 "only one of the two ends has keys");
 }
 
 TEST(LinkThatIsRefused, BecauseTheKeysDiffer) {
-  expect_refused({}, LinkOptions{.keys = keys(1, true)}, LinkOptions{.keys = keys(5)},
+  expect_refused(first_kind(), LinkOptions{.keys = keys(1, true)}, LinkOptions{.keys = keys(5)},
                  "do not have the same keys");
 }
 
@@ -494,11 +493,11 @@ bool readable(int fd) {
 }
 
 class AListenerWithoutDescriptors : public LinkOf {};
-INSTANTIATE_TEST_SUITE_P(Kinds, AListenerWithoutDescriptors,
-                         ::testing::Values(Kind{"Tcp"}, Kind{"Memory", Over::kMemory}), name_of);
+INSTANTIATE_TEST_SUITE_P(Kinds, AListenerWithoutDescriptors, ::testing::ValuesIn(kinds()), name_of);
 
 // Whatever step they run out at, the listener goes on, sleeps, and takes in who comes when there are some.
 TEST_P(AListenerWithoutDescriptors, GoesOnWhenThereAreSome) {
+  if (!GetParam().over.bears_no_descriptors) GTEST_SKIP() << "its library does not";
   Fabric fabric(GetParam());
   for (int left = 0; left < 5; ++left) {
     std::unique_ptr<Link> let_in;
@@ -546,22 +545,6 @@ TEST_P(LinkOf, IdleItIsHardlyEverWoken) {
   const auto link = fabric.connect(peer.hear(), options(false));
   EXPECT_LT(idle_wakes(*link), 50);
   EXPECT_LT(std::stoi(peer.hear()), 50);
-}
-
-// A message goes in chunks that leave no crumb for a frame of its own.
-TEST(TcpPort, CutsAMessageIntoFramesThatAreWorthIt) {
-  const auto port =
-      TcpPort::connect(parse_host("127.0.0.1", 0).value(), parse_host("127.0.0.1", 1).value()).value();
-  const std::size_t whole = port->chunk_bytes(std::size_t{1} << 30);
-  for (std::size_t bytes = 1; bytes < 5 * whole; bytes += whole / 16) {
-    for (std::size_t left = bytes; left > 0;) {
-      const std::size_t chunk = port->chunk_bytes(left);
-      ASSERT_GT(chunk, 0u);
-      ASSERT_LE(chunk, left);
-      ASSERT_TRUE(chunk == bytes || chunk >= whole / 8) << chunk << " of " << bytes;
-      left -= chunk;
-    }
-  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "paceline/links/network.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "paceline/base/check.h"
@@ -7,13 +8,13 @@
 
 namespace paceline::links {
 
-absl::StatusOr<Network> Network::open(const std::string& host, Fabric fabric) {
-  if (fabric == Fabric::kUcx) {
-    PACELINE_ASSIGN_OR_RETURN(Ucx ucx, Ucx::open(host));
-    return Network(fabric, std::move(ucx));
-  }
-  PACELINE_ASSIGN_OR_RETURN(Tcp tcp, Tcp::open(host));
-  return Network(fabric, std::move(tcp));
+absl::StatusOr<Network> Network::open(const std::string& host, const Fabric& fabric) {
+  const auto all = carriers();
+  const auto kind = std::find_if(all.begin(), all.end(),
+                                 [&](const CarrierKind& one) { return fabric.carrier == one.name; });
+  PACELINE_CHECK(kind != all.end(), "no carrier '{}'", fabric.carrier);
+  PACELINE_ASSIGN_OR_RETURN(auto carrier, kind->open(host));
+  return Network(fabric, std::move(carrier));
 }
 
 absl::StatusOr<std::unique_ptr<LinkListener>> Network::listen(int port, LinkGate gate) const {
@@ -22,13 +23,13 @@ absl::StatusOr<std::unique_ptr<LinkListener>> Network::listen(int port, LinkGate
     PACELINE_CHECK(!options.ok() || options->keys.has_value() == sealed, "keys do not fit the network");
     return options;
   };
-  return std::visit([&](const auto& over) { return over.listen(port, std::move(gate)); }, over_);
+  return carrier_->listen(port, std::move(gate));
 }
 
 absl::StatusOr<std::unique_ptr<Link>> Network::connect(const std::string& address, const std::string& name,
                                                        const LinkOptions& options) const {
   PACELINE_CHECK(options.keys.has_value() == sealed(), "keys do not fit the network");
-  return std::visit([&](const auto& over) { return over.connect(address, name, options); }, over_);
+  return carrier_->connect(address, name, options);
 }
 
 }  // namespace paceline::links

@@ -5,36 +5,34 @@
 
 #include <memory>
 #include <string>
-#include <variant>
+#include <utility>
 
 #include <absl/status/statusor.h>
 
+#include "paceline/links/carrier.h"
 #include "paceline/links/fabric.h"
-#include "paceline/links/link.h"
-#include "paceline/links/link_listener.h"
-#include "paceline/links/tcp.h"
-#include "paceline/links/ucx.h"
 
 namespace paceline::links {
 
 class Network {
  public:
-  // `host`: an address of this host, in numbers. Errors: as Tcp::open and Ucx::open.
-  static absl::StatusOr<Network> open(const std::string& host, Fabric fabric);
+  // `host`: an address of this host, in numbers. Errors: as CarrierKind::open.
+  static absl::StatusOr<Network> open(const std::string& host, const Fabric& fabric);
 
-  Fabric fabric() const { return fabric_; }
-  bool sealed() const { return fabric_ == Fabric::kSealed; }
+  const Fabric& fabric() const { return fabric_; }
+  bool sealed() const { return fabric_.sealed; }
 
-  // As those of Tcp and Ucx. Requires: links with keys where they are sealed, and without where not.
+  // As those of Carrier. Requires: links with keys where they are sealed, and without where not.
   absl::StatusOr<std::unique_ptr<LinkListener>> listen(int port, LinkGate gate) const;
   absl::StatusOr<std::unique_ptr<Link>> connect(const std::string& address, const std::string& name,
                                                 const LinkOptions& options) const;
 
  private:
-  Network(Fabric fabric, std::variant<Tcp, Ucx> over) : fabric_(fabric), over_(std::move(over)) {}
+  Network(const Fabric& fabric, std::unique_ptr<const Carrier> carrier)
+      : fabric_(fabric), carrier_(std::move(carrier)) {}
 
   Fabric fabric_;
-  std::variant<Tcp, Ucx> over_;
+  std::unique_ptr<const Carrier> carrier_;
 };
 
 }  // namespace paceline::links

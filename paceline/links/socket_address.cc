@@ -47,7 +47,7 @@ absl::StatusOr<SocketAddress> parse_host(const std::string& host, int port) {
     address.bytes = sizeof *in6;
   } else {
     return absl::InvalidArgumentError(
-        fmt::format("'{}', port {}, is no address; write one like 10.0.0.2, port 7000", host, port));
+        fmt::format("'{}', port {}, is not an address; write one like 10.0.0.2, port 7000", host, port));
   }
   return address;
 }
@@ -62,7 +62,7 @@ absl::StatusOr<SocketAddress> parse_address(const std::string& text) {
   }
   if (port < 0) {
     return absl::InvalidArgumentError(
-        fmt::format("'{}' is no address with a port; write one like 10.0.0.2:7000", text));
+        fmt::format("'{}' is not an address with a port; write one like 10.0.0.2:7000", text));
   }
   std::string host = text.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);

@@ -56,7 +56,7 @@ absl::StatusOr<Tcp> Tcp::open(const std::string& host) {
   return Tcp(host, address);
 }
 
-absl::StatusOr<std::unique_ptr<LinkListener>> Tcp::listen(int port, LinkGate gate) const {
+absl::StatusOr<std::unique_ptr<PortListener>> Tcp::open_listener(int port) const {
   PACELINE_ASSIGN_OR_RETURN(const SocketAddress address, parse_host(host_, port));
   const auto failed = [&] {
     return absl::UnavailableError(
@@ -73,19 +73,12 @@ absl::StatusOr<std::unique_ptr<LinkListener>> Tcp::listen(int port, LinkGate gat
       getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &bytes) != 0) {
     return failed();
   }
-  return std::make_unique<LinkListener>(std::make_unique<TcpPorts>(std::move(socket), to_text(bound)),
-                                        std::move(gate));
+  return std::make_unique<TcpPorts>(std::move(socket), to_text(bound));
 }
 
-absl::StatusOr<std::unique_ptr<Link>> Tcp::connect(const std::string& address, const std::string& name,
-                                                   const LinkOptions& options) const {
+absl::StatusOr<std::unique_ptr<FramePort>> Tcp::open_port(const std::string& address) const {
   PACELINE_ASSIGN_OR_RETURN(const SocketAddress to, parse_address(address));
-  auto port = TcpPort::connect(any_port_, to);
-  if (!port.ok()) {
-    return absl::Status(port.status().code(),
-                        fmt::format("link to {}: {}", address, std::string(port.status().message())));
-  }
-  return std::make_unique<Link>(*std::move(port), address, name, options);
+  return TcpPort::connect(any_port_, to);
 }
 
 }  // namespace paceline::links

@@ -198,7 +198,7 @@ bool TcpPort::take_frame() {
   std::memcpy(lengths.data(), there.data(), kLengthsBytes);
   const auto [head_bytes, data_bytes] = lengths;
   if (head_bytes > kMostHeadBytes || data_bytes > kMostChunkBytes) {
-    lose("the peer sent what is no frame");
+    lose("the peer sent something that is not a frame");
     return false;
   }
   if (there.size() < kLengthsBytes + head_bytes) return false;

@@ -129,23 +129,17 @@ absl::StatusOr<Ucx> Ucx::open(const std::string& host) {
   return Ucx(context, host);
 }
 
-absl::StatusOr<std::unique_ptr<LinkListener>> Ucx::listen(int port, LinkGate gate) const {
+absl::StatusOr<std::unique_ptr<PortListener>> Ucx::open_listener(int port) const {
   PACELINE_ASSIGN_OR_RETURN(const SocketAddress address, parse_host(host_, port));
   PACELINE_ASSIGN_OR_RETURN(UcxWorker worker, make_ucx_worker(context_.get()));
   auto ports = std::make_unique<UcxPorts>(context_.get(), std::move(worker));
   PACELINE_RETURN_IF_ERROR(ports->open(address));
-  return std::make_unique<LinkListener>(std::move(ports), std::move(gate));
+  return ports;
 }
 
-absl::StatusOr<std::unique_ptr<Link>> Ucx::connect(const std::string& address, const std::string& name,
-                                                   const LinkOptions& options) const {
+absl::StatusOr<std::unique_ptr<FramePort>> Ucx::open_port(const std::string& address) const {
   PACELINE_ASSIGN_OR_RETURN(const SocketAddress parsed, parse_address(address));
-  auto port = UcxPort::connect(context_.get(), parsed);
-  if (!port.ok()) {
-    return absl::Status(port.status().code(),
-                        fmt::format("link to {}: {}", address, std::string(port.status().message())));
-  }
-  return std::make_unique<Link>(*std::move(port), address, name, options);
+  return UcxPort::connect(context_.get(), parsed);
 }
 
 }  // namespace paceline::links

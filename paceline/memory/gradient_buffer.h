@@ -55,7 +55,7 @@ class GradientReader {
 
   // The gradient of exactly this iteration. Errors: FailedPrecondition when the buffer holds another.
   absl::StatusOr<std::span<const float>> gradient(Clock clock) const;
-  // What the worker published of its sums last; 0 before. Whoever sees the word sees what it speaks of.
+  // What the worker published of its sums last; 0 before. A reader of the word sees what it speaks of.
   std::uint64_t sums_progress() const;
   std::span<const float> sums() const;
 

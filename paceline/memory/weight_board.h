@@ -53,7 +53,7 @@ class WeightWriter {
 
   // Keeps the latest version's buffer as it is until drop(). Errors: ResourceExhausted when `kept` are kept.
   absl::Status keep(Version version);
-  // Keeps what was last taken as this version, unpublished. Errors: likewise.
+  // Keeps what was last taken as this version, unpublished. Errors: the same.
   absl::Status keep_taken(Version version);
   void drop(Version version);
   // Requires: kept.

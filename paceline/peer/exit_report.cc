@@ -19,9 +19,9 @@ namespace paceline::peer {
 
 namespace {
 
-constexpr char kVariable[] = "PACELINE_ENDING_FD";
+constexpr char kVariable[] = "PACELINE_EXIT_REPORT_FD";
 
-int ending_descriptor = -1;  // of this process
+int report_descriptor = -1;  // of this process
 
 }  // namespace
 
@@ -30,31 +30,31 @@ void take_exit_descriptor() {
   int descriptor = -1;
   if (value == nullptr || !absl::SimpleAtoi(value, &descriptor) || descriptor <= STDERR_FILENO) return;
   unsetenv(kVariable);
-  if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0) ending_descriptor = descriptor;
+  if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0) report_descriptor = descriptor;
 }
 
 void pass_exit_descriptor_on() {
-  if (ending_descriptor < 0 || fcntl(ending_descriptor, F_SETFD, 0) != 0) return;
-  setenv(kVariable, std::to_string(ending_descriptor).c_str(), 1);
+  if (report_descriptor < 0 || fcntl(report_descriptor, F_SETFD, 0) != 0) return;
+  setenv(kVariable, std::to_string(report_descriptor).c_str(), 1);
 }
 
 // One write, which a pipe takes whole or not at all: a message that is longer is cut.
 void report_exit(const absl::Status& status) {
-  if (ending_descriptor < 0) return;
+  if (report_descriptor < 0) return;
   std::string text = fmt::format("{}\n{}", name_of(exit_reason_of(status)), std::string(status.message()));
   text.resize(std::min<std::size_t>(text.size(), PIPE_BUF));
   // A starter that does not read it any more has ended too.
-  [[maybe_unused]] const ssize_t written = write(ending_descriptor, text.data(), text.size());
+  [[maybe_unused]] const ssize_t written = write(report_descriptor, text.data(), text.size());
 }
 
 void report_own_error_at_once(std::string_view message) {
-  if (ending_descriptor < 0) return;
+  if (report_descriptor < 0) return;
   char text[512];
   const std::string_view name = name_of(ExitReason::kOwnError);
   std::size_t length = name.copy(text, sizeof(text));
   text[length++] = '\n';
   length += message.copy(text + length, sizeof(text) - length);
-  [[maybe_unused]] const ssize_t written = write(ending_descriptor, text, length);
+  [[maybe_unused]] const ssize_t written = write(report_descriptor, text, length);
 }
 
 absl::StatusOr<ExitPipe> ExitPipe::open() {
@@ -76,8 +76,8 @@ ExitReport ExitPipe::read() const {
   text.resize(static_cast<std::size_t>(count));
   const std::size_t line = text.find('\n');
   if (line == std::string::npos) return {};
-  const auto ending = exit_reason_named(std::string_view(text).substr(0, line));
-  return ending ? ExitReport{*ending, text.substr(line + 1)} : ExitReport{};
+  const auto reason = exit_reason_named(std::string_view(text).substr(0, line));
+  return reason ? ExitReport{*reason, text.substr(line + 1)} : ExitReport{};
 }
 
 }  // namespace paceline::peer

@@ -13,7 +13,7 @@
 namespace paceline::peer {
 
 struct ExitReport {
-  ExitReason ending = ExitReason::kUnsaid;
+  ExitReason reason = ExitReason::kUnsaid;
   std::string message{};  // of the error; one line
 };
 

@@ -40,22 +40,22 @@ TEST(ExitReason, IsSaidInTheStatus) {
 TEST(ExitReason, ComesToWhoeverStartedTheProcess) {
   const ExitReport taken = end_of(
       [] { report_exit(with_exit_reason(absl::AbortedError("w0 is here"), ExitReason::kPlaceTaken)); });
-  EXPECT_EQ(taken.ending, ExitReason::kPlaceTaken);
+  EXPECT_EQ(taken.reason, ExitReason::kPlaceTaken);
   EXPECT_EQ(taken.message, "w0 is here");
-  EXPECT_EQ(end_of([] { report_exit(absl::OkStatus()); }).ending, ExitReason::kDone);
+  EXPECT_EQ(end_of([] { report_exit(absl::OkStatus()); }).reason, ExitReason::kDone);
   const ExitReport memory = end_of([] { report_own_error_at_once("out of memory"); });
-  EXPECT_EQ(memory.ending, ExitReason::kOwnError);
+  EXPECT_EQ(memory.reason, ExitReason::kOwnError);
   EXPECT_EQ(memory.message, "out of memory");
 }
 
 TEST(ExitReason, ThatNobodySaidIsUnsaid) {
-  EXPECT_EQ(end_of([] {}).ending, ExitReason::kUnsaid);
-  EXPECT_EQ(end_of([] { abort(); }).ending, ExitReason::kUnsaid);
+  EXPECT_EQ(end_of([] {}).reason, ExitReason::kUnsaid);
+  EXPECT_EQ(end_of([] { abort(); }).reason, ExitReason::kUnsaid);
 }
 
 TEST(ExitReason, ALongMessageIsCut) {
   const ExitReport ended = end_of([] { report_exit(absl::InternalError(std::string(1 << 20, 'x'))); });
-  EXPECT_EQ(ended.ending, ExitReason::kOwnError);
+  EXPECT_EQ(ended.reason, ExitReason::kOwnError);
   EXPECT_GT(ended.message.size(), 1000u);
   EXPECT_LE(ended.message.size(), static_cast<std::size_t>(PIPE_BUF));
 }
@@ -63,9 +63,9 @@ TEST(ExitReason, ALongMessageIsCut) {
 // A program that a worker starts may run on for long after it.
 TEST(ExitReason, NobodyElseHasTheDescriptor) {
   const ExitReport ended = end_of([] {
-    if (system("test -z \"$PACELINE_ENDING_FD\"") == 0) report_exit(absl::OkStatus());
+    if (system("test -z \"$PACELINE_EXIT_REPORT_FD\"") == 0) report_exit(absl::OkStatus());
   });
-  EXPECT_EQ(ended.ending, ExitReason::kDone);
+  EXPECT_EQ(ended.reason, ExitReason::kDone);
 }
 
 }  // namespace

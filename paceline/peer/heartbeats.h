@@ -1,12 +1,17 @@
-// Says again and again that this process lives, whatever else it is doing, for as long as the object does.
+// Says again and again that this process lives, whatever else it is doing, for as long as the object does;
+// and in its log how many were refused meanwhile.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <stop_token>
 #include <thread>
+#include <type_traits>
 
+#include "paceline/base/resident_memory.h"
+#include "paceline/peer/refused_log.h"
 #include "paceline/rpc/connection.h"
 
 namespace paceline::peer {
@@ -14,14 +19,20 @@ namespace paceline::peer {
 class Heartbeats {
  public:
   static constexpr std::chrono::milliseconds kEvery{100};
+  static constexpr int kPerReport = 10;  // of them, one says how much memory the process holds
 
-  // The connection outlives this.
+  // The connection outlives this. `more`: what each beat takes along, from a thread of its own.
   template <class Out, class In>
-  explicit Heartbeats(rpc::Connection<Out, In>& connection)
-      : thread_([this, &connection](const std::stop_token& stop) {
-          Out beat;
-          beat.mutable_heartbeat();
-          while (!pause(stop) && connection.send(beat)) {
+  explicit Heartbeats(rpc::Connection<Out, In>& connection,
+                      const std::type_identity_t<std::function<void(Out&)>>& more = {})
+      : thread_([this, &connection, more](const std::stop_token& stop) {
+          for (int count = 0; !pause(stop); ++count) {
+            Out beat;
+            beat.mutable_heartbeat();
+            if (count % kPerReport == 0) beat.mutable_heartbeat()->set_resident_bytes(resident_bytes());
+            if (more) more(beat);
+            if (!connection.send(beat)) return;
+            say_how_many_more();
           }
         }) {}
 

@@ -35,6 +35,10 @@ absl::StatusOr<std::string> coordinator_address(const std::string& option) {
   return text.substr(0, text.find('\n'));
 }
 
+std::string token_file_of(const std::string& certs, const std::string& token_file) {
+  return token_file.empty() ? certs + "/token" : token_file;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, const rpc::Access& access,
@@ -74,8 +78,7 @@ absl::StatusOr<rpc::Access> read_access(const std::string& certs, const std::str
         "run "
         "folder, RUN/token");
   }
-  PACELINE_ASSIGN_OR_RETURN(access.token,
-                            security::read_token(token_file.empty() ? certs + "/token" : token_file));
+  PACELINE_ASSIGN_OR_RETURN(access.token, security::read_token(token_file_of(certs, token_file)));
   return access;
 }
 
@@ -84,8 +87,10 @@ std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Ac
   return wire::Coordinator::NewStub(rpc::channel_to(address, access, limit));
 }
 
-absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Session& stay) {
+absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Session& session) {
   PACELINE_ASSIGN_OR_RETURN(const rpc::Access access, read_access(options.certs, options.token_file, role));
+  const std::string token = token_file_of(options.certs, options.token_file);
+  if (security::is_exposed(token)) spdlog::warn("{}", security::exposed_in_words(token));
   // One that has not begun to listen yet will soon, or never.
   double patience_s = std::min(options.patience_s, PeerOptions{}.patience_s);
   while (true) {
@@ -93,7 +98,7 @@ absl::Status with_coordinator(const PeerOptions& options, security::Role role, c
                               wait_for_coordinator(options.coordinator, access, patience_s));
     patience_s = options.patience_s;
     const auto stub = coordinator_stub(address, access);
-    const absl::Status outcome = stay(*stub, access);
+    const absl::Status outcome = session(*stub, access);
     if (outcome != wire::coordinator_lost() && !absl::IsAborted(outcome)) return outcome;
     spdlog::warn("{}; coming again", std::string(outcome.message()));
   }

@@ -40,15 +40,15 @@ absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, cons
 std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Access& access,
                                        std::chrono::milliseconds limit = rpc::kEnterLimit);
 
-// One stay of a process beside a coordinator: from the first word to the end of its stream.
+// One session of a process with a coordinator: from the first word to the end of its stream.
 using Session = std::function<absl::Status(Stub& stub, const rpc::Access& access)>;
 
-// Runs stays until one ends for good. A coordinator that is not there, or is gone, is waited for, for a
-// limited time; whoever was told to come again comes again at once. Errors: the stay's; Unavailable when
+// Runs sessions until one ends for good. A coordinator that is not there, or is gone, is waited for, for a
+// limited time; one that was told to come again does so at once. Errors: the session's; Unavailable when
 // the coordinator did not come back.
-absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Session& stay);
+absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Session& session);
 
-// Why a stay ended, of whose connection: a call that was refused is not one that was lost.
+// Why a session ended, of whose connection: a call that was refused is not one that was lost.
 template <class Out, class In>
 absl::Status end_of_session(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
   if (outcome != wire::coordinator_lost()) return outcome;

@@ -111,7 +111,7 @@ bool samples_cost(const DataProblem& problem) {
 
 absl::StatusOr<DataShares> solve_shares(const DataProblem& problem) {
   PACELINE_RETURN_IF_ERROR(fill(problem).status());
-  // Whoever has samples has α ≤ θ: of replicas in the order of α, some first ones. Each such choice is a
+  // A replica with samples has α ≤ θ: of replicas in the order of α, some first ones. Each such choice is a
   // program.
   std::vector<std::size_t> order(problem.replicas.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -93,17 +93,12 @@ void OnlinePlanner::count_batch(const CostModel& model, const BatchObservation& 
   ++batch_;
   if (!(observation.batch_ms > 0)) return;
   add_batch(queues_, measured().budgets, model.costs(plan_, observation.batch_ms), observation.batch_ms);
-  if (pending_migration_ms_ == 0) {
-    error_sum_ += std::abs(predicted_ms_ - observation.batch_ms) / observation.batch_ms;
-    ++errors_;
-  }
 }
 
 void OnlinePlanner::observe(const BatchObservation& observation) {
   count_batch(CostModel(measured()), observation);
   measurements_.add(observation, plan_);
   notice_membership(observation);
-  pending_migration_ms_ = 0;
   if (!usable(plan_)) {
     // No batch can be done with it, so nothing is weighed up.
     trial_.reset();
@@ -244,7 +239,6 @@ std::optional<Decision> OnlinePlanner::end_trial(const Evaluator& evaluator) {
   const Evaluation before = evaluator.assign(old);
   const double measured = evaluator.score(mean_ms, evaluator.model().costs(plan_, mean_ms));
   if (!before.possible() || measured <= before.score * kTrialSlack) return std::nullopt;
-  ++roll_backs_;
   banned_.push_back({plan_, batch_ + kBannedBatches});
   std::erase_if(banned_, [&](const Banned& one) { return batch_ >= one.until; });
   return adopt(evaluator, std::move(old), DecisionKind::kRollBack, false,
@@ -256,7 +250,6 @@ Decision OnlinePlanner::adopt(const Evaluator& evaluator, Plan plan, DecisionKin
                               std::string reason) {
   Decision decision{
       kind, {}, 0, migration_ms(measured(), plan_, plan, options_.migration_ms), std::move(reason)};
-  pending_migration_ms_ = decision.migration_ms;
   if (on_trial) trial_ = Trial{plan_, options_.trial};
   ++migrations_;
   adopted_at_ = batch_;

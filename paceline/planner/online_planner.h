@@ -79,8 +79,6 @@ class OnlinePlanner {
 
   const Plan& current() const { return plan_; }
   double predicted_ms() const { return predicted_ms_; }
-  // Mean of |predicted − measured| / measured over the batches so far, migrations left out.
-  double prediction_error() const { return errors_ == 0 ? 0 : error_sum_ / static_cast<double>(errors_); }
   // The problem with everything as it was last measured.
   const Problem& measured() const { return measurements_.problem(); }
   const Problem& initial() const { return measurements_.initial(); }
@@ -89,7 +87,6 @@ class OnlinePlanner {
   std::int64_t batches() const { return batch_; }
   std::int64_t looks() const { return looks_; }
   std::int64_t migrations() const { return migrations_; }
-  std::int64_t roll_backs() const { return roll_backs_; }
 
  private:
   struct Trial {
@@ -126,8 +123,7 @@ class OnlinePlanner {
   QueueState queues_;
   Plan plan_;
   double predicted_ms_ = 0;
-  double looked_ms_ = 0;  // as predicted when groups were last due
-  double pending_migration_ms_ = 0;
+  double looked_ms_ = 0;           // as predicted when groups were last due
   std::vector<double> reference_;  // slowness at its last change
   std::vector<HoldTime> holds_;    // by device
   HoldTime plan_hold_;
@@ -136,9 +132,7 @@ class OnlinePlanner {
   std::vector<Banned> banned_;
   std::optional<Trial> trial_;
   std::int64_t batch_ = 0, adopted_at_ = 0, cuts_at_ = 0, groups_at_ = 0;
-  std::int64_t looks_ = 0, migrations_ = 0, roll_backs_ = 0;
-  double error_sum_ = 0;
-  std::int64_t errors_ = 0;
+  std::int64_t looks_ = 0, migrations_ = 0;
 };
 
 }  // namespace paceline::planner

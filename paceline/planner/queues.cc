@@ -28,9 +28,4 @@ double weight(const QueueState& state, const std::vector<Budget>& budgets, std::
   return state.lengths[k] / unit(state, budgets[k]);
 }
 
-double violation_bound(const QueueState& state, const std::vector<Budget>& budgets, std::size_t k) {
-  if (state.batches == 0) return 0;
-  return state.lengths[k] * unit(state, budgets[k]) / static_cast<double>(state.batches);
-}
-
 }  // namespace paceline::planner

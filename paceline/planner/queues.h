@@ -1,4 +1,4 @@
-// Lyapunov's virtual queues (JDMP): how far the costs have run ahead of their budgets. Plain state, so that
+// Lyapunov's virtual queues (JDMP): the accumulated overspend of each budget. Plain state, so that
 // it can be written to a checkpoint, and pure functions on it.
 //
 // After each batch  Q_k ← max(Q_k + c_k − C_k, 0), with C_k·τ in place of C_k for a budget per second; and
@@ -32,9 +32,5 @@ void add_batch(QueueState& state, const std::vector<Budget>& budgets, const Cost
 
 // What a unit of the k-th cost weighs in V·τ + Σ Q_k·c_k.
 double weight(const QueueState& state, const std::vector<Budget>& budgets, std::size_t k);
-
-// By how much at most the mean of the k-th cost has been over its budget so far: Q_k/T; 0 before the first
-// batch.
-double violation_bound(const QueueState& state, const std::vector<Budget>& budgets, std::size_t k);
 
 }  // namespace paceline::planner

@@ -9,6 +9,7 @@
 
 #include "paceline/base/rng.h"
 #include "paceline/planner/linear_program.h"
+#include "paceline/planner/testing/violation_bound.h"
 
 namespace paceline::planner {
 namespace {

@@ -3,11 +3,11 @@
 // at least one, and are released together. So up to c stragglers at a time cost nobody a wait. With c = 0 it
 // is BSP.
 //
-// Whoever is late computes on. When it is ready its gradient is of an older version than the newest: it is
+// A late replica computes on. When it is ready its gradient is of an older version than the newest: it is
 // discarded, its samples go back to the queue, and it starts at once on the newest version, in the round
 // under way [ours: the paper's late gradients are dropped with their samples]. When a round ends at most c
 // are late and at least one is not, so enough for the next round compute on its version; if those leave,
-// whoever is late makes up for them once it is ready. Nobody waits for ever.
+// a late replica makes up for them once it is ready. Nobody waits for ever.
 //
 // What is promised: no gradient is ever stale. The gap is not bounded: the clock counts iterations finished,
 // discarded ones too, and one that is always late falls behind without limit. It also gets the same samples

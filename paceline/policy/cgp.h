@@ -37,7 +37,7 @@
 // 2σ), nor than wait_max after its first member: a straggler holds nobody up. A timer is set when a member
 // comes or anybody leaves; if it rings, the group closes as it is.
 //
-// Guard. No commit has a version staleness τ > S. Whoever computes, or waits, on version u must get into
+// Guard. No commit has a version staleness τ > S. A replica that computes or waits on version u must get into
 // commit u + 1 + S at the latest; closing waits for it, whatever the timers say, follows at once when it
 // is there or has left, and takes it in, whatever k_max says: more than k_max go by the version they are on,
 // the stalest first, and as many as could not get into the next commit. S = 0 is bulk synchronous. There is

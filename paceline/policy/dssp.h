@@ -4,7 +4,7 @@
 // waits least.
 //
 // Three readings:
-//  bounded (default) [ours]: the threshold in force never exceeds sU. SSP(s) releases whoever is s ahead, who
+//  bounded (default) [ours]: the threshold in force never exceeds sU. SSP(s) releases one s ahead, who
 //  is
 //    then ready s + 1 ahead; so the search is capped at sU + 1 − gap, and the release that grants counts as
 //    one of the r*. The range includes its upper end, dssp:s-s gives SSP(s)'s orders, and the paper's regret
@@ -12,7 +12,7 @@
 //  as printed [the paper's]: no cap, r* + 1 iterations, and intervals from ready to ready. It grants again
 //  and
 //    again, so the gap grows without limit.
-//  transient [ours]: no search. The threshold is sU for whoever takes at least three quarters as long for an
+//  transient [ours]: no search. The threshold is sU for one that takes at least three quarters as long for an
 //    iteration as the slowest does in the long run, and sL for everybody else. The search is too shy where
 //    slowness comes and goes: it asks for the fastest only, once, and from the last interval alone, and a
 //    slowest replica that is overdue grants nothing. Slowness that passes is what a wide range can make up

@@ -5,7 +5,7 @@
 // A superstep:
 //
 //  Measure. After a barrier every gradient commits alone, until each live replica has been ready twice
-//    [paper]. Whoever has been ready R times by then (twice where R is 1) waits for the others, so that R
+//    [paper]. A replica that was ready R times by then (twice where R is 1) waits for the others, so that R
 //    bounds this phase too [ours].
 //
 //  Plan. From each one's last ready time R more are predicted, at its interval. ZipLine picks one of each, so
@@ -27,8 +27,8 @@
 //    they have finished or are running, and never above R from the first plan. An iteration that is overdue
 //    is predicted for now.
 //
-//  Joiners. Whoever joins after the plan has no quota. It runs on, and is held when it is ready after all
-//    with quotas are held. As in BSP, the barrier waits for whoever joined before it.
+//  Joiners. One that joins after the plan has no quota. It runs on, and is held when it is ready after all
+//    with quotas are held. As in BSP, the barrier waits for all that joined before it.
 //
 //  One alone. A replica that is alone meets only itself: each of its iterations ends a superstep.
 //

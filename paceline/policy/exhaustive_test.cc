@@ -12,6 +12,7 @@
 #include "paceline/base/testing/effort.h"
 #include "paceline/base/testing/every_choice.h"
 #include "paceline/policy/testing/checked_policy.h"
+#include "paceline/policy/testing/every_policy.h"
 
 namespace paceline::policy {
 namespace {
@@ -134,34 +135,29 @@ int run_all(const std::string& text, const Weather& weather, std::int64_t most =
   return runs;
 }
 
-class Exhaustive : public ::testing::TestWithParam<const char*> {};
+class Exhaustive : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Exhaustive, KeepsItsPromisesInEveryOrder) { run_all(GetParam(), {}); }
 TEST_P(Exhaustive, AndWhenAReplicaLeavesAtAnyPoint) { run_all(GetParam(), {.leave = true}); }
-class ExhaustiveWithAJoiner : public ::testing::TestWithParam<const char*> {};
+class ExhaustiveWithAJoiner : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ExhaustiveWithAJoiner, KeepsItsPromisesWhenOneJoinsAndOneLeavesAtAnyPoint) {
   run_all(GetParam(), {.leave = true, .join = true, .iterations = Clock(2)});
 }
 
-std::string name_of(const ::testing::TestParamInfo<const char*>& test) {
-  std::string name = test.param;
-  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(Policies, Exhaustive,
-                         ::testing::Values("bsp", "asp", "ssp:0", "ssp:1", "ssp:2", "dssp:0-2", "dssp:1-3",
-                                           "dssp:0-2:printed", "dssp:1-3:printed", "dssp:0-2:transient",
-                                           "backup:1", "local-sgd:4", "groups:2+1:bsp", "groups:2+1:asp",
-                                           "groups:1+2:ssp:1", "groups:2+1:dssp:0-2", "groups:2+1:backup:1"),
-                         name_of);
+                         ::testing::ValuesIn(testing::with_every_policy(
+                             {"bsp", "asp", "ssp:0", "ssp:1", "ssp:2", "dssp:0-2", "dssp:1-3",
+                              "dssp:0-2:printed", "dssp:1-3:printed", "dssp:0-2:transient", "backup:1",
+                              "local-sgd:4", "groups:2+1:bsp", "groups:2+1:asp", "groups:1+2:ssp:1",
+                              "groups:2+1:dssp:0-2", "groups:2+1:backup:1"})),
+                         testing::policy_test_name);
 INSTANTIATE_TEST_SUITE_P(Policies, ExhaustiveWithAJoiner,
-                         ::testing::Values("bsp", "ssp:1", "backup:1", "backup:2", "groups:2+1:bsp",
-                                           "groups:2+2:bsp", "groups:2+1:asp", "groups:1+2:ssp:0",
-                                           "groups:2+2:ssp:1", "groups:2+2:dssp:0-2", "groups:2+1:backup:1",
-                                           "groups:2+2:elastic-bsp:2"),
-                         name_of);
+                         ::testing::ValuesIn(testing::with_every_policy(
+                             {"bsp", "ssp:1", "backup:1", "backup:2", "groups:2+1:bsp", "groups:2+2:bsp",
+                              "groups:2+1:asp", "groups:1+2:ssp:0", "groups:2+2:ssp:1", "groups:2+2:dssp:0-2",
+                              "groups:2+1:backup:1", "groups:2+2:elastic-bsp:2"})),
+                         testing::policy_test_name);
 
 // That the enumeration really is one: the number of orders is known for two of the policies.
 TEST(Exhaustive, CountsTheOrders) {

@@ -7,7 +7,7 @@
 // time between two completions. What is left of the span is T_reduce(k).
 //
 // As long as no two commits have met, T_global is taken for the whole span, which is safe (the path looks
-// busy for longer than it is) and then shrinks: whoever groups by free_soon() sends each commit a little too
+// busy for longer than it is) and then shrinks: grouping by free_soon() sends each commit a little too
 // early, and sees how early it could have been. O(1) each.
 #pragma once
 

@@ -13,7 +13,7 @@
 // Replicas take places in the order in which they join, each in the first group with a vacancy; so one that
 // comes back after a crash fills the hole. When all places are taken the last group takes the rest.
 //
-// Whoever joins a group that computes is released at once and takes part. Whoever joins one that waits is
+// One that joins a group that computes is released at once and takes part. One that joins a waiting group is
 // released with it. If all that made a gradient leave while it waits to be committed, those who waited beside
 // them have nothing to commit: the inner policy hears that the group left and joined again.
 //

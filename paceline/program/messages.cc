@@ -52,7 +52,7 @@ absl::StatusOr<Metrics> metrics_of(const json& message) {
   Metrics metrics;
   const auto found = message.find("metrics");
   if (found == message.end() || found->is_null()) return metrics;
-  if (!found->is_object()) return wrong("sent metrics that are no object");
+  if (!found->is_object()) return wrong("sent metrics that are not an object");
   if (found->size() > kMostMetrics)
     return wrong(fmt::format("sent {} metrics; {} are the most", found->size(), kMostMetrics));
   for (const auto& [name, value] : found->items()) {
@@ -175,8 +175,9 @@ std::string end_line(const std::string& why, bool failed) {
 absl::StatusOr<Answer> parse_answer(const std::string& text) {
   const auto parsed = store::parse_strict_json(text, kDepth);
   if (!parsed.ok())
-    return wrong(fmt::format("sent a line that is no message: {}", std::string(parsed.status().message())));
-  if (!parsed->is_object()) return wrong("sent a line that is no JSON object");
+    return wrong(
+        fmt::format("sent a line that is not a message: {}", std::string(parsed.status().message())));
+  if (!parsed->is_object()) return wrong("sent a line that is not a JSON object");
   const std::string type = text_of(*parsed, "type");
   if (type == "model") {
     PACELINE_ASSIGN_OR_RETURN(Model model, parse_model(*parsed));

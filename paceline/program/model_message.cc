@@ -52,7 +52,8 @@ absl::StatusOr<std::string> word_of(const json& tensor, const char* key, const s
                                     const char* otherwise) {
   const auto found = tensor.find(key);
   if (found == tensor.end()) return std::string(otherwise);
-  if (!found->is_string()) return wrong(fmt::format("sent tensor '{}' with a {} that is no text", name, key));
+  if (!found->is_string())
+    return wrong(fmt::format("sent tensor '{}' with a {} that is not a text", name, key));
   return found->get<std::string>();
 }
 
@@ -128,7 +129,7 @@ bool plain_key(const std::string& key) {
 absl::Status add_section(const json& message, const char* section, std::vector<std::string>& sets) {
   const auto found = message.find(section);
   if (found == message.end() || found->is_null()) return absl::OkStatus();
-  if (!found->is_object()) return wrong(fmt::format("sent a '{}' that is no object", section));
+  if (!found->is_object()) return wrong(fmt::format("sent a '{}' that is not an object", section));
   for (const auto& [key, value] : found->items()) {
     if (value.is_null()) continue;
     if (!plain_key(key)) return wrong(fmt::format("sent the key '{}' in {}", store::printable(key), section));
@@ -153,7 +154,7 @@ absl::Status add_aliases(const json& message, Model& model) {
   const auto is_pair = [](const json& one) {
     return one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string();
   };
-  if (!found->is_array()) return wrong("sent 'aliases' that are no list");
+  if (!found->is_array()) return wrong("sent 'aliases' that are not a list");
   for (const json& one : *found) {
     if (!is_pair(one)) return wrong("sent an alias that is not [name, tensor]");
     model.aliases.emplace_back(one[0].get<std::string>(), one[1].get<std::string>());

@@ -29,7 +29,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-// How often whoever waits looks at other things.
+// How often a waiting thread looks at other things.
 constexpr std::chrono::milliseconds kLook = 100ms;
 constexpr int kCannotRun = 127;
 

@@ -1,6 +1,6 @@
 // The sum of a commit's gradients as its members make it among themselves, each a slice, while the shard
 // applies it. The shard takes what is there and sums the rest itself, so it waits for nobody, and a member
-// that is slow or dies changes nothing: the bits are the same whoever sums. Any thread.
+// that is slow or dies changes nothing: the bits are the same, no matter who sums. Any thread.
 #pragma once
 
 #include <cstdint>

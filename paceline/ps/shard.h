@@ -106,6 +106,7 @@ class Shard {
   // Of the latest version; empty when nobody looks ahead.
   std::span<const float> direction() const { return board_.latest().subspan(weights().size()); }
   const Layout& layout() const { return layout_; }
+  int threads() const { return pool_.threads(); }
   // Whether its weights, statistics and optimizer state are finite numbers: of the version that is prepared
   // if one is, else of version(). Constants are not looked at, nor is the state that a restart brought.
   // Padding is: it stays 0 as long as that of the gradients is.

@@ -17,6 +17,8 @@ class ThreadPool {
   explicit ThreadPool(int threads);
   ~ThreadPool();
 
+  int threads() const { return static_cast<int>(threads_); }
+
   // Calls work(begin, end) for pieces of [0, size), one a thread, cut at multiples of `grain`; returns when
   // all are done. The pieces depend on size, grain and the number of threads only.
   void share(std::int64_t size, std::int64_t grain,

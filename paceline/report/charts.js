@@ -40,12 +40,14 @@ function path_of(series, x, y) {
 function axes(width, height, x, y, x_ticks, y_ticks, options) {
   const right = width - kMargin.right;
   const bottom = height - kMargin.bottom;
+  const y_labels = tick_labels(y_ticks, options.y.format);
+  const x_labels = tick_labels(x_ticks, options.x.format);
   return svg('g', {},
-    ...y_ticks.map(value => svg('g', {},
+    ...y_ticks.map((value, i) => svg('g', {},
       svg('line', {class: 'grid', x1: kMargin.left, x2: right, y1: y(value), y2: y(value)}),
-      svg('text', {x: kMargin.left - 8, y: y(value) + 4, 'text-anchor': 'end'}, options.y.format(value)))),
+      svg('text', {x: kMargin.left - 8, y: y(value) + 4, 'text-anchor': 'end'}, y_labels[i]))),
     svg('line', {class: 'axis', x1: kMargin.left, x2: right, y1: bottom, y2: bottom}),
-    ...x_ticks.map(value => svg('text', {x: x(value), y: bottom + 17, 'text-anchor': 'middle'}, options.x.format(value))),
+    ...x_ticks.map((value, i) => svg('text', {x: x(value), y: bottom + 17, 'text-anchor': 'middle'}, x_labels[i])),
     svg('text', {x: (kMargin.left + right) / 2, y: height - 3, 'text-anchor': 'middle'}, options.x.label));
 }
 
@@ -134,7 +136,7 @@ function draw_histogram(staleness, style, bins, width) {
   const x_ticks = ticks(0, Math.max(1, reach - centre * 2), Math.min(reach, Math.max(2, width / 60))).filter(Number.isInteger);
   const picture = canvas(width, height, 'staleness of the committed gradients',
     axes(width, height, place, y, x_ticks, ticks(0, most * 1.06, 4),
-      {x: {label: 'staleness \u03c4 (versions)', format: count_text}, y: {format: value => percent_text(value, most < 0.05 ? 1 : 0)}}));
+      {x: {label: 'staleness \u03c4 (versions)', format: count_text}, y: {format: share_format}}));
   staleness.counts.forEach((count, i) => {
     if (count === 0) return;
     const low = i * staleness.bin_width;

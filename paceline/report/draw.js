@@ -22,6 +22,29 @@ const plain = value => value.toLocaleString('en-US', {maximumSignificantDigits: 
 const seconds_text = value => `${Math.abs(value) < 10 ? fixed(value, 2) : fixed(value, 1)}\u00a0s`;
 const short_count = value => value >= 1e6 ? `${plain(value / 1e6)}M` : value >= 1e4 ? `${plain(value / 1e3)}k` : plain(value);
 
+// A sentence begins with a capital, but a device keeps its name.
+const capital = text => /^(the|nothing|devices|messages|stages|it|this|nobody|there|runs|show)\b/.test(text) ? text[0].toUpperCase() + text.slice(1) : text;
+
+function clipped_text(text, letters) {
+  const all = [...text];
+  return all.length > letters ? `${all.slice(0, letters - 1).join('')}\u2026` : text;
+}
+
+// A share as a tick of so wide a step, or exactly.
+function share_format(value, exact, step = 0.01) {
+  const whole = digits => Math.abs(step * 100 * 10 ** digits - Math.round(step * 100 * 10 ** digits)) < 1e-6;
+  return percent_text(value, exact ? 2 : [0, 1, 2].find(whole) ?? 3);
+}
+
+// The words at ticks, no two alike: where the format rounds too much, so many digits as tell them apart.
+function tick_labels(values, format) {
+  const step = values.length > 1 ? values[1] - values[0] : 1;
+  const labels = values.map(value => format(value, false, step));
+  const shown = labels.filter(label => label !== '');
+  if (new Set(shown).size === shown.length) return labels;
+  return values.map(value => fixed(value, Math.min(12, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)))));
+}
+
 // Round numbers from `low` to `high`, about `wanted` of them.
 function ticks(low, high, wanted) {
   const rough = (high - low) / wanted || 1;

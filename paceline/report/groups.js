@@ -27,7 +27,7 @@ function draw_sizes(groups, by_cause, style, bins, width) {
   const labels = bins.map((_, i) => i).filter(i => i % Math.ceil(bins.length * (22 + 7 * letters) / width) === 0);
   const picture = canvas(width, height, 'gradients in an update',
     axes(width, height, i => x(i + 0.5), y, labels, ticks(0, most * 1.06, 4),
-      {x: {label: 'gradients in an update', format: i => size_text(bins[i])}, y: {format: value => percent_text(value, most < 0.05 ? 1 : 0)}}));
+      {x: {label: 'gradients in an update', format: i => size_text(bins[i])}, y: {format: share_format}}));
   const add_bar = (i, below, number, bar_style, cause) => {
     if (number === 0) return;
     const [low, high] = [y(below / commits), y((below + number) / commits)];
@@ -81,14 +81,14 @@ function group_facts({summary}) {
   const note = deviation ? `The weights a gradient was computed on were at most so far from those it was applied to, in multiples of G, the largest norm of a gradient. `
     + `\u03b7 = ${plain(deviation.learning_rate)} is the largest learning rate, q = ${plain(deviation.fraction)} the largest part of the bulk in one update. `
     + 'This is for plain SGD: momentum \u03bc, without look-ahead, makes it up to 1/(1\u00a0\u2212\u00a0\u03bc) times as far.' : null;
-  return html('div', {class: 'facts'}, table(['', 'this run', ''], rows), note ? html('p', {class: 'note'}, note) : null);
+  return html('div', {class: 'facts'}, table(['', 'this run', ''], rows, 'What grouping saved'), note ? html('p', {class: 'note'}, note) : null);
 }
 
 function latest_groups(run) {
   if (run.groups.formed.length === 0) return null;
   const rows = run.groups.formed.slice(-kLatestGroups).reverse().map(group => html('tr', {}, html('td', {}, seconds_text(group[0])),
     html('td', {}, members_text(run, group)), html('td', {}, group[4] >= 0 ? run.reasons[group[4]] : '')));
-  return html('div', {}, html('h3', {class: 'next'}, 'The latest groups'), html('div', {class: 'tall short'}, html('table', {class: 'events'},
+  return html('div', {}, html('h3', {class: 'next'}, 'The latest groups'), html('div', {class: 'tall short', tabindex: '0', role: 'region', 'aria-label': 'The latest groups'}, html('table', {class: 'events'},
     html('thead', {}, html('tr', {}, ...['time', 'who', 'why it closed'].map(head => html('th', {class: 'left'}, head)))), html('tbody', {}, ...rows))));
 }
 

@@ -44,7 +44,7 @@ struct TrainingPoint {
   Time at;
   std::int64_t samples = 0;  // committed
   double loss = 0;           // LossAverage
-  Metrics metrics = {};      // likewise, of the user's own
+  Metrics metrics = {};      // the user's own, averaged alike
 };
 
 // A commit of several gradients.

@@ -97,7 +97,7 @@ TEST(Html, WhatIsCompiledInIsWhatTheFilesSay) {
   EXPECT_EQ(html_page(), file("report.html"));
   EXPECT_EQ(html_style(), file("report.css"));
   EXPECT_EQ(html_script(), file("draw.js") + file("charts.js") + file("groups.js") + file("lanes.js") +
-                               file("plans.js") + file("page.js"));
+                               file("plans.js") + file("time.js") + file("page.js"));
   EXPECT_GT(html_script().size(), 10'000U);
 }
 

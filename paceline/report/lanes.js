@@ -1,6 +1,6 @@
 // The lanes: what each replica did when. All runs of a page share one window of time, so that they compare.
 
-const kDoing = {c: 'computing', w: 'waiting', p: 'parked'};
+const kDoing = {c: 'computing', w: 'waiting', p: 'done'};
 
 const lane_left = width => width < 560 ? 70 : 120;
 const lane_right = 84;
@@ -92,7 +92,7 @@ function draw_lane(replica, view, x, place, bounds, hatch, columns) {
     svg('rect', {class: 'idle', x: bounds[0], width: bounds[1] - bounds[0], y: place.top, height: place.height, rx: 3}),
     svg('path', {fill: `url(#${hatch})`, d: paths.w}),
     svg('path', {class: 'computing', d: paths.c}),
-    svg('path', {class: 'parked', d: paths.p}),
+    svg('path', {class: 'done', d: paths.p}),
     svg('text', {x: bounds[1] + 10, y: line}, or_dash(replica.wait_share, share => `${percent_text(share, 0)} wait`)));
 }
 
@@ -118,7 +118,7 @@ function lane_words(run, replica, at) {
     `computing ${percent_text(coarse[2])}, waiting ${percent_text(coarse[3])}`];
   if (!interval || interval[0] > at) return [replica.name, 'not in the run'];
   const [start, end, doing, iteration, why] = interval;
-  const what = {c: `computing iteration ${iteration}`, w: `waiting after iteration ${iteration}`, p: 'parked'}[doing];
+  const what = {c: `computing iteration ${iteration}`, w: `waiting after iteration ${iteration}`, p: 'done'}[doing];
   const until = {c: 'ended early', w: 'released', p: 'ended'}[doing];
   return [`${replica.name}: ${what}`, `${seconds_text(start)} to ${seconds_text(end)}, for ${plain(end - start)}\u00a0s`,
     ...(why >= 0 ? [`${until}: ${run.reasons[why]}`] : [])];

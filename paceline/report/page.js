@@ -8,6 +8,8 @@ const kWorlds = {simulated: 'simulated time, no gradients', virtual: 'virtual ti
 
 const kOwnTiles = 4;
 const kOwnCharts = 12;
+// The winner of a comparison has the boldest line.
+const look_of = run => run.ranking?.fastest ? 'best' : '';
 const short_value = value => String(Number(value.toPrecision(4)));
 
 const tile = (name, value, unit, below) => html('div', {}, html('dt', {}, name),
@@ -47,14 +49,14 @@ function learning_section() {
   const training = () => single && runs[0].training.length ? [{name: 'training loss', style: 1, look: 'thin solid faint',
     points: runs[0].training.filter(point => known(point[2])).map(point => [point[by_samples ? 1 : 0], point[2]])}] : [];
   const chart = (title, metric, y, more) => line_chart(() => ({title, x: x_axis(), y, rules: rules(metric), marks: marks(metric), with_legend: single,
-    series: [...more(), ...runs.map((run, style) => ({name: single ? title.toLowerCase() : run.policy, style, points: points_of(run, metric)}))]}));
+    series: [...more(), ...runs.map((run, style) => ({name: single ? title.toLowerCase() : run.policy, style, look: look_of(run), points: points_of(run, metric)}))]}));
   const has = metric => runs.some(run => run.evaluations.some(each => known(each[metric])));
-  const accuracy = chart('Test accuracy', 'accuracy', {format: (value, exact) => percent_text(value, exact ? 2 : 0), most: 1.0001}, () => []);
+  const accuracy = chart('Test accuracy', 'accuracy', {format: share_format, most: 1.0001}, () => []);
   const loss = chart('Test loss', 'loss', {format: value => plain(value), may_be_log: true}, training);
   const own = own_charts(x_axis, () => by_samples);
   const shown = [...(has('accuracy') || !own.length ? [accuracy] : []), ...(has('loss') || training().length ? [loss] : []), ...own];
   const axis_switch = choice('x axis', ['seconds', 'samples'], picked => { by_samples = picked === 'samples'; for (const each of shown) each.redraw(); });
-  const key = single ? null : legend(runs.map((run, style) => ({name: run.policy, style})));
+  const key = single ? null : legend(runs.map((run, style) => ({name: run.policy, style, look: look_of(run)})));
   return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Learning'), key, axis_switch),
     html('div', {class: 'columns'}, ...shown.map(each => each.node)));
 }
@@ -111,7 +113,7 @@ function gap_chart() {
 
 function throughput_chart() {
   return line_chart(() => ({title: 'Samples per second', x: time_axis(), y: {format: short_count, from_zero: true}, with_legend: false,
-    series: runs.map((run, style) => ({name: run.policy, style, points: run.throughput})), note: 'Committed samples.'})).node;
+    series: runs.map((run, style) => ({name: run.policy, style, look: look_of(run), points: run.throughput})), note: 'Committed samples.'})).node;
 }
 
 function staleness_section() {
@@ -122,10 +124,13 @@ function staleness_section() {
       run.staleness.bin_width === 1 ? bins : 0))));
 }
 
-// The last column holds words.
-function table(heads, rows) {
-  const cell = (tag, value, i) => html(tag, i === heads.length - 1 ? {class: 'left'} : {}, value);
-  return html('div', {class: 'scroll'}, html('table', {}, html('thead', {}, html('tr', {}, ...heads.map((head, i) => cell('th', head, i)))),
+// What scrolls sideways where there is too little room, by the keyboard too.
+const scroller = (label, ...children) => html('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label}, ...children);
+
+// The last column holds words, unless all but the first are numbers.
+function table(heads, rows, label, words = true) {
+  const cell = (tag, value, i) => html(tag, words && i === heads.length - 1 ? {class: 'left'} : {}, value);
+  return scroller(label, html('table', {}, html('thead', {}, html('tr', {}, ...heads.map((head, i) => cell('th', head, i)))),
     html('tbody', {}, ...rows.map(row => html('tr', {}, ...row.map((value, i) => cell('td', value, i)))))));
 }
 
@@ -134,19 +139,54 @@ function replica_table(run) {
     or_dash(replica.mean_compute_s, seconds => fixed(seconds, 3)), or_dash(replica.wait_share, share => fixed(100 * share, 1)),
     or_dash(replica.mean_staleness, mean => fixed(mean, 2)), count_text(replica.discarded),
     replica.why ? `${replica.doing}: ${replica.why}` : replica.doing];
-  const node = table(['replica', 'iterations', 'samples', 'compute (s)', 'waiting (%)', 'staleness', 'discarded', 'state'], run.replicas.map(row));
+  const node = table(['replica', 'iterations', 'samples', 'compute (s)', 'waiting (%)', 'staleness', 'discarded', 'state'], run.replicas.map(row), `Replicas of ${run.policy}`);
   const more = run.replicas_left_out > 0 ? html('p', {class: 'note'}, `and ${count_text(run.replicas_left_out)} more replicas`) : null;
   return html('div', {class: 'tall'}, node, more);
 }
 
+const kDrawnDevices = 48;
+const kShownWaits = 12;
+
+// The document has a key for each cause.
+function time_body(run) {
+  const keys = Object.keys(run.time.devices[0]).filter(key => key.endsWith('_s'));
+  const words = keys.map(key => key.slice(0, -2).replaceAll('_', ' ').replace(/^stages$/, 'other stages'));
+  const [causes, rows] = used_causes(words, run.time.devices.map(device => [device.device, ...keys.map(key => device[key])]));
+  const drawn = rows.slice(0, kDrawnDevices);
+  const holder = html('div', {});
+  kept_drawn(holder, width => draw_time(causes, drawn, run.time.wall_s, width));
+  const numbers = table(['device', ...causes.map(cause => `${cause} (s)`), 'together (s)'], rows.map(row => [row[0], ...row.slice(1).map(value => fixed(value, 1)), fixed(total(row.slice(1)), 1)]), 'Where the time went, in seconds', false);
+  const waits = run.time.waits.slice(0, kShownWaits).map(wait => [wait.on || 'nobody in particular', fixed(wait.s, 1), wait.rule]);
+  const more = rows.length > drawn.length ? ` ${count_text(rows.length - drawn.length)} more devices are in the numbers alone.` : '';
+  return html('div', {}, html('p', {class: 'verdict'}, `${capital(run.time.holds_back)}.`), holder, html('ul', {class: 'legend'}, ...time_key(causes)),
+    html('p', {class: 'note'}, `Every device\u2019s parts add up to the wall time of ${fixed(run.time.wall_s, 1)}\u00a0s.${more}`),
+    html('details', {}, html('summary', {}, 'As numbers'), numbers),
+    waits.length ? html('h3', {class: 'next'}, 'Who was waited for, and by what rule') : null,
+    waits.length ? table(['waited for', 's', 'by the rule'], waits, 'Who was waited for') : null);
+}
+
+const time_section = run => run.time?.devices.length ? section('Where the time went', time_body(run)) : null;
+
 function event_table(run) {
   const left_out = run.events_left_out > 0 ? `${count_text(run.events_left_out)} events in the middle of the run are not kept.` : null;
   const rows = run.events.map(event => html('tr', {}, html('td', {}, seconds_text(event.time_s)), html('td', {}, event.replica), html('td', {}, event.text)));
-  return html('div', {class: 'tall'}, html('table', {class: 'events'},
+  return html('div', {class: 'tall', tabindex: '0', role: 'region', 'aria-label': `Events of ${run.policy}`}, html('table', {class: 'events'},
     html('thead', {}, html('tr', {}, ...['time', 'replica', 'what happened'].map(head => html('th', {class: 'left'}, head)))), html('tbody', {}, ...rows)), left_out ? html('p', {class: 'note'}, left_out) : null);
 }
 
 const section = (title, ...children) => html('section', {}, html('div', {class: 'title'}, html('h2', {}, title)), ...children);
+
+// What was run, and where: what several runs have in common is said once.
+function about_section() {
+  const names = [...new Set(runs.flatMap(run => (run.about ?? []).map(([name]) => name)))];
+  const text_of = (run, name) => run.about?.find(([own]) => own === name)?.[1] ?? '\u2013';
+  const rows = names.flatMap(name => {
+    const texts = runs.map(run => text_of(run, name));
+    const said = new Set(texts).size === 1 ? texts[0] : texts.map((text, i) => `${runs[i].policy}: ${text}`).join('; ');
+    return [html('dt', {}, name), html('dd', {}, said)];
+  });
+  return rows.length ? section('What was run', html('dl', {class: 'about'}, ...rows)) : null;
+}
 
 function single_page(run) {
   const cut = run.staleness.bin_width > 1 ? ` Bins of ${run.staleness.bin_width}.` : '';
@@ -158,7 +198,7 @@ function single_page(run) {
     html('section', {}, html('div', {class: 'columns three'},
       histogram('Staleness', `Share of the committed gradients by \u03c4, the commits between a gradient\u2019s weights and its own commit.${cut}`, run.staleness, 0, 6),
       gap_chart(), throughput_chart())),
-    section('Replicas', replica_table(run)), section('Events', event_table(run))];
+    time_section(run), section('Replicas', replica_table(run)), section('Events', event_table(run)), about_section()];
 }
 
 // ---- Comparison ----
@@ -192,9 +232,9 @@ function comparison_table(fastest) {
     run === baseline ? '\u2013' : or_dash(accuracy_gain(run), points => signed(points, 2)), fixed(run.summary.elapsed_s, 1)];
   const row = (run, style) => html('tr', run === fastest ? {class: 'best'} : {}, ...cells(run).map((text, i) => i === 0
     ? html('td', {class: `key policy s${style % 8}`}, svg('svg', {width: 18, height: 10, 'aria-hidden': 'true'}, svg('rect', {class: 'bar', width: 10, height: 10, rx: 2})),
-      text, run === fastest ? html('span', {class: 'badge'}, 'fastest') : null)
+      run.folder ? html('a', {href: `./${encodeURIComponent(run.folder)}/report.html`}, text) : text, run === fastest ? html('span', {class: 'badge'}, 'fastest') : null)
     : html('td', i === 1 ? {class: 'key'} : {}, text)));
-  return html('section', {}, html('div', {class: 'scroll'}, html('table', {class: 'many'}, html('thead', {}, html('tr', {}, ...heads.map(head => html('th', {}, head)))),
+  return html('section', {}, scroller('The policies in numbers', html('table', {class: 'many'}, html('thead', {}, html('tr', {}, ...heads.map(head => html('th', {}, head)))),
     html('tbody', {}, ...runs.map(row)))));
 }
 
@@ -204,20 +244,27 @@ function seeds_section() {
   if (!means) return null;
   const row = cells => html('tr', cells[0].endsWith(' *') ? {class: 'best'} : {}, ...cells.map((text, i) => html('td', i === 0 ? {class: 'key policy'} : {}, text)));
   return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Means of the seeds')),
-    html('div', {class: 'scroll'}, html('table', {class: 'many'}, html('thead', {}, html('tr', {}, ...means.head.map(head => html('th', {}, head)))),
-      html('tbody', {}, ...means.rows.map(row)))), html('p', {class: 'note'}, '\u00b1 half the distance between the least and the most.'));
+    scroller('Means of the seeds', html('table', {class: 'many'}, html('thead', {}, html('tr', {}, ...means.head.map(head => html('th', {}, head)))),
+      html('tbody', {}, ...means.rows.map(row)))), html('p', {class: 'note'}, '\u00b1 the standard error of the mean.'));
+}
+
+// "2 policies, 6 runs": with several seeds there is a run for each.
+function counted_policies() {
+  const rows = runs[0].ranking?.means?.rows;
+  const policies = rows ? rows.length : runs.length;
+  return `${policies} ${policies === 1 ? 'policy' : 'policies'}${rows ? `, ${runs.length} runs` : ''}`;
 }
 
 function comparison_page() {
   const fastest = fastest_run();
-  const details = run => html('details', {}, html('summary', {}, run.policy), replica_table(run), html('h3', {}, 'Events'), event_table(run));
+  const details = run => html('details', {}, html('summary', {}, run.policy), ...(run.time?.devices.length ? [html('h3', {}, 'Where the time went'), time_body(run), html('h3', {class: 'next'}, 'Replicas')] : []), replica_table(run), html('h3', {}, 'Events'), event_table(run));
   return [
     html('header', {}, html('h1', {}, runs[0].title || 'Paceline comparison'),
-      html('p', {}, `${runs.length} policies \u00b7 ${count_text(runs[0].summary.replicas)} replicas \u00b7 ${kWorlds[runs[0].world]}`),
+      html('p', {}, `${counted_policies()} \u00b7 ${count_text(runs[0].summary.replicas)} replicas \u00b7 ${kWorlds[runs[0].world]}`),
       ...verdict().map(line => html('p', {class: 'verdict'}, line))),
     seeds_section(), comparison_table(fastest), learning_section(), lanes_section(runs), staleness_section(), compared_groups(runs),
     html('section', {}, html('div', {class: 'columns'}, gap_chart(), throughput_chart())),
-    section('Replicas and events', ...runs.map(details))];
+    section('Time, replicas and events', ...runs.map(details)), about_section()];
 }
 
 document.title = `${runs[0]?.title || 'Paceline'} \u2013 ${single ? runs[0].policy : 'comparison'}`;

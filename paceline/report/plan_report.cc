@@ -30,7 +30,7 @@ std::string layers_bar(std::int32_t begin, std::int32_t end, std::int32_t layers
   for (std::int32_t column = 0; column < width; ++column) {
     // The layers that the column stands for.
     const std::int32_t first = column * layers / width, last = (column + 1) * layers / width;
-    text += begin < last && first < end ? "█" : "·";
+    text += begin < last && first < end ? '#' : '.';
   }
   return text;
 }

@@ -19,7 +19,7 @@ function plan_table(run) {
     html('td', {}, ms_text(each.predicted_ms)), html('td', {}, ms_text(each.measured_ms)), html('td', {}, count_text(each.batches)),
     html('td', {class: 'left'}, each.why));
   const left_out = plan.plans_left_out > 0 ? html('p', {class: 'note'}, `${count_text(plan.plans_left_out)} plans in the middle of the run are not kept.`) : null;
-  return html('div', {class: 'tall scroll'}, html('table', {class: 'plans'}, html('thead', {}, html('tr', {},
+  return html('div', {class: 'tall scroll', tabindex: '0', role: 'region', 'aria-label': 'Plans'}, html('table', {class: 'plans'}, html('thead', {}, html('tr', {},
     ...['from', 'devices and their layers', 'predicted', 'measured', 'batches', 'why'].map((head, i) => html('th', i === 1 || i === 5 ? {class: 'left'} : {}, head)))),
     html('tbody', {}, ...plan.plans.map(row))), left_out);
 }

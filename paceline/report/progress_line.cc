@@ -43,7 +43,7 @@ std::vector<Piece> pieces(const Summary& summary) {
   std::vector<Piece> all{{0, fmt::format("{:3.0f} %", std::floor(100 * done(summary)))}};
   const auto add = [&](int rank, std::string text) { all.push_back({rank, std::move(text)}); };
   add(2, fmt::format("{} samples/s", short_number(summary.samples_per_s)));
-  if (!missed_paces(summary).empty()) add(2, "paces not held: busy");
+  if (!missed_paces(summary).empty()) add(2, "paces not held: busy; --virtual holds them");
   if (summary.training_loss) add(3, fmt::format("loss {:.3f}", *summary.training_loss));
   if (summary.last_evaluation) {
     const control::Evaluated& last = *summary.last_evaluation;
@@ -106,10 +106,11 @@ std::string progress_bar(double share, std::size_t width) {
 }  // namespace
 
 std::string progress_line(const Summary& summary, int width) {
+  const bool terminal = width != kNoTerminal;
   const auto room = static_cast<std::size_t>(std::max(width, 0));
   std::vector<Piece> kept = pieces(summary);
   const std::size_t for_bar = room >= 20 ? kLeastBar + 2 : 0;
-  const std::size_t taken = fit(kept, room - for_bar);
+  const std::size_t taken = terminal ? fit(kept, room - for_bar) : 0;
   std::string line;
   if (for_bar > 0) line = progress_bar(done(summary), std::min(kWidestBar, room - taken));
   for (const Piece& piece : kept) line += (line.empty() ? "" : kBetween) + piece.text;

@@ -40,7 +40,11 @@ TEST(ProgressLine, PromisesNothingOfTheWallInAModelledWorld) {
 TEST(ProgressLine, LeavesOutWhatMattersLess) {
   EXPECT_EQ(progress_line(half_way(), 50), "████████           50 %  2.5 samples/s  3m20s left");
   EXPECT_EQ(progress_line(half_way(), 10), " 50 %");
-  EXPECT_EQ(progress_line(half_way(), 0), "");
+}
+
+TEST(ProgressLine, InALogThereIsNoBarAndNothingIsLeftOut) {
+  EXPECT_EQ(progress_line(half_way(), kNoTerminal),
+            " 50 %  2.5 samples/s  loss 0.812  accuracy 71.2 %  wait 13 %  gap 2  3/4 live  3m20s left");
 }
 
 TEST(ProgressLine, SaysThePlanAndWhatABatchTakes) {

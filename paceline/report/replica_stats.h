@@ -32,7 +32,7 @@ class ReplicaStats {
 
   ReplicaStats(ReplicaId replica, std::string name, bool recorded);
 
-  // `steps`: that it takes by itself, each of which is an iteration; 0: it is one.
+  // `steps`: how many it takes by itself, each an iteration; 0: it is one iteration.
   void released(Time at, Clock iteration, const policy::Reason& why, std::int64_t steps = 0);
   std::int64_t steps() const { return steps_; }  // of its release, at least 1
   // How long the iteration that it was released into is to take.

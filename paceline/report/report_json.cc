@@ -284,6 +284,19 @@ Json plans_of_run_json(const Summary& summary, const PlanHistory& history) {
           {"batches", batches_json(history)}};
 }
 
+Json servers_json(const Summary& summary) {
+  Json list = Json::array();
+  for (const MeasuredUpdates& one : summary.measured_updates) {
+    if (list.size() >= kReplicasInReport) break;
+    list.push_back({{"server", one.server},
+                    {"commits", one.count},
+                    {"mean_ms", one.mean_ms},
+                    {"update_ms", one.update_ms},
+                    {"gradient_ms", json_number(one.gradient_ms)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 Json report_json(const Summary& summary, const History& history) {
@@ -305,6 +318,7 @@ Json report_json(const Summary& summary, const History& history) {
       {"groups", std::move(groups)},
       {"replicas", std::move(replicas)},
       {"replicas_left_out", left_out},
+      {"servers", servers_json(summary)},
       {"reasons", reasons.texts()},
       {"events", events_json(history)},
       {"events_left_out", history.events_left_out},

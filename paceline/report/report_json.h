@@ -44,6 +44,8 @@
 //                 row,
 //                          until time_s; the means are of `batches` regular ones, shares of what each device
 //                          computed of elapsed_ms
+//   time, about of a run folder's run only: time_json, and [[name, text]] that says what was run, and where
+//   folder      of a run in a comparison only: the name of its own folder, beside the comparison's report
 //   ranking     of a run in a comparison only: {fastest, verdict: [text]}; the verdict is that of all of
 //               them. Of several seeds the first run's also has means: {head: [text], rows: [[text]]}
 #pragma once

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+
+#include "paceline/report/standard_error.h"
 
 namespace paceline::report {
 
@@ -24,9 +25,7 @@ std::optional<Spread> spread(const RunGroup& group, const ValueOf& value) {
     if (one && std::isfinite(*one)) values.push_back(*one);
   }
   if (values.empty()) return std::nullopt;
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return Spread{std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()),
-                (*most - *least) / 2, values.size()};
+  return Spread{mean_of(values), values.size() > 1 ? standard_error(values) : 0, values.size()};
 }
 
 std::optional<double> mean_of_all(const RunGroup& group, const ValueOf& value) {

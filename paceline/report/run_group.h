@@ -22,7 +22,7 @@ std::vector<RunGroup> groups_of(const std::vector<Summary>& runs);
 // Of the runs that have the value.
 struct Spread {
   double mean = 0;
-  double half = 0;  // of the distance between the least and the most
+  double error = 0;  // the standard error of the mean; 0 where one run has the value
   std::size_t count = 0;
 };
 

@@ -68,7 +68,6 @@ void RunStats::on(Time at, const control::CommitRecord& order) {
   if (!samples_at_start_) samples_at_start_ = order.committed_before;
   samples_ = order.committed_after();
   ++commits_;
-  updates_.ordered(order.version, order.members.size(), at);
   Group::Members drawn;
   for (const control::CommitMember& member : order.members) {
     const std::int64_t staleness = order.version - member.base - 1;
@@ -96,7 +95,7 @@ void RunStats::on(Time at, const control::Release& order) {
 
 void RunStats::on(Time at, const control::Park& order) {
   ReplicaStats& mine = replica(order.replica);
-  if (mine.doing() != Doing::kParked) events_.add({at, mine.name(), "parked: no samples are left for it"});
+  if (mine.doing() != Doing::kParked) events_.add({at, mine.name(), "done: no samples are left for it"});
   mine.parked(at);
   leave_board(order.replica);
 }

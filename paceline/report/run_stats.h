@@ -1,4 +1,4 @@
-// The statistics of a run: a fold of its facts and orders, live or from a replayed journal. Made by whoever
+// The statistics of a run: a fold of its facts and orders, live or from a replayed journal. Made by what
 // hosts a Controller; one thread. An event costs O(log P), and memory is bounded by the largest replica
 // number, however many events there are.
 //
@@ -44,6 +44,7 @@ class RunStats final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_side_work(const control::SideWork& work) override { updates_.add(work); }
 
   // O(P). `now`: not before the latest event; after the end it does not matter.
   Summary summary(Time now) const;
@@ -57,7 +58,7 @@ class RunStats final : public control::RunListener {
   void on(Time at, const control::ReplicaReady& fact);
   void on(Time, const control::TimerRang&) {}
   void on(Time at, const control::StopAsked& fact);
-  void on(Time at, const control::CommitComplete& fact) { updates_.completed(fact.version, at); }
+  void on(Time, const control::CommitComplete&) {}
   void on(Time at, const control::CommitRecord& order);
   void on(Time at, const control::Release& order);
   void on(Time, const control::Discard& order) { replica(order.replica).discarded(); }

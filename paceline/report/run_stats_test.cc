@@ -422,7 +422,7 @@ TEST(RunStats, EventsAreInWords) {
     texts.push_back(event.replica + " " + event.text);
   EXPECT_THAT(texts,
               ElementsAre("w0 joined, 10 samples an iteration", "w0 its training loss is not a finite number",
-                          "w0 parked: no samples are left for it", "w0 back: there are samples for it again",
+                          "w0 done: no samples are left for it", "w0 back: there are samples for it again",
                           "w0 left: killed"));
 }
 

@@ -39,12 +39,13 @@ struct RunInfo {
   World world = World::kLive;
   std::int64_t total_samples = 0;  // over all epochs
   std::optional<Target> target;
-  std::int64_t epoch_samples = 0;                 // 0: not known
-  std::optional<std::int64_t> staleness_bound{};  // S, where the policy promises one
-  std::vector<std::string> devices{};             // of a planned run; names, as plans number them
-  std::int32_t layers = 0;                        // likewise: the model's units
-  std::int64_t attempts = 1;                      // how often it was begun, or gone on with
-  std::int64_t lost_commits = 0;                  // between them: seen by somebody, and done again
+  std::int64_t epoch_samples = 0;                  // 0: not known
+  std::optional<std::int64_t> staleness_bound{};   // S, where the policy promises one
+  std::vector<std::string> devices{};              // of a planned run; names, as plans number them
+  std::int32_t layers = 0;                         // of the model, as units
+  std::int64_t attempts = 1;                       // how often it was begun, or gone on with
+  std::int64_t lost_commits = 0;                   // between them: seen by somebody, and done again
+  std::map<std::string, std::int64_t> restarts{};  // attempts after the first, by a bounded number of reasons
   // How long an iteration of a replica was to take, by its name, where the job says so.
   AskedPace asked_pace{};
   std::uint64_t seed = 1;
@@ -135,7 +136,7 @@ struct Summary {
   std::string finished_why;
   Time at;                      // of this summary; of the end, once there is one
   double elapsed_s = 0;         // since the first release
-  std::int64_t samples = 0;     // committed, whoever did (a resumed run starts with some)
+  std::int64_t samples = 0;     // committed in all (a resumed run starts with some)
   double samples_per_s = 0;     // committed here, over elapsed_s
   std::int64_t iterations = 0;  // finished by all replicas
   std::int64_t commits = 0;
@@ -149,7 +150,7 @@ struct Summary {
   std::optional<double> staleness_mean;  // of the committed contributions
   std::int64_t staleness_max = 0;
   std::optional<double> training_loss;  // of the latest commits (LossAverage)
-  Metrics training_metrics{};           // the user's own, likewise
+  Metrics training_metrics{};           // the user's own, of the training
   std::optional<control::Evaluated> last_evaluation;
   std::optional<double> best_accuracy;
   std::optional<double> best_loss;               // on the test set
@@ -157,7 +158,7 @@ struct Summary {
   std::vector<ReplicaSummary> replicas;          // ascending; those that left, too
   std::optional<PlanSummary> plan;               // of a planned run
   std::optional<UpdateSummary> updates{};
-  std::optional<MeasuredUpdates> measured_updates{};  // under policies that hear of completion
+  std::vector<MeasuredUpdates> measured_updates{};  // by server; none where nobody measured them
 
   std::optional<double> time_to_target_s() const {
     return met_target ? std::optional(to_seconds(met_target->at)) : std::nullopt;

@@ -39,7 +39,7 @@ Json field(double value) { return json_number(value); }
 Json field(const std::optional<double>& value) { return json_number(value); }
 Json field(std::int64_t value) { return value; }
 
-// A number that is none (a loss after divergence) is nothing to tell.
+// A loss that is not a number (after divergence) is nothing to tell.
 std::optional<double> finite(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? value : std::nullopt;
 }

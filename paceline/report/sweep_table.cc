@@ -1,10 +1,8 @@
 #include "paceline/report/sweep_table.h"
 
-#include <cmath>
-#include <numeric>
-
 #include <fmt/format.h>
 
+#include "paceline/report/standard_error.h"
 #include "paceline/report/terminal_text.h"
 #include "paceline/report/text_table.h"
 
@@ -18,16 +16,7 @@ using Field = std::optional<double> SweepResult::*;
 
 std::optional<double> mean(const Numbers& numbers) {
   if (numbers.empty()) return std::nullopt;
-  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
-}
-
-// Of the mean. Requires: at least two.
-double standard_error(const Numbers& numbers) {
-  const double middle = *mean(numbers);
-  double squares = 0;
-  for (const double number : numbers) squares += (number - middle) * (number - middle);
-  const auto count = static_cast<double>(numbers.size());
-  return std::sqrt(squares / (count - 1) / count);
+  return mean_of(numbers);
 }
 
 Numbers known(const Place& place, Field field) {

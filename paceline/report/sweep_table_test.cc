@@ -65,7 +65,7 @@ TEST(SweepTables, StandInATerminal) {
   one.rows = {"a\x1b"};
   one.places.resize(1);
   const std::string text = sweep_tables(one, TableStyle::kText);
-  EXPECT_EQ(text.rfind("virtual seconds to the target\nscenario    BSP             ASP    CGP\n───", 0), 0u)
+  EXPECT_EQ(text.rfind("virtual seconds to the target\nscenario    BSP             ASP    CGP\n---", 0), 0u)
       << text;
   EXPECT_NE(text.find("\na?        210.0  100.0 (1 of 2)  105.0\n"), std::string::npos) << text;
 }

@@ -50,8 +50,9 @@ std::string plan_lines(const PlanSummary& plan, const RunInfo& run) {
   }
   if (!plan.spending) return text;
   return text +
-         fmt::format("budget: {:.4g} spent of {:.4g}; run ahead of by {:.3g} batches now, {:.3g} at most\n",
-                     plan.spending->cost, plan.spending->allowed, plan.spending->queue, plan.queue_max);
+         fmt::format(
+             "budget: {:.4g} spent of {:.4g}; overspent by {:.3g} batches' worth now, {:.3g} at most\n",
+             plan.spending->cost, plan.spending->allowed, plan.spending->queue, plan.queue_max);
 }
 
 std::string totals(const Summary& summary) {
@@ -85,7 +86,7 @@ std::string cell(const RunGroup& group, const ValueOf& value,
   const std::optional<Spread> all = spread(group, value);
   if (!all) return kUnknownCell;
   std::string cell = text(all->mean);
-  if (all->count > 1) cell += " ± " + text(all->half);
+  if (all->count > 1) cell += " ± " + text(all->error);
   if (all->count < group.runs.size()) cell += fmt::format(" ({} of {})", all->count, group.runs.size());
   return cell;
 }
@@ -93,12 +94,47 @@ std::string cell(const RunGroup& group, const ValueOf& value,
 std::string most(const RunGroup& group, std::int64_t Summary::*number) {
   std::int64_t all = 0;
   for (const Summary* run : group.runs) all = std::max(all, run->*number);
-  return fmt::format("{}", all);
+  return with_thousands(all);
+}
+
+// A cell's text of a number, of a share, or of a count.
+std::function<std::string(double)> decimals(int count) {
+  return [count](double value) { return fixed(value, count); };
+}
+std::function<std::string(double)> percents(int count) {
+  return [count](double value) { return percent(value, count); };
+}
+
+std::vector<std::string> simulation_row(const RunGroup& group, bool updates) {
+  const auto of = [&](const ValueOf& value, const std::function<std::string(double)>& text) {
+    return cell(group, value, text);
+  };
+  const auto rate = [](const Summary& run) {
+    return std::optional(run.elapsed_s > 0 ? static_cast<double>(run.iterations) / run.elapsed_s : 0);
+  };
+  const auto count = [](double value) { return with_thousands(std::llround(value)); };
+  std::vector<std::string> cells = {
+      printable(group.policy),
+      of(rate, decimals(3)),
+      of([](const Summary& run) { return std::optional(run.samples_per_s); }, rate_text),
+      of([](const Summary& run) { return run.wait_share; }, percents(1)),
+      most(group, &Summary::gap_max),
+      of([](const Summary& run) { return run.staleness_mean; }, decimals(2)),
+      most(group, &Summary::staleness_max),
+      of([](const Summary& run) { return std::optional(static_cast<double>(run.commits)); }, count),
+      of([](const Summary& run) { return std::optional(run.elapsed_s); }, seconds_text)};
+  if (!updates) return cells;
+  const auto of_updates = [](double UpdateSummary::*number, double times) {
+    return [number, times](const Summary& run) {
+      return run.updates ? std::optional(times * (*run.updates).*number) : std::nullopt;
+    };
+  };
+  cells.push_back(of(of_updates(&UpdateSummary::busy_share, 1), percents(1)));
+  cells.push_back(of(of_updates(&UpdateSummary::queued_mean_s, 1000), decimals(1)));
+  return cells;
 }
 
 std::vector<std::string> row(const RunGroup& group, bool fastest) {
-  const auto decimals = [](int count) { return [count](double value) { return fixed(value, count); }; };
-  const auto percents = [](int count) { return [count](double value) { return percent(value, count); }; };
   const auto last = [](double control::Evaluated::*number) {
     return [number](const Summary& run) {
       return run.last_evaluation ? std::optional((*run.last_evaluation).*number) : std::nullopt;
@@ -166,20 +202,7 @@ std::string simulation_table(const std::vector<Summary>& runs) {
                                    "max",         "commits",      seconds_of(World::kSimulated)};
   if (updates) head.insert(head.end(), {"updating (%)", "queue (ms)"});
   TextTable table(std::move(head), TextTable::LastColumn::kNumbers);
-  for (const Summary& run : runs) {
-    const double rate = run.elapsed_s > 0 ? static_cast<double>(run.iterations) / run.elapsed_s : 0;
-    std::vector<std::string> cells = {
-        printable(run.run.policy),         fmt::format("{:.3f}", rate),
-        rate_text(run.samples_per_s),      percent_or_unknown(run.wait_share, 1),
-        with_thousands(run.gap_max),       fixed(run.staleness_mean, 2),
-        with_thousands(run.staleness_max), with_thousands(run.commits),
-        seconds_text(run.elapsed_s)};
-    if (run.updates) {
-      cells.push_back(percent(run.updates->busy_share, 1));
-      cells.push_back(fmt::format("{:.1f}", 1000 * run.updates->queued_mean_s));
-    }
-    table.add(std::move(cells));
-  }
+  for (const RunGroup& group : groups_of(runs)) table.add(simulation_row(group, updates));
   return table.text();
 }
 

@@ -17,14 +17,14 @@ struct ComparisonRows {
   std::vector<std::vector<std::string>> rows;
 };
 
-// One row a policy; of several seeds means, ± half the distance between the least and the most. Requires: a
-// run.
+// One row a policy; of several seeds means ± standard errors. Requires: a run.
 ComparisonRows comparison_rows(const std::vector<Summary>& runs);
 
 // The same as text; the fastest (report/ranking.h) is marked with "*". Then what that means, a line each.
 std::string comparison_table(const std::vector<Summary>& runs);
 
-// Of runs without gradients: what they waited and what they did, one line a policy.
+// Of runs without gradients: what they waited and what they did. One line a policy; of several seeds means ±
+// standard errors.
 std::string simulation_table(const std::vector<Summary>& runs);
 
 }  // namespace paceline::report

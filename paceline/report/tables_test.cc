@@ -1,5 +1,7 @@
 #include "paceline/report/tables.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,11 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string rule(std::size_t width) {
-  std::string text;
-  for (std::size_t i = 0; i < width; ++i) text += "─";
-  return text + "\n";
-}
+std::string rule(std::size_t width) { return std::string(width, '-') + "\n"; }
 
 Summary run_of(const std::string& policy, std::optional<double> target_s, double accuracy) {
   Summary run;
@@ -52,14 +50,15 @@ TEST(ComparisonTable, MarksTheFastest) {
                 "best (94.67 %): after 9.50 virtual s\n");
 }
 
-TEST(ComparisonTable, OfSeveralSeedsMeansAndTheirSpread) {
-  const ComparisonRows rows = comparison_rows(
-      {run_of("bsp", 50, 0.94), run_of("asp", 9, 0.93), run_of("bsp", 54, 0.95), run_of("asp", {}, 0.9)});
+TEST(ComparisonTable, OfSeveralSeedsMeansAndStandardErrors) {
+  const ComparisonRows rows =
+      comparison_rows({run_of("bsp", 50, 0.94), run_of("asp", 9, 0.93), run_of("bsp", 54, 0.95),
+                       run_of("asp", {}, 0.9), run_of("bsp", 58, 0.96), run_of("asp", {}, 0.9)});
   ASSERT_EQ(rows.rows.size(), 2u);
   EXPECT_EQ(rows.rows[0][0], "bsp *");
-  EXPECT_EQ(rows.rows[0][1], "52.0 ± 2.00");
-  EXPECT_EQ(rows.rows[0][8], "94.50 ± 0.50");
-  EXPECT_EQ(rows.rows[1][1], "9.00 (1 of 2)");
+  EXPECT_EQ(rows.rows[0][1], "54.0 ± 2.31");  // sqrt((4² + 0 + 4²) / 2 / 3)
+  EXPECT_EQ(rows.rows[0][8], "95.00 ± 0.58");
+  EXPECT_EQ(rows.rows[1][1], "9.00 (1 of 3)");
   EXPECT_EQ(rows.rows[1][4], "4");
 }
 
@@ -71,6 +70,17 @@ TEST(ComparisonTable, WhatIsNotKnownIsADash) {
                               "       –             –    0.00\n"));
   EXPECT_THAT(text, Not(HasSubstr("*")));
   EXPECT_EQ(comparison_table({}), "nothing to compare\n");
+}
+
+TEST(SimulationTable, OfSeveralSeedsOneRowWithStandardErrors) {
+  Summary first = run_of("bsp", {}, 0), second = first, other = run_of("asp", {}, 0);
+  first.iterations = 104, second.iterations = 208;
+  first.elapsed_s = second.elapsed_s = 104;
+  second.gap_max = 9;
+  const std::string text = simulation_table({first, second, other});
+  EXPECT_THAT(text, HasSubstr("\nbsp     1.500 ± 0.500  "));
+  EXPECT_THAT(text, HasSubstr("        9 "));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
 }
 
 ReplicaSummary replica(const std::string& name) {

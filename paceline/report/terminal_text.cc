@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 namespace paceline::report {
@@ -78,12 +79,22 @@ std::string seconds_text(double seconds) { return fmt::format("{:.{}f}", seconds
 
 std::string percent(double share, int decimals) { return fmt::format("{:.{}f}", 100 * share, decimals); }
 
+std::string without_numbers(const std::string& text) {
+  std::string words;
+  for (const char c : text) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (!digit) words += c;
+    if (digit && (words.empty() || words.back() != '#')) words += '#';
+  }
+  return words;
+}
+
 std::string counted(std::int64_t number, const std::string& thing) {
   return fmt::format("{} {}{}", with_thousands(number), thing, number == 1 ? "" : "s");
 }
 
 std::string to_string(Doing doing) {
-  static constexpr std::array kNames{"joining", "computing", "waiting", "parked", "gone"};
+  static constexpr std::array kNames{"joining", "computing", "waiting", "done", "gone"};
   return kNames[static_cast<std::size_t>(doing)];
 }
 

@@ -21,6 +21,8 @@ std::string short_duration(double seconds);       // "12s", "3m20s", "1h02m", "2
 std::string rate_text(double a_second);           // "713", "12,345", "0.42": for a column
 std::string seconds_text(double seconds);         // "3.14", "31.4": for a column headed "s"
 std::string percent(double share, int decimals);  // 0.125 → "12.5"
+// "resumed from version 120" → "resumed from version #": the same for all of its kind.
+std::string without_numbers(const std::string& text);
 // "1 re-plan", "2 re-plans".
 std::string counted(std::int64_t number, const std::string& thing);
 

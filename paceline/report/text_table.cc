@@ -40,9 +40,7 @@ std::string line_of(const Cells& row, const Widths& widths, bool words_last) {
 
 std::string rule_of(const Widths& widths) {
   const std::size_t width = std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
-  std::string rule;
-  for (std::size_t i = 0; i < width; ++i) rule += "─";
-  return rule + "\n";
+  return std::string(width, '-') + "\n";
 }
 
 std::string markdown_line(const Cells& row) {

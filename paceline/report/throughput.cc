@@ -42,7 +42,9 @@ std::vector<Rate> throughput(const History& history, std::size_t most) {
   std::vector<Rate> rates;
   for (std::size_t i = 0; i < spans; ++i) {
     const double from = start + span * static_cast<double>(i);
-    rates.push_back({from + span / 2, (samples_at(curve, from + span) - samples_at(curve, from)) / span});
+    const double middle = from + span / 2;
+    rates.push_back({middle, (samples_at(curve, from + span) - samples_at(curve, from)) / span,
+                     samples_at(curve, middle)});
   }
   return rates;
 }

@@ -10,6 +10,7 @@ namespace paceline::report {
 struct Rate {
   double time_s = 0;  // the middle of the span it is the mean of
   double samples_per_s = 0;
+  double samples = 0;  // committed then
 };
 
 // Means over equal spans, as many as the points support and at most `most`. Between two commits samples are

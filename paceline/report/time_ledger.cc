@@ -21,12 +21,12 @@ constexpr std::size_t kWaitsOfDevice = 16, kWaitsOfAll = 1000;
 // A device is as fast as the others where it takes up to so many times as long.
 constexpr double kSameSpeed = 1.1;
 
-constexpr std::array<std::string_view, kTimeCauses> kCauseNames{"computing",  "waiting",      "servers",
-                                                                "on the way", "other stages", "starting",
-                                                                "recovering", "parked",       "gone"};
-constexpr std::array<const char*, kTimeCauses> kCauseKeys{"computing_s",  "waiting_s", "servers_s",
-                                                          "on_the_way_s", "stages_s",  "starting_s",
-                                                          "recovering_s", "parked_s",  "gone_s"};
+constexpr std::array<std::string_view, kTimeCauses> kCauseNames{
+    "computing",    "loading",  "weights",    "waiting", "servers", "on the way",
+    "other stages", "starting", "recovering", "no work", "gone"};
+constexpr std::array<const char*, kTimeCauses> kCauseKeys{
+    "computing_s", "loading_s",  "weights_s",    "waiting_s", "servers_s", "on_the_way_s",
+    "stages_s",    "starting_s", "recovering_s", "no_work_s", "gone_s"};
 
 double share_of(Duration part, Duration whole) {
   return whole > Duration::zero() ? to_seconds(part) / to_seconds(whole) : 0;
@@ -102,6 +102,13 @@ std::string about_waiting(const TimeLedger& ledger, const std::string& policy) {
 
 std::string about(TimeCause cause, const TimeLedger& ledger, const std::string& share) {
   switch (cause) {
+    case TimeCause::kLoading:
+      return fmt::format("devices wait {} % of their time for samples to be loaded", share);
+    case TimeCause::kWeights:
+      return fmt::format(
+          "devices wait {} % of their time for weights: until servers have made them and links have brought "
+          "them",
+          share);
     case TimeCause::kServers:
       return fmt::format("the servers are busy: devices wait {} % of their time for them", share);
     case TimeCause::kOnTheWay:
@@ -149,15 +156,24 @@ std::string waits_table(const TimeLedger& ledger, std::size_t most) {
   return table.text();
 }
 
-std::string updates_line(const Summary& summary) {
-  if (!summary.measured_updates) return {};
-  const MeasuredUpdates& updates = *summary.measured_updates;
-  std::string text = fmt::format("an update took {:.1f} ms on average", updates.mean_ms);
-  if (updates.gradient_ms) {
-    text += fmt::format("; one of a single gradient {:.1f} ms, and {:.1f} ms more for each further one",
-                        updates.update_ms, *updates.gradient_ms);
+// The slowest servers first, at most so many.
+constexpr std::size_t kServersInTable = 8;
+
+std::string updates_lines(const Summary& summary) {
+  std::vector<MeasuredUpdates> servers = summary.measured_updates;
+  std::stable_sort(servers.begin(), servers.end(),
+                   [](const auto& a, const auto& b) { return a.mean_ms > b.mean_ms; });
+  if (servers.size() > kServersInTable) servers.resize(kServersInTable);
+  std::string text;
+  for (const MeasuredUpdates& updates : servers) {
+    text += fmt::format("a commit took {} ms on server {}", short_number(updates.mean_ms), updates.server);
+    if (updates.gradient_ms) {
+      text += fmt::format("; one of a single gradient {} ms, and {} ms more for each further one",
+                          short_number(updates.update_ms), short_number(*updates.gradient_ms));
+    }
+    text += fmt::format(" ({} commits)\n", with_thousands(updates.count));
   }
-  return text + fmt::format(" ({} updates)\n", with_thousands(updates.count));
+  return text;
 }
 
 }  // namespace
@@ -226,7 +242,7 @@ std::string time_table(const TimeLedger& ledger, const Summary& summary, std::si
   std::string text = fmt::format("{}\n\n{}", what_holds_back(ledger, summary.run.policy), table.text());
   if (rows < ledger.devices.size())
     text += fmt::format("and {} more devices\n", ledger.devices.size() - rows);
-  text += updates_line(summary);
+  text += updates_lines(summary);
   return ledger.waits.empty() ? text : text + "\n" + waits_table(ledger, most);
 }
 

@@ -18,18 +18,19 @@
 namespace paceline::report {
 
 enum class TimeCause {
-  kComputing,   // as the device reports it: from its release to its gradient. Loading samples and waiting for
-                // weights that are not there yet are in it, where the journal does not tell them apart
+  kComputing,   // as the device reports it: from its release to its gradient, without the next two
+  kLoading,     // until its samples were loaded. A program that loads them by itself computes meanwhile
+  kWeights,     // until the weights that it was released on were made and had come
   kWaiting,     // finished, and not released yet: for a device, by a rule of the policy
-  kServers,     // likewise, until the servers are free or have a version complete
-  kOnTheWay,    // its release and its report were on their way, and the weights where the journal knows
+  kServers,     // the same, until the servers are free or have a version complete
+  kOnTheWay,    // its release and its report were on their way
   kStages,      // of a pipeline's iteration: for other stages, or for what passes between them
   kStarting,    // before its first release
   kRecovering,  // it left: the iteration that was lost, and until it was released again
   kParked,      // no samples were left for it, or no plan had a use for it
   kGone,        // it left and was never released again
 };
-inline constexpr std::size_t kTimeCauses = 9;
+inline constexpr std::size_t kTimeCauses = 11;
 std::string_view to_string(TimeCause cause);
 
 // Time that a device, or all of them, waited.
@@ -53,7 +54,7 @@ struct DeviceTime {
 struct MeanIteration {
   std::string replica;
   std::int64_t iterations = 0;
-  Duration computed{0};  // all of them together
+  Duration computed{0};  // all of them together, without waiting for weights
 };
 
 struct TimeLedger {

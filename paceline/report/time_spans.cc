@@ -89,23 +89,27 @@ void TimeSpans::on(Time at, const control::ReplicaReady& fact) {
   const Replica& mine = replica(fact.replica);
   MeanIteration& all = iterations_[static_cast<std::size_t>(mine.name)];
   ++all.iterations;
-  all.computed += fact.compute;
+  all.computed += fact.compute - fact.pulling;
   for (const std::size_t number : mine.devices) {
     if (states_[number].replica != fact.replica) continue;
     const TimeSpan whole = span(number, at, false, {});
-    const Duration rest =
-        std::max(Duration::zero(), whole.end - whole.start - std::max(fact.compute, Duration::zero()));
+    const Duration reported = std::clamp(fact.compute, Duration::zero(), whole.end - whole.start);
     // How the rest divides is not known: half of it before, and half after.
+    const Duration rest = whole.end - whole.start - reported;
+    const Duration loading = std::clamp(fact.loading, Duration::zero(), reported);
+    const Duration pulling = std::clamp(fact.pulling, Duration::zero(), reported - loading);
     TimeSpan part = whole;
-    part.cause = TimeCause::kOnTheWay;
-    part.end = whole.start + rest / 2;
-    tell(part);
-    part.cause = TimeCause::kComputing;
-    part.start = std::exchange(part.end, whole.end - (rest - rest / 2));
-    tell(part);
-    part.cause = TimeCause::kOnTheWay;
-    part.start = std::exchange(part.end, whole.end);
-    tell(part);
+    part.end = part.start;
+    const auto then = [&](TimeCause cause, Time until) {
+      part.cause = cause;
+      part.start = std::exchange(part.end, until);
+      tell(part);
+    };
+    then(TimeCause::kOnTheWay, whole.start + rest / 2);
+    then(TimeCause::kLoading, part.end + loading);
+    then(TimeCause::kWeights, part.end + pulling);
+    then(TimeCause::kComputing, whole.end - (rest - rest / 2));
+    then(TimeCause::kOnTheWay, whole.end);
     states_[number].state = State::kWaiting;
     states_[number].since = whole.end;
   }

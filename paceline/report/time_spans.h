@@ -44,7 +44,7 @@ class TimeSpans final : public control::RunListener {
   static constexpr std::int32_t kTheServers = -2;  // until they were free, or had a version complete
   using See = std::function<void(const TimeSpan&)>;
 
-  // `devices`: RunInfo's, each of which is part of the run whether it comes or not; may be empty, then each
+  // `devices`: RunInfo's. Each is part of the run whether it comes or not; may be empty, then each
   // replica is a device.
   TimeSpans(std::vector<std::string> devices, See see);
 

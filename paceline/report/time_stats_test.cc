@@ -214,6 +214,26 @@ TEST_F(TimeByHand, WhatTheReportDoesNotExplainWasOnTheWay) {
   EXPECT_DOUBLE_EQ(of("w0", TimeCause::kWaiting, 6), 1);
 }
 
+TEST_F(TimeByHand, LoadingAndWaitingForWeightsAreNoComputing) {
+  const auto told = [&](double s, double loading_s, double pulling_s) {
+    release(s, 0);
+    control::ReplicaReady fact{ReplicaId(0), Clock(1), Version(0), from_seconds(4)};
+    fact.loading = from_seconds(loading_s);
+    fact.pulling = from_seconds(pulling_s);
+    stats_.on_fact({at(s + 5), fact});
+  };
+  join(0, 0, "w0");
+  told(0, 1, 0.5);
+  EXPECT_DOUBLE_EQ(of("w0", TimeCause::kLoading), 1);
+  EXPECT_DOUBLE_EQ(of("w0", TimeCause::kWeights), 0.5);
+  EXPECT_DOUBLE_EQ(of("w0", TimeCause::kComputing), 2.5);
+  EXPECT_DOUBLE_EQ(of("w0", TimeCause::kOnTheWay), 1);
+  EXPECT_EQ(stats_.ledger(at(5)).replicas[0].computed, from_seconds(3.5)) << "it is no slower for that";
+  told(5, 3, 9);
+  EXPECT_DOUBLE_EQ(of("w0", TimeCause::kWeights), 1.5) << "no more than there was";
+  EXPECT_DOUBLE_EQ(of("w0", TimeCause::kComputing), 2.5);
+}
+
 TEST_F(TimeByHand, OneThatReportsMoreThanThereWasGetsNoMore) {
   join(0, 0, "w0");
   release(0, 0);
@@ -376,8 +396,8 @@ TEST(TimeJson, HasAKeyForEachCause) {
   const Json json = time_json(ledger_of(uneven_four(), "bsp"), "bsp");
   const Json& first = json.at("devices").at(0);
   double sum = 0;
-  for (const char* key : {"computing_s", "waiting_s", "servers_s", "on_the_way_s", "stages_s", "starting_s",
-                          "recovering_s", "parked_s", "gone_s"})
+  for (const char* key : {"computing_s", "loading_s", "weights_s", "waiting_s", "servers_s", "on_the_way_s",
+                          "stages_s", "starting_s", "recovering_s", "no_work_s", "gone_s"})
     sum += first.at(key).get<double>();
   EXPECT_NEAR(sum, json.at("wall_s").get<double>(), 1e-6);
   EXPECT_EQ(first.at("waits").at(0).at("on"), "w3");

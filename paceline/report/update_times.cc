@@ -1,39 +1,31 @@
 #include "paceline/report/update_times.h"
 
-#include <algorithm>
-
 namespace paceline::report {
 
-void UpdateTimes::ordered(Version version, std::size_t members, Time now) {
-  // Where nobody says what is complete, all stay under way.
-  if (under_way_.size() == kMostUnderWay) under_way_.pop_front();
-  under_way_.push_back({version, members, now});
+void UpdateTimes::add(const control::SideWork& work) {
+  if (work.kind != control::SideWork::Kind::kUpdate) return;
+  Sums& sums = servers_[work.server];
+  const double ms = 1000 * to_seconds(work.took);
+  const double more = static_cast<double>(work.members) - 1;
+  ++sums.count;
+  sums.x += more;
+  sums.y += ms;
+  sums.xx += more * more;
+  sums.xy += more * ms;
 }
 
-void UpdateTimes::completed(Version version, Time now) {
-  while (!under_way_.empty() && under_way_.front().version < version) under_way_.pop_front();
-  if (under_way_.empty() || under_way_.front().version != version) return;
-  const UnderWay commit = under_way_.front();
-  under_way_.pop_front();
-  const double ms = 1000 * to_seconds(now - std::max(commit.ordered, latest_completion_));
-  const double more = static_cast<double>(commit.members) - 1;
-  latest_completion_ = now;
-  ++count_;
-  x_ += more;
-  y_ += ms;
-  xx_ += more * more;
-  xy_ += more * ms;
-}
-
-std::optional<MeasuredUpdates> UpdateTimes::measured() const {
-  if (count_ == 0) return std::nullopt;
-  const auto n = static_cast<double>(count_);
-  MeasuredUpdates measured{.count = count_, .mean_ms = y_ / n, .update_ms = y_ / n};
-  const double spread = n * xx_ - x_ * x_;
-  if (spread <= 0) return measured;
-  measured.gradient_ms = (n * xy_ - x_ * y_) / spread;
-  measured.update_ms = (y_ - *measured.gradient_ms * x_) / n;
-  return measured;
+std::vector<MeasuredUpdates> UpdateTimes::measured() const {
+  std::vector<MeasuredUpdates> all;
+  for (const auto& [server, sums] : servers_) {
+    const auto n = static_cast<double>(sums.count);
+    MeasuredUpdates& one = all.emplace_back(MeasuredUpdates{
+        .server = server, .count = sums.count, .mean_ms = sums.y / n, .update_ms = sums.y / n});
+    const double spread = n * sums.xx - sums.x * sums.x;
+    if (spread <= 0) continue;
+    one.gradient_ms = (n * sums.xy - sums.x * sums.y) / spread;
+    one.update_ms = (sums.y - *one.gradient_ms * sums.x) / n;
+  }
+  return all;
 }
 
 }  // namespace paceline::report

@@ -2,67 +2,49 @@
 
 #include <gtest/gtest.h>
 
-#include "paceline/report/testing/moments.h"
-
 namespace paceline::report {
 namespace {
 
-using testing::at;
-
-TEST(UpdateTimes, KnowNothingBeforeTheFirstCompletion) {
-  UpdateTimes times;
-  times.ordered(Version(1), 2, at(1));
-  EXPECT_FALSE(times.measured());
+control::SideWork update(std::int32_t server, double ms, std::int64_t members = 1) {
+  return {
+      .at = {}, .version = Version(1), .took = from_seconds(ms / 1000), .server = server, .members = members};
 }
 
-TEST(UpdateTimes, CountFromTheOrderOrFromTheOneBefore) {
+TEST(UpdateTimes, KnowNothingBeforeTheFirst) {
   UpdateTimes times;
-  times.ordered(Version(1), 1, at(1));
-  times.ordered(Version(2), 1, at(1.1));
-  times.completed(Version(1), at(1.5));
-  times.completed(Version(2), at(2));
-  times.ordered(Version(3), 1, at(10));
-  times.completed(Version(3), at(10.5));
+  times.add({.at = {},
+             .kind = control::SideWork::Kind::kEvaluation,
+             .version = Version(1),
+             .took = from_seconds(1)});
+  EXPECT_TRUE(times.measured().empty());
+}
+
+TEST(UpdateTimes, AreOfEachServer) {
+  UpdateTimes times;
+  for (const double ms : {400.0, 500.0, 600.0}) times.add(update(0, ms));
+  times.add(update(3, 2));
   const auto measured = times.measured();
-  ASSERT_TRUE(measured);
-  EXPECT_EQ(measured->count, 3);
-  EXPECT_NEAR(measured->mean_ms, 500, 1e-6);
-  EXPECT_NEAR(measured->update_ms, 500, 1e-6);
-  EXPECT_FALSE(measured->gradient_ms);  // all had one
+  ASSERT_EQ(measured.size(), 2u);
+  EXPECT_EQ(measured[0].server, 0);
+  EXPECT_EQ(measured[0].count, 3);
+  EXPECT_NEAR(measured[0].mean_ms, 500, 1e-6);
+  EXPECT_NEAR(measured[0].update_ms, 500, 1e-6);
+  EXPECT_FALSE(measured[0].gradient_ms);  // all had one
+  EXPECT_EQ(measured[1].server, 3);
+  EXPECT_NEAR(measured[1].mean_ms, 2, 1e-6);
 }
 
 TEST(UpdateTimes, TellWhatAFurtherGradientAdds) {
   UpdateTimes times;
   for (int i = 1; i <= 9; ++i) {
     const int members = 1 + i % 4;
-    times.ordered(Version(i), static_cast<std::size_t>(members), at(10 * i));
-    times.completed(Version(i), at(10 * i + 0.060 + 0.007 * (members - 1)));
+    times.add(update(0, 60 + 7 * (members - 1), members));
   }
   const auto measured = times.measured();
-  ASSERT_TRUE(measured && measured->gradient_ms);
-  EXPECT_NEAR(measured->update_ms, 60, 1e-6);
-  EXPECT_NEAR(*measured->gradient_ms, 7, 1e-6);
-}
-
-TEST(UpdateTimes, GoOnWhereNobodySaysForLongWhatIsComplete) {
-  UpdateTimes times;
-  for (int i = 1; i <= 10'000; ++i) times.ordered(Version(i), 1, at(i));
-  times.completed(Version(1), at(20'000));
-  EXPECT_FALSE(times.measured());
-  times.completed(Version(10'000), at(20'000));
-  EXPECT_TRUE(times.measured());
-}
-
-TEST(UpdateTimes, LeaveOutWhatTheyWereNotToldOf) {
-  UpdateTimes times;
-  times.completed(Version(4), at(1));
-  times.ordered(Version(5), 1, at(2));
-  times.ordered(Version(6), 1, at(3));
-  times.completed(Version(6), at(4));
-  times.completed(Version(5), at(5));
-  ASSERT_TRUE(times.measured());
-  EXPECT_EQ(times.measured()->count, 1);
-  EXPECT_NEAR(times.measured()->mean_ms, 1000, 1e-6);
+  ASSERT_EQ(measured.size(), 1u);
+  ASSERT_TRUE(measured[0].gradient_ms);
+  EXPECT_NEAR(measured[0].update_ms, 60, 1e-6);
+  EXPECT_NEAR(*measured[0].gradient_ms, 7, 1e-6);
 }
 
 }  // namespace

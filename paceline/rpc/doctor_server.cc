@@ -25,32 +25,34 @@ using Stream = PeerStream<wire::DoctorAnswer, wire::DoctorOrder>;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick{1000};
-constexpr std::chrono::seconds kGuestsGoodbyeLimit{5};
+constexpr std::chrono::seconds kDisconnectLimit{5};
 
-struct Guest {
+struct ExaminedHost {
   std::optional<wire::DoctorHello> hello;
   Stream::Pointer stream;  // null: it is not here, or has gone
   std::deque<wire::DoctorAnswer> answers;
 };
 
 // What gRPC's threads bring and one thread waits for.
-class Guests final : public Stream::Listener {
+class ExaminedHosts final : public Stream::Listener {
  public:
-  explicit Guests(int hosts) : all_(static_cast<std::size_t>(hosts)) {}
+  explicit ExaminedHosts(int hosts) : all_(static_cast<std::size_t>(hosts)) {}
+
+  int count() const { return static_cast<int>(all_.size()); }
 
   void received(const Stream::Pointer& stream, wire::DoctorAnswer answer) override {
     const std::lock_guard lock(mutex_);
     if (answer.has_hello()) {
-      welcome(stream, answer.hello());
-    } else if (Guest* guest = examined_host(stream)) {
-      guest->answers.push_back(std::move(answer));
+      take_hello(stream, answer.hello());
+    } else if (ExaminedHost* host = examined_host(stream)) {
+      host->answers.push_back(std::move(answer));
     }
     changed_.notify_all();
   }
 
   void closed(const Stream::Pointer& stream) override {
     const std::lock_guard lock(mutex_);
-    if (Guest* guest = examined_host(stream)) guest->stream = nullptr;
+    if (ExaminedHost* host = examined_host(stream)) host->stream = nullptr;
     changed_.notify_all();
   }
 
@@ -63,13 +65,13 @@ class Guests final : public Stream::Listener {
 
  private:
   // Requires: the lock.
-  Guest* examined_host(const Stream::Pointer& stream) {
-    const auto found =
-        std::find_if(all_.begin(), all_.end(), [&](const Guest& guest) { return guest.stream == stream; });
+  ExaminedHost* examined_host(const Stream::Pointer& stream) {
+    const auto found = std::find_if(all_.begin(), all_.end(),
+                                    [&](const ExaminedHost& host) { return host.stream == stream; });
     return found == all_.end() ? nullptr : &*found;
   }
 
-  void welcome(const Stream::Pointer& stream, const wire::DoctorHello& hello) {
+  void take_hello(const Stream::Pointer& stream, const wire::DoctorHello& hello) {
     const auto hosts = static_cast<std::int32_t>(all_.size());
     if (hello.hosts() != hosts || hello.host() < 0 || hello.host() >= hosts) {
       return stream->send_disconnect(
@@ -77,50 +79,57 @@ class Guests final : public Stream::Listener {
                                     "number of hosts",
                                     hello.host(), hello.hosts(), hosts)));
     }
-    Guest& guest = all_[static_cast<std::size_t>(hello.host())];
-    if (guest.hello)
+    ExaminedHost& host = all_[static_cast<std::size_t>(hello.host())];
+    if (host.hello)
       return stream->send_disconnect(wire::refused(fmt::format("host {} is here already", hello.host())));
-    guest.hello = hello;
-    guest.stream = stream;
+    host.hello = hello;
+    host.stream = stream;
   }
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::vector<Guest> all_;
+  std::vector<ExaminedHost> all_;
 };
 
 class Service final : public wire::Doctor::CallbackService {
  public:
-  Service(EventLoop& loop, Guests& guests, Access access, std::function<void(const std::string&)> notice)
-      : loop_(loop), guests_(guests), access_(std::move(access)), notice_(std::move(notice)) {}
+  Service(EventLoop& loop, ExaminedHosts& hosts, Access access,
+          std::function<void(const std::string&)> notice)
+      : loop_(loop),
+        hosts_(hosts),
+        access_(std::move(access)),
+        notice_(std::move(notice)),
+        places_(2 * hosts.count()) {}
 
   grpc::ServerBidiReactor<wire::DoctorAnswer, wire::DoctorOrder>* Examine(
       grpc::CallbackServerContext* context) override {
     const grpc::Status admitted = admit(*context, access_, {security::Role::kOperator});
-    if (admitted.ok()) return Stream::start(loop_, guests_, *context);
+    if (admitted.ok())
+      return start_stream<Stream, wire::DoctorAnswer, wire::DoctorOrder>(loop_, hosts_, *context, places_);
     notice_(fmt::format("refused a process at {}: {}", context->peer(), admitted.error_message()));
     return new RefusedStream<wire::DoctorAnswer, wire::DoctorOrder>(admitted);
   }
 
  private:
   EventLoop& loop_;
-  Guests& guests_;
+  ExaminedHosts& hosts_;
   const Access access_;
   const std::function<void(const std::string&)> notice_;
+  StreamPlaces places_;
 };
 
 }  // namespace
 
 struct DoctorServer::State {
-  State(int hosts, const Access& access, std::function<void(const std::string&)> notice)
-      : guests(hosts), service(loop, guests, access, std::move(notice)) {}
+  State(int count, const Access& access, std::function<void(const std::string&)> notice)
+      : hosts(count), service(loop, hosts, access, std::move(notice)) {}
   ~State() {
     port.reset();
     loop.post([this] { loop.stop(); });
   }
 
   EventLoop loop;
-  Guests guests;
+  ExaminedHosts hosts;
   Service service;
   std::unique_ptr<Port> port;
   std::int64_t asked = 0;
@@ -142,14 +151,15 @@ absl::StatusOr<std::unique_ptr<DoctorServer>> DoctorServer::open(
 const std::string& DoctorServer::address() const { return state_->port->address(); }
 
 void DoctorServer::wait_for_all(std::chrono::milliseconds limit) {
-  state_->guests.wait(limit, [](const std::vector<Guest>& all) {
-    return std::all_of(all.begin(), all.end(), [](const Guest& guest) { return guest.hello.has_value(); });
+  state_->hosts.wait(limit, [](const std::vector<ExaminedHost>& all) {
+    return std::all_of(all.begin(), all.end(),
+                       [](const ExaminedHost& host) { return host.hello.has_value(); });
   });
 }
 
 std::optional<wire::DoctorHello> DoctorServer::hello(int host) const {
   std::optional<wire::DoctorHello> said;
-  state_->guests.wait({}, [&](const std::vector<Guest>& all) {
+  state_->hosts.wait({}, [&](const std::vector<ExaminedHost>& all) {
     said = all[static_cast<std::size_t>(host)].hello;
     return true;
   });
@@ -164,14 +174,14 @@ absl::StatusOr<wire::DoctorAnswer> DoctorServer::ask(int host, wire::DoctorOrder
   std::optional<wire::DoctorAnswer> answer;
   bool here = true;
   bool told = false;
-  state_->guests.wait(limit, [&](std::vector<Guest>& all) {
-    Guest& guest = all[at];
-    here = guest.stream != nullptr;
-    if (here && !std::exchange(told, true)) guest.stream->send(order);
+  state_->hosts.wait(limit, [&](std::vector<ExaminedHost>& all) {
+    ExaminedHost& asked = all[at];
+    here = asked.stream != nullptr;
+    if (here && !std::exchange(told, true)) asked.stream->send(order);
     // What comes to an earlier order is too late.
-    while (!guest.answers.empty() && !answer) {
-      if (guest.answers.front().to() == number) answer = std::move(guest.answers.front());
-      guest.answers.pop_front();
+    while (!asked.answers.empty() && !answer) {
+      if (asked.answers.front().to() == number) answer = std::move(asked.answers.front());
+      asked.answers.pop_front();
     }
     return answer || !here;
   });
@@ -186,12 +196,13 @@ void DoctorServer::send_disconnect(bool refused, const std::string& why) {
   disconnect.set_refused(refused);
   disconnect.set_why(why);
   bool told = false;
-  state_->guests.wait(kGuestsGoodbyeLimit, [&](std::vector<Guest>& all) {
-    for (Guest& guest : all) {
-      if (!told && guest.stream != nullptr) guest.stream->send_disconnect(disconnect);
+  state_->hosts.wait(kDisconnectLimit, [&](std::vector<ExaminedHost>& all) {
+    for (ExaminedHost& host : all) {
+      if (!told && host.stream != nullptr) host.stream->send_disconnect(disconnect);
     }
     told = true;
-    return std::all_of(all.begin(), all.end(), [](const Guest& guest) { return guest.stream == nullptr; });
+    return std::all_of(all.begin(), all.end(),
+                       [](const ExaminedHost& host) { return host.stream == nullptr; });
   });
 }
 

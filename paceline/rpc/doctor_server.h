@@ -34,7 +34,7 @@ class DoctorServer {
   std::optional<wire::DoctorHello> hello(int host) const;
   // Errors: Unavailable (it did not come, or has gone), DeadlineExceeded.
   absl::StatusOr<wire::DoctorAnswer> ask(int host, wire::DoctorOrder order, std::chrono::milliseconds limit);
-  // To all, and waits a little for them to go. `refused`: something is to be mended.
+  // To all, and waits a little for them to go. `refused`: something has to be fixed.
   void send_disconnect(bool refused, const std::string& why);
 
  private:

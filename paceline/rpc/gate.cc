@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -55,11 +56,19 @@ std::string refusal(const std::string& address) {
   return fmt::format("refused a process at {}: it does not show this job's token", address);
 }
 
-// So that strangers leave most file descriptors to the job.
-std::size_t most_strangers() {
+std::size_t file_limit() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
-  return std::clamp<std::size_t>(limit.rlim_cur / 4, 1, Gate::kMostStrangers);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  return std::min<std::size_t>(limit.rlim_cur, INT_MAX);
+}
+
+// So that strangers leave most file descriptors to the job.
+std::size_t most_strangers() { return std::clamp<std::size_t>(file_limit() / 4, 1, Gate::kMostStrangers); }
+std::size_t most_handshakes() { return std::clamp<std::size_t>(file_limit() / 8, 2, Gate::kMostHandshakes); }
+
+void count_one_less(std::map<std::string, std::size_t>& counts, const std::string& of) {
+  const auto found = counts.find(of);
+  if (--found->second == 0) counts.erase(found);
 }
 
 }  // namespace
@@ -73,7 +82,9 @@ Gate::Gate(FileDescriptor listening, WakeEvent woken, Options options)
     : listening_(std::move(listening)),
       woken_(std::move(woken)),
       options_(std::move(options)),
-      most_strangers_(most_strangers()) {
+      most_strangers_(most_strangers()),
+      most_descriptors_(static_cast<int>(file_limit() - file_limit() / 4)),
+      most_at_once_(most_handshakes()) {
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
@@ -98,7 +109,7 @@ void Gate::run(const std::stop_token& stop) {
     auto watch = watched.begin() + 2;
     for (auto one = strangers_.begin(); one != strangers_.end(); ++watch) {
       const bool hears = (watch->fd >= 0 && watch->revents != 0) || one->waits;
-      one = !hears || hear(*one) ? std::next(one) : strangers_.erase(one);
+      one = !hears || hear(*one) ? std::next(one) : forget(one);
     }
     drop_late();
     forget_handshakes();
@@ -114,8 +125,7 @@ void Gate::accept_some() {
     FileDescriptor connection(accept4(listening_.get(), reinterpret_cast<sockaddr*>(&address), &size,
                                       SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection.valid() && (errno == EMFILE || errno == ENFILE) && !strangers_.empty()) {
-      strangers_.pop_front();
-      ++dropped_;
+      drop_one();
       continue;
     }
     if (!connection.valid()) {
@@ -123,17 +133,30 @@ void Gate::accept_some() {
         accept_again_ = Clock::now() + kWithoutDescriptors;
       return;
     }
-    if (strangers_.size() >= most_strangers_) {
-      strangers_.pop_front();
-      ++dropped_;
-    }
+    if (strangers_.size() >= most_strangers_) drop_one();
     Stranger& stranger = strangers_.emplace_back();
     stranger.connection = std::move(connection);
     stranger.address = address_of(address, size);
+    stranger.source = stranger.address.substr(0, stranger.address.rfind(':'));
+    ++strangers_of_[stranger.source];
     stranger.until = Clock::now() + kPatience;
     // What it has to say is often here already.
-    if (!hear(stranger)) strangers_.pop_back();
+    if (!hear(stranger)) forget(std::prev(strangers_.end()));
   }
+}
+
+Gate::Strangers::iterator Gate::forget(Strangers::iterator stranger) {
+  count_one_less(strangers_of_, stranger->source);
+  return strangers_.erase(stranger);
+}
+
+// Requires: there is one.
+void Gate::drop_one() {
+  const auto most = std::max_element(strangers_of_.begin(), strangers_of_.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  forget(std::find_if(strangers_.begin(), strangers_.end(),
+                      [&](const Stranger& one) { return one.source == most->first; }));
+  ++dropped_;
 }
 
 bool Gate::hear(Stranger& stranger) {
@@ -150,15 +173,19 @@ bool Gate::hear_first_of_tls(Stranger& stranger) {
     options_.refused(fmt::format("refused a connection of {}: it does not speak TLS", stranger.address));
     return false;
   }
-  stranger.waits = !may_shake_hands();
+  stranger.waits = !may_shake_hands(stranger.source);
   if (!stranger.waits) let_in(stranger);
   return stranger.waits;
 }
 
-bool Gate::may_shake_hands() {
+// Who has none under way finds a place while there is any.
+bool Gate::may_shake_hands(const std::string& source) {
   forget_handshakes();
-  if (handshakes_.size() >= kMostHandshakes) return false;
-  handshakes_.push_back(Clock::now());
+  const auto found = handshakes_of_.find(source);
+  const std::size_t own = found == handshakes_of_.end() ? 0 : found->second;
+  if (own >= most_at_once_ - handshakes_.size()) return false;
+  handshakes_.push_back({Clock::now(), source});
+  ++handshakes_of_[source];
   most_handshakes_ = std::max(most_handshakes_, handshakes_.size());
   return true;
 }
@@ -166,8 +193,10 @@ bool Gate::may_shake_hands() {
 // After many the C library keeps what they took, in pieces: it is given back once they are over.
 void Gate::forget_handshakes() {
   const auto now = Clock::now();
-  while (!handshakes_.empty() && handshakes_.front() + kHandshakeLimit + kClosing < now)
+  while (!handshakes_.empty() && handshakes_.front().began + kHandshakeLimit + kClosing < now) {
+    count_one_less(handshakes_of_, handshakes_.front().source);
     handshakes_.pop_front();
+  }
   if (!handshakes_.empty() || most_handshakes_ == 0) return;
   if (std::exchange(most_handshakes_, 0) >= kManyHandshakes) malloc_trim(0);
 }
@@ -217,7 +246,14 @@ bool Gate::answer(Stranger& stranger) {
                  security::proof_of(security::Side::kCoordinator, options_.token, *theirs, *own));
 }
 
+// A new connection has the lowest number that is free, so its number says how many are taken.
 void Gate::let_in(Stranger& stranger) {
+  if (stranger.connection.get() >= most_descriptors_) {
+    options_.refused(fmt::format(
+        "refused a process at {}: too many processes of this job are connected: {} files are open",
+        stranger.address, stranger.connection.get()));
+    return;
+  }
   const int at_once = 1;
   setsockopt(stranger.connection.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
   options_.admit(std::move(stranger.connection));
@@ -226,7 +262,7 @@ void Gate::let_in(Stranger& stranger) {
 void Gate::drop_late() {
   const auto now = Clock::now();
   while (!strangers_.empty() && strangers_.front().until < now) {
-    strangers_.pop_front();
+    forget(strangers_.begin());
     ++dropped_;
   }
 }

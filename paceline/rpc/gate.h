@@ -4,9 +4,11 @@
 // Without TLS both sides show that they have the token (security/proof.h), and then gRPC gets the connection.
 // With TLS gRPC gets it once its first byte is that of a handshake; certificates tell the two who they are.
 //
-// What always holds: at most kMostStrangers connections have not got in; when one more comes, the one that
-// came first goes. A stranger has kPatience. With TLS at most kMostHandshakes get in within the time that
-// gRPC gives a handshake.
+// What always holds: at most kMostStrangers connections have not got in; when one more comes, one goes of the
+// source (an address of a host) that has most of them: its first. A stranger has kPatience. With TLS at most
+// kMostHandshakes get in within the time that gRPC gives a handshake, and of one source no more than are left
+// for others. So one host that floods the gate keeps itself out, and nobody else. Nobody gets in who would
+// take the last quarter of the process's file descriptors.
 #pragma once
 
 #include <chrono>
@@ -14,6 +16,7 @@
 #include <deque>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -49,7 +52,8 @@ class Gate {
 
   struct Stranger {
     FileDescriptor connection;
-    std::string address;
+    std::string source;   // the address without its port
+    std::string address;  // for people
     Clock::time_point until;
     std::string said;                    // not more than what is waited for
     std::string peers_nonce, own_nonce;  // once the opening is here
@@ -66,7 +70,9 @@ class Gate {
   bool hear_proof(Stranger& stranger);
   bool answer(Stranger& stranger);
   void let_in(Stranger& stranger);
-  bool may_shake_hands();
+  bool may_shake_hands(const std::string& source);
+  void drop_one();
+  Strangers::iterator forget(Strangers::iterator stranger);
   void forget_handshakes();
   void drop_late();
   void say_dropped();
@@ -75,11 +81,18 @@ class Gate {
   const WakeEvent woken_;
   const Options options_;
   const std::size_t most_strangers_;  // kMostStrangers, and fewer where there are few file descriptors
+  const int most_descriptors_;        // with which connections get in
+  const std::size_t most_at_once_;    // kMostHandshakes, and likewise fewer
   Strangers strangers_;
-  std::deque<Clock::time_point> handshakes_;  // when each began that may still go on
-  std::size_t most_handshakes_ = 0;           // since memory was given back
-  Clock::time_point accept_again_{};          // no file descriptor was left
-  std::size_t dropped_ = 0;                   // since that was said
+  struct Handshake {
+    Clock::time_point began;
+    std::string source;
+  };
+  std::deque<Handshake> handshakes_;                                 // that may still go on
+  std::map<std::string, std::size_t> strangers_of_, handshakes_of_;  // by source; none of 0
+  std::size_t most_handshakes_ = 0;                                  // since memory was given back
+  Clock::time_point accept_again_{};                                 // no file descriptor was left
+  std::size_t dropped_ = 0;                                          // since that was said
   Clock::time_point said_dropped_{};
   std::jthread thread_;
 };

@@ -28,6 +28,20 @@ const std::string kToken = "0123456789abcdef0123456789abcdef";
 
 class GateTest : public ::testing::Test {
  protected:
+  GateTest() { getrlimit(RLIMIT_NOFILE, &limit_); }
+  ~GateTest() override {
+    gate_.reset();
+    setrlimit(RLIMIT_NOFILE, &limit_);
+  }
+
+  // Of file descriptors; as many as there may be.
+  rlim_t raise_limit(rlim_t files) const {
+    rlimit limit = limit_;
+    limit.rlim_cur = std::min(limit.rlim_max, files);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur;
+  }
+
   void open(bool tls) {
     ListeningSocket listening = listen_at("127.0.0.1:0").value();
     address_ = listening.address;
@@ -39,8 +53,14 @@ class GateTest : public ::testing::Test {
                 .value();
   }
 
-  FileDescriptor connect() const {
+  // `from`: the last number of this end's address, 127.0.0.X.
+  FileDescriptor connect(std::uint32_t from = 1) const {
     FileDescriptor made(socket(AF_INET, SOCK_STREAM, 0));
+    const sockaddr_in own{.sin_family = AF_INET,
+                          .sin_port = 0,
+                          .sin_addr = {htonl(INADDR_LOOPBACK + from - 1)},
+                          .sin_zero = {}};
+    EXPECT_EQ(bind(made.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own), 0);
     sockaddr_in to{
         .sin_family = AF_INET,
         .sin_port = htons(static_cast<std::uint16_t>(std::stoi(address_.substr(address_.rfind(':') + 1)))),
@@ -92,8 +112,15 @@ class GateTest : public ::testing::Test {
   std::mutex mutex_;
   std::vector<FileDescriptor> admitted_;
   std::vector<std::string> lines_;
+  rlimit limit_{};
   std::unique_ptr<Gate> gate_;
 };
+
+bool eventually(const auto& done) {
+  const auto until = std::chrono::steady_clock::now() + 30s;
+  while (!done() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(2ms);
+  return done();
+}
 
 TEST_F(GateTest, WhoHasTheTokenComesIn) {
   open(false);
@@ -150,14 +177,10 @@ TEST_F(GateTest, WhoSaysNothingIsClosedInTheEnd) {
 }
 
 TEST_F(GateTest, OfManyWhoSayNothingTheOldestGo) {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  const rlimit before = limit;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4096);
-  setrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t limit = raise_limit(4096);
   open(false);
   std::vector<FileDescriptor> silent;
-  const std::size_t many = std::min<std::size_t>(Gate::kMostStrangers, limit.rlim_cur / 4) + 100;
+  const std::size_t many = std::min<std::size_t>(Gate::kMostStrangers, limit / 4) + 100;
   for (std::size_t i = 0; i < many; ++i) silent.push_back(connect());
   const auto entered = security::connect_with_token(address_, kToken, 5s);
   EXPECT_TRUE(entered.ok()) << entered.status();
@@ -166,8 +189,35 @@ TEST_F(GateTest, OfManyWhoSayNothingTheOldestGo) {
   char byte = 0;
   EXPECT_EQ(recv(silent.back().get(), &byte, 1, MSG_DONTWAIT), -1) << "the newest waits";
   EXPECT_TRUE(noted("that did not say what a process of this job says"));
-  silent.clear();
-  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+// Of a host that says nothing so often that its own places are gone, others lose none.
+TEST_F(GateTest, OfManyHostsTheOneWithMostLosesThem) {
+  const rlim_t limit = raise_limit(4096);
+  open(false);
+  const FileDescriptor first = connect(3);
+  std::vector<FileDescriptor> silent;
+  const std::size_t many = std::min<std::size_t>(Gate::kMostStrangers, limit / 4) + 100;
+  for (std::size_t i = 0; i < many; ++i) silent.push_back(connect(2));
+  EXPECT_EQ(rest(silent.front()), "");
+  char byte = 0;
+  EXPECT_EQ(recv(first.get(), &byte, 1, MSG_DONTWAIT), -1) << "it was the first of all";
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(GateTest, TheLastQuarterOfTheDescriptorsIsNobodys) {
+  raise_limit(240);
+  open(false);
+  std::vector<FileDescriptor> entered;
+  for (int i = 0; i < 100; ++i) {
+    auto one = security::connect_with_token(address_, kToken, 5s);
+    if (one.ok()) entered.push_back(*std::move(one));
+  }
+  EXPECT_TRUE(eventually([&] { return noted("too many processes of this job"); }));
+  EXPECT_GT(admitted(), 60u);
+  EXPECT_LT(admitted(), 90u);
+  FileDescriptor another(dup(0));
+  EXPECT_LT(another.get(), 240);
 }
 
 TEST_F(GateTest, WithTlsTheFirstByteIsThatOfAHandshake) {
@@ -181,6 +231,44 @@ TEST_F(GateTest, WithTlsTheFirstByteIsThatOfAHandshake) {
   const FileDescriptor hello = connect();
   say(hello, "\x16\x03\x01");
   while (admitted() == 0) std::this_thread::yield();
+}
+
+// What counts descriptors in 16 bits, or sets of a thousand, would go wrong here.
+TEST_F(GateTest, DescriptorsBeyond64kAreLikeOthers) {
+  const rlim_t limit = raise_limit(100'000);
+  if (limit < 90'000) GTEST_SKIP() << "this system lets a process have " << limit << " files open";
+  std::vector<FileDescriptor> below;
+  while (below.empty() || below.back().get() < 66'000) {
+    below.emplace_back(dup(STDIN_FILENO));
+    ASSERT_TRUE(below.back().valid());
+  }
+  open(false);
+  const auto entered = security::connect_with_token(address_, kToken, 5s);
+  ASSERT_TRUE(entered.ok()) << entered.status();
+  EXPECT_GT(entered->get(), 66'000);
+  EXPECT_TRUE(eventually([&] { return admitted() == 1; }));
+}
+
+// Handshakes that go no further, of one host, as many as it likes: others get in at once.
+TEST_F(GateTest, AHostThatFloodsItKeepsNobodyElseOut) {
+  raise_limit(4096);
+  open(true);
+  std::vector<FileDescriptor> flood;
+  for (int i = 0; i < 1200; ++i) {
+    flood.push_back(connect(2));
+    send(flood.back().get(), "\x16\x03\x01", 3, MSG_NOSIGNAL);
+  }
+  EXPECT_TRUE(eventually([&] { return admitted() >= Gate::kMostHandshakes / 2; }));
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(admitted(), Gate::kMostHandshakes / 2) << "no more than are left for others";
+  for (const std::uint32_t from : {1u, 3u, 1u, 4u}) {
+    const std::size_t before = admitted();
+    const auto began = std::chrono::steady_clock::now();
+    const FileDescriptor other = connect(from);
+    say(other, "\x16\x03\x01");
+    EXPECT_TRUE(eventually([&] { return admitted() > before; }));
+    EXPECT_LT(std::chrono::steady_clock::now() - began, 1s);
+  }
 }
 
 }  // namespace

@@ -22,14 +22,12 @@ std::string new_link_key() {
   return {reinterpret_cast<const char*>(key.data()), key.size()};
 }
 
-absl::StatusOr<std::optional<links::LinkKeys>> link_keys(const std::string& send, const std::string& receive,
-                                                         bool sealed) {
-  const std::size_t size = sealed ? sizeof(links::SealKey) : 0;
+absl::StatusOr<links::LinkKeys> link_keys(const std::string& send, const std::string& receive) {
+  constexpr std::size_t size = sizeof(links::SealKey);
   if (send.size() != size || receive.size() != size) {
     return absl::InternalError(fmt::format("the coordinator gave keys of {} and {} bytes where they have {}",
                                            send.size(), receive.size(), size));
   }
-  if (!sealed) return std::nullopt;
   return links::LinkKeys{.send = key_of(send), .receive = key_of(receive)};
 }
 

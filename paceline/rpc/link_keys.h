@@ -1,8 +1,7 @@
-// Keys of the links between a job's processes. The coordinator makes them, for one link each, and messages
-// carry them over its TLS.
+// Keys of the links between a job's processes, sealed or not (links/link_name.h). The coordinator makes them,
+// for one link each, and messages carry them over its TLS.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include <absl/status/statusor.h>
@@ -14,8 +13,7 @@ namespace paceline::rpc {
 // Of one direction.
 std::string new_link_key();
 
-// Of a link that is sealed, or is not and has none. Errors: Internal when the coordinator gave others.
-absl::StatusOr<std::optional<links::LinkKeys>> link_keys(const std::string& send, const std::string& receive,
-                                                         bool sealed);
+// Errors: Internal when the coordinator gave others.
+absl::StatusOr<links::LinkKeys> link_keys(const std::string& send, const std::string& receive);
 
 }  // namespace paceline::rpc

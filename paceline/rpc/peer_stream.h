@@ -1,8 +1,8 @@
 // The coordinator's end of one peer's stream. gRPC's threads call the reactor; what they bring is posted to
 // the event loop, on which everything else lives.
 //
-// What a peer can have waiting is bounded: of so many messages that nobody has taken yet the next is not
-// read, and a peer that leaves more unread than 64 MB is gone.
+// What a peer can have waiting is bounded by the memory it takes: while nobody has taken 1 MB of its messages
+// the next one is not read, and a peer that leaves more unread than 64 MB is gone.
 //
 // Lifetime: gRPC keeps one until its stream has ended and OnDone was called; the coordinator may hold it
 // longer. That is the one place where two owners are real, hence shared_ptr.
@@ -17,6 +17,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "paceline/base/event_loop.h"
+#include "paceline/rpc/stream_places.h"
 #include "paceline/wire/paceline.pb.h"
 
 namespace paceline::rpc {
@@ -34,10 +35,13 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
     virtual void closed(const Pointer& stream) = 0;
   };
 
-  // `loop` and `listener` outlive the stream, and so does the call's context.
-  static PeerStream* start(EventLoop& loop, Listener& listener, const grpc::CallbackServerContext& context) {
+  // `loop` and `listener` outlive the stream, and so does the call's context. It has that place while gRPC
+  // has it.
+  static PeerStream* start(EventLoop& loop, Listener& listener, const grpc::CallbackServerContext& context,
+                           StreamPlaces::Place place) {
     auto stream = std::make_shared<PeerStream>(Token{}, loop, listener, context);
     stream->self_ = stream;
+    stream->place_ = std::move(place);
     stream->StartRead(&stream->incoming_);
     return stream.get();
   }
@@ -70,13 +74,19 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
       close();  // the peer is gone, or says no more: what is on its way still leaves
       return;
     }
-    loop_.post([self = self_, message = std::move(incoming_)]() mutable {
+    // Not the bytes that came: a few of them can make many empty parts.
+    const std::size_t bytes = incoming_.SpaceUsedLong() + kTaskBytes;
+    {
+      const std::lock_guard lock(mutex_);
+      untaken_ += bytes;  // before they can be taken
+    }
+    loop_.post([self = self_, message = std::move(incoming_), bytes]() mutable {
       self->listener_.received(self, std::move(message));
-      self->taken();
+      self->taken(bytes);
     });
     incoming_ = In();
     const std::lock_guard lock(mutex_);
-    paused_ = ++untaken_ >= kMostUntaken;
+    paused_ = untaken_ >= kMostUntaken;
     if (!paused_ && !finished_) this->StartRead(&incoming_);
   }
 
@@ -96,6 +106,7 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
   }
 
   void OnDone() override {
+    place_.reset();
     loop_.post([self = std::move(self_)] { self->listener_.closed(self); });
   }
 
@@ -107,13 +118,14 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
       : loop_(loop), listener_(listener), context_(context), peer_(context.peer()) {}
 
  private:
-  static constexpr int kMostUntaken = 64;
+  static constexpr std::size_t kMostUntaken = 1 << 20;  // bytes, and a message more
   static constexpr std::size_t kMostUnread = 64 << 20;
+  static constexpr std::size_t kTaskBytes = 256;  // of the loop, for each message
 
   // A message was, on the event loop.
-  void taken() {
+  void taken(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    --untaken_;
+    untaken_ -= bytes;
     if (!paused_ || untaken_ > kMostUntaken / 2) return;
     paused_ = false;
     if (!finished_) this->StartRead(&incoming_);
@@ -141,6 +153,7 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
   Listener& listener_;
   const grpc::CallbackServerContext& context_;  // while the stream has not ended
   const std::string peer_;
+  StreamPlaces::Place place_;
   In incoming_;
   struct Outgoing {
     Out message;
@@ -149,7 +162,7 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
   std::mutex mutex_;               // guards what follows
   std::deque<Outgoing> outgoing_;  // the front is being written
   std::size_t unread_ = 0;         // bytes of them
-  int untaken_ = 0;                // messages on the event loop
+  std::size_t untaken_ = 0;        // bytes of messages on the event loop
   bool paused_ = false;            // nothing is read
   bool finishing_ = false;         // nothing more is sent
   bool finished_ = false;          // Finish was called
@@ -163,5 +176,16 @@ class RefusedStream final : public grpc::ServerBidiReactor<In, Out> {
   explicit RefusedStream(const grpc::Status& why) { this->Finish(why); }
   void OnDone() override { delete this; }
 };
+
+// A stream of that service, or none where all places are taken.
+template <class Stream, class In, class Out>
+grpc::ServerBidiReactor<In, Out>* start_stream(EventLoop& loop, typename Stream::Listener& listener,
+                                               const grpc::CallbackServerContext& context,
+                                               StreamPlaces& places) {
+  StreamPlaces::Place place = places.take();
+  if (place != nullptr) return Stream::start(loop, listener, context, std::move(place));
+  return new RefusedStream<In, Out>(
+      {grpc::StatusCode::RESOURCE_EXHAUSTED, "more processes are connected than this job has"});
+}
 
 }  // namespace paceline::rpc

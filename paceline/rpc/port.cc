@@ -14,6 +14,8 @@ namespace {
 constexpr int kLeastPing_ms = 1000;
 // A process has one call, or a few after one another.
 constexpr int kMostCalls = 16;
+// Of gRPC itself, for all connections: a job of a thousand processes takes a tenth of it.
+constexpr std::size_t kMostMemory = std::size_t{512} << 20;
 constexpr std::chrono::milliseconds kShutdownLimit{200};
 
 }  // namespace
@@ -43,6 +45,7 @@ absl::StatusOr<std::unique_ptr<Port>> Port::open(ListeningSocket listening, cons
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kLeastPing_ms);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
+  builder.SetResourceQuota(grpc::ResourceQuota("port").Resize(kMostMemory));
   constexpr auto kLimit = std::chrono::duration_cast<std::chrono::milliseconds>(Gate::kHandshakeLimit);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, static_cast<int>(kLimit.count()));
   // With TLS one without a call has not shown a token. Without, the gate has seen it.

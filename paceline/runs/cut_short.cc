@@ -27,7 +27,7 @@ absl::StatusOr<std::optional<CutShortAttempt>> cut_short_attempt(const store::Ru
     PACELINE_ASSIGN_OR_RETURN(
         const config::JobConfig job,
         config::parse_job(config::with_current_keys(job_toml->second), paths.journal().string()));
-    CutShortAttempt found{*newest, {job.without.begin(), job.without.end()}};
+    CutShortAttempt found{*newest, job.without};
     std::sort(found.without.begin(), found.without.end());
     return found;
   }

@@ -8,13 +8,15 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/base/places.h"
 #include "paceline/store/run_folder.h"
 
 namespace paceline::runs {
 
 struct CutShortAttempt {
-  Version newest;            // of its commits
-  std::vector<int> without;  // hosts that it did without, in order: in how many parts its servers have it
+  Version newest;  // of its commits
+  std::vector<HostRank>
+      without;  // hosts that it did without, in order: in how many parts its servers have it
 };
 
 // The last attempt of a run that committed anything, if it was cut short. Errors: those of the journal.

@@ -1,4 +1,4 @@
-// Reading a job file: the same for whoever starts, runs or reports a job.
+// Reading a job file: the same for every command that starts, runs or reports a job.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,10 @@
 
 namespace paceline::runs {
 
+inline constexpr std::int64_t kMostJobBytes = 1 << 20;
+
 // Errors: as store::read_file; a file of more than 1 MiB is no job.
 inline absl::StatusOr<std::string> read_job_file(const std::filesystem::path& path) {
-  constexpr std::int64_t kMostJobBytes = 1 << 20;
   return store::read_file(path, kMostJobBytes);
 }
 

@@ -19,7 +19,7 @@
 namespace paceline::runs {
 
 struct OffClock {
-  Duration starting{0};  // from the opening of its books to its first release
+  Duration starting{0};  // from the opening of its journal to its first release
   Duration recovering{
       0};  // what was lost with a process and done again, and until somebody was released again
 };

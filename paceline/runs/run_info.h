@@ -12,6 +12,7 @@
 #include "paceline/config/job_config.h"
 #include "paceline/policy/policy_spec.h"
 #include "paceline/report/summary.h"
+#include "paceline/report/terminal_text.h"
 
 namespace paceline::runs {
 
@@ -31,13 +32,31 @@ inline std::string lost_commits_key(std::int64_t attempt) {
   return "lost_commits_" + std::to_string(attempt);
 }
 
-// Of an attempt of a live run, in nanoseconds since 1970: when its books were opened; and when it first
+// Why the run went back from an attempt, where that lived to say it.
+inline std::string went_back_key(std::int64_t attempt) { return "went_back_" + std::to_string(attempt); }
+
+// Of an attempt of a live run, in nanoseconds since 1970: when its journal was opened; and when it first
 // released anybody, with the job's time then.
 inline std::string opened_key(std::int64_t attempt) { return "opened_" + std::to_string(attempt); }
 inline std::string released_key(std::int64_t attempt) { return "released_" + std::to_string(attempt); }
 
 // The state beside the newest checkpoint that an attempt wrote, as JSON.
 inline std::string saved_state_key(std::int64_t attempt) { return "saved_state_" + std::to_string(attempt); }
+
+// Attempts after the first, by why the one before it ended: at most so many reasons, without their numbers.
+// One that did not say so was stopped or cut short, and the run was resumed.
+inline constexpr std::size_t kMostReasons = 16;
+inline std::map<std::string, std::int64_t> restarts_by_reason(const std::map<std::string, std::string>& about,
+                                                              std::int64_t attempts) {
+  std::map<std::string, std::int64_t> reasons;
+  for (std::int64_t attempt = 1; attempt < attempts; ++attempt) {
+    const auto said = about.find(went_back_key(attempt));
+    std::string why = said == about.end() ? "resumed" : report::without_numbers(said->second);
+    if (reasons.size() >= kMostReasons && !reasons.contains(why)) why = "other";
+    ++reasons[why];
+  }
+  return reasons;
+}
 
 // `about`: those keys and their values. Nothing when the key is missing, or does not hold a positive number.
 inline std::optional<std::int64_t> count_in(const std::map<std::string, std::string>& about,

@@ -1,6 +1,7 @@
 #include "paceline/runs/run_recorder.h"
 
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,30 +13,29 @@
 
 namespace paceline::runs {
 
-namespace {
-
-std::int64_t ns_since_1970() {
+std::int64_t RunRecorder::system_clock() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-}  // namespace
-
 RunRecorder::RunRecorder(const config::JobConfig& job, report::World world,
-                         std::unique_ptr<store::Journal> journal, store::LineFile metrics)
+                         std::unique_ptr<store::Journal> journal, store::LineFile metrics, WallClock wall)
     : job_(job),
       world_(world),
-      opened_ns_(ns_since_1970()),
+      wall_(std::move(wall)),
+      opened_ns_(wall_()),
       journal_(std::move(journal)),
       metrics_(std::move(metrics)) {}
 
 absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::open(const config::JobConfig& job,
                                                                const store::RunPaths& paths,
-                                                               report::World world, Version from) {
+                                                               report::World world, Version from,
+                                                               WallClock wall) {
   // Where weights are kept twice no commit is ever lost, so their records are not either.
   const auto power_loss = job.copies > 1 ? store::PowerLoss::kNothing : store::PowerLoss::kFewFlushes;
   PACELINE_ASSIGN_OR_RETURN(auto journal, store::Journal::open(paths.journal(), from, power_loss));
   PACELINE_ASSIGN_OR_RETURN(auto metrics, store::LineFile::open(paths.metrics()));
-  return std::unique_ptr<RunRecorder>(new RunRecorder(job, world, std::move(journal), std::move(metrics)));
+  return std::unique_ptr<RunRecorder>(
+      new RunRecorder(job, world, std::move(journal), std::move(metrics), std::move(wall)));
 }
 
 void RunRecorder::start(const control::ControllerConfig& config, const std::string& job_toml) {
@@ -53,7 +53,7 @@ void RunRecorder::note_first_release(Time at) {
   released_ = true;
   if (world_ != report::World::kLive) return;
   note(journal_->set(released_key(journal_->attempt()),
-                     fmt::format("{} {}", ns_since_1970(), at.time_since_epoch().count())));
+                     fmt::format("{} {}", wall_(), at.time_since_epoch().count())));
 }
 
 void RunRecorder::on_fact(const control::Fact& fact) {

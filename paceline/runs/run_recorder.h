@@ -1,7 +1,8 @@
-// The books of a run: its journal, its metrics, and the statistics people watch. Kept by whoever hosts the
+// Records a run: its journal, its metrics, and the statistics people watch. Kept by the host of the
 // run's Controller; one thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "paceline/config/job_config.h"
 #include "paceline/report/run_stats.h"
+#include "paceline/runs/run_info.h"
 #include "paceline/store/journal.h"
 #include "paceline/store/line_file.h"
 #include "paceline/store/run_folder.h"
@@ -19,10 +21,14 @@ namespace paceline::runs {
 
 class RunRecorder final : public control::RunListener {
  public:
-  // `from`: the version resumed from; 0 for a new run. `job` outlives the books.
+  // Nanoseconds since 1970. It may be set, forth and back, while a run goes on.
+  using WallClock = std::function<std::int64_t()>;
+
+  // `from`: the version resumed from; 0 for a new run. `job` outlives this.
   static absl::StatusOr<std::unique_ptr<RunRecorder>> open(const config::JobConfig& job,
                                                            const store::RunPaths& paths, report::World world,
-                                                           Version from);
+                                                           Version from, WallClock wall = system_clock);
+  static std::int64_t system_clock();
 
   // Before the first fact. `job_toml`: as this attempt runs it.
   void start(const control::ControllerConfig& config, const std::string& job_toml);
@@ -30,6 +36,10 @@ class RunRecorder final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_side_work(const control::SideWork& work) override {
+    journal_->on_side_work(work);
+    stats_->on_side_work(work);
+  }
 
   // The newest commit of the attempts before, if the one that made it was cut short: it did not say what was
   // lost.
@@ -42,6 +52,14 @@ class RunRecorder final : public control::RunListener {
   const absl::Status& note_saved(const control::ControllerState& state);
   // The run goes back, and so many commits are to be done again. Requires: started.
   void note_lost_commits(std::int64_t count);
+
+  // The run goes back, for this reason.
+  void note_went_back(const std::string& why) {
+    note(journal_->set(went_back_key(journal_->attempt()), why));
+  }
+
+  // What a process says of itself.
+  void note_process(const store::ProcessReport& report) { journal_->note_process(report); }
 
   // Makes the journal last. The first thing that could not be written, ever since.
   const absl::Status& flush() {
@@ -59,13 +77,14 @@ class RunRecorder final : public control::RunListener {
 
  private:
   RunRecorder(const config::JobConfig& job, report::World world, std::unique_ptr<store::Journal> journal,
-              store::LineFile metrics);
+              store::LineFile metrics, WallClock wall);
   void note(const absl::Status& status) { trouble_.Update(status); }
   void note_first_release(Time at);
 
   const config::JobConfig& job_;
   const report::World world_;
-  const std::int64_t opened_ns_;  // since 1970
+  const WallClock wall_;
+  const std::int64_t opened_ns_;
   bool released_ = false;
   std::unique_ptr<store::Journal> journal_;
   store::LineFile metrics_;

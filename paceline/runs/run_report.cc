@@ -15,6 +15,7 @@
 #include "paceline/report/report_json.h"
 #include "paceline/report/run_stats.h"
 #include "paceline/report/time_stats.h"
+#include "paceline/runs/about_run.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/run_info.h"
 #include "paceline/store/files.h"
@@ -40,6 +41,9 @@ class Followed final : public control::RunListener {
   }
   void on_evaluated(const control::Evaluated& evaluated) override {
     for (control::RunListener* next : next_) next->on_evaluated(evaluated);
+  }
+  void on_side_work(const control::SideWork& work) override {
+    for (control::RunListener* next : next_) next->on_side_work(work);
   }
   Time latest() const { return latest_; }
   const control::TraceHash& trace() const { return trace_; }
@@ -78,6 +82,24 @@ absl::StatusOr<std::int64_t> lost_commits(store::JournalReader& journal,
   return lost;
 }
 
+// [{process, resident_bytes}], as they said it last.
+report::Json memory_json(const std::vector<store::ProcessReport>& processes) {
+  report::Json list = report::Json::array();
+  for (const store::ProcessReport& one : processes)
+    list.push_back({{"process", one.process}, {"resident_bytes", one.resident_bytes}});
+  return list;
+}
+
+// [{from, to, kind, bytes}].
+report::Json links_json(const std::vector<store::ProcessReport>& processes) {
+  report::Json list = report::Json::array();
+  for (const store::ProcessReport& one : processes) {
+    for (const store::Sent& sent : one.sent)
+      list.push_back({{"from", one.process}, {"to", sent.peer}, {"kind", sent.kind}, {"bytes", sent.bytes}});
+  }
+  return list;
+}
+
 }  // namespace
 
 absl::StatusOr<OpenedRun> open_run(const std::string& folder) {
@@ -92,14 +114,18 @@ absl::StatusOr<OpenedRun> open_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
   info.attempts = static_cast<std::int64_t>(attempts.size());
   PACELINE_ASSIGN_OR_RETURN(info.lost_commits, lost_commits(journal, attempts, about));
-  return OpenedRun{paths, std::move(journal), std::move(info), off_clock(about, std::ssize(attempts))};
+  info.restarts = restarts_by_reason(about, info.attempts);
+  return OpenedRun{paths, std::move(journal), std::move(info), off_clock(about, std::ssize(attempts)),
+                   about_run(job, read_origin(paths))};
 }
 
-absl::StatusOr<RunReport> read_run(const std::string& folder) {
+absl::StatusOr<RunReport> read_run(const std::string& folder, control::RunListener* more) {
   PACELINE_ASSIGN_OR_RETURN(OpenedRun run, open_run(folder));
   report::RunStats stats(run.info);
   report::TimeStats time(run.info.devices);
-  Followed followed({&stats, &time});
+  std::vector<control::RunListener*> listeners{&stats, &time};
+  if (more != nullptr) listeners.push_back(more);
+  Followed followed(std::move(listeners));
   store::Plausible plausible(followed);
   PACELINE_RETURN_IF_ERROR(store::replay_whole_run(run.journal, plausible));
   PACELINE_RETURN_IF_ERROR(plausible.status());
@@ -109,7 +135,11 @@ absl::StatusOr<RunReport> read_run(const std::string& folder) {
   report::History history = stats.history(followed.latest());
   report::Json document = report::report_json(summary, history);
   document["summary"]["trace_hash"] = followed.trace().hex();
+  document["about"] = run.about;
   document["time"] = report::time_json(ledger, run.info.policy);
+  PACELINE_ASSIGN_OR_RETURN(const auto processes, run.journal.processes());
+  document["memory"] = memory_json(processes);
+  document["links"] = links_json(processes);
   return RunReport{std::move(run),    std::move(summary), std::move(history),
                    std::move(ledger), time.settled(),     std::move(document)};
 }

@@ -5,6 +5,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/control/run_listener.h"
 #include "paceline/report/history.h"
 #include "paceline/report/json_values.h"
 #include "paceline/report/summary.h"
@@ -21,6 +22,7 @@ struct OpenedRun {
   store::JournalReader journal;
   report::RunInfo info;
   OffClock off_clock;
+  report::Json about;  // of about_run
 };
 
 // Errors: not a run, or a journal that cannot be read.
@@ -31,12 +33,13 @@ struct RunReport {
   report::Summary summary;
   report::History history;
   report::TimeLedger time, settled;  // of TimeStats; `time` has what the job's clock did not see
-  report::Json document;             // of report_json, and "time": of time_json
+  // Of report_json, with "time" of time_json and "about" of about_run.
+  report::Json document;
 };
 
 // Reads the run's journal: the whole run, however often it was resumed. Errors: not a run, or a journal that
-// cannot be read.
-absl::StatusOr<RunReport> read_run(const std::string& folder);
+// cannot be read. `more` hears the whole run as well.
+absl::StatusOr<RunReport> read_run(const std::string& folder, control::RunListener* more = nullptr);
 
 // Writes report.html and summary.json into the folder.
 absl::Status write_report(const std::string& folder, const RunReport& report);

@@ -1,5 +1,5 @@
 // What there is to be done for a run that was cut short: not stopped, not failed, but killed
-// together with whoever looked after it.
+// together with the processes that looked after it.
 #pragma once
 
 #include <filesystem>
@@ -29,7 +29,7 @@ bool may_be_taken_up(const UnfinishedRun& run);
 bool any_unfinished_run(const std::filesystem::path& runs_dir);
 
 // Whether nothing of this run's job is left to do: all samples are in its newest checkpoint, and that version
-// is evaluated. Then whoever goes on with it has nobody to wait for.
+// is evaluated. Then a process that goes on with it has nobody to wait for.
 bool is_over(const std::string& run, const config::JobConfig& job);
 
 }  // namespace paceline::runs

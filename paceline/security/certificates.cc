@@ -132,7 +132,7 @@ bool plain(const std::string& name) {
 // What the job's folder would be is a file of the authority's.
 bool is_authority(const std::string& name) { return name == "authority.crt" || name == "authority.key"; }
 
-// Whoever checks a certificate checks its authority too.
+// To check a certificate is to check its authority too.
 absl::Status check_outlives(X509* authority, const CertificateRequest& request) {
   const std::time_t end = expiry_of(authority);
   const long left = (end - std::time(nullptr)) / kSecondsOfDay;
@@ -176,12 +176,13 @@ absl::Status add_job(StagedFiles& files, const CertificateRequest& request, cons
 absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& request) {
   if (!plain(request.job)) {
     return absl::InvalidArgumentError(fmt::format(
-        "'{}' is no name of a job; write letters, digits, '-', '_' and '.', not first", request.job));
+        "'{}' is not a name for a job; write letters, digits, '-', '_' and '.', not first", request.job));
   }
   if (is_authority(request.job)) {
     return absl::InvalidArgumentError(
         fmt::format("'{}' is a file of the authority, and no name of a job; choose another", request.job));
   }
+  PACELINE_RETURN_IF_ERROR(StagedFiles::finish(request.dir));
   MadeCertificates made;
   made.of_job = request.dir / request.job;
   if (!request.force && fs::exists(made.of_job / "authority.crt")) {
@@ -217,6 +218,11 @@ absl::StatusOr<Credentials> read_credentials(const fs::path& dir, Role role) {
   PACELINE_RETURN_IF_ERROR(check_good(certificate.get(), file, "paceline certs"));
   return Credentials{*own, to_pem(authority.get()), to_pem(certificate.get()), to_pem(key.get()),
                      std::min(expiry_of(certificate.get()), expiry_of(authority.get()))};
+}
+
+bool end_soon(const Credentials& credentials, std::time_t now) {
+  constexpr std::time_t kSoon_s = 30 * 86400;
+  return credentials.expire < now + kSoon_s;
 }
 
 std::string day_of(std::time_t time) { return fmt::format("{:%Y-%m-%d}", fmt::gmtime(time)); }

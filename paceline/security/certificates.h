@@ -5,7 +5,8 @@
 //   DIR/JOB/authority.crt, ROLE.crt, ROLE.key, token   what hosts get, each all of it: any may come to lead
 //
 // What always holds: keys and tokens are readable by their owner only; nothing that is there is overwritten
-// unless asked for, and then only once what replaces it is written. What fails leaves nothing. Any thread.
+// unless asked for, and then only once what replaces it is written. What fails leaves nothing. Where a
+// process is killed in between, the next one finishes its work. Any thread.
 #pragma once
 
 #include <ctime>
@@ -49,6 +50,9 @@ struct Credentials {
 // From a DIR/JOB. Errors: a file that is missing or no certificate; a key of another certificate; a
 // certificate of another role, or that has expired, or whose authority has.
 absl::StatusOr<Credentials> read_credentials(const std::filesystem::path& dir, Role role);
+
+// Whether it is time to make new ones: they end within 30 days.
+bool end_soon(const Credentials& credentials, std::time_t now);
 
 // "2027-11-21", UTC.
 std::string day_of(std::time_t time);

@@ -1,19 +1,45 @@
 // The certificates of jobs: who they say one is, who signed them, what is written where, and what is refused.
 #include "paceline/security/certificates.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
 #include <map>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "paceline/security/certificate_text.h"
 #include "paceline/security/testing/temp_folder.h"
 
+// In place of the C library's, so that a process can be killed between any two of them.
+namespace {
+int renames_to_live = -1;
+
+int count_rename(int result) {
+  if (result == 0 && renames_to_live > 0 && --renames_to_live == 0) kill(getpid(), SIGKILL);
+  return result;
+}
+}  // namespace
+
+extern "C" int rename(const char* from, const char* to) noexcept {
+  return count_rename(static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0)));
+}
+extern "C" int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+                         unsigned flags) noexcept {
+  return count_rename(static_cast<int>(syscall(SYS_renameat2, from_folder, from, to_folder, to, flags)));
+}
+
 namespace paceline::security {
 namespace {
+
+void die_after_renames(int count) { renames_to_live = count; }
 
 namespace fs = std::filesystem;
 
@@ -124,6 +150,39 @@ TEST_F(Certificates, AnAuthorityIsReplacedOnceThereIsAnother) {
     if (!fs::is_directory(name)) EXPECT_EQ(after[name], bytes) << name;
   }
   EXPECT_EQ(after.size(), before.size() + 1) << "nothing is left over";
+}
+
+// Killed after each of its renames, and then anybody makes certificates here.
+TEST_F(Certificates, WhatAKilledProcessBeganIsFinished) {
+  ASSERT_TRUE(make("mnist").ok());
+  bool killed = true;
+  for (int renames = 1; killed; ++renames) {
+    SCOPED_TRACE(renames);
+    ASSERT_LT(renames, 100);
+    const std::string before = text_of(dir_ / "authority.crt");
+    const pid_t child = fork();
+    if (child == 0) {
+      die_after_renames(renames);
+      _exit(make("mnist", true).ok() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    killed = WIFSIGNALED(status);
+    EXPECT_TRUE(killed || WEXITSTATUS(status) == 0);
+    const auto other = make(fmt::format("other{}", renames));
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_FALSE(other->new_authority);
+    EXPECT_NE(text_of(dir_ / "authority.crt"), before);
+    for (const Role role : kRoles) {
+      const auto one = read_credentials(dir_ / "mnist", role);
+      ASSERT_TRUE(one.ok()) << one.status();
+      EXPECT_EQ(one->authority, text_of(dir_ / "authority.crt"));
+      EXPECT_EQ(X509_verify(certificate_of(one->certificate).get(),
+                            X509_get0_pubkey(certificate_of(one->authority).get())),
+                1);
+    }
+    EXPECT_FALSE(fs::exists(dir_ / ".placing"));
+  }
 }
 
 TEST_F(Certificates, HalfAnAuthorityIsNotReplaced) {

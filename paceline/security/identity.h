@@ -9,7 +9,7 @@
 
 namespace paceline::security {
 
-// An operator watches the run and may stop it: whoever starts processes on a host.
+// An operator watches the run and may stop it: it starts the processes of a host.
 enum class Role { kCoordinator, kServer, kWorker, kEvaluator, kOperator };
 inline constexpr std::array<Role, 5> kRoles = {Role::kCoordinator, Role::kServer, Role::kWorker,
                                                Role::kEvaluator, Role::kOperator};

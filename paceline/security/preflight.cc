@@ -101,7 +101,7 @@ absl::StatusOr<std::string> hear(const FileDescriptor& socket, std::size_t bytes
   if (count < 0 && errno != ECONNRESET) return nobody(address, "it says nothing");
   if (count <= 0) return closed(address, "closed the connection; if it speaks TLS, say --certs DIR");
   if (count == static_cast<ssize_t>(bytes)) return said;
-  return refused(address, "is none: something else listens there");
+  return refused(address, "is not a coordinator: something else listens there");
 }
 
 absl::Status say(const FileDescriptor& socket, const std::string& words, const std::string& address) {
@@ -161,7 +161,7 @@ absl::Status tls_trouble(const Ssl& ssl, int result, const std::string& address)
   return closed(address, words_of_alert(0));
 }
 
-absl::Status knock_with(const Credentials& own, const FileDescriptor& socket, const std::string& address) {
+absl::Status handshake(const Credentials& own, const FileDescriptor& socket, const std::string& address) {
   const NoSigpipe quiet;
   PACELINE_ASSIGN_OR_RETURN(const SslContext context, context_of(own));
   const Ssl ssl(SSL_new(context.get()));
@@ -190,7 +190,7 @@ absl::Status knock_with(const Credentials& own, const FileDescriptor& socket, co
 
 absl::Status preflight(const std::string& address, const Credentials& own, std::chrono::milliseconds limit) {
   PACELINE_ASSIGN_OR_RETURN(const FileDescriptor socket, connect_to(address, limit));
-  return knock_with(own, socket, address);
+  return handshake(own, socket, address);
 }
 
 absl::StatusOr<FileDescriptor> connect_with_token(const std::string& address, const std::string& token,
@@ -200,7 +200,7 @@ absl::StatusOr<FileDescriptor> connect_with_token(const std::string& address, co
   PACELINE_RETURN_IF_ERROR(say(socket, std::string(kOpening) + own, address));
   PACELINE_ASSIGN_OR_RETURN(const std::string answer, hear(socket, kAnswerBytes, address));
   const auto theirs = nonce_in(answer.substr(0, kOpeningBytes));
-  if (!theirs) return refused(address, "is none: something else listens there");
+  if (!theirs) return refused(address, "is not a coordinator: something else listens there");
   if (!same_token(answer.substr(kOpeningBytes), proof_of(Side::kCoordinator, token, own, *theirs)))
     return refused(address, "does not have this token: it is another job's, or the token is");
   PACELINE_RETURN_IF_ERROR(say(socket, proof_of(Side::kPeer, token, own, *theirs), address));

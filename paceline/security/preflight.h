@@ -1,4 +1,4 @@
-// Asks at a coordinator's door, before any call: is somebody there, and would this process be let in? gRPC
+// Asks a coordinator, before any call: is somebody there, and would this process be let in? gRPC
 // says of a connection that failed only that it did; this says why, in a line for people.
 #pragma once
 

@@ -1,4 +1,5 @@
-// What a process hears at a coordinator's door: nobody, somebody else, TLS or none, the wrong certificates.
+// What a process hears from a coordinator's address: nobody, somebody else, TLS or none, the wrong
+// certificates.
 #include "paceline/security/preflight.h"
 
 #include <netinet/in.h>
@@ -26,9 +27,9 @@ const std::string kToken = "0123456789abcdef0123456789abcdef";
 constexpr char kSettings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
 
 // Answers one connection and goes.
-class Door {
+class Listener {
  public:
-  explicit Door(std::function<void(int)> answer) : listening_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit Listener(std::function<void(int)> answer) : listening_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{
         .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
     socklen_t size = sizeof address;
@@ -42,7 +43,7 @@ class Door {
       close(connection);
     });
   }
-  ~Door() {
+  ~Listener() {
     thread_.join();
     close(listening_);
   }
@@ -105,8 +106,8 @@ void expect_refused(const absl::Status& status, const std::string& part) {
 TEST_F(Preflight, NobodyIsThere) {
   std::string address;
   {
-    const Door door([](int) {});
-    address = door.address();
+    const Listener listener([](int) {});
+    address = listener.address();
     EXPECT_FALSE(connect_with_token(address, kToken, 5s).ok());
   }
   EXPECT_TRUE(absl::IsUnavailable(connect_with_token(address, kToken, 5s).status()));
@@ -115,12 +116,12 @@ TEST_F(Preflight, NobodyIsThere) {
 }
 
 TEST_F(Preflight, WhoSaysNothingMayComeRound) {
-  const Door door([](int connection) {
+  const Listener listener([](int connection) {
     read_some(connection);
     char byte = 0;
     EXPECT_EQ(recv(connection, &byte, 1, 0), 0);  // until the other side has gone
   });
-  EXPECT_TRUE(absl::IsUnavailable(connect_with_token(door.address(), kToken, 50ms).status()));
+  EXPECT_TRUE(absl::IsUnavailable(connect_with_token(listener.address(), kToken, 50ms).status()));
 }
 
 TEST_F(Preflight, WithoutCertificates) {
@@ -131,13 +132,13 @@ TEST_F(Preflight, WithoutCertificates) {
     };
   };
   expect_refused(
-      connect_with_token(Door(answer_with("SSH-2.0-OpenSSH_9.2\r\n")).address(), kToken, 5s).status(),
+      connect_with_token(Listener(answer_with("SSH-2.0-OpenSSH_9.2\r\n")).address(), kToken, 5s).status(),
       "something else");
   expect_refused(
-      connect_with_token(Door(answer_with({"\x15\3\3\0\2\2\x28", 7})).address(), kToken, 5s).status(),
+      connect_with_token(Listener(answer_with({"\x15\3\3\0\2\2\x28", 7})).address(), kToken, 5s).status(),
       "speaks TLS");
-  expect_refused(connect_with_token(Door(answer_with(std::string(kOpening) +
-                                                     std::string(kAnswerBytes - kOpening.size(), 'x')))
+  expect_refused(connect_with_token(Listener(answer_with(std::string(kOpening) +
+                                                         std::string(kAnswerBytes - kOpening.size(), 'x')))
                                         .address(),
                                     kToken, 5s)
                      .status(),
@@ -148,7 +149,7 @@ TEST_F(Preflight, WithoutCertificates) {
 TEST_F(Preflight, AnImpostorLearnsNothingOfTheToken) {
   std::string heard;
   {
-    const Door door([&](int connection) {
+    const Listener listener([&](int connection) {
       std::string bytes(4096, '\0');
       bytes.resize(static_cast<std::size_t>(recv(connection, bytes.data(), kOpeningBytes, MSG_WAITALL)));
       heard = bytes;
@@ -157,7 +158,7 @@ TEST_F(Preflight, AnImpostorLearnsNothingOfTheToken) {
       bytes.resize(4096);
       EXPECT_EQ(recv(connection, bytes.data(), bytes.size(), MSG_WAITALL), 0) << "it went";
     });
-    EXPECT_FALSE(connect_with_token(door.address(), kToken, 5s).ok());
+    EXPECT_FALSE(connect_with_token(listener.address(), kToken, 5s).ok());
   }
   ASSERT_EQ(heard.size(), kOpeningBytes);
   EXPECT_TRUE(heard.starts_with(kOpening));
@@ -165,54 +166,55 @@ TEST_F(Preflight, AnImpostorLearnsNothingOfTheToken) {
 }
 
 TEST_F(Preflight, TheCertificatesOfTheSameJob) {
-  const Door door(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
-  const absl::Status status = preflight(door.address(), credentials("ours", "mnist", Role::kWorker), 5s);
+  const Listener listener(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
+  const absl::Status status = preflight(listener.address(), credentials("ours", "mnist", Role::kWorker), 5s);
   EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST_F(Preflight, AnotherAuthority) {
   {
-    const Door door(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
-    expect_refused(preflight(door.address(), credentials("theirs", "mnist", Role::kWorker), 5s),
+    const Listener listener(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
+    expect_refused(preflight(listener.address(), credentials("theirs", "mnist", Role::kWorker), 5s),
                    "not of this job's authority");
   }
   // It trusts the coordinator's authority, and is not trusted.
-  const Door door(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
+  const Listener listener(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
   Credentials stranger = credentials("theirs", "mnist", Role::kWorker);
   stranger.authority = credentials("ours", "mnist", Role::kWorker).authority;
-  expect_refused(preflight(door.address(), stranger, 5s), "does not know the authority");
+  expect_refused(preflight(listener.address(), stranger, 5s), "does not know the authority");
 }
 
 TEST_F(Preflight, ClosedInSilence) {
   const Credentials own = credentials("ours", "mnist", Role::kWorker);
   {
-    const Door door(coordinator(credentials("ours", "mnist", Role::kCoordinator), true));
-    const absl::Status status = preflight(door.address(), own, 5s);
+    const Listener listener(coordinator(credentials("ours", "mnist", Role::kCoordinator), true));
+    const absl::Status status = preflight(listener.address(), own, 5s);
     EXPECT_TRUE(absl::IsAborted(status)) << status;
     EXPECT_NE(status.message().find("does not take this certificate"), std::string::npos) << status;
   }
-  EXPECT_TRUE(absl::IsAborted(connect_with_token(Door(read_some).address(), kToken, 5s).status()));
-  const Door door(read_some);  // before it has shown a certificate
-  EXPECT_TRUE(absl::IsUnavailable(preflight(door.address(), own, 5s)));
+  EXPECT_TRUE(absl::IsAborted(connect_with_token(Listener(read_some).address(), kToken, 5s).status()));
+  const Listener listener(read_some);  // before it has shown a certificate
+  EXPECT_TRUE(absl::IsUnavailable(preflight(listener.address(), own, 5s)));
 }
 
 TEST_F(Preflight, AnotherJob) {
-  const Door door(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
-  expect_refused(preflight(door.address(), credentials("ours", "cifar", Role::kWorker), 5s),
+  const Listener listener(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
+  expect_refused(preflight(listener.address(), credentials("ours", "cifar", Role::kWorker), 5s),
                  "is of the job 'mnist', and this certificate of 'cifar'");
 }
 
 TEST_F(Preflight, AWorkerIsNoCoordinator) {
-  const Door door(coordinator(credentials("ours", "mnist", Role::kServer)));
-  expect_refused(preflight(door.address(), credentials("ours", "mnist", Role::kWorker), 5s), "certificate");
+  const Listener listener(coordinator(credentials("ours", "mnist", Role::kServer)));
+  expect_refused(preflight(listener.address(), credentials("ours", "mnist", Role::kWorker), 5s),
+                 "certificate");
 }
 
 TEST_F(Preflight, NoTlsWhereThereShouldBe) {
-  const Door door([](int connection) {
+  const Listener listener([](int connection) {
     read_some(connection);
     EXPECT_EQ(send(connection, kSettings, sizeof kSettings, 0), 9);
   });
-  expect_refused(preflight(door.address(), credentials("ours", "mnist", Role::kWorker), 5s),
+  expect_refused(preflight(listener.address(), credentials("ours", "mnist", Role::kWorker), 5s),
                  "does not speak TLS");
 }
 

@@ -2,13 +2,16 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <system_error>
 #include <utility>
 
+#include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
@@ -19,6 +22,11 @@ namespace paceline::security {
 namespace fs = std::filesystem;
 
 namespace {
+
+// Within the folder: what is on its way to its places, and the list of it. A line is a file in it, and where
+// that goes.
+constexpr char kOnItsWay[] = ".placing";
+constexpr char kList[] = "list";
 
 absl::Status cannot_be_made(const fs::path& path, const std::string& why) {
   return absl::PermissionDeniedError(fmt::format("{}: cannot be made: {}", path.string(), why));
@@ -33,7 +41,29 @@ int give_place(const fs::path& from, const fs::path& to, bool replace) {
   return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
+bool stays_within(const fs::path& name) {
+  return name.is_relative() && std::ranges::none_of(name, [](const fs::path& part) { return part == ".."; });
+}
+
 }  // namespace
+
+absl::Status StagedFiles::finish(const fs::path& folder) {
+  const fs::path on_its_way = folder / kOnItsWay;
+  const auto list = read_small(on_its_way / kList);
+  if (!list.ok() && !absl::IsNotFound(list.status())) return list.status();
+  for (const absl::string_view line : absl::StrSplit(list.value_or(""), '\n', absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> one = absl::StrSplit(line, absl::MaxSplits(' ', 1));
+    const fs::path from = on_its_way / one.first;
+    std::error_code error;
+    if (!fs::exists(fs::symlink_status(from, error))) continue;  // it is there
+    if (!stays_within(one.second)) return absl::DataLossError(fmt::format("{}: damaged", from.string()));
+    if (const int wrong = give_place(from, folder / one.second, true); wrong != 0)
+      return cannot_be_made(folder / one.second, std::strerror(wrong));
+  }
+  std::error_code ignored;
+  if (list.ok()) fs::remove_all(on_its_way, ignored);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<StagedFiles> StagedFiles::in(const fs::path& folder) {
   StagedFiles files(folder);
@@ -60,9 +90,9 @@ absl::Status StagedFiles::make_folders(const fs::path& folder) {
 }
 
 absl::Status StagedFiles::add(const fs::path& name, const std::string& bytes, unsigned mode) {
-  const fs::path staged = staging_ / std::to_string(files_.size());
-  PACELINE_RETURN_IF_ERROR(write_new(staged, bytes, mode));
-  files_.push_back({staged, folder_ / name});
+  const std::string staged = std::to_string(files_.size());
+  PACELINE_RETURN_IF_ERROR(write_new(staging_ / staged, bytes, mode));
+  files_.push_back({staged, name, folder_ / name});
   return absl::OkStatus();
 }
 
@@ -79,20 +109,45 @@ absl::Status StagedFiles::commit(bool replace) {
     PACELINE_RETURN_IF_ERROR(make_folders(file.place.parent_path()));
     PACELINE_RETURN_IF_ERROR(check_place(file.place, replace));
   }
-  std::vector<fs::path> placed;
-  for (const File& file : files_) {
-    const int error = give_place(file.staged, file.place, replace);
-    if (error == 0) {
-      placed.push_back(file.place);
-      continue;
-    }
-    std::error_code ignored;
-    for (const fs::path& one : placed) {
-      if (!replace) fs::remove(one, ignored);
+  PACELINE_RETURN_IF_ERROR(decide());
+  return bring(replace);
+}
+
+// From here on a process that is killed has its work finished by the next one.
+absl::Status StagedFiles::decide() {
+  std::string list;
+  for (const File& file : files_) list += file.staged + ' ' + file.name.string() + '\n';
+  PACELINE_RETURN_IF_ERROR(write_new(staging_ / kList, list, kOwnerOnly));
+  const fs::path on_its_way = folder_ / kOnItsWay;
+  if (::rename(staging_.c_str(), on_its_way.c_str()) != 0) {
+    const bool others = errno == ENOTEMPTY || errno == EEXIST;
+    return cannot_be_made(on_its_way,
+                          others ? "another process makes certificates here" : std::strerror(errno));
+  }
+  staging_ = on_its_way;
+  return absl::OkStatus();
+}
+
+absl::Status StagedFiles::bring(bool replace) {
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    const File& file = files_[i];
+    const int error = give_place(staging_ / file.staged, file.place, replace);
+    if (error == 0) continue;
+    if (error == ENOENT) continue;  // another process has finished this
+    if (replace) {
+      staging_.clear();  // what was replaced is gone: what is left here goes the rest of the way
+    } else {
+      take_back(i);
     }
     return cannot_be_made(file.place, std::strerror(error));
   }
   return absl::OkStatus();
+}
+
+void StagedFiles::take_back(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    ::rename(files_[i].place.c_str(), (staging_ / files_[i].staged).c_str());
+  ::unlink((staging_ / kList).c_str());
 }
 
 }  // namespace paceline::security

@@ -1,5 +1,6 @@
 // Files that come to their places together, once all of them are on disk: whatever goes wrong before leaves
-// nothing, and what is to be replaced stays until then. Any thread.
+// nothing, and what is to be replaced stays until then. A process that is killed while they come to their
+// places leaves a list of what is to come, and finish() brings the rest. Any thread.
 #pragma once
 
 #include <filesystem>
@@ -13,6 +14,9 @@ namespace paceline::security {
 
 class StagedFiles {
  public:
+  // Brings what a commit for `folder` left when its process was killed. Errors: what the file system says.
+  static absl::Status finish(const std::filesystem::path& folder);
+
   // For `folder`, which is made if it is not there. Errors: what the file system says, here and below.
   static absl::StatusOr<StagedFiles> in(const std::filesystem::path& folder);
   StagedFiles(StagedFiles&&) noexcept = default;
@@ -27,12 +31,16 @@ class StagedFiles {
 
  private:
   struct File {
-    std::filesystem::path staged, place;
+    std::string staged;                 // in staging_
+    std::filesystem::path name, place;  // in the folder, and with it
   };
 
   explicit StagedFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
   absl::Status make_folders(const std::filesystem::path& folder);
   absl::Status check_place(const std::filesystem::path& place, bool replace) const;
+  absl::Status decide();
+  absl::Status bring(bool replace);
+  void take_back(std::size_t count);
 
   std::filesystem::path folder_;
   std::filesystem::path staging_;  // within it; empty: there is none

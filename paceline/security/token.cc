@@ -1,5 +1,7 @@
 #include "paceline/security/token.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <system_error>
 
@@ -44,12 +46,22 @@ absl::StatusOr<std::string> read_token(const std::filesystem::path& path) {
 bool is_exposed(const std::filesystem::path& path) {
   std::error_code error;
   const auto mode = std::filesystem::status(path, error).permissions();
-  return !error && (mode & std::filesystem::perms::others_read) != std::filesystem::perms::none;
+  constexpr auto kOthers = std::filesystem::perms::group_read | std::filesystem::perms::others_read;
+  return !error && (mode & kOthers) != std::filesystem::perms::none;
+}
+
+std::string exposed_in_words(const std::filesystem::path& path) {
+  return fmt::format("{}: others on this host can read the job's token; chmod 600 it", path.string());
 }
 
 absl::StatusOr<std::string> read_or_make_token(const std::filesystem::path& path) {
   if (auto token = read_token(path); !absl::IsNotFound(token.status())) return token;
+  return replace_token(path);
+}
+
+absl::StatusOr<std::string> replace_token(const std::filesystem::path& path) {
   PACELINE_ASSIGN_OR_RETURN(const std::string token, make_token());
+  ::unlink(path.c_str());  // what stays is an error of the next line
   PACELINE_RETURN_IF_ERROR(write_new(path, token + "\n", kOwnerOnly));
   return token;
 }

@@ -35,6 +35,21 @@ TEST(Token, IsMadeOnceAndForItsOwnerOnly) {
   EXPECT_EQ(*read_token(path), *made);
 }
 
+TEST(Token, IsReplacedAndNotWrittenThroughALink) {
+  const TempFolder folder;
+  const auto path = folder.path() / "token";
+  const auto known = read_or_make_token(folder.path() / "known");
+  std::filesystem::create_symlink(folder.path() / "known", path);
+  const auto made = replace_token(path);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_NE(*made, *known);
+  EXPECT_EQ(*read_token(path), *made);
+  EXPECT_EQ(*read_token(folder.path() / "known"), *known);
+  EXPECT_FALSE(std::filesystem::is_symlink(path));
+  EXPECT_FALSE(is_exposed(path));
+  EXPECT_NE(*replace_token(path), *made);
+}
+
 TEST(Token, OthersThatCanReadItAreNoticed) {
   const TempFolder folder;
   const auto path = folder.path() / "token";
@@ -42,7 +57,7 @@ TEST(Token, OthersThatCanReadItAreNoticed) {
   ASSERT_TRUE(read_or_make_token(path).ok());
   EXPECT_FALSE(is_exposed(path));
   ASSERT_EQ(chmod(path.c_str(), 0640), 0);
-  EXPECT_FALSE(is_exposed(path));
+  EXPECT_TRUE(is_exposed(path));
   ASSERT_EQ(chmod(path.c_str(), 0604), 0);
   EXPECT_TRUE(is_exposed(path));
 }

@@ -29,7 +29,7 @@ void CommitLog::start(const wire::ServerStart& order) {
   started_ = true;
   announce_ = order.announce();
   attempt_ = order.attempt();
-  shard_ = order.shard();
+  server_ = ServerId(order.shard());
   shards_ = order.shard_count();
   copies_ = std::max(1, order.copies());
   published_ = Version(order.version());
@@ -42,7 +42,7 @@ absl::StatusOr<Actions> CommitLog::take(wire::ServerOrder order) {
     const bool publishes = prepared_ == Version(copy.version());
     cut_off_ = true;
     if (publishes) published_ = *std::exchange(prepared_, std::nullopt);
-    actions.emplace_back(WriteCopy{Version(copy.version()), copy.shard(), copy.dir(), publishes});
+    actions.emplace_back(WriteCopy{Version(copy.version()), ShardId(copy.shard()), copy.dir(), publishes});
     return actions;
   }
   if (!started_) return absl::InternalError("the coordinator sent an order before the start");
@@ -126,16 +126,16 @@ bool CommitLog::cut_off() {
 
 std::optional<wire::Ballot> CommitLog::ballot() const {
   if (!twice() || state_.empty()) return std::nullopt;
-  wire::Ballot held;
-  held.set_attempt(attempt_);
-  held.set_shard(shard_);
-  held.set_shard_count(shards_);
-  held.set_copies(copies_);
-  held.set_published(published_.value());
-  held.set_made(prepared_.value_or(published_).value());
-  held.set_state(state_);
-  held.set_elapsed_ns(elapsed_ns_);
-  return held;
+  wire::Ballot ballot;
+  ballot.set_attempt(attempt_);
+  ballot.set_shard(server_.value());
+  ballot.set_shard_count(shards_);
+  ballot.set_copies(copies_);
+  ballot.set_published(published_.value());
+  ballot.set_made(prepared_.value_or(published_).value());
+  ballot.set_state(state_);
+  ballot.set_elapsed_ns(elapsed_ns_);
+  return ballot;
 }
 
 }  // namespace paceline::server

@@ -20,6 +20,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/base/places.h"
 #include "paceline/wire/paceline.pb.h"
 
 namespace paceline::server {
@@ -46,7 +47,7 @@ struct CarryOut {
 // Into a checkpoint's folder; `publish`: the version, which is prepared, counts by that.
 struct WriteCopy {
   Version version;
-  int shard = 0;
+  ShardId shard;
   std::string dir;
   bool publish = false;
 };
@@ -74,7 +75,6 @@ class CommitLog {
   bool cut_off();
 
   bool started() const { return started_; }
-  bool is_cut_off() const { return cut_off_; }
   bool twice() const { return copies_ > 1; }
   // What is here, for a coordinator that does not know it; nothing where no version was made, or all is kept
   // once.
@@ -90,7 +90,8 @@ class CommitLog {
   bool started_ = false;
   bool announce_ = false;  // say when each version is made
   std::string attempt_;
-  int shard_ = 0, shards_ = 1, copies_ = 1;
+  ServerId server_;
+  int shards_ = 1, copies_ = 1;
   Version published_;
   std::optional<Version> prepared_;
   std::string state_;  // of the newest version that was made here; empty: none was

@@ -42,9 +42,9 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
       return absl::InternalError(
           fmt::format("the coordinator wants {} copies on {} hosts", order.copies(), order.hosts_size()));
     const auto kept = config::shards_kept(order.hosts_size(), order.copies());
-    const std::vector<int>& here = kept[static_cast<std::size_t>(order.shard())];
+    const std::vector<ShardId>& here = kept[ServerId(order.shard())];
     for (std::size_t copy = 1; copy < here.size(); ++copy)
-      PACELINE_RETURN_IF_ERROR(shards.add(here[copy], order, job));
+      PACELINE_RETURN_IF_ERROR(shards.add(here[copy].value(), order, job));
   }
   if (order.checkpoint_dir().empty()) {
     shards.begin_with(first);

@@ -1,6 +1,7 @@
 #include "paceline/server/server_role.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,21 +19,23 @@
 #include "paceline/memory/gradient_buffer.h"
 #include "paceline/peer/heartbeats.h"
 #include "paceline/peer/peer.h"
+#include "paceline/peer/refused_log.h"
 #include "paceline/ps/shard.h"
 #include "paceline/rpc/link_keys.h"
 #include "paceline/server/commit_log.h"
 #include "paceline/server/kept_shards.h"
-#include "paceline/store/folder_mark.h"
+#include "paceline/server/update_times.h"
 #include "paceline/store/shard_files.h"
+#include "paceline/store/shared_folder.h"
 #include "paceline/wire/wire.h"
 
 namespace paceline::server {
 
 namespace {
 
-absl::StatusOr<exchange::Peer> peer_of(const wire::HostShard& host, bool sealed) {
-  PACELINE_ASSIGN_OR_RETURN(auto keys, rpc::link_keys(host.send_key(), host.receive_key(), sealed));
-  return exchange::Peer{host.exchange(), std::move(keys)};
+absl::StatusOr<exchange::Peer> peer_of(const wire::HostShard& host) {
+  PACELINE_ASSIGN_OR_RETURN(const links::LinkKeys keys, rpc::link_keys(host.send_key(), host.receive_key()));
+  return exchange::Peer{host.exchange(), keys};
 }
 
 using peer::ServerConnection, wire::coordinator_lost;
@@ -43,17 +46,35 @@ struct Kept {
   std::optional<KeptShards> shards;
 };
 
+// As the exchange counts servers and shards.
+std::vector<std::vector<int>> numbers_of(const config::ServerShards& kept) {
+  std::vector<std::vector<int>> numbers(kept.size());
+  for (const ServerId server : kept.ids()) {
+    for (const ShardId shard : kept[server])
+      numbers[static_cast<std::size_t>(server.value())].push_back(shard.value());
+  }
+  return numbers;
+}
+
 // A server while it has a connection: carries out what its log says.
 class Server {
  public:
-  // `exchange`: with the other hosts' servers; null when there are none.
-  Server(ServerConnection& connection, Kept& kept, std::unique_ptr<exchange::Exchange> exchange)
-      : connection_(connection), log_(kept.log), shards_(kept.shards), exchange_(std::move(exchange)) {
+  // `exchange`: with the other hosts' servers; null when there are none. `times` outlives this.
+  Server(ServerConnection& connection, Kept& kept, UpdateTimes& times,
+         std::unique_ptr<exchange::Exchange> exchange)
+      : connection_(connection),
+        log_(kept.log),
+        shards_(kept.shards),
+        times_(times),
+        exchange_(std::move(exchange)) {
     log_.new_session();
   }
 
   // Orders in sequence, until the disconnect. An error has been told to the coordinator.
   absl::Status serve();
+
+  // Any thread.
+  void report_traffic(wire::Heartbeat& beat) const;
 
  private:
   absl::Status take(wire::ServerOrder order);
@@ -80,13 +101,18 @@ class Server {
   bool say_kept(Version version);
   void say_failed(const absl::Status& status, bool host_lost);
   absl::Status write_checkpoint(const wire::WriteCheckpoint& order);
-  bool send(const wire::ServerMessage& message) { return connection_.send(message); }
+  bool send(wire::ServerMessage message) {
+    times_.move_to(message);
+    return connection_.send(message);
+  }
+  void note(const wire::Apply& order, std::chrono::steady_clock::time_point began);
 
   ps::Shard& own() const { return shards_->own(); }
 
   ServerConnection& connection_;
   CommitLog& log_;
   std::optional<KeptShards>& shards_;
+  UpdateTimes& times_;
   int index_ = 0;
   int count_ = 1;
   int evaluator_host_ = 0;
@@ -113,6 +139,20 @@ absl::Status Server::serve() {
     return peer::unless_disconnected(connection_, status);  // which also means that it was heard
   }
   return coordinator_lost();
+}
+
+void Server::report_traffic(wire::Heartbeat& beat) const {
+  if (exchange_ == nullptr) return;
+  int host = 0;
+  for (const auto& [gradients, weights] : exchange_->sent_bytes()) {
+    if (gradients + weights > 0) {
+      wire::SentBytes& sent = *beat.add_sent();
+      sent.set_host(host);
+      sent.set_gradients(gradients);
+      sent.set_weights(weights);
+    }
+    ++host;
+  }
 }
 
 absl::Status Server::take(wire::ServerOrder order) {
@@ -204,14 +244,15 @@ absl::Status Server::start_exchange(const wire::ServerStart& order, const config
   std::vector<ps::Layout> parts;
   for (const wire::HostShard& host : order.hosts()) {
     PACELINE_ASSIGN_OR_RETURN(ps::Layout part, wire::from_wire(host.part()));
-    PACELINE_ASSIGN_OR_RETURN(exchange::Peer peer, peer_of(host, exchange_->sealed()));
+    PACELINE_ASSIGN_OR_RETURN(exchange::Peer peer, peer_of(host));
     options.peers.push_back(std::move(peer));
     options.part_floats.push_back(part.size());
     options.board_floats.push_back(ps::Shard::board_floats(part, job.look_ahead));
     options.moving.push_back(exchange::moving_blocks(part, options.board_floats.back()));
     parts.push_back(std::move(part));
   }
-  std::vector<std::vector<int>> kept = config::shards_kept(order.hosts_size(), std::max(1, order.copies()));
+  std::vector<std::vector<int>> kept =
+      numbers_of(config::shards_kept(order.hosts_size(), std::max(1, order.copies())));
   options.kept_here = kept[static_cast<std::size_t>(index_)];
   options.own_board = own().board().path();
   options.readers = order.readers();
@@ -249,8 +290,10 @@ absl::Status Server::unmap_gradient(const wire::UnmapGradient& order) {
 
 absl::StatusOr<const float*> Server::gradient(const wire::Apply::Member& member) {
   const auto found = gradients_.find(member.replica());
-  if (found == gradients_.end())
+  if (found == gradients_.end()) {
+    not_here_ = member.replica();
     return absl::InternalError(fmt::format("the gradient of replica {} is not here", member.replica()));
+  }
   const auto gradient = found->second.gradient(Clock(member.clock()));
   if (!gradient.ok()) not_here_ = member.replica();
   PACELINE_RETURN_IF_ERROR(gradient.status());
@@ -269,6 +312,7 @@ ps::Update update_of(const wire::Apply& order) {
 
 absl::Status Server::act(const Make& make) {
   const wire::Apply& order = make.commit;
+  const auto began = std::chrono::steady_clock::now();
   ps::Update update = update_of(order);
   absl::Status applied;
   if (commits_) {
@@ -279,7 +323,20 @@ absl::Status Server::act(const Make& make) {
   }
   PACELINE_RETURN_IF_ERROR(check_finite(order, own()));
   PACELINE_RETURN_IF_ERROR(applied);
+  note(order, began);
   return act(log_.made(Version(order.version())));
+}
+
+void Server::note(const wire::Apply& order, std::chrono::steady_clock::time_point began) {
+  std::int64_t floats = 0;
+  for (const ps::Shard* shard : shards_->all()) floats += shard->layout().size();
+  wire::UpdateTime update;
+  update.set_version(order.version());
+  update.set_took_ns(std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count());
+  update.set_bytes(floats * static_cast<std::int64_t>(sizeof(float)));
+  update.set_threads(own().threads());
+  update.set_members(order.members_size());
+  times_.made(std::move(update));
 }
 
 // Before it can become a checkpoint. Nobody looks at gradients for this but then.
@@ -296,9 +353,11 @@ absl::Status Server::check_finite(const wire::Apply& order, const ps::Shard& sha
 
 absl::Status Server::act(const Prepare& prepare) {
   const wire::Apply& order = prepare.commit;
+  const auto began = std::chrono::steady_clock::now();
   PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(order));
   PACELINE_RETURN_IF_ERROR(commits_->prepare(shards_->all(), update_of(order), members));
   for (const ps::Shard* shard : shards_->all()) PACELINE_RETURN_IF_ERROR(check_finite(order, *shard));
+  note(order, began);
   return act(log_.prepared(order));
 }
 
@@ -377,9 +436,9 @@ absl::Status Server::write_checkpoint(const wire::WriteCheckpoint& order) {
 absl::Status Server::act(const WriteCopy& copy) {
   if (copy.publish) shards_->publish();
   writer_ = std::jthread([this, copy] {
-    const absl::Status status = shards_->write(copy.shard, copy.version, copy.dir);
+    const absl::Status status = shards_->write(copy.shard.value(), copy.version, copy.dir);
     wire::ServerMessage written;
-    written.mutable_copy_written()->set_shard(copy.shard);
+    written.mutable_copy_written()->set_shard(copy.shard.value());
     written.mutable_copy_written()->set_error(std::string(status.message()));
     send(written);
   });
@@ -402,7 +461,8 @@ absl::Status run_server(const ServerRoleOptions& options) {
         if (!options.exchange.empty()) {
           PACELINE_ASSIGN_OR_RETURN(const auto fabric,
                                     links::fabric_of_host(options.fabric, options.exchange));
-          PACELINE_ASSIGN_OR_RETURN(exchange, exchange::Exchange::listen(options.exchange, fabric));
+          PACELINE_ASSIGN_OR_RETURN(
+              exchange, exchange::Exchange::listen(options.exchange, fabric, peer::warn_of_refused));
           hello.mutable_hello()->set_exchange(exchange->address());
           hello.mutable_hello()->set_fabric(std::string(links::name_of(fabric)));
         }
@@ -411,9 +471,13 @@ absl::Status run_server(const ServerRoleOptions& options) {
           return stub.Serve(context);
         });
         const bool said = connection.send(hello);
-        const peer::Heartbeats beats(connection);
-        return peer::end_of_session(
-            connection, said ? Server(connection, kept, std::move(exchange)).serve() : coordinator_lost());
+        UpdateTimes times;
+        Server server(connection, kept, times, std::move(exchange));
+        const peer::Heartbeats beats(connection, [&](wire::ServerMessage& beat) {
+          times.move_to(beat);
+          if (beat.heartbeat().resident_bytes() > 0) server.report_traffic(*beat.mutable_heartbeat());
+        });
+        return peer::end_of_session(connection, said ? server.serve() : coordinator_lost());
       });
 }
 

@@ -16,8 +16,8 @@
 namespace paceline::sim {
 namespace {
 
-// What a run said: who was ready, came and went when, and all orders but timers, without their reasons.
-class Words final : public control::RunListener {
+// The course of a run: who was ready, came and went when, and all orders but timers, without their reasons.
+class Course final : public control::RunListener {
  public:
   void on_fact(const control::Fact& fact) override {
     const std::string text = std::visit(
@@ -50,13 +50,13 @@ class Words final : public control::RunListener {
   std::vector<std::pair<Time, control::Order>> orders;
 };
 
-Words words_of(const Scenario& scenario, const std::string& policy) {
-  Words words;
+Course course_of(const Scenario& scenario, const std::string& policy) {
+  Course course;
   VirtualCluster cluster(scenario.cluster, controller_config(scenario),
-                         policy::make_policy(policy::parse_policy(policy).value()), {.listeners = {&words}});
+                         policy::make_policy(policy::parse_policy(policy).value()), {.listeners = {&course}});
   EXPECT_TRUE(cluster.run_until_over().ok());
   EXPECT_FALSE(cluster.broken()) << *cluster.broken();
-  return words;
+  return course;
 }
 
 void expect_same(const std::string& text, const std::string& one, const std::string& other) {
@@ -64,8 +64,8 @@ void expect_same(const std::string& text, const std::string& one, const std::str
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     // The first in fair weather, the others with joins, leaves, crashes and slowdowns.
     const Scenario scenario = seed == 0 ? fair : testing::faulty(fair, seed, 400);
-    const Words found = words_of(scenario, one);
-    const Words expected = words_of(scenario, other);
+    const Course found = course_of(scenario, one);
+    const Course expected = course_of(scenario, other);
     ASSERT_GE(expected.orders.size(), 100u);
     ASSERT_EQ(found.facts, expected.facts) << one << ", seed " << seed;
     ASSERT_TRUE(found.orders == expected.orders) << one << ", seed " << seed;

@@ -21,7 +21,7 @@ class ClusterTrace {
   double run(std::int64_t batch, const planner::Plan& plan, planner::BatchObservation& seen) const;
 
  private:
-  // Log-normal with a mean of 1; the same for the same batch and place, whoever asks.
+  // Log-normal with a mean of 1; the same for the same batch and place.
   double uneven(double spread, std::int64_t batch, std::uint64_t what, std::uint64_t place) const;
   void probe(std::int64_t batch, const planner::CostModel& model, const planner::Plan& plan,
              planner::BatchObservation& seen) const;

@@ -1,7 +1,7 @@
 // How long pushes and pulls take: pipes of given rates, in which transfers follow each other. Pure.
 //
 // The model. Pushes queue for what the servers take in, pulls for what they give out; each also has its
-// replica's link, of which both directions are free at once. A transfer goes through chunk by chunk, so it
+// replica's link, and both directions are free at once. A transfer goes through chunk by chunk, so it
 // takes as long as its slowest pipe, not the sum. The weights are spread evenly over the servers, so that all
 // of them together are one pipe. Chunks of the pushes of one commit interleave and commits follow each other,
 // so weights of a version can be pulled from the moment (`open`) when the last of its members pushes and the

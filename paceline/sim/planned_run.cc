@@ -18,7 +18,7 @@ using planner::BatchObservation;
 using planner::Plan;
 using planner::Problem;
 
-// Whoever plans: says the next batch's plan from what was seen of the last.
+// What plans: says the next batch's plan from what was seen of the last.
 class Driver {
  public:
   virtual ~Driver() = default;

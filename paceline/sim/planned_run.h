@@ -6,8 +6,8 @@
 //  with pipedream, hetpipe                  those that are left, as they did at first (and with what was
 //  known
 //                                      then).
-//  bsp                                 takes whoever is there, evenly.
-//  lb-bsp                              likewise, its data by the latest measurements, every batch.
+//  bsp                                 takes all that are there, evenly.
+//  lb-bsp                              the same, its data by the latest measurements, every batch.
 //
 // The same file and seed give the same numbers, and every one of them meets the same jitter and the same
 // changes.

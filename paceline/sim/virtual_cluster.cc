@@ -77,7 +77,7 @@ absl::Status VirtualCluster::run_until_over() {
 
 absl::Status VirtualCluster::step() {
   if (stop_asked_ && !finished_) {
-    give(control::StopAsked{*std::exchange(stop_asked_, std::nullopt)});
+    give(*std::exchange(stop_asked_, std::nullopt));
     return trouble_;
   }
   if (under_way_ == 0 && !wake_ && !finished_) return nothing_happens();
@@ -184,7 +184,9 @@ absl::Status VirtualCluster::ready(std::int32_t index) {
   control::ReplicaReady fact{.replica = *place.replica,
                              .clock = place.release.clock,
                              .base = place.base,
-                             .compute = now_ - network_.latency(place.port) - place.asked};
+                             .compute = now_ - network_.latency(place.port) - place.asked,
+                             .loading = place.loaded - place.asked,
+                             .pulling = place.pulled - place.loaded};
   if (options_.work != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(Work::Finished finished, options_.work->finish(*place.replica));
     fact.loss = finished.loss;
@@ -203,6 +205,10 @@ absl::Status VirtualCluster::complete() {
   const Pending next = std::move(pending_.front());
   pending_.pop_front();
   completed_ = next.record.version;
+  witnesses_.side_work({.at = now_,
+                        .version = completed_,
+                        .took = next.complete - next.begun,
+                        .members = std::ssize(next.record.members)});
   if (options_.work != nullptr) PACELINE_RETURN_IF_ERROR(options_.work->commit(now_, next.record));
   if (controller_.hears_of_completion()) {
     told_ = completed_;
@@ -334,7 +340,7 @@ void VirtualCluster::commit(const control::CommitRecord& record) {
   const Transfer update = network_.update(pushes.start, pushes.end, sum_comes ? 1 : record.members.size());
   open_ = std::max(update.start, complete_);
   complete_ = std::max(update.end, open_);
-  pending_.push_back({record, complete_});
+  pending_.push_back({record, open_, complete_});
   at(complete_, Kind::kComplete, 0);
 }
 
@@ -356,11 +362,14 @@ void VirtualCluster::release(const control::Release& order) {
   const std::int32_t index = place_of_[static_cast<std::size_t>(order.replica.value())];
   place->release = order;
   place->asked = now_ + network_.latency(place->port);
+  place->loaded = place->asked;
   if (model_.load_ms > 0) {
     const std::int64_t batch = model_.places[static_cast<std::size_t>(index)].batch;
-    place->loaded =
-        place->loader.loaded(place->asked, order, model_.load_ms / 1000 / static_cast<double>(batch));
+    place->loaded = std::max(
+        place->asked,
+        place->loader.loaded(place->asked, order, model_.load_ms / 1000 / static_cast<double>(batch)));
   }
+  place->pulled = place->loaded;
   if (network_.instant()) {
     trouble_.Update(pull(index));
     return at(std::max(now_, place->loaded) + iteration_length(index), Kind::kDone, index);
@@ -391,8 +400,9 @@ void VirtualCluster::pull_together() {
 void VirtualCluster::start_pulled(std::int32_t index, const Transfer& transfer) {
   const bool under_way = places_[static_cast<std::size_t>(index)].release.version > completed_;
   at(std::max(transfer.start, under_way ? complete_ : now_), Kind::kPull, index);
-  const Time loaded = places_[static_cast<std::size_t>(index)].loaded;
-  at(std::max(transfer.end, loaded) + iteration_length(index), Kind::kDone, index);
+  Place& place = places_[static_cast<std::size_t>(index)];
+  place.pulled = std::max(transfer.end, place.loaded);
+  at(place.pulled + iteration_length(index), Kind::kDone, index);
 }
 
 Duration VirtualCluster::iteration_length(std::int32_t index) {

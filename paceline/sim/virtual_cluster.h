@@ -59,7 +59,9 @@ class VirtualCluster {
   absl::Status run_until_over();
 
   // Stops before the next event.
-  void ask_stop(std::string why) { stop_asked_ = std::move(why); }
+  void ask_stop(std::string why, control::FinishCause cause = control::FinishCause::kStopped) {
+    stop_asked_ = {std::move(why), cause};
+  }
 
   Time now() const { return now_; }
   const control::Controller& controller() const { return controller_; }
@@ -76,6 +78,7 @@ class VirtualCluster {
     Time asked{};  // when its release arrived
     Loader loader{};
     Time loaded{};             // the samples of its release
+    Time pulled{};             // and its weights, too
     Transfer push{};           // of its latest gradient
     std::uint32_t holder = 0;  // counts who held it: events of one that is gone mean nothing
     std::uint64_t failures = 0;
@@ -92,6 +95,7 @@ class VirtualCluster {
   // A commit that is ordered and not complete.
   struct Pending {
     control::CommitRecord record;
+    Time begun;  // by the servers
     Time complete;
   };
 
@@ -156,7 +160,7 @@ class VirtualCluster {
   std::optional<Time> wake_;
   std::int64_t under_way_ = 0;  // iterations, facts on their way, changes to come
   std::int64_t iterations_ = 0;
-  std::optional<std::string> stop_asked_;
+  std::optional<control::StopAsked> stop_asked_;
   bool finished_ = false;
   absl::Status trouble_;  // of Work, inside an order
   std::optional<std::string> broken_;

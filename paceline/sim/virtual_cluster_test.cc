@@ -258,6 +258,8 @@ TEST(VirtualCluster, MessagesTakeTheirLatencyAndComputeTimesDoNotHaveIt) {
   // The release takes a second, the weights take one, the iteration, and the word of it.
   EXPECT_NEAR(ready[0].first, 4, 1e-6);
   EXPECT_NEAR(to_seconds(ready[0].second.compute), 2, 1e-6);
+  EXPECT_NEAR(to_seconds(ready[0].second.pulling), 1, 1e-6);
+  EXPECT_EQ(ready[0].second.loading, Duration::zero());
 }
 
 // A policy that forgets everybody.
@@ -361,6 +363,19 @@ TEST(VirtualCluster, LoadingGoesOnBesideComputingWhereSamplesAreReserved) {
   EXPECT_NEAR(end_s(1, 60), 0.06 + 1.0 + 0.06, 1e-6);
   EXPECT_NEAR(end_s(3, 60), 0.06 + 1.0 + 0.06, 1e-6);
   EXPECT_NEAR(end_s(1, 150), 9 * 0.15 + 0.1 + 0.15 + 0.1, 1e-6) << "as fast as it can load";
+}
+
+TEST(VirtualCluster, ReplicasSayHowLongSamplesAndWeightsKeptThem) {
+  const Ran ran =
+      run("iterations = 1\n[data]\nload_ms = 1500\n[model]\nbytes = 1\n[link]\nlatency_us = "
+          "1_000_000\n[[device]]\n"
+          "compute_ms = 1000",
+          "asp");
+  const auto ready = ran.recorder.of<ReplicaReady>();
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_NEAR(to_seconds(ready[0].second.compute), 2.5, 1e-6);
+  EXPECT_NEAR(to_seconds(ready[0].second.loading), 1.5, 1e-6);
+  EXPECT_EQ(ready[0].second.pulling, Duration::zero()) << "they came while it loaded";
 }
 
 TEST(VirtualCluster, WhatIsNoLongerReservedIsNotLoaded) {

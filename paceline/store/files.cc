@@ -38,6 +38,9 @@ absl::Status io_error(const fs::path& path, const std::string& done, int error) 
     case EDQUOT:
       return absl::ResourceExhaustedError(
           fmt::format("{}: the disk is full; free some space there and try again", name));
+    case EFBIG:
+      return absl::ResourceExhaustedError(
+          fmt::format("{}: ulimit -f allows no file of that length; raise it and try again", name));
     case ENOENT:
       return absl::NotFoundError(fmt::format("{}: no such file or directory; check the path", name));
     case ELOOP:

@@ -1,4 +1,4 @@
-// Bytes to and from disk, for whoever keeps something there. Any thread; one path is written by one of them
+// Bytes to and from disk, for all that keep something there. Any thread; one path is written by one of them
 // at a time.
 //
 // What always holds: whatever is written here lies on disk either whole or not at all, also when the process

@@ -8,6 +8,7 @@
 #include "paceline/base/overloaded.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/store/controller_state_json.h"
+#include "paceline/store/finish_cause.h"
 #include "paceline/store/journal_schema.h"
 #include "paceline/store/metrics_json.h"
 #include "paceline/store/plan_json.h"
@@ -23,7 +24,7 @@ constexpr const char* kLastSeq = R"sql(
 SELECT max(0, ifnull((SELECT max(seq) FROM facts), 0), ifnull((SELECT max(seq) FROM commits), 0),
               ifnull((SELECT max(seq) FROM releases), 0), ifnull((SELECT max(seq) FROM other_orders), 0),
               ifnull((SELECT max(seq) FROM evaluations), 0), ifnull((SELECT max(seq) FROM plans), 0),
-              ifnull((SELECT max(seq) FROM batches), 0)))sql";
+              ifnull((SELECT max(seq) FROM batches), 0), ifnull((SELECT max(seq) FROM side_work), 0)))sql";
 
 std::int64_t ns(Time at) { return at.time_since_epoch().count(); }
 std::int64_t ns(Duration time) { return time.count(); }
@@ -63,42 +64,53 @@ absl::Status bear(const Database& database, PowerLoss power_loss) {
                                                             : "PRAGMA synchronous = NORMAL");
 }
 
-// The columns from `kind` to `metrics`.
-template <class Row>
-absl::Status insert_fact(const control::Fact& fact, Row row) {
-  constexpr auto none = nullptr;
-  const auto of_planning = [&](std::string_view kind) {
-    return row(kind, none, none, none, none, none, none, none, none, none);
-  };
-  return std::visit(
-      Overloaded{
-          [&](const control::ReplicaJoined& joined) {
-            return row("joined"sv, number(joined.replica), string_view(joined.name), joined.batch, none, none,
-                       none, none, none, none);
-          },
-          [&](const control::ReplicaLeft& left) {
-            return row("left"sv, number(left.replica), none, none, none, none, none, none,
-                       string_view(left.why), none);
-          },
-          [&](const control::ReplicaReady& ready) {
-            return row("ready"sv, number(ready.replica), none, none, ready.clock.value(), ready.base.value(),
-                       ns(ready.compute), ready.loss, none, to_text(ready.metrics));
-          },
-          [&](const control::TimerRang&) {
-            return row("timer"sv, none, none, none, none, none, none, none, none, none);
-          },
-          [&](const control::CommitComplete& complete) {
-            return row("complete"sv, none, none, none, none, complete.version.value(), none, none, none,
-                       none);
-          },
-          [&](const control::StopAsked& stop) {
-            return row("stop"sv, none, none, none, none, none, none, none, string_view(stop.why), none);
-          },
-          [&](const control::DeviceJoined&) { return of_planning("device_joined"sv); },
-          [&](const control::DeviceLeft&) { return of_planning("device_left"sv); },
-          [&](const control::PlanSearched&) { return of_planning("plan_searched"sv); },
-      },
-      fact.what);
+// What a row of facts has by its kind; what it has not is NULL.
+struct FactColumns {
+  std::string_view kind;
+  std::optional<std::int64_t> replica{};
+  std::optional<std::string> name{};
+  std::optional<std::int64_t> batch{}, clock{}, base{}, compute_ns{};
+  std::optional<double> loss{};
+  std::optional<std::string> why{}, metrics{};
+  std::optional<std::int64_t> loading_ns{}, pulling_ns{};
+  std::optional<std::string> cause{};
+};
+
+FactColumns columns_of(const control::Fact& fact) {
+  return std::visit(Overloaded{
+                        [](const control::ReplicaJoined& joined) {
+                          return FactColumns{.kind = "joined",
+                                             .replica = number(joined.replica),
+                                             .name = joined.name,
+                                             .batch = joined.batch};
+                        },
+                        [](const control::ReplicaLeft& left) {
+                          return FactColumns{
+                              .kind = "left", .replica = number(left.replica), .why = left.why};
+                        },
+                        [](const control::ReplicaReady& ready) {
+                          return FactColumns{.kind = "ready",
+                                             .replica = number(ready.replica),
+                                             .clock = ready.clock.value(),
+                                             .base = ready.base.value(),
+                                             .compute_ns = ns(ready.compute),
+                                             .loss = ready.loss,
+                                             .metrics = to_text(ready.metrics),
+                                             .loading_ns = ns(ready.loading),
+                                             .pulling_ns = ns(ready.pulling)};
+                        },
+                        [](const control::TimerRang&) { return FactColumns{.kind = "timer"}; },
+                        [](const control::CommitComplete& complete) {
+                          return FactColumns{.kind = "complete", .base = complete.version.value()};
+                        },
+                        [](const control::StopAsked& stop) {
+                          return FactColumns{.kind = "stop", .why = stop.why, .cause = to_text(stop.cause)};
+                        },
+                        [](const control::DeviceJoined&) { return FactColumns{.kind = "device_joined"}; },
+                        [](const control::DeviceLeft&) { return FactColumns{.kind = "device_left"}; },
+                        [](const control::PlanSearched&) { return FactColumns{.kind = "plan_searched"}; },
+                    },
+                    fact.what);
 }
 
 }  // namespace
@@ -108,30 +120,34 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   PACELINE_ASSIGN_OR_RETURN(Database database, Database::open(path, Database::Mode::kWrite));
   PACELINE_RETURN_IF_ERROR(make_tables_if_empty(database));
   PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
-  PACELINE_RETURN_IF_ERROR(add_planning_if_missing(database));
+  PACELINE_RETURN_IF_ERROR(bring_up_to_date(database));
   PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = WAL"));
   PACELINE_RETURN_IF_ERROR(bear(database, power_loss));
-  PACELINE_ASSIGN_OR_RETURN(Statement fact, insert_into(database, "facts", 14));
+  PACELINE_ASSIGN_OR_RETURN(Statement fact, insert_into(database, "facts", 17));
   PACELINE_ASSIGN_OR_RETURN(Statement commit, insert_into(database, "commits", 15));
   PACELINE_ASSIGN_OR_RETURN(Statement member, insert_into(database, "members", 10));
   PACELINE_ASSIGN_OR_RETURN(Statement release, insert_into(database, "releases", 16));
-  PACELINE_ASSIGN_OR_RETURN(Statement other, insert_into(database, "other_orders", 10));
+  PACELINE_ASSIGN_OR_RETURN(Statement other, insert_into(database, "other_orders", 11));
   PACELINE_ASSIGN_OR_RETURN(Statement evaluation, insert_into(database, "evaluations", 8));
   PACELINE_ASSIGN_OR_RETURN(Statement plan, insert_into(database, "plans", 6));
   PACELINE_ASSIGN_OR_RETURN(Statement batch, insert_into(database, "batches", 10));
+  PACELINE_ASSIGN_OR_RETURN(Statement side_work, insert_into(database, "side_work", 10));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t last_seq, ask(database, kLastSeq));
   PACELINE_ASSIGN_OR_RETURN(const auto before, newest_commit(database));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t attempt, begin_attempt(database, from));
-  Inserts inserts{std::move(fact),  std::move(commit),     std::move(member), std::move(release),
-                  std::move(other), std::move(evaluation), std::move(plan),   std::move(batch)};
-  return std::unique_ptr<Journal>(
-      new Journal(std::move(database), std::move(inserts), attempt, last_seq, before, power_loss));
+  Inserts inserts{std::move(fact),    std::move(commit), std::move(member),
+                  std::move(release), std::move(other),  std::move(evaluation),
+                  std::move(plan),    std::move(batch),  std::move(side_work)};
+  PACELINE_ASSIGN_OR_RETURN(ProcessTable processes, ProcessTable::open(database));
+  return std::unique_ptr<Journal>(new Journal(std::move(database), std::move(inserts), std::move(processes),
+                                              attempt, last_seq, before, power_loss));
 }
 
-Journal::Journal(Database database, Inserts inserts, std::int64_t attempt, std::int64_t last_seq,
-                 std::optional<NewestCommit> before, PowerLoss power_loss)
+Journal::Journal(Database database, Inserts inserts, ProcessTable processes, std::int64_t attempt,
+                 std::int64_t last_seq, std::optional<NewestCommit> before, PowerLoss power_loss)
     : database_(std::move(database)),
       inserts_(std::move(inserts)),
+      processes_(std::move(processes)),
       attempt_(attempt),
       before_(before),
       power_loss_(power_loss),
@@ -199,9 +215,10 @@ absl::Status Journal::flush() {
 
 void Journal::on_fact(const control::Fact& fact) {
   record([&](std::int64_t seq) {
-    return insert_fact(fact, [&](const auto&... columns) {
-      return inserts_.fact.run(seq, attempt_, ns(fact.at), columns..., planning_of(fact));
-    });
+    const FactColumns of = columns_of(fact);
+    return inserts_.fact.run(seq, attempt_, ns(fact.at), of.kind, of.replica, of.name, of.batch, of.clock,
+                             of.base, of.compute_ns, of.loss, of.why, of.metrics, planning_of(fact),
+                             of.loading_ns, of.pulling_ns, of.cause);
   });
 }
 
@@ -217,6 +234,19 @@ void Journal::on_evaluated(const control::Evaluated& evaluated) {
   });
 }
 
+void Journal::on_side_work(const control::SideWork& work) {
+  record([&](std::int64_t seq) {
+    return inserts_.side_work.run(
+        seq, attempt_, ns(work.at), kSideWorkKinds[static_cast<std::size_t>(work.kind)], work.version.value(),
+        ns(work.took), std::int64_t{work.server}, work.bytes, std::int64_t{work.threads}, work.members);
+  });
+}
+
+void Journal::note_process(const ProcessReport& report) {
+  if (first_error_.ok()) first_error_ = begin_batch();
+  if (first_error_.ok()) first_error_ = processes_.note(attempt_, report);
+}
+
 absl::Status Journal::insert_batch(std::int64_t seq, const control::BatchDone& batch) {
   const auto insert = [&](const auto&... spending) {
     return inserts_.batch.run(seq, attempt_, ns(batch.at), batch.predicted_ms, batch.measured_ms,
@@ -229,7 +259,7 @@ absl::Status Journal::insert_batch(std::int64_t seq, const control::BatchDone& b
 absl::Status Journal::insert(std::int64_t seq, Time at, const control::Order& order) {
   constexpr auto none = nullptr;
   const auto other = [&](const auto&... columns) {
-    return inserts_.other.run(seq, attempt_, ns(at), columns...);
+    return inserts_.other.run(seq, attempt_, ns(at), columns..., nullptr);
   };
   return std::visit(
       Overloaded{
@@ -252,7 +282,8 @@ absl::Status Journal::insert(std::int64_t seq, Time at, const control::Order& or
             return other("wake"sv, none, none, ns(wake.at), none, none, none);
           },
           [&](const control::Finish& finish) {
-            return other("finish"sv, none, none, none, string_view(finish.why), none, none);
+            return inserts_.other.run(seq, attempt_, ns(at), "finish"sv, none, none, none,
+                                      string_view(finish.why), none, none, to_text(finish.cause));
           },
           [&](const control::SearchPlan&) { return other("search"sv, none, none, none, none, none, none); },
           [&](const control::NoPlan& no) {

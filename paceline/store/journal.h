@@ -16,9 +16,10 @@
 //   run           key, value: about the whole run (format_version, and what the host sets)
 //   attempts      attempt (from 1), from_version (0: from the start)
 //   facts         seq, attempt, at_ns, kind, and by kind:
-//                 joined: replica, name, batch; left: replica, why; timer; stop: why;
-//                 ready: replica, clock, base, compute_ns, loss, metrics (NULL, or numbers by name as JSON);
-//                 device_joined; device_left; plan_searched. planning: NULL, or JSON (plan_json.h)
+//                 joined: replica, name, batch; left: replica, why; timer; stop: why, cause;
+//                 ready: replica, clock, base, compute_ns, loading_ns and pulling_ns (parts of it), loss,
+//                 metrics (NULL, or numbers by name as JSON); device_joined; device_left; plan_searched.
+//                 planning: NULL, or JSON (plan_json.h)
 //   commits       seq, attempt, at_ns, version, samples, committed_before, nominal, fraction,
 //                 of_differences (0 or 1), learning_rate, evaluate (0 or 1), checkpoint (NULL, or the state
 //                 to save as JSON), why, why_a, why_b
@@ -26,8 +27,13 @@
 //   releases      seq, attempt, at_ns, replica, clock, version, epoch, begin, end, learning_rate, staleness,
 //                 fraction, steps, why, why_a, why_b
 //   other_orders  seq, attempt, at_ns, kind, and by kind: discard: replica, clock, why, why_a, why_b;
-//                 park: replica; wake: wake_ns; finish: why; search; no_plan: why
+//                 park: replica; wake: wake_ns; finish: why, cause; search; no_plan: why
 //   evaluations   seq, attempt, at_ns, version, samples, loss, accuracy, metrics (likewise)
+//   side_work     seq, attempt, at_ns (its end), kind (update, evaluation, checkpoint), version, took_ns; of
+//   an
+//                 update: server, bytes, threads, members, else 0
+//   processes     process, attempt, at_ns, resident_bytes: what each said last
+//   traffic       process, peer, kind, attempt, at_ns, bytes (sent since the run began): likewise
 //   plans         seq, attempt, at_ns, plan (JSON: plan_json.h), predicted_ms, why: from then on in use
 //   batches       seq, attempt, at_ns, predicted_ms, measured_ms, regular (0 or 1), work (JSON, likewise): of
 //                 planned runs; at_ns is the end
@@ -45,6 +51,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/control/run_listener.h"
+#include "paceline/store/process_table.h"
 #include "paceline/store/sqlite.h"
 
 namespace paceline::store {
@@ -85,6 +92,10 @@ class Journal final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_side_work(const control::SideWork& work) override;
+
+  // What a process says of itself, in place of what it said before.
+  void note_process(const ProcessReport& report);
 
   // Makes what came since the last flush last, in one transaction.
   absl::Status flush();
@@ -93,10 +104,10 @@ class Journal final : public control::RunListener {
 
  private:
   struct Inserts {
-    Statement fact, commit, member, release, other, evaluation, plan, batch;
+    Statement fact, commit, member, release, other, evaluation, plan, batch, side_work;
   };
-  Journal(Database database, Inserts inserts, std::int64_t attempt, std::int64_t last_seq,
-          std::optional<NewestCommit> before, PowerLoss power_loss);
+  Journal(Database database, Inserts inserts, ProcessTable processes, std::int64_t attempt,
+          std::int64_t last_seq, std::optional<NewestCommit> before, PowerLoss power_loss);
 
   template <class Insert>
   void record(Insert insert);
@@ -107,6 +118,7 @@ class Journal final : public control::RunListener {
 
   Database database_;  // before its statements, which must go first
   Inserts inserts_;
+  ProcessTable processes_;
   const std::int64_t attempt_;
   const std::optional<NewestCommit> before_;
   const PowerLoss power_loss_;

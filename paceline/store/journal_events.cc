@@ -1,5 +1,6 @@
 #include "paceline/store/journal_events.h"
 
+#include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
@@ -17,20 +18,20 @@ namespace {
 constexpr const char* kOfAttempt = "WHERE seq > ?2 AND ?1 IN (0, attempt) ORDER BY seq";
 
 absl::Status no_event(const char* what, std::int64_t seq) {
-  return absl::InvalidArgumentError(fmt::format("damaged: event {} is no {}", seq, what));
+  return absl::InvalidArgumentError(fmt::format("damaged: event {} is not a {}", seq, what));
 }
 
 // Columns: 0 seq, 1 at_ns, 2 kind, 3 replica, 4 name, 5 batch, 6 clock, 7 base, 8 compute_ns, 9 loss, 10 why,
-// 11 metrics, 12 planning.
+// 11 metrics, 12 planning, 13 loading_ns, 14 pulling_ns, 15 cause.
 class Facts final : public Events {
  public:
   using Events::Events;
   static constexpr const char* kQuery =
       "SELECT seq, at_ns, kind, replica, name, batch, clock, base, compute_ns, loss, why, metrics, "
-      "planning FROM facts";
-  static constexpr const char* kQueryWithoutPlanning =
-      "SELECT seq, at_ns, kind, replica, name, batch, clock, base, compute_ns, loss, why, metrics, NULL FROM "
-      "facts";
+      "planning, loading_ns, pulling_ns, cause FROM facts";
+  static constexpr const char* kQueryOfBefore =
+      "SELECT seq, at_ns, kind, replica, name, batch, clock, base, compute_ns, loss, why, metrics, "
+      "planning, NULL, NULL, NULL FROM facts";
 
   absl::Status tell(control::RunListener& listener) override {
     Row row(rows_);
@@ -50,14 +51,15 @@ class Facts final : public Events {
     } else if (kind == "left") {
       fact.what = control::ReplicaLeft{row.replica(3), row.text(10)};
     } else if (kind == "ready") {
-      fact.what = control::ReplicaReady{row.replica(3),         row.clock(6), row.version(7),
-                                        Duration(row.whole(8)), row.real(9),  row.metrics(11)};
+      fact.what = control::ReplicaReady{
+          row.replica(3),  row.clock(6), row.version(7), Duration(row.whole(8)), row.real(9),
+          row.metrics(11), {},           part(row, 13),  part(row, 14)};
     } else if (kind == "timer") {
       fact.what = control::TimerRang{};
     } else if (kind == "complete") {
       fact.what = control::CommitComplete{row.version(7)};
     } else if (kind == "stop") {
-      fact.what = control::StopAsked{row.text(10)};
+      fact.what = control::StopAsked{row.text(10), row.cause(15, row.text(10))};
     } else if (kind == "device_joined") {
       fact.what = control::DeviceJoined{};
     } else if (kind == "device_left") {
@@ -68,6 +70,11 @@ class Facts final : public Events {
       return false;
     }
     return true;
+  }
+
+  // Of an iteration; a journal of the format before does not say it.
+  static Duration part(Row& row, int column) {
+    return row.is_null(column) ? Duration::zero() : Duration(row.whole(column));
   }
 };
 
@@ -153,11 +160,13 @@ class Releases final : public Events {
   Texts& texts_;
 };
 
-// Columns: 0 seq, 1 at_ns, 2 kind, 3 replica, 4 clock, 5 wake_ns, 6 why, 7 why_a, 8 why_b.
+// Columns: 0 seq, 1 at_ns, 2 kind, 3 replica, 4 clock, 5 wake_ns, 6 why, 7 why_a, 8 why_b, 9 cause.
 class OtherOrders final : public Events {
  public:
   static constexpr const char* kQuery =
-      "SELECT seq, at_ns, kind, replica, clock, wake_ns, why, why_a, why_b FROM other_orders";
+      "SELECT seq, at_ns, kind, replica, clock, wake_ns, why, why_a, why_b, cause FROM other_orders";
+  static constexpr const char* kQueryOfBefore =
+      "SELECT seq, at_ns, kind, replica, clock, wake_ns, why, why_a, why_b, NULL FROM other_orders";
 
   OtherOrders(Statement rows, Texts& texts) : Events(std::move(rows)), texts_(texts) {}
 
@@ -176,7 +185,7 @@ class OtherOrders final : public Events {
     if (kind == "discard") return control::Discard{row.replica(3), row.clock(4), row.reason(6, texts_)};
     if (kind == "park") return control::Park{row.replica(3)};
     if (kind == "wake") return control::WakeAt{row.time(5)};
-    if (kind == "finish") return control::Finish{row.text(6)};
+    if (kind == "finish") return control::Finish{row.text(6), row.cause(9, row.text(6))};
     if (kind == "search") return control::SearchPlan{};
     if (kind == "no_plan") return control::NoPlan{row.text(6)};
     return std::nullopt;
@@ -198,6 +207,27 @@ class Evaluations final : public Events {
                                        row.real(4), row.real(5),    row.metrics(6)};
     if (!row.sane()) return no_event("evaluation", seq());
     listener.on_evaluated(evaluated);
+    return absl::OkStatus();
+  }
+};
+
+// Columns: 0 seq, 1 at_ns, 2 kind, 3 version, 4 took_ns, 5 server, 6 bytes, 7 threads, 8 members.
+class SideWorks final : public Events {
+ public:
+  using Events::Events;
+  static constexpr const char* kQuery =
+      "SELECT seq, at_ns, kind, version, took_ns, server, bytes, threads, members FROM side_work";
+
+  absl::Status tell(control::RunListener& listener) override {
+    Row row(rows_);
+    const auto kind = std::find(kSideWorkKinds.begin(), kSideWorkKinds.end(), row.text(2));
+    const control::SideWork work{
+        row.time(1),    static_cast<control::SideWork::Kind>(kind - kSideWorkKinds.begin()),
+        row.version(3), Duration(row.whole(4)),
+        row.whole32(5), row.whole(6),
+        row.whole32(7), row.whole(8)};
+    if (kind == kSideWorkKinds.end() || !row.sane()) return no_event("work", seq());
+    listener.on_side_work(work);
     return absl::OkStatus();
   }
 };
@@ -253,9 +283,9 @@ absl::Status Events::advance() {
 }
 
 EventsOr read_facts(const Database& database, Which which, Texts&) {
-  PACELINE_ASSIGN_OR_RETURN(const bool planning, has_planning(database));
+  PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database));
   PACELINE_ASSIGN_OR_RETURN(Statement rows,
-                            query(database, planning ? Facts::kQuery : Facts::kQueryWithoutPlanning, which));
+                            query(database, today ? Facts::kQuery : Facts::kQueryOfBefore, which));
   return std::make_unique<Facts>(std::move(rows));
 }
 
@@ -271,13 +301,20 @@ EventsOr read_releases(const Database& database, Which which, Texts& texts) {
 }
 
 EventsOr read_other_orders(const Database& database, Which which, Texts& texts) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, OtherOrders::kQuery, which));
+  PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database));
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement rows, query(database, today ? OtherOrders::kQuery : OtherOrders::kQueryOfBefore, which));
   return std::make_unique<OtherOrders>(std::move(rows), texts);
 }
 
 EventsOr read_evaluations(const Database& database, Which which, Texts&) {
   PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Evaluations::kQuery, which));
   return std::make_unique<Evaluations>(std::move(rows));
+}
+
+EventsOr read_side_work(const Database& database, Which which, Texts&) {
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, SideWorks::kQuery, which));
+  return std::make_unique<SideWorks>(std::move(rows));
 }
 
 EventsOr read_plans(const Database& database, Which which, Texts&) {

@@ -54,6 +54,8 @@ EventsOr read_commits(const Database& database, Which which, Texts& texts);
 EventsOr read_releases(const Database& database, Which which, Texts& texts);
 EventsOr read_other_orders(const Database& database, Which which, Texts& texts);
 EventsOr read_evaluations(const Database& database, Which which, Texts& texts);
+// Requires: is_of_today().
+EventsOr read_side_work(const Database& database, Which which, Texts& texts);
 EventsOr read_plans(const Database& database, Which which, Texts& texts);
 EventsOr read_batches(const Database& database, Which which, Texts& texts);
 

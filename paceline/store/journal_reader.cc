@@ -9,6 +9,7 @@
 #include "paceline/base/overloaded.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/store/journal_events.h"
+#include "paceline/store/journal_row.h"
 #include "paceline/store/journal_schema.h"
 
 namespace paceline::store {
@@ -70,8 +71,6 @@ absl::StatusOr<std::map<std::string, std::string>> JournalReader::run() const {
 }
 
 absl::StatusOr<bool> JournalReader::tells_of_planning(std::int64_t attempt) const {
-  PACELINE_ASSIGN_OR_RETURN(const bool column, has_planning(database_));
-  if (!column) return false;
   PACELINE_ASSIGN_OR_RETURN(
       Statement rows,
       database_.prepare("SELECT 1 FROM facts WHERE attempt = ? AND planning IS NOT NULL LIMIT 1"));
@@ -88,15 +87,48 @@ absl::Status JournalReader::replay_after(control::RunListener& listener, std::in
   return read_after(kAll, attempt, after, texts, listener);
 }
 
-absl::StatusOr<std::optional<std::string>> JournalReader::finish() const {
+absl::StatusOr<std::vector<ProcessReport>> JournalReader::processes() const {
+  std::vector<ProcessReport> all;
+  PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database_));
+  if (!today) return all;
   PACELINE_ASSIGN_OR_RETURN(
       Statement rows,
-      database_.prepare(
-          "SELECT why FROM other_orders WHERE kind = 'finish' AND attempt = (SELECT max(attempt) FROM "
-          "attempts) ORDER BY seq DESC LIMIT 1"));
+      database_.prepare("SELECT process, at_ns, resident_bytes FROM processes ORDER BY process"));
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement traffic,
+      database_.prepare("SELECT peer, kind, bytes FROM traffic WHERE process = ? ORDER BY peer, kind"));
   PACELINE_RETURN_IF_ERROR(rows.start());
-  PACELINE_ASSIGN_OR_RETURN(const bool row, rows.next());
-  return row ? std::optional(rows.text(0)) : std::nullopt;
+  while (true) {
+    PACELINE_ASSIGN_OR_RETURN(const bool there, rows.next());
+    if (!there) return all;
+    ProcessReport& one = all.emplace_back();
+    one.process = rows.text(0);
+    one.at = Time(Duration(rows.integer(1)));
+    one.resident_bytes = std::max<std::int64_t>(0, rows.integer(2));
+    PACELINE_RETURN_IF_ERROR(traffic.start(std::string_view(one.process)));
+    while (true) {
+      PACELINE_ASSIGN_OR_RETURN(const bool more, traffic.next());
+      if (!more) break;
+      one.sent.push_back({traffic.text(0), traffic.text(1), std::max<std::int64_t>(0, traffic.integer(2))});
+    }
+  }
+}
+
+absl::StatusOr<std::optional<control::Finish>> JournalReader::finish() const {
+  PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database_));
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement rows,
+      database_.prepare(fmt::format(
+          "SELECT why, {} FROM other_orders WHERE kind = 'finish' AND attempt = (SELECT max(attempt) FROM "
+          "attempts) ORDER BY seq DESC LIMIT 1",
+          today ? "cause" : "NULL")));
+  PACELINE_RETURN_IF_ERROR(rows.start());
+  PACELINE_ASSIGN_OR_RETURN(const bool there, rows.next());
+  if (!there) return std::nullopt;
+  Row row(rows);
+  control::Finish finish{row.text(0), row.cause(1, row.text(0))};
+  if (!row.sane()) return absl::DataLossError(fmt::format("{}: damaged: how it finished", path_.string()));
+  return finish;
 }
 
 absl::Status JournalReader::facts(const std::function<void(const control::Fact&)>& see,
@@ -166,6 +198,8 @@ absl::Status JournalReader::merge(unsigned tables, std::int64_t attempt, std::in
   PACELINE_RETURN_IF_ERROR(add(kEvaluations, read_evaluations));
   PACELINE_RETURN_IF_ERROR(add(kPlans, read_plans));
   PACELINE_RETURN_IF_ERROR(add(kBatches, read_batches));
+  PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database_));
+  if (today) PACELINE_RETURN_IF_ERROR(add(kSideWork, read_side_work));
   PACELINE_RETURN_IF_ERROR(advance_all(open));
   while (true) {
     const auto first = std::min_element(open.begin(), open.end(),

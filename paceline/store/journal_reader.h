@@ -1,4 +1,4 @@
-// Reads a run's journal back: for reports, replays and whoever resumes. One thread; the run may still be
+// Reads a run's journal back: for reports, replays and resumed runs. One thread; the run may still be
 // going on, each call then sees it as of its start. What the tables hold is said in journal.h.
 //
 // What always holds: events come in the order they were recorded, facts before the orders they gave. A
@@ -20,6 +20,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/control/run_listener.h"
+#include "paceline/store/process_report.h"
 #include "paceline/store/sqlite.h"
 
 namespace paceline::store {
@@ -51,8 +52,10 @@ class JournalReader {
                             std::set<std::string, std::less<>>& texts);
   // Those of replay().
   std::set<std::string, std::less<>>& texts() { return texts_; }
+  // What the processes said of themselves last, by name; none in a journal of the format before.
+  absl::StatusOr<std::vector<ProcessReport>> processes() const;
   // How the newest attempt finished; nothing where it has not.
-  absl::StatusOr<std::optional<std::string>> finish() const;
+  absl::StatusOr<std::optional<control::Finish>> finish() const;
 
   // One kind of event each, in order.
   absl::Status facts(const std::function<void(const control::Fact&)>& see,
@@ -75,7 +78,8 @@ class JournalReader {
     kEvaluations = 16,
     kPlans = 32,
     kBatches = 64,
-    kAll = 127
+    kSideWork = 128,
+    kAll = 255
   };
 
   JournalReader(std::filesystem::path path, Database database)

@@ -3,6 +3,7 @@
 #include <limits>
 #include <string_view>
 
+#include "paceline/store/finish_cause.h"
 #include "paceline/store/metrics_json.h"
 
 namespace paceline::store {
@@ -56,6 +57,17 @@ policy::Reason Row::reason(int column, Texts& texts) {
   const std::string_view kept = *texts.insert(row_.text(column)).first;
   expect(can_be_reason(kept));
   return {kept, integer(column + 1), integer(column + 2)};
+}
+
+control::FinishCause Row::cause(int column, const std::string& why) {
+  using enum control::FinishCause;
+  if (row_.is_null(column)) {
+    if (why == "every sample is committed") return kEverySample;
+    return why == "the target is reached" ? kTarget : kStopped;
+  }
+  const auto cause = finish_cause_from_text(row_.text(column));
+  expect(cause.has_value());
+  return cause.value_or(kStopped);
 }
 
 Metrics Row::metrics(int column) {

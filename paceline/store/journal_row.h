@@ -9,6 +9,7 @@
 #include "paceline/base/lease.h"
 #include "paceline/base/metrics.h"
 #include "paceline/base/time.h"
+#include "paceline/control/facts.h"
 #include "paceline/policy/sync_policy.h"
 #include "paceline/store/journal_events.h"
 #include "paceline/store/sqlite.h"
@@ -28,6 +29,7 @@ class Row {
   ReplicaId replica(int column) { return ReplicaId(whole32(column)); }
   Clock clock(int column) { return Clock(whole(column)); }
   Version version(int column) { return Version(whole(column)); }
+  std::int32_t whole32(int column);  // from 0 on
   // Its epoch, begin and end, in columns beside each other.
   Lease lease(int column);
   // Its text and its two numbers, likewise.
@@ -35,12 +37,13 @@ class Row {
 
   // NULL: none.
   Metrics metrics(int column);
+  // NULL: of a journal of the format before, which has its words only.
+  control::FinishCause cause(int column, const std::string& why);
 
   // Whether every value so far was one.
   bool sane() const { return sane_; }
 
  private:
-  std::int32_t whole32(int column);
   void expect(bool condition) { sane_ = sane_ && condition; }
 
   const Statement& row_;

@@ -8,8 +8,28 @@ namespace paceline::store {
 
 namespace {
 
-constexpr const char* kJournalFormat = "7";
-constexpr const char* kWithoutPlanning = "6";  // facts had no such column
+constexpr const char* kJournalFormat = "8";
+constexpr const char* kFormatBefore = "7";
+
+// What the format before has not.
+constexpr const char* kNewColumns = R"sql(
+ALTER TABLE facts ADD COLUMN loading_ns INTEGER;
+ALTER TABLE facts ADD COLUMN pulling_ns INTEGER;
+ALTER TABLE facts ADD COLUMN cause TEXT;
+ALTER TABLE other_orders ADD COLUMN cause TEXT;
+)sql";
+constexpr const char* kNewTables = R"sql(
+CREATE TABLE side_work(
+  seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, kind TEXT NOT NULL,
+  version INTEGER NOT NULL, took_ns INTEGER NOT NULL, server INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  threads INTEGER NOT NULL, members INTEGER NOT NULL);
+CREATE TABLE processes(
+  process TEXT PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, resident_bytes INTEGER NOT NULL)
+  WITHOUT ROWID;
+CREATE TABLE traffic(
+  process TEXT NOT NULL, peer TEXT NOT NULL, kind TEXT NOT NULL, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL,
+  bytes INTEGER NOT NULL, PRIMARY KEY(process, peer, kind)) WITHOUT ROWID;
+)sql";
 
 constexpr const char* kTables = R"sql(
 BEGIN;
@@ -18,7 +38,7 @@ CREATE TABLE attempts(attempt INTEGER PRIMARY KEY, from_version INTEGER NOT NULL
 CREATE TABLE facts(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, kind TEXT NOT NULL,
   replica INTEGER, name TEXT, batch INTEGER, clock INTEGER, base INTEGER, compute_ns INTEGER, loss REAL, why TEXT,
-  metrics TEXT, planning TEXT);
+  metrics TEXT, planning TEXT, loading_ns INTEGER, pulling_ns INTEGER, cause TEXT);
 CREATE TABLE commits(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, version INTEGER NOT NULL,
   samples INTEGER NOT NULL, committed_before INTEGER NOT NULL, nominal INTEGER NOT NULL, fraction REAL,
@@ -35,7 +55,8 @@ CREATE TABLE releases(
   why TEXT NOT NULL, why_a INTEGER NOT NULL, why_b INTEGER NOT NULL);
 CREATE TABLE other_orders(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, kind TEXT NOT NULL,
-  replica INTEGER, clock INTEGER, wake_ns INTEGER, why TEXT, why_a INTEGER, why_b INTEGER);
+  replica INTEGER, clock INTEGER, wake_ns INTEGER, why TEXT, why_a INTEGER, why_b INTEGER,
+  cause TEXT);
 CREATE TABLE evaluations(
   seq INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, at_ns INTEGER NOT NULL, version INTEGER NOT NULL,
   samples INTEGER NOT NULL, loss REAL, accuracy REAL, metrics TEXT);
@@ -61,21 +82,21 @@ absl::StatusOr<bool> has_row(const Database& database, const std::string& query)
 absl::Status make_tables_if_empty(const Database& database) {
   PACELINE_ASSIGN_OR_RETURN(const bool used, has_row(database, "SELECT 1 FROM sqlite_schema LIMIT 1"));
   if (used) return absl::OkStatus();
-  return database.execute(
-      fmt::format("{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;", kTables, kJournalFormat));
+  return database.execute(fmt::format("{}{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;", kTables,
+                                      kNewTables, kJournalFormat));
 }
 
-absl::StatusOr<bool> has_planning(const Database& database) {
-  return has_row(database, "SELECT 1 FROM pragma_table_info('facts') WHERE name = 'planning'");
+absl::StatusOr<bool> is_of_today(const Database& database) {
+  return has_row(database, fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value = '{}'",
+                                       kJournalFormat));
 }
 
-absl::Status add_planning_if_missing(const Database& database) {
-  PACELINE_ASSIGN_OR_RETURN(const bool there, has_planning(database));
-  if (there) return absl::OkStatus();
+absl::Status bring_up_to_date(const Database& database) {
+  PACELINE_ASSIGN_OR_RETURN(const bool is, is_of_today(database));
+  if (is) return absl::OkStatus();
   return database.execute(
-      fmt::format("BEGIN; ALTER TABLE facts ADD COLUMN planning TEXT; "
-                  "UPDATE run SET value = '{}' WHERE key = 'format_version'; COMMIT;",
-                  kJournalFormat));
+      fmt::format("BEGIN; {}{}UPDATE run SET value = '{}' WHERE key = 'format_version'; COMMIT;", kNewColumns,
+                  kNewTables, kJournalFormat));
 }
 
 absl::Status check_is_journal(const Database& database, const std::filesystem::path& path) {
@@ -90,7 +111,7 @@ absl::Status check_is_journal(const Database& database, const std::filesystem::p
       const bool format,
       has_row(database,
               fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value IN ('{}', '{}')",
-                          kJournalFormat, kWithoutPlanning)));
+                          kJournalFormat, kFormatBefore)));
   if (format) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("{}: written by another version of Paceline; use that one", path.string()));

@@ -175,7 +175,7 @@ TEST_F(JournalTest, WhatIsSaidOfTheRunIsKept) {
   }
   EXPECT_THAT(
       *JournalReader::open(path_)->run(),
-      ElementsAre(std::pair("config", ""), std::pair("format_version", "7"), std::pair("policy", "asp")));
+      ElementsAre(std::pair("config", ""), std::pair("format_version", "8"), std::pair("policy", "asp")));
 }
 
 TEST_F(JournalTest, WhatWasSaidCanBeAskedFor) {
@@ -245,30 +245,76 @@ TEST_F(JournalTest, OtherFilesAreRefusedAndLeftAlone) {
 }
 
 TEST_F(JournalTest, AnotherFormatIsRefused) {
-  ASSERT_TRUE(open()->set("format_version", "8").ok());
+  ASSERT_TRUE(open()->set("format_version", "9").ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(Journal::open(path_, Version(0)).status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(JournalReader::open(path_).status()));
 }
 
-// One from before plans were facts is read, and somebody may go on in it.
+// One that does not say how long replicas loaded, nor in a word why it finished, is read, and somebody may go
+// on in it.
 TEST_F(JournalTest, TheFormatBeforeIsRead) {
-  tell(only(is_fact).front(), *open());
+  using control::Finish, control::FinishCause;
+  const auto finish = [](const char* why, FinishCause cause) {
+    return Event(std::pair(Time{}, control::Order(Finish{why, cause})));
+  };
+  const control::ReplicaReady bare{ReplicaId(1), Clock(1), Version(0), Duration(9), 2.5};
+  control::ReplicaReady full = bare;
+  full.loading = Duration(2);
+  full.pulling = Duration(3);
+  const std::vector<Event> finishes{finish("every sample is committed", FinishCause::kEverySample),
+                                    finish("the target is reached", FinishCause::kTarget),
+                                    finish("every sample but one", FinishCause::kStopped)};
+  {
+    const auto journal = open();
+    tell(control::Fact{Time{}, full}, *journal);
+    tell(finishes, *journal);
+  }
   {
     const auto old = Database::open(path_, Database::Mode::kWrite);
-    ASSERT_TRUE(old->execute("ALTER TABLE facts DROP COLUMN planning; "
-                             "UPDATE run SET value = '6' WHERE key = 'format_version'")
-                    .ok());
+    ASSERT_TRUE(
+        old->execute("ALTER TABLE facts DROP COLUMN loading_ns; ALTER TABLE facts DROP COLUMN pulling_ns; "
+                     "ALTER TABLE facts DROP COLUMN cause; ALTER TABLE other_orders DROP COLUMN cause; "
+                     "DROP TABLE side_work; DROP TABLE processes; DROP TABLE traffic; "
+                     "UPDATE run SET value = '7' WHERE key = 'format_version'")
+            .ok());
   }
-  EXPECT_EQ(replay(), std::vector<std::string>{describe(only(is_fact).front())});
-  EXPECT_FALSE(*JournalReader::open(path_)->tells_of_planning(1));
-  const std::vector<Event> planned = only([](const Event& event) {
-    const auto* fact = std::get_if<control::Fact>(&event);
-    return fact != nullptr && std::holds_alternative<control::PlanSearched>(fact->what);
-  });
-  ASSERT_FALSE(planned.empty());
-  tell(planned, *open());
-  EXPECT_EQ(replay(2), describe(planned));
-  EXPECT_TRUE(*JournalReader::open(path_)->tells_of_planning(2));
+  std::vector<Event> before{control::Fact{Time{}, bare}};
+  before.insert(before.end(), finishes.begin(), finishes.end());
+  EXPECT_EQ(replay(), describe(before));
+  EXPECT_EQ(JournalReader::open(path_)->finish()->value().cause, FinishCause::kStopped);
+  tell(every_kind_of_event(), *open());
+  EXPECT_EQ(replay(1), describe(before));
+  EXPECT_EQ(replay(2), describe(every_kind_of_event()));
+}
+
+TEST_F(JournalTest, OfProcessesItHasWhatTheySaidLastAndCountsGoOn) {
+  const auto say = [](Journal& journal, std::int64_t resident, std::int64_t gradients) {
+    journal.note_process({Time(Duration(resident)),
+                          "server0",
+                          resident,
+                          {{"server1", "gradients", gradients}, {"server1", "weights", 1}}});
+  };
+  const auto gradients = [&] {
+    const auto all = JournalReader::open(path_)->processes();
+    EXPECT_EQ(all->size(), 1u);
+    EXPECT_EQ(all->front().process, "server0");
+    EXPECT_EQ(all->front().at, Time(Duration(all->front().resident_bytes)));
+    EXPECT_EQ(all->front().sent.at(1).kind, "weights");
+    return std::pair(all->front().resident_bytes, all->front().sent.at(0).bytes);
+  };
+  {
+    const auto journal = open();
+    say(*journal, 7, 100);
+    say(*journal, 5, 150);
+    ASSERT_TRUE(journal->flush().ok());
+    EXPECT_EQ(gradients(), std::pair(std::int64_t{5}, std::int64_t{150}));
+    say(*journal, 6, 10);  // another session, which counts anew
+    say(*journal, 6, 30);
+  }
+  EXPECT_EQ(gradients().second, 180);
+  say(*open(), 6, 40);
+  EXPECT_EQ(gradients().second, 220) << "another attempt goes on from there";
+  EXPECT_TRUE(replay().empty());
 }
 
 TEST_F(JournalTest, TheFirstErrorStaysAndNothingFollowsIt) {

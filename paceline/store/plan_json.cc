@@ -44,7 +44,7 @@ absl::StatusOr<planner::PlannedReplica> replica_from(const json& document) {
 }
 
 absl::StatusOr<control::DeviceWork> device_from(const json& triple) {
-  if (!triple.is_array() || triple.size() != 3) return absl::DataLossError("a device's work is no triple");
+  if (!triple.is_array() || triple.size() != 3) return absl::DataLossError("a device's work is not a triple");
   control::DeviceWork work;
   PACELINE_ASSIGN_OR_RETURN(work.device, small_number(triple[0], "device"));
   PACELINE_ASSIGN_OR_RETURN(work.samples, whole_number(triple[1], "samples"));
@@ -102,7 +102,7 @@ absl::Status add(const json& document, control::PlanSearched& fact) {
   if (document.contains("plan")) {
     PACELINE_ASSIGN_OR_RETURN(fact.plan, plan_from(document["plan"]));
   } else if (document.contains("impossible")) {
-    if (!document["impossible"].is_string()) return absl::DataLossError("'impossible' is no text");
+    if (!document["impossible"].is_string()) return absl::DataLossError("'impossible' is not a text");
     fact.impossible = document["impossible"].get<std::string>();
   }
   return absl::OkStatus();
@@ -152,7 +152,7 @@ std::optional<std::string> planning_of(const control::Fact& fact) {
 
 absl::Status add_planning(const std::string& text, control::Fact& fact) {
   PACELINE_ASSIGN_OR_RETURN(const json document, parse_strict_json(text, kPlanningDepth));
-  if (!document.is_object()) return absl::DataLossError("it is no object");
+  if (!document.is_object()) return absl::DataLossError("it is not an object");
   return std::visit([&](auto& what) { return add(document, what); }, fact.what);
 }
 

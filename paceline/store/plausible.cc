@@ -7,8 +7,11 @@
 namespace paceline::store {
 
 namespace {
-// Numbers are given one after the other; whoever counts by them needs no room for others.
+// Numbers are given one after the other; a counter by them needs no room for others.
 constexpr std::int64_t kSpareNumbers = 4096;
+constexpr std::int32_t kMostServers = 4096;
+// Two of them can be added.
+constexpr Duration kLongest{std::int64_t{1} << 61};
 }  // namespace
 
 void Plausible::on_fact(const control::Fact& fact) {
@@ -23,6 +26,13 @@ void Plausible::on_order(Time at, const control::Order& order) {
 
 void Plausible::on_evaluated(const control::Evaluated& evaluated) {
   if (status_.ok()) next_.on_evaluated(evaluated);
+}
+
+void Plausible::on_side_work(const control::SideWork& work) {
+  if (work.server > kMostServers) damaged(fmt::format("server {} is in it", work.server));
+  if (work.took > kLongest || work.at.time_since_epoch() > kLongest || work.at.time_since_epoch() < -kLongest)
+    damaged(fmt::format("work on version {} took for ever", work.version));
+  if (status_.ok()) next_.on_side_work(work);
 }
 
 void Plausible::look(const control::ReplicaJoined& joined) {

@@ -1,8 +1,8 @@
-// Stands between a journal and whoever counts on what a Controller promises: replicas that join before they
+// Stands between a journal and code that counts on what a Controller promises: replicas that join before they
 // do anything, iterations that follow each other, gradients of older versions. A journal whose rows are whole
 // may still say what cannot have been, where its bytes are damaged.
 //
-// What always holds: whoever listens hears only what can have been. After the first thing that cannot,
+// What always holds: a listener hears only what can have been. After the first thing that cannot,
 // nothing more is told, and status() says what it was. Pure; one thread.
 #pragma once
 
@@ -24,6 +24,7 @@ class Plausible final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_side_work(const control::SideWork& work) override;
 
   // DataLoss, in a line.
   const absl::Status& status() const { return status_; }

@@ -50,18 +50,22 @@ TEST(PlausibleTest, SomebodyMayLeaveComeBackAndBeParked) {
 }
 
 TEST(PlausibleTest, NothingIsToldFromTheFirstThingOnThatCannotHaveBeen) {
-  const std::vector<std::vector<Event>> cases = {{comes(0), comes(0)},
-                                                 {comes(5000)},
-                                                 {may_begin(0, 1)},
-                                                 {goes(3)},
-                                                 {comes(0), has_done(0, 1)},
-                                                 {comes(0), may_begin(0, 1), has_done(0, 2)},
-                                                 {comes(0), may_begin(0, 1), has_done(0, 1), has_done(0, 1)},
-                                                 {comes(0), may_begin(0, 1), has_done(0, 1), may_begin(0, 3)},
-                                                 {comes(0), may_begin(0, 1), is_parked(0), has_done(0, 1)},
-                                                 {comes(0), update_of(1, {})},
-                                                 {comes(0), update_of(1, {0}, 1)},
-                                                 {comes(0), update_of(1, {0, 1})}};
+  const std::vector<std::vector<Event>> cases = {
+      {comes(0), comes(0)},
+      {comes(5000)},
+      {may_begin(0, 1)},
+      {goes(3)},
+      {comes(0), has_done(0, 1)},
+      {comes(0), may_begin(0, 1), has_done(0, 2)},
+      {comes(0), may_begin(0, 1), has_done(0, 1), has_done(0, 1)},
+      {comes(0), may_begin(0, 1), has_done(0, 1), may_begin(0, 3)},
+      {comes(0), may_begin(0, 1), is_parked(0), has_done(0, 1)},
+      {comes(0), update_of(1, {})},
+      {comes(0), update_of(1, {0}, 1)},
+      {comes(0), update_of(1, {0, 1})},
+      {comes(0), SideWork{.at = {}, .version = Version(1), .server = 5000}},
+      {comes(0), SideWork{.at = {}, .version = {}, .took = Duration::max()}},
+      {comes(0), SideWork{.at = Time(Duration::min()), .version = {}}}};
   for (std::size_t i = 0; i < cases.size(); ++i) {
     Recorder recorder;
     Plausible plausible(recorder);

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kLongestPart = 80;  // of a folder's name, which may have 255 bytes
 constexpr int kMostTries = 1000;
 constexpr std::int64_t kLongestPid = 32;
-// Whoever only looks whether the folder is free has it for a moment.
+// One that only looks whether the folder is free has it for a moment.
 constexpr std::chrono::milliseconds kLockPatience{200};
 
 std::string as_file_name(std::string text) {

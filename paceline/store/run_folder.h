@@ -1,4 +1,4 @@
-// A run's folder: everything one run leaves on disk lies in it. Whoever runs the job holds a RunFolder; a
+// A run's folder: everything one run leaves on disk lies in it. The job's process holds a RunFolder; a
 // report or a replay only reads, and needs no more than RunPaths.
 //
 // What always holds: a folder belongs to one run, and at most one process at a time writes to it (flock on

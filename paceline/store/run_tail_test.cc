@@ -103,7 +103,7 @@ TEST_F(RunTailTest, TheReaderSaysHowTheNewestAttemptFinished) {
     auto journal = Journal::open(path_, Version(0));
     (*journal)->on_order(at(5), control::Finish{"all samples are committed"});
   }
-  EXPECT_EQ(finish(), "all samples are committed");
+  EXPECT_EQ(finish(), control::Finish{"all samples are committed"});
   { auto journal = Journal::open(path_, Version(1)); }
   EXPECT_EQ(finish(), std::nullopt);
 }

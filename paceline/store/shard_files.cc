@@ -167,7 +167,7 @@ absl::StatusOr<OptimizerFile> read_optimizer_file(const fs::path& path) {
   const auto streams = number_of<int>(file, kStreams);
   const bool sane = fractions && std::isfinite(*fractions) && *fractions >= 0 && streams && *streams >= 0 &&
                     *streams <= kMaxStreams;
-  if (!sane) return another_model(path, "is no optimizer state");
+  if (!sane) return another_model(path, "is not optimizer state");
   return OptimizerFile{*fractions, static_cast<std::size_t>(*streams), std::move(file.tensors)};
 }
 

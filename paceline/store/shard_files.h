@@ -1,6 +1,6 @@
 // The two files that one shard leaves in a checkpoint: weights-<i>-of-<n>.safetensors and
 // optimizer-<i>-of-<n>.safetensors. Written by the server that owns the shard, on its own thread; read by
-// whoever starts one from a checkpoint.
+// a process that starts one from a checkpoint.
 //
 // The weights lie under the model's own names, so that any tool that reads safetensors has the model; of a
 // tensor that is cut between shards they are flat pieces, whose names say where they begin
@@ -56,7 +56,7 @@ struct OptimizerFile {
 absl::StatusOr<OptimizerFile> read_optimizer_file(const std::filesystem::path& path);
 
 // The same where the checkpoint may have been cut into other shards, more or fewer: what belongs to `layout`
-// is then gathered from the files of all of them. Errors: likewise.
+// is then gathered from the files of all of them. Errors: the same.
 absl::StatusOr<ShardContents> load_shard(const std::filesystem::path& directory, int index, int count,
                                          const ps::Layout& layout);
 

@@ -65,6 +65,10 @@ void Splice::on_evaluated(const control::Evaluated& evaluated) {
   if (!last_ || evaluated.version <= *last_) next_.on_evaluated(evaluated);
 }
 
+void Splice::on_side_work(const control::SideWork& work) {
+  if (!last_ || work.version <= *last_) next_.on_side_work(work);
+}
+
 void Splice::join(control::ReplicaJoined& joined) {
   ReplicaId number = joined.replica;
   if (const auto again = returning_.extract(joined.name); !again.empty()) {

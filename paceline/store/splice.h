@@ -18,15 +18,16 @@ class Splice final : public control::RunListener {
  public:
   explicit Splice(control::RunListener& next) : next_(next) {}
 
-  // What follows is an attempt of which the versions up to `last` count; without `last`, all do.
+  // What follows is an attempt. Its versions up to `last` count; without `last`, all do.
   void begin(std::optional<Version> last);
   // Its replicas leave. Requires: begun with a last version.
   void end();
 
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
-  // Evaluations come late, maybe after the cut.
+  // What evaluations gave and what took how long come late, maybe after the cut.
   void on_evaluated(const control::Evaluated& evaluated) override;
+  void on_side_work(const control::SideWork& work) override;
 
   // What in the record cannot have been.
   const absl::Status& status() const { return status_; }

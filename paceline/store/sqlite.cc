@@ -86,8 +86,8 @@ absl::StatusOr<Database> Database::open(const fs::path& path, Mode mode) {
   PACELINE_ASSIGN_OR_RETURN(Database database, open_as(path, SQLITE_OPEN_READONLY));
   if (!database.was_left_half_written()) return database;
   // Its writer was killed while it wrote: who may only read may not undo that either.
-  PACELINE_ASSIGN_OR_RETURN(const Database mended, open_as(path, SQLITE_OPEN_READWRITE));
-  PACELINE_RETURN_IF_ERROR(mended.execute(kLook));
+  PACELINE_ASSIGN_OR_RETURN(const Database recovered, open_as(path, SQLITE_OPEN_READWRITE));
+  PACELINE_RETURN_IF_ERROR(recovered.execute(kLook));
   return database;
 }
 
@@ -102,7 +102,7 @@ absl::StatusOr<Database> Database::open_as(const fs::path& path, int access) {
   Database database(raw);
   if (code != SQLITE_OK) return error_of(raw, path);
   database.set_patience_ms(kPatienceMs);
-  // Whoever wrote the file, its schema may not do more than hold data.
+  // No matter who wrote the file: its schema may not do more than hold data.
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   return database;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -64,8 +65,9 @@ class Statement {
   void bind(int place, double value) { note(sqlite3_bind_double(get(), place, value)); }
   void bind(int place, std::nullptr_t) { note(sqlite3_bind_null(get(), place)); }
   void bind(int place, std::string_view value);
-  void bind(int place, const std::optional<std::string>& value) {
-    return value ? bind(place, std::string_view(*value)) : bind(place, nullptr);
+  template <class Value>
+  void bind(int place, const std::optional<Value>& value) {
+    return value ? bind(place, *value) : bind(place, nullptr);
   }
   void note(int code) { bound_ = bound_ && code == SQLITE_OK; }
 

@@ -11,6 +11,7 @@
 #include "paceline/base/overloaded.h"
 #include "paceline/policy/policy_spec.h"
 #include "paceline/store/controller_state_json.h"
+#include "paceline/store/finish_cause.h"
 #include "paceline/store/metrics_json.h"
 #include "paceline/store/plan_json.h"
 
@@ -31,6 +32,7 @@ std::string what(const control::ReplicaReady& f) {
   std::string line = fmt::format("ready {} {} {} {} {} {}", f.replica, f.clock, f.base, f.compute.count(),
                                  f.loss, to_text(f.metrics).value_or("none"));
   for (const Duration worked : f.worked) line += fmt::format(" {}", worked.count());
+  line += fmt::format(" loading {} pulling {}", f.loading.count(), f.pulling.count());
   return line;
 }
 std::string what(const control::DeviceJoined& f) { return fmt::format("device joined {}", f.device); }
@@ -40,7 +42,7 @@ std::string what(const control::PlanSearched& f) {
 }
 std::string what(const control::TimerRang&) { return "timer"; }
 std::string what(const control::CommitComplete& f) { return fmt::format("complete {}", f.version); }
-std::string what(const control::StopAsked& f) { return fmt::format("stop '{}'", f.why); }
+std::string what(const control::StopAsked& f) { return fmt::format("stop '{}' {}", f.why, to_text(f.cause)); }
 
 std::string what(const control::CommitRecord& o) {
   std::string line =
@@ -60,7 +62,7 @@ std::string what(const control::Discard& o) {
 }
 std::string what(const control::Park& o) { return fmt::format("park {}", o.replica); }
 std::string what(const control::WakeAt& o) { return fmt::format("wake {}", o.at.time_since_epoch().count()); }
-std::string what(const control::Finish& o) { return fmt::format("finish '{}'", o.why); }
+std::string what(const control::Finish& o) { return fmt::format("finish '{}' {}", o.why, to_text(o.cause)); }
 std::string what(const control::SearchPlan&) { return "search"; }
 std::string what(const control::NoPlan& o) { return fmt::format("no plan '{}'", o.why); }
 std::string what(const control::PlanAdopted& o) {
@@ -119,7 +121,9 @@ std::vector<Event> every_kind_of_event() {
       Fact{at(3), ReplicaReady{.replica = ReplicaId(2),
                                .clock = Clock(1),
                                .base = Version(0),
-                               .worked = {Duration(0), Duration(kMost)}}},
+                               .worked = {Duration(0), Duration(kMost)},
+                               .loading = Duration(1),
+                               .pulling = Duration(kMost)}},
       Fact{at(3), DeviceJoined{kMost32}},
       Fact{at(3), DeviceLeft{0}},
       std::pair(at(3), Order(SearchPlan{})),
@@ -135,8 +139,13 @@ std::vector<Event> every_kind_of_event() {
                     at(3), 1e-300, 2.5, false, {{kMost32, kMost, Duration(kMost)}, {0, 0, Duration(0)}}})),
       std::pair(at(3), Order(BatchDone{at(3), 1, 2, true, {}, control::Spending{0.1, 1e300, 0}})),
       Fact{at(4), ReplicaLeft{ReplicaId(1), "its host is gone"}},
-      Fact{at(kMost), StopAsked{"Ctrl-C"}},
-      std::pair(at(kMost), Order(Finish{"Ctrl-C"})),
+      SideWork{at(kMost), SideWork::Kind::kUpdate, Version(kMost), Duration(kMost), kMost32, kMost, kMost32,
+               kMost},
+      SideWork{at(-3), SideWork::Kind::kEvaluation, Version(1), Duration(0)},
+      SideWork{at(3), SideWork::Kind::kCheckpoint, Version(2), Duration(5)},
+      Fact{at(kMost), StopAsked{"Ctrl-C", FinishCause::kTarget}},
+      std::pair(at(kMost), Order(Finish{"Ctrl-C", FinishCause::kTarget})),
+      std::pair(at(kMost), Order(Finish{"", FinishCause::kEverySample})),
   };
 }
 
@@ -182,6 +191,7 @@ void tell(const Event& event, control::RunListener& listener) {
                  [&](const control::Fact& fact) { listener.on_fact(fact); },
                  [&](const std::pair<Time, Order>& order) { listener.on_order(order.first, order.second); },
                  [&](const control::Evaluated& evaluated) { listener.on_evaluated(evaluated); },
+                 [&](const control::SideWork& work) { listener.on_side_work(work); },
              },
              event);
 }
@@ -202,6 +212,11 @@ std::string describe(const Event& event) {
                           return fmt::format("{} evaluated {} {} {} {} {}", e.at.time_since_epoch().count(),
                                              e.version, e.samples, e.loss, e.accuracy,
                                              to_text(e.metrics).value_or("none"));
+                        },
+                        [&](const control::SideWork& w) {
+                          return fmt::format("{} work {} {} {} {} {} {} {}", w.at.time_since_epoch().count(),
+                                             static_cast<int>(w.kind), w.version, w.took.count(), w.server,
+                                             w.bytes, w.threads, w.members);
                         },
                     },
                     event);

@@ -12,7 +12,8 @@
 
 namespace paceline::store {
 
-using Event = std::variant<control::Fact, std::pair<Time, control::Order>, control::Evaluated>;
+using Event =
+    std::variant<control::Fact, std::pair<Time, control::Order>, control::Evaluated, control::SideWork>;
 
 constexpr Time at(std::int64_t ns) { return Time(Duration(ns)); }
 
@@ -37,6 +38,7 @@ struct Recorder final : control::RunListener {
     lines.push_back(describe(std::pair(at, order)));
   }
   void on_evaluated(const control::Evaluated& evaluated) override { lines.push_back(describe(evaluated)); }
+  void on_side_work(const control::SideWork& work) override { lines.push_back(describe(work)); }
 };
 
 std::vector<std::string> describe(const std::vector<Event>& events);

@@ -34,7 +34,7 @@ absl::Status read_into(const Tensor& tensor, const ps::TensorSpec& spec, std::sp
     return absl::OkStatus();
   }
   if (!ps::to_float32(std::as_bytes(std::span(tensor.data)), tensor.dtype, to))
-    return wrong(fmt::format("is of type {}, which is no floating-point type", ps::name_of(tensor.dtype)));
+    return wrong(fmt::format("is of type {}, which is not a floating-point type", ps::name_of(tensor.dtype)));
   if (!std::all_of(to.begin(), to.end(), [](float value) { return std::isfinite(value); }))
     return wrong("is not finite");
   return absl::OkStatus();

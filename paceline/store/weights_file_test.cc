@@ -69,7 +69,7 @@ TEST_F(WeightsFile, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(wrong(), HasSubstr("tensor 'w' is not finite"));
   w_[3] = 4;
   views_[2].dtype = ps::Dtype::kInt64;
-  EXPECT_THAT(wrong(), HasSubstr("'mean' is of type int64, which is no floating-point type"));
+  EXPECT_THAT(wrong(), HasSubstr("'mean' is of type int64, which is not a floating-point type"));
   views_[2].dtype = ps::Dtype::kFloat64;
   views_[3].dtype = ps::Dtype::kFloat64;
   EXPECT_THAT(wrong(), HasSubstr("'count' is of type float64, and int64 in the model"));

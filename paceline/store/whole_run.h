@@ -16,7 +16,7 @@
 namespace paceline::store {
 
 // Tells `listener` the facts and orders of each attempt up to the commit of the version that a later one was
-// resumed from, and the evaluations up to that version. Whoever was there then leaves, with that as the
+// resumed from, and the evaluations up to that version. All that were there then leave, with that as the
 // reason; if the next attempt has a replica of the same name, it is the same replica again, otherwise a new
 // one.
 //

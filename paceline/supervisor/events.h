@@ -11,13 +11,14 @@
 
 #include "paceline/base/exit_reason.h"
 #include "paceline/base/ids.h"
+#include "paceline/base/places.h"
 #include "paceline/supervisor/leader_failover.h"
 
 namespace paceline::supervisor {
 
 // How a process ended.
 struct ProcessEnd {
-  ExitReason ending = ExitReason::kUnsaid;
+  ExitReason exit_reason = ExitReason::kUnsaid;
   bool success = false;   // exit status 0
   bool killed = false;    // by a signal, maybe of its own fault
   std::string in_words;   // "exit status 2", "killed by signal 9 (Killed)"
@@ -99,9 +100,9 @@ struct KillMember {
   std::string name;
 };
 struct StartCoordinator {
-  bool again = false;            // of a run that has begun
-  std::optional<int> without{};  // this host leads the run now, and that one is gone
-  std::string run{};             // its folder then
+  bool again = false;                 // of a run that has begun
+  std::optional<HostRank> without{};  // this host leads the run now, and that one is gone
+  std::string run{};                  // its folder then
 };
 struct KillCoordinator {};
 // It could not lead: nobody comes to it.

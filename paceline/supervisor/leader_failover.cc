@@ -12,15 +12,15 @@ constexpr std::chrono::seconds kPause{1};
 // Between one host's turn and the next one's.
 constexpr std::chrono::seconds kTurn{2};
 
-std::chrono::duration<double> patience_of(int host, double patience_s) {
-  return std::chrono::duration<double>(patience_s) + host * kTurn;
+std::chrono::duration<double> patience_of(HostRank host, double patience_s) {
+  return std::chrono::duration<double>(patience_s) + host.value() * kTurn;
 }
 
 }  // namespace
 
-double longest_s(int host, double patience_s) { return 2 * patience_of(host, patience_s).count() + 60; }
+double longest_s(HostRank host, double patience_s) { return 2 * patience_of(host, patience_s).count() + 60; }
 
-LeaderFailover::LeaderFailover(int host, double patience_s, std::string run, SteadyTime now)
+LeaderFailover::LeaderFailover(HostRank host, double patience_s, std::string run, SteadyTime now)
     : host_(host), patience_(patience_of(host, patience_s)), run_(std::move(run)), heard_(now) {}
 
 void LeaderFailover::heard(const std::string& run, SteadyTime now) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <variant>
 
+#include "paceline/base/places.h"
+
 namespace paceline::supervisor {
 
 class LeaderFailover {
@@ -18,11 +20,11 @@ class LeaderFailover {
 
   // `host`: this one. `run`: the run's folder, if that is known. A coordinator that is gone is waited for so
   // long, and the host after this one waits a little longer.
-  LeaderFailover(int host, double patience_s, std::string run, SteadyTime now);
+  LeaderFailover(HostRank host, double patience_s, std::string run, SteadyTime now);
 
   // As the run folder says.
   struct Leader {
-    int host = 0;
+    HostRank host;
     std::string address;
   };
   struct Seen {
@@ -35,7 +37,7 @@ class LeaderFailover {
     Leader leader;
   };
   struct Lead {
-    std::optional<int> lost;  // the host that led until now; nothing: this one did
+    std::optional<HostRank> lost;  // the host that led until now; nothing: this one did
   };
   struct Over {};  // the run has ended, and this host did not hear of it
   using Step = std::variant<std::monostate, Follow, Lead, Over>;
@@ -50,15 +52,15 @@ class LeaderFailover {
   const std::string& run() const { return run_; }
 
  private:
-  const int host_;
+  const HostRank host_;
   const std::chrono::duration<double> patience_;
   std::string run_;
-  int led_by_ = 0;
+  HostRank led_by_;
   SteadyTime heard_;
   std::optional<SteadyTime> looked_;
 };
 
 // By then somebody leads the run, if anybody can: of a host that waits so long.
-double longest_s(int host, double patience_s);
+double longest_s(HostRank host, double patience_s);
 
 }  // namespace paceline::supervisor

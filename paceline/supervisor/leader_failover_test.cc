@@ -22,9 +22,9 @@ class LeaderFailoverTest : public ::testing::Test {
     return std::holds_alternative<std::monostate>(step);
   }
 
-  LeaderFailover::Seen folder_{{{0, "10.0.0.1:7461"}}, false, false};
+  LeaderFailover::Seen folder_{{{HostRank(0), "10.0.0.1:7461"}}, false, false};
   const LeaderFailover::SteadyTime start_{std::chrono::hours(1)};
-  LeaderFailover host_{1, 30, "", start_};
+  LeaderFailover host_{HostRank(1), 30, "", start_};
 };
 
 TEST_F(LeaderFailoverTest, WaitsForACoordinatorThatWasHeardNotLongAgo) {
@@ -43,21 +43,21 @@ TEST_F(LeaderFailoverTest, LooksOnceASecond) {
 TEST_F(LeaderFailoverTest, LeadsWhereNobodyDoes) {
   const auto step = after(32);
   ASSERT_TRUE(std::holds_alternative<LeaderFailover::Lead>(step));
-  EXPECT_EQ(std::get<LeaderFailover::Lead>(step).lost, 0);
+  EXPECT_EQ(std::get<LeaderFailover::Lead>(step).lost, HostRank(0));
   EXPECT_TRUE(nothing(after(33))) << "if it cannot, it tries again later";
   EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(64)));
 }
 
 // As where it led a run before it was started again.
 TEST_F(LeaderFailoverTest, LosesNobodyWhereItLedItself) {
-  folder_.leader->host = 1;
+  folder_.leader->host = HostRank(1);
   const auto step = after(32);
   ASSERT_TRUE(std::holds_alternative<LeaderFailover::Lead>(step));
   EXPECT_EQ(std::get<LeaderFailover::Lead>(step).lost, std::nullopt);
 }
 
 TEST_F(LeaderFailoverTest, EachHostHasItsTurn) {
-  LeaderFailover next(2, 30, kRun, start_);
+  LeaderFailover next(HostRank(2), 30, kRun, start_);
   EXPECT_TRUE(nothing(after(next, 33)));
   EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(next, 34)));
 }
@@ -69,11 +69,11 @@ TEST_F(LeaderFailoverTest, NeverLeadsWhereAnotherProcessHoldsTheFolder) {
 }
 
 TEST_F(LeaderFailoverTest, GoesWhereTheRunIsLedFrom) {
-  folder_.leader = {2, "10.0.0.3:7461"};
+  folder_.leader = {HostRank(2), "10.0.0.3:7461"};
   EXPECT_TRUE(nothing(after(1)));
   const auto step = after(3);
   ASSERT_TRUE(std::holds_alternative<LeaderFailover::Follow>(step));
-  EXPECT_EQ(std::get<LeaderFailover::Follow>(step).leader.host, 2);
+  EXPECT_EQ(std::get<LeaderFailover::Follow>(step).leader.host, HostRank(2));
   EXPECT_EQ(std::get<LeaderFailover::Follow>(step).leader.address, "10.0.0.3:7461");
   EXPECT_TRUE(nothing(after(5))) << "once it is there, it waits there";
 }
@@ -86,13 +86,13 @@ TEST_F(LeaderFailoverTest, SeesThatTheRunIsOver) {
 
 // As after a restart in the middle of it.
 TEST_F(LeaderFailoverTest, MayKnowTheRunFromItsStart) {
-  LeaderFailover fresh(1, 30, kRun, start_);
+  LeaderFailover fresh(HostRank(1), 30, kRun, start_);
   EXPECT_TRUE(nothing(after(fresh, 31)));
   EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(fresh, 32)));
 }
 
 TEST_F(LeaderFailoverTest, DoesNothingBeforeItHasHeardOfARun) {
-  LeaderFailover fresh(1, 30, "", start_);
+  LeaderFailover fresh(HostRank(1), 30, "", start_);
   EXPECT_FALSE(fresh.wants_to_look(start_ + seconds(1000)));
   folder_.leader.reset();
   EXPECT_TRUE(nothing(after(1000))) << "nobody can be read to have led it";

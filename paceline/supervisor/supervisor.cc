@@ -4,14 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/status_message.h"
+
 namespace paceline::supervisor {
 
 namespace {
 
 // A process that the coordinator waits for so long hangs, or has lost its way.
 constexpr std::chrono::seconds kMissedLimit{10};
-
-std::string message_of(const absl::Status& status) { return std::string(status.message()); }
 
 }  // namespace
 
@@ -104,9 +104,9 @@ void Supervisor::on(const MemberEnded& ended) {
   Member* member = find(ended.name);
   if (member == nullptr || !member->here) return;
   member->here = false;
-  logs_say_more_ |= ended.end.ending == ExitReason::kUnsaid;
+  logs_say_more_ |= ended.end.exit_reason == ExitReason::kUnsaid;
   if (ended_in_order(ended) || starts_after_loss(ended) || could_not_start(*member, ended.end)) return;
-  const bool own_error = !ended.end.killed && ended.end.ending != ExitReason::kCoordinatorLost;
+  const bool own_error = !ended.end.killed && ended.end.exit_reason != ExitReason::kCoordinatorLost;
   const std::string why = own_error ? message_of(ended.end.reason) : ended.end.in_words;
   const std::string lost = fmt::format("{} was lost ({})", member->name, why);
   if (member->kind == MemberKind::kWorker) {
@@ -121,7 +121,7 @@ void Supervisor::on(const MemberEnded& ended) {
 }
 
 bool Supervisor::ended_in_order(const MemberEnded& ended) {
-  switch (ended.end.ending) {
+  switch (ended.end.exit_reason) {
     case ExitReason::kDone:
       over_ = true;
       return true;
@@ -158,7 +158,7 @@ bool Supervisor::starts_after_loss(const MemberEnded& ended) {
 }
 
 bool Supervisor::could_not_start(const Member& member, const ProcessEnd& end) {
-  const bool coordinator_lost = end.ending == ExitReason::kCoordinatorLost;
+  const bool coordinator_lost = end.exit_reason == ExitReason::kCoordinatorLost;
   const bool own_error = !end.killed && !coordinator_lost;
   if (training_ && (leads_ || !own_error || member.kind == MemberKind::kWorker)) return false;
   if (!first_error_ && !coordinator_lost) {
@@ -195,8 +195,8 @@ void Supervisor::on(const CoordinatorEnded& ended) {
 
 absl::Status Supervisor::end_of_coordinator(const ProcessEnd& end) const {
   // One that was killed is no error of what it was given.
-  const auto ending = first_error_ ? exit_reason_of(*first_error_) : ExitReason::kDone;
-  const bool said = ending != ExitReason::kUnsaid && ending != ExitReason::kKilled;
+  const auto reason = first_error_ ? exit_reason_of(*first_error_) : ExitReason::kDone;
+  const bool said = reason != ExitReason::kUnsaid && reason != ExitReason::kKilled;
   if (first_error_) return said ? absl::InvalidArgumentError(first_error_->message()) : *first_error_;
   if (end.success && !lost_all_.empty())
     return absl::UnavailableError(fmt::format("every replica lost a worker; the last one {}", lost_all_));

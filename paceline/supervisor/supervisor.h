@@ -36,10 +36,10 @@ struct SupervisorOptions {
   bool leads = true;        // the coordinator is here from the start
   bool evaluates = false;   // where the coordinator is, an evaluator is
   bool resumes = false;     // a run that has trained before
-  bool again = false;       // likewise, and nobody stopped it: hosts that stay away are given up
+  bool again = false;       // it goes on, and nobody stopped it: hosts that stay away are given up
   bool copies = false;      // there are several of each shard: the coordinator says what it goes on from
   // Where the coordinator is on another host.
-  int host = 0;
+  HostRank host{};
   double patience_s = 0;
   std::string run{};  // its folder, if that is known
 };
@@ -114,7 +114,7 @@ class Supervisor {
   bool leads_;
   std::optional<LeaderFailover> failover_;  // where the coordinator is on another host
   Start starting_ = Start::kFirst;          // the coordinator, when that was asked for last
-  std::optional<int> lost_host_;            // that this one leads the run instead of
+  std::optional<HostRank> lost_host_;       // that this one leads the run instead of
   int starts_left_;                         // of the first coordinator
   bool begun_ = false;                      // all members are started
 
@@ -133,7 +133,7 @@ class Supervisor {
   std::optional<std::string> stopping_;  // why
   bool any_whole_before_ = false;        // replica, when time passed last
   std::string lost_worker_;              // since then: one, and why
-  std::string lost_all_;                 // likewise, with whom the last replica went
+  std::string lost_all_;                 // and this one was the last of its replica
 };
 
 }  // namespace paceline::supervisor

@@ -29,8 +29,8 @@ ProcessEnd killed() {
   return {ExitReason::kKilled, false, true, "killed by signal 9 (Killed)",
           with_exit_reason(absl::UnavailableError("it: killed by signal 9 (Killed)"), ExitReason::kKilled)};
 }
-ProcessEnd said(ExitReason ending, const std::string& why) {
-  return {ending, false, false, "exit status 2", with_exit_reason(absl::UnavailableError(why), ending)};
+ProcessEnd said(ExitReason reason, const std::string& why) {
+  return {reason, false, false, "exit status 2", with_exit_reason(absl::UnavailableError(why), reason)};
 }
 ProcessEnd done() { return {ExitReason::kDone, true, false, "exit status 0", absl::OkStatus()}; }
 
@@ -397,13 +397,13 @@ class OtherHost : public SupervisorTest {
     SupervisorOptions other{.members = kMembers};
     other.leads = false;
     other.evaluates = true;
-    other.host = 1;
+    other.host = HostRank(1);
     other.patience_s = 10;
     begin(other);
     answer(1, true);
     pass();
     done_.clear();
-    folder_ = {{{0, "10.0.0.1:1"}}, false, false};
+    folder_ = {{{HostRank(0), "10.0.0.1:1"}}, false, false};
   }
 };
 
@@ -447,7 +447,7 @@ TEST_F(OtherHost, TriesAgainLaterWhereItCannotLead) {
 
 TEST_F(OtherHost, FollowsWhoLeads) {
   begin_elsewhere();
-  folder_ = {{{2, "10.0.0.3:7461"}}, true, false};
+  folder_ = {{{HostRank(2), "10.0.0.3:7461"}}, true, false};
   pass(seconds(3));
   EXPECT_THAT(take_done(), ElementsAre("host 2 leads the run, from 10.0.0.3:7461", "follow 10.0.0.3:7461"));
 }
@@ -499,7 +499,7 @@ TEST(SupervisorRandom, NoProcessIsStartedThatIsHere) {
     SupervisorOptions some = options();
     some.leads = below(3) > 0;
     some.resumes = below(2) > 0;
-    some.host = some.leads ? 0 : 1;
+    some.host = HostRank(some.leads ? 0 : 1);
     some.patience_s = 5;
     Supervisor::SteadyTime now{std::chrono::hours(1)};
     Supervisor supervisor(some, now);
@@ -522,7 +522,9 @@ TEST(SupervisorRandom, NoProcessIsStartedThatIsHere) {
         } else if (std::holds_alternative<KillCoordinator>(action)) {
           here.erase("coordinator");
         } else if (std::holds_alternative<LookAtFolder>(action)) {
-          happens(FolderSeen{{{{static_cast<int>(below(3)), "somewhere"}}, below(2) > 0, below(20) == 0}});
+          happens(FolderSeen{{{{HostRank(static_cast<std::int32_t>(below(3))), "somewhere"}},
+                              below(2) > 0,
+                              below(20) == 0}});
         }
       }
     };
@@ -530,11 +532,11 @@ TEST(SupervisorRandom, NoProcessIsStartedThatIsHere) {
     std::int64_t attempt = 1;
     for (int i = 0; i < 60 && !supervisor.outcome(); ++i) {
       now += milliseconds(100 * below(40));
-      const ExitReason ending = static_cast<ExitReason>(below(8));
-      const ProcessEnd end{ending, ending == ExitReason::kDone, ending == ExitReason::kKilled, "it ended",
-                           ending == ExitReason::kDone
+      const ExitReason reason = static_cast<ExitReason>(below(8));
+      const ProcessEnd end{reason, reason == ExitReason::kDone, reason == ExitReason::kKilled, "it ended",
+                           reason == ExitReason::kDone
                                ? absl::OkStatus()
-                               : with_exit_reason(absl::UnavailableError("why"), ending)};
+                               : with_exit_reason(absl::UnavailableError("why"), reason)};
       const auto newest = below(3) == 0 ? std::nullopt : std::optional(Version(below(5)));
       switch (below(6)) {
         case 0:

@@ -16,7 +16,7 @@ namespace {
 using engine::BuiltIn;
 using engine::Engine;
 
-class Models final : public BuiltIn {
+class BuiltInModels final : public BuiltIn {
  public:
   absl::StatusOr<std::vector<std::unique_ptr<Engine>>> make(const config::JobConfig& job, Use use,
                                                             int threads, int count) const override {
@@ -58,7 +58,7 @@ class Models final : public BuiltIn {
 }  // namespace
 
 const engine::BuiltIn& built_in_models() {
-  static const Models models;
+  static const BuiltInModels models;
   return models;
 }
 

@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<BuiltInEngine>> BuiltInEngine::create(const confi
   const DataSet& shape = made->shaped_like_;
   PACELINE_ASSIGN_OR_RETURN(made->units_, unit_count(job.model, shape.sample_shape(), shape.classes()));
   PACELINE_RETURN_IF_ERROR(made->build());
-  made->layout_ = made->replica_->layout();
+  made->layout_ = made->local_model_->layout();
   return made;
 }
 
@@ -32,15 +32,15 @@ BuiltInEngine::BuiltInEngine(const config::JobConfig& job, std::shared_ptr<const
 void BuiltInEngine::enter_thread() { use_threads(threads_); }
 
 absl::Status BuiltInEngine::build() {
-  if (replica_ != nullptr) return absl::OkStatus();
+  if (local_model_ != nullptr) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(
-      replica_, Replica::create(model_, shaped_like_.sample_shape(), shaped_like_.classes(), seed_));
+      local_model_, LocalModel::create(model_, shaped_like_.sample_shape(), shaped_like_.classes(), seed_));
   return absl::OkStatus();
 }
 
 absl::Status BuiltInEngine::initial_weights(std::span<float> out) {
   PACELINE_RETURN_IF_ERROR(build());
-  replica_->initial_weights(out);
+  local_model_->initial_weights(out);
   return absl::OkStatus();
 }
 
@@ -55,19 +55,19 @@ absl::StatusOr<StepResult> BuiltInEngine::step(std::span<const float* const> wei
                                                std::span<float* const> gradients, std::int64_t micro_batch,
                                                const engine::KeepGoing&) {
   PACELINE_RETURN_IF_ERROR(build());
-  return replica_->step(batch_, weights, gradients, step_seed_, micro_batch);
+  return local_model_->step(batch_, weights, gradients, step_seed_, micro_batch);
 }
 
 absl::StatusOr<Evaluation> BuiltInEngine::evaluate(std::span<const float* const> weights, std::int64_t chunk,
                                                    const engine::KeepGoing& keep_going) {
   PACELINE_RETURN_IF_ERROR(build());
-  return replica_->evaluate(*data_->test, weights, chunk, keep_going);
+  return local_model_->evaluate(*data_->test, weights, chunk, keep_going);
 }
 
 absl::StatusOr<std::unique_ptr<engine::Stage>> BuiltInEngine::make_stage(std::int64_t begin,
                                                                          std::int64_t end) {
   PACELINE_ASSIGN_OR_RETURN(auto stage, BuiltInStage::create(model_, *data_->train, {begin, end}));
-  replica_.reset();
+  local_model_.reset();
   return stage;
 }
 

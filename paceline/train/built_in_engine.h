@@ -9,7 +9,7 @@
 #include "paceline/config/job_config.h"
 #include "paceline/engine/engine.h"
 #include "paceline/train/dataset.h"
-#include "paceline/train/replica.h"
+#include "paceline/train/local_model.h"
 
 namespace paceline::train {
 
@@ -47,7 +47,7 @@ class BuiltInEngine final : public engine::Engine {
   const int threads_;
   ps::Layout layout_;
   std::int64_t units_ = 1;
-  std::unique_ptr<Replica> replica_;  // null while this process runs a stage
+  std::unique_ptr<LocalModel> local_model_;  // null while this process runs a stage
   Batch batch_;
   std::uint64_t step_seed_ = 0;
 };

@@ -4,6 +4,8 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/train/cifar_records.h"
+#include "paceline/train/data_sources.h"
+#include "paceline/train/image_set.h"
 
 namespace paceline::train {
 
@@ -34,5 +36,15 @@ absl::StatusOr<ImageSplit> read_cifar10(const fs::path& directory) {
   PACELINE_RETURN_IF_ERROR(append_cifar_records(directory / "test_batch.bin", format, split.test));
   return split;
 }
+
+const DataSource DataSources::cifar10 = {
+    .form = "cifar10:DIR",
+    .augments = true,
+    .load = [](const config::DataConfig& data, const std::string& place,
+               std::int64_t) -> absl::StatusOr<DataSets> {
+      PACELINE_ASSIGN_OR_RETURN(ImageSplit split, read_cifar10(place));
+      const Normalization normalization{{0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}};
+      return image_sets(std::move(split), kCifarShape, normalization, data.augment, kImageClasses);
+    }};
 
 }  // namespace paceline::train

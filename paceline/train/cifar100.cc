@@ -1,5 +1,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/train/cifar_records.h"
+#include "paceline/train/data_sources.h"
+#include "paceline/train/image_set.h"
 
 namespace paceline::train {
 
@@ -12,5 +14,15 @@ absl::StatusOr<ImageSplit> read_cifar100(const std::filesystem::path& directory)
   PACELINE_RETURN_IF_ERROR(append_cifar_records(directory / "test.bin", format, split.test));
   return split;
 }
+
+const DataSource DataSources::cifar100 = {
+    .form = "cifar100:DIR",
+    .augments = true,
+    .load = [](const config::DataConfig& data, const std::string& place,
+               std::int64_t) -> absl::StatusOr<DataSets> {
+      PACELINE_ASSIGN_OR_RETURN(ImageSplit split, read_cifar100(place));
+      const Normalization normalization{{0.5071f, 0.4865f, 0.4409f}, {0.2673f, 0.2564f, 0.2762f}};
+      return image_sets(std::move(split), kCifarShape, normalization, data.augment, kCifar100Classes);
+    }};
 
 }  // namespace paceline::train

@@ -29,7 +29,7 @@ class DataSet {
   // One sample's shape, without the batch: {3, 32, 32}, {1, 28, 28} or {context}.
   virtual std::vector<std::int64_t> sample_shape() const = 0;
   // The samples at `indices`, each in [0, size()). Augmentation, where the set has any, is a function of
-  // (augment_seed, index) alone: whoever computes a sample sees the same pixels.
+  // (augment_seed, index) alone: every process that computes a sample sees the same pixels.
   virtual Batch batch(std::span<const std::int32_t> indices, std::uint64_t augment_seed) const = 0;
   // A short name of the bytes that the samples are made of, the same on every machine. Against chance, not
   // against malice.

@@ -1,9 +1,12 @@
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
+#include "paceline/base/status_macros.h"
 #include "paceline/train/models.h"
 
 namespace paceline::train {
@@ -28,8 +31,8 @@ struct ByteEmbedding : nn::Module {
   nn::Embedding position;
 };
 
-// Attention and a dense layer pair, each added to the stream that passes by. initial_weights.cc knows the two
-// layers that add to it by their names, *_out.
+// Attention and a dense layer pair, each added to the stream that passes by. draw_gpt_tensor
+// knows the two layers that add to it by their names, *_out.
 struct TransformerBlock : nn::Module {
   TransformerBlock(std::int64_t width, std::int64_t head_count, std::int64_t context)
       : heads(head_count),
@@ -67,9 +70,23 @@ struct TransformerBlock : nn::Module {
   torch::Tensor future;  // [context, context]: true where a byte would see what comes after it
 };
 
-}  // namespace
+absl::Status check_gpt_byte(const config::ModelConfig& model, const SampleShape& samples) {
+  for (const auto& [key, value] : {std::pair{"width", model.width}, std::pair{"layers", model.layers},
+                                   std::pair{"heads", model.heads}, std::pair{"context", model.context}}) {
+    PACELINE_RETURN_IF_ERROR(at_least_one(key, value));
+  }
+  if (model.width % model.heads != 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "model.heads = {} does not divide model.width = {}; choose one that does", model.heads, model.width));
+  }
+  if (samples.size() == 1 && samples[0] == model.context) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "model.name = \"gpt-byte\" wants samples of model.context = {} bytes, but the data has samples of "
+      "shape [{}]; set data.source to text:… or headers, or choose an image model",
+      model.context, fmt::join(samples, ", ")));
+}
 
-nn::Sequential build_gpt_byte(const config::ModelConfig& model, std::int64_t classes) {
+nn::Sequential build_gpt_byte(const config::ModelConfig& model, const SampleShape&, std::int64_t classes) {
   nn::Sequential units;
   units->push_back("embedding", std::make_shared<ByteEmbedding>(classes, model.context, model.width));
   for (std::int64_t i = 0; i < model.layers; ++i) {
@@ -80,5 +97,20 @@ nn::Sequential build_gpt_byte(const config::ModelConfig& model, std::int64_t cla
   units->push_back("head", nn::Linear(model.width, classes));
   return units;
 }
+
+// Normal 0.02, by 1/√(2·layers) less where a layer adds to the residual stream (Radford et al. 2019).
+void draw_gpt_tensor(const config::ModelConfig& model, const ps::TensorSpec& tensor, Rng& rng,
+                     std::span<float> out) {
+  const bool residual = tensor.name.ends_with("_out.weight");
+  draw_normal(residual ? 0.02 / std::sqrt(2.0 * static_cast<double>(model.layers)) : 0.02, rng, out);
+}
+
+Samples bytes_samples(const config::ModelConfig& model) { return {{model.context}, 256}; }
+
+}  // namespace
+
+// A causal transformer over bytes, norms before the layers (Radford et al. 2019).
+const Model Models::gpt_byte = {
+    .check = check_gpt_byte, .build = build_gpt_byte, .draw = draw_gpt_tensor, .usual = bytes_samples};
 
 }  // namespace paceline::train

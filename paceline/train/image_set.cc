@@ -85,4 +85,11 @@ void ImageSet::write_row(const std::uint8_t* in, const Values& values, const Cro
   for (std::int64_t x = last; x < width; ++x) out[x * step] = 0.0f;
 }
 
+DataSets image_sets(ImageSplit split, ImageShape shape, const Normalization& normalization, bool augment,
+                    std::int64_t classes) {
+  return {std::make_unique<ImageSet>(std::move(split.train), shape, normalization, augment, classes),
+          std::make_unique<ImageSet>(std::move(split.test), shape, normalization, false, classes),
+          {}};
+}
+
 }  // namespace paceline::train

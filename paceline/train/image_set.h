@@ -22,7 +22,7 @@ struct Normalization {
 struct Crop {
   static constexpr int kPadding = 4;
   int down = 0;   // -kPadding..kPadding: row y of the sample is row y + down of the image
-  int right = 0;  // likewise for columns
+  int right = 0;  // the same for columns
   bool mirrored = false;
 };
 
@@ -53,5 +53,9 @@ class ImageSet : public DataSet {
   bool augment_;
   std::int64_t classes_;
 };
+
+// Both halves of a split, normalised alike. Only the training half is augmented.
+DataSets image_sets(ImageSplit split, ImageShape shape, const Normalization& normalization, bool augment,
+                    std::int64_t classes);
 
 }  // namespace paceline::train

@@ -41,7 +41,7 @@ struct ImageSplit {
 // every data_batch_*.bin in the directory, in the order of their names; tests on test_batch.bin.
 absl::StatusOr<ImageSplit> read_cifar10(const std::filesystem::path& directory);
 
-// CIFAR-100's binary version: records of two label bytes, of which the second is the class, and 3,072 pixel
+// CIFAR-100's binary version: records of two label bytes (the second is the class) and 3,072 pixel
 // bytes. Trains on train.bin, tests on test.bin.
 absl::StatusOr<ImageSplit> read_cifar100(const std::filesystem::path& directory);
 

@@ -8,11 +8,11 @@
 
 namespace paceline::train {
 
-namespace {
-
 void draw_normal(double deviation, Rng& rng, std::span<float> out) {
   for (float& value : out) value = static_cast<float>(deviation * rng.normal());
 }
+
+namespace {
 
 void draw_uniform(double bound, Rng& rng, std::span<float> out) {
   for (float& value : out) value = static_cast<float>(bound * (2.0 * rng.uniform() - 1.0));
@@ -24,8 +24,10 @@ void set_vector(const ps::TensorSpec& tensor, std::span<float> out) {
   std::fill(out.begin(), out.end(), one ? 1.0f : 0.0f);
 }
 
-// Dense weights are [out, in]; convolutions' are [out, in, height, width].
-void draw_image_tensor(const ps::TensorSpec& tensor, Rng& rng, std::span<float> out) {
+}  // namespace
+
+void draw_image_tensor(const config::ModelConfig&, const ps::TensorSpec& tensor, Rng& rng,
+                       std::span<float> out) {
   if (tensor.shape.size() == 2) {
     draw_uniform(1.0 / std::sqrt(static_cast<double>(tensor.shape[1])), rng, out);
   } else {
@@ -33,15 +35,8 @@ void draw_image_tensor(const ps::TensorSpec& tensor, Rng& rng, std::span<float> 
   }
 }
 
-void draw_gpt_tensor(const ps::TensorSpec& tensor, std::int64_t layers, Rng& rng, std::span<float> out) {
-  const bool residual = tensor.name.ends_with("_out.weight");
-  draw_normal(residual ? 0.02 / std::sqrt(2.0 * static_cast<double>(layers)) : 0.02, rng, out);
-}
-
-}  // namespace
-
-void draw_initial_weights(const config::ModelConfig& model, const ps::Layout& layout, std::uint64_t seed,
-                          std::span<float> out) {
+void draw_initial_weights(const Model& kind, const config::ModelConfig& model, const ps::Layout& layout,
+                          std::uint64_t seed, std::span<float> out) {
   PACELINE_CHECK(static_cast<std::int64_t>(out.size()) == layout.size(), "{} floats for a layout of {}",
                  out.size(), layout.size());
   std::fill(out.begin(), out.end(), 0.0f);
@@ -52,10 +47,8 @@ void draw_initial_weights(const config::ModelConfig& model, const ps::Layout& la
     Rng rng(mix_seed({seed, i}));
     if (tensor.shape.size() == 1) {
       set_vector(tensor, place);
-    } else if (model.name == "gpt-byte") {
-      draw_gpt_tensor(tensor, model.layers, rng, place);
     } else {
-      draw_image_tensor(tensor, rng, place);
+      kind.draw(model, tensor, rng, place);
     }
   }
 }

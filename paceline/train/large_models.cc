@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include "paceline/base/status_macros.h"
 #include "paceline/train/models.h"
 
 namespace paceline::train {
@@ -25,8 +28,22 @@ void push_dense(nn::Sequential& model, std::int64_t in, std::int64_t classes) {
   model->push_back("fc3", nn::Linear(kHidden, classes));
 }
 
-}  // namespace
+constexpr std::int64_t kLeastAlexnetPixels = 63;
 
+absl::Status check_alexnet(const config::ModelConfig& model, const SampleShape& samples) {
+  PACELINE_RETURN_IF_ERROR(check_images(model, samples));
+  const ImageShape shape = image_of(samples);
+  if (std::min(shape.height, shape.width) >= kLeastAlexnetPixels) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "model.name = \"alexnet\" wants images of at least {} x {} pixels, but the data's are {} x {}; "
+      "set model.name to alexnet-small, or data.source to npy:… or images:… with larger ones",
+      kLeastAlexnetPixels, kLeastAlexnetPixels, shape.height, shape.width));
+}
+
+Samples imagenet_samples(const config::ModelConfig&) { return {{3, 224, 224}, 1000}; }
+
+// AlexNet in one tower (Krizhevsky 2014), as libtorch's users know it: five convolutions and three dense
+// layers, with dropout before two of them.
 nn::Sequential build_alexnet(ImageShape shape, std::int64_t classes) {
   struct Layer {
     std::int64_t out, kernel, stride, padding;
@@ -56,6 +73,9 @@ nn::Sequential build_alexnet(ImageShape shape, std::int64_t classes) {
   return model;
 }
 
+// VGG-16 as its authors have it (configuration D), without batch norm: 13 convolutions with biases, then
+// dense layers of 4,096, 4,096 and `classes`, with dropout before two of them. The first dense layer is as
+// large as five pools leave the image.
 nn::Sequential build_vgg16_plain(ImageShape shape, std::int64_t classes) {
   constexpr std::int64_t kWidths[] = {64, 128, 256, 512, 512};
   constexpr int kConvolutions[] = {2, 2, 3, 3, 3};
@@ -78,5 +98,17 @@ nn::Sequential build_vgg16_plain(ImageShape shape, std::int64_t classes) {
   push_dense(model, now.size(), classes);
   return model;
 }
+
+}  // namespace
+
+const Model Models::alexnet = {
+    .check = check_alexnet,
+    .build = [](const config::ModelConfig&, const SampleShape& samples,
+                std::int64_t classes) { return build_alexnet(image_of(samples), classes); },
+    .usual = imagenet_samples};
+const Model Models::vgg16_plain = {
+    .build = [](const config::ModelConfig&, const SampleShape& samples, std::int64_t classes) {
+      return build_vgg16_plain(image_of(samples), classes);
+    }};
 
 }  // namespace paceline::train

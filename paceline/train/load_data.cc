@@ -1,95 +1,55 @@
-#include <algorithm>
 #include <string>
-#include <utility>
+#include <vector>
 
+#include <absl/strings/str_join.h>
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/train/catch_torch.h"
+#include "paceline/train/data_sources.h"
 #include "paceline/train/dataset.h"
 #include "paceline/train/first_samples.h"
-#include "paceline/train/image_set.h"
-#include "paceline/train/npy_set.h"
-#include "paceline/train/text.h"
-#include "paceline/train/text_set.h"
 
 namespace paceline::train {
 
 namespace {
 
-constexpr char kHeadersRoot[] = "/usr/include/c++";
-
-DataSets image_sets(ImageSplit split, ImageShape shape, const Normalization& normalization, bool augment,
-                    std::int64_t classes = kImageClasses) {
-  return {std::make_unique<ImageSet>(std::move(split.train), shape, normalization, augment, classes),
-          std::make_unique<ImageSet>(std::move(split.test), shape, normalization, false, classes),
-          {}};
-}
-
-absl::StatusOr<DataSets> load_cifar10(const std::string& directory, bool augment) {
-  PACELINE_ASSIGN_OR_RETURN(ImageSplit split, read_cifar10(directory));
-  const Normalization normalization{{0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}};
-  return image_sets(std::move(split), kCifarShape, normalization, augment);
-}
-
-absl::StatusOr<DataSets> load_cifar100(const std::string& directory, bool augment) {
-  PACELINE_ASSIGN_OR_RETURN(ImageSplit split, read_cifar100(directory));
-  const Normalization normalization{{0.5071f, 0.4865f, 0.4409f}, {0.2673f, 0.2564f, 0.2762f}};
-  return image_sets(std::move(split), kCifarShape, normalization, augment, kCifar100Classes);
-}
-
-absl::StatusOr<DataSets> load_mnist(const std::string& directory) {
-  PACELINE_ASSIGN_OR_RETURN(ImageSplit split, read_mnist(directory));
-  const std::string note =
-      split.both_of_test_files
-          ? fmt::format(
-                "{}: only MNIST's test files are here: {} of their images train and {} test, so the accuracy "
-                "is not MNIST's; add train-images-idx3-ubyte and train-labels-idx1-ubyte",
-                directory, split.train.labels.size(), split.test.labels.size())
-          : "";
-  DataSets sets = image_sets(std::move(split), kMnistShape, Normalization{{0.1307f}, {0.3081f}}, false);
-  sets.note = note;
-  return sets;
-}
-
-// The last tenth is the test set.
-absl::StatusOr<DataSets> text_sets(Bytes bytes, const std::string& source, std::int64_t context) {
-  const auto size = static_cast<std::int64_t>(bytes.size());
-  const std::int64_t cut = size - size / 10;
-  if (context < 1 || size / 10 <= context) {
-    return absl::InvalidArgumentError(
-        fmt::format("data.source = \"{}\": {} bytes, a tenth of which test, are too few for samples of "
-                    "model.context = {} bytes; name more text, raise data.max_bytes or lower model.context",
-                    source, size, context));
+std::string list_forms(bool (*wanted)(const DataSource&)) {
+  std::vector<std::string> forms;
+  for (const DataSource* source : data_sources()) {
+    if (wanted(*source)) forms.push_back(fmt::format("\"{}\"", source->form));
   }
-  const auto text = std::make_shared<const Bytes>(std::move(bytes));
-  return DataSets{std::make_unique<TextSet>(text, 0, cut, context),
-                  std::make_unique<TextSet>(text, cut, size, context),
-                  {}};
+  return absl::StrJoin(forms, ", ");
+}
+
+// The line of the table that `source` is written like; null where there is none.
+const DataSource* find_source(const std::string& source) {
+  const std::size_t colon = source.find(':');
+  for (const DataSource* one : data_sources()) {
+    const std::string form = one->form;
+    const std::size_t form_colon = form.find(':');
+    const bool as_written = form_colon == std::string::npos
+                                ? source == form
+                                : colon == form_colon && colon + 1 < source.size() &&
+                                      source.compare(0, colon, form, 0, colon) == 0;
+    if (as_written) return one;
+  }
+  return nullptr;
 }
 
 absl::StatusOr<DataSets> load_all(const config::DataConfig& data, std::int64_t context) {
-  const std::size_t colon = data.source.find(':');
-  const std::string kind = data.source.substr(0, colon);
-  const std::string path = colon == std::string::npos ? "" : data.source.substr(colon + 1);
-  if (data.augment && kind != "cifar10" && kind != "cifar100") {
-    return absl::InvalidArgumentError(fmt::format(
-        "data.augment = true is for cifar10 and cifar100 only, not for data.source = \"{}\"; set it to false",
-        data.source));
+  const DataSource* source = find_source(data.source);
+  if (source == nullptr) {
+    return absl::InvalidArgumentError(fmt::format("data.source = \"{}\": want one of {}", data.source,
+                                                  list_forms([](const DataSource&) { return true; })));
   }
-  if (kind == "cifar10" && !path.empty()) return load_cifar10(path, data.augment);
-  if (kind == "cifar100" && !path.empty()) return load_cifar100(path, data.augment);
-  if (kind == "mnist" && !path.empty()) return load_mnist(path);
-  if (kind == "npy" && !path.empty()) return read_npy(path);
-  absl::StatusOr<Bytes> text =
-      absl::InvalidArgumentError(fmt::format("data.source = \"{}\": want \"cifar10:DIR\", \"cifar100:DIR\", "
-                                             "\"mnist:DIR\", \"npy:DIR\", \"text:FILE-or-DIR\" or "
-                                             "\"headers\"",
-                                             data.source));
-  if (kind == "text" && !path.empty()) text = read_text(path, data.max_bytes);
-  if (data.source == "headers") text = read_headers(kHeadersRoot, data.max_bytes);
-  if (!text.ok()) return text.status();
-  return text_sets(*std::move(text), data.source, context);
+  if (data.augment && !source->augments) {
+    return absl::InvalidArgumentError(
+        fmt::format("data.augment = true is for {} only, not for data.source = \"{}\"; set it to false",
+                    list_forms([](const DataSource& one) { return one.augments; }), data.source));
+  }
+  const std::size_t colon = data.source.find(':');
+  return source->load(data, colon == std::string::npos ? "" : data.source.substr(colon + 1), context);
 }
 
 // Wraps `set` when only the first `count` samples are wanted. `key` names the setting.
@@ -106,6 +66,13 @@ absl::Status keep_first(std::int64_t count, const std::string& key, const std::s
 }
 
 }  // namespace
+
+std::span<const DataSource* const> data_sources() {
+#define PACELINE_ADDRESS_OF(identifier) &DataSources::identifier,
+  static constexpr const DataSource* kTable[] = {PACELINE_DATA_SOURCES(PACELINE_ADDRESS_OF)};
+#undef PACELINE_ADDRESS_OF
+  return kTable;
+}
 
 absl::StatusOr<DataSets> load_data(const config::DataConfig& data, std::int64_t context) {
   return catch_torch("loading data", [&]() -> absl::StatusOr<DataSets> {

@@ -1,7 +1,9 @@
 #include <numeric>
 
+#include <fmt/format.h>
 #include <torch/torch.h>
 
+#include "paceline/train/data_sources.h"
 #include "paceline/train/dataset.h"
 #include "paceline/train/testing.h"
 
@@ -76,13 +78,25 @@ TEST(LoadData, RefusesTooLittleText) {
 }
 
 TEST(LoadData, RefusesAnUnknownSource) {
-  for (const char* name : {"", "cifar", "cifar10", "mnist:", "npy:", "text:", "headers:x", "http://x"}) {
+  for (const char* name :
+       {"", "cifar", "cifar10", "mnist:", "npy:", "text:", "headers:x", "digits:", "http://x"}) {
     expect_error(load_data(source(name), 10).status(), absl::StatusCode::kInvalidArgument,
                  {"data.source = \"", name});
   }
 }
 
-TEST(LoadData, AugmentsCifarOnly) {
+// The message and the page list each line of the table.
+TEST(LoadData, EverySourceIsInTheMessageAndInTheDocument) {
+  const std::string message(load_data(source("?"), 10).status().message());
+  std::ifstream page("docs/job.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  for (const DataSource* one : data_sources()) {
+    EXPECT_NE(message.find(fmt::format("\"{}\"", one->form)), std::string::npos) << message;
+    EXPECT_NE(text.find(fmt::format("`{}`", one->form)), std::string::npos) << one->form << " in docs/job.md";
+  }
+}
+
+TEST(LoadData, AugmentsImagesInColourOnly) {
   config::DataConfig data = source("headers");
   data.augment = true;
   expect_error(load_data(data, 10).status(), absl::StatusCode::kInvalidArgument, {"data.augment"});

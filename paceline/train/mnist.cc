@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/train/data_sources.h"
 #include "paceline/train/idx_file.h"
+#include "paceline/train/image_set.h"
 #include "paceline/train/images.h"
 
 namespace paceline::train {
@@ -87,5 +89,23 @@ absl::StatusOr<ImageSplit> read_mnist(const fs::path& directory) {
   PACELINE_ASSIGN_OR_RETURN(Images train, read_images(directory, "train"));
   return ImageSplit{std::move(train), std::move(test)};
 }
+
+const DataSource DataSources::mnist = {
+    .form = "mnist:DIR",
+    .load = [](const config::DataConfig&, const std::string& place,
+               std::int64_t) -> absl::StatusOr<DataSets> {
+      PACELINE_ASSIGN_OR_RETURN(ImageSplit split, read_mnist(place));
+      const std::string note =
+          split.both_of_test_files
+              ? fmt::format(
+                    "{}: only MNIST's test files are here: {} of their images train and {} test, so the "
+                    "accuracy is not MNIST's; add train-images-idx3-ubyte and train-labels-idx1-ubyte",
+                    place, split.train.labels.size(), split.test.labels.size())
+              : "";
+      const Normalization normalization{{0.1307f}, {0.3081f}};
+      DataSets sets = image_sets(std::move(split), kMnistShape, normalization, false, kImageClasses);
+      sets.note = note;
+      return sets;
+    }};
 
 }  // namespace paceline::train

@@ -1,52 +1,73 @@
-// The families of the model zoo, one .cc each, for make_model and the Replica only. They build modules and
-// leave the weights to initial_weights.h. Sizes are checked by make_model before it calls here.
+// What a built-in model is: one Model for each line of config/model_names.h, defined in a source file of its
+// own or its family's. For this folder and its tests; model.h is what others use. Models build modules and
+// leave the weights to initial_weights.h.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <torch/nn/modules/container/sequential.h>
 
+#include "paceline/base/rng.h"
 #include "paceline/config/model_config.h"
+#include "paceline/config/model_names.h"
 #include "paceline/ps/layout.h"
 #include "paceline/train/images.h"
 
 namespace paceline::train {
 
-// Two hidden layers of `width`.
-torch::nn::Sequential build_mlp(ImageShape shape, std::int64_t classes, std::int64_t width);
+// One sample's, without the batch: {channels, height, width}, or {bytes}.
+using SampleShape = std::vector<std::int64_t>;
 
-// Two convolutions and two dense layers.
-torch::nn::Sequential build_cnn(ImageShape shape, std::int64_t classes);
+// Image models take any image. Errors: InvalidArgument that names the samples' shape.
+absl::Status check_images(const config::ModelConfig& model, const SampleShape& samples);
+absl::Status at_least_one(const char* key, std::int64_t value);
 
-// The small AlexNet of the DSSP paper (Zhao et al. 2019): three convolutions, two dense layers. Most of its
-// weights are in the first dense layer, so it sends much for what it computes.
-torch::nn::Sequential build_alexnet_small(ImageShape shape, std::int64_t classes);
+// Convolutions ([out, in, height, width]) He normal by fan-out, dense layers ([out, in]) uniform in
+// ±1/√fan-in.
+void draw_image_tensor(const config::ModelConfig& model, const ps::TensorSpec& tensor, Rng& rng,
+                       std::span<float> out);
+void draw_normal(double deviation, Rng& rng, std::span<float> out);
 
-// AlexNet in one tower (Krizhevsky 2014), as libtorch's users know it: five convolutions and three dense
-// layers, with dropout before two of them. Requires: images of at least 63 x 63 pixels.
-torch::nn::Sequential build_alexnet(ImageShape shape, std::int64_t classes);
-inline constexpr std::int64_t kLeastAlexnetPixels = 63;
+inline ImageShape image_of(const SampleShape& samples) { return {samples[0], samples[1], samples[2]}; }
 
-// CIFAR's residual networks (He et al. 2016, section 4.2) of 6 · `blocks` + 2 layers.
-torch::nn::Sequential build_resnet(std::int64_t channels, std::int64_t classes, int blocks);
+struct Samples {
+  SampleShape shape;
+  std::int64_t classes = 0;
+};
+inline Samples cifar_samples(const config::ModelConfig&) { return {{3, 32, 32}, kImageClasses}; }
 
-// CIFAR's form of VGG (Simonyan, Zisserman 2015) with batch norm: convolutions a stage, then one dense layer.
-torch::nn::Sequential build_vgg(std::int64_t channels, std::int64_t classes, const std::vector<int>& stages);
+struct Model {
+  // Whether it can be built so for such samples. Errors: InvalidArgument, with what to write instead.
+  absl::Status (*check)(const config::ModelConfig& model, const SampleShape& samples) = check_images;
+  // Requires: check() said OK. Units in a row; logits come out, [n, classes] or [n, context, classes].
+  torch::nn::Sequential (*build)(const config::ModelConfig& model, const SampleShape& samples,
+                                 std::int64_t classes) = nullptr;
+  // The first weights of a tensor of two dimensions or more, and nothing but a function of these.
+  void (*draw)(const config::ModelConfig& model, const ps::TensorSpec& tensor, Rng& rng,
+               std::span<float> out) = draw_image_tensor;
+  // What it is measured with where nobody says.
+  Samples (*usual)(const config::ModelConfig& model) = cifar_samples;
+};
 
-// VGG-16 as its authors have it (configuration D), without batch norm: 13 convolutions with biases, then
-// dense layers of 4,096, 4,096 and `classes`, with dropout before two of them. The first dense layer is as
-// large as five pools leave the image.
-torch::nn::Sequential build_vgg16_plain(ImageShape shape, std::int64_t classes);
+struct Models {
+#define PACELINE_DECLARE(identifier, name) static const Model identifier;
+  PACELINE_MODELS(PACELINE_DECLARE)
+#undef PACELINE_DECLARE
+};
 
-// A causal transformer over bytes, norms before the layers (Radford et al. 2019).
-torch::nn::Sequential build_gpt_byte(const config::ModelConfig& model, std::int64_t classes);
+// Null: there is none of this name.
+const Model* find_model(const std::string& name);
 
 // make_model without the weights: they are whatever libtorch drew.
 absl::StatusOr<torch::nn::Sequential> build_model(const config::ModelConfig& model,
-                                                  const std::vector<std::int64_t>& sample_shape,
-                                                  std::int64_t classes);
+                                                  const SampleShape& samples, std::int64_t classes);
+// make_model of a model that need not be in the table; `model` holds its settings.
+absl::StatusOr<torch::nn::Sequential> make_model(const Model& kind, const config::ModelConfig& model,
+                                                 const SampleShape& samples, std::int64_t classes,
+                                                 std::uint64_t seed);
 
 struct NamedTensor {
   std::string name;

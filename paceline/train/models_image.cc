@@ -1,5 +1,6 @@
 #include <torch/torch.h>
 
+#include "paceline/base/status_macros.h"
 #include "paceline/train/models.h"
 
 namespace paceline::train {
@@ -28,8 +29,12 @@ std::int64_t flat_size(ImageShape shape, std::int64_t channels, int pools) {
   return channels * pooled(shape.height, pools) * pooled(shape.width, pools);
 }
 
-}  // namespace
+absl::Status check_mlp(const config::ModelConfig& model, const SampleShape& samples) {
+  PACELINE_RETURN_IF_ERROR(check_images(model, samples));
+  return at_least_one("width", model.width);
+}
 
+// Two hidden layers of `width`.
 nn::Sequential build_mlp(ImageShape shape, std::int64_t classes, std::int64_t width) {
   nn::Sequential model;
   model->push_back("flatten", nn::Flatten());
@@ -41,6 +46,7 @@ nn::Sequential build_mlp(ImageShape shape, std::int64_t classes, std::int64_t wi
   return model;
 }
 
+// Two convolutions and two dense layers.
 nn::Sequential build_cnn(ImageShape shape, std::int64_t classes) {
   nn::Sequential model;
   model->push_back("conv1", same_size_convolution(shape.channels, 32, 3));
@@ -56,6 +62,8 @@ nn::Sequential build_cnn(ImageShape shape, std::int64_t classes) {
   return model;
 }
 
+// The small AlexNet of the DSSP paper (Zhao et al. 2019): three convolutions, two dense layers. Most of its
+// weights are in the first dense layer, so it sends much for what it computes.
 nn::Sequential build_alexnet_small(ImageShape shape, std::int64_t classes) {
   nn::Sequential model;
   model->push_back("conv1", same_size_convolution(shape.channels, 64, 5));
@@ -73,5 +81,21 @@ nn::Sequential build_alexnet_small(ImageShape shape, std::int64_t classes) {
   model->push_back("fc2", nn::Linear(512, classes));
   return model;
 }
+
+}  // namespace
+
+const Model Models::mlp = {
+    .check = check_mlp,
+    .build = [](const config::ModelConfig& model, const SampleShape& samples, std::int64_t classes) {
+      return build_mlp(image_of(samples), classes, model.width);
+    }};
+const Model Models::cnn = {
+    .build = [](const config::ModelConfig&, const SampleShape& samples, std::int64_t classes) {
+      return build_cnn(image_of(samples), classes);
+    }};
+const Model Models::alexnet_small = {
+    .build = [](const config::ModelConfig&, const SampleShape& samples, std::int64_t classes) {
+      return build_alexnet_small(image_of(samples), classes);
+    }};
 
 }  // namespace paceline::train

@@ -14,6 +14,7 @@
 #include "paceline/base/check.h"
 #include "paceline/base/rng.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/train/data_sources.h"
 #include "paceline/train/read_file.h"
 
 namespace paceline::train {
@@ -228,5 +229,10 @@ std::uint64_t NpySet::digest() const {
   }
   return hash;
 }
+
+const DataSource DataSources::npy = {
+    .form = "npy:DIR", .load = [](const config::DataConfig&, const std::string& place, std::int64_t) {
+      return read_npy(place);
+    }};
 
 }  // namespace paceline::train

@@ -6,8 +6,9 @@
 
 #include <torch/torch.h>
 
+#include "paceline/data/testing/npy_header_text.h"
+#include "paceline/train/local_model.h"
 #include "paceline/train/model.h"
-#include "paceline/train/replica.h"
 #include "paceline/train/testing.h"
 
 namespace paceline::train {
@@ -124,14 +125,14 @@ TEST_F(NpySetTest, FitsTheImageModels) {
     const std::int32_t all[] = {0, 1, 2, 3};
     const Batch batch = sets->train->batch(all, 0);
     for (const char* name : {"mlp", "cnn", "alexnet-small", "resnet20", "vgg11"}) {
-      const auto replica = Replica::create(model_named(name), sets->train->sample_shape(), 3, 1);
-      ASSERT_TRUE(replica.ok()) << name << " " << replica.status();
-      std::vector<float> weights(static_cast<std::size_t>((*replica)->layout().size()));
+      const auto model = LocalModel::create(model_named(name), sets->train->sample_shape(), 3, 1);
+      ASSERT_TRUE(model.ok()) << name << " " << model.status();
+      std::vector<float> weights(static_cast<std::size_t>((*model)->layout().size()));
       std::vector<float> gradients(weights.size());
-      (*replica)->initial_weights(weights);
+      (*model)->initial_weights(weights);
       const auto step =
-          (*replica)->step(batch, tensor_pointers<const float>((*replica)->layout(), weights.data()),
-                           tensor_pointers<float>((*replica)->layout(), gradients.data()), 1);
+          (*model)->step(batch, tensor_pointers<const float>((*model)->layout(), weights.data()),
+                         tensor_pointers<float>((*model)->layout(), gradients.data()), 1);
       EXPECT_TRUE(step.ok()) << name << " " << step.status();
     }
   }

@@ -12,6 +12,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/train/catch_torch.h"
 #include "paceline/train/model.h"
+#include "paceline/train/models.h"
 
 namespace paceline::train {
 
@@ -79,7 +80,7 @@ std::int64_t parameter_bytes(const torch::nn::AnyModule& unit) {
 torch::Tensor noise(const std::vector<std::int64_t>& sample_shape, std::int64_t classes) {
   std::vector<std::int64_t> shape = {kSamples};
   shape.insert(shape.end(), sample_shape.begin(), sample_shape.end());
-  // One dimension is a text, of which the classes are the bytes.
+  // One dimension is a text, whose classes are the bytes.
   return sample_shape.size() == 1 ? torch::randint(classes, shape, torch::kInt64) : torch::rand(shape);
 }
 
@@ -108,6 +109,12 @@ absl::StatusOr<planner::ModelProfile> profile_model(const config::ModelConfig& m
                                                     const std::vector<std::int64_t>& sample_shape,
                                                     std::int64_t classes) {
   constexpr std::uint64_t kSeed = 1;
+  const Model* kind = find_model(model.name);
+  if (kind != nullptr && (sample_shape.empty() || classes == 0)) {
+    const Samples usual = kind->usual(model);
+    return profile_model(model, sample_shape.empty() ? usual.shape : sample_shape,
+                         classes == 0 ? usual.classes : classes);
+  }
   PACELINE_ASSIGN_OR_RETURN(torch::nn::Sequential units, make_model(model, sample_shape, classes, kSeed));
   return catch_torch("measuring model " + model.name, [&]() -> absl::StatusOr<planner::ModelProfile> {
     planner::ModelProfile profile;

@@ -14,7 +14,8 @@ namespace paceline::train {
 
 // Runs a few small batches of noise through the model, unit by unit, on the threads set before; the fastest
 // run counts. Sizes are exact: kept bytes are what libtorch's allocator holds after the forward pass. Takes
-// about a second for the models here. Errors: as make_model.
+// about a second for the models here. No shape and 0 classes: as the model usually has them. Errors: as
+// make_model.
 absl::StatusOr<planner::ModelProfile> profile_model(const config::ModelConfig& model,
                                                     const std::vector<std::int64_t>& sample_shape,
                                                     std::int64_t classes);

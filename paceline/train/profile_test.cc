@@ -47,6 +47,15 @@ TEST(Profile, EveryUnitOfEveryKindOfModel) {
   }
 }
 
+// What `paceline plan` asks for where the cluster file says no more than the name.
+TEST(Profile, WithoutSamplesItIsMeasuredOnItsUsualOnes) {
+  config::ModelConfig text = model_named("gpt-byte");
+  text.context = 16;
+  EXPECT_EQ(profile_model(text, {}, 0).value().layers.back().output_bytes, 4 * 16 * 256);
+  EXPECT_EQ(profile_model(model_named("mlp"), {}, 0).value().layers.back().output_bytes, 4 * 10);
+  EXPECT_EQ(profile_model(model_named("mlp"), {}, 7).value().layers.back().output_bytes, 4 * 7);
+}
+
 TEST(Profile, AModelThatDoesNotFitItsSamples) {
   EXPECT_FALSE(profile_model(model_named("resnet20"), {64}, 10).ok());
   EXPECT_FALSE(profile_model(model_named("resnet2000"), {3, 32, 32}, 10).ok());

@@ -46,8 +46,7 @@ struct ResidualBlock : nn::Module {
   nn::BatchNorm2d bn2;
 };
 
-}  // namespace
-
+// CIFAR's residual networks (He et al. 2016, section 4.2) of 6 · `blocks` + 2 layers.
 nn::Sequential build_resnet(std::int64_t channels, std::int64_t classes, int blocks) {
   nn::Sequential model;
   model->push_back("conv1", convolution_3x3(channels, 16, 1));
@@ -66,5 +65,24 @@ nn::Sequential build_resnet(std::int64_t channels, std::int64_t classes, int blo
   model->push_back("fc", nn::Linear(width, classes));
   return model;
 }
+
+}  // namespace
+
+const Model Models::resnet20 = {
+    .build = [](const config::ModelConfig&, const SampleShape& samples, std::int64_t classes) {
+      return build_resnet(samples[0], classes, 3);
+    }};
+const Model Models::resnet50 = {
+    .build = [](const config::ModelConfig&, const SampleShape& samples, std::int64_t classes) {
+      return build_resnet(samples[0], classes, 8);
+    }};
+const Model Models::resnet56 = {
+    .build = [](const config::ModelConfig&, const SampleShape& samples, std::int64_t classes) {
+      return build_resnet(samples[0], classes, 9);
+    }};
+const Model Models::resnet110 = {
+    .build = [](const config::ModelConfig&, const SampleShape& samples, std::int64_t classes) {
+      return build_resnet(samples[0], classes, 18);
+    }};
 
 }  // namespace paceline::train

@@ -1,6 +1,6 @@
 // A run of a model's units on one device: one stage of a pipeline, or the whole model when it is the only
-// one. Like a Replica it keeps no weights: every iteration is told where they lie, and writes its gradient to
-// memory the caller names. It says nothing about order: whoever calls goes by a schedule. One thread.
+// one. Like a LocalModel it keeps no weights: every iteration is told where they lie, and writes its gradient
+// to memory the caller names. It says nothing about order: the caller goes by a schedule. One thread.
 //
 // What always holds: weights and gradients are laid out as of the whole model, and the stage touches its own
 // tensors alone, so the stages of a pipeline may share that memory. The gradient of an iteration is that of

@@ -4,9 +4,13 @@
 #include <limits>
 #include <utility>
 
+#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/train/data_sources.h"
+#include "paceline/train/text.h"
 
 namespace paceline::train {
 
@@ -37,5 +41,43 @@ Batch TextSet::batch(std::span<const std::int32_t> indices, std::uint64_t) const
   }
   return batch;
 }
+
+namespace {
+
+constexpr char kHeadersRoot[] = "/usr/include/c++";
+
+// The last tenth is the test set.
+absl::StatusOr<DataSets> text_sets(Bytes bytes, const std::string& source, std::int64_t context) {
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  const std::int64_t cut = size - size / 10;
+  if (context < 1 || size / 10 <= context) {
+    return absl::InvalidArgumentError(
+        fmt::format("data.source = \"{}\": {} bytes, with a tenth of them for tests, are too few for samples of "
+                    "model.context = {} bytes; name more text, raise data.max_bytes or lower model.context",
+                    source, size, context));
+  }
+  const auto text = std::make_shared<const Bytes>(std::move(bytes));
+  return DataSets{std::make_unique<TextSet>(text, 0, cut, context),
+                  std::make_unique<TextSet>(text, cut, size, context),
+                  {}};
+}
+
+}  // namespace
+
+const DataSource DataSources::text = {.form = "text:FILE-or-DIR",
+                                      .load = [](const config::DataConfig& data, const std::string& place,
+                                                 std::int64_t context) -> absl::StatusOr<DataSets> {
+                                        PACELINE_ASSIGN_OR_RETURN(Bytes bytes,
+                                                                  read_text(place, data.max_bytes));
+                                        return text_sets(std::move(bytes), data.source, context);
+                                      }};
+
+const DataSource DataSources::headers = {.form = "headers",
+                                         .load = [](const config::DataConfig& data, const std::string&,
+                                                    std::int64_t context) -> absl::StatusOr<DataSets> {
+                                           PACELINE_ASSIGN_OR_RETURN(
+                                               Bytes bytes, read_headers(kHeadersRoot, data.max_bytes));
+                                           return text_sets(std::move(bytes), data.source, context);
+                                         }};
 
 }  // namespace paceline::train

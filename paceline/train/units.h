@@ -1,5 +1,6 @@
-// A run of a model's units on weights somebody else owns: what a Stage and a Replica compute with, and where
-// the promises of stage.h are kept. For this folder only; libtorch's exceptions pass through. One thread.
+// A run of a model's units on weights somebody else owns: what a Stage and a LocalModel compute with, and
+// where the promises of stage.h are kept. For this folder only; libtorch's exceptions pass through. One
+// thread.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,7 @@ void push_convolution(nn::Sequential& model, const std::string& name, std::int64
   model->push_back("relu" + name, nn::ReLU());
 }
 
-}  // namespace
-
+// CIFAR's form of VGG (Simonyan, Zisserman 2015) with batch norm: convolutions a stage, then one dense layer.
 nn::Sequential build_vgg(std::int64_t channels, std::int64_t classes, const std::vector<int>& stages) {
   constexpr std::int64_t kWidths[] = {64, 128, 256, 512, 512};
   nn::Sequential model;
@@ -35,5 +34,16 @@ nn::Sequential build_vgg(std::int64_t channels, std::int64_t classes, const std:
   model->push_back("fc", nn::Linear(channels, classes));
   return model;
 }
+
+}  // namespace
+
+const Model Models::vgg11 = {
+    .build = [](const config::ModelConfig&, const SampleShape& samples, std::int64_t classes) {
+      return build_vgg(samples[0], classes, {1, 1, 2, 2, 2});
+    }};
+const Model Models::vgg16 = {
+    .build = [](const config::ModelConfig&, const SampleShape& samples, std::int64_t classes) {
+      return build_vgg(samples[0], classes, {2, 2, 3, 3, 3});
+    }};
 
 }  // namespace paceline::train

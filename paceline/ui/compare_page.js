@@ -15,7 +15,13 @@ function compare_page(ids) {
     const alike = ids.filter(other => runs.get(other).head?.policy === head.policy);
     return alike.length === 1 ? head.policy : `${head.policy} (${id})`;
   };
-  const lines = (part, column, of = points => curve_of(points, column)) => ids.map((id, style) => ({name: name_of(id), style, points: runs.get(id).curves ? of(runs.get(id).curves[part]) : []}));
+  // The best so far has the boldest line.
+  const best_run = () => {
+    const with_number = key => ids.filter(id => known(runs.get(id).head?.[key]));
+    const [by, better] = with_number('best_accuracy').length ? ['best_accuracy', (a, b) => a > b] : ['loss', (a, b) => a < b];
+    return with_number(by).reduce((best, id) => best === null || better(runs.get(id).head[by], runs.get(best).head[by]) ? id : best, null);
+  };
+  const lines = (part, column) => ids.map((id, style) => ({name: name_of(id), style, best: id === best_run(), points: runs.get(id).curves ? curve_of(runs.get(id).curves[part], column) : []}));
   const words = column => ids.map(id => `${name_of(id)} ${latest_words(runs.get(id).curves?.evaluations ?? [], column, plain)}`).join('; ');
   const draw = () => {
     const first = [...runs.values()].find(run => run.curves?.target)?.curves.target;
@@ -26,11 +32,11 @@ function compare_page(ids) {
     loss.node.hidden = !any(3);
     loss.set({...x_of(), format: plain, may_be_log: true, rule: rule('loss'), series: lines('evaluations', 3), words: words(3)});
     training.set({...x_of(), format: plain, may_be_log: true, series: lines('training', 3)});
-    rate.set({x_label: 'seconds', x_unit: 's', format: short_count, from_zero: true, series: lines('rate', 1, points => points)});
+    rate.set({...x_of(), format: short_count, from_zero: true, series: lines('rate', 3)});
     const percent = value => or_dash(value, share => fixed(100 * share, 1));
     table.set(ids.map((id, style) => {
       const head = runs.get(id).head;
-      const name = html('a', {href: `#/run/${encodeURIComponent(id)}`, class: `keyed s${style % 8}`}, svg('svg', {width: 12, height: 12, 'aria-hidden': 'true'}, svg('rect', {class: 'bar', width: 12, height: 12, rx: 2})), ` ${id}`);
+      const name = html('a', {href: `#/run/${encodeURIComponent(id)}`, class: `keyed s${style % 8}`, title: id}, svg('svg', {width: 12, height: 12, 'aria-hidden': 'true'}, svg('rect', {class: 'bar', width: 12, height: 12, rx: 2})), ` ${id.split('/').pop()}`);
       if (!known(head?.title)) return [name, ...Array(heads.length - 2).fill('\u2013'), head ? head.why || head.holds_back : ''];
       return [name, head.policy, head.state, percent_text(head.total_samples ? head.samples / head.total_samples : 0, 0), or_dash(head.samples_per_s, short_count), percent(head.wait_share), or_dash(head.staleness_mean, mean => fixed(mean, 2)),
         or_dash(head.group_size, size => fixed(size, 1)), digits4(head.training_loss), digits4(head.loss), percent(head.accuracy), percent(head.best_accuracy), fixed(head.elapsed_s, 1), head.held_back];

@@ -18,9 +18,9 @@ function uplot_options(now, width, title) {
   return {
     width, height: kChartHeight, legend: {show: false}, cursor: {y: false, points: {size: 7}},
     scales: {x: {time: false}, y: {distr: now.log ? 3 : 1, range: now.log ? undefined : (_, low, high) => y_range(now, low, high)}},
-    axes: [{...axis, label: now.x_label, size: 30, values: (_, list) => list.map(plain)},
-      {...axis, size: 58, values: (_, list) => list.map(value => known(value) ? now.format(value, false, list[1] - list[0]) : '')}],
-    series: [{}, ...now.series.map(one => ({label: one.name, stroke: series_color(one.style), width: one.thin ? 1.4 : 2,
+    axes: [{...axis, label: now.x_label, size: 30, values: (_, list) => tick_labels(list, plain)},
+      {...axis, size: 58, values: (_, list) => tick_labels(list, (value, exact, step) => known(value) ? now.format(value, exact, now.log ? 0.01 : step) : '')}],
+    series: [{}, ...now.series.map(one => ({label: one.name, stroke: series_color(one.style), width: one.thin ? 1.4 : one.best ? 3.4 : 2,
       dash: one.plain ? [] : kDashes[one.style % 8], spanGaps: true,
       points: {show: one.points.length === 1, size: 6, fill: series_color(one.style)}}))],
     hooks: {setCursor: [plot => tell_cursor(plot, now)], drawAxes: now.rule ? [plot => draw_rule(plot, now)] : []},
@@ -70,7 +70,7 @@ const worth_a_log = series => {
   return values.length > 1 && Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) > 12;
 };
 
-// A chart of lines. set({series: [{name, style, points, thin, plain}], x_label, x_unit, format(value, exact), from_zero, most,
+// A chart of lines. set({series: [{name, style, points, thin, best, plain}], x_label, x_unit, format(value, exact), from_zero, most,
 // rule: {y, text}, may_be_log, words}): `words` say for those who cannot see it what it shows.
 function live_chart(title, note) {
   const holder = html('div', {class: 'uplot-holder', role: 'img', 'aria-label': title});
@@ -90,11 +90,11 @@ function live_chart(title, note) {
     empty.hidden = Boolean(any);
     holder.hidden = !any;
     if (!any || width === 0) return;
-    const own = JSON.stringify([now.series.map(one => [one.name, one.style, one.points.length === 1]), now.x_label, now.log, now.rule]);
+    const own = JSON.stringify([now.series.map(one => [one.name, one.style, one.best, one.points.length === 1]), now.x_label, now.log, now.rule]);
     if (!plot || own !== shape) {
       shape = own;
       make();
-      keys.replaceChildren(...(now.series.length > 1 ? [legend(now.series.map(one => ({name: one.name, style: one.style, look: one.plain ? 'solid' : ''})))] : []));
+      keys.replaceChildren(...(now.series.length > 1 ? [legend(now.series.map(one => ({name: one.name, style: one.style, look: `${one.plain ? 'solid' : ''} ${one.best ? 'best' : ''}`})))] : []));
     } else {
       plot.setData(joined(now.series));
     }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/policy/policy_spec.h"
 #include "paceline/report/example_run.h"
 #include "paceline/report/run_stats.h"
 #include "paceline/report/testing/moments.h"
@@ -42,7 +43,7 @@ struct Watched final : control::RunListener {
     const report::History history = stats.history(now, report::RunStats::Lanes::kNone);
     const report::TimeLedger ledger = time.ledger(now);
     const StateOfRun of_run{state, ""};
-    const LiveRun run{summary, history, ledger, window.of_late(ledger), recent, lanes, of_run, now};
+    const LiveRun run{summary, history, ledger, window.of_late(ledger), recent, lanes, of_run, now, traffic};
     return {{"head", head_json(run)},       {"curves", curves_json(run)}, {"lanes", lanes_json(run)},
             {"devices", devices_json(run)}, {"groups", groups_json(run)}, {"events", events_json(run)},
             {"plan", plan_json(run)},       {"time", time_json(run)}};
@@ -54,6 +55,7 @@ struct Watched final : control::RunListener {
   MovingLanes lanes;
   Recent recent;
   LedgerWindow window;
+  Traffic traffic;
 };
 
 report::RunInfo info_of(const std::string& policy, std::int64_t samples) {
@@ -111,15 +113,41 @@ TEST(RecentTest, TheRateIsThatOfTheLatestSecondsAndFallsWhenNothingComes) {
     commit.samples = i < 500 ? 1 : 10;
     commit.committed_before = i < 500 ? i : 500 + 10 * (i - 500);
     recent.on_order(at(0.05 * i), commit);
-    recent.on_fact({at(0.05 * i + 0.01), control::CommitComplete{Version(i + 1)}});
+    for (const int server : {0, 2})
+      recent.on_side_work({.at = at(0.05 * i),
+                           .version = Version(i + 1),
+                           .took = from_seconds(server == 2 && i > 900 ? 0.02 : 0.01),
+                           .server = server,
+                           .bytes = 1'000'000});
   }
   EXPECT_NEAR(*recent.samples_per_s(at(49.95)), 200, 3);
   EXPECT_LT(*recent.samples_per_s(at(55)), 120);
   EXPECT_EQ(*recent.samples_per_s(at(80)), 0);
-  EXPECT_NEAR(*recent.update_s(), 0.01, 1e-6);
-  EXPECT_EQ(recent.updates(), 1000);
+  EXPECT_NEAR(*recent.update_s(), 0.02, 1e-6) << "of the slowest";
+  EXPECT_EQ(recent.updates().at(2).count, 1000);
+  EXPECT_NEAR(recent.updates().at(2).seconds, 10.99, 1e-6);
+  EXPECT_NEAR(recent.updates().at(0).gb_per_s, 0.1, 1e-6);
   EXPECT_NEAR(static_cast<double>(recent.version_at(at(25))), 500, 5);
   EXPECT_FALSE(Recent().samples_per_s(at(1)).has_value());
+}
+
+TEST(TrafficTest, RatesAreThoseSinceTheReportBefore) {
+  Traffic traffic;
+  const auto look = [&](double s, std::int64_t few, std::int64_t many) {
+    traffic.look({{at(s), "server0", 100, {{"server1", "gradients", few}, {"server1", "weights", many}}},
+                  {at(s), "w0", 300, {}}});
+  };
+  look(1, 10, 1000);
+  EXPECT_EQ(traffic.links().at(0).bytes, 1000);
+  EXPECT_EQ(traffic.links().at(0).bytes_per_s, 0);
+  look(3, 30, 1000);
+  look(3, 30, 1000);
+  EXPECT_EQ(traffic.links().at(0).kind, "gradients");
+  EXPECT_NEAR(traffic.links().at(0).bytes_per_s, 10, 1e-9);
+  EXPECT_EQ(traffic.links().at(1).bytes_per_s, 0);
+  EXPECT_EQ(traffic.memory().at(0).process, "w0");
+  look(2, 40, 1000);  // a clock that went back
+  EXPECT_EQ(traffic.links().at(1).bytes_per_s, 0);
 }
 
 TEST(RecentTest, ReasonsOfLeavingAreFewWhateverIsSaid) {
@@ -207,8 +235,7 @@ TEST(LivePartsTest, TheSlowOneIsNamedInTheSentenceAndFirstAmongTheDevices) {
 }
 
 TEST(LivePartsTest, EveryDevicesTimeAddsUpUnderEveryPolicy) {
-  for (const std::string policy :
-       {"bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:15", "cgp", "backup:1", "local-sgd:4"}) {
+  for (const std::string& policy : policy::one_of_each_policy()) {
     Time end;
     const auto run = watched(policy, &end);
     const Json time = run->parts(end).at("time");

@@ -153,7 +153,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
     beat();
   }
 
-  // Whoever reads a stream says nothing more; what comes is his end.
+  // A client that reads a stream says nothing more; what comes is its end.
   void listen_for_end() {
     stream_.socket().async_read_some(asio::buffer(ignored_),
                                      [self = shared_from_this()](Error, std::size_t) { self->close(); });

@@ -72,7 +72,7 @@ function list_page() {
     }
     shown = now;
     const training = runs.filter(run => run.state === 'training').length;
-    text_node(count)(runs.length === 0 ? 'There is no run here yet. It appears as soon as one begins.' : `${count_text(runs.length)} runs, ${training} training${fitting.length < runs.length ? `; ${fitting.length} fit` : ''}${fitting.length > 300 ? '; the first 300 are shown' : ''}.`);
+    text_node(count)(runs.length === 0 ? 'There is no run here yet. It appears as soon as one begins.' : `${runs.length === 1 ? '1 run' : `${count_text(runs.length)} runs`}, ${training} training${fitting.length < runs.length ? `; ${fitting.length} fit` : ''}${fitting.length > 300 ? '; the first 300 are shown' : ''}.`);
     compare_changed();
   };
   filter.addEventListener('input', () => { list_filter = filter.value; draw(); });

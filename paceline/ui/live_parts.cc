@@ -128,8 +128,11 @@ Json curves_json(const LiveRun& run) {
       training.push_back(
           Json::array({ms_of(one.at), one.samples, run.recent.version_at(one.at), rounded(one.loss)}));
   }
-  for (const report::Rate& one : report::throughput(run.history, kRates))
-    rates.push_back(Json::array({rounded(one.time_s), rounded(one.samples_per_s)}));
+  for (const report::Rate& one : report::throughput(run.history, kRates)) {
+    rates.push_back(
+        Json::array({rounded(one.time_s), std::round(one.samples),
+                     run.recent.version_at(Time(from_seconds(one.time_s))), rounded(one.samples_per_s)}));
+  }
   return {{"evaluations", std::move(evaluations)},
           {"training", std::move(training)},
           {"rate", std::move(rates)},
@@ -268,6 +271,45 @@ Json time_json(const LiveRun& run) {
           {"devices", std::move(devices)},
           {"left_out", ledger.devices.size() - rows.size()},
           {"waits", std::move(waits)}};
+}
+
+namespace {
+
+// The first kProcessRows of a list.
+template <class One, class Row>
+Json rows_of(const std::vector<One>& list, Row row) {
+  Json rows = Json::array();
+  for (const One& one : list) {
+    if (rows.size() == kProcessRows) break;
+    rows.push_back(row(one));
+  }
+  const std::size_t left_out = list.size() - rows.size();
+  return {{"rows", std::move(rows)}, {"left_out", left_out}};
+}
+
+}  // namespace
+
+Json links_json(const LiveRun& run) {
+  return rows_of(run.traffic.links(), [](const Traffic::Link& one) {
+    return Json::array({one.from, one.to, one.kind, one.bytes, rounded(one.bytes_per_s)});
+  });
+}
+
+Json memory_json(const LiveRun& run) {
+  return rows_of(run.traffic.memory(), [](const Traffic::Memory& one) {
+    return Json::array({one.process, one.resident_bytes});
+  });
+}
+
+Json servers_json(const LiveRun& run) {
+  std::vector<std::pair<std::int32_t, Recent::ServerUpdates>> servers;
+  for (const auto& one : run.recent.updates()) servers.push_back(one);
+  std::stable_sort(servers.begin(), servers.end(),
+                   [](const auto& a, const auto& b) { return a.second.latest_s > b.second.latest_s; });
+  return rows_of(servers, [](const auto& one) {
+    return Json::array(
+        {one.first, one.second.count, rounded(one.second.latest_s), rounded(one.second.gb_per_s)});
+  });
 }
 
 }  // namespace paceline::ui

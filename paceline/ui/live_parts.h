@@ -9,7 +9,7 @@
 //            target}
 //   curves   {evaluations: [[time_s, samples, version, loss, accuracy]], training: [[time_s, samples,
 //   version,
-//            loss]], rate: [[time_s, samples_per_s]], target}
+//            loss]], rate: [[time_s, samples, version, samples_per_s]], target}
 //   lanes    MovingLanes::json
 //   devices  {rows: [{name, doing, why, iterations, samples, speed, past, middle, waited_for_s, wait_share,
 //            discarded}], left_out, middle}: first those that the others wait for most
@@ -20,6 +20,13 @@
 //   why]]} time     {wall_s, off_by_s, causes: [text], devices: [[name, seconds by cause…]], left_out, waits:
 //   [[on, rule,
 //            s]]}
+//   links    {rows: [[from, to, kind, bytes, bytes_per_s (of late)]], left_out}: the busiest first; of runs
+//   over
+//            several hosts
+//   memory   {rows: [[process, resident_bytes]], left_out}: the largest first
+//   servers  {rows: [[server, commits, seconds of a commit of late, GB/s of weights made of late]],
+//   left_out}: the
+//            slowest first
 #pragma once
 
 #include <string>
@@ -31,6 +38,7 @@
 #include "paceline/ui/moving_lanes.h"
 #include "paceline/ui/recent.h"
 #include "paceline/ui/run_state.h"
+#include "paceline/ui/traffic.h"
 
 namespace paceline::ui {
 
@@ -43,6 +51,7 @@ struct LiveRun {
   const MovingLanes& lanes;
   const StateOfRun& state;
   Time now;
+  const Traffic& traffic;
   std::string trouble{};  // a line: why the page may be behind
 };
 
@@ -50,6 +59,7 @@ inline constexpr std::size_t kCurvePoints = 300;
 inline constexpr std::size_t kDeviceRows = 200;
 inline constexpr std::size_t kLedgerRows = 64;
 inline constexpr std::size_t kEventRows = 100;
+inline constexpr std::size_t kProcessRows = 64;  // of links, memory and servers each
 
 report::Json head_json(const LiveRun& run);
 report::Json curves_json(const LiveRun& run);
@@ -59,5 +69,8 @@ report::Json groups_json(const LiveRun& run);
 report::Json events_json(const LiveRun& run);
 report::Json plan_json(const LiveRun& run);
 report::Json time_json(const LiveRun& run);
+report::Json links_json(const LiveRun& run);
+report::Json memory_json(const LiveRun& run);
+report::Json servers_json(const LiveRun& run);
 
 }  // namespace paceline::ui

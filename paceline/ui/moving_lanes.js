@@ -1,9 +1,9 @@
 // The lanes of a run that trains: who computes, and who waits for whom and why.
 
 // As report::TimeCause counts them.
-const kCauses = ['computing', 'waiting', 'waiting for the servers', 'waiting for messages on the way', 'waiting for other stages', 'starting', 'recovering', 'parked', 'gone'];
-const [kComputing, kWaiting, kServers] = [0, 1, 2];
-const kCauseClass = ['computing', 'waiting', 'servers', 'way', 'stages', 'starting', 'recovering', 'parked', 'gone'];
+const kCauses = ['computing', 'loading samples', 'waiting for weights', 'waiting', 'waiting for the servers', 'waiting for messages on the way', 'waiting for other stages', 'starting', 'recovering', 'no work', 'gone'];
+const [kComputing, kWaiting, kServers] = [0, 3, 4];
+const kCauseClass = ['computing', 'loading', 'weights', 'waiting', 'servers', 'way', 'stages', 'starting', 'recovering', 'no-work', 'gone'];
 
 // A waiting block has the color of the one it waits for.
 function wait_patterns(id, count) {
@@ -83,11 +83,6 @@ function draw_moving(all, width) {
   });
   picture.addEventListener('pointerleave', hide_tooltip);
   return picture;
-}
-
-function clipped_text(text, letters) {
-  const all = [...text];
-  return all.length > letters ? `${all.slice(0, letters - 1).join('')}\u2026` : text;
 }
 
 // For those who cannot see them: how long each device waited of what is shown.

@@ -12,14 +12,13 @@ namespace {
 
 using report::Json;
 
-// A page is so far behind a run, at most, and what it takes to make it.
-constexpr std::chrono::milliseconds kTick{500};
+// A page is behind a run by a tick and what it takes to make it, and a part that is large by two ticks.
+constexpr std::chrono::milliseconds kTick{400};
 // The list is looked at as often while somebody sees it.
 constexpr std::chrono::seconds kLook{2};
-// A part that is large, or changes slowly, goes out as often.
+// As often a part goes out.
 std::chrono::milliseconds period_of(const std::string& part) {
-  if (part == "head" || part == "events") return kTick;
-  return part == "lanes" ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(2000);
+  return part == "head" || part == "events" ? kTick : 2 * kTick;
 }
 // What nobody has looked at for so long is forgotten.
 constexpr std::chrono::seconds kKept{60};
@@ -156,16 +155,31 @@ void Publisher::metrics(std::shared_ptr<Exchange> asked, std::string run) {
   });
 }
 
-void Publisher::stop_run(std::shared_ptr<Exchange> asked, std::string run, std::string job_token) {
-  post([this, asked = std::move(asked), run = std::move(run), job_token = std::move(job_token)] {
+void Publisher::health(std::shared_ptr<Exchange> asked) {
+  post([this, asked = std::move(asked)] {
+    index_.look();
+    looked_ = Steady::now();
+    const std::string run = index_.newest();
+    RunFollower* follower = follow(run);
+    if (follower == nullptr) return asked->answer({.body = "there is no run yet\n"});
+    follower->read();
+    const RunState state = follower->state().state;
+    const bool ill = state == RunState::kFailed || state == RunState::kLost;
+    asked->answer({.status = ill ? 503 : 200, .body = fmt::format("{}: {}\n", run, follower->in_a_line())});
+  });
+}
+
+void Publisher::ask_run(std::shared_ptr<Exchange> asked, std::string run, std::string job_token,
+                        AskRun UiOptions::*what) {
+  post([this, asked = std::move(asked), run = std::move(run), job_token = std::move(job_token), what] {
     const RunCard* card = index_.find(run);
     if (card == nullptr) return asked->answer({.status = 404, .body = "there is no such run\n"});
-    if (!options_.stop_run)
-      return asked->answer({.status = 403, .body = "runs cannot be stopped from here\n"});
-    const absl::Status stopped = options_.stop_run(card->paths(), job_token);
-    if (stopped.ok()) return asked->answer({.status = 200, .body = "the run stops with a checkpoint\n"});
-    const int status = absl::IsPermissionDenied(stopped) ? 403 : 409;
-    asked->answer({.status = status, .body = std::string(stopped.message()) + "\n"});
+    const AskRun& ask = options_.*what;
+    if (!ask) return asked->answer({.status = 403, .body = "this cannot be asked from here\n"});
+    const absl::StatusOr<std::string> answer = ask(card->paths(), job_token);
+    if (answer.ok()) return asked->answer({.status = 200, .body = *answer + "\n"});
+    const int status = absl::IsPermissionDenied(answer.status()) ? 403 : 409;
+    asked->answer({.status = status, .body = std::string(answer.status().message()) + "\n"});
   });
 }
 

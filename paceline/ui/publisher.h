@@ -32,7 +32,11 @@ class Publisher {
   void subscribe(std::shared_ptr<Exchange> page, std::string part, std::vector<std::string> runs);
   // Of that run; of the newest one without a name.
   void metrics(std::shared_ptr<Exchange> asked, std::string run);
-  void stop_run(std::shared_ptr<Exchange> asked, std::string run, std::string job_token);
+  // Whether the newest run is well, in a line.
+  void health(std::shared_ptr<Exchange> asked);
+  // `what`: of whoever leads the run.
+  void ask_run(std::shared_ptr<Exchange> asked, std::string run, std::string job_token,
+               AskRun UiOptions::*what);
 
  private:
   using Steady = std::chrono::steady_clock;

@@ -1,11 +1,11 @@
 #include "paceline/ui/recent.h"
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 #include <variant>
 
 #include "paceline/base/overloaded.h"
+#include "paceline/report/terminal_text.h"
 
 namespace paceline::ui {
 
@@ -13,23 +13,10 @@ namespace {
 
 // Commits closer than that are one point of the rate.
 constexpr Duration kStep = std::chrono::milliseconds(100);
-// Of updates that nobody says are complete.
-constexpr std::size_t kMostPending = 1000;
 
 std::optional<double> rate(std::int64_t samples, Duration time) {
   if (samples == 0 || time <= Duration::zero()) return std::nullopt;
   return static_cast<double>(samples) / to_seconds(time);
-}
-
-// "resumed from version 120" → "resumed from version #".
-std::string without_numbers(const std::string& text) {
-  std::string words;
-  for (const char c : text) {
-    const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
-    if (!digit) words += c;
-    if (digit && (words.empty() || words.back() != '#')) words += '#';
-  }
-  return words;
 }
 
 }  // namespace
@@ -48,8 +35,7 @@ void Recent::on_fact(const control::Fact& fact) {
                    replica(gone.replica).here = false;
                    left(gone.why);
                  },
-                 [&](const control::ReplicaReady& done) { ready(done.replica, done.compute); },
-                 [&](const control::CommitComplete& done) { complete(fact.at, done.version); },
+                 [&](const control::ReplicaReady& done) { ready(done.replica, done.compute - done.pulling); },
                  [](const auto&) {},
              },
              fact.what);
@@ -73,8 +59,6 @@ void Recent::ready(ReplicaId id, Duration compute) {
 void Recent::commit(Time at, const control::CommitRecord& record) {
   learning_rate_ = record.learning_rate;
   versions_.add({at, record.version.value()});
-  pending_.emplace_back(record.version, at);
-  if (pending_.size() > kMostPending) pending_.pop_front();
   if (committed_.size() < 2 || at - committed_[committed_.size() - 2].at >= kStep)
     committed_.push_back({at, record.committed_after()});
   else
@@ -82,19 +66,17 @@ void Recent::commit(Time at, const control::CommitRecord& record) {
   while (committed_.size() > 2 && committed_[1].at < at - kRateWindow) committed_.pop_front();
 }
 
-void Recent::complete(Time at, Version version) {
-  while (!pending_.empty() && pending_.front().first < version) pending_.pop_front();
-  if (pending_.empty() || pending_.front().first != version) return;
-  const Duration took = at - pending_.front().second;
-  pending_.pop_front();
-  ++updates_;
-  updates_time_ += took;
-  update_times_.push_back(took);
-  if (update_times_.size() > kLatestUpdates) update_times_.pop_front();
+void Recent::on_side_work(const control::SideWork& work) {
+  if (work.kind != control::SideWork::Kind::kUpdate) return;
+  Server& server = servers_[work.server];
+  ++server.count;
+  server.time += work.took;
+  server.latest.push_back({work.took, work.bytes});
+  if (server.latest.size() > kLatestUpdates) server.latest.pop_front();
 }
 
 void Recent::left(const std::string& why) {
-  std::string reason = without_numbers(why);
+  std::string reason = report::without_numbers(why);
   if (left_.size() >= kMostReasons && !left_.contains(reason)) reason = "other";
   ++left_[reason];
 }
@@ -135,11 +117,28 @@ std::optional<double> Recent::samples_per_s(Time now) const {
   return end > from.at ? rate(committed_.back().samples - from.samples, end - from.at).value_or(0) : 0;
 }
 
+std::map<std::int32_t, Recent::ServerUpdates> Recent::updates() const {
+  std::map<std::int32_t, ServerUpdates> all;
+  for (const auto& [number, server] : servers_) {
+    Duration time{0};
+    std::int64_t bytes = 0;
+    for (const Update& one : server.latest) {
+      time += one.took;
+      bytes += one.bytes;
+    }
+    const double seconds = to_seconds(time);
+    all[number] = {.count = server.count,
+                   .seconds = to_seconds(server.time),
+                   .latest_s = seconds / static_cast<double>(server.latest.size()),
+                   .gb_per_s = seconds > 0 ? static_cast<double>(bytes) / 1e9 / seconds : 0};
+  }
+  return all;
+}
+
 std::optional<double> Recent::update_s() const {
-  if (update_times_.empty()) return std::nullopt;
-  Duration sum{0};
-  for (const Duration one : update_times_) sum += one;
-  return to_seconds(sum) / static_cast<double>(update_times_.size());
+  std::optional<double> slowest;
+  for (const auto& [number, server] : updates()) slowest = std::max(slowest.value_or(0), server.latest_s);
+  return slowest;
 }
 
 std::int64_t Recent::version_at(Time at) const {

@@ -30,18 +30,24 @@ class Recent final : public control::RunListener {
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated&) override {}
+  void on_side_work(const control::SideWork& work) override;
 
   Speed speed(ReplicaId replica) const;
   // Of the replicas that are there, the middle one's speed now.
   std::optional<double> median_speed() const;
   // Committed samples a second, of the latest seconds until `now`.
   std::optional<double> samples_per_s(Time now) const;
-  // From a commit to its version being complete, mean of the latest ones; nothing where the servers do not
-  // say.
+  // What a commit took the server that is slowest now, mean of the latest ones; nothing where nobody measured
+  // it.
   std::optional<double> update_s() const;
-  // Of all: how many, and their seconds together.
-  std::int64_t updates() const { return updates_; }
-  double updates_s() const { return to_seconds(updates_time_); }
+  // By server: how many it made, and the seconds of all and of the latest.
+  struct ServerUpdates {
+    std::int64_t count = 0;
+    double seconds = 0;
+    double latest_s = 0;  // mean
+    double gb_per_s = 0;  // of weights that it made, of the latest
+  };
+  std::map<std::int32_t, ServerUpdates> updates() const;
   std::optional<double> learning_rate() const { return learning_rate_; }
   Time latest() const { return latest_; }
   // The newest version by then.
@@ -62,6 +68,15 @@ class Recent final : public control::RunListener {
     std::deque<Iteration> latest;
     Iteration before;  // all together
   };
+  struct Update {
+    Duration took{0};
+    std::int64_t bytes = 0;
+  };
+  struct Server {
+    std::int64_t count = 0;
+    Duration time{0};
+    std::deque<Update> latest;
+  };
   struct Committed {
     Time at;
     std::int64_t samples = 0;
@@ -74,15 +89,11 @@ class Recent final : public control::RunListener {
   Replica& replica(ReplicaId id);
   void ready(ReplicaId id, Duration compute);
   void commit(Time at, const control::CommitRecord& record);
-  void complete(Time at, Version version);
   void left(const std::string& why);
 
   std::vector<Replica> replicas_;  // by id
   std::deque<Committed> committed_;
-  std::deque<std::pair<Version, Time>> pending_;
-  std::deque<Duration> update_times_;
-  std::int64_t updates_ = 0;
-  Duration updates_time_{0};
+  std::map<std::int32_t, Server> servers_;
   std::optional<double> learning_rate_;
   report::Thinned<VersionPoint> versions_{1000};
   std::map<std::string, std::int64_t> left_;

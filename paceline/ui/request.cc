@@ -111,12 +111,12 @@ Asked what_of(const RawRequest& request, const Target& target) {
     if (!run.empty()) asked.runs.push_back(run);
     return asked;
   };
-  if (target.path == "/api/stop") {
-    if (request.method != "POST") return refusal(405, "stopping a run is a POST");
+  if (target.path == "/api/stop" || target.path == "/api/evaluate") {
+    if (request.method != "POST") return refusal(405, "what asks something of a run is a POST");
     if (run.empty()) return refusal(400, "name a run");
     if (request.job_token.empty())
       return refusal(403, "show the token of the job: it is in the run's folder");
-    Asked asked = of_run(Asks::kStop);
+    Asked asked = of_run(target.path == "/api/stop" ? Asks::kStop : Asks::kEvaluate);
     asked.job_token = std::string(request.job_token);
     return asked;
   }

@@ -50,7 +50,7 @@ struct Door {
 // That name loopback and `port`, and `address` (HOST:PORT) where that is none.
 std::vector<std::string> hosts_of(const std::string& address);
 
-enum class Asks { kPage, kAsset, kEvents, kStop, kMetrics, kHealth, kSignIn, kNothing };
+enum class Asks { kPage, kAsset, kEvents, kStop, kEvaluate, kMetrics, kHealth, kSignIn, kNothing };
 
 struct Asked {
   Asks what = Asks::kNothing;

@@ -88,19 +88,28 @@ TEST(RequestTest, ForeignHostsAndOriginsAreRefused) {
   }
 }
 
-TEST(RequestTest, StoppingWantsAPostARunAndTheTokenOfTheJob) {
-  RawRequest request = with_token("/api/stop?run=a", "POST");
-  EXPECT_EQ(read_request(request, kDoor).refused, 403);
-  request.job_token = "secret";
-  const Asked asked = read_request(request, kDoor);
-  EXPECT_EQ(asked.what, Asks::kStop);
-  EXPECT_EQ(asked.job_token, "secret");
-  EXPECT_THAT(asked.runs, testing::ElementsAre("a"));
-  request.method = "GET";
-  EXPECT_EQ(read_request(request, kDoor).refused, 405);
-  request.method = "POST";
-  request.target = "/api/stop";
-  EXPECT_EQ(read_request(request, kDoor).refused, 400);
+TEST(RequestTest, StopAndEvaluateWantAPostARunAndTheTokenOfTheJob) {
+  for (const auto& [path, what] :
+       {std::pair<std::string, Asks>{"/api/stop", Asks::kStop}, {"/api/evaluate", Asks::kEvaluate}}) {
+    const std::string of_run = path + "?run=a";
+    RawRequest request = with_token(of_run, "POST");
+    EXPECT_EQ(read_request(request, kDoor).refused, 403);
+    request.job_token = "secret";
+    const Asked asked = read_request(request, kDoor);
+    EXPECT_EQ(asked.what, what);
+    EXPECT_EQ(asked.job_token, "secret");
+    EXPECT_THAT(asked.runs, testing::ElementsAre("a"));
+    request.method = "GET";
+    EXPECT_EQ(read_request(request, kDoor).refused, 405);
+    request.method = "POST";
+    request.target = path;
+    EXPECT_EQ(read_request(request, kDoor).refused, 400);
+    const std::string without = of_run;
+    RawRequest stranger = request;
+    stranger.target = without;
+    stranger.cookie = stranger.authorization = "";
+    EXPECT_EQ(read_request(stranger, kDoor).refused, 401);
+  }
   EXPECT_EQ(read_request(with_token("/metrics", "DELETE"), kDoor).refused, 405);
 }
 

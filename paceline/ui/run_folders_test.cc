@@ -2,8 +2,13 @@
 // written.
 #include <sys/file.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +18,7 @@
 #include "paceline/store/journal.h"
 #include "paceline/store/lock_file.h"
 #include "paceline/store/test_directory.h"
+#include "paceline/ui/publisher.h"
 #include "paceline/ui/run_card.h"
 #include "paceline/ui/run_follower.h"
 #include "paceline/ui/runs_index.h"
@@ -38,6 +44,54 @@ void record_run(const fs::path& folder) {
   ASSERT_TRUE((*journal)->set(runs::kTotalSamplesKey, "3200").ok());
   report::run_example(report::uneven_four(), "bsp", **journal);
 }
+
+// A browser's page, which notes what came when.
+class OpenPage final : public Exchange {
+ public:
+  void answer(Reply) override {}
+  void stream() override {}
+  void send(std::string bytes) override {
+    const std::lock_guard lock(mutex_);
+    const std::size_t at = bytes.find("\"part\":\"");
+    if (at == std::string::npos) return;
+    const std::size_t begin = at + 8;
+    came_[bytes.substr(begin, bytes.find('"', begin) - begin)] = std::chrono::steady_clock::now();
+  }
+  bool closed() const override { return false; }
+  std::set<std::string> parts_since(std::chrono::steady_clock::time_point then) const {
+    const std::lock_guard lock(mutex_);
+    std::set<std::string> parts;
+    for (const auto& [part, at] : came_) {
+      if (at >= then) parts.insert(part);
+    }
+    return parts;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::chrono::steady_clock::time_point> came_;
+};
+
+// Passes a run on in pieces of so many facts, a fifth of a second apart.
+class Pieces final : public control::RunListener {
+ public:
+  Pieces(store::Journal& journal, int size) : journal_(journal), size_(size) {}
+  void on_fact(const control::Fact& fact) override {
+    if (++facts_ % size_ == 0) flush();
+    journal_.on_fact(fact);
+  }
+  void on_order(Time at, const control::Order& order) override { journal_.on_order(at, order); }
+  void on_evaluated(const control::Evaluated& evaluated) override { journal_.on_evaluated(evaluated); }
+  void flush() {
+    EXPECT_TRUE(journal_.flush().ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+
+ private:
+  store::Journal& journal_;
+  const int size_;
+  int facts_ = 0;
+};
 
 class RunFoldersTest : public ::testing::Test {
  protected:
@@ -121,6 +175,24 @@ TEST_F(RunFoldersTest, TheStateIsWhatTheFolderSays) {
   EXPECT_EQ(state_of(run).state, RunState::kLost);
 }
 
+// Whatever somebody says that stops it.
+TEST_F(RunFoldersTest, ARunThatWasStoppedIsNotFinished) {
+  using control::FinishCause;
+  const auto state = [&](const char* why, FinishCause cause) {
+    const fs::path folder = root_ / fmt::format("{} {}", why, static_cast<int>(cause));
+    make_run(folder);
+    auto journal = store::Journal::open(folder / "journal.sqlite", Version(0));
+    (*journal)->on_order(Time{}, control::Finish{why, cause});
+    journal->reset();
+    const StateOfRun said = state_of(store::RunPaths{folder});
+    EXPECT_EQ(said.why, why);
+    return said.state;
+  };
+  EXPECT_EQ(state("every sample of mine is wrong", FinishCause::kStopped), RunState::kStopped);
+  EXPECT_EQ(state("the target is reached", FinishCause::kTarget), RunState::kFinished);
+  EXPECT_EQ(state("all done", FinishCause::kEverySample), RunState::kFinished);
+}
+
 TEST_F(RunFoldersTest, AFollowerShowsTheWholeRun) {
   make_run(root_ / "run");
   RunFollower follower(store::RunPaths{root_ / "run"});
@@ -137,6 +209,54 @@ TEST_F(RunFoldersTest, AFollowerShowsTheWholeRun) {
   ASSERT_TRUE(metrics.ok());
   EXPECT_THAT(*metrics, testing::HasSubstr("paceline_committed_samples_total 3200\n"));
   EXPECT_THAT(*metrics, testing::HasSubstr("paceline_attempts_total 1\n"));
+}
+
+// Every part of a page that has changed is there within a second.
+TEST_F(RunFoldersTest, APageIsASecondBehindAtMost) {
+  make_run(root_ / "run");
+  auto journal = store::Journal::open(root_ / "run" / "journal.sqlite", Version(0));
+  ASSERT_TRUE(journal.ok());
+  ASSERT_TRUE((*journal)->set(runs::kTotalSamplesKey, "3200").ok());
+  const auto page = std::make_shared<OpenPage>();
+  Publisher publisher({.roots = {root_ / "run"}, .token = "", .open_metrics = false});
+  publisher.subscribe(page, "run", {"run"});
+  // Pieces of the run, a fifth of a second apart: in the end, each part has one that tells of the last.
+  Pieces pieces(**journal, 12);
+  report::run_example(report::uneven_four(), "bsp", pieces);
+  ASSERT_TRUE((*journal)->flush().ok());
+  const auto written = std::chrono::steady_clock::now();
+  const std::set<std::string> expected{"curves", "devices", "groups", "head", "lanes", "time"};
+  std::set<std::string> told;
+  while (told != expected && std::chrono::steady_clock::now() - written < std::chrono::seconds(5)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    told = page->parts_since(written);
+    told.erase("events");
+    told.erase("plan");
+  }
+  EXPECT_EQ(told, expected);
+  EXPECT_LT(std::chrono::steady_clock::now() - written, std::chrono::seconds(1));
+}
+
+TEST_F(RunFoldersTest, CountersGoOnWhenARunGoesBack) {
+  make_run(root_ / "run");
+  record_run(root_ / "run");
+  RunFollower follower(store::RunPaths{root_ / "run"});
+  const auto metrics = [&] {
+    follower.read();
+    return follower.metrics().value();
+  };
+  EXPECT_THAT(metrics(), testing::HasSubstr("paceline_commits_total 25\n"));
+  auto journal = store::Journal::open(root_ / "run/journal.sqlite", Version(5));
+  (*journal)->set(runs::went_back_key(1), "server 3 died").IgnoreError();
+  (*journal)->note_process({Time{}, "w0", 1234, {}});
+  ASSERT_TRUE((*journal)->flush().ok());
+  const std::string after = metrics();
+  EXPECT_EQ(follower.parts().at("head").at("commits"), 5);
+  EXPECT_THAT(after, testing::HasSubstr("paceline_commits_total 25\n"));
+  EXPECT_THAT(after, testing::HasSubstr("paceline_attempts_total 2\n"));
+  EXPECT_THAT(after, testing::HasSubstr("paceline_restarts_total{reason=\"server # died\"} 1\n"));
+  EXPECT_THAT(after, testing::HasSubstr("paceline_process_resident_memory_bytes{process=\"w0\"} 1234\n"));
+  EXPECT_EQ(follower.parts().at("memory").at("rows").at(0).at(1), 1234);
 }
 
 TEST_F(RunFoldersTest, ADamagedJournalIsALineAndNoCrash) {

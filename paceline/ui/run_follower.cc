@@ -45,6 +45,10 @@ class RunFollower::Folds final : public control::RunListener {
     recent.on_order(at, order);
   }
   void on_evaluated(const control::Evaluated& evaluated) override { stats.on_evaluated(evaluated); }
+  void on_side_work(const control::SideWork& work) override {
+    stats.on_side_work(work);
+    recent.on_side_work(work);
+  }
 
   report::RunStats stats;
   report::TimeStats time;
@@ -80,9 +84,17 @@ absl::StatusOr<control::RunListener*> RunFollower::anew(store::JournalReader& jo
 void RunFollower::read() {
   state_ = state_of(run_);
   trouble_ = tail_.read([this](store::JournalReader& journal) { return anew(journal); });
+  if (trouble_.ok()) look_at_processes();
   if (!trouble_.ok() || wall_ || !folds_) return;
   auto journal = store::JournalReader::open(run_.journal());
   if (journal.ok()) read_wall(*journal).IgnoreError();
+}
+
+void RunFollower::look_at_processes() {
+  const auto journal = store::JournalReader::open(run_.journal());
+  if (!journal.ok()) return;
+  const auto processes = journal->processes();
+  if (processes.ok()) traffic_.look(*processes);
 }
 
 // The job's time goes on while nothing happens, so that a wait under way grows.
@@ -96,7 +108,7 @@ Time RunFollower::now() const {
 
 namespace {
 
-// A run of which there is nothing to show yet, or never will be.
+// A run that has nothing to show yet, or never will.
 report::Json bare_head(const StateOfRun& state, const absl::Status& trouble) {
   const bool begins =
       state.led() && (absl::IsFailedPrecondition(trouble) || absl::IsNotFound(trouble) || trouble.ok());
@@ -117,24 +129,29 @@ RunFollower::Parts RunFollower::parts() {
   report::TimeLedger ledger = inside;
   ledger.add_off_clock(off_clock_.starting, off_clock_.recovering);
   const report::TimeLedger of_late = window_.of_late(inside);
-  const LiveRun run{summary,
-                    history,
-                    ledger,
-                    of_late,
-                    folds_->recent,
-                    folds_->lanes,
-                    state_,
-                    at,
-                    std::string(trouble_.message())};
-  return {{"head", head_json(run)},       {"curves", curves_json(run)}, {"lanes", lanes_json(run)},
-          {"devices", devices_json(run)}, {"groups", groups_json(run)}, {"events", events_json(run)},
-          {"plan", plan_json(run)},       {"time", time_json(run)}};
+  const LiveRun run{summary,       history, ledger, of_late,  folds_->recent,
+                    folds_->lanes, state_,  at,     traffic_, std::string(trouble_.message())};
+  return {{"head", head_json(run)},       {"curves", curves_json(run)},  {"lanes", lanes_json(run)},
+          {"devices", devices_json(run)}, {"groups", groups_json(run)},  {"events", events_json(run)},
+          {"plan", plan_json(run)},       {"time", time_json(run)},      {"links", links_json(run)},
+          {"memory", memory_json(run)},   {"servers", servers_json(run)}};
 }
 
 RunFollower::Parts RunFollower::compared() {
   Parts all = parts();
   std::erase_if(all, [](const auto& part) { return part.first != "head" && part.first != "curves"; });
   return all;
+}
+
+std::string RunFollower::in_a_line() const {
+  std::string line = to_string(state_.state);
+  if (!state_.why.empty()) line += ", " + state_.why;
+  if (!folds_) return line;
+  const report::History history = folds_->stats.history(now(), report::RunStats::Lanes::kNone);
+  if (!state_.led() || history.training.empty()) return line;
+  const Time newest = history.training.back().at;
+  return fmt::format("{}; update {} was made {:.1f} s ago", line, folds_->recent.version_at(newest),
+                     to_seconds(now() - newest));
 }
 
 absl::StatusOr<std::string> RunFollower::metrics() {
@@ -151,12 +168,19 @@ absl::StatusOr<std::string> RunFollower::metrics() {
     if (known && speeds.size() < exports::kLabelledDevices)
       speeds.emplace_back(one.name, *speed.now / *speed.past);
   }
+  std::vector<exports::LiveNumbers::Updates> updates;
+  for (const auto& [server, of] : folds_->recent.updates()) updates.push_back({server, of.count, of.seconds});
+  std::vector<exports::LiveNumbers::Link> links;
+  for (const Traffic::Link& one : traffic_.links()) links.push_back({one.from, one.to, one.kind, one.bytes});
+  std::vector<std::pair<std::string, std::int64_t>> memory;
+  for (const Traffic::Memory& one : traffic_.memory()) memory.emplace_back(one.process, one.resident_bytes);
   const exports::LiveNumbers more{.learning_rate = folds_->recent.learning_rate(),
-                                  .updates = folds_->recent.updates(),
-                                  .updates_s = folds_->recent.updates_s(),
+                                  .updates = std::move(updates),
                                   .left = folds_->recent.left_by_reason(),
-                                  .speeds = std::move(speeds)};
-  return exports::prometheus_text(summary, history, folds_->time.settled(), made_s, more);
+                                  .speeds = std::move(speeds),
+                                  .links = std::move(links),
+                                  .memory = std::move(memory)};
+  return exports::prometheus_text(summary, history, folds_->time.settled(), made_s, more, &highest_);
 }
 
 }  // namespace paceline::ui

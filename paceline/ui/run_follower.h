@@ -11,6 +11,7 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/exports/prometheus.h"
 #include "paceline/report/json_values.h"
 #include "paceline/report/run_stats.h"
 #include "paceline/report/time_stats.h"
@@ -21,6 +22,7 @@
 #include "paceline/ui/moving_lanes.h"
 #include "paceline/ui/recent.h"
 #include "paceline/ui/run_state.h"
+#include "paceline/ui/traffic.h"
 
 namespace paceline::ui {
 
@@ -30,7 +32,8 @@ class RunFollower {
 
   void read();
 
-  // The parts of the page, by name: head, curves, lanes, devices, groups, events, plan, time. Before anything
+  // The parts of the page, by name: head, curves, lanes, devices, groups, events, plan, time, links, memory,
+  // servers. Before anything
   // is recorded there is the head alone. live_parts.h says what is in them.
   using Parts = std::map<std::string, report::Json>;
   Parts parts();
@@ -39,6 +42,9 @@ class RunFollower {
 
   // The run's metrics in Prometheus' text format. Errors: why there are none.
   absl::StatusOr<std::string> metrics();
+
+  // How it is, in a line: "training; update 312 was made 0.4 s ago".
+  std::string in_a_line() const;
 
   const StateOfRun& state() const { return state_; }
 
@@ -51,12 +57,15 @@ class RunFollower {
 
   absl::StatusOr<control::RunListener*> anew(store::JournalReader& journal);
   absl::Status read_wall(store::JournalReader& journal);
+  void look_at_processes();
   Time now() const;
 
   const store::RunPaths run_;
   store::RunTail tail_;
   std::shared_ptr<Folds> folds_;  // null: nothing is recorded
   LedgerWindow window_;
+  Traffic traffic_;
+  exports::Highest highest_;
   StateOfRun state_;
   absl::Status trouble_;
   std::optional<Wall> wall_;  // when the job's time was what

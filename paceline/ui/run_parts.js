@@ -3,8 +3,6 @@
 const section = (title, ...children) => html('section', {}, html('div', {class: 'title'}, html('h2', {}, title)), ...children);
 const ago_text = seconds => !known(seconds) ? '\u2013' : seconds < 90 ? `${fixed(seconds, seconds < 10 ? 1 : 0)}\u00a0s` : seconds < 5400 ? `${fixed(seconds / 60, 0)}\u00a0min` : `${fixed(seconds / 3600, 1)}\u00a0h`;
 const digits4 = value => or_dash(value, known_value => String(Number(known_value.toPrecision(4))));
-// A sentence begins with a capital, but a device keeps its name.
-const capital = text => /^(the|nothing|devices|messages|stages|it|this|nobody|there|runs|show)\b/.test(text) ? text[0].toUpperCase() + text.slice(1) : text;
 
 // Elements that keep their place and change their text: what did not change is left alone.
 function text_node(node) {
@@ -35,18 +33,21 @@ function plain_table(label, heads, wordy) {
   };
 }
 
-function head_part(run, ask_stop) {
+function head_part(run, ask) {
   const title = html('h1', {}, run);
   const below = html('p', {class: 'soft'});
   const verdict = html('p', {class: 'verdict', id: 'verdict'});
   const long = html('p', {class: 'note'});
   const trouble = html('p', {class: 'trouble', role: 'alert', hidden: ''});
   const bar = html('progress', {'aria-label': 'progress', max: 1, value: 0});
-  const stop = html('button', {type: 'button', hidden: ''}, 'Stop\u2026');
-  stop.addEventListener('click', ask_stop);
+  const buttons = html('div', {class: 'tools', hidden: ''}, ...[['evaluate', 'Evaluate now\u2026'], ['stop', 'Stop\u2026']].map(([what, words]) => {
+    const button = html('button', {type: 'button', class: `ask-${what}`}, words);
+    button.addEventListener('click', () => ask(what));
+    return button;
+  }));
   const badge = html('span', {});
   const tiles = html('dl', {class: 'tiles'});
-  const node = html('div', {}, html('header', {}, html('div', {class: 'run-title'}, title, badge, stop), below, verdict, long, trouble, bar), tiles);
+  const node = html('div', {}, html('header', {}, html('div', {class: 'run-title'}, title, badge, buttons), below, verdict, long, trouble, bar), tiles);
   const show_tiles = data => {
     const list = [
       ...(known(data.accuracy) ? [['Test accuracy', fixed(100 * data.accuracy, 1), '%', `best ${fixed(100 * data.best_accuracy, 1)}\u00a0%`]] : []),
@@ -72,7 +73,7 @@ function head_part(run, ask_stop) {
     node,
     set(data) {
       badge.replaceChildren(state_badge(data.state));
-      stop.hidden = data.state !== 'training';
+      buttons.hidden = data.state !== 'training' || (known(data.world) && data.world !== 'live');
       trouble.hidden = !data.trouble;
       text_node(trouble)(data.trouble ? `This page may be behind: ${data.trouble}` : '');
       if (!known(data.title)) {
@@ -113,7 +114,6 @@ const latest_words = (points, column, format) => {
   const with_value = points.filter(point => known(point[column]));
   return with_value.length ? `${format(with_value[0][column])} at first, ${format(with_value[with_value.length - 1][column])} now` : 'nothing yet';
 };
-const share_format = (value, exact, step = 1) => percent_text(value, exact ? 2 : step < 0.0099 ? 1 : 0);
 
 function curves_part() {
   const loss = live_chart('Loss');
@@ -129,8 +129,8 @@ function curves_part() {
     accuracy.node.hidden = !tested;
     accuracy.set({...x_of(), format: share_format, most: 1.0001, rule: rule('accuracy'), words: latest_words(data.evaluations, 4, share_format),
       series: [{name: 'test accuracy', style: 0, plain: true, points: curve_of(data.evaluations, 4)}]});
-    rate.set({x_label: 'seconds', x_unit: 's', format: short_count, from_zero: true, words: latest_words(data.rate, 1, short_count),
-      series: [{name: 'samples/s', style: 2, plain: true, points: data.rate}]});
+    rate.set({...x_of(), format: short_count, from_zero: true, words: latest_words(data.rate, 3, short_count),
+      series: [{name: 'samples/s', style: 2, plain: true, points: curve_of(data.rate, 3)}]});
   };
   return {
     node: html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Learning'), axis_switch(draw)), html('div', {class: 'columns three'}, loss.node, accuracy.node, rate.node)),
@@ -152,7 +152,7 @@ function devices_part() {
   return {
     node: section('Devices', table.node, note),
     set(data) {
-      table.set(data.rows.map(row => [row.name, row.why && (row.doing === 'gone' || row.doing === 'parked') ? `${row.doing}: ${row.why}` : row.doing, fixed(row.waited_for_s ?? 0, 1), or_dash(row.speed, plain), against(row.speed, data.middle),
+      table.set(data.rows.map(row => [row.name, row.why && (row.doing === 'gone' || row.doing === 'done') ? `${row.doing}: ${row.why}` : row.doing, fixed(row.waited_for_s ?? 0, 1), or_dash(row.speed, plain), against(row.speed, data.middle),
         against(row.speed, row.past), or_dash(row.wait_share, share => fixed(100 * share, 0)), count_text(row.iterations), count_text(row.samples), count_text(row.discarded)]));
       text_node(note)(`First those that the others waited for most.${data.left_out > 0 ? ` ${count_text(data.left_out)} more are not shown.` : ''}`);
     },
@@ -214,28 +214,10 @@ function plan_part() {
   };
 }
 
-const kCauseBar = ['computing s0', 'waiting', 'servers', 'way', 'stages', 'starting', 'recovering', 'parked', 'gone'];
-
 function time_part() {
   let data = null;
   const holder = html('div', {});
-  const used = () => data.causes.map((_, cause) => cause).filter(cause => data.devices.some(row => row[cause + 1] > 0));
-  const bars = width => {
-    const [row, left] = [data.devices.length > 16 ? 14 : 24, width < 560 ? 58 : 110];
-    const bar = (device, i) => {
-      let at = left;
-      const parts = used().map(cause => {
-        const wide = device[cause + 1] / (data.wall_s || 1) * (width - left);
-        const part = svg('rect', {class: `cause ${kCauseBar[cause]}`, x: at, width: Math.max(0, wide), y: i * row, height: row * 0.74},
-          svg('title', {}, `${device[0]}: ${data.causes[cause]} ${plain(device[cause + 1])} s, ${percent_text(device[cause + 1] / (data.wall_s || 1))}`));
-        at += wide;
-        return part;
-      });
-      return svg('g', {}, svg('text', {class: 'strong', x: 0, y: i * row + row * 0.5 + 1}, clipped_text(device[0], left < 100 ? 7 : 14)), ...parts);
-    };
-    return canvas(width, data.devices.length * row, `where the time went, of ${data.devices.length} devices; the table below has the numbers`, ...data.devices.map(bar));
-  };
-  const redraw = kept_drawn(holder, width => data?.devices.length ? bars(width) : html('p', {class: 'soft'}, 'Nothing is known yet.'));
+  const redraw = kept_drawn(holder, width => data?.devices.length ? draw_time(...used_causes(data.causes, data.devices), data.wall_s, width) : html('p', {class: 'soft'}, 'Nothing is known yet.'));
   const keys = html('ul', {class: 'legend'});
   const table_place = html('div', {});
   const waits = plain_table('Who was waited for', ['waited for', 's', 'by the rule'], [0, 2]);
@@ -247,14 +229,14 @@ function time_part() {
     set(next) {
       data = next;
       redraw();
-      const causes = used();
+      const [causes, rows] = used_causes(data.causes, data.devices);
       if (shape !== causes.join()) {
         shape = causes.join();
-        keys.replaceChildren(...causes.map(cause => html('li', {}, svg('svg', {width: 14, height: 12, 'aria-hidden': 'true'}, svg('rect', {class: `cause ${kCauseBar[cause]}`, width: 14, height: 12, rx: 2})), data.causes[cause])));
-        table = plain_table('Where the time went, in seconds', ['device', ...causes.map(cause => `${data.causes[cause]} (s)`), 'together (s)'], [0]);
+        keys.replaceChildren(...time_key(causes));
+        table = plain_table('Where the time went, in seconds', ['device', ...causes.map(cause => `${cause} (s)`), 'together (s)'], [0]);
         table_place.replaceChildren(table.node);
       }
-      table.set(data.devices.map(row => [row[0], ...causes.map(cause => fixed(row[cause + 1], 1)), fixed(total(row.slice(1)), 1)]));
+      table.set(rows.map(row => [row[0], ...row.slice(1).map(value => fixed(value, 1)), fixed(total(row.slice(1)), 1)]));
       waits.node.hidden = waits_title.hidden = !data.waits.length;
       waits.set(data.waits.slice(0, 12).map(([on, rule, seconds]) => [on || 'nobody in particular', fixed(seconds, 1), rule]));
       text_node(note)(`Every device's parts add up to the wall time of ${fixed(data.wall_s, 1)}\u00a0s, to ${plain(1e3 * data.off_by_s)}\u00a0ms.${data.left_out > 0 ? ` ${count_text(data.left_out)} devices that computed more are not shown.` : ''}`);

@@ -76,8 +76,8 @@ StateOfRun ended(const store::RunPaths& run) {
   if (!journal.ok()) return {RunState::kFailed, last_line(run.logs() / "coordinator.log")};
   const auto finish = journal->finish();
   if (finish.ok() && *finish) {
-    const bool whole = absl::StartsWith(**finish, "every sample") || absl::StrContains(**finish, "target");
-    return {whole ? RunState::kFinished : RunState::kStopped, **finish};
+    const bool stopped = (*finish)->cause == control::FinishCause::kStopped;
+    return {stopped ? RunState::kStopped : RunState::kFinished, (*finish)->why};
   }
   std::error_code error;
   if (fs::exists(run.mark(), error)) return {RunState::kLost, "it was cut short"};

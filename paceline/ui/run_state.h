@@ -1,4 +1,4 @@
-// Whether a run trains, has finished, was stopped or failed, as its folder says to whoever only reads it.
+// Whether a run trains, has finished, was stopped or failed, as its folder says to a reader.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ struct StateOfRun {
   bool led() const { return state == RunState::kStarting || state == RunState::kTraining; }
 };
 
-// Takes no lock, so that whoever wants to lead the run gets it.
+// Takes no lock, so that a process that wants to lead the run gets it.
 StateOfRun state_of(const store::RunPaths& run);
 
 }  // namespace paceline::ui

@@ -62,11 +62,13 @@ class Server final : public UiServer {
       case Asks::kSignIn:
         return exchange->answer(signed_in());
       case Asks::kHealth:
-        return exchange->answer({.body = "ok\n"});
+        return publisher_.health(exchange);
       case Asks::kMetrics:
         return publisher_.metrics(exchange, run);
       case Asks::kStop:
-        return publisher_.stop_run(exchange, run, asked.job_token);
+        return publisher_.ask_run(exchange, run, asked.job_token, &UiOptions::stop_run);
+      case Asks::kEvaluate:
+        return publisher_.ask_run(exchange, run, asked.job_token, &UiOptions::evaluate_run);
       case Asks::kEvents:
         return publisher_.subscribe(exchange, asked.part, asked.runs);
       case Asks::kNothing:

@@ -1,5 +1,6 @@
 // `paceline ui`: the pages of some runs, their events and their metrics, over HTTP. Reads run folders only;
-// the one thing that it can do to a run is to ask for its stop, for those who show the token of its job.
+// all that it can do to a run is to ask for its stop or for an evaluation, for those who show the token of
+// its job.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
 #include "paceline/base/listening_socket.h"
@@ -16,15 +16,16 @@
 
 namespace paceline::ui {
 
-// Asks whoever leads the run for a clean stop. Errors: one line for people.
-using StopRun = std::function<absl::Status(const store::RunPaths& run, const std::string& job_token)>;
+// Asks the leader of the run for something; says in words what happens now. Errors: one line for people.
+using AskRun =
+    std::function<absl::StatusOr<std::string>(const store::RunPaths& run, const std::string& job_token)>;
 
 struct UiOptions {
   std::vector<std::filesystem::path> roots;  // run folders, or folders of these
   std::string token;                         // empty: no pages, only open metrics
   bool open_metrics = false;                 // /metrics and /healthz for all who reach the port
   bool any_host = false;                     // whatever name the server is called by
-  StopRun stop_run{};                        // missing: runs cannot be stopped from a page
+  AskRun stop_run{}, evaluate_run{};         // missing: not from a page
 };
 
 class UiServer {

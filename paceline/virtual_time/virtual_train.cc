@@ -30,24 +30,24 @@ constexpr std::int64_t kMetricsLines = 200;
 // What goes on beside the run: the journal reaches the disk, people see progress.
 class Onlooker {
  public:
-  Onlooker(runs::RunRecorder& books, const sim::VirtualCluster& cluster, launch::Display& display,
+  Onlooker(runs::RunRecorder& recorder, const sim::VirtualCluster& cluster, launch::Display& display,
            std::int64_t total_samples)
-      : books_(books), cluster_(cluster), display_(display), total_(total_samples) {}
+      : recorder_(recorder), cluster_(cluster), display_(display), total_(total_samples) {}
 
   // To be called after every step.
   void look() {
     const std::int64_t line = cluster_.controller().committed_samples() * kMetricsLines / total_;
-    if (line > metrics_line_) books_.add_metrics(cluster_.now());
+    if (line > metrics_line_) recorder_.add_metrics(cluster_.now());
     metrics_line_ = line;
     const auto wall = steady_clock::now();
     if (wall < next_) return;
     next_ = wall + kLook;
-    books_.flush();
-    display_.show(books_.status(cluster_.now(), display_.width()));
+    recorder_.flush();
+    display_.show(recorder_.status(cluster_.now(), display_.width()));
   }
 
  private:
-  runs::RunRecorder& books_;
+  runs::RunRecorder& recorder_;
   const sim::VirtualCluster& cluster_;
   launch::Display& display_;
   const std::int64_t total_;
@@ -56,7 +56,7 @@ class Onlooker {
 };
 
 // Until the end, or until a second signal.
-absl::Status run(sim::VirtualCluster& cluster, runs::RunRecorder& books, Onlooker& onlooker,
+absl::Status run(sim::VirtualCluster& cluster, runs::RunRecorder& recorder, Onlooker& onlooker,
                  launch::Display& display) {
   const int signals_before = launch::stop_signals();
   bool stopping = false;
@@ -64,7 +64,7 @@ absl::Status run(sim::VirtualCluster& cluster, runs::RunRecorder& books, Onlooke
     const absl::Status status = cluster.step();
     PACELINE_CHECK(!cluster.broken(), "{}", *cluster.broken());
     PACELINE_RETURN_IF_ERROR(status);
-    PACELINE_RETURN_IF_ERROR(books.trouble());
+    PACELINE_RETURN_IF_ERROR(recorder.trouble());
     onlooker.look();
     const int signals = launch::stop_signals() - signals_before;
     if (signals > 1) return absl::CancelledError("stopped at once");
@@ -88,27 +88,27 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   PACELINE_ASSIGN_OR_RETURN(const auto restart,
                             runs::find_restart(paths, resume ? runs::GoOn::kYes : runs::GoOn::kNo, warn));
   const Version from = restart ? restart->state.version : Version(0);
-  PACELINE_ASSIGN_OR_RETURN(const auto books,
+  PACELINE_ASSIGN_OR_RETURN(const auto recorder,
                             runs::RunRecorder::open(job, paths, report::World::kVirtual, from));
   runs::RunCheckpoints checkpoints(paths.root, job, warn);
   runs::JournalFirst journal_first(
-      [&](const control::ControllerState& state) { return books->note_saved(state); }, checkpoints);
+      [&](const control::ControllerState& state) { return recorder->note_saved(state); }, checkpoints);
   sim::VirtualCluster* cluster = nullptr;
   const auto on_evaluated = [&](const control::Evaluated& evaluated) {
-    books->on_evaluated(evaluated);
+    recorder->on_evaluated(evaluated);
     if (job.stop_at_target && control::meets(*job.target, evaluated))
-      cluster->ask_stop("the target is reached");
+      cluster->ask_stop("the target is reached", control::FinishCause::kTarget);
   };
   PACELINE_ASSIGN_OR_RETURN(const auto work, VirtualWork::create(job, restart, journal_first, on_evaluated));
   const control::ControllerConfig config = config::controller_config(job, work->dataset_size());
-  books->start(config, job_toml);
+  recorder->start(config, job_toml);
   std::unique_ptr<control::Replanner> replanner;
   if (auto planning = config::replanner_options(job, config::RunTime::kVirtual)) {
     PACELINE_ASSIGN_OR_RETURN(replanner, control::Replanner::create(*std::move(planning)));
   }
 
   launch::Display display(policy::to_string(job.policy), shown);
-  sim::VirtualClusterOptions options{.listeners = {books.get()}, .work = work.get()};
+  sim::VirtualClusterOptions options{.listeners = {recorder.get()}, .work = work.get()};
   if (restart) {
     options.start = restart->state;
     options.elapsed = restart->elapsed;
@@ -124,11 +124,11 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   sim::VirtualCluster virtual_cluster(sim::cluster_of(job, work->model_bytes(), work->units()), config,
                                       policy::make_policy(job.policy), std::move(options));
   cluster = &virtual_cluster;
-  Onlooker onlooker(*books, virtual_cluster, display, config.total_samples);
-  PACELINE_RETURN_IF_ERROR(run(virtual_cluster, *books, onlooker, display));
+  Onlooker onlooker(*recorder, virtual_cluster, display, config.total_samples);
+  PACELINE_RETURN_IF_ERROR(run(virtual_cluster, *recorder, onlooker, display));
   PACELINE_RETURN_IF_ERROR(
       work->save(virtual_cluster.controller().save(), virtual_cluster.now().time_since_epoch()));
-  return books->flush();
+  return recorder->flush();
 }
 
 }  // namespace paceline::virtual_time

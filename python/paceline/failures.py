@@ -49,7 +49,7 @@ def where_of(trace: TracebackType | None) -> str:
 
 
 def where_in(frame: FrameType | None) -> str:
-    """Likewise, of a frame and its callers."""
+    """The same, of a frame and its callers."""
     return _first_of_users([(caller.f_code.co_filename, line) for caller, line in traceback.walk_stack(frame)])
 
 

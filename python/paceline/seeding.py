@@ -1,4 +1,4 @@
-"""What is drawn at random follows from the seeds that Paceline sends, whoever computes it."""
+"""What is drawn at random follows from the seeds that Paceline sends, in whatever process."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The weights of a step are shared with other processes and mapped read-only, so a write ends the process with a
 segmentation fault. This handler looks whether the address is a weight's. If so it says which one, and where; if not
-the fault goes on to whoever handled it before (faulthandler, which prints the Python stack).
+the fault goes on to its earlier handler (faulthandler, which prints the Python stack).
 """
 
 from __future__ import annotations

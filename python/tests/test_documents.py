@@ -110,10 +110,10 @@ def test_commands_of_dev_exist(page: Document) -> None:
                 assert re.search(rf"\b{name}[:,]", benches), f"./dev has no bench {name!r}: {text}"
 
 
-def test_the_example_of_an_extension_is_the_one_that_is_tested() -> None:
+def test_the_examples_of_extensions_are_those_that_are_tested() -> None:
     page = (ROOT / "docs/extending.md").read_text()
     files = [file for file in sorted((ROOT / "examples/extending").iterdir()) if not file.stem.endswith("_test")]
-    assert len(files) == 2
+    assert {file.stem for file in files} == {"local_carrier", "pairs", "rings", "tiny_net"}
     for file in files:
         assert f"```cpp\n{file.read_text()}```" in page, f"docs/extending.md does not show {file.name} as it is"
 
@@ -132,3 +132,52 @@ def test_the_readme_is_short_and_leads_to_every_page() -> None:
     named = {(ROOT / target.partition("#")[0]).resolve() for target in LINK.findall(readme.prose)}
     missing = {path.name for path in (ROOT / "docs").glob("*.md")} - {path.name for path in named}
     assert not missing, f"README.md does not name {', '.join(sorted(missing))}"
+
+
+def tables_of(page: Path) -> list[list[list[str]]]:
+    """Each table as its rows, the head first, and each row as its cells."""
+    tables = re.findall(r"(?:^\|.*\n)+", page.read_text(), re.MULTILINE)
+    return [
+        [[cell.strip() for cell in line[1:-1].split("|")] for line in table.splitlines() if not line.startswith("|-")]
+        for table in tables
+    ]
+
+
+def test_the_glossary_has_each_word_once_and_says_where_it_lives() -> None:
+    words: set[str] = set()
+    for head, *rows in tables_of(ROOT / "docs/glossary.md"):
+        assert head == ["word", "meaning", "in the field", "symbol", "where"]
+        for row in rows:
+            assert len(row) == len(head), f"a row of {len(row)} cells: {row[0]}"
+            for word in row[0].split(", "):
+                assert word not in words, f"{word} is there twice"
+                words.add(word)
+            assert row[1], f"{row[0]} has no meaning"
+            for path in re.findall(r"`([^`]*)`", row[4]):
+                assert (ROOT / "paceline" / path).exists(), f"{row[0]}: there is no {path}"
+    assert {"device", "replica", "fact", "order", "local model"} <= words
+
+
+def links_of_folders() -> dict[str, set[str]]:
+    """What the targets of each folder may include, as cmake/check_includes.cmake has it."""
+    folders: dict[str, set[str]] = {}
+    for file in sorted((ROOT / "paceline").glob("*/CMakeLists.txt")):
+        text = re.sub(r"#.*", "", file.read_text())
+        for library in re.findall(r"^paceline_library\(([^)]*)\)", text, re.MULTILINE):
+            found = re.search(r"\bDEPS\b(.*?)(?:\bSYSTEM\b|$)", library, re.DOTALL)
+            folders.setdefault(file.parent.name, set()).update(found[1].split() if found else [])
+    made = {"messages": "wire", "service": "wire", "event_file": "exports", "ui_request": "ui"}
+    return {name: {made.get(link, link) for link in links} - {name} for name, links in folders.items()}
+
+
+def test_the_architecture_says_what_each_folder_sees() -> None:
+    head, *rows = next(table for table in tables_of(ROOT / "ARCHITECTURE.md") if table[0][0] == "folder")
+    assert head == ["folder", "what lives there", "sees"]
+    said = {row[0].strip("`/"): {link.strip() for link in row[2].split(",")} for row in rows}
+    folders = links_of_folders()
+    assert said.keys() == folders.keys()
+    outside = {"std", "Abseil", "fmt", "OpenSSL"}
+    for name, links in folders.items():
+        if said[name] == {"all"}:
+            continue
+        assert said[name] - outside == links, f"{name} sees {', '.join(sorted(links))}"

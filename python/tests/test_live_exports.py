@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +115,47 @@ def test_hyperparameters_are_read_by_their_plugin(board: Any) -> None:
         board.SummaryMetadata(metadata.SESSION_END_INFO_TAG).plugin_data.content
     )
     assert end.status == 1  # success
+
+
+def started_and_stopped(folder: Path, words: list[str], enough: Any, how: int) -> None:
+    """Runs it until `enough` holds, and ends it then."""
+    with subprocess.Popen([PACELINE, *words], cwd=folder, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as run:
+        end = time.monotonic() + 120
+        while not enough() and time.monotonic() < end and run.poll() is None:
+            time.sleep(0.1)
+        run.send_signal(how)
+        run.wait(timeout=60)
+
+
+def test_a_board_that_is_open_follows_a_run_that_is_killed_and_resumed(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("".join(f"line {i} of {i % 7} says {i * i % 1013}\n" for i in range(4000)))
+    job = JOB.replace("epochs = 1", "epochs = 4") + "[export]\ntensorboard = true\n[checkpoint]\nevery_epochs = 0.2\n"
+    (tmp_path / "job.toml").write_text(job)
+    runs = tmp_path / "runs"
+
+    def own() -> Path:
+        [run] = runs.iterdir()
+        return run
+
+    def evaluated(count: int) -> bool:
+        return runs.exists() and len(list(own().glob("tensorboard/*/events*"))) > 0 and (
+            own() / "metrics.jsonl"
+        ).read_text().count('"evaluation"') >= count
+
+    started_and_stopped(tmp_path, ["train", "job.toml"], lambda: evaluated(3), signal.SIGKILL)
+    time.sleep(1)
+    board = accumulators.EventAccumulator(str(own() / "tensorboard" / own().name), size_guidance={"scalars": 0})
+    board.Reload()
+    before = [one.step for one in board.Scalars("training/loss")]
+    assert before
+    paceline(tmp_path, "train", "--resume", str(own()))
+    board.Reload()
+    summary = json.loads((own() / "summary.json").read_text())
+    points = board.Scalars("training/loss")
+    steps = [one.step for one in points]
+    assert steps == sorted(set(steps)), "what was lost is still there"
+    assert steps[-1] == summary["summary"]["samples"] > before[-1]
+    losses = [one.value for one in board.Scalars("evaluation/loss")]
+    assert losses == pytest.approx([one["loss"] for one in summary["evaluations"]], rel=1e-6)
+    names = sorted(file.name for file in own().glob("tensorboard/*/events*"))
+    assert len(names) == 2 and names[0].endswith(".0001"), names

@@ -218,7 +218,7 @@ def test_without_its_evaluator_a_job_trains_on(tmp_path: Path) -> None:
             "an exit": r"train\.py:\d+: the loop over the job was left before the job's end .*",
         },
         {
-            "rubbish": r"train\.py: the program sent a line that is no message: .*",
+            "rubbish": r"train\.py: the program sent a line that is not a message: .*",
             "an endless line": r"train\.py: the program sent a line that is too long",
             "another answer": r"train\.py: the program answered out of turn",
         },

@@ -103,16 +103,21 @@ class AttemptWorld {
     return order;
   }
 
+  SteadyTime now() const { return now_; }
+
   // What it did.
   std::vector<std::string> news;
   std::vector<control::Fact> facts;
+  std::vector<Version> evaluated;
+  std::vector<control::SideWork> side_work;
+  std::vector<store::ProcessReport> processes;
   std::vector<std::string> said_of_checkpoints;  // "open 1", "count 1", "drop"
   bool data_known = false;
   bool nothing_lost = false;
   bool ended = false;
   std::vector<control::SearchPlan> searches;  // that nobody has made yet
   // What it is to find.
-  absl::Status books;
+  absl::Status recording;
   absl::Status opening;
   absl::Status counting;
   bool searches_at_once = true;
@@ -168,12 +173,16 @@ class AttemptWorld {
       if (const auto* hang_up = std::get_if<HangUp>(&action)) leave<FakeEvaluator>(hang_up->peer);
       if (std::holds_alternative<Begin>(action)) data_known = true;
       if (auto* record = std::get_if<Record>(&action)) facts.push_back(record->fact);
+      if (const auto* one = std::get_if<control::Evaluated>(&action)) evaluated.push_back(one->version);
+      if (const auto* work = std::get_if<control::SideWork>(&action)) side_work.push_back(*work);
+      if (const auto* report = std::get_if<store::ProcessReport>(&action)) processes.push_back(*report);
       if (const auto* wake = std::get_if<WakeUp>(&action)) wake_ = wake->at;
       if (const auto* tell = std::get_if<Tell>(&action); tell != nullptr && tell->remember)
         news.push_back(tell->line);
       if (std::holds_alternative<NothingLost>(action)) nothing_lost = true;
       if (std::holds_alternative<End>(action)) ended = true;
-      if (std::holds_alternative<FlushRecords>(action) && !books.ok()) return happens(RecordingFailed{books});
+      if (std::holds_alternative<FlushRecords>(action) && !recording.ok())
+        return happens(RecordingFailed{recording});
       if (const auto* open = std::get_if<OpenCheckpoint>(&action)) {
         said_of_checkpoints.push_back(fmt::format("open {}", open->version));
         happens(CheckpointOpened{opening.ok() ? absl::StatusOr<std::string>("dir") : opening});

@@ -91,8 +91,8 @@ class Hosts {
       options.host = host;
       options.kept_here = kept[std::size_t(host)];
       for (int other = 0; other < hosts; ++other) {
-        options.peers.push_back({servers_[std::size_t(other)].exchange->address(), std::nullopt});
-        if (fabric == links::Fabric::kSealed) options.peers.back().keys = keys_between(host, other);
+        options.peers.push_back(
+            {servers_[std::size_t(other)].exchange->address(), keys_between(host, other)});
       }
       options.own_board = server.shard->board().path();
       options.kept_there = [&](Version version) { server.kept_there = version.value(); };

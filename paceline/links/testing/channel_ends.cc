@@ -11,11 +11,6 @@ namespace {
 
 constexpr char kName[] = "the channel";
 
-std::optional<LinkKeys> keys_of(const LinkChannels& links, bool other) {
-  if (!links.sealed()) return std::nullopt;
-  return keys(1, other);
-}
-
 }  // namespace
 
 std::string to_string(ChannelKind kind) {
@@ -32,7 +27,7 @@ ChannelHost::ChannelHost(ChannelKind kind) {
 }
 
 ChannelHost::Made ChannelHost::create(const channels::ChannelSizes& sizes) {
-  if (links_ != nullptr) return {links_->expect(kName, sizes, keys_of(*links_, false)), links_->address()};
+  if (links_ != nullptr) return {links_->expect(kName, sizes, keys(1, false)), links_->address()};
   auto ring = std::make_unique<channels::RingChannel>(channels::RingChannel::create(sizes).value());
   const std::string path = ring->path();
   return {std::move(ring), path};
@@ -40,7 +35,7 @@ ChannelHost::Made ChannelHost::create(const channels::ChannelSizes& sizes) {
 
 std::unique_ptr<channels::Channel> ChannelHost::open(const std::string& where,
                                                      const channels::ChannelSizes& sizes) {
-  if (links_ != nullptr) return links_->connect(where, kName, sizes, keys_of(*links_, true));
+  if (links_ != nullptr) return links_->connect(where, kName, sizes, keys(1, true));
   return std::make_unique<channels::RingChannel>(channels::RingChannel::open(where, sizes).value());
 }
 

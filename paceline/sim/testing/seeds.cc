@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "paceline/control/trace_hash.h"
+#include "paceline/policy/testing/every_policy.h"
 #include "paceline/sim/simulation.h"
 #include "paceline/sim/testing/faulty.h"
 #include "paceline/sim/virtual_cluster.h"
@@ -48,18 +49,7 @@ const std::vector<std::string> kHarder = {"bsp",
                                           "groups:2+2+2:elastic-bsp:4",
                                           "groups:2+1+2+1:backup:1"};
 
-// And one of each that is not among them.
-std::vector<std::string> all_policies() {
-  std::vector<std::string> all = kHarder;
-  for (const std::string& one : policy::one_of_each_policy()) {
-    const auto same = [&](const std::string& other) {
-      return other.substr(0, other.find(':')) == one.substr(0, one.find(':'));
-    };
-    if (std::none_of(all.begin(), all.end(), same)) all.push_back(one);
-  }
-  return all;
-}
-const std::vector<std::string> kPolicies = all_policies();
+const std::vector<std::string> kPolicies = policy::testing::with_every_policy(kHarder);
 
 std::string current_case;
 

@@ -14,8 +14,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "paceline/train/local_model.h"
 #include "paceline/train/model.h"
-#include "paceline/train/replica.h"
 #include "paceline/train/threads.h"
 
 namespace paceline::train {
@@ -41,30 +41,30 @@ class Mapped {
   void* base_ = nullptr;
 };
 
-// A replica with memory of its own. Gradients start as rubbish, which a step must overwrite.
+// A model with memory of its own. Gradients start as rubbish, which a step must overwrite.
 struct Bench {
-  Bench(const config::ModelConfig& model, const std::vector<std::int64_t>& shape, std::int64_t classes)
-      : config(model) {
+  Bench(const config::ModelConfig& of, const std::vector<std::int64_t>& shape, std::int64_t classes)
+      : config(of) {
     use_threads(1);
-    auto created = Replica::create(config, shape, classes, 42);
+    auto created = LocalModel::create(config, shape, classes, 42);
     EXPECT_TRUE(created.ok()) << created.status();
-    replica = *std::move(created);
-    const ps::Layout& layout = replica->layout();
+    model = *std::move(created);
+    const ps::Layout& layout = model->layout();
     weights = std::make_unique<Mapped>(layout.size());
     gradients = std::make_unique<Mapped>(layout.size());
-    replica->initial_weights(weights->floats());
+    model->initial_weights(weights->floats());
     std::fill(gradients->floats().begin(), gradients->floats().end(), 1e9f);
     weight_pointers = tensor_pointers<const float>(layout, weights->floats().data());
     gradient_pointers = tensor_pointers<float>(layout, gradients->floats().data());
   }
 
   absl::StatusOr<StepResult> step(const Batch& batch, std::int64_t micro_batch = kWholeBatch) {
-    return replica->step(batch, weight_pointers, gradient_pointers, 7, micro_batch);
+    return model->step(batch, weight_pointers, gradient_pointers, 7, micro_batch);
   }
 
   // One step of plain SGD.
   void descend(float rate) {
-    for (const ps::TensorSpec& tensor : replica->layout().tensors()) {
+    for (const ps::TensorSpec& tensor : model->layout().tensors()) {
       for (std::int64_t at = tensor.offset; at < tensor.offset + tensor.size; ++at) {
         const auto place = static_cast<std::size_t>(at);
         weights->floats()[place] -= rate * gradients->floats()[place];
@@ -74,7 +74,7 @@ struct Bench {
 
   // Tensor i of the gradients, copied.
   torch::Tensor gradient(std::size_t i) const {
-    return torch::from_blob(gradient_pointers[i], replica->layout().tensors()[i].shape).clone();
+    return torch::from_blob(gradient_pointers[i], model->layout().tensors()[i].shape).clone();
   }
 
   std::vector<torch::Tensor> all_gradients() const {
@@ -84,7 +84,7 @@ struct Bench {
   }
 
   config::ModelConfig config;
-  std::unique_ptr<Replica> replica;
+  std::unique_ptr<LocalModel> model;
   std::unique_ptr<Mapped> weights;
   std::unique_ptr<Mapped> gradients;
   std::vector<const float*> weight_pointers;

@@ -19,7 +19,7 @@ def refuse(trainer: Trainer, precision: Any) -> None:
 
 
 def refuse_model(trainer: Trainer, strategy: Any) -> None:
-    """Likewise, of the LightningModule."""
+    """The same, of the LightningModule."""
     for why in _of_model(trainer, strategy):
         raise PacelineError(why)
 

@@ -1,0 +1,30 @@
+// `paceline-torch models`: answers what `paceline` wants to know of the built-in models. For programs alone.
+#pragma once
+
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/cli/torch_program.h"
+#include "paceline/cli/train_command.h"
+
+namespace paceline::cli {
+
+struct ModelsOptions {
+  std::string question;  // a name of TorchQuestion
+  std::string job_file, answer_file;
+};
+
+absl::Status models_command(const ModelsOptions& options);
+
+// What a process says to TorchQuestion::kSizes.
+absl::StatusOr<JobSizes> sizes_in(const std::string& answer);
+
+// What one says to TorchQuestion::kHost.
+struct HostAnswer {
+  std::string libtorch;
+  absl::StatusOr<std::string> data = "";
+};
+HostAnswer host_answer_in(const std::string& answer);
+
+}  // namespace paceline::cli

@@ -1,0 +1,54 @@
+#include "paceline/cli/standard_input.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "paceline/base/file_descriptor.h"
+#include "paceline/runs/job_file.h"
+
+namespace paceline::cli {
+
+namespace {
+
+absl::Status input_failed(const std::string& what, int error) {
+  return absl::UnavailableError(
+      fmt::format("{}: {}: {}", kStandardInput, what, std::generic_category().message(error)));
+}
+
+// In the place of what was read there is memory with the same bytes.
+absl::Status keep_input(const std::string& text) {
+  const FileDescriptor memory(memfd_create("job", MFD_CLOEXEC));
+  if (memory.get() < 0 ||
+      ::pwrite(memory.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
+      ::dup2(memory.get(), STDIN_FILENO) < 0)
+    return input_failed("cannot be kept", errno);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> read_standard_input() {
+  std::string text;
+  std::array<char, 4096> part{};
+  while (true) {
+    const ssize_t got = ::read(STDIN_FILENO, part.data(), part.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return input_failed("cannot be read", errno);
+    if (got == 0) break;
+    text.append(part.data(), static_cast<std::size_t>(got));
+    if (text.size() > static_cast<std::size_t>(runs::kMostJobBytes))
+      return absl::InvalidArgumentError(fmt::format("{}: too long for a job file", kStandardInput));
+  }
+  if (text.empty())
+    return absl::InvalidArgumentError(fmt::format("{}: is empty; write a job to it", kStandardInput));
+  if (const absl::Status kept = keep_input(text); !kept.ok()) return kept;
+  return text;
+}
+
+}  // namespace paceline::cli

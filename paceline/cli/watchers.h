@@ -1,0 +1,36 @@
+// What looks at a run from outside while it trains, as children of the process that leads it: its pages
+// (--ui), its metrics ([monitor]) and its event files ([export]). Each reads the run's folder and nothing
+// else.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/cli/ui_child.h"
+#include "paceline/config/job_config.h"
+#include "paceline/launch/child_process.h"
+
+namespace paceline::cli {
+
+class Watchers {
+ public:
+  // Pages and metrics listen from here on, so that what is wrong with an address is said before anything is
+  // made. Errors: they cannot.
+  static absl::StatusOr<Watchers> open(const config::JobConfig& job, bool with_pages);
+
+  // `run`: its folder. Errors: such a process cannot be started.
+  absl::Status start(const std::string& run);
+  // The run has ended: its end is in the event files after this, or five seconds have passed.
+  void finish();
+
+ private:
+  bool to_tensorboard_ = false;
+  std::vector<UiChild> servers_;
+  std::optional<launch::ChildProcess> exporter_;
+};
+
+}  // namespace paceline::cli

@@ -1,0 +1,72 @@
+// How long an attempt waits for those who are not here. Pure: whoever asks says what time it is.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "paceline/base/places.h"
+#include "paceline/coordinator/actions.h"
+
+namespace paceline::coordinator {
+
+// Something is borne for so long, without a break.
+class Patience {
+ public:
+  explicit Patience(double seconds) : length_(seconds) {}
+
+  // `so`: whether it is so now. True once it has been so for long enough.
+  bool is_over(bool so, SteadyTime now) {
+    if (!so) since_.reset();
+    if (!so) return false;
+    if (!since_) since_ = now;
+    return std::chrono::duration<double>(now - *since_) >= length_;
+  }
+
+ private:
+  std::chrono::duration<double> length_;
+  std::optional<SteadyTime> since_;
+};
+
+// Another attempt wants the workers of all devices back, as long as they may come: a device may be broken.
+class MissingDevices {
+ public:
+  explicit MissingDevices(double patience_s) : patience_(patience_s) {}
+
+  // Of those that are missing, the ones that nobody has given up: all of them once they were waited for long
+  // enough, and none before. `waits`: the attempt has all else that it needs.
+  std::vector<DevicePlace> overdue(std::vector<DevicePlace> missing, bool waits, SteadyTime now) {
+    std::erase_if(missing, [this](DevicePlace device) { return given_up_.contains(device); });
+    return patience_.is_over(waits && !missing.empty(), now) ? missing : std::vector<DevicePlace>();
+  }
+  void give_up(const std::vector<DevicePlace>& devices) { given_up_.insert(devices.begin(), devices.end()); }
+  // It is waited for again when it goes.
+  void came(DevicePlace device) { given_up_.erase(device); }
+
+ private:
+  Patience patience_;
+  std::set<DevicePlace> given_up_;
+};
+
+// Whether a silence means something: when this process itself stood still, so did its hearing.
+class Hearing {
+ public:
+  // A process is asked to do something at least this often, where it does not stand still.
+  static constexpr std::chrono::milliseconds kOwnPause{500};
+
+  explicit Hearing(SteadyTime start) : last_passed_(start), since_(start) {}
+
+  // Time has passed. Whether this process has listened for a while.
+  bool is_good(SteadyTime now) {
+    if (now - last_passed_ > kOwnPause) since_ = now;
+    last_passed_ = now;
+    return now - since_ >= kOwnPause;
+  }
+
+ private:
+  SteadyTime last_passed_;
+  SteadyTime since_;
+};
+
+}  // namespace paceline::coordinator

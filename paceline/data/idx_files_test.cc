@@ -1,0 +1,40 @@
+#include "paceline/data/idx_files.h"
+
+#include <gtest/gtest.h>
+
+#include "paceline/data/digits.h"
+#include "paceline/data/testing/files.h"
+
+namespace paceline::data {
+namespace {
+
+std::string unzipped(const std::filesystem::path& path) {
+  gzFile file = gzopen(path.c_str(), "rb");
+  std::string all(60'000'000, '\0');
+  all.resize(
+      static_cast<std::size_t>(std::max(0, gzread(file, all.data(), static_cast<unsigned>(all.size())))));
+  gzclose(file);
+  return all;
+}
+
+TEST(IdxFiles, HoldTheDrawnDigits) {
+  testing::TestFolder folder;
+  const auto names = write_digits(folder.path());
+  ASSERT_TRUE(names.ok()) << names.status();
+  EXPECT_EQ(names->size(), 4u);
+  const std::string images = unzipped(folder / "t10k-images-idx3-ubyte.gz");
+  const std::string labels = unzipped(folder / "t10k-labels-idx1-ubyte.gz");
+  ASSERT_EQ(images.size(), 16u + 10'000 * 784);
+  ASSERT_EQ(labels.size(), 8u + 10'000);
+  EXPECT_EQ(images.substr(0, 8), std::string("\0\0\x08\x03\0\0\x27\x10", 8));
+  const DrawnDigit last = draw_digit(DigitsHalf::kTest, 9'999);
+  EXPECT_EQ(static_cast<std::uint8_t>(labels.back()), last.label);
+  EXPECT_EQ(images.substr(images.size() - 784), std::string(last.pixels.begin(), last.pixels.end()));
+}
+
+TEST(IdxFiles, SayWhereTheyCannotBeWritten) {
+  EXPECT_EQ(write_digits("/no/such/folder").status().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace paceline::data

@@ -1,0 +1,65 @@
+// The standard data sets that `paceline data` puts in place: where they are published, what their bytes add
+// up to, and how they come into a folder from files at hand. Without a network: `paceline data` does the
+// fetching.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+namespace paceline::data {
+
+// One file as it is published.
+struct PublishedFile {
+  std::string name;
+  std::string sha256;  // in hexadecimal
+  // What is wanted out of a .tar.gz archive. None: the file itself.
+  std::vector<std::string> unpack{};
+};
+
+struct StandardSet {
+  std::string name;    // as data.source has it: "mnist"
+  std::string folder;  // where its files are published: an address that ends with a slash
+  std::vector<PublishedFile> files;
+};
+
+// mnist, cifar10 and cifar100.
+std::span<const StandardSet> standard_sets();
+
+// Whether `path` is this file. Errors: DataLoss, with both sums; NotFound or Unavailable.
+absl::Status check_sum(const PublishedFile& file, const std::filesystem::path& path);
+
+// A folder inside another one, in which files are made complete before they are moved there. Whatever is in
+// it goes with it.
+class Staging {
+ public:
+  // Makes `directory` where it is not there; it goes again with the staging unless finish() said OK. Errors:
+  // Unavailable.
+  static absl::StatusOr<Staging> in(const std::filesystem::path& directory);
+  Staging(Staging&& other) noexcept;
+  Staging& operator=(Staging&&) = delete;
+  ~Staging();
+
+  const std::filesystem::path& path() const { return path_; }
+  // Puts what `file`, which is at `source`, consists of into it. Errors: as check_sum() and unpack_tar_gz();
+  // Unavailable.
+  absl::Status add(const PublishedFile& file, const std::filesystem::path& source);
+  // A file of this name was written to path().
+  void add_written(const std::string& name) { added_.push_back(name); }
+  // Moves all that was added to the folder, over files of the same names. Errors: Unavailable.
+  absl::Status finish();
+
+ private:
+  Staging(std::filesystem::path directory, bool made);
+
+  std::filesystem::path directory_;
+  std::filesystem::path path_;
+  bool made_ = false;  // the folder itself
+  std::vector<std::string> added_;
+};
+
+}  // namespace paceline::data

@@ -1,0 +1,48 @@
+// What carries links from one host to another: TCP, or UCX. A carrier moves frames (frame_port.h) and knows
+// nothing of what is in them: sealing, names and beats are the link's. docs/extending.md shows a whole one.
+//
+// One object is one address of this host. It outlives its links and listeners, which may live on different
+// threads.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/links/frame_port.h"
+#include "paceline/links/link.h"
+#include "paceline/links/link_listener.h"
+
+namespace paceline::links {
+
+class Carrier {
+ public:
+  virtual ~Carrier() = default;
+
+  // Port 0: any that is free; the listener says which. Errors: Unavailable, e.g. the port is taken.
+  absl::StatusOr<std::unique_ptr<LinkListener>> listen(int port, LinkGate gate) const;
+  // To a listener's address. What does not answer ends the link. Errors: InvalidArgument, Unavailable,
+  // ResourceExhausted.
+  absl::StatusOr<std::unique_ptr<Link>> connect(const std::string& address, const std::string& name,
+                                                const LinkOptions& options) const;
+
+ private:
+  // What a carrier is. Errors: as above.
+  virtual absl::StatusOr<std::unique_ptr<PortListener>> open_listener(int port) const = 0;
+  virtual absl::StatusOr<std::unique_ptr<FramePort>> open_port(const std::string& address) const = 0;
+};
+
+// A line of the table of carriers: its name in job files (cluster.fabric), and how it is opened on an address
+// of this host, in numbers. Errors of open: InvalidArgument, NotFound (no interface has it), Unavailable (it
+// cannot use that interface).
+struct CarrierKind {
+  const char* name;
+  absl::StatusOr<std::unique_ptr<Carrier>> (*open)(const std::string& host);
+};
+
+// The table: a new carrier is one line in carrier.cc.
+std::span<const CarrierKind> carriers();
+
+}  // namespace paceline::links

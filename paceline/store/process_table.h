@@ -1,0 +1,43 @@
+// The tables of a journal that say how much memory the processes of a run hold, and what they send each
+// other: a row for each process, and for each pair and kind, of the newest report. For journal.cc only.
+// Whoever counts anew, because it is another process or has another session, goes on from what was counted
+// before.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/store/process_report.h"
+#include "paceline/store/sqlite.h"
+
+namespace paceline::store {
+
+class ProcessTable {
+ public:
+  // Rows of traffic, those that came first; what comes beyond is left out.
+  static constexpr std::size_t kMostPairs = 4096;
+
+  static absl::StatusOr<ProcessTable> open(const Database& database);
+
+  absl::Status note(std::int64_t attempt, const ProcessReport& report);
+
+ private:
+  ProcessTable(Statement process, Statement traffic)
+      : process_(std::move(process)), traffic_(std::move(traffic)) {}
+
+  using Pair = std::tuple<std::string, std::string, std::string>;  // process, peer, kind
+  struct Count {
+    std::int64_t before = 0;  // by those who counted before
+    std::int64_t now = 0;
+  };
+
+  Statement process_, traffic_;
+  std::map<Pair, Count> counts_;
+};
+
+}  // namespace paceline::store

@@ -1,0 +1,24 @@
+#include "paceline/store/run_mark.h"
+
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+
+namespace paceline::store {
+
+absl::StatusOr<RunMark> RunMark::leave(const RunPaths& run) {
+  std::error_code ignored;
+  const bool was_cut_short = std::filesystem::exists(run.mark(), ignored);
+  PACELINE_ASSIGN_OR_RETURN(MarkFile file, MarkFile::leave(run.mark()));
+  return RunMark(run.root, std::move(file), was_cut_short);
+}
+
+absl::Status RunMark::still_leads() const {
+  if (file_.stands()) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "{}: another host leads this run by now, or has ended it; this one gives it up", run_.string()));
+}
+
+}  // namespace paceline::store

@@ -1,0 +1,46 @@
+// What the coordinator's last message means to a process.
+#include "paceline/wire/disconnect.h"
+
+#include <gtest/gtest.h>
+
+#include "paceline/base/exit_reason.h"
+
+namespace paceline::wire {
+namespace {
+
+TEST(Disconnect, WithoutAReasonTheJobIsOver) {
+  EXPECT_TRUE(outcome_of(Disconnect()).ok());
+  EXPECT_EQ(exit_reason_of(outcome_of(Disconnect())), ExitReason::kDone);
+}
+
+TEST(Disconnect, OneThatWasGivenUpComesAgain) {
+  const absl::Status outcome = outcome_of(given_up("silent for 3 s"));
+  EXPECT_TRUE(absl::IsAborted(outcome));
+  EXPECT_EQ(outcome.message(), "the coordinator had given this process up: silent for 3 s");
+}
+
+TEST(Disconnect, OneThatIsNotWantedHearsWhy) {
+  const auto reason_for = [](Disconnect::Reason reason) {
+    const absl::Status outcome = outcome_of(refused("it is taken", reason));
+    EXPECT_EQ(outcome.message(), "the coordinator sent this process away: it is taken");
+    return exit_reason_of(outcome);
+  };
+  EXPECT_EQ(reason_for(Disconnect::NONE), ExitReason::kOwnError);
+  EXPECT_EQ(reason_for(Disconnect::PLACE_TAKEN), ExitReason::kPlaceTaken);
+  EXPECT_EQ(reason_for(Disconnect::HOST_GIVEN_UP), ExitReason::kHostGivenUp);
+}
+
+TEST(Disconnect, ARunThatFailedIsNobodysOwnError) {
+  Disconnect failed;
+  failed.set_failed(true);
+  failed.set_why("the weights are not finite");
+  EXPECT_EQ(outcome_of(failed).message(), "the run could not go on: the weights are not finite");
+  EXPECT_EQ(exit_reason_of(outcome_of(failed)), ExitReason::kRunFailed);
+}
+
+TEST(Disconnect, AStreamThatWasCutShortIsALostCoordinator) {
+  EXPECT_EQ(exit_reason_of(coordinator_lost()), ExitReason::kCoordinatorLost);
+}
+
+}  // namespace
+}  // namespace paceline::wire
