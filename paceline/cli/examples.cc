@@ -14,6 +14,8 @@ std::vector<std::string> examples_of(const std::string& command) {
         "paceline compare job.toml --policies bsp,cgp --seeds 3 --virtual",
         "paceline compare --resume runs/job-20260101T120000Z-compare"}},
       {"coordinator", {"paceline coordinator runs/job --listen 127.0.0.1:7461"}},
+      {"data",
+       {"paceline data digits data/digits", "paceline data mnist data/mnist --from downloads"}},
       {"doctor",
        {"paceline doctor", "paceline doctor job.toml --rank 0 --hosts 2 --coordinator 10.0.0.1:7461"}},
       {"evaluator", {"paceline evaluator --coordinator 10.0.0.1:7461 --certs certs/job"}},
