@@ -75,7 +75,7 @@ TEST(Compare, TrainsWithSeveralSeeds) {
 
 TEST(Compare, GoesOnWhereItStopped) {
   const TempFolder folder;
-  const fs::path job = small_job(folder.path(), "epochs = 2\n");
+  const fs::path job = small_job(folder.path(), "epochs = 20\n");
   Program first({"compare", job.string(), "--virtual", "--policies", "bsp,asp,ssp:2"});
   ASSERT_TRUE(eventually([&] { return first.errors_so_far().find("2 of 3: ") != std::string::npos; }));
   first.signal(SIGINT);

@@ -52,7 +52,7 @@ TEST_F(DataCommand, FilesAtHandAreCheckedFirst) {
   expect_refused(data("mnist " + to_ + " --from " + archive),
                  {"mnist has 4 files", "t10k-labels-idx1-ubyte.gz"});
   expect_refused(data("mnist " + to_ + " --from " + folder_.path().string()),
-                 {"train-images-idx3-ubyte.gz: is not"});
+                 {"train-images-idx3-ubyte.gz is not a file"});
 }
 
 TEST_F(DataCommand, NamesTheSetsThatThereAre) {

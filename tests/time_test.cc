@@ -169,7 +169,8 @@ TEST(Export, WritesTablesAndAnEventFile) {
   ASSERT_EQ(ended.status, 0) << ended.errors;
   EXPECT_THAT(read_text(folder / "tables/replicas.csv"), testing::StartsWith("replica,doing,"));
   EXPECT_THAT(read_text(folder / "tables/speeds.csv"),
-              testing::ContainsRegex("\r\nw1,4[0-9][0-9][^,]*,4[0-9][0-9][^,]*,[01]"));
+              testing::ContainsRegex("\r\nw1,[34][0-9][0-9][^,]*,4[0-9][0-9][^,]*,[01]"))
+      << "400 samples a second; its last batch may be smaller";
   const std::string lines = read_text(folder / "tables/time.jsonl");
   EXPECT_EQ(json::parse(lines.substr(0, lines.find('\n'))).at("device"), "w0");
   const fs::path events = fs::directory_iterator(folder / "board" / run_folder.filename().string())->path();

@@ -31,9 +31,11 @@ std::optional<std::string> likely_meant(const std::string& word, const std::set<
   const auto closest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
     return edit_distance(word, a) < edit_distance(word, b);
   });
+  if (closest == known.end()) return std::nullopt;
   // Of a word of two letters nothing would be left.
-  const std::size_t most = std::clamp<std::size_t>(word.size() / 2, 1, kMostChanges);
-  if (closest == known.end() || edit_distance(word, *closest) > most) return std::nullopt;
+  const std::size_t most =
+      std::clamp<std::size_t>(std::min(word.size(), closest->size()) / 2, 1, kMostChanges);
+  if (edit_distance(word, *closest) > most) return std::nullopt;
   return *closest;
 }
 

@@ -108,7 +108,7 @@ std::vector<std::string> slices_of(const Traced& all, const std::string& track) 
     const bool servers = event.at("pid") == 2;
     if (servers && event.at("name") == "thread_name" && event.at("args").at("name") == track)
       number = event.at("tid");
-    if (!servers || event.value("tid", -1) != number || event.at("ph") == "M") continue;
+    if (!servers || number < 0 || event.value("tid", -1) != number || event.at("ph") == "M") continue;
     const double start = event.at("ts").get<double>() / 1e6;
     found.push_back(fmt::format("{} {} {} {}", event.at("ph").get<std::string>(),
                                 event.at("name").get<std::string>(), start,
@@ -208,24 +208,6 @@ TEST(Trace, SaysWhyOneWaited) {
     return;
   }
   FAIL() << "nobody waited";
-}
-
-TEST(Trace, UpdatesThatOverlapComeOneAfterTheOther) {
-  std::string text;
-  Trace trace(report::RunInfo{}, [&](std::string_view piece) {
-    text += piece;
-    return absl::OkStatus();
-  });
-  const auto at = [](int ms) { return Time(std::chrono::milliseconds(ms)); };
-  trace.on_fact({at(0), control::TimerRang{}});
-  for (int v = 1; v <= 3; ++v) {
-    control::CommitRecord record;
-    record.version = Version(v);
-    trace.on_order(at(v), record);
-  }
-  for (int v = 1; v <= 3; ++v) trace.on_fact({at(10 * v), control::CommitComplete{Version(v)}});
-  EXPECT_TRUE(trace.finish(at(40)).ok());
-  EXPECT_EQ(Traced(text).count("X"), 3);
 }
 
 TEST(Trace, AFileThatCannotBeWrittenIsAnError) {

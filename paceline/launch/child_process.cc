@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,13 +51,14 @@ std::string path_of(ChildProgram program) {
 }
 
 // A resumed folder may be anybody's work: a pipe there would keep this process waiting for a reader.
+// /dev/null is for children whose words nobody wants.
 absl::StatusOr<FileDescriptor> open_log(const std::string& file) {
   FileDescriptor log(open(
       file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
   struct stat about {};
-  if (log.valid() && fstat(log.get(), &about) == 0 && S_ISREG(about.st_mode) &&
-      fcntl(log.get(), F_SETFL, O_APPEND) == 0)
-    return log;
+  const bool is_fine = log.valid() && fstat(log.get(), &about) == 0 &&
+                       (S_ISREG(about.st_mode) || (S_ISCHR(about.st_mode) && about.st_rdev == makedev(1, 3)));
+  if (is_fine && fcntl(log.get(), F_SETFL, O_APPEND) == 0) return log;
   const bool other = log.valid() || errno == ENXIO || errno == ELOOP;
   return absl::PermissionDeniedError(fmt::format(
       "{}: cannot write: {}", file,

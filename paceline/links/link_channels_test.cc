@@ -149,7 +149,7 @@ TEST(LinksInTheClear, ANameWithoutItsSecretIsNobodys) {
   EXPECT_EQ(stranger->progress().code(), absl::StatusCode::kFailedPrecondition) << stranger->progress();
   const auto forged = there->connect(here->address(), "stage 1", kSmallSlots, keys(7, true));
   const absl::Status why = end_of(*forged);
-  EXPECT_THAT(std::string(why.message()), ::testing::HasSubstr("nobody of that name is expected"));
+  EXPECT_THAT(std::string(why.message()), ::testing::HasSubstr("no peer of that name is expected"));
   EXPECT_THAT(std::string(why.message()), ::testing::Not(::testing::HasSubstr("0808"))) << "a secret";
   const auto theirs = there->connect(here->address(), "stage 1", kSmallSlots, keys(1, true));
   ASSERT_TRUE(theirs->room(60s).value());

@@ -19,15 +19,15 @@ std::string model_of(const std::string& tensors, const std::string& more = R"(,"
 TEST(Answers, ThatCannotBeAreOneLine) {
   const std::string w = R"([{"name":"w","shape":[2]}])";
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "no message"},
-      {"[]", "no JSON object"},
+      {"", "not a message"},
+      {"[]", "not a JSON object"},
       {"{}", "unknown type ''"},
       {R"({"type":7})", "unknown type"},
       {R"({"type":"x\ny"})", "unknown type"},
       {R"({"type":"stepped"})", "without a loss"},
       {R"({"type":"stepped","loss":"1"})", "not a number"},
       {R"({"type":"stepped","loss":1,"skipped":1})", "true or false"},
-      {R"({"type":"stepped","loss":1,"metrics":[1]})", "no object"},
+      {R"({"type":"stepped","loss":1,"metrics":[1]})", "not an object"},
       {R"({"type":"stepped","loss":1,"metrics":{"a":"b"}})", "'a', which is not a number"},
       {R"({"type":"stepped","loss":1,"metrics":{"":1}})", "0 bytes"},
       {R"({"type":"evaluated","metrics":{"accuracy":1.5}})", "share"},
@@ -43,7 +43,7 @@ TEST(Answers, ThatCannotBeAreOneLine) {
       {model_of(w, ""), "how many samples"},
       {model_of(w, R"(,"samples":0)"), "how many samples"},
       {model_of(w, R"(,"samples":3000000000)"), "how many samples"},
-      {model_of(w, R"(,"samples":1,"optimizer":3)"), "no object"},
+      {model_of(w, R"(,"samples":1,"optimizer":3)"), "not an object"},
       {model_of(w, R"(,"samples":1,"optimizer":{"a=b":3})"), "key"},
       {model_of(w, R"(,"samples":1,"aliases":["x"])"), "alias"},
   };

@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"[[device]]\nslow_factor = [5, 2]", "device.slow_factor: write the least and the most"},
         Bad{"[[device]]\njitter = nan", "device.jitter"},
         Bad{"[[device]]\n[device.link]\nmbps = 1", "device.link.mbps: unknown key"},
-        Bad{"[replica]\ncount = 1", "replica: write each as a section of its own, [[device]]"},
+        Bad{"[replica]\ncount = 1", "replica: is called device now; write [[device]]"},
         Bad{"iterations = 5\nsamples = 5", "give either iterations or samples"},
         Bad{"iterations = -5", "iterations: write a whole number"},
         Bad{"[[change]]\ndevice = 1", "change.device: write a whole number from 0 to 0"},

@@ -15,7 +15,11 @@ namespace {
 
 class JournalDamageTest : public testing::Test {
  protected:
-  void SetUp() override { tell(every_kind_of_event(), **Journal::open(path_, Version(0))); }
+  void SetUp() override {
+    const auto journal = Journal::open(path_, Version(0));
+    tell(every_kind_of_event(), **journal);
+    (*journal)->note_process({Time(Duration(1)), "server0", 1000, {{"server1", "weights", 5}}});
+  }
 
   absl::Status replay() {
     auto reader = JournalReader::open(path_);

@@ -51,10 +51,10 @@ absl::StatusOr<DataSets> text_sets(Bytes bytes, const std::string& source, std::
   const auto size = static_cast<std::int64_t>(bytes.size());
   const std::int64_t cut = size - size / 10;
   if (context < 1 || size / 10 <= context) {
-    return absl::InvalidArgumentError(
-        fmt::format("data.source = \"{}\": {} bytes, with a tenth of them for tests, are too few for samples of "
-                    "model.context = {} bytes; name more text, raise data.max_bytes or lower model.context",
-                    source, size, context));
+    return absl::InvalidArgumentError(fmt::format(
+        "data.source = \"{}\": {} bytes, with a tenth of them for tests, are too few for samples of "
+        "model.context = {} bytes; name more text, raise data.max_bytes or lower model.context",
+        source, size, context));
   }
   const auto text = std::make_shared<const Bytes>(std::move(bytes));
   return DataSets{std::make_unique<TextSet>(text, 0, cut, context),

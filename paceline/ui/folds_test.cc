@@ -172,7 +172,7 @@ TEST(LedgerWindowTest, TheDifferenceIsWhatCameSince) {
   now.until = at(30);
   now.devices[0].spent[0] = from_seconds(9);
   now.devices.push_back({"w1", {}, {}});
-  now.devices[1].spent[1] = from_seconds(3);
+  now.devices[1].spent[static_cast<std::size_t>(report::TimeCause::kWaiting)] = from_seconds(3);
   now.waits = {{"w3", "rule", from_seconds(5)}, {"w1", "rule", from_seconds(1)}};
   now.replicas = {{"w0", 9, from_seconds(9)}, {"w1", 1, from_seconds(1)}};
   const report::TimeLedger late = difference(now, before);
@@ -213,7 +213,8 @@ TEST(MovingLanesTest, EachLaneIsWithoutAHoleAndNamesWhomItWaitsFor) {
     for (const Json& span : lane.at("spans")) {
       EXPECT_NEAR(span[0].get<double>(), until, 0.02 * (to - from)) << lane.at("device");
       until = span[0].get<double>() + span[1].get<double>();
-      if (span[3].get<int>() < 0 || span[2].get<int>() != 1) continue;
+      if (span[3].get<int>() < 0 || span[2].get<int>() != static_cast<int>(report::TimeCause::kWaiting))
+        continue;
       waited = true;
       EXPECT_EQ(lanes.at("names")[span[3].get<std::size_t>()], report::uneven_four().replicas.back().name);
     }
