@@ -132,7 +132,7 @@ TEST_F(Output, AJobFromStandardInput) {
        {"cat " + job + " | $PACELINE train - --virtual", "$PACELINE train - --virtual < " + job}) {
     const Ended ended = run_in_shell(line);
     EXPECT_EQ(ended.status, 0) << ended.errors;
-    EXPECT_NE(read_text(only_run(folder_ / "runs") / "job.toml").find("\"small\""), std::string::npos);
+    EXPECT_NE(read_text(only_run(folder_ / "runs") / "job.toml").find("'small'"), std::string::npos);
     fs::remove_all(folder_ / "runs");
   }
   expect_one_line(run_in_shell("echo 'epochs = = 3' | $PACELINE train -"), {"standard input:1", "not TOML"});

@@ -96,21 +96,27 @@ absl::StatusOr<std::vector<ProcessReport>> JournalReader::processes() const {
       database_.prepare("SELECT process, at_ns, resident_bytes FROM processes ORDER BY process"));
   PACELINE_ASSIGN_OR_RETURN(
       Statement traffic,
-      database_.prepare("SELECT peer, kind, bytes FROM traffic WHERE process = ? ORDER BY peer, kind"));
+      database_.prepare("SELECT process, peer, kind, bytes FROM traffic ORDER BY process, peer, kind"));
   PACELINE_RETURN_IF_ERROR(rows.start());
   while (true) {
     PACELINE_ASSIGN_OR_RETURN(const bool there, rows.next());
-    if (!there) return all;
+    if (!there) break;
     ProcessReport& one = all.emplace_back();
     one.process = rows.text(0);
     one.at = Time(Duration(rows.integer(1)));
     one.resident_bytes = std::max<std::int64_t>(0, rows.integer(2));
-    PACELINE_RETURN_IF_ERROR(traffic.start(std::string_view(one.process)));
-    while (true) {
-      PACELINE_ASSIGN_OR_RETURN(const bool more, traffic.next());
-      if (!more) break;
-      one.sent.push_back({traffic.text(0), traffic.text(1), std::max<std::int64_t>(0, traffic.integer(2))});
-    }
+  }
+  PACELINE_RETURN_IF_ERROR(traffic.start());
+  auto from = all.begin();
+  while (true) {
+    PACELINE_ASSIGN_OR_RETURN(const bool there, traffic.next());
+    if (!there) return all;
+    const std::string process = traffic.text(0);
+    while (from != all.end() && from->process < process) ++from;
+    // Who has sent something has said, with it, how much memory it holds.
+    if (from == all.end() || from->process != process)
+      return absl::DataLossError(fmt::format("{}: damaged: what processes sent", path_.string()));
+    from->sent.push_back({traffic.text(1), traffic.text(2), std::max<std::int64_t>(0, traffic.integer(3))});
   }
 }
 
