@@ -128,7 +128,7 @@ TEST(Prometheus, NamesAThousandDevices) {
 
 TEST(Prometheus, KeepsItsRulesAsPromtoolKnowsThem) {
   if (std::system("promtool --version >/dev/null 2>&1") != 0)
-    GTEST_SKIP() << "promtool is not here: Debian's prometheus";
+    GTEST_SKIP() << "promtool is not here; ./dev test brings it";
   EXPECT_EQ(std::system("promtool test rules " PACELINE_MONITORING "/alerts_test.yml"), 0);
   EXPECT_EQ(std::system("promtool check config " PACELINE_MONITORING "/prometheus.yml"), 0);
   for (const char* policy : {"bsp", "asp", "cgp"}) {
