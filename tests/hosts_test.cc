@@ -148,12 +148,12 @@ TEST(Hosts, WhatOnlyWorksOnOneHostIsRefused) {
     EXPECT_EQ(ended.status, 2);
     return ended.errors;
   };
-  EXPECT_NE(refused(2, {}).find("cluster.hosts=2: host 1 has no replica"), std::string::npos);
+  EXPECT_NE(refused(2, {}).find("cluster.hosts=2: host 1 has no device"), std::string::npos);
   EXPECT_NE(refused(2, {"device=[{count=2}]", "cluster.servers=3"}).find("every host has one server"),
             std::string::npos);
   EXPECT_NE(refused(2, {"device=[{count=2}]", "cluster.reduction=group"}).find("on one host only"),
             std::string::npos);
-  EXPECT_NE(refused(2, {"device=[{host=1}, {host=2}]"}).find("host 0 has no replica"), std::string::npos);
+  EXPECT_NE(refused(2, {"device=[{host=1}, {host=2}]"}).find("host 0 has no device"), std::string::npos);
   EXPECT_NE(refused(2, {"device=[{host=0}, {host=1}, {host=2}]"}).find("w2 is on host 2"), std::string::npos);
 }
 

@@ -441,7 +441,7 @@ TEST_F(Node, WhatCannotWorkIsSaidAtOnce) {
   const fs::path file = job("", "[[device]]\ncount = 3\n");
   const Ended few = host(file, 0, 4)->wait();
   EXPECT_EQ(few.status, 2);
-  expect_said(few.errors, "cluster.hosts=4: host 3 has no replica");
+  expect_said(few.errors, "cluster.hosts=4: host 3 has no device");
   const Ended other = host(file, 0, 2, {"--set", "cluster.hosts=3"})->wait();
   EXPECT_EQ(other.status, 2);
   expect_said(other.errors, "the job has 3 hosts, and `paceline node` runs on 2");
