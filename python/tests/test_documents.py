@@ -166,7 +166,7 @@ def links_of_folders() -> dict[str, set[str]]:
         for library in re.findall(r"^paceline_library\(([^)]*)\)", text, re.MULTILINE):
             found = re.search(r"\bDEPS\b(.*?)(?:\bSYSTEM\b|$)", library, re.DOTALL)
             folders.setdefault(file.parent.name, set()).update(found[1].split() if found else [])
-    made = {"messages": "wire", "service": "wire", "event_file": "exports", "ui_request": "ui"}
+    made = {"messages": "wire", "service": "wire", "event_file": "exports", "ui_request": "ui", "data_sets": "data"}
     return {name: {made.get(link, link) for link in links} - {name} for name, links in folders.items()}
 
 
