@@ -1,5 +1,6 @@
 // Jobs whose planner says which device computes what: before the run, in virtual time as well, and again
 // while it goes on, over real processes.
+#include <regex>
 #include <signal.h>
 
 #include <set>
@@ -143,7 +144,10 @@ TEST(Joint, IsPlannedAnewInVirtualTimeToTheSameBytes) {
   const Trained first = train(folder, "first", keys, sections, {"--virtual"});
   const Trained again = train(folder, "again", keys, sections, {"--virtual"});
   EXPECT_THAT(first.said, testing::HasSubstr("re-planned: "));
-  EXPECT_EQ(first.said, again.said);
+  const auto without_folder = [](const std::string& said) {
+    return std::regex_replace(said, std::regex("\\nrun: [^\\n]*"), "");
+  };
+  EXPECT_EQ(without_folder(first.said), without_folder(again.said));
   const RecordedRun recorded = RecordedRun::read(first.folder);
   expect_each_sample_once(recorded, 3);
   EXPECT_GE(recorded.plans.size(), 2u);
