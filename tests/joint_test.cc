@@ -1,8 +1,8 @@
 // Jobs whose planner says which device computes what: before the run, in virtual time as well, and again
 // while it goes on, over real processes.
-#include <regex>
 #include <signal.h>
 
+#include <regex>
 #include <set>
 #include <sstream>
 
