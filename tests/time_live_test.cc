@@ -1,4 +1,4 @@
-// The ledger of real processes against a stopwatch, under every policy and with a worker killed: each
+// The ledger of real processes against a stopwatch, under one policy of each kind and with a worker killed: each
 // device's causes add up to the time from the opening of the run's books to its end, within 1 %.
 #include <signal.h>
 
@@ -73,7 +73,8 @@ TEST_P(LiveTime, AddsUpToTheStopwatch) {
     }
     EXPECT_NEAR(sum, wall, 0.01 * wall) << device;
   }
-  EXPECT_GT(time.at("devices").at(1).at("recovering_s").get<double>(), 0.1);
+  const json& victim = time.at("devices").at(1);
+  EXPECT_GT(victim.at("recovering_s").get<double>() + victim.at("gone_s").get<double>(), 0.1);
   EXPECT_GE(time.at("servers").size(), 1u) << "servers say what commits take under every policy";
 }
 
@@ -83,8 +84,7 @@ std::string name_of(const testing::TestParamInfo<const char*>& one) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(Policies, LiveTime,
-                         testing::Values("bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:15", "cgp:S=4",
-                                         "backup:1", "local-sgd:4", "groups:2+2:ssp:1"),
+                         testing::Values("bsp", "ssp:3", "elastic-bsp:15", "cgp:S=4"),
                          name_of);
 
 }  // namespace

@@ -85,7 +85,8 @@ TEST(Watching, ARunServesItsMetricsWhileItTrains) {
   std::string page;
   ASSERT_TRUE(eventually([&] {
     page = http_get(port, "/metrics");
-    return page.find("paceline_commits_total ") != std::string::npos;
+    return page.find("paceline_commits_total ") != std::string::npos &&
+           page.find("device=\"w1\"") != std::string::npos;
   })) << page;
   EXPECT_THAT(page, StartsWith("HTTP/1.1 200 OK\r\n"));
   EXPECT_THAT(page, HasSubstr("Content-Type: text/plain; version=0.0.4"));
