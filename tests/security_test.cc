@@ -91,7 +91,9 @@ class Security : public testing::Test {
     more.insert(more.begin(), {"worker", "--name", "w0", "--coordinator", address_});
     const Ended ended = Program(more).wait(30);
     EXPECT_EQ(ended.status, 2);
-    EXPECT_EQ(std::count(ended.errors.begin(), ended.errors.end(), '\n'), 1) << ended.errors;
+    const std::size_t line = ended.errors.find("paceline: ");  // its log is before it
+    ASSERT_NE(line, std::string::npos) << ended.errors;
+    EXPECT_EQ(ended.errors.find('\n', line), ended.errors.size() - 1) << ended.errors;
     EXPECT_NE(ended.errors.find(there), std::string::npos) << ended.errors;
     if (here.empty()) {
       EXPECT_EQ(lines_of_coordinator(), before);
@@ -227,8 +229,8 @@ TEST_F(Security, ATokenThatOthersCanReadIsTakenAndSaid) {
   const Ended ended =
       Program({"worker", "--name", "w0", "--coordinator", address_, "--token-file", token_.string()})
           .wait(30);
-  EXPECT_NE(ended.output.find("others on this host can read the job's token"), std::string::npos)
-      << ended.output;
+  EXPECT_NE(ended.errors.find("others on this host can read the job's token"), std::string::npos)
+      << ended.errors;
   EXPECT_NE(ended.errors.find("w0 is here already"), std::string::npos) << ended.errors;
   expect_unharmed();
 }
