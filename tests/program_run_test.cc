@@ -54,9 +54,9 @@ class Policies : public ::testing::TestWithParam<const char*> {};
 TEST_P(Policies, TrainAProgram) {
   const TempFolder folder;
   const fs::path job =
-      program_job(folder, "epochs = 2", fmt::format("[sync]\npolicy = \"{}\"\n", GetParam()) + devices(3));
+      program_job(folder, "epochs = 1", fmt::format("[sync]\npolicy = \"{}\"\n", GetParam()) + devices(3));
   const fs::path trained = train_to_the_end(folder, job);
-  expect_each_sample_once(RecordedRun::read(trained), 2);
+  expect_each_sample_once(RecordedRun::read(trained), 1);
   const Ended replayed = run({"replay", trained.string()});
   EXPECT_EQ(replayed.status, 0) << replayed.errors;
 }
@@ -69,8 +69,8 @@ std::string policy_name(const testing::TestParamInfo<const char*>& one) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Policies,
-                         testing::Values("bsp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "cgp",
-                                         "local-sgd:4", "backup:1", "groups:2+1:ssp:3"),
+                         testing::Values("asp", "elastic-bsp:5", "cgp", "local-sgd:4", "backup:1",
+                                         "groups:2+1:ssp:3"),
                          policy_name);
 
 // One server, two, and members that sum among themselves: live as in virtual time, to the last bit.

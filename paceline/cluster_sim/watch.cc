@@ -12,13 +12,20 @@ Content after_commit(Content before, const wire::Apply& commit) {
   return content;
 }
 
-void Watch::goes_on_from(const SavedCheckpoint* checkpoint) {
+void Watch::leads(int host) {
+  leaders_.insert(host);
+  if (leaders_.size() > 1) world_.broken("there are two coordinators");
+}
+
+void Watch::goes_on_from(const SavedCheckpoint* checkpoint, std::optional<Version> recorded) {
   if (checkpoint == nullptr) {
     line_[Version(0)] = kFirstContent;
-  } else {
-    for (const auto& [shard, content] : checkpoint->shards)
-      is_there(fmt::format("shard {} of the checkpoint", shard), checkpoint->state.version, content);
+    return;
   }
+  is_whole(*checkpoint);
+  if (!recorded || *recorded < checkpoint->state.version)
+    world_.broken(fmt::format("the run goes on from version {}, and the journal has not all that led to it",
+                              checkpoint->state.version));
 }
 
 void Watch::commits(const wire::Apply& commit) {
@@ -38,19 +45,22 @@ void Watch::is_there(const std::string& where, Version version, Content content)
     world_.broken(fmt::format("{} has something else as version {} than what was committed", where, version));
 }
 
-void Watch::counts(const SavedCheckpoint& checkpoint) {
+void Watch::counts(const SavedCheckpoint& checkpoint) { is_whole(checkpoint); }
+
+void Watch::is_whole(const SavedCheckpoint& checkpoint) {
   const Version version = checkpoint.state.version;
-  if (static_cast<int>(checkpoint.shards.size()) != shards_)
+  if (static_cast<int>(checkpoint.shards.size()) != checkpoint.parts)
     world_.broken(fmt::format("the checkpoint of version {} counts with {} of {} shards", version,
-                              checkpoint.shards.size(), shards_));
-  for (const auto& [shard, content] : checkpoint.shards)
-    is_there(fmt::format("shard {} of the checkpoint", shard), version, content);
+                              checkpoint.shards.size(), checkpoint.parts));
+  for (const auto& [shard, file] : checkpoint.shards)
+    is_there(fmt::format("shard {} of the checkpoint", shard), version, file.content);
 }
 
 void Watch::trains_from(Version version, bool twice) {
   if (twice && !may_lose_ && version < seen_)
     world_.broken(fmt::format("version {} was seen, and the run goes on from {}", seen_, version));
   seen_ = version;
+  may_lose_ = false;
 }
 
 }  // namespace paceline::cluster_sim
