@@ -44,14 +44,14 @@ TEST(Compare, TrainsAJobAsSeveralWouldPlanIt) {
   const fs::path job =
       write_job(folder, "run", "epochs = 0.1\nmicro_batch = 2\n",
                 "[[device]]\ncount = 2\npace_ms = 20\n[[device]]\npace_ms = 60\nbatch = 4\n");
-  const std::string ways = "joint,frozen,data,uneven-data,pipeline,gpipe,pipedream,hetpipe";
+  const std::string ways = "joint,frozen,data,uneven-data,pipeline,gpipe,gpipe-work,pipedream,hetpipe";
   const Ended compared =
       run({"compare", job.string(), "--virtual", "--policies", "bsp,asp", "--parallel", ways});
   ASSERT_EQ(compared.status, 0) << compared.errors;
   for (const std::string policy : {"bsp", "asp"}) {
     EXPECT_THAT(compared.output, testing::HasSubstr("\n" + policy + "  ")) << "plain data parallelism";
     for (const std::string way :
-         {"joint", "frozen", "uneven-data", "pipeline", "gpipe", "pipedream", "hetpipe"})
+         {"joint", "frozen", "uneven-data", "pipeline", "gpipe", "gpipe-work", "pipedream", "hetpipe"})
       EXPECT_THAT(compared.output, testing::HasSubstr("\n" + policy + ", " + way + "  "));
   }
   EXPECT_THAT(compared.errors, testing::HasSubstr("(as gpipe plans it; "));

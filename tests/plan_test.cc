@@ -104,8 +104,8 @@ TEST(Plan, ASimulationSaysWhatEachOfThemTook) {
     for (const char* key : {"replans", "migrations", "predicted_error", "virtual_s"})
       EXPECT_GE(one[key], 0) << key;
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"paceline", "bsp", "lb-bsp", "gpipe", "pipedream", "hetpipe",
-                                             "frozen"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"paceline", "bsp", "lb-bsp", "gpipe", "gpipe-work", "pipedream",
+                                             "hetpipe", "frozen"}));
 }
 
 TEST(Plan, SeveralSimulationsMakeOneListAndHaveNoPolicies) {
@@ -119,10 +119,10 @@ TEST(Plan, SeveralSimulationsMakeOneListAndHaveNoPolicies) {
   const Ended both = run({"simulate", a, b, "--json", "-"});
   ASSERT_EQ(both.status, 0) << both.errors;
   const Json runs = Json::parse(both.output);
-  ASSERT_EQ(runs.size(), 14u);
+  ASSERT_EQ(runs.size(), 16u);
   EXPECT_EQ(runs[0]["cluster"], "a");
-  EXPECT_EQ(runs[7]["cluster"], "b");
-  EXPECT_EQ(runs[7]["plan"], "paceline");
+  EXPECT_EQ(runs[8]["cluster"], "b");
+  EXPECT_EQ(runs[8]["plan"], "paceline");
   const Ended policies = run({"simulate", a, b, "--policies", "bsp"});
   EXPECT_EQ(policies.status, 2);
   EXPECT_NE(policies.errors.find("--policies: "), std::string::npos) << policies.errors;

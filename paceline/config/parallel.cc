@@ -15,8 +15,8 @@ namespace paceline::config {
 namespace {
 
 // In the order of Parallel.
-const std::vector<std::string> kModes = {"data",   "static", "uneven-data", "pipeline", "joint",
-                                         "frozen", "gpipe",  "pipedream",   "hetpipe"};
+const std::vector<std::string> kModes = {"data",   "static", "uneven-data", "pipeline",  "joint",
+                                         "frozen", "gpipe",  "gpipe-work",  "pipedream", "hetpipe"};
 
 constexpr std::int64_t kMostSamples = 1 << 20;
 constexpr double kMostUnits = 10'000;

@@ -22,6 +22,7 @@ enum class Parallel {
   kJoint,       // the planner says, before the run and during it
   kFrozen,      // the planner says, before the run only
   kGpipe,       // as others would plan it (planner/baselines.h), before the run only
+  kGpipeWork,
   kPipedream,
   kHetpipe,
 };

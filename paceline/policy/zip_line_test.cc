@@ -154,6 +154,16 @@ TEST(GridScan, StartsFromTheListThatBeginsEarliest) {
             (Selection<NumberList>{2.6, -2.6, 0, {0, 0, 0}}));
 }
 
+// From the list that begins earliest, {0, 841.946}; from the first list it would be 158.054, which is the
+// least.
+TEST(GridScan, MissesWhatItWouldFindFromAnotherList) {
+  const std::vector<NumberList> lists = {{1000}, {0, 841.946}, {771.547, 925}};
+  const Selection<NumberList> found = grid_scan(lists);
+  EXPECT_NEAR(static_cast<double>(found.range), 228.453, 1e-9);
+  EXPECT_EQ(found.picks, (std::vector<std::size_t>{0, 1, 0}));
+  EXPECT_NEAR(static_cast<double>(zip_line(lists).range), 158.054, 1e-9);
+}
+
 // What is closest to each element may lie on both sides of it.
 TEST(GridScan, IsSometimesWorse) {
   const std::vector<NumberList> lists = {{-100, 0}, {-2, 3}, {-2.6, 2.5}};

@@ -43,6 +43,9 @@ class RunRecorder final : public control::RunListener {
   // The run goes back, and so many commits are to be done again. Requires: started.
   void note_lost_commits(std::int64_t count);
 
+  // Of this attempt, in place of what one before said.
+  void note_used_weights(const report::UsedWeights& used);
+
   // Makes the journal last. The first thing that could not be written, ever since.
   const absl::Status& flush() {
     note(journal_->flush());

@@ -200,7 +200,8 @@ absl::StatusOr<std::vector<PlannedRun>> run_planned(const config::ClusterFile& f
   };
   add("bsp", baseline_method("bsp"), {.takes_joiners = true});
   add("lb-bsp", baseline_method("lb-bsp"), {.takes_joiners = true, .balances = true});
-  for (const char* name : {"gpipe", "pipedream", "hetpipe"}) add(name, baseline_method(name), {});
+  for (const char* name : {"gpipe", "gpipe-work", "pipedream", "hetpipe"})
+    add(name, baseline_method(name), {});
   add("frozen", [&](const Problem& first) { return frozen_plan(first, file.seed); }, {});
   return runs;
 }

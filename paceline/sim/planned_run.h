@@ -2,9 +2,9 @@
 // devices leave and join. The truth is the exact 1F1B schedule (planner/timeline.h) of the state at the time,
 // with jitter; the planner sees noisy measurements. The same for each baseline, as its system would go on:
 //
-//  frozen, gpipe, pipedream, hetpipe   keep their first plan; when a device of it leaves they start again
-//  with
-//                                      those that are left, as they did at first (and with what was known
+//  frozen, gpipe, gpipe-work,          keep their first plan; when a device of it leaves they start again
+//  with pipedream, hetpipe                  those that are left, as they did at first (and with what was
+//  known
 //                                      then).
 //  bsp                                 takes whoever is there, evenly.
 //  lb-bsp                              likewise, its data by the latest measurements, every batch.

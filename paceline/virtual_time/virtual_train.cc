@@ -128,6 +128,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   PACELINE_RETURN_IF_ERROR(run(virtual_cluster, *books, onlooker, display));
   PACELINE_RETURN_IF_ERROR(
       work->save(virtual_cluster.controller().save(), virtual_cluster.now().time_since_epoch()));
+  if (const auto used = work->used_weights()) books->note_used_weights(*used);
   return books->flush();
 }
 

@@ -1,0 +1,47 @@
+// SGD with momentum on F(w) = Σ λ_i·w_i²/2, as the Work of a virtual cluster: the real step numbers, fused
+// update and look-ahead on weights whose every move is kept. One thread.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "paceline/ps/update_rule.h"
+#include "paceline/sim/work.h"
+
+namespace paceline::sim::testing {
+
+class Quadratic final : public Work {
+ public:
+  // What a replica was released on, and with that computed its gradient on.
+  struct Point {
+    Version base;
+    double reach = 0;  // R·η: along the velocity of `base`
+    std::vector<float> at;
+  };
+  struct Step {
+    double fraction = 0;
+    double rate = 0;  // η
+    std::vector<float> weights, velocity, gradient;
+    std::vector<Point> members{};
+  };
+
+  // All weights begin at 1.
+  Quadratic(std::vector<float> curvatures, double momentum, bool look_ahead);
+
+  absl::Status start(const control::Release& release) override;
+  absl::StatusOr<Finished> finish(ReplicaId) override { return Finished{}; }
+  absl::Status commit(Time at, const control::CommitRecord& record) override;
+
+  // By version; that of 0 is where it began.
+  const std::vector<Step>& steps() const { return steps_; }
+
+ private:
+  const std::vector<float> curvatures_;
+  const ps::OptimizerConfig optimizer_;
+  const bool look_ahead_;
+  std::map<ReplicaId, Point> computing_;
+  std::vector<Step> steps_;
+  double fractions_ = 0;
+};
+
+}  // namespace paceline::sim::testing
