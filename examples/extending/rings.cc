@@ -24,7 +24,7 @@ class Rings final : public train::DataSet {
   // Who has the same number has the same points.
   std::uint64_t digest() const override { return paceline::mix_seed({half_, std::uint64_t(size_)}); }
 
-  // A point depends on its index alone, so whoever asks for it, and whenever, gets the same one.
+  // A point depends on its index alone, so every process gets the same one at any time.
   train::Batch batch(std::span<const std::int32_t> indices, std::uint64_t) const override {
     const auto count = static_cast<std::int64_t>(indices.size());
     train::Batch batch{torch::empty({count, 1, 1, 2}), torch::empty({count}, torch::kInt64)};
