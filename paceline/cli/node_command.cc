@@ -105,15 +105,14 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
     host.job_file = host.folder + "/job.toml";
     PACELINE_RETURN_IF_ERROR(store::atomic_write(host.job_file, own));
   }
-  const int signals_before = launch::stop_signals();
   launch::Display display(fmt::format("host {}", placement.rank), launch::Shown::kLine);
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster, launch::LocalCluster::start(std::move(host), job));
   OwnWatchers watchers(job, options.ui);
   const absl::Status outcome =
-      launch::watch(cluster, display, signals_before, fmt::format("host {} was interrupted", placement.rank),
+      launch::watch(cluster, display, fmt::format("host {} was interrupted", placement.rank),
                     [&] { watchers.look(cluster, display); });
   watchers.finish();
-  const bool interrupted = launch::stop_signals() > signals_before;
+  const bool interrupted = launch::stop_signals() > 0;
   if (const auto run = cluster.led_run()) {
     if (!outcome.ok())
       return launch::end_of_failed(outcome, *run, true, options.command, cluster.logs_say_more());

@@ -46,13 +46,12 @@ absl::StatusOr<int> top_command(const TopOptions& options) {
     return 0;
   }
   launch::catch_stop_signals();
-  const int before = launch::stop_signals();
   PACELINE_ASSIGN_OR_RETURN(const auto screen, FullScreen::open());
   do {
     follower.read();
     const auto [width, height] = screen->size();
     screen->show(ui::top_screen(follower.parts(), name, width, height));
-  } while (launch::stop_signals() == before && !screen->left(kRefresh));
+  } while (launch::stop_signals() == 0 && !screen->left(kRefresh));
   return 0;
 }
 

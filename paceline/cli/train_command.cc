@@ -71,7 +71,6 @@ absl::Status train_live(const std::string& run, const config::JobConfig& job, co
     launch::print(stderr, "there is nothing left to train\n");
     return absl::OkStatus();
   }
-  const int signals_before = launch::stop_signals();
   const bool resume = !options.resume.empty();
   launch::Display display(policy::to_string(job.policy), options.shown);
   launch::HostProcesses processes =
@@ -79,7 +78,7 @@ absl::Status train_live(const std::string& run, const config::JobConfig& job, co
   processes.again = options.again;
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster,
                             launch::LocalCluster::start(std::move(processes), job));
-  const absl::Status outcome = launch::watch(cluster, display, signals_before, "interrupted");
+  const absl::Status outcome = launch::watch(cluster, display, "interrupted");
   logs_say_more |= cluster.logs_say_more();
   return outcome;
 }
@@ -277,12 +276,11 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   if (!resume)
     PACELINE_RETURN_IF_ERROR(runs::write_origin(store::RunPaths{run.folder}, runs::this_origin(kVersion)));
   PACELINE_RETURN_IF_ERROR(watchers.start(run.folder));
-  const int signals_before = launch::stop_signals();
   bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
   absl::Status outcome = options.in_virtual_time
                              ? virtual_time::train_virtually(run.folder, resume, options.shown)
                              : train_live(run.folder, job, options, logs_say_more);
-  run.interrupted = launch::stop_signals() > signals_before;
+  run.interrupted = launch::stop_signals() > 0;
   watchers.finish();
   if (outcome.ok() && run.interrupted && !launch::has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");

@@ -89,12 +89,11 @@ absl::StatusOr<int> ui_command(const UiCommandOptions& options) {
     launch::print(stdout, options.metrics_only ? fmt::format("http://{}/metrics\n", address)
                                                : fmt::format("watch: http://{}/?token={}\n", address, token));
   }
-  const int before = launch::stop_signals();
   std::thread watch;
   std::atomic<bool> over = false;
   if (!is_child) {
     watch = std::thread([&] {
-      while (!over && launch::stop_signals() == before) std::this_thread::sleep_for(kLook);
+      while (!over && launch::stop_signals() == 0) std::this_thread::sleep_for(kLook);
       server->stop();
     });
   }

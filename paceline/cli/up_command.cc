@@ -262,7 +262,6 @@ absl::StatusOr<int> run_nodes(const Fleet& fleet) {
   for (std::size_t rank = 0; rank < fleet.hosts.size(); ++rank)
     PACELINE_RETURN_IF_ERROR(nodes.start(fleet.hosts[rank], node_until_input_ends(fleet, rank)));
   Progress progress;
-  const int signals_before = launch::stop_signals();
   std::string last;
   const auto look = [&] {
     return nodes.look([&](const RemoteCommand& one, std::size_t rank) {
@@ -274,14 +273,14 @@ absl::StatusOr<int> run_nodes(const Fleet& fleet) {
     });
   };
   while (!look()) {
-    const int signals = launch::stop_signals() - signals_before;
+    const int signals = launch::stop_signals();
     if (signals == 1) nodes.close_inputs();  // again does nothing
     if (signals > 1) return absl::CancelledError("stopped at once");
     std::this_thread::sleep_for(kUpLook);
   }
   progress.clear();
   launch::print(stdout, nodes.all().front().output);
-  const bool stopped = launch::stop_signals() > signals_before;
+  const bool stopped = launch::stop_signals() > 0;
   if (stopped) return launch::exit_of_stop();
   PACELINE_RETURN_IF_ERROR(nodes.all_well("paceline node"));
   return 0;

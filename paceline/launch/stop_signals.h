@@ -8,7 +8,7 @@ namespace paceline::launch {
 // `paceline train | tee log` stops tee as well. To be called by a command that stops cleanly itself.
 void catch_stop_signals();
 
-// How often one of them came.
+// How often one of them came since the process began: one that comes while a run loads its data counts too.
 int stop_signals();
 // The exit status of a command that one of them stopped: 128 + its number, as shells count.
 int exit_of_stop();

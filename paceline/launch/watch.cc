@@ -11,9 +11,9 @@ namespace {
 constexpr std::chrono::milliseconds kLook{100};
 }  // namespace
 
-absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen, const std::string& why,
+absl::Status watch(LocalCluster& cluster, Display& display, const std::string& why,
                    const std::function<void()>& look) {
-  const int signals_before = signals_seen;
+  int signals_seen = 0;
   bool killed = false;
   while (true) {
     for (const std::string& news : cluster.tend()) display.note(news);
@@ -22,7 +22,7 @@ absl::Status watch(LocalCluster& cluster, Display& display, int signals_seen, co
     look();
     if (const auto status = cluster.status(display.width())) display.show(*status);
     if (stop_signals() > signals_seen) {
-      const bool first = signals_seen == signals_before;
+      const bool first = signals_seen == 0;
       signals_seen = stop_signals();
       if (first) {
         cluster.stop(why);

@@ -11,10 +11,10 @@
 
 namespace paceline::launch {
 
-// `signals_seen`: those that came before the run. `why`: what to tell the others when this one is stopped.
+// `why`: what to tell the others when this one is stopped.
 // `look`: called a few times a second. Cancelled when a second signal ended it at once.
 absl::Status watch(
-    LocalCluster& cluster, Display& display, int signals_seen, const std::string& why,
+    LocalCluster& cluster, Display& display, const std::string& why,
     const std::function<void()>& look = [] {});
 
 }  // namespace paceline::launch

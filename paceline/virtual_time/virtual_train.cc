@@ -58,7 +58,6 @@ class Onlooker {
 // Until the end, or until a second signal.
 absl::Status run(sim::VirtualCluster& cluster, runs::RunRecorder& recorder, Onlooker& onlooker,
                  launch::Display& display) {
-  const int signals_before = launch::stop_signals();
   bool stopping = false;
   while (!cluster.over()) {
     const absl::Status status = cluster.step();
@@ -66,7 +65,7 @@ absl::Status run(sim::VirtualCluster& cluster, runs::RunRecorder& recorder, Onlo
     PACELINE_RETURN_IF_ERROR(status);
     PACELINE_RETURN_IF_ERROR(recorder.trouble());
     onlooker.look();
-    const int signals = launch::stop_signals() - signals_before;
+    const int signals = launch::stop_signals();
     if (signals > 1) return absl::CancelledError("stopped at once");
     if (signals == 1 && !std::exchange(stopping, true)) {
       display.note("stopping with a checkpoint; once more stops at once");
