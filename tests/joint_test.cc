@@ -125,12 +125,12 @@ TEST(Joint, SaysWhatMemoryIsMissing) {
 
 TEST(Joint, IsPlannedAnewWhenADeviceBecomesSlow) {
   const TempFolder folder;
-  const std::string keys = std::string(kJoint) + "epochs = 4\n";
+  const std::string keys = std::string(kJoint) + "epochs = 3\n";
   const Trained undisturbed = train(folder, "whole", keys, four_devices(""));
   const Trained disturbed =
       train(folder, "slow", keys, four_devices("[[change]]\ndevice = 1\nat_s = 1.5\nfactor = 4\n"));
   const RecordedRun recorded = RecordedRun::read(disturbed.folder);
-  expect_each_sample_once(recorded, 4);
+  expect_each_sample_once(recorded, 3);
   EXPECT_THAT(reasons_of_leaving(recorded), testing::Contains(testing::StartsWith("re-planned: ")));
   EXPECT_THAT(disturbed.said, testing::HasSubstr("re-planned: "));
   EXPECT_NEAR(last_losses(recorded, 20), last_losses(RecordedRun::read(undisturbed.folder), 20), 0.25);
@@ -184,7 +184,7 @@ class JointKilled : public testing::TestWithParam<const char*> {};
 
 TEST_P(JointKilled, IsPlannedAround) {
   const TempFolder folder;
-  const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 4\n", four_devices(""));
+  const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 2\n", four_devices(""));
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   kill(children(train.pid(), GetParam()).at(0), SIGKILL);
@@ -192,7 +192,7 @@ TEST_P(JointKilled, IsPlannedAround) {
   EXPECT_EQ(ended.status, 0) << ended.errors;
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const RecordedRun recorded = RecordedRun::read(run_folder);
-  expect_each_sample_once(recorded, 4);
+  expect_each_sample_once(recorded, 2);
   EXPECT_THAT(names_joined(recorded).back(), testing::Not(testing::HasSubstr(GetParam())));
   // Its replica may have been one that had not joined yet.
   const std::string log = read_text(run_folder / "logs" / "coordinator.log");

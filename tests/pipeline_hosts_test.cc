@@ -59,16 +59,11 @@ void PrintTo(const Cut& cut, std::ostream* out) { *out << cut.what; }
 
 // Pipelines whose first stages are on different hosts, so that sums run in the same order as on one.
 const Cut kCuts[] = {
-    {"one over two hosts", 2, 2, "[{devices=[\"w0\",\"w1\"],cuts=[2],samples=16}]", "sealed"},
     {"one over two hosts, in the clear", 2, 2, "[{devices=[\"w1\",\"w0\"],cuts=[1],samples=16}]", "ucx"},
     {"one there and back", 2, 4, "[{devices=[\"w0\",\"w2\",\"w1\",\"w3\"],cuts=[1,2,3],samples=16}]",
      "sealed"},
     {"one whose gradient comes of two stages of another host", 2, 3,
      "[{devices=[\"w2\",\"w0\",\"w1\"],cuts=[1,3],samples=16}]", "tcp"},
-    {"two over two hosts", 2, 4,
-     "[{devices=[\"w0\",\"w2\"],cuts=[2],samples=11},{devices=[\"w3\",\"w1\"],cuts=[3],samples=16}]",
-     "sealed"},
-    {"one over three hosts", 3, 3, "[{devices=[\"w0\",\"w1\",\"w2\"],cuts=[1,3],samples=16}]", "sealed"},
     {"two over three hosts", 3, 6,
      "[{devices=[\"w0\",\"w1\",\"w2\",\"w4\"],cuts=[1,2,3],samples=16},{devices=[\"w5\",\"w3\"],cuts=[2],"
      "samples=7}]",
@@ -97,7 +92,7 @@ TEST_P(PipelineOverHosts, TrainsToTheBytesOfOneHost) {
 
 INSTANTIATE_TEST_SUITE_P(Cuts, PipelineOverHosts, testing::ValuesIn(kCuts));
 
-// Real images, through a network of matrices, one of convolutions, and one with batch norm.
+// Real images, through a network of matrices, and one of convolutions with batch norm.
 class ImagesOverHosts : public testing::TestWithParam<const char*> {};
 
 TEST_P(ImagesOverHosts, TrainToTheBytesOfOneHost) {
@@ -113,15 +108,10 @@ TEST_P(ImagesOverHosts, TrainToTheBytesOfOneHost) {
                          "[[pipeline]]\ndevices = [\"w5\", \"w3\", \"w1\"]\ncuts = [1, 3]\nsamples = 16\n",
                          GetParam(), data));
   const fs::path one = trained(folder / "job.toml", folder / "one", {"cluster.servers=3"});
-  for (const char* links : {"sealed", "tcp"}) {
-    std::vector<std::string> on_several = over(links);
-    on_several.emplace_back("cluster.hosts=3");
-    const fs::path several = trained(folder / "job.toml", folder / links, on_several);
-    expect_alike(one, several);
-  }
+  expect_alike(one, trained(folder / "job.toml", folder / "several", {"cluster.hosts=3"}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ImagesOverHosts, testing::Values("mlp", "cnn", "resnet20"));
+INSTANTIATE_TEST_SUITE_P(Models, ImagesOverHosts, testing::Values("mlp", "resnet20"));
 
 // A pipeline over two hosts, one over three, and a device alone.
 constexpr char kMixed[] =
@@ -147,8 +137,8 @@ TEST_P(StageOfAnotherHost, ThatIsLostEndsItsReplicaAlone) {
   const Killed& kill_it = GetParam();
   const std::string victim = kill_it.victim;
   const TempFolder folder;
-  const fs::path job = write_job(folder, "run", std::string("epochs = 3\n") + kStatic,
-                                 fmt::format("[evaluate]\nevery_epochs = 3\n[sync]\npolicy = \"{}\"\n"
+  const fs::path job = write_job(folder, "run", std::string("epochs = 2\n") + kStatic,
+                                 fmt::format("[evaluate]\nevery_epochs = 2\n[sync]\npolicy = \"{}\"\n"
                                              "[cluster]\nhosts = 3\n{}",
                                              kill_it.policy, kMixed));
   std::vector<std::string> words = {"train", job.string()};
@@ -163,17 +153,16 @@ TEST_P(StageOfAnotherHost, ThatIsLostEndsItsReplicaAlone) {
   EXPECT_EQ(ended.status, 0) << ended.errors;
 
   const RecordedRun recorded = RecordedRun::read(only_run(folder / "run" / "runs"));
-  expect_each_sample_once(recorded, 3);
+  expect_each_sample_once(recorded, 2);
   EXPECT_THAT(expect_one_left(recorded, ReplicaId(1)),
               HasSubstr(fmt::format("stage {}, {}: ", victim[1] - '2', victim)));
   for (const pid_t pid : workers) EXPECT_TRUE(eventually([&] { return kill(pid, 0) != 0; }, 20)) << pid;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cases, StageOfAnotherHost,
-    testing::Values(Killed{"bsp", "w2", SIGKILL, "sealed"}, Killed{"bsp", "w3", SIGKILL, "sealed"},
-                    Killed{"bsp", "w4", SIGKILL, "ucx"}, Killed{"ssp:3", "w3", SIGKILL, "tcp"},
-                    Killed{"cgp:k_min=2", "w4", SIGKILL, "sealed"}, Killed{"bsp", "w3", SIGSTOP, "sealed"}));
+INSTANTIATE_TEST_SUITE_P(Cases, StageOfAnotherHost,
+                         testing::Values(Killed{"bsp", "w2", SIGKILL, "sealed"},
+                                         Killed{"cgp:k_min=2", "w4", SIGKILL, "ucx"},
+                                         Killed{"ssp:3", "w3", SIGSTOP, "tcp"}));
 
 class PoliciesOverHosts : public testing::TestWithParam<const char*> {};
 
@@ -187,7 +176,7 @@ TEST_P(PoliciesOverHosts, TrainOnEachSampleOnceAndAreReplayed) {
   EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, PoliciesOverHosts, testing::Values("asp", "dssp:1-4", "elastic-bsp:15"));
+INSTANTIATE_TEST_SUITE_P(Policies, PoliciesOverHosts, testing::Values("dssp:1-4"));
 
 TEST(PipelineOverHostsThat, LosesAStageIsFormedAgainOverNewLinks) {
   const TempFolder folder;
@@ -271,7 +260,7 @@ TEST(PipelineOverHostsThat, LosesAServerGoesBackToItsCheckpoint) {
   const std::string sections = std::string("[checkpoint]\nevery_epochs = 0.3\n[cluster]\nhosts = 2\n") +
                                "[[device]]\ncount = 2\npace_ms = 20\n"
                                "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [2]\nsamples = 16\n";
-  const std::string keys = std::string("epochs = 2\n") + kStatic;
+  const std::string keys = std::string("epochs = 1\n") + kStatic;
   const fs::path whole = trained(write_job(folder, "whole", keys, sections), folder / "whole_runs", {});
   Program train({"train", write_job(folder, "broken", keys, sections).string()});
   ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "broken" / "runs"); }));

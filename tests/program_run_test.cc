@@ -55,9 +55,9 @@ class Policies : public ::testing::TestWithParam<std::string> {};
 TEST_P(Policies, TrainAProgram) {
   const TempFolder folder;
   const fs::path job =
-      program_job(folder, "epochs = 2", fmt::format("[sync]\npolicy = \"{}\"\n", GetParam()) + devices(3));
+      program_job(folder, "epochs = 1", fmt::format("[sync]\npolicy = \"{}\"\n", GetParam()) + devices(3));
   const fs::path trained = train_to_the_end(folder, job);
-  expect_each_sample_once(RecordedRun::read(trained), 2);
+  expect_each_sample_once(RecordedRun::read(trained), 1);
   const Ended replayed = run({"replay", trained.string()});
   EXPECT_EQ(replayed.status, 0) << replayed.errors;
 }

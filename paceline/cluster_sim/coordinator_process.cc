@@ -3,57 +3,103 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/ranges.h>
+
+#include "paceline/base/status_macros.h"
 #include "paceline/control/observer.h"
 
 namespace paceline::cluster_sim {
-
-using coordinator::Action;
 
 namespace {
 
 constexpr Milliseconds kTick{200};
 
-template <class... Cases>
-struct ByType : Cases... {
-  using Cases::operator()...;
-};
+absl::Status full_disk() { return absl::ResourceExhaustedError("the disk is full"); }
 
 }  // namespace
 
 CoordinatorProcess::CoordinatorProcess(World& world, const Network& network, const Scenario& scenario,
-                                       RunFolder& folder, Watch& watch, Break broken)
-    : Process(world, "coordinator"),
+                                       RunFolder& folder, Watch& watch, Break broken, Home home)
+    : Process(world, "coordinator", home),
       network_(network),
       scenario_(scenario),
       folder_(folder),
       watch_(watch),
       break_(broken) {}
 
+absl::Status CoordinatorProcess::lead(const supervisor::StartCoordinator& start) {
+  if (folder_.lock && break_ != Break::kTwoLeaders)
+    return absl::FailedPreconditionError("another process has the run folder");
+  start_ = start;
+  outcome_.reset();
+  Process::start();
+  // A run that is led from nowhere else may end at once, because it cannot be led from here.
+  return alive() ? absl::OkStatus() : *outcome_;
+}
+
 void CoordinatorProcess::begin() {
-  restarts_ = {};
+  folder_.lock = host();
+  watch_.leads(host());
   told_to_stop_ = false;  // who wants it says so again
-  given_up_.clear();
-  again_ = !folder_.attempts.empty();
-  begin_attempt();
+  begun_ = false;
+  job_ = scenario_.job;
+  job_toml_ = scenario_.job_toml;
+  attempts_.emplace(coordinator::AttemptsOptions{.job_file = "job.toml",
+                                                 .host = HostRank(host()),
+                                                 .copies = job_.copies,
+                                                 .again = start_.again,
+                                                 .lost_host = start_.without});
+  taken_up_ = folder_.mark.has_value();
+  mark_ = ++folder_.marks;
+  folder_.mark = mark_;
+  coordinator::FolderBefore before{.newest = folder_.newest_version()};
+  if (const AttemptInJournal* one = folder_.cut_short())
+    before.cut_short = coordinator::CutShortAttempt{*one->newest, one->without};
+  carry_out(attempts_->begin(before));
 }
 
 void CoordinatorProcess::gone() {
   actions_left_.reset();
   abandon_all(true);
   attempt_.reset();
+  if (folder_.lock == host()) folder_.lock.reset();
+  watch_.leads_no_more(host());
 }
 
-// Of the newest attempt that committed anything, unless it said what was lost.
-std::optional<coordinator::CutShort> CoordinatorProcess::cut_short(Version from) const {
-  for (auto one = folder_.attempts.rbegin(); one != folder_.attempts.rend(); ++one) {
-    if (!one->newest) continue;
-    if (one->says_what_was_lost || *one->newest <= from) return std::nullopt;
-    return coordinator::CutShort{fmt::format("run {}", one->number), *one->newest};
+// ---- Attempt after attempt ----
+
+void CoordinatorProcess::carry_out(const std::vector<coordinator::AttemptsOrder>& orders) {
+  for (const coordinator::AttemptsOrder& order : orders) {
+    if (const auto* tell = std::get_if<coordinator::Tell>(&order)) on(*tell);
+    if (const auto* leave_out = std::get_if<coordinator::LeaveOut>(&order)) {
+      if (const absl::Status left = on(*leave_out); !left.ok()) return finish(left);
+    }
+    if (const auto* run = std::get_if<coordinator::RunAttempt>(&order)) on(*run);
+    if (const auto* end = std::get_if<coordinator::EndRun>(&order)) on(*end);
   }
-  return std::nullopt;
 }
 
-void CoordinatorProcess::begin_attempt() {
+absl::Status CoordinatorProcess::on(const coordinator::LeaveOut& order) {
+  world_.trace("the job goes on without hosts [{}]", fmt::join(order.hosts, ", "));
+  PACELINE_ASSIGN_OR_RETURN(
+      job_toml_, config::resolve_job(scenario_.job_toml, "job.toml",
+                                     {fmt::format("cluster.without=[{}]", fmt::join(order.hosts, ","))}));
+  auto job = config::parse_job(job_toml_, "job.toml");
+  needs_more_hosts_ = !job.ok();
+  if (job.ok()) job_ = *std::move(job);
+  return job.status();
+}
+
+void CoordinatorProcess::on(const coordinator::EndRun& order) { finish(order.status); }
+
+void CoordinatorProcess::finish(const absl::Status& outcome) {
+  outcome_ = outcome;
+  // One that could not take the run up has not ended it: another host may take it up.
+  if (begun_ || !taken_up_) folder_.mark.reset();
+  end(outcome);
+}
+
+void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   if (told_to_stop_) world_.broken("the run goes on, though it was told to stop");
   const SavedCheckpoint* newest = folder_.newest();
   std::string newest_folder;
@@ -65,47 +111,94 @@ void CoordinatorProcess::begin_attempt() {
       if (one.counts && one.state.version < newest->state.version) newest = &one, newest_folder = name;
     }
   }
-  watch_.goes_on_from(newest);
+  std::optional<Version> recorded;
+  for (const AttemptInJournal& one : folder_.attempts) recorded = std::max(recorded, one.newest);
+  number_ = std::ssize(folder_.attempts) + 1;
+  watch_.goes_on_from(attempt(), newest, recorded);
   const Version from = newest == nullptr ? Version(0) : newest->state.version;
   ordered_ = from;
+  std::optional<coordinator::CutShort> before;
+  if (const AttemptInJournal* one = folder_.cut_short())
+    before = coordinator::CutShort{fmt::format("run {}", one->number), *one->newest};
   coordinator::AttemptOptions options;
-  options.job = scenario_.job;
-  options.job_toml = scenario_.job_toml;
-  options.again = again_;
-  options.given_up = given_up_;
-  options.cut_short = cut_short(from);
+  options.job = job_;
+  options.job_toml = job_toml_;
+  options.again = order.again;
+  options.host = HostRank(host());
+  options.given_up = order.given_up;
+  options.only_look_without = order.only_look_without;
+  options.cut_short = coordinator::cut_short_after(std::move(before), from);
   options.new_key = [] { return std::string("a key"); };
   if (newest != nullptr)
     options.restart = coordinator::Restart{newest->state, newest->elapsed, newest_folder};
-  const std::int64_t number = std::ssize(folder_.attempts) + 1;
-  folder_.attempts.push_back({number});
-  options.attempt = fmt::format("run {}", number);
-  world_.trace("attempt {} begins from version {}{}", number, from,
+  folder_.attempts.push_back({number_, job_.without});
+  options.attempt = attempt();
+  if (!std::exchange(begun_, true)) folder_.leader = host();
+  world_.trace("attempt {} begins from version {}{}{}", number_, from,
                options.cut_short ? fmt::format("; {} was cut short at {}", options.cut_short->attempt,
                                                options.cut_short->newest)
-                                 : "");
+                                 : "",
+               order.only_look_without ? "; it only looks for what servers have" : "");
   recorded_.reset();
   open_checkpoint_.clear();
   witnesses_.reset();
+  wake_at_.reset();
   trained_ = ended_attempt_ = false;
   phase_ = coordinator::Phase::kStarting;
-  attempt_ = std::make_unique<coordinator::Attempt>(std::move(options), world_.now());
-  again_ = true;
-  after(kTick, [this, number] {
-    if (attempt_number() == number) tick();
+  attempt_ = std::make_unique<coordinator::Attempt>(std::move(options), now());
+  tick_later();
+}
+
+void CoordinatorProcess::end_attempt() {
+  const auto attempt = std::move(attempt_);
+  const absl::Status status = attempt->result();
+  world_.trace("attempt {} is over: {}", number_, status.ok() ? "done" : std::string(status.message()));
+  abandon_all(false);
+  const auto newest = folder_.newest_version();
+  if (attempt->can_go_on() &&
+      coordinator::lost_for_good(coordinator::lost_commits(attempt->seen(), newest), job_.copies))
+    folder_.attempts.back().says_what_was_lost = true;
+  const absl::Status kept = flush_records();
+  carry_out(attempts_->ended({.status = status.ok() ? kept : status,
+                              .can_go_on = attempt->can_go_on() && kept.ok(),
+                              .trained = attempt->started(),
+                              .seen = attempt->seen(),
+                              .copies = job_.copies,
+                              .newest = newest,
+                              .lost_hosts = attempt->lost_hosts(),
+                              .wrong_workers = attempt->wrong_workers(),
+                              .leads = folder_.mark == mark_ ? absl::OkStatus()
+                                                             : absl::FailedPreconditionError(
+                                                                   "another host leads this run by now")}));
+}
+
+std::string CoordinatorProcess::attempt() const { return fmt::format("run {}", number_); }
+
+std::optional<supervisor::Answered> CoordinatorProcess::status(int place) const {
+  if (!reached_from(place) || !attempt_) return std::nullopt;
+  return supervisor::Answered{"run", number_, attempt_->started(), attempt_->missing()};
+}
+
+// ---- What happens ----
+
+void CoordinatorProcess::tick_later() {
+  after(kTick, [this, number = number_] {
+    if (attempt_ && number_ == number) tick();
   });
 }
 
 void CoordinatorProcess::tick() {
-  if (!attempt_) return;
-  const std::int64_t number = attempt_number();
+  const std::int64_t number = number_;
+  const auto goes_on = [&] { return alive() && attempt_ && number_ == number; };
   take(coordinator::TimePassed{});
-  if (!alive() || !attempt_ || attempt_number() != number) return;
+  // The clock may have leapt over it.
+  if (goes_on() && wake_at_ && now() >= *wake_at_) {
+    wake_at_.reset();
+    take(coordinator::WokeUp{});
+  }
+  if (!goes_on()) return;
   if (const absl::Status kept = flush_records(); !kept.ok()) take(coordinator::RecordingFailed{kept});
-  if (!alive() || !attempt_ || attempt_number() != number) return;
-  after(kTick, [this, number] {
-    if (attempt_number() == number) tick();
-  });
+  if (goes_on()) tick_later();
 }
 
 absl::Status CoordinatorProcess::flush_records() {
@@ -115,16 +208,14 @@ absl::Status CoordinatorProcess::flush_records() {
   return absl::OkStatus();
 }
 
-// ---- What happens ----
-
 void CoordinatorProcess::heard(coordinator::WorkerPeer peer, wire::WorkerMessage message) {
   take(coordinator::WorkerSaid{peer, std::move(message), "somewhere"});
 }
 
 void CoordinatorProcess::heard(coordinator::ServerPeer peer, wire::ServerMessage message) {
   if (break_ == Break::kLateReply) {
-    if (message.has_prepared() || message.has_written()) late_ = {attempt_number(), message};
-    if (message.has_started() && late_ && late_->first < attempt_number())
+    if (message.has_prepared() || message.has_written()) late_ = {number_, message};
+    if (message.has_started() && late_ && late_->first < number_)
       after(Milliseconds(1), [this, peer, late = std::exchange(late_, std::nullopt)->second] {
         take(coordinator::ServerSaid{peer, late, "somewhere"});
       });
@@ -141,8 +232,8 @@ void CoordinatorProcess::closed(coordinator::WorkerPeer peer) {
   if (break_ != Break::kNobodyMissed) return take(coordinator::WorkerGone{peer});
   // Nor is its silence.
   const auto still_beats = std::make_shared<std::function<void()>>();
-  *still_beats = [this, peer, number = attempt_number(), still_beats] {
-    if (attempt_number() != number) return;
+  *still_beats = [this, peer, number = number_, still_beats] {
+    if (number_ != number) return;
     wire::WorkerMessage message;
     message.mutable_heartbeat();
     take(coordinator::WorkerSaid{peer, message, "nowhere"});
@@ -164,29 +255,31 @@ void CoordinatorProcess::closed(coordinator::EvaluatorPeer peer) {
 void CoordinatorProcess::take(What what) {
   if (!attempt_) return;
   if (std::holds_alternative<coordinator::StopWanted>(what)) stopped_ = told_to_stop_ = true;
-  carry_out(attempt_->take({world_.now(), std::move(what)}));
-  if (ended_attempt_ && alive()) end_attempt();
+  carry_out(attempt_->take({now(), std::move(what)}));
+  if (ended_attempt_ && alive() && attempt_) end_attempt();
 }
 
 void CoordinatorProcess::note_phase() {
-  const coordinator::Phase now = attempt_->phase();
-  if (now == phase_) return;
-  world_.trace("attempt {}: {} → {}", attempt_number(), coordinator::name_of(phase_),
-               coordinator::name_of(now));
-  ++transitions_[{phase_, now}];
-  phase_ = now;
+  const coordinator::Phase phase = attempt_->phase();
+  if (phase == phase_) return;
+  world_.trace("attempt {}: {} → {}", number_, coordinator::name_of(phase_), coordinator::name_of(phase));
+  ++transitions_[{phase_, phase}];
+  phase_ = phase;
 }
 
 // ---- What is to be done ----
 
-void CoordinatorProcess::carry_out(std::vector<Action> actions) {
+void CoordinatorProcess::carry_out(std::vector<coordinator::Action> actions) {
   note_phase();
-  for (Action& action : actions) {
-    if (actions_left_ && (*actions_left_)-- <= 0) return kill();
-    auto answer = carry_out(action);
+  for (coordinator::Action& action : actions) {
+    if (actions_left_ && (*actions_left_)-- <= 0) {
+      last_();
+      return kill();
+    }
+    Answer answer = std::visit([this](auto& one) { return on(one); }, action);
     if (!answer) continue;
     const bool recording_failed = std::holds_alternative<coordinator::RecordingFailed>(*answer);
-    carry_out(attempt_->take({world_.now(), *std::move(answer)}));
+    carry_out(attempt_->take({now(), *std::move(answer)}));
     if (!alive() || recording_failed) return;
   }
 }
@@ -201,144 +294,133 @@ void CoordinatorProcess::before_sending(const wire::ServerOrder& order) {
   if (!order.has_apply() || Version(order.apply().version()) <= ordered_) return;
   ordered_ = Version(order.apply().version());
   watch_.commits(order.apply());
-  if (scenario_.job.copies > 1 && break_ != Break::kNone && folder_.attempts.back().newest < ordered_) {
-    if (break_ != Break::kIgnoreJournal)
-      world_.broken(fmt::format("version {} is ordered, and not in the journal", ordered_));
-  }
+  if (job_.copies > 1 && break_ != Break::kIgnoreJournal && folder_.attempts.back().newest < ordered_)
+    world_.broken(fmt::format("version {} is ordered, and not in the journal", ordered_));
 }
 
-std::optional<CoordinatorProcess::What> CoordinatorProcess::carry_out(Action& action) {
-  std::optional<What> answer;
-  std::visit(ByType{
-                 [&](coordinator::SendWorker& one) {
-                   if (one.order.has_release() && !std::exchange(trained_, true)) {
-                     ever_trained_ = true;
-                     const SavedCheckpoint* newest = folder_.newest();
-                     watch_.trains_from(newest == nullptr || newest->state.version > ordered_
-                                            ? ordered_
-                                            : newest->state.version,
-                                        scenario_.job.copies > 1);
-                   }
-                   world_.trace("coordinator → worker {}: {}", one.to, one.order.ShortDebugString());
-                   send<WorkerKind>(one);
-                 },
-                 [&](coordinator::SendServer& one) {
-                   before_sending(one.order);
-                   if (break_ == Break::kForgetApply && one.order.has_apply() && world_.chance(0.1)) return;
-                   if (!one.order.has_start())
-                     world_.trace("coordinator → server {}: {}", one.to, one.order.ShortDebugString());
-                   if (break_ == Break::kApplyTwice && one.order.has_apply() && world_.chance(0.1)) {
-                     coordinator::SendServer copy = one;
-                     send<ServerKind>(copy);
-                   }
-                   send<ServerKind>(one);
-                 },
-                 [&](coordinator::SendEvaluator& one) {
-                   world_.trace("coordinator → evaluator {}: {}", one.to, one.order.ShortDebugString());
-                   send<EvaluatorKind>(one);
-                 },
-                 [&](const coordinator::HangUp& one) {
-                   if (const auto found = evaluators_.find(one.peer); found != evaluators_.end())
-                     found->second->hang_up();
-                 },
-                 [&](const coordinator::Begin& begin) {
-                   witnesses_.emplace(control::Observer(begin.bounds, begin.config.dataset_size,
-                                                        begin.config.total_samples, begin.state),
-                                      std::vector<control::RunListener*>{});
-                 },
-                 [&](const coordinator::Record& record) {
-                   if (const auto complaint = witnesses_->record(record.fact, record.orders))
-                     world_.broken(*complaint);
-                   for (const control::Order& order : record.orders) {
-                     if (const auto* commit = std::get_if<control::CommitRecord>(&order))
-                       recorded_ = commit->version;
-                   }
-                 },
-                 [&](const coordinator::FlushRecords&) {
-                   if (break_ == Break::kIgnoreJournal) return;
-                   if (const absl::Status kept = flush_records(); !kept.ok())
-                     answer = coordinator::RecordingFailed{kept};
-                 },
-                 [&](const coordinator::WakeUp& wake) {
-                   const std::uint64_t number = ++wake_;
-                   world_.at(wake.at, happening([this, number] {
-                               if (number == wake_) take(coordinator::WokeUp{});
-                             }));
-                 },
-                 [&](const coordinator::OpenCheckpoint& open) {
-                   if (folder_.full) {
-                     answer = coordinator::CheckpointOpened{absl::ResourceExhaustedError("the disk is full")};
-                     return;
-                   }
-                   open_checkpoint_ = fmt::format("version {}, {}", open.version, ++checkpoints_opened_);
-                   folder_.checkpoints[open_checkpoint_] = {};
-                   answer = coordinator::CheckpointOpened{open_checkpoint_};
-                 },
-                 [&](const coordinator::CountCheckpoint& count) {
-                   absl::Status kept = flush_records();
-                   if (kept.ok() && folder_.full) kept = absl::ResourceExhaustedError("the disk is full");
-                   if (kept.ok()) {
-                     SavedCheckpoint& saved = folder_.checkpoints[open_checkpoint_];
-                     saved.state = count.state;
-                     saved.elapsed = count.elapsed;
-                     saved.counts = true;
-                     world_.trace("the checkpoint of version {} counts", count.state.version);
-                     watch_.counts(saved);
-                   }
-                   answer = coordinator::CheckpointCounted{kept};
-                 },
-                 [&](const coordinator::DropCheckpoint&) { folder_.checkpoints.erase(open_checkpoint_); },
-                 [&](const control::Evaluated&) {},
-                 [&](const control::SideWork&) {},
-                 [&](const store::ProcessReport&) {},
-                 [&](const control::SearchPlan& search) {
-                   after(world_.between(1, 300), [this, search, number = attempt_number()] {
-                     if (attempt_number() == number) take(coordinator::PlanFound{control::searched(search)});
-                   });
-                 },
-                 [&](const coordinator::Tell& tell) { world_.trace("coordinator says: {}", tell.line); },
-                 [&](const coordinator::NothingLost&) {
-                   for (AttemptInJournal& one : folder_.attempts)
-                     one.says_what_was_lost |= one.number < attempt_number();
-                 },
-                 [&](const coordinator::End&) { ended_attempt_ = true; },
-             },
-             action);
-  return answer;
+void CoordinatorProcess::begins_to_train() {
+  ever_trained_ = trained_ = true;
+  watch_.trains_from(std::min(folder_.newest_version().value_or(ordered_), ordered_),
+                     scenario_.job.copies > 1);
+  if (see_training_) see_training_();
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(coordinator::SendWorker& one) {
+  if (one.order.has_release() && !trained_) begins_to_train();
+  world_.trace("coordinator → worker {}: {}", one.to, one.order.ShortDebugString());
+  send<WorkerKind>(one);
+  return std::nullopt;
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(coordinator::SendServer& one) {
+  before_sending(one.order);
+  if (break_ == Break::kForgetApply && one.order.has_apply() && world_.chance(0.1)) return std::nullopt;
+  if (!one.order.has_start())
+    world_.trace("coordinator → server {}: {}", one.to, one.order.ShortDebugString());
+  if (break_ == Break::kApplyTwice && one.order.has_apply() && world_.chance(0.1)) {
+    coordinator::SendServer copy = one;
+    send<ServerKind>(copy);
+  }
+  send<ServerKind>(one);
+  return std::nullopt;
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(coordinator::SendEvaluator& one) {
+  world_.trace("coordinator → evaluator {}: {}", one.to, one.order.ShortDebugString());
+  send<EvaluatorKind>(one);
+  return std::nullopt;
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::HangUp& one) {
+  if (const auto found = evaluators_.find(one.peer); found != evaluators_.end()) found->second->hang_up();
+  return std::nullopt;
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::Begin& begin) {
+  witnesses_.emplace(
+      control::Observer(begin.bounds, begin.config.dataset_size, begin.config.total_samples, begin.state),
+      std::vector<control::RunListener*>{});
+  return std::nullopt;
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::Record& record) {
+  if (const auto complaint = witnesses_->record(record.fact, record.orders)) world_.broken(*complaint);
+  for (const control::Order& order : record.orders) {
+    if (const auto* commit = std::get_if<control::CommitRecord>(&order)) recorded_ = commit->version;
+  }
+  return std::nullopt;
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::FlushRecords&) {
+  if (break_ == Break::kIgnoreJournal) return std::nullopt;
+  const absl::Status kept = flush_records();
+  if (kept.ok()) return std::nullopt;
+  return coordinator::RecordingFailed{kept};
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::WakeUp& wake) {
+  wake_at_ = wake.at;
+  after(std::max(Milliseconds(0), Milliseconds(wake.at - now())), [this, at = wake.at] {
+    if (wake_at_ != at) return;
+    wake_at_.reset();
+    take(coordinator::WokeUp{});
+  });
+  return std::nullopt;
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::OpenCheckpoint& open) {
+  if (folder_.full) return coordinator::CheckpointOpened{full_disk()};
+  open_checkpoint_ = fmt::format("version {}, {}", open.version, ++folder_.opened);
+  folder_.checkpoints[open_checkpoint_] = {};
+  return coordinator::CheckpointOpened{open_checkpoint_};
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::CountCheckpoint& count) {
+  absl::Status kept = flush_records();
+  if (kept.ok() && folder_.full) kept = full_disk();
+  if (!kept.ok()) return coordinator::CheckpointCounted{kept};
+  if (break_ != Break::kForgetJournalSync) folder_.sync_journal();
+  SavedCheckpoint& saved = folder_.checkpoints[open_checkpoint_];
+  saved.state = count.state;
+  saved.elapsed = count.elapsed;
+  saved.parts = static_cast<int>(job_.servers);
+  saved.counts = true;
+  world_.trace("the checkpoint of version {} counts", count.state.version);
+  watch_.counts(saved);
+  return coordinator::CheckpointCounted{kept};
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::DropCheckpoint&) {
+  folder_.checkpoints.erase(open_checkpoint_);
+  return std::nullopt;
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(const control::SearchPlan& search) {
+  after(world_.between(1, 300), [this, search, number = number_] {
+    if (number_ == number) take(coordinator::PlanFound{control::searched(search)});
+  });
+  return std::nullopt;
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::Tell& tell) {
+  world_.trace("coordinator says: {}", tell.line);
+  return std::nullopt;
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::NothingLost&) {
+  for (AttemptInJournal& one : folder_.attempts) one.says_what_was_lost |= one.number < number_;
+  return std::nullopt;
+}
+
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::End&) {
+  ended_attempt_ = true;
+  return std::nullopt;
 }
 
 void CoordinatorProcess::abandon_all(bool dead) {
   for (const auto& [peer, stream] : std::exchange(workers_, {})) stream->abandon(dead);
   for (const auto& [peer, stream] : std::exchange(servers_, {})) stream->abandon(dead);
   for (const auto& [peer, stream] : std::exchange(evaluators_, {})) stream->abandon(dead);
-}
-
-std::optional<supervisor::Answered> CoordinatorProcess::status() const {
-  if (!alive() || !attempt_) return std::nullopt;
-  return supervisor::Answered{"run", attempt_number(), attempt_->started(), attempt_->missing()};
-}
-
-void CoordinatorProcess::end_attempt() {
-  const auto attempt = std::move(attempt_);
-  const absl::Status status = attempt->result();
-  world_.trace("attempt {} is over: {}", attempt_number(),
-               status.ok() ? "done" : std::string(status.message()));
-  abandon_all(false);
-  const SavedCheckpoint* newest = folder_.newest();
-  const Version kept = newest == nullptr ? Version(0) : newest->state.version;
-  if (attempt->can_go_on() && (attempt->seen() <= kept || scenario_.job.copies == 1))
-    folder_.attempts.back().says_what_was_lost = true;
-  const absl::Status recorded = flush_records();
-  if (!attempt->can_go_on() || !recorded.ok()) {
-    outcome_ = status.ok() ? recorded : status;
-    return end(*outcome_);
-  }
-  given_up_.insert(attempt->wrong_workers().begin(), attempt->wrong_workers().end());
-  if (!restarts_.again(newest == nullptr ? std::nullopt : std::optional(newest->state.version))) {
-    outcome_ = absl::UnavailableError("too many attempts without a new checkpoint");
-    return end(*outcome_);
-  }
-  begin_attempt();
 }
 
 }  // namespace paceline::cluster_sim

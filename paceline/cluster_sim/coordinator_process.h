@@ -1,5 +1,4 @@
-// The coordinator's process in the made-up cluster: attempt after attempt, as
-// coordinator_process/coordinator_role.cc has them.
+// The coordinator's process in the made-up cluster: carries out what the real Attempts and Attempt say.
 #pragma once
 
 #include <functional>
@@ -7,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/cluster_sim/run_folder.h"
@@ -15,10 +15,12 @@
 #include "paceline/cluster_sim/watch.h"
 #include "paceline/control/witnesses.h"
 #include "paceline/coordinator/attempt.h"
+#include "paceline/coordinator/attempts.h"
 #include "paceline/supervisor/events.h"
-#include "paceline/supervisor/restarts.h"
 
 namespace paceline::cluster_sim {
+
+using Transitions = std::map<std::pair<coordinator::Phase, coordinator::Phase>, int>;
 
 class CoordinatorProcess final : public Process,
                                  public Host<WorkerKind>,
@@ -26,17 +28,21 @@ class CoordinatorProcess final : public Process,
                                  public Host<EvaluatorKind> {
  public:
   CoordinatorProcess(World& world, const Network& network, const Scenario& scenario, RunFolder& folder,
-                     Watch& watch, Break broken);
+                     Watch& watch, Break broken, Home home);
+
+  // Errors: why it cannot lead the run.
+  absl::Status lead(const supervisor::StartCoordinator& start);
 
   // A process comes. Null when nobody listens.
   template <class K>
   std::shared_ptr<Stream<K>> connect(Process& process, typename Stream<K>::Ends ends) {
-    if (!alive() || !attempt_) return nullptr;
+    if (!reached_from(process.place()) || !attempt_) return nullptr;
     auto stream = std::make_shared<Stream<K>>(world_, network_, process, *this, *this,
                                               typename K::Peer(next_peer_++), std::move(ends));
     streams<K>().emplace(stream->peer(), stream);
     return stream;
   }
+  bool reached_from(int place) const { return alive() && !network_.is_cut(place, this->place()); }
 
   void heard(coordinator::WorkerPeer peer, wire::WorkerMessage message) override;
   void heard(coordinator::ServerPeer peer, wire::ServerMessage message) override;
@@ -46,25 +52,31 @@ class CoordinatorProcess final : public Process,
   void closed(coordinator::EvaluatorPeer peer) override;
 
   void stop(const std::string& why) { take(coordinator::StopWanted{why}); }
-  // What it says to the launcher; nothing where nobody listens.
-  std::optional<supervisor::Answered> status() const;
-  // It dies within what it does next, after so many more actions.
-  void die_after(int actions) { actions_left_ = actions; }
+  // What it says to a launcher at that place; nothing where nobody listens.
+  std::optional<supervisor::Answered> status(int place) const;
+  // It dies within what it does next, after so many more actions, and `last` is called.
+  void die_after(int actions, std::function<void()> last) {
+    actions_left_ = actions;
+    last_ = std::move(last);
+  }
+  // The attempt under way; empty when there is none.
+  std::string attempt() const;
 
   // How the run ended, once it has.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
-  std::int64_t attempt_number() const {
-    return folder_.attempts.empty() ? 0 : folder_.attempts.back().number;
-  }
+  const config::JobConfig& job() const { return job_; }
   // The phases that the attempts were in, each with the one before.
-  const std::map<std::pair<coordinator::Phase, coordinator::Phase>, int>& transitions() const {
-    return transitions_;
-  }
+  const Transitions& transitions() const { return transitions_; }
   bool stopped() const { return stopped_; }
+  // What the hosts that are left cannot be.
+  bool needs_more_hosts() const { return needs_more_hosts_; }
   bool ever_trained() const { return ever_trained_; }
+  // Told when an attempt begins to train.
+  void on_training(std::function<void()> see) { see_training_ = std::move(see); }
 
  private:
   using What = decltype(coordinator::Event::what);
+  using Answer = std::optional<What>;
   template <class K>
   using Streams = std::map<typename K::Peer, std::shared_ptr<Stream<K>>>;
   template <class K>
@@ -80,17 +92,43 @@ class CoordinatorProcess final : public Process,
 
   void begin() override;
   void gone() override;
-  void begin_attempt();
+
+  // Attempt after attempt.
+  void carry_out(const std::vector<coordinator::AttemptsOrder>& orders);
+  absl::Status on(const coordinator::LeaveOut& order);
+  void on(const coordinator::RunAttempt& order);
+  void on(const coordinator::EndRun& order);
+  void end_attempt();
+  void finish(const absl::Status& outcome);
+
+  // Within one.
   void tick();
+  void tick_later();
   void take(What what);
   void carry_out(std::vector<coordinator::Action> actions);
-  std::optional<What> carry_out(coordinator::Action& action);
+  Answer on(coordinator::SendWorker& send);
+  Answer on(coordinator::SendServer& send);
+  Answer on(coordinator::SendEvaluator& send);
+  Answer on(const coordinator::HangUp& hang_up);
+  Answer on(const coordinator::Begin& begin);
+  Answer on(const coordinator::Record& record);
+  Answer on(const coordinator::FlushRecords&);
+  Answer on(const coordinator::WakeUp& wake);
+  Answer on(const coordinator::OpenCheckpoint& open);
+  Answer on(const coordinator::CountCheckpoint& count);
+  Answer on(const coordinator::DropCheckpoint&);
+  Answer on(const control::Evaluated&) { return std::nullopt; }
+  Answer on(const control::SideWork&) { return std::nullopt; }
+  Answer on(const store::ProcessReport&) { return std::nullopt; }
+  Answer on(const control::SearchPlan& search);
+  Answer on(const coordinator::Tell& tell);
+  Answer on(const coordinator::NothingLost&);
+  Answer on(const coordinator::End&);
   template <class K, class SendOne>
   void send(SendOne& one);
   void before_sending(const wire::ServerOrder& order);
-  std::optional<coordinator::CutShort> cut_short(Version from) const;
+  void begins_to_train();
   absl::Status flush_records();
-  void end_attempt();
   void abandon_all(bool dead);
   void note_phase();
 
@@ -99,29 +137,36 @@ class CoordinatorProcess final : public Process,
   RunFolder& folder_;
   Watch& watch_;
   const Break break_;
+  supervisor::StartCoordinator start_;
+  int mark_ = 0;           // that it left in the folder
+  bool taken_up_ = false;  // the run, which another one left unfinished
+  bool begun_ = false;     // an attempt
+  bool needs_more_hosts_ = false;
+  config::JobConfig job_;
+  std::string job_toml_;
+  std::optional<coordinator::Attempts> attempts_;
   std::unique_ptr<coordinator::Attempt> attempt_;
+  std::int64_t number_ = 0;  // of it
   std::optional<control::Witnesses> witnesses_;
   std::optional<Version> recorded_;  // of this attempt's commits
   Version ordered_;                  // commits that the watch has heard of
   std::string open_checkpoint_;
-  int checkpoints_opened_ = 0;
   std::int64_t next_peer_ = 0;
   Streams<WorkerKind> workers_;
   Streams<ServerKind> servers_;
   Streams<EvaluatorKind> evaluators_;
-  std::map<std::string, std::string> given_up_;
-  supervisor::Restarts restarts_;
-  bool again_ = false;
   bool trained_ = false;  // this attempt
   bool ever_trained_ = false;
   bool ended_attempt_ = false;
   bool stopped_ = false;
   bool told_to_stop_ = false;  // this process
-  std::uint64_t wake_ = 0;
+  std::optional<SteadyTime> wake_at_;
+  std::function<void()> last_;
   std::optional<int> actions_left_;
   coordinator::Phase phase_ = coordinator::Phase::kStarting;
-  std::map<std::pair<coordinator::Phase, coordinator::Phase>, int> transitions_;
+  Transitions transitions_;
   std::optional<absl::Status> outcome_;
+  std::function<void()> see_training_;
   std::optional<std::pair<std::int64_t, wire::ServerMessage>>
       late_;  // an answer, and to which attempt; of kLateReply
 };

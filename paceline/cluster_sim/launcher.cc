@@ -13,18 +13,16 @@ constexpr Milliseconds kLook{100};
 
 }  // namespace
 
-Launcher::Launcher(World& world, const Network& network, const Scenario& scenario, RunFolder& folder,
-                   CoordinatorProcess& coordinator,
-                   std::vector<std::pair<Process*, supervisor::MemberKind>> members)
-    : world_(world),
-      network_(network),
-      scenario_(scenario),
-      folder_(folder),
+Launcher::Launcher(Cluster& cluster, CoordinatorProcess& coordinator, Members members, bool of_one_host)
+    : cluster_(cluster),
+      world_(cluster.world),
+      folder_(cluster.folder),
       coordinator_(coordinator),
-      members_(std::move(members)) {
+      members_(std::move(members)),
+      of_one_host_(of_one_host) {
   for (const auto& [process, kind] : members_) {
     process->on_end([this, name = process->name()](const supervisor::ProcessEnd& end) {
-      if (alive()) ends_.emplace_back(name, end);
+      if (alive() && cluster_.broken != Break::kWaitForNobody) ends_.emplace_back(name, end);
     });
   }
   coordinator_.on_end([this](const supervisor::ProcessEnd& end) {
@@ -32,22 +30,36 @@ Launcher::Launcher(World& world, const Network& network, const Scenario& scenari
   });
 }
 
+// As cli/node_command.cc and launch/local_cluster.cc have them.
 supervisor::SupervisorOptions Launcher::options() const {
   supervisor::SupervisorOptions options;
   for (const auto& [process, kind] : members_) {
     if (kind != supervisor::MemberKind::kEvaluator) options.members.emplace_back(process->name(), kind);
-    if (kind == supervisor::MemberKind::kWorker) options.replicas.push_back({process->name()});
+    if (kind == supervisor::MemberKind::kWorker && !of_one_host_)
+      options.replicas.push_back({process->name()});
   }
+  const bool unfinished = folder_.mark.has_value() && folder_.leader;
   options.evaluates = true;
-  options.resumes = options.again = begun_before_;
-  options.copies = scenario_.job.copies > 1;
+  options.copies = cluster_.scenario.job.copies > 1;
+  options.host = HostRank(host());
+  options.patience_s = cluster_.scenario.job.host_patience_s;
+  options.leads = host() == 0;
+  if (of_one_host_ && unfinished) {
+    options.run = "run";
+    options.leads = *folder_.leader == host() && (host() == 0 || !folder_.lock);
+  }
+  options.resumes = options.again = options.leads && unfinished;
   return options;
 }
 
 void Launcher::start() {
-  world_.trace("the launcher starts");
-  supervisor_.emplace(options(), world_.now());
-  begun_before_ = begun_before_ || !folder_.attempts.empty();
+  world_.trace("the launcher of host {} starts", host());
+  const supervisor::SupervisorOptions starting = options();
+  int& follows = cluster_.follows.at(host());
+  follows = starting.leads ? host() : 0;
+  if (!starting.leads && !starting.run.empty() && *folder_.leader != host()) follows = *folder_.leader;
+  outcome_.reset();
+  supervisor_.emplace(starting, coordinator_.now());
   ++life_;
   happens(supervisor::Begun{});
   look();
@@ -55,36 +67,39 @@ void Launcher::start() {
 
 void Launcher::kill() {
   if (!alive()) return;
-  world_.trace("the launcher is killed");
+  world_.trace("the launcher of host {} is killed", host());
   supervisor_.reset();
   ends_.clear();
   coordinator_end_.reset();
-  begun_before_ = true;
   coordinator_.kill();
   for (const auto& [process, kind] : members_) process->kill();
 }
 
+void Launcher::ask() {
+  const CoordinatorProcess& asked = led_by();
+  if (const auto answer = asked.status(coordinator_.place())) {
+    happens(*answer);
+  } else {
+    happens(supervisor::NotAnswered{asked.reached_from(coordinator_.place()) || !asked.alive()});
+  }
+}
+
 // As watch() and LocalCluster::tend() do.
 void Launcher::look() {
-  const auto ask = [this] {
-    if (const auto answer = coordinator_.status()) {
-      happens(*answer);
-    } else {
-      happens(supervisor::NotAnswered{true});
-    }
-  };
   while (!ends_.empty()) {
     const auto [name, end] = ends_.front();
     ends_.pop_front();
     if (!supervisor_->training()) ask();
-    happens(supervisor::MemberEnded{name, end, newest()});
+    happens(supervisor::MemberEnded{name, end, folder_.newest_version()});
   }
-  if (const auto end = std::exchange(coordinator_end_, std::nullopt))
-    happens(supervisor::CoordinatorEnded{*end, newest(), coordinator_.ever_trained()});
+  const auto end = std::exchange(coordinator_end_, std::nullopt);
+  if (end && supervisor_->leads())
+    happens(supervisor::CoordinatorEnded{*end, folder_.newest_version(), coordinator_.ever_trained()});
   happens(supervisor::TimePassed{});
   if (supervisor_->outcome()) {
-    outcome_ = *supervisor_->outcome();
-    world_.trace("the launcher ends: {}", outcome_->ok() ? "OK" : std::string(outcome_->message()));
+    outcome_ = cluster_.broken == Break::kSayDone ? absl::OkStatus() : *supervisor_->outcome();
+    world_.trace("the launcher of host {} ends: {}", host(),
+                 outcome_->ok() ? "OK" : std::string(outcome_->message()));
     supervisor_.reset();
     // What is left dies with it. After a good end that would hide a process that does not end.
     if (outcome_->ok()) return;
@@ -100,8 +115,9 @@ void Launcher::look() {
 
 void Launcher::happens(What what) {
   if (!alive()) return;
-  for (const supervisor::Action& action : supervisor_->take({world_.now(), std::move(what)})) {
-    if (auto answer = carry_out(action)) happens(*std::move(answer));
+  for (const supervisor::Action& action : supervisor_->take({coordinator_.now(), std::move(what)})) {
+    if (auto answer = std::visit([this](const auto& one) { return on(one); }, action))
+      happens(*std::move(answer));
   }
 }
 
@@ -112,33 +128,54 @@ Process& Launcher::process(const std::string& name) {
   return *found->first;
 }
 
-std::optional<Version> Launcher::newest() const {
-  const SavedCheckpoint* found = folder_.newest();
-  return found == nullptr ? std::nullopt : std::optional(found->state.version);
+std::optional<Launcher::What> Launcher::on(const supervisor::StartMember& start) {
+  Process& one = process(start.name);
+  // Somebody may have started one by hand in its place.
+  if (!one.alive()) one.start();
+  return supervisor::MemberStarted{start.name, absl::OkStatus()};
 }
 
-std::optional<Launcher::What> Launcher::carry_out(const supervisor::Action& action) {
-  if (const auto* start = std::get_if<supervisor::StartMember>(&action)) {
-    Process& one = process(start->name);
-    // Somebody may have started one by hand in its place.
-    if (!one.alive()) one.start();
-    return supervisor::MemberStarted{start->name, absl::OkStatus()};
-  }
-  if (const auto* kill = std::get_if<supervisor::KillMember>(&action)) {
-    process(kill->name).put_away();
-  } else if (std::holds_alternative<supervisor::StartCoordinator>(action)) {
-    if (coordinator_.alive()) world_.broken("there are two coordinators");
-    coordinator_.start();
-    return supervisor::CoordinatorStarted{absl::OkStatus(), false};
-  } else if (std::holds_alternative<supervisor::KillCoordinator>(action)) {
-    coordinator_.kill();
-  } else if (const auto* ask = std::get_if<supervisor::AskStop>(&action)) {
-    world_.after(network_.delay(world_), [this, why = ask->why] {
-      if (coordinator_.alive()) coordinator_.happening([this, why] { coordinator_.stop(why); })();
-    });
-  } else if (const auto* tell = std::get_if<supervisor::Tell>(&action)) {
-    world_.trace("the launcher says: {}", tell->line);
-  }
+std::optional<Launcher::What> Launcher::on(const supervisor::KillMember& kill) {
+  process(kill.name).put_away();
+  return std::nullopt;
+}
+
+std::optional<Launcher::What> Launcher::on(const supervisor::StartCoordinator& start) {
+  const absl::Status led = coordinator_.lead(start);
+  if (!led.ok()) coordinator_end_.reset();
+  return supervisor::CoordinatorStarted{led, false};
+}
+
+std::optional<Launcher::What> Launcher::on(const supervisor::KillCoordinator&) {
+  coordinator_.kill();
+  return std::nullopt;
+}
+
+std::optional<Launcher::What> Launcher::on(const supervisor::FollowLeader& leader) {
+  cluster_.follows.at(host()) = leader.address ? std::stoi(*leader.address) : host();
+  world_.trace("host {} follows host {}", host(), cluster_.follows.at(host()));
+  return std::nullopt;
+}
+
+std::optional<Launcher::What> Launcher::on(const supervisor::AskStop& ask) {
+  stopped_ = true;
+  CoordinatorProcess& asked = led_by();
+  world_.at(cluster_.network.arrival(coordinator_.place(), asked.place()), [&asked, why = ask.why] {
+    if (asked.alive()) asked.happening([&asked, why] { asked.stop(why); })();
+  });
+  return std::nullopt;
+}
+
+std::optional<Launcher::What> Launcher::on(const supervisor::LookAtFolder&) {
+  supervisor::LeaderFailover::Seen seen;
+  if (folder_.leader) seen.leader = {HostRank(*folder_.leader), std::to_string(*folder_.leader)};
+  seen.led = folder_.lock.has_value() && cluster_.broken != Break::kTwoLeaders;
+  seen.over = !folder_.mark;
+  return supervisor::FolderSeen{seen};
+}
+
+std::optional<Launcher::What> Launcher::on(const supervisor::Tell& tell) {
+  world_.trace("the launcher of host {} says: {}", host(), tell.line);
   return std::nullopt;
 }
 

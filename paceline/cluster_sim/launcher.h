@@ -1,31 +1,36 @@
-// The launcher in the made-up cluster: the real Supervisor, and processes that it starts. It dies with all of
-// them, and somebody starts it again.
+// The launcher of one host in the made-up cluster, or of all of them: the real Supervisor, and processes that
+// it starts. It dies with all of them, and somebody may start it again.
 #pragma once
 
 #include <deque>
-#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <absl/status/status.h>
 
-#include "paceline/cluster_sim/coordinator_process.h"
+#include "paceline/cluster_sim/server_process.h"
 #include "paceline/supervisor/supervisor.h"
 
 namespace paceline::cluster_sim {
 
 class Launcher {
  public:
-  // What it starts outlives it. `members`: in the order of starting, the evaluator among them.
-  Launcher(World& world, const Network& network, const Scenario& scenario, RunFolder& folder,
-           CoordinatorProcess& coordinator, std::vector<std::pair<Process*, supervisor::MemberKind>> members);
+  using Members = std::vector<std::pair<Process*, supervisor::MemberKind>>;
+
+  // What it starts outlives it. `members`: in the order of starting; an evaluator, which starts where the
+  // coordinator is, comes last.
+  Launcher(Cluster& cluster, CoordinatorProcess& coordinator, Members members, bool of_one_host);
 
   void start();
   // With all that it has started.
   void kill();
   void stop(const std::string& why) { happens(supervisor::StopWanted{why}); }
 
+  int host() const { return coordinator_.host(); }
+  // It ever asked for a stop: a person did, or no replica was left.
+  bool stopped() const { return stopped_; }
   bool alive() const { return supervisor_.has_value(); }
   // How the run ended, as it says; kept when it dies.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
@@ -35,23 +40,34 @@ class Launcher {
 
   supervisor::SupervisorOptions options() const;
   void look();
+  void ask();
   void happens(What what);
-  std::optional<What> carry_out(const supervisor::Action& action);
+  std::optional<What> on(const supervisor::StartMember& start);
+  std::optional<What> on(const supervisor::KillMember& kill);
+  std::optional<What> on(const supervisor::StartCoordinator& start);
+  std::optional<What> on(const supervisor::KillCoordinator&);
+  std::optional<What> on(const supervisor::DropCoordinator&) { return std::nullopt; }
+  std::optional<What> on(const supervisor::FollowLeader& leader);
+  std::optional<What> on(const supervisor::AskStop& ask);
+  std::optional<What> on(const supervisor::LookAtFolder&);
+  std::optional<What> on(const supervisor::Tell& tell);
   Process& process(const std::string& name);
-  std::optional<Version> newest() const;
+  CoordinatorProcess& led_by() {
+    return *cluster_.coordinators.at(static_cast<std::size_t>(cluster_.follows.at(host())));
+  }
 
+  Cluster& cluster_;
   World& world_;
-  const Network& network_;
-  const Scenario& scenario_;
   RunFolder& folder_;
-  CoordinatorProcess& coordinator_;
-  const std::vector<std::pair<Process*, supervisor::MemberKind>> members_;
+  CoordinatorProcess& coordinator_;  // of this host
+  const Members members_;
+  const bool of_one_host_;
+  bool stopped_ = false;
   std::optional<supervisor::Supervisor> supervisor_;
   std::deque<std::pair<std::string, supervisor::ProcessEnd>> ends_;  // of members, not told yet
   std::optional<supervisor::ProcessEnd> coordinator_end_;
   std::optional<absl::Status> outcome_;
   std::uint64_t life_ = 0;
-  bool begun_before_ = false;
 };
 
 }  // namespace paceline::cluster_sim

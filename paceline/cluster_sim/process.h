@@ -18,19 +18,38 @@ namespace paceline::cluster_sim {
 // How often a process says that it lives, and looks for a coordinator that is not there.
 inline constexpr Milliseconds kHeartbeat{400};
 inline constexpr Milliseconds kAgain{200};
-inline constexpr std::chrono::seconds kPatience{60};
+
+// Of one machine. It may leap ahead, never back.
+struct Clock {
+  SteadyTime::duration ahead{0};
+};
+
+// Where a process is: on which host of the job, between which places its messages go, and whose clock it
+// reads.
+struct Home {
+  int host = 0;
+  int place = 0;
+  const Clock* clock = nullptr;
+  std::chrono::duration<double> patience{60};  // with a coordinator that is gone
+};
 
 class Process {
  public:
-  Process(World& world, std::string name) : world_(world), name_(std::move(name)) {}
+  Process(World& world, std::string name, Home home) : world_(world), name_(std::move(name)), home_(home) {}
   virtual ~Process() = default;
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
   const std::string& name() const { return name_; }
+  int host() const { return home_.host; }
+  int place() const { return home_.place; }
+  // As its machine's clock says.
+  SteadyTime now() const { return world_.now() + home_.clock->ahead; }
   bool alive() const { return alive_; }
   // It ended by itself.
   bool ended() const { return ended_; }
+  // It lives, and does nothing.
+  bool still() const { return still_; }
   // Told of each end but one by put_away().
   void on_end(std::function<void(const supervisor::ProcessEnd&)> see) { see_end_ = std::move(see); }
 
@@ -90,7 +109,7 @@ class Process {
   // Nobody listens: `connect` is tried again, unless that was for too long.
   void try_again(std::function<void()> connect) {
     if (!nobody_since_) nobody_since_ = world_.now();
-    if (world_.now() > *nobody_since_ + kPatience) return end(wire::coordinator_lost());
+    if (world_.now() > *nobody_since_ + home_.patience) return end(wire::coordinator_lost());
     after(kAgain, std::move(connect));
   }
   void connected() { nobody_since_.reset(); }
@@ -125,6 +144,7 @@ class Process {
   }
 
   const std::string name_;
+  const Home home_;
   bool alive_ = false;
   bool ended_ = false;
   bool still_ = false;

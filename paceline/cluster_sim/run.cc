@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "paceline/cluster_sim/judge.h"
 #include "paceline/cluster_sim/launcher.h"
 #include "paceline/cluster_sim/worker_process.h"
 
@@ -11,65 +12,96 @@ namespace paceline::cluster_sim {
 namespace {
 
 constexpr std::chrono::seconds kFaultsEnd{15};
-constexpr std::chrono::seconds kLongest{400};
+constexpr std::chrono::seconds kLongest{600};
 
-// Everything of one run, and a person who starts the launcher again, and now and then a worker by hand.
+// Everything of one run, and people: who start a launcher again, and now and then a worker by hand.
 class Simulation {
  public:
   Simulation(std::uint64_t seed, bool tracing, Break broken)
       : world_(seed, tracing),
+        network_(world_),
         scenario_(scenario_of(world_)),
-        watch_(world_, static_cast<int>(scenario_.job.servers)),
-        coordinator_(world_, network_, scenario_, folder_, watch_, broken),
-        cluster_{world_, network_, scenario_, folder_, watch_, broken, coordinator_, {}, {}, {}} {
+        watch_(world_),
+        cluster_{world_, network_, scenario_, folder_, watch_, broken, {}, {}, {}, {}, {}},
+        clocks_(static_cast<std::size_t>(hosts())) {
     for (int rank = 0; rank < scenario_.job.servers; ++rank)
-      cluster_.servers.push_back(add(std::make_unique<ServerProcess>(cluster_, rank)));
+      cluster_.servers.push_back(add(std::make_unique<ServerProcess>(cluster_, rank, home(rank))));
     for (const auto& device : scenario_.job.devices)
-      cluster_.workers.push_back(
-          add(std::make_unique<WorkerProcess>(cluster_, device.name, world_.between(5, 60).count())));
-    Process* const evaluator = add(std::make_unique<EvaluatorProcess>(cluster_));
-    std::vector<std::pair<Process*, supervisor::MemberKind>> members;
-    for (Process* server : cluster_.servers) members.emplace_back(server, supervisor::MemberKind::kServer);
-    for (Process* worker : cluster_.workers) members.emplace_back(worker, supervisor::MemberKind::kWorker);
-    members.emplace_back(evaluator, supervisor::MemberKind::kEvaluator);
-    launcher_.emplace(world_, network_, scenario_, folder_, coordinator_, std::move(members));
+      cluster_.workers.push_back(add(std::make_unique<WorkerProcess>(
+          cluster_, device.name, home(device.host.value_or(0)), world_.between(5, 60).count())));
+    for (int host = 0; host < hosts(); ++host) add_launcher(host);
   }
 
   Outcome run() {
     world_.trace("{}", scenario_.job_toml);
     const SteadyTime start = world_.now();
-    launcher_->start();
+    for (const auto& launcher : launchers_) launcher->start();
     for (int i = 0; i < scenario_.faults; ++i) world_.after(fault_time(), [this] { fault(); });
-    if (scenario_.stopped)
-      world_.after(world_.between(50, 4000), [this] {
-        if (!launcher_->alive()) return;
-        world_.trace("somebody stops the run");
-        stop_asked_ = true;
-        launcher_->stop("interrupted");
-      });
+    if (scenario_.stopped) world_.after(world_.between(50, 4000), [this] { stop(); });
     world_.after(Milliseconds(100), [this] { look_after(); });
     while (world_.complaint().empty() && !over() && world_.step(start + kLongest)) {
     }
     Outcome outcome;
-    if (world_.complaint().empty()) judge();
+    if (world_.complaint().empty()) look_at_end();
     outcome.broken = world_.complaint();
-    const auto& end = launcher_->outcome();
-    outcome.ended = !end ? "it did not end" : end->ok() ? "done" : std::string(end->message());
+    outcome.ended = ended_in_words();
     outcome.attempts = static_cast<int>(folder_.attempts.size());
     outcome.faults = scenario_.faults;
     outcome.seconds = std::chrono::duration<double>(world_.now() - start).count();
     outcome.trace = world_.lines();
-    outcome.transitions = coordinator_.transitions();
+    for (const CoordinatorProcess* one : cluster_.coordinators) {
+      for (const auto& [way, count] : one->transitions()) outcome.transitions[way] += count;
+    }
     return outcome;
   }
 
  private:
+  int hosts() const { return scenario_.hosts_apart ? static_cast<int>(scenario_.job.hosts) : 1; }
+
+  // Where hosts are apart, all of one are in one place. Else each process is in a place of its own, so that
+  // the ways between any two can be cut.
+  Home home(int host) {
+    if (!scenario_.hosts_apart) return {0, places_++, &clocks_[0]};
+    const double patience_s = supervisor::longest_s(HostRank(host), scenario_.job.host_patience_s);
+    return {host, host, &clocks_[static_cast<std::size_t>(host)], std::chrono::duration<double>(patience_s)};
+  }
+
   template <class One>
   One* add(std::unique_ptr<One> process) {
     One* raw = process.get();
     processes_.push_back(std::move(process));
     return raw;
   }
+
+  void add_launcher(int host) {
+    Process* const evaluator = add(std::make_unique<EvaluatorProcess>(cluster_, home(host)));
+    CoordinatorProcess* const coordinator = add(std::make_unique<CoordinatorProcess>(
+        world_, network_, scenario_, folder_, watch_, cluster_.broken, home(host)));
+    coordinator->on_training([this, coordinator] { begins_to_train(*coordinator); });
+    Launcher::Members members;
+    const auto take = [&](Process* one, supervisor::MemberKind kind) {
+      if (one->host() == host) members.emplace_back(one, kind);
+    };
+    for (Process* server : cluster_.servers) take(server, supervisor::MemberKind::kServer);
+    for (Process* worker : cluster_.workers) take(worker, supervisor::MemberKind::kWorker);
+    take(evaluator, supervisor::MemberKind::kEvaluator);
+    cluster_.coordinators.push_back(coordinator);
+    cluster_.follows[host] = 0;
+    launchers_.push_back(
+        std::make_unique<Launcher>(cluster_, *coordinator, std::move(members), scenario_.hosts_apart));
+  }
+
+  Launcher& launcher_of(const Process& process) {
+    return *launchers_[static_cast<std::size_t>(process.host())];
+  }
+  // The one that has the run, or had it last.
+  CoordinatorProcess& coordinator() {
+    return *cluster_.coordinators[static_cast<std::size_t>(folder_.leader.value_or(0))];
+  }
+  // Whoever led it last ended it.
+  bool run_is_over() { return !folder_.mark && coordinator().outcome(); }
+
+  // ---- What goes wrong ----
 
   Milliseconds fault_time() {
     return world_.chance(0.8)
@@ -79,130 +111,229 @@ class Simulation {
 
   Process& victim() {
     const std::uint64_t which = world_.rng().below(4);
-    if (which == 0) return coordinator_;
+    if (which == 0) return coordinator();
     if (which == 1) return *cluster_.workers[world_.rng().below(cluster_.workers.size())];
     if (which == 2) return *cluster_.servers[world_.rng().below(cluster_.servers.size())];
     return *processes_[world_.rng().below(processes_.size())];
   }
 
   void fault() {
-    if (coordinator_.outcome()) return;
-    const std::uint64_t what = world_.rng().below(10);
-    if (world_.chance(0.05)) return kill_launcher();
+    if (run_is_over()) return;
+    if (world_.chance(scenario_.hosts_apart ? 0.25 : 0.05))
+      return kill_launcher(*launchers_[world_.rng().below(launchers_.size())]);
     Process& process = victim();
+    const std::uint64_t what = world_.rng().below(14);
     if (what < 5) {
       kill(process);
-    } else if (what < 7 && coordinator_.alive()) {
-      coordinator_.die_after(static_cast<int>(world_.rng().below(40)));
+    } else if (what < 7 && coordinator().alive()) {
+      coordinator().die_after(static_cast<int>(world_.rng().below(40)), [this] { note_killed(); });
     } else if (what < 9) {
-      // A server that was given up comes back as if it had died.
-      const Milliseconds time = world_.between(100, 6000);
-      if (is_server(process) && time.count() > 1000) lose_server();
-      process.stand_still(time);
+      stand_still(process, world_.between(100, 6000));
+    } else if (what < 11) {
+      cut_off(process, world_.between(20, 4000));
+    } else if (what == 11) {
+      leap(process.host(), world_.between(50, 8000));
     } else if (!scenario_.full_disks) {
-      cut();
+      what == 12 ? cut_servers() : lose_power();
     } else if (!folder_.full) {
-      world_.trace("the disk is full");
-      folder_.full = true;
-      watch_.may_lose();
-      world_.after(world_.between(100, 5000), [this] {
-        world_.trace("the disk has room again");
-        folder_.full = false;
-      });
+      fill_disk();
     }
   }
 
-  // Both live, and cannot reach each other any more.
-  void cut() {
+  void note_killed() { killed_at_start_ = killed_at_start_ || !ever_trained(); }
+
+  void kill(Process& process) {
+    if (process.alive()) lose_if_server(process);
+    note_killed();
+    process.kill();
+  }
+
+  // A server that was given up comes back as if it had died.
+  void stand_still(Process& process, Milliseconds time) {
+    if (time.count() > 1000) lose_if_server(process);
+    process.stand_still(time);
+  }
+
+  // From the coordinator, until the way is whole again; where hosts are apart, the host from all others.
+  void cut_off(Process& process, Milliseconds time) {
+    world_.trace("{} (host {}) is cut off for {:.0f} ms", process.name(), process.host(), time.count());
+    if (!scenario_.hosts_apart) {
+      if (process.place() == coordinator().place()) return;  // and from itself and its launcher nobody is
+      if (time.count() > 300) lose_if_server(process);
+      return network_.cut(process.place(), coordinator().place(), time);
+    }
+    if (time.count() > 300) lose_server();
+    // Then all others may be given up.
+    if (process.host() == coordinator().host()) watch_.may_lose();
+    for (int host = 0; host < hosts(); ++host) {
+      if (host != process.host()) network_.cut(process.host(), host, time);
+    }
+  }
+
+  void leap(int host, Milliseconds time) {
+    world_.trace("the clock of host {} leaps {:.0f} ms ahead", host, time.count());
+    watch_.may_lose();  // who would come in time may be given up
+    clocks_[static_cast<std::size_t>(host)].ahead += std::chrono::duration_cast<SteadyTime::duration>(time);
+  }
+
+  // Both live, and notice that they cannot reach each other any more.
+  void cut_servers() {
     ServerProcess& one = *cluster_.servers[world_.rng().below(cluster_.servers.size())];
     ServerProcess& other = *cluster_.servers[world_.rng().below(cluster_.servers.size())];
     if (&one == &other || !one.alive() || !other.in_exchange(one.attempt())) return;
     world_.trace("{} and {} are cut off from each other", one.name(), other.name());
     const std::string attempt = one.attempt();
-    one.after(network_.delay(world_), [&one, attempt] { one.lose_peer(attempt); });
-    other.after(network_.delay(world_), [&other, attempt] { other.lose_peer(attempt); });
+    cluster_.later(other, one, [&one, attempt] { one.lose_peer(attempt); });
+    cluster_.later(one, other, [&other, attempt] { other.lose_peer(attempt); });
   }
 
-  bool is_server(const Process& process) const {
-    return std::any_of(cluster_.servers.begin(), cluster_.servers.end(),
-                       [&](const Process* one) { return one == &process; });
+  void fill_disk() {
+    world_.trace("the disk is full");
+    folder_.full = true;
+    watch_.may_lose();
+    world_.after(world_.between(100, 5000), [this] {
+      world_.trace("the disk has room again");
+      folder_.full = false;
+    });
+  }
+
+  // Of all hosts and their disk. What was only in memory is gone.
+  void lose_power() {
+    world_.trace("the power is lost");
+    for (const auto& launcher : launchers_) kill_launcher(*launcher);
+    folder_.lose_power();
+    watch_.may_lose();
+  }
+
+  // With all that it started. Mostly somebody starts it again, after a while.
+  void kill_launcher(Launcher& launcher) {
+    if (!launcher.alive()) return;
+    if (!scenario_.hosts_apart) watch_.may_lose();  // all that was in memory dies with it
+    for (ServerProcess* server : cluster_.servers) {
+      if (server->host() == launcher.host() && server->alive()) lose_server();
+    }
+    note_killed();
+    launcher.kill();
+    const bool any_left =
+        std::any_of(launchers_.begin(), launchers_.end(), [](const auto& one) { return one->alive(); });
+    // A run that has not begun waits for all of its hosts, so somebody will see to that.
+    if (any_left && ever_trained() && world_.chance(0.4)) return;
+    ++to_start_;
+    const double longest = scenario_.hosts_apart && world_.chance(0.5) ? 12000 : 3000;
+    world_.after(world_.between(50, longest), [this, &launcher] {
+      --to_start_;
+      if (!launcher.alive() && !launcher.outcome() && !run_is_over()) launcher.start();
+    });
+  }
+
+  void lose_if_server(const Process& process) {
+    const auto& all = cluster_.servers;
+    if (std::find(all.begin(), all.end(), &process) != all.end()) lose_server();
   }
 
   // The next one may hold the only other copy.
   void lose_server() {
     ++servers_lost_;
-    if (servers_lost_ > 1) watch_.may_lose();
+    if (servers_lost_ > 1 || coordinator().job().copies == 1) watch_.may_lose();
   }
 
-  void kill(Process& process) {
-    if (process.alive() && is_server(process)) lose_server();
-    killed_at_start_ = killed_at_start_ || !coordinator_.ever_trained();
-    process.kill();
+  // Whatever was lost before, there are as many copies again as servers are here.
+  void begins_to_train(const CoordinatorProcess& coordinator) {
+    servers_lost_ = static_cast<int>(coordinator.job().servers);
+    for (const ServerProcess* server : cluster_.servers) {
+      if (server->serves(coordinator.attempt())) --servers_lost_;
+    }
+    const bool once = coordinator.job().copies == 1;
+    if (folder_.full || servers_lost_ > 1 || once) watch_.may_lose();
   }
 
-  // A person starts it again, after a while.
-  void kill_launcher() {
-    watch_.may_lose();  // all that was in memory dies with it
-    launcher_->kill();
-    world_.after(world_.between(50, 3000), [this] {
-      if (!launcher_->alive() && !launcher_->outcome()) launcher_->start();
-    });
+  // ---- What people do ----
+
+  void stop() {
+    Launcher& launcher = *launchers_[world_.rng().below(launchers_.size())];
+    if (!launcher.alive()) return;
+    world_.trace("somebody stops the run");
+    stop_asked_ = true;
+    // Where nobody leads, this host is lost; where the coordinator dies now, its host ends, too.
+    watch_.may_lose();
+    launcher.stop("interrupted");
   }
 
   // Now and then somebody starts a lost worker by hand.
   void look_after() {
     for (Process* worker : cluster_.workers) {
-      if (!worker->alive() && launcher_->alive() && !coordinator_.outcome() && coordinator_.alive() &&
+      if (!worker->alive() && launcher_of(*worker).alive() && !run_is_over() && coordinator().alive() &&
           world_.chance(0.02))
         worker->start();
     }
     world_.after(Milliseconds(100), [this] { look_after(); });
   }
 
+  // ---- The end ----
+
+  bool ever_trained() const {
+    return std::any_of(cluster_.coordinators.begin(), cluster_.coordinators.end(),
+                       [](const CoordinatorProcess* one) { return one->ever_trained(); });
+  }
+  bool ever_stopped() const {
+    return std::any_of(cluster_.coordinators.begin(), cluster_.coordinators.end(),
+                       [](const CoordinatorProcess* one) { return one->stopped(); });
+  }
+
   bool over() const {
-    return launcher_->outcome() &&
+    return to_start_ == 0 &&
+           std::none_of(launchers_.begin(), launchers_.end(), [](const auto& one) { return one->alive(); }) &&
            std::none_of(processes_.begin(), processes_.end(),
                         [](const auto& process) { return process->alive() && !process->ended(); });
   }
 
-  void judge() {
-    if (!launcher_->outcome())
-      return world_.broken("the run does not end, though nothing goes wrong any more");
+  std::string ended_in_words() const {
+    std::string words;
+    for (const auto& launcher : launchers_) {
+      const auto& end = launcher->outcome();
+      words += fmt::format("{}host {}: {}", words.empty() ? "" : "; ", launcher->host(),
+                           !end        ? "it did not end"
+                           : end->ok() ? "done"
+                                       : std::string(end->message()));
+    }
+    return words;
+  }
+
+  void look_at_end() {
+    for (const auto& launcher : launchers_) {
+      if (launcher->alive()) return world_.broken("the run does not end, though nothing goes wrong any more");
+    }
     for (const auto& process : processes_) {
       if (process->alive()) return world_.broken(process->name() + " does not end, though the run is over");
     }
-    const absl::Status& end = *launcher_->outcome();
-    if (coordinator_.outcome() && !coordinator_.outcome()->ok() && end.ok())
-      world_.broken(fmt::format("the run failed ({}), and the launcher says that all is well",
-                                std::string(coordinator_.outcome()->message())));
-    if (!end.ok()) {
-      // A disk that is full may be the end; what had not begun to train is not tried again; and one that is
-      // asked to stop does so, if a server is lost then.
-      const bool may_fail = scenario_.full_disks || !coordinator_.ever_trained() || coordinator_.stopped() ||
-                            stop_asked_ || killed_at_start_;
-      if (!may_fail) world_.broken(fmt::format("the run failed: {}", std::string(end.message())));
-      return;
-    }
-    const SavedCheckpoint* newest = folder_.newest();
-    if (newest == nullptr && !coordinator_.stopped())
-      return world_.broken("the run is done, and there is no checkpoint");
-    if (newest == nullptr) return;
-    const std::int64_t committed = newest->state.ledger.committed();
-    if (committed != kSamples && !coordinator_.stopped())
-      world_.broken(
-          fmt::format("the run is done, and its last checkpoint has {} of {} samples", committed, kSamples));
+    RunEnd end;
+    end.run = coordinator().outcome();
+    end.led_by = folder_.leader.value_or(0);
+    end.given_up = coordinator().job().without;
+    for (const auto& launcher : launchers_) end.launchers.push_back(launcher->outcome());
+    end.ever_trained = ever_trained();
+    end.stopped =
+        ever_stopped() || stop_asked_ ||
+        std::any_of(launchers_.begin(), launchers_.end(), [](const auto& one) { return one->stopped(); });
+    end.full_disks = scenario_.full_disks;
+    end.killed_at_start = killed_at_start_;
+    end.needs_more_hosts = coordinator().needs_more_hosts();
+    if (const SavedCheckpoint* newest = folder_.newest()) end.committed = newest->state.ledger.committed();
+    if (const auto complaint = complaint_about(end)) world_.broken(*complaint);
   }
 
   World world_;
-  const Network network_;
+  Network network_;
   const Scenario scenario_;
   RunFolder folder_;
   Watch watch_;
-  CoordinatorProcess coordinator_;
   Cluster cluster_;
-  std::vector<std::unique_ptr<Process>> processes_;  // but the coordinator
-  std::optional<Launcher> launcher_;
-  int servers_lost_ = 0;
+  std::vector<Clock> clocks_;  // by host
+  int places_ = 0;
+  std::vector<std::unique_ptr<Process>> processes_;
+  std::vector<std::unique_ptr<Launcher>> launchers_;  // by host
+  int to_start_ = 0;                                  // of them, that somebody will
+  int servers_lost_ = 0;                              // since the run began to train last
   bool stop_asked_ = false;
   bool killed_at_start_ = false;  // some process, before anything was trained: a new run may end with that
 };

@@ -1,4 +1,5 @@
-// The run's folder, on a disk that outlives processes: the journal as far as it is kept, and checkpoints.
+// The run's folder, on a disk that outlives processes: the journal as far as it is kept, checkpoints, and who
+// leads the run. What is written and not synced is gone when the power is.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +16,24 @@ namespace paceline::cluster_sim {
 // What weights are made of: a number that no other commits, or commits in another order, come to.
 using Content = std::uint64_t;
 
+struct ShardFile {
+  Content content = 0;
+  bool synced = false;
+};
+
 struct SavedCheckpoint {
   control::ControllerState state;
   Duration elapsed{0};
-  std::map<int, Content> shards;  // that are written
-  bool counts = false;
+  int parts = 0;                    // that it has to have
+  std::map<int, ShardFile> shards;  // that are written
+  bool counts = false;              // said with a sync
 };
 
 struct AttemptInJournal {
   std::int64_t number = 0;
+  std::vector<HostRank> without{};  // hosts
   std::optional<Version> newest{};  // of its commits that the journal has
+  std::optional<Version> synced{};  // the same, of those that the disk has
   bool says_what_was_lost = false;
 };
 
@@ -32,6 +41,10 @@ struct RunFolder {
   std::vector<AttemptInJournal> attempts;
   std::map<std::string, SavedCheckpoint> checkpoints;  // by folder
   bool full = false;                                   // nothing can be written
+  std::optional<int> lock;                             // the host whose coordinator has it
+  std::optional<int> leader;                           // the host that wrote where the coordinator is
+  std::optional<int> mark;                             // of the coordinator that left one
+  int marks = 0, opened = 0;                           // so far: of coordinators, of checkpoints
 
   // The newest checkpoint that counts; null when there is none.
   const SavedCheckpoint* newest() const {
@@ -40,6 +53,26 @@ struct RunFolder {
       if (one.counts && (found == nullptr || one.state.version > found->state.version)) found = &one;
     }
     return found;
+  }
+  std::optional<Version> newest_version() const {
+    const SavedCheckpoint* found = newest();
+    if (found == nullptr) return std::nullopt;
+    return found->state.version;
+  }
+  // Of the newest attempt that committed anything, unless it said what was lost.
+  const AttemptInJournal* cut_short() const {
+    for (auto one = attempts.rbegin(); one != attempts.rend(); ++one) {
+      if (one->newest) return one->says_what_was_lost ? nullptr : &*one;
+    }
+    return nullptr;
+  }
+  void sync_journal() {
+    for (AttemptInJournal& one : attempts) one.synced = one.newest;
+  }
+  void lose_power() {
+    for (AttemptInJournal& one : attempts) one.newest = one.synced;
+    for (auto& [name, checkpoint] : checkpoints)
+      std::erase_if(checkpoint.shards, [](const auto& shard) { return !shard.second.synced; });
   }
 };
 

@@ -23,8 +23,13 @@ enum class Break {
   kReadyTwice,          // a worker says again what it said
   kNobodyMissed,        // the end of a worker's connection is not noticed, nor its silence
   kLateReply,           // what a server said to an attempt is taken for an answer to the next one
+  kForgetSync,          // a server says that it has written what it has not synced
+  kForgetJournalSync,   // a checkpoint counts before the journal is synced
+  kTwoLeaders,          // the lock of the run folder is given to whoever asks
+  kWaitForNobody,       // a launcher does not hear that its processes ended
+  kSayDone,             // a launcher says of a failed run that all is well
 };
-inline constexpr int kBreaks = 12;
+inline constexpr int kBreaks = 17;
 std::string name_of(Break one);
 
 // Of the job's data set.
@@ -33,6 +38,7 @@ inline constexpr std::int64_t kSamples = 96;
 struct Scenario {
   std::string job_toml;
   config::JobConfig job;
+  bool hosts_apart = false;  // each host has a launcher of its own
   int faults = 0;
   bool full_disks = false;  // among them
   bool stopped = false;     // somebody wants it to stop

@@ -8,13 +8,17 @@
 
 namespace paceline::cluster_sim {
 
-std::optional<Version> Cluster::readable() const {
+std::optional<Version> Cluster::readable(const std::string& attempt) const {
   std::optional<Version> least;
+  int here = 0, wanted = 0;
   for (const ServerProcess* server : servers) {
-    const auto one = server->published();
-    if (!one) return std::nullopt;
+    const auto one = server->published(attempt);
+    if (!one) continue;
+    ++here;
+    wanted = server->shard_count();
     if (!least || *one < *least) least = one;
   }
+  if (here < wanted) return std::nullopt;
   return least;
 }
 
@@ -22,12 +26,12 @@ void Cluster::published() {
   for (WorkerProcess* worker : workers) worker->look_for_weights();
 }
 
-ServerProcess::ServerProcess(Cluster& cluster, int rank)
-    : Process(cluster.world, fmt::format("server{}", rank)), cluster_(cluster), rank_(rank) {}
+ServerProcess::ServerProcess(Cluster& cluster, int rank, Home home)
+    : Process(cluster.world, fmt::format("server{}", rank), home), cluster_(cluster), rank_(rank) {}
 
-std::optional<Version> ServerProcess::published() const {
-  if (!alive() || !log_.started()) return std::nullopt;
-  return shards_.at(rank_).version;
+std::optional<Version> ServerProcess::published(const std::string& attempt) const {
+  if (!alive() || !log_.started() || attempt_ != attempt) return std::nullopt;
+  return shards_.at(place_in_job_).version;
 }
 
 void ServerProcess::begin() {
@@ -48,8 +52,7 @@ void ServerProcess::leave_exchange() {
   if (!std::exchange(exchanging_, false)) return;
   for (ServerProcess* other : cluster_.servers) {
     if (other != this && other->alive() && other->in_exchange(attempt_))
-      other->after(cluster_.network.delay(world_),
-                   [other, attempt = attempt_] { other->lose_peer(attempt); });
+      cluster_.later(*this, *other, [other, attempt = attempt_] { other->lose_peer(attempt); });
   }
 }
 
@@ -63,7 +66,7 @@ void ServerProcess::connect() {
   const auto ballot = log_.ballot();
   if (!ballot) log_ = {}, shards_.clear();
   log_.new_session();
-  stream_ = cluster_.coordinator.connect<ServerKind>(
+  stream_ = cluster_.coordinator_of(*this).connect<ServerKind>(
       *this, {[this](wire::ServerOrder order) { take(std::move(order)); }, [this] { lost(); }});
   if (stream_ == nullptr) return try_again([this] { connect(); });
   connected();
@@ -139,11 +142,13 @@ void ServerProcess::start(const wire::ServerStart& order) {
   log_ = {};
   shards_.clear();
   kept_.clear();
-  std::vector<int> here{rank_};
+  place_in_job_ = order.shard();
+  shard_count_ = order.shard_count();
+  std::vector<int> here{place_in_job_};
   if (order.copies() > 1) {
     here.clear();
     const config::ServerShards kept = config::shards_kept(order.hosts_size(), order.copies());
-    for (const ShardId shard : kept[ServerId(rank_)]) here.push_back(shard.value());
+    for (const ShardId shard : kept[ServerId(place_in_job_)]) here.push_back(shard.value());
   }
   wire::ServerMessage message;
   message.mutable_started();
@@ -158,7 +163,8 @@ void ServerProcess::start(const wire::ServerStart& order) {
         return say(message);
       }
     } else {
-      one.content = cluster_.folder.checkpoints.at(order.checkpoint_dir()).shards.at(shard);
+      // It may have been written in another number of parts. All of a version are made of the same.
+      one.content = cluster_.folder.checkpoints.at(order.checkpoint_dir()).shards.begin()->second.content;
     }
   }
   log_.start(order);
@@ -195,7 +201,7 @@ bool ServerProcess::has_gradients(const wire::Apply& commit) {
 
 void ServerProcess::act(const server::Make& make) {
   if (!has_gradients(make.commit)) return;
-  Shard& shard = shards_.at(rank_);
+  Shard& shard = shards_.at(place_in_job_);
   shard.content = after_commit(shard.content, make.commit);
   shard.version = Version(make.commit.version());
   act(log_.made(shard.version));
@@ -205,8 +211,8 @@ void ServerProcess::act(const server::Make& make) {
 void ServerProcess::send_slices(std::int64_t version) {
   if (!sent_.insert(version).second) return;
   for (ServerProcess* other : cluster_.servers) {
-    if (other == this || !other->alive()) continue;
-    other->after(cluster_.network.delay(world_), [other, attempt = attempt_, version, from = rank_] {
+    if (other == this || !other->in_exchange(attempt_)) continue;
+    cluster_.later(*this, *other, [other, attempt = attempt_, version, from = rank_] {
       other->take_slice(attempt, version, from);
     });
   }
@@ -227,7 +233,7 @@ void ServerProcess::act(const server::Prepare& prepare) {
 }
 
 void ServerProcess::prepare_if_all_here() {
-  if (!preparing_ || slices_[preparing_->version()].size() + 1 < cluster_.servers.size()) return;
+  if (!preparing_ || std::ssize(slices_[preparing_->version()]) + 1 < shard_count_) return;
   const wire::Apply commit = *std::exchange(preparing_, std::nullopt);
   busy_ = false;
   for (auto& [index, shard] : shards_) {
@@ -246,7 +252,8 @@ void ServerProcess::act(const server::Publish& publish) {
     if (!shard.prepared) continue;
     shard.content = *std::exchange(shard.prepared, std::nullopt);
     shard.version = publish.version;
-    cluster_.watch.is_there(fmt::format("shard {} on {}", index, name()), shard.version, shard.content);
+    cluster_.watch.is_there(attempt_, fmt::format("shard {} on {}", index, name()), shard.version,
+                            shard.content);
   }
   cluster_.published();
 }
@@ -259,7 +266,7 @@ void ServerProcess::act(const server::CarryOut& turn) {
       std::shared_ptr<GradientMemory>& memory = gradients_[order.map_gradient().replica()];
       const auto found = cluster_.memory.find(order.map_gradient().path());
       message.mutable_mapped()->set_replica(order.map_gradient().replica());
-      if (scenario_of_hosts() && order.map_gradient().host() != rank_) {
+      if (scenario_of_hosts() && order.map_gradient().host() != place_in_job_) {
         memory = nullptr;
       } else if (found == cluster_.memory.end()) {
         message.mutable_mapped()->set_error("there is no such memory");
@@ -272,7 +279,7 @@ void ServerProcess::act(const server::CarryOut& turn) {
       gradients_.erase(order.unmap_gradient().replica());
       return;
     case wire::ServerOrder::kKeep: {
-      const Shard& own = shards_.at(rank_);
+      const Shard& own = shards_.at(place_in_job_);
       if (own.version != Version(order.keep().version())) {
         world_.broken(
             fmt::format("{} is to keep version {} at {}", name(), order.keep().version(), own.version));
@@ -286,14 +293,14 @@ void ServerProcess::act(const server::CarryOut& turn) {
       kept_.erase(Version(order.drop().version()));
       return;
     case wire::ServerOrder::kWriteCheckpoint: {
-      const Shard& own = shards_.at(rank_);
+      const Shard& own = shards_.at(place_in_job_);
       const Version version(order.write_checkpoint().version());
       if (own.version != version) {
         world_.broken(fmt::format("{} is to write version {} at {}", name(), version, own.version));
         return;
       }
       kept_[own.version] = own.content;
-      return write(order.write_checkpoint().dir(), rank_, own.content,
+      return write(order.write_checkpoint().dir(), place_in_job_, own.content,
                    [this, version](const std::string& error) {
                      wire::ServerMessage written;
                      written.mutable_written()->set_version(version.value());
@@ -306,16 +313,28 @@ void ServerProcess::act(const server::CarryOut& turn) {
   }
 }
 
+// Written, and then synced.
 void ServerProcess::write(const std::string& folder, int shard, Content content,
                           std::function<void(const std::string&)> done) {
   const bool too_soon = cluster_.broken == Break::kCountBeforeWritten;
+  const bool unsynced = cluster_.broken == Break::kForgetSync;
   if (too_soon) done("");
-  after(world_.between(1, 40),
-        [this, folder, shard, content, too_soon, done = std::move(done), stream = stream_] {
+  after(world_.between(1, 30),
+        [this, folder, shard, content, too_soon, unsynced, done = std::move(done), stream = stream_] {
           const auto found = cluster_.folder.checkpoints.find(folder);
           const bool full = cluster_.folder.full || found == cluster_.folder.checkpoints.end();
-          if (!full) found->second.shards[shard] = content;
-          if (!too_soon && stream == stream_) done(full ? "the disk is full" : "");
+          const bool tells = !too_soon && stream == stream_;
+          if (full && tells) done("the disk is full");
+          if (full) return;
+          found->second.shards[shard] = {content, false};
+          if (unsynced && tells) done("");
+          world_.after(world_.between(1, unsynced ? 3000 : 10),
+                       happening([this, folder, shard, unsynced, tells, done, stream] {
+                         const auto written = cluster_.folder.checkpoints.find(folder);
+                         const bool there = written != cluster_.folder.checkpoints.end();
+                         if (there) written->second.shards[shard].synced = true;
+                         if (!unsynced && tells && stream == stream_) done(there ? "" : "the folder is gone");
+                       }));
         });
 }
 

@@ -22,27 +22,39 @@ struct GradientMemory {
 // What all processes of the cluster find each other by.
 struct Cluster {
   World& world;
-  const Network& network;
+  Network& network;
   const Scenario& scenario;
   RunFolder& folder;
   Watch& watch;
   Break broken;
-  CoordinatorProcess& coordinator;
+  std::vector<CoordinatorProcess*> coordinators;  // by host; one where there is one launcher
+  std::map<int, int> follows;                     // the host whose coordinator each host's processes go to
   std::map<std::string, std::shared_ptr<GradientMemory>> memory;  // by path
   std::vector<class ServerProcess*> servers;
   std::vector<class WorkerProcess*> workers;
 
-  // Of every shard, published; what a worker reads.
-  std::optional<Version> readable() const;
+  CoordinatorProcess& coordinator_of(const Process& process) const {
+    return *coordinators.at(static_cast<std::size_t>(follows.at(process.host())));
+  }
+  // Of every shard, published in that attempt; what a worker reads.
+  std::optional<Version> readable(const std::string& attempt) const;
   void published();
+  // At the other one, as the network has it.
+  void later(const Process& from, Process& to, std::function<void()> what) const {
+    world.at(network.arrival(from.place(), to.place()), to.happening(std::move(what)));
+  }
 };
 
 class ServerProcess final : public Process {
  public:
-  ServerProcess(Cluster& cluster, int rank);
+  ServerProcess(Cluster& cluster, int rank, Home home);
 
-  // What workers read; nothing when it has not started.
-  std::optional<Version> published() const;
+  // Of its own shard in that attempt, what workers read; nothing when it has not started.
+  std::optional<Version> published(const std::string& attempt) const;
+  // It does its part in that attempt.
+  bool serves(const std::string& attempt) const { return published(attempt).has_value() && !still(); }
+  // Of the attempt that it has started.
+  int shard_count() const { return shard_count_; }
   // Of another server: its part of a commit, in that attempt.
   void take_slice(const std::string& attempt, std::int64_t version, int from);
   // The way to another one has ended.
@@ -85,6 +97,8 @@ class ServerProcess final : public Process {
 
   Cluster& cluster_;
   const int rank_;
+  int place_in_job_ = 0;  // among the hosts that are left
+  int shard_count_ = 0;
   std::shared_ptr<Stream<ServerKind>> stream_;
   server::CommitLog log_;
   std::string attempt_;

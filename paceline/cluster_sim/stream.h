@@ -45,8 +45,8 @@ class Stream : public std::enable_shared_from_this<Stream<K>> {
 
   Stream(World& world, const Network& network, Process& process, Process& coordinator, Host<K>& host,
          typename K::Peer peer, Ends ends)
-      : up_(world, network, coordinator),
-        down_(world, network, process),
+      : up_(world, network, process, coordinator),
+        down_(world, network, coordinator, process),
         host_(&host),
         peer_(peer),
         ends_(std::move(ends)) {}

@@ -12,45 +12,61 @@ Content after_commit(Content before, const wire::Apply& commit) {
   return content;
 }
 
-void Watch::goes_on_from(const SavedCheckpoint* checkpoint) {
+void Watch::leads(int host) {
+  leaders_.insert(host);
+  if (leaders_.size() > 1) world_.broken("there are two coordinators");
+}
+
+void Watch::goes_on_from(const std::string& attempt, const SavedCheckpoint* checkpoint,
+                         std::optional<Version> recorded) {
+  // What servers still have of the one before may be found until commits take its place.
+  const auto before = lines_.find(attempt_);
+  if (before != lines_.end()) lines_[attempt] = before->second;
+  attempt_ = attempt;
   if (checkpoint == nullptr) {
-    line_[Version(0)] = kFirstContent;
-  } else {
-    for (const auto& [shard, content] : checkpoint->shards)
-      is_there(fmt::format("shard {} of the checkpoint", shard), checkpoint->state.version, content);
+    lines_[attempt_][Version(0)] = kFirstContent;
+    return;
   }
+  is_whole(*checkpoint);
+  if (recorded.value_or(Version(0)) < checkpoint->state.version)
+    world_.broken(fmt::format("the run goes on from version {}, and the journal has not all that led to it",
+                              checkpoint->state.version));
 }
 
 void Watch::commits(const wire::Apply& commit) {
   const Version version(commit.version());
-  const auto before = line_.find(Version(commit.version() - 1));
-  if (before == line_.end())
+  std::map<Version, Content>& line = lines_[attempt_];
+  const auto before = line.find(Version(commit.version() - 1));
+  if (before == line.end())
     return world_.broken(fmt::format("version {} is ordered, and not the one before", version));
   const Content content = after_commit(before->second, commit);
-  // What an attempt before made of it may be found until then.
-  line_.erase(line_.lower_bound(version), line_.end());
-  line_[version] = content;
+  line.erase(line.lower_bound(version), line.end());
+  line[version] = content;
 }
 
-void Watch::is_there(const std::string& where, Version version, Content content) {
-  const auto expected = line_.find(version);
-  if (expected == line_.end() || expected->second != content)
+void Watch::is_there(const std::string& attempt, const std::string& where, Version version, Content content) {
+  const std::map<Version, Content>& line = lines_[attempt];
+  const auto expected = line.find(version);
+  if (expected == line.end() || expected->second != content)
     world_.broken(fmt::format("{} has something else as version {} than what was committed", where, version));
 }
 
-void Watch::counts(const SavedCheckpoint& checkpoint) {
+void Watch::counts(const SavedCheckpoint& checkpoint) { is_whole(checkpoint); }
+
+void Watch::is_whole(const SavedCheckpoint& checkpoint) {
   const Version version = checkpoint.state.version;
-  if (static_cast<int>(checkpoint.shards.size()) != shards_)
+  if (static_cast<int>(checkpoint.shards.size()) != checkpoint.parts)
     world_.broken(fmt::format("the checkpoint of version {} counts with {} of {} shards", version,
-                              checkpoint.shards.size(), shards_));
-  for (const auto& [shard, content] : checkpoint.shards)
-    is_there(fmt::format("shard {} of the checkpoint", shard), version, content);
+                              checkpoint.shards.size(), checkpoint.parts));
+  for (const auto& [shard, file] : checkpoint.shards)
+    is_there(attempt_, fmt::format("shard {} of the checkpoint", shard), version, file.content);
 }
 
 void Watch::trains_from(Version version, bool twice) {
   if (twice && !may_lose_ && version < seen_)
     world_.broken(fmt::format("version {} was seen, and the run goes on from {}", seen_, version));
   seen_ = version;
+  may_lose_ = false;
 }
 
 }  // namespace paceline::cluster_sim

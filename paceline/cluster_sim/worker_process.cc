@@ -17,11 +17,10 @@ wire::Layout model() {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(Cluster& cluster, std::string name, double pace_ms)
-    : Process(cluster.world, std::move(name)), cluster_(cluster), pace_ms_(pace_ms) {}
+WorkerProcess::WorkerProcess(Cluster& cluster, std::string name, Home home, double pace_ms)
+    : Process(cluster.world, std::move(name), home), cluster_(cluster), pace_ms_(pace_ms) {}
 
 void WorkerProcess::begin() {
-  refused_ = false;
   path_ = fmt::format("{} {}", name(), ++memories_);
   cluster_.memory[path_] = std::make_shared<GradientMemory>();
   connect();
@@ -38,7 +37,8 @@ void WorkerProcess::connect() {
   replica_.reset();
   waiting_.reset();
   cluster_.memory[path_] = std::make_shared<GradientMemory>();
-  stream_ = cluster_.coordinator.connect<WorkerKind>(
+  attempt_ = cluster_.coordinator_of(*this).attempt();
+  stream_ = cluster_.coordinator_of(*this).connect<WorkerKind>(
       *this, {[this](const wire::WorkerOrder& order) { take(order); }, [this] { lost(); }});
   if (stream_ == nullptr) return try_again([this] { connect(); });
   connected();
@@ -75,7 +75,6 @@ void WorkerProcess::say(wire::WorkerMessage message) {
 void WorkerProcess::take(const wire::WorkerOrder& order) {
   if (order.has_disconnect()) {
     if (order.disconnect().again()) return lost();
-    refused_ = order.disconnect().refused();
     if (stream_ != nullptr) std::exchange(stream_, nullptr)->leave(false);
     return end(wire::outcome_of(order.disconnect()));
   }
@@ -110,7 +109,7 @@ void WorkerProcess::take(const wire::WorkerOrder& order) {
 
 void WorkerProcess::look_for_weights() {
   if (!alive() || !waiting_ || stream_ == nullptr) return;
-  const auto readable = cluster_.readable();
+  const auto readable = cluster_.readable(attempt_);
   if (!readable || *readable < Version(waiting_->version())) return;
   const wire::WorkerRelease release = *std::exchange(waiting_, std::nullopt);
   cluster_.watch.seen(*readable);
@@ -130,8 +129,8 @@ void WorkerProcess::look_for_weights() {
         });
 }
 
-EvaluatorProcess::EvaluatorProcess(Cluster& cluster)
-    : Process(cluster.world, "evaluator"), cluster_(cluster) {}
+EvaluatorProcess::EvaluatorProcess(Cluster& cluster, Home home)
+    : Process(cluster.world, "evaluator", home), cluster_(cluster) {}
 
 void EvaluatorProcess::begin() { connect(); }
 
@@ -140,7 +139,7 @@ void EvaluatorProcess::gone() {
 }
 
 void EvaluatorProcess::connect() {
-  stream_ = cluster_.coordinator.connect<EvaluatorKind>(
+  stream_ = cluster_.coordinator_of(*this).connect<EvaluatorKind>(
       *this, {[this](const wire::EvaluatorOrder& order) { take(order); }, [this] { lost(); }});
   if (stream_ == nullptr) return try_again([this] { connect(); });
   connected();

@@ -12,12 +12,10 @@ namespace paceline::cluster_sim {
 
 class WorkerProcess final : public Process {
  public:
-  WorkerProcess(Cluster& cluster, std::string name, double pace_ms);
+  WorkerProcess(Cluster& cluster, std::string name, Home home, double pace_ms);
 
   // New weights may be there.
   void look_for_weights();
-  // What the coordinator said last: it is not wanted.
-  bool refused() const { return refused_; }
 
  private:
   void begin() override;
@@ -36,13 +34,13 @@ class WorkerProcess final : public Process {
   int memories_ = 0;
   std::optional<std::int32_t> replica_;
   std::optional<wire::WorkerRelease> waiting_;  // for its weights
+  std::string attempt_;                         // whose weights it reads
   std::uint64_t iteration_ = 0;
-  bool refused_ = false;
 };
 
 class EvaluatorProcess final : public Process {
  public:
-  explicit EvaluatorProcess(Cluster& cluster);
+  EvaluatorProcess(Cluster& cluster, Home home);
 
  private:
   void begin() override;

@@ -51,7 +51,6 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
       checkpoints_(
           servers_.size(), [this](const auto& order) { servers_.tell(order); }, out_,
           version_of(options_.restart)),
-      since_(start),
       idle_(options_.job.host_patience_s),
       missing_(options_.job.host_patience_s),
       hearing_(start) {

@@ -236,7 +236,6 @@ class Attempt {
   std::optional<RecoveryVote> vote_;  // where there are copies, while servers may have more than the restart
   std::optional<SteadyTime> vote_found_since_;  // those who came have every shard of such a version
   std::string lost_why_;                        // the first loss, while what is left is written
-  const SteadyTime since_;
   std::vector<HostRank> lost_hosts_;
   std::map<std::string, std::string> wrong_workers_;
   Patience idle_;           // while it trains with no replica at all

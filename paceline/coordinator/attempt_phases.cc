@@ -33,9 +33,10 @@ void Attempt::enter(Phase next) {
 }
 
 void Attempt::on(const TimePassed&) {
-  give_up_silent();
+  const bool hears = hearing_.is_good(at_);
+  if (hears) give_up_silent();
   take_up_vote();
-  end_look();
+  if (hears) end_look();
   give_up_hosts();
   give_up_waiting_for_replicas();
   begin_without_missing();
@@ -159,7 +160,9 @@ void Attempt::write_checkpoint(control::ControllerState state) {
 }
 
 void Attempt::on(const CheckpointOpened& opened) {
-  if (saving_copies()) return go_on_from_emergency_checkpoint(replication_->opened(opened.folder));
+  // What was asked for first is answered first: a checkpoint may have been due in the moment of the loss.
+  if (saving_copies() && !checkpoints_.opening())
+    return go_on_from_emergency_checkpoint(replication_->opened(opened.folder));
   if (const auto failed = checkpoints_.opened(opened.folder)) checkpoint_failed(*failed);
   finish_if_done();
 }

@@ -14,7 +14,6 @@
 namespace paceline::coordinator {
 
 void Attempt::give_up_silent() {
-  if (!hearing_.is_good(at_)) return;
   for (const auto& [peer, why] : workers_.silent(at_)) {
     out_.give_up(peer, why);
     remove_worker(peer, why);
@@ -32,7 +31,7 @@ void Attempt::give_up_silent() {
 // A job goes back to where it was with all its hosts, as long as they may come. This one is here.
 void Attempt::give_up_hosts() {
   const bool waiting = options_.again && options_.job.hosts > 1 && phase_ == Phase::kStarting;
-  const std::chrono::duration<double> waited = at_ - since_;
+  const std::chrono::duration<double> waited = hearing_.listened();
   if (!waiting || servers_.all_here() || waited.count() < options_.job.host_patience_s) return;
   for (const ServerId server : servers_.ids()) {
     if (!servers_.here(server) && servers_.rank(server) != options_.host)
@@ -48,7 +47,7 @@ void Attempt::give_up_waiting_for_replicas() {
   const auto& all = replicas_.all();
   const bool any = std::any_of(all.begin(), all.end(), [](const auto& one) { return one.second.joined; });
   const bool idle = training() && !any && !missing().empty();
-  if (!idle_.is_over(idle, at_)) return;
+  if (!idle_.is_over(idle, hearing_.listened())) return;
   lose_server(std::nullopt, fmt::format("no replica has been here for {} s", options_.job.host_patience_s));
 }
 
@@ -56,7 +55,7 @@ void Attempt::give_up_waiting_for_replicas() {
 void Attempt::begin_without_missing() {
   const bool waits = options_.again && !options_.only_look_without && controller_ != nullptr &&
                      phase_ == Phase::kStarting && servers_.all_here() && workers_.size() > 0;
-  const std::vector<DevicePlace> missing = missing_.overdue(missing_devices(), waits, at_);
+  const std::vector<DevicePlace> missing = missing_.overdue(missing_devices(), waits, hearing_.listened());
   if (missing.empty()) return;
   std::vector<std::string> names;
   for (const DevicePlace device : missing) names.push_back(device_name(device));

@@ -14,11 +14,16 @@ void Checkpoints::request(control::ControllerState state, Duration elapsed) {
   const Version version = state.version;
   if (writing_ || version == newest_) return;
   writing_ = {.version = version, .state = std::move(state), .elapsed = elapsed};
+  opening_ = true;
   out_.put(OpenCheckpoint{version});
 }
 
 std::optional<Checkpoints::Failed> Checkpoints::opened(const absl::StatusOr<std::string>& folder) {
-  PACELINE_CHECK(writing_, "a folder was opened for no checkpoint");
+  PACELINE_CHECK(std::exchange(opening_, false), "a folder was opened for no checkpoint");
+  if (!writing_) {  // forgotten meanwhile
+    if (folder.ok()) out_.put(DropCheckpoint{});
+    return std::nullopt;
+  }
   if (!folder.ok()) return Failed{std::exchange(writing_, std::nullopt)->version, folder.status()};
   wire::ServerOrder order;
   order.mutable_write_checkpoint()->set_version(writing_->version.value());

@@ -39,9 +39,11 @@ class Checkpoints {
   // That server has written, or could not.
   std::optional<Failed> written(ServerId server, const wire::ServerWritten& message);
   std::optional<Failed> counted(const absl::Status& status);
-  // The run has failed: nothing is waited for, nobody is told.
+  // The run has failed, or saves what is left of it: nothing is waited for, nobody is told.
   void forget() { writing_.reset(); }
 
+  // A folder is asked for, and `opened` is still to come: after `forget`, too.
+  bool opening() const { return opening_; }
   // One is under way.
   bool writing() const { return writing_.has_value(); }
   // That counts.
@@ -62,6 +64,7 @@ class Checkpoints {
   const std::function<void(const wire::ServerOrder&)> tell_servers_;
   Outbox& out_;
   std::optional<Writing> writing_;
+  bool opening_ = false;
   std::optional<Version> newest_;
 };
 

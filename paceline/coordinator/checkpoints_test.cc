@@ -56,6 +56,16 @@ class CheckpointsTest : public testing::Test {
       out_, Version(3)};
 };
 
+// A server is lost in the moment in which a checkpoint is due: the folder is opened for nobody.
+TEST_F(CheckpointsTest, OneThatIsForgottenBeforeItsFolderIsOpenIsDropped) {
+  request(4);
+  checkpoints_.forget();
+  EXPECT_TRUE(checkpoints_.opening());
+  EXPECT_FALSE(opened("4"));
+  EXPECT_FALSE(checkpoints_.opening());
+  EXPECT_THAT(said(), ElementsAre("open 4", "drop it"));
+}
+
 TEST_F(CheckpointsTest, CountsOnceEveryServerHasWritten) {
   request(4);
   EXPECT_THAT(said(), ElementsAre("open 4"));

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "paceline/base/ids.h"
+#include "paceline/base/places.h"
 #include "paceline/base/time.h"
 #include "paceline/control/controller_state.h"
 
@@ -16,7 +18,15 @@ struct Restart {
   std::string checkpoint_dir;
 };
 
-// An attempt at the job whose coordinator was killed.
+// An attempt at the job whose coordinator was killed: it did not say what was lost, and where weights are
+// kept twice, its servers may still have it.
+struct CutShortAttempt {
+  Version newest;  // of its commits
+  std::vector<HostRank>
+      without;  // hosts that it did without, in order: in how many parts its servers have it
+};
+
+// The same, as the next attempt's servers hear of it.
 struct CutShort {
   std::string attempt;  // as servers call it
   Version newest;       // of the commits that it recorded

@@ -16,17 +16,17 @@ class Patience {
  public:
   explicit Patience(double seconds) : length_(seconds) {}
 
-  // `so`: whether it is so now. True once it has been so for long enough.
-  bool is_over(bool so, SteadyTime now) {
+  // `so`: whether it is so now; `listened`: as Hearing has it. True once it has been so for long enough.
+  bool is_over(bool so, SteadyTime::duration listened) {
     if (!so) since_.reset();
     if (!so) return false;
-    if (!since_) since_ = now;
-    return std::chrono::duration<double>(now - *since_) >= length_;
+    if (!since_) since_ = listened;
+    return std::chrono::duration<double>(listened - *since_) >= length_;
   }
 
  private:
   std::chrono::duration<double> length_;
-  std::optional<SteadyTime> since_;
+  std::optional<SteadyTime::duration> since_;
 };
 
 // Another attempt wants the workers of all devices back, as long as they may come: a device may be broken.
@@ -36,9 +36,10 @@ class MissingDevices {
 
   // Of those that are missing, the ones that nobody has given up: all of them once they were waited for long
   // enough, and none before. `waits`: the attempt has all else that it needs.
-  std::vector<DevicePlace> overdue(std::vector<DevicePlace> missing, bool waits, SteadyTime now) {
+  std::vector<DevicePlace> overdue(std::vector<DevicePlace> missing, bool waits,
+                                   SteadyTime::duration listened) {
     std::erase_if(missing, [this](DevicePlace device) { return given_up_.contains(device); });
-    return patience_.is_over(waits && !missing.empty(), now) ? missing : std::vector<DevicePlace>();
+    return patience_.is_over(waits && !missing.empty(), listened) ? missing : std::vector<DevicePlace>();
   }
   void give_up(const std::vector<DevicePlace>& devices) { given_up_.insert(devices.begin(), devices.end()); }
   // It is waited for again when it goes.
@@ -55,18 +56,25 @@ class Hearing {
   // A process is asked to do something at least this often, where it does not stand still.
   static constexpr std::chrono::milliseconds kOwnPause{500};
 
-  explicit Hearing(SteadyTime start) : last_passed_(start), since_(start) {}
+  explicit Hearing(SteadyTime start) : start_(start), last_passed_(start), since_(start) {}
 
   // Time has passed. Whether this process has listened for a while.
   bool is_good(SteadyTime now) {
-    if (now - last_passed_ > kOwnPause) since_ = now;
+    if (now - last_passed_ > kOwnPause) {
+      since_ = now;
+      stood_still_ += now - last_passed_;
+    }
     last_passed_ = now;
     return now - since_ >= kOwnPause;
   }
+  // How long it has listened since the start: the time in which somebody could have come.
+  SteadyTime::duration listened() const { return last_passed_ - start_ - stood_still_; }
 
  private:
+  const SteadyTime start_;
   SteadyTime last_passed_;
   SteadyTime since_;
+  SteadyTime::duration stood_still_{};
 };
 
 }  // namespace paceline::coordinator

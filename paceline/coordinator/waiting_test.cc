@@ -11,35 +11,36 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr SteadyTime kNow{std::chrono::hours(1)};
+constexpr SteadyTime::duration kListened = std::chrono::hours(1);
 
 TEST(Patience, CountsFromWhenItBeganWithoutABreak) {
   Patience patience(2);
-  EXPECT_FALSE(patience.is_over(true, kNow));
-  EXPECT_FALSE(patience.is_over(true, kNow + std::chrono::milliseconds(1999)));
-  EXPECT_TRUE(patience.is_over(true, kNow + std::chrono::seconds(2)));
-  EXPECT_FALSE(patience.is_over(false, kNow + std::chrono::seconds(3)));
-  EXPECT_FALSE(patience.is_over(true, kNow + std::chrono::seconds(4))) << "it begins anew";
-  EXPECT_TRUE(patience.is_over(true, kNow + std::chrono::seconds(6)));
+  EXPECT_FALSE(patience.is_over(true, kListened));
+  EXPECT_FALSE(patience.is_over(true, kListened + std::chrono::milliseconds(1999)));
+  EXPECT_TRUE(patience.is_over(true, kListened + std::chrono::seconds(2)));
+  EXPECT_FALSE(patience.is_over(false, kListened + std::chrono::seconds(3)));
+  EXPECT_FALSE(patience.is_over(true, kListened + std::chrono::seconds(4))) << "it begins anew";
+  EXPECT_TRUE(patience.is_over(true, kListened + std::chrono::seconds(6)));
 }
 
 TEST(MissingDevices, AreGivenUpTogetherAndAskedForOnce) {
   MissingDevices missing(5);
   const std::vector<DevicePlace> two{DevicePlace(1), DevicePlace(3)};
-  EXPECT_THAT(missing.overdue(two, false, kNow), IsEmpty());
-  EXPECT_THAT(missing.overdue(two, true, kNow + std::chrono::seconds(10)), IsEmpty())
+  EXPECT_THAT(missing.overdue(two, false, kListened), IsEmpty());
+  EXPECT_THAT(missing.overdue(two, true, kListened + std::chrono::seconds(10)), IsEmpty())
       << "the waiting begins here";
-  EXPECT_THAT(missing.overdue(two, true, kNow + std::chrono::seconds(15)),
+  EXPECT_THAT(missing.overdue(two, true, kListened + std::chrono::seconds(15)),
               ElementsAre(DevicePlace(1), DevicePlace(3)));
   missing.give_up(two);
-  EXPECT_THAT(missing.overdue(two, true, kNow + std::chrono::seconds(30)), IsEmpty());
+  EXPECT_THAT(missing.overdue(two, true, kListened + std::chrono::seconds(30)), IsEmpty());
 }
 
 TEST(MissingDevices, OneThatCameIsWaitedForWhenItGoesAgain) {
   MissingDevices missing(5);
   missing.give_up({DevicePlace(1)});
   missing.came(DevicePlace(1));
-  EXPECT_THAT(missing.overdue({DevicePlace(1)}, true, kNow), IsEmpty());
-  EXPECT_THAT(missing.overdue({DevicePlace(1)}, true, kNow + std::chrono::seconds(5)),
+  EXPECT_THAT(missing.overdue({DevicePlace(1)}, true, kListened), IsEmpty());
+  EXPECT_THAT(missing.overdue({DevicePlace(1)}, true, kListened + std::chrono::seconds(5)),
               ElementsAre(DevicePlace(1)));
 }
 
@@ -50,6 +51,16 @@ TEST(Hearing, IsGoodOnceThisProcessHasRunForAWhile) {
   EXPECT_FALSE(hearing.is_good(kNow + std::chrono::seconds(10))) << "it stood still";
   EXPECT_FALSE(hearing.is_good(kNow + std::chrono::seconds(10) + std::chrono::milliseconds(400)));
   EXPECT_TRUE(hearing.is_good(kNow + std::chrono::seconds(10) + std::chrono::milliseconds(800)));
+}
+
+TEST(Hearing, WhoStoodStillHasNotListened) {
+  Hearing hearing(kNow);
+  for (int i = 1; i <= 10; ++i) hearing.is_good(kNow + i * std::chrono::milliseconds(100));
+  EXPECT_EQ(hearing.listened(), std::chrono::seconds(1));
+  hearing.is_good(kNow + std::chrono::seconds(60));
+  EXPECT_EQ(hearing.listened(), std::chrono::seconds(1));
+  hearing.is_good(kNow + std::chrono::milliseconds(60100));
+  EXPECT_EQ(hearing.listened(), std::chrono::milliseconds(1100));
 }
 
 }  // namespace

@@ -2,13 +2,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -17,16 +14,17 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include "paceline/base/check.h"
 #include "paceline/base/event_loop.h"
 #include "paceline/base/listening_socket.h"
 #include "paceline/base/resident_memory.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/job_config.h"
+#include "paceline/coordinator/attempts.h"
 #include "paceline/coordinator_process/coordinator.h"
 #include "paceline/coordinator_process/coordinator_server.h"
 #include "paceline/peer/grpc_log.h"
 #include "paceline/peer/refused_log.h"
-#include "paceline/report/terminal_text.h"
 #include "paceline/rpc/link_keys.h"
 #include "paceline/runs/cut_short.h"
 #include "paceline/runs/job_file.h"
@@ -37,8 +35,6 @@
 #include "paceline/runs/run_recorder.h"
 #include "paceline/security/token.h"
 #include "paceline/store/run_folder.h"
-#include "paceline/store/run_mark.h"
-#include "paceline/supervisor/restarts.h"
 
 namespace paceline::coordinator_process {
 
@@ -68,9 +64,9 @@ struct Job {
   int address_fd;
   HostRank host;
   std::string reached_at;
+  std::string whole_toml;  // as it is recorded
   bool told = false;
-  std::map<std::string, std::string> given_up{};  // workers, and why
-  std::vector<std::string> notes{};               // that people see beside the run
+  std::vector<std::string> notes{};  // that people see beside the run
 
   void note(const std::string& line) {
     spdlog::info("{}", line);
@@ -85,19 +81,6 @@ absl::Status tell_others(const Job& job) {
   return runs::write_leader(job.paths, {job.host.value(), job.reached_at + port});
 }
 
-struct Ended {
-  absl::Status status;
-  bool can_go_on = false;
-  std::vector<HostRank> lost_hosts{};
-  std::optional<std::int64_t> lost_commits{};  // that are to be done again; nothing: it did not train
-};
-
-// Of what anybody may have seen, what is after the checkpoint that the run goes on from.
-std::int64_t lost_commits(const Job& job, Version seen) {
-  const std::int64_t kept = runs::newest_checkpoint(job.paths).value_or(Version(0)).value();
-  return std::max<std::int64_t>(0, seen.value() - kept);
-}
-
 // For servers, which may have been at another run.
 std::string name_of(const Job& job, std::int64_t attempt) {
   std::error_code error;
@@ -108,8 +91,9 @@ absl::StatusOr<std::optional<coordinator::CutShort>> cut_short(const Job& job,
                                                                const runs::RunRecorder& recorder,
                                                                Version from) {
   PACELINE_ASSIGN_OR_RETURN(const auto newest, recorder.cut_short());
-  if (!newest || newest->version <= from) return std::nullopt;
-  return coordinator::CutShort{name_of(job, newest->attempt), newest->version};
+  if (!newest) return std::nullopt;
+  return coordinator::cut_short_after(coordinator::CutShort{name_of(job, newest->attempt), newest->version},
+                                      from);
 }
 
 // Each process of the job may come again before the end of its last stream is noticed.
@@ -119,9 +103,10 @@ int most_streams(const config::JobConfig& job) {
   return static_cast<int>(2 * processes + kMore);
 }
 
-absl::StatusOr<Ended> attempt(Job& job, const store::RunMark& mark,
-                              const std::optional<coordinator::Restart>& restart, bool again,
-                              const std::optional<std::vector<HostRank>>& only_look) {
+// All but what the world says after it.
+absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark& mark,
+                                                  const std::optional<coordinator::Restart>& restart,
+                                                  const coordinator::RunAttempt& order) {
   const Version from = restart ? restart->state.version : Version(0);
   PACELINE_ASSIGN_OR_RETURN(const auto recorder,
                             runs::RunRecorder::open(job.config, job.paths, report::World::kLive, from));
@@ -135,12 +120,12 @@ absl::StatusOr<Ended> attempt(Job& job, const store::RunMark& mark,
       {.attempt = {.job = job.config,
                    .job_toml = job.toml,
                    .restart = restart,
-                   .again = again,
+                   .again = order.again,
                    .host = job.host,
                    .attempt = name_of(job, recorder->attempt()),
                    .cut_short = std::move(before),
-                   .given_up = job.given_up,
-                   .only_look_without = only_look,
+                   .given_up = order.given_up,
+                   .only_look_without = order.only_look_without,
                    .mark_file = job.config.hosts > 1 ? mark.file().string() : "",
                    .mark_text = mark.text(),
                    .new_key = rpc::new_link_key},
@@ -187,15 +172,20 @@ absl::StatusOr<Ended> attempt(Job& job, const store::RunMark& mark,
     }
     if (!recorder->trouble().ok()) coordinator.fail(recorder->trouble());
   });
-  job.given_up.insert(state.wrong_workers().begin(), state.wrong_workers().end());
-  const bool can_go_on = state.can_go_on();
-  const std::int64_t lost = can_go_on ? lost_commits(job, state.seen()) : 0;
-  // What servers may still have when they come again is not lost yet.
-  if (can_go_on && (lost == 0 || job.config.copies == 1)) recorder->note_lost_commits(lost);
-  if (can_go_on) recorder->note_went_back(std::string(state.result().message()));
+  const auto newest = runs::newest_checkpoint(job.paths);
+  const std::int64_t lost = coordinator::lost_commits(state.seen(), newest);
+  if (state.can_go_on() && coordinator::lost_for_good(lost, job.config.copies))
+    recorder->note_lost_commits(lost);
+  if (state.can_go_on()) recorder->note_went_back(std::string(state.result().message()));
   const absl::Status written = recorder->flush();
-  return Ended{state.result().ok() ? written : state.result(), can_go_on && written.ok(), state.lost_hosts(),
-               state.started() ? std::optional(lost) : std::nullopt};
+  return coordinator::AttemptEnded{.status = state.result().ok() ? written : state.result(),
+                                   .can_go_on = state.can_go_on() && written.ok(),
+                                   .trained = state.started(),
+                                   .seen = state.seen(),
+                                   .copies = job.config.copies,
+                                   .newest = newest,
+                                   .lost_hosts = state.lost_hosts(),
+                                   .wrong_workers = state.wrong_workers()};
 }
 
 absl::StatusOr<rpc::Access> access_of(const config::Reach& reach, const store::RunPaths& paths) {
@@ -236,7 +226,8 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
              std::move(listening),
              options.address_fd,
              HostRank(options.host),
-             options.reached_at};
+             options.reached_at,
+             toml};
 }
 
 // A run that goes back does so with the plan that it had last.
@@ -248,20 +239,12 @@ absl::Status take_last_plan(Job& job) {
   return absl::OkStatus();
 }
 
-// All that the job does without, in order.
-std::vector<HostRank> left_out_with(const config::JobConfig& job, const std::vector<HostRank>& hosts) {
-  std::set<HostRank> all(job.without.begin(), job.without.end());
-  all.insert(hosts.begin(), hosts.end());
-  return {all.begin(), all.end()};
-}
-
 // What the planner had made of all devices it makes anew of those that are left.
-absl::Status leave_out(Job& job, const std::vector<HostRank>& hosts) {
-  if (hosts.empty()) return absl::OkStatus();
-  std::vector<std::string> sets{
-      fmt::format("cluster.without=[{}]", fmt::join(left_out_with(job.config, hosts), ","))};
+absl::Status carry_out(Job& job, const coordinator::LeaveOut& order) {
+  std::vector<std::string> sets{fmt::format("cluster.without=[{}]", fmt::join(order.hosts, ","))};
   if (job.config.parallel.by_planner()) sets.emplace_back("pipeline=[]");
-  PACELINE_ASSIGN_OR_RETURN(const std::string left, config::resolve_job(job.toml, job.paths.job(), sets));
+  PACELINE_ASSIGN_OR_RETURN(const std::string left,
+                            config::resolve_job(job.whole_toml, job.paths.job(), sets));
   PACELINE_ASSIGN_OR_RETURN(const runs::PlannedJob planned, runs::plan_job(left, config::RunTime::kWall));
   if (!planned.line.empty()) job.note(planned.line);
   job.toml = planned.job_toml;
@@ -269,76 +252,54 @@ absl::Status leave_out(Job& job, const std::vector<HostRank>& hosts) {
   return absl::OkStatus();
 }
 
-// What is lost, in words.
-std::string in_words(const Job& job, const std::optional<std::int64_t>& lost_commits) {
-  if (!lost_commits) return "";
-  const bool may_be_held = *lost_commits > 0 && job.config.copies > 1;
-  return fmt::format(", {} lost{}", report::counted(*lost_commits, "commit"),
-                     may_be_held ? " unless servers still have them" : "");
+absl::StatusOr<coordinator::AttemptEnded> carry_out(Job& job, const store::RunMark& mark, runs::GoOn go_on,
+                                                    const coordinator::RunAttempt& order) {
+  if (order.again) go_on = runs::GoOn::kIfThereIsACheckpoint;
+  if (go_on != runs::GoOn::kNo) PACELINE_RETURN_IF_ERROR(take_last_plan(job));
+  PACELINE_ASSIGN_OR_RETURN(
+      const auto restart,
+      runs::find_restart(job.paths, go_on, [&](const std::string& line) { job.note(line); }));
+  PACELINE_ASSIGN_OR_RETURN(auto ended, attempt(job, mark, restart, order));
+  if (job.config.hosts > 1) ended.leads = mark.still_leads();
+  if (!ended.can_go_on || !ended.leads.ok()) return ended;
+  auto access = access_of(job.config.reach, job.paths);
+  ended.access = access.status();
+  if (access.ok()) job.access = *std::move(access);
+  return ended;
 }
 
-// Whether servers may still have something in other parts than those that they would have without `hosts`:
-// then it is looked for with these hosts left out instead.
-absl::StatusOr<std::optional<std::vector<HostRank>>> left_out_before(const Job& job, runs::GoOn go_on,
-                                                                     const std::vector<HostRank>& hosts) {
-  if (job.config.copies == 1 || go_on != runs::GoOn::kIfThereIsACheckpoint) return std::nullopt;
-  PACELINE_ASSIGN_OR_RETURN(const auto before, runs::cut_short_attempt(job.paths));
-  const Version saved = runs::newest_checkpoint(job.paths).value_or(Version(0));
-  if (!before || before->newest <= saved || before->without == left_out_with(job.config, hosts))
-    return std::nullopt;
-  return before->without;
-}
-
-bool is_in_job(const config::JobConfig& job, HostRank host) {
-  return job.ranks.empty() || std::find(job.ranks.begin(), job.ranks.end(), host) != job.ranks.end();
+absl::StatusOr<coordinator::FolderBefore> folder_before(const Job& job, runs::GoOn go_on) {
+  coordinator::FolderBefore folder{.newest = runs::newest_checkpoint(job.paths)};
+  if (go_on != runs::GoOn::kIfThereIsACheckpoint || job.config.copies == 1) return folder;
+  PACELINE_ASSIGN_OR_RETURN(folder.cut_short, runs::cut_short_attempt(job.paths));
+  return folder;
 }
 
 // Attempt after attempt, until the run is over or cannot go on.
 absl::Status train(Job& job, const store::RunMark& mark, const CoordinatorRoleOptions& options) {
-  std::vector<HostRank> gone;
-  if (options.without) gone.emplace_back(*options.without);
-  PACELINE_ASSIGN_OR_RETURN(auto before, left_out_before(job, options.go_on, gone));
-  const std::string whole_job = job.toml;
-  PACELINE_RETURN_IF_ERROR(leave_out(job, before ? *before : gone));
-  if (!is_in_job(job.config, job.host)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: cluster.without: host {} has the coordinator: no run goes on without it",
-                    job.paths.job().string(), job.host));
-  }
-  runs::GoOn go_on = options.go_on;
-  supervisor::Restarts restarts;
+  std::optional<HostRank> lost_host;
+  if (options.without) lost_host = HostRank(*options.without);
+  coordinator::Attempts attempts({.job_file = job.paths.job().string(),
+                                  .host = job.host,
+                                  .without = job.config.without,
+                                  .copies = job.config.copies,
+                                  .again = options.go_on == runs::GoOn::kIfThereIsACheckpoint,
+                                  .lost_host = lost_host});
+  PACELINE_ASSIGN_OR_RETURN(const auto before, folder_before(job, options.go_on));
+  auto orders = attempts.begin(before);
   while (true) {
-    if (go_on != runs::GoOn::kNo) PACELINE_RETURN_IF_ERROR(take_last_plan(job));
-    PACELINE_ASSIGN_OR_RETURN(
-        const auto restart,
-        runs::find_restart(job.paths, go_on, [&](const std::string& line) { job.note(line); }));
-    PACELINE_ASSIGN_OR_RETURN(const Ended ended,
-                              attempt(job, mark, restart, go_on == runs::GoOn::kIfThereIsACheckpoint,
-                                      before ? std::optional(gone) : std::nullopt));
-    if (!ended.can_go_on) return ended.status;
-    if (job.config.hosts > 1) PACELINE_RETURN_IF_ERROR(mark.still_leads());
-    if (std::exchange(before, std::nullopt)) {
-      job.toml = whole_job;
-      PACELINE_ASSIGN_OR_RETURN(job.config, config::parse_job(job.toml, job.paths.job()));
-      PACELINE_RETURN_IF_ERROR(leave_out(job, gone));
+    std::optional<coordinator::AttemptEnded> ended;
+    for (const coordinator::AttemptsOrder& order : orders) {
+      if (const auto* end = std::get_if<coordinator::EndRun>(&order)) return end->status;
+      if (const auto* tell = std::get_if<coordinator::Tell>(&order)) job.note(tell->line);
+      if (const auto* leave_out = std::get_if<coordinator::LeaveOut>(&order))
+        PACELINE_RETURN_IF_ERROR(carry_out(job, *leave_out));
+      if (const auto* run = std::get_if<coordinator::RunAttempt>(&order)) {
+        PACELINE_ASSIGN_OR_RETURN(ended, carry_out(job, mark, options.go_on, *run));
+      }
     }
-    PACELINE_RETURN_IF_ERROR(leave_out(job, ended.lost_hosts));
-    const std::string why(ended.status.message());
-    // Certificates may have been renewed since, or have expired: then nobody who was lost comes back.
-    auto access = access_of(job.config.reach, job.paths);
-    if (!access.ok())
-      return absl::FailedPreconditionError(
-          fmt::format("{}; {}", why, std::string(access.status().message())));
-    job.access = *std::move(access);
-    const auto newest = runs::newest_checkpoint(job.paths);
-    if (!restarts.again(newest)) {
-      return absl::UnavailableError(fmt::format("{}, for the {}th time without a new checkpoint", why,
-                                                supervisor::Restarts::kMost + 1));
-    }
-    job.note(fmt::format("{}; going on from {}{}", why,
-                         newest ? fmt::format("the checkpoint of version {}", *newest) : "the start",
-                         in_words(job, ended.lost_commits)));
-    go_on = runs::GoOn::kIfThereIsACheckpoint;
+    PACELINE_CHECK(ended.has_value(), "neither another attempt nor an end is ordered");
+    orders = attempts.ended(*ended);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
+#include "paceline/base/testing/effort.h"
 #include "paceline/policy/policy_spec.h"
 #include "paceline/policy/testing/elastic_oracle.h"
 #include "paceline/policy/testing/groups_oracle.h"
@@ -412,7 +413,7 @@ class Oracles : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Oracles, GiveTheSameOrders) {
   const PolicySpec spec = parse_policy(GetParam()).value();
-  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+  for (std::uint64_t seed = 0; seed < paceline::testing::part_of(2000); ++seed) {
     RandomRun run(spec, seed);
     ASSERT_TRUE(run.run(120)) << GetParam() << ", seed " << seed << ": they differ at the last of\n"
                               << run.history();

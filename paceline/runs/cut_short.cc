@@ -10,7 +10,7 @@
 
 namespace paceline::runs {
 
-absl::StatusOr<std::optional<CutShortAttempt>> cut_short_attempt(const store::RunPaths& paths) {
+absl::StatusOr<std::optional<coordinator::CutShortAttempt>> cut_short_attempt(const store::RunPaths& paths) {
   auto journal = store::JournalReader::open(paths.journal());
   if (absl::IsNotFound(journal.status())) return std::nullopt;
   PACELINE_RETURN_IF_ERROR(journal.status());
@@ -27,7 +27,7 @@ absl::StatusOr<std::optional<CutShortAttempt>> cut_short_attempt(const store::Ru
     PACELINE_ASSIGN_OR_RETURN(
         const config::JobConfig job,
         config::parse_job(config::with_current_keys(job_toml->second), paths.journal().string()));
-    CutShortAttempt found{*newest, job.without};
+    coordinator::CutShortAttempt found{*newest, job.without};
     std::sort(found.without.begin(), found.without.end());
     return found;
   }

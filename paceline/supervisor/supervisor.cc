@@ -178,7 +178,9 @@ void Supervisor::on(const CoordinatorEnded& ended) {
   const ProcessEnd& end = ended.end;
   // It may have begun to train since somebody asked last.
   training_ = training_ || (end.killed && ended.has_trained);
-  if (!training_ || stopping_ || first_error_ || !end.killed) return this->end(end_of_coordinator(end));
+  // A run that has trained before is not over because its coordinator is killed while it comes back.
+  const bool trained = training_ || has_trained_before();
+  if (!trained || stopping_ || first_error_ || !end.killed) return this->end(end_of_coordinator(end));
   if (!restarts_.again(ended.newest)) {
     return this->end(absl::UnavailableError(
         fmt::format("the coordinator was lost ({}), for the {}th time without a new checkpoint", end.in_words,

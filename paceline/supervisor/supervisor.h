@@ -100,7 +100,7 @@ class Supervisor {
   void start_again_who_is_missed();
   void look_whether_any_replica_is_left();
   absl::Status end_of_coordinator(const ProcessEnd& end) const;
-  bool has_trained_before() const { return options_.resumes || latest_.attempt > 1; }
+  bool has_trained_before() const { return options_.resumes || !options_.run.empty() || latest_.attempt > 1; }
   Member* find(const std::string& name);
   bool here(const std::string& name) const;
   // Some replica has all of its workers.

@@ -332,6 +332,20 @@ TEST_F(SupervisorTest, GivesUpACoordinatorThatIsLostInVain) {
   EXPECT_THAT(outcome(), HasSubstr("for the 6th time without a new checkpoint"));
 }
 
+// A run that has trained before is not over with that.
+TEST_F(SupervisorTest, ACoordinatorThatIsKilledWhileTheRunComesBackIsStartedAgain) {
+  SupervisorOptions resumed = options();
+  resumed.resumes = true;
+  begin(resumed);
+  take_done();
+  for (int i = 0; i < Restarts::kMost; ++i) {
+    coordinator_ends(killed(), Version(3), false);
+    EXPECT_THAT(take_done(), testing::Contains("start coordinator again"));
+  }
+  coordinator_ends(killed(), Version(3), false);
+  EXPECT_THAT(outcome(), HasSubstr("for the 6th time without a new checkpoint"));
+}
+
 TEST_F(SupervisorTest, ACoordinatorThatIsKilledBeforeItTrainsEndsTheRun) {
   begin(options());
   coordinator_ends(killed(), std::nullopt, false);
@@ -443,6 +457,18 @@ TEST_F(OtherHost, TriesAgainLaterWhereItCannotLead) {
   EXPECT_THAT(take_done(), IsEmpty());
   pass(seconds(2));
   EXPECT_TRUE(supervisor_->leads());
+}
+
+// It comes back to a run that nobody leads yet.
+TEST_F(OtherHost, AProcessThatIsKilledWhileItWaitsForALeaderIsStartedAgain) {
+  SupervisorOptions other{.members = kMembers};
+  other.leads = false;
+  other.run = "run";
+  begin(other);
+  take_done();
+  ends("w1", killed());
+  EXPECT_THAT(take_done(), testing::Contains("start w1"));
+  EXPECT_EQ(outcome(), "none");
 }
 
 TEST_F(OtherHost, FollowsWhoLeads) {

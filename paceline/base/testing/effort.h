@@ -13,4 +13,11 @@ inline constexpr std::int64_t kMostWays = 2'000;
 inline constexpr std::int64_t kMostWays = INT64_MAX;
 #endif
 
+// Of so many random runs, those to do.
+#ifdef PACELINE_SANITIZED
+constexpr std::uint64_t part_of(std::uint64_t runs) { return (runs + 9) / 10; }
+#else
+constexpr std::uint64_t part_of(std::uint64_t runs) { return runs; }
+#endif
+
 }  // namespace paceline::testing

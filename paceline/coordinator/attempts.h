@@ -1,0 +1,111 @@
+// Attempt after attempt at a job, until the run is over or cannot go on: which hosts each of them does
+// without, whether it trains or only looks for what servers still have, and when another one is of no use.
+// Pure: what the run folder says and how an attempt ended come in, orders go out.
+//
+// Where a coordinator was killed and weights are kept twice, servers may have more than the newest
+// checkpoint, in as many parts as the attempt had hosts that was cut short. If that was with other hosts than
+// the run has now, an attempt that trains nothing looks for it first, with the hosts of that time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/places.h"
+#include "paceline/coordinator/actions.h"
+#include "paceline/coordinator/restart.h"
+#include "paceline/supervisor/restarts.h"
+
+namespace paceline::coordinator {
+
+struct AttemptsOptions {
+  std::string job_file;                 // for people
+  HostRank host{0};                     // of this process
+  std::vector<HostRank> without{};      // hosts that the recorded job leaves out, in order
+  std::int64_t copies = 1;              // of each shard, in the recorded job
+  bool again = false;                   // the run has begun before, and nobody stopped it
+  std::optional<HostRank> lost_host{};  // this host leads the run instead of that one
+};
+
+// ---- What comes in ----
+
+// What the run folder says before the first attempt.
+struct FolderBefore {
+  std::optional<CutShortAttempt> cut_short{};
+  std::optional<Version> newest{};  // checkpoint
+};
+
+// An attempt has ended.
+struct AttemptEnded {
+  absl::Status status;
+  bool can_go_on = false;  // as Attempt has it, and what it recorded is kept
+  bool trained = false;
+  Version seen{};                   // the newest that anybody may have seen
+  std::int64_t copies = 1;          // that it had of each shard
+  std::optional<Version> newest{};  // checkpoint
+  std::vector<HostRank> lost_hosts{};
+  std::map<std::string, std::string> wrong_workers{};
+  absl::Status leads{};   // OK while this host does; else who does
+  absl::Status access{};  // whether anybody can come again: certificates and tokens are read anew
+};
+
+// ---- What goes out ----
+
+// From the next attempt on the job is the recorded one without these hosts, in order.
+struct LeaveOut {
+  std::vector<HostRank> hosts;
+};
+
+// AttemptEnded answers it.
+struct RunAttempt {
+  bool again = false;                                        // from the newest checkpoint, if there is one
+  std::optional<std::vector<HostRank>> only_look_without{};  // as AttemptOptions has it
+  std::map<std::string, std::string> given_up{};             // the same
+};
+
+struct EndRun {
+  absl::Status status;
+};
+
+// In their order; Tell is for those who look later, too.
+using AttemptsOrder = std::variant<LeaveOut, RunAttempt, Tell, EndRun>;
+
+class Attempts {
+ public:
+  explicit Attempts(AttemptsOptions options) : options_(std::move(options)), without_(options_.without) {}
+
+  // The last order is RunAttempt or EndRun.
+  std::vector<AttemptsOrder> begin(const FolderBefore& folder);
+  std::vector<AttemptsOrder> ended(const AttemptEnded& ended);
+
+ private:
+  void leave_out(std::vector<HostRank> hosts);
+  void run(bool again);
+  void end(absl::Status status) { orders_.emplace_back(EndRun{std::move(status)}); }
+  std::vector<HostRank> job_without(const std::vector<HostRank>& hosts) const;
+
+  const AttemptsOptions options_;
+  std::vector<HostRank> without_;                   // now, in order
+  std::optional<std::vector<HostRank>> only_look_;  // the attempt under way does; then these stay left out
+  std::map<std::string, std::string> given_up_;
+  supervisor::Restarts restarts_;
+  std::vector<AttemptsOrder> orders_;
+};
+
+// Of what anybody may have seen, what is after the checkpoint that the run goes on from.
+std::int64_t lost_commits(Version seen, std::optional<Version> newest);
+// Whether they are lost for good. Where there are copies, servers may still have them when they come again.
+bool lost_for_good(std::int64_t commits, std::int64_t copies);
+
+// What the attempt that goes on from that version is told of one before; `newest`: of those that recorded
+// commits and were cut short.
+std::optional<CutShort> cut_short_after(std::optional<CutShort> newest, Version from);
+
+}  // namespace paceline::coordinator
