@@ -35,6 +35,7 @@
 #include "paceline/runs/run_recorder.h"
 #include "paceline/security/token.h"
 #include "paceline/store/run_folder.h"
+#include "paceline/store/run_mark.h"
 
 namespace paceline::coordinator_process {
 

@@ -81,7 +81,7 @@ function group_facts({summary}) {
   const note = deviation ? `The weights a gradient was computed on were at most so far from those it was applied to, in multiples of G, the largest norm of a gradient. `
     + `\u03b7 = ${plain(deviation.learning_rate)} is the largest learning rate, q = ${plain(deviation.fraction)} the largest part of the bulk in one update. `
     + 'This is for plain SGD: momentum \u03bc, without look-ahead, makes it up to 1/(1\u00a0\u2212\u00a0\u03bc) times as far.' : null;
-  return html('div', {class: 'facts'}, table(['', 'this run', ''], rows, 'What grouping saved'), note ? html('p', {class: 'note'}, note) : null);
+  return html('div', {class: 'facts'}, table(['what', 'this run', 'compared with'], rows, 'What grouping saved'), note ? html('p', {class: 'note'}, note) : null);
 }
 
 function latest_groups(run) {

@@ -212,8 +212,8 @@ function lane_tools(view, opening, window_of, label) {
   return html('div', {class: 'tools'}, label,
     button('\u2190', 'earlier', () => window_of.shift(-0.5)), button('\u2192', 'later', () => window_of.shift(0.5)),
     button('+', 'zoom in', () => window_of.zoom(0.5, middle())), button('\u2212', 'zoom out', () => window_of.zoom(2, middle())),
-    button('Start', 'the first iterations', () => window_of.set(opening.from, opening.to)),
-    button('Whole run', 'everything', window_of.all));
+    button('Start', 'Start: the first iterations', () => window_of.set(opening.from, opening.to)),
+    button('Whole run', 'Whole run: everything', window_of.all));
 }
 
 function lane_note(runs) {

@@ -277,8 +277,8 @@ async function main() {
   // The new attempt is on the page a moment before it trains.
   const answer = await until('the evaluation', 30, async () => {
     const text = await text_of(page, 'dialog.evaluate [role=status]');
-    if (/does not train now/.test(text)) await page.keyboard.press('Enter');
-    return /Version \d+ is measured now|evaluation is under way|measured already/.test(text) && text;
+    if (/does not train now|no new version/.test(text)) await page.keyboard.press('Enter');
+    return /Version \d+ is measured now|evaluation is under way|measured already/.test(text) ? text : Promise.reject(text);
   });
   console.log(`asked: ${answer}`);
   await page.keyboard.press('Escape');
