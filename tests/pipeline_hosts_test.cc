@@ -1,5 +1,5 @@
 // Pipelines whose stages are on several hosts, each host played by processes of its own that share no memory
-// with the others': the same bytes as on one, and whoever is lost is lost to its own replica alone.
+// with the others': the same bytes as on one, and a device that is lost is lost to its own replica alone.
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/socket.h>

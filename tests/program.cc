@@ -118,7 +118,7 @@ std::vector<std::string> reach_of(pid_t peer) {
   return words;
 }
 
-// Below those that the system gives to whoever asks for any, so that it stays free while nobody listens on
+// Below those that the system gives to those that ask for any, so that it stays free while nobody listens on
 // it.
 int free_port() {
   constexpr int kLowest = 10000, kPorts = 20000, kTries = 100;

@@ -1,6 +1,6 @@
 """Holds a device to a third of a processor: its processes are stopped for two thirds of each 60 ms.
 
-It is what a quota of the kernel's does, where the bench may set none, and the same means for whoever trains.
+It is what a quota of the kernel's does, where the bench may set none, and the same means for all that train.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// Time of a job: nanoseconds since its first release. The clock has no now(): whoever lives in a world with
+// Time of a job: nanoseconds since its first release. The clock has no now(): code in a world with
 // time (a process, a simulator) hands it in.
 #pragma once
 

@@ -25,7 +25,7 @@ enum class Break {
   kLateReply,           // what a server said to an attempt is taken for an answer to the next one
   kForgetSync,          // a server says that it has written what it has not synced
   kForgetJournalSync,   // a checkpoint counts before the journal is synced
-  kTwoLeaders,          // the lock of the run folder is given to whoever asks
+  kTwoLeaders,          // the lock of the run folder is given to all that ask
   kWaitForNobody,       // a launcher does not hear that its processes ended
   kSayDone,             // a launcher says of a failed run that all is well
 };

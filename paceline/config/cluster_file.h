@@ -56,7 +56,7 @@ struct ClusterFile {
   std::optional<PlannerConfig> planner;
   std::int64_t batches = 1000;         // to be simulated
   double jitter = 0;                   // of a device's batch: standard deviation / mean, log-normal
-  double noise = 0;                    // of what is measured, likewise
+  double noise = 0;                    // of what is measured, too
   std::vector<ClusterChange> changes;  // by time
 };
 

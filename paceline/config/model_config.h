@@ -24,7 +24,7 @@ struct DataConfig {
   std::string source = "headers";
   bool augment = false;              // CIFAR: pad 4, crop, flip
   std::int64_t train_samples = 0;    // use only the first so many; 0: all
-  std::int64_t test_samples = 0;     // likewise
+  std::int64_t test_samples = 0;     // the same
   std::int64_t max_bytes = 4 << 20;  // text: read no more than this
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };

@@ -157,7 +157,7 @@ class Controller {
   std::int64_t nominal_batch_ = 0;      // B
   Version completed_{0};                // as told
   MovingAverage staleness_;             // of the commits of all
-  MovingAverage delay_;                 // likewise
+  MovingAverage delay_;                 // the same
   CommittedRounds rounds_{Version(0)};  // where replicas look ahead
   struct Released {
     std::size_t order = 0;     // its place among the orders

@@ -17,11 +17,11 @@ struct Evaluated {
   Version version;
   std::int64_t samples = 0;  // committed when that version was
   double loss = 0;           // mean, in nats; not a number where there is none
-  double accuracy = 0;       // 0..1; likewise
+  double accuracy = 0;       // 0..1; the same
   Metrics metrics = {};      // of the user's own
 };
 
-// Work that no replica does, and how long it took. Measured by whoever did it; the Controller hears nothing
+// Work that no replica does, and how long it took. Measured by the process that did it; the Controller hears nothing
 // of it.
 struct SideWork {
   enum class Kind {

@@ -1,4 +1,4 @@
-// How long an attempt waits for those who are not here. Pure: whoever asks says what time it is.
+// How long an attempt waits for those who are not here. Pure: the caller says what time it is.
 #pragma once
 
 #include <chrono>

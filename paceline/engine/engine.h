@@ -84,7 +84,7 @@ class Engine {
   // All of a step that needs no weights.
   virtual absl::Status prepare(const Batch& batch) = 0;
   // The mean gradient over the batch that was prepared last, at `weights`: one pointer a tensor of layout(),
-  // in its order; likewise `gradients`. Statistics: read from weights, and what they became in this step
+  // in its order; so are `gradients`. Statistics: read from weights, and what they became in this step
   // written to gradients; constants are left alone. `weights` is only read, and may be mapped read-only. The
   // batch is computed `micro_batch` samples at a time, as the stages of a pipeline do it. Errors: the
   // engine's own; what is in `gradients` is then worth nothing. Cancelled where `keep_going` says no while

@@ -72,7 +72,7 @@ class Highest {
 //   paceline_device_speed_ratio{device}              now, against its own past
 //   paceline_restarts_total{reason}                  attempts after the first
 //   paceline_link_sent_bytes_total{from, to, kind}   between hosts; of 1,000 pairs, the others are "others"
-//   paceline_process_resident_memory_bytes{process}  likewise
+//   paceline_process_resident_memory_bytes{process}  the same
 // `highest`: of the pages of this run before, if there were some.
 std::string prometheus_text(const report::Summary& summary, const report::History& history,
                             const report::TimeLedger& settled, std::optional<double> made_s,

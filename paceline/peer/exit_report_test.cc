@@ -1,4 +1,4 @@
-// What a process says of its end comes to whoever started it; and what it does not say is no lie.
+// What a process says of its end comes to the process that started it; and what it does not say is no lie.
 #include "paceline/peer/exit_report.h"
 
 #include <sys/wait.h>

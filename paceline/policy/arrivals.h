@@ -48,7 +48,7 @@ class Arrivals {
     std::array<double, 5> last{};  // the newest intervals, seconds; a ring
     std::int64_t seen = 0;
     double median = 0;                 // of them, seconds
-    double sigma = 0;                  // likewise
+    double sigma = 0;                  // the same
     std::optional<Expected> expected;  // while it is in coming_
   };
   void forget_expected(ReplicaId replica, Rhythm& rhythm);

@@ -26,7 +26,7 @@ constexpr ReplicaId kJoiner{kReplicas};
 // What may happen to the replicas, and how much they do.
 struct Weather {
   bool leave = false;  // one of them, at some point
-  bool join = false;   // another one, likewise
+  bool join = false;   // another one, in the same way
   Clock iterations{4};
 };
 

@@ -3,8 +3,8 @@
 // A file is prose, facts and orders:
 //   policy ssp:3          starts a case
 //   0.5 join 0            a fact: the time in seconds, join, leave or ready, and the replica
-//   0.7 complete 1        likewise: the oldest commit under way, and its version
-//   0.9 ring              likewise: the timer that the policy asked for
+//   0.7 complete 1        the same: the oldest commit under way, and its version
+//   0.9 ring              the same: the timer that the policy asked for
 //   run 0=1.0 1=2.3 9.5   everybody computes at these intervals until 9.5 s
 //       release 0 …       indented: an order. Rewritten from what the policy does when PACELINE_REWRITE=1.
 // Every other line is prose for the reader, and stays.

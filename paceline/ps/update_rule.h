@@ -58,7 +58,7 @@ struct StepNumbers {
 // lone commits moves the weights exactly as far as one bulk commit under a steady gradient. The gain stands
 // before the gradient and not in the rate, because it belongs to the gradient's own commit: in the rate it
 // would be that of each later commit, and a lone gradient would in the end move the weights as far as the
-// mean of four. Adam's β are raised to f likewise, with the rate η·f; its (1 − β^f) is such a gain already.
+// mean of four. Adam's β are raised to f, too, with the rate η·f; its (1 − β^f) is such a gain already.
 //
 // Nesterov steps along the velocity that it would have if the same gradient came once more: with G = (1 −
 // μ^f)/(1 − μ), v ← μ^f·v + G·g and w ← w − η·f·(G·g + μ^f·v). At f = 1 that is g + μv, as published. Under a
@@ -66,7 +66,7 @@ struct StepNumbers {
 // η·f·g/(1 − μ), so a round of lone ones moves them exactly as far as one bulk commit.
 //
 // RMSprop: s ← α^f·s + (1 − α^f)·g², b ← μ^f·b + G·g/(√s + ε), w ← w − η·f·b. Under a steady gradient s is
-// g² and b is that of SGD for a gradient of 1: exact likewise. While s is still filling it is not: it has no
+// g² and b is that of SGD for a gradient of 1: exact, too. While s is still filling it is not: it has no
 // bias correction, and within the first round lone commits divide by a smaller √s. At worst, in the very
 // first round, they move the weights twice as far as the bulk commit.
 //

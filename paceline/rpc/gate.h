@@ -82,7 +82,7 @@ class Gate {
   const Options options_;
   const std::size_t most_strangers_;  // kMostStrangers, and fewer where there are few file descriptors
   const int most_descriptors_;        // with which connections get in
-  const std::size_t most_at_once_;    // kMostHandshakes, and likewise fewer
+  const std::size_t most_at_once_;    // kMostHandshakes, or fewer, too
   Strangers strangers_;
   struct Handshake {
     Clock::time_point began;

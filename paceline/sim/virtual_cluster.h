@@ -35,7 +35,7 @@ struct Replanning {
 
 struct VirtualClusterOptions {
   std::vector<control::RunListener*> listeners;  // outlive the cluster
-  Work* work = nullptr;                          // likewise; none: a simulation
+  Work* work = nullptr;                          // the same; none: a simulation
   std::int64_t stop_after_iterations = 0;        // finished, of all replicas together; 0: never. A replica
                                                  // that steps by itself finishes as many as it takes steps
   // What the run goes on from, and the time it took until then. Must fit the configuration.
@@ -155,7 +155,7 @@ class VirtualCluster {
   Version told_;                       // the newest that the Controller was told to be complete
   Time now_{};
   Time open_{};      // of the newest commit
-  Time complete_{};  // likewise
+  Time complete_{};  // the same
   Version completed_;
   std::optional<Time> wake_;
   std::int64_t under_way_ = 0;  // iterations, facts on their way, changes to come

@@ -28,14 +28,14 @@
 //                 fraction, steps, why, why_a, why_b
 //   other_orders  seq, attempt, at_ns, kind, and by kind: discard: replica, clock, why, why_a, why_b;
 //                 park: replica; wake: wake_ns; finish: why, cause; search; no_plan: why
-//   evaluations   seq, attempt, at_ns, version, samples, loss, accuracy, metrics (likewise)
+//   evaluations   seq, attempt, at_ns, version, samples, loss, accuracy, metrics (the same)
 //   side_work     seq, attempt, at_ns (its end), kind (update, evaluation, checkpoint), version, took_ns; of
 //   an
 //                 update: server, bytes, threads, members, else 0
 //   processes     process, attempt, at_ns, resident_bytes: what each said last
-//   traffic       process, peer, kind, attempt, at_ns, bytes (sent since the run began): likewise
+//   traffic       process, peer, kind, attempt, at_ns, bytes (sent since the run began): the same
 //   plans         seq, attempt, at_ns, plan (JSON: plan_json.h), predicted_ms, why: from then on in use
-//   batches       seq, attempt, at_ns, predicted_ms, measured_ms, regular (0 or 1), work (JSON, likewise): of
+//   batches       seq, attempt, at_ns, predicted_ms, measured_ms, regular (0 or 1), work (JSON, too): of
 //                 planned runs; at_ns is the end
 #pragma once
 

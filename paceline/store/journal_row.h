@@ -32,7 +32,7 @@ class Row {
   std::int32_t whole32(int column);  // from 0 on
   // Its epoch, begin and end, in columns beside each other.
   Lease lease(int column);
-  // Its text and its two numbers, likewise.
+  // Its text and its two numbers, in the same way.
   policy::Reason reason(int column, Texts& texts);
 
   // NULL: none.

@@ -1,4 +1,4 @@
-// A file with a text that nobody can guess, so that whoever reads it knows whose it is. What it stands for is
+// A file with a text that nobody can guess, so that a reader knows whose it is. What it stands for is
 // in run_mark.h and shared_folder.h. One thread.
 #pragma once
 

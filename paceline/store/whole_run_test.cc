@@ -1,4 +1,4 @@
-// A run that was resumed, told as one: what was done again is left out, and whoever listens sees replicas
+// A run that was resumed, told as one: what was done again is left out, and those that listen see replicas
 // that join before they do anything.
 #include "paceline/store/whole_run.h"
 

@@ -35,7 +35,7 @@ class LocalModel {
   // The weights that `seed` gives, written to layout().size() floats; padding is zero.
   void initial_weights(std::span<float> out) const;
 
-  // The mean gradient over the batch at `weights`: one pointer a tensor of layout(), in its order; likewise
+  // The mean gradient over the batch at `weights`: one pointer a tensor of layout(), in its order; so is
   // `gradients`. Statistics: read from weights, and what they became in this step written to gradients.
   // `weights` is only read, and may be mapped read-only. `seed` fixes whatever the model draws.
   // The batch is computed `most` samples at a time, as the stages of a pipeline do it (stage.h says

@@ -63,7 +63,7 @@ class Units {
   std::vector<Own> parameters_;
   std::vector<Own> statistics_;
   std::vector<const float*> weights_;  // by tensor of the layout
-  std::vector<float*> gradients_;      // likewise
+  std::vector<float*> gradients_;      // the same
   std::map<std::int64_t, Pending> pending_;
 };
 

@@ -1,4 +1,4 @@
-// The server of the pages against whoever connects: malformed, large, many, slow and silent.
+// The server of the pages against all that may connect: malformed, large, many, slow and silent.
 #include "paceline/ui/http_server.h"
 
 #include <netdb.h>

@@ -34,7 +34,7 @@ class Publisher {
   void metrics(std::shared_ptr<Exchange> asked, std::string run);
   // Whether the newest run is well, in a line.
   void health(std::shared_ptr<Exchange> asked);
-  // `what`: of whoever leads the run.
+  // `what`: of the process that leads the run.
   void ask_run(std::shared_ptr<Exchange> asked, std::string run, std::string job_token,
                AskRun UiOptions::*what);
 

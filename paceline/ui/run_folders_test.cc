@@ -165,7 +165,7 @@ TEST_F(RunFoldersTest, TheStateIsWhatTheFolderSays) {
     EXPECT_EQ(state_of(run).state, RunState::kStarting);
     put(run.metrics(), "");
     EXPECT_EQ(state_of(run).state, RunState::kTraining);
-    // Looking takes nothing from whoever leads it.
+    // Looking takes nothing from the process that leads it.
     EXPECT_FALSE((*store::lock_file(run.lock())).has_value());
   }
   { auto journal = store::Journal::open(run.journal(), Version(3)); }

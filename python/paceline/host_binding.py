@@ -131,7 +131,7 @@ class HostBinding:
 
 
 def _deliver(parameter: torch.Tensor, view: torch.Tensor) -> None:
-    """What backpropagation left is in `view`, whoever replaced the gradient meanwhile."""
+    """What backpropagation left is in `view`, even if somebody replaced the gradient meanwhile."""
     gradient = dense(parameter.grad)
     if gradient is None:
         view.zero_()

@@ -1,4 +1,4 @@
-"""What goes wrong in a program is one line for whoever started the job, and says where."""
+"""What goes wrong in a program is one line for those who started the job, and says where."""
 
 from __future__ import annotations
 

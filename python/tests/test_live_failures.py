@@ -188,7 +188,7 @@ def test_loader_processes(tmp_path: Path) -> None:
     ],
 )
 def test_before_the_training_the_job_ends(tmp_path: Path, how: str, says: str) -> None:
-    """Nothing is lost yet, and whoever started it is still there to read the line."""
+    """Nothing is lost yet, and the process that started it is still there to read the line."""
     ended = fail(tmp_path, how, 2, 0)
     assert ended.status == 2 and not lost(ended)
     assert re.search(rf"^paceline: {says}; logs: .*$", ended.errors, re.MULTILINE), ended.errors

@@ -1,4 +1,4 @@
-"""Batches as they are leased: the same samples whoever reads them, and what is read ahead."""
+"""Batches as they are leased: the same samples for every reader, and what is read ahead."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def until(condition: Any) -> None:
         time.sleep(0.01)
 
 
-def test_a_sample_is_the_same_whoever_reads_it(noisy: Noisy, ahead: AheadLoader) -> None:
+def test_a_sample_is_the_same_for_every_reader(noisy: Noisy, ahead: AheadLoader) -> None:
     direct = DirectLoader(Loads(noisy, None))
     torch.manual_seed(1)
     alone = direct.get(load(7))

@@ -51,7 +51,7 @@ class LittleCluster {
   // Releases of a replica that was parked.
   int unparks() const { return unparks_; }
   int discards() const { return discards_; }
-  // The first thing that was wrong, whoever noticed; empty when all is well.
+  // The first thing that was wrong, and anybody noticed; empty when all is well.
   const std::string& broken() const { return broken_; }
 
  private:

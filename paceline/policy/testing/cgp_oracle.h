@@ -84,7 +84,7 @@ class CgpOracle {
   bool was_blocked_ = false;                // the group that is open
   std::vector<std::vector<Payment>> paid_;  // by commit
   std::optional<Time> could_go_;            // since when only patience keeps the open group
-  Time plan_until_{Time::min()};            // of it, likewise
+  Time plan_until_{Time::min()};            // of it, too
   std::size_t plan_members_ = 0;
 };
 

@@ -16,7 +16,7 @@ struct Fact {
   std::int64_t base = 0;  // the version a gradient was computed on
 };
 
-// What one fact gives, made comparable: commits in order; whoever is released, in order of id.
+// What one fact gives, made comparable: commits in order; those that are released, in order of id.
 struct Answer {
   std::vector<std::vector<int>> commits;
   std::vector<int> discards;
