@@ -42,7 +42,11 @@ void Attempt::on(const TimePassed&) {
   begin_without_missing();
   if (training() && checkpoint_retries_.due(at_)) write_checkpoint(controller_->save());
   // An evaluator that does not come must not hold the end up for ever.
-  if (ending() && evaluator_.missed(finishing_at_, at_)) evaluations_.give_up();
+  if (ending() && evaluator_.missed(finishing_at_, at_)) {
+    if (!evaluations_.empty())
+      out_.tell_and_remember("no evaluator was here in time; what is not measured yet stays so");
+    evaluations_.give_up();
+  }
   finish_if_done();
 }
 

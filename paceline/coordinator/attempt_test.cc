@@ -3,6 +3,7 @@
 // test says so.
 #include "paceline/coordinator/attempt.h"
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -616,6 +617,22 @@ TEST_F(AtTheEnd, AWorkerHearsHowTheRunEnds) {
   const auto order = late_->next(wire::WorkerOrder::kDisconnect);
   EXPECT_TRUE(order.has_disconnect());
   EXPECT_FALSE(order.disconnect().failed());
+}
+
+// A machine may be too busy to start one. The run is not held up, and people hear of it.
+TEST_F(AtTheEnd, AnEvaluatorThatDoesNotComeIsWaitedForAndMissed) {
+  wire::ServerMessage message;
+  message.mutable_written()->set_version(1);
+  serving_->say(message);
+  world_->keeps_beating(*serving_);
+  world_->keeps_beating(*late_);
+  world_->pass(std::chrono::seconds(29));
+  EXPECT_EQ(attempt().phase(), Phase::kFinishing);
+  world_->pass(std::chrono::seconds(2));
+  EXPECT_NE(attempt().phase(), Phase::kFinishing);
+  EXPECT_EQ(std::count(world_->news.begin(), world_->news.end(),
+                       "no evaluator was here in time; what is not measured yet stays so"),
+            1);
 }
 
 TEST_F(AtTheEnd, NoVersionComesAfterTheLast) {
