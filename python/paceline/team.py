@@ -4,8 +4,8 @@ The first process, the leader, is the worker's program as ever. The others, its 
 leader tells them of each step over a socket, in the words of docs/program.md. Weights and gradients go through
 torch.distributed.
 
-Nobody begins a collective before all have said that they are here. So a process that fails before it is known by what it
-said or by its end, and nobody waits for it in vain.
+Nobody begins a collective before all have said that they are here. So a process that fails before it is known by
+what it said or by its end, and nobody waits for it in vain.
 """
 
 from __future__ import annotations
