@@ -223,7 +223,7 @@ function time_part() {
   const waits = plain_table('Who was waited for', ['waited for', 's', 'by the rule'], [0, 2]);
   const waits_title = html('h3', {class: 'next'}, 'Who was waited for, and by what rule');
   const note = html('p', {class: 'note'});
-  let [table, shape] = [null, ''];
+  let [table, shape] = [null, null];
   return {
     node: section('Where the time went', holder, keys, html('details', {}, html('summary', {}, 'As numbers'), table_place), waits_title, waits.node, note),
     set(next) {

@@ -229,8 +229,9 @@ async function main() {
   cleanups.push(() => browser.close());
   const page = await browser.newPage();
   const errors = [];
+  // What the server refuses, the dialogs show.
   page.on('pageerror', error => errors.push(error.message));
-  page.on('console', message => { if (message.type() === 'error' && !/ERR_CONNECTION|net::/.test(message.text())) errors.push(message.text()); });
+  page.on('console', message => { if (message.type() === 'error' && !/ERR_CONNECTION|net::|403 \(Forbidden\)|409 \(Conflict\)/.test(message.text())) errors.push(message.text()); });
   const began = Date.now();
   await page.goto(url);
   await page.waitForSelector('.run a');
