@@ -98,7 +98,7 @@ class Simulation {
   CoordinatorProcess& coordinator() {
     return *cluster_.coordinators[static_cast<std::size_t>(folder_.leader.value_or(0))];
   }
-  // Whoever led it last ended it.
+  // The last leader ended the run.
   bool run_is_over() { return !folder_.mark && coordinator().outcome(); }
 
   // ---- What goes wrong ----

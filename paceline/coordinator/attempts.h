@@ -53,7 +53,7 @@ struct AttemptEnded {
   std::vector<HostRank> lost_hosts{};
   std::map<std::string, std::string> wrong_workers{};
   absl::Status leads{};   // OK while this host does; else who does
-  absl::Status access{};  // whether anybody can come again: certificates and tokens are read anew
+  absl::Status access{};  // OK while processes can connect again, with certificates and tokens as they are now
 };
 
 // ---- What goes out ----
