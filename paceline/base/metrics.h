@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <string>
+
+#include <absl/container/btree_map.h>
 
 namespace paceline {
 
-using Metrics = std::map<std::string, double>;
+// In half the memory of a std::map where there are none, as in most facts.
+using Metrics = absl::btree_map<std::string, double>;
 
 // Of one step or one evaluation.
 inline constexpr std::size_t kMostMetrics = 100;

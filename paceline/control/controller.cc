@@ -72,13 +72,16 @@ ControllerState Controller::save() const {
 
 absl::Status Controller::handle(const Fact& fact, std::vector<Order>& orders) {
   if (finished_) return absl::OkStatus();
-  const bool first = replanner_ != nullptr && !plan_told_;
-  if (first) orders.emplace_back(replanner_->first(fact.at));
-  const absl::Status taken =
-      std::visit([&](const auto& what) { return on(fact.at, what, orders); }, fact.what);
-  if (first && !taken.ok()) orders.pop_back();
-  plan_told_ = plan_told_ || taken.ok();
+  if (replanner_ == nullptr || plan_told_) return take(fact, orders);
+  orders.emplace_back(replanner_->first(fact.at));
+  const absl::Status taken = take(fact, orders);
+  if (!taken.ok()) orders.pop_back();
+  plan_told_ = taken.ok();
   return taken;
+}
+
+absl::Status Controller::take(const Fact& fact, std::vector<Order>& orders) {
+  return std::visit([&](const auto& what) { return on(fact.at, what, orders); }, fact.what);
 }
 
 absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Order>& orders) {
@@ -91,8 +94,11 @@ absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Orde
   if (replanner_ != nullptr) PACELINE_RETURN_IF_ERROR(replanner_->joined(fact));
   const auto index = static_cast<std::size_t>(fact.replica.value());
   if (index >= members_.size()) members_.resize(index + 1);
-  members_[index] = {
-      .name = fact.name, .batch = fact.batch, .clock = Clock(0), .base = version(), .staleness = {}};
+  members_[index] = {.name = fact.name, .batch = fact.batch, .clock = Clock(0), .base = version()};
+  if (config_.look_ahead) {
+    lateness_of_.resize(members_.size());
+    lateness_of_[index] = {};
+  }
   ++here_;
   nominal_batch_ += fact.batch;
   if (started_) {
@@ -143,18 +149,19 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
   if (config_.uneven_data) shares_.finished(fact.replica, samples, fact.compute);
   // The data of those who are released by this fact are decided before, and the rest comes after.
   std::vector<Order> planned;
-  if (replanner_ != nullptr) {
-    replanner_->finished(fact, samples);
-    if (replanner_->batch_is_over()) {
-      replanner_->end_batch(at, planned);
-      share_as_planned();
-    }
-  }
+  if (replanner_ != nullptr) count_in_batch(at, fact, samples, planned);
   policy_->ready(at, {fact.replica, fact.clock, fact.base, samples, fact.compute}, policy_orders_);
   settle(at, orders);
-  if (finished_) return absl::OkStatus();
-  std::move(planned.begin(), planned.end(), std::back_inserter(orders));
+  if (!planned.empty() && !finished_) std::move(planned.begin(), planned.end(), std::back_inserter(orders));
   return absl::OkStatus();
+}
+
+void Controller::count_in_batch(Time at, const ReplicaReady& fact, std::int64_t samples,
+                                std::vector<Order>& orders) {
+  replanner_->finished(fact, samples);
+  if (!replanner_->batch_is_over()) return;
+  replanner_->end_batch(at, orders);
+  share_as_planned();
 }
 
 void Controller::share_as_planned() {
@@ -302,7 +309,7 @@ void Controller::commit(const policy::Commit& commit, std::vector<Order>& orders
   record.version = commit.version;
   record.committed_before = ledger_.committed();
   record.why = commit.why;
-  record.members.reserve(commit.members.size());
+  if (commit.members.size() > 1) record.members.reserve(commit.members.size());
   for (const policy::Contribution& contribution : commit.members) {
     record.members.push_back(take_contribution(contribution));
     record.samples += record.members.back().lease.size();
@@ -362,10 +369,10 @@ void Controller::learn(const CommitRecord& record) {
   for (const CommitMember& one : record.members) {
     const auto staleness = static_cast<double>(record.version - one.base - 1);
     const double delay = rounds_.since(one.base);
-    member(one.replica).staleness.add(staleness);
-    member(one.replica).delay.add(delay);
-    staleness_.add(staleness);
-    delay_.add(delay);
+    for (Lateness* one_of : {&lateness(one.replica), &lateness_}) {
+      one_of->staleness.add(staleness);
+      one_of->delay.add(delay);
+    }
   }
   rounds_.commit(record.fraction);
   if (rounds_.too_many(static_cast<std::size_t>(here_))) rounds_.forget_before(oldest_base());
@@ -383,9 +390,9 @@ Version Controller::oldest_base() const {
 // own delay. A replica that has not committed yet is taken to be as late as the others have been.
 void Controller::look_ahead(Release& release) {
   release.learning_rate = learning_rate(config_.schedule, ledger_.committed());
-  const Member& mine = member(release.replica);
-  release.staleness = mine.staleness.value_or(staleness_.value_or(0));
-  const double delay = mine.delay.value_or(delay_.value_or(0));
+  const Lateness& mine = lateness(release.replica);
+  release.staleness = mine.staleness.value_or(lateness_.staleness.value_or(0));
+  const double delay = mine.delay.value_or(lateness_.delay.value_or(0));
   release.fraction = release.staleness > 0 ? delay / release.staleness : 1;
 }
 

@@ -87,16 +87,21 @@ class Controller {
  private:
   struct Member {
     std::string name;
-    std::int64_t batch = 0;   // 0: it is not here
-    Clock clock;              // iterations finished
-    Version base;             // at first the version released, then that of the finished gradient
-    bool computing = false;   // released and not ready yet
-    bool finished = false;    // ready and not committed yet
-    MovingAverage staleness;  // of its commits, in versions
-    MovingAverage delay;      // of them, in bulk rounds
+    std::int64_t batch = 0;  // 0: it is not here
+    Clock clock;             // iterations finished
+    Version base;            // at first the version released, then that of the finished gradient
+    bool computing = false;  // released and not ready yet
+    bool finished = false;   // ready and not committed yet
     bool here() const { return batch > 0; }
   };
 
+  // How late commits come.
+  struct Lateness {
+    MovingAverage staleness;  // in versions
+    MovingAverage delay;      // in bulk rounds
+  };
+
+  absl::Status take(const Fact& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const ReplicaJoined& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const ReplicaLeft& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const ReplicaReady& fact, std::vector<Order>& orders);
@@ -109,9 +114,12 @@ class Controller {
 
   bool here(ReplicaId replica) const;
   Member& member(ReplicaId replica) { return members_[static_cast<std::size_t>(replica.value())]; }
+  Lateness& lateness(ReplicaId replica) { return lateness_of_[static_cast<std::size_t>(replica.value())]; }
   // The policy knows it: it is neither parked nor waiting for the start.
   bool active(ReplicaId replica) const { return active_.live(replica); }
   void start_if_all_here(Time at);
+  // Of a planned run: the iteration is part of a batch, which may be over with it.
+  void count_in_batch(Time at, const ReplicaReady& fact, std::int64_t samples, std::vector<Order>& orders);
   // Where a planner decides how many samples each replica gets, they get them from their next release on.
   void share_as_planned();
   void activate(Time at, ReplicaId replica, Clock clock);
@@ -154,11 +162,12 @@ class Controller {
   policy::ClockBoard active_;
   std::set<ReplicaId> parked_;
   std::map<std::string, Clock> restored_clocks_;
-  std::int64_t nominal_batch_ = 0;      // B
-  Version completed_{0};                // as told
-  MovingAverage staleness_;             // of the commits of all
-  MovingAverage delay_;                 // the same
-  CommittedRounds rounds_{Version(0)};  // where replicas look ahead
+  std::int64_t nominal_batch_ = 0;  // B
+  Version completed_{0};            // as told
+  // Where replicas look ahead:
+  Lateness lateness_;                  // of the commits of all
+  std::vector<Lateness> lateness_of_;  // of those of each replica, by its id
+  CommittedRounds rounds_{Version(0)};
   struct Released {
     std::size_t order = 0;     // its place among the orders
     std::int64_t samples = 0;  // of an iteration

@@ -21,8 +21,8 @@ struct Evaluated {
   Metrics metrics = {};      // of the user's own
 };
 
-// Work that no replica does, and how long it took. Measured by the process that did it; the Controller hears nothing
-// of it.
+// Work that no replica does, and how long it took. Measured by the process that did it; the Controller hears
+// nothing of it.
 struct SideWork {
   enum class Kind {
     kUpdate,      // a server made a version of its part of the weights

@@ -81,6 +81,7 @@ std::optional<Lease> SampleLedger::lease(ReplicaId replica, std::int64_t count) 
 }
 
 std::optional<Lease> SampleLedger::from_reserved(ReplicaId replica, std::int64_t count) {
+  if (reserved_.empty()) return std::nullopt;
   const std::vector<Reservations::One>& mine = reserved_.of(replica);
   if (mine.empty()) return std::nullopt;
   if (fits(mine.front().asked, count)) return reserved_.take_oldest(replica).lease;
@@ -119,15 +120,16 @@ Lease SampleLedger::cut(std::int64_t count) {
   const bool again = !returned_.empty();
   const std::int64_t begin = again ? returned_.begin()->first : next_;
   const std::int64_t limit = again ? returned_.begin()->second : total_;
-  const std::int64_t epoch_end = (begin / dataset_size_ + 1) * dataset_size_;
-  const std::int64_t end = std::min({begin + count, limit, epoch_end});
+  const std::int64_t epoch = begin / dataset_size_;
+  const std::int64_t first = epoch * dataset_size_;  // of the epoch
+  const std::int64_t end = std::min({begin + count, limit, first + dataset_size_});
   if (again) {
     returned_.erase(returned_.begin());
     if (end < limit) returned_.emplace(end, limit);
   } else {
     next_ = end;
   }
-  return to_lease(begin, end);
+  return {static_cast<std::int32_t>(epoch), begin - first, end - first};
 }
 
 Lease SampleLedger::commit(ReplicaId replica) {
@@ -146,7 +148,7 @@ void SampleLedger::give_back(ReplicaId replica) {
   held = {};
 }
 
-Lease SampleLedger::held_by(ReplicaId replica) const {
+const Lease& SampleLedger::held_by(ReplicaId replica) const {
   PACELINE_CHECK(holds(replica), "replica {} holds no lease", replica);
   return held_[static_cast<std::size_t>(replica.value())];
 }
@@ -169,11 +171,6 @@ void SampleLedger::insert(Ranges& ranges, std::int64_t begin, std::int64_t end) 
     }
   }
   ranges.emplace(begin, end);
-}
-
-Lease SampleLedger::to_lease(std::int64_t begin, std::int64_t end) const {
-  const std::int64_t epoch = begin / dataset_size_;
-  return {static_cast<std::int32_t>(epoch), begin - epoch * dataset_size_, end - epoch * dataset_size_};
 }
 
 bool SampleLedger::holds(ReplicaId replica) const {

@@ -58,7 +58,7 @@ class SampleLedger {
   // Its samples go to others. Nothing happens when it holds none.
   void give_back(ReplicaId replica);
   // Requires: it holds one.
-  Lease held_by(ReplicaId replica) const;
+  const Lease& held_by(ReplicaId replica) const;
 
   std::int64_t committed() const { return committed_; }
   std::int64_t total() const { return total_; }
@@ -70,7 +70,6 @@ class SampleLedger {
  private:
   using Ranges = std::map<std::int64_t, std::int64_t>;  // begin → end
   static void insert(Ranges& ranges, std::int64_t begin, std::int64_t end);
-  Lease to_lease(std::int64_t begin, std::int64_t end) const;
   std::int64_t position(const Lease& lease) const;
   bool holds(ReplicaId replica) const;
   bool any_free() const { return !returned_.empty() || next_ < total_; }

@@ -11,9 +11,8 @@
 namespace paceline::policy {
 
 namespace {
-// An interval counts for so much in the long run, from the 256th on. Of shorter runs a spell of slowness
-// would be a large part.
-constexpr double kLongRun = 1.0 / 256;
+// The long run: so many intervals. Of a shorter one a spell of slowness would be a large part.
+constexpr std::int32_t kLongRun = 256;
 // From this ratio of mean intervals on, two replicas are alike. Chance alone makes them differ by a tenth
 // where an iteration in ten takes two to five times longer.
 constexpr double kAlike = 0.75;
@@ -62,8 +61,8 @@ void Dssp::ready(Time now, const Ready& fact, Orders& orders) {
   clocks_.finish(fact.replica, fact.clock);
   learn(now, fact);
   orders.commit({{fact.replica, fact.clock}}, {"every gradient commits alone"});
-  if (!try_release_early(fact.replica, orders)) held_.hold(fact.clock, fact.replica);
-  release_within_lower(orders);
+  if (!try_release_early(fact.replica, orders)) release_or_hold(fact, orders);
+  if (clocks_.slowest() != released_to_) release_within_lower(orders);
   if (reading_ == DsspReading::kTransient) release_alike(&fact.replica, orders);
 }
 
@@ -71,13 +70,13 @@ void Dssp::learn(Time now, const Ready& fact) {
   Pace& mine = pace(fact.replica);
   if (reading_ != DsspReading::kPrinted) {
     mine.interval = fact.compute;
-    const double weight = std::max(1.0 / static_cast<double>(++mine.measured), kLongRun);
-    mine.mean_ns += weight * (static_cast<double>(fact.compute.count()) - mine.mean_ns);
-  } else if (mine.seen) {
+  } else if (mine.measured > 0) {
     mine.interval = now - mine.last_ready;
   }
-  mine.seen = true;
   mine.last_ready = now;
+  mine.measured = std::min(mine.measured + 1, kLongRun);
+  if (reading_ != DsspReading::kTransient) return;
+  mine.mean_ns += 1.0 / mine.measured * (static_cast<double>(fact.compute.count()) - mine.mean_ns);
 }
 
 bool Dssp::try_release_early(ReplicaId replica, Orders& orders) {
@@ -93,7 +92,7 @@ bool Dssp::try_release_early(ReplicaId replica, Orders& orders) {
   if (clocks_.clock(replica) != clocks_.fastest()) return false;
   const std::int64_t extra = extra_iterations(replica);
   if (extra <= 0) return false;
-  mine.granted = reading_ == DsspReading::kBounded ? extra - 1 : extra;
+  mine.granted = static_cast<std::int32_t>(reading_ == DsspReading::kBounded ? extra - 1 : extra);
   orders.release(replica,
                  {"{} ahead and fastest: {} extra iterations end closest to the slowest", gap, extra});
   return true;
@@ -109,9 +108,20 @@ std::int64_t Dssp::extra_iterations(ReplicaId replica) {
   return closest_extra_iterations(fast.last_ready, fast.interval, slow.last_ready, slow.interval, most, rmax);
 }
 
+void Dssp::release_or_hold(const Ready& fact, Orders& orders) {
+  const std::int64_t gap = fact.clock - clocks_.slowest();
+  // Where the slowest is where it was, all the others within the lower bound are released already.
+  if (gap <= lower_ && clocks_.slowest() == released_to_) {
+    orders.release(fact.replica, {"{} ahead of the slowest, {} always allowed", gap, lower_});
+  } else {
+    held_.hold(fact.clock, fact.replica);
+  }
+}
+
 void Dssp::release_within_lower(Orders& orders) {
   if (clocks_.empty()) return;
   const Clock slowest = clocks_.slowest();
+  released_to_ = slowest;
   ReplicaId replica;
   while (held_.take_within(Clock(slowest.value() + lower_), &replica)) {
     orders.release(replica,

@@ -55,11 +55,10 @@ class Dssp final : public SyncPolicy {
   // What is known of one replica's rhythm.
   struct Pace {
     Time last_ready{};
-    Duration interval{0};      // 0: not known yet
-    std::int64_t granted = 0;  // r[p]: extra iterations it may still start
-    bool seen = false;         // has been ready since it joined
-    double mean_ns = 0;        // of its intervals, in the long run; 0: not known yet
-    std::int64_t measured = 0;
+    Duration interval{0};       // 0: not known yet
+    double mean_ns = 0;         // of its intervals, in the long run; transient only
+    std::int32_t granted = 0;   // r[p]: extra iterations it may still start
+    std::int32_t measured = 0;  // times it has been ready since it joined, as far as the long run counts
   };
 
   Pace& pace(ReplicaId replica) { return paces_[static_cast<std::size_t>(replica.value())]; }
@@ -67,6 +66,7 @@ class Dssp final : public SyncPolicy {
   // On granted iterations, or with more of them; true when the replica was released.
   bool try_release_early(ReplicaId replica, Orders& orders);
   std::int64_t extra_iterations(ReplicaId replica);
+  void release_or_hold(const Ready& fact, Orders& orders);
   void release_within_lower(Orders& orders);
   // Those held within sU to whom the slowest is alike. `ready`: who is ready now; null: nobody. The others
   // are looked at when the slowest clock has changed, so that a fact costs O(log n) on average.
@@ -79,6 +79,7 @@ class Dssp final : public SyncPolicy {
   ClockBoard clocks_;
   HeldReplicas held_;
   std::vector<Pace> paces_;  // by replica id
+  Clock released_to_{-1};    // the slowest clock when all within the lower bound were released
   Clock looked_at_{-1};      // the slowest clock when all that are held were looked at
 };
 
