@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/counted.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/policy/policy_spec.h"
@@ -20,7 +21,7 @@ absl::Status check_batches(const config::JobConfig& job, std::int64_t samples) {
     return absl::InvalidArgumentError(fmt::format(
         "{}: an iteration of {} takes {} samples, and the training set has {}; write at most {}",
         replica.devices.size() > 1 ? "pipeline.samples" : "batch", config::replica_name(job, replica),
-        report::with_thousands(replica.samples), report::with_thousands(samples), samples));
+        with_thousands(replica.samples), with_thousands(samples), samples));
   }
   return absl::OkStatus();
 }
@@ -46,12 +47,11 @@ absl::Status check_memory(const config::JobConfig& job, const ps::Layout& layout
   const std::int64_t need = 4 * layout.size() * floats_a_parameter(job, workers);
   if (need <= memory.bytes) return absl::OkStatus();
   const auto gb = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
-  return absl::InvalidArgumentError(
-      fmt::format("the job needs at least {:.1f} GB of memory ({} parameters, {}), and {} has {:.1f} GB; "
-                  "take a smaller model, "
-                  "or fewer workers",
-                  gb(need), report::with_thousands(layout.size()), report::counted(workers, "worker"),
-                  memory.of, gb(memory.bytes)));
+  return absl::InvalidArgumentError(fmt::format(
+      "the job needs at least {:.1f} GB of memory ({} parameters, {}), and {} has {:.1f} GB; "
+      "take a smaller model, "
+      "or fewer workers",
+      gb(need), with_thousands(layout.size()), counted(workers, "worker"), memory.of, gb(memory.bytes)));
 }
 
 absl::Status check_file_size(const ps::Layout& layout, std::int64_t limit) {

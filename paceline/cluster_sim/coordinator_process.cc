@@ -154,22 +154,21 @@ void CoordinatorProcess::end_attempt() {
   const absl::Status status = attempt->result();
   world_.trace("attempt {} is over: {}", number_, status.ok() ? "done" : std::string(status.message()));
   abandon_all(false);
-  const auto newest = folder_.newest_version();
-  if (attempt->can_go_on() &&
-      coordinator::lost_for_good(coordinator::lost_commits(attempt->seen(), newest), job_.copies))
-    folder_.attempts.back().says_what_was_lost = true;
+  coordinator::AttemptEnded ended{.status = status,
+                                  .can_go_on = attempt->can_go_on(),
+                                  .trained = attempt->started(),
+                                  .seen = attempt->seen(),
+                                  .copies = job_.copies,
+                                  .newest = folder_.newest_version(),
+                                  .lost_hosts = attempt->lost_hosts(),
+                                  .wrong_workers = attempt->wrong_workers()};
+  if (ended.can_go_on && ended.lost_for_good()) folder_.attempts.back().says_what_was_lost = true;
   const absl::Status kept = flush_records();
-  carry_out(attempts_->ended({.status = status.ok() ? kept : status,
-                              .can_go_on = attempt->can_go_on() && kept.ok(),
-                              .trained = attempt->started(),
-                              .seen = attempt->seen(),
-                              .copies = job_.copies,
-                              .newest = newest,
-                              .lost_hosts = attempt->lost_hosts(),
-                              .wrong_workers = attempt->wrong_workers(),
-                              .leads = folder_.mark == mark_ ? absl::OkStatus()
-                                                             : absl::FailedPreconditionError(
-                                                                   "another host leads this run by now")}));
+  ended.status.Update(kept);
+  ended.can_go_on = ended.can_go_on && kept.ok();
+  if (folder_.mark != mark_)
+    ended.leads = absl::FailedPreconditionError("another host leads this run by now");
+  carry_out(attempts_->ended(ended));
 }
 
 std::string CoordinatorProcess::attempt() const { return fmt::format("run {}", number_); }

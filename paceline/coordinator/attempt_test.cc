@@ -807,5 +807,18 @@ TEST_F(AnotherAttempt, IsFollowedByOneMoreWhereNoReplicaIsWhole) {
   EXPECT_EQ(attempt().result().message(), "w1 did not come within 0.1 s, and no replica is whole");
 }
 
+TEST_F(AnotherAttempt, WaitsForAHostForAsLongAsItListens) {
+  start_again("[cluster]\nhosts = 2\nhost_patience_s = 5\n[[device]]\n[[device]]\nhost = 1\n");
+  const auto serving = server(0);
+  world_->keeps_beating(*serving);
+  world_->pass(std::chrono::seconds(4));
+  world_->stand_still(std::chrono::seconds(20));
+  EXPECT_TRUE(attempt().lost_hosts().empty()) << "nobody could have come meanwhile";
+  world_->pass(std::chrono::milliseconds(900));
+  EXPECT_TRUE(attempt().lost_hosts().empty());
+  world_->pass(std::chrono::milliseconds(200));
+  EXPECT_EQ(attempt().lost_hosts(), std::vector<HostRank>{HostRank(1)});
+}
+
 }  // namespace
 }  // namespace paceline::coordinator

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/counted.h"
 #include "paceline/base/status_message.h"
 
 namespace paceline::coordinator {
@@ -14,18 +15,15 @@ namespace {
 
 std::string lost_in_words(const AttemptEnded& ended) {
   if (!ended.trained) return "";
-  const std::int64_t lost = lost_commits(ended.seen, ended.newest);
-  return fmt::format(", {} commit{} lost{}", lost, lost == 1 ? "" : "s",
-                     lost_for_good(lost, ended.copies) ? "" : " unless servers still have them");
+  return fmt::format(", {} lost{}", counted(ended.lost_commits(), "commit"),
+                     ended.lost_for_good() ? "" : " unless servers still have them");
 }
 
 }  // namespace
 
-std::int64_t lost_commits(Version seen, std::optional<Version> newest) {
+std::int64_t AttemptEnded::lost_commits() const {
   return std::max<std::int64_t>(0, seen.value() - newest.value_or(Version(0)).value());
 }
-
-bool lost_for_good(std::int64_t commits, std::int64_t copies) { return commits == 0 || copies == 1; }
 
 std::optional<CutShort> cut_short_after(std::optional<CutShort> newest, Version from) {
   if (newest && newest->newest <= from) newest.reset();

@@ -52,8 +52,14 @@ struct AttemptEnded {
   std::optional<Version> newest{};  // checkpoint
   std::vector<HostRank> lost_hosts{};
   std::map<std::string, std::string> wrong_workers{};
-  absl::Status leads{};   // OK while this host does; else who does
-  absl::Status access{};  // OK while processes can connect again, with certificates and tokens as they are now
+  absl::Status leads{};  // OK while this host does; else who does
+  absl::Status
+      access{};  // OK while processes can connect again, with certificates and tokens as they are now
+
+  // Of what anybody may have seen, what is after the checkpoint that the run goes on from.
+  std::int64_t lost_commits() const;
+  // Whether they are lost for good. Where there are copies, servers may still have them when they come again.
+  bool lost_for_good() const { return lost_commits() == 0 || copies == 1; }
 };
 
 // ---- What goes out ----
@@ -98,11 +104,6 @@ class Attempts {
   supervisor::Restarts restarts_;
   std::vector<AttemptsOrder> orders_;
 };
-
-// Of what anybody may have seen, what is after the checkpoint that the run goes on from.
-std::int64_t lost_commits(Version seen, std::optional<Version> newest);
-// Whether they are lost for good. Where there are copies, servers may still have them when they come again.
-bool lost_for_good(std::int64_t commits, std::int64_t copies);
 
 // What the attempt that goes on from that version is told of one before; `newest`: of those that recorded
 // commits and were cut short.

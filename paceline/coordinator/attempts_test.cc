@@ -201,12 +201,15 @@ TEST(AttemptsOfAJob, TheFirstTrainsWhereThereIsNothingToLookFor) {
 }
 
 TEST(LostCommits, AreThoseAfterTheCheckpoint) {
-  EXPECT_EQ(lost_commits(Version(9), Version(7)), 2);
-  EXPECT_EQ(lost_commits(Version(9), std::nullopt), 9);
-  EXPECT_EQ(lost_commits(Version(5), Version(7)), 0);
-  EXPECT_TRUE(lost_for_good(0, 2));
-  EXPECT_TRUE(lost_for_good(3, 1));
-  EXPECT_FALSE(lost_for_good(3, 2));
+  const auto ended = [](Version seen, std::optional<Version> newest, std::int64_t copies) {
+    return AttemptEnded{.status = {}, .seen = seen, .copies = copies, .newest = newest};
+  };
+  EXPECT_EQ(ended(Version(9), Version(7), 1).lost_commits(), 2);
+  EXPECT_EQ(ended(Version(9), std::nullopt, 1).lost_commits(), 9);
+  EXPECT_EQ(ended(Version(5), Version(7), 1).lost_commits(), 0);
+  EXPECT_TRUE(ended(Version(7), Version(7), 2).lost_for_good());
+  EXPECT_TRUE(ended(Version(9), Version(7), 1).lost_for_good());
+  EXPECT_FALSE(ended(Version(9), Version(7), 2).lost_for_good());
 }
 
 TEST(CutShortAfter, IsNothingThatTheCheckpointHas) {

@@ -173,20 +173,22 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
     }
     if (!recorder->trouble().ok()) coordinator.fail(recorder->trouble());
   });
-  const auto newest = runs::newest_checkpoint(job.paths);
-  const std::int64_t lost = coordinator::lost_commits(state.seen(), newest);
-  if (state.can_go_on() && coordinator::lost_for_good(lost, job.config.copies))
-    recorder->note_lost_commits(lost);
-  if (state.can_go_on()) recorder->note_went_back(std::string(state.result().message()));
+  coordinator::AttemptEnded ended{.status = state.result(),
+                                  .can_go_on = state.can_go_on(),
+                                  .trained = state.started(),
+                                  .seen = state.seen(),
+                                  .copies = job.config.copies,
+                                  .newest = runs::newest_checkpoint(job.paths),
+                                  .lost_hosts = state.lost_hosts(),
+                                  .wrong_workers = state.wrong_workers()};
+  if (ended.can_go_on) {
+    if (ended.lost_for_good()) recorder->note_lost_commits(ended.lost_commits());
+    recorder->note_went_back(std::string(ended.status.message()));
+  }
   const absl::Status written = recorder->flush();
-  return coordinator::AttemptEnded{.status = state.result().ok() ? written : state.result(),
-                                   .can_go_on = state.can_go_on() && written.ok(),
-                                   .trained = state.started(),
-                                   .seen = state.seen(),
-                                   .copies = job.config.copies,
-                                   .newest = newest,
-                                   .lost_hosts = state.lost_hosts(),
-                                   .wrong_workers = state.wrong_workers()};
+  ended.status.Update(written);
+  ended.can_go_on = ended.can_go_on && written.ok();
+  return ended;
 }
 
 absl::StatusOr<rpc::Access> access_of(const config::Reach& reach, const store::RunPaths& paths) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "paceline/base/counted.h"
 #include "paceline/report/missed_paces.h"
 #include "paceline/report/terminal_text.h"
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "paceline/base/counted.h"
 #include "paceline/planner/planner.h"
 #include "paceline/report/missed_paces.h"
 #include "paceline/report/ranking.h"

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <cmath>
 
+#include "paceline/base/counted.h"
+
 namespace paceline::report {
 
 namespace {
@@ -39,13 +41,6 @@ std::string printable(const std::string& text) {
     at += std::max<std::size_t>(length, 1);
   }
   return result;
-}
-
-std::string with_thousands(std::int64_t number) {
-  std::string digits = fmt::format("{}", number);
-  const std::size_t first = number < 0 ? 1 : 0;
-  for (std::size_t i = digits.size(); i > first + 3; i -= 3) digits.insert(i - 3, ",");
-  return digits;
 }
 
 std::string short_number(double number) {
@@ -87,10 +82,6 @@ std::string without_numbers(const std::string& text) {
     if (digit && (words.empty() || words.back() != '#')) words += '#';
   }
   return words;
-}
-
-std::string counted(std::int64_t number, const std::string& thing) {
-  return fmt::format("{} {}{}", with_thousands(number), thing, number == 1 ? "" : "s");
 }
 
 std::string to_string(Doing doing) {

@@ -15,7 +15,6 @@ std::size_t columns(const std::string& text);
 // Control characters and broken UTF-8 become "?".
 std::string printable(const std::string& text);
 
-std::string with_thousands(std::int64_t number);  // 12,345
 std::string short_number(double number);          // 1234.5 → "1.2k"; three digits at most
 std::string short_duration(double seconds);       // "12s", "3m20s", "1h02m", "2d03h"
 std::string rate_text(double a_second);           // "713", "12,345", "0.42": for a column
@@ -23,8 +22,6 @@ std::string seconds_text(double seconds);         // "3.14", "31.4": for a colum
 std::string percent(double share, int decimals);  // 0.125 → "12.5"
 // "resumed from version 120" → "resumed from version #": the same for all of its kind.
 std::string without_numbers(const std::string& text);
-// "1 re-plan", "2 re-plans".
-std::string counted(std::int64_t number, const std::string& thing);
 
 std::string to_string(Doing doing);           // "waiting"
 std::string seconds_of(World world);          // "wall s"

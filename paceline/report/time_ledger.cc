@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/counted.h"
 #include "paceline/report/report_json.h"
 #include "paceline/report/terminal_text.h"
 #include "paceline/report/text_table.h"

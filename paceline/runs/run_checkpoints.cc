@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/counted.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/report/terminal_text.h"
 
@@ -41,7 +42,7 @@ absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::Ru
     const Version from = checkpoint.state.controller.version;
     notice(fmt::format("{}; going on from the checkpoint of version {}: {} lost",
                        std::string(found->damage.message()), from,
-                       report::counted(found->newest.value() - from.value(), "commit")));
+                       counted(found->newest.value() - from.value(), "commit")));
     PACELINE_RETURN_IF_ERROR(store::set_aside_newer_checkpoints(paths.root, from));
   }
   return coordinator::Restart{checkpoint.state.controller, checkpoint.state.elapsed,

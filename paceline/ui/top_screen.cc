@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/counted.h"
 #include "paceline/report/terminal_text.h"
 
 namespace paceline::ui {
@@ -108,7 +109,7 @@ std::string device_row(const Json& device, std::optional<double> middle) {
              or_dash(number_of(device, "speed"), report::rate_text),
              against(number_of(device, "speed"), middle), or_dash(number_of(device, "wait_share"), share),
              or_dash(number_of(device, "iterations"),
-                     [](double count) { return report::with_thousands(static_cast<std::int64_t>(count)); }));
+                     [](double count) { return with_thousands(static_cast<std::int64_t>(count)); }));
 }
 
 std::string event_line(const Json& event) {

@@ -77,6 +77,12 @@ class AttemptWorld {
     }
   }
 
+  // The attempt's host does nothing for so long, and then goes on.
+  void stand_still(std::chrono::milliseconds time) {
+    now_ += time;
+    happens(TimePassed{});
+  }
+
   template <class Peer>
   std::unique_ptr<Peer> come(const typename Peer::Message& hello) {
     auto peer = std::make_unique<Peer>(*this, typename Peer::Id(next_++));
