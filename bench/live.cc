@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ const rpc::Access kAccess{std::nullopt, "the-token-of-a-benchmark"};
 // The token, where the server's role reads it from. Open for as long as this process.
 std::string token_file() {
   const int file = memfd_create("token", 0);
+  if (fchmod(file, 0600) != 0) die(absl::InternalError("cannot keep the token from others"));
   if (write(file, kAccess.token.data(), kAccess.token.size()) < 0)
     die(absl::ResourceExhaustedError("no memory"));
   return fmt::format("/proc/{}/fd/{}", getpid(), file);
