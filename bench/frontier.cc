@@ -9,8 +9,10 @@
 //       a table for each of the clusters below (whose name has these words)
 //   frontier random [COUNT] [--policies LIST]
 //       random clusters: is the first policy slower than others whose gradients are no later?
+//   frontier stability [--policies LIST] [--replicas LIST]
+//       up to which η/(1 − μ), in units of 1/λ, equal replicas (jitter 0.1) train a quadratic of curvature λ
 //
-// "N/4" in a policy is a quarter of the replicas.
+// "N/4" in a policy is a quarter of the replicas. With stability, "+ahead" behind a policy: it looks ahead.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -25,6 +27,7 @@
 #include "bench/table.h"
 #include "paceline/base/rng.h"
 #include "paceline/sim/simulation.h"
+#include "paceline/sim/testing/quadratic.h"
 #include "paceline/sim/virtual_cluster.h"
 
 namespace paceline::bench {
@@ -329,16 +332,67 @@ void random(int count, const std::vector<std::string>& policies) {
       median(of_best), *std::min_element(of_best.begin(), of_best.end()));
 }
 
+// Whether weights come nearer to the least of λw²/2, λ = 1, in the second half of 600 rounds.
+bool stable(const std::string& policy, std::int64_t replicas, double rate) {
+  constexpr double kMomentum = 0.9;
+  constexpr std::int64_t kStableRounds = 600;
+  const std::size_t plus = policy.find("+ahead");
+  sim::Scenario scenario;
+  alike(scenario.cluster, replicas, 0.1);
+  control::ControllerConfig config = sim::controller_config(scenario);
+  config.schedule.base = rate;
+  config.look_ahead = plus != std::string::npos;
+  sim::testing::Quadratic work({1}, kMomentum, config.look_ahead);
+  sim::VirtualCluster run(
+      scenario.cluster, config, policy::make_policy(policy::parse_policy(policy.substr(0, plus)).value()),
+      {.listeners = {}, .work = &work, .stop_after_iterations = kStableRounds * replicas});
+  if (!run.run_until_over().ok()) return false;
+  const auto& steps = work.steps();
+  const auto largest = [&](std::size_t from, std::size_t until) {
+    double most = 0;
+    for (std::size_t i = from; i < until; ++i) {
+      const double size = std::hypot(steps[i].weights[0], rate * static_cast<double>(steps[i].velocity[0]));
+      most = std::isfinite(size) ? std::max(most, size) : HUGE_VAL;
+    }
+    return most;
+  };
+  const std::size_t quarter = steps.size() / 4;
+  return largest(3 * quarter, steps.size()) < largest(quarter, 2 * quarter);
+}
+
+void stability(const std::vector<std::string>& policies, const std::vector<std::int64_t>& sizes) {
+  fmt::print("| policy |");
+  for (const std::int64_t size : sizes) fmt::print(" N = {} |", size);
+  fmt::print("\n|---|");
+  for (std::size_t i = 0; i < sizes.size(); ++i) fmt::print("---:|");
+  for (const std::string& policy : policies) {
+    fmt::print("\n| {} |", policy);
+    for (const std::int64_t size : sizes) {
+      double low = 0.05, high = 5;
+      while (high / low > 1.02) {
+        const double rate = std::sqrt(low * high);
+        (stable(for_replicas(policy, size), size, rate) ? low : high) = rate;
+      }
+      fmt::print(" {:.3g} |", low * 10);
+      std::fflush(stdout);
+    }
+  }
+  fmt::print("\n");
+}
+
 int measure(const std::vector<std::string>& arguments) {
   std::vector<std::string> policies;
   std::vector<std::int64_t> sizes{2, 4, 8, 16, 32, 64, 128};
   int seeds = 3, count = 0;
   std::string only;
+  bool of_stability = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     const std::string value = i + 1 < arguments.size() ? arguments[i + 1] : "";
     if (word == "random") {
       count = value.empty() || value.starts_with("-") ? 60 : std::atoi(value.c_str());
+    } else if (word == "stability") {
+      of_stability = true;
     } else if (word == "--policies") {
       policies = absl::StrSplit(value, ',');
     } else if (word == "--replicas") {
@@ -354,6 +408,17 @@ int measure(const std::vector<std::string>& arguments) {
   if (count > 0) {
     if (policies.empty()) policies = {"cgp", "bsp", "asp", "ssp:3", "ssp:15", "dssp:3-15", "elastic-bsp:15"};
     random(count, policies);
+    return 0;
+  }
+  if (of_stability) {
+    if (policies.empty()) {
+      policies = {"bsp", "asp", "asp+ahead"};
+      for (const char* patience : {"0.05", "0.1", "0.2", "1"}) {
+        policies.push_back(fmt::format("cgp:patience={}", patience));
+        policies.push_back(fmt::format("cgp:patience={}+ahead", patience));
+      }
+    }
+    stability(policies, sizes);
     return 0;
   }
   if (policies.empty()) {

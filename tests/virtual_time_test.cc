@@ -123,6 +123,26 @@ TEST(LookAhead, OfAnAsynchronousRunIsRepeatableAndReplayed) {
   EXPECT_EQ(replayed.status, 0) << replayed.errors;
 }
 
+// Beside what theory allows; look-ahead makes less of it.
+TEST(LookAhead, ReportSaysHowFarUsedWeightsWereFromThoseCommittedTo) {
+  const TempFolder folder;
+  const auto used = [&](const std::string& name, const std::string& sync) {
+    const Trained trained = train(folder, name, "epochs = 1\n", "[sync]\n" + sync + kMixed, {"--virtual"});
+    return trained.summary.at("summary").at("deviation").at("used_weights");
+  };
+  const auto number = [](const nlohmann::json& of, const char* key) { return of.at(key).get<double>(); };
+  const nlohmann::json bulk = used("bsp", "policy = \"bsp\"\n");
+  EXPECT_GT(number(bulk, "gradient"), 0);
+  for (const char* key : {"mean", "most", "mean_bound", "most_bound"}) EXPECT_EQ(number(bulk, key), 0) << key;
+  const nlohmann::json late = used("asp", "policy = \"asp\"\n");
+  EXPECT_GT(number(late, "mean_bound"), 0.5 * 0.05 / (1 - 0.9)) << "of four lone ones d is 0.75";
+  EXPECT_LE(number(late, "mean"), number(late, "mean_bound"));
+  EXPECT_LE(number(late, "most"), number(late, "most_bound"));
+  EXPECT_GT(number(late, "most"), 0.02 * number(late, "most_bound"));
+  const nlohmann::json ahead = used("ahead", "policy = \"asp\"\nlook_ahead = true\n");
+  EXPECT_LT(number(ahead, "mean"), 0.7 * number(late, "mean"));
+}
+
 TEST(LookAhead, TrainsLiveOnTwoServers) {
   const TempFolder folder;
   const Trained live = train(folder, "live", "epochs = 1\n",

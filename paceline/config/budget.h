@@ -7,10 +7,12 @@
 
 namespace paceline::config {
 
-// The keys most and per of a section; complains where `most` is missing. Megabytes become bytes.
-planner::Budget read_budget(Section& section, planner::CostKind kind);
+// The keys kind, most and per of a section; complains where `most` is missing. Megabytes become bytes.
+planner::Budget read_budget(Section& section);
 
 // The key price_per_hour, in any currency.
 double read_price(Section& section);
+// The key power_w: while it computes.
+double read_power(Section& section);
 
 }  // namespace paceline::config

@@ -128,7 +128,7 @@ class ClusterReader {
     if (section.has("memory_mb"))
       one.memory_bytes = std::llround(1e6 * section.number("memory_mb", 1, 1e-3, 1e9));
     one.price_per_hour = read_price(section);
-    one.power_w = section.number("power_w", 0, 0, 1e6);
+    one.power_w = read_power(section);
     one.site = site(section.text("site", sites_.front()));
     Section link(section.table("link"), "device.link", complaints_);
     one.servers = read_wire(link, within_);
@@ -193,8 +193,7 @@ class ClusterReader {
   }
 
   void read_budget(Section section) {
-    const std::size_t kind = section.choice("kind", 0, {"money", "energy_j", "cross_site_mb"});
-    const planner::Budget budget = config::read_budget(section, static_cast<planner::CostKind>(kind));
+    const planner::Budget budget = config::read_budget(section);
     section.finish();
     for (const planner::Budget& other : problem().budgets) {
       if (other.kind == budget.kind) section.complain("kind", "there is a budget of this kind already");

@@ -32,8 +32,7 @@ const std::vector<Marks>& all_marks() {
       {FileKind::kCluster,
        "a cluster",
        "plan",
-       {"layer", "planner", "device.speed", "device.layer_ms", "device.overhead_ms", "device.power_w",
-        "device.site"}},
+       {"layer", "planner", "device.speed", "device.layer_ms", "device.overhead_ms"}},
       {FileKind::kSweep, "a sweep", "sweep", {"axis", "columns", "mean_over"}}};
   return marks;
 }

@@ -54,6 +54,7 @@ void read_data(Section section, JobConfig& job) {
   data.augment = section.boolean("augment", data.augment);
   data.train_samples = section.integer("train_samples", 0, 0, 1 << 30);
   data.test_samples = section.integer("test_samples", 0, 0, 1 << 30);
+  data.test_rest = section.boolean("test_rest", false);
   data.max_bytes = section.integer("max_bytes", data.max_bytes, 1024, std::int64_t{1} << 34);
   job.ahead = section.integer("ahead", 0, 0, control::kMostAhead);
   job.load_ms = section.number("load_ms", 0, 0, 3.6e6);
@@ -284,6 +285,8 @@ void read_device(Section section, const DeviceConfig& defaults, JobConfig& job, 
   device.unevenness = read_unevenness(section);
   if (section.has("memory_mb")) device.memory_mb = section.number("memory_mb", 1, 1e-6, 1e9);
   device.price_per_hour = read_price(section);
+  device.power_w = read_power(section);
+  device.site = section.text("site", "");
   if (section.has("host")) device.host = static_cast<int>(section.integer("host", 0, 0, 63));
   device.link = read_link(section.table("link"), "device.link", defaults.link, complaints);
   section.finish();
@@ -345,7 +348,7 @@ void read_job_budget(Section& top, JobConfig& job, Complaints& complaints) {
   if (!top.has("budget")) return;
   Section section(top.table("budget"), "budget", complaints);
   BudgetConfig& budget = job.budget.emplace();
-  budget.most = read_budget(section, planner::CostKind::kMoney);
+  budget.most = read_budget(section);
   budget.v = section.number("v", budget.v, 1e-3, 1e6);
   budget.queue = section.number("queue", 0, 0, 1e12);
   section.finish();

@@ -40,11 +40,13 @@ struct DeviceConfig {
   Unevenness unevenness;            // of the paced time
   std::optional<double> memory_mb;  // what the planner may fill; none: it knows no limit
   double price_per_hour = 0;        // while it is in the plan
+  double power_w = 0;               // while it computes
+  std::string site;  // what goes to another one counts as traffic between sites; empty: the servers'
   Link link;
   std::optional<int> host;  // always given in a job that was read
 };
 
-// [budget]: of money, in the prices' currency.
+// [budget]: of money in the prices' currency, of joules, or of traffic between sites.
 struct BudgetConfig {
   planner::Budget most;
   double v = 20;     // what time counts for against it (planner/queues.h)

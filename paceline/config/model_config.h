@@ -25,6 +25,7 @@ struct DataConfig {
   bool augment = false;              // CIFAR: pad 4, crop, flip
   std::int64_t train_samples = 0;    // use only the first so many; 0: all
   std::int64_t test_samples = 0;     // the same
+  bool test_rest = false;            // what train_samples leaves out tests as well, behind the test set
   std::int64_t max_bytes = 4 << 20;  // text: read no more than this
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include <absl/strings/str_join.h>
 #include <fmt/format.h>
@@ -76,6 +78,15 @@ std::vector<planner::Link> between_devices(const JobConfig& job, RunTime time) {
   return links;
 }
 
+// Numbered as they are met; the servers' own is 0.
+std::int32_t site_of(const JobConfig& job, const DeviceConfig& device) {
+  std::vector<std::string> sites{""};
+  for (const DeviceConfig& one : job.devices) {
+    if (std::find(sites.begin(), sites.end(), one.site) == sites.end()) sites.push_back(one.site);
+  }
+  return static_cast<std::int32_t>(std::find(sites.begin(), sites.end(), device.site) - sites.begin());
+}
+
 planner::Device planned_device(const JobConfig& job, const DeviceConfig& one, double measured_ms,
                                RunTime time) {
   planner::Device device;
@@ -84,6 +95,8 @@ planner::Device planned_device(const JobConfig& job, const DeviceConfig& one, do
   device.overhead_ms = time == RunTime::kWall ? kPassMs : 0;
   if (one.memory_mb) device.memory_bytes = std::llround(*one.memory_mb * 1e6);
   device.price_per_hour = one.price_per_hour;
+  device.power_w = one.power_w;
+  device.site = site_of(job, one);
   device.servers = to_servers(job, one, time);
   return device;
 }

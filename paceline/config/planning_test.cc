@@ -69,6 +69,26 @@ TEST(PlanningProblem, HasTheLinksBetweenHosts) {
   EXPECT_EQ(modelled.cluster.link(0, 2).latency_ms, 0);
 }
 
+TEST(PlanningProblem, KnowsPowerAndSitesAndWhatTheBudgetIsOf) {
+  const JobConfig job =
+      parse_job(
+          "parallel = \"joint\"\n[budget]\nkind = \"cross_site_mb\"\nmost = 3\nper = \"second\"\n"
+          "[[device]]\npower_w = 65\n[[device]]\ncount = 2\nsite = \"b\"\n[[device]]\nsite = \"a\"\n"
+          "[[device]]\nsite = \"b\"\n",
+          "job.toml")
+          .value();
+  const planner::Problem problem = planning_problem(job, measured(), RunTime::kWall);
+  EXPECT_EQ(problem.cluster.devices[0].power_w, 65);
+  EXPECT_EQ(problem.cluster.devices[0].site, problem.cluster.server_site);
+  std::vector<std::int32_t> sites;
+  for (const planner::Device& device : problem.cluster.devices) sites.push_back(device.site);
+  EXPECT_EQ(sites, (std::vector<std::int32_t>{0, 1, 1, 2, 1}));
+  ASSERT_EQ(problem.budgets.size(), 1u);
+  EXPECT_EQ(problem.budgets[0].kind, planner::CostKind::kCrossSite);
+  EXPECT_EQ(problem.budgets[0].most, 3e6);
+  EXPECT_TRUE(problem.budgets[0].per_second);
+}
+
 TEST(PlanningProblem, KeepsTheJobsMicroBatch) {
   const JobConfig job = parse_job(kJob, "job.toml", {"micro_batch=6"}).value();
   EXPECT_EQ(planning_problem(job, measured(), RunTime::kWall).micro_batches, (std::vector<std::int64_t>{6}));

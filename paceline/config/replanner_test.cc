@@ -1,6 +1,9 @@
 // What a live run tells the planner, without any process: the Replanner of a job.
 #include "paceline/control/replanner.h"
 
+#include <map>
+#include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -214,6 +217,131 @@ TEST(Replanner, KeepsABudgetWhenPricesChange) {
     if (ended.batch) queue = ended.batch->spending->queue;
   }
   EXPECT_GT(queue, 500);
+}
+
+// A Controller whose replicas take 12 ms a sample on each device, and what its rounds use.
+class PlannedRounds {
+ public:
+  PlannedRounds(const JobConfig& job, std::vector<double> slowness)
+      : job_(job),
+        slowness_(std::move(slowness)),
+        controller_(controller_config(job, 1 << 20), policy::make_policy(job.policy),
+                    replanner_of(job).value()) {
+    for (int device = 0; device < std::ssize(job.devices); ++device) tell(control::DeviceJoined{device});
+    join(job.parallel.plan);
+  }
+
+  // Everybody computes what it was released for. The samples, by device.
+  std::vector<std::int64_t> round() {
+    const std::vector<control::Release> released = std::exchange(released_, {});
+    std::vector<std::int64_t> samples(job_.devices.size());
+    double longest = 0;
+    for (const control::Release& one : released) longest = std::max(longest, seconds(one));
+    now_ += longest;
+    for (const control::Release& one : released) {
+      samples[device(one.replica)] = one.lease.size();
+      control::ReplicaReady fact{one.replica, one.clock, controller_.version(), from_seconds(seconds(one))};
+      fact.worked = {from_seconds(seconds(one))};
+      tell(fact);
+    }
+    if (const auto search = std::exchange(search_, std::nullopt)) tell(control::searched(*search));
+    if (const auto plan = std::exchange(adopted_, std::nullopt)) {
+      released_.clear();
+      for (const auto& [replica, device] : std::exchange(devices_, {}))
+        tell(control::ReplicaLeft{replica, "re-planned"});
+      released_.clear();
+      join(*plan);
+    }
+    return samples;
+  }
+  // As the newest plan has it, by device.
+  std::vector<std::int64_t> planned() const {
+    std::vector<std::int64_t> samples(job_.devices.size());
+    const planner::Plan plan = controller_.plan().value();
+    for (const planner::PlannedReplica& replica : plan.replicas)
+      samples[static_cast<std::size_t>(replica.devices[0])] = replica.samples;
+    return samples;
+  }
+  // Of those who are released and have not computed.
+  std::vector<std::int64_t> leased() const {
+    std::vector<std::int64_t> samples(job_.devices.size());
+    for (const control::Release& one : released_) samples[device(one.replica)] = one.lease.size();
+    return samples;
+  }
+  void slow_down(std::size_t device, double slowness) { slowness_[device] = slowness; }
+
+ private:
+  std::size_t device(ReplicaId replica) const { return devices_.at(replica); }
+  double seconds(const control::Release& one) const {
+    return 0.012 * slowness_[device(one.replica)] * static_cast<double>(one.lease.size());
+  }
+  void join(const planner::Plan& plan) {
+    for (std::size_t place = 0; place < plan.replicas.size(); ++place) {
+      const ReplicaId id(next_++);
+      devices_[id] = static_cast<std::size_t>(plan.replicas[place].devices[0]);
+      tell(control::ReplicaJoined{id, "", plan.replicas[place].samples, static_cast<std::int32_t>(place)});
+    }
+  }
+  void tell(decltype(control::Fact::what) what) {
+    std::vector<control::Order> orders;
+    ASSERT_TRUE(controller_.handle({Time(from_seconds(now_)), std::move(what)}, orders).ok());
+    for (const control::Order& order : orders) {
+      if (const auto* one = std::get_if<control::Release>(&order)) released_.push_back(*one);
+      if (const auto* one = std::get_if<control::SearchPlan>(&order)) search_ = *one;
+      const auto* adopted = std::get_if<control::PlanAdopted>(&order);
+      if (adopted != nullptr && now_ > 0) adopted_ = adopted->plan;
+    }
+  }
+
+  const JobConfig& job_;
+  std::vector<double> slowness_;
+  control::Controller controller_;
+  std::map<ReplicaId, std::size_t> devices_;
+  std::vector<control::Release> released_;
+  std::optional<control::SearchPlan> search_;
+  std::optional<planner::Plan> adopted_;
+  double now_ = 0;
+  int next_ = 0;
+};
+
+JobConfig two_devices(const std::string& more) {
+  return parse_job(
+             "parallel = \"joint\"\nbatch = 8\nmicro_batch = 1\n" + more +
+                 "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 8\n[[pipeline]]\ndevices = [\"w1\"]\n"
+                 "samples = 8\n[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 0.1\noutput_kb = 0.1\n",
+             "job.toml")
+      .value();
+}
+
+TEST(Replanner, DecidesTheDataOfEveryBatch) {
+  const JobConfig job = two_devices("[[device]]\ncount = 2\npace_ms = 96\n");
+  PlannedRounds rounds(job, {1, 1});
+  for (int i = 0; i < 60; ++i) {
+    if (i == 20) rounds.slow_down(1, 3);
+    rounds.round();
+    ASSERT_EQ(rounds.leased(), rounds.planned()) << "after batch " << i;
+  }
+  EXPECT_THAT(rounds.leased(), testing::ElementsAre(12, 4)) << "one is three times slower";
+}
+
+// Devices of one speed, of which one uses ten times as much: the energy of a batch settles at the budget,
+// which no shares by speed alone keep (10.6 J).
+TEST(Replanner, KeepsABudgetOfEnergyByItsData) {
+  const JobConfig job = two_devices(
+      "[budget]\nkind = \"energy_j\"\nmost = 6\nv = 2\n[[device]]\npace_ms = 96\npower_w = 10\n"
+      "[[device]]\npace_ms = 96\npower_w = 100\n");
+  PlannedRounds rounds(job, {1, 1});
+  constexpr int kBatches = 5000;
+  double energy = 0;
+  std::int64_t of_the_hungry = 0;
+  for (int i = 0; i < kBatches; ++i) {
+    const auto samples = rounds.round();
+    ASSERT_EQ(samples[0] + samples[1], 16);
+    energy += 0.012 * (10 * static_cast<double>(samples[0]) + 100 * static_cast<double>(samples[1]));
+    of_the_hungry += samples[1];
+  }
+  EXPECT_LE(energy / kBatches, 6 * 1.03);
+  EXPECT_GT(of_the_hungry, kBatches) << "it is used as far as the budget goes";
 }
 
 TEST(Replanner, PlansAroundADeviceThatLeft) {

@@ -48,6 +48,7 @@ absl::StatusOr<std::unique_ptr<Replanner>> Replanner::create(ReplannerOptions op
   online.trial = kTrialBatches;
   online.migration_ms = options.migration_ms;
   online.v = options.v;
+  online.all_compute = true;
   PACELINE_RETURN_IF_ERROR(planner::CostModel(problem).check(plan));
   expect_no_others(problem.cluster, plan);
   PACELINE_ASSIGN_OR_RETURN(auto planner, planner::OnlinePlanner::from(problem, online, plan));

@@ -26,6 +26,26 @@ bool same_groups(const Plan& a, const Plan& b) {
 
 }  // namespace
 
+namespace {
+
+// Those without samples get one of the one that has the most. Whether there were any.
+bool let_all_compute(Plan& plan) {
+  bool any = false;
+  for (PlannedReplica& idle : plan.replicas) {
+    if (idle.samples > 0) continue;
+    PlannedReplica& busiest =
+        *std::max_element(plan.replicas.begin(), plan.replicas.end(),
+                          [](const auto& a, const auto& b) { return a.samples < b.samples; });
+    if (busiest.samples < 2) continue;
+    --busiest.samples;
+    ++idle.samples;
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
 OnlinePlanner::OnlinePlanner(Problem problem, const OnlineOptions& options, const Planned& planned)
     : options_(options),
       measurements_(std::move(problem)),
@@ -265,7 +285,9 @@ Decision OnlinePlanner::adopt(const Evaluator& evaluator, Plan plan, DecisionKin
 
 Decision OnlinePlanner::assign_data(const Evaluator& evaluator, std::string otherwise) {
   Plan assigned = plan_;
-  const Evaluation evaluation = evaluator.assign(assigned, true);
+  Evaluation evaluation = evaluator.assign(assigned, true);
+  if (evaluation.possible() && options_.all_compute && let_all_compute(assigned))
+    evaluation = evaluator.weigh(assigned);
   if (evaluation.possible()) {
     predicted_ms_ = evaluation.batch_ms;
   } else {

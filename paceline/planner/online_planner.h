@@ -41,6 +41,7 @@ struct OnlineOptions {
   double drift = 0.15;               // of a speed, that counts as a change
   std::int64_t search_moves = 2000;  // of one look
   std::uint64_t seed = 1;
+  bool all_compute = false;  // a replica that stays gets one sample at least; else it may wait for a batch
 };
 
 enum class DecisionKind { kKeep, kData, kCuts, kGroups, kRollBack };
@@ -71,6 +72,7 @@ class OnlinePlanner {
   Decision decide();
 
   // The same of its data alone: samples by the latest measurements and the queues, over replicas that stay.
+  //
   void decide_data();
 
   // All of these in one go. Errors: ResourceExhausted when the devices that are left cannot hold the model;

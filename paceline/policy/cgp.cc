@@ -102,6 +102,7 @@ std::optional<Reason> Cgp::closing(Time now, Version latest, Time& wake) {
     if (free && *free > now) wake = std::min(wake, *free);
     if (!free || *free > now) return std::nullopt;
     could_go_ = now;
+    could_go_with_ = waiting_.size();
   }
   if (const std::optional<Time> until = patient_until(now)) {
     wake = std::min(wake, *until);
@@ -125,8 +126,9 @@ std::optional<Time> Cgp::patient_until(Time now) {
   const std::size_t k = waiting_.size();
   const double worth = purse_ * static_cast<double>(k) / static_cast<double>(live());
   if (plan_ && plan_->until > now && plan_->members > k) {
-    const auto missing = static_cast<double>(plan_->members - k);
-    if (missing * worth > to_seconds(plan_->until - now) * lost_) return plan_->until;
+    const std::size_t missing = plan_->members - k;
+    if (static_cast<double>(missing) * worth > cost_of_waiting(missing, plan_->until - now))
+      return plan_->until;
   }
   plan_.reset();
   const Duration longest = bounded_seconds(worth * static_cast<double>(computing_.size()) / lost_);
@@ -134,10 +136,22 @@ std::optional<Time> Cgp::patient_until(Time now) {
   for (const Arrivals::Expected& one : arrivals_.coming(now, kMostLookedAt, now + longest))
     waits.push_back(std::max(one.at - now, bounded_seconds(kLate / 2 * to_seconds(one.latest - one.at))));
   std::sort(waits.begin(), waits.end());
-  const BestWait best = best_wait(waits, worth, lost_);
-  if (best.members == 0) return std::nullopt;
-  plan_ = {now + best.wait, k + best.members};
+  std::vector<double> costs;
+  for (const Duration wait : waits) costs.push_back(cost_of_waiting(costs.size() + 1, wait));
+  const std::size_t best = best_number(costs, worth);
+  if (best == 0) return std::nullopt;
+  plan_ = {now + waits[best - 1], k + best};
   return plan_->until;
+}
+
+double Cgp::cost_of_waiting(std::size_t more, Duration wait) const {
+  const std::size_t k = waiting_.size();
+  const double members = static_cast<double>(k + more) / static_cast<double>(k);
+  return lost_ * (to_seconds(wait) + members * to_seconds(dearer(k, k + more)));
+}
+
+Duration Cgp::dearer(std::size_t few, std::size_t many) const {
+  return std::max(Duration::zero(), path_.alone(many) - path_.alone(few));
 }
 
 void Cgp::count_lost() {
@@ -150,10 +164,11 @@ void Cgp::pay(const std::vector<Waiting>& group, Time now) {
   const double replicas = k + static_cast<double>(live());
   double late = 0;    // gradients committed while each of these was computed
   double waited = 0;  // iterations
+  const Duration longer = could_go_ ? dearer(could_go_with_, group.size()) : Duration::zero();
   for (const Waiting& one : group) {
     const auto index = static_cast<std::size_t>(one.contribution.replica.value());
     late += static_cast<double>(committed_ - released_after_[index]);
-    if (could_go_) waited += to_seconds(now - std::max(one.since, *could_go_)) / one.seconds;
+    if (could_go_) waited += to_seconds(now - std::max(one.since, *could_go_) + longer) / one.seconds;
   }
   delay_ += kDelayStep * k / replicas * (late / k / replicas - delay_);
   const double earned = delay_ > options_.delay ? options_.patience * k : 0;

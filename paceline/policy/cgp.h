@@ -9,10 +9,12 @@
 //            could go stays open all the same while it is worth it. That is paid from a purse, which holds at
 //            most one iteration for each of the N replicas:
 //              each gradient that is committed puts `patience` in,               purse += patience/N,
-//              what its replica waited in a group that could go is taken out,    purse −= (δ/T)/N,
-//              and k members wait for the m that come within δ while             purse·k·m/N > Σ δ/T,
+//              what its replica waited in a group that could go is taken out,    purse −= ((δ + ε)/T)/N,
+//              and k members wait for the m that come within δ while             purse·k·m/N > Σ (δ + ε)/T,
 //            for the m where the difference is greatest. T: the iterations of the members; δ: as arrivals.h
-//            tells; who is due and not there is expected another σ·√(2/π) later.
+//            tells; who is due and not there is expected another σ·√(2/π) later. ε: how much longer the
+//            update takes when the group is larger, as global_path.h has learnt; all its members wait for
+//            that too.
 //  window    stays open for the next replica while that saves more than the waiting costs (grouping.h).
 //  dp        closes where the best division of all expected arrivals has its first cut (grouping.h).
 //
@@ -133,6 +135,10 @@ class Cgp final : public SyncPolicy {
   Time deadline(Time now);
   // Until when a natural group that could go stays open for others; nothing: it goes.
   std::optional<Time> patient_until(Time now);
+  // Iterations that the open group loses if it waits for so many more, and they too by a longer update.
+  double cost_of_waiting(std::size_t more, Duration wait) const;
+  // How much longer the update of a larger group takes; never less than nothing.
+  Duration dearer(std::size_t few, std::size_t many) const;
   // What a group that closes now brings into the purse, and what its waiting takes out.
   void pay(const std::vector<Waiting>& group, Time now);
   // The latest arrival of the one the rule waits for; nothing: it waits for nobody.
@@ -155,6 +161,7 @@ class Cgp final : public SyncPolicy {
   bool blocked_ = false;                               // the bound holds the open group up
   std::optional<Time> wake_;                           // asked for and not come yet
   std::optional<Time> could_go_;                       // since when only patience keeps the open group
+  std::size_t could_go_with_ = 0;                      // so many members then
   std::optional<Plan> plan_;                           // of the open group
   double lost_ = 0;                                    // iterations that the open group loses in a second
   double purse_ = 0;                                   // iterations a replica, 0 to 1

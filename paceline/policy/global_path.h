@@ -38,6 +38,8 @@ class GlobalPath {
   Duration global() const { return from_seconds(global_.value_or(0)); }
   // That of the nearest number seen, where this one was not.
   Duration reduce(std::size_t members) const;
+  // From the order to the completion of a commit that meets no other: T_reduce(k) + T_global.
+  Duration alone(std::size_t members) const { return reduce(members) + global(); }
 
  private:
   struct UnderWay {

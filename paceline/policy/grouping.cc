@@ -11,14 +11,14 @@ bool window_stays_open(std::size_t members, Duration wait, const GroupCosts& cos
   return waited <= to_seconds(costs.global + costs.queue + costs.reduce(members) - costs.reduce(members + 1));
 }
 
-BestWait best_wait(std::span<const Duration> waits, double worth, double cost) {
-  BestWait best;
+std::size_t best_number(std::span<const double> costs, double worth) {
+  std::size_t best = 0;
   double most = 0;
-  for (std::size_t m = 1; m <= waits.size(); ++m) {
-    const double gain = static_cast<double>(m) * worth - to_seconds(waits[m - 1]) * cost;
+  for (std::size_t m = 1; m <= costs.size(); ++m) {
+    const double gain = static_cast<double>(m) * worth - costs[m - 1];
     if (gain <= most) continue;
     most = gain;
-    best = {waits[m - 1], m};
+    best = m;
   }
   return best;
 }

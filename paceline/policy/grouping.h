@@ -21,14 +21,10 @@ struct GroupCosts {
 // k·δ ≤ T_global + T_queue + T_reduce(k) − T_reduce(k+1).
 bool window_stays_open(std::size_t members, Duration wait, const GroupCosts& costs);
 
-// How long a group is to wait when each further member is worth `worth` and a second of waiting costs `cost`:
-// until the m-th of those that come in `waits` (ascending), for the m with the greatest m·worth − δ_m·cost.
-// Nothing: no m is worth it. `members`: that m. O(m).
-struct BestWait {
-  Duration wait{};
-  std::size_t members = 0;
-};
-BestWait best_wait(std::span<const Duration> waits, double worth, double cost);
+// How many further members a group is to wait for when each is worth `worth`, and waiting for the first m of
+// them costs costs[m − 1]: the m with the greatest m·worth − costs[m − 1], of equals the least. 0: no m is
+// worth it. O(m).
+std::size_t best_number(std::span<const double> costs, double worth);
 
 // The best division of all expected arrivals into groups [ours]. `waits`: until each replica is ready,
 // ascending; the first `ready` are zero and belong together. Groups are contiguous in that order (two that

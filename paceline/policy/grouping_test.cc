@@ -18,26 +18,22 @@ using paceline::testing::EveryChoice;
 
 Duration ms(std::int64_t count) { return std::chrono::milliseconds(count); }
 
-TEST(BestWait, IsWhereWhatIsGainedIsMostOverWhatIsLost) {
-  const std::vector<Duration> waits{ms(100), ms(300), ms(310), ms(900)};
-  // m·0.2 − δ: 0.1, 0.1, 0.29, −0.1.
-  EXPECT_EQ(best_wait(waits, 0.2, 1).members, 3u);
-  EXPECT_EQ(best_wait(waits, 0.2, 1).wait, ms(310));
-  EXPECT_EQ(best_wait(waits, 0.2, 1.95).members, 1u);
-  EXPECT_EQ(best_wait(waits, 1, 1).members, 4u);
+TEST(BestNumber, IsWhereWhatIsGainedIsMostOverWhatItCosts) {
+  // m·0.2 − cost: 0.1, 0.1, 0.29, −0.1.
+  EXPECT_EQ(best_number(std::vector<double>{0.1, 0.3, 0.31, 0.9}, 0.2), 3u);
+  EXPECT_EQ(best_number(std::vector<double>{0.1, 0.3, 0.31, 0.9}, 1), 4u);
+  EXPECT_EQ(best_number(std::vector<double>{0.19, 0.6, 0.61, 1.8}, 0.2), 1u);
 }
 
-TEST(BestWait, IsNoneWhereNothingIsGained) {
-  EXPECT_EQ(best_wait({}, 1, 1).members, 0u);
-  EXPECT_EQ(best_wait(std::vector<Duration>{ms(100)}, 0.1, 1).members, 0u) << "no more than it costs";
-  EXPECT_EQ(best_wait(std::vector<Duration>{ms(0)}, 0, 1).members, 0u);
-  EXPECT_EQ(best_wait(std::vector<Duration>{ms(100), ms(200)}, 0.2, 1).members, 2u);
+TEST(BestNumber, IsNoneWhereNothingIsGained) {
+  EXPECT_EQ(best_number({}, 1), 0u);
+  EXPECT_EQ(best_number(std::vector<double>{0.1}, 0.1), 0u) << "no more than it costs";
+  EXPECT_EQ(best_number(std::vector<double>{0}, 0), 0u);
 }
 
-TEST(BestWait, OfEqualsIsTheShortest) {
-  EXPECT_EQ(best_wait(std::vector<Duration>{ms(100), ms(200)}, 0.15, 1).members, 2u);
-  EXPECT_EQ(best_wait(std::vector<Duration>{ms(250), ms(500)}, 0.5, 1).members, 2u);
-  EXPECT_EQ(best_wait(std::vector<Duration>{ms(250), ms(750)}, 0.5, 1).members, 1u);
+TEST(BestNumber, OfEqualsIsTheLeast) {
+  EXPECT_EQ(best_number(std::vector<double>{0.25, 0.5}, 0.5), 2u);
+  EXPECT_EQ(best_number(std::vector<double>{0.25, 0.75}, 0.5), 1u);
 }
 
 TEST(WindowStaysOpen, WhileWaitingCostsNoMoreThanTheUpdateThatIsSaved) {

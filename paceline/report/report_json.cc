@@ -61,13 +61,23 @@ Json target_json(const Summary& summary) {
 
 Json optional_json(const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(nullptr); }
 
+Json used_weights_json(const std::optional<UsedWeights>& used) {
+  if (!used) return nullptr;
+  return {{"gradient", json_number(used->gradient)},
+          {"mean", json_number(used->mean)},
+          {"most", json_number(used->most)},
+          {"mean_bound", json_number(used->mean_bound)},
+          {"most_bound", json_number(used->most_bound)}};
+}
+
 Json deviation_json(const Summary& summary) {
   const std::optional<Deviation> deviation = summary.deviation();
   if (!deviation) return nullptr;
   return {{"learning_rate", json_number(summary.groups.learning_rate_max)},
           {"fraction", json_number(summary.groups.fraction_max)},
           {"bound", json_number(deviation->bound)},
-          {"measured", json_number(deviation->measured)}};
+          {"measured", json_number(deviation->measured)},
+          {"used_weights", used_weights_json(summary.run.used_weights)}};
 }
 
 Json missed_paces_json(const Summary& summary) {

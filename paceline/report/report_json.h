@@ -11,8 +11,9 @@
 //               group_size_mean (gradients a commit), group_size_max, deviation, training_loss,
 //               best_accuracy, last_evaluation (null or as in evaluations), replicas, replicas_live,
 //               missed_paces (null, or a text: which devices took longer than they were to take)
-//                 deviation  null or {learning_rate, fraction, bound, measured}: largest η, largest q (the
-//                            part of the bulk in one update), η·q·S or null, η·q·τ_max
+//                 deviation  null or {learning_rate, fraction, bound, measured, used_weights}: largest η,
+//                            largest q (the part of the bulk in one update), η·q·S or null, η·q·τ_max; null
+//                            or {gradient, mean, most, mean_bound, most_bound} (report/summary.h)
 //   evaluations [{time_s, samples, loss, accuracy}]
 //   training    [[time_s, samples, loss]]: the mean of the latest commits
 //   throughput  [[time_s, samples_per_s]]: means over equal spans, each named by its middle

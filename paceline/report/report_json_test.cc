@@ -55,6 +55,12 @@ TEST(ReportJson, TellsHowGroupsFormed) {
   EXPECT_DOUBLE_EQ(deviation["bound"].get<double>(), 0.05 * 0.75 * 4);
   EXPECT_DOUBLE_EQ(deviation["measured"].get<double>(),
                    0.05 * 0.75 * static_cast<double>(summary.staleness_max));
+  EXPECT_TRUE(deviation["used_weights"].is_null());
+  grouped.used_weights = UsedWeights{2, 0.5, 1, 3, 4};
+  Summary measured = summary;
+  measured.run = grouped;
+  const Json found = report_json(measured, stats.history(end))["summary"]["deviation"]["used_weights"];
+  EXPECT_EQ(found, Json({{"gradient", 2}, {"mean", 0.5}, {"most", 1}, {"mean_bound", 3}, {"most_bound", 4}}));
   const Json& groups = run["groups"];
   EXPECT_EQ(groups["formed"][0].dump().substr(0, 17), "[0.1,1,3,[0,1,2],");
   EXPECT_EQ(run["reasons"][groups["formed"][0][4].get<std::size_t>()], "full: 3 gradients");

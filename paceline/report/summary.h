@@ -32,6 +32,16 @@ struct AskedIteration {
 };
 using AskedPace = std::function<std::optional<Duration>(const AskedIteration&)>;
 
+// How far the weights that gradients were computed on were from those they were committed to, in multiples of
+// G, the largest norm of a gradient; and h·d, which bounds that for SGD: h = η/(1 − momentum), d the delay in
+// bulk rounds (docs/theory.md). Measured where all weights are in one process: in virtual time.
+struct UsedWeights {
+  double gradient = 0;  // G
+  double mean = 0, most = 0;
+  double mean_bound = 0, most_bound = 0;
+  friend bool operator==(const UsedWeights&, const UsedWeights&) = default;
+};
+
 // What no fact tells.
 struct RunInfo {
   std::string title;   // of the job
@@ -49,6 +59,7 @@ struct RunInfo {
   // How long an iteration of a replica was to take, by its name, where the job says so.
   AskedPace asked_pace{};
   std::uint64_t seed = 1;
+  std::optional<UsedWeights> used_weights{};  // of the latest attempt
 };
 
 enum class Doing { kJoining, kComputing, kWaiting, kParked, kGone };

@@ -77,6 +77,13 @@ std::string totals(const Summary& summary) {
                         counted(summary.run.lost_commits, "commit"));
   }
   text += "\n" + (summary.plan ? plan_lines(*summary.plan, summary.run) : "");
+  if (const auto& used = summary.run.used_weights) {
+    text += fmt::format(
+        "weights used: {:.3g} G from those committed to on average and {:.3g} G at most, of {:.3g} and "
+        "{:.3g} G "
+        "that theory bounds them by; G = {:.3g}\n",
+        used->mean, used->most, used->mean_bound, used->most_bound, used->gradient);
+  }
   const std::string missed = missed_paces(summary);
   return missed.empty() ? text : fmt::format("{}paces not held: {}; {}\n", text, missed, kPaceAdvice);
 }

@@ -2,12 +2,17 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <absl/strings/numbers.h>
+#include <absl/strings/str_split.h>
+#include <fmt/format.h>
 
 #include "paceline/config/job_config.h"
 #include "paceline/policy/policy_spec.h"
@@ -40,6 +45,9 @@ inline std::string went_back_key(std::int64_t attempt) { return "went_back_" + s
 inline std::string opened_key(std::int64_t attempt) { return "opened_" + std::to_string(attempt); }
 inline std::string released_key(std::int64_t attempt) { return "released_" + std::to_string(attempt); }
 
+// What was measured of the weights that gradients were computed on: five numbers, as report::UsedWeights.
+inline constexpr char kUsedWeightsKey[] = "used_weights";
+
 // The state beside the newest checkpoint that an attempt wrote, as JSON.
 inline std::string saved_state_key(std::int64_t attempt) { return "saved_state_" + std::to_string(attempt); }
 
@@ -65,6 +73,23 @@ inline std::optional<std::int64_t> count_in(const std::map<std::string, std::str
   std::int64_t count = 0;
   if (found == about.end() || !absl::SimpleAtoi(found->second, &count) || count <= 0) return std::nullopt;
   return count;
+}
+
+inline std::string to_text(const report::UsedWeights& used) {
+  return fmt::format("{} {} {} {} {}", used.gradient, used.mean, used.most, used.mean_bound, used.most_bound);
+}
+// Nothing when the key is missing, or does not hold them.
+inline std::optional<report::UsedWeights> used_weights_in(const std::map<std::string, std::string>& about) {
+  const auto found = about.find(kUsedWeightsKey);
+  if (found == about.end()) return std::nullopt;
+  std::vector<double> numbers;
+  for (const absl::string_view text : absl::StrSplit(found->second, ' ')) {
+    double number = 0;
+    if (!absl::SimpleAtod(text, &number) || !std::isfinite(number)) return std::nullopt;
+    numbers.push_back(number);
+  }
+  if (numbers.size() != 5) return std::nullopt;
+  return report::UsedWeights{numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
 }
 
 // Of a run whose journal says nothing of it: live.

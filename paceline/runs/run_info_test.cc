@@ -35,5 +35,13 @@ TEST(RunInfo, NoPaceCanBeMissedInVirtualTime) {
   EXPECT_FALSE(pace_of("[[device]]\n"));
 }
 
+TEST(RunInfo, ReadsWhatItWroteOfUsedWeights) {
+  const report::UsedWeights used{12.5, 0.1, 0.30000000000000004, 0.2, 1e-9};
+  EXPECT_EQ(used_weights_in({{kUsedWeightsKey, to_text(used)}}), used);
+  for (const char* text : {"", "1 2 3 4", "1 2 3 4 5 6", "1 2 3 4 nan", "1 2  4 5"})
+    EXPECT_EQ(used_weights_in({{kUsedWeightsKey, text}}), std::nullopt) << text;
+  EXPECT_EQ(used_weights_in({}), std::nullopt);
+}
+
 }  // namespace
 }  // namespace paceline::runs

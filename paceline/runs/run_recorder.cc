@@ -99,6 +99,10 @@ void RunRecorder::note_lost_commits(std::int64_t count) {
   note(journal_->set(lost_commits_key(journal_->attempt()), std::to_string(count)));
 }
 
+void RunRecorder::note_used_weights(const report::UsedWeights& used) {
+  note(journal_->set(kUsedWeightsKey, to_text(used)));
+}
+
 void RunRecorder::add_metrics(Time now) {
   note(metrics_.append_line(report::metrics_line(stats_->summary(now))));
 }

@@ -60,6 +60,8 @@ class RunRecorder final : public control::RunListener {
 
   // What a process says of itself.
   void note_process(const store::ProcessReport& report) { journal_->note_process(report); }
+  // Of this attempt, in place of what one before said.
+  void note_used_weights(const report::UsedWeights& used);
 
   // Makes the journal last. The first thing that could not be written, ever since.
   const absl::Status& flush() {

@@ -114,6 +114,15 @@ TEST(CgpPatience, NoneIsAspWhereUpdatesTakeNoTime) {
   }
 }
 
+// All members of a larger group wait for its longer update: that is paid from the purse as well.
+TEST(CgpPatience, LosesNoMoreThanItsShareWhereUpdatesOfLargeGroupsTakeLonger) {
+  ClusterModel equal = cluster(8, 1, 0.1);
+  equal.servers.update = {.update_ms = 250, .gradient_ms = 50};
+  const Outcome none = outcome(equal, "cgp:patience=0");
+  EXPECT_GT(outcome(equal, "cgp").rate, 0.88 * none.rate);
+  EXPECT_GT(outcome(equal, "cgp:patience=0.05").rate, 0.93 * none.rate);
+}
+
 // Replicas that are released together and come together cost nothing to wait for.
 TEST(CgpPatience, ReplicasWithoutJitterFallIntoStep) {
   ClusterModel even = cluster(8, 1, 0);

@@ -13,7 +13,7 @@ namespace paceline::train {
 
 class FirstSamples : public DataSet {
  public:
-  FirstSamples(std::unique_ptr<DataSet> all, std::int32_t count) : all_(std::move(all)), size_(count) {
+  FirstSamples(std::shared_ptr<const DataSet> all, std::int32_t count) : all_(std::move(all)), size_(count) {
     PACELINE_CHECK(0 < count && count <= all_->size(), "{} of {} samples", count, all_->size());
   }
 
@@ -29,7 +29,7 @@ class FirstSamples : public DataSet {
   absl::Status check_unchanged() const override { return all_->check_unchanged(); }
 
  private:
-  std::unique_ptr<DataSet> all_;
+  std::shared_ptr<const DataSet> all_;
   std::int32_t size_;
 };
 

@@ -9,6 +9,7 @@
 #include "paceline/train/data_sources.h"
 #include "paceline/train/dataset.h"
 #include "paceline/train/first_samples.h"
+#include "paceline/train/test_with_rest.h"
 
 namespace paceline::train {
 
@@ -65,6 +66,26 @@ absl::Status keep_first(std::int64_t count, const std::string& key, const std::s
   return absl::OkStatus();
 }
 
+// What is not trained on tests as well.
+absl::Status test_rest(const config::DataConfig& data, DataSets& sets) {
+  const std::shared_ptr<const DataSet> all = std::move(sets.train);
+  if (data.train_samples <= 0 || data.train_samples >= all->size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("data.test_rest = true: data.train_samples = {} leaves nothing out of the {} samples of "
+                    "data.source = \"{}\"; set it to fewer, or leave test_rest out",
+                    data.train_samples, all->size(), data.source));
+  }
+  if (data.augment) {
+    return absl::InvalidArgumentError(
+        "data.test_rest = true: what is left out of a training set that is augmented would be augmented too; "
+        "set data.augment to false");
+  }
+  const auto trained = static_cast<std::int32_t>(data.train_samples);
+  sets.test = std::make_unique<TestWithRest>(std::move(sets.test), all, trained);
+  sets.train = std::make_unique<FirstSamples>(all, trained);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::span<const DataSource* const> data_sources() {
@@ -77,7 +98,11 @@ std::span<const DataSource* const> data_sources() {
 absl::StatusOr<DataSets> load_data(const config::DataConfig& data, std::int64_t context) {
   return catch_torch("loading data", [&]() -> absl::StatusOr<DataSets> {
     PACELINE_ASSIGN_OR_RETURN(DataSets sets, load_all(data, context));
-    PACELINE_RETURN_IF_ERROR(keep_first(data.train_samples, "train_samples", data.source, sets.train));
+    if (data.test_rest) {
+      PACELINE_RETURN_IF_ERROR(test_rest(data, sets));
+    } else {
+      PACELINE_RETURN_IF_ERROR(keep_first(data.train_samples, "train_samples", data.source, sets.train));
+    }
     PACELINE_RETURN_IF_ERROR(keep_first(data.test_samples, "test_samples", data.source, sets.test));
     return sets;
   });

@@ -42,6 +42,43 @@ TEST(LoadData, KeepsTheFirstSamplesOnly) {
   EXPECT_EQ(sets->train->sample_shape(), (std::vector<std::int64_t>{10}));
 }
 
+// 89 samples train and 9 test. With 80 trained on the other 9 test too, each with its own bytes.
+TEST(LoadData, WhatIsLeftOutOfTheTrainingSetTestsToo) {
+  TempDir dir;
+  Bytes bytes(1000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i / 10);
+  dir.write("text", bytes);
+  config::DataConfig data = source("text:" + dir.file("text"));
+  const auto all = load_data(data, 10);
+  data.train_samples = 80;
+  data.test_rest = true;
+  const auto sets = load_data(data, 10);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  ASSERT_EQ(sets->train->size(), 80);
+  ASSERT_EQ(sets->test->size(), 18);
+  const std::vector<std::int32_t> mixed{17, 0, 9, 8};
+  const Batch found = sets->test->batch(mixed, 0);
+  const Batch of_test = all->test->batch(std::vector<std::int32_t>{0, 8}, 0);
+  const Batch of_rest = all->train->batch(std::vector<std::int32_t>{88, 80}, 0);
+  EXPECT_TRUE(torch::equal(found.inputs[0], of_rest.inputs[0]));
+  EXPECT_TRUE(torch::equal(found.inputs[1], of_test.inputs[0]));
+  EXPECT_TRUE(torch::equal(found.inputs[2], of_rest.inputs[1]));
+  EXPECT_TRUE(torch::equal(found.targets[3], of_test.targets[1]));
+  data.test_samples = 12;
+  EXPECT_EQ(load_data(data, 10)->test->size(), 12);
+}
+
+TEST(LoadData, RefusesToTestOnARestThatIsNone) {
+  TempDir dir;
+  config::DataConfig data = thousand_bytes(dir);
+  data.test_rest = true;
+  for (const std::int64_t trained : {0, 89, 90}) {
+    data.train_samples = trained;
+    expect_error(load_data(data, 10).status(), absl::StatusCode::kInvalidArgument,
+                 {"data.test_rest = true", std::to_string(trained)});
+  }
+}
+
 TEST(LoadData, OtherBytesHaveAnotherDigest) {
   const auto digest_of = [](const std::string& text) {
     TempDir dir;

@@ -127,6 +127,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   PACELINE_RETURN_IF_ERROR(run(virtual_cluster, *recorder, onlooker, display));
   PACELINE_RETURN_IF_ERROR(
       work->save(virtual_cluster.controller().save(), virtual_cluster.now().time_since_epoch()));
+  if (const auto used = work->used_weights()) recorder->note_used_weights(*used);
   return recorder->flush();
 }
 

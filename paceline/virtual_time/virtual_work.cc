@@ -102,7 +102,11 @@ VirtualWork::VirtualWork(const config::JobConfig& job, std::int32_t samples, std
       order_(job.seed, samples),
       checkpoints_(checkpoints),
       on_evaluated_(std::move(on_evaluated)),
-      pool_(std::move(pool)) {}
+      pool_(std::move(pool)) {
+  if (job.optimizer.kind != ps::OptimizerKind::kSgd || job.optimizer.momentum >= 1) return;
+  deviation_.emplace(layout_, job.optimizer.momentum);
+  newest_.resize(static_cast<std::size_t>(layout_.size()));
+}
 
 absl::StatusOr<VirtualWork::Slot*> VirtualWork::slot(ReplicaId replica) {
   std::unique_ptr<Slot>& slot = slots_[replica];
@@ -115,6 +119,7 @@ absl::StatusOr<VirtualWork::Slot*> VirtualWork::slot(ReplicaId replica) {
 absl::Status VirtualWork::start(const control::Release& release) {
   PACELINE_ASSIGN_OR_RETURN(Slot* const mine, slot(release.replica));
   pull(release, mine->weights.floats());
+  if (deviation_) mine->pulled = deviation_->now();
   if (release.steps > 0) return start_steps(release, *mine);
   mine->step = compute_on<absl::StatusOr<engine::StepResult>>(
       *pool_,
@@ -161,10 +166,21 @@ absl::Status VirtualWork::commit(Time at, const control::CommitRecord& record) {
     PACELINE_ASSIGN_OR_RETURN(const Slot* const theirs, slot(member.replica));
     gradients.push_back(theirs->gradient.floats().data());
   }
+  if (deviation_ && !record.of_differences) measure(record);
   PACELINE_RETURN_IF_ERROR(shards_.apply(record, gradients));
   if (!shards_.finite()) return diverged(record, gradients);
   if (record.checkpoint) PACELINE_RETURN_IF_ERROR(save(*record.checkpoint, at.time_since_epoch()));
   return record.keep_for_evaluation ? evaluate(at, record) : absl::OkStatus();
+}
+
+void VirtualWork::measure(const control::CommitRecord& record) {
+  shards_.copy_weights(newest_);
+  for (const control::CommitMember& member : record.members) {
+    const Slot& theirs = *slots_.at(member.replica);
+    deviation_->add(theirs.weights.floats(), newest_, theirs.gradient.floats(), theirs.pulled,
+                    record.learning_rate);
+  }
+  deviation_->committed(record.fraction, record.learning_rate);
 }
 
 absl::Status VirtualWork::diverged(const control::CommitRecord& record,

@@ -16,6 +16,7 @@
 #include "paceline/control/run_listener.h"
 #include "paceline/memory/shared_memory.h"
 #include "paceline/sim/work.h"
+#include "paceline/virtual_time/deviation_meter.h"
 #include "paceline/virtual_time/local_shards.h"
 
 namespace paceline::virtual_time {
@@ -32,6 +33,11 @@ class VirtualWork final : public sim::Work {
   std::int64_t dataset_size() const { return samples_; }
   std::int64_t units() const { return units_; }
   std::int64_t model_bytes() const { return layout_.size() * static_cast<std::int64_t>(sizeof(float)); }
+
+  // Under SGD. Replicas that step by themselves have no gradients to be late.
+  std::optional<report::UsedWeights> used_weights() const {
+    return deviation_ ? deviation_->measured() : std::nullopt;
+  }
 
   absl::Status start(const control::Release& release) override;
   absl::StatusOr<Finished> finish(ReplicaId replica) override;
@@ -50,6 +56,7 @@ class VirtualWork final : public sim::Work {
     std::vector<float*> gradient_by_tensor;
     std::optional<compute::LocalSteps> local;  // once it has stepped by itself
     std::future<absl::StatusOr<engine::StepResult>> step;
+    DeviationMeter::Pulled pulled{};
   };
 
   VirtualWork(const config::JobConfig& job, std::int32_t samples, std::int64_t units, ps::Layout layout,
@@ -59,6 +66,7 @@ class VirtualWork final : public sim::Work {
   absl::Status start_steps(const control::Release& release, Slot& mine);
   // The weights that the replica is to compute on.
   void pull(const control::Release& release, std::span<float> weights) const;
+  void measure(const control::CommitRecord& record);
   absl::Status evaluate(Time at, const control::CommitRecord& record);
   absl::Status diverged(const control::CommitRecord& record, std::span<const float* const> gradients) const;
 
@@ -74,6 +82,8 @@ class VirtualWork final : public sim::Work {
   Version saved_{-1};
   std::map<ReplicaId, std::unique_ptr<Slot>> slots_;
   std::unique_ptr<Slot> evaluated_;             // the weights under evaluation
+  std::optional<DeviationMeter> deviation_;     // where it means something
+  std::vector<float> newest_;                   // weights, for it
   std::unique_ptr<compute::ComputePool> pool_;  // last: its tasks use what is above
 };
 

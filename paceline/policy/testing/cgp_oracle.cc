@@ -191,6 +191,12 @@ double CgpOracle::seconds_of(ReplicaId replica) const {
   return std::max(to_seconds(bounded_seconds(middle_of_last(intervals(replica)))), 1e-9);
 }
 
+// "How much longer the update takes when the group is larger, as global_path.h has learnt."
+double CgpOracle::dearer(std::size_t few, std::size_t many) const {
+  const Path known = path();
+  return std::max(0.0, to_seconds(known.reduce(many)) - to_seconds(known.reduce(few)));
+}
+
 // "Each gradient that is committed puts `patience` in, and what its replica waited takes out."
 double CgpOracle::purse() const {
   double purse = 0;
@@ -211,8 +217,8 @@ double CgpOracle::purse() const {
   return purse;
 }
 
-// "For the m with the greatest purse·k·m/N − Σ δ/T_i; that plan is kept while what is left of it is worth
-// it."
+// "For the m with the greatest purse·k·m/N − Σ (δ + ε)/T_i; that plan is kept while what is left of it is
+// worth it." The T of those to come is the mean rate of those that are there.
 bool CgpOracle::patient(Time now, Time& again) {
   if (purse() <= 0) return false;
   double lost = 0;
@@ -220,8 +226,13 @@ bool CgpOracle::patient(Time now, Time& again) {
   const std::size_t k = group_.size();
   const double worth = purse() * static_cast<double>(k) / static_cast<double>(k + all_computing().size());
   const auto missing = static_cast<double>(plan_members_) - static_cast<double>(k);
+  const auto cost = [&](double more, Duration wait) {
+    const auto all = static_cast<double>(k) + more;
+    return to_seconds(wait) * lost +
+           dearer(k, static_cast<std::size_t>(all)) * lost / static_cast<double>(k) * all;
+  };
   const bool worth_it =
-      plan_until_ > now && missing > 0 && missing * worth > to_seconds(plan_until_ - now) * lost;
+      plan_until_ > now && missing > 0 && missing * worth > cost(missing, plan_until_ - now);
   if (!worth_it) {
     std::multiset<Duration> waits;
     for (const Expected& one : coming(now))
@@ -230,7 +241,8 @@ bool CgpOracle::patient(Time now, Time& again) {
     double most = 0;
     std::size_t members = 0;
     for (const Duration wait : waits) {
-      const double gain = static_cast<double>(++members) * worth - to_seconds(wait) * lost;
+      ++members;
+      const double gain = static_cast<double>(members) * worth - cost(static_cast<double>(members), wait);
       if (gain <= most) continue;
       most = gain;
       plan_until_ = now + wait;
@@ -255,6 +267,7 @@ bool CgpOracle::natural_closes(Time now, Time& again) {
       }
     }
     could_go_ = now;
+    could_go_with_ = group_.size();
   }
   return !patient(now, again);
 }
@@ -343,6 +356,7 @@ void CgpOracle::close(Time now, CgpAnswer& answer) {
   std::vector<Contribution> members;
   paid_.emplace_back();
   const auto live = static_cast<double>(group_.size() + all_computing().size());
+  std::vector<double> seconds;
   for (const Event& one : order) {
     const bool fits = static_cast<std::int64_t>(members.size()) < options_.k_max;
     // In the commit after this one τ would be version + 1 − 1 − u.
@@ -353,8 +367,11 @@ void CgpOracle::close(Time now, CgpAnswer& answer) {
     const double waited =
         could_go_ ? to_seconds(now - std::max(one.at, *could_go_)) / seconds_of(one.replica) : 0;
     paid_.back().push_back({gradients_since(one.replica), waited, live});
+    seconds.push_back(seconds_of(one.replica));
     std::erase_if(group_, [&](const Event& other) { return other.replica == one.replica; });
   }
+  for (std::size_t i = 0; could_go_ && i < seconds.size(); ++i)
+    paid_.back()[i].waited += dearer(could_go_with_, seconds.size()) / seconds[i];
   std::sort(members.begin(), members.end());
   answer.commits.push_back(members);
   events_.push_back({.what = Event::What::kOrder,

@@ -71,6 +71,7 @@ class CgpOracle {
   bool window_closes(Time now, Time& again) const;
   bool dp_closes(Time now, Time& again) const;
   double seconds_of(ReplicaId replica) const;
+  double dearer(std::size_t few, std::size_t many) const;
   double gradients_since(ReplicaId replica) const;
   double purse() const;
   Time timer(Time now) const;
@@ -84,6 +85,7 @@ class CgpOracle {
   bool was_blocked_ = false;                // the group that is open
   std::vector<std::vector<Payment>> paid_;  // by commit
   std::optional<Time> could_go_;            // since when only patience keeps the open group
+  std::size_t could_go_with_ = 0;           // members then
   Time plan_until_{Time::min()};            // of it, too
   std::size_t plan_members_ = 0;
 };
