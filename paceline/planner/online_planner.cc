@@ -28,7 +28,7 @@ bool same_groups(const Plan& a, const Plan& b) {
 
 namespace {
 
-// Those without samples get one of the one that has the most. Whether there were any.
+// A replica without samples gets one of the replica with the most. True if there was such a replica.
 bool let_all_compute(Plan& plan) {
   bool any = false;
   for (PlannedReplica& idle : plan.replicas) {
