@@ -153,7 +153,7 @@ class Chaos : public ::testing::TestWithParam<std::string> {
   }
   static std::int64_t copies() { return copies_asked_for > 0 ? copies_asked_for : 1 + number() % 2; }
 
-  // Whoever went back says that it lost nothing, and so does the report of the whole run.
+  // A run that went back says that it lost nothing, and so does the report of the whole run.
   static void expect_no_commit_lost(const fs::path& run_folder) {
     const auto journal = store::JournalReader::open(store::RunPaths{run_folder}.journal());
     ASSERT_TRUE(journal.ok()) << journal.status();

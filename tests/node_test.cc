@@ -278,7 +278,7 @@ TEST_F(Node, ARunThatFailsIsAFailureOnEveryHost) {
   }
 }
 
-// Whoever comes back finds the run where it is led from by now, and that host takes it up again itself.
+// A host that comes back finds the run where it is led from by now, and that host takes it up again itself.
 TEST_F(Node, HostsComeBackToTheOneThatLeads) {
   if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
   start_and_wait_for_checkpoint(

@@ -1,4 +1,4 @@
-// Who may take part in a run: certificates, roles, tokens, and bytes that are no call at all. Whoever is
+// Who may take part in a run: certificates, roles, tokens, and bytes that are no call at all. One that is
 // refused hears why in one line, the coordinator writes one, and the run goes on as if nothing had been.
 #include <arpa/inet.h>
 #include <netinet/in.h>

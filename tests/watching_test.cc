@@ -1,4 +1,4 @@
-// Whoever watches a run: evaluations that are asked for from outside, the metrics of [monitor], and `paceline
+// Those who watch a run: evaluations that are asked for from outside, the metrics of [monitor], and `paceline
 // top` on a terminal. None of them changes what is trained.
 #include <fcntl.h>
 #include <poll.h>

@@ -29,7 +29,7 @@ TEST(Pairs, CommitsTwoAtATime) {
   EXPECT_EQ(cluster.log().front().members.size(), 2u);
 }
 
-// Whatever the speeds are, and whoever comes and goes: each sample is committed once, and nobody waits for
+// Whatever the speeds are, and whichever replicas come and go: each sample is committed once, and nobody waits for
 // ever.
 TEST(Pairs, KeepsWhatTheControllerPromises) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {

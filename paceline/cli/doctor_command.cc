@@ -176,7 +176,7 @@ absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Plac
   ExaminedHost own = examined_host(place, options.wait_s, findings, data);
   const bool first = place.placement.rank == 0;
   auto ended = first ? examine_all(options, place, std::move(own)) : be_examined(std::move(own));
-  // Whoever is alone with what it found says so itself.
+  // A host that is alone with what it found says so itself.
   if (!first || !ended.ok()) report(findings, options.json);
   return ended;
 }

@@ -70,7 +70,7 @@ class ExchangeWithAStranger : public ::testing::Test {
   std::unique_ptr<Exchange> exchange_;
 };
 
-// A name can be guessed. Whoever has no more than that takes nobody's place.
+// A name can be guessed. One who has no more than that takes nobody's place.
 TEST_F(ExchangeWithAStranger, ANameWithoutItsSecretIsNobodys) {
   for (const std::string& name : {std::string("host 1"), name_of_host_1(kKeys.send), name_of_host_1({})})
     EXPECT_EQ(refusal_of(name).code(), absl::StatusCode::kFailedPrecondition) << name;

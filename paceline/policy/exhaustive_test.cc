@@ -1,6 +1,6 @@
 // Every order in which three replicas can finish four iterations each, under every policy; the same with one
 // of them leaving at every point; and two iterations each with one joining and one leaving at every point.
-// Whoever has done its iterations takes no more part but stays live.
+// A replica that has done its iterations takes no more part but stays live.
 #include <cctype>
 #include <chrono>
 #include <string>

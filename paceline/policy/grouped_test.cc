@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Writes down what it is told. Whoever joins is released, if it is that kind; a gradient waits for the timer,
+// Writes down what it is told. A replica that joins is released, if it is that kind; a gradient waits for the timer,
 // which commits all.
 class Told final : public SyncPolicy {
  public:

@@ -269,7 +269,7 @@ TEST(RunStats, NoGroupsBeforeTheFirstCommit) {
   EXPECT_EQ(summary.deviation(), std::nullopt);
 }
 
-// Whoever left or is parked is not waited for: a group of all others is one of all.
+// A replica that left or is parked is not waited for: a group of all others is one of all.
 TEST(RunStats, AGroupOfAllThatTakePartIsNotBetween) {
   Told run;
   for (int i = 0; i < 4; ++i) run.joined(0, i).released(0, i, 1);

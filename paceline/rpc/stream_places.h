@@ -1,4 +1,4 @@
-// How many streams a service has at a time. Whoever has a job's token may open as many as it likes, and each
+// How many streams a service has at a time. A process with a job's token may open as many as it likes, and each
 // costs memory. Any thread.
 #pragma once
 

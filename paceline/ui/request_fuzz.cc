@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool token_anywhere =
       std::string_view(reinterpret_cast<const char*>(data), size).find("456") != std::string_view::npos ||
       lines[1].find('%') != std::string_view::npos;
-  // Whoever gets something has shown the token somewhere.
+  // One that gets something has shown the token somewhere.
   if (asked.refused == 0 && !token_anywhere) std::abort();
   if (asked.refused == 0 && asked.what == Asks::kNothing) std::abort();
   if (asked.runs.size() > kMostRuns) std::abort();

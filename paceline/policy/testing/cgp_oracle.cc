@@ -151,7 +151,7 @@ CgpOracle::Path CgpOracle::path() const {
   return path;
 }
 
-// "Whoever computes on version u must get into commit u + 1 + S at the latest."
+// "A replica that computes on version u must get into commit u + 1 + S at the latest."
 bool CgpOracle::blocked() const {
   if (options_.staleness == CgpOptions::kNoLimit) return false;
   for (const Event& release : all_computing()) {

@@ -110,7 +110,7 @@ void ElasticOracle::ready(const Fact& fact, Answer& answer) {
   mine.waits = mine.waits || alone;
   if (mine.waits) return;
   answer.commits.push_back({mine.id});
-  // Whoever has measured enough and is not planned yet.
+  // A replica that has measured enough and is not planned yet.
   const auto enough = static_cast<std::size_t>(std::max<std::int64_t>(spec_.look_ahead, 2));
   mine.paused = !planned_ && mine.finishes.size() >= enough;
   if (!mine.paused) answer.releases.push_back(mine.id);
