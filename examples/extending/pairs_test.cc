@@ -29,8 +29,8 @@ TEST(Pairs, CommitsTwoAtATime) {
   EXPECT_EQ(cluster.log().front().members.size(), 2u);
 }
 
-// Whatever the speeds are, and whichever replicas come and go: each sample is committed once, and nobody waits for
-// ever.
+// Whatever the speeds, and whichever replicas come and go: each sample is committed once, and nobody waits
+// for ever.
 TEST(Pairs, KeepsWhatTheControllerPromises) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const auto replicas = static_cast<std::int64_t>(1 + seed % 5);
