@@ -49,7 +49,7 @@ class ServerProcess final : public Process {
  public:
   ServerProcess(Cluster& cluster, int rank, Home home);
 
-  // The version of its own shard that workers read in that attempt; nothing when it has not started.
+  // Workers read this version of its own shard in that attempt; nothing if it has not started.
   std::optional<Version> published(const std::string& attempt) const;
   // It does its part in that attempt.
   bool serves(const std::string& attempt) const { return published(attempt).has_value() && !still(); }

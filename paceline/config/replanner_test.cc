@@ -324,8 +324,8 @@ TEST(Replanner, DecidesTheDataOfEveryBatch) {
   EXPECT_THAT(rounds.leased(), testing::ElementsAre(12, 4)) << "one is three times slower";
 }
 
-// Devices of one speed, of which one uses ten times as much: the energy of a batch settles at the budget,
-// which no shares by speed alone keep (10.6 J).
+// Two devices are equally fast, and one uses ten times as much energy. A batch settles at the budget of 6 J;
+// shares by speed alone would use 10.6 J.
 TEST(Replanner, KeepsABudgetOfEnergyByItsData) {
   const JobConfig job = two_devices(
       "[budget]\nkind = \"energy_j\"\nmost = 6\nv = 2\n[[device]]\npace_ms = 96\npower_w = 10\n"

@@ -17,8 +17,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Writes down what it is told. A replica that joins is released, if it is that kind; a gradient waits for the timer,
-// which commits all.
+// Writes down what it is told. A replica that joins is released, if it is that kind; a gradient waits for the
+// timer, which commits all.
 class Told final : public SyncPolicy {
  public:
   explicit Told(std::vector<std::string>& lines) : lines_(lines) {}

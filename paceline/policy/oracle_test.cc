@@ -167,8 +167,8 @@ class Oracle {
     if (dssp != nullptr && dssp->reading == DsspReading::kTransient) release_alike(*dssp, fact, answer);
   }
 
-  // "The threshold is sU for a replica that takes at least three quarters as long as the slowest." Those that were
-  // held before are looked at when the slowest clock has changed, or somebody has left.
+  // "The threshold is sU for a replica that takes at least three quarters as long as the slowest." Those that
+  // were held before are looked at when the slowest clock has changed, or somebody has left.
   void release_alike(const DsspSpec& spec, const Fact& fact, Answer& answer) {
     if (live_.empty()) return;
     const bool all = fact.what == Fact::What::kLeave || slowest_clock() != looked_at_;

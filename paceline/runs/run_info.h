@@ -78,7 +78,7 @@ inline std::optional<std::int64_t> count_in(const std::map<std::string, std::str
 inline std::string to_text(const report::UsedWeights& used) {
   return fmt::format("{} {} {} {} {}", used.gradient, used.mean, used.most, used.mean_bound, used.most_bound);
 }
-// Nothing when the key is missing, or does not hold them.
+// Nothing if the key is missing or does not hold five finite numbers.
 inline std::optional<report::UsedWeights> used_weights_in(const std::map<std::string, std::string>& about) {
   const auto found = about.find(kUsedWeightsKey);
   if (found == about.end()) return std::nullopt;

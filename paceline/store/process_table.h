@@ -1,7 +1,7 @@
 // The tables of a journal that say how much memory the processes of a run hold, and what they send each
 // other: a row for each process, and for each pair and kind, of the newest report. For journal.cc only.
-// One that counts anew, because it is another process or has another session, goes on from what was counted
-// before.
+// A process that starts again, or a new session of it, counts from zero; the row adds that to what was
+// counted before.
 #pragma once
 
 #include <cstddef>

@@ -66,7 +66,7 @@ absl::Status keep_first(std::int64_t count, const std::string& key, const std::s
   return absl::OkStatus();
 }
 
-// What is not trained on tests as well.
+// Adds to the test set the samples that training leaves out.
 absl::Status test_rest(const config::DataConfig& data, DataSets& sets) {
   const std::shared_ptr<const DataSet> all = std::move(sets.train);
   if (data.train_samples <= 0 || data.train_samples >= all->size()) {
