@@ -13,6 +13,7 @@ enum class ExitReason {
   kOwnError,         // of this process: another one would have it too
   kCoordinatorLost,  // the stream was cut short
   kRunFailed,        // the coordinator said that the run could not go on
+  kMemberLost,       // a process that the coordinator needs went away; its own reason says more
   kPlaceTaken,       // another process has its place
   kHostGivenUp,      // the run goes on without its host
   kKilled,           // by somebody, in the middle of something; the starter sees this, and the next one

@@ -164,8 +164,7 @@ void CoordinatorProcess::end_attempt() {
                                   .wrong_workers = attempt->wrong_workers()};
   if (ended.can_go_on && ended.lost_for_good()) folder_.attempts.back().says_what_was_lost = true;
   const absl::Status kept = flush_records();
-  ended.status.Update(kept);
-  ended.can_go_on = ended.can_go_on && kept.ok();
+  ended.recorded(kept);
   if (folder_.mark != mark_)
     ended.leads = absl::FailedPreconditionError("another host leads this run by now");
   carry_out(attempts_->ended(ended));

@@ -17,6 +17,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/exit_reason.h"
 #include "paceline/coordinator/testing/attempt_world.h"
 #include "paceline/wire/wire.h"
 
@@ -410,6 +411,15 @@ TEST_F(AttemptTest, ANormThatIsNoneIsTheWorkersEnd) {
     EXPECT_EQ(lying->disconnect().why(), "sent a gradient of an impossible norm") << norm;
     EXPECT_FALSE(attempt().missing().empty());
   }
+}
+
+TEST_F(AttemptTest, AServerLostBeforeTheFirstStartEndsTheRunForThatReason) {
+  start("");
+  const auto serving = server(0);
+  serving->leave();
+  EXPECT_FALSE(attempt().can_go_on());
+  EXPECT_EQ(attempt().result().message(), "server 0 died");
+  EXPECT_EQ(exit_reason_of(attempt().result()), ExitReason::kMemberLost);
 }
 
 TEST_F(AttemptTest, AGradientThatIsNotThereTakesTheRunBackWithoutItsWorker) {

@@ -60,6 +60,11 @@ struct AttemptEnded {
   std::int64_t lost_commits() const;
   // Whether they are lost for good. Where there are copies, servers may still have them when they come again.
   bool lost_for_good() const { return lost_commits() == 0 || copies == 1; }
+  // How the end of the journal was written. A run whose journal has a hole cannot go on.
+  void recorded(const absl::Status& written) {
+    status.Update(written);
+    can_go_on = can_go_on && written.ok();
+  }
 };
 
 // ---- What goes out ----

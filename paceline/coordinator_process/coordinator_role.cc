@@ -186,8 +186,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
     recorder->note_went_back(std::string(ended.status.message()));
   }
   const absl::Status written = recorder->flush();
-  ended.status.Update(written);
-  ended.can_go_on = ended.can_go_on && written.ok();
+  ended.recorded(written);
   return ended;
 }
 

@@ -146,10 +146,11 @@ bool Supervisor::starts_after_loss(const MemberEnded& ended) {
   if (training_ || !ended.end.killed) return false;
   Member& member = *find(ended.name);
   const std::string lost = fmt::format("{} was lost ({})", member.name, ended.end.in_words);
-  // A coordinator that is gone by now has ended of it, and says why, or was lost as well: if it is started
-  // again, so is this one.
+  // A coordinator that is gone by now ended because of this loss, for a reason of its own, or was lost as well:
+  // if it is started again, so is this one.
   if (leads_ && nobody_answers_) {
     tell(lost);
+    if (!lost_with_coordinator_) lost_with_coordinator_ = ended.end.reason;
     return true;
   }
   if (stopping_ || !has_trained_before() || !comes_back_.again(ended.newest)) return false;
@@ -202,6 +203,7 @@ absl::Status Supervisor::end_of_coordinator(const ProcessEnd& end) const {
   if (first_error_) return said ? absl::InvalidArgumentError(first_error_->message()) : *first_error_;
   if (end.success && !lost_all_.empty())
     return absl::UnavailableError(fmt::format("every replica lost a worker; the last one {}", lost_all_));
+  if (end.exit_reason == ExitReason::kMemberLost && lost_with_coordinator_) return *lost_with_coordinator_;
   return end.success ? absl::OkStatus() : end.reason;
 }
 

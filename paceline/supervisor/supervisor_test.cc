@@ -304,6 +304,25 @@ TEST_F(SupervisorTest, AProcessThatDiesWithTheCoordinatorSaysNothingOfTheRun) {
   EXPECT_EQ(outcome(), "the journal is damaged");
 }
 
+TEST_F(SupervisorTest, ACoordinatorThatEndsForALostProcessLeavesTheReasonToThatProcess) {
+  begin(options());
+  answer(1, false);
+  take_done();
+  happens(NotAnswered{true});
+  ends("server0", killed());
+  EXPECT_THAT(take_done(), ElementsAre("server0 was lost (killed by signal 9 (Killed))"));
+  coordinator_ends(said(ExitReason::kMemberLost, "server 0 died"), std::nullopt, false);
+  EXPECT_EQ(outcome(), "it: killed by signal 9 (Killed)");
+}
+
+TEST_F(SupervisorTest, ACoordinatorThatMissesAProcessOfAnotherHostSaysWhich) {
+  begin(options());
+  answer(1, false);
+  take_done();
+  coordinator_ends(said(ExitReason::kMemberLost, "server 1 died"), std::nullopt, false);
+  EXPECT_EQ(outcome(), "server 1 died");
+}
+
 TEST_F(SupervisorTest, StartsALostCoordinatorAgain) {
   begin_to_train();
   coordinator_ends(killed(), Version(40));
