@@ -374,6 +374,34 @@ TEST_P(NeededOneKilled, TheRunGoesOnByItselfToTheSameWeights) {
 INSTANTIATE_TEST_SUITE_P(Processes, NeededOneKilled, testing::Values("coordinator", "server"),
                          [](const auto& one) { return std::string(one.param); });
 
+// Workers are forks of a process that nobody needs once they run, and without it they are run.
+TEST(Faults, AForkServerThatDiesIsNobodysLoss) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("bsp", 1, 15)).string()});
+  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  kill(children(train.pid(), "fork-server").at(0), SIGKILL);
+  kill(children(train.pid(), "w1").at(0), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return children(train.pid(), "w1").empty(); }));
+  kill(children(train.pid(), "server").at(0), SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_NE(ended.errors.find("w1 is started again"), std::string::npos) << ended.errors;
+  EXPECT_EQ(ended.errors.find("fork"), std::string::npos) << ended.errors;
+  expect_kept_samples_once(only_run(folder / "runs"), 1);
+}
+
+TEST(Faults, AForkServerThatDiesAtTheStartIsNobodysLoss) {
+  const std::string job = cluster("bsp", 1, 20);
+  const TempFolder folder;
+  Program train({"train", job_with(folder, job).string()});
+  ASSERT_TRUE(eventually([&] {
+    const auto found = children(train.pid(), "fork-server");
+    return !found.empty() && kill(found[0], SIGKILL) == 0;
+  }));
+  EXPECT_EQ(train.wait().status, 0);
+  EXPECT_EQ(checkpoint_weights(only_run(folder / "runs")), undisturbed(job));
+}
+
 // Stopped so long that it was given up: when it goes on it joins as a new one, whether it still hears why or
 // finds its connection broken by its own clock.
 TEST(Faults, AWorkerThatWasGivenUpComesAgain) {

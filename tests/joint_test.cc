@@ -236,7 +236,7 @@ TEST(Joint, AStageThatStandsStillCannotWriteToAnotherReplicasGradient) {
   const fs::path log = only_run(folder / "run" / "runs") / "logs" / "coordinator.log";
   ASSERT_TRUE(eventually([&] { return read_text(log).find("w1 left: silent for") != std::string::npos; }));
   EXPECT_TRUE(eventually([&] { return !shared_with_others(); }, 30));
-  const int before = metrics_so_far(folder / "run" / "runs");
+  const auto before = metrics_so_far(folder / "run" / "runs");
   EXPECT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") > before + 2; }));
   EXPECT_FALSE(shared_with_others());
   kill(still, SIGCONT);

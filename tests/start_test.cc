@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/program.h"
+#include "tests/recorded_run.h"
 #include "tests/small_job.h"
 
 namespace paceline::tests {
@@ -93,6 +94,23 @@ TEST_F(Start, WhatReadsARunLoadsNoLibtorch) {
   expect_small({"report", run});
   expect_small({"report", run, "--time"});
   expect_small({"replay", run});
+}
+
+// Each further worker costs what it writes to, not what libtorch takes.
+TEST_F(Start, WorkersShareLibtorch) {
+  constexpr long kMostOfItsOwn_kB = 30'000, kAtLeastShared_kB = 50'000;
+  const std::string job = small_job(folder_.path(), "epochs = 200\n[[device]]\ncount = 3\n").string();
+  Program program({"train", job});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder_ / "runs") >= 1; })) << program.errors_so_far();
+  for (const char* name : {"w0", "w1", "w2"}) {
+    const pid_t worker = children(program.pid(), name).at(0);
+    const std::string memory = read_text(fmt::format("/proc/{}/smaps_rollup", worker));
+    const auto kilobytes = [&](const std::string& key) {
+      return std::atol(memory.c_str() + memory.find("\n" + key + ":") + key.size() + 2);
+    };
+    EXPECT_LT(kilobytes("Private_Dirty"), kMostOfItsOwn_kB) << name;
+    EXPECT_GT(kilobytes("Shared_Dirty"), kAtLeastShared_kB) << name << " loaded it for itself";
+  }
 }
 
 // It starts processes; those that compute have it.

@@ -6,9 +6,9 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
-#define PACELINE_RETURN_IF_ERROR(expression)                                  \
-  do {                                                                        \
-    if (::absl::Status status_ = (expression); !status_.ok()) return status_; \
+#define PACELINE_RETURN_IF_ERROR(expression)                                                          \
+  do {                                                                                                \
+    if (::absl::Status returned_status = (expression); !returned_status.ok()) return returned_status; \
   } while (false)
 
 #define PACELINE_CONCAT_INNER(a, b) a##b

@@ -81,7 +81,8 @@ void Attempt::go_back(const std::string& why) {
   // What could not even start is not tried again and again, but what has trained before is. What is over is
   // so once its last checkpoint is there, and who asks for a stop gets one.
   const bool worth_it = started() || options_.again || options_.restart.has_value();
-  if (!worth_it || stop_asked_ || !result().ok()) return fail(with_exit_reason(absl::UnavailableError(why), ExitReason::kMemberLost));
+  if (!worth_it || stop_asked_ || !result().ok())
+    return fail(with_exit_reason(absl::UnavailableError(why), ExitReason::kMemberLost));
   enter(Phase::kWentBack);
   result_.Update(absl::UnavailableError(why));
   if (controller_ != nullptr) controller_->end();

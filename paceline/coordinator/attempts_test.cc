@@ -67,7 +67,9 @@ TEST(AttemptsOfAJob, AnotherFollowsThatGoesOnFromTheNewestCheckpoint) {
 }
 
 TEST(AttemptsOfAJob, SayWhatMayStillBeHad) {
-  Attempts attempts({.copies = 2});
+  AttemptsOptions options;
+  options.copies = 2;
+  Attempts attempts(options);
   attempts.begin({});
   AttemptEnded ended = lost_a_server(std::nullopt);
   ended.seen = Version(1);

@@ -19,6 +19,7 @@
 
 #include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/base/status_message.h"
 #include "paceline/launch/oom_kills.h"
 
 namespace paceline::launch {
@@ -69,25 +70,30 @@ absl::StatusOr<FileDescriptor> open_log(const std::string& file) {
 // In the child, between fork and exec: only what is safe there.
 [[noreturn]] void become(const char* program, char* const* arguments, char* const* environment, int log,
                          const std::vector<int>& inherited, Priority priority, pid_t parent) {
+  if (!settle_child(log, priority, parent)) _exit(127);
+  for (const int descriptor : inherited) fcntl(descriptor, F_SETFD, 0);
+  execve(program, arguments, environment);
+  _exit(127);
+}
+
+}  // namespace
+
+bool settle_child(int log, Priority priority, pid_t parent) {
   setpgid(0, 0);
   if (priority == Priority::kLowest) setpriority(PRIO_PROCESS, 0, kLowestNice);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // it died before the line above
+  if (getppid() != parent) return false;  // it died before the line above
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
   // Some launchers signal every process of a host. The parent stops its children cleanly.
   ::signal(SIGTERM, SIG_IGN);
   ::signal(SIGINT, SIG_IGN);
   ::signal(SIGPIPE, SIG_DFL);
-  for (const int descriptor : inherited) fcntl(descriptor, F_SETFD, 0);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  execve(program, arguments, environment);
-  _exit(127);
+  return true;
 }
-
-}  // namespace
 
 bool has_torch_program() { return !program_beside("paceline-torch").empty(); }
 
@@ -95,27 +101,37 @@ absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std
                                                  const std::vector<std::string>& arguments,
                                                  const std::string& log_file,
                                                  const std::vector<int>& inherited, Priority priority) {
-  PACELINE_ASSIGN_OR_RETURN(const FileDescriptor log, open_log(log_file));
   const std::string path = path_of(program);
   std::vector<std::string> words = {"paceline"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  PACELINE_ASSIGN_OR_RETURN(peer::ExitPipe exit_pipe, peer::ExitPipe::open());
-  std::string variable = exit_pipe.environment();
-  std::vector<char*> environment;
-  for (char** one = environ; *one != nullptr; ++one) environment.push_back(*one);
-  environment.insert(environment.end(), {variable.data(), nullptr});
-  std::vector<int> kept = inherited;
-  kept.push_back(exit_pipe.child_end());
   const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log.get(), kept, priority, parent);
+  return start(name, log_file, [&](int log, int exit_report) -> absl::StatusOr<pid_t> {
+    std::string variable = peer::ExitPipe::environment(exit_report);
+    std::vector<char*> environment;
+    for (char** one = environ; *one != nullptr; ++one) environment.push_back(*one);
+    environment.insert(environment.end(), {variable.data(), nullptr});
+    std::vector<int> kept = inherited;
+    kept.push_back(exit_report);
+    const pid_t pid = fork();
+    if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log, kept, priority, parent);
+    if (pid < 0) return absl::ResourceExhaustedError(std::strerror(errno));
+    return pid;
+  });
+}
+
+absl::StatusOr<ChildProcess> ChildProcess::start(const std::string& name, const std::string& log_file,
+                                                 const Spawn& spawn) {
+  PACELINE_ASSIGN_OR_RETURN(const FileDescriptor log, open_log(log_file));
+  PACELINE_ASSIGN_OR_RETURN(peer::ExitPipe exit_pipe, peer::ExitPipe::open());
+  const absl::StatusOr<pid_t> pid = spawn(log.get(), exit_pipe.child_end());
   exit_pipe.close_child_end();
-  if (pid < 0)
-    return absl::ResourceExhaustedError(fmt::format("cannot start {}: {}", name, std::strerror(errno)));
-  return ChildProcess(name, log_file, pid, std::move(exit_pipe));
+  if (!pid.ok())
+    return absl::Status(pid.status().code(),
+                        fmt::format("cannot start {}: {}", name, message_of(pid.status())));
+  return ChildProcess(name, log_file, *pid, std::move(exit_pipe));
 }
 
 ChildProcess::ChildProcess(std::string name, std::string log_file, pid_t pid, peer::ExitPipe exit_pipe)

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,12 @@ class ChildProcess {
                                             const std::string& log_file,
                                             const std::vector<int>& inherited = {},
                                             Priority priority = Priority::kUsual);
+  // The same of a process that somebody else starts: `spawn` gets the descriptors of the child's output and
+  // of its exit report, and returns its process id. It is a child of this process, in a process group of its
+  // own.
+  using Spawn = std::function<absl::StatusOr<pid_t>(int log, int exit_report)>;
+  static absl::StatusOr<ChildProcess> start(const std::string& name, const std::string& log_file,
+                                            const Spawn& spawn);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
   // Kills it if it still runs, and waits for its end.
@@ -70,6 +77,10 @@ class ChildProcess {
   std::int64_t oom_kills_;                                          // seen last
   std::chrono::steady_clock::time_point somebody_out_of_memory_{};  // when that grew
 };
+
+// In a process that has just been forked: makes it one as described above. Does only what is safe between
+// fork and exec. False where `parent` is gone by now.
+bool settle_child(int log, Priority priority, pid_t parent);
 
 // Why a process ended: what it said, or where its log is. With its ExitReason.
 absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end);

@@ -144,6 +144,12 @@ absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const 
     PACELINE_RETURN_IF_ERROR(cluster.read_access());
     PACELINE_RETURN_IF_ERROR(cluster.follow(cluster.reach_.coordinator));
   }
+  // It loads while the coordinator and the servers start. Without one, each process loads the program itself.
+  const bool forks = cluster.processes_.job_file.empty() && has_torch_program();
+  if (forks) {
+    if (auto server = ForkServer::start(ChildProgram::kWithTorch, {kForkServerCommand}); server.ok())
+      cluster.fork_server_.emplace(*std::move(server));
+  }
   cluster.take(supervisor::Begun{});
   if (cluster.outcome() && !cluster.outcome()->ok()) return *cluster.outcome();
   return cluster;
@@ -235,12 +241,20 @@ absl::Status LocalCluster::start(const std::string& name) {
   arguments.insert(arguments.end(), {"--coordinator", coordinator, "--token-file", reach_.token_file});
   if (!processes_.first) arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s_)});
   if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
-  PACELINE_ASSIGN_OR_RETURN(
-      child.process,
-      ChildProcess::start(child.program, name, arguments,
-                          fmt::format("{}/logs/{}.log", processes_.folder, name), {},
-                          name == supervisor::kEvaluator ? Priority::kLowest : Priority::kUsual));
+  PACELINE_ASSIGN_OR_RETURN(child.process, start_process(child.program, name, arguments));
   return absl::OkStatus();
+}
+
+absl::StatusOr<ChildProcess> LocalCluster::start_process(ChildProgram program, const std::string& name,
+                                                         const std::vector<std::string>& arguments) {
+  const std::string log = fmt::format("{}/logs/{}.log", processes_.folder, name);
+  const Priority priority = name == supervisor::kEvaluator ? Priority::kLowest : Priority::kUsual;
+  if (fork_server_ && program == ChildProgram::kWithTorch) {
+    auto forked = fork_server_->start_child(name, arguments, log, priority);
+    if (!absl::IsUnavailable(forked.status())) return forked;
+    fork_server_.reset();
+  }
+  return ChildProcess::start(program, name, arguments, log, {}, priority);
 }
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::KillMember& kill) {

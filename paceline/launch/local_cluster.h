@@ -15,6 +15,7 @@
 #include "paceline/base/listening_socket.h"
 #include "paceline/config/job_config.h"
 #include "paceline/launch/child_process.h"
+#include "paceline/launch/fork_server.h"
 #include "paceline/peer/peer.h"
 #include "paceline/supervisor/supervisor.h"
 
@@ -91,6 +92,8 @@ class LocalCluster {
   std::vector<std::string> coordinator_arguments(const supervisor::StartCoordinator& start) const;
   absl::Status read_access();
   absl::Status start(const std::string& name);
+  absl::StatusOr<ChildProcess> start_process(ChildProgram program, const std::string& name,
+                                             const std::vector<std::string>& arguments);
   absl::Status follow(const std::string& address);
   bool connect();
 
@@ -102,6 +105,7 @@ class LocalCluster {
   std::optional<ListeningSocket> listening_;  // where that of this host does
   peer::PeerOptions reach_;
   rpc::Access access_;
+  std::optional<ForkServer> fork_server_;  // where the built-in models compute, until it dies
   std::optional<ChildProcess> coordinator_;
   std::map<std::string, Child> children_;  // servers, workers, evaluator
   std::unique_ptr<peer::Stub> stub_;       // null: not connected

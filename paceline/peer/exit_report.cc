@@ -33,6 +33,10 @@ void take_exit_descriptor() {
   if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0) report_descriptor = descriptor;
 }
 
+void use_exit_descriptor(FileDescriptor descriptor) {
+  const FileDescriptor before(std::exchange(report_descriptor, descriptor.release()));
+}
+
 void pass_exit_descriptor_on() {
   if (report_descriptor < 0 || fcntl(report_descriptor, F_SETFD, 0) != 0) return;
   setenv(kVariable, std::to_string(report_descriptor).c_str(), 1);
@@ -67,7 +71,7 @@ absl::StatusOr<ExitPipe> ExitPipe::open() {
   return made;
 }
 
-std::string ExitPipe::environment() const { return fmt::format("{}={}", kVariable, write_.get()); }
+std::string ExitPipe::environment(int child_end) { return fmt::format("{}={}", kVariable, child_end); }
 
 ExitReport ExitPipe::read() const {
   std::string text(PIPE_BUF, '\0');

@@ -20,6 +20,8 @@ struct ExitReport {
 // In the process that is started. Takes the descriptor, if there is one: nobody who is started from here has
 // it.
 void take_exit_descriptor();
+// The same of a process that was forked, and got it so. One that it took before is its starter's.
+void use_exit_descriptor(FileDescriptor descriptor);
 // Tells the starter of this process, if it wants to hear it.
 void report_exit(const absl::Status& status);
 // The same, of an error, where there is no memory.
@@ -27,15 +29,17 @@ void report_own_error_at_once(std::string_view message);
 // This process becomes another program, which tells.
 void pass_exit_descriptor_on();
 
-// In the process that starts it: a pipe, and what is to be added to the child's environment.
+// In the process that starts it.
 class ExitPipe {
  public:
   // Errors: ResourceExhausted.
   static absl::StatusOr<ExitPipe> open();
 
+  // Of the child, to which this descriptor comes.
+  static std::string environment(int child_end);
+
   // The end that the child gets.
   int child_end() const { return write_.get(); }
-  std::string environment() const;
   // The child has its own.
   void close_child_end() { write_ = FileDescriptor(); }
   // What it said, once it has ended.

@@ -16,7 +16,7 @@ namespace {
 // Of a child that does this.
 ExitReport end_of(const std::function<void()>& body) {
   auto pipe = ExitPipe::open().value();
-  std::string variable = pipe.environment();
+  std::string variable = ExitPipe::environment(pipe.child_end());
   const pid_t pid = fork();
   if (pid == 0) {
     putenv(variable.data());

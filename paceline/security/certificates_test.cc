@@ -147,7 +147,7 @@ TEST_F(Certificates, AnAuthorityIsReplacedOnceThereIsAnother) {
   EXPECT_FALSE(make("mnist", true).ok());
   auto after = files_in(dir_);
   for (const auto& [name, bytes] : before) {
-    if (!fs::is_directory(name)) EXPECT_EQ(after[name], bytes) << name;
+    EXPECT_TRUE(fs::is_directory(name) || after[name] == bytes) << name;
   }
   EXPECT_EQ(after.size(), before.size() + 1) << "nothing is left over";
 }

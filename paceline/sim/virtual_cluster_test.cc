@@ -382,9 +382,10 @@ TEST(VirtualCluster, WhatIsNoLongerReservedIsNotLoaded) {
   Loader loader;
   const auto at = [](int s) { return Time{} + std::chrono::seconds(s); };
   const auto release = [](Lease lease, std::vector<Lease> ahead) {
-    control::Release release{.lease = lease, .why = {}};
-    release.ahead = std::move(ahead);
-    return release;
+    control::Release made;
+    made.lease = lease;
+    made.ahead = std::move(ahead);
+    return made;
   };
   const Lease a{0, 0, 10}, b{0, 10, 20}, c{0, 20, 30}, d{0, 30, 35};
   EXPECT_EQ(loader.loaded(at(0), release(a, {b, c}), 1), at(10));

@@ -146,8 +146,8 @@ bool Supervisor::starts_after_loss(const MemberEnded& ended) {
   if (training_ || !ended.end.killed) return false;
   Member& member = *find(ended.name);
   const std::string lost = fmt::format("{} was lost ({})", member.name, ended.end.in_words);
-  // A coordinator that is gone by now ended because of this loss, for a reason of its own, or was lost as well:
-  // if it is started again, so is this one.
+  // A coordinator that is gone by now ended because of this loss, for a reason of its own, or was lost as
+  // well: if it is started again, so is this one.
   if (leads_ && nobody_answers_) {
     tell(lost);
     if (!lost_with_coordinator_) lost_with_coordinator_ = ended.end.reason;

@@ -119,9 +119,9 @@ class Supervisor {
   bool begun_ = false;                      // all members are started
 
   std::optional<absl::Status> outcome_;
-  std::optional<absl::Status> first_error_;  // of a member, before training began
+  std::optional<absl::Status> first_error_;            // of a member, before training began
   std::optional<absl::Status> lost_with_coordinator_;  // how a member ended when nobody answered any more
-  std::optional<absl::Status> failure_;      // of the run, as a member heard it
+  std::optional<absl::Status> failure_;                // of the run, as a member heard it
   bool logs_say_more_ = false;
   Answered latest_;
   bool nobody_answers_ = false;  // when asked last

@@ -1,0 +1,52 @@
+// Starts processes of a program that is slow to load, such as `paceline-torch`: one process loads it, the
+// fork server, and each further one is a fork of that. A fork starts at once, and shares every page of memory
+// that neither process writes to.
+//
+// A fork is a child of the process that asked for it, just as if that had run the program. So the server may
+// die at any moment: its forks live on, and the next processes are run the usual way.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/file_descriptor.h"
+#include "paceline/launch/child_process.h"
+
+namespace paceline::launch {
+
+// The command of a program that can be a fork server. Only a ForkServer gives it.
+inline constexpr char kForkServerCommand[] = "fork-server";
+
+// ---- In the process that starts the others. One thread. ----
+
+class ForkServer {
+ public:
+  // Does not wait until the program is loaded. `arguments`: those that make it a fork server; it gets two
+  // words more, for serve_forks(). Errors: as ChildProcess::start().
+  static absl::StatusOr<ForkServer> start(ChildProgram program, const std::vector<std::string>& arguments);
+
+  // As ChildProcess::start(); waits until the program is loaded. Errors: Unavailable if the server is gone or
+  // cannot do it: then run the program. Any other: running it would fail too.
+  absl::StatusOr<ChildProcess> start_child(const std::string& name, const std::vector<std::string>& arguments,
+                                           const std::string& log_file, Priority priority = Priority::kUsual);
+
+ private:
+  ForkServer(ChildProcess server, FileDescriptor socket)
+      : server_(std::move(server)), socket_(std::move(socket)) {}
+  absl::StatusOr<pid_t> fork(const std::vector<std::string>& arguments, Priority priority, int log,
+                             int exit_report) const;
+
+  ChildProcess server_;
+  FileDescriptor socket_;
+};
+
+// ---- In the fork server. It must have one thread. ----
+
+// Forks when asked. Returns in each fork: its command line, which tools such as ps show by then too; and in
+// the server itself nothing, once nobody asks any more or when it cannot serve. `argv` is what main() got.
+std::optional<std::vector<std::string>> serve_forks(int argc, char** argv);
+
+}  // namespace paceline::launch
