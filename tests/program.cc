@@ -113,6 +113,7 @@ std::vector<std::string> reach_of(pid_t peer) {
   std::vector<std::string> words;
   std::istringstream line(read_text("/proc/" + std::to_string(peer) + "/cmdline"));
   for (std::string word; std::getline(line, word, '\0');) {
+    if (word.empty()) break;  // a fork has room behind its words
     if (!words.empty() || word == "--coordinator") words.push_back(word);
   }
   return words;
