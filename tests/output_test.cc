@@ -137,7 +137,7 @@ TEST_F(Output, AJobFromStandardInput) {
   }
   expect_one_line(run_in_shell("echo 'epochs = = 3' | $PACELINE train -"), {"standard input:1", "not TOML"});
   expect_one_line(run_in_shell("$PACELINE train - < /dev/null"), {"standard input: is empty"});
-  expect_one_line(run_in_shell("$PACELINE train - <&-"), {"standard input: "});
+  expect_one_line(run_in_shell("$PACELINE train - <&-"), {"standard input: is closed"});
 }
 
 TEST_F(Output, NobodyReadsIsNoError) {

@@ -153,6 +153,18 @@ class Terminal {
   pid_t pid_ = -1;
 };
 
+// So that one sees where the memory of a host goes.
+TEST(Watching, EveryProcessOfARunSaysWhatMemoryItHas) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "job", "epochs = 1\n", kDevices);
+  ASSERT_EQ(run({"train", job.string()}).status, 0);
+  const std::string tables = (folder / "tables").string();
+  ASSERT_EQ(run({"export", only_run(folder / "job" / "runs").string(), "--csv", tables}).status, 0);
+  const std::string memory = read_text(folder / "tables" / "memory.csv");
+  for (const char* process : {"launcher", "coordinator", "server0", "w0", "w1", "evaluator"})
+    EXPECT_THAT(memory, testing::ContainsRegex(fmt::format("\n{},[0-9]{{7,9}}\r?\n", process))) << process;
+}
+
 TEST(Watching, TopFillsATerminalFollowsItsSizeAndLeavesAtQ) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "job", "epochs = 1\n",

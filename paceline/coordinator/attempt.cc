@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "paceline/base/check.h"
+#include "paceline/base/counted.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/base/status_message.h"
 #include "paceline/config/server_parts.h"
@@ -428,7 +429,14 @@ const std::string& Attempt::device_name(DevicePlace device) const {
   return options_.job.devices[static_cast<std::size_t>(device.value())].name;
 }
 
+std::string Attempt::waits_for() const {
+  if (phase_ != Phase::kFinishing) return "";
+  if (!evaluations_.empty()) return counted(static_cast<std::int64_t>(evaluations_.waiting()), "evaluation");
+  return "the last checkpoint";
+}
+
 std::string Attempt::phase_in_words() const {
+  if (const std::string what = waits_for(); !what.empty()) return "finishing: waiting for " + what;
   if (ending()) return "finishing";
   if (started()) return "training";
   return fmt::format("starting: {} of {} workers are here", workers_.size(), options_.job.devices.size());

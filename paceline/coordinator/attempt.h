@@ -95,6 +95,8 @@ class Attempt {
   const std::map<std::string, std::string>& wrong_workers() const { return wrong_workers_; }
   // For people.
   std::string phase_in_words() const;
+  // What a run that has trained all it should still waits for; empty: nothing, or it trains.
+  std::string waits_for() const;
   // Of the processes that the job has places for, those that are not here: "server0", "w2".
   std::vector<std::string> missing() const;
   // Of the job; 0 before the data are known.

@@ -56,6 +56,7 @@ class Evaluations {
   void forget() { waiting_.clear(); }
 
   bool empty() const { return waiting_.empty(); }
+  std::size_t waiting() const { return waiting_.size(); }
 
  private:
   struct Waiting {

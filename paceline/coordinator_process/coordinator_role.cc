@@ -43,6 +43,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::seconds kMetricsEvery{1};
+constexpr std::int32_t kMostLaunchers = 64;  // a job has no more hosts
 
 void warn(const std::string& line) { spdlog::warn("{}", line); }
 
@@ -142,7 +143,13 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
   const auto status = [&](const wire::StatusRequest& request, wire::StatusReply& reply) {
     if (state.started()) reply = recorder->status(coordinator.now(), request.width());
     reply.set_phase(state.phase_in_words());
+    reply.set_waits_for(state.waits_for());
     reply.set_run(job.paths.root.string());
+    if (request.resident_bytes() > 0 && request.host() >= 0 && request.host() < kMostLaunchers) {
+      const std::string launcher =
+          job.config.hosts > 1 ? fmt::format("launcher{}", request.host()) : "launcher";
+      recorder->note_process({coordinator.now(), launcher, request.resident_bytes()});
+    }
     reply.set_attempt(recorder->attempt());
     for (const std::string& name : state.missing()) reply.add_missing(name);
     const std::size_t seen = static_cast<std::size_t>(std::max(0, request.notes_seen()));

@@ -45,12 +45,17 @@ void Display::show(const wire::StatusReply& status) {
     print(stdout, status.json() + "\n");
     return;
   }
-  const std::string& line = starting ? status.phase() : status.line();
+  const bool waits = !status.waits_for().empty();
+  const std::string line = waits      ? "trained; waiting for " + status.waits_for()
+                           : starting ? status.phase()
+                                      : status.line();
+  const bool at_once = (starting || waits) && status.phase() != last_phase_;
   if (terminal_) {
     print(stderr, fmt::format("\r\033[K{}  {}", label_, line));
     shown_ = true;
-  } else if (!last_ || now - *last_ >= kLogEvery || (starting && status.phase() != last_phase_)) {
+  } else if (line != last_line_ && (!last_ || now - *last_ >= kLogEvery || at_once)) {
     last_ = now;
+    last_line_ = line;
     last_phase_ = status.phase();
     print(stderr, fmt::format("{}  {}\n", label_, line));
   }

@@ -35,7 +35,7 @@ class Display {
   const Shown what_;
   const bool terminal_;  // standard error is one: the line can change in place
   bool shown_ = false;
-  std::string last_phase_;
+  std::string last_line_, last_phase_;  // off a terminal
   std::string last_json_;
   std::optional<std::chrono::steady_clock::time_point> last_;
 };

@@ -224,7 +224,7 @@ std::optional<std::vector<std::string>> serve_forks(int argc, char** argv) {
   if (argc < 3 || !absl::SimpleAtoi(argv[argc - 2], &descriptor) || !one_thread()) return std::nullopt;
   FileDescriptor socket(descriptor);
   fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
-  const std::size_t room = static_cast<std::size_t>(argv[argc - 1] - argv[0]) + kCommandLineRoom;
+  const std::size_t room = static_cast<std::size_t>(argv[argc - 1] - argv[0]) + std::strlen(argv[argc - 1]);
   show_command_line(argv[0], room, {"paceline", kForkServerCommand});
   while (std::optional<Request> request = read_request(socket.get())) {
     const Forked forked = fork_for(*request, starter);

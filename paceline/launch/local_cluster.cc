@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/resident_memory.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/launch/coordinator_process.h"
 #include "paceline/launch/failed_run.h"
@@ -33,6 +34,7 @@ namespace {
 using supervisor::MemberKind;
 
 constexpr int kAnyWidth = 80;
+constexpr std::chrono::seconds kMemoryEvery{1};
 // So long a coordinator has to answer when this process comes to it.
 constexpr std::chrono::milliseconds kAnswerLimit{500};
 
@@ -193,6 +195,11 @@ std::optional<wire::StatusReply> LocalCluster::status(int width) {
   wire::StatusRequest request;
   request.set_width(width);
   request.set_notes_seen(notes_seen_);
+  if (const auto now = std::chrono::steady_clock::now(); now >= next_memory_) {
+    next_memory_ = now + kMemoryEvery;
+    request.set_host(processes_.rank);
+    request.set_resident_bytes(resident_bytes());
+  }
   wire::StatusReply reply;
   const grpc::Status asked = rpc::call_once(stub_->Status(&context), request, reply);
   if (!asked.ok()) {

@@ -4,6 +4,8 @@
 // supervisor::Supervisor decides what is done; this brings it what happens, and does it.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -111,6 +113,7 @@ class LocalCluster {
   std::unique_ptr<peer::Stub> stub_;       // null: not connected
   std::vector<std::string> news_;
   int notes_seen_ = 0;
+  std::chrono::steady_clock::time_point next_memory_{};  // is told to the coordinator
 };
 
 }  // namespace paceline::launch

@@ -54,13 +54,6 @@ function ticks(low, high, wanted) {
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) list.push(i * step + 0);  // never minus 0
   return list;
 }
-function log_ticks(low, high) {
-  const list = [];
-  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; ++power) {
-    for (const factor of [1, 2, 5]) list.push(factor * 10 ** power);
-  }
-  return list.filter(value => value >= low && value <= high);
-}
 
 // A linear map of [low, high] to pixels.
 const scale = (low, high, from, to) => value => from + (value - low) / (high - low || 1) * (to - from);

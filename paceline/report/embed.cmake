@@ -1,5 +1,6 @@
 # Writes page_parts.cc: the page's files as string literals. Run with cmake -P:
-#   SOURCE_DIR, OUTPUT, and SCRIPTS: the *.js files, separated by "|", in the order they are joined.
+#   SOURCE_DIR, OUTPUT, STYLES and SCRIPTS: the *.css and *.js files, separated by "|", in the order they are joined;
+#   from SOURCE_DIR where a path is not absolute.
 # A literal stays below 16 kB, which every compiler takes; neighbours are one string to the compiler.
 set(chunk 8000)
 
@@ -16,13 +17,18 @@ function(literal variable text)
 endfunction()
 
 file(READ ${SOURCE_DIR}/report.html page)
-file(READ ${SOURCE_DIR}/report.css style)
-set(script "")
-string(REPLACE "|" ";" SCRIPTS "${SCRIPTS}")
-foreach(name IN LISTS SCRIPTS)
-  file(READ ${SOURCE_DIR}/${name} text)
-  string(APPEND script "${text}")
-endforeach()
+function(join variable names)
+  set(joined "")
+  string(REPLACE "|" ";" names "${names}")
+  foreach(name IN LISTS names)
+    get_filename_component(path ${name} ABSOLUTE BASE_DIR ${SOURCE_DIR})
+    file(READ ${path} text)
+    string(APPEND joined "${text}\n")
+  endforeach()
+  set(${variable} "${joined}" PARENT_SCOPE)
+endfunction()
+join(style "${STYLES}")
+join(script "${SCRIPTS}")
 
 set(source "#include \"paceline/report/page_parts.h\"\n\nnamespace paceline::report {\n")
 foreach(part page style script)

@@ -5,6 +5,8 @@
 
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "paceline/report/example_run.h"
 #include "paceline/report/page_parts.h"
@@ -86,18 +88,24 @@ TEST(Html, ARunWithoutAnythingIsAPage) {
   EXPECT_THAT(render_report(report_json(stats.summary({}), stats.history({}))), HasSubstr("</html>"));
 }
 
-std::string file(const std::string& name) {
-  std::ifstream in("paceline/report/" + name, std::ios::binary);
+std::string file(const std::string& name, const std::string& folder = "paceline/report/") {
+  std::ifstream in(folder + name, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
 }
 
+std::string joined(const std::string& first, const std::vector<std::string>& names) {
+  std::string all = file(first, "third_party/uplot/") + "\n";
+  for (const std::string& name : names) all += file(name) + "\n";
+  return all;
+}
+
 TEST(Html, WhatIsCompiledInIsWhatTheFilesSay) {
   EXPECT_EQ(html_page(), file("report.html"));
-  EXPECT_EQ(html_style(), file("report.css"));
-  EXPECT_EQ(html_script(), file("draw.js") + file("charts.js") + file("groups.js") + file("lanes.js") +
-                               file("plans.js") + file("time.js") + file("page.js"));
+  EXPECT_TRUE(html_style() == joined("uPlot.min.css", {"report.css"}));
+  EXPECT_TRUE(html_script() == joined("uPlot.iife.min.js", {"draw.js", "charts.js", "curves.js", "groups.js",
+                                                            "lanes.js", "plans.js", "time.js", "page.js"}));
   EXPECT_GT(html_script().size(), 10'000U);
 }
 

@@ -33,6 +33,14 @@ function tiles(run) {
     tile('Elapsed', short_seconds(summary.elapsed_s), 's', summary.finished ? summary.finished_why : 'still running'));
 }
 
+// A chart of what data() gives. redraw() asks again.
+function kept_chart(title, options, data) {
+  const chart = line_chart(title, options);
+  const redraw = () => chart.set(data());
+  redraw();
+  return {node: chart.node, redraw};
+}
+
 // The learning curves; one switch sets the x axis of both.
 function learning_section() {
   if (!runs.some(run => run.evaluations.length || run.training.length)) return null;
@@ -48,7 +56,7 @@ function learning_section() {
   });
   const training = () => single && runs[0].training.length ? [{name: 'training loss', style: 1, look: 'thin solid faint',
     points: runs[0].training.filter(point => known(point[2])).map(point => [point[by_samples ? 1 : 0], point[2]])}] : [];
-  const chart = (title, metric, y, more) => line_chart(() => ({title, x: x_axis(), y, rules: rules(metric), marks: marks(metric), with_legend: single,
+  const chart = (title, metric, y, more) => kept_chart(title, {with_legend: single}, () => ({x: x_axis(), y, rules: rules(metric), marks: marks(metric),
     series: [...more(), ...runs.map((run, style) => ({name: single ? title.toLowerCase() : run.policy, style, look: look_of(run), points: points_of(run, metric)}))]}));
   const has = metric => runs.some(run => run.evaluations.some(each => known(each[metric])));
   const accuracy = chart('Test accuracy', 'accuracy', {format: share_format, most: 1.0001}, () => []);
@@ -65,14 +73,14 @@ function learning_section() {
 function own_charts(x_axis, by_samples) {
   const tested = new Set(runs.flatMap(run => run.evaluations.flatMap(each => Object.keys(each.metrics))));
   const trained = new Set(runs.flatMap(run => Object.keys(run.summary.training_metrics)));
-  return [...new Set([...tested, ...trained])].sort().slice(0, kOwnCharts).map(name => line_chart(() => {
+  return [...new Set([...tested, ...trained])].sort().slice(0, kOwnCharts).map(name => kept_chart(name, {with_legend: single}, () => {
     const target = runs[0].target?.metric === name ? runs[0].target : null;
     const of_tests = tested.has(name) ? runs.map((run, style) => ({name: single ? 'evaluation' : run.policy, style,
       points: run.evaluations.filter(each => known(each.metrics[name])).map(each => [by_samples() ? each.samples : each.time_s, each.metrics[name]])})) : [];
     const of_steps = trained.has(name) && (single || !tested.has(name)) ? runs.map((run, style) => ({name: single ? 'training' : run.policy, style: single ? 1 : style, look: 'thin solid faint',
       points: run.training.filter(point => known(point[3]?.[name])).map(point => [point[by_samples() ? 1 : 0], point[3][name]])})) : [];
-    return {title: name, x: x_axis(), y: {format: value => plain(value)}, rules: target ? [{y: target.value, text: `target: ${target.text}`, below: !target.at_most}] : [], marks: [],
-      with_legend: single, series: [...of_steps, ...of_tests]};
+    return {x: x_axis(), y: {format: value => plain(value)}, rules: target ? [{y: target.value, text: `target: ${target.text}`, below: !target.at_most}] : [],
+      series: [...of_steps, ...of_tests]};
   }));
 }
 
@@ -106,14 +114,13 @@ function gap_chart() {
   const any = {name: 'any replica', style: 0, look: 'thin', points: largest_gaps(runs[0], recorded.flatMap(replica => replica.gap))};
   const per_run = () => runs.map((run, style) => ({name: run.policy, style, look: 'thin', points: largest_gaps(run, run.replicas.flatMap(replica => replica.gap ?? []))}));
   const few = single && recorded.length <= 8;
-  return line_chart(() => ({title: few ? 'Gap' : 'Largest gap', x: time_axis(), y: {format: whole_number, from_zero: true},
-    with_legend: few, series: few ? per_replica() : single ? [any] : per_run(),
-    note: 'Iterations ahead of the slowest live replica; of a long run, the largest of each span.'})).node;
+  return kept_chart(few ? 'Gap' : 'Largest gap', {with_legend: few, note: 'Iterations ahead of the slowest live replica; of a long run, the largest of each span.'}, () => ({
+    x: time_axis(), y: {format: whole_number, from_zero: true}, series: few ? per_replica() : single ? [any] : per_run()})).node;
 }
 
 function throughput_chart() {
-  return line_chart(() => ({title: 'Samples per second', x: time_axis(), y: {format: short_count, from_zero: true}, with_legend: false,
-    series: runs.map((run, style) => ({name: run.policy, style, look: look_of(run), points: run.throughput})), note: 'Committed samples.'})).node;
+  return kept_chart('Samples per second', {with_legend: false, note: 'Committed samples.'}, () => ({x: time_axis(), y: {format: short_count, from_zero: true},
+    series: runs.map((run, style) => ({name: run.policy, style, look: look_of(run), points: run.throughput}))})).node;
 }
 
 function staleness_section() {

@@ -1,5 +1,5 @@
-// The texts of the HTML report, as compiled in from report.html, report.css and the *.js files beside this
-// file (embed.cmake writes their definitions). Used by html.cc only.
+// The texts of the HTML report, as compiled in from report.html, report.css, the *.js files beside this
+// file and uPlot (embed.cmake writes their definitions). Used by html.cc only.
 #pragma once
 
 #include <string_view>

@@ -27,9 +27,9 @@ function plan_table(run) {
 function batch_chart(run) {
   const plan = plan_of(run);
   const line = (name, style, index, look) => ({name, style, look, points: plan.batches.filter(each => known(each[index])).map(each => [each[0], each[index]])});
-  return line_chart(() => ({title: 'Time of a batch', x: time_axis(), y: {format: (value, exact) => exact ? ms_text(value) : plain(value), from_zero: true}, with_legend: true,
-    series: [line('measured (ms)', 0, 3, 'solid'), line('predicted (ms)', 1, 2, '')],
-    note: 'Predicted: by the planner before the batch, from what it had measured until then. Batches with a change of plans in them are left out.'})).node;
+  const note = 'Predicted: by the planner before the batch, from what it had measured until then. Batches with a change of plans in them are left out.';
+  return kept_chart('Time of a batch', {note}, () => ({x: time_axis(), y: {format: (value, exact) => exact ? ms_text(value) : plain(value), from_zero: true},
+    series: [line('measured (ms)', 0, 3, 'solid'), line('predicted (ms)', 1, 2, '')]})).node;
 }
 
 // What batches cost against the budget, and how far that has run ahead of it.
@@ -37,7 +37,7 @@ function budget_charts(run) {
   const points = plan_of(run).batches.filter(each => each[6]);
   if (!points.length) return [];
   const line = (name, style, index, look) => ({name, style, look, points: points.map(each => [each[0], each[6][index]])});
-  const chart = (title, series, note) => line_chart(() => ({title, x: time_axis(), y: {format: plain, from_zero: true}, with_legend: series.length > 1, series, note})).node;
+  const chart = (title, series, note) => kept_chart(title, {note}, () => ({x: time_axis(), y: {format: value => plain(value), from_zero: true}, series})).node;
   return [html('div', {class: 'columns next'},
     chart('Cost of a batch', [line('cost', 0, 0, 'solid'), line('allowed', 1, 1, '')], 'In the currency of the prices. Allowed: by the budget, on average over the run.'),
     chart('Ahead of the budget', [line('queue', 0, 2, 'solid')], 'In batches of budget: the virtual queue that a plan is weighed with.'))];

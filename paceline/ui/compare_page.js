@@ -2,10 +2,10 @@
 
 function compare_page(ids) {
   const runs = new Map(ids.map(id => [id, {head: null, curves: null}]));
-  const accuracy = live_chart('Test accuracy');
-  const loss = live_chart('Test loss');
-  const training = live_chart('Training loss');
-  const rate = live_chart('Samples per second');
+  const accuracy = line_chart('Test accuracy', kNothingYet);
+  const loss = line_chart('Test loss', kNothingYet);
+  const training = line_chart('Training loss', kNothingYet);
+  const rate = line_chart('Samples per second', kNothingYet);
   const heads = ['run', 'policy', 'state', 'progress', 'samples/s', 'waiting (%)', 'staleness', 'gradients an update', 'training loss', 'test loss', 'accuracy (%)', 'best (%)', 'seconds', 'what holds it back'];
   const table = plain_table('The runs in numbers', heads, [0, 1, 2, 13]);
   // Its title where that tells it from the others, else with its policy.
@@ -21,18 +21,17 @@ function compare_page(ids) {
     const [by, better] = with_number('best_accuracy').length ? ['best_accuracy', (a, b) => a > b] : ['loss', (a, b) => a < b];
     return with_number(by).reduce((best, id) => best === null || better(runs.get(id).head[by], runs.get(best).head[by]) ? id : best, null);
   };
-  const lines = (part, column) => ids.map((id, style) => ({name: name_of(id), style, best: id === best_run(), points: runs.get(id).curves ? curve_of(runs.get(id).curves[part], column) : []}));
-  const words = column => ids.map(id => `${name_of(id)} ${latest_words(runs.get(id).curves?.evaluations ?? [], column, plain)}`).join('; ');
+  const lines = (part, column) => ids.map((id, style) => ({name: name_of(id), style, look: id === best_run() ? 'best' : '', points: runs.get(id).curves ? curve_of(runs.get(id).curves[part], column) : []}));
   const draw = () => {
     const first = [...runs.values()].find(run => run.curves?.target)?.curves.target;
-    const rule = metric => first?.metric === metric ? {y: first.value, text: `target: ${first.text}`} : null;
     const any = column => [...runs.values()].some(run => run.curves?.evaluations.some(point => known(point[column])));
     accuracy.node.hidden = !any(4);
-    accuracy.set({...x_of(), format: share_format, most: 1.0001, rule: rule('accuracy'), series: lines('evaluations', 4), words: words(4)});
+    const x = x_of();
+    accuracy.set({x, y: kAccuracyAxis, rules: target_rules(first, 'accuracy'), series: lines('evaluations', 4)});
     loss.node.hidden = !any(3);
-    loss.set({...x_of(), format: plain, may_be_log: true, rule: rule('loss'), series: lines('evaluations', 3), words: words(3)});
-    training.set({...x_of(), format: plain, may_be_log: true, series: lines('training', 3)});
-    rate.set({...x_of(), format: short_count, from_zero: true, series: lines('rate', 3)});
+    loss.set({x, y: kLossAxis, rules: target_rules(first, 'loss'), series: lines('evaluations', 3)});
+    training.set({x, y: kLossAxis, series: lines('training', 3)});
+    rate.set({x, y: kRateAxis, series: lines('rate', 3)});
     const percent = value => or_dash(value, share => fixed(100 * share, 1));
     table.set(ids.map((id, style) => {
       const head = runs.get(id).head;

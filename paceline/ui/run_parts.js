@@ -109,28 +109,26 @@ const curve_of = (points, column) => {
   const {index} = kAxes[axis_name];
   return points.filter(point => known(point[column])).map(point => [point[index], point[column]]);
 };
-const x_of = () => ({x_label: kAxes[axis_name].label, x_unit: kAxes[axis_name].unit});
-const latest_words = (points, column, format) => {
-  const with_value = points.filter(point => known(point[column]));
-  return with_value.length ? `${format(with_value[0][column])} at first, ${format(with_value[with_value.length - 1][column])} now` : 'nothing yet';
-};
+const x_of = () => ({label: kAxes[axis_name].label, unit: kAxes[axis_name].unit, format: plain});
+const kNothingYet = {empty: 'Nothing was recorded yet.'};
+const target_rules = (target, metric) => target?.metric === metric ? [{y: target.value, text: `target: ${target.text}`}] : [];
+const kLossAxis = {format: value => plain(value), may_be_log: true};
+const kAccuracyAxis = {format: share_format, most: 1.0001};
+const kRateAxis = {format: short_count, from_zero: true};
 
 function curves_part() {
-  const loss = live_chart('Loss');
-  const accuracy = live_chart('Test accuracy');
-  const rate = live_chart('Samples per second');
+  const loss = line_chart('Loss', kNothingYet);
+  const accuracy = line_chart('Test accuracy', kNothingYet);
+  const rate = line_chart('Samples per second', kNothingYet);
   let data = null;
   const draw = () => {
     if (!data) return;
-    const rule = metric => data.target?.metric === metric ? {y: data.target.value, text: `target: ${data.target.text}`} : null;
-    loss.set({...x_of(), format: plain, may_be_log: true, rule: rule('loss'), words: latest_words(data.training, 3, plain), series: [
-      {name: 'training', style: 1, plain: true, thin: true, points: curve_of(data.training, 3)}, {name: 'test', style: 0, plain: true, points: curve_of(data.evaluations, 3)}]});
-    const tested = data.evaluations.some(point => known(point[4]));
-    accuracy.node.hidden = !tested;
-    accuracy.set({...x_of(), format: share_format, most: 1.0001, rule: rule('accuracy'), words: latest_words(data.evaluations, 4, share_format),
-      series: [{name: 'test accuracy', style: 0, plain: true, points: curve_of(data.evaluations, 4)}]});
-    rate.set({...x_of(), format: short_count, from_zero: true, words: latest_words(data.rate, 3, short_count),
-      series: [{name: 'samples/s', style: 2, plain: true, points: curve_of(data.rate, 3)}]});
+    const x = x_of();
+    loss.set({x, y: kLossAxis, rules: target_rules(data.target, 'loss'), series: [
+      {name: 'training', style: 1, look: 'solid thin', points: curve_of(data.training, 3)}, {name: 'test', style: 0, look: 'solid', points: curve_of(data.evaluations, 3)}]});
+    accuracy.node.hidden = !data.evaluations.some(point => known(point[4]));
+    accuracy.set({x, y: kAccuracyAxis, rules: target_rules(data.target, 'accuracy'), series: [{name: 'test accuracy', style: 0, look: 'solid', points: curve_of(data.evaluations, 4)}]});
+    rate.set({x, y: kRateAxis, series: [{name: 'samples/s', style: 2, look: 'solid', points: curve_of(data.rate, 3)}]});
   };
   return {
     node: html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Learning'), axis_switch(draw)), html('div', {class: 'columns three'}, loss.node, accuracy.node, rate.node)),
