@@ -139,6 +139,14 @@ TEST(BadInput, ABatchOfMoreThanThereIs) {
   EXPECT_FALSE(fs::exists(folder / "runs"));
 }
 
+TEST(BadInput, MoreLiveDevicesThanTheWeightsHaveRoomFor) {
+  const TempFolder folder;
+  const std::string job = small_job(folder.path(), "epochs = 2\n[[device]]\ncount = 600\n").string();
+  expect_one_line(run({"train", "--quiet", job}), {"at most 470 devices", "this one has 600", "--virtual"});
+  EXPECT_FALSE(fs::exists(folder / "runs") && !fs::is_empty(folder / "runs"));
+  EXPECT_EQ(run({"train", "--quiet", "--virtual", job}).status, 0);
+}
+
 TEST(BadInput, CutsThatTheModelDoesNotHave) {
   const TempFolder folder;
   const auto job = small_job(folder.path(), "parallel = \"static\"\nmicro_batch = 2\n");

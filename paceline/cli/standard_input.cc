@@ -35,7 +35,8 @@ absl::Status keep_input(const std::string& text) {
 }  // namespace
 
 absl::StatusOr<std::string> read_standard_input() {
-  // What is to be closed by exec() did not come through it: a library opened it where standard input was closed.
+  // What is to be closed by exec() did not come through it: a library opened it where standard input was
+  // closed.
   const int flags = ::fcntl(STDIN_FILENO, F_GETFD);
   if (flags < 0 || (flags & FD_CLOEXEC) != 0)
     return absl::InvalidArgumentError(fmt::format("{}: is closed; write a job to it", kStandardInput));

@@ -23,7 +23,6 @@ namespace paceline::config {
 namespace {
 
 constexpr double kMostEpochs = 1e6;
-constexpr std::int64_t kMostDevicesOfJob = 256;
 constexpr std::size_t kMostRatePoints = 10'000;
 
 // Or says how large it is; `weights` may be those of anybody's.

@@ -6,7 +6,8 @@
 namespace paceline::launch {
 namespace {
 
-wire::StatusReply reply(const std::string& phase, const std::string& line, const std::string& waits_for = "") {
+wire::StatusReply reply(const std::string& phase, const std::string& line,
+                        const std::string& waits_for = "") {
   wire::StatusReply made;
   made.set_phase(phase);
   made.set_line(line);

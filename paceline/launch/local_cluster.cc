@@ -141,6 +141,10 @@ LocalCluster::LocalCluster(HostProcesses processes, const config::JobConfig& job
 }
 
 absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const config::JobConfig& job) {
+  if (job.devices.size() > config::kMostLiveDevices)
+    return absl::InvalidArgumentError(
+        fmt::format("device: a live job has at most {} devices, and this one has {}; --virtual takes {}",
+                    config::kMostLiveDevices, job.devices.size(), config::kMostDevicesOfJob));
   LocalCluster cluster(std::move(processes), job);
   if (!cluster.processes_.first) {
     PACELINE_RETURN_IF_ERROR(cluster.read_access());

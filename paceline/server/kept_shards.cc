@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/config/job_config.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/memory/gradient_buffer.h"
 #include "paceline/store/shard_files.h"
@@ -69,6 +70,8 @@ absl::Status KeptShards::add(int index, const wire::ServerStart& order, const co
       return absl::InternalError("the coordinator sent a part that is not of its model");
     whole.emplace(std::move(layout), offset);
   }
+  // Each worker and its successor, the evaluator and at most 64 hosts.
+  static_assert(2 * config::kMostLiveDevices + 1 + 64 <= memory::WeightWriter::kSlots);
   // Nobody reads a copy, but a board has at least one reader.
   const int readers = own ? order.readers() + order.hosts_size() : 1;
   PACELINE_ASSIGN_OR_RETURN(

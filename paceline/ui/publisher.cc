@@ -24,6 +24,9 @@ std::chrono::milliseconds period_of(const std::string& part) {
 constexpr std::chrono::seconds kKept{60};
 // The thread works at most so much of the time, so that it costs a run on this machine little.
 constexpr int kRest = 15;
+// But a page does not stand still for longer than this: a long run is read once, and only what is new from
+// then on.
+constexpr std::chrono::seconds kLongestRest{2};
 
 std::string event(const std::string& name, const Json& data) {
   return fmt::format("event: {}\ndata: {}\n\n", name, report::one_line(data));
@@ -83,7 +86,7 @@ void Publisher::work() {
     const auto began = Steady::now();
     tick();
     const auto took = Steady::now() - began;
-    next = Steady::now() + std::max<Steady::duration>(kTick, kRest * took);
+    next = Steady::now() + std::clamp<Steady::duration>(kRest * took, kTick, kLongestRest);
   }
 }
 
