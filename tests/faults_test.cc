@@ -325,10 +325,14 @@ TEST_P(KilledWhileARunComesBack, IsStartedAgain) {
 INSTANTIATE_TEST_SUITE_P(Processes, KilledWhileARunComesBack, testing::Values("server", "evaluator"),
                          [](const auto& one) { return std::string(one.param); });
 
+// The server stands still, so that the run does not begin to train.
 TEST(Faults, AStopBeforeTheStartLeavesNothing) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return !children(train.pid(), "coordinator").empty(); }));
+  ASSERT_TRUE(eventually([&] {
+    const auto servers = children(train.pid(), "server");
+    return !servers.empty() && kill(servers[0], SIGSTOP) == 0;
+  }));
   train.signal(SIGINT);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;

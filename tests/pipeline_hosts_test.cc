@@ -25,6 +25,7 @@ namespace paceline::tests {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 fs::path trained(const fs::path& job, const fs::path& runs, const std::vector<std::string>& sets) {
@@ -201,6 +202,10 @@ TEST(PipelineOverHostsThat, LosesAStageIsFormedAgainOverNewLinks) {
   EXPECT_EQ(train.wait().status, 128 + SIGTERM);
   EXPECT_EQ(again.wait().status, 0);
   expect_no_sample_twice(RecordedRun::read(run_folder));
+  ASSERT_EQ(run({"export", run_folder.string(), "--csv", (folder / "tables").string()}).status, 0);
+  const std::string links = read_text(folder / "tables" / "links.csv");
+  EXPECT_THAT(links, ContainsRegex("\nw[0-9],w[0-9],activations,[1-9]"));
+  EXPECT_THAT(links, ContainsRegex("\nw[0-9],w[0-9],gradients,[1-9]")) << "of a stage for its first one";
 }
 
 // The connections of that process to all but the coordinator.

@@ -36,14 +36,15 @@ absl::StatusOr<UnitRange> units_of(const wire::Role& role, std::int64_t units) {
 
 absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job, engine::Engine& engine,
                                                     const wire::Role& role, memory::GradientWriter& own,
-                                                    links::LinkChannels* links, Interrupted interrupted) {
+                                                    links::LinkChannels* links, SentToStages& sent,
+                                                    Interrupted interrupted) {
   const std::int64_t units = engine.units();
   PACELINE_ASSIGN_OR_RETURN(const UnitRange range, units_of(role, units));
   PACELINE_ASSIGN_OR_RETURN(auto stage, engine.make_stage(range.begin, range.end));
   const StageChannels::Sizes sizes{.previous = link_sizes(stage->input_bytes(role.micro_batch())),
                                    .next = link_sizes(stage->output_bytes(role.micro_batch())),
                                    .gradient = gradient_channel(stage->layout().size())};
-  PACELINE_ASSIGN_OR_RETURN(auto channels, StageChannels::open(role, sizes, links, std::move(interrupted)));
+  PACELINE_ASSIGN_OR_RETURN(auto channels, StageChannels::open(role, sizes, links, sent, std::move(interrupted)));
   PipelineStage made(std::move(channels), own.gradient());
   if (role.stage() > 0 && !role.has_home()) {
     PACELINE_ASSIGN_OR_RETURN(made.others_gradient_,

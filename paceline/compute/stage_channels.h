@@ -19,6 +19,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/channels/channel.h"
+#include "paceline/compute/sent_to_stages.h"
 #include "paceline/links/link_channels.h"
 #include "paceline/wire/paceline.pb.h"
 
@@ -35,10 +36,12 @@ class StageChannels {
     channels::ChannelSizes previous, next, gradient;
   };
 
-  // `links`: this process's, which outlive the channels; null where the role has none. Errors: NotFound when
+  // `links`: this process's, which outlive the channels; null where the role has none. `sent` counts what goes
+  // over them. Errors: NotFound when
   // a neighbour died this very moment; of memory; Internal when the coordinator gave no proper keys.
   static absl::StatusOr<StageChannels> open(const wire::Role& role, const Sizes& sizes,
-                                            links::LinkChannels* links, Interrupted interrupted);
+                                            links::LinkChannels* links, SentToStages& sent,
+                                            Interrupted interrupted);
 
   // In memory, for the stage behind; empty where there is none, or it is on another host.
   const std::string& next_path() const { return next_path_; }

@@ -40,8 +40,13 @@ struct TimeSpent {
 
 class Worker {
  public:
-  Worker(peer::WorkerConnection& connection, const WorkerRoleOptions& options, OwnEngine& engine)
-      : connection_(connection), name_(options.name), address_(options.address), engine_(engine) {}
+  Worker(peer::WorkerConnection& connection, const WorkerRoleOptions& options, OwnEngine& engine,
+         SentToStages& sent)
+      : connection_(connection),
+        name_(options.name),
+        address_(options.address),
+        engine_(engine),
+        sent_(sent) {}
 
   // Up to the joining: everything that can be wrong with the job on this machine shows here.
   absl::Status join();
@@ -59,6 +64,7 @@ class Worker {
   peer::WorkerConnection& connection_;
   const std::string name_, address_;
   OwnEngine& engine_;
+  SentToStages& sent_;
   std::unique_ptr<Computation> computation_;
   std::optional<GroupMember> group_;
   std::optional<BoardReaders> boards_;
@@ -81,7 +87,7 @@ absl::Status Worker::join() {
   hello.mutable_hello()->set_name(name_);
   if (!connection_.send(hello)) return wire::coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(wire::WorkerOrder::kWelcome));
-  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome(), name_, address_, engine_,
+  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome(), name_, address_, engine_, sent_,
                                                               [this](std::chrono::nanoseconds limit) {
                                                                 return connection_.wait(limit);
                                                               }));
@@ -220,8 +226,12 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
                                     rpc::show_token(*context, access);
                                     return stub.Work(context);
                                   });
-                                  const peer::Heartbeats heartbeats(connection);
-                                  Worker worker(connection, options, engine);
+                                  SentToStages sent;
+                                  const peer::Heartbeats heartbeats(connection, [&](wire::WorkerMessage& beat) {
+                                    wire::Heartbeat& said = *beat.mutable_heartbeat();
+                                    if (said.resident_bytes() > 0) sent.report(said);
+                                  });
+                                  Worker worker(connection, options, engine, sent);
                                   absl::Status outcome = worker.join();
                                   if (outcome.ok()) outcome = worker.work();
                                   if (!outcome.ok()) outcome = peer::unless_over(connection, outcome);

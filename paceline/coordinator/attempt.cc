@@ -14,6 +14,7 @@
 #include "paceline/control/divergence.h"
 #include "paceline/coordinator/group_reduction.h"
 #include "paceline/coordinator/reader_slots.h"
+#include "paceline/coordinator/stage_links.h"
 #include "paceline/coordinator/worker_orders.h"
 #include "paceline/store/controller_state_json.h"
 #include "paceline/store/strict_json.h"
@@ -149,6 +150,14 @@ void Attempt::note_process(const std::string& name, const wire::Heartbeat& beat)
     const std::string peer = fmt::format("server{}", servers_.rank(to));
     report.sent.push_back({peer, "gradients", std::max<std::int64_t>(0, sent.gradients())});
     report.sent.push_back({peer, "weights", std::max<std::int64_t>(0, sent.weights())});
+  }
+  for (const wire::SentToStage& sent : beat.sent_to_stages()) {
+    const auto& devices = options_.job.devices;
+    const bool known = (sent.kind() == kActivations || sent.kind() == kGradients) &&
+                       std::any_of(devices.begin(), devices.end(),
+                                   [&](const auto& device) { return device.name == sent.worker(); });
+    if (!known || report.sent.size() >= 2 * devices.size()) continue;
+    report.sent.push_back({sent.worker(), sent.kind(), std::max<std::int64_t>(0, sent.bytes())});
   }
   out_.put(std::move(report));
 }

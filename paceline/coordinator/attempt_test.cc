@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -581,6 +582,20 @@ TEST_F(AttemptTest, WhatAServerSaysOfCommitsAndOfItselfIsForTheBooks) {
   EXPECT_EQ(world_->processes[0].resident_bytes, 77);
   ASSERT_EQ(world_->processes[0].sent.size(), 2u) << "of a host that there is";
   EXPECT_EQ(world_->processes[0].sent[1], (store::Sent{"server0", "weights", 5}));
+  wire::WorkerMessage beat;
+  beat.mutable_heartbeat()->set_resident_bytes(78);
+  for (const auto& [to, kind, bytes] :
+       {std::tuple{"w0", "activations", 9}, {"w0", "gradients", -1}, {"w9", "gradients", 9}, {"w0", "lies", 9}}) {
+    wire::SentToStage& sent = *beat.mutable_heartbeat()->add_sent_to_stages();
+    sent.set_worker(to);
+    sent.set_kind(kind);
+    sent.set_bytes(bytes);
+  }
+  first->say(beat);
+  ASSERT_EQ(world_->processes.size(), 2u);
+  EXPECT_THAT(world_->processes[1].sent,
+              testing::ElementsAre(store::Sent{"w0", "activations", 9}, store::Sent{"w0", "gradients", 0}))
+      << "to workers that there are, of what links carry";
   wire::ServerMessage written;
   written.mutable_written()->set_version(
       serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version());

@@ -14,6 +14,10 @@
 
 namespace paceline::coordinator {
 
+// What links between stages carry.
+inline constexpr char kActivations[] = "activations";  // and their gradients back
+inline constexpr char kGradients[] = "gradients";      // of weights
+
 // By stage, as the stage that connects is told, but for where. Nothing: through memory, or there is no such
 // stage.
 struct StageLinks {
@@ -25,7 +29,7 @@ struct StageLinks {
 StageLinks stage_links(ReplicaId replica, std::span<const HostPlace> hosts,
                        const std::function<std::string()>& new_key);
 
-// The same link as the stage that listens is told.
-wire::StageLink other_end(const wire::StageLink& link);
+// The same link as the stage that listens is told; `connecting`: the worker that connects.
+wire::StageLink other_end(const wire::StageLink& link, const std::string& connecting);
 
 }  // namespace paceline::coordinator

@@ -61,10 +61,10 @@ TEST(StageLinks, HaveNamesAndKeysOfTheirOwn) {
 
 // Both ends of each link are told the same name, each other's keys, and the one that connects where.
 TEST(StageLinks, AreSaidToBothEnds) {
-  const auto worker = [] {
-    return Worker{.peer = {}, .name = {}, .attached = {}, .replica = {}, .left = {}, .heard = PhiAccrual({})};
+  const auto worker = [](const char* name) {
+    return Worker{.peer = {}, .name = name, .attached = {}, .replica = {}, .left = {}, .heard = PhiAccrual({})};
   };
-  Worker a = worker(), b = worker(), c = worker();
+  Worker a = worker("a"), b = worker("b"), c = worker("c");
   a.attached.emplace().set_gradient_path("a's");
   LiveReplica replica;
   replica.stages = {&a, &b, &c};
@@ -95,6 +95,12 @@ TEST(StageLinks, AreSaidToBothEnds) {
   ASSERT_EQ(roles[0].gradients_size(), 2);
   same(roles[0].gradients(0), roles[1].home());
   same(roles[0].gradients(1), roles[2].home());
+  // Each knows whom it sends what.
+  const auto whom = [](const wire::StageLink& link) { return link.to() + " " + link.carries(); };
+  EXPECT_EQ(whom(roles[0].next()), "b activations");
+  EXPECT_EQ(whom(roles[1].previous()), "a activations");
+  EXPECT_EQ(whom(roles[2].home()), "a gradients");
+  EXPECT_EQ(whom(roles[0].gradients(1)), "c gradients");
 }
 
 }  // namespace

@@ -6,23 +6,25 @@ namespace paceline::coordinator {
 
 namespace {
 
-// As the end that connects to what that stage said.
-wire::StageLink connecting(const wire::StageLink& link, const wire::RoleTaken& listener) {
+// As the end that connects to that stage, where it said.
+wire::StageLink connecting(const wire::StageLink& link, const LiveReplica& replica, std::size_t listener) {
   wire::StageLink end = link;
-  end.set_address(listener.address());
+  end.set_address(replica.taken[listener].address());
+  end.set_to(replica.stages[listener]->name);
   return end;
 }
 
 void add_links(wire::Role& role, const LiveReplica& replica, std::size_t stage) {
   const StageLinks& links = replica.links;
   if (links.previous[stage])
-    *role.mutable_previous() = connecting(*links.previous[stage], replica.taken.back());
-  if (links.home[stage]) *role.mutable_home() = connecting(*links.home[stage], replica.taken.front());
+    *role.mutable_previous() = connecting(*links.previous[stage], replica, stage - 1);
+  if (links.home[stage]) *role.mutable_home() = connecting(*links.home[stage], replica, 0);
   if (stage + 1 < links.previous.size() && links.previous[stage + 1])
-    *role.mutable_next() = other_end(*links.previous[stage + 1]);
+    *role.mutable_next() = other_end(*links.previous[stage + 1], replica.stages[stage + 1]->name);
   if (stage > 0) return;
-  for (const auto& home : links.home) {
-    if (home) *role.add_gradients() = other_end(*home);
+  for (std::size_t other = 0; other < links.home.size(); ++other) {
+    if (links.home[other])
+      *role.add_gradients() = other_end(*links.home[other], replica.stages[other]->name);
   }
 }
 

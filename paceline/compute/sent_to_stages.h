@@ -1,0 +1,32 @@
+// What this worker has sent to stages on other hosts since it began, for its heartbeats to say.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "paceline/channels/channel.h"
+#include "paceline/wire/paceline.pb.h"
+
+namespace paceline::compute {
+
+// Any thread may ask while others send.
+class SentToStages {
+ public:
+  // The same channel, which counts what is sent to the worker at the other end of this link.
+  std::unique_ptr<channels::Channel> counted(std::unique_ptr<channels::Channel> channel,
+                                             const wire::StageLink& link);
+  void report(wire::Heartbeat& beat) const;
+
+ private:
+  using Count = std::shared_ptr<std::atomic<std::int64_t>>;  // in bytes
+
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, Count> counts_;  // by worker, and by what is sent
+};
+
+}  // namespace paceline::compute
