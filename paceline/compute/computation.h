@@ -26,9 +26,10 @@ namespace paceline::compute {
 
 class Computation {
  public:
-  // Of the device `name` in this job, on `own`; what it sends to other hosts is counted in `sent`. Both outlive this; `address`: of its host, where stages on
-  // other hosts may reach it; empty: they may not. The gradient holds the model's initial weights at first:
-  // the servers may start from them. Errors: everything that can be wrong with the job on this machine.
+  // Of the device `name` in this job, on `own`; what it sends to other hosts is counted in `sent`. Both
+  // outlive this; `address`: of its host, where stages on other hosts may reach it; empty: they may not. The
+  // gradient holds the model's initial weights at first: the servers may start from them. Errors: everything
+  // that can be wrong with the job on this machine.
   static absl::StatusOr<std::unique_ptr<Computation>> create(const wire::Welcome& welcome,
                                                              const std::string& name,
                                                              const std::string& address, OwnEngine& own,

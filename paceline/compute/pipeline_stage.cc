@@ -44,7 +44,8 @@ absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job
   const StageChannels::Sizes sizes{.previous = link_sizes(stage->input_bytes(role.micro_batch())),
                                    .next = link_sizes(stage->output_bytes(role.micro_batch())),
                                    .gradient = gradient_channel(stage->layout().size())};
-  PACELINE_ASSIGN_OR_RETURN(auto channels, StageChannels::open(role, sizes, links, sent, std::move(interrupted)));
+  PACELINE_ASSIGN_OR_RETURN(auto channels,
+                            StageChannels::open(role, sizes, links, sent, std::move(interrupted)));
   PipelineStage made(std::move(channels), own.gradient());
   if (role.stage() > 0 && !role.has_home()) {
     PACELINE_ASSIGN_OR_RETURN(made.others_gradient_,

@@ -36,9 +36,9 @@ class StageChannels {
     channels::ChannelSizes previous, next, gradient;
   };
 
-  // `links`: this process's, which outlive the channels; null where the role has none. `sent` counts what goes
-  // over them. Errors: NotFound when
-  // a neighbour died this very moment; of memory; Internal when the coordinator gave no proper keys.
+  // `links`: this process's, which outlive the channels; null where the role has none. `sent` counts what
+  // goes over them. Errors: NotFound when a neighbour died this very moment; of memory; Internal when the
+  // coordinator gave no proper keys.
   static absl::StatusOr<StageChannels> open(const wire::Role& role, const Sizes& sizes,
                                             links::LinkChannels* links, SentToStages& sent,
                                             Interrupted interrupted);

@@ -87,8 +87,8 @@ absl::Status Worker::join() {
   hello.mutable_hello()->set_name(name_);
   if (!connection_.send(hello)) return wire::coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(wire::WorkerOrder::kWelcome));
-  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome(), name_, address_, engine_, sent_,
-                                                              [this](std::chrono::nanoseconds limit) {
+  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome(), name_, address_, engine_,
+                                                              sent_, [this](std::chrono::nanoseconds limit) {
                                                                 return connection_.wait(limit);
                                                               }));
   const ps::Layout& layout = computation_->layout();
@@ -220,25 +220,25 @@ std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {
 
 absl::Status run_worker(const WorkerRoleOptions& options) {
   OwnEngine engine(OwnEngine::Use::kTrain, options.job_file);
-  return peer::with_coordinator(options.reach, security::Role::kWorker,
-                                [&](peer::Stub& stub, const rpc::Access& access) {
-                                  peer::WorkerConnection connection([&](grpc::ClientContext* context) {
-                                    rpc::show_token(*context, access);
-                                    return stub.Work(context);
-                                  });
-                                  SentToStages sent;
-                                  const peer::Heartbeats heartbeats(connection, [&](wire::WorkerMessage& beat) {
-                                    wire::Heartbeat& said = *beat.mutable_heartbeat();
-                                    if (said.resident_bytes() > 0) sent.report(said);
-                                  });
-                                  Worker worker(connection, options, engine, sent);
-                                  absl::Status outcome = worker.join();
-                                  if (outcome.ok()) outcome = worker.work();
-                                  if (!outcome.ok()) outcome = peer::unless_over(connection, outcome);
-                                  if (absl::IsCancelled(outcome))
-                                    return absl::OkStatus();  // the job was over before this worker was ready
-                                  return peer::end_of_session(connection, outcome);
-                                });
+  return peer::with_coordinator(
+      options.reach, security::Role::kWorker, [&](peer::Stub& stub, const rpc::Access& access) {
+        peer::WorkerConnection connection([&](grpc::ClientContext* context) {
+          rpc::show_token(*context, access);
+          return stub.Work(context);
+        });
+        SentToStages sent;
+        const peer::Heartbeats heartbeats(connection, [&](wire::WorkerMessage& beat) {
+          wire::Heartbeat& said = *beat.mutable_heartbeat();
+          if (said.resident_bytes() > 0) sent.report(said);
+        });
+        Worker worker(connection, options, engine, sent);
+        absl::Status outcome = worker.join();
+        if (outcome.ok()) outcome = worker.work();
+        if (!outcome.ok()) outcome = peer::unless_over(connection, outcome);
+        if (absl::IsCancelled(outcome))
+          return absl::OkStatus();  // the job was over before this worker was ready
+        return peer::end_of_session(connection, outcome);
+      });
 }
 
 }  // namespace paceline::compute

@@ -584,8 +584,10 @@ TEST_F(AttemptTest, WhatAServerSaysOfCommitsAndOfItselfIsForTheBooks) {
   EXPECT_EQ(world_->processes[0].sent[1], (store::Sent{"server0", "weights", 5}));
   wire::WorkerMessage beat;
   beat.mutable_heartbeat()->set_resident_bytes(78);
-  for (const auto& [to, kind, bytes] :
-       {std::tuple{"w0", "activations", 9}, {"w0", "gradients", -1}, {"w9", "gradients", 9}, {"w0", "lies", 9}}) {
+  for (const auto& [to, kind, bytes] : {std::tuple{"w9", "gradients", 9},
+                                        {"w0", "lies", 9},
+                                        {"w0", "activations", 9},
+                                        {"w0", "gradients", -1}}) {
     wire::SentToStage& sent = *beat.mutable_heartbeat()->add_sent_to_stages();
     sent.set_worker(to);
     sent.set_kind(kind);

@@ -27,7 +27,8 @@ StageLinks stage_links(ReplicaId replica, std::span<const HostPlace> hosts,
   links.home.resize(hosts.size());
   for (std::size_t stage = 1; stage < hosts.size(); ++stage) {
     if (hosts[stage] != hosts[stage - 1])
-      links.previous[stage] = new_link(fmt::format("replica {}, stage {}", replica, stage), kActivations, new_key);
+      links.previous[stage] =
+          new_link(fmt::format("replica {}, stage {}", replica, stage), kActivations, new_key);
     if (hosts[stage] != hosts.front())
       links.home[stage] =
           new_link(fmt::format("replica {}, gradient of stage {}", replica, stage), kGradients, new_key);

@@ -59,11 +59,12 @@ TEST(StageLinks, HaveNamesAndKeysOfTheirOwn) {
   EXPECT_EQ(keys.size(), 16u);
 }
 
+Worker worker(const char* name) {
+  return Worker{.peer = {}, .name = name, .attached = {}, .replica = {}, .left = {}, .heard = PhiAccrual({})};
+}
+
 // Both ends of each link are told the same name, each other's keys, and the one that connects where.
 TEST(StageLinks, AreSaidToBothEnds) {
-  const auto worker = [](const char* name) {
-    return Worker{.peer = {}, .name = name, .attached = {}, .replica = {}, .left = {}, .heard = PhiAccrual({})};
-  };
   Worker a = worker("a"), b = worker("b"), c = worker("c");
   a.attached.emplace().set_gradient_path("a's");
   LiveReplica replica;
@@ -101,6 +102,19 @@ TEST(StageLinks, AreSaidToBothEnds) {
   EXPECT_EQ(whom(roles[1].previous()), "a activations");
   EXPECT_EQ(whom(roles[2].home()), "a gradients");
   EXPECT_EQ(whom(roles[0].gradients(1)), "c gradients");
+}
+
+// On a host each.
+TEST(StageLinks, SayWhoIsAtTheOtherEnd) {
+  Worker a = worker("a"), b = worker("b"), c = worker("c");
+  a.attached.emplace();
+  LiveReplica replica;
+  replica.stages = {&a, &b, &c};
+  replica.links = stage_links(replica.id, on_hosts({0, 1, 2}), new_key);
+  replica.taken.resize(2);
+  const wire::Role last = role_order(replica, {{{{0, 1, 2}, {3, 4}, 12}}, 2}).role();
+  EXPECT_EQ(last.previous().to(), "b");
+  EXPECT_EQ(last.home().to(), "a");
 }
 
 }  // namespace

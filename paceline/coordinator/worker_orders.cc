@@ -23,8 +23,7 @@ void add_links(wire::Role& role, const LiveReplica& replica, std::size_t stage) 
     *role.mutable_next() = other_end(*links.previous[stage + 1], replica.stages[stage + 1]->name);
   if (stage > 0) return;
   for (std::size_t other = 0; other < links.home.size(); ++other) {
-    if (links.home[other])
-      *role.add_gradients() = other_end(*links.home[other], replica.stages[other]->name);
+    if (links.home[other]) *role.add_gradients() = other_end(*links.home[other], replica.stages[other]->name);
   }
 }
 
