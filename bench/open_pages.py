@@ -1,7 +1,7 @@
 """Part of ./dev bench pages: what open pages cost a run that trains on every processor.
 
-Trains by turns with no page and with three, each of which takes all that the server of the pages sends. Prints the
-ratio of the samples a second, of neighbouring turns, with its standard error.
+A training runs, and by turns no page and three pages are open. A page takes all that the server of the pages sends.
+Prints the ratio of updates a second in neighbouring turns, with its standard error.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ count = {workers}
 PAGES = 3
 
 
-def samples(journal: Path) -> int:
+def updates(journal: Path) -> int:
     with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as database:
         return int(database.execute("SELECT max(version) FROM commits").fetchone()[0] or 0)
 
 
 def rate(journal: Path, seconds: float) -> float:
     """Updates a second. Each is one batch of one worker, and the journal is written a few times a second."""
-    began, first = time.perf_counter(), samples(journal)
+    began, first = time.perf_counter(), updates(journal)
     time.sleep(seconds)
-    return (samples(journal) - first) / (time.perf_counter() - began)
+    return (updates(journal) - first) / (time.perf_counter() - began)
 
 
 class Page:

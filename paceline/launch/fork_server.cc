@@ -64,40 +64,39 @@ std::vector<std::string> split_words(std::string_view text) {
 }
 
 constexpr std::size_t kDescriptors = 2;
-// Room for them beside a message.
-union Beside {
-  std::array<char, CMSG_SPACE(kDescriptors * sizeof(int))> bytes;
-  cmsghdr aligned;
+// Of these bytes, with room for the descriptors beside them.
+struct Message {
+  Message(void* bytes, std::size_t size) : part{bytes, size} {
+    head.msg_iov = &part;
+    head.msg_iovlen = 1;
+    head.msg_control = beside.data();
+    head.msg_controllen = beside.size();
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+
+  iovec part;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kDescriptors * sizeof(int))> beside{};
+  msghdr head{};
 };
 
 bool send_request(int socket, const std::string& text, std::array<int, kDescriptors> descriptors) {
-  iovec part{const_cast<char*>(text.data()), text.size()};
-  Beside beside{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = beside.bytes.data();
-  message.msg_controllen = beside.bytes.size();
-  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  Message message(const_cast<char*>(text.data()), text.size());
+  cmsghdr* head = CMSG_FIRSTHDR(&message.head);
   head->cmsg_level = SOL_SOCKET;
   head->cmsg_type = SCM_RIGHTS;
   head->cmsg_len = CMSG_LEN(sizeof(descriptors));
   std::memcpy(CMSG_DATA(head), descriptors.data(), sizeof(descriptors));
-  return TEMP_FAILURE_RETRY(sendmsg(socket, &message, MSG_NOSIGNAL)) == static_cast<ssize_t>(text.size());
+  return TEMP_FAILURE_RETRY(sendmsg(socket, &message.head, MSG_NOSIGNAL)) ==
+         static_cast<ssize_t>(text.size());
 }
 
 // Nothing once the other end is closed.
 std::optional<Request> read_request(int socket) {
   std::string text(kLongestRequest, '\0');
-  iovec part{text.data(), text.size()};
-  Beside beside{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = beside.bytes.data();
-  message.msg_controllen = beside.bytes.size();
-  const ssize_t size = TEMP_FAILURE_RETRY(recvmsg(socket, &message, MSG_CMSG_CLOEXEC));
-  const cmsghdr* head = size > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  Message message(text.data(), text.size());
+  const ssize_t size = TEMP_FAILURE_RETRY(recvmsg(socket, &message.head, MSG_CMSG_CLOEXEC));
+  const cmsghdr* head = size > 0 ? CMSG_FIRSTHDR(&message.head) : nullptr;
   if (head == nullptr || head->cmsg_type != SCM_RIGHTS ||
       head->cmsg_len != CMSG_LEN(kDescriptors * sizeof(int)))
     return std::nullopt;

@@ -151,8 +151,8 @@ absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const 
     PACELINE_RETURN_IF_ERROR(cluster.follow(cluster.reach_.coordinator));
   }
   // It loads while the coordinator and the servers start. Without one, each process loads the program itself.
-  const bool forks = cluster.processes_.job_file.empty() && has_torch_program();
-  if (forks) {
+  const bool computes = !cluster.processes_.workers.empty() || cluster.processes_.first;
+  if (computes && cluster.processes_.job_file.empty() && has_torch_program()) {
     if (auto server = ForkServer::start(ChildProgram::kWithTorch, {kForkServerCommand}); server.ok())
       cluster.fork_server_.emplace(*std::move(server));
   }
