@@ -38,6 +38,7 @@ struct Lead {
 absl::StatusOr<Lead> lead_of(const NodeOptions& options, const TrainOptions& train,
                              const config::JobConfig& job, const launch::Placement& placement) {
   Lead lead{placement.rank == 0, first_address(job, placement), ""};
+  if (placement.rank > 0 && !job.shared_folder) return lead;  // no folder here says anything about the run
   if (options.anew || !train.resume.empty() || !runs::any_unfinished_run(job.runs_dir)) return lead;
   PACELINE_ASSIGN_OR_RETURN(const std::string asked, resolved_job(train));
   const auto run = runs::unfinished_run(job.runs_dir, asked);

@@ -103,6 +103,7 @@ void read_hosts(Section& cluster, JobConfig& job) {
   job.copies = cluster.integer("copies", 1, 1, kMostCopies);
   if (job.copies > job.hosts)
     cluster.complain("copies", "copies of the weights are on different hosts: write hosts = 2 or more");
+  job.shared_folder = cluster.boolean("shared_folder", false);
   job.seal = cluster.boolean("seal", true);
   const std::vector<std::string> in_the_clear{"auto", "tcp", "ucx"};
   job.fabric = in_the_clear[cluster.choice("fabric", 0, in_the_clear)];

@@ -108,6 +108,7 @@ struct JobConfig {
   double host_patience_s = 30;        // a host that was lost is waited for so long
   std::int64_t servers = 1;           // one a host, where there are several
   std::int64_t copies = 1;            // of each shard, each on another host
+  bool shared_folder = false;         // all hosts see runs_dir, on one disk
   bool seal = true;                   // what goes from host to host
   std::string fabric = "sealed";      // what carries it; in the clear "tcp", "ucx", or "auto": the faster one
   std::int64_t server_threads = 0;    // 0: as many as there are processors, at most 4

@@ -43,7 +43,7 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
       contributions_(options_.job.reject_outliers),
       workers_(options_.job),
       replicas_(options_.job.parallel.plan, options_.new_key),
-      servers_(options_.job, out_, options_.new_key),
+      servers_(options_.job, out_, options_.new_key, options_.folder_on),
       first_weights_(workers_, servers_, options_.job.hosts > 1),
       evaluator_host_(options_.job.hosts > 1 ? servers_.place(options_.host) : HostPlace(0)),
       evaluator_(out_),
@@ -272,6 +272,7 @@ void Attempt::start_servers_if_ready() {
     completed_ = options_.restart->state.version;
     start.set_version(options_.restart->state.version.value());
     start.set_checkpoint_dir(options_.restart->checkpoint_dir);
+    start.mutable_checkpoint_files()->Add(options_.restart->files.begin(), options_.restart->files.end());
   }
   start.set_evaluator_host(evaluator_host_.value());
   start.set_copies(static_cast<std::int32_t>(options_.job.copies));

@@ -63,7 +63,9 @@ struct AttemptOptions {
   // Nothing is trained: the run goes back as soon as what servers still have is written, or turns out not to
   // be had. Nobody waits for these hosts.
   std::optional<std::vector<HostRank>> only_look_without{};
-  // In the run folder, for the servers of other hosts to find; empty where there are none.
+  // The only host that sees the run folder; nothing: all do.
+  std::optional<HostRank> folder_on{};
+  // In the run folder, for the servers of other hosts to find; empty where none should.
   std::string mark_file{};
   std::string mark_text{};
   // A key for one direction of a link that nobody can guess.

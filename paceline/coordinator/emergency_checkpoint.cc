@@ -36,7 +36,7 @@ absl::Status EmergencyCheckpoint::assign(ShardId shard) {
   order.mutable_write_copy()->set_version(version_.value());
   order.mutable_write_copy()->set_shard(shard.value());
   order.mutable_write_copy()->set_dir(dir_);
-  tell_(*writer, order);
+  tell_(*writer, std::move(order));
   return absl::OkStatus();
 }
 

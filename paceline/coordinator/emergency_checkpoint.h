@@ -19,7 +19,8 @@ namespace paceline::coordinator {
 
 class EmergencyCheckpoint {
  public:
-  using Tell = std::function<void(ServerId server, const wire::ServerOrder&)>;
+  // Carries out `write_copy` orders.
+  using Tell = std::function<void(ServerId server, wire::ServerOrder)>;
 
   // `here`: who is left. All shards are to be written into `dir`.
   EmergencyCheckpoint(config::ServerShards kept, IdVector<ServerId, bool> here, Version version,

@@ -52,7 +52,10 @@ void Replication::write(CommitQuorum::Snapshot snapshot, IdVector<ServerId, bool
 absl::Status Replication::opened(const absl::StatusOr<std::string>& folder) {
   PACELINE_RETURN_IF_ERROR(folder.status());
   emergency_.emplace(kept_, holders_, snapshot_.state.version, *folder,
-                     [this](ServerId server, const auto& order) { servers_.tell_one(server, order); });
+                     [this](ServerId server, wire::ServerOrder order) {
+                       order.mutable_write_copy()->set_by_call(!servers_.sees_folder(server));
+                       servers_.tell_one(server, order);
+                     });
   return emergency_->begin();
 }
 

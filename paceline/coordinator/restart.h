@@ -16,6 +16,7 @@ struct Restart {
   control::ControllerState state;
   Duration elapsed{0};
   std::string checkpoint_dir;
+  std::vector<std::string> files{};  // of shards, in it
 };
 
 // An attempt at the job whose coordinator was killed: it did not say what was lost, and where weights are

@@ -23,7 +23,8 @@ IdVector<ServerId, HostRank> ranks_or_counted(const std::vector<HostRank>& ranks
 
 }  // namespace
 
-ServerFleet::ServerFleet(const config::JobConfig& job, Outbox& out, std::function<std::string()> new_key)
+ServerFleet::ServerFleet(const config::JobConfig& job, Outbox& out, std::function<std::string()> new_key,
+                         std::optional<HostRank> folder_on)
     : out_(out),
       new_key_(std::move(new_key)),
       servers_(static_cast<std::size_t>(job.servers)),
@@ -31,7 +32,8 @@ ServerFleet::ServerFleet(const config::JobConfig& job, Outbox& out, std::functio
       optimizer_(job.optimizer),
       ranks_(ranks_or_counted(job.ranks, servers_.size())),
       without_(job.without),
-      seal_(job.seal) {}
+      seal_(job.seal),
+      folder_on_(folder_on) {}
 
 absl::Status ServerFleet::split(const ps::Layout& layout) {
   PACELINE_ASSIGN_OR_RETURN(auto parts, config::server_parts(layout, static_cast<std::int64_t>(size()),
@@ -134,6 +136,8 @@ void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::
     wire::ServerOrder order;
     wire::ServerStart& start = *order.mutable_start();
     start = common;
+    start.set_by_call(!sees_folder(server));
+    if (sees_folder(server)) start.clear_checkpoint_files();
     start.set_shard(server.value());
     start.set_shard_count(static_cast<std::int32_t>(size()));
     *start.mutable_part() = wire::to_wire(parts_[server]);

@@ -29,8 +29,10 @@ namespace paceline::coordinator {
 class ServerFleet {
  public:
   // A server for each shard of the job: all on one host, or one a host.
-  // `new_key`: of a link; the outbox outlives this.
-  ServerFleet(const config::JobConfig& job, Outbox& out, std::function<std::string()> new_key);
+  // `new_key`: of a link. `folder_on`: the only host that sees the run folder; nothing: all do. The outbox
+  // outlives this.
+  ServerFleet(const config::JobConfig& job, Outbox& out, std::function<std::string()> new_key,
+              std::optional<HostRank> folder_on = std::nullopt);
 
   std::size_t size() const { return servers_.size(); }
 
@@ -52,6 +54,7 @@ class ServerFleet {
   HostPlace place(HostRank rank) const;
   bool all_here() const;
   bool none_here() const;
+  bool sees_folder(ServerId server) const { return !folder_on_ || ranks_[server] == *folder_on_; }
 
   // Tells each to start with its own part; `common` is what they all get. `weights`: a gradient buffer with
   // the initial weights, for each shard; none in a restart. Requires: all here, and split.
@@ -115,6 +118,7 @@ class ServerFleet {
   const IdVector<ServerId, HostRank> ranks_;  // what they call themselves
   const std::vector<HostRank> without_;       // hosts that were given up
   const bool seal_;
+  const std::optional<HostRank> folder_on_;
   IdVector<ServerId, ps::Layout> parts_;
   IdVector<ServerId, wire::ServerOrder> starts_;  // once they are told to
 };

@@ -23,6 +23,7 @@
 #include "paceline/coordinator/attempts.h"
 #include "paceline/coordinator_process/coordinator.h"
 #include "paceline/coordinator_process/coordinator_server.h"
+#include "paceline/coordinator_process/file_calls.h"
 #include "paceline/peer/grpc_log.h"
 #include "paceline/peer/refused_log.h"
 #include "paceline/rpc/link_keys.h"
@@ -67,6 +68,7 @@ struct Job {
   HostRank host;
   std::string reached_at;
   std::string whole_toml;  // as it is recorded
+  bool one_folder;         // all hosts see the run folder
   bool told = false;
   std::vector<std::string> notes{};  // that people see beside the run
 
@@ -116,6 +118,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
   runs::RunCheckpoints checkpoints(job.paths.root, job.config, warn);
   runs::JournalFirst journal_first(
       [&](const control::ControllerState& state) { return recorder->note_saved(state); }, checkpoints);
+  FileCalls files(restart, static_cast<int>(job.config.servers), journal_first);
   EventLoop loop;
   coordinator_process::Coordinator coordinator(
       loop,
@@ -128,12 +131,13 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                    .cut_short = std::move(before),
                    .given_up = order.given_up,
                    .only_look_without = order.only_look_without,
-                   .mark_file = job.config.hosts > 1 ? mark.file().string() : "",
+                   .folder_on = job.one_folder ? std::nullopt : std::optional(job.host),
+                   .mark_file = job.config.hosts > 1 && job.one_folder ? mark.file().string() : "",
                    .mark_text = mark.text(),
                    .new_key = rpc::new_link_key},
        .listeners = {recorder.get()},
        .flush_records = [&] { return recorder->flush(); },
-       .checkpoints = &journal_first,
+       .checkpoints = &files,
        .on_process = [&](const store::ProcessReport& report) { recorder->note_process(report); },
        .on_data_known = [&](const control::ControllerConfig& config) { recorder->start(config, job.toml); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); },
@@ -160,6 +164,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                                                    std::move(listening), loop, coordinator,
                                                    {.access = job.access,
                                                     .status = status,
+                                                    .file = [&](auto& call) { return files.serve(call); },
                                                     .notice = peer::warn_of_refused,
                                                     .most_streams = most_streams(job.config)}));
   gpr_set_log_function(peer::log_of_grpc);
@@ -236,7 +241,8 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
              options.address_fd,
              HostRank(options.host),
              options.reached_at,
-             toml};
+             toml,
+             job.hosts == 1 || job.shared_folder || options.shared_folder};
 }
 
 // A run that goes back does so with the plan that it had last.

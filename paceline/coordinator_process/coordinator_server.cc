@@ -5,6 +5,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/rpc/single_call.h"
 #include "paceline/wire/paceline.grpc.pb.h"
+#include "paceline/wire/status.h"
 
 namespace paceline::coordinator_process {
 
@@ -29,6 +30,19 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   grpc::ServerBidiReactor<wire::EvaluatorMessage, wire::EvaluatorOrder>* Evaluate(
       grpc::CallbackServerContext* context) override {
     return admit<EvaluatorStream, wire::EvaluatorMessage, wire::EvaluatorOrder>(*context, Role::kEvaluator);
+  }
+
+  grpc::ServerBidiReactor<wire::FileMessage, wire::FileMessage>* File(
+      grpc::CallbackServerContext* context) override {
+    const grpc::Status admitted = check(*context, Role::kServer);
+    auto place = admitted.ok() ? places_.take() : nullptr;
+    if (!admitted.ok() || place == nullptr) {
+      return new rpc::RefusedStream<wire::FileMessage, wire::FileMessage>(
+          admitted.ok() ? rpc::no_place_left() : admitted);
+    }
+    return FileCalls::Call::start(std::move(place), [this](FileCalls::Call& call) {
+      return wire::to_grpc(options_.file(call));
+    });
   }
 
   grpc::ServerBidiReactor<wire::StatusRequest, wire::StatusReply>* Status(

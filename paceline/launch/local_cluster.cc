@@ -115,6 +115,7 @@ HostProcesses all_processes(const std::string& run, const config::JobConfig& job
 
 LocalCluster::LocalCluster(HostProcesses processes, const config::JobConfig& job)
     : processes_(std::move(processes)),
+      shared_folder_(job.shared_folder),
       patience_s_(supervisor::longest_s(HostRank(processes_.rank), job.host_patience_s)),
       supervisor_(supervisor_options(processes_, job), std::chrono::steady_clock::now()),
       listen_(processes_.listen.empty() ? job.reach.listen : processes_.listen),
@@ -309,6 +310,7 @@ std::vector<std::string> LocalCluster::coordinator_arguments(
     add("--certs", reach_.certs);
     add("--token-file", reach_.token_file);
   }
+  if (processes_.shards.size() > 1) words.emplace_back("--shared-folder");  // all hosts are this machine
   if (start.without) add("--without", fmt::to_string(*start.without));
   if (start.again) {
     words.emplace_back("--again");
@@ -372,6 +374,8 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::AskStop& a
 }
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::LookAtFolder& look) {
+  // What lies at that path of another host's disk is not the run.
+  if (!shared_folder_) return supervisor::FolderSeen{};
   return supervisor::FolderSeen{look_at_folder(store::RunPaths{look.run})};
 }
 

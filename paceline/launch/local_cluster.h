@@ -100,7 +100,8 @@ class LocalCluster {
   bool connect();
 
   const HostProcesses processes_;
-  const double patience_s_;  // for another host
+  const bool shared_folder_;  // of all hosts
+  const double patience_s_;   // for another host
   supervisor::Supervisor supervisor_;
   std::string run_;                           // the run's folder, where the coordinator is here
   std::string listen_;                        // where the job's coordinator listens

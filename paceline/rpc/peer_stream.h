@@ -177,6 +177,11 @@ class RefusedStream final : public grpc::ServerBidiReactor<In, Out> {
   void OnDone() override { delete this; }
 };
 
+// What a call ends with where all places are taken.
+inline grpc::Status no_place_left() {
+  return {grpc::StatusCode::RESOURCE_EXHAUSTED, "more processes are connected than this job has"};
+}
+
 // A stream of that service, or none where all places are taken.
 template <class Stream, class In, class Out>
 grpc::ServerBidiReactor<In, Out>* start_stream(EventLoop& loop, typename Stream::Listener& listener,
@@ -184,8 +189,7 @@ grpc::ServerBidiReactor<In, Out>* start_stream(EventLoop& loop, typename Stream:
                                                StreamPlaces& places) {
   StreamPlaces::Place place = places.take();
   if (place != nullptr) return Stream::start(loop, listener, context, std::move(place));
-  return new RefusedStream<In, Out>(
-      {grpc::StatusCode::RESOURCE_EXHAUSTED, "more processes are connected than this job has"});
+  return new RefusedStream<In, Out>(no_place_left());
 }
 
 }  // namespace paceline::rpc

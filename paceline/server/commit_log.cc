@@ -42,7 +42,8 @@ absl::StatusOr<Actions> CommitLog::take(wire::ServerOrder order) {
     const bool publishes = prepared_ == Version(copy.version());
     cut_off_ = true;
     if (publishes) published_ = *std::exchange(prepared_, std::nullopt);
-    actions.emplace_back(WriteCopy{Version(copy.version()), ShardId(copy.shard()), copy.dir(), publishes});
+    actions.emplace_back(
+        WriteCopy{Version(copy.version()), ShardId(copy.shard()), copy.dir(), publishes, copy.by_call()});
     return actions;
   }
   if (!started_) return absl::InternalError("the coordinator sent an order before the start");

@@ -44,12 +44,14 @@ struct Publish {
 struct CarryOut {
   wire::ServerOrder order;
 };
-// Into a checkpoint's folder; `publish`: the version, which is prepared, counts by that.
+// Into a checkpoint's folder. `publish`: the version, which is prepared, counts by that. `by_call`: the folder is
+// another host's.
 struct WriteCopy {
   Version version;
   ShardId shard;
   std::string dir;
   bool publish = false;
+  bool by_call = false;
 };
 struct SendMessage {
   wire::ServerMessage message;

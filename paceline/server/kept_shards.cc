@@ -34,7 +34,8 @@ absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order) {
 }
 
 absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, const config::JobConfig& job,
-                                             std::span<const float> first) {
+                                             std::span<const float> first,
+                                             store::CheckpointFiles& checkpoint) {
   KeptShards shards;
   shards.count_ = order.shard_count();
   PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job));
@@ -50,7 +51,7 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
   if (order.checkpoint_dir().empty()) {
     shards.begin_with(first);
   } else {
-    PACELINE_RETURN_IF_ERROR(shards.load_from_checkpoint(order));
+    PACELINE_RETURN_IF_ERROR(shards.load_from_checkpoint(Version(order.version()), checkpoint));
   }
   return shards;
 }
@@ -90,12 +91,12 @@ void KeptShards::begin_with(std::span<const float> weights) const {
   }
 }
 
-absl::Status KeptShards::load_from_checkpoint(const wire::ServerStart& order) const {
+absl::Status KeptShards::load_from_checkpoint(Version version, store::CheckpointFiles& checkpoint) const {
   for (const Kept& one : kept_) {
-    PACELINE_ASSIGN_OR_RETURN(
-        auto saved, store::load_shard(order.checkpoint_dir(), one.index + 1, count_, one.shard->layout()));
+    PACELINE_ASSIGN_OR_RETURN(auto saved,
+                              store::load_shard(checkpoint, one.index + 1, count_, one.shard->layout()));
     PACELINE_RETURN_IF_ERROR(one.shard->restore_optimizer(std::move(saved.optimizer)));
-    one.shard->start(Version(order.version()), saved.weights);
+    one.shard->start(version, saved.weights);
   }
   return absl::OkStatus();
 }
@@ -110,13 +111,14 @@ void KeptShards::publish() const {
   for (const Kept& one : kept_) one.shard->publish();
 }
 
-absl::Status KeptShards::write(int index, Version version, const std::string& dir) const {
+absl::Status KeptShards::write(int index, Version version, store::CheckpointFiles& checkpoint) const {
   const auto found =
       std::find_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return one.index == index; });
   if (found == kept_.end() || found->shard->version() != version)
     return absl::InternalError(fmt::format("version {} of shard {} is not here", version, index));
   const ps::Shard& shard = *found->shard;
-  return store::write_shard(dir, index + 1, count_, shard.layout(), shard.weights(), shard.optimizer_state());
+  return store::write_shard(checkpoint, index + 1, count_, shard.layout(), shard.weights(),
+                            shard.optimizer_state());
 }
 
 }  // namespace paceline::server

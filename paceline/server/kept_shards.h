@@ -16,6 +16,7 @@
 #include "paceline/config/job_config.h"
 #include "paceline/memory/gradient_buffer.h"
 #include "paceline/ps/shard.h"
+#include "paceline/store/checkpoint_files.h"
 #include "paceline/wire/paceline.pb.h"
 
 namespace paceline::server {
@@ -34,10 +35,10 @@ class KeptShards {
   // Versions that evaluations and a checkpoint may hold at once.
   static constexpr int kMostKept = 8;
 
-  // With the weights of the checkpoint that the order names, or else with `first`. Errors: those of the
+  // With the weights of the checkpoint, where the order names one; or else with `first`. Errors: those of the
   // files; of an order that makes no sense; no memory.
   static absl::StatusOr<KeptShards> start(const wire::ServerStart& order, const config::JobConfig& job,
-                                          std::span<const float> first);
+                                          std::span<const float> first, store::CheckpointFiles& checkpoint);
 
   ps::Shard& own() const { return *kept_.front().shard; }
   // Floats before the own one in the whole model.
@@ -48,9 +49,9 @@ class KeptShards {
   // Requires: all have prepared a version.
   void publish() const;
 
-  // Writes its newest version, which is to be `version`, into a checkpoint's folder. Any thread, while
-  // nothing changes. Errors: it is not here; those of the disk.
-  absl::Status write(int index, Version version, const std::string& dir) const;
+  // Writes its newest version, which is to be `version`, into a checkpoint. Any thread, while nothing changes.
+  // Errors: it is not here; those of the files.
+  absl::Status write(int index, Version version, store::CheckpointFiles& checkpoint) const;
 
  private:
   struct Kept {
@@ -62,7 +63,7 @@ class KeptShards {
   KeptShards() = default;
   absl::Status add(int index, const wire::ServerStart& order, const config::JobConfig& job);
   void begin_with(std::span<const float> weights) const;
-  absl::Status load_from_checkpoint(const wire::ServerStart& order) const;
+  absl::Status load_from_checkpoint(Version version, store::CheckpointFiles& checkpoint) const;
 
   int count_ = 1;  // of the job's
   std::vector<Kept> kept_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "paceline/peer/refused_log.h"
 #include "paceline/ps/shard.h"
 #include "paceline/rpc/link_keys.h"
+#include "paceline/server/called_files.h"
 #include "paceline/server/commit_log.h"
 #include "paceline/server/kept_shards.h"
 #include "paceline/server/update_times.h"
@@ -59,10 +61,12 @@ std::vector<std::vector<int>> numbers_of(const config::ServerShards& kept) {
 // A server while it has a connection: carries out what its log says.
 class Server {
  public:
-  // `exchange`: with the other hosts' servers; null when there are none. `times` outlives this.
-  Server(ServerConnection& connection, Kept& kept, UpdateTimes& times,
-         std::unique_ptr<exchange::Exchange> exchange)
+  // `exchange`: with the other hosts' servers; null when there are none. All others outlive this.
+  Server(ServerConnection& connection, peer::Stub& stub, const rpc::Access& access, Kept& kept,
+         UpdateTimes& times, std::unique_ptr<exchange::Exchange> exchange)
       : connection_(connection),
+        stub_(stub),
+        access_(access),
         log_(kept.log),
         shards_(kept.shards),
         times_(times),
@@ -101,6 +105,9 @@ class Server {
   bool say_kept(Version version);
   void say_failed(const absl::Status& status, bool host_lost);
   absl::Status write_checkpoint(const wire::WriteCheckpoint& order);
+  // Those of a checkpoint, in a folder that this host sees or not.
+  std::unique_ptr<store::CheckpointFiles> files(bool by_call, const std::string& dir, std::stop_token stop,
+                                                std::vector<std::string> names = {}) const;
   bool send(wire::ServerMessage message) {
     times_.move_to(message);
     return connection_.send(message);
@@ -110,12 +117,15 @@ class Server {
   ps::Shard& own() const { return shards_->own(); }
 
   ServerConnection& connection_;
+  peer::Stub& stub_;
+  const rpc::Access& access_;
   CommitLog& log_;
   std::optional<KeptShards>& shards_;
   UpdateTimes& times_;
   int index_ = 0;
   int count_ = 1;
   int evaluator_host_ = 0;
+  bool by_call_ = false;  // files of checkpoints
   std::int64_t whole_floats_ = 0;
   std::map<std::int32_t, memory::GradientReader> gradients_;  // by replica, of this host
   std::map<std::int32_t, int> hosts_;                         // by replica
@@ -210,6 +220,7 @@ absl::Status Server::start(const wire::ServerStart& order) {
   count_ = order.shard_count();
   evaluator_host_ = order.evaluator_host();
   whole_floats_ = order.whole_floats();
+  by_call_ = order.by_call();
   if (!order.mark_file().empty()) {
     // A checkpoint that cannot be written is found out before there is anything to lose.
     PACELINE_RETURN_IF_ERROR(
@@ -224,7 +235,9 @@ absl::Status Server::start(const wire::ServerStart& order) {
   }
   log_ = CommitLog();
   shards_.reset();
-  PACELINE_ASSIGN_OR_RETURN(shards_, KeptShards::start(order, job, first->weights));
+  const auto saved = files(by_call_, order.checkpoint_dir(), {},
+                           {order.checkpoint_files().begin(), order.checkpoint_files().end()});
+  PACELINE_ASSIGN_OR_RETURN(shards_, KeptShards::start(order, job, first->weights, *saved));
   if (order.hosts_size() == 0) {
     started.add_board_paths(own().board().path());
   } else {
@@ -422,8 +435,10 @@ absl::Status Server::write_checkpoint(const wire::WriteCheckpoint& order) {
   // The weights stay as they are; the optimizer's state moves on with the next commit, so it is copied. The
   // files are written beside training.
   writer_ = std::jthread([this, dir = order.dir(), version, weights = own().kept_weights(version),
-                          state = own().optimizer_state()] {
-    const absl::Status status = store::write_shard(dir, index_ + 1, count_, own().layout(), weights, state);
+                          state = own().optimizer_state()](const std::stop_token& stop) {
+    const auto checkpoint = files(by_call_, dir, stop);
+    const absl::Status status =
+        store::write_shard(*checkpoint, index_ + 1, count_, own().layout(), weights, state);
     wire::ServerMessage written;
     written.mutable_written()->set_version(version.value());
     if (!status.ok()) written.mutable_written()->set_error(std::string(status.message()));
@@ -432,11 +447,19 @@ absl::Status Server::write_checkpoint(const wire::WriteCheckpoint& order) {
   return absl::OkStatus();
 }
 
+std::unique_ptr<store::CheckpointFiles> Server::files(bool by_call, const std::string& dir,
+                                                     std::stop_token stop,
+                                                     std::vector<std::string> names) const {
+  if (!by_call) return std::make_unique<store::FolderFiles>(dir);
+  return std::make_unique<CalledFiles>(stub_, access_, dir, std::move(names), std::move(stop));
+}
+
 // Nothing changes any more: no commit is made after this.
 absl::Status Server::act(const WriteCopy& copy) {
   if (copy.publish) shards_->publish();
-  writer_ = std::jthread([this, copy] {
-    const absl::Status status = shards_->write(copy.shard.value(), copy.version, copy.dir);
+  writer_ = std::jthread([this, copy](const std::stop_token& stop) {
+    const auto checkpoint = files(copy.by_call, copy.dir, stop);
+    const absl::Status status = shards_->write(copy.shard.value(), copy.version, *checkpoint);
     wire::ServerMessage written;
     written.mutable_copy_written()->set_shard(copy.shard.value());
     written.mutable_copy_written()->set_error(std::string(status.message()));
@@ -472,7 +495,7 @@ absl::Status run_server(const ServerRoleOptions& options) {
         });
         const bool said = connection.send(hello);
         UpdateTimes times;
-        Server server(connection, kept, times, std::move(exchange));
+        Server server(connection, stub, access, kept, times, std::move(exchange));
         const peer::Heartbeats beats(connection, [&](wire::ServerMessage& beat) {
           times.move_to(beat);
           if (beat.heartbeat().resident_bytes() > 0) server.report_traffic(*beat.mutable_heartbeat());

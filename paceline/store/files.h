@@ -45,16 +45,26 @@ absl::Status write_all(const FileDescriptor& file, const std::filesystem::path& 
 // Makes names that were created, renamed or removed in a directory last.
 absl::Status sync_directory(const std::filesystem::path& directory);
 
+// Where the bytes of a file go, one after the other. The file is there once they are committed, and without
+// that nothing is left of it.
+class FileSink {
+ public:
+  virtual ~FileSink() = default;
+  virtual absl::Status write(const void* bytes, std::size_t count) = 0;
+  virtual absl::Status commit() = 0;
+};
+
 // A file that gets its name only once all of it is on disk; until then whatever had that name is untouched.
-// Without a commit nothing is left of it.
-class AtomicFile {
+class AtomicFile final : public FileSink {
  public:
   static absl::StatusOr<AtomicFile> create(const std::filesystem::path& path);
   AtomicFile(AtomicFile&&) noexcept = default;
-  ~AtomicFile();
+  ~AtomicFile() override;
 
-  absl::Status write(const void* bytes, std::size_t count) { return write_all(file_, path_, bytes, count); }
-  absl::Status commit();
+  absl::Status write(const void* bytes, std::size_t count) override {
+    return write_all(file_, path_, bytes, count);
+  }
+  absl::Status commit() override;
 
  private:
   AtomicFile(std::filesystem::path path, std::filesystem::path temporary, FileDescriptor file);

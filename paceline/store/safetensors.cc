@@ -6,9 +6,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/store/crc32.h"
 #include "paceline/store/files.h"
 #include "paceline/store/safetensors_header.h"
 
@@ -30,18 +30,13 @@ constexpr const char* kChecksumKey = "paceline_crc32";
 constexpr const char* kFormatKey = "paceline_format";
 constexpr const char* kSafetensorsFormat = "1";
 
-using Crc = uLong;
-
-Crc crc_after(const void* bytes, std::size_t count, Crc before) {
-  // zlib takes a null pointer, which an empty vector may have, for a wish to start over.
-  return count == 0 ? before : ::crc32_z(before, static_cast<const Bytef*>(bytes), count);
-}
+using Crc = std::uint32_t;
 
 // Over the header without its checksum; the data goes on from here.
 absl::StatusOr<Crc> crc_of_header(SafetensorsHeader header) {
   header.metadata.erase(kChecksumKey);
   PACELINE_ASSIGN_OR_RETURN(const std::string text, to_text(header));
-  return crc_after(text.data(), text.size(), 0);
+  return crc32_after(text.data(), text.size(), 0);
 }
 
 std::size_t tensor_bytes(const TensorEntry& entry) {
@@ -80,7 +75,7 @@ absl::StatusOr<SafetensorsHeader> lay_out(std::span<const TensorView> tensors,
 absl::StatusOr<std::string> checked_text(SafetensorsHeader& header, std::span<const TensorView> tensors) {
   PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    crc = crc_after(tensors[i].data, tensor_bytes(header.tensors[i]), crc);
+    crc = crc32_after(tensors[i].data, tensor_bytes(header.tensors[i]), crc);
   }
   header.metadata[kChecksumKey] = fmt::format("{:08x}", crc);
   PACELINE_ASSIGN_OR_RETURN(std::string text, to_text(header));
@@ -88,9 +83,8 @@ absl::StatusOr<std::string> checked_text(SafetensorsHeader& header, std::span<co
   return text;
 }
 
-absl::Status write_file(const fs::path& path, const std::string& text, const SafetensorsHeader& header,
+absl::Status write_file(FileSink& file, const std::string& text, const SafetensorsHeader& header,
                         std::span<const TensorView> tensors) {
-  PACELINE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
   const std::uint64_t length = text.size();
   PACELINE_RETURN_IF_ERROR(file.write(&length, sizeof length));
   PACELINE_RETURN_IF_ERROR(file.write(text.data(), text.size()));
@@ -162,7 +156,7 @@ absl::Status check_bytes(OpenFile& in) {
   for (std::int64_t at = in.data_offset; at < in.size;) {
     const std::size_t count = static_cast<std::size_t>(std::min<std::int64_t>(in.size - at, kBlockBytes));
     PACELINE_RETURN_IF_ERROR(read_exactly(in, at, block.data(), count));
-    crc = crc_after(block.data(), count, crc);
+    crc = crc32_after(block.data(), count, crc);
     at += static_cast<std::int64_t>(count);
   }
   return check_crc(header, crc);
@@ -176,7 +170,7 @@ absl::StatusOr<SafetensorsFile> read_tensors(OpenFile& in) {
     std::vector<float> data((tensor_bytes(entry) + sizeof(float) - 1) / sizeof(float));
     PACELINE_RETURN_IF_ERROR(
         read_exactly(in, in.data_offset + entry.begin, data.data(), tensor_bytes(entry)));
-    crc = crc_after(data.data(), tensor_bytes(entry), crc);
+    crc = crc32_after(data.data(), tensor_bytes(entry), crc);
     file.tensors.push_back({std::move(entry.name), std::move(entry.shape), std::move(data), entry.dtype});
   }
   PACELINE_RETURN_IF_ERROR(check_crc(header, crc));
@@ -188,13 +182,19 @@ absl::StatusOr<SafetensorsFile> read_tensors(OpenFile& in) {
 
 }  // namespace
 
+absl::Status write_safetensors(FileSink& file, std::span<const TensorView> tensors,
+                               const std::map<std::string, std::string>& metadata) {
+  PACELINE_ASSIGN_OR_RETURN(SafetensorsHeader header, lay_out(tensors, metadata));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, checked_text(header, tensors));
+  return write_file(file, text, header, tensors);
+}
+
 absl::Status write_safetensors(const fs::path& path, std::span<const TensorView> tensors,
                                const std::map<std::string, std::string>& metadata) {
-  auto header = lay_out(tensors, metadata);
-  if (!header.ok()) return with_path(path, header.status());
-  const auto text = checked_text(*header, tensors);
-  if (!text.ok()) return with_path(path, text.status());
-  return write_file(path, *text, *header, tensors);
+  PACELINE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+  const absl::Status status = write_safetensors(file, tensors, metadata);
+  // What writing itself complains of names the path already.
+  return absl::IsInvalidArgument(status) ? with_path(path, status) : status;
 }
 
 absl::StatusOr<SafetensorsFile> read_safetensors(const fs::path& path) {

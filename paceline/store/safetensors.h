@@ -17,6 +17,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/ps/dtype.h"
+#include "paceline/store/files.h"
 
 namespace paceline::store {
 
@@ -40,8 +41,11 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;  // without the checksum
 };
 
-// Streams the tensors to `path` without a copy of them. Errors: InvalidArgument for a name that is there
-// twice or is not UTF-8; ResourceExhausted when the disk is full.
+// Streams the tensors into the file without a copy of them, and commits it. Errors: InvalidArgument for a name
+// that is there twice or is not UTF-8; the sink's.
+absl::Status write_safetensors(FileSink& file, std::span<const TensorView> tensors,
+                               const std::map<std::string, std::string>& metadata);
+// The same, into a file here. Errors: also ResourceExhausted when the disk is full.
 absl::Status write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                                const std::map<std::string, std::string>& metadata);
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -153,12 +154,27 @@ absl::StatusOr<ps::OptimizerState> read_optimizer(const fs::path& path, const ps
 
 }  // namespace
 
+std::string weights_name(int index, int count) {
+  return fmt::format("weights-{}-of-{}.safetensors", index, count);
+}
+
+std::string optimizer_name(int index, int count) {
+  return fmt::format("optimizer-{}-of-{}.safetensors", index, count);
+}
+
+bool is_shard_file(const std::string& name, int count) {
+  for (int index = 1; index <= count; ++index) {
+    if (name == weights_name(index, count) || name == optimizer_name(index, count)) return true;
+  }
+  return false;
+}
+
 fs::path weights_file(const fs::path& directory, int index, int count) {
-  return directory / fmt::format("weights-{}-of-{}.safetensors", index, count);
+  return directory / weights_name(index, count);
 }
 
 fs::path optimizer_file(const fs::path& directory, int index, int count) {
-  return directory / fmt::format("optimizer-{}-of-{}.safetensors", index, count);
+  return directory / optimizer_name(index, count);
 }
 
 absl::StatusOr<OptimizerFile> read_optimizer_file(const fs::path& path) {
@@ -171,21 +187,40 @@ absl::StatusOr<OptimizerFile> read_optimizer_file(const fs::path& path) {
   return OptimizerFile{*fractions, static_cast<std::size_t>(*streams), std::move(file.tensors)};
 }
 
-absl::Status write_shard(const fs::path& directory, int index, int count, const ps::Layout& layout,
+namespace {
+
+absl::Status write_tensors(CheckpointFiles& files, const std::string& name, std::span<const TensorView> views,
+                           const std::map<std::string, std::string>& metadata) {
+  PACELINE_ASSIGN_OR_RETURN(const std::unique_ptr<FileSink> file, files.create(name));
+  const absl::Status status = write_safetensors(*file, views, metadata);
+  // Of the tensors; all else names the file already.
+  if (!absl::IsInvalidArgument(status)) return status;
+  return absl::InvalidArgumentError(
+      fmt::format("{}/{}: {}", files.where(), name, std::string(status.message())));
+}
+
+}  // namespace
+
+absl::Status write_shard(CheckpointFiles& files, int index, int count, const ps::Layout& layout,
                          std::span<const float> weights, const ps::OptimizerState& optimizer) {
   std::vector<TensorView> views;
   add_views(layout, weights, weight_name, 0, views);
   align(views);
-  PACELINE_RETURN_IF_ERROR(
-      write_safetensors(weights_file(directory, index, count), views, dtypes_of(layout)));
+  PACELINE_RETURN_IF_ERROR(write_tensors(files, weights_name(index, count), views, dtypes_of(layout)));
   views.clear();
   for (std::size_t k = 0; k < optimizer.streams.size(); ++k) {
     add_views(layout, optimizer.streams[k], stream_name, k, views);
   }
   // fmt writes the shortest decimal that reads back as the same double.
-  return write_safetensors(optimizer_file(directory, index, count), views,
-                           {{kFractions, fmt::format("{}", optimizer.fractions)},
-                            {kStreams, fmt::format("{}", optimizer.streams.size())}});
+  return write_tensors(files, optimizer_name(index, count), views,
+                       {{kFractions, fmt::format("{}", optimizer.fractions)},
+                        {kStreams, fmt::format("{}", optimizer.streams.size())}});
+}
+
+absl::Status write_shard(const fs::path& directory, int index, int count, const ps::Layout& layout,
+                         std::span<const float> weights, const ps::OptimizerState& optimizer) {
+  FolderFiles files(directory);
+  return write_shard(files, index, count, layout, weights, optimizer);
 }
 
 absl::Status check_shard(const fs::path& directory, int index, int count) {
@@ -193,12 +228,20 @@ absl::Status check_shard(const fs::path& directory, int index, int count) {
   return check_safetensors(optimizer_file(directory, index, count));
 }
 
-absl::StatusOr<ShardContents> read_shard(const fs::path& directory, int index, int count,
+absl::StatusOr<ShardContents> read_shard(CheckpointFiles& files, int index, int count,
                                          const ps::Layout& layout) {
   ShardContents shard;
-  PACELINE_ASSIGN_OR_RETURN(shard.weights, read_weights(weights_file(directory, index, count), layout));
-  PACELINE_ASSIGN_OR_RETURN(shard.optimizer, read_optimizer(optimizer_file(directory, index, count), layout));
+  PACELINE_ASSIGN_OR_RETURN(const fs::path weights, files.to_read(weights_name(index, count)));
+  PACELINE_ASSIGN_OR_RETURN(shard.weights, read_weights(weights, layout));
+  PACELINE_ASSIGN_OR_RETURN(const fs::path optimizer, files.to_read(optimizer_name(index, count)));
+  PACELINE_ASSIGN_OR_RETURN(shard.optimizer, read_optimizer(optimizer, layout));
   return shard;
+}
+
+absl::StatusOr<ShardContents> read_shard(const fs::path& directory, int index, int count,
+                                         const ps::Layout& layout) {
+  FolderFiles files(directory);
+  return read_shard(files, index, count, layout);
 }
 
 }  // namespace paceline::store

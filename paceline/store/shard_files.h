@@ -13,6 +13,7 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -20,16 +21,23 @@
 
 #include "paceline/ps/layout.h"
 #include "paceline/ps/shard.h"
+#include "paceline/store/checkpoint_files.h"
 #include "paceline/store/safetensors.h"
 
 namespace paceline::store {
 
 // Shard `index` of `count`, from 1.
+std::string weights_name(int index, int count);
+std::string optimizer_name(int index, int count);
+// Whether a checkpoint of so many shards has a file of that name.
+bool is_shard_file(const std::string& name, int count);
 std::filesystem::path weights_file(const std::filesystem::path& directory, int index, int count);
 std::filesystem::path optimizer_file(const std::filesystem::path& directory, int index, int count);
 
-// Requires: `weights` and every stream are layout.size() floats. Errors: ResourceExhausted when the disk is
-// full.
+// Requires: `weights` and every stream are layout.size() floats. Errors: those of the files, such as
+// ResourceExhausted when the disk is full.
+absl::Status write_shard(CheckpointFiles& files, int index, int count, const ps::Layout& layout,
+                         std::span<const float> weights, const ps::OptimizerState& optimizer);
 absl::Status write_shard(const std::filesystem::path& directory, int index, int count,
                          const ps::Layout& layout, std::span<const float> weights,
                          const ps::OptimizerState& optimizer);
@@ -42,7 +50,10 @@ struct ShardContents {
   ps::OptimizerState optimizer;
 };
 
-// Errors: DataLoss when a file is damaged; InvalidArgument when its tensors are another model's; NotFound.
+// Errors: DataLoss when a file is damaged; InvalidArgument when its tensors are another model's; NotFound; those
+// of the files.
+absl::StatusOr<ShardContents> read_shard(CheckpointFiles& files, int index, int count,
+                                         const ps::Layout& layout);
 absl::StatusOr<ShardContents> read_shard(const std::filesystem::path& directory, int index, int count,
                                          const ps::Layout& layout);
 
@@ -57,6 +68,8 @@ absl::StatusOr<OptimizerFile> read_optimizer_file(const std::filesystem::path& p
 
 // The same where the checkpoint may have been cut into other shards, more or fewer: what belongs to `layout`
 // is then gathered from the files of all of them. Errors: the same.
+absl::StatusOr<ShardContents> load_shard(CheckpointFiles& files, int index, int count,
+                                         const ps::Layout& layout);
 absl::StatusOr<ShardContents> load_shard(const std::filesystem::path& directory, int index, int count,
                                          const ps::Layout& layout);
 

@@ -31,7 +31,7 @@ class Floats {
   }
 
   // `constants`: whether those are among them.
-  absl::StatusOr<std::vector<float>> of(const ps::Layout& layout, const fs::path& directory,
+  absl::StatusOr<std::vector<float>> of(const ps::Layout& layout, const std::string& where,
                                         bool constants) const {
     std::vector<float> flat(static_cast<std::size_t>(layout.size()));
     for (const ps::TensorSpec& spec : layout.tensors()) {
@@ -41,7 +41,7 @@ class Floats {
             fmt::format("{}: has not all of tensor '{}', or another shape or type of it; resume with the "
                         "model, optimizer and "
                         "release of Paceline it was written with",
-                        directory.string(), spec.name));
+                        where, spec.name));
       }
     }
     return flat;
@@ -85,31 +85,29 @@ class Floats {
 };
 
 // How many shards the checkpoint has.
-absl::StatusOr<int> shards_of(const fs::path& directory) {
-  std::error_code error;
+absl::StatusOr<int> shards_of(CheckpointFiles& files) {
   constexpr std::string_view kFirst = "weights-1-of-";
-  for (auto entry = fs::directory_iterator(directory, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.names());
+  for (const std::string& name : names) {
     int count = 0;
     if (!name.starts_with(kFirst)) continue;
     std::from_chars(name.data() + kFirst.size(), name.data() + name.size(), count);
-    if (count > 0 && weights_file(directory, 1, count).filename() == name) return count;
+    if (count > 0 && weights_name(1, count) == name) return count;
   }
-  return absl::NotFoundError(fmt::format("{}: holds no weights", directory.string()));
+  return absl::NotFoundError(fmt::format("{}: holds no weights", files.where()));
 }
 
-absl::StatusOr<ShardContents> gather(const fs::path& directory, const ps::Layout& layout) {
-  PACELINE_ASSIGN_OR_RETURN(const int count, shards_of(directory));
+absl::StatusOr<ShardContents> gather(CheckpointFiles& files, const ps::Layout& layout) {
+  PACELINE_ASSIGN_OR_RETURN(const int count, shards_of(files));
   Floats weights;
   std::vector<Floats> streams;
   ShardContents shard;
   for (int index = 1; index <= count; ++index) {
-    PACELINE_ASSIGN_OR_RETURN(const SafetensorsFile file,
-                              read_safetensors(weights_file(directory, index, count)));
+    PACELINE_ASSIGN_OR_RETURN(const fs::path weights_path, files.to_read(weights_name(index, count)));
+    PACELINE_ASSIGN_OR_RETURN(const SafetensorsFile file, read_safetensors(weights_path));
     for (const Tensor& tensor : file.tensors) weights.add(tensor.name, tensor);
-    PACELINE_ASSIGN_OR_RETURN(const OptimizerFile optimizer,
-                              read_optimizer_file(optimizer_file(directory, index, count)));
+    PACELINE_ASSIGN_OR_RETURN(const fs::path optimizer_path, files.to_read(optimizer_name(index, count)));
+    PACELINE_ASSIGN_OR_RETURN(const OptimizerFile optimizer, read_optimizer_file(optimizer_path));
     shard.optimizer.fractions = optimizer.fractions;
     streams.resize(std::max(streams.size(), optimizer.streams));
     for (std::size_t k = 0; k < optimizer.streams; ++k) {
@@ -120,9 +118,9 @@ absl::StatusOr<ShardContents> gather(const fs::path& directory, const ps::Layout
       }
     }
   }
-  PACELINE_ASSIGN_OR_RETURN(shard.weights, weights.of(layout, directory, true));
+  PACELINE_ASSIGN_OR_RETURN(shard.weights, weights.of(layout, files.where(), true));
   for (const Floats& stream : streams) {
-    PACELINE_ASSIGN_OR_RETURN(std::vector<float> flat, stream.of(layout, directory, false));
+    PACELINE_ASSIGN_OR_RETURN(std::vector<float> flat, stream.of(layout, files.where(), false));
     shard.optimizer.streams.push_back(std::move(flat));
   }
   return shard;
@@ -130,13 +128,19 @@ absl::StatusOr<ShardContents> gather(const fs::path& directory, const ps::Layout
 
 }  // namespace
 
-absl::StatusOr<ShardContents> load_shard(const fs::path& directory, int index, int count,
+absl::StatusOr<ShardContents> load_shard(CheckpointFiles& files, int index, int count,
                                          const ps::Layout& layout) {
-  absl::StatusOr<ShardContents> own = read_shard(directory, index, count, layout);
+  absl::StatusOr<ShardContents> own = read_shard(files, index, count, layout);
   if (!absl::IsNotFound(own.status()) && !absl::IsInvalidArgument(own.status())) return own;
-  absl::StatusOr<ShardContents> gathered = gather(directory, layout);
+  absl::StatusOr<ShardContents> gathered = gather(files, layout);
   // Where its own files are there, what is wrong with them says more.
   return gathered.ok() || absl::IsNotFound(own.status()) ? gathered : own;
+}
+
+absl::StatusOr<ShardContents> load_shard(const fs::path& directory, int index, int count,
+                                         const ps::Layout& layout) {
+  FolderFiles files(directory);
+  return load_shard(files, index, count, layout);
 }
 
 }  // namespace paceline::store

@@ -11,6 +11,9 @@
 
 namespace paceline::wire {
 
+// So much of a file goes in one message.
+inline constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
 Layout to_wire(const ps::Layout& layout);
 // Errors: InvalidArgument for shapes that are not positive or do not fit memory.
 absl::StatusOr<ps::Layout> from_wire(const Layout& message);

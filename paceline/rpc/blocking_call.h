@@ -1,0 +1,66 @@
+// A call of many messages that a thread of its own serves, for what waits on a disk: gRPC's threads must not.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <grpcpp/grpcpp.h>
+
+#include "paceline/rpc/stream_places.h"
+
+namespace paceline::rpc {
+
+// Owns itself until gRPC is done with it.
+template <class In, class Out>
+class BlockingCall final : public grpc::ServerBidiReactor<In, Out> {
+ public:
+  // How the call ends.
+  using Body = std::function<grpc::Status(BlockingCall&)>;
+
+  // What `body` uses outlives the call. It has that place while gRPC has it.
+  static BlockingCall* start(StreamPlaces::Place place, Body body) {
+    auto* call = new BlockingCall(std::move(place), std::move(body));
+    std::thread([call] { call->Finish(call->body_(*call)); }).detach();  // Finish may be the end of it
+    return call;
+  }
+
+  // For the body: waits. False when the other side has nothing more to say, or is gone.
+  bool read(In& message) {
+    this->StartRead(&message);
+    return wait();
+  }
+  bool write(const Out& message) {
+    this->StartWrite(&message);
+    return wait();
+  }
+
+  void OnReadDone(bool ok) override { done(ok); }
+  void OnWriteDone(bool ok) override { done(ok); }
+  void OnDone() override { delete this; }
+
+ private:
+  BlockingCall(StreamPlaces::Place place, Body body) : place_(std::move(place)), body_(std::move(body)) {}
+
+  void done(bool ok) {
+    const std::lock_guard lock(mutex_);
+    done_ = ok;
+    changed_.notify_one();
+  }
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return done_.has_value(); });
+    return *std::exchange(done_, std::nullopt);
+  }
+
+  const StreamPlaces::Place place_;
+  const Body body_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<bool> done_;  // the read or write under way
+};
+
+}  // namespace paceline::rpc

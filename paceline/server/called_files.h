@@ -1,0 +1,53 @@
+// The files of a checkpoint that lie in the run folder of another host: its coordinator takes and gives them in
+// calls. What is read is kept in memory of this process until this is destroyed.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/file_descriptor.h"
+#include "paceline/peer/peer.h"
+#include "paceline/rpc/access.h"
+#include "paceline/store/checkpoint_files.h"
+
+namespace paceline::server {
+
+class CalledFiles final : public store::CheckpointFiles {
+ public:
+  // `names`: of those that are there; none in a checkpoint that is being written. Calls under way end when a stop
+  // is asked for. All others outlive this.
+  CalledFiles(peer::Stub& stub, const rpc::Access& access, std::string dir, std::vector<std::string> names,
+              std::stop_token stop);
+
+  // Errors, of the sink: those of the other host's disk; Unavailable when it is gone.
+  absl::StatusOr<std::unique_ptr<store::FileSink>> create(const std::string& name) override;
+  absl::StatusOr<std::vector<std::string>> names() override { return names_; }
+  absl::StatusOr<std::filesystem::path> to_read(const std::string& name) override;
+  std::string where() const override { return dir_; }
+
+  // What was said of such a path, with the name of the file there.
+  absl::Status in_words(const absl::Status& status) const;
+
+ private:
+  absl::StatusOr<FileDescriptor> fetch(const std::string& name);
+
+  struct Fetched {
+    std::string name;
+    FileDescriptor memory;
+    std::string path;  // of the memory
+  };
+
+  peer::Stub& stub_;
+  const rpc::Access& access_;
+  const std::string dir_;
+  const std::vector<std::string> names_;
+  const std::stop_token stop_;
+  std::vector<Fetched> fetched_;
+};
+
+}  // namespace paceline::server

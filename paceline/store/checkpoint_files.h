@@ -1,0 +1,41 @@
+// The files of one checkpoint, by their names: in a folder of this host, or with the host that keeps the run.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/store/files.h"
+
+namespace paceline::store {
+
+class CheckpointFiles {
+ public:
+  virtual ~CheckpointFiles() = default;
+  // A new one.
+  virtual absl::StatusOr<std::unique_ptr<FileSink>> create(const std::string& name) = 0;
+  // Of all that are there.
+  virtual absl::StatusOr<std::vector<std::string>> names() = 0;
+  // Where that one can be read while this lives. Errors: NotFound, perhaps only when it is read.
+  virtual absl::StatusOr<std::filesystem::path> to_read(const std::string& name) = 0;
+  // Where they are, for people.
+  virtual std::string where() const = 0;
+};
+
+class FolderFiles final : public CheckpointFiles {
+ public:
+  explicit FolderFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  absl::StatusOr<std::unique_ptr<FileSink>> create(const std::string& name) override;
+  absl::StatusOr<std::vector<std::string>> names() override;
+  absl::StatusOr<std::filesystem::path> to_read(const std::string& name) override { return folder_ / name; }
+  std::string where() const override { return folder_.string(); }
+
+ private:
+  const std::filesystem::path folder_;
+};
+
+}  // namespace paceline::store
