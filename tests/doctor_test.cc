@@ -123,8 +123,10 @@ TEST_F(DoctorOfHosts, HostsThatAreWell) {
   const json report = json::parse(ended.output);
   EXPECT_FALSE(report.at("failed"));
   for (int rank = 0; rank < 3; ++rank) {
-    for (const char* what : {"program", "job file", "data set", "run folder", "libraries", "UCX",
-                             "server.crt", "preflight, as server", "preflight, as worker", "shared memory"})
+    // They share no disk, and need none.
+    EXPECT_EQ(says(report, rank, "run folder", "ok"), rank == 0);
+    for (const char* what : {"program", "job file", "data set", "libraries", "UCX", "server.crt",
+                             "preflight, as server", "preflight, as worker", "shared memory"})
       EXPECT_TRUE(says(report, rank, what, "ok")) << rank << " " << what << ended.output;
     if (rank == 0) continue;
     // They are one machine's clock.
@@ -166,10 +168,12 @@ TEST_F(DoctorOfHosts, WhatDiffersIsNamed) {
   fs::create_directory(runs);
   write_text(folder_ / "other.txt", read_text(folder_ / "text.txt") + "and more\n");
   ASSERT_TRUE(apart_->set_unreachable(1, 2));
-  const auto last = host(2, {"--set", "data.source=text:" + (folder_ / "other.txt").string()});
-  const auto second =
-      host(1, {"--set", "batch=16"}, [&] { return mount("tmpfs", runs.c_str(), "tmpfs", 0, nullptr) == 0; });
-  const auto first = host(0, {"--json"});
+  const std::string shared = "cluster.shared_folder=true";
+  const auto last =
+      host(2, {"--set", "data.source=text:" + (folder_ / "other.txt").string(), "--set", shared});
+  const auto second = host(1, {"--set", "batch=16", "--set", shared},
+                           [&] { return mount("tmpfs", runs.c_str(), "tmpfs", 0, nullptr) == 0; });
+  const auto first = host(0, {"--json", "--set", shared});
   const Ended ended = first->wait();
   EXPECT_EQ(ended.status, 2) << ended.output << ended.errors;
   const json report = json::parse(ended.output);

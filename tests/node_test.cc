@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -47,6 +48,9 @@ class Node : public ::testing::Test {
         "node",    job.string(),          "--rank",        std::to_string(rank),
         "--hosts", std::to_string(hosts), "--coordinator", fmt::format("{}:{}", first_address(), port_)};
     words.insert(words.end(), more.begin(), more.end());
+    const auto set = [&](const std::string& key) { words.insert(words.end(), {"--set", key}); };
+    if (!own_disks_) set("cluster.shared_folder=true");
+    if (own_disks_ && rank > 0) set("runs_dir=" + disk(rank).string());
     if (!apart_) return std::make_unique<Program>(words);
     return std::make_unique<Program>(words, [this, rank] { return apart_->enter(rank); });
   }
@@ -90,6 +94,7 @@ class Node : public ::testing::Test {
     return ended;
   }
 
+  fs::path disk(int rank) const { return folder_ / fmt::format("disk{}", rank); }
   bool has_checkpoint() const { return tests::has_checkpoint(folder_ / "runs"); }
   fs::path run_folder() const { return only_run(folder_ / "runs"); }
   // What counts of the run is whole, and its orders are those that would be given today.
@@ -115,12 +120,29 @@ class Node : public ::testing::Test {
   const TempFolder folder_;
   const int port_ = free_port();
   std::optional<testing::Namespaces> apart_;  // where hosts have networks of their own
+  bool own_disks_ = false;                    // each host; else they share one
   fs::path job_;
   std::vector<std::string> more_;                // words for every host
   std::vector<std::unique_ptr<Program>> hosts_;  // by rank
 };
 
-TEST_F(Node, FourHostsTrainOneJob) {
+// Where the first host's disk is all that is needed, the others need not see it.
+class NodeDisks : public Node, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    Node::SetUp();
+    own_disks_ = GetParam();
+  }
+  // Nothing of the run has come to other disks but their own hosts' logs.
+  ~NodeDisks() override {
+    for (int rank = 1; own_disks_ && rank < static_cast<int>(hosts_.size()); ++rank)
+      EXPECT_FALSE(tests::has_checkpoint(disk(rank)));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Disks, NodeDisks, ::testing::Bool(),
+                         [](const auto& one) { return one.param ? "OfTheirOwn" : "Shared"; });
+
+TEST_P(NodeDisks, FourHostsTrainOneJob) {
   if (const auto made = set_apart(4); !made.ok()) GTEST_SKIP() << made.message();
   start(job("epochs = 1\n", "[[device]]\ncount = 5\npace_ms = 10\n"), 4);
   for (const int rank : {0, 1, 2, 3}) end_of(rank);
@@ -130,7 +152,7 @@ TEST_F(Node, FourHostsTrainOneJob) {
 }
 
 // Its server is gone and with it a part of the weights; the run waits for it and goes on from the checkpoint.
-TEST_F(Node, AHostThatDiesAndComesBackIsWaitedFor) {
+TEST_P(NodeDisks, AHostThatDiesAndComesBackIsWaitedFor) {
   start_and_wait_for_checkpoint(job("epochs = 1\n", "[[device]]\ncount = 2\npace_ms = 30\n"), 2);
   kill_host(1);
   start_host(1);
@@ -142,7 +164,7 @@ TEST_F(Node, AHostThatDiesAndComesBackIsWaitedFor) {
 }
 
 // It is waited for, and then the others go on without it; back again, it hears that it was given up.
-TEST_F(Node, AHostThatStaysAwayIsGivenUp) {
+TEST_P(NodeDisks, AHostThatStaysAwayIsGivenUp) {
   start_and_wait_for_checkpoint(
       job("epochs = 200\n", "[cluster]\nhost_patience_s = 2\n[[device]]\ncount = 3\npace_ms = 30\n"), 3);
   kill_host(1);
@@ -154,7 +176,7 @@ TEST_F(Node, AHostThatStaysAwayIsGivenUp) {
 }
 
 // A device holds three of four units: what is left are two that have to be a pipeline over their hosts.
-TEST_F(Node, APlannedRunIsPlannedAnewWithoutAHost) {
+TEST_P(NodeDisks, APlannedRunIsPlannedAnewWithoutAHost) {
   std::string tables =
       "[cluster]\nhost_patience_s = 2\n[[device]]\ncount = 3\npace_ms = 30\nmemory_mb = 0.7\n";
   for (int unit = 0; unit < 4; ++unit)
@@ -170,7 +192,7 @@ TEST_F(Node, APlannedRunIsPlannedAnewWithoutAHost) {
   expect_whole(2);
 }
 
-TEST_F(Node, ARunGoesOnWithFewerHosts) {
+TEST_P(NodeDisks, ARunGoesOnWithFewerHosts) {
   const fs::path file = job("epochs = 1\n", "[[device]]\ncount = 3\npace_ms = 30\n");
   start_and_wait_for_checkpoint(file, 3);
   for (const int rank : {2, 0, 1}) kill_host(rank);
@@ -185,12 +207,14 @@ TEST_F(Node, ARunGoesOnWithFewerHosts) {
 
 // Each host in a network of its own, joined by a bridge: the others are reached over TLS and sealed links
 // only. A server dies besides; the run ends in the bytes of one host that nobody disturbed.
-class NodesApart : public Node, public ::testing::WithParamInterface<const char*> {};
+class NodesApart : public Node, public ::testing::WithParamInterface<std::tuple<const char*, bool>> {};
 
 TEST_P(NodesApart, EndInTheBytesOfOneHost) {
   if (const auto made = set_apart(2); !made.ok()) GTEST_SKIP() << made.message();
+  const auto& [replicas, own_disks] = GetParam();
+  own_disks_ = own_disks;
   const fs::path file =
-      job(std::string("epochs = 1\nthreads = 1\n") + GetParam(), "[[device]]\ncount = 2\npace_ms = 30\n");
+      job(std::string("epochs = 1\nthreads = 1\n") + replicas, "[[device]]\ncount = 2\npace_ms = 30\n");
   start_and_wait_for_checkpoint(file, 2);
   kill(children(at(1)->pid(), "server").at(0), SIGKILL);
   expect_said(end_of(0).errors, "going on from the checkpoint");
@@ -204,12 +228,14 @@ TEST_P(NodesApart, EndInTheBytesOfOneHost) {
 
 INSTANTIATE_TEST_SUITE_P(
     Replicas, NodesApart,
-    ::testing::Values("",
-                      "parallel = \"static\"\nmicro_batch = 4\n"
-                      "pipeline = [{devices = [\"w1\", \"w0\"], cuts = [2], samples = 16}]\n"));
+    ::testing::Combine(
+        ::testing::Values("",
+                          "parallel = \"static\"\nmicro_batch = 4\n"
+                          "pipeline = [{devices = [\"w1\", \"w0\"], cuts = [2], samples = 16}]\n"),
+        ::testing::Bool()));
 
 // As an init system would start it again. All of the first host dies with it, and the second one waits.
-TEST_F(Node, AFirstHostThatIsKilledTakesItsRunUpAgain) {
+TEST_P(NodeDisks, AFirstHostThatIsKilledTakesItsRunUpAgain) {
   start_and_wait_for_checkpoint(job("epochs = 1\n", "[[device]]\ncount = 2\npace_ms = 30\n"), 2);
   kill_host(0);
   start_host(0);
@@ -346,7 +372,8 @@ TEST_F(Node, ARunFolderThatIsNotSharedEndsTheRunAtItsStart) {
   const auto start = [&](int rank) {
     return std::make_unique<Program>(
         std::vector<std::string>{"node", file.string(), "--rank", std::to_string(rank), "--hosts", "2",
-                                 "--coordinator", fmt::format("{}:{}", first_address(), port_)},
+                                 "--coordinator", fmt::format("{}:{}", first_address(), port_), "--set",
+                                 "cluster.shared_folder=true"},
         [this, &runs, rank] {
           return apart_->enter(rank) && (rank == 0 || mount("tmpfs", runs.c_str(), "tmpfs", 0, nullptr) == 0);
         });
@@ -362,7 +389,7 @@ TEST_F(Node, ARunFolderThatIsNotSharedEndsTheRunAtItsStart) {
   for (const auto& run : fs::directory_iterator(runs)) EXPECT_FALSE(has_checkpoint()) << run.path();
 }
 
-TEST_F(Node, AStopAnywhereStopsAllCleanly) {
+TEST_P(NodeDisks, AStopAnywhereStopsAllCleanly) {
   start_and_wait_for_checkpoint(job("epochs = 30\n", "[[device]]\ncount = 2\npace_ms = 40\n"), 2);
   at(1)->signal(SIGTERM);
   EXPECT_EQ(at(1)->wait(60).status, 128 + SIGTERM);

@@ -113,7 +113,9 @@ class Examination {
       of(0).folder = std::string(mark.status().message());
       return;
     }
-    for (int host = 0; host < options_.hosts; ++host) {
+    facts_.shared_folder = options_.job.shared_folder;
+    const int looking = facts_.shared_folder ? options_.hosts : 1;
+    for (int host = 0; host < looking; ++host) {
       if (here(host)) of(host).folder = trouble_with_folder(host, *mark);
     }
   }

@@ -37,12 +37,11 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
     const grpc::Status admitted = check(*context, Role::kServer);
     auto place = admitted.ok() ? places_.take() : nullptr;
     if (!admitted.ok() || place == nullptr) {
-      return new rpc::RefusedStream<wire::FileMessage, wire::FileMessage>(
-          admitted.ok() ? rpc::no_place_left() : admitted);
+      return new rpc::RefusedStream<wire::FileMessage, wire::FileMessage>(admitted.ok() ? rpc::no_place_left()
+                                                                                        : admitted);
     }
-    return FileCalls::Call::start(std::move(place), [this](FileCalls::Call& call) {
-      return wire::to_grpc(options_.file(call));
-    });
+    return FileCalls::Call::start(
+        std::move(place), [this](FileCalls::Call& call) { return wire::to_grpc(options_.file(call)); });
   }
 
   grpc::ServerBidiReactor<wire::StatusRequest, wire::StatusReply>* Status(

@@ -1,8 +1,8 @@
-// Files of checkpoints for servers whose hosts do not see the run folder: they send theirs to this process, which
-// writes them, and get those of the checkpoint that the attempt goes on from.
+// Files of checkpoints for servers whose hosts do not see the run folder: they send theirs to this process,
+// which writes them, and get those of the checkpoint that the attempt goes on from.
 //
-// Stands before the sink of checkpoints, so that it knows which one is under way: only into that can be written.
-// The sink's calls on one thread, `serve` on any.
+// Stands before the sink of checkpoints, so that it knows which one is under way: only into that can be
+// written. The sink's calls on one thread, `serve` on any.
 #pragma once
 
 #include <mutex>

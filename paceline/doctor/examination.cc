@@ -76,6 +76,10 @@ Finding clocks(const ClockFacts& clock) {
 }
 
 Finding folder(const HostFacts& host, const ClusterFacts& facts) {
+  if (host.folder->empty() && !facts.shared_folder)
+    return {"run folder", Health::kOk,
+            fmt::format("{}, of this host alone; the others send it their parts of a checkpoint",
+                        facts.runs_dir)};
   if (host.folder->empty())
     return {"run folder", Health::kOk, fmt::format("{}, on a disk shared with host 0", facts.runs_dir)};
   return {"run folder", Health::kFail, *host.folder,

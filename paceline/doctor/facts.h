@@ -45,6 +45,7 @@ struct ClusterFacts {
   std::vector<HostFacts> hosts;  // by rank
   std::vector<LinkFacts> links;
   std::string runs_dir;        // the first host's
+  bool shared_folder = true;   // all hosts are to see it
   std::int64_t waited_s = 60;  // for the hosts to come
 };
 

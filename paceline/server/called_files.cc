@@ -55,7 +55,8 @@ class FileCall {
 
 class SentFile final : public store::FileSink {
  public:
-  SentFile(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop) : call_(stub, access, stop) {}
+  SentFile(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop)
+      : call_(stub, access, stop) {}
 
   absl::Status begin(const std::string& dir, const std::string& name) {
     wire::FileMessage put;
@@ -134,7 +135,8 @@ absl::StatusOr<FileDescriptor> CalledFiles::fetch(const std::string& name) {
   std::uint32_t crc = 0;
   while (call.read(message)) {
     if (message.has_whole() && message.whole() == crc) return memory;
-    if (!message.has_piece()) return absl::DataLossError(fmt::format("{}: did not come as it was sent", path));
+    if (!message.has_piece())
+      return absl::DataLossError(fmt::format("{}: did not come as it was sent", path));
     crc = store::crc32_after(message.piece().data(), message.piece().size(), crc);
     PACELINE_RETURN_IF_ERROR(store::write_all(memory, path, message.piece().data(), message.piece().size()));
   }

@@ -1,5 +1,5 @@
-// The files of a checkpoint that lie in the run folder of another host: its coordinator takes and gives them in
-// calls. What is read is kept in memory of this process until this is destroyed.
+// The files of a checkpoint that lie in the run folder of another host: its coordinator takes and gives them
+// in calls. What is read is kept in memory of this process until this is destroyed.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +19,8 @@ namespace paceline::server {
 
 class CalledFiles final : public store::CheckpointFiles {
  public:
-  // `names`: of those that are there; none in a checkpoint that is being written. Calls under way end when a stop
-  // is asked for. All others outlive this.
+  // `names`: of those that are there; none in a checkpoint that is being written. Calls under way end when a
+  // stop is asked for. All others outlive this.
   CalledFiles(peer::Stub& stub, const rpc::Access& access, std::string dir, std::vector<std::string> names,
               std::stop_token stop);
 
@@ -29,9 +29,7 @@ class CalledFiles final : public store::CheckpointFiles {
   absl::StatusOr<std::vector<std::string>> names() override { return names_; }
   absl::StatusOr<std::filesystem::path> to_read(const std::string& name) override;
   std::string where() const override { return dir_; }
-
-  // What was said of such a path, with the name of the file there.
-  absl::Status in_words(const absl::Status& status) const;
+  absl::Status in_words(const absl::Status& status) const override;
 
  private:
   absl::StatusOr<FileDescriptor> fetch(const std::string& name);

@@ -44,8 +44,8 @@ struct Publish {
 struct CarryOut {
   wire::ServerOrder order;
 };
-// Into a checkpoint's folder. `publish`: the version, which is prepared, counts by that. `by_call`: the folder is
-// another host's.
+// Into a checkpoint's folder. `publish`: the version, which is prepared, counts by that. `by_call`: the
+// folder is another host's.
 struct WriteCopy {
   Version version;
   ShardId shard;

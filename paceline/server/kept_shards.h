@@ -49,8 +49,8 @@ class KeptShards {
   // Requires: all have prepared a version.
   void publish() const;
 
-  // Writes its newest version, which is to be `version`, into a checkpoint. Any thread, while nothing changes.
-  // Errors: it is not here; those of the files.
+  // Writes its newest version, which is to be `version`, into a checkpoint. Any thread, while nothing
+  // changes. Errors: it is not here; those of the files.
   absl::Status write(int index, Version version, store::CheckpointFiles& checkpoint) const;
 
  private:

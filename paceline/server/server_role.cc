@@ -237,7 +237,9 @@ absl::Status Server::start(const wire::ServerStart& order) {
   shards_.reset();
   const auto saved = files(by_call_, order.checkpoint_dir(), {},
                            {order.checkpoint_files().begin(), order.checkpoint_files().end()});
-  PACELINE_ASSIGN_OR_RETURN(shards_, KeptShards::start(order, job, first->weights, *saved));
+  auto shards = KeptShards::start(order, job, first->weights, *saved);
+  if (!shards.ok()) return saved->in_words(shards.status());
+  shards_ = *std::move(shards);
   if (order.hosts_size() == 0) {
     started.add_board_paths(own().board().path());
   } else {
@@ -448,8 +450,8 @@ absl::Status Server::write_checkpoint(const wire::WriteCheckpoint& order) {
 }
 
 std::unique_ptr<store::CheckpointFiles> Server::files(bool by_call, const std::string& dir,
-                                                     std::stop_token stop,
-                                                     std::vector<std::string> names) const {
+                                                      std::stop_token stop,
+                                                      std::vector<std::string> names) const {
   if (!by_call) return std::make_unique<store::FolderFiles>(dir);
   return std::make_unique<CalledFiles>(stub_, access_, dir, std::move(names), std::move(stop));
 }

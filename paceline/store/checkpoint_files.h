@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
 #include "paceline/store/files.h"
@@ -23,6 +25,8 @@ class CheckpointFiles {
   virtual absl::StatusOr<std::filesystem::path> to_read(const std::string& name) = 0;
   // Where they are, for people.
   virtual std::string where() const = 0;
+  // What was said of a file at the path where it can be read, with the path that people know.
+  virtual absl::Status in_words(const absl::Status& status) const { return status; }
 };
 
 class FolderFiles final : public CheckpointFiles {

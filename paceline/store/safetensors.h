@@ -41,8 +41,8 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;  // without the checksum
 };
 
-// Streams the tensors into the file without a copy of them, and commits it. Errors: InvalidArgument for a name
-// that is there twice or is not UTF-8; the sink's.
+// Streams the tensors into the file without a copy of them, and commits it. Errors: InvalidArgument for a
+// name that is there twice or is not UTF-8; the sink's.
 absl::Status write_safetensors(FileSink& file, std::span<const TensorView> tensors,
                                const std::map<std::string, std::string>& metadata);
 // The same, into a file here. Errors: also ResourceExhausted when the disk is full.

@@ -50,8 +50,8 @@ struct ShardContents {
   ps::OptimizerState optimizer;
 };
 
-// Errors: DataLoss when a file is damaged; InvalidArgument when its tensors are another model's; NotFound; those
-// of the files.
+// Errors: DataLoss when a file is damaged; InvalidArgument when its tensors are another model's; NotFound;
+// those of the files.
 absl::StatusOr<ShardContents> read_shard(CheckpointFiles& files, int index, int count,
                                          const ps::Layout& layout);
 absl::StatusOr<ShardContents> read_shard(const std::filesystem::path& directory, int index, int count,

@@ -18,8 +18,10 @@ constexpr std::chrono::milliseconds kMarkPause{100};
 
 absl::Status not_shared(const fs::path& file, const std::string& why) {
   return absl::FailedPreconditionError(fmt::format(
-      "{} is not the folder that the first host has at that path ({}): it has to be on a disk that all hosts "
-      "share; mount that there, or name a folder on one with runs_dir",
+      "{} is not the folder that the first host has at that path ({}): with cluster.shared_folder = "
+      "true it has to be on a disk that all hosts share; mount that there, name a folder on one with "
+      "runs_dir, "
+      "or leave the key out",
       file.parent_path().string(), why));
 }
 
