@@ -116,13 +116,14 @@ FactColumns columns_of(const control::Fact& fact) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::path& path, Version from,
-                                                       PowerLoss power_loss) {
+                                                       PowerLoss power_loss, bool logs) {
   PACELINE_ASSIGN_OR_RETURN(Database database, Database::open(path, Database::Mode::kWrite));
   PACELINE_RETURN_IF_ERROR(make_tables_if_empty(database));
   PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
   PACELINE_RETURN_IF_ERROR(bring_up_to_date(database));
   PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = WAL"));
   PACELINE_RETURN_IF_ERROR(bear(database, power_loss));
+  if (logs) database.log_changes();
   PACELINE_ASSIGN_OR_RETURN(Statement fact, insert_into(database, "facts", 17));
   PACELINE_ASSIGN_OR_RETURN(Statement commit, insert_into(database, "commits", 15));
   PACELINE_ASSIGN_OR_RETURN(Statement member, insert_into(database, "members", 10));

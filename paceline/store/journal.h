@@ -69,13 +69,18 @@ enum class PowerLoss { kFewFlushes, kNothing };
 class Journal final : public control::RunListener {
  public:
   // Makes the file, or goes on in it with another attempt. `from`: the version resumed from; 0 for a new run.
-  // Errors: DataLoss when the file is damaged; Unavailable when another process has it locked.
+  // `logs`: what it does, for a JournalCopy. Errors: DataLoss when the file is damaged; Unavailable when
+  // another process has it locked.
   static absl::StatusOr<std::unique_ptr<Journal>> open(const std::filesystem::path& path, Version from,
-                                                       PowerLoss power_loss = PowerLoss::kFewFlushes);
+                                                       PowerLoss power_loss = PowerLoss::kFewFlushes,
+                                                       bool logs = false);
   // Flushes, and leaves a single file that can be copied and read where nothing may be written.
   ~Journal() override;
 
   std::int64_t attempt() const { return attempt_; }
+
+  // What it did since it was opened, or this was taken last. Requires: it logs; flushed, so that it is whole.
+  std::string take_log() { return database_.log()->take(); }
 
   // Before this attempt; nothing where none committed anything.
   const std::optional<NewestCommit>& before() const { return before_; }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/overloaded.h"
 #include "paceline/store/files.h"
 
 namespace paceline::store {
@@ -80,6 +81,18 @@ void Statement::bind(int place, std::string_view value) {
   note(sqlite3_bind_text64(get(), place, data, value.size(), SQLITE_STATIC, SQLITE_UTF8));
 }
 
+absl::Status Statement::run(const std::vector<LoggedValue>& values) {
+  reset();
+  int place = 0;
+  for (const LoggedValue& value : values) {
+    std::visit(Overloaded{[&](const std::string& text) { bind(++place, std::string_view(text)); },
+                          [&](const auto& one) { bind(++place, one); }},
+               value);
+  }
+  if (!bound_ || place != sqlite3_bind_parameter_count(get())) return error();
+  return finish();
+}
+
 absl::StatusOr<Database> Database::open(const fs::path& path, Mode mode) {
   PACELINE_RETURN_IF_ERROR(check_regular(path));
   if (mode == Mode::kWrite) return open_as(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
@@ -110,15 +123,48 @@ absl::StatusOr<Database> Database::open_as(const fs::path& path, int access) {
 
 absl::Status Database::execute(const std::string& sql) const {
   sqlite3* raw = database_.get();
-  if (sqlite3_exec(raw, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK) return absl::OkStatus();
+  if (sqlite3_exec(raw, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK) {
+    if (log_ != nullptr && !sql.starts_with("PRAGMA")) log_->add(sql);
+    return absl::OkStatus();
+  }
   return error_of(raw, sqlite3_db_filename(raw, "main"));
 }
 
 absl::StatusOr<Statement> Database::prepare(const std::string& sql) const {
   sqlite3* raw = database_.get();
   sqlite3_stmt* statement = nullptr;
-  if (sqlite3_prepare_v2(raw, sql.c_str(), -1, &statement, nullptr) == SQLITE_OK) return Statement(statement);
+  if (sqlite3_prepare_v2(raw, sql.c_str(), -1, &statement, nullptr) == SQLITE_OK)
+    return Statement(statement, log_.get());
   return error_of(raw, sqlite3_db_filename(raw, "main"));
+}
+
+void Database::allow_only_rows() const {
+  const auto judge = [](void*, int action, const char* what, const char* function, const char*, const char*) {
+    switch (action) {
+      case SQLITE_TRANSACTION:
+      case SQLITE_SELECT:
+      case SQLITE_READ:
+        return SQLITE_OK;
+      case SQLITE_INSERT:
+      case SQLITE_UPDATE:
+      case SQLITE_DELETE:
+        return std::string_view(what).starts_with("sqlite_") ? SQLITE_DENY : SQLITE_OK;
+      case SQLITE_FUNCTION:
+        return std::string_view(function) == "max" ? SQLITE_OK : SQLITE_DENY;
+      default:
+        return SQLITE_DENY;
+    }
+  };
+  sqlite3_set_authorizer(database_.get(), judge, nullptr);
+}
+
+absl::Status Database::copy_to(const Database& other) const {
+  sqlite3* to = other.database_.get();
+  sqlite3_backup* copy = sqlite3_backup_init(to, "main", database_.get(), "main");
+  if (copy == nullptr) return error_of(to, sqlite3_db_filename(to, "main"));
+  const int code = sqlite3_backup_step(copy, -1);
+  if (sqlite3_backup_finish(copy) == SQLITE_OK && code == SQLITE_DONE) return absl::OkStatus();
+  return error_of(to, sqlite3_db_filename(to, "main"));
 }
 
 }  // namespace paceline::store

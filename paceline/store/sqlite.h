@@ -9,12 +9,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 #include <sqlite3.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/store/statement_log.h"
 
 namespace paceline::store {
 
@@ -25,10 +27,11 @@ class Statement {
   template <class... Values>
   absl::Status run(const Values&... values) {
     PACELINE_RETURN_IF_ERROR(start(values...));
-    const absl::StatusOr<bool> row = next();
-    reset();
-    return row.status();
+    PACELINE_RETURN_IF_ERROR(finish());
+    if (log_ != nullptr) log_->add(sqlite3_sql(get()), values...);
+    return absl::OkStatus();
   }
+  absl::Status run(const std::vector<LoggedValue>& values);
 
   // Binds the values for a query; then next() until it says that there is no other row.
   template <class... Values>
@@ -54,12 +57,17 @@ class Statement {
     void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
   };
 
-  explicit Statement(sqlite3_stmt* statement) : statement_(statement) {}
+  Statement(sqlite3_stmt* statement, StatementLog* log) : statement_(statement), log_(log) {}
   sqlite3_stmt* get() const { return statement_.get(); }
   absl::Status error() const;
   void reset() {
     sqlite3_reset(get());
     bound_ = true;
+  }
+  absl::Status finish() {
+    const absl::StatusOr<bool> row = next();
+    reset();
+    return row.status();
   }
   void bind(int place, std::int64_t value) { note(sqlite3_bind_int64(get(), place, value)); }
   void bind(int place, double value) { note(sqlite3_bind_double(get(), place, value)); }
@@ -72,6 +80,7 @@ class Statement {
   void note(int code) { bound_ = bound_ && code == SQLITE_OK; }
 
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  StatementLog* log_;  // of the database; null where it logs nothing
   bool bound_ = true;
 };
 
@@ -88,6 +97,14 @@ class Database {
   absl::StatusOr<Statement> prepare(const std::string& sql) const;
   // How long to wait for another process that holds the file.
   void set_patience_ms(int patience_ms) const { sqlite3_busy_timeout(database_.get(), patience_ms); }
+  // From now on nothing but reading and changing rows of tables is allowed. For statements of others.
+  void allow_only_rows() const;
+  // What changed the database, of the statements that ran to their end. Null before `log_changes`.
+  StatementLog* log() const { return log_.get(); }
+  // Of statements prepared from now on, too.
+  void log_changes() { log_ = std::make_unique<StatementLog>(); }
+  // As it is now for this connection: pages of another file become those of this one. Errors: of the disk.
+  absl::Status copy_to(const Database& other) const;
 
  private:
   struct Close {
@@ -98,6 +115,7 @@ class Database {
   bool was_left_half_written() const;
 
   std::unique_ptr<sqlite3, Close> database_;
+  std::unique_ptr<StatementLog> log_;  // its statements point to it
 };
 
 }  // namespace paceline::store
