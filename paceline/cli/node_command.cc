@@ -34,17 +34,31 @@ struct Lead {
   std::string run;      // its folder, if it has begun
 };
 
+// Where hosts share no disk, this one's folder does not say what has become of the run since. The host that was to lead it
+// next does so by now, or nobody does.
+std::optional<runs::Leader> led_by_next(const config::JobConfig& job, const runs::UnfinishedRun& run) {
+  const auto next = runs::read_next_leader(store::RunPaths{run.folder});
+  const auto access = peer::read_access(job.reach.certs, job.reach.token_file, security::Role::kOperator);
+  if (!next.ok() || !access.ok()) return std::nullopt;
+  if (!launch::leads_run(next->address, *access, fs::path(run.folder).filename().string())) return std::nullopt;
+  return *next;
+}
+
 // The first host, but where another one leads a run of this job by now.
 absl::StatusOr<Lead> lead_of(const NodeOptions& options, const TrainOptions& train,
                              const config::JobConfig& job, const launch::Placement& placement) {
   Lead lead{placement.rank == 0, first_address(job, placement), ""};
-  if (placement.rank > 0 && !job.shared_folder) return lead;  // no folder here says anything about the run
   if (options.anew || !train.resume.empty() || !runs::any_unfinished_run(job.runs_dir)) return lead;
   PACELINE_ASSIGN_OR_RETURN(const std::string asked, resolved_job(train));
   const auto run = runs::unfinished_run(job.runs_dir, asked);
   if (!run) return lead;
   lead.run = run->folder;
-  const int led_by = run->leader.host;
+  int led_by = run->leader.host;
+  if (const auto next = job.shared_folder ? std::nullopt : led_by_next(job, *run)) {
+    led_by = next->host;
+    lead.address = next->address;
+    if (led_by != placement.rank) return lead;
+  }
   lead.here = led_by == placement.rank && (placement.rank == 0 || runs::may_be_taken_up(*run));
   if (led_by != 0 && led_by != placement.rank) lead.address = run->leader.address;
   return lead;
@@ -106,6 +120,8 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
     host.job_file = host.folder + "/job.toml";
     PACELINE_RETURN_IF_ERROR(store::atomic_write(host.job_file, own));
   }
+  PACELINE_ASSIGN_OR_RETURN(host.asked, resolved_job(options));
+  PACELINE_ASSIGN_OR_RETURN(host.runs_dir, store::absolute_path(job.runs_dir));
   launch::Display display(fmt::format("host {}", placement.rank), launch::Shown::kLine);
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster, launch::LocalCluster::start(std::move(host), job));
   OwnWatchers watchers(job, options.ui);

@@ -34,6 +34,11 @@ std::vector<AttemptsOrder> Attempts::begin(const FolderBefore& folder) {
   std::vector<HostRank> lost;
   if (options_.lost_host) lost.push_back(*options_.lost_host);
   const std::vector<HostRank> now = job_without(lost);
+  trained_without_ = folder.cut_short ? folder.cut_short->without.size() : options_.without.size();
+  if (const absl::Status enough = enough_without(now); !enough.ok()) {
+    end(enough);
+    return std::exchange(orders_, {});
+  }
   std::vector<HostRank> first = now;
   const bool may_be_held = options_.copies > 1 && options_.again && folder.cut_short &&
                            folder.cut_short->newest > folder.newest.value_or(Version(0));
@@ -67,8 +72,14 @@ std::vector<AttemptsOrder> Attempts::ended(const AttemptEnded& ended) {
         fmt::format("{}, for the {}th time without a new checkpoint", why, supervisor::Restarts::kMost + 1)));
   } else {
     std::vector<HostRank> lost = only_look_ ? *std::exchange(only_look_, std::nullopt) : without_;
+    if (ended.trained) trained_without_ = without_.size();
     lost.insert(lost.end(), ended.lost_hosts.begin(), ended.lost_hosts.end());
-    leave_out(job_without(lost));
+    const std::vector<HostRank> next = job_without(lost);
+    if (const absl::Status enough = enough_without(next); !enough.ok()) {
+      end(enough);
+      return std::exchange(orders_, {});
+    }
+    leave_out(next);
     orders_.emplace_back(Tell{
         fmt::format("{}; going on from {}{}", why,
                     ended.newest ? fmt::format("the checkpoint of version {}", *ended.newest) : "the start",
@@ -85,6 +96,19 @@ void Attempts::leave_out(std::vector<HostRank> hosts) {
   if (hosts == without_) return;
   without_ = hosts;
   orders_.emplace_back(LeaveOut{std::move(hosts)});
+}
+
+// Where no lock says who leads, two parts of a network that is cut could both go on. More than half of the hosts are
+// only in one of them.
+absl::Status Attempts::enough_without(const std::vector<HostRank>& hosts) const {
+  const auto all = static_cast<std::size_t>(options_.hosts) + options_.without.size();
+  const std::size_t had = all - trained_without_;
+  const std::size_t left = all - std::min(all, hosts.size());
+  if (options_.shared_folder || 2 * left >= had) return absl::OkStatus();
+  return absl::UnavailableError(
+      fmt::format("{} of the {} hosts that the run had can be reached: it goes on without a host only where at least "
+                  "half of them are left, as the others may go on themselves",
+                  left, had));
 }
 
 std::vector<HostRank> Attempts::job_without(const std::vector<HostRank>& hosts) const {

@@ -30,6 +30,8 @@ struct AttemptsOptions {
   HostRank host{0};                     // of this process
   std::vector<HostRank> without{};      // hosts that the recorded job leaves out, in order
   std::int64_t copies = 1;              // of each shard, in the recorded job
+  std::int64_t hosts = 1;               // in it, without those
+  bool shared_folder = true;            // its lock says who leads
   bool again = false;                   // the run has begun before, and nobody stopped it
   std::optional<HostRank> lost_host{};  // this host leads the run instead of that one
 };
@@ -101,9 +103,11 @@ class Attempts {
   void run(bool again);
   void end(absl::Status status) { orders_.emplace_back(EndRun{std::move(status)}); }
   std::vector<HostRank> job_without(const std::vector<HostRank>& hosts) const;
+  absl::Status enough_without(const std::vector<HostRank>& hosts) const;
 
   const AttemptsOptions options_;
   std::vector<HostRank> without_;                   // now, in order
+  std::size_t trained_without_ = 0;                 // hosts, in the newest attempt that trained
   std::optional<std::vector<HostRank>> only_look_;  // the attempt under way does; then these stay left out
   std::map<std::string, std::string> given_up_;
   supervisor::Restarts restarts_;

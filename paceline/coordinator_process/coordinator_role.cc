@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -24,6 +25,7 @@
 #include "paceline/coordinator_process/coordinator.h"
 #include "paceline/coordinator_process/coordinator_server.h"
 #include "paceline/coordinator_process/file_calls.h"
+#include "paceline/coordinator_process/run_keeping.h"
 #include "paceline/peer/grpc_log.h"
 #include "paceline/peer/refused_log.h"
 #include "paceline/rpc/link_keys.h"
@@ -100,6 +102,15 @@ absl::StatusOr<std::optional<coordinator::CutShort>> cut_short(const Job& job,
                                       from);
 }
 
+// Where hosts share no disk and weights are kept twice, the next host keeps the run as well.
+std::optional<HostRank> keeper_of(const Job& job) {
+  if (job.one_folder || job.config.copies == 1) return std::nullopt;
+  const std::vector<HostRank>& ranks = job.config.ranks;
+  const auto own = std::find(ranks.begin(), ranks.end(), job.host);
+  if (own == ranks.end() || ranks.size() < 2) return std::nullopt;
+  return std::next(own) == ranks.end() ? ranks.front() : *std::next(own);
+}
+
 // Each process of the job may come again before the end of its last stream is noticed.
 int most_streams(const config::JobConfig& job) {
   constexpr std::int64_t kMore = 64;
@@ -112,13 +123,21 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                                                   const std::optional<coordinator::Restart>& restart,
                                                   const coordinator::RunAttempt& order) {
   const Version from = restart ? restart->state.version : Version(0);
+  const std::optional<HostRank> keeper = keeper_of(job);
   PACELINE_ASSIGN_OR_RETURN(const auto recorder,
-                            runs::RunRecorder::open(job.config, job.paths, report::World::kLive, from));
+                            runs::RunRecorder::open(job.config, job.paths, report::World::kLive, from,
+                                                    runs::RunRecorder::system_clock, keeper.has_value()));
   PACELINE_ASSIGN_OR_RETURN(auto before, cut_short(job, *recorder, from));
   runs::RunCheckpoints checkpoints(job.paths.root, job.config, warn);
   runs::JournalFirst journal_first(
       [&](const control::ControllerState& state) { return recorder->note_saved(state); }, checkpoints);
-  FileCalls files(restart, static_cast<int>(job.config.servers), journal_first);
+  RunKeeping keeping({.run = job.paths,
+                      .keeper = keeper,
+                      .flush = [&] { return recorder->flush(); },
+                      .take_log = [&] { return recorder->take_log(); },
+                      .news = [&](const std::string& line) { job.note(line); }});
+  FileCalls files(job.paths.root, restart, static_cast<int>(job.config.servers), journal_first,
+                  [&](const auto& dir, const auto& names) { keeping.counted(dir, names); });
   EventLoop loop;
   coordinator_process::Coordinator coordinator(
       loop,
@@ -136,7 +155,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                    .mark_text = mark.text(),
                    .new_key = rpc::new_link_key},
        .listeners = {recorder.get()},
-       .flush_records = [&] { return recorder->flush(); },
+       .flush_records = [&] { return keeping.flush(); },
        .checkpoints = &files,
        .on_process = [&](const store::ProcessReport& report) { recorder->note_process(report); },
        .on_data_known = [&](const control::ControllerConfig& config) { recorder->start(config, job.toml); },
@@ -155,6 +174,8 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
       recorder->note_process({coordinator.now(), launcher, request.resident_bytes()});
     }
     reply.set_attempt(recorder->attempt());
+    if (keeper) reply.set_keeper(keeper->value());
+    reply.set_next_leader(keeping.next_leader());
     for (const std::string& name : state.missing()) reply.add_missing(name);
     const std::size_t seen = static_cast<std::size_t>(std::max(0, request.notes_seen()));
     for (std::size_t i = seen; i < job.notes.size(); ++i) reply.add_notes(job.notes[i]);
@@ -165,6 +186,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                                                    {.access = job.access,
                                                     .status = status,
                                                     .file = [&](auto& call) { return files.serve(call); },
+                                                    .keep = [&](auto& call) { return keeping.serve(call); },
                                                     .notice = peer::warn_of_refused,
                                                     .most_streams = most_streams(job.config)}));
   gpr_set_log_function(peer::log_of_grpc);
@@ -177,6 +199,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
     coordinator.tick();
     peer::say_how_many_more();
     recorder->flush();
+    keeping.look();
     const auto wall = std::chrono::steady_clock::now();
     if (state.started() && wall >= next_metrics) {
       next_metrics = wall + kMetricsEvery;
@@ -193,6 +216,10 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                                   .newest = runs::newest_checkpoint(job.paths),
                                   .lost_hosts = state.lost_hosts(),
                                   .wrong_workers = state.wrong_workers()};
+  if (!ended.can_go_on) {
+    recorder->flush();
+    keeping.over();
+  }
   if (ended.can_go_on) {
     if (ended.lost_for_good()) recorder->note_lost_commits(ended.lost_commits());
     recorder->note_went_back(std::string(ended.status.message()));
@@ -298,6 +325,8 @@ absl::Status train(Job& job, const store::RunMark& mark, const CoordinatorRoleOp
                                   .host = job.host,
                                   .without = job.config.without,
                                   .copies = job.config.copies,
+                                  .hosts = job.config.hosts,
+                                  .shared_folder = job.one_folder,
                                   .again = options.go_on == runs::GoOn::kIfThereIsACheckpoint,
                                   .lost_host = lost_host});
   PACELINE_ASSIGN_OR_RETURN(const auto before, folder_before(job, options.go_on));

@@ -34,19 +34,16 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
 
   grpc::ServerBidiReactor<wire::FileMessage, wire::FileMessage>* File(
       grpc::CallbackServerContext* context) override {
-    const grpc::Status admitted = check(*context, Role::kServer);
-    auto place = admitted.ok() ? places_.take() : nullptr;
-    if (!admitted.ok() || place == nullptr) {
-      return new rpc::RefusedStream<wire::FileMessage, wire::FileMessage>(admitted.ok() ? rpc::no_place_left()
-                                                                                        : admitted);
-    }
-    return FileCalls::Call::start(
-        std::move(place), [this](FileCalls::Call& call) { return wire::to_grpc(options_.file(call)); });
+    return serve(*context, {Role::kServer, Role::kOperator}, options_.file);
+  }
+  grpc::ServerBidiReactor<wire::KeeperMessage, wire::KeepOrder>* Keep(
+      grpc::CallbackServerContext* context) override {
+    return serve(*context, {Role::kOperator}, options_.keep);
   }
 
   grpc::ServerBidiReactor<wire::StatusRequest, wire::StatusReply>* Status(
       grpc::CallbackServerContext* context) override {
-    const grpc::Status admitted = check(*context, Role::kOperator);
+    const grpc::Status admitted = check(*context, {Role::kOperator});
     return rpc::SingleCall<wire::StatusRequest, wire::StatusReply>::start(admitted, [this](auto& call) {
       const bool posted = loop_.post([this, &call] {
         wire::StatusReply reply;
@@ -59,7 +56,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
 
   grpc::ServerBidiReactor<wire::StopRequest, wire::StopReply>* Stop(
       grpc::CallbackServerContext* context) override {
-    const grpc::Status admitted = check(*context, Role::kOperator);
+    const grpc::Status admitted = check(*context, {Role::kOperator});
     return rpc::SingleCall<wire::StopRequest, wire::StopReply>::start(admitted, [this](auto& call) {
       loop_.post([this, why = call.request().why()] { coordinator_.ask_stop(why); });
       call.answer({});
@@ -68,7 +65,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
 
   grpc::ServerBidiReactor<wire::EvaluateNowRequest, wire::EvaluateNowReply>* EvaluateNow(
       grpc::CallbackServerContext* context) override {
-    const grpc::Status admitted = check(*context, Role::kOperator);
+    const grpc::Status admitted = check(*context, {Role::kOperator});
     return rpc::SingleCall<wire::EvaluateNowRequest,
                            wire::EvaluateNowReply>::start(admitted, [this](auto& call) {
       const bool posted = loop_.post([this, &call] {
@@ -84,8 +81,8 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   }
 
  private:
-  grpc::Status check(const grpc::CallbackServerContext& context, Role role) const {
-    grpc::Status admitted = rpc::admit(context, options_.access, {role});
+  grpc::Status check(const grpc::CallbackServerContext& context, const std::vector<Role>& roles) const {
+    grpc::Status admitted = rpc::admit(context, options_.access, roles);
     if (!admitted.ok())
       options_.notice(fmt::format("refused a process at {}: {}", context.peer(), admitted.error_message()));
     return admitted;
@@ -93,9 +90,22 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
 
   template <class Stream, class In, class Out>
   grpc::ServerBidiReactor<In, Out>* admit(const grpc::CallbackServerContext& context, Role role) {
-    const grpc::Status admitted = check(context, role);
+    const grpc::Status admitted = check(context, {role});
     if (!admitted.ok()) return new rpc::RefusedStream<In, Out>(admitted);
     return rpc::start_stream<Stream, In, Out>(loop_, coordinator_, context, places_);
+  }
+
+  // On a thread of the call's own.
+  template <class In, class Out>
+  grpc::ServerBidiReactor<In, Out>* serve(
+      const grpc::CallbackServerContext& context, const std::vector<Role>& roles,
+      const std::function<absl::Status(rpc::BlockingCall<In, Out>&)>& serve_call) {
+    const grpc::Status admitted = check(context, roles);
+    if (!admitted.ok()) return new rpc::RefusedStream<In, Out>(admitted);
+    auto place = places_.take();
+    if (place == nullptr) return new rpc::RefusedStream<In, Out>(rpc::no_place_left());
+    return rpc::BlockingCall<In, Out>::start(std::move(place),
+                                             [&](auto& call) { return wire::to_grpc(serve_call(call)); });
   }
 
   EventLoop& loop_;

@@ -10,6 +10,7 @@
 #include "paceline/base/event_loop.h"
 #include "paceline/coordinator_process/coordinator.h"
 #include "paceline/coordinator_process/file_calls.h"
+#include "paceline/coordinator_process/run_keeping.h"
 #include "paceline/rpc/access.h"
 #include "paceline/rpc/port.h"
 
@@ -23,6 +24,8 @@ class CoordinatorServer {
     std::function<void(const wire::StatusRequest&, wire::StatusReply&)> status;
     // Serves a server's call of a file; on a thread of the call's own.
     std::function<absl::Status(FileCalls::Call&)> file;
+    // The same of the host that keeps the run.
+    std::function<absl::Status(RunKeeping::Call&)> keep;
     // One line about a process that was refused; from any thread.
     std::function<void(const std::string&)> notice;
     int most_streams = 1024;  // of all peers at a time

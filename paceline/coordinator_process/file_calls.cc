@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/store/checkpoint.h"
+#include "paceline/store/checkpoint_files.h"
 #include "paceline/store/crc32.h"
 #include "paceline/store/files.h"
 #include "paceline/store/shard_files.h"
@@ -15,12 +17,20 @@ namespace paceline::coordinator_process {
 
 namespace fs = std::filesystem;
 
-FileCalls::FileCalls(const std::optional<coordinator::Restart>& restart, int shards,
-                     store::CheckpointSink& next)
-    : to_read_from_(restart ? restart->checkpoint_dir : ""),
-      to_read_(restart ? restart->files : std::vector<std::string>()),
-      shards_(shards),
-      next_(next) {}
+namespace {
+
+// None where they cannot be read: then nobody gets them.
+std::vector<std::string> files_of(const fs::path& checkpoint) {
+  return store::FolderFiles(checkpoint).names().value_or(std::vector<std::string>());
+}
+
+}  // namespace
+
+FileCalls::FileCalls(fs::path run, const std::optional<coordinator::Restart>& restart, int shards,
+                     store::CheckpointSink& next, Counted counted)
+    : run_(std::move(run)), shards_(shards), next_(next), counted_(std::move(counted)) {
+  if (restart) to_read_[restart->checkpoint_dir] = files_of(restart->checkpoint_dir);
+}
 
 absl::StatusOr<std::string> FileCalls::begin(Version version) {
   PACELINE_ASSIGN_OR_RETURN(std::string dir, next_.begin(version));
@@ -30,7 +40,16 @@ absl::StatusOr<std::string> FileCalls::begin(Version version) {
 
 absl::Status FileCalls::finish(const control::ControllerState& state, Duration elapsed) {
   set_under_way(std::nullopt);
-  return next_.finish(state, elapsed);
+  PACELINE_RETURN_IF_ERROR(next_.finish(state, elapsed));
+  const auto newest = store::latest_checkpoint(run_);
+  if (!newest.ok()) return absl::OkStatus();  // it counts, whatever has become of it since
+  const std::vector<std::string> files = files_of(newest->directory);
+  {
+    const std::lock_guard lock(mutex_);
+    to_read_[newest->directory.string()] = files;
+  }
+  counted_(newest->directory.string(), files);
+  return absl::OkStatus();
 }
 
 void FileCalls::give_up() {
@@ -46,6 +65,13 @@ void FileCalls::set_under_way(std::optional<std::string> dir) {
 bool FileCalls::under_way(const std::string& dir) const {
   const std::lock_guard lock(mutex_);
   return under_way_ == dir;
+}
+
+bool FileCalls::to_read(const wire::FileAsked& asked) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = to_read_.find(asked.dir());
+  return found != to_read_.end() &&
+         std::find(found->second.begin(), found->second.end(), asked.name()) != found->second.end();
 }
 
 absl::Status FileCalls::serve(Call& call) const {
@@ -76,23 +102,18 @@ absl::Status FileCalls::take(Call& call, const wire::FileAsked& asked) const {
 }
 
 absl::Status FileCalls::give(Call& call, const wire::FileAsked& asked) const {
-  const bool known = std::find(to_read_.begin(), to_read_.end(), asked.name()) != to_read_.end();
-  if (asked.dir() != to_read_from_ || !known)
-    return absl::FailedPreconditionError("the run does not go on from such a file");
-  const fs::path path = fs::path(asked.dir()) / asked.name();
-  std::int64_t size = 0;
-  PACELINE_ASSIGN_OR_RETURN(const auto file, store::open_to_read(path, size));
+  if (!to_read(asked))
+    return absl::FailedPreconditionError("no checkpoint of the run has such a file");
   std::uint32_t crc = 0;
   wire::FileMessage message;
-  std::string& piece = *message.mutable_piece();
-  for (std::int64_t at = 0; at < size; at += static_cast<std::int64_t>(piece.size())) {
-    piece.resize(static_cast<std::size_t>(std::min<std::int64_t>(wire::kPieceBytes, size - at)));
-    PACELINE_ASSIGN_OR_RETURN(const std::size_t got,
-                              store::read_at(file, path, at, piece.data(), piece.size()));
-    if (got != piece.size()) return absl::DataLossError(fmt::format("{}: truncated", path.string()));
-    crc = store::crc32_after(piece.data(), piece.size(), crc);
-    if (!call.write(message)) return absl::OkStatus();  // the server is gone
-  }
+  bool heard = true;
+  PACELINE_RETURN_IF_ERROR(
+      store::read_pieces(fs::path(asked.dir()) / asked.name(), wire::kPieceBytes, [&](std::string& piece) {
+        crc = store::crc32_after(piece.data(), piece.size(), crc);
+        message.set_piece(piece);
+        return heard = call.write(message);
+      }));
+  if (!heard) return absl::OkStatus();  // the server is gone
   message.set_whole(crc);
   call.write(message);
   return absl::OkStatus();

@@ -5,6 +5,9 @@
 // written. The sink's calls on one thread, `serve` on any.
 #pragma once
 
+#include <filesystem>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -23,8 +26,12 @@ class FileCalls final : public store::CheckpointSink {
  public:
   using Call = rpc::BlockingCall<wire::FileMessage, wire::FileMessage>;
 
+  // A checkpoint that counts: its folder, and the names of all files in it.
+  using Counted = std::function<void(const std::string& dir, const std::vector<std::string>& files)>;
+
   // Of an attempt with so many shards, which goes on from there. `next` outlives this.
-  FileCalls(const std::optional<coordinator::Restart>& restart, int shards, store::CheckpointSink& next);
+  FileCalls(std::filesystem::path run, const std::optional<coordinator::Restart>& restart, int shards,
+            store::CheckpointSink& next, Counted counted = [](const auto&, const auto&) {});
 
   absl::StatusOr<std::string> begin(Version version) override;
   absl::Status finish(const control::ControllerState& state, Duration elapsed) override;
@@ -37,13 +44,15 @@ class FileCalls final : public store::CheckpointSink {
   absl::Status take(Call& call, const wire::FileAsked& asked) const;
   absl::Status give(Call& call, const wire::FileAsked& asked) const;
   bool under_way(const std::string& dir) const;
+  bool to_read(const wire::FileAsked& asked) const;
   void set_under_way(std::optional<std::string> dir);
 
-  const std::string to_read_from_;
-  const std::vector<std::string> to_read_;
+  const std::filesystem::path run_;
   const int shards_;
   store::CheckpointSink& next_;
+  const Counted counted_;
   mutable std::mutex mutex_;
+  std::map<std::string, std::vector<std::string>> to_read_;  // files by their folder
   std::optional<std::string> under_way_;
 };
 

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/rpc/port.h"
-#include "paceline/server/called_files.h"
+#include "paceline/peer/called_files.h"
 #include "paceline/store/safetensors.h"
 #include "paceline/store/shard_files.h"
 #include "paceline/store/test_directory.h"
@@ -67,7 +67,7 @@ class FileCallsTest : public ::testing::Test {
   }
 
   fs::path folder() const { return directory_.path() / "v1"; }
-  server::CalledFiles called(std::vector<std::string> names = {}, std::stop_token stop = {}) {
+  peer::CalledFiles called(std::vector<std::string> names = {}, std::stop_token stop = {}) {
     return {*stub_, kOwnAccess, folder().string(), std::move(names), std::move(stop)};
   }
   absl::Status write(int index) {
@@ -84,7 +84,7 @@ class FileCallsTest : public ::testing::Test {
     coordinator::Restart restart;
     restart.checkpoint_dir = folder().string();
     restart.files = *store::FolderFiles(folder()).names();
-    calls_ = std::make_unique<FileCalls>(restart, kShards, sink_);
+    calls_ = std::make_unique<FileCalls>(directory_.path(), restart, kShards, sink_);
     open();
   }
   void open() {
@@ -97,7 +97,7 @@ class FileCallsTest : public ::testing::Test {
   OneFolder sink_{folder()};
   ps::Layout layout_;
   std::vector<float> weights_;
-  std::unique_ptr<FileCalls> calls_ = std::make_unique<FileCalls>(std::nullopt, kShards, sink_);
+  std::unique_ptr<FileCalls> calls_ = std::make_unique<FileCalls>(directory_.path(), std::nullopt, kShards, sink_);
   std::unique_ptr<Service> service_;
   std::unique_ptr<rpc::Port> port_;
   std::unique_ptr<wire::Coordinator::Stub> stub_;
@@ -150,7 +150,7 @@ TEST_F(FileCallsTest, NothingIsWrittenBesideTheCheckpointUnderWay) {
                                   {folder().string(), "state.json"},
                                   {folder().string(), "../" + store::weights_name(1, kShards)},
                                   {folder().string() + "/..", store::weights_name(1, kShards)}}) {
-    server::CalledFiles files(*stub_, kOwnAccess, dir, {}, {});
+    peer::CalledFiles files(*stub_, kOwnAccess, dir, {}, {});
     auto file = files.create(name);
     EXPECT_FALSE(file.ok() && (*file)->write("x", 1).ok() && (*file)->commit().ok()) << dir << " " << name;
   }
@@ -170,7 +170,7 @@ TEST_F(FileCallsTest, NothingElseIsRead) {
     auto files = called({name});
     EXPECT_FALSE(files.to_read(name).ok()) << name;
   }
-  server::CalledFiles elsewhere(*stub_, kOwnAccess, directory_.path().string(), {"token"}, {});
+  peer::CalledFiles elsewhere(*stub_, kOwnAccess, directory_.path().string(), {"token"}, {});
   EXPECT_FALSE(elsewhere.to_read("token").ok());
 }
 

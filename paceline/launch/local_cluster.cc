@@ -100,6 +100,16 @@ supervisor::LeaderFailover::Seen look_at_folder(const store::RunPaths& run) {
 
 }  // namespace
 
+bool leads_run(const std::string& address, const rpc::Access& access, const std::string& name) {
+  const auto stub = peer::coordinator_stub(address, access, kAnswerLimit);
+  grpc::ClientContext context;
+  rpc::show_token(context, access);
+  context.set_deadline(std::chrono::system_clock::now() + kAnswerLimit);
+  wire::StatusReply reply;
+  const bool answered = rpc::call_once(stub->Status(&context), wire::StatusRequest(), reply).ok();
+  return answered && std::filesystem::path(reply.run()).filename() == name;
+}
+
 HostProcesses all_processes(const std::string& run, const config::JobConfig& job, bool resume) {
   HostProcesses all{.folder = run, .resume = resume};
   const config::Reach& reach = job.reach;
@@ -157,6 +167,8 @@ absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const 
     if (auto server = ForkServer::start(ChildProgram::kWithTorch, {kForkServerCommand}); server.ok())
       cluster.fork_server_.emplace(*std::move(server));
   }
+  const bool keeps = job.copies > 1 && !job.shared_folder && !cluster.processes_.runs_dir.empty();
+  if (keeps && !cluster.processes_.first) cluster.start_keeper(cluster.processes_.run);
   cluster.take(supervisor::Begun{});
   if (cluster.outcome() && !cluster.outcome()->ok()) return *cluster.outcome();
   return cluster;
@@ -186,6 +198,7 @@ std::vector<std::string> LocalCluster::tend() {
                                         has_trained(run_)});
   }
   take(supervisor::TimePassed{});
+  if (keeper_ && outcome() && supervisor_.heard_of_end()) std::exchange(keeper_, nullptr)->run_is_over();
   return std::exchange(news_, {});
 }
 
@@ -214,6 +227,7 @@ std::optional<wire::StatusReply> LocalCluster::status(int width) {
     take(supervisor::NotAnswered{nobody});
     return std::nullopt;
   }
+  hear_of_keeper(reply);
   notes_seen_ += reply.notes_size();
   news_.insert(news_.end(), reply.notes().begin(), reply.notes().end());
   take(supervisor::Answered{
@@ -282,6 +296,10 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::StartCoord
 
 absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator& start) {
   if (!start.run.empty()) run_ = start.run;
+  if (!start.run.empty() && keeper_) {
+    run_ = keeper_->run().value_or(start.run);
+    std::exchange(keeper_, nullptr)->stop();
+  }
   if (!listening_) {
     PACELINE_ASSIGN_OR_RETURN(listening_, rpc::listen_for_job(listen_));
   }
@@ -344,6 +362,7 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::KillCoordi
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::DropCoordinator&) {
   coordinator_.reset();
   listening_.reset();
+  if (!shared_folder_ && !processes_.runs_dir.empty()) start_keeper(run_);
   return std::nullopt;
 }
 
@@ -375,8 +394,37 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::AskStop& a
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::LookAtFolder& look) {
   // What lies at that path of another host's disk is not the run.
-  if (!shared_folder_) return supervisor::FolderSeen{};
+  if (!shared_folder_) return supervisor::FolderSeen{look_around()};
   return supervisor::FolderSeen{look_at_folder(store::RunPaths{look.run})};
+}
+
+// ---- Where hosts share no disk ----
+
+void LocalCluster::start_keeper(const std::string& run) {
+  keeper_ = std::make_unique<RunKeeper>(RunKeeper::Options{
+      .host = HostRank(processes_.rank),
+      .address = processes_.exchange + listen_.substr(listen_.rfind(':')),
+      .runs_dir = processes_.runs_dir,
+      .asked = processes_.asked,
+      .run = run});
+}
+
+void LocalCluster::hear_of_keeper(const wire::StatusReply& reply) {
+  if (shared_folder_ || supervisor_.leads()) return;
+  run_name_ = std::filesystem::path(reply.run()).filename().string();
+  if (!reply.next_leader().empty()) next_leader_ = runs::Leader{reply.keeper(), reply.next_leader()};
+  if (!keeper_ || !reply.has_keeper()) return;
+  reply.keeper() == processes_.rank ? keeper_->keep(reach_.coordinator, access_) : keeper_->leave();
+}
+
+// Who keeps the run leads it next; so that is who has to be asked, or this host itself.
+supervisor::LeaderFailover::Seen LocalCluster::look_around() const {
+  if (next_leader_ && next_leader_->host != processes_.rank &&
+      leads_run(next_leader_->address, access_, run_name_))
+    return {{{HostRank(next_leader_->host), next_leader_->address}}, true, false};
+  if (!keeper_ || !keeper_->run()) return {};
+  const runs::Leader leader = keeper_->leader().value_or(runs::Leader{});
+  return {{{HostRank(leader.host), leader.address}}, false, false};
 }
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::Tell& tell) {

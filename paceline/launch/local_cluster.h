@@ -18,7 +18,9 @@
 #include "paceline/config/job_config.h"
 #include "paceline/launch/child_process.h"
 #include "paceline/launch/fork_server.h"
+#include "paceline/launch/run_keeper.h"
 #include "paceline/peer/peer.h"
+#include "paceline/runs/leader.h"
 #include "paceline/supervisor/supervisor.h"
 
 namespace paceline::launch {
@@ -40,7 +42,13 @@ struct HostProcesses {
   std::string fabric{};    // what carries what goes between servers
   std::vector<std::string> workers{};
   std::string job_file{};  // of this host, of a job that trains a program: what may be started here
+  // Where hosts share no disk: where this one keeps a run that another one leads, and the job as it was asked for.
+  std::string runs_dir{};
+  std::string asked{};
 };
+
+// Whether a coordinator at that address leads the run with a folder of this name. Waits for it for a moment.
+bool leads_run(const std::string& address, const rpc::Access& access, const std::string& name);
 
 // All of a job on one machine.
 HostProcesses all_processes(const std::string& run, const config::JobConfig& job, bool resume);
@@ -97,6 +105,9 @@ class LocalCluster {
   absl::StatusOr<ChildProcess> start_process(ChildProgram program, const std::string& name,
                                              const std::vector<std::string>& arguments);
   absl::Status follow(const std::string& address);
+  void start_keeper(const std::string& run);
+  void hear_of_keeper(const wire::StatusReply& reply);
+  supervisor::LeaderFailover::Seen look_around() const;
   bool connect();
 
   const HostProcesses processes_;
@@ -112,6 +123,10 @@ class LocalCluster {
   std::optional<ChildProcess> coordinator_;
   std::map<std::string, Child> children_;  // servers, workers, evaluator
   std::unique_ptr<peer::Stub> stub_;       // null: not connected
+  // Where hosts share no disk and weights are kept twice, on a host that does not lead from the start.
+  std::unique_ptr<RunKeeper> keeper_;
+  std::optional<runs::Leader> next_leader_;
+  std::string run_name_;
   std::vector<std::string> news_;
   int notes_seen_ = 0;
   std::chrono::steady_clock::time_point next_memory_{};  // is told to the coordinator

@@ -28,39 +28,40 @@ class BlockingCall final : public grpc::ServerBidiReactor<In, Out> {
     return call;
   }
 
-  // For the body: waits. False when the other side has nothing more to say, or is gone.
+  // For the body: waits. False when the other side has nothing more to say, or is gone. One thread may read while
+  // another one writes.
   bool read(In& message) {
     this->StartRead(&message);
-    return wait();
+    return wait(read_);
   }
   bool write(const Out& message) {
     this->StartWrite(&message);
-    return wait();
+    return wait(written_);
   }
 
-  void OnReadDone(bool ok) override { done(ok); }
-  void OnWriteDone(bool ok) override { done(ok); }
+  void OnReadDone(bool ok) override { done(read_, ok); }
+  void OnWriteDone(bool ok) override { done(written_, ok); }
   void OnDone() override { delete this; }
 
  private:
   BlockingCall(StreamPlaces::Place place, Body body) : place_(std::move(place)), body_(std::move(body)) {}
 
-  void done(bool ok) {
+  void done(std::optional<bool>& what, bool ok) {
     const std::lock_guard lock(mutex_);
-    done_ = ok;
-    changed_.notify_one();
+    what = ok;
+    changed_.notify_all();
   }
-  bool wait() {
+  bool wait(std::optional<bool>& what) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return done_.has_value(); });
-    return *std::exchange(done_, std::nullopt);
+    changed_.wait(lock, [&] { return what.has_value(); });
+    return *std::exchange(what, std::nullopt);
   }
 
   const StreamPlaces::Place place_;
   const Body body_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<bool> done_;  // the read or write under way
+  std::optional<bool> read_, written_;  // how what was under way ended
 };
 
 }  // namespace paceline::rpc

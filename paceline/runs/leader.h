@@ -21,4 +21,8 @@ absl::Status write_leader(const store::RunPaths& run, const Leader& leader);
 // Errors: those of the file; InvalidArgument when it says something else.
 absl::StatusOr<Leader> read_leader(const store::RunPaths& run);
 
+// RUN/next_leader: who leads the run when this host does not come back, where hosts share no disk.
+absl::Status write_next_leader(const store::RunPaths& run, const Leader& leader);
+absl::StatusOr<Leader> read_next_leader(const store::RunPaths& run);
+
 }  // namespace paceline::runs

@@ -25,8 +25,6 @@ namespace {
 constexpr std::int64_t kMostBytes = 1 << 16;
 constexpr std::size_t kLongestText = 1000;
 
-std::filesystem::path origin_of(const store::RunPaths& run) { return run.root / "origin.json"; }
-
 std::string command_of_this() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string words((std::istreambuf_iterator<char>(file)), {});
@@ -62,6 +60,8 @@ std::string text_of(const report::Json& json, const char* key) {
 
 }  // namespace
 
+std::filesystem::path origin_file(const store::RunPaths& run) { return run.root / "origin.json"; }
+
 RunOrigin this_origin(const std::string& version) {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   return {.command = command_of_this(),
@@ -77,11 +77,11 @@ absl::Status write_origin(const store::RunPaths& run, const RunOrigin& origin) {
                              {"host", origin.host},
                              {"processor", origin.processor},
                              {"version", origin.version}};
-  return store::atomic_write(origin_of(run), report::one_line(json) + "\n");
+  return store::atomic_write(origin_file(run), report::one_line(json) + "\n");
 }
 
 std::optional<RunOrigin> read_origin(const store::RunPaths& run) {
-  const auto text = store::read_file(origin_of(run), kMostBytes);
+  const auto text = store::read_file(origin_file(run), kMostBytes);
   if (!text.ok()) return std::nullopt;
   const report::Json json = report::Json::parse(*text, nullptr, false);
   if (!json.is_object()) return std::nullopt;

@@ -2,6 +2,7 @@
 // the run's folder, which the process that begins the run writes once; runs from before it had one have none.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,8 @@ namespace paceline::runs {
 struct RunOrigin {
   std::string command, date, host, processor, version;
 };
+
+std::filesystem::path origin_file(const store::RunPaths& run);
 
 // Of this process, begun now. The date is that of UTC.
 RunOrigin this_origin(const std::string& version);

@@ -29,10 +29,10 @@ RunRecorder::RunRecorder(const config::JobConfig& job, report::World world,
 absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::open(const config::JobConfig& job,
                                                                const store::RunPaths& paths,
                                                                report::World world, Version from,
-                                                               WallClock wall) {
+                                                               WallClock wall, bool logs) {
   // Where weights are kept twice no commit is ever lost, so their records are not either.
   const auto power_loss = job.copies > 1 ? store::PowerLoss::kNothing : store::PowerLoss::kFewFlushes;
-  PACELINE_ASSIGN_OR_RETURN(auto journal, store::Journal::open(paths.journal(), from, power_loss));
+  PACELINE_ASSIGN_OR_RETURN(auto journal, store::Journal::open(paths.journal(), from, power_loss, logs));
   PACELINE_ASSIGN_OR_RETURN(auto metrics, store::LineFile::open(paths.metrics()));
   return std::unique_ptr<RunRecorder>(
       new RunRecorder(job, world, std::move(journal), std::move(metrics), std::move(wall)));

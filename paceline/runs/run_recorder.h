@@ -24,10 +24,11 @@ class RunRecorder final : public control::RunListener {
   // Nanoseconds since 1970. It may be set, forth and back, while a run goes on.
   using WallClock = std::function<std::int64_t()>;
 
-  // `from`: the version resumed from; 0 for a new run. `job` outlives this.
+  // `from`: the version resumed from; 0 for a new run. `logs`: for a copy of the journal. `job` outlives this.
   static absl::StatusOr<std::unique_ptr<RunRecorder>> open(const config::JobConfig& job,
                                                            const store::RunPaths& paths, report::World world,
-                                                           Version from, WallClock wall = system_clock);
+                                                           Version from, WallClock wall = system_clock,
+                                                           bool logs = false);
   static std::int64_t system_clock();
 
   // Before the first fact. `job_toml`: as this attempt runs it.
@@ -68,6 +69,8 @@ class RunRecorder final : public control::RunListener {
     note(journal_->flush());
     return trouble_;
   }
+  // What the journal logged since. Requires: it logs; flushed.
+  std::string take_log() { return journal_->take_log(); }
   // Another line of metrics: where the run stands. Requires: started.
   void add_metrics(Time now);
   // The same for people, at most so many columns wide, and for programs. Requires: started.

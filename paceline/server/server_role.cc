@@ -23,7 +23,7 @@
 #include "paceline/peer/refused_log.h"
 #include "paceline/ps/shard.h"
 #include "paceline/rpc/link_keys.h"
-#include "paceline/server/called_files.h"
+#include "paceline/peer/called_files.h"
 #include "paceline/server/commit_log.h"
 #include "paceline/server/kept_shards.h"
 #include "paceline/server/update_times.h"
@@ -453,7 +453,7 @@ std::unique_ptr<store::CheckpointFiles> Server::files(bool by_call, const std::s
                                                       std::stop_token stop,
                                                       std::vector<std::string> names) const {
   if (!by_call) return std::make_unique<store::FolderFiles>(dir);
-  return std::make_unique<CalledFiles>(stub_, access_, dir, std::move(names), std::move(stop));
+  return std::make_unique<peer::CalledFiles>(stub_, access_, dir, std::move(names), std::move(stop));
 }
 
 // Nothing changes any more: no commit is made after this.

@@ -261,6 +261,11 @@ absl::StatusOr<WholeCheckpoint> newest_whole_checkpoint(const fs::path& run, std
                   version ? "name another version" : "no other checkpoint is whole: start the job anew"));
 }
 
+absl::Status remove_older_checkpoints(const fs::path& run, int keep) {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
+  return versions.empty() ? absl::OkStatus() : remove_older(run, versions.front(), keep);
+}
+
 absl::Status remove_partial_checkpoints(const fs::path& run) {
   return remove_partial(run, "", delete_patiently);
 }

@@ -75,6 +75,9 @@ struct WholeCheckpoint {
 absl::StatusOr<WholeCheckpoint> newest_whole_checkpoint(const std::filesystem::path& run,
                                                         std::optional<Version> version = std::nullopt);
 
+// All but the newest `keep`.
+absl::Status remove_older_checkpoints(const std::filesystem::path& run, int keep);
+
 // What a killed coordinator left unfinished. Servers that it had may still write into that for a moment, but
 // begin no other one. Errors: not all could be removed.
 absl::Status remove_partial_checkpoints(const std::filesystem::path& run);

@@ -1,5 +1,6 @@
 #include "paceline/store/files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -106,6 +107,20 @@ absl::StatusOr<std::string> read_file(const fs::path& path, std::int64_t max_byt
   PACELINE_ASSIGN_OR_RETURN(const std::size_t got, read_at(file, path, 0, bytes.data(), bytes.size()));
   bytes.resize(got);
   return bytes;
+}
+
+absl::Status read_pieces(const fs::path& path, std::size_t piece_bytes,
+                         const std::function<bool(std::string& piece)>& take) {
+  std::int64_t size = 0;
+  PACELINE_ASSIGN_OR_RETURN(const FileDescriptor file, open_to_read(path, size));
+  std::string piece;
+  for (std::int64_t at = 0; at < size; at += static_cast<std::int64_t>(piece.size())) {
+    piece.resize(static_cast<std::size_t>(std::min<std::int64_t>(static_cast<std::int64_t>(piece_bytes), size - at)));
+    PACELINE_ASSIGN_OR_RETURN(const std::size_t got, read_at(file, path, at, piece.data(), piece.size()));
+    if (got != piece.size()) return absl::DataLossError(fmt::format("{}: truncated", path.string()));
+    if (!take(piece)) break;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status write_all(const FileDescriptor& file, const fs::path& path, const void* bytes,

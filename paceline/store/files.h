@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include <absl/status/status.h>
@@ -37,6 +38,11 @@ absl::StatusOr<std::size_t> read_at(const FileDescriptor& file, const std::files
 
 // The whole file. Errors: InvalidArgument when it is longer than `max_bytes`.
 absl::StatusOr<std::string> read_file(const std::filesystem::path& path, std::int64_t max_bytes);
+
+// The whole file, in pieces of so many bytes, for as long as `take` wants another one. Errors: DataLoss when it
+// becomes shorter meanwhile.
+absl::Status read_pieces(const std::filesystem::path& path, std::size_t piece_bytes,
+                         const std::function<bool(std::string& piece)>& take);
 
 // Writes all of it, at the end of what was written before.
 absl::Status write_all(const FileDescriptor& file, const std::filesystem::path& path, const void* bytes,

@@ -35,6 +35,7 @@ struct RunPaths {
   std::filesystem::path lock() const { return root / "lock"; }
   std::filesystem::path mark() const { return root / "mark"; }      // of the coordinator, while it lives
   std::filesystem::path leader() const { return root / "leader"; }  // where that is, for other hosts
+  std::filesystem::path next_leader() const { return root / "next_leader"; }  // where it would be next
 };
 
 // Of a run that is there, to read. Errors: NotFound; FailedPrecondition when the folder is not a run's.

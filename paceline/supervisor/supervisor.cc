@@ -134,6 +134,7 @@ bool Supervisor::ended_in_order(const MemberEnded& ended) {
       return true;
     case ExitReason::kHostGivenUp:
       // The run is none of this host's any more; it is not stopped.
+      given_up_ = true;
       end(ended.end.reason);
       for (Member& other : members_) kill(other);
       return true;

@@ -59,6 +59,8 @@ class Supervisor {
   bool training() const { return training_; }
   // The coordinator is here by now.
   bool leads() const { return leads_; }
+  // Some member heard that the run has ended, or goes on without this host.
+  bool heard_of_end() const { return over_ || failure_.has_value() || given_up_; }
   bool stopping() const { return stopping_.has_value(); }
 
  private:
@@ -131,6 +133,7 @@ class Supervisor {
   Restarts comes_back_;  // of members, before training began
   bool training_ = false;
   bool over_ = false;                    // the job, as some member heard
+  bool given_up_ = false;                // this host, as some member heard
   std::optional<std::string> stopping_;  // why
   bool any_whole_before_ = false;        // replica, when time passed last
   std::string lost_worker_;              // since then: one, and why

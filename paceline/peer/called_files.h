@@ -15,32 +15,32 @@
 #include "paceline/rpc/access.h"
 #include "paceline/store/checkpoint_files.h"
 
-namespace paceline::server {
+namespace paceline::peer {
 
 class CalledFiles final : public store::CheckpointFiles {
  public:
   // `names`: of those that are there; none in a checkpoint that is being written. Calls under way end when a
   // stop is asked for. All others outlive this.
-  CalledFiles(peer::Stub& stub, const rpc::Access& access, std::string dir, std::vector<std::string> names,
+  CalledFiles(Stub& stub, const rpc::Access& access, std::string dir, std::vector<std::string> names,
               std::stop_token stop);
 
   // Errors, of the sink: those of the other host's disk; Unavailable when it is gone.
   absl::StatusOr<std::unique_ptr<store::FileSink>> create(const std::string& name) override;
   absl::StatusOr<std::vector<std::string>> names() override { return names_; }
   absl::StatusOr<std::filesystem::path> to_read(const std::string& name) override;
+  // Copies it there, and commits that.
+  absl::Status copy(const std::string& name, store::FileSink& to);
   std::string where() const override { return dir_; }
   absl::Status in_words(const absl::Status& status) const override;
 
  private:
-  absl::StatusOr<FileDescriptor> fetch(const std::string& name);
-
   struct Fetched {
     std::string name;
     FileDescriptor memory;
     std::string path;  // of the memory
   };
 
-  peer::Stub& stub_;
+  Stub& stub_;
   const rpc::Access& access_;
   const std::string dir_;
   const std::vector<std::string> names_;
@@ -48,4 +48,4 @@ class CalledFiles final : public store::CheckpointFiles {
   std::vector<Fetched> fetched_;
 };
 
-}  // namespace paceline::server
+}  // namespace paceline::peer

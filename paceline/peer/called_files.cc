@@ -1,4 +1,4 @@
-#include "paceline/server/called_files.h"
+#include "paceline/peer/called_files.h"
 
 #include <sys/mman.h>
 
@@ -15,14 +15,14 @@
 #include "paceline/wire/status.h"
 #include "paceline/wire/wire.h"
 
-namespace paceline::server {
+namespace paceline::peer {
 
 namespace {
 
 // One call of a file, which ends early where a stop is asked for.
 class FileCall {
  public:
-  FileCall(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop)
+  FileCall(Stub& stub, const rpc::Access& access, const std::stop_token& stop)
       : stream_(open(stub, access)), stop_(stop, [this] { context_.TryCancel(); }) {}
   ~FileCall() {
     if (finished_) return;
@@ -42,7 +42,7 @@ class FileCall {
  private:
   using Stream = grpc::ClientReaderWriter<wire::FileMessage, wire::FileMessage>;
 
-  std::unique_ptr<Stream> open(peer::Stub& stub, const rpc::Access& access) {
+  std::unique_ptr<Stream> open(Stub& stub, const rpc::Access& access) {
     rpc::show_token(context_, access);
     return stub.File(&context_);
   }
@@ -55,7 +55,7 @@ class FileCall {
 
 class SentFile final : public store::FileSink {
  public:
-  SentFile(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop)
+  SentFile(Stub& stub, const rpc::Access& access, const std::stop_token& stop)
       : call_(stub, access, stop) {}
 
   absl::Status begin(const std::string& dir, const std::string& name) {
@@ -100,9 +100,22 @@ class SentFile final : public store::FileSink {
   std::uint32_t crc_ = 0;
 };
 
+class InMemory final : public store::FileSink {
+ public:
+  InMemory(const FileDescriptor& memory, const std::string& name) : memory_(memory), name_(name) {}
+  absl::Status write(const void* bytes, std::size_t count) override {
+    return store::write_all(memory_, name_, bytes, count);
+  }
+  absl::Status commit() override { return absl::OkStatus(); }
+
+ private:
+  const FileDescriptor& memory_;
+  const std::string& name_;
+};
+
 }  // namespace
 
-CalledFiles::CalledFiles(peer::Stub& stub, const rpc::Access& access, std::string dir,
+CalledFiles::CalledFiles(Stub& stub, const rpc::Access& access, std::string dir,
                          std::vector<std::string> names, std::stop_token stop)
     : stub_(stub), access_(access), dir_(std::move(dir)), names_(std::move(names)), stop_(std::move(stop)) {}
 
@@ -118,15 +131,15 @@ absl::StatusOr<std::filesystem::path> CalledFiles::to_read(const std::string& na
   }
   if (std::find(names_.begin(), names_.end(), name) == names_.end())
     return absl::NotFoundError(fmt::format("{}/{}: no such file", dir_, name));
-  PACELINE_ASSIGN_OR_RETURN(FileDescriptor memory, fetch(name));
+  FileDescriptor memory(::memfd_create(name.c_str(), MFD_CLOEXEC));
+  if (!memory.valid()) return store::io_error(name, "kept in memory", errno);
+  InMemory file(memory, name);
+  PACELINE_RETURN_IF_ERROR(copy(name, file));
   const std::string path = fmt::format("/proc/self/fd/{}", memory.get());
   return fetched_.emplace_back(Fetched{name, std::move(memory), path}).path;
 }
 
-absl::StatusOr<FileDescriptor> CalledFiles::fetch(const std::string& name) {
-  const std::string path = fmt::format("{}/{}", dir_, name);
-  FileDescriptor memory(::memfd_create(name.c_str(), MFD_CLOEXEC));
-  if (!memory.valid()) return store::io_error(path, "kept in memory", errno);
+absl::Status CalledFiles::copy(const std::string& name, store::FileSink& to) {
   FileCall call(stub_, access_, stop_);
   wire::FileMessage message;
   message.mutable_get()->set_dir(dir_);
@@ -134,11 +147,11 @@ absl::StatusOr<FileDescriptor> CalledFiles::fetch(const std::string& name) {
   if (!call.write(message)) return call.broken();
   std::uint32_t crc = 0;
   while (call.read(message)) {
-    if (message.has_whole() && message.whole() == crc) return memory;
+    if (message.has_whole() && message.whole() == crc) return to.commit();
     if (!message.has_piece())
-      return absl::DataLossError(fmt::format("{}: did not come as it was sent", path));
+      return absl::DataLossError(fmt::format("{}/{}: did not come as it was sent", dir_, name));
     crc = store::crc32_after(message.piece().data(), message.piece().size(), crc);
-    PACELINE_RETURN_IF_ERROR(store::write_all(memory, path, message.piece().data(), message.piece().size()));
+    PACELINE_RETURN_IF_ERROR(to.write(message.piece().data(), message.piece().size()));
   }
   return call.broken();
 }
@@ -150,4 +163,4 @@ absl::Status CalledFiles::in_words(const absl::Status& status) const {
   return absl::Status(status.code(), message);
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::peer

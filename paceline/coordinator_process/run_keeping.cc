@@ -1,0 +1,252 @@
+#include "paceline/coordinator_process/run_keeping.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/base/status_message.h"
+#include "paceline/runs/run_origin.h"
+#include "paceline/store/crc32.h"
+#include "paceline/store/files.h"
+#include "paceline/wire/wire.h"
+
+namespace paceline::coordinator_process {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::int64_t kMostText = 64 << 20;
+
+std::string text_if_there(const fs::path& file) {
+  return store::read_file(file, kMostText).value_or("");
+}
+
+// What a snapshot is written to on its way.
+class PassingFile {
+ public:
+  explicit PassingFile(const store::RunPaths& run) : path_(run.journal().string() + ".to-keep") { remove(); }
+  PassingFile(const PassingFile&) = delete;
+  PassingFile& operator=(const PassingFile&) = delete;
+  ~PassingFile() { remove(); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  void remove() const { ::unlink(path_.c_str()); }
+  const fs::path path_;
+};
+
+}  // namespace
+
+void RunKeeping::look() {
+  if (!options_.keeper) return;
+  std::string log = options_.take_log();
+  const std::lock_guard lock(mutex_);
+  if (keeper_ == nullptr || keeper_->gone) return;
+  if (!keeper_->begun) {
+    auto snapshot = store::JournalSnapshot::take(options_.run.journal());
+    if (!snapshot.ok()) {
+      spdlog::warn("the journal cannot be given to the host that keeps the run: {}",
+                   message_of(snapshot.status()));
+      keeper_->gone = true;
+    } else {
+      keeper_->snapshot.emplace(*std::move(snapshot));
+      keeper_->begun = true;
+      keeper_->handed = 1;
+      keeper_->checkpoint = newest_;
+      const absl::Status written =
+          runs::write_next_leader(options_.run, {options_.keeper->value(), keeper_->address});
+      if (!written.ok()) spdlog::warn("{}", message_of(written));
+    }
+  } else if (!log.empty()) {
+    keeper_->statements.push_back(std::move(log));
+    ++keeper_->handed;
+  }
+  changed_.notify_all();
+}
+
+absl::Status RunKeeping::flush() {
+  PACELINE_RETURN_IF_ERROR(options_.flush());
+  if (!options_.keeper) return absl::OkStatus();
+  look();
+  std::unique_lock lock(mutex_);
+  say_who_keeps(wait_until_kept(lock));
+  return absl::OkStatus();
+}
+
+// Whether somebody has all that was handed on.
+bool RunKeeping::wait_until_kept(std::unique_lock<std::mutex>& lock) {
+  const auto here = [this] { return keeper_ != nullptr && !keeper_->gone; };
+  const auto kept = [&] { return here() && keeper_->begun && keeper_->kept == keeper_->handed; };
+  // One that comes while nobody waits for it begins at the next look.
+  if (!here() && std::exchange(waited_, true)) return false;
+  waited_ = true;
+  auto until = std::chrono::steady_clock::now() + (here() ? options_.patience : options_.first_patience);
+  std::int64_t before = -1;
+  while (!kept()) {
+    if (here() && !keeper_->begun) {
+      lock.unlock();
+      look();
+      lock.lock();
+      continue;
+    }
+    const std::int64_t now = here() ? keeper_->steps : -1;
+    if (now != before) until = std::chrono::steady_clock::now() + options_.patience;
+    before = now;
+    if (changed_.wait_until(lock, until) == std::cv_status::no_timeout) continue;
+    if (here()) keeper_->gone = true;
+    changed_.notify_all();
+    return false;
+  }
+  return true;
+}
+
+void RunKeeping::say_who_keeps(bool kept) {
+  if (kept != said_nobody_) return;
+  said_nobody_ = !kept;
+  options_.news(kept ? fmt::format("host {} keeps a copy of the run again", *options_.keeper)
+                     : fmt::format("host {} does not keep a copy of the run: if this host is lost now, what the run "
+                                   "does from here on is lost with it",
+                                   *options_.keeper));
+}
+
+void RunKeeping::counted(const std::string& dir, const std::vector<std::string>& files) {
+  wire::CheckpointToKeep checkpoint;
+  checkpoint.set_dir(dir);
+  checkpoint.mutable_files()->Add(files.begin(), files.end());
+  const std::lock_guard lock(mutex_);
+  newest_ = checkpoint;
+  if (keeper_ != nullptr) keeper_->checkpoint = std::move(checkpoint);
+  changed_.notify_all();
+}
+
+void RunKeeping::over() {
+  if (!options_.keeper) return;
+  look();
+  std::unique_lock lock(mutex_);
+  if (keeper_ == nullptr || keeper_->gone || !keeper_->begun) return;
+  keeper_->over = true;
+  ++keeper_->handed;
+  changed_.notify_all();
+  changed_.wait_for(lock, options_.patience, [this] {
+    return keeper_ == nullptr || keeper_->gone || keeper_->kept == keeper_->handed;
+  });
+}
+
+std::string RunKeeping::next_leader() const {
+  const std::lock_guard lock(mutex_);
+  return keeper_ != nullptr && !keeper_->gone && keeper_->kept > 0 ? keeper_->address : "";
+}
+
+// ---- A keeper's call ----
+
+absl::StatusOr<wire::RunToKeep> RunKeeping::run_to_keep() const {
+  wire::RunToKeep run;
+  run.set_name(options_.run.root.filename().string());
+  PACELINE_ASSIGN_OR_RETURN(const std::string job, store::read_file(options_.run.job(), kMostText));
+  run.set_job_toml(job);
+  run.set_program_json(text_if_there(options_.run.program()));
+  run.set_origin_json(text_if_there(runs::origin_file(options_.run)));
+  PACELINE_ASSIGN_OR_RETURN(const runs::Leader leader, runs::read_leader(options_.run));
+  run.set_led_by(leader.host);
+  run.set_leader(leader.address);
+  return run;
+}
+
+absl::Status RunKeeping::serve(Call& call) {
+  wire::KeeperMessage hello;
+  if (!call.read(hello) || !hello.has_keep()) return absl::InvalidArgumentError("who keeps a run says so first");
+  if (!options_.keeper || HostRank(hello.keep().host()) != *options_.keeper)
+    return absl::FailedPreconditionError("another host keeps this run");
+  const auto keeper = std::make_shared<Keeper>(Keeper{.address = hello.keep().address()});
+  std::unique_lock lock(mutex_);
+  if (keeper_ != nullptr) keeper_->gone = true;
+  keeper_ = keeper;
+  changed_.notify_all();
+  const std::jthread answers([&] {
+    wire::KeeperMessage answer;
+    while (call.read(answer)) {
+      const std::lock_guard answered(mutex_);
+      if (answer.kept() > keeper->handed) break;
+      keeper->kept = std::max(keeper->kept, answer.kept());
+      ++keeper->steps;
+      changed_.notify_all();
+    }
+    const std::lock_guard answered(mutex_);
+    keeper->gone = true;
+    changed_.notify_all();
+  });
+  changed_.wait(lock, [&] { return keeper->begun || keeper->gone; });
+  if (keeper->gone) return absl::OkStatus();
+  const store::JournalSnapshot snapshot = *std::exchange(keeper->snapshot, std::nullopt);
+  lock.unlock();
+  absl::Status status = send_journal(call, *keeper, snapshot);
+  if (status.ok()) send_changes(call, *keeper);
+  lock.lock();
+  keeper->gone = true;
+  changed_.notify_all();
+  return status;
+}
+
+absl::Status RunKeeping::send_journal(Call& call, Keeper& keeper, const store::JournalSnapshot& snapshot) {
+  wire::KeepOrder order;
+  PACELINE_ASSIGN_OR_RETURN(*order.mutable_run(), run_to_keep());
+  if (!call.write(order)) return absl::OkStatus();
+  const PassingFile file(options_.run);
+  PACELINE_RETURN_IF_ERROR(snapshot.write(file.path()));
+  std::uint32_t crc = 0;
+  PACELINE_RETURN_IF_ERROR(store::read_pieces(file.path(), wire::kPieceBytes, [&](std::string& piece) {
+    crc = store::crc32_after(piece.data(), piece.size(), crc);
+    order.set_journal(piece);
+    const bool sent = call.write(order);
+    const std::lock_guard lock(mutex_);
+    ++keeper.steps;
+    return sent && !keeper.gone;
+  }));
+  order.set_journal_whole(crc);
+  order.set_number(1);
+  call.write(order);
+  return absl::OkStatus();
+}
+
+void RunKeeping::send_changes(Call& call, Keeper& keeper) {
+  std::int64_t number = 1;
+  for (bool sent = true; sent;) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return keeper.gone || !keeper.statements.empty() || keeper.checkpoint || keeper.over;
+    });
+    if (keeper.gone) return;
+    wire::KeepOrder order;
+    if (!keeper.statements.empty()) {
+      const std::string statements = std::move(keeper.statements.front());
+      keeper.statements.pop_front();
+      lock.unlock();
+      ++number;
+      for (std::size_t at = 0; sent && at < statements.size(); at += wire::kPieceBytes) {
+        order.set_statements(statements.substr(at, wire::kPieceBytes));
+        order.set_number(at + wire::kPieceBytes >= statements.size() ? number : 0);
+        sent = call.write(order);
+      }
+    } else if (keeper.checkpoint) {
+      *order.mutable_checkpoint() = *std::exchange(keeper.checkpoint, std::nullopt);
+      lock.unlock();
+      sent = call.write(order);
+    } else {
+      keeper.over = false;
+      lock.unlock();
+      order.set_over(true);
+      order.set_number(++number);
+      sent = call.write(order);
+    }
+  }
+}
+
+}  // namespace paceline::coordinator_process

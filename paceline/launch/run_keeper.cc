@@ -1,0 +1,277 @@
+#include "paceline/launch/run_keeper.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/peer/called_files.h"
+#include "paceline/runs/run_origin.h"
+#include "paceline/store/checkpoint.h"
+#include "paceline/store/crc32.h"
+#include "paceline/store/files.h"
+#include "paceline/store/lock_file.h"
+#include "paceline/wire/status.h"
+
+namespace paceline::launch {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::chrono::milliseconds kPause{300};  // between two tries
+// Somebody who only looks whether a folder is free has its lock for a moment.
+constexpr std::chrono::milliseconds kLockPatience{200};
+
+// Of the folder of a run or of a checkpoint, as another host says it: a name, and nothing that leads elsewhere.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.size() < 256 && name.front() != '.' && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+absl::Status make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return store::io_error(path, "made", error.value());
+  fs::permissions(path, fs::perms::owner_all, error);
+  return error ? store::io_error(path, "made", error.value()) : absl::OkStatus();
+}
+
+void erase(const fs::path& path) {
+  std::error_code ignored;
+  fs::remove(path, ignored);
+}
+
+}  // namespace
+
+RunKeeper::RunKeeper(Options options) : options_(std::move(options)) {
+  if (!options_.run.empty()) {
+    run_.emplace(store::RunPaths{options_.run});
+    const auto leader = runs::read_leader(*run_);
+    if (leader.ok()) leader_ = *leader;
+    whole_ = leader.ok();
+  }
+  thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+}
+
+RunKeeper::~RunKeeper() { stop(); }
+
+void RunKeeper::keep(const std::string& coordinator, const rpc::Access& access) {
+  const std::lock_guard lock(mutex_);
+  coordinator_ = coordinator;
+  access_ = access;
+  wanted_ = true;
+  changed_.notify_all();
+}
+
+void RunKeeper::leave() {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(wanted_, false)) return;
+  if (run_) erase(run_->mark());
+  whole_ = false;
+  changed_.notify_all();
+}
+
+std::optional<std::string> RunKeeper::run() const {
+  const std::lock_guard lock(mutex_);
+  if (!whole_) return std::nullopt;
+  return run_->root.string();
+}
+
+std::optional<runs::Leader> RunKeeper::leader() const {
+  const std::lock_guard lock(mutex_);
+  return whole_ ? leader_ : std::nullopt;
+}
+
+void RunKeeper::stop() {
+  thread_.request_stop();
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  journal_.reset();
+  lock_.reset();
+}
+
+void RunKeeper::run_is_over() {
+  stop();
+  const std::lock_guard lock(mutex_);
+  if (run_) erase(run_->mark());
+  whole_ = false;
+}
+
+// ---- Its thread ----
+
+void RunKeeper::work(const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] { changed_.notify_all(); });
+  while (true) {
+    std::string coordinator;
+    rpc::Access access;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return wanted_ || stop.stop_requested(); });
+      if (stop.stop_requested()) return;
+      coordinator = coordinator_;
+      access = access_;
+    }
+    // Why it ended the leader says, or the launcher, which hears no more of it either.
+    const auto stub = peer::coordinator_stub(coordinator, access);
+    keep_once(*stub, access, stop).IgnoreError();
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kPause, [&] { return stop.stop_requested(); });
+  }
+}
+
+absl::Status RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop) {
+  grpc::ClientContext context;
+  rpc::show_token(context, access);
+  const auto stream = stub.Keep(&context);
+  const std::stop_callback cancel(stop, [&] { context.TryCancel(); });
+  std::jthread fetcher([&](const std::stop_token& done) { fetch(stub, access, done); });
+  wire::KeeperMessage message;
+  message.mutable_keep()->set_host(options_.host.value());
+  message.mutable_keep()->set_address(options_.address);
+  stream->Write(message);
+  absl::Status status;
+  for (wire::KeepOrder order; status.ok() && stream->Read(&order);) {
+    status = take(order);
+    if (!status.ok() || order.number() == 0) continue;
+    message.set_kept(order.number());
+    stream->Write(message);
+  }
+  incoming_.reset();
+  statements_.clear();
+  if (!status.ok()) context.TryCancel();
+  fetcher.request_stop();
+  changed_.notify_all();
+  fetcher.join();
+  status.Update(wire::from_grpc(stream->Finish()));
+  return status;
+}
+
+absl::Status RunKeeper::take(const wire::KeepOrder& order) {
+  switch (order.what_case()) {
+    case wire::KeepOrder::kRun:
+      return begin(order.run());
+    case wire::KeepOrder::kJournal:
+    case wire::KeepOrder::kJournalWhole:
+      return take_journal(order);
+    case wire::KeepOrder::kStatements: {
+      if (!journal_) return absl::FailedPreconditionError("changes to a journal that is not here");
+      statements_ += order.statements();
+      return order.number() == 0 ? absl::OkStatus() : journal_->apply(std::exchange(statements_, {}));
+    }
+    case wire::KeepOrder::kCheckpoint: {
+      const std::lock_guard lock(mutex_);
+      to_fetch_ = order.checkpoint();
+      changed_.notify_all();
+      return absl::OkStatus();
+    }
+    case wire::KeepOrder::kOver: {
+      const std::lock_guard lock(mutex_);
+      if (run_) erase(run_->mark());
+      whole_ = false;
+      return absl::OkStatus();
+    }
+    default:
+      return absl::InvalidArgumentError("an order that no keeper knows");
+  }
+}
+
+// Its folder gets a mark, and counts, once the journal is whole.
+absl::Status RunKeeper::begin(const wire::RunToKeep& run) {
+  if (!is_plain_name(run.name())) return absl::InvalidArgumentError("the run's folder has no plain name");
+  const store::RunPaths paths{options_.runs_dir / run.name()};
+  journal_.reset();
+  lock_.reset();
+  for (const fs::path& folder : {paths.root, paths.checkpoints(), paths.logs()})
+    PACELINE_RETURN_IF_ERROR(make_folder(folder));
+  PACELINE_ASSIGN_OR_RETURN(lock_, store::lock_file(paths.lock(), kLockPatience));
+  if (!lock_) return absl::UnavailableError(fmt::format("{} is in use", paths.root.string()));
+  about_ = run;
+  const std::lock_guard lock(mutex_);
+  // A copy of this run that is here stays good until the new one is.
+  if (run_ && run_->root == paths.root) return absl::OkStatus();
+  run_ = paths;
+  whole_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status RunKeeper::take_journal(const wire::KeepOrder& order) {
+  if (about_.name().empty()) return absl::FailedPreconditionError("a journal of no run");
+  const store::RunPaths paths{options_.runs_dir / about_.name()};
+  if (!incoming_) {
+    PACELINE_ASSIGN_OR_RETURN(auto file, store::AtomicFile::create(paths.journal()));
+    incoming_ = std::make_unique<store::AtomicFile>(std::move(file));
+    incoming_crc_ = 0;
+  }
+  if (order.has_journal()) {
+    incoming_crc_ = store::crc32_after(order.journal().data(), order.journal().size(), incoming_crc_);
+    return incoming_->write(order.journal().data(), order.journal().size());
+  }
+  if (order.journal_whole() != incoming_crc_) return absl::DataLossError("the journal did not come as it was sent");
+  for (const char* end : {"-wal", "-shm"}) erase(paths.journal().string() + end);
+  PACELINE_RETURN_IF_ERROR(incoming_->commit());
+  incoming_.reset();
+  PACELINE_ASSIGN_OR_RETURN(journal_, store::JournalCopy::open(paths.journal()));
+  const auto write = [](const fs::path& file, const std::string& text) {
+    return text.empty() ? absl::OkStatus() : store::atomic_write(file, text);
+  };
+  PACELINE_RETURN_IF_ERROR(write(paths.program(), about_.program_json()));
+  PACELINE_RETURN_IF_ERROR(write(runs::origin_file(paths), about_.origin_json()));
+  PACELINE_RETURN_IF_ERROR(write(paths.asked(), options_.asked));
+  PACELINE_RETURN_IF_ERROR(runs::write_leader(paths, {about_.led_by(), about_.leader()}));
+  PACELINE_RETURN_IF_ERROR(write(paths.job(), about_.job_toml()));
+  PACELINE_RETURN_IF_ERROR(write(paths.mark(), fmt::format("kept by host {}\n", options_.host)));
+  const std::lock_guard lock(mutex_);
+  leader_ = runs::Leader{about_.led_by(), about_.leader()};
+  whole_ = true;
+  return absl::OkStatus();
+}
+
+// ---- Checkpoints ----
+
+void RunKeeper::fetch(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop) {
+  while (true) {
+    wire::CheckpointToKeep checkpoint;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return to_fetch_.has_value() || stop.stop_requested(); });
+      if (stop.stop_requested()) return;
+      checkpoint = *std::exchange(to_fetch_, std::nullopt);
+    }
+    // One that cannot be had, as a newer one has taken its place or the disk is full, is followed by others.
+    fetch(checkpoint, stub, access, stop).IgnoreError();
+  }
+}
+
+absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::Stub& stub, const rpc::Access& access,
+                              const std::stop_token& stop) const {
+  const std::string name = fs::path(checkpoint.dir()).filename().string();
+  fs::path folder;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!run_) return absl::FailedPreconditionError("a checkpoint of no run");
+    folder = run_->checkpoints();
+  }
+  std::error_code error;
+  if (!is_plain_name(name) || fs::exists(folder / name, error)) return absl::OkStatus();
+  const fs::path partial = folder / (name + ".kept.partial");
+  fs::remove_all(partial, error);
+  PACELINE_RETURN_IF_ERROR(make_folder(partial));
+  peer::CalledFiles files(stub, access, checkpoint.dir(), {checkpoint.files().begin(), checkpoint.files().end()}, stop);
+  for (const std::string& file : checkpoint.files()) {
+    if (!is_plain_name(file)) return absl::InvalidArgumentError("a file without a plain name");
+    PACELINE_ASSIGN_OR_RETURN(auto to, store::AtomicFile::create(partial / file));
+    PACELINE_RETURN_IF_ERROR(files.copy(file, to));
+  }
+  fs::rename(partial, folder / name, error);
+  if (error) return store::io_error(partial, "renamed", error.value());
+  PACELINE_RETURN_IF_ERROR(store::sync_directory(folder));
+  return store::remove_older_checkpoints(folder.parent_path(), store::kKeptCheckpoints);
+}
+
+}  // namespace paceline::launch

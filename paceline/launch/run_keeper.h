@@ -1,0 +1,95 @@
+// Keeps a run that another host leads: its folder here has what this host needs to lead the run, should that host
+// not come back. The journal follows the leader's row by row, and each checkpoint that counts is fetched.
+//
+// What always holds: as long as the copy is whole and the run has not ended, its folder has a mark, as if its leader
+// had just been killed. Nobody else can resume it meanwhile.
+//
+// One thread calls; a thread of its own keeps, and another one fetches checkpoints.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include <absl/status/status.h>
+
+#include "paceline/base/file_descriptor.h"
+#include "paceline/base/places.h"
+#include "paceline/peer/peer.h"
+#include "paceline/rpc/access.h"
+#include "paceline/runs/leader.h"
+#include "paceline/store/files.h"
+#include "paceline/store/journal_copy.h"
+#include "paceline/store/run_folder.h"
+#include "paceline/wire/paceline.pb.h"
+
+namespace paceline::launch {
+
+class RunKeeper {
+ public:
+  struct Options {
+    HostRank host;
+    std::string address;             // where its coordinator would listen, as others reach it
+    std::filesystem::path runs_dir;  // absolute
+    std::string asked;               // the job, as this host was asked to run it
+    std::string run{};               // a folder from before: this host kept or led that run
+  };
+
+  explicit RunKeeper(Options options);
+  ~RunKeeper();
+  RunKeeper(const RunKeeper&) = delete;
+  RunKeeper& operator=(const RunKeeper&) = delete;
+
+  // Keeps the run of that coordinator, or goes on with that.
+  void keep(const std::string& coordinator, const rpc::Access& access);
+  // Another host keeps it from now on: the copy here is worth nothing any more.
+  void leave();
+
+  // The folder of a whole copy of a run that has not ended.
+  std::optional<std::string> run() const;
+  // As of that copy.
+  std::optional<runs::Leader> leader() const;
+  // Stops. The folder is free for who leads the run from here on.
+  void stop();
+  // The run has ended, or goes on without this host.
+  void run_is_over();
+
+ private:
+  void work(const std::stop_token& stop);
+  absl::Status keep_once(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop);
+  absl::Status take(const wire::KeepOrder& order);
+  absl::Status begin(const wire::RunToKeep& run);
+  absl::Status take_journal(const wire::KeepOrder& order);
+  void fetch(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop);
+  absl::Status fetch(const wire::CheckpointToKeep& checkpoint, peer::Stub& stub, const rpc::Access& access,
+                     const std::stop_token& stop) const;
+
+  const Options options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string coordinator_;  // empty: none is to be kept
+  rpc::Access access_;
+  bool wanted_ = false;
+  std::optional<store::RunPaths> run_;
+  std::optional<runs::Leader> leader_;
+  bool whole_ = false;
+  std::optional<wire::CheckpointToKeep> to_fetch_;
+
+  // Of the thread that keeps.
+  std::optional<FileDescriptor> lock_;
+  std::unique_ptr<store::AtomicFile> incoming_;  // journal
+  std::uint32_t incoming_crc_ = 0;
+  std::optional<store::JournalCopy> journal_;
+  std::string statements_;  // that are not whole yet
+  wire::RunToKeep about_;
+
+  std::jthread thread_;
+};
+
+}  // namespace paceline::launch
