@@ -75,11 +75,11 @@ class Node : public ::testing::Test {
   }
   // A run of three devices whose hosts keep the weights twice; has commits that only they have, and for a
   // while no checkpoint is due.
-  void start_and_wait_for_commit(const std::string& cluster, int hosts) {
-    start(
-        job("epochs = 2\n", "[cluster]\ncopies = 2\n" + cluster + "[[device]]\ncount = 3\npace_ms = 30\n", 1),
-        hosts);
-    ASSERT_TRUE(eventually([&] { return has_commit_after_checkpoint(folder_ / "runs"); }));
+  void start_and_wait_for_commit(const std::string& cluster, int hosts, int epochs = 2) {
+    start(job(fmt::format("epochs = {}\n", epochs),
+              "[cluster]\ncopies = 2\n" + cluster + "[[device]]\ncount = 3\npace_ms = 30\n", 1),
+          hosts);
+    ASSERT_TRUE(eventually([&] { return has_commit_after_checkpoint(runs_); }));
   }
   void kill_host(int rank) {
     at(rank)->signal(SIGKILL);
@@ -95,8 +95,8 @@ class Node : public ::testing::Test {
   }
 
   fs::path disk(int rank) const { return folder_ / fmt::format("disk{}", rank); }
-  bool has_checkpoint() const { return tests::has_checkpoint(folder_ / "runs"); }
-  fs::path run_folder() const { return only_run(folder_ / "runs"); }
+  bool has_checkpoint() const { return tests::has_checkpoint(runs_); }
+  fs::path run_folder() const { return only_run(runs_); }
   // What counts of the run is whole, and its orders are those that would be given today.
   void expect_whole(double epochs) const {
     expect_kept_samples_once(run_folder(), epochs);
@@ -110,7 +110,7 @@ class Node : public ::testing::Test {
     const Ended late = at(rank)->wait(60);
     EXPECT_EQ(late.status, 2);
     expect_said(late.errors, " was given up, and the run goes on without it\n");
-    Ended ended = expect_goes_on_until_stopped(*at(leader), folder_ / "runs");
+    Ended ended = expect_goes_on_until_stopped(*at(leader), runs_);
     expect_replayed();
     return ended;
   }
@@ -121,6 +121,7 @@ class Node : public ::testing::Test {
   const int port_ = free_port();
   std::optional<testing::Namespaces> apart_;  // where hosts have networks of their own
   bool own_disks_ = false;                    // each host; else they share one
+  fs::path runs_ = folder_ / "runs";          // of the host that leads
   fs::path job_;
   std::vector<std::string> more_;                // words for every host
   std::vector<std::unique_ptr<Program>> hosts_;  // by rank
@@ -340,10 +341,78 @@ TEST_F(Node, TheLastHostTrainsOnAlone) {
   expect_whole(4);
 }
 
-// What it had lies on the others, in as many parts as there were hosts with it.
-TEST_F(Node, AFirstHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice) {
-  start_and_wait_for_commit("host_patience_s = 2\n", 3);
+// Hosts that share a disk or none, and keep the weights twice: then the next host has all that it needs to
+// lead.
+class NodeLead : public Node, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    Node::SetUp();
+    own_disks_ = GetParam();
+  }
+  // The leading host is gone, and its disk with it if that is its own.
+  void lose_leader(int rank) {
+    ASSERT_TRUE(!own_disks_ || eventually([&] { return is_kept(rank + 1); }));
+    kill_host(rank);
+    if (!own_disks_) return;
+    fs::remove_all(runs_);
+    runs_ = disk(rank + 1);
+  }
+  bool is_kept(int rank) const {
+    std::error_code error;
+    for (auto one = fs::directory_iterator(disk(rank), error); !error && one != fs::directory_iterator();
+         ++one) {
+      if (fs::exists(one->path() / "mark")) return true;
+    }
+    return false;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Disks, NodeLead, ::testing::Bool(),
+                         [](const auto& one) { return one.param ? "OfTheirOwn" : "Shared"; });
+
+// From one host to the next, until the last one is alone.
+TEST_P(NodeLead, GoesFromHostToHost) {
+  start_and_wait_for_commit("host_patience_s = 2\n", 3, 6);
+  for (const int rank : {0, 1}) {
+    lose_leader(rank);
+    ASSERT_TRUE(eventually([&] { return !children(at(rank + 1)->pid(), "evaluator").empty(); }));
+    const std::int64_t before = newest_metric(runs_, "commits");
+    ASSERT_TRUE(eventually([&] { return newest_metric(runs_, "commits") > before + 3; }));
+  }
+  expect_said(end_of(2).output, " 0 commits lost");
+  expect_whole(6);
+}
+
+// It cannot know that it is the one that was cut off, but that it is alone.
+TEST_F(Node, AHostThatIsCutOffLeadsNoRunOfItsOwn) {
+  if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
+  own_disks_ = true;
+  start_and_wait_for_commit("host_patience_s = 3\n", 3, 8);
+  ASSERT_TRUE(apart_->set_link(1, false));
+  const Ended cut_off = at(1)->wait(120);
+  EXPECT_EQ(cut_off.status, 2);
+  expect_said(cut_off.errors, "1 of the 3 hosts that the run had can be reached");
+  for (const int rank : {0, 2}) end_of(rank);
+  expect_whole(8);
+}
+
+// Its own disk says that it leads. The host that was to lead next knows better.
+TEST_F(Node, AFirstHostThatComesBackLateIsToldWhereHostsShareNoDisk) {
+  if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
+  own_disks_ = true;
+  start_and_wait_for_commit("host_patience_s = 2\n", 3, 200);
   kill_host(0);
+  ASSERT_TRUE(eventually([&] { return !children(at(1)->pid(), "evaluator").empty(); }));
+  runs_ = disk(1);
+  const Ended ended = expect_given_up(0, 1);
+  expect_said(ended.errors, "host 0 did not come back; this one leads the run");
+  expect_said(end_of(2).errors, "host 1 leads the run, from ");
+  EXPECT_FALSE(fs::exists(run_folder() / "mark"));
+}
+
+// What it had lies on the others, in as many parts as there were hosts with it.
+TEST_P(NodeLead, AFirstHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice) {
+  start_and_wait_for_commit("host_patience_s = 2\n", 3);
+  lose_leader(0);
   const Ended ended = end_of(1);
   expect_said(ended.errors, "the servers still had version ");
   expect_said(ended.output, "3 attempts, 0 commits lost");

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,6 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// One that leads a run may be busy with it, or between two attempts at it.
+constexpr std::chrono::seconds kLeaderAnswers{2};
+constexpr int kLeaderAsked = 4;  // times
+constexpr std::chrono::milliseconds kAskedAgain{500};
+
 absl::StatusOr<std::string> folder_of_host(const config::JobConfig& job, std::int64_t rank) {
   return store::absolute_path(fs::path(job.runs_dir) / fmt::format("{}-host{}-{}", job.name, rank, getpid()));
 }
@@ -34,14 +41,18 @@ struct Lead {
   std::string run;      // its folder, if it has begun
 };
 
-// Where hosts share no disk, this one's folder does not say what has become of the run since. The host that was to lead it
-// next does so by now, or nobody does.
+// Where hosts share no disk, this one's folder does not say what has become of the run since. The host that
+// was to lead it next does so by now, or nobody does.
 std::optional<runs::Leader> led_by_next(const config::JobConfig& job, const runs::UnfinishedRun& run) {
   const auto next = runs::read_next_leader(store::RunPaths{run.folder});
   const auto access = peer::read_access(job.reach.certs, job.reach.token_file, security::Role::kOperator);
   if (!next.ok() || !access.ok()) return std::nullopt;
-  if (!launch::leads_run(next->address, *access, fs::path(run.folder).filename().string())) return std::nullopt;
-  return *next;
+  const std::string name = fs::path(run.folder).filename().string();
+  for (int i = 0; i < kLeaderAsked; ++i) {
+    if (i > 0) std::this_thread::sleep_for(kAskedAgain);
+    if (launch::leads_run(next->address, *access, name, kLeaderAnswers)) return *next;
+  }
+  return std::nullopt;
 }
 
 // The first host, but where another one leads a run of this job by now.
@@ -53,14 +64,10 @@ absl::StatusOr<Lead> lead_of(const NodeOptions& options, const TrainOptions& tra
   const auto run = runs::unfinished_run(job.runs_dir, asked);
   if (!run) return lead;
   lead.run = run->folder;
-  int led_by = run->leader.host;
-  if (const auto next = job.shared_folder ? std::nullopt : led_by_next(job, *run)) {
-    led_by = next->host;
-    lead.address = next->address;
-    if (led_by != placement.rank) return lead;
-  }
-  lead.here = led_by == placement.rank && (placement.rank == 0 || runs::may_be_taken_up(*run));
-  if (led_by != 0 && led_by != placement.rank) lead.address = run->leader.address;
+  runs::Leader leader = run->leader;
+  if (!job.shared_folder) leader = led_by_next(job, *run).value_or(leader);
+  lead.here = leader.host == placement.rank && (placement.rank == 0 || runs::may_be_taken_up(*run));
+  if (leader.host != 0 && leader.host != placement.rank) lead.address = leader.address;
   return lead;
 }
 

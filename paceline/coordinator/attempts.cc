@@ -98,17 +98,17 @@ void Attempts::leave_out(std::vector<HostRank> hosts) {
   orders_.emplace_back(LeaveOut{std::move(hosts)});
 }
 
-// Where no lock says who leads, two parts of a network that is cut could both go on. More than half of the hosts are
-// only in one of them.
+// Where no lock says who leads, two parts of a network that is cut could both go on. More than half of the
+// hosts are only in one of them.
 absl::Status Attempts::enough_without(const std::vector<HostRank>& hosts) const {
   const auto all = static_cast<std::size_t>(options_.hosts) + options_.without.size();
   const std::size_t had = all - trained_without_;
   const std::size_t left = all - std::min(all, hosts.size());
   if (options_.shared_folder || 2 * left >= had) return absl::OkStatus();
-  return absl::UnavailableError(
-      fmt::format("{} of the {} hosts that the run had can be reached: it goes on without a host only where at least "
-                  "half of them are left, as the others may go on themselves",
-                  left, had));
+  return absl::UnavailableError(fmt::format(
+      "{} of the {} hosts that the run had can be reached: it goes on without a host only where at least "
+      "half of them are left, as the others may go on themselves",
+      left, had));
 }
 
 std::vector<HostRank> Attempts::job_without(const std::vector<HostRank>& hosts) const {

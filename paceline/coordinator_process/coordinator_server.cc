@@ -98,13 +98,13 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   // On a thread of the call's own.
   template <class In, class Out>
   grpc::ServerBidiReactor<In, Out>* serve(
-      const grpc::CallbackServerContext& context, const std::vector<Role>& roles,
+      grpc::CallbackServerContext& context, const std::vector<Role>& roles,
       const std::function<absl::Status(rpc::BlockingCall<In, Out>&)>& serve_call) {
     const grpc::Status admitted = check(context, roles);
     if (!admitted.ok()) return new rpc::RefusedStream<In, Out>(admitted);
     auto place = places_.take();
     if (place == nullptr) return new rpc::RefusedStream<In, Out>(rpc::no_place_left());
-    return rpc::BlockingCall<In, Out>::start(std::move(place),
+    return rpc::BlockingCall<In, Out>::start(context, std::move(place),
                                              [&](auto& call) { return wire::to_grpc(serve_call(call)); });
   }
 

@@ -102,8 +102,7 @@ absl::Status FileCalls::take(Call& call, const wire::FileAsked& asked) const {
 }
 
 absl::Status FileCalls::give(Call& call, const wire::FileAsked& asked) const {
-  if (!to_read(asked))
-    return absl::FailedPreconditionError("no checkpoint of the run has such a file");
+  if (!to_read(asked)) return absl::FailedPreconditionError("no checkpoint of the run has such a file");
   std::uint32_t crc = 0;
   wire::FileMessage message;
   bool heard = true;

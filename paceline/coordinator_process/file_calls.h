@@ -30,8 +30,9 @@ class FileCalls final : public store::CheckpointSink {
   using Counted = std::function<void(const std::string& dir, const std::vector<std::string>& files)>;
 
   // Of an attempt with so many shards, which goes on from there. `next` outlives this.
-  FileCalls(std::filesystem::path run, const std::optional<coordinator::Restart>& restart, int shards,
-            store::CheckpointSink& next, Counted counted = [](const auto&, const auto&) {});
+  FileCalls(
+      std::filesystem::path run, const std::optional<coordinator::Restart>& restart, int shards,
+      store::CheckpointSink& next, Counted counted = [](const auto&, const auto&) {});
 
   absl::StatusOr<std::string> begin(Version version) override;
   absl::Status finish(const control::ControllerState& state, Duration elapsed) override;

@@ -12,8 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/rpc/port.h"
 #include "paceline/peer/called_files.h"
+#include "paceline/rpc/port.h"
 #include "paceline/store/safetensors.h"
 #include "paceline/store/shard_files.h"
 #include "paceline/store/test_directory.h"
@@ -45,8 +45,9 @@ class OneFolder final : public store::CheckpointSink {
 class Service final : public wire::Coordinator::CallbackService {
  public:
   explicit Service(const FileCalls& files) : files_(files) {}
-  grpc::ServerBidiReactor<wire::FileMessage, wire::FileMessage>* File(grpc::CallbackServerContext*) override {
-    return FileCalls::Call::start(places_.take(),
+  grpc::ServerBidiReactor<wire::FileMessage, wire::FileMessage>* File(
+      grpc::CallbackServerContext* context) override {
+    return FileCalls::Call::start(*context, places_.take(),
                                   [this](auto& call) { return wire::to_grpc(files_.serve(call)); });
   }
 
@@ -97,7 +98,8 @@ class FileCallsTest : public ::testing::Test {
   OneFolder sink_{folder()};
   ps::Layout layout_;
   std::vector<float> weights_;
-  std::unique_ptr<FileCalls> calls_ = std::make_unique<FileCalls>(directory_.path(), std::nullopt, kShards, sink_);
+  std::unique_ptr<FileCalls> calls_ =
+      std::make_unique<FileCalls>(directory_.path(), std::nullopt, kShards, sink_);
   std::unique_ptr<Service> service_;
   std::unique_ptr<rpc::Port> port_;
   std::unique_ptr<wire::Coordinator::Stub> stub_;

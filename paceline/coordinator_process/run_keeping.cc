@@ -25,9 +25,7 @@ namespace {
 
 constexpr std::int64_t kMostText = 64 << 20;
 
-std::string text_if_there(const fs::path& file) {
-  return store::read_file(file, kMostText).value_or("");
-}
+std::string text_if_there(const fs::path& file) { return store::read_file(file, kMostText).value_or(""); }
 
 // What a snapshot is written to on its way.
 class PassingFile {
@@ -111,10 +109,11 @@ bool RunKeeping::wait_until_kept(std::unique_lock<std::mutex>& lock) {
 void RunKeeping::say_who_keeps(bool kept) {
   if (kept != said_nobody_) return;
   said_nobody_ = !kept;
-  options_.news(kept ? fmt::format("host {} keeps a copy of the run again", *options_.keeper)
-                     : fmt::format("host {} does not keep a copy of the run: if this host is lost now, what the run "
-                                   "does from here on is lost with it",
-                                   *options_.keeper));
+  options_.news(
+      kept ? fmt::format("host {} keeps a copy of the run again", *options_.keeper)
+           : fmt::format("host {} does not keep a copy of the run: if this host is lost now, what the run "
+                         "does from here on is lost with it",
+                         *options_.keeper));
 }
 
 void RunKeeping::counted(const std::string& dir, const std::vector<std::string>& files) {
@@ -162,37 +161,51 @@ absl::StatusOr<wire::RunToKeep> RunKeeping::run_to_keep() const {
 
 absl::Status RunKeeping::serve(Call& call) {
   wire::KeeperMessage hello;
-  if (!call.read(hello) || !hello.has_keep()) return absl::InvalidArgumentError("who keeps a run says so first");
+  if (!call.read(hello) || !hello.has_keep())
+    return absl::InvalidArgumentError("who keeps a run says so first");
   if (!options_.keeper || HostRank(hello.keep().host()) != *options_.keeper)
     return absl::FailedPreconditionError("another host keeps this run");
   const auto keeper = std::make_shared<Keeper>(Keeper{.address = hello.keep().address()});
-  std::unique_lock lock(mutex_);
-  if (keeper_ != nullptr) keeper_->gone = true;
-  keeper_ = keeper;
-  changed_.notify_all();
-  const std::jthread answers([&] {
-    wire::KeeperMessage answer;
-    while (call.read(answer)) {
-      const std::lock_guard answered(mutex_);
-      if (answer.kept() > keeper->handed) break;
-      keeper->kept = std::max(keeper->kept, answer.kept());
-      ++keeper->steps;
-      changed_.notify_all();
-    }
-    const std::lock_guard answered(mutex_);
-    keeper->gone = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (keeper_ != nullptr) keeper_->gone = true;
+    keeper_ = keeper;
     changed_.notify_all();
-  });
-  changed_.wait(lock, [&] { return keeper->begun || keeper->gone; });
-  if (keeper->gone) return absl::OkStatus();
-  const store::JournalSnapshot snapshot = *std::exchange(keeper->snapshot, std::nullopt);
-  lock.unlock();
-  absl::Status status = send_journal(call, *keeper, snapshot);
-  if (status.ok()) send_changes(call, *keeper);
-  lock.lock();
-  keeper->gone = true;
-  changed_.notify_all();
+  }
+  std::jthread answers([&] { hear(call, *keeper); });
+  const absl::Status status = tell(call, *keeper);
+  lose(*keeper);
+  call.cancel();
+  answers.join();
   return status;
+}
+
+void RunKeeping::lose(Keeper& keeper) {
+  const std::lock_guard lock(mutex_);
+  keeper.gone = true;
+  changed_.notify_all();
+}
+
+void RunKeeping::hear(Call& call, Keeper& keeper) {
+  for (wire::KeeperMessage answer; call.read(answer);) {
+    const std::lock_guard lock(mutex_);
+    if (answer.kept() > keeper.handed) break;
+    keeper.kept = std::max(keeper.kept, answer.kept());
+    ++keeper.steps;
+    changed_.notify_all();
+  }
+  lose(keeper);
+}
+
+absl::Status RunKeeping::tell(Call& call, Keeper& keeper) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return keeper.begun || keeper.gone; });
+  if (keeper.gone) return absl::OkStatus();
+  const store::JournalSnapshot snapshot = *std::exchange(keeper.snapshot, std::nullopt);
+  lock.unlock();
+  PACELINE_RETURN_IF_ERROR(send_journal(call, keeper, snapshot));
+  send_changes(call, keeper);
+  return absl::OkStatus();
 }
 
 absl::Status RunKeeping::send_journal(Call& call, Keeper& keeper, const store::JournalSnapshot& snapshot) {
@@ -220,9 +233,8 @@ void RunKeeping::send_changes(Call& call, Keeper& keeper) {
   std::int64_t number = 1;
   for (bool sent = true; sent;) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] {
-      return keeper.gone || !keeper.statements.empty() || keeper.checkpoint || keeper.over;
-    });
+    changed_.wait(
+        lock, [&] { return keeper.gone || !keeper.statements.empty() || keeper.checkpoint || keeper.over; });
     if (keeper.gone) return;
     wire::KeepOrder order;
     if (!keeper.statements.empty()) {

@@ -1,8 +1,8 @@
-// What the host that would lead the run next has of it: its launcher (launch/run_keeper.h) comes here and gets the
-// journal, then every change to it, and hears of each checkpoint that counts.
+// What the host that would lead the run next has of it: its launcher (launch/run_keeper.h) comes here and
+// gets the journal, then every change to it, and hears of each checkpoint that counts.
 //
-// What always holds: nothing that is ordered after flush() is on this host alone, while a keeper is here. A keeper
-// that does not answer is given up after a while; the run goes on without one, and says so.
+// What always holds: nothing that is ordered after flush() is on this host alone, while a keeper is here. A
+// keeper that does not answer is given up after a while; the run goes on without one, and says so.
 //
 // The loop's thread, but for serve(), which any number of threads call.
 #pragma once
@@ -39,14 +39,15 @@ class RunKeeping {
     // Of the run's journal: makes it last, and takes what it logged since.
     std::function<absl::Status()> flush;
     std::function<std::string()> take_log;
-    std::function<void(const std::string&)> news;  // one line for people
-    std::chrono::milliseconds patience{5000};      // with a keeper that does not answer
+    std::function<void(const std::string&)> news;    // one line for people
+    std::chrono::milliseconds patience{5000};        // with a keeper that does not answer
     std::chrono::milliseconds first_patience{3000};  // with one that has not come yet
   };
 
   explicit RunKeeping(Options options) : options_(std::move(options)) {}
 
-  // Lets a keeper that has come begin, and hands on what the journal logged. Requires: the journal is flushed.
+  // Lets a keeper that has come begin, and hands on what the journal logged. Requires: the journal is
+  // flushed.
   void look();
   // Flushes, and waits until the keeper has it. Errors: the journal's.
   absl::Status flush();
@@ -76,6 +77,9 @@ class RunKeeping {
     bool over = false;
   };
 
+  void lose(Keeper& keeper);
+  void hear(Call& call, Keeper& keeper);
+  absl::Status tell(Call& call, Keeper& keeper);
   absl::StatusOr<wire::RunToKeep> run_to_keep() const;
   absl::Status send_journal(Call& call, Keeper& keeper, const store::JournalSnapshot& snapshot);
   void send_changes(Call& call, Keeper& keeper);

@@ -100,11 +100,12 @@ supervisor::LeaderFailover::Seen look_at_folder(const store::RunPaths& run) {
 
 }  // namespace
 
-bool leads_run(const std::string& address, const rpc::Access& access, const std::string& name) {
-  const auto stub = peer::coordinator_stub(address, access, kAnswerLimit);
+bool leads_run(const std::string& address, const rpc::Access& access, const std::string& name,
+               std::chrono::milliseconds limit) {
+  const auto stub = peer::coordinator_stub(address, access, limit);
   grpc::ClientContext context;
   rpc::show_token(context, access);
-  context.set_deadline(std::chrono::system_clock::now() + kAnswerLimit);
+  context.set_deadline(std::chrono::system_clock::now() + limit);
   wire::StatusReply reply;
   const bool answered = rpc::call_once(stub->Status(&context), wire::StatusRequest(), reply).ok();
   return answered && std::filesystem::path(reply.run()).filename() == name;
@@ -401,12 +402,12 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::LookAtFold
 // ---- Where hosts share no disk ----
 
 void LocalCluster::start_keeper(const std::string& run) {
-  keeper_ = std::make_unique<RunKeeper>(RunKeeper::Options{
-      .host = HostRank(processes_.rank),
-      .address = processes_.exchange + listen_.substr(listen_.rfind(':')),
-      .runs_dir = processes_.runs_dir,
-      .asked = processes_.asked,
-      .run = run});
+  keeper_ = std::make_unique<RunKeeper>(
+      RunKeeper::Options{.host = HostRank(processes_.rank),
+                         .address = processes_.exchange + listen_.substr(listen_.rfind(':')),
+                         .runs_dir = processes_.runs_dir,
+                         .asked = processes_.asked,
+                         .run = run});
 }
 
 void LocalCluster::hear_of_keeper(const wire::StatusReply& reply) {
@@ -420,7 +421,7 @@ void LocalCluster::hear_of_keeper(const wire::StatusReply& reply) {
 // Who keeps the run leads it next; so that is who has to be asked, or this host itself.
 supervisor::LeaderFailover::Seen LocalCluster::look_around() const {
   if (next_leader_ && next_leader_->host != processes_.rank &&
-      leads_run(next_leader_->address, access_, run_name_))
+      leads_run(next_leader_->address, access_, run_name_, kAnswerLimit))
     return {{{HostRank(next_leader_->host), next_leader_->address}}, true, false};
   if (!keeper_ || !keeper_->run()) return {};
   const runs::Leader leader = keeper_->leader().value_or(runs::Leader{});

@@ -42,13 +42,16 @@ struct HostProcesses {
   std::string fabric{};    // what carries what goes between servers
   std::vector<std::string> workers{};
   std::string job_file{};  // of this host, of a job that trains a program: what may be started here
-  // Where hosts share no disk: where this one keeps a run that another one leads, and the job as it was asked for.
+  // Where hosts share no disk: where this one keeps a run that another one leads, and the job as it was asked
+  // for.
   std::string runs_dir{};
   std::string asked{};
 };
 
-// Whether a coordinator at that address leads the run with a folder of this name. Waits for it for a moment.
-bool leads_run(const std::string& address, const rpc::Access& access, const std::string& name);
+// Whether a coordinator at that address leads the run with a folder of this name, and says so within that
+// time.
+bool leads_run(const std::string& address, const rpc::Access& access, const std::string& name,
+               std::chrono::milliseconds limit);
 
 // All of a job on one machine.
 HostProcesses all_processes(const std::string& run, const config::JobConfig& job, bool resume);

@@ -28,7 +28,8 @@ constexpr std::chrono::milliseconds kPause{300};  // between two tries
 // Somebody who only looks whether a folder is free has its lock for a moment.
 constexpr std::chrono::milliseconds kLockPatience{200};
 
-// Of the folder of a run or of a checkpoint, as another host says it: a name, and nothing that leads elsewhere.
+// Of the folder of a run or of a checkpoint, as another host says it: a name, and nothing that leads
+// elsewhere.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.size() < 256 && name.front() != '.' && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
@@ -212,7 +213,8 @@ absl::Status RunKeeper::take_journal(const wire::KeepOrder& order) {
     incoming_crc_ = store::crc32_after(order.journal().data(), order.journal().size(), incoming_crc_);
     return incoming_->write(order.journal().data(), order.journal().size());
   }
-  if (order.journal_whole() != incoming_crc_) return absl::DataLossError("the journal did not come as it was sent");
+  if (order.journal_whole() != incoming_crc_)
+    return absl::DataLossError("the journal did not come as it was sent");
   for (const char* end : {"-wal", "-shm"}) erase(paths.journal().string() + end);
   PACELINE_RETURN_IF_ERROR(incoming_->commit());
   incoming_.reset();
@@ -248,8 +250,8 @@ void RunKeeper::fetch(peer::Stub& stub, const rpc::Access& access, const std::st
   }
 }
 
-absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::Stub& stub, const rpc::Access& access,
-                              const std::stop_token& stop) const {
+absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::Stub& stub,
+                              const rpc::Access& access, const std::stop_token& stop) const {
   const std::string name = fs::path(checkpoint.dir()).filename().string();
   fs::path folder;
   {
@@ -262,7 +264,8 @@ absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::St
   const fs::path partial = folder / (name + ".kept.partial");
   fs::remove_all(partial, error);
   PACELINE_RETURN_IF_ERROR(make_folder(partial));
-  peer::CalledFiles files(stub, access, checkpoint.dir(), {checkpoint.files().begin(), checkpoint.files().end()}, stop);
+  peer::CalledFiles files(stub, access, checkpoint.dir(),
+                          {checkpoint.files().begin(), checkpoint.files().end()}, stop);
   for (const std::string& file : checkpoint.files()) {
     if (!is_plain_name(file)) return absl::InvalidArgumentError("a file without a plain name");
     PACELINE_ASSIGN_OR_RETURN(auto to, store::AtomicFile::create(partial / file));

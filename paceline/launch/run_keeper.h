@@ -1,8 +1,9 @@
-// Keeps a run that another host leads: its folder here has what this host needs to lead the run, should that host
-// not come back. The journal follows the leader's row by row, and each checkpoint that counts is fetched.
+// Keeps a run that another host leads: its folder here has what this host needs to lead the run, should that
+// host not come back. The journal follows the leader's row by row, and each checkpoint that counts is
+// fetched.
 //
-// What always holds: as long as the copy is whole and the run has not ended, its folder has a mark, as if its leader
-// had just been killed. Nobody else can resume it meanwhile.
+// What always holds: as long as the copy is whole and the run has not ended, its folder has a mark, as if its
+// leader had just been killed. Nobody else can resume it meanwhile.
 //
 // One thread calls; a thread of its own keeps, and another one fetches checkpoints.
 #pragma once

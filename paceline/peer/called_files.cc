@@ -55,8 +55,7 @@ class FileCall {
 
 class SentFile final : public store::FileSink {
  public:
-  SentFile(Stub& stub, const rpc::Access& access, const std::stop_token& stop)
-      : call_(stub, access, stop) {}
+  SentFile(Stub& stub, const rpc::Access& access, const std::stop_token& stop) : call_(stub, access, stop) {}
 
   absl::Status begin(const std::string& dir, const std::string& name) {
     wire::FileMessage put;

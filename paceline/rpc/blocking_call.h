@@ -21,15 +21,15 @@ class BlockingCall final : public grpc::ServerBidiReactor<In, Out> {
   // How the call ends.
   using Body = std::function<grpc::Status(BlockingCall&)>;
 
-  // What `body` uses outlives the call. It has that place while gRPC has it.
-  static BlockingCall* start(StreamPlaces::Place place, Body body) {
-    auto* call = new BlockingCall(std::move(place), std::move(body));
+  // What `body` uses outlives the call, and so does its context. It has that place while gRPC has it.
+  static BlockingCall* start(grpc::CallbackServerContext& context, StreamPlaces::Place place, Body body) {
+    auto* call = new BlockingCall(context, std::move(place), std::move(body));
     std::thread([call] { call->Finish(call->body_(*call)); }).detach();  // Finish may be the end of it
     return call;
   }
 
-  // For the body: waits. False when the other side has nothing more to say, or is gone. One thread may read while
-  // another one writes.
+  // For the body: waits. False when the other side has nothing more to say, or is gone. One thread may read
+  // while another one writes.
   bool read(In& message) {
     this->StartRead(&message);
     return wait(read_);
@@ -39,12 +39,16 @@ class BlockingCall final : public grpc::ServerBidiReactor<In, Out> {
     return wait(written_);
   }
 
+  // Ends what the other thread waits for.
+  void cancel() { context_.TryCancel(); }
+
   void OnReadDone(bool ok) override { done(read_, ok); }
   void OnWriteDone(bool ok) override { done(written_, ok); }
   void OnDone() override { delete this; }
 
  private:
-  BlockingCall(StreamPlaces::Place place, Body body) : place_(std::move(place)), body_(std::move(body)) {}
+  BlockingCall(grpc::CallbackServerContext& context, StreamPlaces::Place place, Body body)
+      : context_(context), place_(std::move(place)), body_(std::move(body)) {}
 
   void done(std::optional<bool>& what, bool ok) {
     const std::lock_guard lock(mutex_);
@@ -57,6 +61,7 @@ class BlockingCall final : public grpc::ServerBidiReactor<In, Out> {
     return *std::exchange(what, std::nullopt);
   }
 
+  grpc::CallbackServerContext& context_;
   const StreamPlaces::Place place_;
   const Body body_;
   std::mutex mutex_;

@@ -48,9 +48,8 @@ absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::Ru
     PACELINE_RETURN_IF_ERROR(store::set_aside_newer_checkpoints(paths.root, from));
   }
   PACELINE_ASSIGN_OR_RETURN(auto files, store::FolderFiles(checkpoint.directory).names());
-  std::erase_if(files, [&](const std::string& name) {
-    return !store::is_shard_file(name, checkpoint.state.shards);
-  });
+  std::erase_if(
+      files, [&](const std::string& name) { return !store::is_shard_file(name, checkpoint.state.shards); });
   return coordinator::Restart{checkpoint.state.controller, checkpoint.state.elapsed,
                               checkpoint.directory.string(), std::move(files)};
 }

@@ -24,7 +24,8 @@ class RunRecorder final : public control::RunListener {
   // Nanoseconds since 1970. It may be set, forth and back, while a run goes on.
   using WallClock = std::function<std::int64_t()>;
 
-  // `from`: the version resumed from; 0 for a new run. `logs`: for a copy of the journal. `job` outlives this.
+  // `from`: the version resumed from; 0 for a new run. `logs`: for a copy of the journal. `job` outlives
+  // this.
   static absl::StatusOr<std::unique_ptr<RunRecorder>> open(const config::JobConfig& job,
                                                            const store::RunPaths& paths, report::World world,
                                                            Version from, WallClock wall = system_clock,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,12 +19,12 @@
 #include "paceline/exchange/commit_exchange.h"
 #include "paceline/exchange/exchange.h"
 #include "paceline/memory/gradient_buffer.h"
+#include "paceline/peer/called_files.h"
 #include "paceline/peer/heartbeats.h"
 #include "paceline/peer/peer.h"
 #include "paceline/peer/refused_log.h"
 #include "paceline/ps/shard.h"
 #include "paceline/rpc/link_keys.h"
-#include "paceline/peer/called_files.h"
 #include "paceline/server/commit_log.h"
 #include "paceline/server/kept_shards.h"
 #include "paceline/server/update_times.h"
@@ -105,6 +106,11 @@ class Server {
   bool say_kept(Version version);
   void say_failed(const absl::Status& status, bool host_lost);
   absl::Status write_checkpoint(const wire::WriteCheckpoint& order);
+  // One after the other. What is still being written when this server's session ends is given up.
+  void write_beside(std::function<void(const std::stop_token& stop)> write) {
+    if (writer_.joinable()) writer_.join();
+    writer_ = std::jthread(std::move(write));
+  }
   // Those of a checkpoint, in a folder that this host sees or not.
   std::unique_ptr<store::CheckpointFiles> files(bool by_call, const std::string& dir, std::stop_token stop,
                                                 std::vector<std::string> names = {}) const;
@@ -436,8 +442,8 @@ absl::Status Server::write_checkpoint(const wire::WriteCheckpoint& order) {
   PACELINE_RETURN_IF_ERROR(own().board().keep(version));
   // The weights stay as they are; the optimizer's state moves on with the next commit, so it is copied. The
   // files are written beside training.
-  writer_ = std::jthread([this, dir = order.dir(), version, weights = own().kept_weights(version),
-                          state = own().optimizer_state()](const std::stop_token& stop) {
+  write_beside([this, dir = order.dir(), version, weights = own().kept_weights(version),
+                state = own().optimizer_state()](const std::stop_token& stop) {
     const auto checkpoint = files(by_call_, dir, stop);
     const absl::Status status =
         store::write_shard(*checkpoint, index_ + 1, count_, own().layout(), weights, state);
@@ -459,7 +465,7 @@ std::unique_ptr<store::CheckpointFiles> Server::files(bool by_call, const std::s
 // Nothing changes any more: no commit is made after this.
 absl::Status Server::act(const WriteCopy& copy) {
   if (copy.publish) shards_->publish();
-  writer_ = std::jthread([this, copy](const std::stop_token& stop) {
+  write_beside([this, copy](const std::stop_token& stop) {
     const auto checkpoint = files(copy.by_call, copy.dir, stop);
     const absl::Status status = shards_->write(copy.shard.value(), copy.version, *checkpoint);
     wire::ServerMessage written;

@@ -115,7 +115,8 @@ absl::Status read_pieces(const fs::path& path, std::size_t piece_bytes,
   PACELINE_ASSIGN_OR_RETURN(const FileDescriptor file, open_to_read(path, size));
   std::string piece;
   for (std::int64_t at = 0; at < size; at += static_cast<std::int64_t>(piece.size())) {
-    piece.resize(static_cast<std::size_t>(std::min<std::int64_t>(static_cast<std::int64_t>(piece_bytes), size - at)));
+    piece.resize(
+        static_cast<std::size_t>(std::min<std::int64_t>(static_cast<std::int64_t>(piece_bytes), size - at)));
     PACELINE_ASSIGN_OR_RETURN(const std::size_t got, read_at(file, path, at, piece.data(), piece.size()));
     if (got != piece.size()) return absl::DataLossError(fmt::format("{}: truncated", path.string()));
     if (!take(piece)) break;

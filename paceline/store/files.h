@@ -39,8 +39,8 @@ absl::StatusOr<std::size_t> read_at(const FileDescriptor& file, const std::files
 // The whole file. Errors: InvalidArgument when it is longer than `max_bytes`.
 absl::StatusOr<std::string> read_file(const std::filesystem::path& path, std::int64_t max_bytes);
 
-// The whole file, in pieces of so many bytes, for as long as `take` wants another one. Errors: DataLoss when it
-// becomes shorter meanwhile.
+// The whole file, in pieces of so many bytes, for as long as `take` wants another one. Errors: DataLoss when
+// it becomes shorter meanwhile.
 absl::Status read_pieces(const std::filesystem::path& path, std::size_t piece_bytes,
                          const std::function<bool(std::string& piece)>& take);
 
