@@ -43,10 +43,21 @@ const char* name_of(Fault fault) {
   return kNames[static_cast<std::size_t>(fault)];
 }
 
-ChaosHosts::ChaosHosts(fs::path job, fs::path certs, fs::path runs, int hosts, int port)
-    : job_(std::move(job)), certs_(std::move(certs)), runs_(std::move(runs)), port_(port), hosts_(hosts) {
+ChaosHosts::ChaosHosts(fs::path job, fs::path certs, fs::path runs, int hosts, int port, bool own_disks,
+                       std::int64_t copies)
+    : job_(std::move(job)),
+      certs_(std::move(certs)),
+      runs_(std::move(runs)),
+      port_(port),
+      own_disks_(own_disks),
+      copies_(copies),
+      hosts_(hosts) {
   auto apart = paceline::testing::Namespaces::create(hosts);
   if (apart.ok()) apart_.emplace(*std::move(apart));
+}
+
+fs::path ChaosHosts::disk(int host) const {
+  return host > 0 && own_disks_ ? runs_.parent_path() / fmt::format("disk{}", host) : runs_;
 }
 
 std::unique_ptr<Program> ChaosHosts::program(int host, std::vector<std::string> words) const {
@@ -67,7 +78,9 @@ void ChaosHosts::start_host(int host, bool again) {
     words.push_back(job_.string());
   }
   words.insert(words.end(), {"--rank", std::to_string(host), "--hosts", std::to_string(count()),
-                             "--coordinator", fmt::format("{}:{}", first, port_)});
+                             "--coordinator", fmt::format("{}:{}", first, port_), "--set",
+                             fmt::format("cluster.shared_folder={}", !own_disks_)});
+  if (own_disks_ && host > 0) words.insert(words.end(), {"--set", "runs_dir=" + disk(host).string()});
   hosts_[static_cast<std::size_t>(host)] = program(host, words);
 }
 
@@ -148,10 +161,13 @@ bool ChaosHosts::strike(Fault fault, Rng& rng) {
 }
 
 void ChaosHosts::lose_host(Rng& rng) {
-  lost_ = static_cast<int>(rng.below(static_cast<std::uint64_t>(count())));
+  // Where nobody else has the run, nobody else can lead it.
+  const int least = own_disks_ && copies_ == 1 ? 1 : 0;
+  lost_ = least + static_cast<int>(rng.below(static_cast<std::uint64_t>(count() - least)));
   Program& node = *hosts_[static_cast<std::size_t>(*lost_)];
   node.signal(SIGKILL);
   node.wait();
+  if (own_disks_) fs::remove_all(disk(*lost_));
   std::erase_if(workers_, [&](const auto& one) { return one.second.host == *lost_; });
 }
 

@@ -23,9 +23,9 @@ const char* name_of(Fault fault);
 class ChaosHosts {
  public:
   // The job file says all but where the first host listens and who is let in: `paceline certs` has been in
-  // `certs`. `runs`: as in the job.
+  // `certs`. `runs`: as in the job. `own_disks`: each host has one; `copies`: of the weights.
   ChaosHosts(std::filesystem::path job, std::filesystem::path certs, std::filesystem::path runs, int hosts,
-             int port);
+             int port, bool own_disks, std::int64_t copies);
 
   bool can_cut_links() const { return apart_.has_value(); }
   void start();
@@ -34,15 +34,18 @@ class ChaosHosts {
   // Strikes once, at a victim that `rng` picks. False when there is none of that kind right now. What is
   // stopped or cut off stays so for up to two seconds; nothing is down any more when this returns.
   bool strike(Fault fault, Rng& rng);
-  // Kills a host that `rng` picks, for good.
+  // Kills a host that `rng` picks, for good, and its disk with it where it has one of its own.
   void lose_host(Rng& rng);
   // Whatever has ended of itself meanwhile and is not started again by its host: workers.
   void bring_back_workers();
   // Waits for all to end, and expects that they do so in peace.
   void expect_peace();
+  // Where the run is in the end.
+  std::filesystem::path runs() const { return lost_ == 0 && own_disks_ ? disk(1) : runs_; }
 
  private:
   int count() const { return static_cast<int>(hosts_.size()); }
+  std::filesystem::path disk(int host) const;
   std::unique_ptr<Program> program(int host, std::vector<std::string> words) const;
   void start_host(int host, bool again);
   struct Victim {
@@ -54,6 +57,8 @@ class ChaosHosts {
 
   const std::filesystem::path job_, certs_, runs_;
   const int port_;
+  const bool own_disks_;
+  const std::int64_t copies_;
   std::optional<paceline::testing::Namespaces> apart_;
   std::vector<std::unique_ptr<Program>> hosts_;
   std::optional<int> lost_;

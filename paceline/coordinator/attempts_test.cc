@@ -151,6 +151,58 @@ TEST(AttemptsOfAJob, AreWithoutTheHostThatLedBefore) {
   EXPECT_FALSE(the<RunAttempt>(orders)->only_look_without);
 }
 
+// A network is cut in two: whatever the number of hosts, and however many were given up before, both parts go
+// on only where they are equally large.
+TEST(AttemptsOfAJob, OnlyOnePartOfACutNetworkGoesOnWithoutALock) {
+  for (int hosts = 2; hosts <= 7; ++hosts) {
+    for (int given_up = 0; given_up <= hosts - 2; ++given_up) {
+      const int had = hosts - given_up;
+      for (int left = 1; left < had; ++left) {
+        const auto goes_on = [&](int part, int from) {
+          AttemptsOptions options{
+              .job_file = "RUN/job.toml", .host = HostRank(from), .copies = 2, .hosts = hosts};
+          options.shared_folder = false;
+          Attempts attempts(options);
+          attempts.begin({});
+          AttemptEnded ended = lost_a_server(Version(1));
+          for (int one = had; one < hosts; ++one) {
+            ended.lost_hosts = {HostRank(one)};  // one by one, and the run trains on
+            ended.newest = Version(ended.newest->value() + 1);
+            EXPECT_TRUE(the<RunAttempt>(attempts.ended(ended)));
+          }
+          ended.lost_hosts.clear();
+          ended.newest = Version(ended.newest->value() + 1);
+          for (int one = 0; one < had; ++one) {
+            if (one < from || one >= from + part) ended.lost_hosts.emplace_back(one);
+          }
+          const Orders orders = attempts.ended(ended);
+          if (const auto end = the<EndRun>(orders))
+            EXPECT_THAT(end->status.message(), HasSubstr(fmt::format("{} of the {} hosts", part, had)));
+          return the<RunAttempt>(orders).has_value();
+        };
+        const bool one = goes_on(left, 0);
+        const bool other = goes_on(had - left, left);
+        EXPECT_TRUE(one || other) << hosts << " " << given_up << " " << left;
+        EXPECT_EQ(one && other, 2 * left == had) << hosts << " " << given_up << " " << left;
+      }
+    }
+  }
+}
+
+// Hosts that stay away one after the other, without a step of training in between, are as many as at once.
+TEST(AttemptsOfAJob, WhoHasNotTrainedIsNotFewer) {
+  AttemptsOptions options{
+      .job_file = "RUN/job.toml", .host = HostRank(1), .copies = 2, .hosts = 3, .again = true};
+  options.shared_folder = false;
+  options.lost_host = HostRank(0);
+  Attempts attempts(options);
+  EXPECT_TRUE(the<RunAttempt>(attempts.begin({}))) << "two of three may come";
+  AttemptEnded ended = lost_a_server(Version(7));
+  ended.trained = false;
+  ended.lost_hosts = {HostRank(2)};
+  EXPECT_THAT(the<EndRun>(attempts.ended(ended))->status.message(), HasSubstr("1 of the 3 hosts"));
+}
+
 TEST(AttemptsOfAJob, NoneIsWithoutItsOwnHost) {
   Attempts attempts({.job_file = "RUN/job.toml", .host = HostRank(1), .without = {HostRank(1)}});
   EXPECT_EQ(the<EndRun>(attempts.begin({}))->status.message(),

@@ -15,6 +15,7 @@
 #include "paceline/runs/run_origin.h"
 #include "paceline/store/crc32.h"
 #include "paceline/store/files.h"
+#include "paceline/store/strict_json.h"
 #include "paceline/wire/wire.h"
 
 namespace paceline::coordinator_process {
@@ -109,11 +110,11 @@ bool RunKeeping::wait_until_kept(std::unique_lock<std::mutex>& lock) {
 void RunKeeping::say_who_keeps(bool kept) {
   if (kept != said_nobody_) return;
   said_nobody_ = !kept;
-  options_.news(
-      kept ? fmt::format("host {} keeps a copy of the run again", *options_.keeper)
-           : fmt::format("host {} does not keep a copy of the run: if this host is lost now, what the run "
-                         "does from here on is lost with it",
-                         *options_.keeper));
+  if (kept) return options_.news(fmt::format("host {} keeps a copy of the run again", *options_.keeper));
+  options_.news(fmt::format(
+      "host {} does not keep a copy of the run{}: if this host is lost now, what the run does from here "
+      "on is lost with it",
+      *options_.keeper, trouble_.empty() ? "" : " (" + trouble_ + ")"));
 }
 
 void RunKeeping::counted(const std::string& dir, const std::vector<std::string>& files) {
@@ -189,7 +190,9 @@ void RunKeeping::lose(Keeper& keeper) {
 void RunKeeping::hear(Call& call, Keeper& keeper) {
   for (wire::KeeperMessage answer; call.read(answer);) {
     const std::lock_guard lock(mutex_);
-    if (answer.kept() > keeper.handed) break;
+    if (answer.has_trouble()) trouble_ = store::printable(answer.trouble());
+    if (!answer.has_kept() || answer.kept() > keeper.handed) break;
+    trouble_.clear();
     keeper.kept = std::max(keeper.kept, answer.kept());
     ++keeper.steps;
     changed_.notify_all();

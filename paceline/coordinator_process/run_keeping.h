@@ -93,6 +93,7 @@ class RunKeeping {
   std::optional<wire::CheckpointToKeep> newest_;  // checkpoint
   bool waited_ = false;                           // for the first one
   bool said_nobody_ = false;
+  std::string trouble_;  // of the keeper that came last
 };
 
 }  // namespace paceline::coordinator_process

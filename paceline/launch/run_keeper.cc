@@ -139,13 +139,21 @@ absl::Status RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, c
   absl::Status status;
   for (wire::KeepOrder order; status.ok() && stream->Read(&order);) {
     status = take(order);
-    if (!status.ok() || order.number() == 0) continue;
-    message.set_kept(order.number());
+    if (status.ok() && order.number() == 0) continue;
+    if (status.ok()) {
+      message.set_kept(order.number());
+    } else {
+      message.set_trouble(std::string(status.message()));
+    }
     stream->Write(message);
   }
   incoming_.reset();
   statements_.clear();
-  if (!status.ok()) context.TryCancel();
+  if (!status.ok()) {
+    stream->WritesDone();
+    for (wire::KeepOrder order; stream->Read(&order);) {  // until the leader has heard why
+    }
+  }
   fetcher.request_stop();
   changed_.notify_all();
   fetcher.join();
@@ -191,7 +199,10 @@ absl::Status RunKeeper::begin(const wire::RunToKeep& run) {
   for (const fs::path& folder : {paths.root, paths.checkpoints(), paths.logs()})
     PACELINE_RETURN_IF_ERROR(make_folder(folder));
   PACELINE_ASSIGN_OR_RETURN(lock_, store::lock_file(paths.lock(), kLockPatience));
-  if (!lock_) return absl::UnavailableError(fmt::format("{} is in use", paths.root.string()));
+  if (!lock_)
+    return absl::UnavailableError(
+        fmt::format("{} is in use there; if all hosts share that disk, set cluster.shared_folder = true",
+                    paths.root.string()));
   about_ = run;
   const std::lock_guard lock(mutex_);
   // A copy of this run that is here stays good until the new one is.

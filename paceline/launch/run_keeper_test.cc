@@ -1,0 +1,289 @@
+// A run that one host leads and another one keeps, over a real port; keepers that do not answer, leaders that
+// say what no leader says.
+#include "paceline/launch/run_keeper.h"
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/coordinator_process/file_calls.h"
+#include "paceline/coordinator_process/run_keeping.h"
+#include "paceline/rpc/port.h"
+#include "paceline/store/files.h"
+#include "paceline/store/journal.h"
+#include "paceline/store/journal_reader.h"
+#include "paceline/store/test_directory.h"
+#include "paceline/wire/paceline.grpc.pb.h"
+#include "paceline/wire/status.h"
+
+namespace paceline::launch {
+namespace {
+
+namespace fs = std::filesystem;
+using coordinator_process::FileCalls, coordinator_process::RunKeeping;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kRun[] = "small-run";
+const rpc::Access kKeeperAccess{std::nullopt, "a token"};
+
+bool soon(const std::function<bool()>& come) {
+  for (int i = 0; i < 1000 && !come(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return come();
+}
+
+class NoCheckpoints final : public store::CheckpointSink {
+ public:
+  absl::StatusOr<std::string> begin(Version) override { return absl::UnimplementedError(""); }
+  absl::Status finish(const control::ControllerState&, Duration) override { return absl::OkStatus(); }
+  void give_up() override {}
+};
+
+// The leading host's port. What it answers is the test's.
+class Service final : public wire::Coordinator::CallbackService {
+ public:
+  std::function<absl::Status(RunKeeping::Call&)> keep;
+  std::function<absl::Status(FileCalls::Call&)> file;
+
+  grpc::ServerBidiReactor<wire::KeeperMessage, wire::KeepOrder>* Keep(
+      grpc::CallbackServerContext* context) override {
+    return RunKeeping::Call::start(*context, places_.take(),
+                                   [this](auto& call) { return wire::to_grpc(keep(call)); });
+  }
+  grpc::ServerBidiReactor<wire::FileMessage, wire::FileMessage>* File(
+      grpc::CallbackServerContext* context) override {
+    return FileCalls::Call::start(*context, places_.take(),
+                                  [this](auto& call) { return wire::to_grpc(file(call)); });
+  }
+
+ private:
+  rpc::StreamPlaces places_{100};
+};
+
+class RunKeeperTest : public ::testing::Test {
+ protected:
+  RunKeeperTest() {
+    for (const fs::path& folder : {run_.checkpoints(), kept().root.parent_path()})
+      fs::create_directories(folder);
+    for (const auto& [file, text] : {std::pair(run_.job(), "the job"),
+                                     {run_.asked(), "as host 0 was asked"},
+                                     {run_.root / "origin.json", "{}"},
+                                     {run_.leader(), "0 10.0.0.1:7461\n"}})
+      EXPECT_TRUE(store::atomic_write(file, text).ok());
+    journal_ = *store::Journal::open(run_.journal(), Version(0), store::PowerLoss::kNothing, true);
+    service_.keep = [this](auto& call) { return keeping_.serve(call); };
+    service_.file = [this](auto& call) { return files_.serve(call); };
+    open();
+  }
+  ~RunKeeperTest() override { port_.reset(); }
+
+  void open() {
+    port_ = *rpc::Port::open("127.0.0.1:0", kKeeperAccess, service_, [](const auto&) {});
+  }
+  store::RunPaths kept() const { return {directory_ / "disk1" / kRun}; }
+  std::unique_ptr<RunKeeper> keeper(int host = 1) {
+    auto made = std::make_unique<RunKeeper>(RunKeeper::Options{.host = HostRank(host),
+                                                               .address = "10.0.0.2:7461",
+                                                               .runs_dir = directory_ / "disk1",
+                                                               .asked = "as host 1 was asked"});
+    made->keep(port_->address(), kKeeperAccess);
+    return made;
+  }
+  absl::Status set(const std::string& value) {
+    PACELINE_RETURN_IF_ERROR(journal_->set("key", value));
+    return keeping_.flush();
+  }
+  static std::string value_in(const fs::path& journal) {
+    const auto reader = store::JournalReader::open(journal);
+    return reader.ok() ? reader->run()->at("key") : std::string(reader.status().message());
+  }
+
+  const store::TestDirectory directory_;
+  const store::RunPaths run_{directory_ / "disk0" / kRun};
+  std::unique_ptr<store::Journal> journal_;
+  std::vector<std::string> news_;
+  RunKeeping keeping_{{.run = run_,
+                       .keeper = HostRank(1),
+                       .flush = [this] { return journal_->flush(); },
+                       .take_log = [this] { return journal_->take_log(); },
+                       .news = [this](const std::string& line) { news_.push_back(line); },
+                       .patience = std::chrono::seconds(5),
+                       .first_patience = std::chrono::seconds(10)}};
+  NoCheckpoints none_;
+  FileCalls files_{run_.root, std::nullopt, 1, none_,
+                   [this](const auto& dir, const auto& names) { keeping_.counted(dir, names); }};
+  Service service_;
+  std::unique_ptr<rpc::Port> port_;
+};
+
+// What is flushed is there: nothing has to be waited for.
+TEST_F(RunKeeperTest, WhatIsFlushedIsKept) {
+  const auto host = keeper();
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(set(std::to_string(i)).ok());
+    ASSERT_EQ(value_in(kept().journal()), std::to_string(i));
+  }
+  EXPECT_EQ(host->run(), kept().root.string());
+  EXPECT_EQ(host->leader()->address, "10.0.0.1:7461");
+  EXPECT_EQ(*store::read_file(kept().job(), 100), "the job");
+  EXPECT_EQ(*store::read_file(kept().asked(), 100), "as host 1 was asked");
+  EXPECT_TRUE(fs::exists(kept().mark()));
+  EXPECT_FALSE(store::RunFolder::resume(kept().root).ok()) << "it is in use";
+  EXPECT_EQ(keeping_.next_leader(), "10.0.0.2:7461");
+  EXPECT_EQ(news_.size(), 0u);
+  port_.reset();  // the leader is gone
+  host->stop();
+  EXPECT_EQ(value_in(kept().journal()), "49");
+  EXPECT_TRUE(fs::exists(kept().mark())) << "it was cut short";
+  EXPECT_TRUE(store::RunFolder::resume(kept().root).ok());
+}
+
+TEST_F(RunKeeperTest, ALargeChangeComesWhole) {
+  const auto host = keeper();
+  const std::string large(5 << 20, 'x');
+  ASSERT_TRUE(set(large).ok());
+  EXPECT_EQ(value_in(kept().journal()), large);
+}
+
+TEST_F(RunKeeperTest, CheckpointsThatCountAreFetched) {
+  const auto host = keeper();
+  ASSERT_TRUE(set("a").ok());
+  for (const std::string& name : {"v000000000010", "v000000000020", "v000000000030"}) {
+    const fs::path folder = run_.checkpoints() / name;
+    fs::create_directory(folder);
+    ASSERT_TRUE(store::atomic_write(folder / "weights-1-of-1.safetensors", name + " weights").ok());
+    // Who is asked knows it as the one that the attempt goes on from.
+    coordinator::Restart restart;
+    restart.checkpoint_dir = folder.string();
+    const FileCalls files(run_.root, restart, 1, none_);
+    service_.file = [&](auto& call) { return files.serve(call); };
+    keeping_.counted(folder.string(), {"weights-1-of-1.safetensors"});
+    EXPECT_TRUE(soon([&] { return fs::exists(kept().checkpoints() / name); })) << name;
+    EXPECT_EQ(*store::read_file(kept().checkpoints() / name / "weights-1-of-1.safetensors", 100),
+              name + " weights");
+  }
+  EXPECT_TRUE(soon([&] { return !fs::exists(kept().checkpoints() / "v000000000010"); })) << "two are kept";
+  EXPECT_TRUE(fs::exists(kept().checkpoints() / "v000000000020"));
+}
+
+TEST_F(RunKeeperTest, ARunThatHasEndedLeavesNoMark) {
+  const auto host = keeper();
+  ASSERT_TRUE(set("a").ok());
+  keeping_.over();
+  EXPECT_FALSE(fs::exists(kept().mark()));
+  EXPECT_FALSE(host->run().has_value());
+}
+
+// The next one gets all of it, whatever the one before had.
+TEST_F(RunKeeperTest, AKeeperThatComesBackIsTakenAgain) {
+  auto host = keeper();
+  ASSERT_TRUE(set("a").ok());
+  host.reset();
+  ASSERT_TRUE(soon([&] { return keeping_.next_leader().empty(); }));
+  ASSERT_TRUE(set("b").ok());
+  EXPECT_THAT(news_, ElementsAre(HasSubstr("host 1 does not keep a copy of the run")));
+  EXPECT_EQ(value_in(kept().journal()), "a");
+  host = keeper();
+  ASSERT_TRUE(soon([&] {
+    EXPECT_TRUE(set("c").ok());
+    return news_.size() == 2;
+  }));
+  EXPECT_EQ(news_.back(), "host 1 keeps a copy of the run again");
+  EXPECT_EQ(value_in(kept().journal()), "c");
+}
+
+TEST_F(RunKeeperTest, AnotherHostIsNotTaken) {
+  const auto host = keeper(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  keeping_.look();
+  EXPECT_EQ(keeping_.next_leader(), "");
+  EXPECT_FALSE(fs::exists(kept().root));
+}
+
+// It is there and says nothing: the run does not wait for it for ever.
+TEST_F(RunKeeperTest, AKeeperThatDoesNotAnswerIsGivenUp) {
+  RunKeeping impatient({.run = run_,
+                        .keeper = HostRank(1),
+                        .flush = [this] { return journal_->flush(); },
+                        .take_log = [this] { return journal_->take_log(); },
+                        .news = [this](const std::string& line) { news_.push_back(line); },
+                        .patience = std::chrono::milliseconds(100),
+                        .first_patience = std::chrono::seconds(10)});
+  service_.keep = [&](auto& call) { return impatient.serve(call); };
+  const auto stub = wire::Coordinator::NewStub(rpc::channel_to(port_->address(), kKeeperAccess));
+  grpc::ClientContext context;
+  const auto stream = stub->Keep(&context);
+  wire::KeeperMessage hello;
+  hello.mutable_keep()->set_host(1);
+  stream->Write(hello);
+  ASSERT_TRUE(journal_->set("key", "a").ok());
+  ASSERT_TRUE(impatient.flush().ok());
+  EXPECT_THAT(news_, ElementsAre(HasSubstr("host 1 does not keep a copy of the run")));
+  ASSERT_TRUE(impatient.flush().ok());
+  wire::KeepOrder order;
+  while (stream->Read(&order)) {
+  }
+  stream->Finish();  // it was hung up on
+  port_.reset();
+}
+
+// One that says that it has kept what it was never given.
+TEST_F(RunKeeperTest, AKeeperThatLiesIsHungUpOn) {
+  const auto stub = wire::Coordinator::NewStub(rpc::channel_to(port_->address(), kKeeperAccess));
+  grpc::ClientContext context;
+  const auto stream = stub->Keep(&context);
+  wire::KeeperMessage message;
+  message.mutable_keep()->set_host(1);
+  stream->Write(message);
+  message.set_kept(1'000'000);
+  stream->Write(message);
+  EXPECT_TRUE(soon([&] {
+    keeping_.look();
+    return keeping_.next_leader().empty();
+  }));
+  wire::KeepOrder order;
+  while (stream->Read(&order)) {
+  }
+  stream->Finish();
+}
+
+// A leader is believed about the run, and about nothing else on this host.
+TEST_F(RunKeeperTest, AFolderElsewhereIsNotWrittenTo) {
+  std::atomic<int> calls = 0;
+  for (const std::string& name :
+       {std::string("../elsewhere"), std::string(""), std::string(".hidden"), std::string("a/b")}) {
+    calls = 0;
+    service_.keep = [&](RunKeeping::Call& call) {
+      wire::KeeperMessage hello;
+      call.read(hello);
+      ++calls;
+      wire::KeepOrder order;
+      order.mutable_run()->set_name(name);
+      call.write(order);
+      order.set_journal("no journal");
+      call.write(order);
+      order.set_number(1);
+      order.set_journal_whole(0);
+      call.write(order);
+      wire::KeeperMessage answer;
+      EXPECT_TRUE(call.read(answer) && answer.has_trouble()) << name;
+      EXPECT_FALSE(call.read(answer)) << name;
+      return absl::OkStatus();
+    };
+    const auto host = keeper();
+    EXPECT_TRUE(soon([&] { return calls > 1; })) << "it tries again";
+    EXPECT_FALSE(host->run().has_value());
+  }
+  EXPECT_FALSE(fs::exists(directory_ / "elsewhere"));
+  EXPECT_TRUE(fs::is_empty(directory_ / "disk1"));
+}
+
+}  // namespace
+}  // namespace paceline::launch
