@@ -273,7 +273,8 @@ TEST_F(RunKeeperTest, AFolderElsewhereIsNotWrittenTo) {
       order.set_journal_whole(0);
       call.write(order);
       wire::KeeperMessage answer;
-      EXPECT_TRUE(call.read(answer) && answer.has_trouble()) << name;
+      const bool said = call.read(answer) && answer.has_trouble();
+      EXPECT_TRUE(said || calls > 1) << name << ": only the first call is not broken off by this test";
       EXPECT_FALSE(call.read(answer)) << name;
       return absl::OkStatus();
     };

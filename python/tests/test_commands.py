@@ -1,0 +1,104 @@
+"""Commands of `paceline` in the documents are ones that it takes: subcommand, options, policies, files of the examples.
+Those that only compute are run as they are written."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from live_job import PACELINE, needs_paceline
+from test_documents import DOCUMENTS, ROOT, Document
+
+# They need no other file than those beside them, no libtorch and a few seconds.
+RUN_AS_WRITTEN = {"simulate", "plan", "zipline"}
+SCENARIO = "examples/scenarios/jitter.toml"
+
+
+@dataclass(frozen=True)
+class Command:
+    page: Path
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}: {shlex.join(self.words)}"
+
+
+def commands_in(page: Document) -> Iterator[Command]:
+    for language, text in page.blocks:
+        if language != "sh":
+            continue
+        for line in text.replace("\\\n", " ").splitlines():
+            for part in line.split("&&"):
+                words = shlex.split(part, comments=True)
+                if words[:1] == ["paceline"]:
+                    yield Command(page.path, tuple(words))
+
+
+COMMANDS = [command for page in DOCUMENTS.values() for command in commands_in(page)]
+each_command = pytest.mark.parametrize("command", COMMANDS, ids=str)
+
+
+def paceline(*words: str, directory: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PACELINE, *words], cwd=directory, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@functools.cache
+def options_of(subcommand: str) -> frozenset[str]:
+    asked = paceline(subcommand, "--help")
+    assert asked.returncode == 0, asked.stderr
+    return frozenset(re.findall(r"(?<![\w-])--[a-z][a-z-]*", asked.stdout))
+
+
+def test_there_are_commands() -> None:
+    assert len(COMMANDS) > 50
+    assert {"train", "node", "simulate"} <= {command.words[1] for command in COMMANDS}
+
+
+@needs_paceline
+@each_command
+def test_options_exist(command: Command) -> None:
+    known = options_of(command.words[1])
+    for word in command.words[2:]:
+        if word == "--":
+            break
+        if word.startswith("--"):
+            assert word.partition("=")[0] in known, f"{command}: there is no {word}"
+
+
+@each_command
+def test_examples_are_there(command: Command) -> None:
+    for word in command.words[2:]:
+        if word.startswith("examples/"):
+            assert (ROOT / word).exists(), f"{command}: there is no {word}"
+
+
+@needs_paceline
+@each_command
+def test_policies_are_known(command: Command) -> None:
+    for option, value in zip(command.words, command.words[1:], strict=False):
+        if option not in ("--policies", "--policy"):
+            continue
+        # What only a live run has is left out here, and policies need as many replicas as the scenario has.
+        tried = paceline("simulate", SCENARIO, "--policies", value)
+        assert tried.returncode == 0 or "replicas" in tried.stderr, f"{command}: {tried.stderr}"
+
+
+@needs_paceline
+@each_command
+def test_what_only_computes_runs_as_written(command: Command, tmp_path: Path) -> None:
+    if command.words[1] not in RUN_AS_WRITTEN:
+        pytest.skip("needs more than its file")
+    words = list(command.words[1:])
+    beside = [Path(folder) for folder, _, files in os.walk(ROOT / "examples") if set(words) & set(files)]
+    # A page may speak of files in one folder, and name them without it.
+    ran = paceline(*words, directory=beside[0] if beside else ROOT)
+    assert ran.returncode == 0, f"{command}: {ran.stderr}"
+    assert ran.stdout
