@@ -4,6 +4,7 @@ Those that only compute are run as they are written."""
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shlex
 import subprocess
@@ -45,9 +46,7 @@ each_command = pytest.mark.parametrize("command", COMMANDS, ids=str)
 
 
 def paceline(*words: str, directory: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PACELINE, *words], cwd=directory, capture_output=True, text=True, timeout=300, check=False
-    )
+    return subprocess.run([PACELINE, *words], cwd=directory, capture_output=True, text=True, timeout=300, check=False)
 
 
 @functools.cache
