@@ -23,9 +23,9 @@ class CoordinatorServer {
     // Answers those who watch; runs on the loop.
     std::function<void(const wire::StatusRequest&, wire::StatusReply&)> status;
     // Serves a server's call of a file; on a thread of the call's own.
-    std::function<absl::Status(FileCalls::Call&)> file;
+    std::function<absl::Status(FileCalls::Call&)> file{};
     // The same of the host that keeps the run.
-    std::function<absl::Status(RunKeeping::Call&)> keep;
+    std::function<absl::Status(RunKeeping::Call&)> keep{};
     // One line about a process that was refused; from any thread.
     std::function<void(const std::string&)> notice;
     int most_streams = 1024;  // of all peers at a time

@@ -68,7 +68,9 @@ TEST_F(JournalCopyTest, HasEveryRowBitForBit) {
   std::size_t told = 0;
   for (const Event& event : events) {
     tell(event, *journal);
-    if (++told % 37 == 0) ASSERT_TRUE(hand(*journal, copy).ok());
+    if (++told % 37 == 0) {
+      ASSERT_TRUE(hand(*journal, copy).ok());
+    }
   }
   journal->note_process({at(5), "w\"0", 1234, {{"server0", "gradients", 77}}});
   ASSERT_TRUE(journal->set("a key", "it's a value\n").ok());
