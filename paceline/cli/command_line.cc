@@ -301,6 +301,7 @@ void add_simulate(CLI::App& app, Command& command) {
       ->check(CLI::Range(1, 1000));
   simulate->add_option("--json", options->json_file,
                        "write a JSON object for each policy to FILE, or to standard output with -");
+  simulate->add_option("--html", options->html_file, "write a page with the course of each policy to FILE");
   simulate->callback([options, &command] { command = [options] { return simulate_command(*options); }; });
 }
 
@@ -316,6 +317,7 @@ void add_sweep(CLI::App& app, Command& command) {
       ->add_option("--json", options->json_file,
                    "write a JSON object for each training to FILE, or to standard output with -")
       ->excludes(markdown);
+  sweep->add_option("--html", options->html_file, "write the tables as a page to FILE");
   sweep->callback([options, &command] { command = [options] { return sweep_command(*options); }; });
 }
 

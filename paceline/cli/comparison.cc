@@ -8,9 +8,8 @@
 #include <fmt/format.h>
 
 #include "paceline/launch/print.h"
+#include "paceline/report/compared_runs.h"
 #include "paceline/report/html.h"
-#include "paceline/report/ranking.h"
-#include "paceline/report/run_group.h"
 #include "paceline/report/tables.h"
 #include "paceline/store/files.h"
 #include "paceline/store/run_folder.h"
@@ -51,19 +50,9 @@ absl::StatusOr<Comparison> read_comparison(const std::string& folder) {
 }
 
 absl::Status write_comparison(const std::string& folder, const Comparison& comparison) {
-  const report::Ranking ranking = report::rank(comparison.summaries);
-  std::vector<report::Json> documents = comparison.documents;
-  const bool seeds = report::groups_of(comparison.summaries).size() < documents.size();
-  for (std::size_t i = 0; i < documents.size(); ++i) {
-    const report::RunInfo& run = comparison.summaries[i].run;
-    documents[i]["ranking"] = {{"fastest", run.policy == ranking.fastest}, {"verdict", ranking.verdict}};
-    if (seeds) documents[i]["policy"] = fmt::format("{}, seed {}", run.policy, run.seed);
-  }
-  if (seeds) {
-    report::ComparisonRows rows = report::comparison_rows(comparison.summaries);
-    documents.front()["ranking"]["means"] = {{"head", std::move(rows.head)}, {"rows", std::move(rows.rows)}};
-  }
-  return store::atomic_write(store::RunPaths{folder}.report(), report::render_comparison(documents));
+  return store::atomic_write(
+      store::RunPaths{folder}.report(),
+      report::render_comparison(report::compared(comparison.summaries, comparison.documents)));
 }
 
 void print_comparison(const Comparison& comparison, const std::string& folder, bool json) {

@@ -1,6 +1,7 @@
 #include "paceline/cli/simulate_command.h"
 
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -8,7 +9,10 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/output.h"
 #include "paceline/cli/planned_simulation.h"
+#include "paceline/report/compared_runs.h"
+#include "paceline/report/html.h"
 #include "paceline/report/json_values.h"
+#include "paceline/report/report_json.h"
 #include "paceline/report/tables.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/sim/simulation.h"
@@ -61,6 +65,7 @@ report::Json simulated_json(const sim::Simulated& simulated, const sim::Scenario
 absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
   const std::string& file = options.files.front();
   PACELINE_RETURN_IF_ERROR(check_output(options.json_file));
+  PACELINE_RETURN_IF_ERROR(check_output(options.html_file));
   PACELINE_ASSIGN_OR_RETURN(const bool planned, all_have_planners(options.files));
   if (planned && options.policies) {
     return absl::InvalidArgumentError(fmt::format(
@@ -68,6 +73,8 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
   }
   if (planned && options.seeds > 1)
     return absl::InvalidArgumentError(fmt::format("--seeds: {} has a [planner], which takes one seed", file));
+  if (planned && !options.html_file.empty())
+    return absl::InvalidArgumentError(fmt::format("--html: {} has a [planner]; a page shows policies", file));
   if (planned) return simulate_planned(options.files, options.json_file);
   PACELINE_ASSIGN_OR_RETURN(const auto policies,
                             policy::parse_policies(options.policies.value_or(kUsualPolicies)));
@@ -80,15 +87,24 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
   }
   std::vector<report::Json> objects;
   std::vector<report::Summary> summaries;
+  std::vector<report::Json> documents;
   for (const policy::PolicySpec& policy : policies) {
     sim::Scenario seeded = scenario;
     for (std::int64_t i = 0; i < options.seeds; ++i, ++seeded.cluster.seed) {
       const auto start = std::chrono::steady_clock::now();
-      PACELINE_ASSIGN_OR_RETURN(const sim::Simulated simulated, sim::simulate(seeded, policy));
+      PACELINE_ASSIGN_OR_RETURN(sim::Simulated simulated,
+                                sim::simulate(seeded, policy, !options.html_file.empty()));
       const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
       objects.push_back(simulated_json(simulated, seeded, wall.count()));
-      summaries.push_back(simulated.summary);
+      simulated.summary.run.title = file;
+      simulated.summary.run.seed = seeded.cluster.seed;
+      if (simulated.history) documents.push_back(report::report_json(simulated.summary, *simulated.history));
+      summaries.push_back(std::move(simulated.summary));
     }
+  }
+  if (!options.html_file.empty()) {
+    PACELINE_RETURN_IF_ERROR(write_output(
+        options.html_file, report::render_comparison(report::compared(summaries, std::move(documents)))));
   }
   PACELINE_RETURN_IF_ERROR(
       show_with_json(report::simulation_table(summaries), options.json_file, report::lines(objects)));

@@ -13,6 +13,7 @@ struct SimulateOptions {
   std::vector<std::string> files;       // at least one; several only of clusters with [planner]
   std::optional<std::string> policies;  // of a scenario; without: five of them
   std::int64_t seeds = 1;               // each is simulated with the scenario's seed and those that follow
+  std::string html_file{};              // of a scenario: a page of all policies; empty: none
   std::string json_file;                // "-": standard output; empty: none, and a table is shown
 };
 

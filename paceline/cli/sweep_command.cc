@@ -19,6 +19,7 @@
 #include "paceline/config/sweep.h"
 #include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
+#include "paceline/report/html.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/store/files.h"
 
@@ -119,6 +120,11 @@ std::string tables_of(const Plan& plan, const SweepResults& results, report::Tab
 }
 
 absl::Status show(const Plan& plan, const SweepResults& results, const SweepOptions& options) {
+  if (!options.html_file.empty()) {
+    PACELINE_RETURN_IF_ERROR(write_output(
+        options.html_file,
+        report::render_tables(options.file, tables_of(plan, results, report::TableStyle::kHtml))));
+  }
   if (options.json_file.empty()) {
     const auto style = options.markdown ? report::TableStyle::kMarkdown : report::TableStyle::kText;
     launch::print(stdout, tables_of(plan, results, style));
@@ -131,6 +137,7 @@ absl::Status show(const Plan& plan, const SweepResults& results, const SweepOpti
 
 absl::StatusOr<int> sweep_command(const SweepOptions& options) {
   PACELINE_RETURN_IF_ERROR(check_output(options.json_file));
+  PACELINE_RETURN_IF_ERROR(check_output(options.html_file));
   PACELINE_ASSIGN_OR_RETURN(const Plan plan, read_plan(options.file));
   PACELINE_RETURN_IF_ERROR(need_built_in_models());
   PACELINE_RETURN_IF_ERROR(check(plan.trainings, options.file));

@@ -11,9 +11,10 @@ namespace paceline::cli {
 struct SweepOptions {
   std::string file;
   bool markdown = false;
-  std::int64_t jobs = 1;  // trainings at a time
-  bool quiet = false;     // no progress
-  std::string json_file;  // an object a training instead of the tables; "-": standard output
+  std::int64_t jobs = 1;    // trainings at a time
+  bool quiet = false;       // no progress
+  std::string html_file{};  // the tables as a page; empty: none
+  std::string json_file;    // an object a training instead of the tables; "-": standard output
 };
 
 // The exit status. Every job is checked before the first is trained. Ctrl-C ends it after the present step;

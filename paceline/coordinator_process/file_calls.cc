@@ -29,7 +29,9 @@ std::vector<std::string> files_of(const fs::path& checkpoint) {
 FileCalls::FileCalls(fs::path run, const std::optional<coordinator::Restart>& restart, int shards,
                      store::CheckpointSink& next, Counted counted)
     : run_(std::move(run)), shards_(shards), next_(next), counted_(std::move(counted)) {
-  if (restart) to_read_[restart->checkpoint_dir] = files_of(restart->checkpoint_dir);
+  if (!restart) return;
+  to_read_[restart->checkpoint_dir] = files_of(restart->checkpoint_dir);
+  counted_(restart->checkpoint_dir, to_read_[restart->checkpoint_dir]);
 }
 
 absl::StatusOr<std::string> FileCalls::begin(Version version) {

@@ -26,7 +26,7 @@ class FileCalls final : public store::CheckpointSink {
  public:
   using Call = rpc::BlockingCall<wire::FileMessage, wire::FileMessage>;
 
-  // A checkpoint that counts: its folder, and the names of all files in it.
+  // A checkpoint that counts, at first that of the restart: its folder, and the names of all files in it.
   using Counted = std::function<void(const std::string& dir, const std::vector<std::string>& files)>;
 
   // Of an attempt with so many shards, which goes on from there. `next` outlives this.

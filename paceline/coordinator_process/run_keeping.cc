@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -29,20 +30,34 @@ constexpr std::int64_t kMostText = 64 << 20;
 std::string text_if_there(const fs::path& file) { return store::read_file(file, kMostText).value_or(""); }
 
 // What a snapshot is written to on its way.
+constexpr const char* kPassing = ".to-keep-";
+
 class PassingFile {
  public:
-  explicit PassingFile(const store::RunPaths& run) : path_(run.journal().string() + ".to-keep") { remove(); }
+  explicit PassingFile(fs::path path) : path_(std::move(path)) {}
   PassingFile(const PassingFile&) = delete;
   PassingFile& operator=(const PassingFile&) = delete;
-  ~PassingFile() { remove(); }
+  ~PassingFile() { ::unlink(path_.c_str()); }
   const fs::path& path() const { return path_; }
 
  private:
-  void remove() const { ::unlink(path_.c_str()); }
   const fs::path path_;
 };
 
+// Of a coordinator that was killed.
+void remove_passing_files(const store::RunPaths& run) {
+  std::error_code ignored;
+  for (auto one = fs::directory_iterator(run.root, ignored); !ignored && one != fs::directory_iterator();
+       one.increment(ignored)) {
+    if (one->path().filename().string().find(kPassing) != std::string::npos) ::unlink(one->path().c_str());
+  }
+}
+
 }  // namespace
+
+RunKeeping::RunKeeping(Options options) : options_(std::move(options)) {
+  if (options_.keeper) remove_passing_files(options_.run);
+}
 
 void RunKeeping::look() {
   if (!options_.keeper) return;
@@ -215,7 +230,7 @@ absl::Status RunKeeping::send_journal(Call& call, Keeper& keeper, const store::J
   wire::KeepOrder order;
   PACELINE_ASSIGN_OR_RETURN(*order.mutable_run(), run_to_keep());
   if (!call.write(order)) return absl::OkStatus();
-  const PassingFile file(options_.run);
+  const PassingFile file(fmt::format("{}{}{}", options_.run.journal().string(), kPassing, ++passed_));
   PACELINE_RETURN_IF_ERROR(snapshot.write(file.path()));
   std::uint32_t crc = 0;
   PACELINE_RETURN_IF_ERROR(store::read_pieces(file.path(), wire::kPieceBytes, [&](std::string& piece) {

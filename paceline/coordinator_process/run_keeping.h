@@ -7,6 +7,7 @@
 // The loop's thread, but for serve(), which any number of threads call.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -44,7 +45,7 @@ class RunKeeping {
     std::chrono::milliseconds first_patience{3000};  // with one that has not come yet
   };
 
-  explicit RunKeeping(Options options) : options_(std::move(options)) {}
+  explicit RunKeeping(Options options);
 
   // Lets a keeper that has come begin, and hands on what the journal logged. Requires: the journal is
   // flushed.
@@ -87,6 +88,7 @@ class RunKeeping {
   void say_who_keeps(bool kept);
 
   const Options options_;
+  std::atomic<int> passed_ = 0;  // snapshots
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Keeper> keeper_;

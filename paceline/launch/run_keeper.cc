@@ -16,7 +16,6 @@
 #include "paceline/store/crc32.h"
 #include "paceline/store/files.h"
 #include "paceline/store/lock_file.h"
-#include "paceline/wire/status.h"
 
 namespace paceline::launch {
 
@@ -24,7 +23,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::chrono::milliseconds kPause{300};  // between two tries
+// Between two tries; and where this host itself is why it cannot: its disk is full, say. Each try costs the
+// leader a look at its whole journal.
+constexpr std::chrono::milliseconds kPause{300};
+constexpr std::chrono::milliseconds kLongPause{10'000};
 // Somebody who only looks whether a folder is free has its lock for a moment.
 constexpr std::chrono::milliseconds kLockPatience{200};
 
@@ -120,13 +122,14 @@ void RunKeeper::work(const std::stop_token& stop) {
     }
     // Why it ended the leader says, or the launcher, which hears no more of it either.
     const auto stub = peer::coordinator_stub(coordinator, access);
-    keep_once(*stub, access, stop).IgnoreError();
+    const bool could = keep_once(*stub, access, stop);
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kPause, [&] { return stop.stop_requested(); });
+    changed_.wait_for(lock, could ? kPause : kLongPause, [&] { return stop.stop_requested(); });
   }
 }
 
-absl::Status RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop) {
+// Until the leader is gone, or hangs up; false where this host could not do what it was to.
+bool RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop) {
   grpc::ClientContext context;
   rpc::show_token(context, access);
   const auto stream = stub.Keep(&context);
@@ -157,8 +160,8 @@ absl::Status RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, c
   fetcher.request_stop();
   changed_.notify_all();
   fetcher.join();
-  status.Update(wire::from_grpc(stream->Finish()));
-  return status;
+  stream->Finish();
+  return status.ok();
 }
 
 absl::Status RunKeeper::take(const wire::KeepOrder& order) {

@@ -63,7 +63,7 @@ class RunKeeper {
 
  private:
   void work(const std::stop_token& stop);
-  absl::Status keep_once(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop);
+  bool keep_once(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop);
   absl::Status take(const wire::KeepOrder& order);
   absl::Status begin(const wire::RunToKeep& run);
   absl::Status take_journal(const wire::KeepOrder& order);

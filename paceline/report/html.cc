@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "paceline/report/page_parts.h"
 
 namespace paceline::report {
@@ -45,5 +47,49 @@ std::string fill(std::string_view page, std::string_view data) {
 std::string render_report(const Json& run) { return render_comparison(std::vector<Json>{run}); }
 
 std::string render_comparison(const std::vector<Json>& runs) { return fill(html_page(), embeddable(runs)); }
+
+std::string as_html(const std::string& text) {
+  std::string html;
+  for (const char one : text) {
+    switch (one) {
+      case '&':
+        html += "&amp;";
+        break;
+      case '<':
+        html += "&lt;";
+        break;
+      case '>':
+        html += "&gt;";
+        break;
+      case '"':
+        html += "&quot;";
+        break;
+      default:
+        html += one;
+    }
+  }
+  return html;
+}
+
+std::string render_tables(const std::string& title, const std::string& tables) {
+  return fmt::format(R"html(<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{0}</title>
+<style>
+{1}</style>
+</head>
+<body>
+<main id="page"><header><h1>{0}</h1></header>
+{2}</main>
+</body>
+</html>
+)html",
+                     as_html(title), html_style(), tables);
+}
 
 }  // namespace paceline::report

@@ -15,5 +15,9 @@ namespace paceline::report {
 std::string render_report(const Json& run);
 // One page for several policies, in the order given.
 std::string render_comparison(const std::vector<Json>& runs);
+// A page of tables, in the style of the report and without a script. `tables`: HTML (text_table.h).
+std::string render_tables(const std::string& title, const std::string& tables);
+// Text that stands in a page as what it is.
+std::string as_html(const std::string& text);
 
 }  // namespace paceline::report

@@ -109,5 +109,12 @@ TEST(Html, WhatIsCompiledInIsWhatTheFilesSay) {
   EXPECT_GT(html_script().size(), 10'000U);
 }
 
+TEST(HtmlTables, ATitleIsText) {
+  const std::string page = render_tables(kHostile, "<table></table>");
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  EXPECT_THAT(page, HasSubstr("<h1>&lt;/script&gt;&lt;script&gt;"));
+  EXPECT_EQ(count(page, "<table></table>"), 1u);
+}
+
 }  // namespace
 }  // namespace paceline::report

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/report/html.h"
 #include "paceline/report/standard_error.h"
 #include "paceline/report/terminal_text.h"
 #include "paceline/report/text_table.h"
@@ -113,6 +114,8 @@ std::vector<std::string> cells_of(std::string name, const Standing& standing, st
 }
 
 std::string text_of(const TextTable& table, TableStyle style) {
+  if (style == TableStyle::kHtml)
+    return fmt::format("<div class=\"scroll\" tabindex=\"0\">{}</div></section>", table.html());
   return style == TableStyle::kMarkdown ? table.markdown() : table.text();
 }
 
@@ -150,6 +153,7 @@ std::string comparison(const SweepGrid& grid, TableStyle style) {
 }
 
 std::string heading(const std::string& text, TableStyle style) {
+  if (style == TableStyle::kHtml) return fmt::format("<section><h2>{}</h2>", as_html(text));
   return style == TableStyle::kMarkdown ? fmt::format("**{}**\n\n", text) : text + "\n";
 }
 

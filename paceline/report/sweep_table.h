@@ -22,7 +22,7 @@ struct SweepGrid {
   std::optional<std::size_t> compare;      // the column to hold the others to
 };
 
-enum class TableStyle { kText, kMarkdown };
+enum class TableStyle { kText, kMarkdown, kHtml };  // of a page: html.h
 
 // Time to target: the mean of the trainings that met it, and how many did where not all; "never" where none.
 // Accuracy: the mean, ± its standard error over the trainings. "–": no training, or no evaluation.

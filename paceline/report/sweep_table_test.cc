@@ -47,6 +47,19 @@ TEST(SweepTables, SayTimesAccuraciesAndHowOneColumnStands) {
             "| mean | 2.05 | 1.60 | -0.50 | +10.00 |\n");
 }
 
+TEST(SweepTables, StandInAPageAsText) {
+  SweepGrid odd = grid();
+  odd.title = "<script>alert(1)</script>";
+  odd.rows[0] = "a & \"b\"";
+  const std::string html = sweep_tables(odd, TableStyle::kHtml);
+  EXPECT_EQ(html.find("<script"), std::string::npos);
+  EXPECT_NE(html.find("<h2>&lt;script&gt;alert(1)&lt;/script&gt;: accuracy at the end (%)</h2>"),
+            std::string::npos)
+      << html;
+  EXPECT_NE(html.find("<td class=\"left\">a &amp; &quot;b&quot;</td><td>210.0</td>"), std::string::npos)
+      << html;
+}
+
 // 1, 2 and 6 points about their mean of 3: √(14/2/3).
 TEST(SweepTables, SayTheStandardErrorOfAMean) {
   SweepGrid one = grid();

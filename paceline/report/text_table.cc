@@ -4,8 +4,10 @@
 #include <numeric>
 
 #include <absl/strings/str_replace.h>
+#include <fmt/format.h>
 
 #include "paceline/base/check.h"
+#include "paceline/report/html.h"
 #include "paceline/report/terminal_text.h"
 
 namespace paceline::report {
@@ -62,6 +64,20 @@ std::string TextTable::text() const {
   std::string text = line_of(rows_.front(), widths, words_last) + rule_of(widths);
   for (auto row = rows_.begin() + 1; row != rows_.end(); ++row) text += line_of(*row, widths, words_last);
   return text;
+}
+
+std::string TextTable::html() const {
+  const auto line = [&](const Cells& row, const char* tag) {
+    std::string text = "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool left = is_to_the_left(i, row.size(), last_ == LastColumn::kWords);
+      text += fmt::format("<{0}{1}>{2}</{0}>", tag, left ? " class=\"left\"" : "", as_html(row[i]));
+    }
+    return text + "</tr>\n";
+  };
+  std::string text = "<table>\n<thead>" + line(rows_.front(), "th") + "</thead>\n<tbody>";
+  for (auto row = rows_.begin() + 1; row != rows_.end(); ++row) text += line(*row, "td");
+  return text + "</tbody>\n</table>\n";
 }
 
 std::string TextTable::markdown() const {

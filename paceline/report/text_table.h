@@ -22,6 +22,8 @@ class TextTable {
   std::string text() const;
   // The same for a Markdown file.
   std::string markdown() const;
+  // And for a page (html.h).
+  std::string html() const;
 
  private:
   std::vector<std::vector<std::string>> rows_;

@@ -30,7 +30,8 @@ control::ControllerConfig controller_config(const Scenario& scenario) {
   return config;
 }
 
-absl::StatusOr<Simulated> simulate(const Scenario& scenario, const policy::PolicySpec& policy) {
+absl::StatusOr<Simulated> simulate(const Scenario& scenario, const policy::PolicySpec& policy,
+                                   bool with_history) {
   const control::ControllerConfig config = controller_config(scenario);
   report::RunStats stats({.title = "",
                           .policy = policy::to_string(policy),
@@ -43,7 +44,8 @@ absl::StatusOr<Simulated> simulate(const Scenario& scenario, const policy::Polic
   const absl::Status status = cluster.run_until_over();
   PACELINE_CHECK(!cluster.broken(), "{}", *cluster.broken());
   PACELINE_RETURN_IF_ERROR(status);
-  Simulated simulated{stats.summary(cluster.now()), trace.hex()};
+  Simulated simulated{stats.summary(cluster.now()), std::nullopt, trace.hex()};
+  if (with_history) simulated.history = stats.history(cluster.now());
   if (!scenario.cluster.servers.update.none())
     simulated.summary.updates = of(cluster.updates(), cluster.now());
   return simulated;

@@ -1,12 +1,14 @@
 // One scenario under one policy: what `paceline simulate` gives a line for.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include <absl/status/statusor.h>
 
 #include "paceline/control/controller.h"
 #include "paceline/policy/policy_spec.h"
+#include "paceline/report/history.h"
 #include "paceline/report/summary.h"
 #include "paceline/sim/scenario.h"
 
@@ -14,13 +16,15 @@ namespace paceline::sim {
 
 struct Simulated {
   report::Summary summary;
-  std::string trace_hash;  // of all facts and orders
+  std::optional<report::History> history;  // where it was asked for
+  std::string trace_hash;                  // of all facts and orders
 };
 
 // One epoch of as many samples as the scenario needs.
 control::ControllerConfig controller_config(const Scenario& scenario);
 
 // Errors: those of VirtualCluster. A broken promise of a policy aborts.
-absl::StatusOr<Simulated> simulate(const Scenario& scenario, const policy::PolicySpec& policy);
+absl::StatusOr<Simulated> simulate(const Scenario& scenario, const policy::PolicySpec& policy,
+                                   bool with_history = false);
 
 }  // namespace paceline::sim

@@ -1,11 +1,9 @@
-"""Commands of `paceline` in the documents are ones that it takes: subcommand, options, policies, files of the examples.
-Those that only compute are run as they are written."""
+"""Commands of `paceline` in the documents name policies and examples that there are, and those that only compute run as
+they are written. That all can be parsed is seen by command_line_test.cc."""
 
 from __future__ import annotations
 
-import functools
 import os
-import re
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -49,27 +47,9 @@ def paceline(*words: str, directory: Path = ROOT) -> subprocess.CompletedProcess
     return subprocess.run([PACELINE, *words], cwd=directory, capture_output=True, text=True, timeout=300, check=False)
 
 
-@functools.cache
-def options_of(subcommand: str) -> frozenset[str]:
-    asked = paceline(subcommand, "--help")
-    assert asked.returncode == 0, asked.stderr
-    return frozenset(re.findall(r"(?<![\w-])--[a-z][a-z-]*", asked.stdout))
-
-
 def test_there_are_commands() -> None:
     assert len(COMMANDS) > 50
     assert {"train", "node", "simulate"} <= {command.words[1] for command in COMMANDS}
-
-
-@needs_paceline
-@each_command
-def test_options_exist(command: Command) -> None:
-    known = options_of(command.words[1])
-    for word in command.words[2:]:
-        if word == "--":
-            break
-        if word.startswith("--"):
-            assert word.partition("=")[0] in known, f"{command}: there is no {word}"
 
 
 @each_command

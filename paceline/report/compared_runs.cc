@@ -1,0 +1,31 @@
+#include "paceline/report/compared_runs.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/report/ranking.h"
+#include "paceline/report/run_group.h"
+#include "paceline/report/tables.h"
+
+namespace paceline::report {
+
+std::vector<Json> compared(const std::vector<Summary>& summaries, std::vector<Json> documents) {
+  PACELINE_CHECK(summaries.size() == documents.size(), "{} documents of {} runs", documents.size(),
+                 summaries.size());
+  const Ranking ranking = rank(summaries);
+  const bool seeds = groups_of(summaries).size() < documents.size();
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const RunInfo& run = summaries[i].run;
+    documents[i]["ranking"] = {{"fastest", run.policy == ranking.fastest}, {"verdict", ranking.verdict}};
+    if (seeds) documents[i]["policy"] = fmt::format("{}, seed {}", run.policy, run.seed);
+  }
+  if (seeds) {
+    ComparisonRows rows = comparison_rows(summaries);
+    documents.front()["ranking"]["means"] = {{"head", std::move(rows.head)}, {"rows", std::move(rows.rows)}};
+  }
+  return documents;
+}
+
+}  // namespace paceline::report

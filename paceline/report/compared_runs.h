@@ -1,0 +1,15 @@
+// Runs of one job as one page shows them. Pure.
+#pragma once
+
+#include <vector>
+
+#include "paceline/report/json_values.h"
+#include "paceline/report/summary.h"
+
+namespace paceline::report {
+
+// The documents (report_json.h) with what only all of them together say: who is the fastest, and of several
+// seeds the means. Requires: one for each summary.
+std::vector<Json> compared(const std::vector<Summary>& summaries, std::vector<Json> documents);
+
+}  // namespace paceline::report
