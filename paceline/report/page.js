@@ -223,6 +223,7 @@ const accuracy_gain = run => known(accuracy_of(run)) && known(accuracy_of(baseli
 // A sentence each.
 function verdict() {
   const said = (runs[0].ranking?.verdict ?? []).map(line => `${line}.`);
+  if (runs[0].world === 'simulated') return ['No gradients were computed: this page shows who waits and how old gradients are, and not who learns faster.'];
   if (!runs[0].target) return ['No target was set; the curves below say who learned faster.', ...said];
   if (runs.some(run => time_to_target(run) !== null)) return said;
   return [`None of the policies reached the target, ${runs[0].target.text}.`, ...said];
@@ -237,11 +238,13 @@ function comparison_table(fastest) {
     or_dash(run.summary.commits_per_epoch, plain), or_dash(run.summary.group_size_mean, mean => fixed(mean, 2)),
     or_dash(run.summary.last_evaluation?.loss, loss => fixed(loss, 4)), or_dash(accuracy_of(run), accuracy => fixed(100 * accuracy, 2)),
     run === baseline ? '\u2013' : or_dash(accuracy_gain(run), points => signed(points, 2)), fixed(run.summary.elapsed_s, 1)];
-  const row = (run, style) => html('tr', run === fastest ? {class: 'best'} : {}, ...cells(run).map((text, i) => i === 0
+  // What no run has, such as the loss of simulated ones, is no column.
+  const shown = heads.map((_, i) => runs.some(run => cells(run)[i] !== '\u2013'));
+  const row = (run, style) => html('tr', run === fastest ? {class: 'best'} : {}, ...cells(run).map((text, i) => !shown[i] ? null : i === 0
     ? html('td', {class: `key policy s${style % 8}`}, svg('svg', {width: 18, height: 10, 'aria-hidden': 'true'}, svg('rect', {class: 'bar', width: 10, height: 10, rx: 2})),
       run.folder ? html('a', {href: `./${encodeURIComponent(run.folder)}/report.html`}, text) : text, run === fastest ? html('span', {class: 'badge'}, 'fastest') : null)
     : html('td', i === 1 ? {class: 'key'} : {}, text)));
-  return html('section', {}, scroller('The policies in numbers', html('table', {class: 'many'}, html('thead', {}, html('tr', {}, ...heads.map(head => html('th', {}, head)))),
+  return html('section', {}, scroller('The policies in numbers', html('table', {class: 'many'}, html('thead', {}, html('tr', {}, ...heads.map((head, i) => shown[i] ? html('th', {}, head) : null))),
     html('tbody', {}, ...runs.map(row)))));
 }
 
