@@ -176,8 +176,9 @@ TEST(AttemptsOfAJob, OnlyOnePartOfACutNetworkGoesOnWithoutALock) {
             if (one < from || one >= from + part) ended.lost_hosts.emplace_back(one);
           }
           const Orders orders = attempts.ended(ended);
-          if (const auto end = the<EndRun>(orders))
+          if (const auto end = the<EndRun>(orders)) {
             EXPECT_THAT(end->status.message(), HasSubstr(fmt::format("{} of the {} hosts", part, had)));
+          }
           return the<RunAttempt>(orders).has_value();
         };
         const bool one = goes_on(left, 0);
