@@ -27,6 +27,7 @@
 #include "paceline/launch/stop_signals.h"
 #include "paceline/launch/watch.h"
 #include "paceline/report/tables.h"
+#include "paceline/rpc/port.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/plan_job.h"
 #include "paceline/runs/run_checkpoints.h"
@@ -257,6 +258,18 @@ absl::Status check_plan(const std::string& job_text, bool in_virtual_time) {
   return runs::plan_job(job_text, time_of(in_virtual_time), measure_model).status();
 }
 
+namespace {
+
+// Whether the coordinator will have its port, which is better known before anything is made.
+absl::Status check_port(const config::JobConfig& job, const TrainOptions& options) {
+  if (options.in_virtual_time) return absl::OkStatus();
+  const std::string own =
+      options.processes ? options.processes("", job, !options.resume.empty()).listen : std::string();
+  return rpc::listen_for_job(own.empty() ? job.reach.listen : own).status();
+}
+
+}  // namespace
+
 absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options) {
   const auto time = time_of(options.in_virtual_time);
   PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure_model));
@@ -266,6 +279,7 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
     launch::print(stderr, planned.line + "\n");
   const bool resume = !options.resume.empty();
   PACELINE_ASSIGN_OR_RETURN(Watchers watchers, Watchers::open(job, options.ui));
+  PACELINE_RETURN_IF_ERROR(check_port(job, options));
   TrainedRun run;
   PACELINE_ASSIGN_OR_RETURN(run.folder,
                             resume ? old_folder(options, job_toml) : new_folder(job, job_toml, job_text));

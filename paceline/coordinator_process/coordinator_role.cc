@@ -137,7 +137,10 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                       .take_log = [&] { return recorder->take_log(); },
                       .news = [&](const std::string& line) { job.note(line); }});
   FileCalls files(job.paths.root, restart, static_cast<int>(job.config.servers), journal_first,
-                  [&](const auto& dir, const auto& names) { keeping.counted(dir, names); });
+                  [&](const auto& dir, const auto& names) {
+                    keeping.look();  // what the journal says of it comes first
+                    keeping.counted(dir, names);
+                  });
   EventLoop loop;
   coordinator_process::Coordinator coordinator(
       loop,
