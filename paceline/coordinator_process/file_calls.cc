@@ -7,7 +7,6 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/store/checkpoint.h"
-#include "paceline/store/checkpoint_files.h"
 #include "paceline/store/crc32.h"
 #include "paceline/store/files.h"
 #include "paceline/store/shard_files.h"
@@ -21,7 +20,7 @@ namespace {
 
 // None where they cannot be read: then nobody gets them.
 std::vector<std::string> files_of(const fs::path& checkpoint) {
-  return store::FolderFiles(checkpoint).names().value_or(std::vector<std::string>());
+  return store::names_in(checkpoint).value_or(std::vector<std::string>());
 }
 
 }  // namespace
@@ -105,12 +104,11 @@ absl::Status FileCalls::take(Call& call, const wire::FileAsked& asked) const {
 
 absl::Status FileCalls::give(Call& call, const wire::FileAsked& asked) const {
   if (!to_read(asked)) return absl::FailedPreconditionError("no checkpoint of the run has such a file");
-  std::uint32_t crc = 0;
   wire::FileMessage message;
   bool heard = true;
-  PACELINE_RETURN_IF_ERROR(
+  PACELINE_ASSIGN_OR_RETURN(
+      const std::uint32_t crc,
       store::read_pieces(fs::path(asked.dir()) / asked.name(), wire::kPieceBytes, [&](std::string& piece) {
-        crc = store::crc32_after(piece.data(), piece.size(), crc);
         message.set_piece(piece);
         return heard = call.write(message);
       }));

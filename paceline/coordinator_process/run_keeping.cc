@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -14,7 +13,6 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/base/status_message.h"
 #include "paceline/runs/run_origin.h"
-#include "paceline/store/crc32.h"
 #include "paceline/store/files.h"
 #include "paceline/store/strict_json.h"
 #include "paceline/wire/wire.h"
@@ -46,10 +44,8 @@ class PassingFile {
 
 // Of a coordinator that was killed.
 void remove_passing_files(const store::RunPaths& run) {
-  std::error_code ignored;
-  for (auto one = fs::directory_iterator(run.root, ignored); !ignored && one != fs::directory_iterator();
-       one.increment(ignored)) {
-    if (one->path().filename().string().find(kPassing) != std::string::npos) ::unlink(one->path().c_str());
+  for (const std::string& name : store::names_in(run.root).value_or(std::vector<std::string>())) {
+    if (name.find(kPassing) != std::string::npos) ::unlink((run.root / name).c_str());
   }
 }
 
@@ -232,15 +228,15 @@ absl::Status RunKeeping::send_journal(Call& call, Keeper& keeper, const store::J
   if (!call.write(order)) return absl::OkStatus();
   const PassingFile file(fmt::format("{}{}{}", options_.run.journal().string(), kPassing, ++passed_));
   PACELINE_RETURN_IF_ERROR(snapshot.write(file.path()));
-  std::uint32_t crc = 0;
-  PACELINE_RETURN_IF_ERROR(store::read_pieces(file.path(), wire::kPieceBytes, [&](std::string& piece) {
-    crc = store::crc32_after(piece.data(), piece.size(), crc);
+  const auto send = [&](std::string& piece) {
     order.set_journal(piece);
     const bool sent = call.write(order);
     const std::lock_guard lock(mutex_);
     ++keeper.steps;
     return sent && !keeper.gone;
-  }));
+  };
+  PACELINE_ASSIGN_OR_RETURN(const std::uint32_t crc,
+                            store::read_pieces(file.path(), wire::kPieceBytes, send));
   order.set_journal_whole(crc);
   order.set_number(1);
   call.write(order);

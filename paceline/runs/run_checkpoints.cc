@@ -5,7 +5,7 @@
 #include "paceline/base/counted.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/report/terminal_text.h"
-#include "paceline/store/checkpoint_files.h"
+#include "paceline/store/files.h"
 #include "paceline/store/shard_files.h"
 
 namespace paceline::runs {
@@ -47,7 +47,7 @@ absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::Ru
                        counted(found->newest.value() - from.value(), "commit")));
     PACELINE_RETURN_IF_ERROR(store::set_aside_newer_checkpoints(paths.root, from));
   }
-  PACELINE_ASSIGN_OR_RETURN(auto files, store::FolderFiles(checkpoint.directory).names());
+  PACELINE_ASSIGN_OR_RETURN(auto files, store::names_in(checkpoint.directory));
   std::erase_if(
       files, [&](const std::string& name) { return !store::is_shard_file(name, checkpoint.state.shards); });
   return coordinator::Restart{checkpoint.state.controller, checkpoint.state.elapsed,

@@ -47,19 +47,15 @@ std::optional<Version> version_in(const std::string& name) {
   return Version(version);
 }
 
-absl::StatusOr<std::vector<std::string>> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
-  }
-  if (error && error.value() != ENOENT) return io_error(folder, "read", error.value());
+// None where the run has no such folder.
+absl::StatusOr<std::vector<std::string>> names_if_there(const fs::path& folder) {
+  auto names = names_in(folder);
+  if (absl::IsNotFound(names.status())) return std::vector<std::string>();
   return names;
 }
 
 absl::StatusOr<std::vector<Version>> versions_in(const fs::path& run) {
-  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in(folder_of(run)));
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_if_there(folder_of(run)));
   std::vector<Version> versions;
   for (const std::string& name : names) {
     std::error_code ignored;
@@ -159,7 +155,7 @@ absl::Status remove_older(const fs::path& run, Version newest, int keep) {
 // Of tries whose names begin so. All that can be.
 absl::Status remove_partial(const fs::path& run, const std::string& begin,
                             const std::function<absl::Status(const fs::path&)>& remove) {
-  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in(folder_of(run)));
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_if_there(folder_of(run)));
   absl::Status removed;
   for (const std::string& name : names) {
     if (name.starts_with(begin) && name.ends_with(kPartial)) removed.Update(remove(folder_of(run) / name));

@@ -34,7 +34,7 @@ class FolderFiles final : public CheckpointFiles {
   explicit FolderFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   absl::StatusOr<std::unique_ptr<FileSink>> create(const std::string& name) override;
-  absl::StatusOr<std::vector<std::string>> names() override;
+  absl::StatusOr<std::vector<std::string>> names() override { return names_in(folder_); }
   absl::StatusOr<std::filesystem::path> to_read(const std::string& name) override { return folder_ / name; }
   std::string where() const override { return folder_.string(); }
 

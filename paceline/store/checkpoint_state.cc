@@ -1,11 +1,11 @@
 #include "paceline/store/checkpoint_state.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 #include <nlohmann/json.hpp>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/store/controller_state_json.h"
+#include "paceline/store/crc32.h"
 #include "paceline/store/files.h"
 #include "paceline/store/strict_json.h"
 
@@ -29,7 +29,7 @@ std::string dump(const json& document) {
 std::string crc_text_of(json document) {
   document.erase(kDocumentChecksum);
   const std::string text = dump(document);
-  return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
+  return fmt::format("{:08x}", crc32_after(text.data(), text.size(), 0));
 }
 
 absl::Status check_frame(const json& document) {

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/store/crc32.h"
 
 namespace paceline::store {
 
@@ -109,19 +110,31 @@ absl::StatusOr<std::string> read_file(const fs::path& path, std::int64_t max_byt
   return bytes;
 }
 
-absl::Status read_pieces(const fs::path& path, std::size_t piece_bytes,
-                         const std::function<bool(std::string& piece)>& take) {
+absl::StatusOr<std::uint32_t> read_pieces(const fs::path& path, std::size_t piece_bytes,
+                                          const std::function<bool(std::string& piece)>& take) {
   std::int64_t size = 0;
   PACELINE_ASSIGN_OR_RETURN(const FileDescriptor file, open_to_read(path, size));
   std::string piece;
+  std::uint32_t crc = 0;
   for (std::int64_t at = 0; at < size; at += static_cast<std::int64_t>(piece.size())) {
     piece.resize(
         static_cast<std::size_t>(std::min<std::int64_t>(static_cast<std::int64_t>(piece_bytes), size - at)));
     PACELINE_ASSIGN_OR_RETURN(const std::size_t got, read_at(file, path, at, piece.data(), piece.size()));
     if (got != piece.size()) return absl::DataLossError(fmt::format("{}: truncated", path.string()));
+    crc = crc32_after(piece.data(), piece.size(), crc);
     if (!take(piece)) break;
   }
-  return absl::OkStatus();
+  return crc;
+}
+
+absl::StatusOr<std::vector<std::string>> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  if (error) return io_error(folder, "read", error.value());
+  return names;
 }
 
 absl::Status write_all(const FileDescriptor& file, const fs::path& path, const void* bytes,

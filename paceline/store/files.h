@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -39,10 +40,13 @@ absl::StatusOr<std::size_t> read_at(const FileDescriptor& file, const std::files
 // The whole file. Errors: InvalidArgument when it is longer than `max_bytes`.
 absl::StatusOr<std::string> read_file(const std::filesystem::path& path, std::int64_t max_bytes);
 
-// The whole file, in pieces of so many bytes, for as long as `take` wants another one. Errors: DataLoss when
-// it becomes shorter meanwhile.
-absl::Status read_pieces(const std::filesystem::path& path, std::size_t piece_bytes,
-                         const std::function<bool(std::string& piece)>& take);
+// The whole file, in pieces of so many bytes, for as long as `take` wants another one. The CRC-32 of what it
+// took. Errors: DataLoss when the file becomes shorter meanwhile.
+absl::StatusOr<std::uint32_t> read_pieces(const std::filesystem::path& path, std::size_t piece_bytes,
+                                          const std::function<bool(std::string& piece)>& take);
+
+// Of all that is in a folder. Errors: NotFound.
+absl::StatusOr<std::vector<std::string>> names_in(const std::filesystem::path& folder);
 
 // Writes all of it, at the end of what was written before.
 absl::Status write_all(const FileDescriptor& file, const std::filesystem::path& path, const void* bytes,
