@@ -74,6 +74,9 @@ void add_train(CLI::App& app, Command& command) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* train = app.add_subcommand("train", "train a job on this machine");
   add_job(*train, options->job_file);
+  train->add_option_function<std::string>(
+      "--policy", [options](const std::string& policy) { options->sets.push_back("sync.policy=" + policy); },
+      "who waits for whom: the same as --set sync.policy=POLICY");
   add_sets(*train, options->sets);
   train->add_option("--resume", options->resume, "go on with the run in this folder")->excludes("job");
   add_from(*train, options->from);

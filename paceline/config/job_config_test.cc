@@ -26,6 +26,17 @@ TEST(JobConfig, AnErrorStaysOneLineWhateverItQuotes) {
   expect_job_error(parse_job("", "job.toml", {"a\nb"}).status(), "--set a b: write KEY=VALUE");
 }
 
+// A machine may have no compiler, and so no headers: only a job that names a model of text reads them.
+TEST(JobConfig, TrainsOnDataThatNeedNoFile) {
+  const auto empty = parse_job("", "job.toml");
+  ASSERT_TRUE(empty.ok()) << empty.status();
+  EXPECT_EQ(empty->model.name, "mlp");
+  EXPECT_EQ(empty->data.source, "digits");
+  const auto text = parse_job("[model]\nname = \"gpt-byte\"", "job.toml");
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->data.source, "headers");
+}
+
 TEST(JobConfig, LooksAheadWhereTheFileSaysSo) {
   const auto looks_ahead = [](const std::string& text, const std::vector<std::string>& sets) {
     const JobConfig job = parse_job(text, "job.toml", sets).value();

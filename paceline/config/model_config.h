@@ -9,7 +9,7 @@ namespace paceline::config {
 
 struct ModelConfig {
   // One of model_names.h.
-  std::string name = "gpt-byte";
+  std::string name = "mlp";
   // mlp: width of its two hidden layers. gpt-byte: width of the residual stream.
   std::int64_t width = 128;
   // gpt-byte only.
@@ -20,8 +20,8 @@ struct ModelConfig {
 };
 
 struct DataConfig {
-  // One of the forms of train/data_sources.h; "headers": the C++ library headers here.
-  std::string source = "headers";
+  // One of the forms of train/data_sources.h. A job that names gpt-byte and no source gets "headers".
+  std::string source = "digits";
   bool augment = false;              // CIFAR: pad 4, crop, flip
   std::int64_t train_samples = 0;    // use only the first so many; 0: all
   std::int64_t test_samples = 0;     // the same

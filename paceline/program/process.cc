@@ -93,7 +93,8 @@ std::string describe(int status) {
 absl::StatusOr<Process> Process::start(const Options& options) {
   const auto cannot = [&](int error) {
     const std::string text =
-        fmt::format("cannot start {}: {}", options.command.front(), std::strerror(error));
+        fmt::format("cannot start {}: {}{}", options.command.front(), std::strerror(error),
+                    error == EACCES ? "; name a Python script (.py), or a file that you may execute" : "");
     return error == ENOENT || error == EACCES || error == ENOTDIR ? absl::NotFoundError(text)
                                                                   : absl::ResourceExhaustedError(text);
   };

@@ -254,6 +254,7 @@ TEST(LocalModel, LearnsMnist) {
 // libraries.
 TEST(LocalModel, LearnsText) {
   config::ModelConfig config;
+  config.name = "gpt-byte";
   config.width = 32;
   config.context = 16;
   Bench bench(config, {16}, 256);
