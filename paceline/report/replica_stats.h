@@ -37,7 +37,8 @@ class ReplicaStats {
   std::int64_t steps() const { return steps_; }  // of its release, at least 1
   // How long the iteration that it was released into is to take.
   void asked(std::optional<Duration> pace) { asked_ = pace; }
-  void ready(Time at, Duration compute, double loss, const Metrics& metrics);
+  // `pulling`: the part of `compute` in which its weights were not there yet. No pace is of that.
+  void ready(Time at, Duration compute, Duration pulling, double loss, const Metrics& metrics);
   void parked(Time at);
   void left(Time at, const std::string& why);
   void committed(std::int64_t samples, std::int64_t staleness);

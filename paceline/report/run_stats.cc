@@ -52,7 +52,7 @@ void RunStats::on(Time at, const control::ReplicaLeft& fact) {
 
 void RunStats::on(Time at, const control::ReplicaReady& fact) {
   ReplicaStats& mine = replica(fact.replica);
-  mine.ready(at, fact.compute, fact.loss, fact.metrics);
+  mine.ready(at, fact.compute, fact.pulling, fact.loss, fact.metrics);
   iterations_ += mine.steps();
   clocks_.finish(fact.replica, fact.clock);
   const std::int64_t gap = clocks_.gap(fact.replica);

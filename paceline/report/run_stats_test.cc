@@ -41,9 +41,13 @@ class Told {
     stats.on_order(at(when), Release{ReplicaId(replica), Clock(clock), Version(0), {}, why});
     return *this;
   }
-  Told& ready(double when, int replica, int clock, double compute = 1, double loss = 1) {
-    stats.on_fact({at(when), control::ReplicaReady{ReplicaId(replica), Clock(clock), Version(0),
-                                                   from_seconds(compute), loss}});
+  Told& ready(double when, int replica, int clock, double compute = 1, double loss = 1, double pulling = 0) {
+    stats.on_fact({at(when), control::ReplicaReady{.replica = ReplicaId(replica),
+                                                   .clock = Clock(clock),
+                                                   .base = Version(0),
+                                                   .compute = from_seconds(compute),
+                                                   .loss = loss,
+                                                   .pulling = from_seconds(pulling)}});
     return *this;
   }
   Told& measured(double when, int replica, int clock, const Metrics& metrics) {
@@ -105,7 +109,7 @@ TEST(RunStats, NothingIsKnownOfARunThatHasNotBegun) {
 }
 
 // An iteration of w0 is to take 100 ms, w1 has no pace.
-std::optional<PaceSummary> pace_of(const std::vector<double>& taken_s, int replica = 0) {
+std::optional<PaceSummary> pace_of(const std::vector<double>& taken_s, int replica = 0, double pulling_s = 0) {
   RunInfo info = kInfo;
   info.asked_pace = [](const AskedIteration& asked) {
     return asked.replica == "w0" ? std::optional(from_seconds(0.1)) : std::nullopt;
@@ -114,7 +118,7 @@ std::optional<PaceSummary> pace_of(const std::vector<double>& taken_s, int repli
   run.joined(0, replica);
   for (std::size_t i = 0; i < taken_s.size(); ++i) {
     const int clock = static_cast<int>(i) + 1;
-    run.released(clock, replica, clock).ready(clock + 0.5, replica, clock, taken_s[i]);
+    run.released(clock, replica, clock).ready(clock + 0.5, replica, clock, taken_s[i], 1, pulling_s);
   }
   return run.stats.summary(at(1000)).replicas.back().pace;
 }
@@ -131,6 +135,9 @@ TEST(RunStats, APaceIsHeldWhereMostIterationsTakeAboutSoLong) {
   EXPECT_FALSE(pace_of(taken)->held);
   EXPECT_EQ(pace_of({5, 5, 5}), std::nullopt) << "too few to say";
   EXPECT_EQ(pace_of(taken, 1), std::nullopt) << "it has none";
+  const std::vector<double> updates_are_slow(10, 0.15);
+  EXPECT_TRUE(pace_of(updates_are_slow, 0, 0.05)->held) << "no pace is of the wait for weights";
+  EXPECT_FALSE(pace_of(updates_are_slow, 0, 0.02)->held);
 }
 
 TEST(RunStats, WaitingIsFromReadyToRelease) {
