@@ -69,7 +69,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"bad_target", "[evaluate]\ntarget = \"accuracy > 0.5\"", {"evaluate.target", "accuracy >= 0.6"}},
         Case{"no_such_data", "[data]\nsource = \"cifar10:/no/such/folder\"", {"/no/such/folder"}},
         Case{"unknown_data", "[data]\nsource = \"imagenet:/tmp\"", {"imagenet", "cifar10:"}},
-        Case{"model_does_not_fit", "[model]\nname = \"resnet20\"\n[data]\nsource = \"text:/bin/sh\"", {"resnet20"}},
+        Case{"model_does_not_fit",
+             "[model]\nname = \"resnet20\"\n[data]\nsource = \"text:/bin/sh\"",
+             {"resnet20"}},
         Case{"heads", "[model]\nname = \"gpt-byte\"\nwidth = 30\nheads = 4", {"heads"}},
         Case{"pipelines_of_local_sgd",
              "parallel = \"static\"\nmicro_batch = 1\n[sync]\npolicy = \"local-sgd:2\"\n[[device]]\ncount = "

@@ -1,5 +1,5 @@
-// The ledger of real processes against a stopwatch, under one policy of each kind and with a worker killed: each
-// device's causes add up to the time from the opening of the run's books to its end, within 1 %.
+// The ledger of real processes against a stopwatch, under one policy of each kind and with a worker killed:
+// each device's causes add up to the time from the opening of the run's books to its end, within 1 %.
 #include <signal.h>
 
 #include <cctype>
@@ -83,8 +83,7 @@ std::string name_of(const testing::TestParamInfo<const char*>& one) {
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 }
-INSTANTIATE_TEST_SUITE_P(Policies, LiveTime,
-                         testing::Values("bsp", "ssp:3", "elastic-bsp:15", "cgp:S=4"),
+INSTANTIATE_TEST_SUITE_P(Policies, LiveTime, testing::Values("bsp", "ssp:3", "elastic-bsp:15", "cgp:S=4"),
                          name_of);
 
 }  // namespace

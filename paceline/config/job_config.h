@@ -28,7 +28,8 @@
 namespace paceline::config {
 
 inline constexpr std::int64_t kMostDevicesOfJob = 1024;  // of a job
-// With processes of their own. For each there is room in the shared memory of the weights (memory/weight_board.h).
+// With processes of their own. For each there is room in the shared memory of the weights
+// (memory/weight_board.h).
 inline constexpr std::int64_t kMostLiveDevices = 470;
 
 // One device of the cluster. It is a replica, or a stage of one where the job has pipelines.

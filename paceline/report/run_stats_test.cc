@@ -109,7 +109,8 @@ TEST(RunStats, NothingIsKnownOfARunThatHasNotBegun) {
 }
 
 // An iteration of w0 is to take 100 ms, w1 has no pace.
-std::optional<PaceSummary> pace_of(const std::vector<double>& taken_s, int replica = 0, double pulling_s = 0) {
+std::optional<PaceSummary> pace_of(const std::vector<double>& taken_s, int replica = 0,
+                                   double pulling_s = 0) {
   RunInfo info = kInfo;
   info.asked_pace = [](const AskedIteration& asked) {
     return asked.replica == "w0" ? std::optional(from_seconds(0.1)) : std::nullopt;

@@ -1,5 +1,5 @@
-// How many streams a service has at a time. A process with a job's token may open as many as it likes, and each
-// costs memory. Any thread.
+// How many streams a service has at a time. A process with a job's token may open as many as it likes, and
+// each costs memory. Any thread.
 #pragma once
 
 #include <atomic>

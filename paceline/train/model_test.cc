@@ -7,6 +7,7 @@
 
 #include "paceline/train/models.h"
 #include "paceline/train/testing.h"
+#include "paceline/train/units.h"
 
 namespace paceline::train {
 namespace {
@@ -118,6 +119,17 @@ TEST(Model, ImageModelsTakeCifarAndMnist) {
 }
 
 // Each unit on its own, from input to logits: what a pipeline does with the model.
+// A worker maps the weights; a second copy of them would be most of its memory.
+TEST(Model, HasNoMemoryOfItsOwnForParametersOnceItIsCutIntoUnits) {
+  torch::nn::Sequential model = made(model_named("resnet20"), kCifarSample);
+  const ps::Layout before = layout_of(model);
+  const Units units(model, 0, static_cast<std::int64_t>(model->size()));
+  for (const torch::Tensor& parameter : model->parameters()) {
+    EXPECT_EQ(parameter.storage().nbytes(), sizeof(float));
+  }
+  EXPECT_EQ(layout_of(model), before);
+}
+
 TEST(Model, CanBeCutBetweenAnyTwoUnits) {
   const torch::NoGradGuard no_grad;
   for (const char* name : {"alexnet-small", "resnet20", "gpt-byte"}) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include <malloc.h>
 #include <torch/torch.h>
 
 #include "paceline/base/check.h"
@@ -45,6 +46,10 @@ Units::Units(torch::nn::Sequential model, std::int64_t begin, std::int64_t end) 
     auto& list = tensors[i].kind == ps::TensorKind::kParameter ? parameters_ : statistics_;
     list.push_back({i, tensors[i].tensor, layout_.tensors()[i]});
   }
+  // The parameters that libtorch drew are never read: one number stands for each until it becomes the
+  // caller's memory.
+  for (Own& own : parameters_) own.tensor.set_data(torch::zeros({}).expand(own.spec.shape));
+  malloc_trim(0);  // The heap would keep what was in pieces of up to 32 MB.
 }
 
 std::vector<ps::FloatRange> Units::floats() const {

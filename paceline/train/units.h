@@ -21,7 +21,8 @@ torch::Tensor loss_of(const torch::Tensor& logits, const torch::Tensor& targets)
 
 class Units {
  public:
-  // Keeps units [begin, end) alone. Requires: at least one, and the model has them.
+  // Keeps units [begin, end) alone, without the values of their parameters: until start they need no memory.
+  // Requires: at least one, and the model has them.
   Units(torch::nn::Sequential model, std::int64_t begin, std::int64_t end);
 
   // Of the whole model.
