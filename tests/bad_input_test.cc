@@ -161,6 +161,9 @@ TEST(BadInput, CutsThatTheModelDoesNotHave) {
 TEST(BadInput, ResumeOfNoRun) {
   const TempFolder folder;
   expect_one_line(run({"train", "--resume", folder.path().string()}), {folder.path().string()});
+  write_text(folder / "comparison.json", "{}");
+  expect_one_line(run({"train", "--resume", folder.path().string()}),
+                  {folder.path().string(), "paceline compare --resume"});
 }
 
 // What a script passes whose variable is not set.

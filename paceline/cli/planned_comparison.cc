@@ -8,6 +8,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/store/files.h"
+#include "paceline/store/run_folder.h"
 
 namespace paceline::cli {
 
@@ -16,7 +17,7 @@ namespace {
 constexpr std::int64_t kMostPlannedBytes = 64 << 20;
 
 std::filesystem::path planned_file(const std::string& folder) {
-  return std::filesystem::path(folder) / "comparison.json";
+  return std::filesystem::path(folder) / store::kComparisonFile;
 }
 
 }  // namespace

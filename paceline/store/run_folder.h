@@ -38,6 +38,9 @@ struct RunPaths {
   std::filesystem::path next_leader() const { return root / "next_leader"; }  // where it would be next
 };
 
+// In the folder of a comparison, which holds several runs.
+inline constexpr char kComparisonFile[] = "comparison.json";
+
 // Of a run that is there, to read. Errors: NotFound; FailedPrecondition when the folder is not a run's.
 absl::StatusOr<RunPaths> find_run(const std::filesystem::path& root);
 
