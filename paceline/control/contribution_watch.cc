@@ -31,10 +31,11 @@ std::string samples(const Lease& lease) {
 ContributionWatch::Judgement ContributionWatch::judge(const Contribution& contribution, std::size_t workers) {
   Worker& worker = workers_[contribution.worker];
   ++worker.contributions;
-  while (!worker.bad_at.empty() && worker.bad_at.front() <= worker.contributions - kWindow)
-    worker.bad_at.pop_front();
+  while (!worker.bad.empty() && worker.bad.front().at <= worker.contributions - kWindow)
+    worker.bad.pop_front();
   if (!contribution.not_finite.empty()) return judge_bad(contribution, workers, false);
   if (far_from_the_others(contribution.norm)) return judge_bad(contribution, workers, true);
+  worker.good = std::max(worker.good.value_or(contribution.version), contribution.version);
   bad_since_.clear();
   bad_in_a_row_ = 0;
   std::erase_if(tries_, [&](const Tries& tries) { return overlap(tries.lease, contribution.lease); });
@@ -45,7 +46,7 @@ ContributionWatch::Judgement ContributionWatch::judge(const Contribution& contri
 ContributionWatch::Judgement ContributionWatch::judge_bad(const Contribution& contribution,
                                                           std::size_t workers, bool far) {
   Worker& worker = workers_[contribution.worker];
-  worker.bad_at.push_back(worker.contributions);
+  worker.bad.push_back({worker.contributions, contribution.version});
   const std::string what =
       far ? fmt::format("{}: the norm of its gradient, {:.3g}, is far from the others', {:.3g}",
                         contribution.worker, contribution.norm, median())
@@ -72,10 +73,10 @@ ContributionWatch::Judgement ContributionWatch::judge_bad(const Contribution& co
                   samples(contribution.lease), tries.times, fmt::join(tries.workers, ", "), where)};
     }
   }
-  if (workers > 1 && worker.bad_at.size() >= kMost && alone_with_it(contribution.worker)) {
+  if (workers > 1 && worker.bad.size() >= kMost && alone_with_it(contribution.worker)) {
     return {Verdict::kGiveUpWorker,
             fmt::format("{}; {} of its last {} were no good, and none of the others'. Look at this machine",
-                        where, worker.bad_at.size(), std::min(worker.contributions, kWindow))};
+                        where, worker.bad.size(), std::min(worker.contributions, kWindow))};
   }
   return {Verdict::kDiscard, where + "; it is discarded, and its samples are issued again"};
 }
@@ -108,12 +109,18 @@ double ContributionWatch::median() const {
   return *middle;
 }
 
-// Where others have them too, it is not this machine.
+// Where others have them too, it is not this machine. Where the training diverges, a fast worker may have
+// three before another has its first: so somebody must have done well on what this one failed on.
 bool ContributionWatch::alone_with_it(const std::string& worker) const {
-  return std::none_of(workers_.begin(), workers_.end(), [&](const auto& other) {
-    const Worker& one = other.second;
-    return other.first != worker && !one.bad_at.empty() && one.bad_at.back() > one.contributions - kWindow;
-  });
+  const std::deque<Bad>& bad = workers_.at(worker).bad;
+  const Version since = bad[bad.size() - kMost].version;
+  bool another_did_well = false;
+  for (const auto& [name, other] : workers_) {
+    if (name == worker) continue;
+    if (!other.bad.empty() && other.bad.back().at > other.contributions - kWindow) return false;
+    another_did_well = another_did_well || (other.good && *other.good >= since);
+  }
+  return another_did_well;
 }
 
 }  // namespace paceline::control

@@ -8,7 +8,8 @@
 //  - the samples: three times, with two workers at least, while others were good. The run ends, as samples
 //  are
 //    never left out.
-//  - the worker: three of its last 100, and no other worker had one lately. The run goes on without it.
+//  - the worker: three of its last 100, no other worker had one lately, and one had a good one on the weights
+//    of the first of the three or on newer ones. The run goes on without it.
 // What is far from the others ends no run.
 #pragma once
 
@@ -50,9 +51,14 @@ class ContributionWatch {
   Judgement judge(const Contribution& contribution, std::size_t workers);
 
  private:
+  struct Bad {
+    std::int64_t at;  // by the count of its worker's contributions
+    Version version;
+  };
   struct Worker {
     std::int64_t contributions = 0;
-    std::deque<std::int64_t> bad_at;  // by that count; of the last kWindow
+    std::deque<Bad> bad;            // of the last kWindow
+    std::optional<Version> good{};  // of the newest weights for which it had a good one
   };
   struct Tries {
     Lease lease;

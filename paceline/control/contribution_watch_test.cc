@@ -93,6 +93,22 @@ TEST(ContributionWatch, AWorkerThatIsAloneWithItIsGivenUp) {
   EXPECT_EQ(bad_ones, 3);
 }
 
+// One that is fast may have three before another has had its first on these weights.
+TEST(ContributionWatch, AFastWorkerIsNotBlamedWhereTheTrainingDiverges) {
+  for (const bool diverges : {true, false}) {
+    ContributionWatch watch(0);
+    EXPECT_EQ(watch.judge(good("w0", 1, 69), 2).verdict, Verdict::kGood);
+    EXPECT_EQ(watch.judge(good("w1", 2, 69), 2).verdict, Verdict::kGood);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(watch.judge(bad("w0", 3, 70), 2).verdict, Verdict::kDiscard);
+    if (diverges) {
+      EXPECT_EQ(watch.judge(bad("w1", 4, 70), 2).verdict, Verdict::kEndRun);
+    } else {
+      EXPECT_EQ(watch.judge(good("w1", 4, 70), 2).verdict, Verdict::kGood);
+      EXPECT_EQ(watch.judge(bad("w0", 3, 70), 2).verdict, Verdict::kGiveUpWorker);
+    }
+  }
+}
+
 // Once in a while is no reason, and where others have them too it is not the machine.
 TEST(ContributionWatch, ARareOneOrOneThatOthersHaveTooCostsNobodyHisPlace) {
   for (const bool others : {false, true}) {
