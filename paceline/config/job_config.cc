@@ -50,8 +50,7 @@ void read_model(Section section, JobConfig& job) {
 void read_data(Section section, JobConfig& job) {
   DataConfig& data = job.data;
   // Each model trains without a file of the user's: a model of text on text that every compiler brings.
-  const bool of_text = !job.program && job.model.name == "gpt-byte";
-  data.source = section.text("source", of_text ? "headers" : data.source);
+  data.source = section.text("source", job.model.name == "gpt-byte" ? "headers" : data.source);
   data.augment = section.boolean("augment", data.augment);
   data.train_samples = section.integer("train_samples", 0, 0, 1 << 30);
   data.test_samples = section.integer("test_samples", 0, 0, 1 << 30);

@@ -35,7 +35,7 @@ ContributionWatch::Judgement ContributionWatch::judge(const Contribution& contri
     worker.bad.pop_front();
   if (!contribution.not_finite.empty()) return judge_bad(contribution, workers, false);
   if (far_from_the_others(contribution.norm)) return judge_bad(contribution, workers, true);
-  worker.good = std::max(worker.good.value_or(contribution.version), contribution.version);
+  worker.good = std::max(worker.good, std::optional(contribution.version));
   bad_since_.clear();
   bad_in_a_row_ = 0;
   std::erase_if(tries_, [&](const Tries& tries) { return overlap(tries.lease, contribution.lease); });
@@ -118,7 +118,7 @@ bool ContributionWatch::alone_with_it(const std::string& worker) const {
   for (const auto& [name, other] : workers_) {
     if (name == worker) continue;
     if (!other.bad.empty() && other.bad.back().at > other.contributions - kWindow) return false;
-    another_did_well = another_did_well || (other.good && *other.good >= since);
+    another_did_well = another_did_well || other.good >= since;
   }
   return another_did_well;
 }

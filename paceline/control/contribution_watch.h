@@ -5,9 +5,8 @@
 // wrong:
 //  - the training: since the last good contribution every worker that is here has had a bad one (and there
 //    were three of them). The run ends.
-//  - the samples: three times, with two workers at least, while others were good. The run ends, as samples
-//  are
-//    never left out.
+//  - the samples: three times, with two workers at least, while others were good. The run ends. It never
+//    leaves samples out.
 //  - the worker: three of its last 100, no other worker had one lately, and one had a good one on the weights
 //    of the first of the three or on newer ones. The run goes on without it.
 // What is far from the others ends no run.

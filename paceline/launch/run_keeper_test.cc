@@ -68,6 +68,25 @@ class Service final : public wire::Coordinator::CallbackService {
   rpc::StreamPlaces places_{100};
 };
 
+// A keeper whose words are the test's.
+struct SpokenKeeper {
+  explicit SpokenKeeper(const std::string& leader)
+      : stub(wire::Coordinator::NewStub(rpc::channel_to(leader, kKeeperAccess))) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    stream = stub->Keep(&context);
+  }
+  void expect_hung_up_on() const {
+    wire::KeepOrder order;
+    while (stream->Read(&order)) {
+    }
+    EXPECT_NE(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << "it was not hung up on";
+  }
+
+  std::unique_ptr<wire::Coordinator::Stub> stub;
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReaderWriter<wire::KeeperMessage, wire::KeepOrder>> stream;
+};
+
 class RunKeeperTest : public ::testing::Test {
  protected:
   RunKeeperTest() {
@@ -201,16 +220,13 @@ TEST_F(RunKeeperTest, AKeeperThatComesBackIsTakenAgain) {
 }
 
 TEST_F(RunKeeperTest, AnotherHostIsNotTaken) {
-  const auto stub = wire::Coordinator::NewStub(rpc::channel_to(port_->address(), kKeeperAccess));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-  const auto stream = stub->Keep(&context);
+  const SpokenKeeper spoken(port_->address());
   wire::KeeperMessage hello;
   hello.mutable_keep()->set_host(2);
-  stream->Write(hello);
+  spoken.stream->Write(hello);
   wire::KeepOrder order;
-  EXPECT_FALSE(stream->Read(&order));
-  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_FALSE(spoken.stream->Read(&order));
+  EXPECT_EQ(spoken.stream->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
 // It is there and says nothing: the run does not wait for it for ever.
@@ -223,40 +239,28 @@ TEST_F(RunKeeperTest, AKeeperThatDoesNotAnswerIsGivenUp) {
                         .patience = std::chrono::milliseconds(100),
                         .first_patience = std::chrono::seconds(10)});
   service_.keep = [&](auto& call) { return impatient.serve(call); };
-  const auto stub = wire::Coordinator::NewStub(rpc::channel_to(port_->address(), kKeeperAccess));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-  const auto stream = stub->Keep(&context);
+  const SpokenKeeper spoken(port_->address());
   wire::KeeperMessage hello;
   hello.mutable_keep()->set_host(1);
-  stream->Write(hello);
+  spoken.stream->Write(hello);
   ASSERT_TRUE(journal_->set("key", "a").ok());
   ASSERT_TRUE(impatient.flush().ok());
   EXPECT_THAT(news_, ElementsAre(HasSubstr("host 1 does not keep a copy of the run")));
   ASSERT_TRUE(impatient.flush().ok());
-  wire::KeepOrder order;
-  while (stream->Read(&order)) {
-  }
-  EXPECT_NE(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << "it was not hung up on";
+  spoken.expect_hung_up_on();
   port_.reset();
 }
 
 // One that says that it has kept what it was never given.
 TEST_F(RunKeeperTest, AKeeperThatLiesIsHungUpOn) {
-  const auto stub = wire::Coordinator::NewStub(rpc::channel_to(port_->address(), kKeeperAccess));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-  const auto stream = stub->Keep(&context);
+  const SpokenKeeper spoken(port_->address());
   wire::KeeperMessage message;
   message.mutable_keep()->set_host(1);
   message.mutable_keep()->set_address("10.0.0.9:7461");
-  stream->Write(message);
+  spoken.stream->Write(message);
   message.set_kept(1'000'000);
-  stream->Write(message);
-  wire::KeepOrder order;
-  while (stream->Read(&order)) {
-  }
-  EXPECT_NE(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << "it was not hung up on";
+  spoken.stream->Write(message);
+  spoken.expect_hung_up_on();
   EXPECT_EQ(keeping_.next_leader(), "");
 }
 

@@ -118,7 +118,6 @@ TEST(Model, ImageModelsTakeCifarAndMnist) {
   }
 }
 
-// Each unit on its own, from input to logits: what a pipeline does with the model.
 // A worker maps the weights; a second copy of them would be most of its memory.
 TEST(Model, HasNoMemoryOfItsOwnForParametersOnceItIsCutIntoUnits) {
   torch::nn::Sequential model = made(model_named("resnet20"), kCifarSample);
@@ -130,6 +129,7 @@ TEST(Model, HasNoMemoryOfItsOwnForParametersOnceItIsCutIntoUnits) {
   EXPECT_EQ(layout_of(model), before);
 }
 
+// Each unit on its own, from input to logits: what a pipeline does with the model.
 TEST(Model, CanBeCutBetweenAnyTwoUnits) {
   const torch::NoGradGuard no_grad;
   for (const char* name : {"alexnet-small", "resnet20", "gpt-byte"}) {

@@ -35,7 +35,7 @@ for last; do :; done
 [ "$1" = -r ] && shift
 while [ $# -gt 1 ]; do cp -r "$1" "$HOSTS/${last%%:*}/${last#*:}" || exit; shift; done
 """
-# What is not typed here, and where it is tried instead.
+# Commands that this test leaves out, and why, or which test runs them.
 ELSEWHERE = {
     r"^\./dev |^pip install|^export PATH": "builds or installs",
     r"^(torchrun|srun) ": "a launcher of a cluster; node_test sets what they set",
@@ -52,14 +52,14 @@ def elsewhere(line: str) -> bool:
     return any(re.search(pattern, line) for pattern in ELSEWHERE)
 
 
-def lines_of(page: Document, block: str) -> Iterator[str]:
+def lines_of(block: str) -> Iterator[str]:
     for line in block.replace("\\\n", " ").splitlines():
         words = line.split("  #")[0].strip()
         if words and not words.startswith("#"):
             yield words
 
 
-def block_after(page: Document, language: str, words: str) -> str:
+def block_with(page: Document, language: str, words: str) -> str:
     """The first block of this language that has these words."""
     return next(text for spoken, text in page.blocks if spoken == language and words in text)
 
@@ -69,7 +69,6 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "project"
-        self.hosts = folder
         shutil.copytree(ROOT / "examples", self.folder / "examples")
         (self.folder / "bench").symlink_to(ROOT / "bench")
         shared = ROOT.parent / "shared"
@@ -138,7 +137,7 @@ def test_the_tutorial_on_one_machine(tmp_path: Path) -> None:
             elif language == "toml":
                 (shell.folder / ("own.toml" if "[program]" in text else "job.toml")).write_text(text)
             else:
-                for line in lines_of(page, text):
+                for line in lines_of(text):
                     if not elsewhere(line):
                         shell.type(line)
     assert (shell.folder / "model.safetensors").exists()
@@ -170,10 +169,10 @@ def test_the_tutorial_on_two_machines(tmp_path: Path) -> None:
         pytest.skip("needs a network namespace, which this machine does not give, and iproute2")
     (tmp_path / "node2").mkdir()
     blocks = section(page, 3)
-    own = block_after(page, "toml", "[program]")
+    own = block_with(page, "toml", "[program]")
     own = re.sub(r"^pace = .*\n", "", own, flags=re.MULTILINE)
     (shell.folder / "own.toml").write_text(own + "".join(text for language, text in blocks if language == "toml"))
-    (shell.folder / "train.py").write_text(block_after(page, "python", "paceline.join"))
+    (shell.folder / "train.py").write_text(block_with(page, "python", "paceline.join"))
     for text in (text for language, text in blocks if language == "sh"):
         here = [line for line in text.splitlines() if not re.search(r"# on node\d$", line)]
         both = [line for line in text.splitlines() if line not in here]
@@ -191,7 +190,7 @@ OF_RESULTS = [
     for name in ("results.md", "extending.md", "ui.md", "sweep.md", "python.md", "deploy.md")
     for language, text in page_named(name).blocks
     if language == "sh"
-    for line in lines_of(page_named(name), text)
+    for line in lines_of(text)
     if not elsewhere(line) and line.startswith("paceline") and "examples/" in line
 ]
 
