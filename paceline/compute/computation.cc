@@ -34,9 +34,9 @@ double batches(const Lease& lease, const config::DeviceConfig& device) {
 absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const wire::Welcome& welcome,
                                                                  const std::string& name,
                                                                  const std::string& address, OwnEngine& own,
-                                                                 SentToStages& sent,
+                                                                 StageTraffic& traffic,
                                                                  PipelineStage::Interrupted interrupted) {
-  std::unique_ptr<Computation> made(new Computation(address, sent, std::move(interrupted)));
+  std::unique_ptr<Computation> made(new Computation(address, traffic, std::move(interrupted)));
   PACELINE_RETURN_IF_ERROR(made->read(welcome.job_toml(), name));
   const int threads = made->job_.devices[made->place_].threads;
   PACELINE_ASSIGN_OR_RETURN(made->engine_, own.of(made->job_, name, threads));
@@ -105,7 +105,7 @@ absl::Status Computation::take(const wire::Role& role) {
   if (role.cuts_size() > 0) {
     if (has_links(role)) PACELINE_RETURN_IF_ERROR(open_links());
     PACELINE_ASSIGN_OR_RETURN(
-        stage_, PipelineStage::create(job_, *engine_, role, *gradient_, links_.get(), sent_, interrupted_));
+        stage_, PipelineStage::create(job_, *engine_, role, *gradient_, links_.get(), traffic_, interrupted_));
   }
   role_ = role;
   return absl::OkStatus();

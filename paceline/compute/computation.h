@@ -26,14 +26,14 @@ namespace paceline::compute {
 
 class Computation {
  public:
-  // Of the device `name` in this job, on `own`; what it sends to other hosts is counted in `sent`. Both
+  // Of the device `name` in this job, on `own`; what it sends to other hosts is counted in `traffic`. Both
   // outlive this; `address`: of its host, where stages on other hosts may reach it; empty: they may not. The
   // gradient holds the model's initial weights at first: the servers may start from them. Errors: everything
   // that can be wrong with the job on this machine.
   static absl::StatusOr<std::unique_ptr<Computation>> create(const wire::Welcome& welcome,
                                                              const std::string& name,
                                                              const std::string& address, OwnEngine& own,
-                                                             SentToStages& sent,
+                                                             StageTraffic& traffic,
                                                              PipelineStage::Interrupted interrupted);
   ~Computation();
 
@@ -80,8 +80,8 @@ class Computation {
   Duration paced(const wire::WorkerRelease& release, Duration taken) const;
 
  private:
-  Computation(std::string address, SentToStages& sent, PipelineStage::Interrupted interrupted)
-      : address_(std::move(address)), sent_(sent), interrupted_(std::move(interrupted)) {}
+  Computation(std::string address, StageTraffic& traffic, PipelineStage::Interrupted interrupted)
+      : address_(std::move(address)), traffic_(traffic), interrupted_(std::move(interrupted)) {}
   absl::Status read(const std::string& job_toml, const std::string& name);
   absl::Status make_gradient();
   absl::Status open_links();
@@ -93,7 +93,7 @@ class Computation {
   Duration paced(const wire::WorkerRelease& release, double iterations, Duration compute) const;
 
   const std::string address_;
-  SentToStages& sent_;
+  StageTraffic& traffic_;
   const PipelineStage::Interrupted interrupted_;
   config::JobConfig job_;
   std::size_t place_ = 0;

@@ -36,7 +36,7 @@ absl::StatusOr<UnitRange> units_of(const wire::Role& role, std::int64_t units) {
 
 absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job, engine::Engine& engine,
                                                     const wire::Role& role, memory::GradientWriter& own,
-                                                    links::LinkChannels* links, SentToStages& sent,
+                                                    links::LinkChannels* links, StageTraffic& traffic,
                                                     Interrupted interrupted) {
   const std::int64_t units = engine.units();
   PACELINE_ASSIGN_OR_RETURN(const UnitRange range, units_of(role, units));
@@ -45,7 +45,7 @@ absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job
                                    .next = link_sizes(stage->output_bytes(role.micro_batch())),
                                    .gradient = gradient_channel(stage->layout().size())};
   PACELINE_ASSIGN_OR_RETURN(auto channels,
-                            StageChannels::open(role, sizes, links, sent, std::move(interrupted)));
+                            StageChannels::open(role, sizes, links, traffic, std::move(interrupted)));
   PipelineStage made(std::move(channels), own.gradient());
   if (role.stage() > 0 && !role.has_home()) {
     PACELINE_ASSIGN_OR_RETURN(made.others_gradient_,

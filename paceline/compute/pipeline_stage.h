@@ -32,11 +32,11 @@ class PipelineStage {
   using Interrupted = StageChannels::Interrupted;
 
   // `own`: this worker's gradient, which is the replica's where it is the first stage; it outlives this, and
-  // so do `links`; these and `sent` as StageChannels has them. Errors: InvalidArgument when the model has no
-  // such stage; those of StageChannels.
+  // so do `links`; these and `traffic` as StageChannels has them. Errors: InvalidArgument when the model has
+  // no such stage; those of StageChannels.
   static absl::StatusOr<PipelineStage> create(const config::JobConfig& job, engine::Engine& engine,
                                               const wire::Role& role, memory::GradientWriter& own,
-                                              links::LinkChannels* links, SentToStages& sent,
+                                              links::LinkChannels* links, StageTraffic& traffic,
                                               Interrupted interrupted);
 
   bool first() const { return channels_.first(); }

@@ -22,10 +22,12 @@ using wire::StageLink;
 
 // Over links; the coordinator says which end connects.
 absl::StatusOr<std::unique_ptr<Channel>> linked(const StageLink& link, const channels::ChannelSizes& sizes,
-                                                links::LinkChannels& links, SentToStages& sent) {
+                                                links::LinkChannels& links, StageTraffic& traffic) {
   PACELINE_ASSIGN_OR_RETURN(const links::LinkKeys keys, rpc::link_keys(link.send_key(), link.receive_key()));
-  if (link.address().empty()) return sent.counted(links.expect(link.name(), sizes, keys), link);
-  return sent.counted(links.connect(link.address(), link.name(), sizes, keys), link);
+  auto received = traffic.received(link);
+  if (link.address().empty())
+    return traffic.counted(links.expect(link.name(), sizes, keys, std::move(received)), link);
+  return traffic.counted(links.connect(link.address(), link.name(), sizes, keys, std::move(received)), link);
 }
 
 }  // namespace
@@ -35,28 +37,28 @@ bool has_links(const wire::Role& role) {
 }
 
 absl::StatusOr<StageChannels> StageChannels::open(const wire::Role& role, const Sizes& sizes,
-                                                  links::LinkChannels* links, SentToStages& sent,
+                                                  links::LinkChannels* links, StageTraffic& traffic,
                                                   Interrupted interrupted) {
   StageChannels made;
   made.interrupted_ = std::move(interrupted);
   if (role.has_previous()) {
-    PACELINE_ASSIGN_OR_RETURN(made.previous_, linked(role.previous(), sizes.previous, *links, sent));
+    PACELINE_ASSIGN_OR_RETURN(made.previous_, linked(role.previous(), sizes.previous, *links, traffic));
   } else if (role.stage() > 0) {
     PACELINE_ASSIGN_OR_RETURN(auto ring, channels::RingChannel::open(role.previous_path(), sizes.previous));
     made.previous_ = std::make_unique<channels::RingChannel>(std::move(ring));
   }
   if (role.has_next()) {
-    PACELINE_ASSIGN_OR_RETURN(made.next_, linked(role.next(), sizes.next, *links, sent));
+    PACELINE_ASSIGN_OR_RETURN(made.next_, linked(role.next(), sizes.next, *links, traffic));
   } else if (role.stage() < role.cuts_size()) {
     PACELINE_ASSIGN_OR_RETURN(auto ring, channels::RingChannel::create(sizes.next));
     made.next_path_ = ring.path();
     made.next_ = std::make_unique<channels::RingChannel>(std::move(ring));
   }
   if (role.has_home()) {
-    PACELINE_ASSIGN_OR_RETURN(made.home_, linked(role.home(), sizes.gradient, *links, sent));
+    PACELINE_ASSIGN_OR_RETURN(made.home_, linked(role.home(), sizes.gradient, *links, traffic));
   }
   for (const StageLink& link : role.gradients()) {
-    PACELINE_ASSIGN_OR_RETURN(auto channel, linked(link, sizes.gradient, *links, sent));
+    PACELINE_ASSIGN_OR_RETURN(auto channel, linked(link, sizes.gradient, *links, traffic));
     made.gradients_.push_back(std::move(channel));
   }
   if (role.has_next() || role.gradients_size() > 0) made.address_ = links->address();

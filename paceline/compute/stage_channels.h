@@ -19,7 +19,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/channels/channel.h"
-#include "paceline/compute/sent_to_stages.h"
+#include "paceline/compute/stage_traffic.h"
 #include "paceline/links/link_channels.h"
 #include "paceline/wire/paceline.pb.h"
 
@@ -36,11 +36,11 @@ class StageChannels {
     channels::ChannelSizes previous, next, gradient;
   };
 
-  // `links`: this process's, which outlive the channels; null where the role has none. `sent` counts what
+  // `links`: this process's, which outlive the channels; null where the role has none. `traffic` counts what
   // goes over them. Errors: NotFound when a neighbour died this very moment; of memory; Internal when the
   // coordinator gave no proper keys.
   static absl::StatusOr<StageChannels> open(const wire::Role& role, const Sizes& sizes,
-                                            links::LinkChannels* links, SentToStages& sent,
+                                            links::LinkChannels* links, StageTraffic& traffic,
                                             Interrupted interrupted);
 
   // In memory, for the stage behind; empty where there is none, or it is on another host.

@@ -41,12 +41,12 @@ struct TimeSpent {
 class Worker {
  public:
   Worker(peer::WorkerConnection& connection, const WorkerRoleOptions& options, OwnEngine& engine,
-         SentToStages& sent)
+         StageTraffic& traffic)
       : connection_(connection),
         name_(options.name),
         address_(options.address),
         engine_(engine),
-        sent_(sent) {}
+        traffic_(traffic) {}
 
   // Up to the joining: everything that can be wrong with the job on this machine shows here.
   absl::Status join();
@@ -64,7 +64,7 @@ class Worker {
   peer::WorkerConnection& connection_;
   const std::string name_, address_;
   OwnEngine& engine_;
-  SentToStages& sent_;
+  StageTraffic& traffic_;
   std::unique_ptr<Computation> computation_;
   std::optional<GroupMember> group_;
   std::optional<BoardReaders> boards_;
@@ -88,7 +88,7 @@ absl::Status Worker::join() {
   if (!connection_.send(hello)) return wire::coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(wire::WorkerOrder::kWelcome));
   PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome(), name_, address_, engine_,
-                                                              sent_, [this](std::chrono::nanoseconds limit) {
+                                                              traffic_, [this](std::chrono::nanoseconds limit) {
                                                                 return connection_.wait(limit);
                                                               }));
   const ps::Layout& layout = computation_->layout();
@@ -226,12 +226,12 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
           rpc::show_token(*context, access);
           return stub.Work(context);
         });
-        SentToStages sent;
+        StageTraffic traffic;
         const peer::Heartbeats heartbeats(connection, [&](wire::WorkerMessage& beat) {
           wire::Heartbeat& said = *beat.mutable_heartbeat();
-          if (said.resident_bytes() > 0) sent.report(said);
+          if (said.resident_bytes() > 0) traffic.report(said);
         });
-        Worker worker(connection, options, engine, sent);
+        Worker worker(connection, options, engine, traffic);
         absl::Status outcome = worker.join();
         if (outcome.ok()) outcome = worker.work();
         if (!outcome.ok()) outcome = peer::unless_over(connection, outcome);

@@ -120,6 +120,12 @@ std::string layer_text(const planner::LayerProfile& layer) {
       kilobytes(layer.activation_bytes), kilobytes(layer.parameter_bytes));
 }
 
+std::vector<HostPlace> hosts_of(const JobConfig& job) {
+  std::vector<HostPlace> hosts;
+  for (const DeviceConfig& one : job.devices) hosts.emplace_back(one.host.value_or(0));
+  return hosts;
+}
+
 }  // namespace
 
 planner::Problem planning_problem(const JobConfig& job, const planner::ModelProfile& model, RunTime time) {
@@ -149,6 +155,7 @@ std::optional<control::ReplannerOptions> replanner_options(const JobConfig& job,
   if (!parallel.by_planner() || parallel.to_be_planned || parallel.model.layers.empty()) return std::nullopt;
   return control::ReplannerOptions{.problem = planning_problem(job, parallel.model, time),
                                    .plan = parallel.plan,
+                                   .hosts = hosts_of(job),
                                    .plans_anew = parallel.mode == Parallel::kJoint,
                                    .migration_ms = time == RunTime::kWall ? kMigrationMs : 0,
                                    .seed = job.seed,

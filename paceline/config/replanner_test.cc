@@ -219,6 +219,100 @@ TEST(Replanner, KeepsABudgetWhenPricesChange) {
   EXPECT_GT(queue, 500);
 }
 
+// One device each on three hosts, all needed by twos. w1 is faster than w2, so the plan is w0 and w1, as long
+// as the link between them is as good as the job says.
+TEST(Replanner, PlansAroundALinkThatHasBecomeSlowAndComesBackWhenItIsFast) {
+  const JobConfig job =
+      parse_job(
+          "parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\ncluster.hosts = 3\n[link]\ngbps = 1\n"
+          "[[device]]\npace_ms = 96\nmemory_mb = 1.1\nhost = 0\n[[device]]\npace_ms = 96\nmemory_mb = "
+          "1.1\nhost = 1\n"
+          "[[device]]\npace_ms = 192\nmemory_mb = 1.1\nhost = 2\n"
+          "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [3]\nsamples = 24\n"
+          "[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 100\noutput_kb = 1000\nactivation_kb = 1\n",
+          "job.toml")
+          .value();
+  const auto replanner = replanner_of(job).value();
+  for (std::int32_t device = 0; device < 3; ++device)
+    ASSERT_TRUE(replanner->joined(control::DeviceJoined{device}).ok());
+  join(*replanner, 0, 0);
+  planner::Plan plan = job.parallel.plan;
+  double gbps = 1;  // of the link between hosts 0 and 1
+  const auto measure = [&](int from, int to, double over_gbps, bool shared) {
+    const double seconds = 500e3 * 8 / (over_gbps * 1e9);
+    ASSERT_TRUE(replanner
+                    ->measured(control::LinkMeasured{HostPlace(from), HostPlace(to), 500'000,
+                                                     from_seconds(seconds), shared})
+                    .ok());
+  };
+  int now = 0;
+  const auto rounds = [&](int count) {
+    int changes = 0;
+    for (int i = 0; i < count; ++i) {
+      const auto& replica = plan.replicas[0];
+      std::vector<Duration> worked;
+      for (std::size_t stage = 0; stage < replica.devices.size(); ++stage) {
+        const auto& device = job.devices[static_cast<std::size_t>(replica.devices[stage])];
+        worked.push_back(from_seconds(*device.pace_ms / 1000 / 8 / 6 * 24 *
+                                      (replica.end(stage, 6) - replica.begin(stage))));
+        if (stage == 0) continue;
+        const int from = replica.devices[stage - 1], to = replica.devices[stage];
+        const bool slow = from + to == 1;
+        measure(from, to, slow ? gbps : 1, false);
+        measure(to, from, slow ? gbps : 1, false);
+      }
+      finish(*replanner, 0, 24, worked, from_seconds(0.4));
+      const Orders ended = end_batch(*replanner, Time{} + from_seconds(++now * 0.4));
+      if (!ended.change) continue;
+      plan = ended.change->plan;
+      ++changes;
+      for (std::size_t g = 0; g < plan.replicas.size(); ++g)
+        join(*replanner, static_cast<int>(g), static_cast<int>(g));
+    }
+    return changes;
+  };
+  const auto uses_the_link = [&] {
+    const auto& devices = plan.replicas[0].devices;
+    for (std::size_t s = 1; s < devices.size(); ++s) {
+      if (devices[s - 1] + devices[s] == 1) return true;
+    }
+    return false;
+  };
+  EXPECT_EQ(rounds(100), 0);
+  ASSERT_TRUE(uses_the_link());
+  gbps = 0.1;
+  EXPECT_GE(rounds(40), 1);
+  EXPECT_FALSE(uses_the_link()) << "it is ten times slower";
+  // Nothing goes over it between stages now. Servers use it beside others.
+  for (int i = 0; i < 20; ++i) {
+    measure(0, 1, 0.05, true);
+    EXPECT_EQ(rounds(5), 0) << "it is still slow";
+  }
+  gbps = 1;
+  int changes = 0;
+  for (int i = 0; i < 10; ++i) {
+    measure(0, 1, 0.5, true);
+    changes += rounds(5);
+  }
+  EXPECT_GE(changes, 1);
+  EXPECT_TRUE(uses_the_link());
+}
+
+TEST(Replanner, OfALinkTakesNothingThatCannotBe) {
+  const JobConfig one = job("");
+  const auto replanner = replanner_of(one).value();
+  const auto says = [&](int from, int to, std::int64_t bytes, int ns) {
+    return replanner
+        ->measured(control::LinkMeasured{HostPlace(from), HostPlace(to), bytes, Duration(ns), false})
+        .ok();
+  };
+  EXPECT_TRUE(says(0, 1, 1, 1)) << "of a host without a device";
+  EXPECT_FALSE(says(0, 0, 1, 1));
+  EXPECT_FALSE(says(0, 1, 0, 1));
+  EXPECT_FALSE(says(0, 1, 1, 0));
+  EXPECT_FALSE(says(0, 1, 1, -1));
+}
+
 // A Controller whose replicas take 12 ms a sample on each device, and what its rounds use.
 class PlannedRounds {
  public:

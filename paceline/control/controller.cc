@@ -210,6 +210,10 @@ absl::Status Controller::on(Time at, const DeviceLeft& fact, std::vector<Order>&
   return absl::OkStatus();
 }
 
+absl::Status Controller::on(Time, const LinkMeasured& fact, std::vector<Order>&) {
+  return replanner_ == nullptr ? absl::OkStatus() : replanner_->measured(fact);
+}
+
 absl::Status Controller::on(Time at, const PlanSearched& fact, std::vector<Order>& orders) {
   if (replanner_ == nullptr) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(replanner_->searched(at, fact, orders));

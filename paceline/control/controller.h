@@ -76,7 +76,7 @@ class Controller {
   policy::Bounds bounds() const { return policy_->bounds(); }
   // In use; nothing where there is none.
   std::optional<planner::Plan> plan() const;
-  // Whether the plan may become another one: DeviceJoined and DeviceLeft are to be told.
+  // Whether the plan may become another one: DeviceJoined, DeviceLeft and LinkMeasured are to be told.
   bool plans_anew() const { return replanner_ != nullptr && replanner_->plans_anew(); }
   // A search for a plan is ordered, and has not been answered.
   bool searching() const { return replanner_ != nullptr && replanner_->searching(); }
@@ -110,6 +110,7 @@ class Controller {
   absl::Status on(Time at, const CommitComplete& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const DeviceJoined& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const DeviceLeft& fact, std::vector<Order>& orders);
+  absl::Status on(Time at, const LinkMeasured& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const PlanSearched& fact, std::vector<Order>& orders);
 
   bool here(ReplicaId replica) const;

@@ -10,6 +10,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/base/metrics.h"
+#include "paceline/base/places.h"
 #include "paceline/base/time.h"
 #include "paceline/planner/plan.h"
 
@@ -72,6 +73,15 @@ struct DeviceLeft {
   std::int32_t device = 0;
 };
 
+// What was seen to come over the link from one host to another. The plan is not changed by it at once: it
+// counts with the end of the batch.
+struct LinkMeasured {
+  HostPlace from, to;
+  std::int64_t bytes = 0;  // at a time
+  Duration took{0};
+  bool shared = false;  // between servers, of which several send at a time: the link may carry more
+};
+
 // What the newest SearchPlan gave.
 struct PlanSearched {
   std::optional<planner::Plan> plan{};  // nothing where none was found
@@ -81,7 +91,7 @@ struct PlanSearched {
 struct Fact {
   Time at;
   std::variant<ReplicaJoined, ReplicaLeft, ReplicaReady, TimerRang, StopAsked, CommitComplete, DeviceJoined,
-               DeviceLeft, PlanSearched>
+               DeviceLeft, LinkMeasured, PlanSearched>
       what;
 };
 

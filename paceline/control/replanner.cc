@@ -132,6 +132,28 @@ absl::Status Replanner::left(const DeviceLeft& fact) {
   return absl::OkStatus();
 }
 
+// All devices of a host share its links. To the planner a link is alike both ways: what it takes there and
+// back is twice the mean of both.
+absl::Status Replanner::measured(const LinkMeasured& fact) {
+  if (fact.from == fact.to || fact.bytes < 1 || fact.took <= Duration::zero()) {
+    return absl::InvalidArgumentError(fmt::format("{} bytes came from host {} to host {} in {} ns",
+                                                  fact.bytes, fact.from, fact.to, fact.took.count()));
+  }
+  for (std::size_t from = 0; from < hosts_.size(); ++from) {
+    for (std::size_t to = 0; to < hosts_.size(); ++to) {
+      const bool between = (hosts_[from] == fact.from && hosts_[to] == fact.to) ||
+                           (hosts_[from] == fact.to && hosts_[to] == fact.from);
+      if (!between) continue;
+      batch_.links.push_back({.from = static_cast<std::int32_t>(from),
+                              .to = static_cast<std::int32_t>(to),
+                              .bytes = static_cast<double>(fact.bytes),
+                              .ms = in_ms(fact.took),
+                              .shared = fact.shared});
+    }
+  }
+  return absl::OkStatus();
+}
+
 BatchDone Replanner::measured(Time at) const {
   return {.at = at,
           .predicted_ms = planner_.predicted_ms(),

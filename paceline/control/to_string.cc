@@ -25,6 +25,10 @@ std::string text(const TimerRang&) { return "the timer rings"; }
 std::string text(const StopAsked& fact) { return fmt::format("a stop is asked for: {}", fact.why); }
 std::string text(const CommitComplete& fact) { return fmt::format("version {} is complete", fact.version); }
 std::string text(const DeviceJoined& fact) { return fmt::format("device {} joins", fact.device); }
+std::string text(const LinkMeasured& fact) {
+  return fmt::format("{}{} bytes from host {} to host {} in {} ms", fact.shared ? "at least " : "",
+                     fact.bytes, fact.from, fact.to, to_seconds(fact.took) * 1e3);
+}
 std::string text(const DeviceLeft& fact) { return fmt::format("device {} leaves", fact.device); }
 std::string text(const planner::Plan& plan) {
   std::string line = fmt::format("micro-batches of {}", plan.micro_batch);

@@ -108,7 +108,8 @@ absl::Status Attempt::on_message(ServerId server, const wire::ServerMessage& mes
       return absl::OkStatus();
     case wire::ServerMessage::kHeartbeat:
       note_process(fmt::format("server{}", servers_.rank(server)), message.heartbeat());
-      return absl::OkStatus();
+      return note_links(fmt::format("server{}", servers_.rank(server)), servers_.place(servers_.rank(server)),
+                        message.heartbeat());
     case wire::ServerMessage::kFailed:
       on_failed(server, message.failed());
       return absl::OkStatus();
@@ -160,6 +161,26 @@ void Attempt::note_process(const std::string& name, const wire::Heartbeat& beat)
     report.sent.push_back({sent.worker(), sent.kind(), std::max<std::int64_t>(0, sent.bytes())});
   }
   out_.put(std::move(report));
+}
+
+absl::Status Attempt::note_links(const std::string& name, HostPlace host, const wire::Heartbeat& beat) {
+  if (options_.job.hosts == 1 || !plans_anew()) return absl::OkStatus();
+  for (const control::LinkMeasured& fact :
+       link_watch_.heard(name, host, beat, [this](const wire::Received& one) { return sender_of(one); })) {
+    if (started()) PACELINE_RETURN_IF_ERROR(tell_controller(fact));
+  }
+  return absl::OkStatus();
+}
+
+std::optional<HostPlace> Attempt::sender_of(const wire::Received& received) const {
+  if (received.worker().empty()) {
+    const ServerId server(received.host());
+    return servers_.has(server) ? std::optional(servers_.place(servers_.rank(server))) : std::nullopt;
+  }
+  for (const config::DeviceConfig& device : options_.job.devices) {
+    if (device.name == received.worker()) return HostPlace(device.host.value_or(0));
+  }
+  return std::nullopt;
 }
 
 absl::Status Attempt::on_applied(ServerId server, Version version) {

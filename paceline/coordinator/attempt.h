@@ -36,6 +36,7 @@
 #include "paceline/coordinator/events.h"
 #include "paceline/coordinator/first_weights.h"
 #include "paceline/coordinator/job_facts.h"
+#include "paceline/coordinator/link_watch.h"
 #include "paceline/coordinator/phase.h"
 #include "paceline/coordinator/recovery_vote.h"
 #include "paceline/coordinator/replica_table.h"
@@ -158,6 +159,8 @@ class Attempt {
   void lose_evaluator();
 
   void note_process(const std::string& name, const wire::Heartbeat& beat);
+  absl::Status note_links(const std::string& name, HostPlace host, const wire::Heartbeat& beat);
+  std::optional<HostPlace> sender_of(const wire::Received& received) const;
 
   // Orders.
   absl::Status tell_controller(decltype(control::Fact::what) what);
@@ -227,6 +230,7 @@ class Attempt {
   std::optional<JobFacts> job_facts_;
   WorkerTable workers_;
   ReplicaTable replicas_;
+  LinkWatch link_watch_{options_.job.hosts};
   std::optional<control::PlanAdopted> adopted_;  // ordered, and not yet followed
   std::optional<std::string> impossible_;        // no plan is; ordered, and not yet followed
   ServerFleet servers_;

@@ -70,7 +70,7 @@ absl::Status Attempt::on_message(Worker& worker, const wire::WorkerMessage& mess
       return on_ready(worker, message.ready());
     case wire::WorkerMessage::kHeartbeat:
       note_process(worker.name, message.heartbeat());
-      return absl::OkStatus();
+      return note_links(worker.name, worker.host, message.heartbeat());
     default:
       return absl::OkStatus();
   }

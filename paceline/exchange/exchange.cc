@@ -77,6 +77,7 @@ absl::Status Exchange::start(ExchangeOptions options) {
     const std::lock_guard lock(mutex_);
     unsent_.assign(hosts, 0);
     sent_bytes_.assign(hosts, {});
+    received_.assign(hosts, {});
   }
   neighbours_.resize(hosts);
   boards_.assign(hosts, options_.own_board);
@@ -129,6 +130,11 @@ bool Exchange::keeps(int shard) const {
 std::vector<Exchange::SentBytes> Exchange::sent_bytes() {
   const std::lock_guard lock(mutex_);
   return sent_bytes_;
+}
+
+std::vector<links::Received> Exchange::received() {
+  const std::lock_guard lock(mutex_);
+  return received_;
 }
 
 bool Exchange::ended() {
@@ -285,6 +291,13 @@ void Exchange::take_link(int host, std::unique_ptr<links::Link> link) {
   for (const auto& use : std::exchange(neighbour.before_it_was, {})) use(*neighbour.link);
 }
 
+void Exchange::count_received(int host) {
+  const auto at = static_cast<std::size_t>(host);
+  const links::Received& so_far = neighbours_[at].link->received();
+  const std::lock_guard lock(mutex_);
+  received_[at] = so_far;
+}
+
 void Exchange::with_link(int host, std::function<void(links::Link&)> use) {
   Neighbour& neighbour = neighbours_[static_cast<std::size_t>(host)];
   if (neighbour.link == nullptr) return neighbour.before_it_was.push_back(std::move(use));
@@ -306,6 +319,7 @@ bool Exchange::progress() {
     if (neighbours_[host].link == nullptr) continue;
     const absl::Status status = neighbours_[host].link->progress();
     if (!status.ok()) fail(about(static_cast<int>(host), status));
+    count_received(static_cast<int>(host));
   }
   if (ended_) return true;
   bool idle = tasks.empty() && listener_->arm();

@@ -92,6 +92,8 @@ class Exchange {
   };
   // By host; empty before the start.
   std::vector<SentBytes> sent_bytes();
+  // How fast payloads came from each host. By host; empty before the start. Any thread.
+  std::vector<links::Received> received();
 
   // ---- Gradients out ----
   // A block of this host's gradients for a shard that another host keeps. Its memory stays as it is until
@@ -151,6 +153,7 @@ class Exchange {
   std::optional<int> host_named(const std::string& said) const;
   absl::StatusOr<links::LinkOptions> accept(const std::string& said) const;
   links::LinkOptions options_to(int host) const;
+  void count_received(int host);
   void take_link(int host, std::unique_ptr<links::Link> link);
   void heard(int host, const links::Link::Message& message);
   absl::Status heard_squares(int host, const Header& header);
@@ -180,6 +183,7 @@ class Exchange {
   std::deque<std::function<void()>> tasks_;
   std::vector<std::size_t> unsent_;  // blocks, by host
   std::vector<SentBytes> sent_bytes_;
+  std::vector<links::Received> received_;
   // By commit and host. No host is more than one commit ahead of another in this.
   std::map<Version, std::map<int, double>> squares_;
   absl::Status failed_;

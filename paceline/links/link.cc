@@ -230,6 +230,7 @@ void Link::hear_chunk(std::uint64_t id, std::size_t bytes) {
   Incoming& message = found->second;
   message.landed += bytes;
   if (message.landed < message.bytes) return;
+  meter_.landed(steady_clock::now(), std::ssize(message.memory));
   tell(std::move(message.done), absl::OkStatus());
   incoming_.erase(found);
 }
@@ -269,6 +270,7 @@ void Link::receive(std::uint64_t id, std::span<std::byte> memory, Done received)
     tell(std::move(received), small ? absl::OkStatus() : why_);
     incoming_.erase(found);
   } else {
+    meter_.ready(steady_clock::now());
     message.taken = true;
     message.memory = memory;
     message.done = std::move(received);

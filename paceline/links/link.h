@@ -36,6 +36,7 @@
 
 #include "paceline/base/file_descriptor.h"
 #include "paceline/links/frame_stream.h"
+#include "paceline/links/received.h"
 
 namespace paceline::links {
 
@@ -102,6 +103,8 @@ class Link final : FrameOwner {
   bool open() const { return state_ == State::kOpen; }
   // What the peer connected as; known when open, empty where this end connected.
   const std::string& peer_name() const { return peer_name_; }
+  // How fast payloads have come.
+  const Received& received() const { return meter_.so_far(); }
 
   // Readable when there is something to do, provided arm() was true after the last progress().
   int fd() const { return poll_.get(); }
@@ -186,6 +189,7 @@ class Link final : FrameOwner {
   std::map<std::uint64_t, Incoming> incoming_;
   std::uint64_t next_in_ = 0;
   int untaken_ = 0;
+  LinkMeter meter_;
 
   FrameStream frames_;  // goes first, so that nothing is told to what is gone
 };

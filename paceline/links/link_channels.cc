@@ -85,20 +85,24 @@ LinkChannels::~LinkChannels() {
 
 std::unique_ptr<channels::Channel> LinkChannels::expect(const std::string& name,
                                                         const channels::ChannelSizes& sizes,
-                                                        const LinkKeys& keys) {
+                                                        const LinkKeys& keys,
+                                                        std::shared_ptr<ReceivedCount> received) {
   return add({.said = said_name(name, keys.receive, sealed()),
               .address = "",
               .options = options_of(sizes, keys, sealed()),
-              .end = std::make_shared<LinkEnd>(sizes.from_creator, sizes.from_opener)});
+              .end = std::make_shared<LinkEnd>(sizes.from_creator, sizes.from_opener),
+              .received = std::move(received)});
 }
 
 std::unique_ptr<channels::Channel> LinkChannels::connect(const std::string& address, const std::string& name,
                                                          const channels::ChannelSizes& sizes,
-                                                         const LinkKeys& keys) {
+                                                         const LinkKeys& keys,
+                                                         std::shared_ptr<ReceivedCount> received) {
   return add({.said = said_name(name, keys.send, sealed()),
               .address = address,
               .options = options_of(sizes, keys, sealed()),
-              .end = std::make_shared<LinkEnd>(sizes.from_opener, sizes.from_creator)});
+              .end = std::make_shared<LinkEnd>(sizes.from_opener, sizes.from_creator),
+              .received = std::move(received)});
 }
 
 std::unique_ptr<channels::Channel> LinkChannels::add(Line line) {
@@ -193,6 +197,13 @@ void LinkChannels::take_link(Line& line, absl::StatusOr<std::unique_ptr<Link>> l
   line.link = *std::move(link);
 }
 
+void LinkChannels::count_received(Line& line) {
+  const Received& so_far = line.link->received();
+  if (line.received == nullptr || so_far == line.counted) return;
+  line.received->add(so_far - line.counted);
+  line.counted = so_far;
+}
+
 void LinkChannels::move(Line& line) {
   auto connected = line.dialer == nullptr ? std::nullopt : line.dialer->progress();
   if (connected) {
@@ -202,6 +213,7 @@ void LinkChannels::move(Line& line) {
   if (line.link == nullptr) return;
   line.end->pump(*line.link);
   absl::Status status = line.link->progress();
+  count_received(line);
   if (status.ok()) status = line.end->trouble();
   if (status.ok()) return;
   line.link.reset();

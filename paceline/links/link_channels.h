@@ -41,12 +41,14 @@ class LinkChannels {
   // For the other ends.
   const std::string& address() const { return listener_->address(); }
 
-  // The end that creates a channel, which the other one connects to; and that one. Return at once. Requires:
-  // no two of one name at a time.
+  // The end that creates a channel, which the other one connects to; and that one. Return at once. What comes
+  // is added to `received`, if there is one. Requires: no two of one name at a time.
   std::unique_ptr<channels::Channel> expect(const std::string& name, const channels::ChannelSizes& sizes,
-                                            const LinkKeys& keys);
+                                            const LinkKeys& keys,
+                                            std::shared_ptr<ReceivedCount> received = nullptr);
   std::unique_ptr<channels::Channel> connect(const std::string& address, const std::string& name,
-                                             const channels::ChannelSizes& sizes, const LinkKeys& keys);
+                                             const channels::ChannelSizes& sizes, const LinkKeys& keys,
+                                             std::shared_ptr<ReceivedCount> received = nullptr);
 
  private:
   struct Line {
@@ -54,8 +56,10 @@ class LinkChannels {
     std::string address;  // to connect to; empty: the other end does
     LinkOptions options;
     std::shared_ptr<LinkEnd> end;
-    std::unique_ptr<LinkDialer> dialer{};  // until it is connected
-    std::unique_ptr<Link> link{};          // null: not yet, or it has ended
+    std::shared_ptr<ReceivedCount> received{};  // null: nobody wants to know
+    Received counted{};                         // of it
+    std::unique_ptr<LinkDialer> dialer{};       // until it is connected
+    std::unique_ptr<Link> link{};               // null: not yet, or it has ended
     bool ended = false;
   };
 
@@ -70,6 +74,7 @@ class LinkChannels {
   void take_new();
   Line* expected(const std::string& said);
   absl::StatusOr<LinkOptions> accept(const std::string& said);
+  static void count_received(Line& line);
   void move(Line& line);
   void take_link(Line& line, absl::StatusOr<std::unique_ptr<Link>> link);
 

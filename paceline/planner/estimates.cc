@@ -7,12 +7,14 @@ void LinkEstimate::add(double bytes, double ms) {
   constexpr double kFarthest = 3;  // from what is expected, that one value may be
   constexpr double kUsual = 0.4;   // in the logarithm: what is farther is an outlier
   constexpr double kAlike = 0.05;  // spread of sizes, as a share of their mean, below which no slope is seen
+  in_a_row_ = 0;
+  if (shared_) counted_ = shared_->value();
   const double expected = link_.ms(bytes);
   if (expected > 0) {
     const double step = std::log(ms / expected);
     const bool changed = std::abs(step) > kUsual && outlier_ * step > 0;
     outlier_ = std::abs(step) > kUsual && !changed ? step : 0;
-    if (changed) count_ = bytes_ = ms_ = bytes_bytes_ = bytes_ms_ = 0;
+    if (changed) forget();
     if (!changed) ms = std::clamp(ms, expected / kFarthest, expected * kFarthest);
   }
   count_ = kKept * count_ + 1;
@@ -30,10 +32,30 @@ void LinkEstimate::add(double bytes, double ms) {
       return;
     }
   }
-  if (mean_bytes <= 0 || mean_ms <= 0) return;
+  if (mean_bytes > 0 && mean_ms > 0) explain(mean_bytes, mean_ms);
+}
+
+void LinkEstimate::add_shared(double bytes, double ms) {
+  if (bytes <= 0 || ms <= 0) return;
+  if (!shared_) {
+    shared_.emplace(bytes / ms);
+  } else {
+    shared_->add(bytes / ms);
+  }
+  if (++in_a_row_ < kAlone) return;
+  if (counted_ > 0) {
+    forget();
+    link_.bytes_per_ms *= shared_->value() / counted_;
+  }
+  counted_ = shared_->value();
+  link_.bytes_per_ms = std::max(link_.bytes_per_ms, counted_);
+}
+
+// The latency stays what it was.
+void LinkEstimate::explain(double bytes, double ms) {
   // Of a time shorter than the latency most is latency still.
-  link_.latency_ms = std::min(link_.latency_ms, 0.9 * mean_ms);
-  link_.bytes_per_ms = mean_bytes / (mean_ms - link_.latency_ms);
+  link_.latency_ms = std::min(link_.latency_ms, 0.9 * ms);
+  link_.bytes_per_ms = bytes / (ms - link_.latency_ms);
 }
 
 }  // namespace paceline::planner

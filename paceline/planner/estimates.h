@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 
 #include "paceline/planner/cluster.h"
 
@@ -47,10 +48,21 @@ class LinkEstimate {
  public:
   explicit LinkEstimate(const Link& start) : link_(start) {}
   void add(double bytes, double ms);
+  // The same of a transfer that shared the link with others. The link carries at least that. Where it is all
+  // that is known for a while, the link is taken to change as it does.
+  void add_shared(double bytes, double ms);
   const Link& link() const { return link_; }
 
  private:
   Link link_;
+  void explain(double bytes, double ms);
+  void forget() { count_ = bytes_ = ms_ = bytes_bytes_ = bytes_ms_ = 0; }
+
+  static constexpr int kAlone = 2;  // shared ones in a row, from which they count
+
+  std::optional<ClippedMean> shared_;  // bytes in a millisecond
+  double counted_ = 0;                 // of that, in what is known of the link
+  int in_a_row_ = 0;                   // shared ones
   double outlier_ = 0;  // the logarithm of the last value over what was expected, if it was one
   double count_ = 0, bytes_ = 0, ms_ = 0, bytes_bytes_ = 0, bytes_ms_ = 0;
 };

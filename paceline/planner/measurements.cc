@@ -39,7 +39,11 @@ void Measurements::add_link(const LinkObservation& seen) {
   if (!(seen.ms > 0) || !(seen.bytes > 0) || !std::isfinite(seen.ms)) return;
   const std::size_t place = static_cast<std::size_t>(seen.from) * problem_.cluster.devices.size() +
                             static_cast<std::size_t>(seen.to);
-  links_[place].add(seen.bytes, seen.ms);
+  if (seen.shared) {
+    links_[place].add_shared(seen.bytes, seen.ms);
+  } else {
+    links_[place].add(seen.bytes, seen.ms);
+  }
   problem_.cluster.links[place] = links_[place].link();
 }
 

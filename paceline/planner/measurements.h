@@ -23,6 +23,7 @@ struct LinkObservation {  // one transfer in one direction
   std::int32_t from = 0, to = 0;
   double bytes = 0;
   double ms = 0;
+  bool shared = false;  // with other transfers: it may carry more
 };
 
 struct PriceObservation {

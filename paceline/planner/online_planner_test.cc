@@ -293,5 +293,28 @@ TEST(Estimates, TransfersOfOneSizeKeepTheLatency) {
   EXPECT_NEAR(estimate.link().ms(1000), 6, 0.01);
 }
 
+TEST(Estimates, ALinkThatIsOnlySeenBesideOthersChangesAsThatDoes) {
+  LinkEstimate estimate({0, 100});
+  for (int i = 0; i < 20; ++i) {
+    estimate.add_shared(1000, 20);  // half of it
+    estimate.add(1000, 10);
+  }
+  EXPECT_NEAR(estimate.link().bytes_per_ms, 100, 0.01) << "what is seen of itself counts";
+  for (int i = 0; i < 20; ++i) estimate.add_shared(1000, 20);
+  EXPECT_NEAR(estimate.link().bytes_per_ms, 100, 0.01) << "nothing has changed";
+  for (int i = 0; i < 20; ++i) estimate.add_shared(1000, 200);
+  EXPECT_NEAR(estimate.link().bytes_per_ms, 10, 0.5);
+  for (int i = 0; i < 20; ++i) estimate.add_shared(1000, 20);
+  EXPECT_NEAR(estimate.link().bytes_per_ms, 100, 1);
+  estimate.add(1000, 10);
+  EXPECT_NEAR(estimate.link().bytes_per_ms, 100, 1);
+}
+
+TEST(Estimates, ALinkCarriesAtLeastWhatIsSeenBesideOthers) {
+  LinkEstimate estimate({1, 100});
+  for (int i = 0; i < 3; ++i) estimate.add_shared(1000, 3);
+  EXPECT_NEAR(estimate.link().bytes_per_ms, 1000.0 / 3, 0.01);
+}
+
 }  // namespace
 }  // namespace paceline::planner

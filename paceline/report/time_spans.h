@@ -104,6 +104,7 @@ class TimeSpans final : public control::RunListener {
   void on(Time, const control::WakeAt&) {}
   void on(Time at, const control::Finish&) { finished_at_ = at; }
   void on(Time, const control::DeviceJoined&) { cause_ = {}; }
+  void on(Time, const control::LinkMeasured&) { cause_ = {}; }
   void on(Time, const control::DeviceLeft&) { cause_ = {}; }
   void on(Time, const control::PlanSearched&) { cause_ = {}; }
   void on(Time, const control::SearchPlan&) {}

@@ -169,6 +169,17 @@ void Server::report_traffic(wire::Heartbeat& beat) const {
     }
     ++host;
   }
+  host = 0;
+  for (const links::Received& so_far : exchange_->received()) {
+    if (so_far.bytes > 0) {
+      wire::Received& received = *beat.add_received();
+      received.set_host(host);
+      received.set_bytes(so_far.bytes);
+      received.set_busy_ns(so_far.busy.count());
+      received.set_times(so_far.times);
+    }
+    ++host;
+  }
 }
 
 absl::Status Server::take(wire::ServerOrder order) {

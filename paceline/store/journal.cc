@@ -108,6 +108,7 @@ FactColumns columns_of(const control::Fact& fact) {
                         },
                         [](const control::DeviceJoined&) { return FactColumns{.kind = "device_joined"}; },
                         [](const control::DeviceLeft&) { return FactColumns{.kind = "device_left"}; },
+                        [](const control::LinkMeasured&) { return FactColumns{.kind = "link_measured"}; },
                         [](const control::PlanSearched&) { return FactColumns{.kind = "plan_searched"}; },
                     },
                     fact.what);

@@ -18,7 +18,8 @@
 //   facts         seq, attempt, at_ns, kind, and by kind:
 //                 joined: replica, name, batch; left: replica, why; timer; stop: why, cause;
 //                 ready: replica, clock, base, compute_ns, loading_ns and pulling_ns (parts of it), loss,
-//                 metrics (NULL, or numbers by name as JSON); device_joined; device_left; plan_searched.
+//                 metrics (NULL, or numbers by name as JSON); device_joined; device_left; link_measured;
+//                 plan_searched.
 //                 planning: NULL, or JSON (plan_json.h)
 //   commits       seq, attempt, at_ns, version, samples, committed_before, nominal, fraction,
 //                 of_differences (0 or 1), learning_rate, evaluate (0 or 1), checkpoint (NULL, or the state

@@ -98,6 +98,26 @@ absl::Status add_device(const json& document, CameOrWent& fact) {
 absl::Status add(const json& document, control::DeviceJoined& fact) { return add_device(document, fact); }
 absl::Status add(const json& document, control::DeviceLeft& fact) { return add_device(document, fact); }
 
+absl::Status add(const json& document, control::LinkMeasured& fact) {
+  const auto whole = [&](const char* name) -> absl::StatusOr<std::int64_t> {
+    PACELINE_ASSIGN_OR_RETURN(const json* value, member_of(document, name));
+    return whole_number(*value, name);
+  };
+  PACELINE_ASSIGN_OR_RETURN(const json* from, member_of(document, "from"));
+  PACELINE_ASSIGN_OR_RETURN(const json* to, member_of(document, "to"));
+  PACELINE_ASSIGN_OR_RETURN(const std::int32_t from_host, small_number(*from, "from"));
+  PACELINE_ASSIGN_OR_RETURN(const std::int32_t to_host, small_number(*to, "to"));
+  PACELINE_ASSIGN_OR_RETURN(const json* shared, member_of(document, "shared"));
+  if (!shared->is_boolean()) return absl::DataLossError("'shared' is not true or false");
+  PACELINE_ASSIGN_OR_RETURN(fact.bytes, whole("bytes"));
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t took_ns, whole("took_ns"));
+  fact.from = HostPlace(from_host);
+  fact.to = HostPlace(to_host);
+  fact.took = Duration(took_ns);
+  fact.shared = shared->get<bool>();
+  return absl::OkStatus();
+}
+
 absl::Status add(const json& document, control::PlanSearched& fact) {
   if (document.contains("plan")) {
     PACELINE_ASSIGN_OR_RETURN(fact.plan, plan_from(document["plan"]));
@@ -139,6 +159,14 @@ std::optional<std::string> planning_of(const control::Fact& fact) {
                         },
                         [](const control::DeviceLeft& one) -> std::optional<std::string> {
                           return json{{"device", one.device}}.dump();
+                        },
+                        [](const control::LinkMeasured& one) -> std::optional<std::string> {
+                          return json{{"from", one.from.value()},
+                                      {"to", one.to.value()},
+                                      {"bytes", one.bytes},
+                                      {"took_ns", one.took.count()},
+                                      {"shared", one.shared}}
+                              .dump();
                         },
                         [](const control::PlanSearched& one) -> std::optional<std::string> {
                           if (one.plan) return json{{"plan", to_json(*one.plan)}}.dump();

@@ -22,7 +22,8 @@ std::string to_text(const std::vector<control::DeviceWork>& work);
 absl::StatusOr<std::vector<control::DeviceWork>> work_from_text(const std::string& text);
 
 // {"place": 0} of a replica that joins, {"worked_ns": [7, 5]} of one that is ready, {"device": 1} of a device
-// that comes or goes, {"plan": {...}} or {"impossible": "..."} or {} of a plan that was searched. Nothing
+// that comes or goes, {"from": 0, "to": 1, "bytes": 9, "took_ns": 7, "shared": false} of a link that was
+// measured, {"plan": {...}} or {"impossible": "..."} or {} of a plan that was searched. Nothing
 // where the fact says nothing of planning.
 std::optional<std::string> planning_of(const control::Fact& fact);
 // Adds it to a fact of that kind. Errors: DataLoss when it is not what such a fact says.

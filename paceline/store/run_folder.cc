@@ -110,9 +110,10 @@ absl::StatusOr<RunPaths> find_run(const fs::path& root) {
   RunPaths paths{root};
   if (fs::is_regular_file(paths.job(), error)) return paths;
   if (fs::is_regular_file(root / kComparisonFile, error)) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{}: a comparison, not a run; name one of the runs in it (`paceline compare --resume` takes the whole)",
-        root.string()));
+    return absl::FailedPreconditionError(
+        fmt::format("{}: a comparison, not a run; name one of the runs in it (`paceline compare --resume` "
+                    "takes the whole)",
+                    root.string()));
   }
   return absl::FailedPreconditionError(fmt::format(
       "{}: not a run folder: it has no job.toml; name one that 'paceline train' made", root.string()));

@@ -20,6 +20,7 @@ namespace paceline::store {
 namespace {
 
 using control::CommitComplete;
+using control::LinkMeasured;
 using control::Order;
 
 std::string text(const Lease& lease) { return fmt::format("{}:{}-{}", lease.epoch, lease.begin, lease.end); }
@@ -36,6 +37,10 @@ std::string what(const control::ReplicaReady& f) {
   return line;
 }
 std::string what(const control::DeviceJoined& f) { return fmt::format("device joined {}", f.device); }
+std::string what(const control::LinkMeasured& f) {
+  return fmt::format("{} bytes from host {} to {} in {} ns, {}", f.bytes, f.from, f.to, f.took.count(),
+                     f.shared);
+}
 std::string what(const control::DeviceLeft& f) { return fmt::format("device left {}", f.device); }
 std::string what(const control::PlanSearched& f) {
   return fmt::format("searched {} '{}'", f.plan ? to_text(*f.plan) : "none", f.impossible);
@@ -126,6 +131,8 @@ std::vector<Event> every_kind_of_event() {
                                .pulling = Duration(kMost)}},
       Fact{at(3), DeviceJoined{kMost32}},
       Fact{at(3), DeviceLeft{0}},
+      Fact{at(3), LinkMeasured{HostPlace(1), HostPlace(0), kMost, Duration(kMost), true}},
+      Fact{at(3), LinkMeasured{HostPlace(0), HostPlace(2), 1, Duration(1), false}},
       std::pair(at(3), Order(SearchPlan{})),
       Fact{at(3), PlanSearched{Plan{{{{kMost32, 0}, {3}, kMost}, {{1}, {}, 0}}, 4}, ""}},
       Fact{at(3), PlanSearched{std::nullopt, "w'1\n holds 1 MB"}},

@@ -1,4 +1,5 @@
-// What this worker has sent to stages on other hosts since it began, for its heartbeats to say.
+// What this worker has sent to stages on other hosts since it began, and how fast theirs came, for its
+// heartbeats to say.
 #pragma once
 
 #include <atomic>
@@ -10,23 +11,27 @@
 #include <utility>
 
 #include "paceline/channels/channel.h"
+#include "paceline/links/received.h"
 #include "paceline/wire/paceline.pb.h"
 
 namespace paceline::compute {
 
 // Any thread may ask while others send.
-class SentToStages {
+class StageTraffic {
  public:
   // The same channel, which counts what is sent to the worker at the other end of this link.
   std::unique_ptr<channels::Channel> counted(std::unique_ptr<channels::Channel> channel,
                                              const wire::StageLink& link);
+  // What comes over this link is to be added to it.
+  std::shared_ptr<links::ReceivedCount> received(const wire::StageLink& link);
   void report(wire::Heartbeat& beat) const;
 
  private:
   using Count = std::shared_ptr<std::atomic<std::int64_t>>;  // in bytes
 
   mutable std::mutex mutex_;
-  std::map<std::pair<std::string, std::string>, Count> counts_;  // by worker, and by what is sent
+  std::map<std::pair<std::string, std::string>, Count> counts_;            // by worker, and by what is sent
+  std::map<std::string, std::shared_ptr<links::ReceivedCount>> received_;  // by worker
 };
 
 }  // namespace paceline::compute

@@ -1,4 +1,4 @@
-#include "paceline/compute/sent_to_stages.h"
+#include "paceline/compute/stage_traffic.h"
 
 #include <array>
 #include <optional>
@@ -36,30 +36,31 @@ wire::StageLink link_to(const std::string& worker, const std::string& carries) {
   return link;
 }
 
-std::vector<std::string> said(const SentToStages& sent) {
+std::vector<std::string> said(const StageTraffic& traffic) {
   wire::Heartbeat beat;
-  sent.report(beat);
+  traffic.report(beat);
   std::vector<std::string> lines;
   for (const wire::SentToStage& one : beat.sent_to_stages())
     lines.push_back(one.worker() + " " + one.kind() + " " + std::to_string(one.bytes()));
   return lines;
 }
 
-TEST(SentToStages, AddsUpByWorkerAndByWhatIsSent) {
-  SentToStages sent;
-  EXPECT_THAT(said(sent), testing::IsEmpty());
+TEST(StageTraffic, AddsUpByWorkerAndByWhatIsSent) {
+  StageTraffic traffic;
+  EXPECT_THAT(said(traffic), testing::IsEmpty());
   {
-    const auto next = sent.counted(std::make_unique<Sink>(), link_to("w1", "activations"));
-    const auto home = sent.counted(std::make_unique<Sink>(), link_to("w1", "gradients"));
-    const auto other = sent.counted(std::make_unique<Sink>(), link_to("w2", "activations"));
+    const auto next = traffic.counted(std::make_unique<Sink>(), link_to("w1", "activations"));
+    const auto home = traffic.counted(std::make_unique<Sink>(), link_to("w1", "gradients"));
+    const auto other = traffic.counted(std::make_unique<Sink>(), link_to("w2", "activations"));
     ASSERT_TRUE(next->room({}).ok());
     next->send(10);
     next->send(5);
     home->send(7);
   }
   // Of another role.
-  sent.counted(std::make_unique<Sink>(), link_to("w1", "activations"))->send(100);
-  EXPECT_THAT(said(sent), testing::ElementsAre("w1 activations 115", "w1 gradients 7", "w2 activations 0"));
+  traffic.counted(std::make_unique<Sink>(), link_to("w1", "activations"))->send(100);
+  EXPECT_THAT(said(traffic),
+              testing::ElementsAre("w1 activations 115", "w1 gradients 7", "w2 activations 0"));
 }
 
 }  // namespace
