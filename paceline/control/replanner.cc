@@ -13,6 +13,8 @@ namespace {
 
 // No trial: what a batch takes beside computing is different on every host, and would be blamed on the plan.
 constexpr std::int64_t kTrialBatches = 0;
+// Links that are in use are measured beside everything else that goes on, and others are remembered.
+constexpr double kLeastGain = 0.05;
 
 double in_ms(Duration duration) { return to_seconds(duration) * 1e3; }
 
@@ -49,6 +51,8 @@ absl::StatusOr<std::unique_ptr<Replanner>> Replanner::create(ReplannerOptions op
   online.migration_ms = options.migration_ms;
   online.v = options.v;
   online.all_compute = true;
+  online.alike_links = true;
+  online.least_gain = kLeastGain;
   PACELINE_RETURN_IF_ERROR(planner::CostModel(problem).check(plan));
   expect_no_others(problem.cluster, plan);
   PACELINE_ASSIGN_OR_RETURN(auto planner, planner::OnlinePlanner::from(problem, online, plan));

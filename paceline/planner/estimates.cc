@@ -7,6 +7,7 @@ void LinkEstimate::add(double bytes, double ms) {
   constexpr double kFarthest = 3;  // from what is expected, that one value may be
   constexpr double kUsual = 0.4;   // in the logarithm: what is farther is an outlier
   constexpr double kAlike = 0.05;  // spread of sizes, as a share of their mean, below which no slope is seen
+  seen_ = true;
   in_a_row_ = 0;
   if (shared_) counted_ = shared_->value();
   const double expected = link_.ms(bytes);
@@ -43,10 +44,10 @@ void LinkEstimate::add_shared(double bytes, double ms) {
     shared_->add(bytes / ms);
   }
   if (++in_a_row_ < kAlone) return;
-  if (counted_ > 0) {
-    forget();
-    link_.bytes_per_ms *= shared_->value() / counted_;
-  }
+  const double change = counted_ > 0 ? shared_->value() / counted_ : 1;
+  if (counted_ > 0 && std::abs(std::log(change)) < kUneven) return;
+  if (change != 1) forget();
+  scale(change);
   counted_ = shared_->value();
   link_.bytes_per_ms = std::max(link_.bytes_per_ms, counted_);
 }

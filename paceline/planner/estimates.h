@@ -49,16 +49,24 @@ class LinkEstimate {
   explicit LinkEstimate(const Link& start) : link_(start) {}
   void add(double bytes, double ms);
   // The same of a transfer that shared the link with others. The link carries at least that. Where it is all
-  // that is known for a while, the link is taken to change as it does.
+  // that is known for a while, the link is taken to change as it does, if that is much.
   void add_shared(double bytes, double ms);
   const Link& link() const { return link_; }
+  // Seen by itself: at all, and so often that one odd value does not matter.
+  bool seen() const { return seen_; }
+  bool settled() const { return count_ > kSettled; }
+  // As if it were so many times faster than what was known of it.
+  void scale(double factor) { link_.bytes_per_ms *= factor; }
 
  private:
   Link link_;
+  bool seen_ = false;
   void explain(double bytes, double ms);
   void forget() { count_ = bytes_ = ms_ = bytes_bytes_ = bytes_ms_ = 0; }
 
-  static constexpr int kAlone = 2;  // shared ones in a row, from which they count
+  static constexpr int kAlone = 2;        // shared ones in a row, from which they count
+  static constexpr double kUneven = 0.3;  // in the logarithm: that others' transfers vary
+  static constexpr double kSettled = 2.5;
 
   std::optional<ClippedMean> shared_;  // bytes in a millisecond
   double counted_ = 0;                 // of that, in what is known of the link

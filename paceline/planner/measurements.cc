@@ -9,10 +9,12 @@ namespace {
 bool is_device(const Problem& problem, std::int32_t n) { return n >= 0 && n < problem.cluster.size(); }
 }  // namespace
 
-Measurements::Measurements(Problem initial)
+Measurements::Measurements(Problem initial, bool alike)
     : initial_(std::move(initial)),
       problem_(initial_),
-      slowness_(initial_.cluster.devices.size(), ClippedMean(1)) {
+      slowness_(initial_.cluster.devices.size(), ClippedMean(1)),
+      alike_(alike),
+      learnt_(initial_.cluster.links.size()) {
   for (const Link& link : initial_.cluster.links) links_.emplace_back(link);
 }
 
@@ -43,8 +45,27 @@ void Measurements::add_link(const LinkObservation& seen) {
     links_[place].add_shared(seen.bytes, seen.ms);
   } else {
     links_[place].add(seen.bytes, seen.ms);
+    if (alike_ && links_[place].settled()) learn_from(place);
   }
   problem_.cluster.links[place] = links_[place].link();
+}
+
+// What it was at first: that it has become slow since says nothing of others.
+void Measurements::learn_from(std::size_t link) {
+  if (learnt_[link]) return;
+  learnt_[link] = true;
+  const Link& said = initial_.cluster.links[link];
+  Shares& shares = shares_[{said.latency_ms, said.bytes_per_ms}];
+  const double before = shares.mean();
+  shares.sum += links_[link].link().bytes_per_ms / said.bytes_per_ms;
+  shares.count += 1;
+  for (std::size_t other = 0; other < links_.size(); ++other) {
+    const Link& of_other = initial_.cluster.links[other];
+    const bool like_it = of_other.latency_ms == said.latency_ms && of_other.bytes_per_ms == said.bytes_per_ms;
+    if (!like_it || links_[other].seen()) continue;
+    links_[other].scale(shares.mean() / before);
+    problem_.cluster.links[other] = links_[other].link();
+  }
 }
 
 void Measurements::add_sync(double ms, const Plan& plan) {

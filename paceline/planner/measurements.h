@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "paceline/planner/cost_model.h"
@@ -44,7 +46,9 @@ struct BatchObservation {
 
 class Measurements {
  public:
-  explicit Measurements(Problem initial);
+  // `alike`: a link that nothing is known of is as good as those were on average that were said to be like
+  // it. Else it is as was said.
+  explicit Measurements(Problem initial, bool alike = false);
 
   // `plan`: what the batch was done with. Values that cannot be are left out.
   void add(const BatchObservation& observation, const Plan& plan);
@@ -60,13 +64,21 @@ class Measurements {
  private:
   void add_stage(const StageObservation& stage);
   void add_link(const LinkObservation& seen);
+  void learn_from(std::size_t link);
   void add_sync(double ms, const Plan& plan);
 
   Problem initial_;
   Problem problem_;
   std::vector<ClippedMean> slowness_;  // by device
   std::vector<LinkEstimate> links_;
-  ClippedMean sync_{1};  // measured over that of the initial problem
+  const bool alike_;
+  struct Shares {
+    double sum = 0, count = 0;
+    double mean() const { return count > 0 ? sum / count : 1; }
+  };
+  std::vector<bool> learnt_;                            // from which links
+  std::map<std::pair<double, double>, Shares> shares_;  // measured over said; by what was said
+  ClippedMean sync_{1};                                 // measured over that of the initial problem
 };
 
 }  // namespace paceline::planner

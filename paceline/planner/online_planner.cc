@@ -14,7 +14,6 @@ namespace paceline::planner {
 namespace {
 
 constexpr std::size_t kMostListed = 12;
-constexpr double kLeastGain = 0.03;  // of a batch: less is noise
 constexpr double kTrialSlack = 1.02;
 constexpr std::int64_t kBannedBatches = 100;
 
@@ -48,7 +47,7 @@ bool let_all_compute(Plan& plan) {
 
 OnlinePlanner::OnlinePlanner(Problem problem, const OnlineOptions& options, const Planned& planned)
     : options_(options),
-      measurements_(std::move(problem)),
+      measurements_(std::move(problem), options.alike_links),
       queues_(empty_queues(measured().budgets, planned.forecast.batch_ms)),
       plan_(planned.found.plan),
       predicted_ms_(planned.forecast.batch_ms),
@@ -235,7 +234,7 @@ Decision OnlinePlanner::choose(const Evaluator& evaluator) {
                              ? (current.score - best_evaluation.score) * queues_.reference_ms / options_.v
                              : Evaluation::kInfinite;
   const double cost_ms = migration_ms(measured(), plan_, best, options_.migration_ms), hold = expected_hold();
-  if (current.possible() && gain_ms <= kLeastGain * current.batch_ms)
+  if (current.possible() && gain_ms <= options_.least_gain * current.batch_ms)
     return assign_data(evaluator, "no better plan is known");
   if (gain_ms * hold <= cost_ms) {
     return assign_data(

@@ -38,9 +38,11 @@ struct OnlineOptions {
   std::int64_t groups_every = 200;   // batches
   std::int64_t trial = 3;            // batches; 0: none
   double migration_ms = 500;         // of any change of stages, beside what devices then pull
+  double least_gain = 0.03;          // of a batch, that other stages are to bring: less is noise
   double drift = 0.15;               // of a speed, that counts as a change
   std::int64_t search_moves = 2000;  // of one look
   std::uint64_t seed = 1;
+  bool alike_links = false;  // measurements.h
   bool all_compute = false;  // a replica that stays gets one sample at least; else it may wait for a batch
 };
 

@@ -310,6 +310,36 @@ TEST(Estimates, ALinkThatIsOnlySeenBesideOthersChangesAsThatDoes) {
   EXPECT_NEAR(estimate.link().bytes_per_ms, 100, 1);
 }
 
+// Four devices on links that are said to be alike, and a fifth on others.
+TEST(Measurements, ALinkThatNothingIsKnownOfIsAsGoodAsOthersOfItsKind) {
+  Problem problem;
+  problem.model.layers.resize(1);
+  problem.cluster.devices.resize(5);
+  for (int from = 0; from < 5; ++from) {
+    for (int to = 0; to < 5; ++to)
+      problem.cluster.links.push_back({0.5, from == 4 || to == 4 ? 10.0 : 1000.0});
+  }
+  Measurements measurements(problem, true);
+  const auto see = [&](std::int32_t from, std::int32_t to, double bytes_per_ms) {
+    BatchObservation seen;
+    for (int i = 0; i < 8; ++i) seen.links.push_back({from, to, 1000, 0.5 + 1000 / bytes_per_ms});
+    measurements.add(seen, {});
+  };
+  const auto known = [&](std::int32_t from, std::int32_t to) {
+    return measurements.problem().cluster.link(from, to).bytes_per_ms;
+  };
+  EXPECT_EQ(known(2, 3), 1000);
+  see(0, 1, 100);
+  EXPECT_NEAR(known(2, 3), 100, 1);
+  EXPECT_EQ(known(3, 4), 10) << "of another kind";
+  see(1, 0, 80);
+  EXPECT_NEAR(known(2, 3), 90, 1);
+  EXPECT_NEAR(known(0, 1), 100, 1) << "it is known itself";
+  see(0, 1, 10);
+  see(1, 0, 10);
+  EXPECT_NEAR(known(2, 3), 90, 1) << "these have become slow, which says nothing of others";
+}
+
 TEST(Estimates, ALinkCarriesAtLeastWhatIsSeenBesideOthers) {
   LinkEstimate estimate({1, 100});
   for (int i = 0; i < 3; ++i) estimate.add_shared(1000, 3);

@@ -10,6 +10,7 @@
 #include <absl/container/inlined_vector.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/base/places.h"
 #include "paceline/base/time.h"
 #include "paceline/control/run_listener.h"
 #include "paceline/policy/sync_policy.h"
@@ -83,10 +84,23 @@ struct BatchPoint {
   std::optional<control::Spending> spending{};  // cost and allowed all together, the queue of the last one
 };
 
+// Transfers between stages, until `at`.
+struct LinkPoint {
+  Time at;
+  double bytes = 0;
+  double seconds = 0;  // that they took
+};
+
+struct LinkHistory {
+  HostPlace from, to;
+  std::vector<LinkPoint> points;
+};
+
 struct PlanHistory {
   std::vector<PlanPeriod> plans;  // ascending; the first and the latest of a long run
   std::int64_t plans_left_out = 0;
   std::vector<BatchPoint> batches;
+  std::vector<LinkHistory> links;  // of hosts, ascending
 };
 
 struct Event {

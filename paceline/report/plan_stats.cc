@@ -76,6 +76,18 @@ void PlanStats::add(const control::BatchDone& batch) {
   late_measured_ms_ += (one.measured_ms - late_measured_ms_) / over;
 }
 
+// What servers receive says only how that changes.
+void PlanStats::add(Time at, const control::LinkMeasured& fact) {
+  const std::pair link(fact.from, fact.to);
+  if (fact.shared || (links_.size() >= kLinks && !links_.contains(link))) return;
+  const auto [points, first] = links_.try_emplace(link, kLinkPoints);
+  points->second.add({at, static_cast<double>(fact.bytes), to_seconds(fact.took)});
+}
+
+LinkPoint PlanStats::Merge::operator()(const LinkPoint& older, const LinkPoint& newer) const {
+  return {newer.at, older.bytes + newer.bytes, older.seconds + newer.seconds};
+}
+
 BatchPoint PlanStats::Merge::operator()(const BatchPoint& older, const BatchPoint& newer) const {
   BatchPoint both = newer;
   add_to(both.regular, older.regular);
@@ -98,8 +110,10 @@ std::optional<PlanSummary> PlanStats::summary() const {
 }
 
 PlanHistory PlanStats::history() const {
-  PlanHistory history{before_.kept(), before_.left_out(), batches_.points()};
+  PlanHistory history{before_.kept(), before_.left_out(), batches_.points(), {}};
   if (now_) history.plans.push_back(*now_);
+  for (const auto& [link, points] : links_)
+    history.links.push_back({link.first, link.second, points.points()});
   return history;
 }
 

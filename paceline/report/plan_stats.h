@@ -5,8 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 
+#include "paceline/base/places.h"
+#include "paceline/control/facts.h"
 #include "paceline/control/planned_run.h"
 #include "paceline/report/first_and_latest.h"
 #include "paceline/report/history.h"
@@ -25,11 +29,14 @@ class PlanStats {
   static constexpr std::size_t kBatchPoints = 400;
   // "Of late" is about so many batches.
   static constexpr std::int64_t kLateBatches = 20;
+  static constexpr std::size_t kLinks = 32;  // further ones are not looked at
+  static constexpr std::size_t kLinkPoints = 200;
 
   // True when the stages are others than before.
   bool adopt(const control::PlanAdopted& adopted);
   // Nothing before the first plan.
   void add(const control::BatchDone& batch);
+  void add(Time at, const control::LinkMeasured& fact);
 
   // Nothing of a run without a plan.
   std::optional<PlanSummary> summary() const;
@@ -38,6 +45,7 @@ class PlanStats {
  private:
   struct Merge {
     BatchPoint operator()(const BatchPoint& older, const BatchPoint& newer) const;
+    LinkPoint operator()(const LinkPoint& older, const LinkPoint& newer) const;
   };
 
   bool knows(const planner::Plan& plan) const;
@@ -46,6 +54,7 @@ class PlanStats {
   std::optional<PlanPeriod> now_;
   FirstAndLatest<PlanPeriod> before_{kFirstPlans, kLatestPlans};
   Thinned<BatchPoint, Merge> batches_{kBatchPoints};
+  std::map<std::pair<HostPlace, HostPlace>, Thinned<LinkPoint, Merge>> links_;
   BatchSums all_;
   double late_predicted_ms_ = 0, late_measured_ms_ = 0, error_sum_ = 0;
   std::int64_t re_plans_ = 0;

@@ -85,6 +85,25 @@ TEST(PlanStats, DoesNotLookAtDevicesThatNobodyKnows) {
   EXPECT_TRUE(stats.history().batches.at(0).computed_ms.empty());
 }
 
+TEST(PlanStats, KeepsWhatLinksBetweenStagesCarry) {
+  PlanStats stats(2);
+  const auto measured = [&](double at_s, int from, int to, std::int64_t bytes, bool shared) {
+    stats.add(at(at_s), {HostPlace(from), HostPlace(to), bytes, from_seconds(0.5), shared});
+  };
+  measured(1, 0, 1, 100, false);
+  measured(1, 1, 0, 80, false);
+  measured(1, 0, 2, 999, true);
+  measured(2, 0, 1, 60, false);
+  const auto links = stats.history().links;
+  ASSERT_EQ(links.size(), 2u) << "what servers get does not say what a link carries";
+  EXPECT_EQ(links[0].to, HostPlace(1));
+  ASSERT_EQ(links[0].points.size(), 2u);
+  EXPECT_EQ(links[0].points[1].bytes, 60);
+  for (int i = 0; i < 10'000; ++i) measured(3 + i, i % 100, 1 + i % 100, 100, false);
+  ASSERT_EQ(stats.history().links.size(), PlanStats::kLinks);
+  for (const LinkHistory& link : stats.history().links) ASSERT_LE(link.points.size(), PlanStats::kLinkPoints);
+}
+
 TEST(PlanStats, KeepsTheLoadOfAnyLength) {
   PlanStats stats(2);
   stats.adopt({at(0), kPair, 95, "the first"});

@@ -32,6 +32,17 @@ function batch_chart(run) {
     series: [line('measured (ms)', 0, 3, 'solid'), line('predicted (ms)', 1, 2, '')]})).node;
 }
 
+// What stages got from other hosts; nothing where all are on one.
+function link_chart(run) {
+  const links = plan_of(run).links;
+  if (!links.length) return [];
+  const note = 'Between the stages of pipelines, as the receiving end measured it. A link that no stage uses is not drawn.';
+  return [html('div', {class: 'next'}, kept_chart('What links between hosts carry', {note}, () => ({x: time_axis(),
+    y: {format: (value, exact) => exact ? `${plain(value)}\u00a0Mb/s` : plain(value), from_zero: true},
+    series: links.map((link, i) => ({name: `host ${link.from} \u2192 host ${link.to}${i === 0 ? ' (Mb/s)' : ''}`, style: i % 8,
+      look: i < 8 ? 'solid' : 'dashed', points: link.points}))})).node)];
+}
+
 // What batches cost against the budget, and how far that has run ahead of it.
 function budget_charts(run) {
   const points = plan_of(run).batches.filter(each => each[6]);
@@ -94,5 +105,5 @@ function plan_section(run) {
     ? `A batch took ${ms_text(plan.measured_ms)}; ${ms_text(plan.predicted_ms)} were predicted, ${percent_text(plan.error)} off on average. ${plan.re_plans === 1 ? '1 re-plan.' : `${count_text(plan.re_plans)} re-plans.`}`
     : 'No batch was measured.';
   return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Plan'), html('span', {class: 'soft'}, verdict)),
-    plan_table(run), ...(plan.batches.length ? [html('div', {class: 'next'}, batch_chart(run)), load_chart(run), ...budget_charts(run)] : []));
+    plan_table(run), ...(plan.batches.length ? [html('div', {class: 'next'}, batch_chart(run)), load_chart(run), ...link_chart(run), ...budget_charts(run)] : []));
 }

@@ -278,6 +278,18 @@ Json batches_json(const PlanHistory& history) {
   return list;
 }
 
+Json links_json(const PlanHistory& history) {
+  Json list = Json::array();
+  for (const LinkHistory& link : history.links) {
+    Json points = Json::array();
+    for (const LinkPoint& point : link.points)
+      points.push_back(
+          Json::array({json_seconds(point.at), json_number(point.bytes * 8 / 1e6 / point.seconds)}));
+    list.push_back({{"from", link.from.value()}, {"to", link.to.value()}, {"points", std::move(points)}});
+  }
+  return list;
+}
+
 Json plans_of_run_json(const Summary& summary, const PlanHistory& history) {
   if (!summary.plan) return nullptr;
   const PlanSummary& plan = *summary.plan;
@@ -291,7 +303,8 @@ Json plans_of_run_json(const Summary& summary, const PlanHistory& history) {
           {"queue_max", plan.spending ? json_number(plan.queue_max) : nullptr},
           {"plans", plans_json(history)},
           {"plans_left_out", history.plans_left_out},
-          {"batches", batches_json(history)}};
+          {"batches", batches_json(history)},
+          {"links", links_json(history)}};
 }
 
 Json servers_json(const Summary& summary) {

@@ -35,7 +35,7 @@
 //   events      [{time_s, replica, text}]; events_left_out
 //   plan        null or {devices: [name], layers, re_plans, predicted_ms, measured_ms, error, plans,
 //   plans_left_out,
-//               batches}: means of whole batches without a change of plans, error being the mean of
+//               batches, links}: means of whole batches without a change of plans, error being the mean of
 //               |predicted − measured| / measured
 //                 plans    [{from_s, replicas: [{devices, cuts, samples}], micro_batch, predicted_ms,
 //                 measured_ms,
@@ -45,6 +45,9 @@
 //                 row,
 //                          until time_s; the means are of `batches` regular ones, shares of what each device
 //                          computed of elapsed_ms
+//                 links    [{from, to, points: [[time_s, Mb/s]]}]: hosts, and what came from a stage on the
+//                 one
+//                          to a stage on the other
 //   time, about of a run folder's run only: time_json, and [[name, text]] that says what was run, and where
 //   folder      of a run in a comparison only: the name of its own folder, beside the comparison's report
 //   ranking     of a run in a comparison only: {fastest, verdict: [text]}; the verdict is that of all of

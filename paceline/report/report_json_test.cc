@@ -85,6 +85,8 @@ TEST(ReportJson, TellsThePlansAndWhatBatchesTook) {
   stats.on_order(at(0.4),
                  control::BatchDone{
                      at(0.4), 120, 300, false, {{0, 16, from_seconds(0.15)}}, control::Spending{2, 4, 0.5}});
+  stats.on_fact(
+      {at(0.3), control::LinkMeasured{HostPlace(0), HostPlace(1), 1'000'000, from_seconds(0.1), false}});
   const Json plan = report_json(stats.summary(at(0.4)), stats.history(at(0.4)))["plan"];
   EXPECT_EQ(plan["devices"], Json::array({"w0", "w1"}));
   EXPECT_EQ(plan["layers"], 6);
@@ -98,6 +100,7 @@ TEST(ReportJson, TellsThePlansAndWhatBatchesTook) {
             "[[0.1,1,95.0,100.0,100.0,[0.6,0.3],null],[0.4,0,null,null,300.0,[0.5],[2.0,4.0,0.5]]]");
   EXPECT_EQ(plan["spending"].dump(), "[2.0,4.0,0.5]");
   EXPECT_EQ(plan["queue_max"], 0.5);
+  EXPECT_EQ(plan["links"].dump(), R"([{"from":0,"to":1,"points":[[0.3,80.0]]}])");
   const auto events = stats.history(at(0.4)).events;
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].text, "re-planned: w1 has left");

@@ -1,0 +1,253 @@
+"""./dev bench slow-link: one real model over four hosts, while a link and then a device become slow and recover.
+
+ResNet-20 on CIFAR-10. No device can hold the whole model, so replicas are pipelines over hosts. The hosts are
+network namespaces on this machine, each with one device whose pace is held, and joined by links of a given
+bandwidth. A link that the plan uses carries a tenth for a while, and later the last device is slower for a while.
+Every way to make plans trains in the same five phases. The table says samples a second over each phase, in which a
+plan that changes is looked for and changed to, and in its later half. Needs root and iproute2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+HOSTS = 4
+JOB = """name = "slow-link"
+batch = 16
+micro_batch = 4
+epochs = 1000
+parallel = "{parallel}"
+cluster.hosts = 4
+cluster.seal = true
+network.listen = "0.0.0.0:{port}"
+network.certs = "{certs}"
+runs_dir = "{runs}"
+seed = {seed}
+[model]
+name = "resnet20"
+[data]
+source = "cifar10:{data}"
+train_samples = 10000
+test_samples = 100
+[evaluate]
+every_epochs = 1000
+[optimizer]
+lr = 0.05
+[link]
+gbps = {gbps}
+[[device]]
+count = 4
+pace_ms = {pace_ms}
+memory_mb = 6
+jitter = 0.05
+[[change]]
+device = 3
+at_s = {slow_at_s}
+until_s = {slow_until_s}
+factor = 3
+"""
+
+
+class Hosts:
+    """Network namespaces on a bridge; each lives as long as a process in it."""
+
+    def __init__(self, mbit: int) -> None:
+        self.mbit = mbit
+        self.keepers = [subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for _ in range(HOSTS + 1)]
+        time.sleep(0.5)
+        self.at(HOSTS, "ip link add bridge type bridge && ip link set bridge up")
+        for host in range(HOSTS):
+            keeper = self.keepers[host].pid
+            self.at(
+                HOSTS,
+                f"ip link add port{host} type veth peer name eth0 netns {keeper} &&"
+                f"ip link set port{host} master bridge up",
+            )
+            self.at(
+                host,
+                f"ip link set lo up && ip address add {address(host)}/24 dev eth0 && ip link set eth0 up &&"
+                "tc qdisc add dev eth0 root handle 1: htb default 1 &&"
+                f"tc class add dev eth0 parent 1: classid 1:1 htb rate {mbit}mbit burst 15k quantum 1514 &&"
+                f"tc class add dev eth0 parent 1: classid 1:2 htb rate {mbit}mbit burst 15k quantum 1514",
+            )
+
+    def inside(self, host: int) -> list[str]:
+        return ["nsenter", "-t", str(self.keepers[host].pid), "-n"]
+
+    def at(self, host: int, line: str) -> None:
+        subprocess.run([*self.inside(host), "sh", "-c", line], check=True)
+
+    def set_link(self, one: int, other: int, mbit: int) -> None:
+        """What goes from one of the two to the other, in a class of its own."""
+        for here, there in ((one, other), (other, one)):
+            self.at(
+                here,
+                f"tc class change dev eth0 parent 1: classid 1:2 htb rate {mbit}mbit burst 15k quantum 1514 &&"
+                "tc filter replace dev eth0 parent 1: protocol ip prio 1 handle 800::1"
+                f" u32 match ip dst {address(there)} flowid 1:2",
+            )
+
+    def close(self) -> None:
+        for keeper in self.keepers:
+            keeper.kill()
+            keeper.wait()
+
+
+def address(host: int) -> str:
+    return f"10.78.0.{host + 1}"
+
+
+def so_far(runs: Path) -> tuple[float, int]:
+    """Seconds since the run began, and samples: of the newest commit."""
+    for journal in runs.glob("*/journal.sqlite"):
+        try:
+            with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as database:
+                newest = "SELECT at_ns, committed_before + samples FROM commits ORDER BY version DESC LIMIT 1"
+                at_ns, samples = database.execute(newest).fetchone() or (0, 0)
+                return at_ns / 1e9, samples
+        except sqlite3.Error:
+            return 0.0, 0
+    return 0.0, 0
+
+
+def samples_between(runs: Path, begin_s: float, end_s: float) -> float:
+    """A second."""
+    [journal] = runs.glob("*/journal.sqlite")
+    with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as database:
+        rows = database.execute(
+            "SELECT at_ns / 1e9, samples FROM commits WHERE at_ns BETWEEN ? AND ? ORDER BY version",
+            (begin_s * 1e9, end_s * 1e9),
+        ).fetchall()
+    if len(rows) < 2:
+        return 0.0
+    return sum(samples for _, samples in rows[1:]) / (rows[-1][0] - rows[0][0])
+
+
+def plans(runs: Path) -> list[tuple[float, list[dict], str]]:
+    """From when on, the replicas, and why."""
+    [journal] = runs.glob("*/journal.sqlite")
+    with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as database:
+        rows = database.execute("SELECT at_ns / 1e9, plan, why FROM plans ORDER BY seq").fetchall()
+    return [(at_s, json.loads(text)["replicas"], why) for at_s, text, why in rows]
+
+
+def in_words(replicas: list[dict]) -> str:
+    return " ".join(
+        "→".join(f"w{device}" for device in one["devices"])
+        + "".join(f"|{cut}" for cut in one["cuts"])
+        + f":{one['samples']}"
+        for one in replicas
+    )
+
+
+def link_in_use(runs: Path) -> tuple[int, int]:
+    for replica in plans(runs)[-1][1]:
+        if len(replica["devices"]) > 1:
+            return replica["devices"][0], replica["devices"][1]
+    raise SystemExit("slow-link: the plan uses no link between hosts")
+
+
+def train(options: argparse.Namespace, parallel: str, seed: int, folder: Path) -> list[tuple[float, float]]:
+    program, runs = options.program.resolve(), folder / "runs"
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port = probe.getsockname()[1]
+    ends = [0]
+    for seconds in options.phases:
+        ends.append(ends[-1] + seconds)
+    job = folder / "job.toml"
+    job.write_text(
+        JOB.format(
+            parallel=parallel,
+            port=port,
+            certs=folder / "certs" / "slow-link",
+            runs=runs,
+            seed=seed,
+            data=options.data.resolve(),
+            gbps=options.mbit / 1000,
+            pace_ms=options.pace_ms,
+            slow_at_s=ends[3],
+            slow_until_s=ends[4],
+        )
+    )
+    subprocess.run([program, "certs", folder / "certs", "--job", "slow-link"], check=True, stdout=subprocess.DEVNULL)
+    hosts = Hosts(options.mbit)
+    nodes = []
+    try:
+        for rank in range(HOSTS):
+            place = ["--rank", str(rank), "--hosts", str(HOSTS), "--coordinator", f"{address(0)}:{port}"]
+            log = (folder / f"log{rank}").open("w")
+            nodes.append(
+                subprocess.Popen(
+                    [*hosts.inside(rank), program, "node", job, *place],
+                    stdout=log,
+                    stderr=log,
+                    env=dict(os.environ, OMP_NUM_THREADS="1"),
+                    start_new_session=True,
+                )
+            )
+        patience = time.monotonic() + 60
+        while so_far(runs)[1] == 0:
+            if nodes[0].poll() is not None or time.monotonic() > patience:
+                raise SystemExit(f"slow-link: {parallel} did not start: {(folder / 'log0').read_text()[-800:]}")
+            time.sleep(0.05)
+        began = time.monotonic() - so_far(runs)[0]
+        for phase, end in enumerate(ends[1:]):
+            if phase == 1:
+                link = link_in_use(runs)
+                hosts.set_link(*link, options.mbit // 10)
+                print(f"  {end - options.phases[1]:6.1f} s  link {link[0]}-{link[1]} carries a tenth", flush=True)
+            if phase == 2:
+                hosts.set_link(*link, options.mbit)
+            time.sleep(max(0.0, began + end - time.monotonic()))
+        for at_s, replicas, why in plans(runs):
+            print(f"  {at_s:6.1f} s  {in_words(replicas)}  ({why})", flush=True)
+        return [
+            (samples_between(runs, begin, end), samples_between(runs, (begin + end) / 2, end))
+            for begin, end in zip(ends, ends[1:], strict=False)
+        ]
+    finally:
+        for node in nodes:
+            if node.poll() is None:
+                os.killpg(node.pid, signal.SIGKILL)
+            node.wait()
+        hosts.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./dev bench slow-link", description=__doc__)
+    ways = ["joint", "frozen", "pipeline", "gpipe", "gpipe-work", "pipedream", "hetpipe"]
+    parser.add_argument("--parallel", nargs="+", default=ways, help="the ways to plan")
+    parser.add_argument("--seeds", type=int, default=1, help="of each")
+    parser.add_argument("--phases", type=int, nargs=5, default=[40, 60, 60, 60, 40], help="seconds of each phase")
+    parser.add_argument("--mbit", type=int, default=200, help="of every link, Mb/s")
+    parser.add_argument("--pace-ms", type=float, default=320, help="of a device for its batch of 16")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/cifar10"), help="CIFAR-10")
+    parser.add_argument("--keep", type=Path, help="a folder for the runs")
+    parser.add_argument("--program", type=Path, default=Path("build/release/paceline"))
+    options = parser.parse_args()
+    print("samples a second, over a phase / in its later half", flush=True)
+    print("plan          seed   all well       link slow      well again     device slow    well again", flush=True)
+    for parallel in options.parallel:
+        for seed in range(1, options.seeds + 1):
+            with tempfile.TemporaryDirectory() as scratch:
+                folder = Path(scratch)
+                phases = train(options, parallel, seed, folder)
+                if options.keep:
+                    shutil.copytree(folder, options.keep / f"{parallel}-{seed}")
+            figures = "  ".join(f"{whole:6.1f}/{later:6.1f}" for whole, later in phases)
+            print(f"{parallel:13} {seed:4}   {figures}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
