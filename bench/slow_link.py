@@ -157,6 +157,10 @@ def link_in_use(runs: Path) -> tuple[int, int]:
     raise SystemExit("slow-link: the plan uses no link between hosts")
 
 
+class NotStartedError(Exception):
+    """Why a training did not begin: not every way has a plan that fits into the devices' memory."""
+
+
 def train(options: argparse.Namespace, parallel: str, seed: int, folder: Path) -> list[tuple[float, float]]:
     program, runs = options.program.resolve(), folder / "runs"
     with socket.socket() as probe:
@@ -199,7 +203,7 @@ def train(options: argparse.Namespace, parallel: str, seed: int, folder: Path) -
         patience = time.monotonic() + 60
         while so_far(runs)[1] == 0:
             if nodes[0].poll() is not None or time.monotonic() > patience:
-                raise SystemExit(f"slow-link: {parallel} did not start: {(folder / 'log0').read_text()[-800:]}")
+                raise NotStartedError((folder / "log0").read_text().strip().splitlines()[-1])
             time.sleep(0.05)
         began = time.monotonic() - so_far(runs)[0]
         for phase, end in enumerate(ends[1:]):
@@ -242,7 +246,11 @@ def main() -> None:
         for seed in range(1, options.seeds + 1):
             with tempfile.TemporaryDirectory() as scratch:
                 folder = Path(scratch)
-                phases = train(options, parallel, seed, folder)
+                try:
+                    phases = train(options, parallel, seed, folder)
+                except NotStartedError as error:
+                    print(f"{parallel:13} {seed:4}   {error}", flush=True)
+                    break
                 if options.keep:
                     shutil.copytree(folder, options.keep / f"{parallel}-{seed}")
             figures = "  ".join(f"{whole:6.1f}/{later:6.1f}" for whole, later in phases)

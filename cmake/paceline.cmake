@@ -33,7 +33,7 @@ function(paceline_library name)
 endfunction()
 
 # paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE | FIRST]): a GoogleTest program. Everyday tests carry the label
-# "quick". ALONE: not beside another one of these, because its processes need the processors. FIRST: begun before all
+# "quick". ALONE: beside one other of these at most, because its processes need the processors. FIRST: begun before all
 # others; for a long one whose processes mostly wait.
 function(paceline_test name)
   cmake_parse_arguments(ARG "SLOW;ALONE;FIRST" "TIMEOUT" "SOURCES;DEPS;SYSTEM" ${ARGN})
@@ -49,8 +49,14 @@ function(paceline_test name)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   if(ARG_ALONE)
-    # COST: begun first, so that the others run beside them.
-    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK processors COST 1000)
+    # In two lanes by turns. COST: begun first, so that the others run beside them.
+    get_property(lane GLOBAL PROPERTY paceline_lane)
+    if(NOT lane)
+      set(lane 0)
+    endif()
+    math(EXPR next_lane "1 - ${lane}")
+    set_property(GLOBAL PROPERTY paceline_lane ${next_lane})
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK processors_${lane} COST 1000)
   endif()
   if(ARG_FIRST)
     set_tests_properties(${name} PROPERTIES COST 2000)

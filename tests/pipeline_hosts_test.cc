@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -293,7 +295,8 @@ std::vector<std::string> names_joined(const RecordedRun& recorded) {
 
 TEST(JointOverHosts, FormsPipelinesOfTheirDevicesAndPlansAroundOneThatIsKilled) {
   const TempFolder folder;
-  const fs::path job = write_job(folder, "run", "parallel = \"joint\"\nmicro_batch = 4\nepochs = 6\n",
+  // Micro-batches of 4 are too small to measure a link by.
+  const fs::path job = write_job(folder, "run", "parallel = \"joint\"\nmicro_batch = 8\nepochs = 6\n",
                                  std::string("[cluster]\nhosts = 2\n[[device]]\ncount = 5\nbatch = 8\n"
                                              "pace_ms = 24\nmemory_mb = 0.3\n") +
                                      kUnits);
@@ -314,6 +317,15 @@ TEST(JointOverHosts, FormsPipelinesOfTheirDevicesAndPlansAroundOneThatIsKilled) 
   EXPECT_GE(std::count(names.front().begin(), names.front().end(), '+'), 3) << names.front();
   for (const char* left : {"w0", "w2", "w3", "w4"}) EXPECT_THAT(names.back(), HasSubstr(left));
   EXPECT_THAT(read_text(run_folder / "logs" / "coordinator.log"), HasSubstr("re-planned: "));
+  std::set<std::pair<HostPlace, HostPlace>> measured;
+  for (const control::Fact& fact : recorded.facts) {
+    const auto* link = std::get_if<control::LinkMeasured>(&fact.what);
+    if (link == nullptr || link->shared) continue;
+    measured.emplace(link->from, link->to);
+    EXPECT_GT(link->bytes, 4096) << "all that is timed";
+    EXPECT_LT(link->took, from_seconds(10));
+  }
+  EXPECT_EQ(measured.size(), 2u) << "the way from either host to the other";
   EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
 }
 

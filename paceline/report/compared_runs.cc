@@ -19,7 +19,10 @@ std::vector<Json> compared(const std::vector<Summary>& summaries, std::vector<Js
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const RunInfo& run = summaries[i].run;
     documents[i]["ranking"] = {{"fastest", run.policy == ranking.fastest}, {"verdict", ranking.verdict}};
-    if (seeds) documents[i]["policy"] = fmt::format("{}, seed {}", run.policy, run.seed);
+    if (!seeds) continue;
+    documents[i]["group"] = run.policy;
+    documents[i]["seed"] = run.seed;
+    documents[i]["policy"] = fmt::format("{}, seed {}", run.policy, run.seed);
   }
   if (seeds) {
     ComparisonRows rows = comparison_rows(summaries);

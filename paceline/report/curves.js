@@ -15,7 +15,36 @@ function joined(series) {
   return tables.length ? uPlot.join(tables) : [[]];
 }
 
+// What several curves are on average as far as all of them go, and a band of a standard error on both sides.
+function mean_curve(curves) {
+  if (curves.length === 1) return {points: curves[0]};
+  if (curves.some(points => points.length === 0)) return {points: []};
+  const from = Math.max(...curves.map(points => points[0][0]));
+  const to = Math.min(...curves.map(points => points[points.length - 1][0]));
+  const places = [...new Set(curves.flat().map(point => point[0]))].filter(x => x >= from && x <= to).sort((a, b) => a - b);
+  const spread = places.map(x => {
+    const values = curves.map(points => value_at(points, x));
+    const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+    const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (values.length - 1);
+    return [x, mean, Math.sqrt(variance / values.length)];
+  });
+  return {points: spread.map(([x, mean]) => [x, mean]), band: spread.map(([x, mean, error]) => [x, mean - error, mean + error])};
+}
+
+// Between the points of a curve it is straight. Requires: x is not beyond its ends.
+function value_at(points, x) {
+  const after = first_index(points, point => point[0] >= x);
+  const [right, high] = points[after];
+  if (after === 0 || right === x) return high;
+  const [left, low] = points[after - 1];
+  return low + (high - low) * (x - left) / (right - left);
+}
+
+// A line, and below it the edges of its band, if it has one.
+const with_edges = one => one.band ? [one, ...[2, 1].map(edge => ({...one, band: null, edge: true, points: one.band.map(point => [point[0], point[edge]])}))] : [one];
+
 function series_options(one) {
+  if (one.edge) return {stroke: 'transparent', width: 0, spanGaps: true, points: {show: false}};
   const color = series_color(one.style);
   return {label: one.name, stroke: color, alpha: has_look(one, 'faint') ? 0.7 : 1, spanGaps: true,
     width: kWidths[Object.keys(kWidths).find(word => has_look(one, word))] ?? 2,
@@ -34,7 +63,8 @@ function uplot_options(now, width) {
       y: {distr: now.log ? 3 : 1, range: now.log ? undefined : (_, low, high) => y_range(now, low, high)}},
     axes: [{...axis, label: now.x.label, size: 30, values: (_, list) => tick_labels(list, now.x.format)},
       {...axis, size: 58, values: (_, list) => tick_labels(list, y_format)}],
-    series: [{}, ...now.series.map(series_options)],
+    series: [{}, ...now.drawn.map(series_options)],
+    bands: now.drawn.flatMap((one, i) => one.band ? [{series: [i + 2, i + 3], fill: `${series_color(one.style)}30`}] : []),
     hooks: {setCursor: [plot => tell_cursor(plot, now)], drawAxes: [plot => draw_rules(plot, now)], draw: [plot => draw_marks(plot, now)]},
   };
 }
@@ -91,7 +121,8 @@ function tell_cursor(plot, now) {
   if (!known(idx) || left < 0 || !plot.over.matches(':hover')) return hide_tooltip();
   const box = plot.over.getBoundingClientRect();
   // The latest point of each series up to there.
-  const lines = now.series.map((one, i) => {
+  const lines = now.drawn.map((one, i) => {
+    if (one.edge) return null;
     const values = plot.data[i + 1];
     let at = idx;
     while (at > 0 && !known(values[at])) --at;
@@ -120,7 +151,7 @@ function words_of(title, now) {
   return `${title}: ${now.series.slice(0, 8).map(line).join('; ')}`;
 }
 
-// set({series: [{name, style, look, step, points}], x: {label, unit, format, low}, y: {format(value, exact, step), from_zero, most, may_be_log},
+// set({series: [{name, style, look, step, points, band: [[x, low, high]]}], x: {label, unit, format, low}, y: {format(value, exact, step), from_zero, most, may_be_log},
 // rules: [{y, text, below}], marks: [{x, y, style, text}]}) draws it. `look`: words of "thin", "best", "solid" and "faint".
 function line_chart(title, {note = null, empty = 'Nothing was recorded.', with_legend = true} = {}) {
   const holder = html('div', {class: 'uplot-holder', role: 'img', 'aria-label': title});
@@ -138,10 +169,10 @@ function line_chart(title, {note = null, empty = 'Nothing was recorded.', with_l
     if (!any || width === 0) return;
     holder.setAttribute('aria-label', words_of(title, now));
     const own = JSON.stringify([now.series.map(one => [one.name, one.style, one.look, one.points.length === 1]), now.x.label, now.log, now.rules, now.marks]);
-    if (plot && own === shape) return plot.setData(joined(now.series));
+    if (plot && own === shape) return plot.setData(joined(now.drawn));
     shape = own;
     plot?.destroy();
-    plot = new uPlot(uplot_options(now, width), joined(now.series), holder);
+    plot = new uPlot(uplot_options(now, width), joined(now.drawn), holder);
     keys.replaceChildren(...(with_legend && now.series.length > 1 ? [legend(now.series)] : []));
   };
   new ResizeObserver(([entry]) => {
@@ -153,7 +184,7 @@ function line_chart(title, {note = null, empty = 'Nothing was recorded.', with_l
   const chart = {
     node,
     set(next) {
-      now = {rules: [], marks: [], ...next, log: Boolean(next.y.may_be_log) && worth_a_log(next.series)};
+      now = {rules: [], marks: [], ...next, drawn: next.series.flatMap(with_edges), log: Boolean(next.y.may_be_log) && worth_a_log(next.series)};
       draw();
     },
     again() { if (plot && now) { shape = ''; draw(); } },

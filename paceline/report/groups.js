@@ -108,7 +108,7 @@ function compared_groups(runs) {
   const note = ({summary}) => `mean ${or_dash(summary.group_size_mean, mean => fixed(mean, 2))}, at most ${count_text(summary.group_size_max)}`;
   const bins = size_bins(runs);
   return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Gradients in an update')),
-    html('div', {class: 'columns small'}, ...runs.map((run, style) => size_chart(run.policy, run.groups, false, style, bins, note(run)))));
+    html('div', {class: 'columns small'}, ...runs.map(run => size_chart(run.policy, run.groups, false, style_of(run), bins, note(run)))));
 }
 
 // ---- Over the lanes ----

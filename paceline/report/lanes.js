@@ -176,7 +176,7 @@ function draw_lanes(run, index, view, width, window_of) {
     ...ticks(view.from, view.to, Math.max(2, width / 110)).map(value => svg('g', {},
       svg('line', {class: 'axis', x1: x(value), x2: x(value), y1: bottom - 4, y2: bottom + 1}),
       svg('text', {x: x(value), y: bottom + 15, 'text-anchor': 'middle'}, `${plain(value)} s`))));
-  picture.classList.add('lanes', `s${index % 8}`);
+  picture.classList.add('lanes', `s${style_of(run) % 8}`);
   lane_pointer(picture, run, lanes, groups, view, x, bounds, window_of);
   return picture;
 }

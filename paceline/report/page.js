@@ -3,13 +3,23 @@
 const runs = JSON.parse(document.getElementById('data').textContent);
 for (const run of runs) run.names = new Map(run.replicas.map(replica => [replica.id, replica.name]));
 const single = runs.length === 1;
-const baseline = runs.find(run => run.policy === 'bsp') ?? runs[0];
 const kWorlds = {simulated: 'simulated time, no gradients', virtual: 'virtual time, real gradients', live: 'live'};
 
 const kOwnTiles = 4;
 const kOwnCharts = 12;
 // The winner of a comparison has the boldest line.
 const look_of = run => run.ranking?.fastest ? 'best' : '';
+// The runs of each policy: one, or one a seed.
+const group_name = run => run.group ?? run.policy;
+const groups = [...new Set(runs.map(group_name))].map(name => ({name, runs: runs.filter(run => group_name(run) === name)}));
+const with_seeds = runs.some(run => run.group);
+const baseline = runs.find(run => group_name(run) === 'bsp') ?? runs[0];
+// With several seeds each run is compared with the one of its own.
+const baseline_of = run => runs.find(other => group_name(other) === group_name(baseline) && other.seed === run.seed) ?? null;
+const style_of = run => groups.findIndex(group => group.runs.includes(run));
+// A line for each policy. Of several seeds it is their mean, and a band of a standard error on both sides.
+const lines_of = points_of => groups.map((group, style) => ({name: group.name, style, look: look_of(group.runs[0]), ...mean_curve(group.runs.map(points_of))}));
+const kSeedsNote = 'Means of the seeds, as far as all of them have come, \u00b1 a standard error.';
 const short_value = value => String(Number(value.toPrecision(4)));
 
 const tile = (name, value, unit, below) => html('div', {}, html('dt', {}, name),
@@ -49,22 +59,22 @@ function learning_section() {
   const x_axis = () => by_samples ? {label: 'samples committed', unit: 'samples', low: 0, format: short_count}
                                   : {label: `seconds (${runs[0].world})`, unit: 's', low: Math.min(...runs.map(run => run.summary.start_s)), format: plain};
   const rules = metric => runs[0].target?.metric === metric ? [{y: runs[0].target.value, text: `target: ${runs[0].target.text}`, below: metric === 'accuracy'}] : [];
-  const marks = metric => runs.flatMap((run, style) => {
+  const marks = metric => with_seeds ? [] : runs.flatMap((run, style) => {
     const met = run.target?.metric === metric ? run.target.reached : null;
     const at = met && run.evaluations.find(each => each.time_s === met.time_s);
     return at ? [{x: by_samples ? met.samples : met.time_s, y: at[metric], style, text: `${run.policy} reached the target at ${seconds_text(met.time_s)}`}] : [];
   });
   const training = () => single && runs[0].training.length ? [{name: 'training loss', style: 1, look: 'thin solid faint',
     points: runs[0].training.filter(point => known(point[2])).map(point => [point[by_samples ? 1 : 0], point[2]])}] : [];
-  const chart = (title, metric, y, more) => kept_chart(title, {with_legend: single}, () => ({x: x_axis(), y, rules: rules(metric), marks: marks(metric),
-    series: [...more(), ...runs.map((run, style) => ({name: single ? title.toLowerCase() : run.policy, style, look: look_of(run), points: points_of(run, metric)}))]}));
+  const chart = (title, metric, y, more) => kept_chart(title, {with_legend: single, note: with_seeds ? kSeedsNote : null}, () => ({x: x_axis(), y, rules: rules(metric), marks: marks(metric),
+    series: [...more(), ...lines_of(run => points_of(run, metric)).map(line => single ? {...line, name: title.toLowerCase()} : line)]}));
   const has = metric => runs.some(run => run.evaluations.some(each => known(each[metric])));
   const accuracy = chart('Test accuracy', 'accuracy', {format: share_format, most: 1.0001}, () => []);
   const loss = chart('Test loss', 'loss', {format: value => plain(value), may_be_log: true}, training);
   const own = own_charts(x_axis, () => by_samples);
   const shown = [...(has('accuracy') || !own.length ? [accuracy] : []), ...(has('loss') || training().length ? [loss] : []), ...own];
   const axis_switch = choice('x axis', ['seconds', 'samples'], picked => { by_samples = picked === 'samples'; for (const each of shown) each.redraw(); });
-  const key = single ? null : legend(runs.map((run, style) => ({name: run.policy, style, look: look_of(run)})));
+  const key = single ? null : legend(groups.map((group, style) => ({name: group.name, style, look: look_of(group.runs[0])})));
   return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Learning'), key, axis_switch),
     html('div', {class: 'columns'}, ...shown.map(each => each.node)));
 }
@@ -75,10 +85,10 @@ function own_charts(x_axis, by_samples) {
   const trained = new Set(runs.flatMap(run => Object.keys(run.summary.training_metrics)));
   return [...new Set([...tested, ...trained])].sort().slice(0, kOwnCharts).map(name => kept_chart(name, {with_legend: single}, () => {
     const target = runs[0].target?.metric === name ? runs[0].target : null;
-    const of_tests = tested.has(name) ? runs.map((run, style) => ({name: single ? 'evaluation' : run.policy, style,
-      points: run.evaluations.filter(each => known(each.metrics[name])).map(each => [by_samples() ? each.samples : each.time_s, each.metrics[name]])})) : [];
-    const of_steps = trained.has(name) && (single || !tested.has(name)) ? runs.map((run, style) => ({name: single ? 'training' : run.policy, style: single ? 1 : style, look: 'thin solid faint',
-      points: run.training.filter(point => known(point[3]?.[name])).map(point => [point[by_samples() ? 1 : 0], point[3][name]])})) : [];
+    const of_tests = tested.has(name) ? lines_of(run => run.evaluations.filter(each => known(each.metrics[name])).map(each => [by_samples() ? each.samples : each.time_s, each.metrics[name]]))
+      .map(line => single ? {...line, name: 'evaluation'} : line) : [];
+    const of_steps = trained.has(name) && (single || !tested.has(name)) ? lines_of(run => run.training.filter(point => known(point[3]?.[name])).map(point => [point[by_samples() ? 1 : 0], point[3][name]]))
+      .map(line => ({...line, look: 'thin solid faint', ...(single ? {name: 'training', style: 1} : {})})) : [];
     return {x: x_axis(), y: {format: value => plain(value)}, rules: target ? [{y: target.value, text: `target: ${target.text}`, below: !target.at_most}] : [],
       series: [...of_steps, ...of_tests]};
   }));
@@ -112,7 +122,7 @@ function gap_chart() {
   const per_replica = () => recorded.map((replica, style) => ({name: replica.name, style, look: 'thin', step: !long,
     points: long ? largest_gaps(runs[0], replica.gap) : replica.gap}));
   const any = {name: 'any replica', style: 0, look: 'thin', points: largest_gaps(runs[0], recorded.flatMap(replica => replica.gap))};
-  const per_run = () => runs.map((run, style) => ({name: run.policy, style, look: 'thin', points: largest_gaps(run, run.replicas.flatMap(replica => replica.gap ?? []))}));
+  const per_run = () => runs.map(run => ({name: run.policy, style: style_of(run), look: 'thin', points: largest_gaps(run, run.replicas.flatMap(replica => replica.gap ?? []))}));
   const few = single && recorded.length <= 8;
   return kept_chart(few ? 'Gap' : 'Largest gap', {with_legend: few, note: 'Iterations ahead of the slowest live replica; of a long run, the largest of each span.'}, () => ({
     x: time_axis(), y: {format: whole_number, from_zero: true}, series: few ? per_replica() : single ? [any] : per_run()})).node;
@@ -120,14 +130,14 @@ function gap_chart() {
 
 function throughput_chart() {
   return kept_chart('Samples per second', {with_legend: false, note: 'Committed samples.'}, () => ({x: time_axis(), y: {format: short_count, from_zero: true},
-    series: runs.map((run, style) => ({name: run.policy, style, look: look_of(run), points: run.throughput}))})).node;
+    series: runs.map(run => ({name: run.policy, style: style_of(run), look: look_of(run), points: run.throughput}))})).node;
 }
 
 function staleness_section() {
   const bins = Math.max(...runs.map(run => run.staleness.bin_width === 1 ? run.staleness.counts.length : 0), 6);
   const note = run => `mean ${or_dash(run.summary.staleness_mean, mean => fixed(mean, 2))}, at most ${count_text(run.summary.staleness_max)}`;
   return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Staleness of the committed gradients')),
-    html('div', {class: 'columns small'}, ...runs.map((run, style) => histogram(run.policy, note(run), run.staleness, style,
+    html('div', {class: 'columns small'}, ...runs.map(run => histogram(run.policy, note(run), run.staleness, style_of(run),
       run.staleness.bin_width === 1 ? bins : 0))));
 }
 
@@ -217,8 +227,14 @@ const signed = (value, digits) => `${value < 0 ? '\u2212' : '+'}${fixed(Math.abs
 const fastest_run = () => runs.find(run => run.ranking?.fastest) ?? null;
 
 // How many times as fast as the baseline, and how many points of accuracy more.
-const speed_up = run => known(time_to_target(run)) && time_to_target(baseline) ? time_to_target(baseline) / time_to_target(run) : null;
-const accuracy_gain = run => known(accuracy_of(run)) && known(accuracy_of(baseline)) ? 100 * (accuracy_of(run) - accuracy_of(baseline)) : null;
+function speed_up(run) {
+  const other = baseline_of(run);
+  return other && known(time_to_target(run)) && time_to_target(other) ? time_to_target(other) / time_to_target(run) : null;
+}
+function accuracy_gain(run) {
+  const other = baseline_of(run);
+  return other && known(accuracy_of(run)) && known(accuracy_of(other)) ? 100 * (accuracy_of(run) - accuracy_of(other)) : null;
+}
 
 // A sentence each.
 function verdict() {
@@ -230,18 +246,18 @@ function verdict() {
 }
 
 function comparison_table(fastest) {
-  const heads = ['policy', 'time to target (s)', `speed vs ${baseline.policy} (\u00d7)`, 'samples/s', 'waiting (%)', 'largest gap', 'staleness mean', 'max',
-    'updates an epoch', 'gradients an update', 'test loss', 'accuracy (%)', `accuracy vs ${baseline.policy} (points)`, `seconds (${runs[0].world})`];
+  const heads = ['policy', 'time to target (s)', `speed vs ${group_name(baseline)} (\u00d7)`, 'samples/s', 'waiting (%)', 'largest gap', 'staleness mean', 'max',
+    'updates an epoch', 'gradients an update', 'test loss', 'accuracy (%)', `accuracy vs ${group_name(baseline)} (points)`, `seconds (${runs[0].world})`];
   const cells = run => [run.policy, or_dash(time_to_target(run), seconds => fixed(seconds, 1)), or_dash(speed_up(run), times => fixed(times, 2)),
     short_count(run.summary.samples_per_s), or_dash(run.summary.wait_share, share => fixed(100 * share, 1)), count_text(run.summary.gap_max),
     or_dash(run.summary.staleness_mean, mean => fixed(mean, 2)), count_text(run.summary.staleness_max),
     or_dash(run.summary.commits_per_epoch, plain), or_dash(run.summary.group_size_mean, mean => fixed(mean, 2)),
     or_dash(run.summary.last_evaluation?.loss, loss => fixed(loss, 4)), or_dash(accuracy_of(run), accuracy => fixed(100 * accuracy, 2)),
-    run === baseline ? '\u2013' : or_dash(accuracy_gain(run), points => signed(points, 2)), fixed(run.summary.elapsed_s, 1)];
+    run === baseline_of(run) ? '\u2013' : or_dash(accuracy_gain(run), points => signed(points, 2)), fixed(run.summary.elapsed_s, 1)];
   // What no run has, such as the loss of simulated ones, is no column.
   const shown = heads.map((_, i) => runs.some(run => cells(run)[i] !== '\u2013'));
-  const row = (run, style) => html('tr', run === fastest ? {class: 'best'} : {}, ...cells(run).map((text, i) => !shown[i] ? null : i === 0
-    ? html('td', {class: `key policy s${style % 8}`}, svg('svg', {width: 18, height: 10, 'aria-hidden': 'true'}, svg('rect', {class: 'bar', width: 10, height: 10, rx: 2})),
+  const row = run => html('tr', run === fastest ? {class: 'best'} : {}, ...cells(run).map((text, i) => !shown[i] ? null : i === 0
+    ? html('td', {class: `key policy s${style_of(run) % 8}`}, svg('svg', {width: 18, height: 10, 'aria-hidden': 'true'}, svg('rect', {class: 'bar', width: 10, height: 10, rx: 2})),
       run.folder ? html('a', {href: `./${encodeURIComponent(run.folder)}/report.html`}, text) : text, run === fastest ? html('span', {class: 'badge'}, 'fastest') : null)
     : html('td', i === 1 ? {class: 'key'} : {}, text)));
   return html('section', {}, scroller('The policies in numbers', html('table', {class: 'many'}, html('thead', {}, html('tr', {}, ...heads.map((head, i) => shown[i] ? html('th', {}, head) : null))),

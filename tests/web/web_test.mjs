@@ -215,6 +215,22 @@ async function strangers(address, token) {
   await until('room again', 5, async () => (await ask(address, {headers: bearer})).status === 200);
 }
 
+// Several seeds of each policy: a line and a color for the policy, and each run beside the one of its own seed.
+async function seeds(page) {
+  const small = {cwd: folder, stdio: 'ignore'};
+  execFileSync(program, ['compare', job('seeds'), '--virtual', '--seeds', '2', '--policies', 'bsp,asp', '--set', 'runs_dir=seeds', '--set', 'epochs=0.2'], small);
+  const [compared] = fs.readdirSync(`${folder}/seeds`).filter(name => name.endsWith('-compare'));
+  await page.goto(`file://${folder}/seeds/${compared}/report.html`);
+  await page.waitForSelector('.many');
+  const rows = await page.$$eval('.many tbody tr', list => list.map(row => [row.cells[0].textContent.trim(), row.cells[0].className]));
+  assert.deepEqual(rows.map(row => row[0]), ['bsp', 'asp', 'bsp, seed 1', 'asp, seed 1', 'bsp, seed 2', 'asp, seed 2']);
+  assert.deepEqual(rows.slice(2).map(row => row[1]), ['key policy s0', 'key policy s1', 'key policy s0', 'key policy s1']);
+  assert.deepEqual(await page.evaluate(() => runs.map(run => baseline_of(run).policy)), ['bsp, seed 1', 'bsp, seed 1', 'bsp, seed 2', 'bsp, seed 2']);
+  const curve = await page.evaluate(() => mean_curve([[[0, 1], [2, 3], [5, 3]], [[1, 4], [3, 6]]]));
+  assert.deepEqual(curve, {points: [[1, 3], [2, 4], [3, 4.5]], band: [[1, 2, 4], [2, 3, 5], [3, 3, 6]]});
+  await holds_everywhere(page, 'a comparison of several seeds');
+}
+
 async function main() {
   // The first run, and pages that stand open through all that happens to it.
   const first = start(['train', job('one-slow')]);
@@ -332,6 +348,7 @@ async function main() {
   assert.match(await text_of(page, '.about'), /gpt-byte.*w0 to w2.*30 ms.*paceline train/s);
   assert.match(await text_of(page, 'main'), /Where the time went/);
   await holds_everywhere(page, 'the report');
+  await seeds(page);
   await page.goto(new URL('/', url).href);
   await page.waitForSelector('.run');
 
