@@ -141,6 +141,14 @@ def plans(runs: Path) -> list[tuple[float, list[dict], str]]:
     return [(at_s, json.loads(text)["replicas"], why) for at_s, text, why in rows]
 
 
+def error_of_predictions(runs: Path) -> float:
+    """The mean of |predicted - measured| / measured over whole batches."""
+    [journal] = runs.glob("*/journal.sqlite")
+    with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as database:
+        error = "SELECT avg(abs(predicted_ms - measured_ms) / measured_ms) FROM batches WHERE regular = 1"
+        return database.execute(error).fetchone()[0]
+
+
 def in_words(replicas: list[dict]) -> str:
     return " ".join(
         "→".join(f"w{device}" for device in one["devices"])
@@ -216,6 +224,7 @@ def train(options: argparse.Namespace, parallel: str, seed: int, folder: Path) -
             time.sleep(max(0.0, began + end - time.monotonic()))
         for at_s, replicas, why in plans(runs):
             print(f"  {at_s:6.1f} s  {in_words(replicas)}  ({why})", flush=True)
+        print(f"  batches were predicted {100 * error_of_predictions(runs):.1f} % off", flush=True)
         return [
             (samples_between(runs, begin, end), samples_between(runs, (begin + end) / 2, end))
             for begin, end in zip(ends, ends[1:], strict=False)

@@ -97,6 +97,7 @@ planner::Device planned_device(const JobConfig& job, const DeviceConfig& one, do
   device.price_per_hour = one.price_per_hour;
   device.power_w = one.power_w;
   device.site = site_of(job, one);
+  if (time == RunTime::kWall) device.host = one.host.value_or(0);
   device.servers = to_servers(job, one, time);
   return device;
 }
@@ -118,12 +119,6 @@ std::string layer_text(const planner::LayerProfile& layer) {
       "{{name={},work_ms={:.6g},forward_share={:.3f},output_kb={},activation_kb={},parameter_kb={}}}",
       quoted(layer.name), std::max(layer.work_ms, 1e-9), layer.forward_share, kilobytes(layer.output_bytes),
       kilobytes(layer.activation_bytes), kilobytes(layer.parameter_bytes));
-}
-
-std::vector<HostPlace> hosts_of(const JobConfig& job) {
-  std::vector<HostPlace> hosts;
-  for (const DeviceConfig& one : job.devices) hosts.emplace_back(one.host.value_or(0));
-  return hosts;
 }
 
 }  // namespace
@@ -155,7 +150,6 @@ std::optional<control::ReplannerOptions> replanner_options(const JobConfig& job,
   if (!parallel.by_planner() || parallel.to_be_planned || parallel.model.layers.empty()) return std::nullopt;
   return control::ReplannerOptions{.problem = planning_problem(job, parallel.model, time),
                                    .plan = parallel.plan,
-                                   .hosts = hosts_of(job),
                                    .plans_anew = parallel.mode == Parallel::kJoint,
                                    .migration_ms = time == RunTime::kWall ? kMigrationMs : 0,
                                    .seed = job.seed,

@@ -113,7 +113,8 @@ void Replanner::finished(const ReplicaReady& fact, std::int64_t samples) {
   }
   samples_ += samples;
   finished_.insert(fact.replica);
-  slowest_ = std::max(slowest_, fact.compute);
+  // Waiting for weights is synchronizing.
+  slowest_ = std::max(slowest_, fact.compute - fact.pulling);
 }
 
 absl::Status Replanner::check_device(std::int32_t device) const {
@@ -143,10 +144,11 @@ absl::Status Replanner::measured(const LinkMeasured& fact) {
     return absl::InvalidArgumentError(fmt::format("{} bytes came from host {} to host {} in {} ns",
                                                   fact.bytes, fact.from, fact.to, fact.took.count()));
   }
-  for (std::size_t from = 0; from < hosts_.size(); ++from) {
-    for (std::size_t to = 0; to < hosts_.size(); ++to) {
-      const bool between = (hosts_[from] == fact.from && hosts_[to] == fact.to) ||
-                           (hosts_[from] == fact.to && hosts_[to] == fact.from);
+  const std::vector<planner::Device>& devices = planner_.initial().cluster.devices;
+  for (std::size_t from = 0; from < devices.size(); ++from) {
+    for (std::size_t to = 0; to < devices.size(); ++to) {
+      const HostPlace one(devices[from].host), other(devices[to].host);
+      const bool between = (one == fact.from && other == fact.to) || (one == fact.to && other == fact.from);
       if (!between) continue;
       batch_.links.push_back({.from = static_cast<std::int32_t>(from),
                               .to = static_cast<std::int32_t>(to),

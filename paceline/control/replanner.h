@@ -19,7 +19,6 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
-#include "paceline/base/places.h"
 #include "paceline/base/time.h"
 #include "paceline/control/facts.h"
 #include "paceline/control/orders.h"
@@ -30,7 +29,6 @@ namespace paceline::control {
 struct ReplannerOptions {
   planner::Problem problem;
   planner::Plan plan;              // in use
-  std::vector<HostPlace> hosts{};  // of the devices; none: all are on one
   bool plans_anew = false;         // else the plan stays, and batches are only measured
   double migration_ms = 0;         // beside what devices pull
   std::uint64_t seed = 1;
@@ -86,7 +84,6 @@ class Replanner {
   Replanner(planner::OnlinePlanner planner, const ReplannerOptions& options)
       : planner_(std::move(planner)),
         plans_anew_(options.plans_anew),
-        hosts_(options.hosts),
         prices_(options.prices),
         micro_batch_(options.plan.micro_batch) {}
   absl::Status check_device(std::int32_t device) const;
@@ -100,7 +97,6 @@ class Replanner {
 
   planner::OnlinePlanner planner_;
   const bool plans_anew_;
-  const std::vector<HostPlace> hosts_;  // by device
   const std::vector<PriceChange> prices_;
   const std::int64_t micro_batch_;  // the whole run's, so that no plan changes what a batch's gradient is
   std::map<ReplicaId, std::size_t> places_;  // in the plan, of the replicas that are here

@@ -58,6 +58,7 @@ ReplicaTerms CostModel::terms(const PlannedReplica& replica, std::int64_t u) con
   const auto samples = static_cast<double>(u);
   ReplicaTerms terms;
   std::vector<double> stage_ms(stages), link_ms(stages - 1);
+  double gradients_ms = 0;  // of other hosts, to the first stage's
   std::int64_t most_micro_batches = ReplicaTime::kNoCap;
   for (std::size_t s = 0; s < stages; ++s) {
     const std::int32_t n = replica.devices[s], begin = replica.begin(s), end = replica.end(s, layers);
@@ -76,7 +77,9 @@ ReplicaTerms CostModel::terms(const PlannedReplica& replica, std::int64_t u) con
       most_micro_batches = std::min(most_micro_batches, each > 0 ? room / each : 0);
     }
     if (s == 0) continue;
-    const std::int32_t before = replica.devices[s - 1];
+    const std::int32_t before = replica.devices[s - 1], first = replica.devices.front();
+    if (device.host != problem_.cluster.devices[static_cast<std::size_t>(first)].host)
+      gradients_ms += problem_.cluster.link(n, first).ms(static_cast<double>(bytes));
     link_ms[s - 1] = transfer_ms(before, n, begin, u);
     if (problem_.cluster.devices[static_cast<std::size_t>(before)].site != device.site) {
       terms.per_sample[cross_site_index()] +=
@@ -85,6 +88,7 @@ ReplicaTerms CostModel::terms(const PlannedReplica& replica, std::int64_t u) con
   }
   terms.pushed_bytes = weight_bytes(0, layers);
   terms.time = pipeline_time(stage_ms, link_ms);
+  terms.time.alpha_ms += gradients_ms;
   if (most_micro_batches < ReplicaTime::kNoCap) terms.time.most_samples = most_micro_batches * u;
   return terms;
 }

@@ -13,6 +13,9 @@
 // of one whole way through for those k. timeline_test.cc holds this to the exact schedule: β is its slope in
 // M, and T is at most a quarter above it (where the slowest stage comes first) and at most 1 % below.
 //
+// In a live run the gradient comes together on the first stage's host: T is longer by Σ (latency +
+// P/bandwidth) over the stages on other hosts.
+//
 // Synchronizing: T_sync = max(max over devices of 2·(latency + P/bandwidth) of its link to the servers, 2·ΣP
 // / what the servers take), with P the bytes of the weights of a stage: gradients go there and weights come
 // back. Batch time τ = max T + T_sync.
