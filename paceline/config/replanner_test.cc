@@ -298,6 +298,25 @@ TEST(Replanner, PlansAroundALinkThatHasBecomeSlowAndComesBackWhenItIsFast) {
   EXPECT_TRUE(uses_the_link());
 }
 
+TEST(Replanner, WaitingForWeightsIsSynchronizing) {
+  const JobConfig planned = job(kMemory);
+  const auto predicted_with = [&](Duration pulling) {
+    const auto replanner = replanner_of(planned).value();
+    join(*replanner, 0, 0);
+    double predicted_ms = 0;
+    for (int i = 1; i <= 30; ++i) {
+      control::ReplicaReady fact{ReplicaId(0), Clock(1), Version(0), from_seconds(0.3)};
+      fact.worked = {from_seconds(0.096), from_seconds(0.096)};
+      fact.pulling = pulling;
+      replanner->finished(fact, 16);
+      const Orders ended = end_batch(*replanner, Time{} + from_seconds(i * 0.3));
+      if (ended.batch) predicted_ms = ended.batch->predicted_ms;
+    }
+    return predicted_ms;
+  };
+  EXPECT_NEAR(predicted_with(from_seconds(0.1)) - predicted_with(Duration::zero()), 100, 1);
+}
+
 TEST(Replanner, OfALinkTakesNothingThatCannotBe) {
   const JobConfig one = job("");
   const auto replanner = replanner_of(one).value();

@@ -87,5 +87,22 @@ TEST(Timeline, ExactWhereTheLastStageIsTheSlowestAndLinksAreFree) {
   }
 }
 
+TEST(CostModel, GradientsOfOtherHostsComeTogetherOnTheFirstStages) {
+  Problem problem;
+  for (int l = 0; l < 3; ++l) problem.model.layers.push_back({"layer", 1, 1.0 / 3, 0, 0, 1000 << l});
+  problem.cluster.devices.resize(3);
+  problem.cluster.links.assign(9, {0.5, 10});
+  problem.batch = 8;
+  problem.micro_batches = {2};
+  const PlannedReplica pipeline{{0, 1, 2}, {1, 2}, 8};
+  const double on_one = CostModel(problem).terms(pipeline, 2).time.alpha_ms;
+  problem.cluster.devices[1].host = 1;
+  EXPECT_NEAR(CostModel(problem).terms(pipeline, 2).time.alpha_ms - on_one, 0.5 + 2000.0 / 10, 1e-9);
+  problem.cluster.devices[2].host = 1;
+  EXPECT_NEAR(CostModel(problem).terms(pipeline, 2).time.alpha_ms - on_one, 1 + 6000.0 / 10, 1e-9);
+  problem.cluster.devices[0].host = 1;
+  EXPECT_EQ(CostModel(problem).terms(pipeline, 2).time.alpha_ms, on_one);
+}
+
 }  // namespace
 }  // namespace paceline::planner

@@ -37,10 +37,10 @@ function link_chart(run) {
   const links = plan_of(run).links;
   if (!links.length) return [];
   const note = 'Between the stages of pipelines, as the receiving end measured it. A link that no stage uses is not drawn.';
-  return [html('div', {class: 'next'}, kept_chart('What links between hosts carry', {note}, () => ({x: time_axis(),
+  return [html('div', {class: 'next'}, kept_chart('What links between hosts carry (Mb/s)', {note}, () => ({x: time_axis(),
     y: {format: (value, exact) => exact ? `${plain(value)}\u00a0Mb/s` : plain(value), from_zero: true},
-    series: links.map((link, i) => ({name: `host ${link.from} \u2192 host ${link.to}${i === 0 ? ' (Mb/s)' : ''}`, style: i % 8,
-      look: i < 8 ? 'solid' : 'dashed', points: link.points}))})).node)];
+    series: links.map((link, i) => ({name: `host ${link.from} \u2192 host ${link.to}`, style: i % 8,
+      look: i < 8 ? 'solid' : '', points: link.points}))})).node)];
 }
 
 // What batches cost against the budget, and how far that has run ahead of it.
