@@ -52,9 +52,9 @@ void Measurements::add_link(const LinkObservation& seen) {
 
 // What it was at first: that it has become slow since says nothing of others.
 void Measurements::learn_from(std::size_t link) {
-  if (learnt_[link]) return;
-  learnt_[link] = true;
   const Link& said = initial_.cluster.links[link];
+  if (learnt_[link] || !std::isfinite(said.bytes_per_ms)) return;
+  learnt_[link] = true;
   Shares& shares = shares_[{said.latency_ms, said.bytes_per_ms}];
   const double before = shares.mean();
   shares.sum += links_[link].link().bytes_per_ms / said.bytes_per_ms;
