@@ -225,8 +225,13 @@ async function seeds(page) {
   const rows = await page.$$eval('.many tbody tr', list => list.map(row => [row.cells[0].textContent.trim(), row.cells[0].className]));
   assert.deepEqual(rows.map(row => row[0]), ['bsp', 'asp', 'bsp, seed 1', 'asp, seed 1', 'bsp, seed 2', 'asp, seed 2']);
   assert.deepEqual(rows.slice(2).map(row => row[1]), ['key policy s0', 'key policy s1', 'key policy s0', 'key policy s1']);
-  assert.deepEqual(await page.evaluate(() => runs.map(run => baseline_of(run).policy)), ['bsp, seed 1', 'bsp, seed 1', 'bsp, seed 2', 'bsp, seed 2']);
-  const curve = await page.evaluate(() => mean_curve([[[0, 1], [2, 3], [5, 3]], [[1, 4], [3, 6]]]));
+  const column = await page.$$eval('.many', ([, table]) => {
+    const at = [...table.tHead.rows[0].cells].findIndex(cell => cell.textContent === 'accuracy vs bsp (points)');
+    return [...table.tBodies[0].rows].map(row => row.cells[at].textContent);
+  });
+  assert.deepEqual(column.map(text => text === '\u2013'), [true, false, true, false], column.join());
+  const source = ['draw', 'curves'].map(name => fs.readFileSync(`paceline/report/${name}.js`, 'utf8')).join('\n');
+  const curve = await page.evaluate(`(() => { ${source}\nreturn mean_curve([[[0, 1], [2, 3], [5, 3]], [[1, 4], [3, 6]]]); })()`);
   assert.deepEqual(curve, {points: [[1, 3], [2, 4], [3, 4.5]], band: [[1, 2, 4], [2, 3, 5], [3, 3, 6]]});
   await holds_everywhere(page, 'a comparison of several seeds');
 }
