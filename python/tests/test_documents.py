@@ -104,7 +104,7 @@ def test_commands_of_dev_exist(page: Document) -> None:
     assert {"demo", "test", "bench"} <= known
     benches = usage()[usage().index("\n  bench NAME") :]
     for text in commands_of(page):
-        for word, name in re.findall(r"\./dev ([a-z][a-z-]*)(?: ([a-z]+))?", text):
+        for word, name in re.findall(r"\./dev ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?", text):
             assert word in known, f"./dev has no command {word!r}: {text}"
             if word == "bench":
                 assert re.search(rf"\b{name}[:,]", benches), f"./dev has no bench {name!r}: {text}"
