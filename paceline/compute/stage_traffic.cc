@@ -13,8 +13,8 @@ using channels::Channel;
 
 class CountedChannel final : public Channel {
  public:
-  CountedChannel(std::unique_ptr<Channel> channel, std::shared_ptr<std::atomic<std::int64_t>> traffic)
-      : channel_(std::move(channel)), sent_(std::move(traffic)) {}
+  CountedChannel(std::unique_ptr<Channel> channel, std::shared_ptr<std::atomic<std::int64_t>> sent)
+      : channel_(std::move(channel)), sent_(std::move(sent)) {}
 
   absl::StatusOr<std::optional<std::span<std::byte>>> room(std::chrono::nanoseconds timeout) override {
     return channel_->room(timeout);

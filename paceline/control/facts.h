@@ -79,7 +79,7 @@ struct LinkMeasured {
   HostPlace from, to;
   std::int64_t bytes = 0;  // at a time
   Duration took{0};
-  bool shared = false;  // between servers, of which several send at a time: the link may carry more
+  bool shared = false;  // servers sent it. Several send at once, so the link may carry more
 };
 
 // What the newest SearchPlan gave.

@@ -28,9 +28,9 @@ namespace paceline::control {
 
 struct ReplannerOptions {
   planner::Problem problem;
-  planner::Plan plan;              // in use
-  bool plans_anew = false;         // else the plan stays, and batches are only measured
-  double migration_ms = 0;         // beside what devices pull
+  planner::Plan plan;       // in use
+  bool plans_anew = false;  // else the plan stays, and batches are only measured
+  double migration_ms = 0;  // beside what devices pull
   std::uint64_t seed = 1;
   // Where the problem has a budget: what time counts for against it, and how far it has been run ahead of
   // already (planner/queues.h).

@@ -106,10 +106,12 @@ absl::Status Attempt::on_message(ServerId server, const wire::ServerMessage& mes
       if (const auto failed = checkpoints_.written(server, message.written())) checkpoint_failed(*failed);
       finish_if_done();
       return absl::OkStatus();
-    case wire::ServerMessage::kHeartbeat:
-      note_process(fmt::format("server{}", servers_.rank(server)), message.heartbeat());
-      return note_links(fmt::format("server{}", servers_.rank(server)), servers_.place(servers_.rank(server)),
-                        message.heartbeat());
+    case wire::ServerMessage::kHeartbeat: {
+      const HostRank rank = servers_.rank(server);
+      const std::string name = fmt::format("server{}", rank);
+      note_process(name, message.heartbeat());
+      return note_links(name, servers_.place(rank), message.heartbeat());
+    }
     case wire::ServerMessage::kFailed:
       on_failed(server, message.failed());
       return absl::OkStatus();

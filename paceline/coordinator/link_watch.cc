@@ -15,7 +15,7 @@ constexpr std::int64_t kServersEvery = 2;  // heartbeats; more where there are m
 
 }  // namespace
 
-// What it has received since that was last told. A process that came again counts anew.
+// What the process received since the last word about it. A process that starts again counts from zero.
 std::optional<control::LinkMeasured> LinkWatch::news(Known& known, const wire::Received& received) {
   const wire::Received before = std::exchange(known, {received}).said;
   const bool goes_on = received.bytes() > before.bytes() && received.busy_ns() > before.busy_ns() &&

@@ -2,7 +2,7 @@
 //
 // What one stage gets from another shows a link as the planner means it. What servers get from each other
 // shows less of it, as several of them send at a time. But it shows also what becomes of links that no stages
-// use. There are many such pairs, so they are told the more seldom the more hosts there are.
+// use. There are many such pairs, so each is told less often where there are more hosts.
 #pragma once
 
 #include <functional>

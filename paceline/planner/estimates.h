@@ -48,11 +48,11 @@ class LinkEstimate {
  public:
   explicit LinkEstimate(const Link& start) : link_(start) {}
   void add(double bytes, double ms);
-  // The same of a transfer that shared the link with others. The link carries at least that. Where it is all
-  // that is known for a while, the link is taken to change as it does, if that is much.
+  // A transfer that shared the link with others. The link carries at least that much. After two of these in a
+  // row, a large change in them counts as a change of the link.
   void add_shared(double bytes, double ms);
   const Link& link() const { return link_; }
-  // Seen by itself: at all, and so often that one odd value does not matter.
+  // Measured without others; and often enough that one odd value does not matter.
   bool seen() const { return seen_; }
   bool settled() const { return count_ > kSettled; }
   // As if it were so many times faster than what was known of it.

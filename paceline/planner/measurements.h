@@ -46,8 +46,8 @@ struct BatchObservation {
 
 class Measurements {
  public:
-  // `alike`: a link that nothing is known of is as good as those were on average that were said to be like
-  // it. Else it is as was said.
+  // `alike`: a link that nobody has measured counts as good as the average measured link that the problem
+  // describes alike. Else its own description counts.
   explicit Measurements(Problem initial, bool alike = false);
 
   // `plan`: what the batch was done with. Values that cannot be are left out.
