@@ -31,8 +31,10 @@ fs::path train(const TempFolder& folder, int hosts, const std::vector<std::strin
 
 TEST(Hosts, OneReplicaEachTrainsToTheBytesOfOneHost) {
   using Sets = std::vector<std::string>;
-  for (const auto& [hosts, links] : {std::pair(3, Sets{}), std::pair(3, Sets{"cluster.seal=false"}),
-                                     std::pair(2, Sets{"cluster.seal=false", "cluster.fabric=ucx"})}) {
+  for (const auto& [hosts, links] :
+       {std::pair(3, Sets{}), std::pair(3, Sets{"cluster.seal=false"}),
+        std::pair(2, Sets{"cluster.seal=false", "cluster.fabric=ucx"}),
+        std::pair(3, Sets{"cluster.placement=central", "cluster.reduction=servers"})}) {
     const TempFolder one, several;
     const std::string replicas = fmt::format("device=[{{count={}}}]", hosts);
     const auto on_one = checkpoint_weights(train(one, 1, {replicas, "cluster.servers=3"}));
@@ -52,6 +54,18 @@ TEST_P(HostsUnder, EachPolicyTrainsEverySampleOnce) {
   const fs::path run_folder = train(folder, 2,
                                     {"device=[{count=3, pace_ms=15, host=1}, {pace_ms=40, host=0}]",
                                      "sync.policy=" + GetParam(), "evaluate.every_epochs=0.2"});
+  expect_each_sample_once(RecordedRun::read(run_folder), 1);
+  const Ended replayed = run({"replay", run_folder.string()});
+  EXPECT_EQ(replayed.status, 0) << replayed.errors;
+  EXPECT_GE(RecordedRun::read(run_folder).evaluations.size(), 2u);
+}
+
+TEST_P(HostsUnder, TrainsEverySampleOnceWithTheWeightsInOnePlace) {
+  const TempFolder folder;
+  const fs::path run_folder =
+      train(folder, 3,
+            {"device=[{pace_ms=15}, {pace_ms=20}, {pace_ms=40}]", "cluster.placement=central",
+             "sync.policy=" + GetParam(), "evaluate.every_epochs=0.2"});
   expect_each_sample_once(RecordedRun::read(run_folder), 1);
   const Ended replayed = run({"replay", run_folder.string()});
   EXPECT_EQ(replayed.status, 0) << replayed.errors;
@@ -80,15 +94,18 @@ TEST(Hosts, ASlowEvaluatorFindsWhatACheckpointHadKeptToo) {
 }
 
 TEST(Hosts, ARunGoesOnFromItsCheckpoint) {
-  const TempFolder whole, half;
-  const std::vector<std::string> sets = {"device=[{count=2}]", "model.width=32"};
-  std::vector<std::string> longer = sets;
-  longer.push_back("epochs=2");
-  const auto expected = checkpoint_weights(train(whole, 2, longer));
-  const fs::path run_folder = train(half, 2, sets);
-  const Ended resumed = run({"train", "--resume", run_folder.string(), "--set", "epochs=2"});
-  EXPECT_EQ(resumed.status, 0) << resumed.errors;
-  EXPECT_EQ(checkpoint_weights(run_folder), expected);
+  for (const std::string placement : {"beside", "central"}) {
+    const TempFolder whole, half;
+    const std::vector<std::string> sets = {"device=[{count=2}]", "model.width=32",
+                                           "cluster.placement=" + placement};
+    std::vector<std::string> longer = sets;
+    longer.push_back("epochs=2");
+    const auto expected = checkpoint_weights(train(whole, 2, longer));
+    const fs::path run_folder = train(half, 2, sets);
+    const Ended resumed = run({"train", "--resume", run_folder.string(), "--set", "epochs=2"});
+    EXPECT_EQ(resumed.status, 0) << resumed.errors;
+    EXPECT_EQ(checkpoint_weights(run_folder), expected);
+  }
 }
 
 // Those whose links are of another kind could not talk to each other.
@@ -123,7 +140,13 @@ TEST(Hosts, WhatOnlyWorksOnOneHostIsRefused) {
   EXPECT_NE(refused(2, {}).find("cluster.hosts=2: host 1 has no device"), std::string::npos);
   EXPECT_NE(refused(2, {"device=[{count=2}]", "cluster.servers=3"}).find("every host has one server"),
             std::string::npos);
-  EXPECT_NE(refused(2, {"device=[{count=2}]", "cluster.reduction=group"}).find("on one host only"),
+  EXPECT_NE(refused(2, {"device=[{count=2}]", "cluster.reduction=group"}).find("only with placement"),
+            std::string::npos);
+  EXPECT_NE(refused(2, {"device=[{count=2}]", "cluster.placement=central", "cluster.copies=2",
+                        "cluster.reduction=group"})
+                .find("only with placement"),
+            std::string::npos);
+  EXPECT_NE(refused(2, {"device=[{count=2}]", "cluster.colocated=true"}).find("write placement"),
             std::string::npos);
   EXPECT_NE(refused(2, {"device=[{host=1}, {host=2}]"}).find("host 0 has no device"), std::string::npos);
   EXPECT_NE(refused(2, {"device=[{host=0}, {host=1}, {host=2}]"}).find("w2 is on host 2"), std::string::npos);

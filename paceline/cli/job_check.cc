@@ -36,7 +36,7 @@ std::int64_t floats_a_parameter(const config::JobConfig& job, std::int64_t worke
 absl::Status check_sizes(const config::JobConfig& job, const ps::Layout& layout, std::int64_t samples) {
   PACELINE_RETURN_IF_ERROR(check_batches(job, samples));
   PACELINE_RETURN_IF_ERROR(ps::check_groups(layout, job.groups));
-  return config::server_parts(layout, job.servers, job.hosts > 1, job.optimizer.kind).status();
+  return config::server_parts(layout, job.servers, config::spread_of(job), job.optimizer.kind).status();
 }
 
 absl::Status check_memory(const config::JobConfig& job, const ps::Layout& layout,

@@ -19,9 +19,10 @@ absl::StatusOr<BoardReaders> BoardReaders::open(const wire::Boards& boards, cons
   std::vector<Shard> shards;
   std::int64_t begin = 0;
   for (const wire::Board& board : boards.boards()) {
-    PACELINE_ASSIGN_OR_RETURN(const ps::Layout part, wire::from_wire(board.part()));
+    PACELINE_ASSIGN_OR_RETURN(const ps::Layout part, wire::part_from_wire(board.part()));
     const std::int64_t end = begin + part.size();
     if (end > layout.size() || !(layout.part(begin, end) == part)) return another_model();
+    if (part.size() == 0) continue;
     PACELINE_ASSIGN_OR_RETURN(
         auto reader,
         memory::WeightReader::open(board.path(), ps::Shard::board_floats(part, look_ahead), boards.reader()));

@@ -14,6 +14,8 @@ namespace {
 constexpr std::int64_t kMostHosts = 64;
 constexpr std::int64_t kMostCopies = 2;
 
+bool keeps_all(const JobConfig& job) { return job.hosts > 1 && job.placement == Placement::kCentral; }
+
 void spread(JobConfig& job) {
   const auto devices = static_cast<std::int64_t>(job.devices.size());
   for (std::int64_t i = 0; i < devices; ++i) {
@@ -41,8 +43,21 @@ void check_more_than_one(Section& cluster, const JobConfig& job) {
     cluster.complain("servers",
                      fmt::format("every host has one server: leave it out, or write {}", job.hosts));
   }
-  if (job.reduce_in_group)
-    cluster.complain("reduction", "members sum among themselves on one host only; leave it out");
+}
+
+// Of one host: how virtual time models it. Of several the first one keeps all weights, or each a part. The
+// sum of a group saves the first host's link, so it is made on the way there unless the job says otherwise.
+void read_placement(Section& cluster, JobConfig& job) {
+  const std::vector<std::string> places{"central", "beside"};
+  const bool several = job.hosts > 1;
+  job.placement =
+      cluster.choice("placement", several ? 1 : 0, places) == 0 ? Placement::kCentral : Placement::kBeside;
+  const bool summed_on_the_way = keeps_all(job) && job.copies == 1;
+  job.reduce_in_group = cluster.choice("reduction", summed_on_the_way ? 1 : 0, {"servers", "group"}) == 1;
+  if (job.reduce_in_group && several && !summed_on_the_way)
+    cluster.complain("reduction",
+                     "over several hosts members sum among themselves only with placement = \"central\" and "
+                     "copies = 1; leave it out");
 }
 
 // Device n is now the one at places[n]; -1: no more.
@@ -110,6 +125,7 @@ void read_hosts(Section& cluster, JobConfig& job) {
   if (job.seal && cluster.has("fabric"))
     cluster.complain("fabric", "is for what goes in the clear; add seal = false");
   if (job.seal) job.fabric = "sealed";
+  read_placement(cluster, job);
   spread(job);
   check_places(cluster, job);
   job.host_patience_s = cluster.number("host_patience_s", job.host_patience_s, 0.1, 1e6);

@@ -358,10 +358,9 @@ void read_job_budget(Section& top, JobConfig& job, Complaints& complaints) {
 void read_cluster(Section section, JobConfig& job) {
   job.servers = section.integer("servers", job.servers, 1, 64);
   job.server_threads = section.integer("server_threads", 0, 0, 256);
-  job.reduce_in_group = section.choice("reduction", 0, {"servers", "group"}) == 1;
   read_hosts(section, job);
   job.server_gbps = section.number("server_gbps", job.server_gbps, 1e-6, 1e6);
-  job.servers_colocated = section.boolean("colocated", false);
+  if (section.has("colocated")) section.complain("colocated", "write placement = \"beside\" or \"central\"");
   section.finish();
 }
 

@@ -97,7 +97,6 @@ struct JobConfig {
   double virtual_compute_ms = 100;  // of an iteration without pace_ms; `pace` multiplies it
   bool free_communication = true;   // no [link] in the file
   double server_gbps = 10;
-  bool servers_colocated = false;
   UpdateTime update;
 
   std::int64_t hosts = 1;
@@ -108,15 +107,18 @@ struct JobConfig {
   std::vector<std::string> left_out;  // names of those devices
   double host_patience_s = 30;        // a host that was lost is waited for so long
   std::int64_t servers = 1;           // one a host, where there are several
-  std::int64_t copies = 1;            // of each shard, each on another host
-  bool shared_folder = false;         // all hosts see runs_dir, on one disk
-  bool seal = true;                   // what goes from host to host
-  std::string fabric = "sealed";      // what carries it; in the clear "tcp", "ucx", or "auto": the faster one
-  std::int64_t server_threads = 0;    // 0: as many as there are processors, at most 4
+  Placement placement = Placement::kCentral;
+  std::int64_t copies = 1;          // of each shard, each on another host
+  bool shared_folder = false;       // all hosts see runs_dir, on one disk
+  bool seal = true;                 // what goes from host to host
+  std::string fabric = "sealed";    // what carries it; in the clear "tcp", "ucx", or "auto": the faster one
+  std::int64_t server_threads = 0;  // 0: as many as there are processors, at most 4
   Reach reach;
-  std::string monitor{};         // where its metrics are served, HOST:PORT; empty: nowhere
-  bool to_tensorboard = false;   // event files while it trains
-  bool reduce_in_group = false;  // live: a commit's members sum among themselves, servers take the sum
+  std::string monitor{};        // where its metrics are served, HOST:PORT; empty: nowhere
+  bool to_tensorboard = false;  // event files while it trains
+  // Live: a commit's members sum among themselves, servers take the sum. On one host in its memory; over
+  // several, where the weights are in one place, on the way there.
+  bool reduce_in_group = false;
 
   bool evaluates = true;
   double evaluate_epochs = 1;  // epochs between evaluations

@@ -26,6 +26,9 @@ struct UpdateTime {
 // The keys update_ms and gradient_ms.
 UpdateTime read_update_time(Section& section);
 
+// Where the weights are kept: on servers of their own, or a part beside each replica.
+enum class Placement { kCentral, kBeside };
+
 // What all servers together can carry. Pushes and pulls queue for it.
 struct ServerLinks {
   std::int64_t count = 1;

@@ -136,7 +136,7 @@ planner::Problem planning_problem(const JobConfig& job, const planner::ModelProf
   problem.cluster.links = between_devices(job, time);
   if (live) {
     problem.cluster.server_bytes_per_ms = kServersBytesPerMs;
-  } else if (!job.free_communication && !job.servers_colocated) {
+  } else if (!job.free_communication && job.placement == Placement::kCentral) {
     problem.cluster.server_bytes_per_ms = bytes_per_ms(job.server_gbps) * static_cast<double>(job.servers);
   }
   if (job.budget) problem.budgets = {job.budget->most};

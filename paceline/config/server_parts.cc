@@ -4,8 +4,19 @@
 
 namespace paceline::config {
 
+ServerSpread spread_of(const JobConfig& job) {
+  if (job.hosts == 1) return ServerSpread::kOneHost;
+  return job.placement == Placement::kCentral ? ServerSpread::kCentral : ServerSpread::kHosts;
+}
+
 absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
-                                                     bool one_a_host, ps::OptimizerKind optimizer) {
+                                                     ServerSpread spread, ps::OptimizerKind optimizer) {
+  if (spread == ServerSpread::kCentral) {
+    std::vector<ps::Layout> parts(static_cast<std::size_t>(servers));
+    parts.front() = layout;
+    return parts;
+  }
+  const bool one_a_host = spread == ServerSpread::kHosts;
   const int count = static_cast<int>(servers);
   const bool cut = one_a_host && !ps::is_tensorwise(optimizer);
   std::vector<ps::Layout> parts = cut ? layout.split_evenly(count) : layout.split(count);

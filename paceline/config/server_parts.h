@@ -8,17 +8,27 @@
 
 #include "paceline/base/id_vector.h"
 #include "paceline/base/places.h"
+#include "paceline/config/job_config.h"
 #include "paceline/ps/layout.h"
 #include "paceline/ps/update_rule.h"
 
 namespace paceline::config {
 
+// Where the servers are.
+enum class ServerSpread {
+  kOneHost,
+  kHosts,    // one on each of several hosts
+  kCentral,  // the same, and the first one keeps everything
+};
+ServerSpread spread_of(const JobConfig& job);
+
 // One part a server. Between hosts they are of equal size, so that every link carries as much; a tensor that
 // is cut has to be put together where it is read. On one host they are of whole tensors, which are read where
-// they lie. So they are between hosts if the optimizer steps whole tensors (ps::is_tensorwise). Errors:
-// InvalidArgument when the model is too small for so many.
+// they lie. So they are between hosts if the optimizer steps whole tensors (ps::is_tensorwise). In one place
+// the first part is the whole model, and the others are empty. Errors: InvalidArgument when the model is too
+// small for so many.
 absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
-                                                     bool one_a_host, ps::OptimizerKind optimizer);
+                                                     ServerSpread spread, ps::OptimizerKind optimizer);
 
 // Which shards each server keeps.
 using ServerShards = IdVector<ServerId, std::vector<ShardId>>;

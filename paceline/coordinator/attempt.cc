@@ -418,7 +418,8 @@ void Attempt::carry_out(const control::CommitRecord& record) {
     order.mutable_apply()->set_state(store::to_text(snapshot.state));
     order.mutable_apply()->set_elapsed_ns(snapshot.elapsed.count());
   }
-  order.mutable_apply()->set_group(options_.job.reduce_in_group && order_reduction(record, replicas_, out_));
+  order.mutable_apply()->set_group(reduces_in_memory(options_.job) &&
+                                   order_reduction(record, replicas_, out_));
   servers_.tell(order);
   evaluations_.committed(record, time(at_), controller_->finished());
   if (record.checkpoint) write_checkpoint(*record.checkpoint);

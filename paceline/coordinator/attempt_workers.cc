@@ -12,6 +12,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/base/status_message.h"
 #include "paceline/config/planning.h"
+#include "paceline/coordinator/group_reduction.h"
 #include "paceline/coordinator/reader_slots.h"
 #include "paceline/coordinator/worker_orders.h"
 #include "paceline/store/strict_json.h"
@@ -351,7 +352,7 @@ void Attempt::leave(const LiveReplica& replica, const std::string& why) {
   for (const Worker* stage : replica.stages) out_.send(stage->peer, dissolve_order(replica.id));
   if (!replica.told_servers) return;
   if (replica.joined) {
-    if (options_.job.reduce_in_group) {
+    if (reduces_in_memory(options_.job)) {
       for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(replica.id);
     }
     const absl::Status status = tell_controller(control::ReplicaLeft{replica.id, why});

@@ -2,10 +2,15 @@
 // Pure.
 #pragma once
 
+#include "paceline/config/job_config.h"
 #include "paceline/control/orders.h"
 #include "paceline/coordinator/replica_table.h"
 
 namespace paceline::coordinator {
+
+// Whether a job's members do, in the memory of their host. Those of several hosts have servers that add what
+// passes (exchange/commit_exchange.h).
+inline bool reduces_in_memory(const config::JobConfig& job) { return job.reduce_in_group && job.hosts == 1; }
 
 // Tells every member who the others are, before it is released. False, and nobody is told, when one member is
 // alone or not all of them are here: then the servers sum.

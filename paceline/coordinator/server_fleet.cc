@@ -29,6 +29,7 @@ ServerFleet::ServerFleet(const config::JobConfig& job, Outbox& out, std::functio
       new_key_(std::move(new_key)),
       servers_(static_cast<std::size_t>(job.servers)),
       one_a_host_(job.hosts > 1),
+      spread_(config::spread_of(job)),
       optimizer_(job.optimizer),
       ranks_(ranks_or_counted(job.ranks, servers_.size())),
       without_(job.without),
@@ -36,8 +37,8 @@ ServerFleet::ServerFleet(const config::JobConfig& job, Outbox& out, std::functio
       folder_on_(folder_on) {}
 
 absl::Status ServerFleet::split(const ps::Layout& layout) {
-  PACELINE_ASSIGN_OR_RETURN(auto parts, config::server_parts(layout, static_cast<std::int64_t>(size()),
-                                                             one_a_host_, optimizer_.kind));
+  PACELINE_ASSIGN_OR_RETURN(
+      auto parts, config::server_parts(layout, static_cast<std::int64_t>(size()), spread_, optimizer_.kind));
   parts_ = IdVector<ServerId, ps::Layout>(std::move(parts));
   whole_ = layout;
   return absl::OkStatus();

@@ -18,6 +18,7 @@
 #include "paceline/base/ids.h"
 #include "paceline/base/places.h"
 #include "paceline/config/job_config.h"
+#include "paceline/config/server_parts.h"
 #include "paceline/coordinator/actions.h"
 #include "paceline/coordinator/phi_accrual.h"
 #include "paceline/coordinator/refusal.h"
@@ -113,6 +114,7 @@ class ServerFleet {
   const std::function<std::string()> new_key_;
   IdVector<ServerId, Server> servers_;
   const bool one_a_host_;
+  const config::ServerSpread spread_;
   const ps::OptimizerConfig optimizer_;
   ps::Layout whole_;
   const IdVector<ServerId, HostRank> ranks_;  // what they call themselves

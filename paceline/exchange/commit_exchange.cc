@@ -9,6 +9,13 @@
 
 namespace paceline::exchange {
 
+namespace {
+
+// Where one host keeps everything, it is the first one, and that is its shard.
+constexpr int kKeeper = 0;
+
+}  // namespace
+
 std::vector<bool> moving_blocks(const ps::Layout& part, std::int64_t floats) {
   std::vector<bool> moving(block_count(floats), false);
   // A board has as many floats of directions behind those of the weights.
@@ -22,12 +29,13 @@ std::vector<bool> moving_blocks(const ps::Layout& part, std::int64_t floats) {
 }
 
 CommitExchange::CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts,
-                               std::vector<std::vector<int>> kept, int host)
+                               std::vector<std::vector<int>> kept, int host, bool on_the_way)
     : exchange_(exchange),
       parts_(std::move(parts)),
       kept_(std::move(kept)),
       host_(host),
       copied_(kept_.front().size() > 1),
+      on_the_way_(on_the_way),
       sums_(parts_.size()) {
   std::int64_t offset = 0;
   for (const ps::Layout& part : parts_) {
@@ -47,7 +55,7 @@ absl::Status CommitExchange::apply(ps::Shard& shard, ps::Update update, std::spa
   update.squares_of_all = [&](double own) { return exchange_.sum_squares(version, own); };
   PACELINE_RETURN_IF_ERROR(shard.apply(update));
   release(host_, from, version);
-  exchange_.published(version);
+  exchange_.published(version, way_of(members));
   return absl::OkStatus();
 }
 
@@ -87,6 +95,12 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
   // As the others who keep it get it.
   const bool own_summed = copied_ && own_of(members).size() > 1;
   std::vector<int> seen;
+  // One sum stands for all of these.
+  if (const std::vector<int> way = way_of(members); !way.empty() && shard == kKeeper) {
+    from.others.push_back(way.back());
+    from.members.push_back({exchange_.slice(shard, way.back(), version), 1, 1});
+    seen = way;
+  }
   for (const HostMember& member : members) {
     if (member.host == host_ && !own_summed) {
       from.members.push_back(
@@ -127,6 +141,45 @@ absl::Status CommitExchange::flush() {
   for (int host = 0; host < static_cast<int>(parts_.size()); ++host) {
     if (host != host_) PACELINE_RETURN_IF_ERROR(exchange_.flush(host));
   }
+  if (passing_) exchange_.release(kKeeper, passing_->from, passing_->version);
+  passing_.reset();
+  return absl::OkStatus();
+}
+
+std::vector<int> CommitExchange::way_of(std::span<const HostMember> members) const {
+  std::vector<int> way;
+  for (const HostMember& member : members) {
+    if (on_the_way_ && member.host != kKeeper && std::find(way.begin(), way.end(), member.host) == way.end())
+      way.push_back(member.host);
+  }
+  if (way.size() == 1) way.clear();
+  return way;
+}
+
+absl::Status CommitExchange::add_on_the_way(Version version, std::span<const int> way,
+                                            std::span<const HostMember* const> own) {
+  const auto here = std::find(way.begin(), way.end(), host_);
+  const bool first = here == way.begin();
+  const int next = here + 1 == way.end() ? kKeeper : *(here + 1);
+  std::span<float> sums;
+  if (first) {
+    sums_[kKeeper].resize(static_cast<std::size_t>(parts_[kKeeper].size()));
+    sums = sums_[kKeeper];
+  } else {
+    passing_ = {*(here - 1), version};
+    sums = {exchange_.slice(kKeeper, passing_->from, version),
+            static_cast<std::size_t>(parts_[kKeeper].size())};
+  }
+  for (std::int64_t begin = 0; begin < std::ssize(sums); begin += kBlockFloats) {
+    if (!moving_[kKeeper][block_index(begin)]) continue;
+    const std::span<float> block = block_at(sums, begin);
+    if (!first) {
+      PACELINE_RETURN_IF_ERROR(
+          exchange_.wait(kKeeper, passing_->from, version, begin, begin + std::ssize(block)));
+    }
+    sum(kKeeper, own, begin, block, first ? Sum::kOver : Sum::kOnto);
+    exchange_.send(next, kKeeper, version, begin, block);
+  }
   return absl::OkStatus();
 }
 
@@ -134,8 +187,11 @@ absl::Status CommitExchange::send(Version version, std::span<const HostMember> m
   if (version <= sent_) return absl::OkStatus();
   sent_ = version;
   const std::vector<const HostMember*> own = own_of(members);
-  if (own.empty()) return absl::OkStatus();
+  if (own.empty() && !passing_) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(flush());
+  if (own.empty()) return absl::OkStatus();
+  if (const std::vector<int> way = way_of(members); !way.empty() && host_ != kKeeper)
+    return add_on_the_way(version, way, own);
   summed_.assign(parts_.size(), 0);
   std::int64_t longest = 0;
   for (const ps::Layout& part : parts_) longest = std::max(longest, part.size());
@@ -162,13 +218,13 @@ std::span<const float> CommitExchange::part_block(int shard, std::span<const Hos
   if (own.size() == 1) return block_at(std::span(own.front()->gradient + offsets_[at], size), begin);
   sums_[at].resize(size);
   const std::span<float> into = block_at(std::span(sums_[at]), begin);
-  if (begin >= summed_[at]) sum(shard, own, begin, into);
+  if (begin >= summed_[at]) sum(shard, own, begin, into, Sum::kOver);
   summed_[at] = std::max(summed_[at], begin + kBlockFloats);
   return into;
 }
 
 void CommitExchange::sum(int shard, std::span<const HostMember* const> own, std::int64_t begin,
-                         std::span<float> into) const {
+                         std::span<float> into, Sum how) const {
   const auto at = static_cast<std::size_t>(shard);
   const std::int64_t end = begin + static_cast<std::int64_t>(into.size());
   for (const ps::Layout::Run& run : runs_[at]) {
@@ -180,7 +236,7 @@ void CommitExchange::sum(int shard, std::span<const HostMember* const> own, std:
       const float* values = member->gradient + offsets_[at] + from;
       const auto weight = static_cast<float>(parameters ? member->weight : member->share);
       float* sum = into.data() + (from - begin);
-      if (member == own.front()) {
+      if (how == Sum::kOver && member == own.front()) {
         collective::product(sum, values, weight, to - from);
       } else {
         collective::accumulate(sum, values, weight, to - from);

@@ -9,10 +9,17 @@
 // Where a shard is kept on several hosts, all of them get the same and sum it the same way, hosts by hosts:
 // the copies are equal to the last bit.
 //
+// Where one host keeps everything, its link would carry a gradient for each host of a commit. The sum can be
+// made on the way there instead: the first member's host sends what its members have to the next one, which
+// adds its own, and the last one sends the sum to the keeper. The weights go the other way about: the keeper
+// sends them to the first of these hosts, and each passes them on. So the keeper's link carries one gradient
+// and one copy of the weights for each commit, and every other link at most as much each way.
+//
 // One thread, that of the shard.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,10 +46,12 @@ std::vector<bool> moving_blocks(const ps::Layout& part, std::int64_t floats);
 
 class CommitExchange {
  public:
-  // `parts`: each shard's, by host. `kept`: the shards that are kept there, by host, the own first. The
-  // exchange has started, and is gone before this: until then it may send what is summed here.
+  // `parts`: each shard's, by host. `kept`: the shards that are kept there, by host, the own first.
+  // `on_the_way`: sums are made on the way to the first host, which keeps everything; the gradients of shard
+  // 0 come to all hosts then. The exchange has started, and is gone before this: until then it may send what
+  // is summed here.
   CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts, std::vector<std::vector<int>> kept,
-                 int host);
+                 int host, bool on_the_way = false);
 
   // Sends what this host's members have for the other shards, then has the own shard make the version of all
   // members' gradients. `update` is what it is beside its members. Errors: those of the shard, and why the
@@ -72,20 +81,34 @@ class CommitExchange {
   void await(int shard, const Gathering& from, ps::Update& update);
   void release(int shard, const Gathering& from, Version version);
   std::span<const float> part_block(int shard, std::span<const HostMember* const> own, std::int64_t begin);
-  void sum(int shard, std::span<const HostMember* const> own, std::int64_t begin,
-           std::span<float> into) const;
+  // Over what is there, or onto it.
+  enum class Sum { kOver, kOnto };
+  void sum(int shard, std::span<const HostMember* const> own, std::int64_t begin, std::span<float> into,
+           Sum how) const;
+
+  // The hosts on the way of a commit's sum to the keeper; none where it is not made on the way.
+  std::vector<int> way_of(std::span<const HostMember> members) const;
+  absl::Status add_on_the_way(Version version, std::span<const int> way,
+                              std::span<const HostMember* const> own);
 
   Exchange& exchange_;
   const std::vector<ps::Layout> parts_;
   const std::vector<std::vector<int>> kept_;
   const int host_;
-  const bool copied_;                  // shards are kept on several hosts
+  const bool copied_;  // shards are kept on several hosts
+  const bool on_the_way_;
   std::vector<std::int64_t> offsets_;  // of the parts in the whole
   std::vector<std::vector<ps::Layout::Run>> runs_;
   std::vector<std::vector<bool>> moving_;
   std::vector<std::vector<float>> sums_;  // for each shard; empty before they are needed
   std::vector<std::int64_t> summed_;      // how far, for the commit that was sent last
   Version sent_{};
+  // A sum of this host's members and those before them, on its way from the memory that it came to.
+  struct Passing {
+    int from;
+    Version version;
+  };
+  std::optional<Passing> passing_;
 };
 
 }  // namespace paceline::exchange

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -16,6 +17,7 @@ namespace {
 
 using testing::Commit;
 using testing::Hosts;
+using testing::Kept;
 using testing::random_floats;
 
 void expect_near(const std::vector<float>& found, const std::vector<float>& expected) {
@@ -52,6 +54,121 @@ TEST(CommitExchange, AnyMembersOfAnyHosts) {
   hosts.apply(commits);
   const std::vector<float> expected = hosts.on_one_host(commits);
   for (int host = 0; host < 3; ++host) expect_near(hosts.read(host, Version(40)), expected);
+}
+
+class InOnePlace : public ::testing::TestWithParam<Kept> {};
+
+TEST_P(InOnePlace, AnyMembersOfAnyHosts) {
+  for (const int count : {2, 3, 5}) {
+    Hosts hosts(count, true, links::Fabric::kSealed, 1, count == 5 ? 0.5 : 0, GetParam());
+    Rng rng(3);
+    std::vector<Commit> commits;
+    for (int v = 0; v < 12; ++v) {
+      Commit& commit = commits.emplace_back();
+      const std::uint64_t members = 1 + rng.below(7);
+      for (std::uint64_t m = 0; m < members; ++m) {
+        const auto host = static_cast<int>(rng.below(static_cast<std::uint64_t>(count)));
+        commit.push_back({host, random_floats(rng, hosts.floats())});
+      }
+    }
+    {
+      // Somebody waits for a version that others get on another way.
+      const std::jthread waits([&](const std::stop_token& stop) {
+        Rng which(4);
+        while (!stop.stop_requested()) {
+          const auto host = static_cast<int>(which.below(static_cast<std::uint64_t>(count)));
+          hosts.at(0).exchange->want(host, Version(static_cast<std::int64_t>(which.below(13))));
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+      });
+      hosts.apply(commits);
+    }
+    const std::vector<float> expected = hosts.on_one_host(commits);
+    for (int host = 0; host < count; ++host) expect_near(hosts.read(host, Version(12)), expected);
+  }
+}
+
+// While some hosts read the versions that others pass on to them, and some do not.
+TEST_P(InOnePlace, EveryVersionArrivesWhereSomebodyWaitsForIt) {
+  constexpr int kHosts = 4;
+  Hosts hosts(kHosts, false, links::Fabric::kTcp, 1, 0, GetParam());
+  Rng rng(8);
+  std::vector<std::vector<float>> expected;
+  std::vector<Commit> commits;
+  for (std::int64_t v = 1; v <= 20; ++v) {
+    Commit& commit = commits.emplace_back();
+    for (int host = 1; host < kHosts; ++host) {
+      if (rng.below(4) > 0) commit.push_back({host, random_floats(rng, hosts.floats())});
+    }
+    if (commit.empty()) commit.push_back({0, random_floats(rng, hosts.floats())});
+    std::vector<std::jthread> threads;
+    for (int host = 0; host < kHosts; ++host) {
+      threads.emplace_back([&, host] {
+        EXPECT_TRUE(hosts.apply_one(host, Version(v), commit).ok());
+        EXPECT_TRUE(hosts.at(host).commits->flush().ok());
+      });
+    }
+    threads.clear();
+    const std::vector<float> now = hosts.on_one_host(commits);
+    for (int host = 0; host < kHosts; ++host) {
+      if (rng.below(2) == 0) expect_near(hosts.read(host, Version(v)), now);
+    }
+  }
+}
+
+TEST_P(InOnePlace, WhoeverWaitsForAHostThatIsGoneIsToldSo) {
+  Hosts hosts(4, false, links::Fabric::kTcp, 1, 0, GetParam());
+  Rng rng(5);
+  Commit commit;
+  for (const int host : {3, 1, 2}) commit.push_back({host, random_floats(rng, hosts.floats())});
+  hosts.apply({commit});
+  // Host 3 never sends what it has: all after it on the way wait, and so does the keeper.
+  std::vector<std::jthread> threads;
+  for (const int host : {0, 1, 2})
+    threads.emplace_back([&, host] {
+      const bool made = hosts.apply_one(host, Version(2), commit).ok();
+      EXPECT_TRUE(!made || host != 0);
+    });
+  EXPECT_TRUE(hosts.at(3).commits->flush().ok());
+  hosts.kill(3);
+  threads.clear();
+  EXPECT_EQ(hosts.at(0).failures, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sums, InOnePlace,
+                         ::testing::Values(Kept::kInOnePlace, Kept::kInOnePlaceSummedOnTheWay),
+                         [](const auto& info) {
+                           return info.param == Kept::kInOnePlace ? "AtTheKeeper" : "OnTheWay";
+                         });
+
+// What costs a keeper's link: with three hosts of a commit, one gradient and one copy of the weights.
+TEST(CommitExchange, SumsAreMadeOnTheWayToTheKeeper) {
+  for (const auto& [where, copies] :
+       {std::pair(Kept::kInOnePlace, 3), std::pair(Kept::kInOnePlaceSummedOnTheWay, 1)}) {
+    Hosts hosts(4, false, links::Fabric::kTcp, 1, 0, where);
+    Rng rng(9);
+    constexpr int kCommits = 10;
+    std::vector<Commit> commits(kCommits);
+    for (Commit& commit : commits) {
+      for (const int host : {2, 3, 1}) commit.push_back({host, random_floats(rng, hosts.floats())});
+    }
+    std::int64_t first = 0;
+    for (int v = 1; v <= kCommits; ++v) {
+      std::vector<std::jthread> threads;
+      for (int host = 0; host < 4; ++host)
+        threads.emplace_back(
+            [&, host] { EXPECT_TRUE(hosts.apply_one(host, Version(v), commits[std::size_t(v - 1)]).ok()); });
+      threads.clear();
+      for (const int host : {1, 2, 3}) hosts.read(host, Version(v));
+      if (v == 1) first = hosts.weights_sent(0);
+    }
+    for (int host = 0; host < 4; ++host) EXPECT_TRUE(hosts.at(host).commits->flush().ok());
+    const std::int64_t moved = hosts.moving_bytes();
+    EXPECT_EQ(hosts.weights_sent(0) - first, (kCommits - 1) * copies * moved);
+    std::int64_t received = 0;
+    for (const int host : {1, 2, 3}) received += hosts.at(host).exchange->sent_bytes()[0].gradients;
+    EXPECT_EQ(received, kCommits * copies * moved);
+  }
 }
 
 TEST(CommitExchange, ClipsByTheNormOfAllShards) {

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +22,8 @@ constexpr int kLongestSleepMs = 250;
 // Hosts are told to start at about the same time, but the other one hears nobody before its shard is there,
 // out of a checkpoint perhaps. One that is gone refuses the connection, or the coordinator misses it.
 constexpr auto kConnectLimit = std::chrono::minutes(2);
+
+std::uint64_t bit_of(int host) { return std::uint64_t{1} << host; }
 
 std::string name_of(int host) { return fmt::format("host {}", host); }
 
@@ -84,32 +87,41 @@ absl::Status Exchange::start(ExchangeOptions options) {
   for (std::size_t host = 0; host < hosts; ++host) {
     if (host == own) continue;
     Neighbour& neighbour = neighbours_[host];
-    PACELINE_ASSIGN_OR_RETURN(auto board, memory::WeightWriter::create(options_.board_floats[host],
-                                                                       options_.readers, options_.kept));
-    boards_[host] = board.path();
-    neighbour.mirror =
-        std::make_unique<Mirror>(std::move(board), options_.board_floats[host], options_.moving[host]);
+    if (options_.board_floats[host] > 0) {
+      PACELINE_ASSIGN_OR_RETURN(auto board, memory::WeightWriter::create(options_.board_floats[host],
+                                                                         options_.readers, options_.kept));
+      boards_[host] = board.path();
+      neighbour.mirror =
+          std::make_unique<Mirror>(std::move(board), options_.board_floats[host], options_.moving[host]);
+    }
+    if (options_.board_floats[own] == 0) continue;
     // The highest slots: workers get theirs from the lowest on.
     const int slot = memory::WeightWriter::kSlots - 1 - static_cast<int>(host);
     PACELINE_ASSIGN_OR_RETURN(
         auto reader, memory::WeightReader::open(options_.own_board, options_.board_floats[own], slot));
     neighbour.outlet = std::make_unique<Outlet>(
         std::move(reader), options_.moving[own],
-        [this, to = static_cast<int>(host)](const Header& header, std::span<const float> block,
+        [this, to = static_cast<int>(host)](Header header, std::span<const float> block,
                                             std::function<void()> sent) {
-          {
-            const std::lock_guard lock(mutex_);
-            sent_bytes_[static_cast<std::size_t>(to)].weights += std::ssize(std::as_bytes(block));
-          }
-          with_link(to, [=](links::Link& link) {
-            link.send(write_header(header), std::as_bytes(block), [sent](const absl::Status& status) {
-              if (status.ok()) sent();
-            });
-          });
+          header.shard = options_.host;
+          send_weights(to, header, block, std::move(sent));
         });
   }
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   return absl::OkStatus();
+}
+
+void Exchange::send_weights(int to, const Header& header, std::span<const float> block,
+                            std::function<void()> sent) {
+  {
+    const std::lock_guard lock(mutex_);
+    sent_bytes_[static_cast<std::size_t>(to)].weights += std::ssize(std::as_bytes(block));
+  }
+  with_link(to, [=, sent = std::move(sent)](links::Link& link) {
+    link.send(write_header(header), std::as_bytes(block), [sent](const absl::Status& status) {
+      if (status.ok()) sent();
+    });
+  });
 }
 
 // ---- From the owner's thread ----
@@ -197,15 +209,46 @@ absl::StatusOr<double> Exchange::sum_squares(Version version, double own) {
 
 void Exchange::want(int host, Version version) {
   if (host == options_.host) return;
-  post([=, this] { neighbours_[static_cast<std::size_t>(host)].outlet->want(version); });
+  post([=, this] {
+    const auto& outlet = neighbours_[static_cast<std::size_t>(host)].outlet;
+    if (outlet != nullptr) outlet->want(version);
+  });
 }
 
-void Exchange::published(Version version) {
+void Exchange::published(Version version, std::vector<int> along) {
   post([=, this] {
-    for (Neighbour& neighbour : neighbours_) {
-      if (neighbour.outlet != nullptr) neighbour.outlet->published(version);
+    const std::uint64_t done = publish_along(version, along);
+    for (std::size_t host = 0; host < neighbours_.size(); ++host) {
+      const auto& outlet = neighbours_[host].outlet;
+      if (outlet != nullptr && (done & bit_of(static_cast<int>(host))) == 0) outlet->published(version);
     }
   });
+}
+
+std::uint64_t Exchange::publish_along(Version version, const std::vector<int>& along) {
+  if (!options_.pass_on) return 0;
+  std::vector<int> ready;
+  for (const int host : along) {
+    const auto& outlet = neighbours_[static_cast<std::size_t>(host)].outlet;
+    if (outlet != nullptr && outlet->expect(version)) ready.push_back(host);
+  }
+  if (ready.size() < 2) return 0;
+  const auto outlet = [this](int host) { return neighbours_[static_cast<std::size_t>(host)].outlet.get(); };
+  std::uint64_t others = 0;
+  for (const int host : std::span(ready).subspan(1)) others |= bit_of(host);
+  const auto sent = outlet(ready.front())->published(version, others);
+  if (!sent) return 0;
+  for (const int host : std::span(ready).subspan(1)) outlet(host)->passed_on(*sent);
+  return others | bit_of(ready.front());
+}
+
+// From memory of its own: the board's may hold a later version before this one has gone.
+void Exchange::pass_on(const Header& header, std::span<const float> block) {
+  if (header.pass_on == 0) return;
+  Header on = header;
+  on.pass_on = header.pass_on & (header.pass_on - 1);
+  const auto copy = std::make_shared<const std::vector<float>>(block.begin(), block.end());
+  send_weights(std::countr_zero(header.pass_on), on, *copy, [copy] {});
 }
 
 void Exchange::keep(int host, Version version) {
@@ -358,7 +401,7 @@ void Exchange::heard(int host, const links::Link::Message& message) {
     return;
   }
   auto& deferred = neighbours_[static_cast<std::size_t>(host)].deferred;
-  deferred.push_back({host, *header, message.id});
+  deferred.push_back({host, *header, message.bytes, message.id});
   try_deferred(host);
 }
 
@@ -377,11 +420,25 @@ absl::Status Exchange::heard_squares(int host, const Header& header) {
 
 // Whether a host may say that, with so many bytes.
 absl::Status Exchange::check(int host, const Header& header, std::size_t bytes) const {
-  if (header.kind != Kind::kSum)
-    return check_payload(header, bytes, options_.board_floats[static_cast<std::size_t>(host)]);
+  if (header.kind == Kind::kWeights || header.kind == Kind::kKept) return check_weights(host, header, bytes);
+  if (header.kind != Kind::kSum) return check_payload(header, bytes, 0);
   if (!keeps(header.shard))
     return absl::DataLossError(fmt::format("gradients for shard {}, which is not here", header.shard));
   return check_payload(header, bytes, options_.part_floats[static_cast<std::size_t>(header.shard)]);
+}
+
+absl::Status Exchange::check_weights(int host, const Header& header, std::size_t bytes) const {
+  const auto shard = static_cast<std::size_t>(header.shard);
+  const bool passed_on = options_.pass_on && header.kind == Kind::kWeights;
+  const bool has_it = header.shard == host || (passed_on && header.shard != options_.host);
+  if (shard >= neighbours_.size() || !has_it)
+    return absl::DataLossError(fmt::format("weights of shard {}, which is not there", header.shard));
+  // On to another host, that exists, and that knows nothing of them yet.
+  const std::uint64_t nobody = bit_of(options_.host) | bit_of(host) | bit_of(header.shard);
+  const bool beyond = (header.pass_on >> 1 >> (neighbours_.size() - 1)) != 0;
+  if (header.pass_on != 0 && (!passed_on || beyond || (header.pass_on & nobody) != 0))
+    return absl::DataLossError(fmt::format("weights to be passed on to hosts {:#x}", header.pass_on));
+  return check_payload(header, bytes, options_.board_floats[shard]);
 }
 
 // Of each kind in the order they came: a sum that has to wait holds back neither weights nor other shards'
@@ -406,31 +463,48 @@ void Exchange::try_deferred(int host) {
 }
 
 absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
-  PACELINE_ASSIGN_OR_RETURN(const auto memory, room(what.host, what.header));
+  links::Link& link = *neighbours_[static_cast<std::size_t>(what.host)].link;
+  const Header& header = what.header;
+  // What came over two ways may come late. Others may still need it.
+  if (options_.pass_on && header.kind == Kind::kWeights && mirror_of(header).is_over(header)) {
+    const auto late = std::make_shared<std::vector<float>>(what.bytes / sizeof(float));
+    link.receive(what.message, std::as_writable_bytes(std::span(*late)),
+                 [this, late, header](const absl::Status& status) {
+                   if (status.ok()) pass_on(header, *late);
+                 });
+    return true;
+  }
+  PACELINE_ASSIGN_OR_RETURN(const auto memory, room(what.host, header));
   if (!memory) return false;
-  neighbours_[static_cast<std::size_t>(what.host)].link->receive(
-      what.message, std::as_writable_bytes(*memory),
-      [this, host = what.host, header = what.header](const absl::Status& status) {
-        if (status.ok()) arrived(host, header);
-      });
+  link.receive(what.message, std::as_writable_bytes(*memory),
+               [this, host = what.host, header, memory = *memory](const absl::Status& status) {
+                 if (!status.ok()) return;
+                 pass_on(header, memory);
+                 arrived(host, header);
+               });
   return true;
 }
 
 absl::StatusOr<std::optional<std::span<float>>> Exchange::room(int host, const Header& header) {
   if (header.kind == Kind::kSum) return slices(header.shard).room(host, header.version, header.begin);
-  return neighbours_[static_cast<std::size_t>(host)].mirror->room(header);
+  // The first version comes from the shard itself, and has more blocks.
+  if (header.shard != host && mirror_of(header).is_empty()) return std::nullopt;
+  return mirror_of(header).room(header);
 }
 
 void Exchange::arrived(int host, const Header& header) {
   if (header.kind == Kind::kSum) return slices(header.shard).arrived(host, header.version, header.begin);
-  const auto whole = neighbours_[static_cast<std::size_t>(host)].mirror->arrived();
+  const auto whole = mirror_of(header).arrived();
   if (!whole.ok()) return fail(about(host, whole.status()));
   if (*whole && (*whole)->kind == Kind::kKept) {
     with_link(host, [version = (*whole)->version](links::Link& link) {
       link.send(write_header({Kind::kKeptHere, version, 0}), {}, [](const absl::Status&) {});
     });
   }
-  if (*whole) post([this, host] { try_deferred(host); });
+  if (!*whole) return;
+  post([this] {
+    for (std::size_t other = 0; other < neighbours_.size(); ++other) try_deferred(static_cast<int>(other));
+  });
 }
 
 void Exchange::fail(const absl::Status& why) {

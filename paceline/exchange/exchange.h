@@ -49,13 +49,15 @@ struct ExchangeOptions {
   int host = 0;                            // this one
   std::vector<Peer> peers;                 // by host; this one's is not looked at
   std::vector<std::int64_t> part_floats;   // of each shard's gradients, by host
-  std::vector<std::int64_t> board_floats;  // of each shard's board
+  std::vector<std::int64_t> board_floats;  // of each shard's board; 0: a shard of nothing, which nobody reads
   // Of each shard's board, by block: whether versions differ in it. What does not move is sent once.
   std::vector<std::vector<bool>> moving;
-  std::vector<int> kept_here;  // shards for which gradients come: the own, and copies of others
-  std::string own_board;       // path of the own shard's
-  int readers = 1;             // of each mirror
-  int kept = 0;                // versions that may be kept of each
+  // Shards for which gradients come: the own, copies of others, and those that pass here on their way.
+  std::vector<int> kept_here;
+  bool pass_on = false;   // weights come from whoever has them, and go on to whom they are also for
+  std::string own_board;  // path of the own shard's
+  int readers = 1;        // of each mirror
+  int kept = 0;           // versions that may be kept of each
   // From the exchange's thread: this host keeps that version of the own shard now, or the traffic has ended.
   std::function<void(Version)> kept_there;
   std::function<void(const absl::Status&)> failed;
@@ -103,7 +105,7 @@ class Exchange {
   absl::Status flush(int host);
 
   // ---- Gradients in, for a shard that is kept here (slices.h says more) ----
-  const float* slice(int shard, int host, Version version) { return slices(shard).slice(host, version); }
+  float* slice(int shard, int host, Version version) { return slices(shard).slice(host, version); }
   // Any thread.
   absl::Status wait(int shard, int host, Version version, std::int64_t begin, std::int64_t end) {
     return slices(shard).wait(host, version, begin, end);
@@ -119,8 +121,8 @@ class Exchange {
   // ---- Weights ----
   // Somebody on that host waits for this version of the own shard. On this host the shard's own board has it.
   void want(int host, Version version);
-  // The own shard has made this version.
-  void published(Version version);
+  // The own shard has made this version. The hosts `along` will want it, and pass it on from one to the next.
+  void published(Version version, std::vector<int> along = {});
   // The own shard keeps this version; that host is to keep it as well.
   void keep(int host, Version version);
   // Of the mirrors.
@@ -131,13 +133,14 @@ class Exchange {
   struct Deferred {
     int host;
     Header header;
+    std::size_t bytes;
     std::uint64_t message;
   };
   struct Neighbour {
     std::unique_ptr<links::LinkDialer> dialer;  // until it is connected, where this end connects
     std::unique_ptr<links::Link> link;
-    std::unique_ptr<Mirror> mirror;
-    std::unique_ptr<Outlet> outlet;
+    std::unique_ptr<Mirror> mirror;                               // null: its shard is empty
+    std::unique_ptr<Outlet> outlet;                               // null: the own one is
     std::deque<Deferred> deferred;                                // whose memory is not free yet
     std::deque<std::function<void(links::Link&)>> before_it_was;  // what waits for a link
   };
@@ -161,6 +164,11 @@ class Exchange {
   absl::StatusOr<bool> receive(const Deferred& what);
   absl::StatusOr<std::optional<std::span<float>>> room(int host, const Header& header);
   void arrived(int host, const Header& header);
+  absl::Status check_weights(int host, const Header& header, std::size_t bytes) const;
+  // Sends a new version along its way. The hosts that it goes to.
+  std::uint64_t publish_along(Version version, const std::vector<int>& along);
+  void pass_on(const Header& header, std::span<const float> block);
+  void send_weights(int to, const Header& header, std::span<const float> block, std::function<void()> sent);
   void try_deferred(int host);
   void with_link(int host, std::function<void(links::Link&)> use);
   // The traffic ends with the step that is under way; then all are told.
@@ -169,6 +177,9 @@ class Exchange {
 
   void post(std::function<void()> task);
   bool keeps(int shard) const;
+  Mirror& mirror_of(const Header& weights) {
+    return *neighbours_[static_cast<std::size_t>(weights.shard)].mirror;
+  }
   Slices& slices(int shard) { return *slices_[static_cast<std::size_t>(shard)]; }
 
   const links::Network network_;

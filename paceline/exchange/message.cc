@@ -30,7 +30,8 @@ std::array<std::byte, kHeaderBytes> write_header(const Header& header) {
                                                                   << kKindBits);
   put(bytes.data() + 8, static_cast<std::uint64_t>(header.version.value()));
   put(bytes.data() + 16, static_cast<std::uint64_t>(header.begin));
-  put(bytes.data() + 24, std::bit_cast<std::uint64_t>(header.squares));
+  put(bytes.data() + 24,
+      header.kind == Kind::kWeights ? header.pass_on : std::bit_cast<std::uint64_t>(header.squares));
   return bytes;
 }
 
@@ -42,14 +43,19 @@ absl::StatusOr<Header> read_header(std::span<const std::byte> bytes) {
   const std::int64_t shard = first >> kKindBits;
   const std::int64_t version = get(bytes.data() + 8);
   const std::int64_t begin = get(bytes.data() + 16);
-  // NaN and infinity are what a gradient can come to.
-  const auto squares = std::bit_cast<double>(get(bytes.data() + 24));
+  const auto last = static_cast<std::uint64_t>(get(bytes.data() + 24));
   const bool known =
       kind >= static_cast<std::int64_t>(Kind::kSum) && kind <= static_cast<std::int64_t>(Kind::kSquares);
   if (!known || shard < 0 || version < 0 || begin < 0 || begin % kBlockFloats != 0)
     return absl::DataLossError(
         fmt::format("a message of kind {}, shard {}, version {}, from {}", kind, shard, version, begin));
-  return Header{static_cast<Kind>(kind), Version(version), begin, static_cast<int>(shard), squares};
+  Header header{static_cast<Kind>(kind), Version(version), begin, static_cast<int>(shard)};
+  if (header.kind == Kind::kWeights) {
+    header.pass_on = last;
+  } else {
+    header.squares = std::bit_cast<double>(last);  // NaN and infinity are what a gradient can come to
+  }
+  return header;
 }
 
 absl::Status check_payload(const Header& header, std::size_t bytes, std::int64_t floats) {

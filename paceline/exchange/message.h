@@ -32,8 +32,9 @@ struct Header {
   Kind kind = Kind::kSum;
   Version version{};
   std::int64_t begin = 0;  // of the block, in floats
-  int shard = 0;           // of a sum
+  int shard = 0;           // of the payload
   double squares = 0;
+  std::uint64_t pass_on = 0;  // of weights: a bit for each host that gets them from the receiver
   friend bool operator==(const Header&, const Header&) = default;
 };
 

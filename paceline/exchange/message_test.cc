@@ -10,6 +10,7 @@ namespace {
 TEST(Message, AHeaderComesBack) {
   for (const Header& header :
        {Header{Kind::kSum, Version(1), 0, 3}, Header{Kind::kKept, Version(1), kBlockFloats},
+        Header{.kind = Kind::kWeights, .version = Version(2), .begin = 0, .shard = 1, .pass_on = ~0ULL},
         Header{Kind::kKeptHere, Version(INT64_MAX), 0}, Header{Kind::kSquares, Version(7), 0, 0, 1.5e300}}) {
     const auto bytes = write_header(header);
     const auto read = read_header(bytes);

@@ -14,8 +14,7 @@ absl::StatusOr<std::optional<std::span<float>>> Mirror::room(const Header& heade
       coming_ && coming_->header.kind == header.kind && coming_->header.version == header.version;
   if (coming_ && !this_one) return std::nullopt;
   if (!coming_) {
-    const bool old = header.kind == Kind::kWeights && published_ && header.version <= board_.version();
-    if (old)
+    if (is_over(header))
       return absl::DataLossError(
           fmt::format("weights of version {} after {}", header.version, board_.version()));
     begin(header);

@@ -29,6 +29,12 @@ class Mirror {
   // Memory for a block of weights; nothing while another version is on its way. Errors: DataLoss when that
   // cannot come now.
   absl::StatusOr<std::optional<std::span<float>>> room(const Header& header);
+  // Whether this version of the weights is no news any more.
+  bool is_over(const Header& header) const {
+    return header.kind == Kind::kWeights && published_ && header.version <= board_.version();
+  }
+  // Whether the first version, which has all blocks, is still to come.
+  bool is_empty() const { return whole_.empty(); }
   // A block of the version on its way is there. That version, if it was the last block and has now been
   // published or kept. Errors: ResourceExhausted when too many are kept.
   absl::StatusOr<std::optional<Header>> arrived();

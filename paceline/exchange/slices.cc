@@ -72,7 +72,7 @@ void Slices::fail(absl::Status why) {
   changed_.notify_all();
 }
 
-const float* Slices::slice(int host, Version version) {
+float* Slices::slice(int host, Version version) {
   const std::lock_guard lock(mutex_);
   Host& from = hosts_[static_cast<std::size_t>(host)];
   Slice* slice = find(from, version);

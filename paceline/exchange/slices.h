@@ -34,8 +34,9 @@ class Slices {
   // No block comes any more. The first reason counts.
   void fail(absl::Status why);
 
-  // Where the slice will be. Requires: the commits are asked for in their order, each once.
-  const float* slice(int host, Version version);
+  // Where the slice will be. What is there may be added to. Requires: the commits are asked for in their
+  // order, each once.
+  float* slice(int host, Version version);
   // Waits until floats [begin, end) of it are there. Errors: why they never will be.
   absl::Status wait(int host, Version version, std::int64_t begin, std::int64_t end);
   // It was applied: its memory is for the next one.

@@ -58,10 +58,11 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
 
 absl::Status KeptShards::add(int index, const wire::ServerStart& order, const config::JobConfig& job) {
   const bool own = index == order.shard();
-  PACELINE_ASSIGN_OR_RETURN(ps::Layout part, wire::from_wire(own ? order.part() : order.hosts(index).part()));
+  PACELINE_ASSIGN_OR_RETURN(ps::Layout part,
+                            wire::part_from_wire(own ? order.part() : order.hosts(index).part()));
   std::int64_t offset = own ? order.part_offset() : 0;
   for (int before = 0; !own && before < index; ++before) {
-    PACELINE_ASSIGN_OR_RETURN(const ps::Layout other, wire::from_wire(order.hosts(before).part()));
+    PACELINE_ASSIGN_OR_RETURN(const ps::Layout other, wire::part_from_wire(order.hosts(before).part()));
     offset += other.size();
   }
   std::optional<ps::WholeModel> whole;

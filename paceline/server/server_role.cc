@@ -275,7 +275,7 @@ absl::Status Server::start_exchange(const wire::ServerStart& order, const config
     return absl::InternalError(fmt::format("the coordinator has its evaluator on host {}", evaluator_host_));
   std::vector<ps::Layout> parts;
   for (const wire::HostShard& host : order.hosts()) {
-    PACELINE_ASSIGN_OR_RETURN(ps::Layout part, wire::from_wire(host.part()));
+    PACELINE_ASSIGN_OR_RETURN(ps::Layout part, wire::part_from_wire(host.part()));
     PACELINE_ASSIGN_OR_RETURN(exchange::Peer peer, peer_of(host));
     options.peers.push_back(std::move(peer));
     options.part_floats.push_back(part.size());
@@ -286,6 +286,9 @@ absl::Status Server::start_exchange(const wire::ServerStart& order, const config
   std::vector<std::vector<int>> kept =
       numbers_of(config::shards_kept(order.hosts_size(), std::max(1, order.copies())));
   options.kept_here = kept[static_cast<std::size_t>(index_)];
+  const bool on_the_way = job.placement == config::Placement::kCentral && job.reduce_in_group;
+  if (on_the_way && index_ > 0) options.kept_here.push_back(0);
+  options.pass_on = on_the_way;
   options.own_board = own().board().path();
   options.readers = order.readers();
   options.kept = KeptShards::kMostKept;
@@ -293,7 +296,7 @@ absl::Status Server::start_exchange(const wire::ServerStart& order, const config
   options.failed = [this](const absl::Status& status) { say_failed(status, true); };
   PACELINE_RETURN_IF_ERROR(exchange_->start(std::move(options)));
   exchange_->published(own().version());
-  commits_.emplace(*exchange_, std::move(parts), std::move(kept), index_);
+  commits_.emplace(*exchange_, std::move(parts), std::move(kept), index_, on_the_way);
   return absl::OkStatus();
 }
 
@@ -362,6 +365,7 @@ absl::Status Server::act(const Make& make) {
 void Server::note(const wire::Apply& order, std::chrono::steady_clock::time_point began) {
   std::int64_t floats = 0;
   for (const ps::Shard* shard : shards_->all()) floats += shard->layout().size();
+  if (floats == 0) return;
   wire::UpdateTime update;
   update.set_version(order.version());
   update.set_took_ns(std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count());
@@ -434,8 +438,8 @@ absl::StatusOr<std::vector<exchange::HostMember>> Server::members_of(const wire:
 absl::Status Server::keep(const wire::Keep& order) {
   const Version version(order.version());
   PACELINE_RETURN_IF_ERROR(own().board().keep(version));
-  // The evaluator reads it on its own host.
-  if (commits_ && index_ != evaluator_host_) {
+  // The evaluator reads it on its own host, if there is anything to read.
+  if (commits_ && index_ != evaluator_host_ && own().layout().size() > 0) {
     exchange_->keep(evaluator_host_, version);
     return absl::OkStatus();
   }

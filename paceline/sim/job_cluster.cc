@@ -27,9 +27,9 @@ ClusterModel cluster_of(const config::JobConfig& job, std::int64_t model_bytes, 
   ClusterModel cluster;
   cluster.seed = job.seed;
   cluster.bytes = job.free_communication ? 0 : model_bytes;
-  cluster.servers = {.count = job.servers,
+  cluster.servers = {.count = job.hosts > 1 ? 1 : job.servers,
                      .gbps = job.server_gbps,
-                     .colocated = job.servers_colocated,
+                     .colocated = job.placement == config::Placement::kBeside,
                      .update = job.update};
   cluster.load_ms = job.load_ms;
   const bool each_alone = !job.parallel.of_stages();

@@ -43,7 +43,12 @@ Layout to_wire(const ps::Layout& layout) {
 }
 
 absl::StatusOr<ps::Layout> from_wire(const Layout& message) {
-  if (message.tensors_size() == 0 || message.tensors_size() > kMostTensors) {
+  if (message.tensors_size() == 0) return absl::InvalidArgumentError("a model of no tensors");
+  return part_from_wire(message);
+}
+
+absl::StatusOr<ps::Layout> part_from_wire(const Layout& message) {
+  if (message.tensors_size() > kMostTensors) {
     return absl::InvalidArgumentError(fmt::format("a model of {} tensors", message.tensors_size()));
   }
   ps::Layout layout;

@@ -58,13 +58,17 @@ struct Server {
   std::atomic<int> failures{0};
 };
 
+// Who keeps the weights: each host a part, or host 0 all of them; and where a commit's gradients are summed
+// then.
+enum class Kept { kEverywhere, kInOnePlace, kInOnePlaceSummedOnTheWay };
+
 class Hosts {
  public:
   explicit Hosts(int hosts, bool look_ahead = false, links::Fabric fabric = links::Fabric::kTcp,
-                 int copies = 1, double clip = 0)
+                 int copies = 1, double clip = 0, Kept where = Kept::kEverywhere)
       : clip_(clip),
         layout_(model()),
-        parts_(layout_.split_evenly(hosts)),
+        parts_(parts(layout_, hosts, where)),
         servers_(static_cast<std::size_t>(hosts)) {
     Rng rng(1);
     first_ = random_floats(rng, layout_.size());
@@ -90,6 +94,8 @@ class Hosts {
       ExchangeOptions options = common;
       options.host = host;
       options.kept_here = kept[std::size_t(host)];
+      options.pass_on = where == Kept::kInOnePlaceSummedOnTheWay;
+      if (options.pass_on && host > 0) options.kept_here.push_back(0);
       for (int other = 0; other < hosts; ++other) {
         options.peers.push_back(
             {servers_[std::size_t(other)].exchange->address(), keys_between(host, other)});
@@ -99,7 +105,7 @@ class Hosts {
       options.failed = [&](const absl::Status&) { ++server.failures; };
       EXPECT_TRUE(server.exchange->start(options).ok());
       server.exchange->published(Version(0));
-      server.commits.emplace(*server.exchange, parts_, kept, host);
+      server.commits.emplace(*server.exchange, parts_, kept, host, options.pass_on);
     }
   }
 
@@ -144,6 +150,7 @@ class Hosts {
     for (Server& server : servers_) server.exchange->want(host, version);
     std::vector<float> whole;
     for (int shard = 0; shard < size(); ++shard) {
+      if (parts_[std::size_t(shard)].size() == 0) continue;
       auto reader = open(host, shard);
       const auto pinned = reader.pin(version, kPatience);
       EXPECT_TRUE(pinned) << "host " << host << ", shard " << shard;
@@ -204,9 +211,31 @@ class Hosts {
   }
 
   std::int64_t floats() const { return layout_.size(); }
+  // Of what one gradient, or one version of the weights, has in blocks that move.
+  std::int64_t moving_bytes() const {
+    std::vector<float> floats(static_cast<std::size_t>(layout_.size()));
+    const std::vector<bool> moving = moving_blocks(layout_, layout_.size());
+    std::int64_t bytes = 0;
+    for (std::size_t block = 0; block < moving.size(); ++block) {
+      const auto begin = static_cast<std::int64_t>(block) * kBlockFloats;
+      if (moving[block]) bytes += std::ssize(std::as_bytes(block_at(std::span(floats), begin)));
+    }
+    return bytes;
+  }
+  std::int64_t weights_sent(int host) {
+    std::int64_t bytes = 0;
+    for (const Exchange::SentBytes& to : at(host).exchange->sent_bytes()) bytes += to.weights;
+    return bytes;
+  }
   void kill(int host) { at(host).exchange.reset(); }
 
  private:
+  static std::vector<ps::Layout> parts(const ps::Layout& layout, int hosts, Kept where) {
+    if (where == Kept::kEverywhere) return layout.split_evenly(hosts);
+    std::vector<ps::Layout> parts(static_cast<std::size_t>(hosts));
+    parts.front() = layout;
+    return parts;
+  }
   static ps::Update update_to(Version version) {
     return {.version = version, .members = {}, .learning_rate = 0.1};
   }
