@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import signal
-import socket
 import sqlite3
-import subprocess
 import tempfile
 import time
 from pathlib import Path
+
+from hosts import Hosts, NotStartedError, free_port, make_certs, nodes, wait_for_first_commit
 
 HOSTS = 4
 JOB = """name = "slow-link"
@@ -56,68 +54,6 @@ at_s = {slow_at_s}
 until_s = {slow_until_s}
 factor = 3
 """
-
-
-class Hosts:
-    """Network namespaces on a bridge; each lives as long as a process in it."""
-
-    def __init__(self, mbit: int) -> None:
-        self.mbit = mbit
-        self.keepers = [subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for _ in range(HOSTS + 1)]
-        time.sleep(0.5)
-        self.at(HOSTS, "ip link add bridge type bridge && ip link set bridge up")
-        for host in range(HOSTS):
-            keeper = self.keepers[host].pid
-            self.at(
-                HOSTS,
-                f"ip link add port{host} type veth peer name eth0 netns {keeper} &&"
-                f"ip link set port{host} master bridge up",
-            )
-            self.at(
-                host,
-                f"ip link set lo up && ip address add {address(host)}/24 dev eth0 && ip link set eth0 up &&"
-                "tc qdisc add dev eth0 root handle 1: htb default 1 &&"
-                f"tc class add dev eth0 parent 1: classid 1:1 htb rate {mbit}mbit burst 15k quantum 1514 &&"
-                f"tc class add dev eth0 parent 1: classid 1:2 htb rate {mbit}mbit burst 15k quantum 1514",
-            )
-
-    def inside(self, host: int) -> list[str]:
-        return ["nsenter", "-t", str(self.keepers[host].pid), "-n"]
-
-    def at(self, host: int, line: str) -> None:
-        subprocess.run([*self.inside(host), "sh", "-c", line], check=True)
-
-    def set_link(self, one: int, other: int, mbit: int) -> None:
-        """What goes from one of the two to the other, in a class of its own."""
-        for here, there in ((one, other), (other, one)):
-            self.at(
-                here,
-                f"tc class change dev eth0 parent 1: classid 1:2 htb rate {mbit}mbit burst 15k quantum 1514 &&"
-                "tc filter replace dev eth0 parent 1: protocol ip prio 1 handle 800::1"
-                f" u32 match ip dst {address(there)} flowid 1:2",
-            )
-
-    def close(self) -> None:
-        for keeper in self.keepers:
-            keeper.kill()
-            keeper.wait()
-
-
-def address(host: int) -> str:
-    return f"10.78.0.{host + 1}"
-
-
-def so_far(runs: Path) -> tuple[float, int]:
-    """Seconds since the run began, and samples: of the newest commit."""
-    for journal in runs.glob("*/journal.sqlite"):
-        try:
-            with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as database:
-                newest = "SELECT at_ns, committed_before + samples FROM commits ORDER BY version DESC LIMIT 1"
-                at_ns, samples = database.execute(newest).fetchone() or (0, 0)
-                return at_ns / 1e9, samples
-        except sqlite3.Error:
-            return 0.0, 0
-    return 0.0, 0
 
 
 def samples_between(runs: Path, begin_s: float, end_s: float) -> float:
@@ -165,15 +101,9 @@ def link_in_use(runs: Path) -> tuple[int, int]:
     raise SystemExit("slow-link: the plan uses no link between hosts")
 
 
-class NotStartedError(Exception):
-    """Why a training did not begin: not every way has a plan that fits into the devices' memory."""
-
-
 def train(options: argparse.Namespace, parallel: str, seed: int, folder: Path) -> list[tuple[float, float]]:
     program, runs = options.program.resolve(), folder / "runs"
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     ends = [0]
     for seconds in options.phases:
         ends.append(ends[-1] + seconds)
@@ -182,7 +112,7 @@ def train(options: argparse.Namespace, parallel: str, seed: int, folder: Path) -
         JOB.format(
             parallel=parallel,
             port=port,
-            certs=folder / "certs" / "slow-link",
+            certs=make_certs(program, folder, "slow-link"),
             runs=runs,
             seed=seed,
             data=options.data.resolve(),
@@ -192,48 +122,26 @@ def train(options: argparse.Namespace, parallel: str, seed: int, folder: Path) -
             slow_until_s=ends[4],
         )
     )
-    subprocess.run([program, "certs", folder / "certs", "--job", "slow-link"], check=True, stdout=subprocess.DEVNULL)
-    hosts = Hosts(options.mbit)
-    nodes = []
+    hosts = Hosts(HOSTS, options.mbit)
     try:
-        for rank in range(HOSTS):
-            place = ["--rank", str(rank), "--hosts", str(HOSTS), "--coordinator", f"{address(0)}:{port}"]
-            log = (folder / f"log{rank}").open("w")
-            nodes.append(
-                subprocess.Popen(
-                    [*hosts.inside(rank), program, "node", job, *place],
-                    stdout=log,
-                    stderr=log,
-                    env=dict(os.environ, OMP_NUM_THREADS="1"),
-                    start_new_session=True,
-                )
-            )
-        patience = time.monotonic() + 60
-        while so_far(runs)[1] == 0:
-            if nodes[0].poll() is not None or time.monotonic() > patience:
-                raise NotStartedError((folder / "log0").read_text().strip().splitlines()[-1])
-            time.sleep(0.05)
-        began = time.monotonic() - so_far(runs)[0]
-        for phase, end in enumerate(ends[1:]):
-            if phase == 1:
-                link = link_in_use(runs)
-                hosts.set_link(*link, options.mbit // 10)
-                print(f"  {end - options.phases[1]:6.1f} s  link {link[0]}-{link[1]} carries a tenth", flush=True)
-            if phase == 2:
-                hosts.set_link(*link, options.mbit)
-            time.sleep(max(0.0, began + end - time.monotonic()))
-        for at_s, replicas, why in plans(runs):
-            print(f"  {at_s:6.1f} s  {in_words(replicas)}  ({why})", flush=True)
-        print(f"  batches were predicted {100 * error_of_predictions(runs):.1f} % off", flush=True)
-        return [
-            (samples_between(runs, begin, end), samples_between(runs, (begin + end) / 2, end))
-            for begin, end in zip(ends, ends[1:], strict=False)
-        ]
+        with nodes(hosts, program, job, port, []) as started:
+            began = wait_for_first_commit(started[0], runs, folder / "log0")
+            for phase, end in enumerate(ends[1:]):
+                if phase == 1:
+                    link = link_in_use(runs)
+                    hosts.set_link(*link, options.mbit // 10)
+                    print(f"  {end - options.phases[1]:6.1f} s  link {link[0]}-{link[1]} carries a tenth", flush=True)
+                if phase == 2:
+                    hosts.set_link(*link, options.mbit)
+                time.sleep(max(0.0, began + end - time.monotonic()))
+            for at_s, replicas, why in plans(runs):
+                print(f"  {at_s:6.1f} s  {in_words(replicas)}  ({why})", flush=True)
+            print(f"  batches were predicted {100 * error_of_predictions(runs):.1f} % off", flush=True)
+            return [
+                (samples_between(runs, begin, end), samples_between(runs, (begin + end) / 2, end))
+                for begin, end in zip(ends, ends[1:], strict=False)
+            ]
     finally:
-        for node in nodes:
-            if node.poll() is None:
-                os.killpg(node.pid, signal.SIGKILL)
-            node.wait()
         hosts.close()
 
 

@@ -61,15 +61,19 @@ TEST_P(HostsUnder, EachPolicyTrainsEverySampleOnce) {
 }
 
 TEST_P(HostsUnder, TrainsEverySampleOnceWithTheWeightsInOnePlace) {
-  const TempFolder folder;
-  const fs::path run_folder =
-      train(folder, 3,
-            {"device=[{pace_ms=15}, {pace_ms=20}, {pace_ms=40}]", "cluster.placement=central",
-             "sync.policy=" + GetParam(), "evaluate.every_epochs=0.2"});
-  expect_each_sample_once(RecordedRun::read(run_folder), 1);
-  const Ended replayed = run({"replay", run_folder.string()});
-  EXPECT_EQ(replayed.status, 0) << replayed.errors;
-  EXPECT_GE(RecordedRun::read(run_folder).evaluations.size(), 2u);
+  // The first host has a device too, or does not.
+  for (const int first : {0, 1}) {
+    const TempFolder folder;
+    const fs::path run_folder =
+        train(folder, 3,
+              {fmt::format("device=[{{pace_ms=15, host={}}}, {{pace_ms=20, host=1}}, {{pace_ms=40, host=2}}]",
+                           first),
+               "cluster.placement=central", "sync.policy=" + GetParam(), "evaluate.every_epochs=0.2"});
+    expect_each_sample_once(RecordedRun::read(run_folder), 1);
+    const Ended replayed = run({"replay", run_folder.string()});
+    EXPECT_EQ(replayed.status, 0) << replayed.errors;
+    EXPECT_GE(RecordedRun::read(run_folder).evaluations.size(), 2u);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, HostsUnder,

@@ -25,7 +25,8 @@ void spread(JobConfig& job) {
 }
 
 void check_places(Section& cluster, const JobConfig& job) {
-  for (std::int64_t host = 0; host < job.hosts; ++host) {
+  // One that keeps the weights of all has something to do without a device.
+  for (std::int64_t host = keeps_all(job) ? 1 : 0; host < job.hosts; ++host) {
     const bool used = std::any_of(job.devices.begin(), job.devices.end(),
                                   [&](const DeviceConfig& device) { return *device.host == host; });
     if (!used) return cluster.complain("hosts", fmt::format("host {} has no device", host));

@@ -44,7 +44,7 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
       workers_(options_.job),
       replicas_(options_.job.parallel.plan, options_.new_key),
       servers_(options_.job, out_, options_.new_key, options_.folder_on),
-      first_weights_(workers_, servers_, options_.job.hosts > 1),
+      first_weights_(workers_, servers_, options_.job),
       evaluator_host_(options_.job.hosts > 1 ? servers_.place(options_.host) : HostPlace(0)),
       evaluator_(out_),
       evaluations_(
@@ -300,6 +300,7 @@ void Attempt::start_servers_if_ready() {
   start.set_evaluator_host(evaluator_host_.value());
   start.set_copies(static_cast<std::int32_t>(options_.job.copies));
   start.set_attempt(options_.attempt);
+  start.set_first_passed_on(!options_.restart && first_weights_.passed_on());
   servers_.start(start, weights);
   if (options_.restart && replication_) measure_restart();
 }

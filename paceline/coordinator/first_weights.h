@@ -1,7 +1,9 @@
 // Where servers find the weights that a run begins with: in memory of a worker that is here, on the server's
-// own host. The worker may die or be wrong before they are read; another one's do as well. Pure.
+// own host. The worker may die or be wrong before they are read; another one's do as well. Where the first
+// host has no worker at all its server gets them from the second host's. Pure.
 #pragma once
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,14 +16,23 @@ namespace paceline::coordinator {
 class FirstWeights {
  public:
   // `one_a_host`: servers are. The tables outlive this.
-  FirstWeights(const WorkerTable& workers, ServerFleet& servers, bool one_a_host)
-      : workers_(workers), servers_(servers), one_a_host_(one_a_host) {}
+  FirstWeights(const WorkerTable& workers, ServerFleet& servers, const config::JobConfig& job)
+      : workers_(workers),
+        servers_(servers),
+        one_a_host_(job.hosts > 1),
+        passed_on_(one_a_host_ && std::none_of(job.devices.begin(), job.devices.end(),
+                                               [](const auto& device) { return device.host == 0; })) {}
 
-  // Of each server, where that is known: as many as there are.
+  // Whether the second server sends the first one what it has none of.
+  bool passed_on() const { return passed_on_; }
+
+  // Of each server, where that is known: as many as there are. Empty where they are passed on.
   std::vector<std::string> known() const {
     std::vector<std::string> paths;
     for (const ServerId server : servers_.ids()) {
-      if (const Worker* worker = workers_.first_attached(host_of(server)))
+      if (passed_on_ && server.value() == 0) {
+        paths.emplace_back();
+      } else if (const Worker* worker = workers_.first_attached(host_of(server)))
         paths.push_back(worker->attached->gradient_path());
     }
     return paths;
@@ -49,6 +60,7 @@ class FirstWeights {
   const WorkerTable& workers_;
   ServerFleet& servers_;
   const bool one_a_host_;
+  const bool passed_on_;
   std::set<ServerId> without_;  // servers that could not read theirs
 };
 

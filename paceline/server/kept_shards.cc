@@ -26,7 +26,7 @@ int threads_for(const config::JobConfig& job) {
 
 absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order) {
   FirstWeights first;
-  if (!order.checkpoint_dir().empty()) return first;
+  if (!order.checkpoint_dir().empty() || (order.first_passed_on() && order.shard() == 0)) return first;
   PACELINE_ASSIGN_OR_RETURN(first.memory,
                             memory::GradientReader::open(order.weights_path(), order.whole_floats()));
   PACELINE_ASSIGN_OR_RETURN(first.weights, first.memory->gradient(Clock(0)));
@@ -49,7 +49,7 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
       PACELINE_RETURN_IF_ERROR(shards.add(here[copy].value(), order, job));
   }
   if (order.checkpoint_dir().empty()) {
-    shards.begin_with(first);
+    if (!first.empty()) shards.begin_with(first);
   } else {
     PACELINE_RETURN_IF_ERROR(shards.load_from_checkpoint(Version(order.version()), checkpoint));
   }

@@ -35,10 +35,14 @@ class KeptShards {
   // Versions that evaluations and a checkpoint may hold at once.
   static constexpr int kMostKept = 8;
 
-  // With the weights of the checkpoint, where the order names one; or else with `first`. Errors: those of the
+  // With the weights of the checkpoint, where the order names one; or else with `first`, or with what
+  // begin_with() brings where that is empty. Errors: those of the
   // files; of an order that makes no sense; no memory.
   static absl::StatusOr<KeptShards> start(const wire::ServerStart& order, const config::JobConfig& job,
                                           std::span<const float> first, store::CheckpointFiles& checkpoint);
+
+  // `weights` of the whole model, as version 0.
+  void begin_with(std::span<const float> weights) const;
 
   ps::Shard& own() const { return *kept_.front().shard; }
   // Floats before the own one in the whole model.
@@ -62,7 +66,6 @@ class KeptShards {
 
   KeptShards() = default;
   absl::Status add(int index, const wire::ServerStart& order, const config::JobConfig& job);
-  void begin_with(std::span<const float> weights) const;
   absl::Status load_from_checkpoint(Version version, store::CheckpointFiles& checkpoint) const;
 
   int count_ = 1;  // of the job's

@@ -94,6 +94,7 @@ class Server {
     return send(action.message) ? absl::OkStatus() : coordinator_lost();
   }
   absl::Status start(const wire::ServerStart& order);
+  absl::Status pass_on_first(std::span<const float> weights);
   absl::Status start_exchange(const wire::ServerStart& order, const config::JobConfig& job);
   absl::Status map_gradient(const wire::MapGradient& order);
   absl::Status say_mapped(std::int32_t replica, const std::string& error);
@@ -261,6 +262,8 @@ absl::Status Server::start(const wire::ServerStart& order) {
     started.add_board_paths(own().board().path());
   } else {
     PACELINE_RETURN_IF_ERROR(start_exchange(order, job));
+    if (order.first_passed_on() && index_ < 2) PACELINE_RETURN_IF_ERROR(pass_on_first(first->weights));
+    exchange_->published(own().version());
     started.mutable_board_paths()->Add(exchange_->boards().begin(), exchange_->boards().end());
   }
   log_.start(order);
@@ -295,8 +298,23 @@ absl::Status Server::start_exchange(const wire::ServerStart& order, const config
   options.kept_there = [this](Version version) { say_kept(version); };
   options.failed = [this](const absl::Status& status) { say_failed(status, true); };
   PACELINE_RETURN_IF_ERROR(exchange_->start(std::move(options)));
-  exchange_->published(own().version());
   commits_.emplace(*exchange_, std::move(parts), std::move(kept), index_, on_the_way);
+  return absl::OkStatus();
+}
+
+// As a sum of no commit: versions that are made begin with 1.
+absl::Status Server::pass_on_first(std::span<const float> weights) {
+  constexpr int kKeeper = 0, kSender = 1;
+  constexpr Version kFirst(0);
+  if (index_ == kSender) {
+    for (std::int64_t begin = 0; begin < std::ssize(weights); begin += exchange::kBlockFloats)
+      exchange_->send(kKeeper, kKeeper, kFirst, begin, exchange::block_at(weights, begin));
+    return exchange_->flush(kKeeper);
+  }
+  const float* const first = exchange_->slice(kKeeper, kSender, kFirst);
+  PACELINE_RETURN_IF_ERROR(exchange_->wait(kKeeper, kSender, kFirst, 0, whole_floats_));
+  shards_->begin_with({first, static_cast<std::size_t>(whole_floats_)});
+  exchange_->release(kKeeper, kSender, kFirst);
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ struct ClusterModel {
   std::uint64_t seed = 1;
   std::int64_t bytes = 0;  // of one push or one pull; 0: communication is free and takes no time
   config::ServerLinks servers;
+  // Whether the members of a commit sum among themselves (network.h); as the policy says where it is empty.
+  std::optional<bool> in_groups;
   std::vector<PlaceModel> places;
   double load_ms = 0;        // of a full batch, beside what is computed
   bool uneven_data = false;  // leases by speed; an iteration takes compute_ms a batch of the samples in it

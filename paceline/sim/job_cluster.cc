@@ -31,6 +31,7 @@ ClusterModel cluster_of(const config::JobConfig& job, std::int64_t model_bytes, 
                      .gbps = job.server_gbps,
                      .colocated = job.placement == config::Placement::kBeside,
                      .update = job.update};
+  if (job.hosts > 1 && job.placement == config::Placement::kCentral) cluster.in_groups = job.reduce_in_group;
   cluster.load_ms = job.load_ms;
   const bool each_alone = !job.parallel.of_stages();
   cluster.uneven_data = job.parallel.uneven_data();

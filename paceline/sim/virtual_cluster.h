@@ -114,7 +114,9 @@ class VirtualCluster {
   void follow_plans();
   void change_plan(const control::PlanAdopted& adopted);
 
-  bool in_groups() const { return controller_.reduction() == policy::Reduction::kInGroup; }
+  bool in_groups() const {
+    return model_.in_groups.value_or(controller_.reduction() == policy::Reduction::kInGroup);
+  }
 
   // Orders.
   void give(decltype(control::Fact::what) what);
