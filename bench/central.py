@@ -1,9 +1,9 @@
-"""./dev bench central: policies over eight hosts whose weights are all on the first one, live beside virtual time.
+"""./dev bench central: policies over nine hosts whose weights are all on the first one, live beside virtual time.
 
-The static mix of examples/papers/cgp.toml (alexnet-small on CIFAR-10, replicas of 100 to 400 ms), one replica a host.
+The static mix of examples/papers/cgp.toml (alexnet-small on CIFAR-10, replicas of 100 to 400 ms): eight replicas, each on a host of its own.
 The hosts are network namespaces on this machine, and every host's link carries a given bandwidth each way. `servers`:
-each gradient goes to the first host by itself; `group`: the sum of a commit is made on the way there. `beside`: every
-host has a part of the weights. Each training runs live and in virtual time, from the same job. Needs root and
+each gradient goes to the first host by itself; `group`: the sum of a commit is made on the way there. `beside`: no
+first host, and each of the eight has a part of the weights. Each training runs live and in virtual time, from the same job. Needs root and
 iproute2.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from hosts import Hosts, NotStartedError, free_port, make_certs, nodes, wait_for_first_commit
 
-HOSTS = 8
+PACES_MS = [100, 100, 100, 150, 200, 250, 250, 400]  # a replica on a host of its own
 JOB = """name = "central"
 batch = {batch}
 epochs = {epochs}
@@ -44,27 +44,15 @@ target = "accuracy >= 0.40"
 [checkpoint]
 every_epochs = 1000
 [cluster]
-hosts = 8
+hosts = {hosts}
 server_gbps = {gbps}
 [link]
 gbps = {gbps}
-[[device]]
-count = 3
-pace_ms = 100
+"""
+DEVICE = """[[device]]
+pace_ms = {pace_ms}
 jitter = 0.05
-[[device]]
-pace_ms = 150
-jitter = 0.05
-[[device]]
-pace_ms = 200
-jitter = 0.05
-[[device]]
-count = 2
-pace_ms = 250
-jitter = 0.05
-[[device]]
-pace_ms = 400
-jitter = 0.05
+host = {host}
 """
 PLACES = {
     "servers": ["cluster.placement=central", "cluster.reduction=servers"],
@@ -91,13 +79,19 @@ def figures(runs: Path) -> dict[str, float]:
     }
 
 
-def train(options: argparse.Namespace, sets: list[str], seed: int, live: bool) -> dict[str, float]:
+def train(options: argparse.Namespace, policy: str, place: str, seed: int, live: bool) -> dict[str, float]:
     program = options.program.resolve()
+    sets = [*PLACES[place], f"sync.policy={policy}"]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         runs, port, job = folder / "runs", free_port(), folder / "job.toml"
+        # The weights have a host of their own, before the others, or a part lies on each.
+        before = 0 if place == "beside" else 1
+        count = len(PACES_MS) + before
+        devices = [DEVICE.format(pace_ms=pace, host=before + i) for i, pace in enumerate(PACES_MS)]
         job.write_text(
             JOB.format(
+                hosts=count,
                 runs=runs,
                 seed=seed,
                 data=options.data.resolve(),
@@ -106,6 +100,7 @@ def train(options: argparse.Namespace, sets: list[str], seed: int, live: bool) -
                 batch=options.batch,
                 model=options.model,
             )
+            + "".join(devices)
         )
         if not live:
             words = [program, "train", job, "--virtual"]
@@ -116,7 +111,7 @@ def train(options: argparse.Namespace, sets: list[str], seed: int, live: bool) -
             return figures(runs)
         certs = make_certs(program, folder, "central")
         reach = [f"network.listen=0.0.0.0:{port}", f"network.certs={certs}"]
-        hosts = Hosts(HOSTS, options.mbit)
+        hosts = Hosts(count, options.mbit)
         try:
             hosts.shape_arrivals(options.mbit)
             with nodes(hosts, program, job, port, sets + reach) as started:
@@ -137,9 +132,7 @@ def train(options: argparse.Namespace, sets: list[str], seed: int, live: bool) -
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev bench central", description=__doc__)
     rows = ["bsp:servers", "asp:servers", "ssp.3:servers", "cgp:group", "bsp:group", "cgp:servers", "cgp:beside"]
-    parser.add_argument(
-        "--rows", nargs="+", default=rows, help="policy:place; ssp.3 is ssp:3"
-    )
+    parser.add_argument("--rows", nargs="+", default=rows, help="policy:place; ssp.3 is ssp:3")
     parser.add_argument("--seeds", type=int, default=1, help="of each")
     parser.add_argument("--epochs", type=float, default=1.5)
     parser.add_argument("--batch", type=int, default=4)
@@ -158,11 +151,10 @@ def main() -> None:
     )
     for row in options.rows:
         policy, place = row.replace(".", ":").rsplit(":", 1)
-        sets = [*PLACES[place], f"sync.policy={policy}"]
         for seed in range(1, options.seeds + 1):
             nothing = {"rate": float("nan"), "to_target_s": float("nan"), "accuracy": float("nan")}
-            live = train(options, sets, seed, True) if options.only != "virtual" else nothing
-            virtual = train(options, sets, seed, False) if options.only != "live" else nothing
+            live = train(options, policy, place, seed, True) if options.only != "virtual" else nothing
+            virtual = train(options, policy, place, seed, False) if options.only != "live" else nothing
             cells = ""
             for key in ("rate", "to_target_s"):
                 off = 100 * (live[key] / virtual[key] - 1)

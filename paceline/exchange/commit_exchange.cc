@@ -37,6 +37,8 @@ CommitExchange::CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts
       copied_(kept_.front().size() > 1),
       on_the_way_(on_the_way),
       sums_(parts_.size()) {
+  if (on_the_way_ && host_ == kKeeper) made_.emplace(parts_[kKeeper], exchange_.board_floats(kKeeper));
+  if (made_ && !made_->any()) made_.reset();
   std::int64_t offset = 0;
   for (const ps::Layout& part : parts_) {
     offsets_.push_back(offset);
@@ -53,9 +55,11 @@ absl::Status CommitExchange::apply(ps::Shard& shard, ps::Update update, std::spa
   const Gathering from = gather(host_, version, members);
   await(host_, from, update);
   update.squares_of_all = [&](double own) { return exchange_.sum_squares(version, own); };
+  send_as_made(update, members);
   PACELINE_RETURN_IF_ERROR(shard.apply(update));
+  send_last_made(version);
   release(host_, from, version);
-  exchange_.published(version, way_of(members));
+  exchange_.published(version);
   return absl::OkStatus();
 }
 
@@ -79,6 +83,33 @@ absl::Status CommitExchange::prepare(std::span<ps::Shard* const> shards, const p
     release(kept[i], from, update.version);
   }
   return absl::OkStatus();
+}
+
+void CommitExchange::send_as_made(ps::Update& update, std::span<const HostMember> members) {
+  if (!made_) return;
+  std::vector<int> hosts;
+  for (const HostMember& member : members) {
+    if (member.host != host_) hosts.push_back(member.host);
+  }
+  const bool nobody = hosts.empty();
+  exchange_.making(update.version, std::move(hosts));
+  last_made_ = {};
+  if (nobody) return;
+  made_->begin();
+  update.made = [this, version = update.version](std::span<const float> board, std::int64_t begin,
+                                                 std::int64_t end) {
+    made_->add(begin, end, [&](std::int64_t at, bool last) {
+      const std::span<const float> block = block_at(board, at);
+      if (!last) return exchange_.made(version, at, block);
+      last_made_ = block;
+      last_made_begin_ = at;
+    });
+  };
+}
+
+void CommitExchange::send_last_made(Version version) {
+  if (!last_made_.empty()) exchange_.made(version, last_made_begin_, last_made_);
+  last_made_ = {};
 }
 
 std::vector<const HostMember*> CommitExchange::own_of(std::span<const HostMember> members) const {

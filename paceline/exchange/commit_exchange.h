@@ -27,6 +27,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/exchange/exchange.h"
+#include "paceline/exchange/made_blocks.h"
 #include "paceline/ps/layout.h"
 #include "paceline/ps/shard.h"
 
@@ -86,6 +87,10 @@ class CommitExchange {
   void sum(int shard, std::span<const HostMember* const> own, std::int64_t begin, std::span<float> into,
            Sum how) const;
 
+  // Has the weights go to the members' hosts as they are made, where they are passed on.
+  void send_as_made(ps::Update& update, std::span<const HostMember> members);
+  void send_last_made(Version version);
+
   // The hosts on the way of a commit's sum to the keeper; none where it is not made on the way.
   std::vector<int> way_of(std::span<const HostMember> members) const;
   absl::Status add_on_the_way(Version version, std::span<const int> way,
@@ -109,6 +114,11 @@ class CommitExchange {
     Version version;
   };
   std::optional<Passing> passing_;
+
+  std::optional<MadeBlocks> made_;  // of the own board; where weights are passed on from here
+  // What is held back until the version is known to be good: without it nobody can use the rest.
+  std::span<const float> last_made_;
+  std::int64_t last_made_begin_ = 0;
 };
 
 }  // namespace paceline::exchange

@@ -215,40 +215,44 @@ void Exchange::want(int host, Version version) {
   });
 }
 
-void Exchange::published(Version version, std::vector<int> along) {
+void Exchange::published(Version version) {
   post([=, this] {
-    const std::uint64_t done = publish_along(version, along);
-    for (std::size_t host = 0; host < neighbours_.size(); ++host) {
-      const auto& outlet = neighbours_[host].outlet;
-      if (outlet != nullptr && (done & bit_of(static_cast<int>(host))) == 0) outlet->published(version);
+    for (Neighbour& neighbour : neighbours_) {
+      if (neighbour.outlet != nullptr) neighbour.outlet->published(version);
     }
   });
 }
 
-std::uint64_t Exchange::publish_along(Version version, const std::vector<int>& along) {
-  if (!options_.pass_on) return 0;
-  std::vector<int> ready;
-  for (const int host : along) {
+void Exchange::making(Version version, std::vector<int> hosts) {
+  if (options_.pass_on) post([=, this] { start_way(version, hosts); });
+}
+
+void Exchange::start_way(Version version, const std::vector<int>& hosts) {
+  way_ = 0;
+  for (const int host : hosts) {
     const auto& outlet = neighbours_[static_cast<std::size_t>(host)].outlet;
-    if (outlet != nullptr && outlet->expect(version)) ready.push_back(host);
+    if (outlet == nullptr || !outlet->expect(version)) continue;  // it goes there once it is published
+    outlet->sent(version);
+    way_ |= bit_of(host);
   }
-  if (ready.size() < 2) return 0;
-  const auto outlet = [this](int host) { return neighbours_[static_cast<std::size_t>(host)].outlet.get(); };
-  std::uint64_t others = 0;
-  for (const int host : std::span(ready).subspan(1)) others |= bit_of(host);
-  const auto sent = outlet(ready.front())->published(version, others);
-  if (!sent) return 0;
-  for (const int host : std::span(ready).subspan(1)) outlet(host)->passed_on(*sent);
-  return others | bit_of(ready.front());
+}
+
+void Exchange::made(Version version, std::int64_t begin, std::span<const float> block) {
+  auto copy = std::make_shared<const std::vector<float>>(block.begin(), block.end());
+  post([=, this, copy = std::move(copy)] {
+    pass_on(
+        {.kind = Kind::kWeights, .version = version, .begin = begin, .shard = options_.host, .pass_on = way_},
+        copy);
+  });
 }
 
 // From memory of its own: the board's may hold a later version before this one has gone.
-void Exchange::pass_on(const Header& header, std::span<const float> block) {
+void Exchange::pass_on(Header header, std::shared_ptr<const std::vector<float>> block) {
   if (header.pass_on == 0) return;
-  Header on = header;
-  on.pass_on = header.pass_on & (header.pass_on - 1);
-  const auto copy = std::make_shared<const std::vector<float>>(block.begin(), block.end());
-  send_weights(std::countr_zero(header.pass_on), on, *copy, [copy] {});
+  const int next = std::countr_zero(header.pass_on);
+  header.pass_on &= header.pass_on - 1;
+  const std::span<const float> floats = *block;
+  send_weights(next, header, floats, [block = std::move(block)] {});
 }
 
 void Exchange::keep(int host, Version version) {
@@ -470,7 +474,7 @@ absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
     const auto late = std::make_shared<std::vector<float>>(what.bytes / sizeof(float));
     link.receive(what.message, std::as_writable_bytes(std::span(*late)),
                  [this, late, header](const absl::Status& status) {
-                   if (status.ok()) pass_on(header, *late);
+                   if (status.ok()) pass_on(header, late);
                  });
     return true;
   }
@@ -479,7 +483,8 @@ absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
   link.receive(what.message, std::as_writable_bytes(*memory),
                [this, host = what.host, header, memory = *memory](const absl::Status& status) {
                  if (!status.ok()) return;
-                 pass_on(header, memory);
+                 if (header.kind == Kind::kWeights && header.pass_on != 0)
+                   pass_on(header, std::make_shared<const std::vector<float>>(memory.begin(), memory.end()));
                  arrived(host, header);
                });
   return true;

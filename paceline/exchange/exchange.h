@@ -87,6 +87,11 @@ class Exchange {
   // Where workers of this host read each shard's weights, by host. Requires: started.
   const std::vector<std::string>& boards() const { return boards_; }
 
+  // In a buffer of a shard's board. Requires: started.
+  std::int64_t board_floats(int shard) const {
+    return options_.board_floats[static_cast<std::size_t>(shard)];
+  }
+
   // What went to a host so far, in bytes of payload. Any thread.
   struct SentBytes {
     std::int64_t gradients = 0;
@@ -121,8 +126,13 @@ class Exchange {
   // ---- Weights ----
   // Somebody on that host waits for this version of the own shard. On this host the shard's own board has it.
   void want(int host, Version version);
-  // The own shard has made this version. The hosts `along` will want it, and pass it on from one to the next.
-  void published(Version version, std::vector<int> along = {});
+  // The own shard has made this version.
+  void published(Version version);
+  // The own shard makes this version now, and those hosts will want it. Where weights are passed on, they get
+  // its blocks as they are made, the first host from here and each other one from the one before it.
+  void making(Version version, std::vector<int> hosts);
+  // A block of the version that is being made is whole; it is copied. Any thread.
+  void made(Version version, std::int64_t begin, std::span<const float> block);
   // The own shard keeps this version; that host is to keep it as well.
   void keep(int host, Version version);
   // Of the mirrors.
@@ -165,9 +175,8 @@ class Exchange {
   absl::StatusOr<std::optional<std::span<float>>> room(int host, const Header& header);
   void arrived(int host, const Header& header);
   absl::Status check_weights(int host, const Header& header, std::size_t bytes) const;
-  // Sends a new version along its way. The hosts that it goes to.
-  std::uint64_t publish_along(Version version, const std::vector<int>& along);
-  void pass_on(const Header& header, std::span<const float> block);
+  void start_way(Version version, const std::vector<int>& hosts);
+  void pass_on(Header header, std::shared_ptr<const std::vector<float>> block);
   void send_weights(int to, const Header& header, std::span<const float> block, std::function<void()> sent);
   void try_deferred(int host);
   void with_link(int host, std::function<void(links::Link&)> use);
@@ -202,6 +211,7 @@ class Exchange {
   WakeEvent woken_;  // there are tasks
   // Of the exchange's thread.
   std::vector<Neighbour> neighbours_;  // by host
+  std::uint64_t way_ = 0;              // the hosts that get the blocks of the version that is being made
   bool ended_ = false, told_ = false;
   absl::Status ended_why_;
   std::jthread thread_;  // last: it uses all of this

@@ -31,20 +31,19 @@ class Outlet {
 
   // Somebody there waits for this version.
   void want(Version version);
-  // The shard has published it. What goes because of that goes on to the hosts of `pass_on` (message.h) from
-  // there. The version that went, if one did.
-  std::optional<Version> published(Version version, std::uint64_t pass_on = 0);
-  // Somebody there will want that version, once it is published. Whether it could go at once then, and is one
-  // that others can pass on: where the first version was sent before, which has more blocks than later ones.
+  // The shard has published it.
+  void published(Version version);
+  // Somebody there will want that version once it is published. Whether its blocks can go before that:
+  // nothing is under way, and the first version, which has more blocks, has been sent.
   bool expect(Version version);
-  // Another host passes this version on to that one.
-  void passed_on(Version version);
+  // That version goes there without this outlet.
+  void sent(Version version);
   // The shard keeps this version, and that host is to keep it too.
   void keep(Version version);
 
  private:
-  std::optional<Version> go_on(std::uint64_t pass_on = 0);
-  void send(Kind kind, const memory::WeightReader::Pinned& pinned, std::uint64_t pass_on);
+  void go_on();
+  void send(Kind kind, const memory::WeightReader::Pinned& pinned);
 
   memory::WeightReader reader_;
   const std::vector<bool> moving_;

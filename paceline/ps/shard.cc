@@ -260,8 +260,14 @@ absl::Status Shard::make(const Update& update, BeforeStep before_step) {
                                          ? std::vector<StepNumbers>(optimizers_.size(), averaging_numbers())
                                          : numbers_of(update.learning_rate, update.fraction);
   for (StepNumbers& one : numbers) one.gradient = clipped;
-  const UpdateStreams streams = streams_into(take_buffer());
-  if (is_tensorwise(optimizer_.kind)) return make_tensors(update, numbers, streams, before_step);
+  const std::span<float> buffer = take_buffer();
+  const UpdateStreams streams = streams_into(buffer);
+  const auto tell_made = [&](std::int64_t begin, std::int64_t end) {
+    if (!update.made) return;
+    for (std::int64_t offset = 0; offset < std::ssize(buffer); offset += layout_.size())
+      update.made(buffer, offset + begin, offset + end);
+  };
+  if (is_tensorwise(optimizer_.kind)) return make_tensors(update, numbers, streams, before_step, tell_made);
   Arrivals arrivals(update);
   std::atomic<bool> finite = true;
   // Threads share out what moves, so that none of them has nothing but constants.
@@ -273,6 +279,7 @@ absl::Status Shard::make(const Update& update, BeforeStep before_step) {
       arrivals.each(begin, end, [&](std::int64_t from, std::int64_t to) {
         before_step(from, to);
         if (!apply_range(update, numbers, streams, from, to)) finite = false;
+        tell_made(from, to);
       });
     }
   });
@@ -280,9 +287,9 @@ absl::Status Shard::make(const Update& update, BeforeStep before_step) {
   return arrivals.status();
 }
 
-template <class BeforeStep>
+template <class BeforeStep, class TellMade>
 absl::Status Shard::make_tensors(const Update& update, std::span<const StepNumbers> numbers,
-                                 const UpdateStreams& streams, BeforeStep before_step) {
+                                 const UpdateStreams& streams, BeforeStep before_step, TellMade tell_made) {
   const std::vector<Weighted> gradients = gradients_of(update);
   Arrivals arrivals(update);
   std::atomic<bool> finite = true;
@@ -309,6 +316,7 @@ absl::Status Shard::make_tensors(const Update& update, std::span<const StepNumbe
         const std::int64_t padding = tensor.offset + tensor.size;
         std::copy_n(streams.weights + padding, whole.end - padding, streams.next_weights + padding);
       }
+      if (tensor.kind != TensorKind::kConstant) tell_made(tensor.offset, whole.end);
     }
   });
   finite_ = finite;

@@ -56,6 +56,9 @@ struct Update {
   // Where gradients are clipped and members' gradients are of this shard's part alone: the squared norm of
   // the averaged gradient over all parts, where this part's is `own`. An error is the end of this shard.
   std::function<absl::StatusOr<double>(double own)> squares_of_all = {};
+  // Floats [begin, end) of the board's buffer for this version are as they will be: each that moves once, by
+  // any thread, before the version is published.
+  std::function<void(std::span<const float> buffer, std::int64_t begin, std::int64_t end)> made = {};
 };
 
 // Where members' gradients are of the whole model, beside the shard's part of it.
@@ -153,9 +156,9 @@ class Shard {
   void take_back();
   // Where the optimizer steps whole tensors: each by one thread, in the memory of the next version. Threads
   // do not share a tensor, so that its sums do not depend on their number.
-  template <class BeforeStep>
+  template <class BeforeStep, class TellMade>
   absl::Status make_tensors(const Update& update, std::span<const StepNumbers> numbers,
-                            const UpdateStreams& streams, BeforeStep before_step);
+                            const UpdateStreams& streams, BeforeStep before_step, TellMade tell_made);
   // Whether what it wrote is finite.
   bool apply_range(const Update& update, std::span<const StepNumbers> numbers, const UpdateStreams& streams,
                    std::int64_t begin, std::int64_t end);

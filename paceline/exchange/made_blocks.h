@@ -1,0 +1,61 @@
+// Which blocks of a shard's board are whole while threads write a new version of it, range by range.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "paceline/exchange/message.h"
+#include "paceline/ps/layout.h"
+
+namespace paceline::exchange {
+
+class MadeBlocks {
+ public:
+  // Of a board with so many floats for each weight: the weight, and its direction.
+  MadeBlocks(const ps::Layout& part, std::int64_t floats) : all_(block_count(floats), 0) {
+    for (std::int64_t offset = 0; offset < floats; offset += part.size()) {
+      for (const ps::Layout::Range& range : part.moving())
+        each_block(offset + range.begin, offset + range.end,
+                   [&](std::size_t block, std::int64_t size) { all_[block] += size; });
+    }
+  }
+
+  // Whether versions differ in anything.
+  bool any() const {
+    return std::any_of(all_.begin(), all_.end(), [](std::int64_t floats) { return floats > 0; });
+  }
+  // A new version: nothing of it is there.
+  void begin() { missing_ = all_; }
+  // Floats [begin, end) are there, which move and were not there before. Calls whole(begin, last) for each
+  // block that is whole now; `last`: and with it all. Any thread.
+  template <class Whole>
+  void add(std::int64_t begin, std::int64_t end, Whole whole) {
+    const std::lock_guard lock(mutex_);
+    each_block(begin, end, [&](std::size_t block, std::int64_t size) {
+      missing_[block] -= size;
+      if (missing_[block] > 0) return;
+      const bool last =
+          std::all_of(missing_.begin(), missing_.end(), [](std::int64_t floats) { return floats == 0; });
+      whole(static_cast<std::int64_t>(block) * kBlockFloats, last);
+    });
+  }
+
+ private:
+  template <class Visit>
+  static void each_block(std::int64_t begin, std::int64_t end, Visit visit) {
+    while (begin < end) {
+      const std::size_t block = block_index(begin);
+      const std::int64_t to = std::min(end, static_cast<std::int64_t>(block + 1) * kBlockFloats);
+      visit(block, to - begin);
+      begin = to;
+    }
+  }
+
+  std::vector<std::int64_t> all_;  // floats that move, by block
+  std::mutex mutex_;
+  std::vector<std::int64_t> missing_;
+};
+
+}  // namespace paceline::exchange
