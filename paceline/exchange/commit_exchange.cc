@@ -35,9 +35,10 @@ CommitExchange::CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts
       kept_(std::move(kept)),
       host_(host),
       copied_(kept_.front().size() > 1),
+      in_one_place_(host == kKeeper && parts_.size() > 1 && parts_[1].size() == 0 && !copied_),
       on_the_way_(on_the_way),
       sums_(parts_.size()) {
-  if (on_the_way_ && host_ == kKeeper) made_.emplace(parts_[kKeeper], exchange_.board_floats(kKeeper));
+  if (in_one_place_) made_.emplace(parts_[kKeeper], exchange_.board_floats(kKeeper));
   if (made_ && !made_->any()) made_.reset();
   std::int64_t offset = 0;
   for (const ps::Layout& part : parts_) {
@@ -53,6 +54,10 @@ absl::Status CommitExchange::apply(ps::Shard& shard, ps::Update update, std::spa
   const Version version = update.version;
   PACELINE_RETURN_IF_ERROR(send(version, members));
   const Gathering from = gather(host_, version, members);
+  if (in_one_place_) {
+    const auto blocks = std::count(moving_[kKeeper].begin(), moving_[kKeeper].end(), true);
+    exchange_.in_turn(version, from.others.size() * static_cast<std::size_t>(blocks));
+  }
   await(host_, from, update);
   update.squares_of_all = [&](double own) { return exchange_.sum_squares(version, own); };
   send_as_made(update, members);

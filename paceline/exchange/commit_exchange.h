@@ -87,7 +87,7 @@ class CommitExchange {
   void sum(int shard, std::span<const HostMember* const> own, std::int64_t begin, std::span<float> into,
            Sum how) const;
 
-  // Has the weights go to the members' hosts as they are made, where they are passed on.
+  // Has the weights go to the members' hosts as they are made, where all are here.
   void send_as_made(ps::Update& update, std::span<const HostMember> members);
   void send_last_made(Version version);
 
@@ -100,7 +100,8 @@ class CommitExchange {
   const std::vector<ps::Layout> parts_;
   const std::vector<std::vector<int>> kept_;
   const int host_;
-  const bool copied_;  // shards are kept on several hosts
+  const bool copied_;        // shards are kept on several hosts
+  const bool in_one_place_;  // and that is here
   const bool on_the_way_;
   std::vector<std::int64_t> offsets_;  // of the parts in the whole
   std::vector<std::vector<ps::Layout::Run>> runs_;
@@ -115,7 +116,7 @@ class CommitExchange {
   };
   std::optional<Passing> passing_;
 
-  std::optional<MadeBlocks> made_;  // of the own board; where weights are passed on from here
+  std::optional<MadeBlocks> made_;  // of the own board; where all weights are here
   // What is held back until the version is known to be good: without it nobody can use the rest.
   std::span<const float> last_made_;
   std::int64_t last_made_begin_ = 0;

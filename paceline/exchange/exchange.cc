@@ -224,7 +224,22 @@ void Exchange::published(Version version) {
 }
 
 void Exchange::making(Version version, std::vector<int> hosts) {
-  if (options_.pass_on) post([=, this] { start_way(version, hosts); });
+  post([=, this] { start_way(version, hosts); });
+}
+
+void Exchange::in_turn(Version version, std::size_t blocks) {
+  post([=, this] {
+    turn_ = version;
+    turn_blocks_ = blocks;
+    coming_.erase(coming_.begin(), coming_.lower_bound(version));
+    try_all_deferred();
+  });
+}
+
+bool Exchange::has_turn(const Header& sum) const {
+  if (sum.shard != options_.host || sum.version <= turn_) return true;
+  const auto found = coming_.find(turn_);
+  return (found == coming_.end() ? 0 : found->second) >= turn_blocks_;
 }
 
 void Exchange::start_way(Version version, const std::vector<int>& hosts) {
@@ -240,9 +255,13 @@ void Exchange::start_way(Version version, const std::vector<int>& hosts) {
 void Exchange::made(Version version, std::int64_t begin, std::span<const float> block) {
   auto copy = std::make_shared<const std::vector<float>>(block.begin(), block.end());
   post([=, this, copy = std::move(copy)] {
-    pass_on(
-        {.kind = Kind::kWeights, .version = version, .begin = begin, .shard = options_.host, .pass_on = way_},
-        copy);
+    Header header{.kind = Kind::kWeights, .version = version, .begin = begin, .shard = options_.host};
+    if (options_.pass_on) {
+      header.pass_on = way_;
+      return pass_on(header, copy);
+    }
+    for (std::uint64_t left = way_; left != 0; left &= left - 1)
+      send_weights(std::countr_zero(left), header, *copy, [copy] {});
   });
 }
 
@@ -466,6 +485,10 @@ void Exchange::try_deferred(int host) {
   deferred = std::move(later);
 }
 
+void Exchange::try_all_deferred() {
+  for (std::size_t host = 0; host < neighbours_.size(); ++host) try_deferred(static_cast<int>(host));
+}
+
 absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
   links::Link& link = *neighbours_[static_cast<std::size_t>(what.host)].link;
   const Header& header = what.header;
@@ -478,8 +501,14 @@ absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
                  });
     return true;
   }
+  const bool sum = header.kind == Kind::kSum;
+  if (sum && !has_turn(header)) return false;
   PACELINE_ASSIGN_OR_RETURN(const auto memory, room(what.host, header));
   if (!memory) return false;
+  if (sum && header.shard == options_.host && header.version >= turn_) {
+    const bool all = ++coming_[header.version] == turn_blocks_ && header.version == turn_;
+    if (all) post([this] { try_all_deferred(); });  // it is the next one's turn
+  }
   link.receive(what.message, std::as_writable_bytes(*memory),
                [this, host = what.host, header, memory = *memory](const absl::Status& status) {
                  if (!status.ok()) return;
@@ -506,10 +535,7 @@ void Exchange::arrived(int host, const Header& header) {
       link.send(write_header({Kind::kKeptHere, version, 0}), {}, [](const absl::Status&) {});
     });
   }
-  if (!*whole) return;
-  post([this] {
-    for (std::size_t other = 0; other < neighbours_.size(); ++other) try_deferred(static_cast<int>(other));
-  });
+  if (*whole) post([this] { try_all_deferred(); });
 }
 
 void Exchange::fail(const absl::Status& why) {

@@ -116,6 +116,10 @@ class Exchange {
     return slices(shard).wait(host, version, begin, end);
   }
   void release(int shard, int host, Version version);
+  // The own shard waits for this version, for so many blocks from all hosts. Until they are on their way,
+  // blocks for later versions wait: a link that all of them share carries one commit after the other, which
+  // completes the first ones sooner and none of them later.
+  void in_turn(Version version, std::size_t blocks);
 
   // ---- Norms of gradients ----
   // Tells the others the squared norm of a commit's averaged gradient over the own shard, and waits for
@@ -128,8 +132,8 @@ class Exchange {
   void want(int host, Version version);
   // The own shard has made this version.
   void published(Version version);
-  // The own shard makes this version now, and those hosts will want it. Where weights are passed on, they get
-  // its blocks as they are made, the first host from here and each other one from the one before it.
+  // The own shard makes this version now, and those hosts will want it. They get its blocks as they are made;
+  // where weights are passed on the first host from here, and each other one from the one before it.
   void making(Version version, std::vector<int> hosts);
   // A block of the version that is being made is whole; it is copied. Any thread.
   void made(Version version, std::int64_t begin, std::span<const float> block);
@@ -179,6 +183,8 @@ class Exchange {
   void pass_on(Header header, std::shared_ptr<const std::vector<float>> block);
   void send_weights(int to, const Header& header, std::span<const float> block, std::function<void()> sent);
   void try_deferred(int host);
+  void try_all_deferred();
+  bool has_turn(const Header& sum) const;
   void with_link(int host, std::function<void(links::Link&)> use);
   // The traffic ends with the step that is under way; then all are told.
   void fail(const absl::Status& why);
@@ -212,6 +218,9 @@ class Exchange {
   // Of the exchange's thread.
   std::vector<Neighbour> neighbours_;  // by host
   std::uint64_t way_ = 0;              // the hosts that get the blocks of the version that is being made
+  Version turn_{};                     // of the own shard
+  std::size_t turn_blocks_ = 0;
+  std::map<Version, std::size_t> coming_;  // blocks for the own shard that were let come, from turn_ on
   bool ended_ = false, told_ = false;
   absl::Status ended_why_;
   std::jthread thread_;  // last: it uses all of this
