@@ -98,10 +98,12 @@ TEST(Hosts, ASlowEvaluatorFindsWhatACheckpointHadKeptToo) {
 }
 
 TEST(Hosts, ARunGoesOnFromItsCheckpoint) {
-  for (const std::string placement : {"beside", "central"}) {
+  for (const auto& [placement, devices] :
+       {std::pair("beside", "{count=2}"), std::pair("central", "{count=2}"),
+        std::pair("central", "{host=1}")}) {
     const TempFolder whole, half;
-    const std::vector<std::string> sets = {"device=[{count=2}]", "model.width=32",
-                                           "cluster.placement=" + placement};
+    const std::vector<std::string> sets = {fmt::format("device=[{}]", devices), "model.width=32",
+                                           fmt::format("cluster.placement={}", placement)};
     std::vector<std::string> longer = sets;
     longer.push_back("epochs=2");
     const auto expected = checkpoint_weights(train(whole, 2, longer));

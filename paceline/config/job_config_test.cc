@@ -426,5 +426,37 @@ TEST(Paced, TakesItsPartOfAnIteration) {
   EXPECT_EQ(of(1, 0.5), from_seconds(0.03)) << "of what it takes, whatever that is a part of";
 }
 
+TEST(JobConfig, WeightsAreBesideWorkersOrInOnePlace) {
+  const auto parsed = [](const std::string& cluster, const std::string& devices = "[[device]]\ncount = 4\n") {
+    return parse_job("[cluster]\n" + cluster + devices, "job.toml").value();
+  };
+  EXPECT_EQ(spread_of(parsed("")), ServerSpread::kOneHost);
+  EXPECT_EQ(spread_of(parsed("placement = \"beside\"\n")), ServerSpread::kOneHost);
+  EXPECT_EQ(parsed("").placement, Placement::kCentral);
+  EXPECT_EQ(spread_of(parsed("hosts = 2\n")), ServerSpread::kHosts);
+  EXPECT_FALSE(parsed("hosts = 2\n").reduce_in_group);
+  const JobConfig central = parsed("hosts = 2\nplacement = \"central\"\n");
+  EXPECT_EQ(spread_of(central), ServerSpread::kCentral);
+  EXPECT_TRUE(central.reduce_in_group);
+  EXPECT_FALSE(parsed("hosts = 2\nplacement = \"central\"\nreduction = \"servers\"\n").reduce_in_group);
+  EXPECT_FALSE(parsed("hosts = 2\nplacement = \"central\"\ncopies = 2\n").reduce_in_group);
+  // The host that keeps them needs no device of its own; another one does.
+  EXPECT_EQ(parsed("hosts = 2\nplacement = \"central\"\n", "[[device]]\nhost = 1\n").devices.size(), 1u);
+  EXPECT_FALSE(parse_job("[cluster]\nhosts = 2\nplacement = \"central\"\n[[device]]\nhost = 0\n", "j").ok());
+  EXPECT_FALSE(parse_job("[cluster]\nhosts = 2\n[[device]]\nhost = 1\n", "j").ok());
+}
+
+TEST(ServerParts, InOnePlaceTheFirstHasThemAll) {
+  ps::Layout layout;
+  layout.add("a", ps::TensorKind::kParameter, {100});
+  layout.add("b", ps::TensorKind::kParameter, {7});
+  for (const ps::OptimizerKind kind : {ps::OptimizerKind::kSgd, ps::OptimizerKind::kLamb}) {
+    const auto parts = server_parts(layout, 5, ServerSpread::kCentral, kind).value();
+    ASSERT_EQ(parts.size(), 5u);
+    EXPECT_EQ(parts[0], layout);
+    for (std::size_t i = 1; i < parts.size(); ++i) EXPECT_EQ(parts[i].size(), 0);
+  }
+}
+
 }  // namespace
 }  // namespace paceline::config

@@ -64,6 +64,9 @@ class AttemptTest : public testing::Test {
   std::unique_ptr<FakeServer> server(int shard) {
     wire::ServerMessage hello;
     hello.mutable_hello()->set_shard(shard);
+    return come(hello);
+  }
+  std::unique_ptr<FakeServer> come(const wire::ServerMessage& hello) {
     return world_->come<FakeServer>(hello);
   }
   std::unique_ptr<FakeWorker> worker(const std::string& name) {
@@ -198,6 +201,27 @@ TEST_F(AttemptTest, TheWeightsToStartFromAreThoseOfAWorkerThatIsHere) {
   const auto second = server(1);
   EXPECT_EQ(first->next(wire::ServerOrder::kStart).start().weights_path(), "here");
   EXPECT_EQ(second->next(wire::ServerOrder::kStart).start().weights_path(), "here");
+}
+
+TEST_F(AttemptTest, AHostWithoutAWorkerGetsTheWeightsToStartFromOfTheNextOne) {
+  start("[cluster]\nhosts = 2\nplacement = \"central\"\n[[device]]\nhost = 1\n");
+  const auto server_of = [&](int rank) {
+    wire::ServerMessage hello;
+    hello.mutable_hello()->set_shard(rank);
+    hello.mutable_hello()->set_exchange("somewhere");
+    hello.mutable_hello()->set_fabric("sealed");
+    return come(hello);
+  };
+  const auto keeper = server_of(0);
+  const auto other = server_of(1);
+  const auto training = worker("w0");
+  training->say(attached("here"));
+  const wire::ServerStart kept = keeper->next(wire::ServerOrder::kStart).start();
+  EXPECT_TRUE(kept.first_passed_on());
+  EXPECT_EQ(kept.weights_path(), "");
+  const wire::ServerStart passed_on = other->next(wire::ServerOrder::kStart).start();
+  EXPECT_TRUE(passed_on.first_passed_on());
+  EXPECT_EQ(passed_on.weights_path(), "here");
 }
 
 TEST_F(AttemptTest, WeightsThatCannotBeReadAreTakenOfAnotherWorker) {

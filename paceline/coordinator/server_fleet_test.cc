@@ -21,6 +21,7 @@ config::JobConfig job_of_hosts() {
   job.ranks = {HostRank(0), HostRank(2)};
   job.without = {HostRank(1)};
   job.seal = true;
+  job.placement = config::Placement::kBeside;
   return job;
 }
 config::JobConfig job_on_one_host() {
@@ -145,6 +146,24 @@ TEST(ServerFleet, EachStartsWithItsPartAndBothEndsOfALinkWithOneKey) {
   servers.fleet.start_with(ServerId(1), "memory of another worker");
   EXPECT_EQ(servers.sent().front().second.start().weights_path(), "memory of another worker");
   EXPECT_EQ(servers.fleet.first_weights(ServerId(1)), "memory of another worker");
+}
+
+TEST(ServerFleet, TheFirstHasTheWholeModelWhereItIsInOnePlace) {
+  config::JobConfig job = job_of_hosts();
+  job.placement = config::Placement::kCentral;
+  Servers servers(job);
+  servers.take_place(1, hello(0));
+  servers.take_place(2, hello(2));
+  servers.start({"memory of host 0", "memory of host 2"});
+  const auto sent = servers.sent();
+  ASSERT_EQ(sent.size(), 2u);
+  for (const auto& [server, order] : sent) {
+    EXPECT_EQ(order.start().hosts(0).part().tensors_size(), 2);
+    EXPECT_EQ(order.start().hosts(1).part().tensors_size(), 0);
+  }
+  EXPECT_EQ(sent[0].second.start().part().tensors_size(), 2);
+  EXPECT_EQ(sent[1].second.start().part().tensors_size(), 0);
+  EXPECT_EQ(sent[1].second.start().part_offset(), 128);
 }
 
 TEST(ServerFleet, AReaderOnAHostFindsAllBoardsThere) {

@@ -19,6 +19,8 @@ constexpr links::LinkKeys kKeys{.send = {std::byte{1}}, .receive = {std::byte{2}
 // Host 0 of two; what is host 1 is in the test's hands.
 class ExchangeWithAStranger : public ::testing::Test {
  protected:
+  virtual bool passes_on() const { return false; }
+
   void SetUp() override {
     exchange_ = Exchange::listen("127.0.0.1", links::Fabric::kTcp, [this](const std::string& line) {
                   refused_ += line + '\n';
@@ -32,6 +34,7 @@ class ExchangeWithAStranger : public ::testing::Test {
     options.kept_here = {0};
     options.own_board = board_.path();
     options.kept = 2;
+    options.pass_on = passes_on();
     options.kept_there = [](Version) {};
     options.failed = [this](const absl::Status& why) { why_.set_value(why); };
     ASSERT_TRUE(exchange_->start(options).ok());
@@ -95,6 +98,31 @@ TEST_F(ExchangeWithAStranger, WeightsOfAnotherSizeEndIt) {
   EXPECT_EQ(end_after({Kind::kWeights, Version(1), 0}, 4 * kExchangeFloats - 1).code(),
             absl::StatusCode::kDataLoss);
 }
+
+TEST_F(ExchangeWithAStranger, WeightsOfAThirdHostsShardEndIt) {
+  EXPECT_EQ(end_after({Kind::kWeights, Version(1), 0, 0}, 4 * kExchangeFloats).code(),
+            absl::StatusCode::kDataLoss);
+}
+
+// What is to go on goes to hosts that there are, and not back to where it comes from.
+class ExchangeThatPassesOn : public ExchangeWithAStranger, public ::testing::WithParamInterface<Header> {
+ protected:
+  bool passes_on() const override { return true; }
+};
+
+TEST_P(ExchangeThatPassesOn, EndsAtAWayThatIsNone) {
+  EXPECT_EQ(end_after(GetParam(), 4 * kExchangeFloats).code(), absl::StatusCode::kDataLoss);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Weights, ExchangeThatPassesOn,
+    ::testing::Values(Header{Kind::kWeights, Version(1), 0, 0}, Header{Kind::kWeights, Version(1), 0, 2},
+                      Header{Kind::kKept, Version(1), 0, 0},
+                      Header{.kind = Kind::kWeights, .version = Version(1), .shard = 1, .pass_on = 1},
+                      Header{.kind = Kind::kWeights, .version = Version(1), .shard = 1, .pass_on = 2},
+                      Header{.kind = Kind::kWeights, .version = Version(1), .shard = 1, .pass_on = 4},
+                      Header{
+                          .kind = Kind::kWeights, .version = Version(1), .shard = 1, .pass_on = 1ULL << 63}));
 
 }  // namespace
 }  // namespace paceline::exchange

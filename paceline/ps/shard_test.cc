@@ -240,6 +240,29 @@ TEST(Shard, AnyNumberOfThreadsGivesTheSameBytes) {
   }
 }
 
+TEST(Shard, TellsOnceOfEachFloatThatMovesWhenItIsMade) {
+  for (const OptimizerConfig& optimizer : kOptimizers) {
+    const bool look_ahead = has_direction(optimizer.kind);
+    Shard shard = shard_of(optimizer, 3, look_ahead);
+    shard.start(Version(0), random_floats(1));
+    const std::vector<float> gradient = random_floats(2);
+    std::mutex mutex;
+    std::vector<int> told(static_cast<std::size_t>(Shard::board_floats(shard_layout(), look_ahead)));
+    std::vector<float> seen(told.size());
+    Update update{.version = Version(1), .members = {{gradient.data(), 1, 1}}, .learning_rate = 0.1};
+    update.made = [&](std::span<const float> buffer, std::int64_t begin, std::int64_t end) {
+      const std::lock_guard lock(mutex);
+      for (std::int64_t i = begin; i < end; ++i) {
+        ++told[static_cast<std::size_t>(i)];
+        seen[static_cast<std::size_t>(i)] = buffer[static_cast<std::size_t>(i)];
+      }
+    };
+    ASSERT_TRUE(shard.apply(update).ok());
+    EXPECT_EQ(told, std::vector<int>(told.size(), 1)) << static_cast<int>(optimizer.kind);
+    EXPECT_THAT(seen, ElementsAreArray(shard.board().latest())) << static_cast<int>(optimizer.kind);
+  }
+}
+
 TEST(Shard, AKeptVersionHoldsStillWhileLaterOnesAreApplied) {
   Shard shard = shard_of(kSgd, 2);
   shard.start(Version(0), random_floats(1));

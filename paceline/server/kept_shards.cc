@@ -19,7 +19,8 @@ namespace {
 int threads_for(const config::JobConfig& job) {
   if (job.server_threads > 0) return static_cast<int>(job.server_threads);
   const int processors = static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(processors / static_cast<int>(job.servers), 1, 4);
+  const bool one_works = config::spread_of(job) == config::ServerSpread::kCentral;
+  return std::clamp(processors / static_cast<int>(one_works ? 1 : job.servers), 1, 4);
 }
 
 }  // namespace

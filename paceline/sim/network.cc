@@ -44,30 +44,32 @@ void Network::join(const config::Link& link) { links_.insert(link.gbps); }
 void Network::leave(const config::Link& link) { links_.erase(links_.find(link.gbps)); }
 
 Transfer Network::push(Port& port, Time now) {
-  Transfer transfer = pass(port.up, servers_.colocated ? out_ : in_, port, now);
+  Transfer transfer = pass(port.up, servers_.colocated ? out_ : in_, port, bytes_, now);
   transfer.end += latency(port);
   return transfer;
 }
 
 Transfer Network::pull(Port& port, Time earliest, Time complete) {
-  Transfer transfer = pass(port.down, out_, port, earliest);
+  Transfer transfer = pass(port.down, out_, port, pull_bytes_, earliest);
   transfer.end = std::max(transfer.end, complete) + latency(port);
   return transfer;
 }
 
-Transfer Network::pass(Pipe& own, Pipe& shared, const Port& port, Time earliest) {
+Transfer Network::pass(Pipe& own, Pipe& shared, const Port& port, std::int64_t bytes, Time earliest) {
   if (free()) return {earliest, earliest};
-  const Duration own_time = own_length(port);
-  const Duration shared_time = shared_length();
+  const Duration own_time = own_length(port, bytes);
+  const Duration shared_time = shared_length(bytes);
   const Time start = shared.take(own.take(earliest, own_time), shared_time);
   return {start, start + std::max(own_time, shared_time)};
 }
 
-Duration Network::own_length(const Port& port) const {
-  return bounded_seconds(moved() / (port.link.gbps * kBytesPerGbit));
+Duration Network::own_length(const Port& port, std::int64_t bytes) const {
+  return bounded_seconds(moved(bytes) / (port.link.gbps * kBytesPerGbit));
 }
 
-Duration Network::shared_length() const { return bounded_seconds(moved() / servers_rate()); }
+Duration Network::shared_length(std::int64_t bytes) const {
+  return bounded_seconds(moved(bytes) / servers_rate());
+}
 
 // A ring's first chunk is complete after k − 1 hops.
 Duration Network::group_latency(std::span<Port* const> members) const {
@@ -82,12 +84,12 @@ Transfer Network::push_group(std::span<Port* const> members, Time now) {
   Time start = now;
   Duration slowest{0};
   for (Port* member : members) {
-    const Duration own_time = own_length(*member);
+    const Duration own_time = own_length(*member, bytes_);
     start =
         std::max({start, member->up.take(now, own_time), member->down.take(now, part_of(own_time, share))});
     slowest = std::max(slowest, own_time);
   }
-  const Duration shared_time = shared_length();
+  const Duration shared_time = shared_length(bytes_);
   const Time pushes = (servers_.colocated ? out_ : in_).take(start, shared_time);
   return {pushes, pushes + std::max(slowest, shared_time) + group_latency(members)};
 }
@@ -95,11 +97,11 @@ Transfer Network::push_group(std::span<Port* const> members, Time now) {
 Transfer Network::pull_group(std::span<Port* const> members, Time earliest, Time complete) {
   if (free()) return {earliest, complete};
   const double share = ring_share(members.size());
-  const Duration shared_time = shared_length();
+  const Duration shared_time = shared_length(pull_bytes_);
   const Time start = out_.take(earliest, shared_time);
   Time end = std::max(start + shared_time, complete);
   for (Port* member : members) {
-    const Duration own_time = own_length(*member);
+    const Duration own_time = own_length(*member, pull_bytes_);
     const Duration passed_on = part_of(own_time, share);
     end = std::max(
         {end, member->up.take(start, passed_on) + passed_on, member->down.take(start, own_time) + own_time});
@@ -119,11 +121,11 @@ Transfer Network::update(Time begun, Time pushed, std::size_t gradients) {
   return {start, std::max(pushed, start + length)};
 }
 
-double Network::moved() const {
-  const auto bytes = static_cast<double>(bytes_);
-  if (!servers_.colocated) return bytes;
+double Network::moved(std::int64_t bytes) const {
+  const auto whole = static_cast<double>(bytes);
+  if (!servers_.colocated) return whole;
   const auto replicas = static_cast<double>(std::max<std::size_t>(1, links_.size()));
-  return bytes * (replicas - 1) / replicas;
+  return whole * (replicas - 1) / replicas;
 }
 
 double Network::servers_rate() const {

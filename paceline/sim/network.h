@@ -71,8 +71,10 @@ struct UpdateSums {
 
 class Network {
  public:
-  // `bytes` of one push or pull; 0: they take no time.
-  Network(const config::ServerLinks& servers, std::int64_t bytes) : servers_(servers), bytes_(bytes) {}
+  // `bytes` of one push or pull; 0: they take no time. `directions`: a pull has twice as many, for replicas that
+  // look ahead (ps/look_ahead.h).
+  Network(const config::ServerLinks& servers, std::int64_t bytes, bool directions = false)
+      : servers_(servers), bytes_(bytes), pull_bytes_(directions ? 2 * bytes : bytes) {}
 
   bool free() const { return bytes_ == 0; }
   // Updates take no time, either.
@@ -96,16 +98,17 @@ class Network {
   const UpdateSums& updates() const { return updates_; }
 
  private:
-  Duration own_length(const Port& port) const;
-  Duration shared_length() const;
+  Duration own_length(const Port& port, std::int64_t bytes) const;
+  Duration shared_length(std::int64_t bytes) const;
   Duration group_latency(std::span<Port* const> members) const;
-  Transfer pass(Pipe& own, Pipe& shared, const Port& port, Time earliest);
-  // Bytes that one transfer moves over the network, and the servers' rate for them, bytes a second.
-  double moved() const;
+  Transfer pass(Pipe& own, Pipe& shared, const Port& port, std::int64_t bytes, Time earliest);
+  // What one transfer of so many bytes moves over the network, and the servers' rate for it, bytes a second.
+  double moved(std::int64_t bytes) const;
   double servers_rate() const;
 
   const config::ServerLinks servers_;
   const std::int64_t bytes_;
+  const std::int64_t pull_bytes_;
   std::multiset<double> links_;  // Gb/s of those that take part
   Pipe in_;
   Pipe out_;

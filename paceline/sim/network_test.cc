@@ -38,6 +38,29 @@ TEST(Network, LatencyIsAddedOnce) {
   EXPECT_EQ(network.pull(one, ms(10), ms(0)).end, ms(11.25));
 }
 
+// Replicas that look ahead pull the directions of the weights too.
+TEST(Network, APullWithDirectionsMovesTwiceAsMuch) {
+  for (const bool colocated : {false, true}) {
+    for (const std::size_t members : {2, 4}) {
+      const config::ServerLinks servers{.count = 1, .gbps = 10, .colocated = colocated};
+      Network without(servers, 2 * kBytes), with(servers, kBytes, true);
+      std::vector<Port> ports(members), others(members);
+      std::vector<Port*> group, other_group;
+      for (std::size_t i = 0; i < members; ++i) {
+        without.join(ports[i].link);
+        with.join(others[i].link);
+        group.push_back(&ports[i]);
+        other_group.push_back(&others[i]);
+      }
+      const Transfer pull = without.pull_group(group, Time{}, Time{});
+      EXPECT_EQ(with.pull_group(other_group, Time{}, Time{}).end, pull.end) << members;
+      EXPECT_EQ(with.pull(others[0], pull.end, Time{}).end, without.pull(ports[0], pull.end, Time{}).end);
+      const Time later = pull.end + from_seconds(1);
+      EXPECT_LT(with.push_group(other_group, later).end, without.push_group(group, later).end) << members;
+    }
+  }
+}
+
 TEST(Network, PushesQueueForTheServersAndPullsDoNotWaitForPushes) {
   Network network({}, kBytes);
   Port a = port(10), b = port(10), c = port(10);

@@ -49,7 +49,7 @@ VirtualCluster::VirtualCluster(ClusterModel model, control::ControllerConfig con
       witnesses_(
           control::Observer(controller_.bounds(), config.dataset_size, config.total_samples, options_.start),
           options_.listeners),
-      network_(model_.servers, model_.bytes),
+      network_(model_.servers, model_.bytes, config.look_ahead),
       places_(model_.places.size()),
       slowdowns_(model_.places.size()),
       now_(options_.elapsed) {
