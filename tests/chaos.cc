@@ -4,7 +4,7 @@
 // left behind. Under every second policy hosts keep the weights twice: then strikes come one at a time, and
 // none takes a commit with it that anybody had seen.
 //
-//   chaos [--kills N] [--seed N] [--copies 1|2]
+//   chaos [--kills N] [--seed N] [--copies 1|2] [--placement beside|central]
 #include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -39,6 +39,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 std::int64_t kills_asked_for = 8;
 std::uint64_t seed = 1;
 std::int64_t copies_asked_for = 0;  // 0: it depends on the policy
+std::string placement_asked_for;    // empty: the same
 
 constexpr int kHosts = 3;
 constexpr double kEpochs = 12;
@@ -139,12 +140,13 @@ class Chaos : public ::testing::TestWithParam<std::string> {
  protected:
   fs::path write_chaos_job(const fs::path& folder, int port) const {
     const fs::path job = small_job(folder, fmt::format("epochs = {}\nthreads = 1\n", kEpochs));
-    write_text(
-        job, read_text(job) + fmt::format("[sync]\npolicy = \"{}\"\n[network]\nlisten = \"0.0.0.0:{}\"\n"
-                                          "certs = \"{}\"\n[cluster]\ncopies = {}\n[schedule]\nshape = "
-                                          "\"cosine\"\n[checkpoint]\nevery_epochs = 0.2\n"
-                                          "[[device]]\ncount = 5\npace_ms = 15\n[[device]]\npace_ms = 45\n",
-                                          GetParam(), port, (folder / "certs" / "small").string(), copies()));
+    write_text(job, read_text(job) +
+                        fmt::format(
+                            "[sync]\npolicy = \"{}\"\n[network]\nlisten = \"0.0.0.0:{}\"\n"
+                            "certs = \"{}\"\n[cluster]\ncopies = {}\nplacement = \"{}\"\n[schedule]\nshape = "
+                            "\"cosine\"\n[checkpoint]\nevery_epochs = 0.2\n"
+                            "[[device]]\ncount = 5\npace_ms = 15\n[[device]]\npace_ms = 45\n",
+                            GetParam(), port, (folder / "certs" / "small").string(), copies(), placement()));
     return job;
   }
 
@@ -154,6 +156,11 @@ class Chaos : public ::testing::TestWithParam<std::string> {
   // Two policies share one disk, two have hosts with disks of their own, and so on.
   static bool own_disks() { return number() / 2 % 2 == 1; }
   static std::int64_t copies() { return copies_asked_for > 0 ? copies_asked_for : 1 + number() % 2; }
+
+  static std::string placement() {
+    if (!placement_asked_for.empty()) return placement_asked_for;
+    return number() % 3 == 2 ? "central" : "beside";
+  }
 
   // A run that went back says that it lost nothing, and so does the report of the whole run.
   static void expect_no_commit_lost(const fs::path& run_folder) {
@@ -339,6 +346,7 @@ int main(int argc, char** argv) {
     const std::string key = argv[i];
     if (key == "--kills") paceline::tests::kills_asked_for = std::atoll(argv[i + 1]);
     if (key == "--copies") paceline::tests::copies_asked_for = std::atoll(argv[i + 1]);
+    if (key == "--placement") paceline::tests::placement_asked_for = argv[i + 1];
     if (key == "--seed") paceline::tests::seed = static_cast<std::uint64_t>(std::atoll(argv[i + 1]));
   }
   paceline::tests::take_own_shared_memory();

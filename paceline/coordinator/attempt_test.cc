@@ -204,7 +204,9 @@ TEST_F(AttemptTest, TheWeightsToStartFromAreThoseOfAWorkerThatIsHere) {
 }
 
 TEST_F(AttemptTest, AHostWithoutAWorkerGetsTheWeightsToStartFromOfTheNextOne) {
-  start("[cluster]\nhosts = 2\nplacement = \"central\"\n[[device]]\nhost = 1\n");
+  AttemptOptions options;
+  options.new_key = [] { return std::string("key"); };
+  start("[cluster]\nhosts = 2\nplacement = \"central\"\n[[device]]\nhost = 1\n", std::move(options));
   const auto server_of = [&](int rank) {
     wire::ServerMessage hello;
     hello.mutable_hello()->set_shard(rank);
