@@ -1,10 +1,10 @@
 """./dev bench central: policies over nine hosts whose weights are all on the first one, live beside virtual time.
 
-The static mix of examples/papers/cgp.toml (alexnet-small on CIFAR-10, replicas of 100 to 400 ms): eight replicas, each
-on a host of its own. The hosts are network namespaces on this machine, and every host's link carries a given bandwidth
-each way. `servers`: each gradient goes to the first host by itself; `group`: the sum of a commit is made on the way
-there. `beside`: no first host, and each of the eight has a part of the weights. Each training runs live and in virtual
-time, from the same job. Needs root and iproute2.
+The static mix of examples/papers/cgp.toml (alexnet-small on CIFAR-10, replicas of 100 to 400 ms): eight replicas,
+each on a host of its own. The hosts are network namespaces on this machine, and every host's link carries a given
+bandwidth each way. `servers`: each gradient goes to the first host by itself; `group`: the sum of a commit is made on
+the way there. `beside`: no first host, and each of the eight has a part of the weights. Each training runs live and
+in virtual time, from the same job. Needs root and iproute2.
 """
 
 from __future__ import annotations
