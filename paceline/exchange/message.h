@@ -18,7 +18,7 @@ namespace paceline::exchange {
 // All floats go in blocks of this many, from 0 on; only a last one is shorter. Small enough that what is
 // there can be worked on while the rest is on its way, and large enough that a block costs little beside its
 // bytes.
-inline constexpr std::int64_t kBlockFloats = 64 * 1024;
+inline constexpr std::int64_t kBlockFloats = 256 * 1024;
 
 enum class Kind : std::uint8_t {
   kSum = 1,   // of the sender's gradients, for a shard that the receiver keeps
