@@ -59,7 +59,7 @@ TEST(CommitExchange, AnyMembersOfAnyHosts) {
 class InOnePlace : public ::testing::TestWithParam<Kept> {};
 
 TEST_P(InOnePlace, AnyMembersOfAnyHosts) {
-  for (const int count : {2, 3, 5}) {
+  for (const int count : {2, 5}) {
     Hosts hosts(count, true, links::Fabric::kSealed, 1, count == 5 ? 0.5 : 0, GetParam());
     Rng rng(3);
     std::vector<Commit> commits;
@@ -95,7 +95,7 @@ TEST_P(InOnePlace, EveryVersionArrivesWhereSomebodyWaitsForIt) {
   Rng rng(8);
   std::vector<std::vector<float>> expected;
   std::vector<Commit> commits;
-  for (std::int64_t v = 1; v <= 20; ++v) {
+  for (std::int64_t v = 1; v <= 8; ++v) {
     Commit& commit = commits.emplace_back();
     for (int host = 1; host < kHosts; ++host) {
       if (rng.below(4) > 0) commit.push_back({host, random_floats(rng, hosts.floats())});
