@@ -71,8 +71,8 @@ struct UpdateSums {
 
 class Network {
  public:
-  // `bytes` of one push or pull; 0: they take no time. `directions`: a pull has twice as many, for replicas that
-  // look ahead (ps/look_ahead.h).
+  // `bytes` of one push or pull; 0: they take no time. `directions`: a pull has twice as many, for replicas
+  // that look ahead (ps/look_ahead.h).
   Network(const config::ServerLinks& servers, std::int64_t bytes, bool directions = false)
       : servers_(servers), bytes_(bytes), pull_bytes_(directions ? 2 * bytes : bytes) {}
 
