@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "paceline/config/job_config.h"
+#include "paceline/config/server_parts.h"
 
 namespace paceline::config {
 
@@ -14,7 +15,7 @@ namespace {
 constexpr std::int64_t kMostHosts = 64;
 constexpr std::int64_t kMostCopies = 2;
 
-bool keeps_all(const JobConfig& job) { return job.hosts > 1 && job.placement == Placement::kCentral; }
+bool keeps_all(const JobConfig& job) { return spread_of(job) == ServerSpread::kCentral; }
 
 void spread(JobConfig& job) {
   const auto devices = static_cast<std::int64_t>(job.devices.size());

@@ -96,10 +96,8 @@ void CommitExchange::send_as_made(ps::Update& update, std::span<const HostMember
   for (const HostMember& member : members) {
     if (member.host != host_) hosts.push_back(member.host);
   }
-  const bool nobody = hosts.empty();
+  if (hosts.empty()) return;
   exchange_.making(update.version, std::move(hosts));
-  last_made_ = {};
-  if (nobody) return;
   made_->begin();
   update.made = [this, version = update.version](std::span<const float> board, std::int64_t begin,
                                                  std::int64_t end) {
@@ -132,7 +130,8 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
   const bool own_summed = copied_ && own_of(members).size() > 1;
   std::vector<int> seen;
   // One sum stands for all of these.
-  if (const std::vector<int> way = way_of(members); !way.empty() && shard == kKeeper) {
+  const std::vector<int> way = shard == kKeeper ? way_of(members) : std::vector<int>();
+  if (!way.empty()) {
     from.others.push_back(way.back());
     from.members.push_back({exchange_.slice(shard, way.back(), version), 1, 1});
     seen = way;

@@ -224,7 +224,15 @@ void Exchange::published(Version version) {
 }
 
 void Exchange::making(Version version, std::vector<int> hosts) {
-  post([=, this] { start_way(version, hosts); });
+  post([=, this] {
+    way_ = 0;
+    for (const int host : hosts) {
+      const auto& outlet = neighbours_[static_cast<std::size_t>(host)].outlet;
+      if (outlet == nullptr || !outlet->expect(version)) continue;  // it goes there once it is published
+      outlet->sent(version);
+      way_ |= bit_of(host);
+    }
+  });
 }
 
 void Exchange::in_turn(Version version, std::size_t blocks) {
@@ -237,19 +245,9 @@ void Exchange::in_turn(Version version, std::size_t blocks) {
 }
 
 bool Exchange::has_turn(const Header& sum) const {
-  if (sum.shard != options_.host || sum.version <= turn_) return true;
-  const auto found = coming_.find(turn_);
+  if (!turn_ || sum.shard != options_.host || sum.version <= *turn_) return true;
+  const auto found = coming_.find(*turn_);
   return (found == coming_.end() ? 0 : found->second) >= turn_blocks_;
-}
-
-void Exchange::start_way(Version version, const std::vector<int>& hosts) {
-  way_ = 0;
-  for (const int host : hosts) {
-    const auto& outlet = neighbours_[static_cast<std::size_t>(host)].outlet;
-    if (outlet == nullptr || !outlet->expect(version)) continue;  // it goes there once it is published
-    outlet->sent(version);
-    way_ |= bit_of(host);
-  }
 }
 
 void Exchange::made(Version version, std::int64_t begin, std::span<const float> block) {
@@ -505,8 +503,8 @@ absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
   if (sum && !has_turn(header)) return false;
   PACELINE_ASSIGN_OR_RETURN(const auto memory, room(what.host, header));
   if (!memory) return false;
-  if (sum && header.shard == options_.host && header.version >= turn_) {
-    const bool all = ++coming_[header.version] == turn_blocks_ && header.version == turn_;
+  if (sum && turn_ && header.shard == options_.host && header.version >= *turn_) {
+    const bool all = ++coming_[header.version] == turn_blocks_ && header.version == *turn_;
     if (all) post([this] { try_all_deferred(); });  // it is the next one's turn
   }
   link.receive(what.message, std::as_writable_bytes(*memory),

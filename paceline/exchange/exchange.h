@@ -54,7 +54,7 @@ struct ExchangeOptions {
   std::vector<std::vector<bool>> moving;
   // Shards for which gradients come: the own, copies of others, and those that pass here on their way.
   std::vector<int> kept_here;
-  bool pass_on = false;   // weights come from whoever has them, and go on to whom they are also for
+  bool pass_on = false;   // any host may send any shard's weights, and names the hosts to send them on to
   std::string own_board;  // path of the own shard's
   int readers = 1;        // of each mirror
   int kept = 0;           // versions that may be kept of each
@@ -179,7 +179,6 @@ class Exchange {
   absl::StatusOr<std::optional<std::span<float>>> room(int host, const Header& header);
   void arrived(int host, const Header& header);
   absl::Status check_weights(int host, const Header& header, std::size_t bytes) const;
-  void start_way(Version version, const std::vector<int>& hosts);
   void pass_on(Header header, std::shared_ptr<const std::vector<float>> block);
   void send_weights(int to, const Header& header, std::span<const float> block, std::function<void()> sent);
   void try_deferred(int host);
@@ -218,7 +217,7 @@ class Exchange {
   // Of the exchange's thread.
   std::vector<Neighbour> neighbours_;  // by host
   std::uint64_t way_ = 0;              // the hosts that get the blocks of the version that is being made
-  Version turn_{};                     // of the own shard
+  std::optional<Version> turn_;        // of the own shard; none where nobody says whose it is
   std::size_t turn_blocks_ = 0;
   std::map<Version, std::size_t> coming_;  // blocks for the own shard that were let come, from turn_ on
   bool ended_ = false, told_ = false;

@@ -1,5 +1,7 @@
 #include "paceline/sim/job_cluster.h"
 
+#include "paceline/config/server_parts.h"
+
 namespace paceline::sim {
 
 namespace {
@@ -31,7 +33,7 @@ ClusterModel cluster_of(const config::JobConfig& job, std::int64_t model_bytes, 
                      .gbps = job.server_gbps,
                      .colocated = job.placement == config::Placement::kBeside,
                      .update = job.update};
-  if (job.hosts > 1 && job.placement == config::Placement::kCentral) cluster.in_groups = job.reduce_in_group;
+  if (config::spread_of(job) == config::ServerSpread::kCentral) cluster.in_groups = job.reduce_in_group;
   cluster.load_ms = job.load_ms;
   const bool each_alone = !job.parallel.of_stages();
   cluster.uneven_data = job.parallel.uneven_data();
