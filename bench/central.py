@@ -120,7 +120,7 @@ def train(options: argparse.Namespace, policy: str, place: str, seed: int, live:
             said = (folder / "log0").read_text()
             if options.keep:
                 shutil.copytree(folder, options.keep / "-".join([*sets, str(seed)]))
-            if "held" in said:
+            if "paces not held" in said:
                 print("  a device could not hold its pace: the machine is busy", flush=True)
             return figures(runs)
         except NotStartedError as error:

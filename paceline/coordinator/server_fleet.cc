@@ -28,7 +28,6 @@ ServerFleet::ServerFleet(const config::JobConfig& job, Outbox& out, std::functio
     : out_(out),
       new_key_(std::move(new_key)),
       servers_(static_cast<std::size_t>(job.servers)),
-      one_a_host_(job.hosts > 1),
       spread_(config::spread_of(job)),
       optimizer_(job.optimizer),
       ranks_(ranks_or_counted(job.ranks, servers_.size())),
@@ -50,11 +49,11 @@ std::optional<Refusal> ServerFleet::take_place(ServerPeer peer, const wire::Serv
   const HostRank rank(hello.shard());
   if (std::find(without_.begin(), without_.end(), rank) != without_.end())
     return host_given_up(fmt::format("host {}", rank));
-  if (one_a_host_ && hello.exchange().empty()) {
+  if (one_a_host() && hello.exchange().empty()) {
     return Refusal{
         "the job has several hosts, and this server has no --exchange, an address that the others reach"};
   }
-  if (one_a_host_) {
+  if (one_a_host()) {
     if (auto other = same_fabric(hello.fabric())) return other;
   }
   const std::optional<ServerId> found = called(rank);
@@ -123,7 +122,7 @@ bool ServerFleet::all_started() const {
 
 // Of one direction between two hosts; empty where there is one host.
 std::string ServerFleet::new_key() const {
-  if (!one_a_host_) return {};
+  if (!one_a_host()) return {};
   return new_key_();
 }
 
@@ -144,9 +143,9 @@ void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::
     *start.mutable_part() = wire::to_wire(parts_[server]);
     start.set_part_offset(offset);
     start.set_whole_floats(whole_.size());
-    if (optimizer_.clip > 0 && !one_a_host_ && size() > 1) *start.mutable_whole() = wire::to_wire(whole_);
+    if (optimizer_.clip > 0 && !one_a_host() && size() > 1) *start.mutable_whole() = wire::to_wire(whole_);
     if (!weights.empty()) start.set_weights_path(weights[static_cast<std::size_t>(server.value())]);
-    for (const ServerId other : one_a_host_ ? ids() : std::vector<ServerId>()) {
+    for (const ServerId other : one_a_host() ? ids() : std::vector<ServerId>()) {
       wire::HostShard& host = *start.add_hosts();
       host.set_exchange(servers_[other].exchange);
       *host.mutable_part() = wire::to_wire(parts_[other]);
@@ -167,7 +166,7 @@ void ServerFleet::start_with(ServerId server, const std::string& weights) {
 absl::Status ServerFleet::started(ServerId server, const wire::ServerStarted& started) {
   if (!told_to_start() || !servers_[server].board_paths.empty())
     return absl::FailedPreconditionError(fmt::format("server {} started out of turn", server));
-  if (static_cast<std::size_t>(started.board_paths_size()) != (one_a_host_ ? size() : 1))
+  if (static_cast<std::size_t>(started.board_paths_size()) != (one_a_host() ? size() : 1))
     return absl::InvalidArgumentError(
         fmt::format("server {} started with {} boards", server, started.board_paths_size()));
   servers_[server].board_paths.assign(started.board_paths().begin(), started.board_paths().end());
@@ -180,8 +179,8 @@ wire::Boards ServerFleet::boards(HostPlace host, int reader) const {
   for (const ServerId server : ids()) {
     wire::Board* board = message.add_boards();
     board->set_path(
-        one_a_host_ ? servers_[ServerId(host.value())].board_paths[static_cast<std::size_t>(server.value())]
-                    : servers_[server].board_paths.front());
+        one_a_host() ? servers_[ServerId(host.value())].board_paths[static_cast<std::size_t>(server.value())]
+                     : servers_[server].board_paths.front());
     *board->mutable_part() = wire::to_wire(parts_[server]);
   }
   return message;

@@ -107,13 +107,13 @@ class ServerFleet {
   };
 
   std::optional<Refusal> same_fabric(const std::string& fabric) const;
+  bool one_a_host() const { return spread_ != config::ServerSpread::kOneHost; }
   std::string new_key() const;
   std::optional<ServerId> called(HostRank rank) const;
 
   Outbox& out_;
   const std::function<std::string()> new_key_;
   IdVector<ServerId, Server> servers_;
-  const bool one_a_host_;
   const config::ServerSpread spread_;
   const ps::OptimizerConfig optimizer_;
   ps::Layout whole_;
