@@ -79,12 +79,13 @@ TEST(PlannedPipeline, TakesAllDevicesAndTrainsToTheSameWeightsInVirtualTime) {
   EXPECT_EQ(checkpoint_weights(in_virtual_time.folder), checkpoint_weights(live.folder));
 }
 
-TEST(PlannedPipeline, NeedsAUnitForEachDevice) {
+// Four units on five devices: some share a stage.
+TEST(PlannedPipeline, SharesStagesWhereDevicesAreMoreThanUnits) {
   const TempFolder folder;
-  const fs::path job = write_job(folder, "run", "parallel = \"pipeline\"\n", "[[device]]\ncount = 5\n");
-  const Ended ended = run({"train", job.string()});
-  EXPECT_EQ(ended.status, 2);
-  EXPECT_THAT(ended.errors, testing::HasSubstr("a pipeline of 5 devices is cut from 4 layers"));
+  const Trained live = train(folder, "live", "parallel = \"pipeline\"\nmicro_batch = 2\nepochs = 0.3\n",
+                             "[[device]]\ncount = 5\nbatch = 4\npace_ms = 8\n");
+  EXPECT_THAT(live.said, testing::ContainsRegex("plan: .*w[0-4] \\+ w[0-4]"));
+  expect_each_sample_once(RecordedRun::read(live.folder), 0.3);
 }
 
 constexpr char kJoint[] = "parallel = \"joint\"\nmicro_batch = 2\n";

@@ -71,6 +71,10 @@ const Cut kCuts[] = {
      "[{devices=[\"w0\",\"w1\",\"w2\",\"w4\"],cuts=[1,2,3],samples=16},{devices=[\"w5\",\"w3\"],cuts=[2],"
      "samples=7}]",
      "tcp"},
+    {"one whose stages are shared by devices of both hosts", 2, 4,
+     "[{devices=[[\"w0\",\"w1\"],[\"w3\",\"w2\"]],cuts=[2],samples=16}]", "sealed"},
+    {"one whose stages are shared by two and three devices of three hosts", 3, 6,
+     "[{devices=[\"w2\",[\"w0\",\"w3\"],[\"w1\",\"w4\",\"w5\"]],cuts=[1,3],samples=16}]", "ucx"},
 };
 
 class PipelineOverHosts : public testing::TestWithParam<Cut> {};
@@ -257,7 +261,7 @@ TEST(PipelineOverHostsThat, LosesItsLinksIsFormedAgain) {
   std::string logs;
   for (const char* name : {"w2", "w3", "w4"})
     logs += read_text(run_folder / "logs" / (std::string(name) + ".log"));
-  EXPECT_THAT(logs, HasSubstr("another stage is out of reach: "));
+  EXPECT_THAT(logs, HasSubstr("another device of the replica is out of reach: "));
   EXPECT_THAT(logs, HasSubstr("; coming again"));
 }
 

@@ -67,6 +67,40 @@ TEST(Pipeline, TrainsToTheWeightsOfPlainBatchesNearly) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5 * expected[i]) << i;
 }
 
+// The sum of devices that share a stage runs in another order.
+TEST(Pipeline, WhoseStagesAreSharedTrainsToTheLossesOfOneDeviceNearly) {
+  const TempFolder folder;
+  const auto losses_of = [&](const fs::path& run_folder) {
+    return RecordedRun::read(run_folder).commit_losses();
+  };
+  const auto expected =
+      losses_of(train(folder, "one", "epochs = 0.5\nmicro_batch = 3\n", "[[device]]\nbatch = 16\n"));
+  ASSERT_GT(expected.size(), 10u);
+  int number = 0;
+  // A batch has six micro-batches: with seven devices in a stage one has none.
+  for (const char* pipeline :
+       {"devices = [[\"w0\", \"w1\"], \"w2\"]\ncuts = [2]",
+        "devices = [\"w0\", [\"w2\", \"w1\", \"w3\"]]\ncuts = [1]",
+        "devices = [[\"w0\", \"w1\"], [\"w2\", \"w3\", \"w4\"], \"w5\"]\ncuts = [1, 3]",
+        "devices = [\"w0\", [\"w1\", \"w2\"], [\"w3\", \"w4\"], \"w5\"]\ncuts = [1, 2, 3]",
+        "devices = [[\"w0\", \"w1\", \"w2\", \"w3\", \"w4\", \"w5\", \"w6\"], \"w7\"]\ncuts = [3]"}) {
+    SCOPED_TRACE(pipeline);
+    const std::string sections =
+        fmt::format("[[device]]\ncount = {}\n[[pipeline]]\n{}\nsamples = 16\n[cluster]\nservers = 2\n",
+                    std::count(pipeline, pipeline + strlen(pipeline), 'w'), pipeline);
+    const std::string name = fmt::format("shared{}", ++number);
+    const fs::path shared = train(folder, name, std::string("epochs = 0.5\n") + kStatic, sections);
+    const auto found = losses_of(shared);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i], expected[i], 1e-5 * expected[i]) << i;
+    if (number > 1) continue;
+    // Twice the same bytes.
+    const fs::path again = train(folder, name + "again", std::string("epochs = 0.5\n") + kStatic, sections);
+    EXPECT_EQ(checkpoint_weights(again), checkpoint_weights(shared));
+  }
+}
+
 // A pipeline of two, one of three, and a device alone, of unequal shares: 600 samples are 18 rounds and a
 // part of one.
 constexpr char kMixed[] =
@@ -148,6 +182,32 @@ TEST_P(StageKilled, EndsItsReplicaAlone) {
 INSTANTIATE_TEST_SUITE_P(Cases, StageKilled,
                          testing::Values(Killed{"bsp", "w3"}, Killed{"ssp:3", "w4"},
                                          Killed{"cgp:k_min=2", "w2"}));
+
+// Two devices share the first stage, and two the second: each in turn is killed.
+class DeviceOfASharedStageKilled : public testing::TestWithParam<int> {};
+
+TEST_P(DeviceOfASharedStageKilled, EndsItsReplicaAlone) {
+  const std::string victim = fmt::format("w{}", GetParam());
+  const TempFolder folder;
+  const fs::path job = write_job(
+      folder, "run", std::string("epochs = 2\n") + kStatic,
+      "[evaluate]\nevery_epochs = 2\n[sync]\npolicy = \"cgp:k_min=2\"\n[[device]]\ncount = 5\npace_ms = 20\n"
+      "[[pipeline]]\ndevices = [\"w4\"]\nsamples = 8\n"
+      "[[pipeline]]\ndevices = [[\"w0\", \"w1\"], [\"w2\", \"w3\"]]\ncuts = [2]\nsamples = 16\n");
+  Program train({"train", job.string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  Rng rng(text_hash(victim));
+  std::this_thread::sleep_for(std::chrono::microseconds(rng.below(30'000)));
+  kill(children(train.pid(), victim).at(0), SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  const RecordedRun recorded = RecordedRun::read(only_run(folder / "run" / "runs"));
+  expect_each_sample_once(recorded, 2);
+  EXPECT_EQ(expect_one_left(recorded, ReplicaId(1)),
+            fmt::format("stage {}, {}: its stream ended", GetParam() / 2, victim));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceOfASharedStageKilled, testing::Values(0, 1, 2, 3));
 
 std::int64_t mapped_channels(pid_t process) {
   const std::string maps = read_text(fmt::format("/proc/{}/maps", process));

@@ -1,14 +1,16 @@
-// What each stage of a pipeline does with the micro-batches of one batch, as data. Pure.
+// What each device of a pipeline does with the micro-batches of one batch, as data. Pure.
 //
-// One forward, one backward (1F1B), with a flush (PipeDream-Flush: Narayanan and others 2021): a stage runs
-// as many micro-batches forward as there are stages behind it, then one forward and one backward in turn,
-// then the backward passes that are left. So stage s of S keeps at most S − s micro-batches between their two
-// passes, however many there are, and the weights stay as they are for the whole batch.
+// One forward, one backward (1F1B), with a flush (PipeDream-Flush: Narayanan and others 2021); devices that
+// share a stage take micro-batches in turn (base/stage_turns.h). A device first runs as many micro-batches
+// forward as it keeps at once, less one, then one forward and one backward in turn, then the backward passes
+// that are left. So where no stage is shared, stage s of S keeps at most S − s micro-batches between their
+// two passes, however many there are, and the weights stay as they are for the whole batch.
 //
 // What always holds: every micro-batch goes forward once and then backward once, each pass in ascending
-// order; with channels between neighbours that hold a message each way, some stage can always go on.
+// order; with channels between devices that hold a message each way, some device can always go on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -29,7 +31,14 @@ struct PipelineStep {
   friend bool operator==(const PipelineStep&, const PipelineStep&) = default;
 };
 
-// Requires: 0 ≤ stage < stages, micros ≥ 0.
-std::vector<PipelineStep> pipeline_steps(int stage, int stages, std::int64_t micros);
+// Which device of which stage, where the stages are on so many devices each.
+struct PipelinePlace {
+  std::size_t stage = 0;
+  std::size_t turn = 0;
+  std::vector<std::size_t> widths{1};
+};
+
+// Of its own micro-batches, out of so many. Requires: there is such a place, micros ≥ 0.
+std::vector<PipelineStep> pipeline_steps(const PipelinePlace& place, std::int64_t micros);
 
 }  // namespace paceline::collective

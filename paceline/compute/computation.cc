@@ -101,11 +101,11 @@ absl::Status Computation::take(const wire::Role& role) {
         fmt::format("the coordinator asks for micro-batches of {}", role.micro_batch()));
   leave();
   if (others_may_write_) PACELINE_RETURN_IF_ERROR(make_gradient());
-  others_may_write_ = role.cuts_size() > 0 && role.stage() == 0;
+  others_may_write_ = role.cuts_size() > 0 && role.stage() == 0 && role.turn() == 0;
   if (role.cuts_size() > 0) {
     if (has_links(role)) PACELINE_RETURN_IF_ERROR(open_links());
-    PACELINE_ASSIGN_OR_RETURN(
-        stage_, PipelineStage::create(job_, *engine_, role, *gradient_, links_.get(), traffic_, interrupted_));
+    PACELINE_ASSIGN_OR_RETURN(stage_, PipelineStage::create(job_, *engine_, role, *gradient_, links_.get(),
+                                                            traffic_, interrupted_));
   }
   role_ = role;
   return absl::OkStatus();
@@ -115,7 +115,8 @@ absl::Status Computation::open_links() {
   if (links_ != nullptr) return absl::OkStatus();
   if (address_.empty()) {
     return absl::FailedPreconditionError(
-        "other stages of its replica are on other hosts, and this worker has no --address, an address of its "
+        "other devices of its replica are on other hosts, and this worker has no --address, an address of "
+        "its "
         "host that those reach");
   }
   PACELINE_ASSIGN_OR_RETURN(const auto fabric, links::fabric_of_host(job_.fabric, address_));

@@ -52,11 +52,11 @@ class Computation {
   // Of the role; nothing without one.
   std::optional<std::int32_t> replica() const;
   bool is_stage() const { return stage_.has_value(); }
-  // Where other stages find this one. Null where it is none.
+  // Where other devices of the replica find this one. Null where it is alone.
   const StageChannels* channels() const { return stage_ ? &stage_->channels() : nullptr; }
 
   struct Computed {
-    double loss = 0;  // of a whole replica, or of the last stage
+    double loss = 0;  // of a whole replica, or of a device's part in the last stage
     // Of the time it took: keeping a stage's pace, waiting for other stages, loading samples.
     Duration pace{0}, stages{0}, loading{0};
     Metrics metrics = {};
@@ -67,7 +67,7 @@ class Computation {
   // role.
   absl::StatusOr<Compute> prepare(const wire::WorkerRelease& release);
 
-  // Of the whole gradient, which the first stage has; nothing in the others.
+  // Of the whole gradient, which the first device has; nothing in the others.
   struct Contributed {
     std::string not_finite;  // the name of a tensor that is not; empty: all is finite
     double norm = 0;         // where outliers are rejected

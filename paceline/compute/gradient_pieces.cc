@@ -6,13 +6,14 @@
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
+#include "paceline/collective/weighted_sum.h"
 
 namespace paceline::compute {
 
 namespace {
 
 // So large that a message costs little beside its bytes, and so many that the link has something to carry
-// while the first stage still computes.
+// while the first device still computes.
 constexpr std::int64_t kPieceFloats = 256 * 1024;
 constexpr std::int64_t kSlots = 16;
 using Begin = std::int64_t;
@@ -45,7 +46,7 @@ std::size_t write_piece(const ps::FloatRange& piece, std::span<const float> grad
   return sizeof(Begin) + bytes;
 }
 
-absl::Status read_piece(std::span<const std::byte> message, std::span<float> gradient) {
+absl::Status read_piece(std::span<const std::byte> message, Piece how, std::span<float> gradient) {
   Begin begin = -1;
   if (message.size() >= sizeof begin) std::memcpy(&begin, message.data(), sizeof begin);
   const auto size = static_cast<std::int64_t>(gradient.size());
@@ -54,7 +55,14 @@ absl::Status read_piece(std::span<const std::byte> message, std::span<float> gra
     return absl::DataLossError(fmt::format(
         "a stage sent {} bytes that are no part of a gradient of {} floats", message.size(), size));
   }
-  std::memcpy(gradient.data() + begin, message.data() + sizeof begin, bytes);
+  float* to = gradient.data() + begin;
+  const std::byte* from = message.data() + sizeof begin;  // at a multiple of 8 bytes: slots are aligned
+  if (how == Piece::kPut) {
+    std::memcpy(to, from, bytes);
+  } else {
+    collective::accumulate(to, reinterpret_cast<const float*>(from), 1.0F,
+                           static_cast<std::int64_t>(bytes / sizeof(float)));
+  }
   return absl::OkStatus();
 }
 

@@ -1,5 +1,5 @@
-// A stage's part of its replica's gradient as messages to the first stage, where that is on another host: a
-// piece each, which says where it belongs, and an empty one at the end.
+// A device's part of its replica's gradient as messages to the first device, where it does not write it there
+// itself: a piece each, which says where it belongs, and an empty one at the end.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace paceline::compute {
 
-// Of the channel that the first stage creates, for gradients of so many floats in all.
+// Of the channel that the first device creates, for gradients of so many floats in all.
 channels::ChannelSizes gradient_channel(std::int64_t floats);
 
 // The ranges, cut so that each fits a message.
@@ -23,7 +23,9 @@ std::vector<ps::FloatRange> pieces_of(std::span<const ps::FloatRange> ranges);
 // The number of bytes written. Requires: a piece, and room for one.
 std::size_t write_piece(const ps::FloatRange& piece, std::span<const float> gradient,
                         std::span<std::byte> room);
-// Puts it where it belongs. Errors: DataLoss when that is nowhere in this gradient.
-absl::Status read_piece(std::span<const std::byte> message, std::span<float> gradient);
+// Puts it where it belongs, or adds it to what is there. Errors: DataLoss when that is nowhere in this
+// gradient.
+enum class Piece { kPut, kAdd };
+absl::Status read_piece(std::span<const std::byte> message, Piece how, std::span<float> gradient);
 
 }  // namespace paceline::compute

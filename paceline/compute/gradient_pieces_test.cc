@@ -21,12 +21,21 @@ TEST(GradientPieces, ComeTogetherAgainAndTouchNothingElse) {
   std::vector<float> whole(kFloats);
   for (const FloatRange& piece : pieces_of(ranges)) {
     const std::size_t bytes = write_piece(piece, gradient, room);
-    ASSERT_TRUE(read_piece(std::span(room).first(bytes), whole).ok());
+    ASSERT_TRUE(read_piece(std::span(room).first(bytes), Piece::kPut, whole).ok());
   }
   std::vector<float> expected(kFloats);
   for (const FloatRange& range : ranges)
     std::copy(gradient.begin() + range.begin, gradient.begin() + range.end, expected.begin() + range.begin);
   EXPECT_EQ(whole, expected);
+}
+
+TEST(GradientPieces, AreAddedToWhatIsThere) {
+  const std::vector<float> part{1, 2, 3, 4, 5, 6, 7, 8};
+  std::vector<float> sum{10, 20, 30, 40, 50, 60, 70, 80};
+  alignas(64) std::byte room[64];
+  const std::size_t bytes = write_piece({2, 5}, part, room);
+  ASSERT_TRUE(read_piece(std::span(room, bytes), Piece::kAdd, sum).ok());
+  EXPECT_EQ(sum, (std::vector<float>{10, 20, 33, 44, 55, 60, 70, 80}));
 }
 
 TEST(GradientPieces, OfASmallModelFitItsSlots) {
@@ -43,11 +52,11 @@ TEST(GradientPieces, ThatCannotBeAreRefused) {
     std::memcpy(message.data(), &begin, sizeof begin);
     return message;
   };
-  EXPECT_TRUE(read_piece(of(4, 16), whole).ok());
-  EXPECT_TRUE(read_piece(of(8, 0), whole).ok());
+  EXPECT_TRUE(read_piece(of(4, 16), Piece::kPut, whole).ok());
+  EXPECT_TRUE(read_piece(of(8, 0), Piece::kAdd, whole).ok());
   for (const auto& message : {of(5, 16), of(-1, 4), of(9, 0), of(INT64_MAX, 4), of(INT64_MIN, 4), of(0, 3),
                               std::vector<std::byte>(7)})
-    EXPECT_EQ(read_piece(message, whole).code(), absl::StatusCode::kDataLoss) << message.size();
+    EXPECT_EQ(read_piece(message, Piece::kAdd, whole).code(), absl::StatusCode::kDataLoss) << message.size();
 }
 
 }  // namespace

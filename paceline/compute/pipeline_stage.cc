@@ -24,12 +24,25 @@ struct UnitRange {
   std::int64_t end = 0;
 };
 
-absl::StatusOr<UnitRange> units_of(const wire::Role& role, std::int64_t units) {
+UnitRange units_of(const wire::Role& role, std::int64_t units) {
   const int stage = role.stage();
-  if (stage < 0 || stage > role.cuts_size() || role.micro_batch() < 1)
-    return absl::InvalidArgumentError(fmt::format("the coordinator gave the role of stage {}", stage));
-  return UnitRange{stage == 0 ? 0 : role.cuts(stage - 1),
-                   stage == role.cuts_size() ? units : role.cuts(stage)};
+  return {stage == 0 ? 0 : role.cuts(stage - 1), stage == role.cuts_size() ? units : role.cuts(stage)};
+}
+
+absl::StatusOr<collective::PipelinePlace> place_of(const wire::Role& role) {
+  collective::PipelinePlace place;
+  place.stage = static_cast<std::size_t>(role.stage());
+  place.turn = static_cast<std::size_t>(role.turn());
+  place.widths.clear();
+  bool good = role.stage() >= 0 && role.stage() <= role.cuts_size() && role.micro_batch() >= 1 &&
+              role.widths_size() == role.cuts_size() + 1 && role.turn() >= 0;
+  for (const std::int32_t width : role.widths()) {
+    good = good && width >= 1;
+    place.widths.push_back(static_cast<std::size_t>(width));
+  }
+  if (good && place.turn < place.widths[place.stage]) return place;
+  return absl::InvalidArgumentError(
+      fmt::format("the coordinator gave the role of stage {}, turn {}", role.stage(), role.turn()));
 }
 
 }  // namespace
@@ -39,15 +52,16 @@ absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job
                                                     links::LinkChannels* links, StageTraffic& traffic,
                                                     Interrupted interrupted) {
   const std::int64_t units = engine.units();
-  PACELINE_ASSIGN_OR_RETURN(const UnitRange range, units_of(role, units));
+  PACELINE_ASSIGN_OR_RETURN(collective::PipelinePlace place, place_of(role));
+  const UnitRange range = units_of(role, units);
   PACELINE_ASSIGN_OR_RETURN(auto stage, engine.make_stage(range.begin, range.end));
   const StageChannels::Sizes sizes{.previous = link_sizes(stage->input_bytes(role.micro_batch())),
                                    .next = link_sizes(stage->output_bytes(role.micro_batch())),
                                    .gradient = gradient_channel(stage->layout().size())};
   PACELINE_ASSIGN_OR_RETURN(auto channels,
                             StageChannels::open(role, sizes, links, traffic, std::move(interrupted)));
-  PipelineStage made(std::move(channels), own.gradient());
-  if (role.stage() > 0 && !role.has_home()) {
+  PipelineStage made(std::move(place), std::move(channels), own.gradient());
+  if (!made.first() && !role.has_home()) {
     PACELINE_ASSIGN_OR_RETURN(made.others_gradient_,
                               memory::GradientWriter::open(role.gradient_path(), stage->layout().size()));
     made.gradient_ = made.others_gradient_->gradient();
@@ -55,8 +69,6 @@ absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job
   made.gradients_ = engine::tensor_pointers(stage->layout(), made.gradient_.data());
   if (role.has_home()) made.pieces_ = pieces_of(stage->floats());
   made.stage_ = std::move(stage);
-  made.number_ = role.stage();
-  made.stages_ = role.cuts_size() + 1;
   made.micro_batch_ = role.micro_batch();
   made.share_of_work_ = config::share_of_work(job.parallel.work, range.begin, range.end, units);
   return made;
@@ -69,7 +81,7 @@ absl::StatusOr<std::optional<PipelineStage::Done>> PipelineStage::run(const Iter
   const engine::MicroBatches micros(iteration.samples, micro_batch_);
   const auto start = steady_clock::now();
   Done done;
-  for (const collective::PipelineStep& step : collective::pipeline_steps(number_, stages_, micros.count())) {
+  for (const collective::PipelineStep& step : collective::pipeline_steps(place_, micros.count())) {
     PACELINE_ASSIGN_OR_RETURN(const bool taken, take(step, iteration, micros, done));
     if (!taken) return std::nullopt;
   }
@@ -77,8 +89,10 @@ absl::StatusOr<std::optional<PipelineStage::Done>> PipelineStage::run(const Iter
     PACELINE_ASSIGN_OR_RETURN(const bool brought, bring_home(*channels_.home()));
     if (!brought) return std::nullopt;
   }
-  for (const auto& from : channels_.gradients()) {
-    PACELINE_ASSIGN_OR_RETURN(const bool whole, take_in(*from));
+  // Those of the first stage come first. When they are there, every backward pass of every stage is over, and
+  // what other devices write to this gradient is written.
+  for (const StageChannels::Part& part : channels_.gradients()) {
+    PACELINE_ASSIGN_OR_RETURN(const bool whole, take_in(part));
     if (!whole) return std::nullopt;
   }
   done.waited = steady_clock::now() - start - done.compute - done.pace;
@@ -90,13 +104,13 @@ absl::StatusOr<bool> PipelineStage::take(const collective::PipelineStep& step, c
   using collective::PipelineOp;
   switch (step.op) {
     case PipelineOp::kReceiveInput:
-      return receive(channels_.previous(), step.micro, &engine::Stage::receive_input);
+      return receive(channels_.previous(step.micro), step.micro, &engine::Stage::receive_input);
     case PipelineOp::kReceiveGradient:
-      return receive(channels_.next(), step.micro, &engine::Stage::receive_gradient);
+      return receive(channels_.next(step.micro), step.micro, &engine::Stage::receive_gradient);
     case PipelineOp::kSendOutput:
-      return send(channels_.next());
+      return send(channels_.next(step.micro));
     case PipelineOp::kSendGradient:
-      return send(channels_.previous());
+      return send(channels_.previous(step.micro));
     case PipelineOp::kForward:
     case PipelineOp::kBackward:
       break;
@@ -146,13 +160,14 @@ absl::StatusOr<bool> PipelineStage::bring_home(channels::Channel& home) {
   return room.has_value();
 }
 
-absl::StatusOr<bool> PipelineStage::take_in(channels::Channel& from) {
+absl::StatusOr<bool> PipelineStage::take_in(const StageChannels::Part& part) {
   while (true) {
-    PACELINE_ASSIGN_OR_RETURN(const auto message, channels_.message(from));
+    PACELINE_ASSIGN_OR_RETURN(const auto message, channels_.message(*part.channel));
     if (!message) return false;
     const bool over = message->empty();
-    if (!over) PACELINE_RETURN_IF_ERROR(read_piece(*message, gradient_));
-    from.release();
+    if (!over)
+      PACELINE_RETURN_IF_ERROR(read_piece(*message, part.adds ? Piece::kAdd : Piece::kPut, gradient_));
+    part.channel->release();
     if (over) return true;
   }
 }

@@ -1,8 +1,10 @@
-// A worker's part in a replica that is a pipeline of several: its stage of the model, and the channels to
-// other stages (stage_channels.h). One thread.
+// A worker's part in a replica that is a pipeline of several: its stage of the model, which it may share with
+// others, and the channels to devices of other stages (stage_channels.h). One thread.
 //
-// A gradient is whole in the first stage's memory. The stages of that host write their parts of it there;
-// those of other hosts write to their own memory and send them at the end of the batch.
+// A gradient is whole in the first device's memory. Of the other stages on its host the first device of each
+// writes its part there; all other devices write to their own memory and send it at the end of the batch.
+// Parts of devices that share a stage are added in the order of their turns, so the sum has the same bits
+// every time.
 #pragma once
 
 #include <chrono>
@@ -31,7 +33,7 @@ class PipelineStage {
  public:
   using Interrupted = StageChannels::Interrupted;
 
-  // `own`: this worker's gradient, which is the replica's where it is the first stage; it outlives this, and
+  // `own`: this worker's gradient, which is the replica's where it is the first device; it outlives this, and
   // so do `links`; these and `traffic` as StageChannels has them. Errors: InvalidArgument when the model has
   // no such stage; those of StageChannels.
   static absl::StatusOr<PipelineStage> create(const config::JobConfig& job, engine::Engine& engine,
@@ -39,8 +41,8 @@ class PipelineStage {
                                               links::LinkChannels* links, StageTraffic& traffic,
                                               Interrupted interrupted);
 
-  bool first() const { return channels_.first(); }
-  bool last() const { return channels_.last(); }
+  // The device that has the whole gradient.
+  bool first() const { return place_.stage == 0 && place_.turn == 0; }
   const StageChannels& channels() const { return channels_; }
 
   struct Iteration {
@@ -51,38 +53,37 @@ class PipelineStage {
     std::function<Duration(double part, Duration compute)> pace;
   };
   struct Done {
-    double loss = 0;  // in the last stage
+    double loss = 0;  // in the last stage: of this device's micro-batches, each by its share of the samples
     // Its time: in passes, keeping its pace, and waiting for its neighbours.
     Duration compute{0}, pace{0}, waited{0};
   };
   // Loads what this stage needs of a batch.
   absl::Status prepare(const engine::Batch& batch) { return stage_->prepare(batch); }
-  // Its part of the gradient of that batch. When it has returned in all stages, the whole gradient is there.
+  // Its part of the gradient of that batch. When it has returned in all devices, the whole gradient is there.
   // Nothing when it was interrupted. Errors: those of engine::Stage and of StageChannels; DataLoss when
-  // another stage sent what cannot be.
+  // another device sent what cannot be.
   absl::StatusOr<std::optional<Done>> run(const Iteration& iteration, std::span<const float* const> weights);
 
  private:
-  PipelineStage(StageChannels channels, std::span<float> gradient)
-      : channels_(std::move(channels)), gradient_(gradient) {}
+  PipelineStage(collective::PipelinePlace place, StageChannels channels, std::span<float> gradient)
+      : place_(std::move(place)), channels_(std::move(channels)), gradient_(gradient) {}
   // One step of the schedule. False when it was interrupted.
   absl::StatusOr<bool> take(const collective::PipelineStep& step, const Iteration& iteration,
                             const engine::MicroBatches& micros, Done& done);
   absl::StatusOr<bool> send(channels::Channel& to);
   using Receive = absl::Status (engine::Stage::*)(std::int64_t micro, std::span<const std::byte> message);
   absl::StatusOr<bool> receive(channels::Channel& from, std::int64_t micro, Receive take);
-  // Parts of the gradient between hosts. False when it was interrupted.
+  // Parts of the gradient between devices. False when it was interrupted.
   absl::StatusOr<bool> bring_home(channels::Channel& home);
-  absl::StatusOr<bool> take_in(channels::Channel& from);
+  absl::StatusOr<bool> take_in(const StageChannels::Part& part);
 
+  collective::PipelinePlace place_;
   std::unique_ptr<engine::Stage> stage_;
   StageChannels channels_;
-  std::optional<memory::GradientWriter> others_gradient_;  // of the first stage, in the others of its host
-  std::span<float> gradient_;                              // that this stage writes
+  std::optional<memory::GradientWriter> others_gradient_;  // of the first device, in those that write to it
+  std::span<float> gradient_;                              // that this device writes
   std::vector<float*> gradients_;                          // by tensor
-  std::vector<ps::FloatRange> pieces_;                     // of it, for the first stage on another host
-  int number_ = 0;
-  int stages_ = 1;
+  std::vector<ps::FloatRange> pieces_;                     // of it, for the first device
   std::int64_t micro_batch_ = 1;
   double share_of_work_ = 1;
 };

@@ -1,5 +1,6 @@
 #include "paceline/compute/stage_channels.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -30,10 +31,44 @@ absl::StatusOr<std::unique_ptr<Channel>> linked(const StageLink& link, const cha
   return traffic.counted(links.connect(link.address(), link.name(), sizes, keys, std::move(received)), link);
 }
 
+// This end of a way that another one may have begun.
+absl::StatusOr<std::unique_ptr<Channel>> opened(const wire::StageWay& way,
+                                                const channels::ChannelSizes& sizes,
+                                                links::LinkChannels* links, StageTraffic& traffic) {
+  if (way.has_link()) return linked(way.link(), sizes, *links, traffic);
+  PACELINE_ASSIGN_OR_RETURN(auto ring, channels::RingChannel::open(way.path(), sizes));
+  return std::make_unique<channels::RingChannel>(std::move(ring));
+}
+
+// This end of a way that it begins. `paths`: gets that of the channel in memory.
+absl::StatusOr<std::unique_ptr<Channel>> created(const wire::StageWay& way,
+                                                 const channels::ChannelSizes& sizes,
+                                                 links::LinkChannels* links, StageTraffic& traffic,
+                                                 std::vector<std::string>& paths) {
+  paths.emplace_back();
+  if (way.has_link()) return linked(way.link(), sizes, *links, traffic);
+  PACELINE_ASSIGN_OR_RETURN(auto ring, channels::RingChannel::create(sizes));
+  paths.back() = ring.path();
+  return std::make_unique<channels::RingChannel>(std::move(ring));
+}
+
+template <class Ways>
+bool any_link(const Ways& ways) {
+  return std::any_of(ways.begin(), ways.end(), [](const wire::StageWay& way) { return way.has_link(); });
+}
+
+// Room for the devices of a stage, and whether that is one of them.
+absl::Status check_turn(const wire::StageWay& way, std::size_t width) {
+  if (way.turn() >= 0 && static_cast<std::size_t>(way.turn()) < width) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the coordinator gave a way to turn ", way.turn(), " of ", width));
+}
+
 }  // namespace
 
 bool has_links(const wire::Role& role) {
-  return role.has_previous() || role.has_next() || role.has_home() || role.gradients_size() > 0;
+  return any_link(role.previous()) || any_link(role.next()) || any_link(role.gradients()) ||
+         (role.has_home() && role.home().has_link());
 }
 
 absl::StatusOr<StageChannels> StageChannels::open(const wire::Role& role, const Sizes& sizes,
@@ -41,27 +76,28 @@ absl::StatusOr<StageChannels> StageChannels::open(const wire::Role& role, const 
                                                   Interrupted interrupted) {
   StageChannels made;
   made.interrupted_ = std::move(interrupted);
-  if (role.has_previous()) {
-    PACELINE_ASSIGN_OR_RETURN(made.previous_, linked(role.previous(), sizes.previous, *links, traffic));
-  } else if (role.stage() > 0) {
-    PACELINE_ASSIGN_OR_RETURN(auto ring, channels::RingChannel::open(role.previous_path(), sizes.previous));
-    made.previous_ = std::make_unique<channels::RingChannel>(std::move(ring));
+  const auto width = [&](int stage) { return static_cast<std::size_t>(role.widths(stage)); };
+  if (role.stage() > 0) made.previous_.resize(width(role.stage() - 1));
+  for (const wire::StageWay& way : role.previous()) {
+    PACELINE_RETURN_IF_ERROR(check_turn(way, made.previous_.size()));
+    PACELINE_ASSIGN_OR_RETURN(made.previous_[static_cast<std::size_t>(way.turn())],
+                              opened(way, sizes.previous, links, traffic));
   }
-  if (role.has_next()) {
-    PACELINE_ASSIGN_OR_RETURN(made.next_, linked(role.next(), sizes.next, *links, traffic));
-  } else if (role.stage() < role.cuts_size()) {
-    PACELINE_ASSIGN_OR_RETURN(auto ring, channels::RingChannel::create(sizes.next));
-    made.next_path_ = ring.path();
-    made.next_ = std::make_unique<channels::RingChannel>(std::move(ring));
+  if (role.stage() + 1 < role.widths_size()) made.next_.resize(width(role.stage() + 1));
+  for (const wire::StageWay& way : role.next()) {
+    PACELINE_RETURN_IF_ERROR(check_turn(way, made.next_.size()));
+    PACELINE_ASSIGN_OR_RETURN(made.next_[static_cast<std::size_t>(way.turn())],
+                              created(way, sizes.next, links, traffic, made.next_paths_));
   }
   if (role.has_home()) {
-    PACELINE_ASSIGN_OR_RETURN(made.home_, linked(role.home(), sizes.gradient, *links, traffic));
+    PACELINE_ASSIGN_OR_RETURN(made.home_, opened(role.home(), sizes.gradient, links, traffic));
   }
-  for (const StageLink& link : role.gradients()) {
-    PACELINE_ASSIGN_OR_RETURN(auto channel, linked(link, sizes.gradient, *links, traffic));
-    made.gradients_.push_back(std::move(channel));
+  for (const wire::StageWay& way : role.gradients()) {
+    PACELINE_ASSIGN_OR_RETURN(auto channel,
+                              created(way, sizes.gradient, links, traffic, made.gradient_paths_));
+    made.gradients_.push_back({std::move(channel), way.turn() > 0});
   }
-  if (role.has_next() || role.gradients_size() > 0) made.address_ = links->address();
+  if (any_link(role.next()) || any_link(role.gradients())) made.address_ = links->address();
   return made;
 }
 
@@ -75,7 +111,8 @@ absl::StatusOr<std::optional<Bytes>> StageChannels::wait(
     if (found.ok() && *found) return *found;
     if (interrupted_(over ? kWordOfIt : std::chrono::nanoseconds::zero())) return std::nullopt;
     if (over)
-      return absl::AbortedError(absl::StrCat("another stage is out of reach: ", found.status().message()));
+      return absl::AbortedError(
+          absl::StrCat("another device of the replica is out of reach: ", found.status().message()));
   }
 }
 

@@ -1,8 +1,8 @@
-// What connects a stage to others of its replica: channels to its neighbours, through memory or, where they
-// are on another host, over links; and where the first stage is on another host, one to that, for this
-// stage's part of the gradient. One thread.
+// What connects a device's stage to other devices of its replica: channels to those of the neighbouring
+// stages, through memory or, where they are on another host, over links; and one to the first device, for
+// this one's part of the gradient, where it does not write it there itself. One thread.
 //
-// A stage that waits here for a dead stage would wait for ever: the coordinator notices, and the
+// A device that waits here for a dead one would wait for ever: the coordinator notices, and the
 // worker is interrupted. Where only a link has ended, nobody may notice: a worker that hears nothing for a
 // while comes again as a new one.
 #pragma once
@@ -25,7 +25,7 @@
 
 namespace paceline::compute {
 
-// Whether the role has a link to a stage on another host.
+// Whether the role has a link to a device on another host.
 bool has_links(const wire::Role& role);
 
 class StageChannels {
@@ -43,20 +43,25 @@ class StageChannels {
                                             links::LinkChannels* links, StageTraffic& traffic,
                                             Interrupted interrupted);
 
-  // In memory, for the stage behind; empty where there is none, or it is on another host.
-  const std::string& next_path() const { return next_path_; }
-  // Where stages on other hosts connect to this one; empty where none does.
+  // Of the channels in memory to devices behind, and of those of `gradients()`, as the role lists them; empty
+  // for those over links.
+  const std::vector<std::string>& next_paths() const { return next_paths_; }
+  const std::vector<std::string>& gradient_paths() const { return gradient_paths_; }
+  // Where devices on other hosts connect to this one; empty where none does.
   const std::string& address() const { return address_; }
 
-  bool first() const { return previous_ == nullptr; }
-  bool last() const { return next_ == nullptr; }
-  // Requires: there is such a stage.
-  channels::Channel& previous() { return *previous_; }
-  channels::Channel& next() { return *next_; }
-  // To the first stage; null where that is on this host.
+  // To the device of the neighbouring stage that computes this micro-batch. Requires: there is such a stage,
+  // and this device computes it too.
+  channels::Channel& previous(std::int64_t micro) { return at(previous_, micro); }
+  channels::Channel& next(std::int64_t micro) { return at(next_, micro); }
+  // To the first device; null where this one writes its part of the gradient there.
   channels::Channel* home() { return home_.get(); }
-  // In the first stage: of the gradients of stages on other hosts.
-  std::span<const std::unique_ptr<channels::Channel>> gradients() const { return gradients_; }
+  // In the first device: of the parts of others.
+  struct Part {
+    std::unique_ptr<channels::Channel> channel;
+    bool adds = false;  // to what another device of its stage has written
+  };
+  std::span<const Part> gradients() const { return gradients_; }
 
   // Waits for as long as it takes. Nothing when it was interrupted. Errors: those of a message; Aborted when
   // this worker is to come again.
@@ -71,9 +76,16 @@ class StageChannels {
   absl::StatusOr<std::optional<Bytes>> wait(
       const std::function<absl::StatusOr<std::optional<Bytes>>(std::chrono::nanoseconds)>& look) const;
 
-  std::unique_ptr<channels::Channel> previous_, next_, home_;
-  std::vector<std::unique_ptr<channels::Channel>> gradients_;
-  std::string next_path_, address_;
+  using Neighbours = std::vector<std::unique_ptr<channels::Channel>>;  // by turn; null: it is not met
+  static channels::Channel& at(Neighbours& neighbours, std::int64_t micro) {
+    return *neighbours[static_cast<std::size_t>(micro) % neighbours.size()];
+  }
+
+  Neighbours previous_, next_;
+  std::unique_ptr<channels::Channel> home_;
+  std::vector<Part> gradients_;
+  std::vector<std::string> next_paths_, gradient_paths_;
+  std::string address_;
   Interrupted interrupted_;
 };
 

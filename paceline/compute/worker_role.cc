@@ -87,10 +87,10 @@ absl::Status Worker::join() {
   hello.mutable_hello()->set_name(name_);
   if (!connection_.send(hello)) return wire::coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto welcome, expect(wire::WorkerOrder::kWelcome));
-  PACELINE_ASSIGN_OR_RETURN(computation_, Computation::create(welcome.welcome(), name_, address_, engine_,
-                                                              traffic_, [this](std::chrono::nanoseconds limit) {
-                                                                return connection_.wait(limit);
-                                                              }));
+  PACELINE_ASSIGN_OR_RETURN(
+      computation_,
+      Computation::create(welcome.welcome(), name_, address_, engine_, traffic_,
+                          [this](std::chrono::nanoseconds limit) { return connection_.wait(limit); }));
   const ps::Layout& layout = computation_->layout();
   group_.emplace(computation_->gradient(), layout.size());
 
@@ -146,7 +146,9 @@ absl::Status Worker::take_role(const wire::Role& role) {
   taken.mutable_role_taken()->set_replica(role.replica());
   taken.mutable_role_taken()->set_gradient_path(computation_->gradient().path());
   if (const StageChannels* channels = computation_->channels()) {
-    taken.mutable_role_taken()->set_next_path(channels->next_path());
+    for (const std::string& path : channels->next_paths()) taken.mutable_role_taken()->add_next_paths(path);
+    for (const std::string& path : channels->gradient_paths())
+      taken.mutable_role_taken()->add_gradient_paths(path);
     taken.mutable_role_taken()->set_address(channels->address());
   }
   return connection_.send(taken) ? absl::OkStatus() : wire::coordinator_lost();

@@ -36,7 +36,10 @@ bool good_cuts(const std::vector<double>& cuts, std::size_t count) {
 
 planner::PlannedReplica read_pipeline(Section section, const std::vector<PlanDevice>& devices) {
   planner::PlannedReplica replica;
-  for (const std::string& name : section.texts("devices")) {
+  const std::vector<std::vector<std::string>> stages = section.groups("devices");
+  std::vector<std::string> names;
+  for (const auto& stage : stages) names.insert(names.end(), stage.begin(), stage.end());
+  for (const std::string& name : names) {
     replica.devices.push_back(place_of(name, devices));
     if (replica.devices.back() < 0) {
       section.complain("devices", fmt::format("there is no '{}'; the job has {} to {}", name,
@@ -44,13 +47,23 @@ planner::PlannedReplica read_pipeline(Section section, const std::vector<PlanDev
     }
   }
   if (replica.devices.empty()) section.complain("devices", "name at least one, for example [\"w0\", \"w1\"]");
+  if (stages.size() == 1 && replica.devices.size() > 1) {
+    section.complain("devices",
+                     "these devices share the only stage; write each as a [[pipeline]] of its own, or name "
+                     "devices for a second stage");
+  }
   const std::vector<double> cuts = section.numbers("cuts", 1, kMostUnits);
-  for (const double cut : cuts) replica.cuts.push_back(static_cast<std::int32_t>(cut));
-  if (!replica.devices.empty() && !good_cuts(cuts, replica.devices.size() - 1)) {
+  const bool fits = good_cuts(cuts, stages.empty() ? 0 : stages.size() - 1);
+  if (!replica.devices.empty() && !fits) {
     section.complain("cuts",
                      "write the first unit of each stage but the first, in ascending order: one "
-                     "number fewer than there are devices");
+                     "number fewer than there are stages");
   }
+  // By device.
+  for (std::size_t s = 0; fits && s < stages.size(); ++s)
+    replica.cuts.insert(replica.cuts.end(), stages[s].size(),
+                        s == 0 ? 0 : static_cast<std::int32_t>(cuts[s - 1]));
+  if (!replica.cuts.empty()) replica.cuts.erase(replica.cuts.begin());
   replica.samples = section.integer("samples", 32, 1, kMostSamples);
   section.finish();
   return replica;

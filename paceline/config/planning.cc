@@ -106,11 +106,18 @@ std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
 // An inline table.
 std::string pipeline_text(const JobConfig& job, const planner::PlannedReplica& replica) {
-  std::vector<std::string> names;
-  for (const std::int32_t device : replica.devices)
-    names.push_back(quoted(job.devices[static_cast<std::size_t>(device)].name));
-  return fmt::format("{{devices=[{}],cuts=[{}],samples={}}}", absl::StrJoin(names, ","),
-                     fmt::join(replica.cuts, ","), replica.samples);
+  std::vector<std::string> stages;
+  std::vector<std::int32_t> cuts;
+  for (const planner::PlannedStage& stage : planner::stages_of(replica)) {
+    std::vector<std::string> names;
+    for (std::size_t d = stage.first; d < stage.first + stage.width; ++d)
+      names.push_back(quoted(job.devices[static_cast<std::size_t>(replica.devices[d])].name));
+    const std::string all = absl::StrJoin(names, ",");
+    stages.push_back(stage.width == 1 ? all : "[" + all + "]");
+    if (stage.first > 0) cuts.push_back(stage.begin);
+  }
+  return fmt::format("{{devices=[{}],cuts=[{}],samples={}}}", absl::StrJoin(stages, ","),
+                     fmt::join(cuts, ","), replica.samples);
 }
 
 std::string layer_text(const planner::LayerProfile& layer) {

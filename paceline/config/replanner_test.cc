@@ -219,15 +219,40 @@ TEST(Replanner, KeepsABudgetWhenPricesChange) {
   EXPECT_GT(queue, 500);
 }
 
-// One device each on three hosts, all needed by twos. w1 is faster than w2, so the plan is w0 and w1, as long
-// as the link between them is as good as the job says.
+template <class Visit>
+void for_each_device(const planner::PlannedReplica& replica, Visit visit) {
+  for (const planner::PlannedStage& stage : planner::stages_of(replica, 6)) {
+    for (std::size_t turn = 0; turn < stage.width; ++turn)
+      visit(stage, turn, replica.devices[stage.first + turn]);
+  }
+}
+
+// Which devices hand micro-batches to which.
+std::vector<std::pair<int, int>> ways_of(const planner::PlannedReplica& replica) {
+  std::vector<std::pair<int, int>> ways;
+  const auto stages = planner::stages_of(replica);
+  for (std::size_t s = 1; s < stages.size(); ++s) {
+    for (std::size_t from = 0; from < stages[s - 1].width; ++from) {
+      for (std::size_t to = 0; to < stages[s].width; ++to) {
+        if (meet(from, stages[s - 1].width, to, stages[s].width))
+          ways.emplace_back(replica.devices[stages[s - 1].first + from],
+                            replica.devices[stages[s].first + to]);
+      }
+    }
+  }
+  return ways;
+}
+
+// One device each on three hosts, and none holds the model. w2 is the slow one, so the first stage is on w0
+// and the second on w1, or on w1 and w2 in turn, as long as the link between w0 and w1 is as good as the job
+// says.
 TEST(Replanner, PlansAroundALinkThatHasBecomeSlowAndComesBackWhenItIsFast) {
   const JobConfig job =
       parse_job(
           "parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\ncluster.hosts = 3\n[link]\ngbps = 1\n"
           "[[device]]\npace_ms = 96\nmemory_mb = 1.1\nhost = 0\n[[device]]\npace_ms = 96\nmemory_mb = "
           "1.1\nhost = 1\n"
-          "[[device]]\npace_ms = 192\nmemory_mb = 1.1\nhost = 2\n"
+          "[[device]]\npace_ms = 768\nmemory_mb = 1.1\nhost = 2\n"
           "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [3]\nsamples = 24\n"
           "[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 100\noutput_kb = 1000\nactivation_kb = 1\n",
           "job.toml")
@@ -249,17 +274,16 @@ TEST(Replanner, PlansAroundALinkThatHasBecomeSlowAndComesBackWhenItIsFast) {
   const auto rounds = [&](int count) {
     int changes = 0;
     for (int i = 0; i < count; ++i) {
-      const auto& replica = plan.replicas[0];
       std::vector<Duration> worked;
-      for (std::size_t stage = 0; stage < replica.devices.size(); ++stage) {
-        const auto& device = job.devices[static_cast<std::size_t>(replica.devices[stage])];
-        worked.push_back(from_seconds(*device.pace_ms / 1000 / 8 / 6 * 24 *
-                                      (replica.end(stage, 6) - replica.begin(stage))));
-        if (stage == 0) continue;
-        const int from = replica.devices[stage - 1], to = replica.devices[stage];
-        const bool slow = from + to == 1;
-        measure(from, to, slow ? gbps : 1, false);
-        measure(to, from, slow ? gbps : 1, false);
+      for_each_device(plan.replicas[0],
+                      [&](const planner::PlannedStage& stage, std::size_t turn, int device) {
+                        const auto samples = static_cast<double>(samples_in_turn(24, 2, turn, stage.width));
+                        worked.push_back(from_seconds(*job.devices[static_cast<std::size_t>(device)].pace_ms /
+                                                      1000 / 8 / 6 * samples * (stage.end - stage.begin)));
+                      });
+      for (const auto& [from, to] : ways_of(plan.replicas[0])) {
+        measure(from, to, from + to == 1 ? gbps : 1, false);
+        measure(to, from, from + to == 1 ? gbps : 1, false);
       }
       finish(*replanner, 0, 24, worked, from_seconds(0.4));
       const Orders ended = end_batch(*replanner, Time{} + from_seconds(++now * 0.4));
@@ -272,13 +296,10 @@ TEST(Replanner, PlansAroundALinkThatHasBecomeSlowAndComesBackWhenItIsFast) {
     return changes;
   };
   const auto uses_the_link = [&] {
-    const auto& devices = plan.replicas[0].devices;
-    for (std::size_t s = 1; s < devices.size(); ++s) {
-      if (devices[s - 1] + devices[s] == 1) return true;
-    }
-    return false;
+    const auto ways = ways_of(plan.replicas[0]);
+    return std::any_of(ways.begin(), ways.end(), [](const auto& way) { return way.first + way.second == 1; });
   };
-  EXPECT_EQ(rounds(100), 0);
+  EXPECT_LE(rounds(100), 1);
   ASSERT_TRUE(uses_the_link());
   gbps = 0.1;
   EXPECT_GE(rounds(40), 1);

@@ -172,6 +172,32 @@ std::vector<std::string> Section::texts(const std::string& key) {
   return {};
 }
 
+std::vector<std::vector<std::string>> Section::groups(const std::string& key) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return {};
+  std::vector<std::vector<std::string>> values;
+  const auto add = [](const toml::node& one, std::vector<std::string>& to) {
+    const auto value = one.value_exact<std::string>();
+    if (value) to.push_back(*value);
+    return value.has_value();
+  };
+  const auto* array = node->as_array();
+  bool good = array != nullptr;
+  for (std::size_t i = 0; good && i < array->size(); ++i) {
+    std::vector<std::string>& group = values.emplace_back();
+    const auto* several = array->get(i)->as_array();
+    if (several == nullptr) {
+      good = add(*array->get(i), group);
+      continue;
+    }
+    for (std::size_t k = 0; k < several->size(); ++k) good = good && add(*several->get(k), group);
+    good = good && !group.empty();
+  }
+  if (good) return values;
+  complain(key, "write a list of texts, or of lists of texts, for example [\"1\", [\"2\", \"3\"]]");
+  return {};
+}
+
 const toml::table* Section::table(const std::string& key) {
   const toml::node* node = find(key);
   if (node == nullptr) return nullptr;

@@ -64,6 +64,8 @@ class Section {
   std::size_t choice(const std::string& key, std::size_t otherwise, const std::vector<std::string>& choices);
   std::vector<double> numbers(const std::string& key, double least, double most);
   std::vector<std::string> texts(const std::string& key);
+  // A list of texts or of lists of them, ["a", ["b", "c"]]: each a list, of one or of several.
+  std::vector<std::vector<std::string>> groups(const std::string& key);
   // A list of pairs of numbers, [[0, 1], [2.5, 0.1]].
   std::vector<std::pair<double, double>> pairs(const std::string& key, double most_first, double most_second);
   bool has(const std::string& key);

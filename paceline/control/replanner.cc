@@ -91,25 +91,31 @@ void Replanner::left(ReplicaId replica) {
 absl::Status Replanner::check(const ReplicaReady& fact) const {
   const auto found = places_.find(fact.replica);
   if (found == places_.end()) return absl::OkStatus();
-  const std::size_t stages = planner_.current().replicas[found->second].devices.size();
-  if (fact.worked.size() == stages) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("replica {} says what {} stages worked, and has {}",
-                                                fact.replica, fact.worked.size(), stages));
+  const std::size_t devices = planner_.current().replicas[found->second].devices.size();
+  if (fact.worked.size() == devices) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("replica {} says what {} devices worked, and has {}",
+                                                fact.replica, fact.worked.size(), devices));
 }
 
 void Replanner::finished(const ReplicaReady& fact, std::int64_t samples) {
   const auto found = places_.find(fact.replica);
   if (found == places_.end()) return;
   const planner::PlannedReplica& replica = planner_.current().replicas[found->second];
-  for (std::size_t stage = 0; stage < fact.worked.size(); ++stage) {
-    const std::int32_t device = replica.devices[stage];
-    work_.push_back({device, samples, fact.worked[stage]});
-    batch_.stages.push_back({.device = device,
-                             .begin = replica.begin(stage),
-                             .end = replica.end(stage, planner_.measured().layers()),
-                             .samples = samples,
-                             .micro_batches = (samples + micro_batch_ - 1) / micro_batch_,
-                             .compute_ms = in_ms(fact.worked[stage])});
+  const std::int64_t micros = (samples + micro_batch_ - 1) / micro_batch_;
+  for (const planner::PlannedStage& stage : planner::stages_of(replica, planner_.measured().layers())) {
+    for (std::size_t turn = 0; turn < stage.width; ++turn) {
+      const std::int32_t device = replica.devices[stage.first + turn];
+      const Duration worked = fact.worked[stage.first + turn];
+      const std::int64_t own = samples_in_turn(samples, micro_batch_, turn, stage.width);
+      work_.push_back({device, own, worked});
+      if (own == 0) continue;
+      batch_.stages.push_back({.device = device,
+                               .begin = stage.begin,
+                               .end = stage.end,
+                               .samples = own,
+                               .micro_batches = in_turn(micros, turn, stage.width),
+                               .compute_ms = in_ms(worked)});
+    }
   }
   samples_ += samples;
   finished_.insert(fact.replica);

@@ -199,8 +199,8 @@ absl::Status Attempt::diverged(const wire::ServerFailed& message) {
   std::vector<std::string> names;
   for (const std::int32_t replica : message.not_finite()) {
     const LiveReplica* live = replicas_.find(ReplicaId(replica));
-    names.push_back(live != nullptr && !live->stages.empty() && live->stages.front() != nullptr
-                        ? live->stages.front()->name
+    names.push_back(live != nullptr && !live->workers.empty() && live->workers.front() != nullptr
+                        ? live->workers.front()->name
                         : fmt::format("replica {}", replica));
   }
   // Where all are, it is nobody's fault.
@@ -221,7 +221,7 @@ void Attempt::on_failed(ServerId server, const wire::ServerFailed& message) {
 void Attempt::lose_gradient(ServerId server, const wire::ServerFailed& message) {
   std::string why = fmt::format("server {}: {}", server, message.error());
   if (const LiveReplica* replica = replicas_.find(ReplicaId(message.not_here()))) {
-    const Worker& worker = *replica->stages.front();
+    const Worker& worker = *replica->workers.front();
     why = fmt::format("{} did not leave the gradient that it said was ready", worker.name);
     wrong_workers_[worker.name] = why;
     out_.refuse(worker.peer, why);
@@ -438,7 +438,7 @@ void Attempt::carry_out(const control::Release& release) {
     servers_.tell(want);
   }
   const wire::WorkerOrder order = release_order(release, time(at_));
-  for (const Worker* stage : replica->stages) out_.send(stage->peer, order);
+  for (const Worker* worker : replica->workers) out_.send(worker->peer, order);
 }
 
 // ---- What it says of itself ----

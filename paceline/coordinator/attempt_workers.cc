@@ -148,9 +148,9 @@ absl::Status Attempt::on_joined(Worker& worker) {
   return absl::OkStatus();
 }
 
-// To the first stage that has none.
+// To the first device that has none.
 void Attempt::give_role(const LiveReplica& replica) {
-  out_.send(replica.stages[replica.taken.size()]->peer, role_order(replica, replicas_.plan()));
+  out_.send(replica.workers[replica.taken.size()]->peer, role_order(replica, replicas_.plan()));
 }
 
 absl::Status Attempt::on_role_taken(Worker& worker, const wire::RoleTaken& taken) {
@@ -159,18 +159,18 @@ absl::Status Attempt::on_role_taken(Worker& worker, const wire::RoleTaken& taken
   if (!worker.replica || worker.replica->value() != taken.replica())
     return absl::OkStatus();  // it is no more
   LiveReplica& replica = *replicas_.find(*worker.replica);
-  if (stage_of(replica, worker) != replica.taken.size())
+  if (place_of(replica, worker) != replica.taken.size())
     return absl::FailedPreconditionError("took a role out of turn");
   replica.taken.push_back(taken);
-  if (replica.taken.size() < replica.stages.size()) {
+  if (replica.taken.size() < replica.workers.size()) {
     give_role(replica);
     return absl::OkStatus();
   }
   replica.told_servers = true;
   wire::ServerOrder map;
   map.mutable_map_gradient()->set_replica(replica.id.value());
-  map.mutable_map_gradient()->set_path(replica.stages.front()->attached->gradient_path());
-  map.mutable_map_gradient()->set_host(replica.stages.front()->host.value());
+  map.mutable_map_gradient()->set_path(replica.workers.front()->attached->gradient_path());
+  map.mutable_map_gradient()->set_host(replica.workers.front()->host.value());
   servers_.tell(map);
   return absl::OkStatus();
 }
@@ -180,8 +180,8 @@ absl::Status Attempt::on_mapped(ServerId server, const wire::ServerMapped& mappe
   LiveReplica* replica = replicas_.find(ReplicaId(mapped.replica()));
   if (replica == nullptr || !replica->told_servers || replica->whole) return absl::OkStatus();
   if (!mapped.error().empty()) {
-    send_away(replica->stages.front()->peer, fmt::format("server {} cannot read its gradient: {}", server,
-                                                         store::printable(mapped.error())));
+    send_away(replica->workers.front()->peer, fmt::format("server {} cannot read its gradient: {}", server,
+                                                          store::printable(mapped.error())));
     return absl::OkStatus();
   }
   replica->mapped_by.insert(server);
@@ -229,12 +229,12 @@ absl::Status Attempt::on_ready(const Worker& worker, const wire::WorkerReady& re
   return tell_controller(*std::move(fact));
 }
 
-// The first stage speaks for its replica.
+// The first device speaks for its replica.
 bool Attempt::counts(const Worker& worker, const wire::WorkerReady& ready) {
   if (!worker.replica || worker.replica->value() != ready.replica()) return true;  // it is no more
   const LiveReplica& replica = *replicas_.find(*worker.replica);
-  if (!replica.joined || stage_of(replica, worker) != 0) return true;
-  const bool alone = replica.stages.size() == 1;
+  if (!replica.joined || place_of(replica, worker) != 0) return true;
+  const bool alone = replica.workers.size() == 1;
   const auto& all = replicas_.all();
   const auto here = std::count_if(all.begin(), all.end(), [](const auto& one) { return one.second.joined; });
   const auto judged = contributions_.judge({.worker = worker.name,
@@ -332,9 +332,10 @@ void Attempt::remove_worker(WorkerPeer peer, const std::string& why) {
   std::string of_stage = why;
   if (worker->replica) {
     replica = replicas_.dissolve(*worker->replica);
-    if (replica->stages.size() > 1)
-      of_stage = fmt::format("stage {}, {}: {}", stage_of(*replica, *worker), worker->name, why);
-    std::erase(replica->stages, worker);
+    if (replica->workers.size() > 1)
+      of_stage =
+          fmt::format("stage {}, {}: {}", stage_at(*replica, place_of(*replica, *worker)), worker->name, why);
+    std::erase(replica->workers, worker);
   }
   const Worker gone = *workers_.remove(peer);
   if (ending() || saving_copies()) return;
@@ -347,9 +348,9 @@ void Attempt::remove_worker(WorkerPeer peer, const std::string& why) {
   PACELINE_CHECK(told.ok(), "{}", message_of(told));
 }
 
-// `stages` are those that are still here.
+// `workers` are those that are still here.
 void Attempt::leave(const LiveReplica& replica, const std::string& why) {
-  for (const Worker* stage : replica.stages) out_.send(stage->peer, dissolve_order(replica.id));
+  for (const Worker* worker : replica.workers) out_.send(worker->peer, dissolve_order(replica.id));
   if (!replica.told_servers) return;
   if (replica.joined) {
     if (reduces_in_memory(options_.job)) {

@@ -14,7 +14,7 @@ bool order_reduction(const control::CommitRecord& record, ReplicaTable& replicas
   for (const control::CommitMember& member : record.members) {
     const LiveReplica* replica = replicas.find(member.replica);
     if (replica == nullptr) return false;
-    members.push_back(replica->stages.front());
+    members.push_back(replica->workers.front());
     wire::Reduce::Member* added = reduce.add_members();
     added->set_replica(member.replica.value());
     added->set_clock(member.clock.value());

@@ -16,17 +16,18 @@ bool free(const Worker* worker) { return worker != nullptr && worker->joined && 
 Metrics metrics_of(const wire::WorkerReady& part) { return {part.metrics().begin(), part.metrics().end()}; }
 
 // Of the parts of one iteration: it is as old as its oldest part, and took as long as the longest. Samples
-// and weights kept it as long as they kept every stage: where one has its own, it waits for the others. The
-// last stage knows the loss.
-control::ReplicaReady together(ReplicaId replica,
-                               const std::vector<std::optional<wire::WorkerReady>>& parts) {
-  control::ReplicaReady fact{.replica = replica,
+// and weights kept it as long as they kept every device: where one has its own, it waits for the others. The
+// devices of the last stage know the loss, each of its own micro-batches.
+control::ReplicaReady together(const LiveReplica& replica) {
+  const auto& parts = replica.done;
+  control::ReplicaReady fact{.replica = replica.id,
                              .clock = Clock(parts.back()->clock()),
                              .base = Version(parts.back()->base()),
-                             .loss = parts.back()->loss(),
                              .metrics = metrics_of(*parts.back()),
                              .loading = Duration(parts.back()->loading_ns()),
                              .pulling = Duration(parts.back()->pulling_ns())};
+  for (std::size_t place = replica.stages.back().first; place < parts.size(); ++place)
+    fact.loss += parts[place]->loss();
   for (const auto& part : parts) {
     fact.base = std::min(fact.base, Version(part->base()));
     fact.compute = std::max(fact.compute, Duration(part->compute_ns()));
@@ -39,15 +40,21 @@ control::ReplicaReady together(ReplicaId replica,
 
 }  // namespace
 
-std::size_t stage_of(const LiveReplica& replica, const Worker& worker) {
-  const auto found = std::find(replica.stages.begin(), replica.stages.end(), &worker);
-  PACELINE_CHECK(found != replica.stages.end(), "{} is no stage of replica {}", worker.name, replica.id);
-  return static_cast<std::size_t>(found - replica.stages.begin());
+std::size_t place_of(const LiveReplica& replica, const Worker& worker) {
+  const auto found = std::find(replica.workers.begin(), replica.workers.end(), &worker);
+  PACELINE_CHECK(found != replica.workers.end(), "{} is not in replica {}", worker.name, replica.id);
+  return static_cast<std::size_t>(found - replica.workers.begin());
+}
+
+std::size_t stage_at(const LiveReplica& replica, std::size_t place) {
+  std::size_t stage = 0;
+  while (stage + 1 < replica.stages.size() && replica.stages[stage + 1].first <= place) ++stage;
+  return stage;
 }
 
 std::set<HostPlace> hosts_of(const LiveReplica& replica) {
   std::set<HostPlace> hosts;
-  for (const Worker* stage : replica.stages) hosts.insert(stage->host);
+  for (const Worker* worker : replica.workers) hosts.insert(worker->host);
   return hosts;
 }
 
@@ -72,21 +79,22 @@ LiveReplica* ReplicaTable::form(const Worker& worker, WorkerTable& workers) {
   for (std::size_t place = 0; place < plan_.replicas.size(); ++place) {
     const auto& devices = plan_.replicas[place].devices;
     if (std::find(devices.begin(), devices.end(), device) == devices.end()) continue;
-    std::vector<Worker*> stages;
-    for (const std::int32_t one : devices) stages.push_back(workers.at(DevicePlace(one)));
-    if (!std::all_of(stages.begin(), stages.end(), free)) return nullptr;
+    std::vector<Worker*> members;
+    for (const std::int32_t one : devices) members.push_back(workers.at(DevicePlace(one)));
+    if (!std::all_of(members.begin(), members.end(), free)) return nullptr;
     const ReplicaId id = new_replica(place);
     std::vector<HostPlace> hosts;
-    for (Worker* stage : stages) {
-      stage->replica = id;
-      hosts.push_back(stage->host);
+    for (Worker* member : members) {
+      member->replica = id;
+      hosts.push_back(member->host);
     }
     LiveReplica& formed = replicas_[id];
     formed.id = id;
     formed.place = place;
-    formed.done.resize(stages.size());
-    formed.stages = std::move(stages);
-    formed.links = stage_links(id, hosts, new_key_);
+    formed.done.resize(members.size());
+    formed.workers = std::move(members);
+    formed.stages = planner::stages_of(plan_.replicas[place]);
+    formed.links = stage_links(id, formed.stages, hosts, new_key_);
     return &formed;
   }
   return nullptr;
@@ -102,7 +110,7 @@ ReplicaId ReplicaTable::new_replica(std::size_t place) {
 LiveReplica ReplicaTable::dissolve(ReplicaId replica) {
   const auto found = replicas_.find(replica);
   PACELINE_CHECK(found != replicas_.end(), "there is no replica {} to dissolve", replica);
-  for (Worker* stage : found->second.stages) stage->replica.reset();
+  for (Worker* worker : found->second.workers) worker->replica.reset();
   return std::move(replicas_.extract(found).mapped());
 }
 
@@ -116,17 +124,17 @@ absl::StatusOr<std::optional<control::ReplicaReady>> ReplicaTable::done(const Wo
   // It may have said so before it heard that the replica is no more.
   if (!worker.replica || worker.replica->value() != ready.replica()) return std::nullopt;
   LiveReplica& replica = *find(*worker.replica);
-  auto& part = replica.done[stage_of(replica, worker)];
+  auto& part = replica.done[place_of(replica, worker)];
   if (!replica.joined || part) return absl::FailedPreconditionError("ready out of turn");
   part = ready;
   for (const auto& other : replica.done) {
     if (!other) return std::nullopt;
     if (other->clock() != ready.clock()) {
       return absl::FailedPreconditionError(
-          fmt::format("ready with iteration {}, another stage with {}", ready.clock(), other->clock()));
+          fmt::format("ready with iteration {}, another device with {}", ready.clock(), other->clock()));
     }
   }
-  const control::ReplicaReady fact = together(replica.id, replica.done);
+  const control::ReplicaReady fact = together(replica);
   std::fill(replica.done.begin(), replica.done.end(), std::nullopt);
   return fact;
 }

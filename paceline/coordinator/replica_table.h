@@ -1,7 +1,7 @@
 // The replicas of a run as the coordinator sees them: which workers each is made of, and what of an iteration
 // is done. Pure.
 //
-// A replica is formed of the free workers of its place in the plan, one a stage. They take their roles one
+// A replica is formed of the free workers of its place in the plan, one a device. They take their roles one
 // after the other; when all have, the servers map its gradient; when all have that it is whole, and the
 // Controller may hear of it. It is dissolved when one of its workers goes; the others are free again.
 //
@@ -30,21 +30,22 @@ namespace paceline::coordinator {
 
 struct LiveReplica {
   ReplicaId id;
-  std::size_t place = 0;               // in the plan
-  std::vector<Worker*> stages;         // in their order
-  StageLinks links;                    // between those of different hosts
-  std::vector<wire::RoleTaken> taken;  // what those said that have their roles, in their order
-  bool told_servers = false;           // of its gradient, once all have
-  std::set<ServerId> mapped_by;        // that have its gradient
-  bool whole = false;                  // all have
-  bool joined = false;                 // the Controller has heard of it
-  Lease lease{};                       // of the iteration under way
-  std::vector<std::optional<wire::WorkerReady>> done;  // of the iteration under way, by stage
+  std::size_t place = 0;                      // in the plan
+  std::vector<Worker*> workers;               // in the plan's order of devices
+  std::vector<planner::PlannedStage> stages;  // that they have, but for where the last one ends
+  StageLinks links;                           // between those of different hosts
+  std::vector<wire::RoleTaken> taken;         // what those said that have their roles, in their order
+  bool told_servers = false;                  // of its gradient, once all have
+  std::set<ServerId> mapped_by;               // that have its gradient
+  bool whole = false;                         // all have
+  bool joined = false;                        // the Controller has heard of it
+  Lease lease{};                              // of the iteration under way
+  std::vector<std::optional<wire::WorkerReady>> done;  // of the iteration under way, by worker
 };
 
 class ReplicaTable {
  public:
-  // `new_key`: for links between stages.
+  // `new_key`: for links between devices.
   ReplicaTable(planner::Plan plan, std::function<std::string()> new_key);
 
   const planner::Plan& plan() const { return plan_; }
@@ -65,7 +66,7 @@ class ReplicaTable {
   // Every place of the plan has a replica, and all are.
   bool all_whole() const;
 
-  // That worker has done its part of an iteration: the fact, once all stages have. Nothing when it was for a
+  // That worker has done its part of an iteration: the fact, once all have. Nothing when it was for a
   // replica that is no more. Errors: a part that nobody asked for.
   absl::StatusOr<std::optional<control::ReplicaReady>> done(const Worker& worker,
                                                             const wire::WorkerReady& ready);
@@ -80,9 +81,11 @@ class ReplicaTable {
   ReplicaId next_replica_;
 };
 
-// Its place among the stages. Requires: it is one of them.
-std::size_t stage_of(const LiveReplica& replica, const Worker& worker);
-// Of its stages, each once.
+// Its place among the workers. Requires: it is one of them.
+std::size_t place_of(const LiveReplica& replica, const Worker& worker);
+// Which stage that one has.
+std::size_t stage_at(const LiveReplica& replica, std::size_t place);
+// Of its workers, each once.
 std::set<HostPlace> hosts_of(const LiveReplica& replica);
 
 }  // namespace paceline::coordinator

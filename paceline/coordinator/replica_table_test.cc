@@ -28,7 +28,7 @@ class Replicas : public ::testing::Test {
   }
   // All roles taken.
   static void complete(LiveReplica& replica) {
-    replica.taken.resize(replica.stages.size());
+    replica.taken.resize(replica.workers.size());
     replica.whole = replica.joined = true;
   }
   static wire::WorkerReady part(std::int32_t replica, std::int64_t clock, std::int64_t base,
@@ -60,7 +60,7 @@ TEST_F(Replicas, AreFormedWhenTheLastOfTheirWorkersIsHere) {
   LiveReplica* pipeline = replicas_.form(w2, workers_);
   ASSERT_NE(pipeline, nullptr);
   EXPECT_EQ(pipeline->id, ReplicaId(0));
-  EXPECT_THAT(pipeline->stages, ElementsAre(&w2, &w0));
+  EXPECT_THAT(pipeline->workers, ElementsAre(&w2, &w0));
   EXPECT_EQ(w0.replica, ReplicaId(0));
   EXPECT_EQ(replicas_.form(w0, workers_), nullptr) << "it is in one";
   EXPECT_EQ(replicas_.find(ReplicaId(0)), pipeline);
@@ -80,14 +80,14 @@ TEST_F(Replicas, AreNewOnesWhenTheyAreFormedAgain) {
   Worker& w0 = come(0, 0);
   replicas_.form(come(2, 1), workers_);
   const LiveReplica gone = replicas_.dissolve(ReplicaId(0));
-  EXPECT_EQ(gone.stages.size(), 2u);
+  EXPECT_EQ(gone.workers.size(), 2u);
   EXPECT_FALSE(w0.replica);
   workers_.remove(peer(1));
   Worker& again = come(2, 2);
   LiveReplica* formed = replicas_.form(again, workers_);
   ASSERT_NE(formed, nullptr);
   EXPECT_EQ(formed->id, ReplicaId(3));
-  EXPECT_THAT(formed->stages, ElementsAre(&again, &w0));
+  EXPECT_THAT(formed->workers, ElementsAre(&again, &w0));
   EXPECT_TRUE(formed->taken.empty());
 }
 

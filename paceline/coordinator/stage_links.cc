@@ -20,18 +20,28 @@ wire::StageLink new_link(const std::string& name, const char* carries,
 
 }  // namespace
 
-StageLinks stage_links(ReplicaId replica, std::span<const HostPlace> hosts,
-                       const std::function<std::string()>& new_key) {
+StageLinks stage_links(ReplicaId replica, std::span<const planner::PlannedStage> stages,
+                       std::span<const HostPlace> hosts, const std::function<std::string()>& new_key) {
   StageLinks links;
   links.previous.resize(hosts.size());
   links.home.resize(hosts.size());
-  for (std::size_t stage = 1; stage < hosts.size(); ++stage) {
-    if (hosts[stage] != hosts[stage - 1])
-      links.previous[stage] =
-          new_link(fmt::format("replica {}, stage {}", replica, stage), kActivations, new_key);
-    if (hosts[stage] != hosts.front())
-      links.home[stage] =
-          new_link(fmt::format("replica {}, gradient of stage {}", replica, stage), kGradients, new_key);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    for (std::size_t turn = 0; turn < stages[s].width; ++turn) {
+      const std::size_t device = stages[s].first + turn;
+      if (hosts[device] != hosts.front()) {
+        links.home[device] =
+            new_link(fmt::format("replica {}, gradient of device {}", replica, device), kGradients, new_key);
+      }
+      if (s == 0) continue;
+      auto& previous = links.previous[device];
+      previous.resize(stages[s - 1].width);
+      for (std::size_t other = 0; other < previous.size(); ++other) {
+        const std::size_t from = stages[s - 1].first + other;
+        if (!meet(turn, stages[s].width, other, previous.size()) || hosts[from] == hosts[device]) continue;
+        previous[other] = new_link(fmt::format("replica {}, device {} to {}", replica, from, device),
+                                   kActivations, new_key);
+      }
+    }
   }
   return links;
 }

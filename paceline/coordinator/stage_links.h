@@ -1,5 +1,6 @@
-// Which stages of a replica talk over links, because they are on different hosts: each with the one before
-// it, and with the first one, which takes its part of the gradient in.
+// Which devices of a replica talk over links, because they are on different hosts: each with those of the
+// stage before it that it has micro-batches in common with, and with the first device, which takes its part
+// of the gradient in.
 #pragma once
 
 #include <functional>
@@ -10,6 +11,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/base/places.h"
+#include "paceline/planner/plan.h"
 #include "paceline/wire/paceline.pb.h"
 
 namespace paceline::coordinator {
@@ -18,18 +20,17 @@ namespace paceline::coordinator {
 inline constexpr char kActivations[] = "activations";  // and their gradients back
 inline constexpr char kGradients[] = "gradients";      // of weights
 
-// By stage, as the stage that connects is told, but for where. Nothing: through memory, or there is no such
-// stage.
+// By device, as the one that connects is told, but for where. Nothing: through memory, or they do not talk.
 struct StageLinks {
-  std::vector<std::optional<wire::StageLink>> previous;
+  std::vector<std::vector<std::optional<wire::StageLink>>> previous;  // by turn in the stage before, too
   std::vector<std::optional<wire::StageLink>> home;
 };
 
-// Of stages on these hosts. Every link has keys of its own. `new_key`: of one direction.
-StageLinks stage_links(ReplicaId replica, std::span<const HostPlace> hosts,
-                       const std::function<std::string()>& new_key);
+// Of devices on these hosts, in these stages. Every link has keys of its own. `new_key`: of one direction.
+StageLinks stage_links(ReplicaId replica, std::span<const planner::PlannedStage> stages,
+                       std::span<const HostPlace> hosts, const std::function<std::string()>& new_key);
 
-// The same link as the stage that listens is told; `connecting`: the worker that connects.
+// The same link as the device that listens is told; `connecting`: the worker that connects.
 wire::StageLink other_end(const wire::StageLink& link, const std::string& connecting);
 
 }  // namespace paceline::coordinator

@@ -1,29 +1,82 @@
 #include "paceline/coordinator/worker_orders.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "paceline/wire/wire.h"
 
 namespace paceline::coordinator {
 
 namespace {
 
-// As the end that connects to that stage, where it said.
+// As the end that connects to that device is told.
 wire::StageLink connecting(const wire::StageLink& link, const LiveReplica& replica, std::size_t listener) {
   wire::StageLink end = link;
   end.set_address(replica.taken[listener].address());
-  end.set_to(replica.stages[listener]->name);
+  end.set_to(replica.workers[listener]->name);
   return end;
 }
 
-void add_links(wire::Role& role, const LiveReplica& replica, std::size_t stage) {
-  const StageLinks& links = replica.links;
-  if (links.previous[stage])
-    *role.mutable_previous() = connecting(*links.previous[stage], replica, stage - 1);
-  if (links.home[stage]) *role.mutable_home() = connecting(*links.home[stage], replica, 0);
-  if (stage + 1 < links.previous.size() && links.previous[stage + 1])
-    *role.mutable_next() = other_end(*links.previous[stage + 1], replica.stages[stage + 1]->name);
-  if (stage > 0) return;
-  for (std::size_t other = 0; other < links.home.size(); ++other) {
-    if (links.home[other]) *role.add_gradients() = other_end(*links.home[other], replica.stages[other]->name);
+// The turns of a neighbouring stage's devices that one of this stage has micro-batches in common with.
+std::vector<std::size_t> met_by(const planner::PlannedStage& stage, std::size_t turn,
+                                const planner::PlannedStage& neighbour) {
+  std::vector<std::size_t> turns;
+  for (std::size_t other = 0; other < neighbour.width; ++other) {
+    if (meet(turn, stage.width, other, neighbour.width)) turns.push_back(other);
+  }
+  return turns;
+}
+
+void add_next(wire::Role& role, const LiveReplica& replica, std::size_t stage, std::size_t turn) {
+  const planner::PlannedStage &own = replica.stages[stage], &behind = replica.stages[stage + 1];
+  for (const std::size_t other : met_by(own, turn, behind)) {
+    wire::StageWay& way = *role.add_next();
+    way.set_turn(static_cast<std::int32_t>(other));
+    const std::size_t device = behind.first + other;
+    if (const auto& link = replica.links.previous[device][turn])
+      *way.mutable_link() = other_end(*link, replica.workers[device]->name);
+  }
+}
+
+void add_previous(wire::Role& role, const LiveReplica& replica, std::size_t stage, std::size_t turn) {
+  const planner::PlannedStage &own = replica.stages[stage], &before = replica.stages[stage - 1];
+  for (const std::size_t other : met_by(own, turn, before)) {
+    wire::StageWay& way = *role.add_previous();
+    way.set_turn(static_cast<std::int32_t>(other));
+    const std::size_t device = before.first + other;
+    if (const auto& link = replica.links.previous[own.first + turn][other]) {
+      *way.mutable_link() = connecting(*link, replica, device);
+    } else {
+      const std::vector<std::size_t> behind = met_by(before, other, own);
+      const auto entry = std::find(behind.begin(), behind.end(), turn) - behind.begin();
+      way.set_path(replica.taken[device].next_paths(static_cast<int>(entry)));
+    }
+  }
+}
+
+// Whether that device's part of the gradient is sent to the first one: it cannot write it there, or another
+// one of its stage does.
+bool goes_home(const LiveReplica& replica, std::size_t device) {
+  return replica.links.home[device].has_value() || device > replica.stages[stage_at(replica, device)].first;
+}
+
+void add_gradient(wire::Role& role, const LiveReplica& replica, std::size_t device) {
+  if (device == 0) {
+    for (std::size_t other = 1; other < replica.workers.size(); ++other) {
+      if (!goes_home(replica, other)) continue;
+      wire::StageWay& way = *role.add_gradients();
+      way.set_turn(static_cast<std::int32_t>(other - replica.stages[stage_at(replica, other)].first));
+      if (const auto& link = replica.links.home[other])
+        *way.mutable_link() = other_end(*link, replica.workers[other]->name);
+    }
+  } else if (!goes_home(replica, device)) {
+    role.set_gradient_path(replica.workers.front()->attached->gradient_path());
+  } else if (const auto& link = replica.links.home[device]) {
+    *role.mutable_home()->mutable_link() = connecting(*link, replica, 0);
+  } else {
+    int entry = 0;
+    for (std::size_t other = 1; other < device; ++other) entry += goes_home(replica, other) ? 1 : 0;
+    role.mutable_home()->set_path(replica.taken.front().gradient_paths(entry));
   }
 }
 
@@ -32,14 +85,19 @@ void add_links(wire::Role& role, const LiveReplica& replica, std::size_t stage) 
 wire::WorkerOrder role_order(const LiveReplica& replica, const planner::Plan& plan) {
   wire::WorkerOrder order;
   wire::Role& role = *order.mutable_role();
-  const std::size_t stage = replica.taken.size();
+  const std::size_t device = replica.taken.size(), stage = stage_at(replica, device);
+  const std::size_t turn = device - replica.stages[stage].first;
   role.set_replica(replica.id.value());
   role.set_stage(static_cast<std::int32_t>(stage));
-  for (const std::int32_t cut : plan.replicas[replica.place].cuts) role.add_cuts(cut);
+  role.set_turn(static_cast<std::int32_t>(turn));
+  for (const planner::PlannedStage& one : replica.stages) {
+    if (one.first > 0) role.add_cuts(one.begin);
+    role.add_widths(static_cast<std::int32_t>(one.width));
+  }
   role.set_micro_batch(plan.micro_batch);
-  if (!replica.links.home[stage]) role.set_gradient_path(replica.stages.front()->attached->gradient_path());
-  if (stage > 0 && !replica.links.previous[stage]) role.set_previous_path(replica.taken.back().next_path());
-  add_links(role, replica, stage);
+  if (stage > 0) add_previous(role, replica, stage, turn);
+  if (stage + 1 < replica.stages.size()) add_next(role, replica, stage, turn);
+  add_gradient(role, replica, device);
   return order;
 }
 

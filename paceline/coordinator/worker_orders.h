@@ -9,7 +9,7 @@
 
 namespace paceline::coordinator {
 
-// To the first stage that has no role. Requires: there is one.
+// To the first device that has no role. Requires: there is one.
 wire::WorkerOrder role_order(const LiveReplica& replica, const planner::Plan& plan);
 wire::WorkerOrder dissolve_order(ReplicaId replica);
 wire::WorkerOrder release_order(const control::Release& release, Time now);

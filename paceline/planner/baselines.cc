@@ -10,6 +10,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/planner/evaluator.h"
 #include "paceline/planner/partition.h"
+#include "paceline/planner/shared_stages.h"
 
 namespace paceline::planner {
 
@@ -112,11 +113,11 @@ absl::StatusOr<Plan> gpipe(const CostModel& model, Devices devices, bool by_work
 absl::StatusOr<Plan> pipelines(const CostModel& model, const std::vector<Devices>& groups) {
   return fastest(model, [&](std::int64_t u) -> absl::StatusOr<Plan> {
     Plan plan{{}, u};
-    for (const Devices& group : groups) plan.replicas.push_back({group, {}, 0});
+    for (const Devices& group : groups) plan.replicas.push_back(uncut(group));
     share_evenly(plan, model.problem().batch);
     for (PlannedReplica& replica : plan.replicas) {
       const std::int64_t count = std::max<std::int64_t>(1, (replica.samples + u - 1) / u);
-      std::optional<Cuts> cuts = balanced_cuts(model, replica.devices, u, count);
+      std::optional<Cuts> cuts = balanced_cuts(model, replica, u, count);
       if (!cuts) {
         return absl::ResourceExhaustedError(
             fmt::format("the model does not fit into pipelines of {} device{}", replica.devices.size(),
@@ -142,12 +143,20 @@ absl::StatusOr<Plan> best_number(const CostModel& model, std::size_t devices,
 }
 
 absl::StatusOr<Plan> pipedream(const CostModel& model, const Devices& devices) {
-  return best_number(model, devices.size(), [&](std::size_t count) {
+  const absl::StatusOr<Plan> alike = best_number(model, devices.size(), [&](std::size_t count) {
     std::vector<Devices> groups(count);
     const std::size_t size = devices.size() / count;  // what is left over is not used
     for (std::size_t i = 0; i < size * count; ++i) groups[i / size].push_back(devices[i]);
     return groups;
   });
+  const absl::StatusOr<Plan> shared = fastest(model, [&](std::int64_t u) -> absl::StatusOr<Plan> {
+    auto replica = shared_stages(model, devices, u);
+    if (!replica)
+      return absl::ResourceExhaustedError("no pipeline with stages on several devices is possible");
+    return Plan{{*std::move(replica)}, u};
+  });
+  if (!alike.ok() || !shared.ok()) return shared.ok() ? shared : alike;
+  return model.forecast(*shared).batch_ms < model.forecast(*alike).batch_ms ? shared : alike;
 }
 
 absl::StatusOr<Plan> hetpipe(const CostModel& model, Devices devices) {

@@ -33,7 +33,7 @@ struct Device {
   double power_w = 0;  // while it computes
   std::int32_t site = 0;
   std::int32_t host = 0;  // stages on another host than the first one send their gradients there
-  Link servers;  // to the servers
+  Link servers;           // to the servers
   bool present = true;
 };
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include <absl/strings/str_cat.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
@@ -22,13 +24,16 @@ std::int64_t micro_batches_of(std::int64_t samples, std::int64_t u) { return (sa
 
 }  // namespace
 
-ReplicaTime pipeline_time(const std::vector<double>& stage_ms, const std::vector<double>& link_ms) {
+ReplicaTime pipeline_time(const std::vector<double>& stage_ms, const std::vector<double>& link_ms,
+                          const std::vector<std::size_t>& widths) {
   double all = 0, beta = 0;
   for (std::size_t i = 0; i < stage_ms.size(); ++i) {
     double run = 0;
+    std::size_t devices = 0;
     for (std::size_t j = i; j < stage_ms.size(); ++j) {
       run += stage_ms[j] + (j > i ? link_ms[j - 1] : 0);
-      beta = std::max(beta, run / static_cast<double>(j - i + 1));
+      devices += widths[j];
+      beta = std::max(beta, run / static_cast<double>(devices));
     }
     if (i == 0) all = run;
   }
@@ -52,45 +57,89 @@ CostModel::CostModel(const Problem& problem) : problem_(problem), weights_(1), a
   }
 }
 
-ReplicaTerms CostModel::terms(const PlannedReplica& replica, std::int64_t u) const {
-  const std::int32_t layers = problem_.layers();
-  const auto stages = replica.devices.size();
-  const auto samples = static_cast<double>(u);
-  ReplicaTerms terms;
-  std::vector<double> stage_ms(stages), link_ms(stages - 1);
-  double gradients_ms = 0;  // of other hosts, to the first stage's
-  std::int64_t most_micro_batches = ReplicaTime::kNoCap;
-  for (std::size_t s = 0; s < stages; ++s) {
-    const std::int32_t n = replica.devices[s], begin = replica.begin(s), end = replica.end(s, layers);
-    const Device& device = problem_.cluster.devices[static_cast<std::size_t>(n)];
-    const std::int64_t bytes = weight_bytes(begin, end);
-    stage_ms[s] = compute_ms(n, begin, end, u);
-    terms.per_ms[money_index()] += device.price_per_hour / kMsPerHour;
-    terms.per_sample[energy_index()] += device.power_w * stage_ms[s] / samples / 1000;
-    if (device.site != problem_.cluster.server_site)
-      terms.fixed[cross_site_index()] += 2 * static_cast<double>(bytes);
-    terms.push_ms = std::max(terms.push_ms, 2 * device.servers.ms(static_cast<double>(bytes)));
-    const auto in_flight = static_cast<std::int64_t>(stages - s);
-    if (memory_bytes(begin, end, u, in_flight) > device.memory_bytes) {
-      const std::int64_t each = memory_bytes(begin, end, u, 1) - 2 * bytes;
-      const std::int64_t room = std::max<std::int64_t>(0, device.memory_bytes - 2 * bytes);
-      most_micro_batches = std::min(most_micro_batches, each > 0 ? room / each : 0);
-    }
-    if (s == 0) continue;
-    const std::int32_t before = replica.devices[s - 1], first = replica.devices.front();
-    if (device.host != problem_.cluster.devices[static_cast<std::size_t>(first)].host)
-      gradients_ms += problem_.cluster.link(n, first).ms(static_cast<double>(bytes));
-    link_ms[s - 1] = transfer_ms(before, n, begin, u);
-    if (problem_.cluster.devices[static_cast<std::size_t>(before)].site != device.site) {
-      terms.per_sample[cross_site_index()] +=
-          2 * static_cast<double>(problem_.model.layers[static_cast<std::size_t>(begin) - 1].output_bytes);
+// Each pair that meets has as many micro-batches in common.
+template <class Visit>
+void CostModel::for_each_meeting(std::size_t from, std::size_t to, Visit visit) {
+  for (std::size_t a = 0; a < from; ++a) {
+    for (std::size_t b = 0; b < to; ++b) {
+      if (meet(a, from, b, to)) visit(a, b);
     }
   }
-  terms.pushed_bytes = weight_bytes(0, layers);
-  terms.time = pipeline_time(stage_ms, link_ms);
-  terms.time.alpha_ms += gradients_ms;
-  if (most_micro_batches < ReplicaTime::kNoCap) terms.time.most_samples = most_micro_batches * u;
+}
+
+double CostModel::transfer_ms(std::span<const std::int32_t> from, std::span<const std::int32_t> to,
+                              std::int32_t cut, std::int64_t u) const {
+  double most = 0;
+  for_each_meeting(from.size(), to.size(), [&](std::size_t a, std::size_t b) {
+    most = std::max(most, transfer_ms(from[a], to[b], cut, u));
+  });
+  return most;
+}
+
+double CostModel::compute_ms(std::span<const std::int32_t> devices, std::int32_t begin, std::int32_t end,
+                             std::int64_t u) const {
+  double most = 0;
+  for (const std::int32_t n : devices) most = std::max(most, compute_ms(n, begin, end, u));
+  return most;
+}
+
+void CostModel::add_device(const PlannedReplica& replica, const PlannedStage& stage, std::size_t place,
+                           std::int64_t u, ReplicaTerms& terms) const {
+  const std::int32_t n = replica.devices[place], first = replica.devices.front();
+  const Device& device = device_at(n);
+  const std::int64_t bytes = weight_bytes(stage.begin, stage.end);
+  const double turns = 1 / static_cast<double>(stage.width);
+  terms.per_ms[money_index()] += device.price_per_hour / kMsPerHour;
+  terms.per_sample[energy_index()] +=
+      turns * device.power_w * compute_ms(n, stage.begin, stage.end, u) / static_cast<double>(u) / 1000;
+  if (device.site != problem_.cluster.server_site)
+    terms.fixed[cross_site_index()] += 2 * static_cast<double>(bytes);
+  terms.push_ms = std::max(terms.push_ms, 2 * device.servers.ms(static_cast<double>(bytes)));
+  terms.pushed_bytes += bytes;
+  if (device.host != device_at(first).host)
+    terms.time.alpha_ms += problem_.cluster.link(n, first).ms(static_cast<double>(bytes));
+  if (memory_bytes(stage.begin, stage.end, u, stage.kept) <= device.memory_bytes) return;
+  // It has room for fewer micro-batches than that: then it may get no more.
+  const std::int64_t each = memory_bytes(stage.begin, stage.end, u, 1) - 2 * bytes;
+  const std::int64_t room = device.memory_bytes - 2 * bytes;
+  const auto turn = static_cast<std::int64_t>(place - stage.first),
+             width = static_cast<std::int64_t>(stage.width);
+  const std::int64_t most = room < 0 || each == 0 ? 0 : room / each * width + turn;
+  terms.time.most_samples = std::min(terms.time.most_samples, most * u);
+}
+
+ReplicaTerms CostModel::terms(const PlannedReplica& replica, std::int64_t u) const {
+  const std::vector<PlannedStage> stages = stages_of(replica, problem_.layers());
+  ReplicaTerms terms;
+  std::vector<double> stage_ms, link_ms;
+  std::vector<std::size_t> widths;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const PlannedStage& stage = stages[s];
+    const auto members = devices_of(replica, stage);
+    stage_ms.push_back(compute_ms(members, stage.begin, stage.end, u));
+    widths.push_back(stage.width);
+    for (std::size_t d = 0; d < stage.width; ++d) add_device(replica, stage, stage.first + d, u, terms);
+    if (s == 0) continue;
+    const auto before = devices_of(replica, stages[s - 1]);
+    link_ms.push_back(transfer_ms(before, members, stage.begin, u));
+    terms.per_sample[cross_site_index()] +=
+        cross_site_share(before, members) * 2 * static_cast<double>(output_bytes(stage.begin));
+  }
+  const ReplicaTime time = pipeline_time(stage_ms, link_ms, widths);
+  terms.time.alpha_ms += time.alpha_ms;
+  terms.time.beta_ms = time.beta_ms;
   return terms;
+}
+
+// Of the micro-batches that go from one to the other.
+double CostModel::cross_site_share(std::span<const std::int32_t> from,
+                                   std::span<const std::int32_t> to) const {
+  int apart = 0, all = 0;
+  for_each_meeting(from.size(), to.size(), [&](std::size_t a, std::size_t b) {
+    apart += device_at(from[a]).site != device_at(to[b]).site ? 1 : 0;
+    ++all;
+  });
+  return static_cast<double>(apart) / all;
 }
 
 double CostModel::sync_ms(double slowest_push_ms, std::int64_t pushed_bytes) const {
@@ -110,15 +159,17 @@ Forecast CostModel::forecast(const Plan& plan) const {
     one.micro_batches = micro_batches_of(replica.samples, plan.micro_batch);
     if (replica.samples > 0)
       one.time_ms = one.alpha_ms + one.beta_ms * static_cast<double>(one.micro_batches);
-    for (std::size_t s = 0; s < replica.devices.size(); ++s) {
-      const std::int32_t begin = replica.begin(s), end = replica.end(s, problem_.layers());
-      one.stage_ms.push_back(compute_ms(replica.devices[s], begin, end, plan.micro_batch));
-      const auto deepest = static_cast<std::int64_t>(replica.devices.size() - s);
-      one.memory_bytes.push_back(
-          memory_bytes(begin, end, plan.micro_batch, std::min(deepest, one.micro_batches)));
+    const std::vector<PlannedStage> stages = stages_of(replica, problem_.layers());
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const PlannedStage& stage = stages[s];
+      const auto members = devices_of(replica, stage);
+      for (std::size_t turn = 0; turn < stage.width; ++turn) {
+        one.device_ms.push_back(compute_ms(members[turn], stage.begin, stage.end, plan.micro_batch));
+        one.memory_bytes.push_back(memory_bytes(stage, turn, one.micro_batches, plan.micro_batch));
+      }
       if (s > 0) {
         one.link_ms.push_back(
-            transfer_ms(replica.devices[s - 1], replica.devices[s], begin, plan.micro_batch));
+            transfer_ms(devices_of(replica, stages[s - 1]), members, stage.begin, plan.micro_batch));
       }
     }
     slowest = std::max(slowest, one.time_ms);
@@ -143,26 +194,38 @@ Costs CostModel::costs(const Plan& plan, double batch_ms) const {
   return costs;
 }
 
+std::int64_t CostModel::memory_bytes(const PlannedStage& stage, std::size_t turn, std::int64_t micro_batches,
+                                     std::int64_t u) const {
+  const std::int64_t kept = std::min(stage.kept, in_turn(micro_batches, turn, stage.width));
+  return memory_bytes(stage.begin, stage.end, u, kept);
+}
+
+// The forward pass's part of a stage's work on a device.
+double CostModel::forward_share(std::int32_t device, std::int32_t begin, std::int32_t end) const {
+  double work = 0, forward = 0;
+  for (std::int32_t l = begin; l < end; ++l) {
+    const double ms = compute_ms(device, l, l + 1, 1);
+    work += ms;
+    forward += ms * problem_.model.layers[static_cast<std::size_t>(l)].forward_share;
+  }
+  return work > 0 ? forward / work : 1.0 / 3;
+}
+
 PipelineTimes CostModel::timeline_input(const PlannedReplica& replica, std::int64_t u) const {
   PipelineTimes times;
-  for (std::size_t s = 0; s < replica.devices.size(); ++s) {
-    const std::int32_t n = replica.devices[s], begin = replica.begin(s),
-                       end = replica.end(s, problem_.layers());
-    double work = 0, forward = 0;
-    for (std::int32_t l = begin; l < end; ++l) {
-      const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(l)];
-      const double ms = compute_ms(n, l, l + 1, 1);
-      work += ms;
-      forward += ms * layer.forward_share;
+  const std::vector<PlannedStage> stages = stages_of(replica, problem_.layers());
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const PlannedStage& stage = stages[s];
+    StageTimes& one = times.stages.emplace_back();
+    for (const std::int32_t n : devices_of(replica, stage)) {
+      const double comp = compute_ms(n, stage.begin, stage.end, u);
+      one.forward_ms.push_back(comp * forward_share(n, stage.begin, stage.end));
+      one.backward_ms.push_back(comp - one.forward_ms.back());
+      if (s == 0) continue;
+      for (const std::int32_t from : devices_of(replica, stages[s - 1]))
+        one.links.push_back(problem_.cluster.link(from, n));
     }
-    const double comp = compute_ms(n, begin, end, u);
-    times.forward_ms.push_back(work > 0 ? comp * forward / work : comp / 3);
-    times.backward_ms.push_back(comp - times.forward_ms.back());
-    if (s == 0) continue;
-    times.links.push_back(problem_.cluster.link(replica.devices[s - 1], n));
-    times.bytes.push_back(
-        static_cast<double>(u) *
-        static_cast<double>(problem_.model.layers[static_cast<std::size_t>(begin) - 1].output_bytes));
+    if (s > 0) one.bytes = static_cast<double>(u) * static_cast<double>(output_bytes(stage.begin));
   }
   return times;
 }
@@ -180,41 +243,52 @@ double CostModel::exact_batch_ms(const Plan& plan) const {
   return slowest + forecast(plan).sync_ms;
 }
 
-absl::Status CostModel::check(const Plan& plan) const {
+absl::Status CostModel::check(const PlannedReplica& replica, std::int64_t u, std::vector<bool>& used) const {
   const auto wrong = [](std::string what) { return absl::InvalidArgumentError(std::move(what)); };
-  std::vector<bool> used(problem_.cluster.devices.size());
-  std::int64_t samples = 0;
-  if (plan.micro_batch < 1 || plan.micro_batch > problem_.batch)
-    return wrong(fmt::format("micro-batches of {} in a batch of {}", plan.micro_batch, problem_.batch));
-  for (std::size_t g = 0; g < plan.replicas.size(); ++g) {
-    const PlannedReplica& replica = plan.replicas[g];
-    samples += replica.samples;
-    if (replica.devices.empty() || replica.cuts.size() + 1 != replica.devices.size() || replica.samples < 0)
-      return wrong(fmt::format("replica {} has {} devices, {} cuts and {} samples", g, replica.devices.size(),
-                               replica.cuts.size(), replica.samples));
-    const std::int64_t count = micro_batches_of(replica.samples, plan.micro_batch);
-    for (std::size_t s = 0; s < replica.devices.size(); ++s) {
-      const std::int32_t n = replica.devices[s], begin = replica.begin(s),
-                         end = replica.end(s, problem_.layers());
-      if (n < 0 || n >= problem_.cluster.size())
-        return wrong(fmt::format("replica {} is on device {}, which is none", g, n));
-      const Device& device = problem_.cluster.devices[static_cast<std::size_t>(n)];
-      if (!device.present) return wrong(fmt::format("replica {} is on {}, which has left", g, device.name));
+  if (replica.devices.empty() || replica.cuts.size() + 1 != replica.devices.size() || replica.samples < 0) {
+    return wrong(fmt::format("a replica has {} devices, {} cuts and {} samples", replica.devices.size(),
+                             replica.cuts.size(), replica.samples));
+  }
+  if (!std::is_sorted(replica.cuts.begin(), replica.cuts.end()) ||
+      (!replica.cuts.empty() && (replica.cuts.front() < 0 || replica.cuts.back() >= problem_.layers())))
+    return wrong(fmt::format("cuts at {} of {} layers", fmt::join(replica.cuts, ", "), problem_.layers()));
+  const std::vector<PlannedStage> stages = stages_of(replica, problem_.layers());
+  if (stages.size() == 1 && replica.devices.size() > 1)
+    return wrong("all devices of a pipeline share its one stage; each could be a replica");
+  const std::int64_t count = micro_batches_of(replica.samples, u);
+  for (const PlannedStage& stage : stages) {
+    for (std::size_t turn = 0; turn < stage.width; ++turn) {
+      const std::int32_t n = replica.devices[stage.first + turn];
+      if (n < 0 || n >= problem_.cluster.size()) return wrong(fmt::format("device {} is none", n));
+      const Device& device = device_at(n);
+      if (!device.present) return wrong(fmt::format("{} has left", device.name));
       if (used[static_cast<std::size_t>(n)]) return wrong(fmt::format("{} is used twice", device.name));
       used[static_cast<std::size_t>(n)] = true;
-      if (begin >= end || begin < 0 || end > problem_.layers())
-        return wrong(
-            fmt::format("{} is to run layers {} to {} of {}", device.name, begin, end, problem_.layers()));
-      const std::int64_t deepest = static_cast<std::int64_t>(replica.devices.size() - s);
-      const std::int64_t bytes = memory_bytes(begin, end, plan.micro_batch, std::min(deepest, count));
-      if (bytes > device.memory_bytes)
-        return wrong(fmt::format("{} would need {:.4g} MB for layers {} to {} and has {:.4g} MB", device.name,
-                                 static_cast<double>(bytes) / 1e6, begin, end - 1,
-                                 static_cast<double>(device.memory_bytes) / 1e6));
+      const std::int64_t bytes = memory_bytes(stage, turn, count, u);
+      if (bytes <= device.memory_bytes) continue;
+      return wrong(fmt::format("{} would need {:.4g} MB for layers {} to {} and has {:.4g} MB", device.name,
+                               static_cast<double>(bytes) / 1e6, stage.begin, stage.end - 1,
+                               static_cast<double>(device.memory_bytes) / 1e6));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status CostModel::check(const Plan& plan) const {
+  std::vector<bool> used(problem_.cluster.devices.size());
+  std::int64_t samples = 0;
+  if (plan.micro_batch < 1 || plan.micro_batch > problem_.batch) {
+    return absl::InvalidArgumentError(
+        fmt::format("micro-batches of {} in a batch of {}", plan.micro_batch, problem_.batch));
+  }
+  for (std::size_t g = 0; g < plan.replicas.size(); ++g) {
+    samples += plan.replicas[g].samples;
+    const absl::Status status = check(plan.replicas[g], plan.micro_batch, used);
+    if (!status.ok()) return absl::InvalidArgumentError(absl::StrCat("replica ", g, ": ", status.message()));
+  }
   if (samples == problem_.batch) return absl::OkStatus();
-  return wrong(fmt::format("{} samples are given out of a batch of {}", samples, problem_.batch));
+  return absl::InvalidArgumentError(
+      fmt::format("{} samples are given out of a batch of {}", samples, problem_.batch));
 }
 
 }  // namespace paceline::planner

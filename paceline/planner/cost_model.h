@@ -4,30 +4,34 @@
 // Stage s of a replica on device n, per micro-batch of u samples, forward and backward:
 //   comp_s = overhead_n + u·Σ w_l/φ_n,   comm_s = 2·latency + 2·u·y/bandwidth  (the activation and its
 //   gradient).
-// A replica of M = ⌈b/u⌉ micro-batches takes T = α + β·M, where α + β = Σ comp + Σ comm, the first
-// micro-batch's way there and back, and β is what each further one adds:
-//   β = max over runs i..j of neighbouring stages of (Σ_{i..j} comp + Σ_{i..j−1} comm) / (j − i + 1).
+// On several devices (m_s of them, which take micro-batches in turn) comp_s and comm_s are of the slowest of
+// them and of their links. A replica of M = ⌈b/u⌉ micro-batches takes T = α + β·M, where α + β = Σ comp + Σ
+// comm, the first micro-batch's way there and back, and β is what each further one adds:
+//   β = max over runs i..j of neighbouring stages of (Σ_{i..j} comp + Σ_{i..j−1} comm) / Σ_{i..j} m.
 // JDMP's model as we had it first is the largest comp or comm. That is the same where links are free; but
 // under 1F1B a stage does not run ahead of the next by more than its place allows, so a transfer is waited
-// for by the stages at both its ends: k stages in a row have k micro-batches between them, and need the time
-// of one whole way through for those k. timeline_test.cc holds this to the exact schedule: β is its slope in
-// M, and T is at most a quarter above it (where the slowest stage comes first) and at most 1 % below.
+// for by the stages at both its ends: k devices in a row of stages have k micro-batches between them, and
+// need the time of one whole way through for those k. timeline_test.cc holds this to the exact schedule: β is
+// its slope in M, and T is at most a quarter above it (where the slowest stage comes first) and at most 1 %
+// below. Where stages are shared and links are slow both may be up to 45 % too high: then more micro-batches
+// are under way than there are devices.
 //
-// In a live run the gradient comes together on the first stage's host: T is longer by Σ (latency +
-// P/bandwidth) over the stages on other hosts.
+// In a live run the gradient comes together on the first device's host: T is longer by Σ (latency +
+// P/bandwidth) over the devices on other hosts.
 //
 // Synchronizing: T_sync = max(max over devices of 2·(latency + P/bandwidth) of its link to the servers, 2·ΣP
 // / what the servers take), with P the bytes of the weights of a stage: gradients go there and weights come
 // back. Batch time τ = max T + T_sync.
 //
-// Memory of stage s of S: its weights and gradients (2·P; the servers hold the optimizer's state) and, under
-// 1F1B, the activations of min(S − s, M) micro-batches. Costs are of one batch: money = Σ price·τ over the
-// plan's devices, energy = Σ power·comp, traffic between sites = activations and gradients over such links,
-// and what stages away from the servers' site push and pull.
+// Memory of a device: its stage's weights and gradients (2·P; the servers hold the optimizer's state) and,
+// under 1F1B, the activations of as many micro-batches as it keeps at once (base/stage_turns.h). Costs are of
+// one batch: money = Σ price·τ over the plan's devices, energy = Σ power·comp, traffic between sites =
+// activations and gradients over such links, and what stages away from the servers' site push and pull.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,13 +51,13 @@ struct ReplicaTerms {
   Costs per_ms{};
   Costs fixed{};
   double push_ms = 0;             // of its slowest device: gradients there, weights back
-  std::int64_t pushed_bytes = 0;  // weights of all stages
+  std::int64_t pushed_bytes = 0;  // weights of all devices
 };
 
 struct ReplicaForecast {
-  std::vector<double> stage_ms;  // comp, of a full micro-batch
-  std::vector<double> link_ms;   // comm, there and back; one fewer
-  std::vector<std::int64_t> memory_bytes;
+  std::vector<double> device_ms;           // comp, of a full micro-batch
+  std::vector<double> link_ms;             // comm, there and back; one fewer than stages
+  std::vector<std::int64_t> memory_bytes;  // by device
   double alpha_ms = 0;
   double beta_ms = 0;
   std::int64_t micro_batches = 0;  // M
@@ -67,8 +71,10 @@ struct Forecast {
   Costs costs{};
 };
 
-// α + β = Σ comp + Σ comm and β of the formula above. Requires: as many links as stages, less one.
-ReplicaTime pipeline_time(const std::vector<double>& stage_ms, const std::vector<double>& link_ms);
+// α + β = Σ comp + Σ comm and β of the formula above, of stages on so many devices each. Requires: as many
+// links as stages, less one, and as many widths.
+ReplicaTime pipeline_time(const std::vector<double>& stage_ms, const std::vector<double>& link_ms,
+                          const std::vector<std::size_t>& widths);
 
 class CostModel {
  public:
@@ -83,10 +89,16 @@ class CostModel {
   }
   // comm between devices, where layer `cut` is the first of the second one.
   double transfer_ms(std::int32_t from, std::int32_t to, std::int32_t cut, std::int64_t u) const {
-    const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(cut) - 1];
     return 2 * problem_.cluster.link(from, to).ms(static_cast<double>(u) *
-                                                  static_cast<double>(layer.output_bytes));
+                                                  static_cast<double>(output_bytes(cut)));
   }
+  // The most of any two devices of two neighbouring stages that ever meet, of which the second begins at
+  // `cut`.
+  double transfer_ms(std::span<const std::int32_t> from, std::span<const std::int32_t> to, std::int32_t cut,
+                     std::int64_t u) const;
+  // The most of any of the devices.
+  double compute_ms(std::span<const std::int32_t> devices, std::int32_t begin, std::int32_t end,
+                    std::int64_t u) const;
   std::int64_t weight_bytes(std::int32_t begin, std::int32_t end) const {  // P
     return weights_[static_cast<std::size_t>(end)] - weights_[static_cast<std::size_t>(begin)];
   }
@@ -100,6 +112,10 @@ class CostModel {
                          static_cast<double>(in_flight) * static_cast<double>(u) * static_cast<double>(kept);
     return static_cast<std::int64_t>(std::min(bytes, kMost));
   }
+
+  // Of the device whose turn is `turn` in this stage, for its part of so many micro-batches.
+  std::int64_t memory_bytes(const PlannedStage& stage, std::size_t turn, std::int64_t micro_batches,
+                            std::int64_t u) const;
 
   ReplicaTerms terms(const PlannedReplica& replica, std::int64_t u) const;
   // T_sync of replicas that together push this much, the slowest of them in this time.
@@ -116,6 +132,20 @@ class CostModel {
   absl::Status check(const Plan& plan) const;
 
  private:
+  static std::span<const std::int32_t> devices_of(const PlannedReplica& replica, const PlannedStage& stage) {
+    return std::span(replica.devices).subspan(stage.first, stage.width);
+  }
+  template <class Visit>
+  static void for_each_meeting(std::size_t from, std::size_t to, Visit visit);
+  void add_device(const PlannedReplica& replica, const PlannedStage& stage, std::size_t place, std::int64_t u,
+                  ReplicaTerms& terms) const;
+  double cross_site_share(std::span<const std::int32_t> from, std::span<const std::int32_t> to) const;
+  double forward_share(std::int32_t device, std::int32_t begin, std::int32_t end) const;
+  absl::Status check(const PlannedReplica& replica, std::int64_t u, std::vector<bool>& used) const;
+  // Of one sample, over the cut before this layer.
+  std::int64_t output_bytes(std::int32_t cut) const {
+    return problem_.model.layers[static_cast<std::size_t>(cut) - 1].output_bytes;
+  }
   const Device& device_at(std::int32_t device) const {
     return problem_.cluster.devices[static_cast<std::size_t>(device)];
   }

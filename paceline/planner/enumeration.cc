@@ -37,35 +37,63 @@ class Enumeration {
       Devices members{left.front()}, rest;
       for (std::size_t i = 0; i < others.size(); ++i)
         ((with >> i & 1) != 0 ? members : rest).push_back(others[i]);
-      if (members.size() > problem_.model.layers.size()) continue;
       const std::size_t g = plan_.replicas.size();
       plan_.replicas.push_back({});
       do {
-        plan_.replicas[g] = {members, {}, 0};
-        group(rest);
+        order(g, members, rest);
       } while (std::next_permutation(members.begin(), members.end()));
       plan_.replicas.pop_back();
     }
   }
 
-  void cut() {
-    if (plan_.replicas.empty()) return;
-    for (PlannedReplica& replica : plan_.replicas) replica.cuts.assign(replica.devices.size() - 1, 0);
-    for (const std::int64_t u : problem_.micro_batches) {
-      plan_.micro_batch = u;
-      place(0, 0, 1);
+  // Devices that share a stage ascend: who of them has which turn makes no difference.
+  void order(std::size_t g, const Devices& members, const Devices& rest) {
+    const auto sharings = std::uint32_t{1} << (members.size() - 1);
+    for (std::uint32_t sharing = 0; sharing < sharings; ++sharing) {
+      PlannedReplica replica{members, {}, 0};
+      std::int32_t stages = 1;
+      bool ascends = true;
+      for (std::size_t d = 1; d < members.size(); ++d) {
+        const bool shares = (sharing >> (d - 1) & 1) != 0;
+        stages += shares ? 0 : 1;
+        ascends = ascends && (!shares || members[d - 1] < members[d]);
+        replica.cuts.push_back(stages - 1);
+      }
+      if (!ascends || stages > problem_.layers() || (stages == 1 && members.size() > 1)) continue;
+      plan_.replicas.resize(g);
+      plan_.replicas.push_back(std::move(replica));
+      group(rest);
     }
+    plan_.replicas.resize(g + 1);
   }
 
-  void place(std::size_t g, std::size_t c, std::int32_t least) {
+  void cut() {
+    if (plan_.replicas.empty()) return;
+    std::vector<std::vector<PlannedStage>> stages;
+    for (const PlannedReplica& replica : plan_.replicas)
+      stages.push_back(stages_of(replica, problem_.layers()));
+    const std::vector<PlannedReplica> uncut = plan_.replicas;
+    for (const std::int64_t u : problem_.micro_batches) {
+      plan_.micro_batch = u;
+      place(stages, 0, 1, 1);
+    }
+    plan_.replicas = uncut;
+  }
+
+  // Where stage s of replica g and all after it begin.
+  void place(const std::vector<std::vector<PlannedStage>>& stages, std::size_t g, std::size_t s,
+             std::int32_t least) {
     if (g == plan_.replicas.size()) {
       shown_ = plan_;
       return visit_(shown_);
     }
-    if (c == plan_.replicas[g].cuts.size()) return place(g + 1, 0, 1);
+    PlannedReplica& replica = plan_.replicas[g];
+    if (s == 1) std::fill_n(replica.cuts.begin(), stages[g][0].width - 1, 0);
+    if (s == stages[g].size()) return place(stages, g + 1, 1, 1);
+    const PlannedStage& stage = stages[g][s];
     for (std::int32_t at = least; at < problem_.layers(); ++at) {
-      plan_.replicas[g].cuts[c] = at;
-      place(g, c + 1, at + 1);
+      std::fill_n(replica.cuts.begin() + static_cast<std::ptrdiff_t>(stage.first) - 1, stage.width, at);
+      place(stages, g, s + 1, at + 1);
     }
   }
 
@@ -80,14 +108,26 @@ class Enumeration {
 double count_of_plans(const Problem& problem) {
   const auto devices = static_cast<std::int64_t>(present_devices(problem.cluster).size());
   const auto layers = static_cast<std::int64_t>(problem.layers());
-  // Of so many devices, each with one of them first: it is not used, or in a pipeline of so many.
+  const auto at = [](std::int64_t n) { return static_cast<std::size_t>(n); };
+  // Of so many devices, in how many ways they can be dealt to so many stages in a row, none of them empty:
+  // the first stage gets some.
+  std::vector<std::vector<double>> dealt(at(devices + 1), std::vector<double>(at(devices + 1)));
+  dealt[0][0] = 1;
+  for (std::int64_t n = 1; n <= devices; ++n) {
+    for (std::int64_t stages = 1; stages <= n; ++stages) {
+      for (std::int64_t first = 1; first <= n; ++first)
+        dealt[at(n)][at(stages)] += choices(n, first) * dealt[at(n - first)][at(stages - 1)];
+    }
+  }
+  // Of so many devices: the first of them is not used, or in a pipeline of so many.
   std::vector<double> ways{1};
   for (std::int64_t n = 1; n <= devices; ++n) {
-    double count = ways.back(), orders = 1;
+    double count = ways.back();
     for (std::int64_t size = 1; size <= n; ++size) {
-      orders *= static_cast<double>(size);
-      count += choices(n - 1, size - 1) * orders * choices(layers - 1, size - 1) *
-               ways[static_cast<std::size_t>(n - size)];
+      double pipelines = 0;
+      for (std::int64_t stages = size == 1 ? 1 : 2; stages <= size; ++stages)
+        pipelines += dealt[at(size)][at(stages)] * choices(layers - 1, stages - 1);
+      count += choices(n - 1, size - 1) * pipelines * ways[at(n - size)];
     }
     ways.push_back(count);
   }

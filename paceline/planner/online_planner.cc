@@ -19,8 +19,7 @@ constexpr std::int64_t kBannedBatches = 100;
 
 bool same_groups(const Plan& a, const Plan& b) {
   return a.replicas.size() == b.replicas.size() &&
-         std::equal(a.replicas.begin(), a.replicas.end(), b.replicas.begin(),
-                    [](const auto& x, const auto& y) { return x.devices == y.devices; });
+         std::equal(a.replicas.begin(), a.replicas.end(), b.replicas.begin(), same_pipeline);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
+#include <utility>
 
 #include "paceline/base/check.h"
 
@@ -12,37 +14,77 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 // The pipeline to be cut, and what its parts take.
-struct Pipeline {
-  const CostModel& model;
-  const std::vector<std::int32_t>& devices;
-  std::int64_t u;
-  std::int64_t micro_batches;
+class Pipeline {
+ public:
+  Pipeline(const CostModel& model, const PlannedReplica& replica, std::int64_t u, std::int64_t micro_batches)
+      : model_(model),
+        replica_(replica),
+        stages_(stages_of(replica, model.problem().layers())),
+        u_(u),
+        micro_batches_(micro_batches) {}
 
-  std::size_t stages() const { return devices.size(); }
-  std::size_t layers() const { return model.problem().model.layers.size(); }
+  std::size_t stages() const { return stages_.size(); }
+  std::size_t layers() const { return model_.problem().model.layers.size(); }
+  // Whether it can be cut at all, as far as memory does not matter.
+  bool possible() const { return stages() <= layers() && (stages() > 1 || replica_.devices.size() == 1); }
+  double width(std::size_t s) const { return static_cast<double>(stages_[s].width); }
   double comp(std::size_t s, std::size_t begin, std::size_t end) const {
-    return model.compute_ms(devices[s], static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end), u);
+    return model_.compute_ms(devices(s), static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end),
+                             u_);
   }
   // Before stage s; none before the first.
   double comm(std::size_t s, std::size_t cut) const {
-    return s == 0 ? 0 : model.transfer_ms(devices[s - 1], devices[s], static_cast<std::int32_t>(cut), u);
+    return s == 0 ? 0 : model_.transfer_ms(devices(s - 1), devices(s), static_cast<std::int32_t>(cut), u_);
+  }
+  // What each micro-batch adds to them.
+  double comp_share(std::size_t s, std::size_t begin, std::size_t end) const {
+    return comp(s, begin, end) / width(s);
+  }
+  double comm_share(std::size_t s, std::size_t cut) const {
+    return s == 0 ? 0 : comm(s, cut) / std::min(width(s - 1), width(s));
   }
   bool fits(std::size_t s, std::size_t begin, std::size_t end) const {
-    const auto deepest = static_cast<std::int64_t>(stages() - s);
-    return model.memory_bytes(static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end), u,
-                              std::min(deepest, micro_batches)) <=
-           model.problem().cluster.devices[static_cast<std::size_t>(devices[s])].memory_bytes;
+    PlannedStage stage = stages_[s];
+    stage.begin = static_cast<std::int32_t>(begin);
+    stage.end = static_cast<std::int32_t>(end);
+    for (std::size_t turn = 0; turn < stage.width; ++turn) {
+      if (model_.memory_bytes(stage, turn, micro_batches_, u_) >
+          model_.problem().cluster.devices[static_cast<std::size_t>(devices(s)[turn])].memory_bytes)
+        return false;
+    }
+    return true;
   }
   // The stages before and after s need a layer each: how many layers the first s + 1 stages may have.
   std::size_t least_end(std::size_t s) const { return s + 1; }
   std::size_t most_end(std::size_t s) const { return layers() - (stages() - 1 - s); }
+
+  // By device, from where each stage but the first begins.
+  Cuts by_device(const std::vector<std::size_t>& begins) const {
+    Cuts cuts;
+    for (std::size_t s = 0; s < stages(); ++s)
+      cuts.insert(cuts.end(), stages_[s].width, s == 0 ? 0 : static_cast<std::int32_t>(begins[s - 1]));
+    cuts.erase(cuts.begin());
+    return cuts;
+  }
+  ReplicaTime time(const Cuts& cuts) const { return model_.terms({replica_.devices, cuts, 0}, u_).time; }
+
+ private:
+  std::span<const std::int32_t> devices(std::size_t s) const {
+    return std::span(replica_.devices).subspan(stages_[s].first, stages_[s].width);
+  }
+
+  const CostModel& model_;
+  const PlannedReplica& replica_;
+  const std::vector<PlannedStage> stages_;  // but for their layers
+  const std::int64_t u_;
+  const std::int64_t micro_batches_;
 };
 
 // F of the header, over all ends of every stage. With `with_links` false links count as free, and the last
 // value is a lower bound of every β.
 struct Balanced {
   double largest = kInfinite;
-  Cuts cuts;
+  std::vector<std::size_t> begins;  // of each stage but the first
 };
 
 Balanced balance(const Pipeline& pipe, bool with_links) {
@@ -54,11 +96,11 @@ Balanced balance(const Pipeline& pipe, bool with_links) {
     for (std::size_t end = pipe.least_end(s); end <= pipe.most_end(s); ++end) {
       double& best = least[at(s, end)];
       for (std::size_t begin = s == 0 ? 0 : end - 1;; --begin) {
-        const double comp = pipe.comp(s, begin, end);
+        const double comp = pipe.comp_share(s, begin, end);
         // Further back the stage only grows.
         if (comp >= best || !pipe.fits(s, begin, end)) break;
         const double before = s == 0 ? 0 : least[at(s - 1, begin)];
-        const double largest = std::max({before, comp, with_links ? pipe.comm(s, begin) : 0});
+        const double largest = std::max({before, comp, with_links ? pipe.comm_share(s, begin) : 0});
         if (largest < best) {
           best = largest;
           from[at(s, end)] = begin;
@@ -67,11 +109,11 @@ Balanced balance(const Pipeline& pipe, bool with_links) {
       }
     }
   }
-  Balanced found{least[at(stages - 1, layers)], Cuts(stages - 1)};
+  Balanced found{least[at(stages - 1, layers)], std::vector<std::size_t>(stages - 1)};
   if (found.largest == kInfinite) return found;
   for (std::size_t s = stages - 1, end = layers; s > 0; --s) {
     end = from[at(s, end)];
-    found.cuts[s - 1] = static_cast<std::int32_t>(end);
+    found.begins[s - 1] = end;
   }
   return found;
 }
@@ -94,7 +136,7 @@ void insert(std::vector<Label>& labels, const Label& label) {
 
 struct Cheapest {
   double sum = kInfinite;
-  Cuts cuts;
+  std::vector<std::size_t> begins;  // of each stage but the first
 };
 
 // The least Σ comp + Σ comm with β ≤ cap.
@@ -106,7 +148,8 @@ Cheapest cheapest_under(const Pipeline& pipe, double cap) {
                           std::size_t index, std::vector<Label>& into) {
     const double comm = pipe.comm(s, begin);
     // Without a cap every run is short enough.
-    const double run = cap == kInfinite ? 0 : (s == 0 ? 0 : std::max(before.run + comm, 0.0)) + comp - cap;
+    const double run =
+        cap == kInfinite ? 0 : (s == 0 ? 0 : std::max(before.run + comm, 0.0)) + comp - cap * pipe.width(s);
     if (run <= 0) insert(into, {before.sum + comm + comp, run, begin, index});
   };
   for (std::size_t s = 0; s < stages; ++s) {
@@ -114,7 +157,7 @@ Cheapest cheapest_under(const Pipeline& pipe, double cap) {
       std::vector<Label>& into = labels[at(s, end)];
       for (std::size_t begin = s == 0 ? 0 : end - 1;; --begin) {
         const double comp = pipe.comp(s, begin, end);
-        if (comp > cap || !pipe.fits(s, begin, end)) break;
+        if (comp > cap * pipe.width(s) || !pipe.fits(s, begin, end)) break;
         if (s == 0) {
           extend(s, begin, comp, {}, 0, into);
           break;
@@ -129,52 +172,56 @@ Cheapest cheapest_under(const Pipeline& pipe, double cap) {
   const auto best = std::min_element(ends.begin(), ends.end(),
                                      [](const Label& a, const Label& b) { return a.sum < b.sum; });
   if (best == ends.end()) return {};
-  Cheapest found{best->sum, Cuts(stages - 1)};
+  Cheapest found{best->sum, std::vector<std::size_t>(stages - 1)};
   const Label* label = &*best;
   for (std::size_t s = stages - 1; s > 0; --s) {
-    found.cuts[s - 1] = static_cast<std::int32_t>(label->cut);
+    found.begins[s - 1] = label->cut;
     label = &labels[at(s - 1, label->cut)][label->before];
   }
   return found;
 }
 
-ReplicaTime replica_time(const Pipeline& pipe, const Cuts& cuts) {
-  return pipe.model.terms({pipe.devices, cuts, 0}, pipe.u).time;
-}
-
 }  // namespace
 
-std::optional<Cuts> balanced_cuts(const CostModel& model, const std::vector<std::int32_t>& devices,
-                                  std::int64_t u, std::int64_t micro_batches) {
-  const Pipeline pipe{model, devices, u, micro_batches};
-  if (pipe.stages() > pipe.layers()) return std::nullopt;
-  Balanced found = balance(pipe, true);
+std::optional<Cuts> balanced_cuts(const CostModel& model, const PlannedReplica& replica, std::int64_t u,
+                                  std::int64_t micro_batches) {
+  const Pipeline pipe(model, replica, u, micro_batches);
+  if (!pipe.possible()) return std::nullopt;
+  const Balanced found = balance(pipe, true);
   if (found.largest == kInfinite) return std::nullopt;
-  return std::move(found.cuts);
+  return pipe.by_device(found.begins);
 }
 
-std::optional<Cuts> best_cuts(const CostModel& model, const std::vector<std::int32_t>& devices,
-                              std::int64_t u, std::int64_t micro_batches) {
-  PACELINE_CHECK(!devices.empty() && micro_batches >= 1, "{} devices, {} micro-batches", devices.size(),
-                 micro_batches);
-  const Pipeline pipe{model, devices, u, micro_batches};
-  if (pipe.stages() > pipe.layers()) return std::nullopt;
+std::optional<Cuts> best_cuts(const CostModel& model, const PlannedReplica& replica, std::int64_t u,
+                              std::int64_t micro_batches) {
+  PACELINE_CHECK(!replica.devices.empty() && micro_batches >= 1, "{} devices, {} micro-batches",
+                 replica.devices.size(), micro_batches);
+  const Pipeline pipe(model, replica, u, micro_batches);
+  if (!pipe.possible()) return std::nullopt;
   const double least_beta = balance(pipe, false).largest;
   if (least_beta == kInfinite) return std::nullopt;
   const auto more = static_cast<double>(micro_batches - 1);
   double best = kInfinite, cap = kInfinite;
   Cuts cuts;
   for (;;) {
-    Cheapest found = cheapest_under(pipe, cap);
+    const Cheapest found = cheapest_under(pipe, cap);
     if (found.sum + more * least_beta >= best) break;
-    const ReplicaTime time = replica_time(pipe, found.cuts);
+    Cuts by_device = pipe.by_device(found.begins);
+    const ReplicaTime time = pipe.time(by_device);
     if (found.sum + more * time.beta_ms < best) {
       best = found.sum + more * time.beta_ms;
-      cuts = std::move(found.cuts);
+      cuts = std::move(by_device);
     }
     cap = time.beta_ms * (1 - 1e-9);
   }
   return cuts;
+}
+
+PlannedReplica uncut(std::vector<std::int32_t> devices) {
+  PlannedReplica replica{std::move(devices), {}, 0};
+  for (std::size_t d = 1; d < replica.devices.size(); ++d)
+    replica.cuts.push_back(static_cast<std::int32_t>(d));
+  return replica;
 }
 
 }  // namespace paceline::planner

@@ -7,10 +7,14 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/planner/partition.h"
+#include "paceline/planner/shared_stages.h"
 
 namespace paceline::planner {
 
 namespace {
+
+// In one pipeline of so many devices, every way to share stages is tried.
+constexpr std::size_t kMostSharings = 8;
 
 const std::string& name_of_device(const Problem& problem, std::int32_t n) {
   return problem.cluster.devices[static_cast<std::size_t>(n)].name;
@@ -75,6 +79,15 @@ absl::Status budget_too_small(const CostModel& model, const std::vector<Plan>& s
       "each budget can be kept, but no plan was found that keeps all of them; raise one of them");
 }
 
+std::string device_names(const Problem& problem, const PlannedReplica& replica, const PlannedStage& stage) {
+  return names_of(problem,
+                  {{replica.devices.begin() + static_cast<std::ptrdiff_t>(stage.first),
+                    replica.devices.begin() + static_cast<std::ptrdiff_t>(stage.first + stage.width)},
+                   {},
+                   0},
+                  ", ");
+}
+
 // What adds most to each micro-batch of the slowest replica.
 std::string bottleneck_of(const Problem& problem, const Plan& plan, const Forecast& forecast) {
   const auto slowest = std::max_element(
@@ -82,18 +95,26 @@ std::string bottleneck_of(const Problem& problem, const Plan& plan, const Foreca
       [](const ReplicaForecast& a, const ReplicaForecast& b) { return a.time_ms < b.time_ms; });
   const PlannedReplica& replica =
       plan.replicas[static_cast<std::size_t>(slowest - forecast.replicas.begin())];
-  const auto stage = std::max_element(slowest->stage_ms.begin(), slowest->stage_ms.end());
-  const auto link = std::max_element(slowest->link_ms.begin(), slowest->link_ms.end());
-  const auto s = static_cast<std::size_t>(stage - slowest->stage_ms.begin());
-  if (link != slowest->link_ms.end() && *link > *stage) {
-    const auto at = static_cast<std::size_t>(link - slowest->link_ms.begin());
-    return fmt::format("the link from {} to {}, {:.4g} ms for each micro-batch of {}",
-                       name_of_device(problem, replica.devices[at]),
-                       name_of_device(problem, replica.devices[at + 1]), *link, plan.micro_batch);
+  const std::vector<PlannedStage> stages = stages_of(replica, problem.layers());
+  std::string what;
+  double most = -1;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const PlannedStage& stage = stages[s];
+    const auto first = slowest->device_ms.begin() + static_cast<std::ptrdiff_t>(stage.first);
+    const double ms = *std::max_element(first, first + static_cast<std::ptrdiff_t>(stage.width)) /
+                      static_cast<double>(stage.width);
+    if (ms <= most) continue;
+    most = ms;
+    what = fmt::format("layers {} to {} on {}", stage.begin, stage.end - 1,
+                       device_names(problem, replica, stage));
   }
-  return fmt::format("layers {} to {} on {}, {:.4g} ms for each micro-batch of {}", replica.begin(s),
-                     replica.end(s, problem.layers()) - 1, name_of_device(problem, replica.devices[s]),
-                     *stage, plan.micro_batch);
+  for (std::size_t s = 0; s + 1 < stages.size(); ++s) {
+    if (slowest->link_ms[s] <= most) continue;
+    most = slowest->link_ms[s];
+    what = fmt::format("the link from {} to {}", device_names(problem, replica, stages[s]),
+                       device_names(problem, replica, stages[s + 1]));
+  }
+  return fmt::format("{}, {:.4g} ms for each micro-batch of {}", what, most, plan.micro_batch);
 }
 
 std::string against(double batch_ms, const std::vector<BaselineResult>& baselines) {
@@ -122,9 +143,14 @@ std::string in_words(const std::vector<std::string>& names, std::int32_t layers,
   std::string text;
   for (const PlannedReplica& replica : plan.replicas) {
     std::string stages, held;
-    for (std::size_t s = 0; s < replica.devices.size(); ++s) {
-      stages += (s == 0 ? "" : " → ") + names[static_cast<std::size_t>(replica.devices[s])];
-      held += fmt::format("{}{}-{}", s == 0 ? "" : " | ", replica.begin(s), replica.end(s, layers) - 1);
+    for (const PlannedStage& stage : stages_of(replica, layers)) {
+      for (std::size_t turn = 0; turn < stage.width; ++turn) {
+        stages += (stage.first + turn == 0 ? ""
+                   : turn == 0             ? " → "
+                                           : " + ") +
+                  names[static_cast<std::size_t>(replica.devices[stage.first + turn])];
+      }
+      held += fmt::format("{}{}-{}", stage.first == 0 ? "" : " | ", stage.begin, stage.end - 1);
     }
     text += fmt::format("{} (layers {}) {} samples, ", stages, held, replica.samples);
   }
@@ -153,18 +179,30 @@ std::string reason_of(const CostModel& model, const Plan& plan,
 absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem) {
   const CostModel model(problem);
   const std::vector<std::int32_t> devices = present_devices(problem.cluster);
-  if (devices.size() > problem.model.layers.size()) {
-    return absl::InvalidArgumentError(fmt::format("a pipeline of {} devices is cut from {} layers: too few",
-                                                  devices.size(), problem.model.layers.size()));
-  }
+  if (devices.size() > 1 && problem.model.layers.size() < 2)
+    return absl::InvalidArgumentError("a pipeline cannot be cut from one layer");
   const Evaluator evaluator(model, Goal::within_budgets());
   Planned planned;
-  for (const std::int64_t u : problem.micro_batches) {
-    const std::optional<Cuts> cuts = best_cuts(model, devices, u, (problem.batch + u - 1) / u);
-    if (!cuts) continue;
+  const auto consider = [&](PlannedReplica replica, std::int64_t u) {
+    const std::optional<Cuts> cuts = best_cuts(model, replica, u, (problem.batch + u - 1) / u);
+    if (!cuts) return;
     const Plan plan{{{devices, *cuts, problem.batch}}, u};
     const Evaluation evaluation = evaluator.weigh(plan);
     if (evaluation < planned.found.evaluation) planned.found = {plan, evaluation};
+  };
+  for (const std::int64_t u : problem.micro_batches) {
+    if (devices.size() > kMostSharings) {
+      consider(uncut(devices), u);
+      if (auto shared = shared_stages(model, devices, u)) consider(*std::move(shared), u);
+      continue;
+    }
+    for (std::uint32_t sharing = 0; sharing < std::uint32_t{1} << (devices.size() - 1); ++sharing) {
+      PlannedReplica replica{devices, {}, problem.batch};
+      std::int32_t stage = 0;
+      for (std::size_t d = 1; d < devices.size(); ++d)
+        replica.cuts.push_back(stage += (sharing >> (d - 1) & 1) != 0 ? 0 : 1);
+      consider(std::move(replica), u);
+    }
   }
   if (!planned.found.evaluation.possible()) {
     return absl::ResourceExhaustedError(

@@ -28,8 +28,9 @@ struct Planned {
 // the number that would; InvalidArgument where no device is there.
 absl::StatusOr<Planned> make_plan(const Problem& problem, const SearchOptions& options);
 
-// All devices that are present in one pipeline, in their order, cut as well as can be. Errors:
-// InvalidArgument where there are more of them than layers; ResourceExhausted where memory does not hold it.
+// All devices that are present in one pipeline, in their order, cut as well as can be; neighbours may share a
+// stage. Of more than eight devices the stages are one each, or as PipeDream shares them. Errors:
+// InvalidArgument where there is one layer for them; ResourceExhausted where memory does not hold it.
 absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem);
 
 // What a baseline would do, by its name. Errors: why it cannot be.

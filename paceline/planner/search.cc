@@ -45,7 +45,7 @@ bool same_groups(const Plan& a, const Plan& b) {
   return a.replicas.size() == b.replicas.size() &&
          std::all_of(a.replicas.begin(), a.replicas.end(), [&](const PlannedReplica& one) {
            return std::any_of(b.replicas.begin(), b.replicas.end(),
-                              [&](const PlannedReplica& other) { return one.devices == other.devices; });
+                              [&](const PlannedReplica& other) { return same_pipeline(one, other); });
          });
 }
 
@@ -135,7 +135,7 @@ class Walk {
     for (PlannedReplica& replica : plan.replicas) {
       if (replica.cuts.empty() || replica.samples == 0) continue;
       const std::int64_t count = (replica.samples + plan.micro_batch - 1) / plan.micro_batch;
-      const std::optional<Cuts>& cuts = cuts_for(replica.devices, plan.micro_batch, count);
+      const std::optional<Cuts>& cuts = cuts_for(replica, plan.micro_batch, count);
       if (!cuts || *cuts == replica.cuts) continue;
       replica.cuts = *cuts;
       other = true;
@@ -145,13 +145,14 @@ class Walk {
     if (evaluation < candidate.evaluation) candidate = {std::move(plan), evaluation};
   }
 
-  const std::optional<Cuts>& cuts_for(const std::vector<std::int32_t>& devices, std::int64_t u,
-                                      std::int64_t count) {
-    std::vector<std::int64_t> key(devices.begin(), devices.end());
-    key.push_back(u);
-    key.push_back(count);
+  const std::optional<Cuts>& cuts_for(const PlannedReplica& replica, std::int64_t u, std::int64_t count) {
+    std::vector<std::int64_t> key{u, count};
+    for (std::size_t d = 0; d < replica.devices.size(); ++d) {
+      constexpr std::int64_t kShares = std::int64_t{1} << 32;
+      key.push_back(replica.devices[d] + (d > 0 && shares_with_the_one_before(replica, d) ? kShares : 0));
+    }
     const auto [found, fresh] = cuts_.try_emplace(key);
-    if (fresh) found->second = best_cuts(evaluator_.model(), devices, u, count);
+    if (fresh) found->second = best_cuts(evaluator_.model(), replica, u, count);
     return found->second;
   }
 
@@ -195,7 +196,7 @@ class Walk {
       PlannedReplica& replica = plan.replicas[g];
       const std::int64_t count =
           std::max<std::int64_t>(1, (replica.samples + plan.micro_batch - 1) / plan.micro_batch);
-      auto cuts = best_cuts(evaluator_.model(), replica.devices, plan.micro_batch, count);
+      auto cuts = best_cuts(evaluator_.model(), replica, plan.micro_batch, count);
       if (!cuts || *cuts == replica.cuts) continue;
       replica.cuts = *std::move(cuts);
       better = improves(std::move(plan), candidate) || better;
@@ -215,7 +216,7 @@ class Walk {
   std::vector<Candidate> best_;  // ascending, with different groups; never empty
   std::int64_t moves_ = 0;
   std::int64_t accepted_ = 0;
-  std::map<std::vector<std::int64_t>, std::optional<Cuts>> cuts_;  // by devices, u and micro-batches
+  std::map<std::vector<std::int64_t>, std::optional<Cuts>> cuts_;  // by u, micro-batches and devices
 };
 
 // A move takes about as long as devices and layers are many; this comes to less than a second. Few devices
@@ -245,7 +246,8 @@ absl::StatusOr<Plan> largest_first(const CostModel& model, std::vector<std::int3
   for (std::size_t stages = 1; stages <= devices.size(); ++stages) {
     std::vector<std::int32_t> first(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(stages));
     for (int order = 0; order < (stages > 1 ? kOrders : 1); ++order) {
-      if (auto cuts = balanced_cuts(model, first, u, count)) return Plan{{{first, *cuts, problem.batch}}, u};
+      if (auto cuts = balanced_cuts(model, uncut(first), u, count))
+        return Plan{{{first, *cuts, problem.batch}}, u};
       for (std::size_t i = stages; i > 1; --i) std::swap(first[i - 1], first[rng.below(i)]);
     }
   }
@@ -288,7 +290,7 @@ absl::Status memory_is_missing(const CostModel& model, const std::vector<std::in
     const CostModel of_larger(larger);
     std::vector<std::int32_t> first = devices;
     for (; !first.empty(); first.pop_back()) {
-      if (balanced_cuts(of_larger, first, u, (problem.batch + u - 1) / u)) return true;
+      if (balanced_cuts(of_larger, uncut(first), u, (problem.batch + u - 1) / u)) return true;
     }
     return false;
   };

@@ -111,7 +111,7 @@ TEST(Search, TheWalkComesCloseToTheBest) {
       if (one < best) best = one;
     });
     SearchOptions options;
-    options.moves = 5000;
+    options.moves = 15'000;
     ASSERT_GT(count_of_plans(problem), 4.0 * static_cast<double>(options.moves));
     const auto planned = make_plan(problem, options);
     ASSERT_TRUE(planned.ok()) << planned.status();
@@ -122,9 +122,17 @@ TEST(Search, TheWalkComesCloseToTheBest) {
   EXPECT_GE(optimal, kClusters - 1);
 }
 
-// With the micro-batch that was chosen, no other cut of all devices takes less time before synchronizing.
+std::vector<std::int64_t> stages_chosen(const Problem& problem, const Plan& plan) {
+  std::vector<std::int64_t> chosen{plan.micro_batch};
+  for (const PlannedStage& stage : stages_of(plan.replicas[0], problem.layers()))
+    chosen.push_back(static_cast<std::int64_t>(stage.width));
+  return chosen;
+}
+
+// With the micro-batch and the stages that were chosen, no other cut of all devices takes less time before
+// synchronizing.
 TEST(OnePipeline, IsTheBestCutOfAllDevices) {
-  int possible = 0;
+  int possible = 0, shared = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     Rng rng(seed);
     const Problem problem = testing::random_problem(rng, {.least_devices = 2,
@@ -137,23 +145,27 @@ TEST(OnePipeline, IsTheBestCutOfAllDevices) {
     const CostModel model(problem);
     std::vector<std::int32_t> devices(problem.cluster.devices.size());
     std::iota(devices.begin(), devices.end(), 0);
-    std::map<std::int64_t, double> best_ms;  // by micro-batch
+    std::map<std::vector<std::int64_t>, double> best_ms;  // by micro-batch and widths of stages
     for (const std::int64_t u : problem.micro_batches) {
       testing::every_cutting(problem, {{{devices, {}, problem.batch}}, u}, 0, [&](const Plan& plan) {
         if (!model.check(plan).ok()) return;
         const double ms = model.forecast(plan).replicas[0].time_ms;
-        best_ms[u] = std::min(best_ms.try_emplace(u, ms).first->second, ms);
+        double& best = best_ms.try_emplace(stages_chosen(problem, plan), ms).first->second;
+        best = std::min(best, ms);
       });
     }
     const auto planned = plan_one_pipeline(problem);
     ASSERT_EQ(planned.ok(), !best_ms.empty()) << "seed " << seed;
     if (!planned.ok()) continue;
     ++possible;
+    shared += stages_of(planned->found.plan.replicas[0], problem.layers()).size() < devices.size() ? 1 : 0;
     const Plan& plan = planned->found.plan;
     EXPECT_TRUE(model.check(plan).ok());
-    EXPECT_NEAR(planned->forecast.replicas[0].time_ms, best_ms[plan.micro_batch], 1e-9) << "seed " << seed;
+    EXPECT_NEAR(planned->forecast.replicas[0].time_ms, best_ms[stages_chosen(problem, plan)], 1e-9)
+        << "seed " << seed;
   }
   EXPECT_GT(possible, 30);
+  EXPECT_GT(shared, 5);
 }
 
 TEST(Search, PlansArePossibleAndNeverBehindABaseline) {

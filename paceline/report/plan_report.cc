@@ -49,6 +49,11 @@ std::string padded(const std::string& text, std::size_t width) {
   return text + std::string(width - std::min(width, columns(text)), ' ');
 }
 
+// Devices that share a stage compute its micro-batches in turn.
+std::string nth(std::size_t width) {
+  return width == 2 ? "second" : width == 3 ? "third" : fmt::format("{}th", width);
+}
+
 void add_replica(const Problem& problem, const PlannedReplica& replica, const ReplicaForecast& forecast,
                  std::size_t index, std::string& text) {
   std::size_t widest = 0;
@@ -56,13 +61,18 @@ void add_replica(const Problem& problem, const PlannedReplica& replica, const Re
     widest = std::max(widest, columns(printable(device_of(problem, n).name)));
   text += fmt::format("replica {}: {} samples in {} micro-batches, {:.4g} ms\n", index, replica.samples,
                       forecast.micro_batches, forecast.time_ms);
-  for (std::size_t s = 0; s < replica.devices.size(); ++s) {
-    const planner::Device& device = device_of(problem, replica.devices[s]);
-    const std::int32_t begin = replica.begin(s), end = replica.end(s, problem.layers());
+  const std::vector<planner::PlannedStage> stages = planner::stages_of(replica, problem.layers());
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const planner::PlannedStage& stage = stages[s];
     if (s > 0) text += fmt::format("  {}  ↓ {:.4g} ms\n", std::string(widest, ' '), forecast.link_ms[s - 1]);
-    text += fmt::format("  {}  {}  {}  {:.4g} ms  {}\n", padded(printable(device.name), widest),
-                        layers_bar(begin, end, problem.layers()), padded(layers_text(begin, end), 14),
-                        forecast.stage_ms[s], memory_text(device, forecast.memory_bytes[s]));
+    for (std::size_t d = stage.first; d < stage.first + stage.width; ++d) {
+      const planner::Device& device = device_of(problem, replica.devices[d]);
+      text += fmt::format("  {}  {}  {}  {:.4g} ms  {}{}\n", padded(printable(device.name), widest),
+                          layers_bar(stage.begin, stage.end, problem.layers()),
+                          padded(layers_text(stage.begin, stage.end), 14), forecast.device_ms[d],
+                          memory_text(device, forecast.memory_bytes[d]),
+                          stage.width > 1 ? fmt::format("  every {} micro-batch", nth(stage.width)) : "");
+    }
   }
 }
 
@@ -120,7 +130,7 @@ Json plan_json(const Problem& problem, const Planned& planned, double millis) {
     replicas.push_back({{"devices", std::move(devices)},
                         {"cuts", replica.cuts},
                         {"samples", replica.samples},
-                        {"stage_ms", forecast.stage_ms},
+                        {"stage_ms", forecast.device_ms},
                         {"link_ms", forecast.link_ms},
                         {"memory_mb", std::move(memory)}});
   }

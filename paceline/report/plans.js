@@ -9,10 +9,16 @@ const plan_index = (plan, time) => Math.max(0, first_index(plan.plans, each => e
 
 function plan_table(run) {
   const plan = plan_of(run);
-  const stages = (replica, names) => replica.devices.map((device, s) => {
-    const layers = `${s === 0 ? 0 : replica.cuts[s - 1]}\u2013${(s < replica.cuts.length ? replica.cuts[s] : plan.layers) - 1}`;
-    return `${names[device] ?? device}: ${layers}`;
-  }).join(' \u2192 ');
+  // Devices that begin at the same layer share a stage.
+  const begins = replica => replica.devices.map((_, i) => i === 0 ? 0 : replica.cuts[i - 1]);
+  const stages = (replica, names) => {
+    const first = begins(replica), starts = [...new Set(first)];
+    return starts.map((start, s) => {
+      const devices = replica.devices.filter((_, i) => first[i] === start).map(device => names[device] ?? device);
+      const end = (s + 1 < starts.length ? starts[s + 1] : plan.layers) - 1;
+      return `${devices.join(' + ')}: ${start}\u2013${end}`;
+    }).join(' \u2192 ');
+  };
   const words = each => html('div', {}, ...each.replicas.map(replica =>
     html('div', {}, `${stages(replica, plan.devices)}, ${count_text(replica.samples)} samples`)));
   const row = each => html('tr', {}, html('td', {}, seconds_text(each.from_s)), html('td', {class: 'left'}, words(each)),

@@ -28,12 +28,18 @@ double done(const Summary& summary) {
                     0.0, 1.0);
 }
 
-// "w0→w1:16 w2:8": which devices are a replica, and its samples.
+// What stands before a device.
+std::string between(const planner::PlannedReplica& replica, std::size_t device) {
+  if (device == 0) return " ";
+  return planner::shares_with_the_one_before(replica, device) ? "+" : "→";
+}
+
+// "w0→w1:16 w2:8": which devices are a replica, and its samples. Those that share a stage: "w0+w1→w2".
 std::string stages_text(const PlanSummary& plan, const std::vector<std::string>& names) {
   std::string text = "plan";
   for (const planner::PlannedReplica& replica : plan.plan.replicas) {
     for (std::size_t s = 0; s < replica.devices.size(); ++s)
-      text += (s == 0 ? " " : "→") + printable(names[static_cast<std::size_t>(replica.devices[s])]);
+      text += between(replica, s) + printable(names[static_cast<std::size_t>(replica.devices[s])]);
     text += fmt::format(":{}", replica.samples);
   }
   return text;

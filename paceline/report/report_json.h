@@ -52,7 +52,8 @@
 //   folder      of a run in a comparison only: the name of its own folder, beside the comparison's report
 //   ranking     of a run in a comparison only: {fastest, verdict: [text]}; the verdict is that of all of
 //               them. Of several seeds the first run's also has means: {head: [text], rows: [[text]]}
-//   group, seed where policies were trained with several seeds each: the policy without the seed, and the seed
+//   group, seed where policies were trained with several seeds each: the policy without the seed, and the
+//   seed
 #pragma once
 
 #include "paceline/report/history.h"

@@ -14,9 +14,10 @@
 namespace paceline::sim {
 
 // One device of a replica that is a pipeline. What it hands to its neighbours takes no time.
-struct StageModel {
+struct StageModel {      // of a device
   double sample_ms = 0;  // mean of a sample's two passes through its units
   std::int64_t device = 0;
+  bool shares = false;  // the stage of the one before it
   config::Unevenness unevenness;
   std::vector<config::Slowdown> slowdowns;  // `device` is the device
 };

@@ -97,6 +97,36 @@ void ClusterTrace::probe(std::int64_t batch, const planner::CostModel& model, co
   }
 }
 
+// A device's work in the batch, and what came to it from each device of the stage before.
+void ClusterTrace::observe(std::int64_t batch, const planner::CostModel& model, const planner::Plan& plan,
+                           const planner::PlannedReplica& replica,
+                           const std::vector<planner::PlannedStage>& stages, std::size_t s, std::size_t turn,
+                           planner::BatchObservation& seen) const {
+  const planner::PlannedStage& stage = stages[s];
+  const planner::Problem& state = model.problem();
+  const std::int64_t u = plan.micro_batch;
+  const std::int64_t samples = samples_in_turn(replica.samples, u, turn, stage.width);
+  const std::int64_t count = in_turn((replica.samples + u - 1) / u, turn, stage.width);
+  if (count == 0) return;
+  const std::int32_t n = replica.devices[stage.first + turn];
+  const auto place = static_cast<std::uint64_t>(n);
+  const double overhead = state.cluster.devices[static_cast<std::size_t>(n)].overhead_ms;
+  const double each = model.compute_ms(n, stage.begin, stage.end, 1) - overhead;
+  const double ms = each * static_cast<double>(samples) + overhead * static_cast<double>(count);
+  seen.stages.push_back(
+      {n, stage.begin, stage.end, samples, count, ms * uneven(file_.noise, batch, kComputeNoise, place)});
+  if (s == 0) return;
+  const std::int64_t one = state.model.layers[static_cast<std::size_t>(stage.begin) - 1].output_bytes;
+  const double bytes = static_cast<double>(u) * static_cast<double>(one);
+  for (std::size_t other = 0; other < stages[s - 1].width; ++other) {
+    if (!meet(turn, stage.width, other, stages[s - 1].width)) continue;
+    const std::int32_t from = replica.devices[stages[s - 1].first + other];
+    seen.links.push_back(
+        {from, n, bytes,
+         state.cluster.link(from, n).ms(bytes) * uneven(file_.noise, batch, kLinkNoise, place)});
+  }
+}
+
 double ClusterTrace::run(std::int64_t batch, const planner::Plan& plan,
                          planner::BatchObservation& seen) const {
   planner::Problem state = truth_;
@@ -104,23 +134,11 @@ double ClusterTrace::run(std::int64_t batch, const planner::Plan& plan,
     state.cluster.devices[n].speed /= uneven(file_.jitter, batch, kJitter, n);
   const planner::CostModel model(state);
   for (const planner::PlannedReplica& replica : plan.replicas) {
-    const std::int64_t count = (replica.samples + plan.micro_batch - 1) / plan.micro_batch;
-    for (std::size_t s = 0; s < replica.devices.size() && replica.samples > 0; ++s) {
-      const std::int32_t n = replica.devices[s], begin = replica.begin(s),
-                         end = replica.end(s, state.layers());
-      const auto place = static_cast<std::uint64_t>(n);
-      const double overhead = state.cluster.devices[static_cast<std::size_t>(n)].overhead_ms;
-      const double each = model.compute_ms(n, begin, end, 1) - overhead;
-      const double ms = each * static_cast<double>(replica.samples) + overhead * static_cast<double>(count);
-      seen.stages.push_back(
-          {n, begin, end, replica.samples, count, ms * uneven(file_.noise, batch, kComputeNoise, place)});
-      if (s == 0) continue;
-      const std::int32_t from = replica.devices[s - 1];
-      const std::int64_t one = state.model.layers[static_cast<std::size_t>(begin) - 1].output_bytes;
-      const double bytes = static_cast<double>(plan.micro_batch) * static_cast<double>(one);
-      seen.links.push_back(
-          {from, n, bytes,
-           state.cluster.link(from, n).ms(bytes) * uneven(file_.noise, batch, kLinkNoise, place)});
+    if (replica.samples == 0) continue;
+    const std::vector<planner::PlannedStage> stages = planner::stages_of(replica, state.layers());
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      for (std::size_t turn = 0; turn < stages[s].width; ++turn)
+        observe(batch, model, plan, replica, stages, s, turn, seen);
     }
   }
   probe(batch, model, plan, seen);

@@ -23,6 +23,9 @@ class ClusterTrace {
  private:
   // Log-normal with a mean of 1; the same for the same batch and place.
   double uneven(double spread, std::int64_t batch, std::uint64_t what, std::uint64_t place) const;
+  void observe(std::int64_t batch, const planner::CostModel& model, const planner::Plan& plan,
+               const planner::PlannedReplica& replica, const std::vector<planner::PlannedStage>& stages,
+               std::size_t s, std::size_t turn, planner::BatchObservation& seen) const;
   void probe(std::int64_t batch, const planner::CostModel& model, const planner::Plan& plan,
              planner::BatchObservation& seen) const;
   void apply(const config::ClusterChange& change, planner::BatchObservation& seen);

@@ -17,6 +17,7 @@ std::vector<StageModel> stages_of(const config::JobConfig& job, const planner::P
     stages.push_back(
         {.sample_ms = config::virtual_ms(job, device) * share / static_cast<double>(device.batch),
          .device = number,
+         .shares = s > 0 && planner::shares_with_the_one_before(planned, s),
          .unevenness = device.unevenness,
          .slowdowns = job.slowdowns});
   }

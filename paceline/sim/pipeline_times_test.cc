@@ -16,53 +16,64 @@ namespace {
 using collective::PipelineOp;
 using collective::PipelineStep;
 
-class Stages {
+class Devices {
  public:
-  Stages(const planner::PipelineTimes& times, std::int64_t micros)
-      : times_(times), stages_(times.forward_ms.size()), clocks_(stages_, 0), next_(stages_, 0) {
-    for (std::size_t s = 0; s < stages_; ++s)
-      steps_.push_back(collective::pipeline_steps(static_cast<int>(s), static_cast<int>(stages_), micros));
+  Devices(const planner::PipelineTimes& times, std::int64_t micros) : times_(times) {
+    std::vector<std::size_t> widths;
+    for (const planner::StageTimes& stage : times.stages) widths.push_back(stage.forward_ms.size());
+    for (std::size_t stage = 0; stage < widths.size(); ++stage) {
+      for (std::size_t turn = 0; turn < widths[stage]; ++turn)
+        devices_.push_back({stage, turn, collective::pipeline_steps({stage, turn, widths}, micros)});
+    }
   }
 
   // Nothing when they wait for each other for ever.
   std::optional<double> run() {
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t s = 0; s < stages_; ++s) {
-        while (next_[s] < steps_[s].size() && take(s, steps_[s][next_[s]])) {
-          ++next_[s];
+      for (Device& device : devices_) {
+        while (device.next < device.steps.size() && take(device, device.steps[device.next])) {
+          ++device.next;
           moved = true;
         }
       }
     }
-    for (std::size_t s = 0; s < stages_; ++s) {
-      if (next_[s] < steps_[s].size()) return std::nullopt;
+    double end = 0;
+    for (const Device& device : devices_) {
+      if (device.next < device.steps.size()) return std::nullopt;
+      end = std::max(end, device.clock);
     }
-    return *std::max_element(clocks_.begin(), clocks_.end());
+    return end;
   }
 
  private:
-  using Message = std::pair<std::size_t, std::int64_t>;  // from, micro-batch
+  struct Device {
+    std::size_t stage, turn;
+    std::vector<PipelineStep> steps;
+    std::size_t next = 0;
+    double clock = 0;  // ms
+  };
+  using Message = std::pair<std::size_t, std::int64_t>;  // from a stage, micro-batch
 
-  bool take(std::size_t stage, const PipelineStep& step) {
-    double& clock = clocks_[stage];
+  bool take(Device& device, const PipelineStep& step) {
+    const std::size_t stage = device.stage;
     switch (step.op) {
       case PipelineOp::kForward:
-        clock += times_.forward_ms[stage];
+        device.clock += times_.stages[stage].forward_ms[device.turn];
         return true;
       case PipelineOp::kBackward:
-        clock += times_.backward_ms[stage];
+        device.clock += times_.stages[stage].backward_ms[device.turn];
         return true;
       case PipelineOp::kSendOutput:
-        outputs_[{stage, step.micro}] = clock;
+        outputs_[{stage, step.micro}] = device.clock;
         return true;
       case PipelineOp::kSendGradient:
-        gradients_[{stage, step.micro}] = clock;
+        gradients_[{stage, step.micro}] = device.clock;
         return true;
       case PipelineOp::kReceiveInput:
-        return receive(outputs_, {stage - 1, step.micro}, clock);
+        return receive(outputs_, {stage - 1, step.micro}, device.clock);
       case PipelineOp::kReceiveGradient:
-        return receive(gradients_, {stage + 1, step.micro}, clock);
+        return receive(gradients_, {stage + 1, step.micro}, device.clock);
     }
     return false;
   }
@@ -75,13 +86,11 @@ class Stages {
   }
 
   const planner::PipelineTimes& times_;
-  const std::size_t stages_;
-  std::vector<std::vector<PipelineStep>> steps_;
-  std::vector<double> clocks_;  // ms
-  std::vector<std::size_t> next_;
+  std::vector<Device> devices_;
   std::map<Message, double> outputs_, gradients_;  // when they were sent
 };
 
+// Every other pipeline has stages on up to three devices.
 TEST(PipelineTimes, ThePlannersAreThoseOfTheLiveSchedule) {
   Rng rng(1);
   for (int i = 0; i < 2000; ++i) {
@@ -89,13 +98,15 @@ TEST(PipelineTimes, ThePlannersAreThoseOfTheLiveSchedule) {
     const auto micros = static_cast<std::int64_t>(1 + rng.below(12));
     planner::PipelineTimes times;
     for (std::size_t s = 0; s < stages; ++s) {
-      times.forward_ms.push_back(0.1 + rng.uniform());
-      times.backward_ms.push_back(0.1 + 2 * rng.uniform());
-      if (s == 0) continue;
-      times.links.emplace_back();
-      times.bytes.push_back(0);
+      planner::StageTimes& stage = times.stages.emplace_back();
+      const std::size_t width = i % 2 == 0 ? 1 : 1 + rng.below(3);
+      for (std::size_t turn = 0; turn < width; ++turn) {
+        stage.forward_ms.push_back(0.1 + rng.uniform());
+        stage.backward_ms.push_back(0.1 + 2 * rng.uniform());
+      }
+      if (s > 0) stage.links.resize(width * times.stages[s - 1].forward_ms.size());
     }
-    const auto taken = Stages(times, micros).run();
+    const auto taken = Devices(times, micros).run();
     ASSERT_TRUE(taken.has_value()) << i;
     ASSERT_NEAR(planner::pipeline_ms(times, micros), *taken, 1e-9) << i;
   }

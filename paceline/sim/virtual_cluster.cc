@@ -421,20 +421,28 @@ Duration VirtualCluster::iteration_length(std::int32_t index) {
 Duration VirtualCluster::pipeline_length(const PlaceModel& model, Place& place) const {
   const control::Release& release = place.release;
   const std::int64_t samples = release.lease.size();
-  place.computed.clear();
   planner::PipelineTimes times;
+  std::vector<double> micro_ms;  // by device
   for (const StageModel& stage : model.stages) {
-    const double micro_ms =
-        stage.sample_ms * static_cast<double>(model.micro_batch) *
-        config::unevenness_factor(stage.unevenness, model_.seed, stage.device, release.clock) *
-        config::slowdown_factor(stage.slowdowns, stage.device, now_);
-    times.forward_ms.push_back(config::kForwardPart * micro_ms);
-    times.backward_ms.push_back((1 - config::kForwardPart) * micro_ms);
-    place.computed.push_back(bounded_seconds(micro_ms / 1000 * static_cast<double>(samples) /
-                                             static_cast<double>(model.micro_batch)));
+    micro_ms.push_back(stage.sample_ms * static_cast<double>(model.micro_batch) *
+                       config::unevenness_factor(stage.unevenness, model_.seed, stage.device, release.clock) *
+                       config::slowdown_factor(stage.slowdowns, stage.device, now_));
+    if (!stage.shares) times.stages.emplace_back();
+    planner::StageTimes& shared = times.stages.back();
+    shared.forward_ms.push_back(config::kForwardPart * micro_ms.back());
+    shared.backward_ms.push_back((1 - config::kForwardPart) * micro_ms.back());
+    if (times.stages.size() > 1)
+      shared.links.resize(shared.links.size() + times.stages[times.stages.size() - 2].forward_ms.size());
   }
-  times.links.resize(model.stages.size() - 1);
-  times.bytes.resize(model.stages.size() - 1, 0);
+  place.computed.clear();
+  for (const planner::StageTimes& stage : times.stages) {
+    const std::size_t width = stage.forward_ms.size();
+    for (std::size_t turn = 0; turn < width; ++turn) {
+      const auto own = static_cast<double>(samples_in_turn(samples, model.micro_batch, turn, width));
+      place.computed.push_back(bounded_seconds(micro_ms[place.computed.size()] / 1000 * own /
+                                               static_cast<double>(model.micro_batch)));
+    }
+  }
   const std::int64_t micros = (samples + model.micro_batch - 1) / model.micro_batch;
   const std::int64_t last = samples - (micros - 1) * model.micro_batch;
   const double ms =

@@ -5,18 +5,23 @@
 
 namespace paceline::planner::testing {
 
+// Any first layers that do not descend, but for those that are the same plan as others, or none.
 void every_cutting(const Problem& problem, Plan plan, std::size_t g, const std::function<void(Plan)>& visit) {
   if (g == plan.replicas.size()) return visit(plan);
   PlannedReplica& replica = plan.replicas[g];
-  const std::size_t stages = replica.devices.size();
-  if (stages > problem.model.layers.size()) return;
-  replica.cuts.assign(stages - 1, 0);
-  const std::function<void(std::size_t, std::int32_t)> place = [&](std::size_t s, std::int32_t least) {
-    if (s + 1 == stages) return every_cutting(problem, plan, g + 1, visit);
-    for (replica.cuts[s] = least; replica.cuts[s] < problem.layers(); ++replica.cuts[s])
-      place(s + 1, replica.cuts[s] + 1);
+  const std::size_t devices = replica.devices.size();
+  replica.cuts.assign(devices - 1, 0);
+  const std::function<void(std::size_t, std::int32_t)> place = [&](std::size_t d, std::int32_t least) {
+    if (d + 1 == devices) {
+      if (devices > 1 && replica.cuts.back() == 0) return;
+      return every_cutting(problem, plan, g + 1, visit);
+    }
+    for (replica.cuts[d] = least; replica.cuts[d] < problem.layers(); ++replica.cuts[d]) {
+      const bool shares = replica.cuts[d] == (d == 0 ? 0 : replica.cuts[d - 1]);
+      if (!shares || replica.devices[d] < replica.devices[d + 1]) place(d + 1, replica.cuts[d]);
+    }
   };
-  place(0, 1);
+  place(0, 0);
 }
 
 void every_plan(const Problem& problem, const std::function<void(Plan)>& visit) {

@@ -7,7 +7,7 @@
 
 namespace paceline::planner::testing {
 
-// Every way to cut the replicas of the plan from the `g`-th on.
+// Every way to cut the replicas of the plan from the `g`-th on, into stages of one device or of several.
 void every_cutting(const Problem& problem, Plan plan, std::size_t g, const std::function<void(Plan)>& visit);
 
 // Every order of some of the devices, divided everywhere into replicas, with every micro-batch and every

@@ -1,0 +1,107 @@
+#include "paceline/planner/shared_stages.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+
+namespace paceline::planner {
+
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Of some first devices and layers.
+struct Best {
+  double largest = kNever;
+  std::size_t width = 0;  // of its last stage, which begins at:
+  std::size_t begin = 0;
+};
+
+class Partition {
+ public:
+  Partition(const CostModel& model, const std::vector<std::int32_t>& devices, std::int64_t u)
+      : model_(model),
+        devices_(devices),
+        u_(u),
+        micro_batches_((model.problem().batch + u - 1) / u),
+        layers_(model.problem().model.layers.size()),
+        best_((devices.size() + 1) * (layers_ + 1)) {}
+
+  std::optional<PlannedReplica> run() {
+    at(0, 0).largest = 0;
+    for (std::size_t d = 1; d <= devices_.size(); ++d) {
+      for (std::size_t width = 1; width <= d; ++width) {
+        for (std::size_t end = 1; end <= layers_; ++end) try_stage(d, width, end);
+      }
+    }
+    if (at(devices_.size(), layers_).largest == kNever) return std::nullopt;
+    PlannedReplica replica{devices_, {}, model_.problem().batch};
+    for (std::size_t d = devices_.size(), end = layers_; d > 0;) {
+      const Best& last = at(d, end);
+      replica.cuts.insert(replica.cuts.begin(), last.width, static_cast<std::int32_t>(last.begin));
+      d -= last.width;
+      end = last.begin;
+    }
+    replica.cuts.erase(replica.cuts.begin());
+    return replica;
+  }
+
+ private:
+  Best& at(std::size_t devices, std::size_t layers) { return best_[devices * (layers_ + 1) + layers]; }
+
+  // The first d devices and `end` layers, where the last stage is on the last `width` of them.
+  void try_stage(std::size_t d, std::size_t width, std::size_t end) {
+    Best& best = at(d, end);
+    const bool first = d == width;
+    for (std::size_t begin = first ? 0 : end - 1;; --begin) {
+      const double comp = comp_share(d - width, width, begin, end);
+      // Further back the stage only grows.
+      if (comp >= best.largest || !fits(d - width, width, begin, end)) return;
+      const bool alone = first && begin == 0 && end == layers_ && devices_.size() > 1;
+      const double largest = std::max({at(d - width, begin).largest, comp, comm(d - width, begin)});
+      if (largest < best.largest && !alone) best = {largest, width, begin};
+      if (begin == 0) return;
+    }
+  }
+
+  double comp_share(std::size_t first, std::size_t width, std::size_t begin, std::size_t end) const {
+    return model_.compute_ms(std::span(devices_).subspan(first, width), static_cast<std::int32_t>(begin),
+                             static_cast<std::int32_t>(end), u_) /
+           static_cast<double>(width);
+  }
+  // Into the stage whose first device this is.
+  double comm(std::size_t device, std::size_t cut) const {
+    if (device == 0 || cut == 0) return 0;
+    return model_.transfer_ms(devices_[device - 1], devices_[device], static_cast<std::int32_t>(cut), u_);
+  }
+  // As far as can be known before the stages behind it are: they keep one micro-batch a device at least.
+  bool fits(std::size_t first, std::size_t width, std::size_t begin, std::size_t end) const {
+    const std::size_t behind = devices_.size() - first - width;
+    const PlannedStage stage{static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end), first, width,
+                             static_cast<std::int64_t>(1 + (behind + width - 1) / width)};
+    for (std::size_t turn = 0; turn < width; ++turn) {
+      const auto n = static_cast<std::size_t>(devices_[first + turn]);
+      if (model_.memory_bytes(stage, turn, micro_batches_, u_) >
+          model_.problem().cluster.devices[n].memory_bytes)
+        return false;
+    }
+    return true;
+  }
+
+  const CostModel& model_;
+  const std::vector<std::int32_t>& devices_;
+  const std::int64_t u_;
+  const std::int64_t micro_batches_;
+  const std::size_t layers_;
+  std::vector<Best> best_;  // by devices and layers
+};
+
+}  // namespace
+
+std::optional<PlannedReplica> shared_stages(const CostModel& model, const std::vector<std::int32_t>& devices,
+                                            std::int64_t u) {
+  if (devices.size() < 2 || model.problem().layers() < 2) return std::nullopt;
+  return Partition(model, devices, u).run();
+}
+
+}  // namespace paceline::planner
