@@ -31,6 +31,15 @@ inline bool meet(std::size_t turn, std::size_t width, std::size_t other_turn, st
   return turn % both == other_turn % both;
 }
 
+// Each two turns of neighbouring stages that meet. All of them have as many micro-batches in common.
+template <class Visit>
+void for_each_meeting(std::size_t width, std::size_t other_width, Visit visit) {
+  const std::size_t both = std::gcd(width, other_width);
+  for (std::size_t turn = 0; turn < width; ++turn) {
+    for (std::size_t other = turn % both; other < other_width; other += both) visit(turn, other);
+  }
+}
+
 // Of stages on so many devices each: how many micro-batches a device of each keeps between their two passes,
 // where there are enough: one, and its part of all that the stage behind keeps. So a device of that stage
 // never waits for a forward pass that the schedule puts after a backward pass that it has to do first.

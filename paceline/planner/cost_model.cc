@@ -57,16 +57,6 @@ CostModel::CostModel(const Problem& problem) : problem_(problem), weights_(1), a
   }
 }
 
-// Each pair that meets has as many micro-batches in common.
-template <class Visit>
-void CostModel::for_each_meeting(std::size_t from, std::size_t to, Visit visit) {
-  for (std::size_t a = 0; a < from; ++a) {
-    for (std::size_t b = 0; b < to; ++b) {
-      if (meet(a, from, b, to)) visit(a, b);
-    }
-  }
-}
-
 double CostModel::transfer_ms(std::span<const std::int32_t> from, std::span<const std::int32_t> to,
                               std::int32_t cut, std::int64_t u) const {
   double most = 0;

@@ -87,10 +87,12 @@ class CostModel {
     const double* work = &work_[row(device)];
     return device_at(device).overhead_ms + static_cast<double>(u) * (work[end] - work[begin]);
   }
-  // comm between devices, where layer `cut` is the first of the second one.
+  // comm over a link, where layer `cut` is the first of the second device.
+  double transfer_ms(const Link& link, std::int32_t cut, std::int64_t u) const {
+    return 2 * link.ms(static_cast<double>(u) * static_cast<double>(output_bytes(cut)));
+  }
   double transfer_ms(std::int32_t from, std::int32_t to, std::int32_t cut, std::int64_t u) const {
-    return 2 * problem_.cluster.link(from, to).ms(static_cast<double>(u) *
-                                                  static_cast<double>(output_bytes(cut)));
+    return transfer_ms(problem_.cluster.link(from, to), cut, u);
   }
   // The most of any two devices of two neighbouring stages that ever meet, of which the second begins at
   // `cut`.
@@ -135,8 +137,6 @@ class CostModel {
   static std::span<const std::int32_t> devices_of(const PlannedReplica& replica, const PlannedStage& stage) {
     return std::span(replica.devices).subspan(stage.first, stage.width);
   }
-  template <class Visit>
-  static void for_each_meeting(std::size_t from, std::size_t to, Visit visit);
   void add_device(const PlannedReplica& replica, const PlannedStage& stage, std::size_t place, std::int64_t u,
                   ReplicaTerms& terms) const;
   double cross_site_share(std::span<const std::int32_t> from, std::span<const std::int32_t> to) const;

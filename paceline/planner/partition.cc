@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <span>
 #include <utility>
 
 #include "paceline/base/check.h"
@@ -13,29 +12,45 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// The pipeline to be cut, and what its parts take.
+// A stage to be cut, and what its parts take. Devices and links that are alike are looked at once.
+struct StageToCut {
+  PlannedStage stage;                 // but for its layers
+  std::vector<std::int32_t> devices;  // that are unlike in what they compute
+  std::vector<std::size_t> turns;     // of those with less memory than all before: no other one needs more
+  std::vector<std::int64_t> memory;   // theirs
+  std::vector<double> comm;           // before it, by the layer it begins at; all 0 in the first
+};
+
+bool compute_alike(const Device& a, const Device& b) {
+  return a.speed == b.speed && a.overhead_ms == b.overhead_ms && a.layer_ms == b.layer_ms;
+}
+
+// The pipeline to be cut.
 class Pipeline {
  public:
   Pipeline(const CostModel& model, const PlannedReplica& replica, std::int64_t u, std::int64_t micro_batches)
-      : model_(model),
-        replica_(replica),
-        stages_(stages_of(replica, model.problem().layers())),
-        u_(u),
-        micro_batches_(micro_batches) {}
+      : model_(model), replica_(replica), u_(u), micro_batches_(micro_batches) {
+    const std::vector<PlannedStage> stages = stages_of(replica, model.problem().layers());
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      StageToCut& one = stages_.emplace_back();
+      one.stage = stages[s];
+      for (std::size_t turn = 0; turn < one.stage.width; ++turn) add_device(turn, one);
+      one.comm.resize(layers());
+      if (s > 0) add_links(stages[s - 1], one);
+    }
+  }
 
   std::size_t stages() const { return stages_.size(); }
   std::size_t layers() const { return model_.problem().model.layers.size(); }
   // Whether it can be cut at all, as far as memory does not matter.
   bool possible() const { return stages() <= layers() && (stages() > 1 || replica_.devices.size() == 1); }
-  double width(std::size_t s) const { return static_cast<double>(stages_[s].width); }
+  double width(std::size_t s) const { return static_cast<double>(stages_[s].stage.width); }
   double comp(std::size_t s, std::size_t begin, std::size_t end) const {
-    return model_.compute_ms(devices(s), static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end),
-                             u_);
+    return model_.compute_ms(stages_[s].devices, static_cast<std::int32_t>(begin),
+                             static_cast<std::int32_t>(end), u_);
   }
   // Before stage s; none before the first.
-  double comm(std::size_t s, std::size_t cut) const {
-    return s == 0 ? 0 : model_.transfer_ms(devices(s - 1), devices(s), static_cast<std::int32_t>(cut), u_);
-  }
+  double comm(std::size_t s, std::size_t cut) const { return stages_[s].comm[cut]; }
   // What each micro-batch adds to them.
   double comp_share(std::size_t s, std::size_t begin, std::size_t end) const {
     return comp(s, begin, end) / width(s);
@@ -44,13 +59,12 @@ class Pipeline {
     return s == 0 ? 0 : comm(s, cut) / std::min(width(s - 1), width(s));
   }
   bool fits(std::size_t s, std::size_t begin, std::size_t end) const {
-    PlannedStage stage = stages_[s];
+    const StageToCut& one = stages_[s];
+    PlannedStage stage = one.stage;
     stage.begin = static_cast<std::int32_t>(begin);
     stage.end = static_cast<std::int32_t>(end);
-    for (std::size_t turn = 0; turn < stage.width; ++turn) {
-      if (model_.memory_bytes(stage, turn, micro_batches_, u_) >
-          model_.problem().cluster.devices[static_cast<std::size_t>(devices(s)[turn])].memory_bytes)
-        return false;
+    for (std::size_t i = 0; i < one.turns.size(); ++i) {
+      if (model_.memory_bytes(stage, one.turns[i], micro_batches_, u_) > one.memory[i]) return false;
     }
     return true;
   }
@@ -61,23 +75,50 @@ class Pipeline {
   // By device, from where each stage but the first begins.
   Cuts by_device(const std::vector<std::size_t>& begins) const {
     Cuts cuts;
-    for (std::size_t s = 0; s < stages(); ++s)
-      cuts.insert(cuts.end(), stages_[s].width, s == 0 ? 0 : static_cast<std::int32_t>(begins[s - 1]));
+    for (std::size_t s = 0; s < stages(); ++s) {
+      cuts.insert(cuts.end(), stages_[s].stage.width, s == 0 ? 0 : static_cast<std::int32_t>(begins[s - 1]));
+    }
     cuts.erase(cuts.begin());
     return cuts;
   }
   ReplicaTime time(const Cuts& cuts) const { return model_.terms({replica_.devices, cuts, 0}, u_).time; }
 
  private:
-  std::span<const std::int32_t> devices(std::size_t s) const {
-    return std::span(replica_.devices).subspan(stages_[s].first, stages_[s].width);
+  const Device& device_at(std::int32_t n) const {
+    return model_.problem().cluster.devices[static_cast<std::size_t>(n)];
+  }
+  void add_device(std::size_t turn, StageToCut& one) const {
+    const std::int32_t n = replica_.devices[one.stage.first + turn];
+    const Device& device = device_at(n);
+    const bool known = std::any_of(one.devices.begin(), one.devices.end(), [&](std::int32_t other) {
+      return compute_alike(device, device_at(other));
+    });
+    if (!known) one.devices.push_back(n);
+    if (!one.memory.empty() && device.memory_bytes >= one.memory.back()) return;
+    one.turns.push_back(turn);
+    one.memory.push_back(device.memory_bytes);
+  }
+  void add_links(const PlannedStage& before, StageToCut& one) const {
+    std::vector<Link> links;
+    for_each_meeting(before.width, one.stage.width, [&](std::size_t from, std::size_t to) {
+      const Link& link = model_.problem().cluster.link(replica_.devices[before.first + from],
+                                                       replica_.devices[one.stage.first + to]);
+      const bool known = std::any_of(links.begin(), links.end(), [&](const Link& other) {
+        return other.latency_ms == link.latency_ms && other.bytes_per_ms == link.bytes_per_ms;
+      });
+      if (!known) links.push_back(link);
+    });
+    for (std::size_t cut = 1; cut < layers(); ++cut) {
+      for (const Link& link : links)
+        one.comm[cut] = std::max(one.comm[cut], model_.transfer_ms(link, static_cast<std::int32_t>(cut), u_));
+    }
   }
 
   const CostModel& model_;
   const PlannedReplica& replica_;
-  const std::vector<PlannedStage> stages_;  // but for their layers
   const std::int64_t u_;
   const std::int64_t micro_batches_;
+  std::vector<StageToCut> stages_;
 };
 
 // F of the header, over all ends of every stage. With `with_links` false links count as free, and the last

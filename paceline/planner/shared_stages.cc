@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <span>
 
 namespace paceline::planner {
 
@@ -29,9 +28,22 @@ class Partition {
 
   std::optional<PlannedReplica> run() {
     at(0, 0).largest = 0;
+    std::vector<double> slowest((layers_ + 1) *
+                                (layers_ + 1));  // comp of layers on the last stage, by begin and end
     for (std::size_t d = 1; d <= devices_.size(); ++d) {
+      std::fill(slowest.begin(), slowest.end(), 0);
+      std::int64_t memory = Device::kNoLimit;
       for (std::size_t width = 1; width <= d; ++width) {
-        for (std::size_t end = 1; end <= layers_; ++end) try_stage(d, width, end);
+        const std::int32_t n = devices_[d - width];
+        memory = std::min(memory, model_.problem().cluster.devices[static_cast<std::size_t>(n)].memory_bytes);
+        for (std::size_t begin = 0; begin < layers_; ++begin) {
+          for (std::size_t end = begin + 1; end <= layers_; ++end) {
+            double& comp = slowest[begin * (layers_ + 1) + end];
+            comp = std::max(comp, model_.compute_ms(n, static_cast<std::int32_t>(begin),
+                                                    static_cast<std::int32_t>(end), u_));
+          }
+        }
+        for (std::size_t end = 1; end <= layers_; ++end) try_stage(d, width, end, memory, slowest);
       }
     }
     if (at(devices_.size(), layers_).largest == kNever) return std::nullopt;
@@ -49,14 +61,16 @@ class Partition {
  private:
   Best& at(std::size_t devices, std::size_t layers) { return best_[devices * (layers_ + 1) + layers]; }
 
-  // The first d devices and `end` layers, where the last stage is on the last `width` of them.
-  void try_stage(std::size_t d, std::size_t width, std::size_t end) {
+  // The first d devices and `end` layers, where the last stage is on the last `width` of them, which have so
+  // much memory each.
+  void try_stage(std::size_t d, std::size_t width, std::size_t end, std::int64_t memory,
+                 const std::vector<double>& slowest) {
     Best& best = at(d, end);
     const bool first = d == width;
     for (std::size_t begin = first ? 0 : end - 1;; --begin) {
-      const double comp = comp_share(d - width, width, begin, end);
+      const double comp = slowest[begin * (layers_ + 1) + end] / static_cast<double>(width);
       // Further back the stage only grows.
-      if (comp >= best.largest || !fits(d - width, width, begin, end)) return;
+      if (comp >= best.largest || need(d, width, begin, end) > memory) return;
       const bool alone = first && begin == 0 && end == layers_ && devices_.size() > 1;
       const double largest = std::max({at(d - width, begin).largest, comp, comm(d - width, begin)});
       if (largest < best.largest && !alone) best = {largest, width, begin};
@@ -64,28 +78,18 @@ class Partition {
     }
   }
 
-  double comp_share(std::size_t first, std::size_t width, std::size_t begin, std::size_t end) const {
-    return model_.compute_ms(std::span(devices_).subspan(first, width), static_cast<std::int32_t>(begin),
-                             static_cast<std::int32_t>(end), u_) /
-           static_cast<double>(width);
-  }
   // Into the stage whose first device this is.
   double comm(std::size_t device, std::size_t cut) const {
     if (device == 0 || cut == 0) return 0;
     return model_.transfer_ms(devices_[device - 1], devices_[device], static_cast<std::int32_t>(cut), u_);
   }
-  // As far as can be known before the stages behind it are: they keep one micro-batch a device at least.
-  bool fits(std::size_t first, std::size_t width, std::size_t begin, std::size_t end) const {
-    const std::size_t behind = devices_.size() - first - width;
-    const PlannedStage stage{static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end), first, width,
-                             static_cast<std::int64_t>(1 + (behind + width - 1) / width)};
-    for (std::size_t turn = 0; turn < width; ++turn) {
-      const auto n = static_cast<std::size_t>(devices_[first + turn]);
-      if (model_.memory_bytes(stage, turn, micro_batches_, u_) >
-          model_.problem().cluster.devices[n].memory_bytes)
-        return false;
-    }
-    return true;
+  // Memory of each device, as far as it can be known before the stages behind are: they keep one micro-batch
+  // a device at least.
+  std::int64_t need(std::size_t d, std::size_t width, std::size_t begin, std::size_t end) const {
+    const std::size_t behind = devices_.size() - d;
+    const PlannedStage stage{static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end), d - width,
+                             width, static_cast<std::int64_t>(1 + (behind + width - 1) / width)};
+    return model_.memory_bytes(stage, 0, micro_batches_, u_);
   }
 
   const CostModel& model_;
