@@ -194,7 +194,7 @@ std::vector<std::vector<std::string>> Section::groups(const std::string& key) {
     good = good && !group.empty();
   }
   if (good) return values;
-  complain(key, "write a list of texts, or of lists of texts, for example [\"1\", [\"2\", \"3\"]]");
+  complain(key, "write a list of names, or of lists of names, for example [\"w0\", [\"w1\", \"w2\"]]");
   return {};
 }
 

@@ -16,9 +16,12 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 struct StageToCut {
   PlannedStage stage;                 // but for its layers
   std::vector<std::int32_t> devices;  // that are unlike in what they compute
-  std::vector<std::size_t> turns;     // of those with less memory than all before: no other one needs more
-  std::vector<std::int64_t> memory;   // theirs
-  std::vector<double> comm;           // before it, by the layer it begins at; all 0 in the first
+  struct Memory {
+    std::int64_t kept;  // micro-batches at once
+    std::int64_t bytes;
+  };
+  std::vector<Memory> memory;  // of those with less of it than all before them: no later one keeps more
+  std::vector<double> comm;    // before it, by the layer it begins at; all 0 in the first
 };
 
 bool compute_alike(const Device& a, const Device& b) {
@@ -46,8 +49,12 @@ class Pipeline {
   bool possible() const { return stages() <= layers() && (stages() > 1 || replica_.devices.size() == 1); }
   double width(std::size_t s) const { return static_cast<double>(stages_[s].stage.width); }
   double comp(std::size_t s, std::size_t begin, std::size_t end) const {
-    return model_.compute_ms(stages_[s].devices, static_cast<std::int32_t>(begin),
-                             static_cast<std::int32_t>(end), u_);
+    double most = 0;
+    for (const std::int32_t n : stages_[s].devices) {
+      most = std::max(
+          most, model_.compute_ms(n, static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end), u_));
+    }
+    return most;
   }
   // Before stage s; none before the first.
   double comm(std::size_t s, std::size_t cut) const { return stages_[s].comm[cut]; }
@@ -59,12 +66,10 @@ class Pipeline {
     return s == 0 ? 0 : comm(s, cut) / std::min(width(s - 1), width(s));
   }
   bool fits(std::size_t s, std::size_t begin, std::size_t end) const {
-    const StageToCut& one = stages_[s];
-    PlannedStage stage = one.stage;
-    stage.begin = static_cast<std::int32_t>(begin);
-    stage.end = static_cast<std::int32_t>(end);
-    for (std::size_t i = 0; i < one.turns.size(); ++i) {
-      if (model_.memory_bytes(stage, one.turns[i], micro_batches_, u_) > one.memory[i]) return false;
+    for (const StageToCut::Memory& memory : stages_[s].memory) {
+      if (model_.memory_bytes(static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end), u_,
+                              memory.kept) > memory.bytes)
+        return false;
     }
     return true;
   }
@@ -94,9 +99,9 @@ class Pipeline {
       return compute_alike(device, device_at(other));
     });
     if (!known) one.devices.push_back(n);
-    if (!one.memory.empty() && device.memory_bytes >= one.memory.back()) return;
-    one.turns.push_back(turn);
-    one.memory.push_back(device.memory_bytes);
+    if (device.memory_bytes >= (one.memory.empty() ? Device::kNoLimit : one.memory.back().bytes)) return;
+    one.memory.push_back(
+        {std::min(one.stage.kept, in_turn(micro_batches_, turn, one.stage.width)), device.memory_bytes});
   }
   void add_links(const PlannedStage& before, StageToCut& one) const {
     std::vector<Link> links;
