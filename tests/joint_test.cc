@@ -67,34 +67,30 @@ double last_losses(const RecordedRun& recorded, std::size_t count) {
 TEST(PlannedPipeline, TakesAllDevicesAndTrainsToTheSameWeightsInVirtualTime) {
   const TempFolder folder;
   const std::string keys = "parallel = \"pipeline\"\nmicro_batch = 3\nepochs = 0.3\n";
-  const std::string sections = "[[device]]\ncount = 2\nbatch = 6\npace_ms = 8\n";
+  const std::string sections = "[[device]]\ncount = 3\nbatch = 4\npace_ms = 8\n";
   const Trained live = train(folder, "live", keys, sections);
-  EXPECT_THAT(live.said, testing::HasSubstr("plan: w0 → w1 (layers 0-"));
+  EXPECT_THAT(live.said, testing::HasSubstr("plan: w0 "));
   EXPECT_THAT(live.said, testing::HasSubstr("12 samples, in micro-batches of 3"));
   EXPECT_THAT(read_text(live.folder / "job.toml"), testing::HasSubstr("pipeline"));
   const RecordedRun recorded = RecordedRun::read(live.folder);
-  EXPECT_THAT(names_joined(recorded), testing::ElementsAre("w0+w1"));
+  EXPECT_THAT(names_joined(recorded), testing::ElementsAre("w0+w1+w2"));
   expect_each_sample_once(recorded, 0.3);
   const Trained in_virtual_time = train(folder, "virtual", keys, sections, {"--virtual"});
   EXPECT_EQ(checkpoint_weights(in_virtual_time.folder), checkpoint_weights(live.folder));
 }
 
-// Four units on five devices: some share a stage. Virtual time adds gradients up in another order then.
+// Four units on five devices: some share a stage.
 TEST(PlannedPipeline, SharesStagesWhereDevicesAreMoreThanUnits) {
   const TempFolder folder;
-  const Trained live = train(folder, "live", "parallel = \"pipeline\"\nmicro_batch = 2\nepochs = 0.3\n",
-                             "[[device]]\ncount = 5\nbatch = 4\npace_ms = 8\n");
+  const std::string keys = "parallel = \"pipeline\"\nmicro_batch = 2\nepochs = 0.3\n";
+  const std::string sections = "[[device]]\ncount = 5\nbatch = 4\npace_ms = 8\n";
+  const Trained live = train(folder, "live", keys, sections);
   EXPECT_THAT(live.said, testing::ContainsRegex("plan: .*w[0-4] \\+ w[0-4]"));
   const RecordedRun recorded = RecordedRun::read(live.folder);
   expect_each_sample_once(recorded, 0.3);
-  const auto expected = recorded.commit_losses();
-  const auto found =
-      RecordedRun::read(train(folder, "virtual", "parallel = \"pipeline\"\nmicro_batch = 2\nepochs = 0.3\n",
-                              "[[device]]\ncount = 5\nbatch = 4\npace_ms = 8\n", {"--virtual"})
-                            .folder)
-          .commit_losses();
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5 * expected[i]) << i;
+  const Trained in_virtual_time = train(folder, "virtual", keys, sections, {"--virtual"});
+  EXPECT_EQ(checkpoint_weights(in_virtual_time.folder), checkpoint_weights(live.folder));
+  EXPECT_EQ(RecordedRun::read(in_virtual_time.folder).commit_losses(), recorded.commit_losses());
 }
 
 constexpr char kJoint[] = "parallel = \"joint\"\nmicro_batch = 2\n";

@@ -94,8 +94,12 @@ TEST(Pipeline, WhoseStagesAreSharedTrainsToTheLossesOfOneDeviceNearly) {
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < found.size(); ++i)
       EXPECT_NEAR(found[i], expected[i], 1e-5 * expected[i]) << i;
+    // The same bytes every time, and in virtual time.
+    const fs::path in_virtual_time =
+        train(folder, name + "virtual", std::string("epochs = 0.5\n") + kStatic, sections, {"--virtual"});
+    EXPECT_EQ(checkpoint_weights(in_virtual_time), checkpoint_weights(shared));
+    EXPECT_EQ(losses_of(in_virtual_time), found);
     if (number > 1) continue;
-    // Twice the same bytes.
     const fs::path again = train(folder, name + "again", std::string("epochs = 0.5\n") + kStatic, sections);
     EXPECT_EQ(checkpoint_weights(again), checkpoint_weights(shared));
   }

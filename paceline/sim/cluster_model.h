@@ -17,7 +17,8 @@ namespace paceline::sim {
 struct StageModel {      // of a device
   double sample_ms = 0;  // mean of a sample's two passes through its units
   std::int64_t device = 0;
-  bool shares = false;  // the stage of the one before it
+  std::int64_t begin = 0, end = 0;  // its units
+  bool shares = false;              // the stage of the one before it
   config::Unevenness unevenness;
   std::vector<config::Slowdown> slowdowns;  // `device` is the device
 };

@@ -12,11 +12,13 @@ std::vector<StageModel> stages_of(const config::JobConfig& job, const planner::P
   for (std::size_t s = 0; s < planned.devices.size(); ++s) {
     const std::int64_t number = planned.devices[s];
     const config::DeviceConfig& device = job.devices[static_cast<std::size_t>(number)];
-    const double share = config::share_of_work(job.parallel.work, planned.begin(s),
-                                               planned.end(s, static_cast<std::int32_t>(units)), units);
+    const std::int64_t begin = planned.begin(s), end = planned.end(s, static_cast<std::int32_t>(units));
+    const double share = config::share_of_work(job.parallel.work, begin, end, units);
     stages.push_back(
         {.sample_ms = config::virtual_ms(job, device) * share / static_cast<double>(device.batch),
          .device = number,
+         .begin = begin,
+         .end = end,
          .shares = s > 0 && planner::shares_with_the_one_before(planned, s),
          .unevenness = device.unevenness,
          .slowdowns = job.slowdowns});

@@ -170,7 +170,7 @@ absl::Status VirtualCluster::pull(std::int32_t index) {
   Place& place = places_[static_cast<std::size_t>(index)];
   place.base = std::max(completed_, place.release.version);
   if (options_.work == nullptr) return absl::OkStatus();
-  return options_.work->start(place.release);
+  return options_.work->start(place.release, model_.places[static_cast<std::size_t>(index)]);
 }
 
 void VirtualCluster::done(std::int32_t index) {

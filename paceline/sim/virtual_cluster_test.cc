@@ -317,7 +317,7 @@ TEST(VirtualCluster, RingsWhenAPolicyAsksForIt) {
 // Checks that the cluster asks for real work in an order that can be done.
 class StrictWork final : public Work {
  public:
-  absl::Status start(const control::Release& release) override {
+  absl::Status start(const control::Release& release, const PlaceModel&) override {
     EXPECT_GE(version_, release.version) << "the weights it may pull are not there";
     EXPECT_TRUE(computing_.emplace(release.replica, version_).second) << "it computes already";
     return absl::OkStatus();
@@ -458,7 +458,7 @@ batch = 10
 // Fails at its third gradient.
 class FailingWork final : public Work {
  public:
-  absl::Status start(const control::Release&) override { return absl::OkStatus(); }
+  absl::Status start(const control::Release&, const PlaceModel&) override { return absl::OkStatus(); }
   absl::StatusOr<Finished> finish(ReplicaId) override {
     if (++finished_ == 3) return absl::InternalError("out of memory");
     return Finished{};

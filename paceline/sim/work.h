@@ -8,14 +8,15 @@
 #include "paceline/base/metrics.h"
 #include "paceline/base/time.h"
 #include "paceline/control/orders.h"
+#include "paceline/sim/cluster_model.h"
 
 namespace paceline::sim {
 
 class Work {
  public:
   virtual ~Work() = default;
-  // The replica pulls the weights, as they are now, and starts the iteration of `release`.
-  virtual absl::Status start(const control::Release& release) = 0;
+  // The replica, in this place, pulls the weights, as they are now, and starts the iteration of `release`.
+  virtual absl::Status start(const control::Release& release, const PlaceModel& place) = 0;
   struct Finished {
     double loss = 0;
     Metrics metrics = {};

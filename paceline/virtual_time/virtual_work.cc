@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<VirtualWork::Slot>> VirtualWork::Slot::create(con
   PACELINE_ASSIGN_OR_RETURN(auto gradient, memory::SharedFloats::create("paceline-gradient", layout.size()));
   pool.share(compute::memory_of(weights, false));
   pool.share(compute::memory_of(gradient, true));
-  auto slot = std::make_unique<Slot>(Slot{std::move(weights), std::move(gradient), {}, {}, {}, {}});
+  auto slot = std::make_unique<Slot>(Slot{std::move(weights), std::move(gradient), {}, {}, {}, {}, {}});
   slot->weights_by_tensor = engine::tensor_pointers<const float>(layout, slot->weights.floats().data());
   slot->gradient_by_tensor = engine::tensor_pointers(layout, slot->gradient.floats().data());
   return slot;
@@ -116,11 +116,15 @@ absl::StatusOr<VirtualWork::Slot*> VirtualWork::slot(ReplicaId replica) {
   return slot.get();
 }
 
-absl::Status VirtualWork::start(const control::Release& release) {
+absl::Status VirtualWork::start(const control::Release& release, const sim::PlaceModel& place) {
   PACELINE_ASSIGN_OR_RETURN(Slot* const mine, slot(release.replica));
   pull(release, mine->weights.floats());
   if (deviation_) mine->pulled = deviation_->now();
   if (release.steps > 0) return start_steps(release, *mine);
+  if (any_shared(place.stages)) {
+    start_shared(release, place, *mine);
+    return absl::OkStatus();
+  }
   mine->step = compute_on<absl::StatusOr<engine::StepResult>>(
       *pool_,
       [mine, batch = compute::batch_of(order_, release.lease), micro_batch = job_.parallel.plan.micro_batch](
@@ -144,6 +148,18 @@ absl::Status VirtualWork::start_steps(const control::Release& release, Slot& min
                                 always);
       });
   return absl::OkStatus();
+}
+
+void VirtualWork::start_shared(const control::Release& release, const sim::PlaceModel& place, Slot& mine) {
+  mine.step = compute_on<absl::StatusOr<engine::StepResult>>(
+      *pool_,
+      [&mine, batch = compute::batch_of(order_, release.lease), devices = place.stages,
+       micro_batch = place.micro_batch](engine::Engine& engine) -> absl::StatusOr<engine::StepResult> {
+        if (mine.stages == nullptr) {
+          PACELINE_ASSIGN_OR_RETURN(mine.stages, SharedStages::create(engine, devices, micro_batch));
+        }
+        return mine.stages->step(batch, mine.weights_by_tensor, mine.gradient.floats());
+      });
 }
 
 void VirtualWork::pull(const control::Release& release, std::span<float> weights) const {

@@ -18,6 +18,7 @@
 #include "paceline/sim/work.h"
 #include "paceline/virtual_time/deviation_meter.h"
 #include "paceline/virtual_time/local_shards.h"
+#include "paceline/virtual_time/shared_stages.h"
 
 namespace paceline::virtual_time {
 
@@ -39,7 +40,7 @@ class VirtualWork final : public sim::Work {
     return deviation_ ? deviation_->measured() : std::nullopt;
   }
 
-  absl::Status start(const control::Release& release) override;
+  absl::Status start(const control::Release& release, const sim::PlaceModel& place) override;
   absl::StatusOr<Finished> finish(ReplicaId replica) override;
   absl::Status commit(Time at, const control::CommitRecord& record) override;
 
@@ -55,6 +56,7 @@ class VirtualWork final : public sim::Work {
     std::vector<const float*> weights_by_tensor;
     std::vector<float*> gradient_by_tensor;
     std::optional<compute::LocalSteps> local;  // once it has stepped by itself
+    std::unique_ptr<SharedStages> stages;      // once it has computed, where its stages are shared
     std::future<absl::StatusOr<engine::StepResult>> step;
     DeviationMeter::Pulled pulled{};
   };
@@ -64,6 +66,7 @@ class VirtualWork final : public sim::Work {
               store::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
   absl::StatusOr<Slot*> slot(ReplicaId replica);
   absl::Status start_steps(const control::Release& release, Slot& mine);
+  void start_shared(const control::Release& release, const sim::PlaceModel& place, Slot& mine);
   // The weights that the replica is to compute on.
   void pull(const control::Release& release, std::span<float> weights) const;
   void measure(const control::CommitRecord& record);

@@ -13,7 +13,7 @@ Quadratic::Quadratic(std::vector<float> curvatures, double momentum, bool look_a
   steps_.push_back({0, 0, std::vector<float>(n, 1), std::vector<float>(n, 0), std::vector<float>(n, 0)});
 }
 
-absl::Status Quadratic::start(const control::Release& release) {
+absl::Status Quadratic::start(const control::Release& release, const PlaceModel&) {
   const Step& newest = steps_.back();
   Point& mine = computing_[release.replica];
   mine = {Version(static_cast<std::int64_t>(steps_.size()) - 1), 0, newest.weights};

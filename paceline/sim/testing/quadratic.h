@@ -28,7 +28,7 @@ class Quadratic final : public Work {
   // All weights begin at 1.
   Quadratic(std::vector<float> curvatures, double momentum, bool look_ahead);
 
-  absl::Status start(const control::Release& release) override;
+  absl::Status start(const control::Release& release, const PlaceModel&) override;
   absl::StatusOr<Finished> finish(ReplicaId) override { return Finished{}; }
   absl::Status commit(Time at, const control::CommitRecord& record) override;
 
