@@ -2,9 +2,10 @@
 // turn, and comes back; now and then a host does not. In the end every sample of every epoch was committed
 // exactly once in what counts, every bound held, the loss is where an undisturbed run's is, and nothing is
 // left behind. Under every second policy hosts keep the weights twice: then strikes come one at a time, and
-// none takes a commit with it that anybody had seen.
+// none takes a commit with it that anybody had seen. Under every fourth policy three devices, one a host, are
+// one replica: a pipeline whose first stage two of them share.
 //
-//   chaos [--kills N] [--seed N] [--copies 1|2] [--placement beside|central]
+//   chaos [--kills N] [--seed N] [--copies 1|2] [--placement beside|central] [--parallel data|static]
 #include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -40,12 +41,18 @@ std::int64_t kills_asked_for = 8;
 std::uint64_t seed = 1;
 std::int64_t copies_asked_for = 0;  // 0: it depends on the policy
 std::string placement_asked_for;    // empty: the same
+std::string parallel_asked_for;     // empty: the same
 
 constexpr int kHosts = 3;
 constexpr double kEpochs = 12;
 constexpr int kPatienceS = 45;  // until a run that was struck has gone on
 const std::vector<std::string> kPolicies = policy::testing::with_every_policy(
     {"bsp", "cgp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "backup:1"});
+// Device i is on host i mod 3.
+constexpr char kPipelines[] =
+    "[[pipeline]]\ndevices = [[\"w0\", \"w1\"], \"w2\"]\ncuts = [2]\nsamples = 8\n"
+    "[[pipeline]]\ndevices = [\"w3\"]\nsamples = 8\n[[pipeline]]\ndevices = [\"w4\"]\nsamples = 8\n"
+    "[[pipeline]]\ndevices = [\"w5\"]\nsamples = 8\n";
 constexpr double kLossOff = 0.15;             // of the undisturbed run's
 constexpr std::uint64_t kLoseOneIn = 6;       // of so many jobs one loses a host in the end, for good
 constexpr std::int64_t kLeastForAPolicy = 4;  // strikes; the first policies have them where there are few
@@ -139,15 +146,23 @@ std::string newest_checkpoint(const fs::path& runs) {
 class Chaos : public ::testing::TestWithParam<std::string> {
  protected:
   fs::path write_chaos_job(const fs::path& folder, int port) const {
-    const fs::path job = small_job(folder, fmt::format("epochs = {}\nthreads = 1\n", kEpochs));
+    const fs::path job =
+        small_job(folder, fmt::format("epochs = {}\nthreads = 1\n{}", kEpochs,
+                                      pipelined() ? "parallel = \"static\"\nmicro_batch = 2\n" : ""));
     write_text(job, read_text(job) +
                         fmt::format(
                             "[sync]\npolicy = \"{}\"\n[network]\nlisten = \"0.0.0.0:{}\"\n"
                             "certs = \"{}\"\n[cluster]\ncopies = {}\nplacement = \"{}\"\n[schedule]\nshape = "
                             "\"cosine\"\n[checkpoint]\nevery_epochs = 0.2\n"
-                            "[[device]]\ncount = 5\npace_ms = 15\n[[device]]\npace_ms = 45\n",
-                            GetParam(), port, (folder / "certs" / "small").string(), copies(), placement()));
+                            "[[device]]\ncount = 5\npace_ms = 15\n[[device]]\npace_ms = 45\n{}",
+                            GetParam(), port, (folder / "certs" / "small").string(), copies(), placement(),
+                            pipelined() ? kPipelines : ""));
     return job;
+  }
+
+  static bool pipelined() {
+    if (GetParam().starts_with("local-sgd")) return false;
+    return parallel_asked_for.empty() ? number() % 4 == 1 : parallel_asked_for == "static";
   }
 
   static std::ptrdiff_t number() {
@@ -347,6 +362,7 @@ int main(int argc, char** argv) {
     if (key == "--kills") paceline::tests::kills_asked_for = std::atoll(argv[i + 1]);
     if (key == "--copies") paceline::tests::copies_asked_for = std::atoll(argv[i + 1]);
     if (key == "--placement") paceline::tests::placement_asked_for = argv[i + 1];
+    if (key == "--parallel") paceline::tests::parallel_asked_for = argv[i + 1];
     if (key == "--seed") paceline::tests::seed = static_cast<std::uint64_t>(std::atoll(argv[i + 1]));
   }
   paceline::tests::take_own_shared_memory();
