@@ -74,20 +74,25 @@ TEST(Timeline, OneMicroBatchGoesThereAndBack) {
   }
 }
 
-// Devices that share a stage are as fast as one of so many times the speed, but for the first micro-batch,
-// and for the last ones where there are none left for some of them.
-TEST(Timeline, TheClosedFormIsCloseWhereStagesAreShared) {
-  Rng rng(5);
+// The exact schedule of random pipelines is at most so many times the closed form, and at least.
+void expect_close(Rng rng, std::size_t widest, double most, double least) {
   for (int i = 0; i < 20'000; ++i) {
-    const PipelineTimes times = random_pipeline(rng, 2 + rng.below(4), i % 3, 4);
-    const std::int64_t count = 1 + static_cast<std::int64_t>(rng.below(40));
+    const PipelineTimes times = random_pipeline(rng, 1 + rng.below(6), i % 3, widest);
+    const std::int64_t count = 1 + static_cast<std::int64_t>(rng.below(20));
     const ReplicaTime closed = closed_form(times);
     const double exact = pipeline_ms(times, count);
     const double predicted = closed.alpha_ms + closed.beta_ms * double(count);
-    ASSERT_LE(exact, 1.03 * predicted) << i;
-    ASSERT_GE(exact, 0.55 * predicted) << i;
+    ASSERT_LE(exact, most * predicted) << i;
+    ASSERT_GE(exact, least * predicted) << i;
   }
 }
+
+// With links as slow as stages the start of a few micro-batches may take a little more than the mean says.
+TEST(Timeline, TheClosedFormIsAboveItAndClose) { expect_close(Rng(2), 1, 1.01, 0.75); }
+
+// Devices that share a stage are as fast as one of so many times the speed, but for the first micro-batch,
+// and for the last ones where there are none left for some of them.
+TEST(Timeline, TheClosedFormIsCloseWhereStagesAreShared) { expect_close(Rng(5), 4, 1.08, 0.55); }
 
 // Nobody waits in vain: where links are free the slowest stage never stands still.
 TEST(Timeline, BetaIsItsSlopeWhereStagesAreShared) {
@@ -99,20 +104,6 @@ TEST(Timeline, BetaIsItsSlopeWhereStagesAreShared) {
     const double beta = closed_form(times).beta_ms;
     ASSERT_LE(slope, 1.01 * beta) << i;
     ASSERT_GE(slope, (i % 3 == 0 ? 0.99 : 0.55) * beta) << i;
-  }
-}
-
-// With links as slow as stages the start of a few micro-batches may take a little more than the mean says.
-TEST(Timeline, TheClosedFormIsAboveItAndClose) {
-  Rng rng(2);
-  for (int i = 0; i < 20'000; ++i) {
-    const PipelineTimes times = random_pipeline(rng, 1 + rng.below(6), i % 3);
-    const std::int64_t count = 1 + static_cast<std::int64_t>(rng.below(20));
-    const ReplicaTime closed = closed_form(times);
-    const double exact = pipeline_ms(times, count);
-    const double predicted = closed.alpha_ms + closed.beta_ms * double(count);
-    ASSERT_LE(exact, 1.01 * predicted) << i;
-    ASSERT_GE(exact, 0.75 * predicted) << i;
   }
 }
 
