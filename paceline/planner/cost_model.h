@@ -14,7 +14,7 @@
 // need the time of one whole way through for those k. timeline_test.cc holds this to the exact schedule: β is
 // its slope in M, and T is at most a quarter above it (where the slowest stage comes first) and at most 1 %
 // below. Where stages are shared and links are slow both may be up to 45 % too high: then more micro-batches
-// are under way than there are devices.
+// are under way than there are devices. There the start of a few may also take up to 8 % more.
 //
 // In a live run the gradient comes together on the first device's host: T is longer by Σ (latency +
 // P/bandwidth) over the devices on other hosts.
