@@ -236,10 +236,10 @@ TEST(ProgramRuns, ARunWhoseGradientsAreNeverFiniteEndsAndSpoilsNoCheckpoint) {
        {"", "[cluster]\nservers = 2\n", "[cluster]\nreduction = \"group\"\n", "virtual"}) {
     const TempFolder folder;
     const bool in_virtual_time = std::string(options) == "virtual";
-    // Asynchronous: a commit is of one gradient.
+    // Asynchronous: a commit is of one gradient. So slow that a checkpoint is whole long before.
     const fs::path job =
         program_job(folder, "epochs = 2",
-                    devices(2) + "[checkpoint]\nevery_epochs = 0.1\n" + (in_virtual_time ? "" : options),
+                    devices(2, 10) + "[checkpoint]\nevery_epochs = 0.1\n" + (in_virtual_time ? "" : options),
                     in_virtual_time ? "\"nan\", \"150\"" : "\"nan\", \"from 70\"");
     std::vector<std::string> words = {"train", job.string()};
     if (in_virtual_time) words.emplace_back("--virtual");
