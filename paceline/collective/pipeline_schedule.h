@@ -31,7 +31,7 @@ struct PipelineStep {
   friend bool operator==(const PipelineStep&, const PipelineStep&) = default;
 };
 
-// Which device of which stage, where the stages are on so many devices each.
+// A device's place in a pipeline. `widths`: how many devices each stage is on.
 struct PipelinePlace {
   std::size_t stage = 0;
   std::size_t turn = 0;

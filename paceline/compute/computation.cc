@@ -116,8 +116,7 @@ absl::Status Computation::open_links() {
   if (address_.empty()) {
     return absl::FailedPreconditionError(
         "other devices of its replica are on other hosts, and this worker has no --address, an address of "
-        "its "
-        "host that those reach");
+        "its host that those reach");
   }
   PACELINE_ASSIGN_OR_RETURN(const auto fabric, links::fabric_of_host(job_.fabric, address_));
   PACELINE_ASSIGN_OR_RETURN(links_, links::LinkChannels::listen(address_, fabric, peer::warn_of_refused));

@@ -66,7 +66,7 @@ class ReplicaTable {
   // Every place of the plan has a replica, and all are.
   bool all_whole() const;
 
-  // That worker has done its part of an iteration: the fact, once all have. Nothing when it was for a
+  // A worker has done its part of an iteration. Gives the fact once all have; nothing when it was for a
   // replica that is no more. Errors: a part that nobody asked for.
   absl::StatusOr<std::optional<control::ReplicaReady>> done(const Worker& worker,
                                                             const wire::WorkerReady& ready);

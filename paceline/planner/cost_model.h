@@ -94,11 +94,11 @@ class CostModel {
   double transfer_ms(std::int32_t from, std::int32_t to, std::int32_t cut, std::int64_t u) const {
     return transfer_ms(problem_.cluster.link(from, to), cut, u);
   }
-  // The most of any two devices of two neighbouring stages that ever meet, of which the second begins at
-  // `cut`.
+  // The longest transfer between two stages in a row, over all pairs of devices that meet. The second stage
+  // begins at `cut`.
   double transfer_ms(std::span<const std::int32_t> from, std::span<const std::int32_t> to, std::int32_t cut,
                      std::int64_t u) const;
-  // The most of any of the devices.
+  // Of the slowest of the devices.
   double compute_ms(std::span<const std::int32_t> devices, std::int32_t begin, std::int32_t end,
                     std::int64_t u) const;
   std::int64_t weight_bytes(std::int32_t begin, std::int32_t end) const {  // P

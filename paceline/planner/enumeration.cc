@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "paceline/planner/baselines.h"
+#include "paceline/planner/partition.h"
 
 namespace paceline::planner {
 
@@ -50,15 +51,13 @@ class Enumeration {
   void order(std::size_t g, const Devices& members, const Devices& rest) {
     const auto sharings = std::uint32_t{1} << (members.size() - 1);
     for (std::uint32_t sharing = 0; sharing < sharings; ++sharing) {
-      PlannedReplica replica{members, {}, 0};
-      std::int32_t stages = 1;
       bool ascends = true;
-      for (std::size_t d = 1; d < members.size(); ++d) {
+      PlannedReplica replica = uncut(members, [&](std::size_t d) {
         const bool shares = (sharing >> (d - 1) & 1) != 0;
-        stages += shares ? 0 : 1;
         ascends = ascends && (!shares || members[d - 1] < members[d]);
-        replica.cuts.push_back(stages - 1);
-      }
+        return shares;
+      });
+      const std::int32_t stages = 1 + (replica.cuts.empty() ? 0 : replica.cuts.back());
       if (!ascends || stages > problem_.layers() || (stages == 1 && members.size() > 1)) continue;
       plan_.replicas.resize(g);
       plan_.replicas.push_back(std::move(replica));
@@ -72,12 +71,12 @@ class Enumeration {
     std::vector<std::vector<PlannedStage>> stages;
     for (const PlannedReplica& replica : plan_.replicas)
       stages.push_back(stages_of(replica, problem_.layers()));
-    const std::vector<PlannedReplica> uncut = plan_.replicas;
+    const std::vector<PlannedReplica> before = plan_.replicas;
     for (const std::int64_t u : problem_.micro_batches) {
       plan_.micro_batch = u;
       place(stages, 0, 1, 1);
     }
-    plan_.replicas = uncut;
+    plan_.replicas = before;
   }
 
   // Where stage s of replica g and all after it begin.

@@ -48,10 +48,7 @@ Marks marks_of(const PlannedReplica& replica) {
 
 // Its devices share stages as the marks say; it is still to be cut. Requires: a mark for each device.
 void share_by(const Marks& marks, PlannedReplica& replica) {
-  replica.cuts.clear();
-  std::int32_t stage = 0;
-  for (std::size_t d = 1; d < marks.size(); ++d)
-    replica.cuts.push_back(stage += marks[d] != marks[d - 1] ? 1 : 0);
+  replica = uncut(std::move(replica.devices), [&](std::size_t d) { return marks[d] == marks[d - 1]; });
 }
 
 // Cuts the replica for its devices and stages as they are now.

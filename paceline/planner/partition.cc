@@ -263,11 +263,4 @@ std::optional<Cuts> best_cuts(const CostModel& model, const PlannedReplica& repl
   return cuts;
 }
 
-PlannedReplica uncut(std::vector<std::int32_t> devices) {
-  PlannedReplica replica{std::move(devices), {}, 0};
-  for (std::size_t d = 1; d < replica.devices.size(); ++d)
-    replica.cuts.push_back(static_cast<std::int32_t>(d));
-  return replica;
-}
-
 }  // namespace paceline::planner

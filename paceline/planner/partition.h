@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "paceline/planner/cost_model.h"
@@ -24,15 +25,26 @@ namespace paceline::planner {
 
 using Cuts = std::vector<std::int32_t>;  // as PlannedReplica's
 
-// Cuts of its devices. Those that begin at the same number share a stage, and go on to; what number does not
-// matter. Nothing when there are more stages than layers, all devices share one stage, or memory does not
-// hold the model. Requires: a device, micro_batches (M) ≥ 1.
+// The cuts of its devices. Those that begin at the same number share a stage, and still do afterwards; the
+// numbers do not matter. There are none when there are more stages than layers, when all devices share one
+// stage, and when memory does not hold the model. Requires: a device, micro_batches (M) ≥ 1.
 std::optional<Cuts> balanced_cuts(const CostModel& model, const PlannedReplica& replica, std::int64_t u,
                                   std::int64_t micro_batches);
 std::optional<Cuts> best_cuts(const CostModel& model, const PlannedReplica& replica, std::int64_t u,
                               std::int64_t micro_batches);
 
-// A pipeline of these devices, a stage each, not cut yet.
-PlannedReplica uncut(std::vector<std::int32_t> devices);
+// A pipeline of these devices that is not cut yet. `shares(d)`: whether device d, by its place, shares the
+// stage of the one before it.
+template <class Shares>
+PlannedReplica uncut(std::vector<std::int32_t> devices, Shares shares) {
+  PlannedReplica replica{std::move(devices), {}, 0};
+  std::int32_t stage = 0;
+  for (std::size_t d = 1; d < replica.devices.size(); ++d) replica.cuts.push_back(stage += shares(d) ? 0 : 1);
+  return replica;
+}
+// A stage each.
+inline PlannedReplica uncut(std::vector<std::int32_t> devices) {
+  return uncut(std::move(devices), [](std::size_t) { return false; });
+}
 
 }  // namespace paceline::planner

@@ -197,11 +197,7 @@ absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem) {
       continue;
     }
     for (std::uint32_t sharing = 0; sharing < std::uint32_t{1} << (devices.size() - 1); ++sharing) {
-      PlannedReplica replica{devices, {}, problem.batch};
-      std::int32_t stage = 0;
-      for (std::size_t d = 1; d < devices.size(); ++d)
-        replica.cuts.push_back(stage += (sharing >> (d - 1) & 1) != 0 ? 0 : 1);
-      consider(std::move(replica), u);
+      consider(uncut(devices, [&](std::size_t d) { return (sharing >> (d - 1) & 1) != 0; }), u);
     }
   }
   if (!planned.found.evaluation.possible()) {
