@@ -5,7 +5,7 @@ set_property(GLOBAL PROPERTY paceline_fuzz_targets "")
 
 if(PACELINE_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
-    message(FATAL_ERROR "libFuzzer is part of clang; configure with the preset fuzz")
+    message(FATAL_ERROR "libFuzzer is part of clang; configure with the preset asan")
   endif()
   # The libraries are made to report what they cover; only the programs get libFuzzer's main.
   target_compile_options(paceline_options INTERFACE -fsanitize=fuzzer-no-link)

@@ -35,10 +35,18 @@ endfunction()
 # paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE | FIRST]): a GoogleTest program. Everyday tests carry the label
 # "quick". ALONE: beside one other of these at most, because its processes need the processors. FIRST: begun before all
 # others; for a long one whose processes mostly wait.
+#
+# What a test itself computes is little, so it is compiled with -O1, which takes a third less time. PRECOMPILED_LIKE
+# TARGET: where that library has a precompiled header, the test shares it, and so has to be compiled as that is.
 function(paceline_test name)
-  cmake_parse_arguments(ARG "SLOW;ALONE;FIRST" "TIMEOUT" "SOURCES;DEPS;SYSTEM" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW;ALONE;FIRST" "TIMEOUT;PRECOMPILED_LIKE" "SOURCES;DEPS;SYSTEM" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE paceline_options GTest::gtest_main GTest::gmock ${ARG_SYSTEM})
+  if(ARG_PRECOMPILED_LIKE AND NOT CMAKE_UNITY_BUILD)
+    target_precompile_headers(${name} REUSE_FROM ${ARG_PRECOMPILED_LIKE})
+  else()
+    target_compile_options(${name} PRIVATE -O1)
+  endif()
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(${name} PRIVATE paceline_${dep})
   endforeach()

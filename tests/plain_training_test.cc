@@ -1,7 +1,11 @@
 // Training through the whole system equals plain libtorch training on the same global batches: with one
 // worker, and with BSP over several, on one shard or more.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+#include <torch/utils.h>
 
 #include "paceline/base/sample_order.h"
 #include "paceline/config/job_config.h"

@@ -96,11 +96,14 @@ TEST_F(Start, WhatReadsARunLoadsNoLibtorch) {
   expect_small({"replay", run});
 }
 
-// Each further worker costs what it writes to, not what libtorch takes.
-TEST_F(Start, WorkersShareLibtorch) {
-  constexpr long kMostOfItsOwn_kB = 30'000, kAtLeastShared_kB = 50'000;
+// Each further worker costs what it writes to, not what libtorch and the data take.
+TEST_F(Start, WorkersShareLibtorchAndTheData) {
+  constexpr long kMostOfItsOwn_kB = 30'000, kAtLeastShared_kB = 110'000;
+  constexpr std::size_t kText = 64 << 20;
+  write_text(folder_ / "text", std::string(kText, 'x'));
   const std::string job = small_job(folder_.path(), "epochs = 200\n[[device]]\ncount = 3\n").string();
-  Program program({"train", job});
+  Program program({"train", job, "--set", "data.source=text:" + (folder_ / "text").string(), "--set",
+                   fmt::format("data.max_bytes={}", kText)});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder_ / "runs") >= 1; })) << program.errors_so_far();
   for (const char* name : {"w0", "w1", "w2"}) {
     const pid_t worker = children(program.pid(), name).at(0);

@@ -122,12 +122,11 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
   fs::create_directories(fs::path(host.folder) / "logs", error);
   if (!error) fs::permissions(host.folder, fs::perms::owner_all, error);
   if (error) return absl::PermissionDeniedError(fmt::format("{}: {}", host.folder, error.message()));
-  if (job.program) {
-    PACELINE_ASSIGN_OR_RETURN(const std::string own, resolved_job(options));
-    host.job_file = host.folder + "/job.toml";
-    PACELINE_RETURN_IF_ERROR(store::atomic_write(host.job_file, own));
-  }
   PACELINE_ASSIGN_OR_RETURN(host.asked, resolved_job(options));
+  // Not job.toml, which a run's folder is known by.
+  host.asked_file = host.folder + "/asked.toml";
+  PACELINE_RETURN_IF_ERROR(store::atomic_write(host.asked_file, host.asked));
+  if (job.program) host.job_file = host.asked_file;
   PACELINE_ASSIGN_OR_RETURN(host.runs_dir, store::absolute_path(job.runs_dir));
   launch::Display display(fmt::format("host {}", placement.rank), launch::Shown::kLine);
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster, launch::LocalCluster::start(std::move(host), job));

@@ -5,13 +5,31 @@
 #include <vector>
 
 #include "paceline/cli/command_line.h"
+#include "paceline/config/job_config.h"
 #include "paceline/launch/fork_server.h"
+#include "paceline/runs/job_file.h"
 #include "paceline/train/built_in.h"
+#include "paceline/train/prepared.h"
+
+namespace {
+
+// The words: the command, the job's file, and those of launch::serve_forks().
+constexpr int kForkServerWords = 5;
+
+void prepare_forks(const std::string& job_file) {
+  const auto text = paceline::runs::read_job_file(job_file);
+  if (!text.ok()) return;
+  const auto job = paceline::config::parse_job(*text, job_file);
+  if (job.ok()) paceline::train::prepare_forks(*job);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   paceline::engine::use_built_in(paceline::train::built_in_models());
   if (argc < 2 || std::string_view(argv[1]) != paceline::launch::kForkServerCommand)
     return paceline::cli::run_paceline(argc, argv);
+  if (argc == kForkServerWords) prepare_forks(argv[2]);
   std::optional<std::vector<std::string>> words = paceline::launch::serve_forks(argc, argv);
   if (!words) return 2;
   std::vector<char*> pointers;

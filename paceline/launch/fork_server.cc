@@ -30,8 +30,8 @@ namespace {
 constexpr std::size_t kLongestRequest = 1 << 16;
 // The command line of a fork takes the place of the server's, and this much room is made for it there.
 constexpr std::size_t kCommandLineRoom = 4096;
-// A server that loads a program from a slow disk takes its time; one that is stopped is not waited for.
-constexpr timeval kLoadLimit{.tv_sec = 60, .tv_usec = 0};
+// Loading a program and a large folder of images takes its time; a server that is stopped is not waited for.
+constexpr timeval kLoadLimit{.tv_sec = 300, .tv_usec = 0};
 constexpr useconds_t kLookForParent_us = 100;
 
 struct Reply {

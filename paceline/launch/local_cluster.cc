@@ -165,7 +165,10 @@ absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const 
   // It loads while the coordinator and the servers start. Without one, each process loads the program itself.
   const bool computes = !cluster.processes_.workers.empty() || cluster.processes_.first;
   if (computes && cluster.processes_.job_file.empty() && has_torch_program()) {
-    if (auto server = ForkServer::start(ChildProgram::kWithTorch, {kForkServerCommand}); server.ok())
+    const HostProcesses& all = cluster.processes_;
+    const std::string job_file =
+        all.asked_file.empty() ? store::RunPaths{all.folder}.job().string() : all.asked_file;
+    if (auto server = ForkServer::start(ChildProgram::kWithTorch, {kForkServerCommand, job_file}); server.ok())
       cluster.fork_server_.emplace(*std::move(server));
   }
   const bool keeps = job.copies > 1 && !job.shared_folder && !cluster.processes_.runs_dir.empty();

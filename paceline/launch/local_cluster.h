@@ -46,6 +46,7 @@ struct HostProcesses {
   // for.
   std::string runs_dir{};
   std::string asked{};
+  std::string asked_file{};  // where that lies; "": the job is in the run's folder, which is this host's
 };
 
 // Whether a coordinator at that address leads the run with a folder of this name, and says so within that

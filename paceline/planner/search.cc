@@ -41,7 +41,7 @@ double walk_energy(const Evaluation& evaluation) {
 }
 
 // The same pipelines, wherever they are cut.
-bool same_groups(const Plan& a, const Plan& b) {
+bool same_groups_in_any_order(const Plan& a, const Plan& b) {
   return a.replicas.size() == b.replicas.size() &&
          std::all_of(a.replicas.begin(), a.replicas.end(), [&](const PlannedReplica& one) {
            return std::any_of(b.replicas.begin(), b.replicas.end(),
@@ -161,7 +161,7 @@ class Walk {
     const auto better = [](const Candidate& a, const Candidate& b) { return a.evaluation < b.evaluation; };
     if (best_.size() == kPolished && !better(candidate, best_.back())) return;
     const auto same = std::find_if(best_.begin(), best_.end(), [&](const Candidate& other) {
-      return same_groups(other.plan, candidate.plan);
+      return same_groups_in_any_order(other.plan, candidate.plan);
     });
     if (same != best_.end()) {
       if (!better(candidate, *same)) return;

@@ -6,6 +6,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/train/built_in_engine.h"
 #include "paceline/train/devices.h"
+#include "paceline/train/prepared.h"
 #include "paceline/train/profile.h"
 #include "paceline/train/threads.h"
 
@@ -21,8 +22,7 @@ class BuiltInModels final : public BuiltIn {
   absl::StatusOr<std::vector<std::unique_ptr<Engine>>> make(const config::JobConfig& job, Use use,
                                                             int threads, int count) const override {
     use_threads(threads);
-    PACELINE_ASSIGN_OR_RETURN(DataSets read, load_data(job.data, job.model.context));
-    const auto data = std::make_shared<const DataSets>(std::move(read));
+    PACELINE_ASSIGN_OR_RETURN(const auto data, data_of(job));
     std::vector<std::unique_ptr<Engine>> engines(static_cast<std::size_t>(count));
     for (auto& engine : engines) {
       PACELINE_ASSIGN_OR_RETURN(engine, BuiltInEngine::create(job, data, use == Use::kEvaluate, threads));
@@ -38,15 +38,15 @@ class BuiltInModels final : public BuiltIn {
   }
 
   absl::StatusOr<planner::ModelProfile> profile(const config::JobConfig& job) const override {
-    PACELINE_ASSIGN_OR_RETURN(const DataSets data, load_data(job.data, job.model.context));
+    PACELINE_ASSIGN_OR_RETURN(const auto data, data_of(job));
     use_threads(job.devices.front().threads);
-    return profile_model(job.model, data.train->sample_shape(), data.train->classes());
+    return profile_model(job.model, data->train->sample_shape(), data->train->classes());
   }
 
   absl::StatusOr<std::string> describe_data(const config::JobConfig& job) const override {
-    PACELINE_ASSIGN_OR_RETURN(const DataSets data, load_data(job.data, job.model.context));
-    return fmt::format("{} samples and {} to test with, {:016x}", data.train->size(), data.test->size(),
-                       mix_seed({data.train->digest(), data.test->digest()}));
+    PACELINE_ASSIGN_OR_RETURN(const auto data, data_of(job));
+    return fmt::format("{} samples and {} to test with, {:016x}", data->train->size(), data->test->size(),
+                       mix_seed({data->train->digest(), data->test->digest()}));
   }
 
   std::string describe_libtorch() const override {

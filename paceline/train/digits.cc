@@ -1,7 +1,7 @@
 // The digits that Paceline draws (data/digits.h), as samples. A sample is drawn when somebody asks for it.
 #include <memory>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/base/check.h"
 #include "paceline/base/rng.h"

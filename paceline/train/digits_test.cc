@@ -3,7 +3,7 @@
 #include <numeric>
 #include <set>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/train/dataset.h"
 #include "paceline/train/testing.h"

@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include <png.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/train/dataset.h"
 #include "paceline/train/testing.h"

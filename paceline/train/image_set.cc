@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/base/check.h"
 #include "paceline/base/rng.h"

@@ -1,7 +1,12 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/pooling.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/train/models.h"

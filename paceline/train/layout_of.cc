@@ -1,4 +1,4 @@
-#include <torch/torch.h>
+#include <torch/nn/modules/container/sequential.h>
 
 #include "paceline/train/model.h"
 #include "paceline/train/models.h"

@@ -1,7 +1,7 @@
 #include <numeric>
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/train/data_sources.h"
 #include "paceline/train/dataset.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/nn/modules/container/sequential.h>
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"

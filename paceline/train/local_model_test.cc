@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/base/rng.h"
 #include "paceline/train/model.h"

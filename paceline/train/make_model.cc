@@ -3,7 +3,7 @@
 #include <absl/strings/str_join.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/container/sequential.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/train/catch_torch.h"

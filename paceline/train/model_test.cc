@@ -3,7 +3,8 @@
 #include <cmath>
 #include <map>
 
-#include <torch/torch.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/utils.h>
 
 #include "paceline/train/models.h"
 #include "paceline/train/testing.h"

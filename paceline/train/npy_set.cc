@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/base/check.h"
 #include "paceline/base/rng.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/data/testing/npy_header_text.h"
 #include "paceline/train/local_model.h"

@@ -7,7 +7,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/container/sequential.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/train/catch_torch.h"

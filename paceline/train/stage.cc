@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/container/sequential.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/train/catch_torch.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/container/sequential.h>
 
 #include "paceline/train/tensor_bytes.h"
 #include "paceline/train/testing.h"

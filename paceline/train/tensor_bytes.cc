@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/base/check.h"
 #include "paceline/train/catch_torch.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"

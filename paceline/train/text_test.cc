@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/train/testing.h"
 #include "paceline/train/text_set.h"

@@ -2,7 +2,7 @@
 #include <stdexcept>
 
 #include <ATen/Parallel.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/train/catch_torch.h"
 #include "paceline/train/testing.h"

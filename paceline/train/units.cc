@@ -6,7 +6,9 @@
 #include <utility>
 
 #include <malloc.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/utils.h>
 
 #include "paceline/base/check.h"
 #include "paceline/train/model.h"

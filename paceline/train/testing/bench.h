@@ -12,7 +12,8 @@
 #include <sys/mman.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/utils.h>
 
 #include "paceline/train/local_model.h"
 #include "paceline/train/model.h"
