@@ -32,14 +32,14 @@ function(paceline_library name)
   paceline_note_target(${name} targets "${ARG_SOURCES}" "${ARG_DEPS}")
 endfunction()
 
-# paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE | FIRST]): a GoogleTest program. Everyday tests carry the label
-# "quick". ALONE: beside one other of these at most, because its processes need the processors. FIRST: begun before all
-# others; for a long one whose processes mostly wait.
+# paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE | FIRST] [SHARDS N]): a GoogleTest program. Everyday tests carry the
+# label "quick". ALONE: beside one other of these at most, because its processes need the processors. FIRST: begun before
+# all others; for a long one whose processes mostly wait. SHARDS: N runs of it, each with a part of its tests.
 #
 # What a test itself computes is little, so it is compiled with -O1, which takes a third less time. PRECOMPILED_LIKE
 # TARGET: where that library has a precompiled header, the test shares it, and so has to be compiled as that is.
 function(paceline_test name)
-  cmake_parse_arguments(ARG "SLOW;ALONE;FIRST" "TIMEOUT;PRECOMPILED_LIKE" "SOURCES;DEPS;SYSTEM" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW;ALONE;FIRST" "TIMEOUT;PRECOMPILED_LIKE;SHARDS" "SOURCES;DEPS;SYSTEM" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE paceline_options GTest::gtest_main GTest::gmock ${ARG_SYSTEM})
   if(ARG_PRECOMPILED_LIKE AND NOT CMAKE_UNITY_BUILD)
@@ -51,11 +51,24 @@ function(paceline_test name)
     target_link_libraries(${name} PRIVATE paceline_${dep})
   endforeach()
   paceline_note_target(${name} tests "${ARG_SOURCES}" "${ARG_DEPS}")
-  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 900)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  if(NOT ARG_SHARDS)
+    paceline_add_run(${name} ${name} "")
+    return()
+  endif()
+  foreach(shard RANGE 1 ${ARG_SHARDS})
+    math(EXPR index "${shard} - 1")
+    paceline_add_run(${name}_${shard} ${name} "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
+endfunction()
+
+# One run of the program NAME, with what paceline_test() was told.
+macro(paceline_add_run run name environment)
+  add_test(NAME ${run} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${run} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  set(run_environment "${environment}")
   if(ARG_ALONE)
     # In two lanes by turns. COST: begun first, so that the others run beside them.
     get_property(lane GLOBAL PROPERTY paceline_lane)
@@ -64,22 +77,23 @@ function(paceline_test name)
     endif()
     math(EXPR next_lane "1 - ${lane}")
     set_property(GLOBAL PROPERTY paceline_lane ${next_lane})
-    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK processors_${lane} COST 1000)
+    set_tests_properties(${run} PROPERTIES RESOURCE_LOCK processors_${lane} COST 1000)
   endif()
   if(ARG_FIRST)
-    set_tests_properties(${name} PROPERTIES COST 2000)
+    set_tests_properties(${run} PROPERTIES COST 2000)
   endif()
   if(PACELINE_SANITIZE MATCHES thread)
     # UCX watches memory calls, those at a thread's end too, when ThreadSanitizer has let go of the thread. And
     # peers that tests fork have threads of their own.
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT "UCX_MEM_EVENTS=no;TSAN_OPTIONS=die_after_fork=0")
+    list(APPEND run_environment UCX_MEM_EVENTS=no TSAN_OPTIONS=die_after_fork=0)
   endif()
+  set_tests_properties(${run} PROPERTIES ENVIRONMENT "${run_environment}")
   if(ARG_SLOW)
-    set_tests_properties(${name} PROPERTIES LABELS slow)
+    set_tests_properties(${run} PROPERTIES LABELS slow)
   else()
-    set_tests_properties(${name} PROPERTIES LABELS quick)
+    set_tests_properties(${run} PROPERTIES LABELS quick)
   endif()
-endfunction()
+endmacro()
 
 # For paceline_check_includes: what a target has and may include. KIND: targets or tests.
 function(paceline_note_target name kind sources deps)

@@ -21,8 +21,9 @@ std::vector<bool> moving_blocks(const ps::Layout& part, std::int64_t floats) {
   // A board has as many floats of directions behind those of the weights.
   for (std::int64_t offset = 0; offset < floats; offset += part.size()) {
     for (const ps::Layout::Range& range : part.moving()) {
-      const std::size_t last = block_count(offset + range.end);
-      for (std::size_t block = block_index(offset + range.begin); block < last; ++block) moving[block] = true;
+      const std::size_t end = blocks_before(floats, offset + range.end);
+      for (std::size_t block = block_index(floats, offset + range.begin); block < end; ++block)
+        moving[block] = true;
     }
   }
   return moving;
@@ -160,7 +161,7 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
 // `from` outlives the update.
 void CommitExchange::await(int shard, const Gathering& from, ps::Update& update) {
   update.members = from.members;
-  update.arrival_block = kBlockFloats;
+  update.arrival_block = block_floats(parts_[static_cast<std::size_t>(shard)].size());
   update.arrival = [this, shard, &from, version = update.version](std::int64_t begin, std::int64_t end) {
     for (const int other : from.others)
       PACELINE_RETURN_IF_ERROR(exchange_.wait(shard, other, version, begin, end));
@@ -205,8 +206,9 @@ absl::Status CommitExchange::add_on_the_way(Version version, std::span<const int
     sums = {exchange_.slice(kKeeper, passing_->from, version),
             static_cast<std::size_t>(parts_[kKeeper].size())};
   }
-  for (std::int64_t begin = 0; begin < std::ssize(sums); begin += kBlockFloats) {
-    if (!moving_[kKeeper][block_index(begin)]) continue;
+  for (std::size_t number = 0; number < block_count(std::ssize(sums)); ++number) {
+    if (!moving_[kKeeper][number]) continue;
+    const std::int64_t begin = block_begin(std::ssize(sums), number);
     const std::span<float> block = block_at(sums, begin);
     if (!first) {
       PACELINE_RETURN_IF_ERROR(
@@ -228,16 +230,17 @@ absl::Status CommitExchange::send(Version version, std::span<const HostMember> m
   if (const std::vector<int> way = way_of(members); !way.empty() && host_ != kKeeper)
     return add_on_the_way(version, way, own);
   summed_.assign(parts_.size(), 0);
-  std::int64_t longest = 0;
-  for (const ps::Layout& part : parts_) longest = std::max(longest, part.size());
+  std::size_t most = 0;
+  for (const ps::Layout& part : parts_) most = std::max(most, block_count(part.size()));
   // A block for each host in turn, from the next one on, so that all links and all shards are busy at once.
   const int hosts = static_cast<int>(parts_.size());
-  for (std::int64_t begin = 0; begin < longest; begin += kBlockFloats) {
+  for (std::size_t block = 0; block < most; ++block) {
     for (int step = 1; step < hosts; ++step) {
       const int to = (host_ + step) % hosts;
       for (const int shard : kept_[static_cast<std::size_t>(to)]) {
         const auto at = static_cast<std::size_t>(shard);
-        if (begin < parts_[at].size() && moving_[at][block_index(begin)])
+        const std::int64_t begin = block_begin(parts_[at].size(), block);
+        if (begin < parts_[at].size() && moving_[at][block])
           exchange_.send(to, shard, version, begin, part_block(shard, own, begin));
       }
     }
@@ -254,7 +257,7 @@ std::span<const float> CommitExchange::part_block(int shard, std::span<const Hos
   sums_[at].resize(size);
   const std::span<float> into = block_at(std::span(sums_[at]), begin);
   if (begin >= summed_[at]) sum(shard, own, begin, into, Sum::kOver);
-  summed_[at] = std::max(summed_[at], begin + kBlockFloats);
+  summed_[at] = std::max(summed_[at], begin + std::ssize(into));
   return into;
 }
 

@@ -14,7 +14,7 @@ namespace paceline::exchange {
 class MadeBlocks {
  public:
   // Of a board with so many floats for each weight: the weight, and its direction.
-  MadeBlocks(const ps::Layout& part, std::int64_t floats) : all_(block_count(floats), 0) {
+  MadeBlocks(const ps::Layout& part, std::int64_t floats) : floats_(floats), all_(block_count(floats), 0) {
     for (std::int64_t offset = 0; offset < floats; offset += part.size()) {
       for (const ps::Layout::Range& range : part.moving())
         each_block(offset + range.begin, offset + range.end,
@@ -38,21 +38,22 @@ class MadeBlocks {
       if (missing_[block] > 0) return;
       const bool last =
           std::all_of(missing_.begin(), missing_.end(), [](std::int64_t floats) { return floats == 0; });
-      whole(static_cast<std::int64_t>(block) * kBlockFloats, last);
+      whole(block_begin(floats_, block), last);
     });
   }
 
  private:
   template <class Visit>
-  static void each_block(std::int64_t begin, std::int64_t end, Visit visit) {
+  void each_block(std::int64_t begin, std::int64_t end, Visit visit) const {
     while (begin < end) {
-      const std::size_t block = block_index(begin);
-      const std::int64_t to = std::min(end, static_cast<std::int64_t>(block + 1) * kBlockFloats);
+      const std::size_t block = block_index(floats_, begin);
+      const std::int64_t to = std::min(end, block_begin(floats_, block + 1));
       visit(block, to - begin);
       begin = to;
     }
   }
 
+  const std::int64_t floats_;
   std::vector<std::int64_t> all_;  // floats that move, by block
   std::mutex mutex_;
   std::vector<std::int64_t> missing_;

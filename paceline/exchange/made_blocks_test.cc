@@ -16,10 +16,10 @@ namespace {
 
 ps::Layout layout() {
   ps::Layout layout;
-  layout.add("a", ps::TensorKind::kParameter, {kBlockFloats + 100});
-  layout.add("frozen", ps::TensorKind::kConstant, {3 * kBlockFloats});
+  layout.add("a", ps::TensorKind::kParameter, {kLeastBlock + 100});
+  layout.add("frozen", ps::TensorKind::kConstant, {3 * kLeastBlock});
   layout.add("mean", ps::TensorKind::kStatistic, {33});
-  layout.add("b", ps::TensorKind::kParameter, {kBlockFloats / 2});
+  layout.add("b", ps::TensorKind::kParameter, {kLeastBlock / 2});
   return layout;
 }
 
@@ -46,7 +46,7 @@ TEST(MadeBlocks, EachIsToldOfOnceAsSoonAsItIsWhole) {
         continue;
       }
       std::int64_t end = at;
-      const auto longest = static_cast<std::int64_t>(1 + random() % (2 * kBlockFloats));
+      const auto longest = static_cast<std::int64_t>(1 + random() % (2 * kLeastBlock));
       while (end < floats && end - at < longest && moving[static_cast<std::size_t>(end)]) ++end;
       ranges.emplace_back(at, end);
       at = end;
@@ -65,7 +65,7 @@ TEST(MadeBlocks, EachIsToldOfOnceAsSoonAsItIsWhole) {
           EXPECT_FALSE(over);
           over = last;
           ++told[block];
-          const std::int64_t block_end = std::min(floats, block + kBlockFloats);
+          const std::int64_t block_end = std::min(floats, block + block_floats(floats));
           EXPECT_TRUE(
               std::none_of(left.begin() + block, left.begin() + block_end, [](bool one) { return one; }));
         });
@@ -73,7 +73,7 @@ TEST(MadeBlocks, EachIsToldOfOnceAsSoonAsItIsWhole) {
       EXPECT_TRUE(over);
       const std::vector<bool> expected = moving_blocks(part, floats);
       for (std::size_t block = 0; block < expected.size(); ++block)
-        EXPECT_EQ(told[static_cast<std::int64_t>(block) * kBlockFloats], expected[block] ? 1 : 0) << block;
+        EXPECT_EQ(told[block_begin(floats, block)], expected[block] ? 1 : 0) << block;
     }
   }
 }

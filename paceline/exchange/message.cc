@@ -46,7 +46,7 @@ absl::StatusOr<Header> read_header(std::span<const std::byte> bytes) {
   const auto last = static_cast<std::uint64_t>(get(bytes.data() + 24));
   const bool known =
       kind >= static_cast<std::int64_t>(Kind::kSum) && kind <= static_cast<std::int64_t>(Kind::kSquares);
-  if (!known || shard < 0 || version < 0 || begin < 0 || begin % kBlockFloats != 0)
+  if (!known || shard < 0 || version < 0 || begin < 0 || begin % kLeastBlock != 0)
     return absl::DataLossError(
         fmt::format("a message of kind {}, shard {}, version {}, from {}", kind, shard, version, begin));
   Header header{static_cast<Kind>(kind), Version(version), begin, static_cast<int>(shard)};
@@ -64,8 +64,8 @@ absl::Status check_payload(const Header& header, std::size_t bytes, std::int64_t
     return absl::DataLossError(fmt::format("{} bytes with a word that has none", bytes));
   }
   const bool fits =
-      header.begin < floats &&
-      bytes == static_cast<std::size_t>(std::min(kBlockFloats, floats - header.begin)) * sizeof(float);
+      header.begin < floats && header.begin % block_floats(floats) == 0 &&
+      bytes == static_cast<std::size_t>(std::min(block_floats(floats), floats - header.begin)) * sizeof(float);
   if (fits) return absl::OkStatus();
   return absl::DataLossError(
       fmt::format("{} bytes from float {} on, of {} floats", bytes, header.begin, floats));

@@ -15,10 +15,17 @@
 
 namespace paceline::exchange {
 
-// All floats go in blocks of this many, from 0 on; only a last one is shorter. Small enough that what is
-// there can be worked on while the rest is on its way, and large enough that a block costs little beside its
-// bytes.
-inline constexpr std::int64_t kBlockFloats = 256 * 1024;
+// Floats go in blocks, from 0 on; only a last one is shorter. There are so many of them that what is there can
+// be worked on while the rest is on its way: a sum that is made over h hosts, in b blocks, takes (b + h - 1) / b
+// times as long as over one link. And they are so large that a block costs little beside its bytes.
+inline constexpr std::int64_t kLeastBlock = 32 * 1024, kMostBlock = 256 * 1024;
+inline constexpr std::int64_t kWantedBlocks = 32;
+
+// Of so many floats: those of one shard's gradients, or of one board's weights.
+constexpr std::int64_t block_floats(std::int64_t floats) {
+  constexpr std::int64_t kStep = kWantedBlocks * kLeastBlock;
+  return std::clamp((floats + kStep - 1) / kStep * kLeastBlock, kLeastBlock, kMostBlock);
+}
 
 enum class Kind : std::uint8_t {
   kSum = 1,   // of the sender's gradients, for a shard that the receiver keeps
@@ -44,18 +51,25 @@ std::array<std::byte, kHeaderBytes> write_header(const Header& header);
 // Errors: DataLoss.
 absl::StatusOr<Header> read_header(std::span<const std::byte> bytes);
 
-constexpr std::size_t block_count(std::int64_t floats) {
-  return static_cast<std::size_t>((floats + kBlockFloats - 1) / kBlockFloats);
+// How many blocks, of so many floats, begin before `end`.
+constexpr std::size_t blocks_before(std::int64_t floats, std::int64_t end) {
+  const std::int64_t block = block_floats(floats);
+  return static_cast<std::size_t>((end + block - 1) / block);
 }
-// The number of the block that begins there.
-constexpr std::size_t block_index(std::int64_t begin) {
-  return static_cast<std::size_t>(begin / kBlockFloats);
+constexpr std::size_t block_count(std::int64_t floats) { return blocks_before(floats, floats); }
+// The number of the block, of so many floats, with the float `at`; and where a block begins.
+constexpr std::size_t block_index(std::int64_t floats, std::int64_t at) {
+  return static_cast<std::size_t>(at / block_floats(floats));
+}
+constexpr std::int64_t block_begin(std::int64_t floats, std::size_t block) {
+  return static_cast<std::int64_t>(block) * block_floats(floats);
 }
 // The block of `floats` that begins there.
 template <class Float>
 std::span<Float> block_at(std::span<Float> floats, std::int64_t begin) {
   const auto from = static_cast<std::size_t>(begin);
-  return floats.subspan(from, std::min(static_cast<std::size_t>(kBlockFloats), floats.size() - from));
+  const auto block = static_cast<std::size_t>(block_floats(std::ssize(floats)));
+  return floats.subspan(from, std::min(block, floats.size() - from));
 }
 // Whether a version that is not the first to go over a link has this block; `moving`: by block, whether
 // versions differ in it. Where none does, the first one goes all the same, to say that the version is there.

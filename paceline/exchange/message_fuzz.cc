@@ -22,14 +22,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto written = write_header(*header);
   PACELINE_CHECK(std::equal(written.begin(), written.end(), bytes.begin(), bytes.end()),
                  "other bytes when written again");
-  std::vector<float> shard(numbers[0] % (4 * kBlockFloats));
-  if (!check_payload(*header, numbers[1], static_cast<std::int64_t>(shard.size())).ok()) return 0;
+  std::vector<float> shard(numbers[0] % (64 * kLeastBlock));
+  const std::int64_t floats = std::ssize(shard);
+  if (!check_payload(*header, numbers[1], floats).ok()) return 0;
   if (header->kind == Kind::kKeptHere || header->kind == Kind::kSquares) {
     PACELINE_CHECK(numbers[1] == 0, "{} bytes that nobody receives", numbers[1]);
     return 0;
   }
   const std::span block = block_at(std::span(shard), header->begin);
-  PACELINE_CHECK(block.size_bytes() == numbers[1] && block_index(header->begin) < block_count(shard.size()),
+  const std::size_t index = block_index(floats, header->begin);
+  PACELINE_CHECK(block.size_bytes() == numbers[1] && index < block_count(floats) &&
+                     block_begin(floats, index) == header->begin,
                  "a block of {} bytes for {}", block.size_bytes(), numbers[1]);
   std::memset(block.data(), 1, block.size_bytes());
   return 0;

@@ -9,7 +9,7 @@ namespace {
 
 TEST(Message, AHeaderComesBack) {
   for (const Header& header :
-       {Header{Kind::kSum, Version(1), 0, 3}, Header{Kind::kKept, Version(1), kBlockFloats},
+       {Header{Kind::kSum, Version(1), 0, 3}, Header{Kind::kKept, Version(1), kLeastBlock},
         Header{.kind = Kind::kWeights, .version = Version(2), .begin = 0, .shard = 1, .pass_on = ~0ULL},
         Header{Kind::kKeptHere, Version(INT64_MAX), 0}, Header{Kind::kSquares, Version(7), 0, 0, 1.5e300}}) {
     const auto bytes = write_header(header);
@@ -37,20 +37,34 @@ TEST(Message, WhatIsNoHeaderIsRefused) {
 }
 
 TEST(Message, APayloadIsOneBlock) {
-  constexpr std::int64_t kFloats = kBlockFloats + 3;
-  EXPECT_TRUE(check_payload({Kind::kSum, Version(1), 0}, kBlockFloats * 4, kFloats).ok());
-  EXPECT_TRUE(check_payload({Kind::kSum, Version(1), kBlockFloats}, 12, kFloats).ok());
+  constexpr std::int64_t kFloats = kLeastBlock + 3;
+  EXPECT_TRUE(check_payload({Kind::kSum, Version(1), 0}, kLeastBlock * 4, kFloats).ok());
+  EXPECT_TRUE(check_payload({Kind::kSum, Version(1), kLeastBlock}, 12, kFloats).ok());
   EXPECT_FALSE(check_payload({Kind::kSum, Version(1), 0}, 12, kFloats).ok());
-  EXPECT_FALSE(check_payload({Kind::kSum, Version(1), kBlockFloats}, 13, kFloats).ok());
-  EXPECT_FALSE(check_payload({Kind::kSum, Version(1), 2 * kBlockFloats}, 0, kFloats).ok());
+  EXPECT_FALSE(check_payload({Kind::kSum, Version(1), kLeastBlock}, 13, kFloats).ok());
+  EXPECT_FALSE(check_payload({Kind::kSum, Version(1), 2 * kLeastBlock}, 0, kFloats).ok());
   EXPECT_FALSE(check_payload({Kind::kSum, Version(1), 0}, 0, 0).ok());
+}
+
+// Never more than are wanted, unless each is as large as it may be.
+TEST(Message, BlocksCoverEverySize) {
+  for (std::int64_t floats = 1; floats < 40 * kWantedBlocks * kLeastBlock; floats += 99'991) {
+    const std::int64_t block = block_floats(floats);
+    ASSERT_TRUE(block % kLeastBlock == 0 && kLeastBlock <= block && block <= kMostBlock) << floats;
+    const std::size_t count = block_count(floats);
+    EXPECT_LT(block_begin(floats, count - 1), floats);
+    EXPECT_GE(block_begin(floats, count), floats);
+    EXPECT_EQ(block_index(floats, floats - 1), count - 1);
+    EXPECT_EQ(block_index(floats, block_begin(floats, count - 1)), count - 1);
+    EXPECT_TRUE(block == kMostBlock || count <= static_cast<std::size_t>(kWantedBlocks)) << floats;
+  }
 }
 
 TEST(Message, WordsHaveNoPayload) {
   for (const Kind kind : {Kind::kKeptHere, Kind::kSquares}) {
-    EXPECT_TRUE(check_payload({kind, Version(1), 0}, 0, kBlockFloats).ok());
-    EXPECT_FALSE(check_payload({kind, Version(1), 0}, 4, kBlockFloats).ok());
-    EXPECT_FALSE(check_payload({kind, Version(1), 0}, kBlockFloats * 4, kBlockFloats).ok());
+    EXPECT_TRUE(check_payload({kind, Version(1), 0}, 0, kLeastBlock).ok());
+    EXPECT_FALSE(check_payload({kind, Version(1), 0}, 4, kLeastBlock).ok());
+    EXPECT_FALSE(check_payload({kind, Version(1), 0}, kLeastBlock * 4, kLeastBlock).ok());
   }
 }
 

@@ -19,7 +19,7 @@ absl::StatusOr<std::optional<std::span<float>>> Mirror::room(const Header& heade
           fmt::format("weights of version {} after {}", header.version, board_.version()));
     begin(header);
   }
-  const std::size_t block = block_index(header.begin);
+  const std::size_t block = block_index(floats_, header.begin);
   if (coming_->offered[block])
     return absl::DataLossError(
         fmt::format("weights of version {} from {} on twice", header.version, header.begin));
@@ -43,7 +43,7 @@ void Mirror::fill_in(std::span<float> memory) {
   const std::span<const float> source(whole_.front(), memory.size());
   for (std::size_t block = 0; block < moving_.size(); ++block) {
     if (sent_again(moving_, block)) continue;
-    const std::int64_t begin = static_cast<std::int64_t>(block) * kBlockFloats;
+    const std::int64_t begin = block_begin(floats_, block);
     const std::span<const float> from = block_at(source, begin);
     std::copy(from.begin(), from.end(), block_at(memory, begin).begin());
   }

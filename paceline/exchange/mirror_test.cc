@@ -5,7 +5,7 @@
 namespace paceline::exchange {
 namespace {
 
-constexpr std::int64_t kMirrorFloats = kBlockFloats + 5;
+constexpr std::int64_t kMirrorFloats = kLeastBlock + 5;
 
 Mirror make_mirror(std::vector<bool> moving = {true, true}) {
   return Mirror(memory::WeightWriter::create(kMirrorFloats, 4, 2).value(), kMirrorFloats, std::move(moving));
@@ -14,7 +14,7 @@ Mirror make_mirror(std::vector<bool> moving = {true, true}) {
 // A version comes in; what arrived() says at the end.
 std::optional<Header> fill_mirror(Mirror& mirror, Kind kind, Version version, float value) {
   std::optional<Header> whole;
-  for (const std::int64_t begin : {kBlockFloats, std::int64_t{0}}) {
+  for (const std::int64_t begin : {kLeastBlock, std::int64_t{0}}) {
     const auto room = mirror.room({kind, version, begin});
     EXPECT_TRUE(room.ok() && room->has_value()) << room.status();
     std::fill((*room)->begin(), (*room)->end(), value);
@@ -35,7 +35,7 @@ TEST(Mirror, WhatComesWholeIsPublished) {
   const auto pinned = reader.pin(Version(2), std::chrono::nanoseconds::zero());
   ASSERT_TRUE(pinned);
   EXPECT_EQ(pinned->version, Version(4));
-  EXPECT_EQ(pinned->weights[kBlockFloats], 4.0f);
+  EXPECT_EQ(pinned->weights[kLeastBlock], 4.0f);
 }
 
 TEST(Mirror, WhatIsKeptMayBeOlderAndIsNotPublished) {
@@ -75,7 +75,7 @@ TEST(Mirror, ABlockThatDoesNotMoveComesOnce) {
   for (int version = 1; version < 8; ++version) {
     const Version now(version);
     EXPECT_FALSE(mirror.room({Kind::kWeights, now, 0}).ok()) << "again";
-    const auto room = mirror.room({Kind::kWeights, now, kBlockFloats});
+    const auto room = mirror.room({Kind::kWeights, now, kLeastBlock});
     ASSERT_TRUE(room.ok() && room->has_value());
     std::fill((*room)->begin(), (*room)->end(), static_cast<float>(version));
     ASSERT_TRUE(mirror.arrived().value()) << "it is whole";
@@ -83,8 +83,8 @@ TEST(Mirror, ABlockThatDoesNotMoveComesOnce) {
     const auto pinned = (version == 2 ? keeper : reader).pin(now, std::chrono::nanoseconds::zero());
     ASSERT_TRUE(pinned);
     EXPECT_EQ(pinned->weights[0], 7.0f);
-    EXPECT_EQ(pinned->weights[kBlockFloats - 1], 7.0f);
-    EXPECT_EQ(pinned->weights[kBlockFloats], static_cast<float>(version));
+    EXPECT_EQ(pinned->weights[kLeastBlock - 1], 7.0f);
+    EXPECT_EQ(pinned->weights[kLeastBlock], static_cast<float>(version));
   }
 }
 
@@ -98,7 +98,7 @@ TEST(Mirror, OfWhatNeverMovesTheFirstBlockSaysThatAVersionIsThere) {
   auto reader = memory::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
   const auto pinned = reader.pin(Version(1), std::chrono::nanoseconds::zero());
   ASSERT_TRUE(pinned);
-  EXPECT_EQ(pinned->weights[kBlockFloats], 7.0f);
+  EXPECT_EQ(pinned->weights[kLeastBlock], 7.0f);
 }
 
 TEST(Mirror, WhatCannotComeIsRefused) {
@@ -109,7 +109,7 @@ TEST(Mirror, WhatCannotComeIsRefused) {
   fill_mirror(mirror, Kind::kKept, Version(1), 1);
   fill_mirror(mirror, Kind::kKept, Version(2), 2);
   ASSERT_TRUE(mirror.room({Kind::kKept, Version(3), 0})->has_value());
-  ASSERT_TRUE(mirror.room({Kind::kKept, Version(3), kBlockFloats})->has_value());
+  ASSERT_TRUE(mirror.room({Kind::kKept, Version(3), kLeastBlock})->has_value());
   ASSERT_TRUE(mirror.arrived().ok());
   EXPECT_FALSE(mirror.arrived().ok());  // more than may be kept
 }

@@ -46,7 +46,7 @@ void Outlet::send(Kind kind, const memory::WeightReader::Pinned& pinned) {
   std::vector<std::int64_t> begins;
   for (std::size_t block = 0; block < moving_.size(); ++block) {
     if (!sent_whole_ || sent_again(moving_, block))
-      begins.push_back(static_cast<std::int64_t>(block) * kBlockFloats);
+      begins.push_back(block_begin(std::ssize(pinned.weights), block));
   }
   sent_whole_ = true;
   blocks_under_way_ = begins.size();

@@ -48,9 +48,9 @@ absl::StatusOr<std::optional<std::span<float>>> Slices::room(int host, Version v
     return absl::DataLossError(fmt::format("gradients for commit {}, which is over", version));
   if (slice == nullptr && from.slices.size() == kMostSlices) return std::nullopt;
   if (slice == nullptr) slice = &add(from, version);
-  if (slice->offered[block_index(begin)])
+  if (slice->offered[block_index(floats_, begin)])
     return absl::DataLossError(fmt::format("gradients for commit {} from {} on twice", version, begin));
-  slice->offered[block_index(begin)] = true;
+  slice->offered[block_index(floats_, begin)] = true;
   return block_at(std::span(slice->floats), begin);
 }
 
@@ -59,7 +59,7 @@ void Slices::arrived(int host, Version version, std::int64_t begin) {
     const std::lock_guard lock(mutex_);
     Slice* slice = find(hosts_[static_cast<std::size_t>(host)], version);
     PACELINE_CHECK(slice != nullptr, "a block of commit {} of host {}, which is not here", version, host);
-    slice->here[block_index(begin)] = true;
+    slice->here[block_index(floats_, begin)] = true;
   }
   changed_.notify_all();
 }
@@ -84,8 +84,8 @@ absl::Status Slices::wait(int host, Version version, std::int64_t begin, std::in
   std::unique_lock lock(mutex_);
   Slice* slice = find(hosts_[static_cast<std::size_t>(host)], version);
   PACELINE_CHECK(slice != nullptr, "nobody asked for commit {} of host {}", version, host);
-  const auto first = slice->here.begin() + static_cast<std::ptrdiff_t>(block_index(begin));
-  const auto last = slice->here.begin() + static_cast<std::ptrdiff_t>(block_count(end));
+  const auto first = slice->here.begin() + static_cast<std::ptrdiff_t>(block_index(floats_, begin));
+  const auto last = slice->here.begin() + static_cast<std::ptrdiff_t>(blocks_before(floats_, end));
   const auto all_here = [&] { return std::all_of(first, last, [](bool here) { return here; }); };
   changed_.wait(lock, [&] { return !failed_.ok() || all_here(); });
   return all_here() ? absl::OkStatus() : failed_;

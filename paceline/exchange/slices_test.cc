@@ -9,11 +9,11 @@
 namespace paceline::exchange {
 namespace {
 
-constexpr std::int64_t kSlicesFloats = 2 * kBlockFloats + 5;
+constexpr std::int64_t kSlicesFloats = 2 * kLeastBlock + 5;
 
 // All blocks of a slice arrive, filled with `value`.
 void fill_slices(Slices& slices, int host, Version version, float value) {
-  for (std::int64_t begin = 0; begin < kSlicesFloats; begin += kBlockFloats) {
+  for (std::int64_t begin = 0; begin < kSlicesFloats; begin += kLeastBlock) {
     const auto room = slices.room(host, version, begin);
     ASSERT_TRUE(room.ok()) << room.status();
     ASSERT_TRUE(room->has_value());
@@ -26,13 +26,13 @@ TEST(Slices, TheShardWaitsForABlockAndForNoOther) {
   Slices slices(2, kSlicesFloats);
   const float* slice = slices.slice(1, Version(1));
   const std::jthread link([&] {
-    const auto last = slices.room(1, Version(1), 2 * kBlockFloats);
+    const auto last = slices.room(1, Version(1), 2 * kLeastBlock);
     ASSERT_TRUE(last.ok() && last->has_value());
     EXPECT_EQ((*last)->size(), 5u);
     std::fill((*last)->begin(), (*last)->end(), 3.0f);
-    slices.arrived(1, Version(1), 2 * kBlockFloats);
+    slices.arrived(1, Version(1), 2 * kLeastBlock);
   });
-  EXPECT_TRUE(slices.wait(1, Version(1), 2 * kBlockFloats + 1, kSlicesFloats).ok());
+  EXPECT_TRUE(slices.wait(1, Version(1), 2 * kLeastBlock + 1, kSlicesFloats).ok());
   EXPECT_EQ(slice[kSlicesFloats - 1], 3.0f);
 }
 
@@ -72,7 +72,7 @@ TEST(Slices, ALaterCommitMayComeBeforeAnEarlierOneIsAskedFor) {
   EXPECT_EQ(slices.slice(0, Version(3))[7], 3.0f);
   slices.release(0, Version(3));
   EXPECT_FALSE(slices.room(0, Version(9), 0).ok());  // it is still on its way
-  EXPECT_TRUE(slices.room(0, Version(9), kBlockFloats)->has_value());
+  EXPECT_TRUE(slices.room(0, Version(9), kLeastBlock)->has_value());
 }
 
 TEST(Slices, NobodyWaitsForWhatDoesNotCome) {

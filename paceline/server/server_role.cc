@@ -307,8 +307,10 @@ absl::Status Server::pass_on_first(std::span<const float> weights) {
   constexpr int kKeeper = 0, kSender = 1;
   constexpr Version kFirst(0);
   if (index_ == kSender) {
-    for (std::int64_t begin = 0; begin < std::ssize(weights); begin += exchange::kBlockFloats)
+    for (std::size_t block = 0; block < exchange::block_count(std::ssize(weights)); ++block) {
+      const std::int64_t begin = exchange::block_begin(std::ssize(weights), block);
       exchange_->send(kKeeper, kKeeper, kFirst, begin, exchange::block_at(weights, begin));
+    }
     return exchange_->flush(kKeeper);
   }
   const float* const first = exchange_->slice(kKeeper, kSender, kFirst);

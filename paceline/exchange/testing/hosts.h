@@ -22,10 +22,10 @@ inline constexpr ps::OptimizerConfig kOptimizer{.kind = ps::OptimizerKind::kSgd,
 // Parameters, statistics and a constant, with tensors of more than a block.
 inline ps::Layout model() {
   ps::Layout layout;
-  layout.add("conv", ps::TensorKind::kParameter, {kBlockFloats + 100});
+  layout.add("conv", ps::TensorKind::kParameter, {kLeastBlock + 100});
   layout.add("norm.mean", ps::TensorKind::kStatistic, {33});
-  layout.add("fc1", ps::TensorKind::kParameter, {kBlockFloats});
-  layout.add("frozen", ps::TensorKind::kConstant, {kBlockFloats + 5000}, ps::Dtype::kInt64);
+  layout.add("fc1", ps::TensorKind::kParameter, {kLeastBlock});
+  layout.add("frozen", ps::TensorKind::kConstant, {kLeastBlock + 5000}, ps::Dtype::kInt64);
   layout.add("fc2", ps::TensorKind::kParameter, {77});
   layout.add("norm.variance", ps::TensorKind::kStatistic, {5});
   layout.add("fc3", ps::TensorKind::kParameter, {1000});
@@ -217,7 +217,7 @@ class Hosts {
     const std::vector<bool> moving = moving_blocks(layout_, layout_.size());
     std::int64_t bytes = 0;
     for (std::size_t block = 0; block < moving.size(); ++block) {
-      const auto begin = static_cast<std::int64_t>(block) * kBlockFloats;
+      const auto begin = block_begin(layout_.size(), block);
       if (moving[block]) bytes += std::ssize(std::as_bytes(block_at(std::span(floats), begin)));
     }
     return bytes;
