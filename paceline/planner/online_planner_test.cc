@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/base/testing/effort.h"
 #include "paceline/planner/testing/random_problem.h"
 #include "paceline/planner/testing/violation_bound.h"
 
@@ -145,6 +146,7 @@ TEST(OnlinePlanner, LooksAtOtherGroupsWhenADeviceIsSlowThoughOtherCutsHelpToo) {
 }
 
 TEST(OnlinePlanner, DoesNotMigrateForADeviceThatFlips) {
+  if (paceline::testing::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   const Problem problem = small_cluster();
   const Problem other = slower(problem, 1, 3);
   constexpr int kBatches = 500;
@@ -219,6 +221,7 @@ TEST(OnlinePlanner, RollsBackAPlanThatDisappoints) {
 }
 
 TEST(OnlinePlanner, KeepsALongTermBudget) {
+  if (paceline::testing::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   Problem problem = small_cluster();
   for (Device& device : problem.cluster.devices) device.memory_bytes = Device::kNoLimit;
   for (std::size_t n = 0; n < 2; ++n) {

@@ -6,6 +6,13 @@
 
 namespace paceline::testing {
 
+// For a long test of what is decided, whose code other tests run too: under sanitizers it shows nothing more.
+#ifdef PACELINE_SANITIZED
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // Of all ways in which a test can go, the most to try.
 #ifdef PACELINE_SANITIZED
 inline constexpr std::int64_t kMostWays = 2'000;

@@ -17,7 +17,8 @@ ModelProfile random_model(Rng& rng, std::int32_t layers) {
   for (std::int32_t l = 0; l < layers; ++l) {
     LayerProfile layer;
     layer.name = fmt::format("layer{}", l);
-    layer.work_ms = 0.05 + rng.uniform() * (rng.below(4) == 0 ? 5 : 1);
+    const double work = rng.uniform();
+    layer.work_ms = 0.05 + work * (rng.below(4) == 0 ? 5 : 1);
     layer.output_bytes = 100 + static_cast<std::int64_t>(rng.below(20'000));
     layer.activation_bytes = layer.output_bytes * static_cast<std::int64_t>(1 + rng.below(3));
     layer.parameter_bytes = static_cast<std::int64_t>(rng.below(400'000));
