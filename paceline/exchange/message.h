@@ -19,7 +19,7 @@ namespace paceline::exchange {
 // be worked on while the rest is on its way: a sum that is made over h hosts, in b blocks, takes (b + h - 1) / b
 // times as long as over one link. And they are so large that a block costs little beside its bytes.
 inline constexpr std::int64_t kLeastBlock = 32 * 1024, kMostBlock = 256 * 1024;
-inline constexpr std::int64_t kWantedBlocks = 32;
+inline constexpr std::int64_t kWantedBlocks = 16;
 
 // Of so many floats: those of one shard's gradients, or of one board's weights.
 constexpr std::int64_t block_floats(std::int64_t floats) {
