@@ -406,6 +406,20 @@ TEST(Faults, AForkServerThatDiesAtTheStartIsNobodysLoss) {
   EXPECT_EQ(checkpoint_weights(only_run(folder / "runs")), undisturbed(job));
 }
 
+// It may read data for minutes before it answers.
+TEST(Faults, CtrlCIsHeardWhileTheForkServerIsNotReady) {
+  constexpr int kPatience_s = 60;  // it is waited for five times as long
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("bsp", 1, 20)).string()});
+  ASSERT_TRUE(eventually([&] {
+    const auto found = children(train.pid(), "fork-server");
+    return !found.empty() && kill(found[0], SIGSTOP) == 0;
+  }));
+  train.signal(SIGINT);
+  const Ended ended = train.wait(kPatience_s);
+  EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;
+}
+
 // Stopped so long that it was given up: when it goes on it joins as a new one, whether it still hears why or
 // finds its connection broken by its own clock.
 TEST(Faults, AWorkerThatWasGivenUpComesAgain) {

@@ -63,9 +63,9 @@ absl::Status check_payload(const Header& header, std::size_t bytes, std::int64_t
     if (bytes == 0) return absl::OkStatus();
     return absl::DataLossError(fmt::format("{} bytes with a word that has none", bytes));
   }
-  const bool fits =
-      header.begin < floats && header.begin % block_floats(floats) == 0 &&
-      bytes == static_cast<std::size_t>(std::min(block_floats(floats), floats - header.begin)) * sizeof(float);
+  const bool fits = header.begin < floats && header.begin % block_floats(floats) == 0 &&
+                    bytes == static_cast<std::size_t>(std::min(block_floats(floats), floats - header.begin)) *
+                                 sizeof(float);
   if (fits) return absl::OkStatus();
   return absl::DataLossError(
       fmt::format("{} bytes from float {} on, of {} floats", bytes, header.begin, floats));

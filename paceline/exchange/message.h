@@ -15,9 +15,9 @@
 
 namespace paceline::exchange {
 
-// Floats go in blocks, from 0 on; only a last one is shorter. There are so many of them that what is there can
-// be worked on while the rest is on its way: a sum that is made over h hosts, in b blocks, takes (b + h - 1) / b
-// times as long as over one link. And they are so large that a block costs little beside its bytes.
+// Floats go in blocks, from 0 on; only a last one is shorter. With many blocks a receiver works on those that
+// are there while the rest is on its way: in b blocks, a sum that goes over h hosts takes 1 + (h - 1) / b
+// times as long as over one link. With few a block costs little beside its bytes.
 inline constexpr std::int64_t kLeastBlock = 32 * 1024, kMostBlock = 256 * 1024;
 inline constexpr std::int64_t kWantedBlocks = 16;
 

@@ -1,15 +1,16 @@
 #include "paceline/launch/fork_server.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
@@ -21,6 +22,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/launch/stop_signals.h"
 #include "paceline/peer/exit_report.h"
 
 namespace paceline::launch {
@@ -31,7 +33,8 @@ constexpr std::size_t kLongestRequest = 1 << 16;
 // The command line of a fork takes the place of the server's, and this much room is made for it there.
 constexpr std::size_t kCommandLineRoom = 4096;
 // Loading a program and a large folder of images takes its time; a server that is stopped is not waited for.
-constexpr timeval kLoadLimit{.tv_sec = 300, .tv_usec = 0};
+constexpr std::chrono::seconds kLoadLimit(300);
+constexpr int kLookForStop_ms = 50;
 constexpr useconds_t kLookForParent_us = 100;
 
 struct Reply {
@@ -120,6 +123,16 @@ class ChildSubreaper {
   ChildSubreaper& operator=(const ChildSubreaper&) = delete;
 };
 
+// Whether there is something to read within the limit, and before somebody stops this program.
+bool wait_for_answer(int socket) {
+  const auto until = std::chrono::steady_clock::now() + kLoadLimit;
+  pollfd answer{.fd = socket, .events = POLLIN, .revents = 0};
+  while (stop_signals() == 0 && std::chrono::steady_clock::now() < until) {
+    if (poll(&answer, 1, kLookForStop_ms) > 0) return true;
+  }
+  return false;
+}
+
 bool one_thread() {
   std::error_code error;
   const std::filesystem::directory_iterator threads("/proc/self/task", error);
@@ -145,7 +158,6 @@ absl::StatusOr<ForkServer> ForkServer::start(ChildProgram program,
     return absl::ResourceExhaustedError(fmt::format("cannot make a socket: {}", std::strerror(errno)));
   FileDescriptor own(ends[0]);
   const FileDescriptor others(ends[1]);
-  setsockopt(own.get(), SOL_SOCKET, SO_RCVTIMEO, &kLoadLimit, sizeof(kLoadLimit));
   std::vector<std::string> words = arguments;
   words.push_back(std::to_string(others.get()));
   words.emplace_back(kCommandLineRoom, '.');
@@ -169,7 +181,7 @@ absl::StatusOr<pid_t> ForkServer::fork(const std::vector<std::string>& arguments
   if (text.size() > kLongestRequest) return absl::UnavailableError("its command line is too long");
   const ChildSubreaper while_it_forks;
   Reply reply;
-  if (!send_request(socket_.get(), text, {log, exit_report}) ||
+  if (!send_request(socket_.get(), text, {log, exit_report}) || !wait_for_answer(socket_.get()) ||
       TEMP_FAILURE_RETRY(recv(socket_.get(), &reply, sizeof(reply), 0)) != sizeof(reply))
     return absl::UnavailableError("the fork server is gone");
   if (reply.error != 0) return absl::ResourceExhaustedError(std::strerror(reply.error));

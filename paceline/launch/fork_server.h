@@ -28,8 +28,9 @@ class ForkServer {
   // words more, for serve_forks(). Errors: as ChildProcess::start().
   static absl::StatusOr<ForkServer> start(ChildProgram program, const std::vector<std::string>& arguments);
 
-  // As ChildProcess::start(); waits until the program is loaded. Errors: Unavailable if the server is gone or
-  // cannot do it: then run the program. Any other: running it would fail too.
+  // As ChildProcess::start(); waits until the program is loaded, or somebody stops this one. Errors:
+  // Unavailable if the server is gone or cannot do it: then run the program. Any other: running it would fail
+  // too.
   absl::StatusOr<ChildProcess> start_child(const std::string& name, const std::vector<std::string>& arguments,
                                            const std::string& log_file, Priority priority = Priority::kUsual);
 

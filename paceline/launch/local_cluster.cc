@@ -168,7 +168,8 @@ absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const 
     const HostProcesses& all = cluster.processes_;
     const std::string job_file =
         all.asked_file.empty() ? store::RunPaths{all.folder}.job().string() : all.asked_file;
-    if (auto server = ForkServer::start(ChildProgram::kWithTorch, {kForkServerCommand, job_file}); server.ok())
+    if (auto server = ForkServer::start(ChildProgram::kWithTorch, {kForkServerCommand, job_file});
+        server.ok())
       cluster.fork_server_.emplace(*std::move(server));
   }
   const bool keeps = job.copies > 1 && !job.shared_folder && !cluster.processes_.runs_dir.empty();

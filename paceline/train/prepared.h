@@ -10,9 +10,9 @@
 
 namespace paceline::train {
 
-// Makes this process ready to be forked for a job. It reads the job's data, which data_of() then gives in every
-// fork, and computes one small step, so that libtorch sets up its tables here and not in each fork. What goes
-// wrong is for the forks to find, and to say. Starts no thread.
+// Makes this process ready to be forked for a job. It reads the job's data, which data_of() then gives in
+// every fork, and computes one small step, so that libtorch sets up its tables here and not in each fork.
+// Errors are left to the forks, which meet them again and report them. Starts no thread.
 void prepare_forks(const config::JobConfig& job);
 
 // The data that was read for this job before the process was forked; else read now. Errors: as load_data.
