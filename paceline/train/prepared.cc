@@ -20,9 +20,15 @@ struct Prepared {
 };
 Prepared g_prepared;
 
+// About the size of a model whose width the job chooses; a large one takes seconds to build.
+std::int64_t chosen_size(const config::ModelConfig& model) {
+  return 12 * model.layers * model.width * model.width;
+}
+
 // On one sample, from weights of zero: only what libtorch does at the first time is wanted.
 absl::Status step_once(const config::JobConfig& job, const std::shared_ptr<const DataSets>& data) {
   constexpr int kOneThread = 1;
+  if (chosen_size(job.model) > kLargestToStep) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(const auto engine, BuiltInEngine::create(job, data, false, kOneThread));
   const ps::Layout& layout = engine->layout();
   if (layout.size() > kLargestToStep) return absl::OkStatus();
