@@ -66,8 +66,8 @@ class ReplicaTable {
   // Every place of the plan has a replica, and all are.
   bool all_whole() const;
 
-  // A worker has done its part of an iteration. Gives the fact once all have; nothing when it was for a
-  // replica that is no more. Errors: a part that nobody asked for.
+  // A worker has done its part of an iteration. Returns the fact when all workers of the replica have.
+  // Returns nothing if that replica is gone. Errors: a part that nobody asked for.
   absl::StatusOr<std::optional<control::ReplicaReady>> done(const Worker& worker,
                                                             const wire::WorkerReady& ready);
 

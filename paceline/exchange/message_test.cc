@@ -44,6 +44,11 @@ TEST(Message, APayloadIsOneBlock) {
   EXPECT_FALSE(check_payload({Kind::kSum, Version(1), kLeastBlock}, 13, kFloats).ok());
   EXPECT_FALSE(check_payload({Kind::kSum, Version(1), 2 * kLeastBlock}, 0, kFloats).ok());
   EXPECT_FALSE(check_payload({Kind::kSum, Version(1), 0}, 0, 0).ok());
+  // Between two blocks of a larger shard.
+  constexpr std::int64_t kLarge = 2 * kWantedBlocks * kLeastBlock;
+  static_assert(block_floats(kLarge) == 2 * kLeastBlock);
+  EXPECT_TRUE(check_payload({Kind::kSum, Version(1), 2 * kLeastBlock}, 2 * kLeastBlock * 4, kLarge).ok());
+  EXPECT_FALSE(check_payload({Kind::kSum, Version(1), kLeastBlock}, 2 * kLeastBlock * 4, kLarge).ok());
 }
 
 // Never more than are wanted, unless each is as large as it may be.

@@ -14,17 +14,9 @@ inline constexpr bool kSanitized = false;
 #endif
 
 // Of all ways in which a test can go, the most to try.
-#ifdef PACELINE_SANITIZED
-inline constexpr std::int64_t kMostWays = 2'000;
-#else
-inline constexpr std::int64_t kMostWays = INT64_MAX;
-#endif
+inline constexpr std::int64_t kMostWays = kSanitized ? 2'000 : INT64_MAX;
 
 // Of so many random runs, those to do.
-#ifdef PACELINE_SANITIZED
-constexpr std::uint64_t part_of(std::uint64_t runs) { return (runs + 9) / 10; }
-#else
-constexpr std::uint64_t part_of(std::uint64_t runs) { return runs; }
-#endif
+constexpr std::uint64_t part_of(std::uint64_t runs) { return kSanitized ? (runs + 9) / 10 : runs; }
 
 }  // namespace paceline::testing
