@@ -4,7 +4,8 @@ The static mix of examples/papers/cgp.toml (alexnet-small on CIFAR-10, replicas 
 each on a host of its own. The hosts are network namespaces on this machine, and every host's link carries a given
 bandwidth each way. `servers`: each gradient goes to the first host by itself; `group`: the sum of a commit is made on
 the way there. `beside`: no first host, and each of the eight has a part of the weights. Each training runs live and
-in virtual time, from the same job. Needs root and iproute2.
+in virtual time, from the same job. `--slower 5`: the same in slow motion, where paces and links are five times as
+slow, and what nine hosts on this machine need its processors for is not. Needs root and iproute2.
 """
 
 from __future__ import annotations
@@ -82,20 +83,21 @@ def figures(runs: Path) -> dict[str, float]:
 def train(options: argparse.Namespace, policy: str, place: str, seed: int, live: bool) -> dict[str, float]:
     program = options.program.resolve()
     sets = [*PLACES[place], f"sync.policy={policy}"]
+    mbit = options.mbit // options.slower
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         runs, port, job = folder / "runs", free_port(), folder / "job.toml"
         # The weights have a host of their own, before the others, or a part lies on each.
         before = 0 if place == "beside" else 1
         count = len(PACES_MS) + before
-        devices = [DEVICE.format(pace_ms=pace, host=before + i) for i, pace in enumerate(PACES_MS)]
+        devices = [DEVICE.format(pace_ms=pace * options.slower, host=before + i) for i, pace in enumerate(PACES_MS)]
         job.write_text(
             JOB.format(
                 hosts=count,
                 runs=runs,
                 seed=seed,
                 data=options.data.resolve(),
-                gbps=options.mbit / 1000,
+                gbps=mbit / 1000,
                 epochs=options.epochs,
                 batch=options.batch,
                 model=options.model,
@@ -111,9 +113,9 @@ def train(options: argparse.Namespace, policy: str, place: str, seed: int, live:
             return figures(runs)
         certs = make_certs(program, folder, "central")
         reach = [f"network.listen=0.0.0.0:{port}", f"network.certs={certs}"]
-        hosts = Hosts(count, options.mbit)
+        hosts = Hosts(count, mbit)
         try:
-            hosts.shape_arrivals(options.mbit)
+            hosts.shape_arrivals(mbit)
             with nodes(hosts, program, job, port, sets + reach) as started:
                 wait_for_first_commit(started[0], runs, folder / "log0")
                 started[0].wait()
@@ -138,6 +140,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--model", default="alexnet-small")
     parser.add_argument("--mbit", type=int, default=1000, help="of every host's link, each way, Mb/s")
+    parser.add_argument("--slower", type=int, default=1, help="how many times slower paces and links are")
     parser.add_argument("--data", type=Path, default=Path("../shared/data/cifar10"), help="CIFAR-10")
     parser.add_argument("--program", type=Path, default=Path("build/release/paceline"))
     parser.add_argument("--only", choices=["live", "virtual"])

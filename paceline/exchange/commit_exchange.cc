@@ -55,10 +55,7 @@ absl::Status CommitExchange::apply(ps::Shard& shard, ps::Update update, std::spa
   const Version version = update.version;
   PACELINE_RETURN_IF_ERROR(send(version, members));
   const Gathering from = gather(host_, version, members);
-  if (in_one_place_) {
-    const auto blocks = std::count(moving_[kKeeper].begin(), moving_[kKeeper].end(), true);
-    exchange_.in_turn(version, from.others.size() * static_cast<std::size_t>(blocks));
-  }
+  if (in_one_place_) exchange_.in_turn(version);
   await(host_, from, update);
   update.squares_of_all = [&](double own) { return exchange_.sum_squares(version, own); };
   send_as_made(update, members);

@@ -16,12 +16,18 @@ namespace paceline::exchange {
 
 namespace {
 
+using std::chrono::steady_clock;
+
 // A link has to be moved at least once a second.
 constexpr int kLongestSleepMs = 250;
 
 // Hosts are told to start at about the same time, but the other one hears nobody before its shard is there,
 // out of a checkpoint perhaps. One that is gone refuses the connection, or the coordinator misses it.
 constexpr auto kConnectLimit = std::chrono::minutes(2);
+
+// Blocks that are on their way to the own shard, from which on others of a version to come wait. Enough for
+// the link to be busy while the next one is asked for.
+constexpr std::size_t kMostAhead = 3;
 
 std::uint64_t bit_of(int host) { return std::uint64_t{1} << host; }
 
@@ -117,11 +123,15 @@ void Exchange::send_weights(int to, const Header& header, std::span<const float>
     const std::lock_guard lock(mutex_);
     sent_bytes_[static_cast<std::size_t>(to)].weights += std::ssize(std::as_bytes(block));
   }
-  with_link(to, [=, sent = std::move(sent)](links::Link& link) {
-    link.send(write_header(header), std::as_bytes(block), [sent](const absl::Status& status) {
-      if (status.ok()) sent();
-    });
-  });
+  const auto done = [this, to, version = header.version, sent = std::move(sent)](const absl::Status& status) {
+    if (!status.ok()) return;  // the link's end says more
+    sent();
+    weights_.sent(to, version, steady_clock::now());
+  };
+  const auto send = [=, this] {
+    with_link(to, [=](links::Link& link) { link.send(write_header(header), std::as_bytes(block), done); });
+  };
+  weights_.add(to, header.version, send, steady_clock::now());
 }
 
 // ---- From the owner's thread ----
@@ -184,7 +194,7 @@ absl::Status Exchange::flush(int host) {
 
 void Exchange::release(int shard, int host, Version version) {
   slices(shard).release(host, version);
-  post([this, host] { try_deferred(host); });
+  post([this] { try_all_deferred(); });
 }
 
 absl::StatusOr<double> Exchange::sum_squares(Version version, double own) {
@@ -235,19 +245,21 @@ void Exchange::making(Version version, std::vector<int> hosts) {
   });
 }
 
-void Exchange::in_turn(Version version, std::size_t blocks) {
+void Exchange::in_turn(Version version) {
   post([=, this] {
     turn_ = version;
-    turn_blocks_ = blocks;
-    coming_.erase(coming_.begin(), coming_.lower_bound(version));
     try_all_deferred();
   });
 }
 
 bool Exchange::has_turn(const Header& sum) const {
   if (!turn_ || sum.shard != options_.host || sum.version <= *turn_) return true;
-  const auto found = coming_.find(*turn_);
-  return (found == coming_.end() ? 0 : found->second) >= turn_blocks_;
+  const auto before = [&](const Deferred& one) {
+    return one.header.kind == Kind::kSum && one.header.shard == sum.shard && one.header.version < sum.version;
+  };
+  return coming_ < kMostAhead && std::none_of(neighbours_.begin(), neighbours_.end(), [&](const auto& one) {
+           return std::any_of(one.deferred.begin(), one.deferred.end(), before);
+         });
 }
 
 void Exchange::made(Version version, std::int64_t begin, std::span<const float> block) {
@@ -378,6 +390,7 @@ bool Exchange::progress() {
   }
   for (const auto& task : tasks) task();
   if (ended_) return !tasks.empty();
+  weights_.go_on(steady_clock::now());
   listener_->progress();
   for (std::size_t host = 0; host < neighbours_.size() && !ended_; ++host) {
     dial(static_cast<int>(host));
@@ -503,10 +516,7 @@ absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
   if (sum && !has_turn(header)) return false;
   PACELINE_ASSIGN_OR_RETURN(const auto memory, room(what.host, header));
   if (!memory) return false;
-  if (sum && turn_ && header.shard == options_.host && header.version >= *turn_) {
-    const bool all = ++coming_[header.version] == turn_blocks_ && header.version == *turn_;
-    if (all) post([this] { try_all_deferred(); });  // it is the next one's turn
-  }
+  if (sum && header.shard == options_.host) ++coming_;
   link.receive(what.message, std::as_writable_bytes(*memory),
                [this, host = what.host, header, memory = *memory](const absl::Status& status) {
                  if (!status.ok()) return;
@@ -525,7 +535,11 @@ absl::StatusOr<std::optional<std::span<float>>> Exchange::room(int host, const H
 }
 
 void Exchange::arrived(int host, const Header& header) {
-  if (header.kind == Kind::kSum) return slices(header.shard).arrived(host, header.version, header.begin);
+  if (header.kind == Kind::kSum) {
+    slices(header.shard).arrived(host, header.version, header.begin);
+    if (header.shard == options_.host && coming_-- == kMostAhead) post([this] { try_all_deferred(); });
+    return;
+  }
   const auto whole = mirror_of(header).arrived();
   if (!whole.ok()) return fail(about(host, whole.status()));
   if (*whole && (*whole)->kind == Kind::kKept) {

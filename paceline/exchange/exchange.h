@@ -32,6 +32,7 @@
 #include "paceline/base/wake_event.h"
 #include "paceline/exchange/mirror.h"
 #include "paceline/exchange/outlet.h"
+#include "paceline/exchange/send_turns.h"
 #include "paceline/exchange/slices.h"
 #include "paceline/links/link_dialer.h"
 #include "paceline/links/network.h"
@@ -116,10 +117,10 @@ class Exchange {
     return slices(shard).wait(host, version, begin, end);
   }
   void release(int shard, int host, Version version);
-  // The own shard waits for this version, for so many blocks from all hosts. Until they are on their way,
-  // blocks for later versions wait: a link that all of them share carries one commit after the other, which
-  // completes the first ones sooner and none of them later.
-  void in_turn(Version version, std::size_t blocks);
+  // The own shard waits for this version. Of later ones few blocks come at a time, in their versions' order:
+  // a link that all of them share carries one commit after the other, which completes the first ones sooner
+  // and none of them later.
+  void in_turn(Version version);
 
   // ---- Norms of gradients ----
   // Tells the others the squared norm of a commit's averaged gradient over the own shard, and waits for
@@ -217,9 +218,9 @@ class Exchange {
   // Of the exchange's thread.
   std::vector<Neighbour> neighbours_;  // by host
   std::uint64_t way_ = 0;              // the hosts that get the blocks of the version that is being made
-  std::optional<Version> turn_;        // of the own shard; none where nobody says whose it is
-  std::size_t turn_blocks_ = 0;
-  std::map<Version, std::size_t> coming_;  // blocks for the own shard that were let come, from turn_ on
+  SendTurns weights_;
+  std::optional<Version> turn_;  // of the own shard; none where nobody says whose it is
+  std::size_t coming_ = 0;       // blocks for the own shard that were let come, and are not there
   bool ended_ = false, told_ = false;
   absl::Status ended_why_;
   std::jthread thread_;  // last: it uses all of this
