@@ -15,7 +15,7 @@ namespace paceline::links {
 struct Received {
   std::int64_t bytes = 0;
   std::chrono::nanoseconds busy{0};
-  std::int64_t times = 0;  // that the link became busy
+  std::int64_t times = 0;  // that the link was busy, and something came
 
   Received& operator+=(const Received& other) {
     bytes += other.bytes;
@@ -38,12 +38,14 @@ class LinkMeter {
   void ready(Time now) {
     if (awaited_++ > 0) return;
     since_ = now;
-    ++so_far_.times;
+    first_ = true;
   }
   // All of it is there. Requires: ready() was told of it.
   void landed(Time now, std::int64_t bytes) {
     --awaited_;
-    so_far_ += {bytes, now - since_, 0};
+    // A busy time counts from when it has bytes: else the next bytes would be taken for those of two.
+    so_far_ += {bytes, now - since_, first_ ? 1 : 0};
+    first_ = false;
     since_ = now;
   }
   const Received& so_far() const { return so_far_; }
@@ -51,6 +53,7 @@ class LinkMeter {
  private:
   Received so_far_;
   Time since_;
+  bool first_ = false;  // of this busy time, what lands next
   int awaited_ = 0;
 };
 
