@@ -8,7 +8,7 @@ if(PACELINE_FUZZ)
     message(FATAL_ERROR "libFuzzer is part of clang; configure with the preset asan")
   endif()
   # The libraries are made to report what they cover; only the programs get libFuzzer's main.
-  target_compile_options(paceline_options INTERFACE -fsanitize=fuzzer-no-link)
+  set(paceline_library_options -fsanitize=fuzzer-no-link)
   add_custom_target(fuzz_targets)
 endif()
 
