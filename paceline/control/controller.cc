@@ -150,7 +150,8 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
   // The data of those who are released by this fact are decided before, and the rest comes after.
   std::vector<Order> planned;
   if (replanner_ != nullptr) count_in_batch(at, fact, samples, planned);
-  policy_->ready(at, {fact.replica, fact.clock, fact.base, samples, fact.compute}, policy_orders_);
+  const Duration pulled = fact.pulling > Duration::zero() ? fact.loading + fact.pulling : Duration::zero();
+  policy_->ready(at, {fact.replica, fact.clock, fact.base, samples, fact.compute, pulled}, policy_orders_);
   settle(at, orders);
   if (!planned.empty() && !finished_) std::move(planned.begin(), planned.end(), std::back_inserter(orders));
   return absl::OkStatus();

@@ -39,7 +39,7 @@ struct ReplicaReady {
   // What each stage of its pipeline worked, in their order. Only where a planner made the plan.
   std::vector<Duration> worked = {};
   // Parts of `compute`, at its beginning: until its samples were loaded, and from then on until its weights
-  // were there. Nothing is decided by them.
+  // were there. Policies hear when that was.
   Duration loading{0};
   Duration pulling{0};
 };

@@ -18,14 +18,13 @@ constexpr double kDelayStep = 0.25;
 }  // namespace
 
 void Cgp::joined(Time now, const Joined& fact, Orders& orders) {
-  release(fact.replica, now, orders, {"joined: takes part from here on"});
+  release(fact.replica, false, now, orders, {"joined: takes part from here on"});
   close_due(now, orders);  // with more replicas each is waited for less
 }
 
 void Cgp::left(Time now, const Left& fact, Orders& orders) {
   arrivals_.left(fact.replica);
-  const auto index = static_cast<std::size_t>(fact.replica.value());
-  computing_.erase({released_on_[index], fact.replica});
+  computing_.erase({released(fact.replica).on, fact.replica});
   const auto mine = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) {
     return one.contribution.replica == fact.replica;
   });
@@ -41,7 +40,10 @@ void Cgp::left(Time now, const Left& fact, Orders& orders) {
 
 void Cgp::ready(Time now, const Ready& fact, Orders& orders) {
   arrivals_.ready(fact.replica, now);
-  computing_.erase({released_on_[static_cast<std::size_t>(fact.replica.value())], fact.replica});
+  const Released& mine = released(fact.replica);
+  if (mine.by_commit && fact.pulled > Duration::zero())
+    back_.arrived(mine.on, now - fact.compute + fact.pulled);
+  computing_.erase({mine.on, fact.replica});
   const double seconds = std::max(to_seconds(arrivals_.interval(fact.replica)), kShortest);
   waiting_.push_back({{fact.replica, fact.clock}, fact.base, now, seconds});
   lost_ += 1 / seconds;
@@ -98,9 +100,7 @@ std::optional<Reason> Cgp::closing(Time now, Version latest, Time& wake) {
   if (k < options_.k_min) return std::nullopt;
   if (options_.grouping != Grouping::kNatural) return closing_by_plan(now, wake);
   if (!could_go_) {
-    const std::optional<Time> free = path_.free_soon(waiting_.size());
-    if (free && *free > now) wake = std::min(wake, *free);
-    if (!free || *free > now) return std::nullopt;
+    if (ways_busy(now, wake)) return std::nullopt;
     could_go_ = now;
     could_go_with_ = waiting_.size();
   }
@@ -109,6 +109,14 @@ std::optional<Reason> Cgp::closing(Time now, Version latest, Time& wake) {
     return std::nullopt;
   }
   return Reason{"path free: {} of {} live replicas are ready", k, live()};
+}
+
+bool Cgp::ways_busy(Time now, Time& wake) const {
+  const std::optional<Time> there = path_.free_soon(waiting_.size());
+  if (!there) return true;
+  const Time free = std::max(*there, back_.free_soon(waiting_.size()));
+  if (free > now) wake = std::min(wake, free);
+  return free > now;
 }
 
 std::optional<Reason> Cgp::closing_by_plan(Time now, Time& wake) {
@@ -166,8 +174,7 @@ void Cgp::pay(const std::vector<Waiting>& group, Time now) {
   double waited = 0;  // iterations
   const Duration longer = could_go_ ? dearer(could_go_with_, group.size()) : Duration::zero();
   for (const Waiting& one : group) {
-    const auto index = static_cast<std::size_t>(one.contribution.replica.value());
-    late += static_cast<double>(committed_ - released_after_[index]);
+    late += static_cast<double>(committed_ - released(one.contribution.replica).after);
     if (could_go_) waited += to_seconds(now - std::max(one.since, *could_go_) + longer) / one.seconds;
   }
   delay_ += kDelayStep * k / replicas * (late / k / replicas - delay_);
@@ -220,9 +227,12 @@ void Cgp::close(Time now, const Reason& why, Orders& orders) {
   for (const Waiting& one : group) members.push_back(one.contribution);
   std::sort(members.begin(), members.end());
   orders.commit(members, why);
-  if (hears_of_completion()) path_.ordered(orders.latest(), members.size(), now);
+  if (hears_of_completion()) {
+    path_.ordered(orders.latest(), members.size(), now);
+    back_.ordered(orders.latest(), members.size(), now);
+  }
   for (const Contribution& member : members) {
-    release(member.replica, now, orders,
+    release(member.replica, true, now, orders,
             {"its group of {} is committed", static_cast<std::int64_t>(members.size())});
   }
   deadline_.reset();
@@ -249,14 +259,10 @@ std::vector<Cgp::Waiting> Cgp::take_group(Version latest) {
   return group;
 }
 
-void Cgp::release(ReplicaId replica, Time now, Orders& orders, const Reason& why) {
+void Cgp::release(ReplicaId replica, bool by_commit, Time now, Orders& orders, const Reason& why) {
   const auto index = static_cast<std::size_t>(replica.value());
-  if (released_on_.size() <= index) {
-    released_on_.resize(index + 1);
-    released_after_.resize(index + 1);
-  }
-  released_on_[index] = orders.latest();
-  released_after_[index] = committed_;
+  if (released_.size() <= index) released_.resize(index + 1);
+  released_[index] = {orders.latest(), committed_, by_commit};
   computing_.emplace(orders.latest(), replica);
   arrivals_.released(replica, now);
   orders.release(replica, why);

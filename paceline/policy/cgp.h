@@ -5,9 +5,10 @@
 //
 //  natural   While the global path (the servers and their links) is busy, waiting costs nothing: ready
 //            replicas gather, and go as one group when the path is about to be free, as a database's group
-//            commit does. The dearer updates are, the larger the groups become by themselves. A group that
-//            could go stays open all the same while it is worth it. That is paid from a purse, which holds at
-//            most one iteration for each of the N replicas:
+//            commit does. So it is with the way back, which is busy with the weights of the commits before
+//            (return_path.h). The dearer updates are, the larger the groups become by themselves. A group
+//            that could go stays open all the same while it is worth it. That is paid from a purse, which
+//            holds at most one iteration for each of the N replicas:
 //              each gradient that is committed puts `patience` in,               purse += patience/N,
 //              what its replica waited in a group that could go is taken out,    purse −= ((δ + ε)/T)/N,
 //              and k members wait for the m that come within δ while             purse·k·m/N > Σ (δ + ε)/T,
@@ -68,6 +69,7 @@
 #include "paceline/policy/global_path.h"
 #include "paceline/policy/grouping.h"
 #include "paceline/policy/policy_text.h"
+#include "paceline/policy/return_path.h"
 #include "paceline/policy/sync_policy.h"
 
 namespace paceline::policy {
@@ -123,6 +125,11 @@ class Cgp final : public SyncPolicy {
     Time since;
     double seconds;  // that an iteration takes it
   };
+  struct Released {
+    Version on;
+    std::int64_t after = 0;  // gradients committed then
+    bool by_commit = false;  // of version `on`, as a member of it
+  };
   // A natural group waits until then for so many members in all.
   struct Plan {
     Time until;
@@ -131,6 +138,8 @@ class Cgp final : public SyncPolicy {
   // Why the group closes now; nothing: it stays open, and `wake` says until when.
   std::optional<Reason> closing(Time now, Version latest, Time& wake);
   std::optional<Reason> closing_by_plan(Time now, Time& wake);
+  // Whether updates and weights on their way leave none for the open group; `wake`: until when.
+  bool ways_busy(Time now, Time& wake) const;
   bool bound_blocks(Version latest) const;
   Time deadline(Time now);
   // Until when a natural group that could go stays open for others; nothing: it goes.
@@ -148,14 +157,16 @@ class Cgp final : public SyncPolicy {
   void close(Time now, const Reason& why, Orders& orders);
   // Takes the members of the next commit out of those that wait.
   std::vector<Waiting> take_group(Version latest);
-  void release(ReplicaId replica, Time now, Orders& orders, const Reason& why);
+  void release(ReplicaId replica, bool by_commit, Time now, Orders& orders, const Reason& why);
+  Released& released(ReplicaId replica) { return released_[static_cast<std::size_t>(replica.value())]; }
   std::int64_t live() const { return static_cast<std::int64_t>(computing_.size() + waiting_.size()); }
 
   const CgpOptions options_;
   GlobalPath path_;
+  ReturnPath back_;
   Arrivals arrivals_;
   std::set<std::pair<Version, ReplicaId>> computing_;  // by the version they were released on
-  std::vector<Version> released_on_;                   // by replica id
+  std::vector<Released> released_;                     // by replica id
   std::vector<Waiting> waiting_;                       // the open group, in order of coming
   std::optional<Time> deadline_;                       // of the open group, set when somebody comes or leaves
   bool blocked_ = false;                               // the bound holds the open group up
@@ -166,7 +177,6 @@ class Cgp final : public SyncPolicy {
   double lost_ = 0;                                    // iterations that the open group loses in a second
   double purse_ = 0;                                   // iterations a replica, 0 to 1
   std::int64_t committed_ = 0;                         // gradients
-  std::vector<std::int64_t> released_after_;           // gradients committed then, by replica id
   double delay_ = 1;                                   // the mean of late, in bulk rounds
 };
 

@@ -1,23 +1,15 @@
 // The way of updates to the servers and into the weights, as it is seen from the orders that go in and the
 // completions that come out. Costs are learnt, not configured [ours]; algorithms of grouping ask here.
-//
-// Two costs make up the time from the order of a commit to its completion, its span: what its k members do
-// among themselves, T_reduce(k), and what keeps the servers busy, T_global, in which no other commit gets
-// through. Updates complete in order, so T_global shows when commits follow each other closely: it is the
-// time between two completions. What is left of the span is T_reduce(k).
-//
-// As long as no two commits have met, T_global is taken for the whole span, which is safe (the path looks
-// busy for longer than it is) and then shrinks: grouping by free_soon() sends each commit a little too
-// early, and sees how early it could have been. O(1) each.
+// T, of path_times.h, is T_global here: a commit on its way keeps the servers busy for so long. O(1) each.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <vector>
 
 #include "paceline/base/ids.h"
 #include "paceline/base/time.h"
+#include "paceline/policy/path_times.h"
 
 namespace paceline::policy {
 
@@ -35,9 +27,8 @@ class GlobalPath {
   // Until the servers can take the next push.
   Duration queue(Time now) const;
 
-  Duration global() const { return from_seconds(global_.value_or(0)); }
-  // That of the nearest number seen, where this one was not.
-  Duration reduce(std::size_t members) const;
+  Duration global() const { return times_.each(); }
+  Duration reduce(std::size_t members) const { return times_.reduce(members); }
   // From the order to the completion of a commit that meets no other: T_reduce(k) + T_global.
   Duration alone(std::size_t members) const { return reduce(members) + global(); }
 
@@ -48,15 +39,12 @@ class GlobalPath {
     Time ordered;
     Time expected;  // complete, but for late_
   };
-  void learn(const UnderWay& commit, Time now);
-  std::optional<double> span(std::size_t members) const;
 
   std::deque<UnderWay> under_way_;
   Time last_completion_{Time::min()};
-  Time free_{};                               // expected
-  Duration late_{0};                          // what completions came later than expected, all together
-  std::optional<double> global_;              // seconds
-  std::vector<std::optional<double>> spans_;  // by members: from order to completion of those that met nobody
+  Time free_{};       // expected
+  Duration late_{0};  // what completions came later than expected, all together
+  PathTimes times_;
 };
 
 }  // namespace paceline::policy

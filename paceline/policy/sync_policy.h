@@ -40,6 +40,7 @@ struct Ready {
   Version base;          // the version the gradient was computed on
   std::int64_t samples;  // in the gradient
   Duration compute;      // from release to ready; waiting is not in it
+  Duration pulled{0};    // from release until its weights were there; 0: they were, or nobody knows
 };
 
 // The time that an earlier WakeAt asked for has come.

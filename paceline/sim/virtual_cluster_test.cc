@@ -92,6 +92,30 @@ TEST(VirtualCluster, CgpLearnsWhatUpdatesTake) {
   EXPECT_GT(rate_with_updates(dear, "cgp:patience=0"), 1.2 * rate_with_updates(dear, "asp"));
 }
 
+// Weights and directions are twice what is pushed, over links that are short of it. Replicas say how long
+// they waited for them, and nothing else does.
+TEST(VirtualCluster, CgpLearnsWhatWeightsTake) {
+  const Scenario scenario =
+      parse_scenario(
+          "iterations = 4000\n[model]\nbytes = 5_500_000\n[link]\ngbps = 1.0\n[server]\ngbps = 1.0\n"
+          "[[device]]\ncount = 4\ncompute_ms = 100\njitter = 0.05\n"
+          "[[device]]\ncount = 4\ncompute_ms = 250\njitter = 0.05\n",
+          "s.toml")
+          .value();
+  const auto rate = [&](const char* policy) {
+    control::ControllerConfig config = controller_config(scenario);
+    config.look_ahead = true;
+    VirtualCluster cluster(scenario.cluster, config,
+                           policy::make_policy(policy::parse_policy(policy).value()),
+                           {.stop_after_iterations = scenario.iterations});
+    EXPECT_TRUE(cluster.run_until_over().ok());
+    return static_cast<double>(scenario.iterations) / to_seconds(cluster.now());
+  };
+  const double pulls = 1e9 / 8 / (2 * 5.5e6);  // a second
+  EXPECT_NEAR(rate("asp"), pulls, 0.01 * pulls);
+  EXPECT_GT(rate("cgp"), 2.2 * pulls);
+}
+
 TEST(VirtualCluster, SaysHowBusyTheServersAreWithUpdates) {
   const auto of = [](const std::string& server) {
     const Scenario scenario =

@@ -120,6 +120,61 @@ Duration CgpOracle::Path::reduce(std::size_t members) const {
   return from_seconds(std::max(0.0, span(members) - global.value_or(0)));
 }
 
+// "T is taken for the whole span, and then shrinks. It is the time between two ends."
+void CgpOracle::Path::learn(const Event& order, Time ended, Time before) {
+  const double took = to_seconds(ended - order.at);
+  const double spacing = to_seconds(ended - before);
+  if (order.at >= before) {
+    spans.emplace_back(order.members, took);
+    global = std::min(global.value_or(took), took);
+  } else if (global && (spans.empty() || took > 1.05 * span(order.members))) {
+    *global += 0.25 * (spacing - *global);
+  } else {
+    global = std::min(global.value_or(spacing), spacing);
+  }
+}
+
+// "A member says when it had its weights once its next gradient is ready. What has been ordered since is
+// counted on from there."
+Time CgpOracle::back_free() const {
+  Path way;
+  std::vector<Event> orders;
+  std::vector<Time> expected;
+  std::vector<std::optional<Time>> ended;
+  std::set<std::size_t> learnt;
+  std::size_t last_told = 0;
+  const auto expect = [&](std::size_t i) {
+    const Time before = i == 0 ? Time{} : expected[i - 1];
+    expected[i] =
+        std::max(orders[i].at + way.reduce(orders[i].members), before) + from_seconds(way.global.value_or(0));
+  };
+  for (const Event& event : events_) {
+    if (event.what == Event::What::kOrder) {
+      orders.push_back(event);
+      expected.emplace_back();
+      ended.emplace_back();
+      expect(orders.size() - 1);
+    }
+    if (event.what != Event::What::kReady || event.weights == Time{}) continue;
+    const auto told = static_cast<std::size_t>(event.weights_of.value()) - 1;
+    if (ended[told] && *ended[told] >= event.weights) continue;
+    ended[told] = event.weights;
+    for (std::size_t i = 1; i + 1 < orders.size(); ++i) {
+      const bool all = ended[i - 1] && ended[i] && ended[i + 1];
+      if (learnt.contains(i) || !all || *ended[i - 1] > *ended[i] || *ended[i] > *ended[i + 1]) continue;
+      learnt.insert(i);
+      way.learn(orders[i], *ended[i], *ended[i - 1]);
+    }
+    if (told < last_told) continue;
+    last_told = told;
+    if (std::abs(to_seconds(event.weights - expected[told])) <= 0.05 * way.global.value_or(0)) continue;
+    expected[told] = event.weights;
+    for (std::size_t i = told + 1; i < orders.size(); ++i) expect(i);
+  }
+  if (!way.global) return Time::min();
+  return expected.back() - way.reduce(group_.size()) - from_seconds(0.05 * *way.global);
+}
+
 CgpOracle::Path CgpOracle::path() const {
   Path path;
   Time last_completion{};
@@ -132,16 +187,7 @@ CgpOracle::Path CgpOracle::path() const {
     }
     if (event.what != Event::What::kComplete) continue;
     const Event order = path.under_way.front();
-    const double took = to_seconds(event.at - order.at);
-    const double spacing = to_seconds(event.at - last_completion);
-    if (order.at >= last_completion) {
-      path.spans.emplace_back(order.members, took);
-      path.global = std::min(path.global.value_or(took), took);
-    } else if (took > 1.05 * path.span(order.members)) {
-      *path.global += 0.25 * (spacing - *path.global);
-    } else {
-      path.global = std::min(*path.global, spacing);
-    }
+    path.learn(order, event.at, last_completion);
     const Duration later = event.at - path.expected.front();
     for (Time& expected : path.expected) expected += later;
     path.expected.erase(path.expected.begin());
@@ -258,13 +304,14 @@ bool CgpOracle::natural_closes(Time now, Time& again) {
   if (!could_go_) {
     const Path known = path();
     if (!known.under_way.empty() && !known.global) return false;
+    Time free = back_free();
     if (!known.under_way.empty()) {
-      const Time free =
-          known.expected.back() - known.reduce(group_.size()) - from_seconds(0.05 * *known.global);
-      if (free > now) {
-        again = std::min(again, free);
-        return false;
-      }
+      free = std::max(
+          free, known.expected.back() - known.reduce(group_.size()) - from_seconds(0.05 * *known.global));
+    }
+    if (free > now) {
+      again = std::min(again, free);
+      return false;
     }
     could_go_ = now;
     could_go_with_ = group_.size();
@@ -321,7 +368,7 @@ bool CgpOracle::dp_closes(Time now, Time& again) const {
 CgpAnswer CgpOracle::take(const WorldFact& fact) {
   CgpAnswer answer;
   using What = WorldFact::What;
-  if (fact.what == What::kJoin) release(fact.replica, fact.now, answer);
+  if (fact.what == What::kJoin) release(fact.replica, false, fact.now, answer);
   if (fact.what == What::kLeave) {
     const auto mine = std::find_if(group_.begin(), group_.end(),
                                    [&](const Event& one) { return one.replica == fact.replica; });
@@ -333,7 +380,12 @@ CgpAnswer CgpOracle::take(const WorldFact& fact) {
     plan_until_ = Time::min();
   }
   if (fact.what == What::kReady) {
+    const Event release = computing(fact.replica).value();
     events_.push_back({Event::What::kReady, fact.now, fact.replica, fact.clock, fact.version});
+    if (release.by_commit && fact.pulled > Duration::zero()) {
+      events_.back().weights = release.at + fact.pulled;
+      events_.back().weights_of = release.version;
+    }
     group_.push_back(events_.back());
   }
   if (fact.what == What::kComplete && options_.k_max > 1)
@@ -379,7 +431,7 @@ void CgpOracle::close(Time now, CgpAnswer& answer) {
                      .replica = ReplicaId(-1),
                      .version = version,
                      .members = members.size()});
-  for (const Contribution& member : members) release(member.replica, now, answer);
+  for (const Contribution& member : members) release(member.replica, true, now, answer);
   timer_ = timer(now);
   was_blocked_ = false;
   could_go_.reset();
@@ -396,8 +448,12 @@ double CgpOracle::gradients_since(ReplicaId replica) const {
   return gradients;
 }
 
-void CgpOracle::release(ReplicaId replica, Time now, CgpAnswer& answer) {
-  events_.push_back({.what = Event::What::kRelease, .at = now, .replica = replica, .version = latest()});
+void CgpOracle::release(ReplicaId replica, bool by_commit, Time now, CgpAnswer& answer) {
+  events_.push_back({.what = Event::What::kRelease,
+                     .at = now,
+                     .replica = replica,
+                     .version = latest(),
+                     .by_commit = by_commit});
   answer.releases.push_back(replica);
 }
 

@@ -32,6 +32,10 @@ class CgpOracle {
     Clock clock{};
     Version version{};  // released on, base, or the commit's
     std::size_t members = 0;
+    // Of a ready: when the weights of which version were there. No time: nobody said.
+    Time weights{};
+    Version weights_of{};
+    bool by_commit = false;  // of a release
   };
   struct Expected {
     Time at;
@@ -51,6 +55,7 @@ class CgpOracle {
     std::vector<Event> under_way;
     double span(std::size_t members) const;
     Duration reduce(std::size_t members) const;
+    void learn(const Event& order, Time ended, Time before);
   };
 
   Version latest() const;
@@ -63,6 +68,8 @@ class CgpOracle {
   // Those that are expected and not overdue, in order.
   std::vector<Expected> coming(Time now) const;
   Path path() const;
+  // From when on the open group's weights find the way back free.
+  Time back_free() const;
   bool blocked() const;
   // Whether the group closes now. If not, the time at which to look again.
   bool closes(Time now, Time& again);
@@ -76,7 +83,7 @@ class CgpOracle {
   double purse() const;
   Time timer(Time now) const;
   void close(Time now, CgpAnswer& answer);
-  void release(ReplicaId replica, Time now, CgpAnswer& answer);
+  void release(ReplicaId replica, bool by_commit, Time now, CgpAnswer& answer);
 
   const CgpOptions options_;
   std::vector<Event> events_;

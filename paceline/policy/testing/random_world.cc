@@ -33,7 +33,8 @@ void tell(SyncPolicy& policy, const WorldFact& fact, Orders& orders) {
     case WorldFact::What::kLeave:
       return policy.left(fact.now, {fact.replica}, orders);
     case WorldFact::What::kReady:
-      return policy.ready(fact.now, {fact.replica, fact.clock, fact.version, 1, {}}, orders);
+      return policy.ready(fact.now, {fact.replica, fact.clock, fact.version, 1, fact.compute, fact.pulled},
+                          orders);
     case WorldFact::What::kComplete:
       if (policy.hears_of_completion()) policy.completed(fact.now, {fact.version}, orders);
       return;
@@ -47,6 +48,7 @@ RandomWorld::RandomWorld(std::uint64_t seed, bool even)
       grain_(even ? Duration(std::chrono::seconds(1)) : Duration(1)),
       span_(random_ms(2000)),
       global_(cut(span_ * static_cast<std::int64_t>(1 + rng_.below(4)) / 4, grain_)),
+      back_(rng_.below(2) == 0 ? Duration::zero() : random_ms(2000)),
       first_(1 + rng_.below(6)) {}
 
 WorldFact RandomWorld::next() {
@@ -107,8 +109,13 @@ WorldFact RandomWorld::ready(Running& one) {
   const auto newer = static_cast<std::uint64_t>(latest_ - one.released_on);
   Version base = one.released_on;
   for (std::uint64_t i = rng_.below(3) == 0 ? rng_.below(newer + 1) : 0; i > 0; --i) base = base.next();
-  return {
-      .what = WorldFact::What::kReady, .now = now_, .replica = one.id, .clock = one.clock, .version = base};
+  return {.what = WorldFact::What::kReady,
+          .now = now_,
+          .replica = one.id,
+          .clock = one.clock,
+          .version = base,
+          .compute = now_ - one.released_at,
+          .pulled = one.pulled_at - one.released_at};
 }
 
 void RandomWorld::follow(const std::vector<Order>& orders) {
@@ -130,6 +137,7 @@ void RandomWorld::see(const Commit& commit) {
   last_completion_ = std::max(now_ + reduce, last_completion_) + global_;
   if (rng_.below(3) == 0) last_completion_ += random_ms(300);
   completions_.push_back(last_completion_);
+  last_return_ = std::max(now_ + reduce, last_return_) + back_;
 }
 
 void RandomWorld::see(const Release& release) {
@@ -137,8 +145,12 @@ void RandomWorld::see(const Release& release) {
                                [&](const Running& running) { return running.id == release.replica; });
   one.computing = true;
   one.released_on = release.version;
+  one.released_at = now_;
+  one.pulled_at = back_ == Duration::zero() ? now_ : std::max(now_, last_return_);
+  // A link of its own that is slow.
+  if (one.pulled_at > now_ && rng_.below(8) == 0) one.pulled_at += random_ms(3000);
   // A hiccup now and then, or nothing at all.
-  one.due = now_ + (rng_.below(10) == 0 ? random_ms(20'000) : one.usual + random_ms(300));
+  one.due = one.pulled_at + (rng_.below(10) == 0 ? random_ms(20'000) : one.usual + random_ms(300));
 }
 
 Duration RandomWorld::random_ms(std::uint64_t below) {

@@ -17,8 +17,9 @@ struct WorldFact {
   enum class What { kJoin, kLeave, kReady, kComplete, kRing } what;
   Time now;
   ReplicaId replica{};
-  Clock clock{};      // of a join and a ready
-  Version version{};  // of a ready: the base; of a completion
+  Clock clock{};                   // of a join and a ready
+  Version version{};               // of a ready: the base; of a completion
+  Duration compute{0}, pulled{0};  // of a ready
 };
 std::string to_string(const WorldFact& fact);
 // The orders that `policy` gives to the fact.
@@ -38,7 +39,7 @@ class RandomWorld {
     Duration usual;
     bool computing = false;
     Version released_on{};
-    Time due{};
+    Time released_at{}, pulled_at{}, due{};
   };
   WorldFact join();
   WorldFact leave();
@@ -51,6 +52,7 @@ class RandomWorld {
   const Duration grain_;
   const Duration span_;    // from a commit's order to its completion, about
   const Duration global_;  // of it, what keeps others out
+  const Duration back_;    // what the weights of a commit keep others out of the way back
   Time now_{};
   std::vector<Running> live_;
   std::vector<ReplicaId> gone_;
@@ -60,6 +62,7 @@ class RandomWorld {
   Version completed_;
   std::vector<Time> completions_;  // of the commits under way, oldest first
   Time last_completion_{};
+  Time last_return_{};
   std::optional<Time> wake_;
 };
 

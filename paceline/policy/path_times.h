@@ -1,0 +1,38 @@
+// What commits take on their way, learnt from when they are ordered and when they end [ours]. Two costs make
+// up the time between, the span: what the k members do among themselves, T_reduce(k), and what keeps the way
+// busy, T, in which no other commit gets through. Commits end in order, so T shows when they follow each
+// other closely: it is the time between two ends. What is left of the span is T_reduce(k).
+//
+// As long as no two commits have met, T is taken for the whole span, which is safe (the way looks busy for
+// longer than it is) and then shrinks: who sends each commit a little too early sees how early it could
+// have been. O(1) each.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "paceline/base/time.h"
+
+namespace paceline::policy {
+
+class PathTimes {
+ public:
+  // A commit's way; the one before it ended at `before`.
+  void learn(std::size_t members, Time ordered, Time ended, Time before);
+
+  bool known() const { return each_.has_value(); }
+  // T; 0 as long as nothing is known.
+  Duration each() const { return from_seconds(each_.value_or(0)); }
+  // T_reduce of so many; that of the nearest number seen, where this one was not.
+  Duration reduce(std::size_t members) const;
+  // By how much groups are sent early: a twentieth of T.
+  Duration early() const { return from_seconds(0.05 * each_.value_or(0)); }
+
+ private:
+  std::optional<double> span(std::size_t members) const;
+
+  std::optional<double> each_;                // seconds
+  std::vector<std::optional<double>> spans_;  // by members: of those that met nobody
+};
+
+}  // namespace paceline::policy

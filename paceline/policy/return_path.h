@@ -1,0 +1,50 @@
+// The way of new weights back to the replicas of a commit, as it is seen from when commits are ordered and
+// when their members say that they had the weights. Replicas that look ahead pull twice what they push, so
+// where links are scarce this way is the busy one. Costs are learnt, not configured [ours].
+//
+// A member says when it had its weights once its next gradient is ready. So what is known comes late, and out
+// of order; what has been ordered since is counted on from there. A fact costs O(1), and where the way is not
+// as it was expected to be O(commits since).
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/time.h"
+#include "paceline/policy/path_times.h"
+
+namespace paceline::policy {
+
+class ReturnPath {
+ public:
+  // Requires: versions are ordered one after the other.
+  void ordered(Version version, std::size_t members, Time now);
+  // A member of that commit had its weights at that time.
+  void arrived(Version version, Time at);
+
+  // When a group of so many should be sent, so that its weights find the way free: free − T_reduce(k), and a
+  // twentieth of T before. Time::min() while nothing is known.
+  Time free_soon(std::size_t members) const;
+
+ private:
+  struct Commit {
+    std::size_t members;
+    Time ordered;
+    Time expected{};                 // the end
+    std::optional<Time> ended = {};  // the latest that a member told
+    bool learnt = false;
+  };
+  void expect(Commit& commit);
+  void learn(std::size_t index);
+  void count_on_from(std::size_t index);
+
+  PathTimes times_;
+  Version first_{};             // of those below
+  std::deque<Commit> commits_;  // by version; those of long ago are forgotten
+  std::size_t told_ = 0;        // of these: up to the last one that any member told of
+  Time free_{};                 // expected
+};
+
+}  // namespace paceline::policy
