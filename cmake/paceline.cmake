@@ -33,15 +33,19 @@ function(paceline_library name)
   paceline_note_target(${name} targets "${ARG_SOURCES}" "${ARG_DEPS}")
 endfunction()
 
-# paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE | FIRST] [SHARDS N]): a GoogleTest program. Everyday tests carry the
-# label "quick". ALONE: beside one other of these at most, because its processes need the processors. FIRST: begun before
+# What the preset asan does not have: the programs, the benchmarks, and the tests beyond the core.
+add_custom_target(unsanitized)
+
+# paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE | FIRST] [SHARDS N] [OPTIMIZED]): a GoogleTest program. Everyday tests
+# carry the label "quick". Those of the core, which ./dev test runs under sanitizers, carry the label "sanitized", but for
+# OPTIMIZED ones, which do only a part under them (base/testing/effort.h). ALONE: beside one other of these at most, because its processes need the processors. FIRST: begun before
 # all others; for a long one whose processes mostly wait. SHARDS: N runs of it, each with a part of its tests.
 #
 # What a test itself computes is little, so compiling it takes little: with -O1 GCC needs a third less time, and with -O0
 # clang needs a third of it where there are sanitizers. PRECOMPILED_LIKE TARGET: where that library has a precompiled
 # header, the test shares it, and so has to be compiled as that is.
 function(paceline_test name)
-  cmake_parse_arguments(ARG "SLOW;ALONE;FIRST" "TIMEOUT;PRECOMPILED_LIKE;SHARDS" "SOURCES;DEPS;SYSTEM" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW;ALONE;FIRST;OPTIMIZED" "TIMEOUT;PRECOMPILED_LIKE;SHARDS" "SOURCES;DEPS;SYSTEM" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE paceline_options GTest::gtest_main GTest::gmock ${ARG_SYSTEM})
   if(ARG_PRECOMPILED_LIKE AND NOT CMAKE_UNITY_BUILD)
@@ -53,6 +57,15 @@ function(paceline_test name)
     target_link_libraries(${name} PRIVATE paceline_${dep})
   endforeach()
   paceline_note_target(${name} tests "${ARG_SOURCES}" "${ARG_DEPS}")
+  set(labels quick)
+  if(ARG_SLOW)
+    set(labels slow)
+  endif()
+  if(PACELINE_BEYOND_CORE OR ARG_OPTIMIZED)
+    add_dependencies(unsanitized ${name})
+  else()
+    list(APPEND labels sanitized)
+  endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 900)
   endif()
@@ -90,11 +103,7 @@ macro(paceline_add_run run name environment)
     list(APPEND run_environment UCX_MEM_EVENTS=no TSAN_OPTIONS=die_after_fork=0)
   endif()
   set_tests_properties(${run} PROPERTIES ENVIRONMENT "${run_environment}")
-  if(ARG_SLOW)
-    set_tests_properties(${run} PROPERTIES LABELS slow)
-  else()
-    set_tests_properties(${run} PROPERTIES LABELS quick)
-  endif()
+  set_tests_properties(${run} PROPERTIES LABELS "${labels}")
 endmacro()
 
 # For paceline_check_includes: what a target has and may include. KIND: targets or tests.
