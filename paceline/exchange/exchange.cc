@@ -88,6 +88,9 @@ absl::Status Exchange::start(ExchangeOptions options) {
     sent_bytes_.assign(hosts, {});
     received_.assign(hosts, {});
   }
+  const auto shards = hosts - static_cast<std::size_t>(
+                                  std::count(options_.board_floats.begin(), options_.board_floats.end(), 0));
+  weights_ = SendTurns(shards == 1);
   neighbours_.resize(hosts);
   boards_.assign(hosts, options_.own_board);
   for (std::size_t host = 0; host < hosts; ++host) {
@@ -123,12 +126,12 @@ void Exchange::send_weights(int to, const Header& header, std::span<const float>
     const std::lock_guard lock(mutex_);
     sent_bytes_[static_cast<std::size_t>(to)].weights += std::ssize(std::as_bytes(block));
   }
-  const auto done = [this, to, version = header.version, sent = std::move(sent)](const absl::Status& status) {
-    if (!status.ok()) return;  // the link's end says more
-    sent();
-    weights_.sent(to, version, steady_clock::now());
-  };
-  const auto send = [=, this] {
+  const auto send = [=, this, sent = std::move(sent)](const SendTurns::Turn& turn) {
+    const auto done = [=, this](const absl::Status& status) {
+      if (!status.ok()) return;  // the link's end says more
+      sent();
+      weights_.sent(to, turn, steady_clock::now());
+    };
     with_link(to, [=](links::Link& link) { link.send(write_header(header), std::as_bytes(block), done); });
   };
   weights_.add(to, header.version, send, steady_clock::now());
