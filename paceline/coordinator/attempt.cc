@@ -1,6 +1,7 @@
 #include "paceline/coordinator/attempt.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/counted.h"
+#include "paceline/base/overloaded.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/base/status_message.h"
 #include "paceline/config/server_parts.h"
@@ -405,15 +407,27 @@ absl::Status Attempt::tell_controller(decltype(control::Fact::what) what) {
   return absl::OkStatus();
 }
 
-void Attempt::carry_out(const control::Order& order) {
+void Attempt::carry_out(std::span<const control::Order> orders) {
   if (phase_ == Phase::kStarting && started()) enter(Phase::kTraining);
-  std::visit([this](const auto& one) { carry_out(one); }, order);
+  std::visit(Overloaded{
+                 [&](const control::CommitRecord& record) { carry_out(record, orders.subspan(1)); },
+                 [&](const auto& one) { carry_out(one); },
+             },
+             orders.front());
 }
 
-void Attempt::carry_out(const control::CommitRecord& record) {
+void Attempt::carry_out(const control::CommitRecord& record, std::span<const control::Order> following) {
   if (replication_) replication_->ordered(controller_->take_states(), time(at_).time_since_epoch());
   wire::ServerOrder order;
   *order.mutable_apply() = wire::to_wire(record);
+  // Weights may go to these as they are made. A member that a bound holds back waits for a later version.
+  std::set<std::int32_t> released;
+  for (const control::Order& other : following) {
+    if (const auto* release = std::get_if<control::Release>(&other))
+      released.insert(release->replica.value());
+  }
+  for (wire::Apply::Member& member : *order.mutable_apply()->mutable_members())
+    member.set_waits(released.contains(member.replica()));
   if (replication_) {
     const CommitQuorum::Snapshot& snapshot = replication_->ordered(record.version);
     order.mutable_apply()->set_state(store::to_text(snapshot.state));

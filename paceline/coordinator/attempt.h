@@ -164,8 +164,8 @@ class Attempt {
 
   // Orders.
   absl::Status tell_controller(decltype(control::Fact::what) what);
-  void carry_out(const control::Order& order);
-  void carry_out(const control::CommitRecord& record);
+  void carry_out(std::span<const control::Order> orders);  // the first of them
+  void carry_out(const control::CommitRecord& record, std::span<const control::Order> following);
   void carry_out(const control::Release& release);
   void carry_out(const control::Finish&) { finish(); }
   void carry_out(const control::PlanAdopted& adopted) { adopted_ = adopted; }

@@ -120,7 +120,7 @@ absl::Status Attempt::make_controller(std::int64_t dataset_size) {
   }
   auto controller = std::make_unique<TimedController>(
       config, policy::make_policy(options_.job.policy), out_,
-      [this](const control::Order& order) { carry_out(order); }, replication_.has_value(),
+      [this](std::span<const control::Order> orders) { carry_out(orders); }, replication_.has_value(),
       std::move(replanner));
   if (options_.restart)
     PACELINE_RETURN_IF_ERROR(controller->restore(options_.restart->state, options_.restart->elapsed));

@@ -15,9 +15,8 @@ bool is_commit(const control::Order& order) { return std::holds_alternative<cont
 }  // namespace
 
 TimedController::TimedController(const control::ControllerConfig& config,
-                                 std::unique_ptr<policy::SyncPolicy> policy, Outbox& out,
-                                 std::function<void(const control::Order&)> carry_out, bool records_first,
-                                 std::unique_ptr<control::Replanner> replanner)
+                                 std::unique_ptr<policy::SyncPolicy> policy, Outbox& out, CarryOut carry_out,
+                                 bool records_first, std::unique_ptr<control::Replanner> replanner)
     : controller_(config, std::move(policy), std::move(replanner)),
       out_(out),
       carry_out_(std::move(carry_out)),
@@ -50,25 +49,26 @@ absl::Status TimedController::take(SteadyTime at, decltype(control::Fact::what) 
     out_.put(FlushRecords{});
   }
   const bool finished = controller_.finished();
-  for (const control::Order& order : orders) {
-    if (!std::holds_alternative<control::Finish>(order)) carry_out(order);
+  for (auto left = std::span<const control::Order>(orders); !left.empty(); left = left.subspan(1)) {
+    if (!std::holds_alternative<control::Finish>(left.front())) carry_out(left);
   }
   std::optional<control::Order> last;
   if (finished) last = orders.back();
   if (!records_first) out_.put(Record{std::move(fact), std::move(orders)});
   if (!finished) return absl::OkStatus();
   end();
-  carry_out(*last);
+  carry_out(std::span(&*last, 1));
   return absl::OkStatus();
 }
 
-void TimedController::carry_out(const control::Order& order) {
+void TimedController::carry_out(std::span<const control::Order> orders) {
+  const control::Order& order = orders.front();
   if (const auto* wake = std::get_if<control::WakeAt>(&order)) {
     out_.put(WakeUp{*started_ + (wake->at.time_since_epoch() - elapsed_before_)});
   } else if (const auto* search = std::get_if<control::SearchPlan>(&order)) {
     out_.put(*search);
   } else {
-    carry_out_(order);
+    carry_out_(orders);
   }
 }
 

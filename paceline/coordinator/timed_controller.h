@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include <absl/status/status.h>
 
@@ -18,11 +19,14 @@ namespace paceline::coordinator {
 
 class TimedController {
  public:
+  // Of these orders the first is to be carried out; the others of the same fact follow it.
+  using CarryOut = std::function<void(std::span<const control::Order>)>;
+
   // `carry_out`: called within take() for each order but WakeAt and SearchPlan. `records_first`: commits wait
   // for the run recorder. The outbox outlives this.
   TimedController(const control::ControllerConfig& config, std::unique_ptr<policy::SyncPolicy> policy,
-                  Outbox& out, std::function<void(const control::Order&)> carry_out,
-                  bool records_first = false, std::unique_ptr<control::Replanner> replanner = nullptr);
+                  Outbox& out, CarryOut carry_out, bool records_first = false,
+                  std::unique_ptr<control::Replanner> replanner = nullptr);
 
   // Before the first fact: the job's time goes on from `elapsed`. Errors: those of Controller::restore.
   absl::Status restore(const control::ControllerState& state, Duration elapsed);
@@ -47,11 +51,11 @@ class TimedController {
   std::vector<control::ControllerState> take_states() { return controller_.take_states(); }
 
  private:
-  void carry_out(const control::Order& order);
+  void carry_out(std::span<const control::Order> orders);
 
   control::Controller controller_;
   Outbox& out_;
-  const std::function<void(const control::Order&)> carry_out_;
+  const CarryOut carry_out_;
   const bool records_first_;
   Duration elapsed_before_{0};
   std::optional<SteadyTime> started_;

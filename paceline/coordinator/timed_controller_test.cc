@@ -48,7 +48,8 @@ class TimedControllerTest : public testing::Test {
     return {{.dataset_size = samples, .total_samples = samples, .start_replicas = 2, .schedule = {}},
             std::make_unique<Gather>(),
             out_,
-            [this](const control::Order& order) {
+            [this](std::span<const control::Order> orders) {
+              const control::Order& order = orders.front();
               out_.tell(std::holds_alternative<control::CommitRecord>(order) ? "commit"
                         : std::holds_alternative<control::Finish>(order)     ? "finish"
                         : std::holds_alternative<control::Release>(order)    ? "release"

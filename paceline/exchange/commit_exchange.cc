@@ -92,7 +92,7 @@ void CommitExchange::send_as_made(ps::Update& update, std::span<const HostMember
   if (!made_) return;
   std::vector<int> hosts;
   for (const HostMember& member : members) {
-    if (member.host != host_) hosts.push_back(member.host);
+    if (member.host != host_ && member.waits) hosts.push_back(member.host);
   }
   if (hosts.empty()) return;
   exchange_.making(update.version, std::move(hosts));

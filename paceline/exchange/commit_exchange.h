@@ -39,6 +39,7 @@ struct HostMember {
   const float* gradient = nullptr;  // of the whole model; null where it is on another host
   double weight = 0;                // as ps::Update::Member has them
   double share = 0;
+  bool waits = true;  // for the weights of this version
 };
 
 // Of the blocks of a part's gradients, or of its board of so many floats: those in which versions differ. The

@@ -171,6 +171,20 @@ TEST(CommitExchange, SumsAreMadeOnTheWayToTheKeeper) {
   }
 }
 
+// A member that a bound holds back will want a later version: this one is not sent to it.
+TEST(CommitExchange, WeightsGoAsTheyAreMadeToMembersThatWaitForThem) {
+  Hosts hosts(3, false, links::Fabric::kTcp, 1, 0, Kept::kInOnePlace);
+  Rng rng(9);
+  for (const int host : {1, 2}) hosts.read(host, Version(0));
+  const std::int64_t first = hosts.weights_sent(0);
+  const Commit commit = {{1, random_floats(rng, hosts.floats())},
+                         {2, random_floats(rng, hosts.floats()), false}};
+  hosts.apply({commit});
+  hosts.read(1, Version(1));
+  EXPECT_EQ(hosts.weights_sent(0) - first, hosts.moving_bytes()) << "to host 1 alone";
+  EXPECT_EQ(hosts.read(2, Version(1)), hosts.on_one_host({commit})) << "once somebody there wants it";
+}
+
 TEST(CommitExchange, ClipsByTheNormOfAllShards) {
   constexpr double kClip = 0.5;
   for (const int count : {2, 3}) {

@@ -447,8 +447,8 @@ absl::StatusOr<std::vector<exchange::HostMember>> Server::members_of(const wire:
     const auto host = hosts_.find(member.replica());
     if (host == hosts_.end())
       return absl::FailedPreconditionError(fmt::format("no host has replica {}", member.replica()));
-    exchange::HostMember& one =
-        members.emplace_back(exchange::HostMember{host->second, nullptr, member.weight(), member.share()});
+    exchange::HostMember& one = members.emplace_back(
+        exchange::HostMember{host->second, nullptr, member.weight(), member.share(), member.waits()});
     if (host->second != index_) continue;
     PACELINE_ASSIGN_OR_RETURN(one.gradient, gradient(member));
   }

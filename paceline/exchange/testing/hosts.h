@@ -42,6 +42,7 @@ inline std::vector<float> random_floats(Rng& rng, std::int64_t size) {
 struct Member {
   int host;
   std::vector<float> gradient;
+  bool waits = true;  // for the version's weights
 };
 using Commit = std::vector<Member>;
 
@@ -243,7 +244,7 @@ class Hosts {
     std::vector<HostMember> members;
     for (std::size_t m = 0; m < commit.size(); ++m) {
       members.push_back({commit[m].host, commit[m].host == host ? commit[m].gradient.data() : nullptr,
-                         weight_of(commit, m), 1 / static_cast<double>(commit.size())});
+                         weight_of(commit, m), 1 / static_cast<double>(commit.size()), commit[m].waits});
     }
     return members;
   }
