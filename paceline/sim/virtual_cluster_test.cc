@@ -98,8 +98,11 @@ TEST(VirtualCluster, CgpLearnsWhatWeightsTake) {
   const Scenario scenario =
       parse_scenario(
           "iterations = 4000\n[model]\nbytes = 5_500_000\n[link]\ngbps = 1.0\n[server]\ngbps = 1.0\n"
-          "[[device]]\ncount = 4\ncompute_ms = 100\njitter = 0.05\n"
-          "[[device]]\ncount = 4\ncompute_ms = 250\njitter = 0.05\n",
+          "[[device]]\ncount = 3\ncompute_ms = 100\njitter = 0.05\n"
+          "[[device]]\ncompute_ms = 150\njitter = 0.05\n"
+          "[[device]]\ncompute_ms = 200\njitter = 0.05\n"
+          "[[device]]\ncount = 2\ncompute_ms = 250\njitter = 0.05\n"
+          "[[device]]\ncompute_ms = 400\njitter = 0.05\n",
           "s.toml")
           .value();
   const auto rate = [&](const char* policy) {
@@ -113,7 +116,7 @@ TEST(VirtualCluster, CgpLearnsWhatWeightsTake) {
   };
   const double pulls = 1e9 / 8 / (2 * 5.5e6);  // a second
   EXPECT_NEAR(rate("asp"), pulls, 0.01 * pulls);
-  EXPECT_GT(rate("cgp"), 2.2 * pulls);
+  EXPECT_GT(rate("cgp"), 2 * pulls) << "where it sees pushes alone it comes to 1.7";
 }
 
 TEST(VirtualCluster, SaysHowBusyTheServersAreWithUpdates) {
