@@ -38,8 +38,9 @@ add_custom_target(unsanitized)
 
 # paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE | FIRST] [SHARDS N] [OPTIMIZED]): a GoogleTest program. Everyday tests
 # carry the label "quick". Those of the core, which ./dev test runs under sanitizers, carry the label "sanitized", but for
-# OPTIMIZED ones, which do only a part under them (base/testing/effort.h). ALONE: beside one other of these at most, because its processes need the processors. FIRST: begun before
-# all others; for a long one whose processes mostly wait. SHARDS: N runs of it, each with a part of its tests.
+# OPTIMIZED ones: they compute much, and do only a part of it under sanitizers (base/testing/effort.h). ALONE: beside one
+# other of these at most, because its processes need the processors. FIRST: begun before all others; for a long one whose
+# processes mostly wait. SHARDS: N runs of it, each with a part of its tests.
 #
 # What a test itself computes is little, so compiling it takes little: with -O1 GCC needs a third less time, and with -O0
 # clang needs a third of it where there are sanitizers. PRECOMPILED_LIKE TARGET: where that library has a precompiled
@@ -51,7 +52,11 @@ function(paceline_test name)
   if(ARG_PRECOMPILED_LIKE AND NOT CMAKE_UNITY_BUILD)
     target_precompile_headers(${name} REUSE_FROM ${ARG_PRECOMPILED_LIKE})
   else()
-    target_compile_options(${name} PRIVATE $<IF:$<CXX_COMPILER_ID:Clang>,-O0,-O1>)
+    set(level -O1)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL Clang AND NOT ARG_OPTIMIZED)
+      set(level -O0)
+    endif()
+    target_compile_options(${name} PRIVATE ${level})
   endif()
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(${name} PRIVATE paceline_${dep})
