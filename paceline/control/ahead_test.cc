@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/testing/effort.h"
 #include "paceline/base/testing/every_choice.h"
 #include "paceline/control/testing/little_cluster.h"
 
@@ -137,7 +138,7 @@ class Told {
   std::string broken_;
 };
 
-struct Met {
+struct Seen {
   std::size_t most_said = 0;
   std::int64_t taken = 0;
   std::int64_t paths = 0;
@@ -145,8 +146,8 @@ struct Met {
 
 // Every order in which they can be ready; and once, at every point, any of them leaves or another one joins.
 void every_way(const std::string& spec, std::int64_t replicas, std::int64_t total, std::int64_t ahead,
-               Met& met) {
-  for (EveryChoice choose; choose.again();) {
+               Seen& seen) {
+  for (EveryChoice choose; seen.paths < paceline::testing::kMostWays && choose.again();) {
     Told told(config_of(total - 3, total, replicas, ahead), spec);
     for (std::int64_t i = 0; i < replicas; ++i) told.join(1 + i / 2);
     bool changed = false;
@@ -168,9 +169,9 @@ void every_way(const std::string& spec, std::int64_t replicas, std::int64_t tota
     }
     ASSERT_EQ(told.broken(), "") << spec << ", " << ahead << " ahead, " << choose.path();
     ASSERT_TRUE(told.all_once()) << spec << ", " << ahead << " ahead, " << choose.path();
-    met.most_said = std::max(met.most_said, told.most_said());
-    met.taken += told.taken();
-    ++met.paths;
+    seen.most_said = std::max(seen.most_said, told.most_said());
+    seen.taken += told.taken();
+    ++seen.paths;
   }
 }
 
@@ -178,9 +179,9 @@ class EveryWay : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EveryWay, CommitsEachSampleOnceAndLeasesWhatItReserved) {
   for (const std::int64_t ahead : {1, 2, 3}) {
-    Met two;
+    Seen two;
     every_way(GetParam(), 2, 6 + ahead, ahead, two);
-    Met three;
+    Seen three;
     every_way(GetParam(), 3, 7, ahead, three);
     EXPECT_GT(two.paths, 20);
     EXPECT_GE(two.most_said, std::min<std::size_t>(static_cast<std::size_t>(ahead), 2)) << ahead;
