@@ -37,6 +37,18 @@ std::optional<Version> version_of(const std::optional<Restart>& restart) {
   return restart->state.version;
 }
 
+// Weights may go to members as they are made if these orders release them. One that a bound holds back waits
+// for a later version.
+void say_who_waits(wire::Apply& apply, std::span<const control::Order> following) {
+  std::set<std::int32_t> released;
+  for (const control::Order& order : following) {
+    if (const auto* release = std::get_if<control::Release>(&order))
+      released.insert(release->replica.value());
+  }
+  for (wire::Apply::Member& member : *apply.mutable_members())
+    member.set_waits(released.contains(member.replica()));
+}
+
 }  // namespace
 
 Attempt::Attempt(AttemptOptions options, SteadyTime start)
@@ -420,14 +432,7 @@ void Attempt::carry_out(const control::CommitRecord& record, std::span<const con
   if (replication_) replication_->ordered(controller_->take_states(), time(at_).time_since_epoch());
   wire::ServerOrder order;
   *order.mutable_apply() = wire::to_wire(record);
-  // Weights may go to these as they are made. A member that a bound holds back waits for a later version.
-  std::set<std::int32_t> released;
-  for (const control::Order& other : following) {
-    if (const auto* release = std::get_if<control::Release>(&other))
-      released.insert(release->replica.value());
-  }
-  for (wire::Apply::Member& member : *order.mutable_apply()->mutable_members())
-    member.set_waits(released.contains(member.replica()));
+  if (options_.job.hosts > 1) say_who_waits(*order.mutable_apply(), following);
   if (replication_) {
     const CommitQuorum::Snapshot& snapshot = replication_->ordered(record.version);
     order.mutable_apply()->set_state(store::to_text(snapshot.state));

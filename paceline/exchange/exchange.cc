@@ -88,8 +88,8 @@ absl::Status Exchange::start(ExchangeOptions options) {
     sent_bytes_.assign(hosts, {});
     received_.assign(hosts, {});
   }
-  const auto shards = hosts - static_cast<std::size_t>(
-                                  std::count(options_.board_floats.begin(), options_.board_floats.end(), 0));
+  const auto shards = std::count_if(options_.board_floats.begin(), options_.board_floats.end(),
+                                    [](std::int64_t floats) { return floats > 0; });
   weights_ = SendTurns(shards == 1);
   neighbours_.resize(hosts);
   boards_.assign(hosts, options_.own_board);

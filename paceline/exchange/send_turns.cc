@@ -9,7 +9,7 @@ namespace paceline::exchange {
 
 namespace {
 
-// Versions in which hosts keep their places. In one of long ago places are given anew.
+// Hosts keep their places in so many of the newest versions. In an older one they get new places.
 constexpr std::size_t kMostRemembered = 64;
 
 }  // namespace

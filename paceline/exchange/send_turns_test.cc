@@ -73,7 +73,7 @@ TEST_F(SendTurnsTest, WhereOnlyThisHostSendsOneHostIsServedAfterTheOther) {
   EXPECT_EQ(gone(), "1v5 1v5 ");
   sent(2, 5);
   EXPECT_EQ(gone(), "1v5 1v5 ");
-  // Of long ago: places are given anew, and nothing is lost.
+  // Hosts get new places in an old version, and nothing is lost.
   for (int version = 6; version < 200; ++version) add(3, version, 1);
   for (int block = 0; block < 4; ++block) sent(1, 5);
   for (int version = 6; version < 200; ++version) sent(3, version);

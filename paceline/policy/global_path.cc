@@ -7,8 +7,7 @@
 namespace paceline::policy {
 
 void GlobalPath::ordered(Version version, std::size_t members, Time now) {
-  const Time start = idle() ? now : std::max(now + reduce(members), free_);
-  free_ = (idle() ? start + reduce(members) : start) + global();
+  free_ = times_.end(members, now, free_);
   under_way_.push_back({version, members, now, free_ - late_});
 }
 
@@ -28,7 +27,7 @@ void GlobalPath::completed(Version version, Time now) {
 std::optional<Time> GlobalPath::free_soon(std::size_t members) const {
   if (idle()) return last_completion_;
   if (!times_.known()) return std::nullopt;
-  return free_ - reduce(members) - times_.early();
+  return times_.send_at(members, free_);
 }
 
 Duration GlobalPath::queue(Time now) const {

@@ -8,6 +8,7 @@
 // have been. O(1) each.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -25,8 +26,15 @@ class PathTimes {
   Duration each() const { return from_seconds(each_.value_or(0)); }
   // T_reduce of so many; that of the nearest number seen, where this one was not.
   Duration reduce(std::size_t members) const;
-  // By how much groups are sent early: a twentieth of T.
-  Duration early() const { return from_seconds(0.05 * each_.value_or(0)); }
+  // When a commit of so many ends that is ordered then and finds the way free from `free` on.
+  Time end(std::size_t members, Time ordered, Time free) const {
+    return std::max(ordered + reduce(members), free) + each();
+  }
+  // When to send a group of so many, so that it is done with T_reduce as the way gets free: a twentieth of T
+  // before that.
+  Time send_at(std::size_t members, Time free) const {
+    return free - reduce(members) - from_seconds(0.05 * each_.value_or(0));
+  }
 
  private:
   std::optional<double> span(std::size_t members) const;

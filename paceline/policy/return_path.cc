@@ -14,8 +14,7 @@ constexpr double kAsExpected = 0.05;
 }  // namespace
 
 void ReturnPath::expect(Commit& commit) {
-  commit.expected = std::max(commit.ordered + times_.reduce(commit.members), free_) + times_.each();
-  free_ = commit.expected;
+  free_ = commit.expected = times_.end(commit.members, commit.ordered, free_);
 }
 
 void ReturnPath::ordered(Version version, std::size_t members, Time now) {
@@ -61,7 +60,7 @@ void ReturnPath::count_on_from(std::size_t index) {
 
 Time ReturnPath::free_soon(std::size_t members) const {
   if (!times_.known()) return Time::min();
-  return free_ - times_.reduce(members) - times_.early();
+  return times_.send_at(members, free_);
 }
 
 }  // namespace paceline::policy

@@ -1,5 +1,8 @@
 #include "paceline/policy/return_path.h"
 
+#include <initializer_list>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 namespace paceline::policy {
@@ -16,21 +19,23 @@ ReturnPath path_of(std::initializer_list<double> ordered) {
   return path;
 }
 
+// A member of each of these versions had its weights then.
+void tell(ReturnPath& path, std::initializer_list<std::pair<int, double>> arrivals) {
+  for (const auto& [version, when] : arrivals) path.arrived(Version(version), at(when));
+}
+
 TEST(ReturnPath, HoldsNobodyUpBeforeItKnowsAnything) {
   ReturnPath path = path_of({1, 2});
   EXPECT_EQ(path.free_soon(1), Time::min());
-  path.arrived(Version(1), at(3));
-  path.arrived(Version(2), at(5));
+  tell(path, {{1, 3}, {2, 5}});
   EXPECT_EQ(path.free_soon(1), Time::min())
       << "whether 2 was held up, or its member's link is slow, 3 will tell";
 }
 
 TEST(ReturnPath, IsBusyWithTheWeightsOfEachCommit) {
   ReturnPath path = path_of({1, 1.5, 2, 2.5});
-  path.arrived(Version(1), at(3));
-  path.arrived(Version(2), at(5));
-  path.arrived(Version(3), at(7));
-  // Two seconds each, of which a twentieth is early; the fourth has not been told of.
+  tell(path, {{1, 3}, {2, 5}, {3, 7}});
+  // Each takes two seconds, and a group goes a twentieth of that early. Nobody has told of the fourth yet.
   EXPECT_DOUBLE_EQ(seconds(path.free_soon(1)), 9 - 0.1);
   path.ordered(Version(5), 1, at(3));
   EXPECT_DOUBLE_EQ(seconds(path.free_soon(1)), 11 - 0.1);
@@ -40,9 +45,7 @@ TEST(ReturnPath, IsBusyWithTheWeightsOfEachCommit) {
 
 TEST(ReturnPath, HearsOutOfOrder) {
   ReturnPath path = path_of({1, 1.5, 2, 2.5});
-  path.arrived(Version(3), at(7));
-  path.arrived(Version(2), at(5));
-  path.arrived(Version(1), at(3));
+  tell(path, {{3, 7}, {2, 5}, {1, 3}});
   path.ordered(Version(5), 2, at(6));
   EXPECT_DOUBLE_EQ(seconds(path.free_soon(1)), 9 - 0.1)
       << "the fourth was expected before a commit's cost was known";
@@ -54,13 +57,10 @@ TEST(ReturnPath, HearsOutOfOrder) {
 
 TEST(ReturnPath, AMembersOwnSlowLinkKeepsNobodyElseWaiting) {
   ReturnPath path = path_of({1, 1.5, 2, 2.5});
-  path.arrived(Version(1), at(3));
-  path.arrived(Version(2), at(15));
-  path.arrived(Version(3), at(7));
+  tell(path, {{1, 3}, {2, 15}, {3, 7}});
   EXPECT_EQ(path.free_soon(1), Time::min()) << "no two are known to have followed each other";
   path.ordered(Version(5), 2, at(7));
-  path.arrived(Version(4), at(9));
-  path.arrived(Version(5), at(11));
+  tell(path, {{4, 9}, {5, 11}});
   EXPECT_DOUBLE_EQ(seconds(path.free_soon(1)), 11 - 0.1);
 }
 
@@ -73,8 +73,7 @@ TEST(ReturnPath, WhatComesBeforeTheWayIsBusyIsNotItsCost) {
   EXPECT_LT(seconds(path.free_soon(1)), 43) << "it is free";
   path.ordered(Version(5), 1, at(50));
   path.ordered(Version(6), 1, at(50.5));
-  path.arrived(Version(5), at(53));
-  path.arrived(Version(6), at(53.5));
+  tell(path, {{5, 53}, {6, 53.5}});
   path.ordered(Version(7), 1, at(60));
   path.arrived(Version(7), at(63));
   // Half a second each, and two and a half before.
