@@ -2,16 +2,22 @@
 // stopped, whatever became of the job file.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <absl/status/statusor.h>
+
+namespace paceline::launch {
+class ForkServer;
+}
 
 namespace paceline::cli {
 
 struct PlannedComparison {
   std::string job_toml;  // as resolved
   std::string program;   // what the job's program says of itself, if it has one
+  std::shared_ptr<launch::ForkServer> fork_server{};  // of its jobs, in the process that planned it
   bool in_virtual_time = false;
   std::vector<std::vector<std::string>> runs;  // for each run in turn, the key=value laid over the job
 };

@@ -14,6 +14,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -29,6 +30,8 @@ namespace paceline::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr char kTorchProgram[] = "paceline-torch";
 
 std::vector<std::string> own_command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -80,28 +83,68 @@ std::string_view to_string(TorchQuestion question) {
   return question == TorchQuestion::kSizes ? "sizes" : "host";
 }
 
-absl::StatusOr<std::string> ask_torch_program(TorchQuestion question, const std::string& job_toml) {
+namespace {
+
+// A question to another process, whose words name files: the job, and where the answer goes.
+struct Asked {
+  FileDescriptor job, answer;
+  std::vector<std::string> words;
+
+  std::vector<int> inherited() const { return {job.get(), answer.get()}; }
+};
+
+std::string name_of(const FileDescriptor& file) { return fmt::format("/proc/self/fd/{}", file.get()); }
+
+absl::StatusOr<Asked> ask(TorchQuestion question, const std::string& job_toml) {
   if (!launch::has_torch_program()) return engine::no_built_in_models();
   PACELINE_RETURN_IF_ERROR(check_address_space());
-  const FileDescriptor job = memory_file(job_toml), answer = memory_file("");
-  if (!job.valid() || !answer.valid())
+  Asked asked{memory_file(job_toml), memory_file(""), {}};
+  if (!asked.job.valid() || !asked.answer.valid())
     return absl::ResourceExhaustedError("no memory for a job file of this length; see ulimit -f");
-  const auto name = [](const FileDescriptor& file) { return fmt::format("/proc/self/fd/{}", file.get()); };
-  PACELINE_ASSIGN_OR_RETURN(
-      launch::ChildProcess child,
-      launch::ChildProcess::start(launch::ChildProgram::kWithTorch, "paceline-torch",
-                                  {"models", std::string(to_string(question)), name(job), name(answer)},
-                                  "/dev/null", {job.get(), answer.get()}));
+  asked.words = {"models", std::string(to_string(question)), name_of(asked.job), name_of(asked.answer)};
+  return asked;
+}
+
+absl::StatusOr<std::string> answer_of(launch::ChildProcess child, const Asked& asked) {
   const launch::ChildProcess::End end = child.wait();
   if (end.wait_status != 0) return launch::reason_of(child, end);
-  return text_in(answer);
+  return text_in(asked.answer);
+}
+
+absl::StatusOr<std::string> run_for_answer(const Asked& asked) {
+  PACELINE_ASSIGN_OR_RETURN(launch::ChildProcess child,
+                            launch::ChildProcess::start(launch::ChildProgram::kWithTorch, kTorchProgram,
+                                                        asked.words, "/dev/null", asked.inherited()));
+  return answer_of(std::move(child), asked);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ask_torch_program(TorchQuestion question, const std::string& job_toml) {
+  PACELINE_ASSIGN_OR_RETURN(const Asked asked, ask(question, job_toml));
+  return run_for_answer(asked);
+}
+
+absl::StatusOr<ForkedAnswer> ask_fork_server(TorchQuestion question, const std::string& job_toml) {
+  PACELINE_ASSIGN_OR_RETURN(const Asked asked, ask(question, job_toml));
+  ForkedAnswer forked;
+  if (auto server = launch::ForkServer::start(
+          launch::ChildProgram::kWithTorch, {launch::kForkServerCommand, name_of(asked.job)}, asked.inherited()); server.ok()) {
+    if (auto child = server->start_child(kTorchProgram, asked.words, "/dev/null"); child.ok()) {
+      PACELINE_ASSIGN_OR_RETURN(forked.answer, answer_of(*std::move(child), asked));
+      forked.server = std::make_shared<launch::ForkServer>(*std::move(server));
+      return forked;
+    }
+  }
+  PACELINE_ASSIGN_OR_RETURN(forked.answer, run_for_answer(asked));
+  return forked;
 }
 
 absl::Status need_built_in_models() {
   if (engine::built_in() != nullptr) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(check_address_space());
   std::error_code ignored;
-  const fs::path other = fs::read_symlink("/proc/self/exe", ignored).parent_path() / "paceline-torch";
+  const fs::path other = fs::read_symlink("/proc/self/exe", ignored).parent_path() / kTorchProgram;
   std::vector<std::string> words = own_command_line();
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());

@@ -2,11 +2,14 @@
 // has the built-in models too, and takes 0.4 s and 150 MB to load libtorch.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+
+#include "paceline/launch/fork_server.h"
 
 namespace paceline::cli {
 
@@ -23,5 +26,13 @@ enum class TorchQuestion {
 std::string_view to_string(TorchQuestion question);
 // Of a job, as resolved. Errors: what that process says, in one line; it does not lie beside this one.
 absl::StatusOr<std::string> ask_torch_program(TorchQuestion question, const std::string& job_toml);
+
+// The same from a fork server, which is there for the job's processes then: libtorch is loaded once, and the
+// data read once.
+struct ForkedAnswer {
+  std::string answer;
+  std::shared_ptr<launch::ForkServer> server;  // null where none could be had
+};
+absl::StatusOr<ForkedAnswer> ask_fork_server(TorchQuestion question, const std::string& job_toml);
 
 }  // namespace paceline::cli

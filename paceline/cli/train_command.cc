@@ -78,7 +78,7 @@ absl::Status train_live(const std::string& run, const config::JobConfig& job, co
       options.processes ? options.processes(run, job, resume) : launch::all_processes(run, job, resume);
   processes.again = options.again;
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster,
-                            launch::LocalCluster::start(std::move(processes), job));
+                            launch::LocalCluster::start(std::move(processes), job, options.fork_server));
   const absl::Status outcome = launch::watch(cluster, display, "interrupted");
   logs_say_more |= cluster.logs_say_more();
   return outcome;
@@ -164,12 +164,14 @@ absl::StatusOr<JobSizes> read_data_and_model(const config::JobConfig& job) {
 
 namespace {
 
-// A live run needs no libtorch in the process that starts it.
+// A live run needs no libtorch in the process that starts it, unless that measures the model for a plan.
 absl::StatusOr<JobSizes> find_sizes(const config::JobConfig& job, const std::string& job_toml,
-                                    bool in_virtual_time) {
-  if (in_virtual_time || engine::built_in() != nullptr) return read_data_and_model(job);
-  PACELINE_ASSIGN_OR_RETURN(const std::string answer, ask_torch_program(TorchQuestion::kSizes, job_toml));
-  return sizes_in(answer);
+                                    TrainOptions& options) {
+  const bool measures = job.parallel.to_be_planned && job.parallel.model.layers.empty();
+  if (options.in_virtual_time || measures || engine::built_in() != nullptr) return read_data_and_model(job);
+  PACELINE_ASSIGN_OR_RETURN(ForkedAnswer forked, ask_fork_server(TorchQuestion::kSizes, job_toml));
+  options.fork_server = std::move(forked.server);
+  return sizes_in(forked.answer);
 }
 
 std::int64_t file_size_limit() {
@@ -214,7 +216,7 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig job, config::parse_job(resolved, "job.toml"));
   if (!options.resume.empty()) job.initial_weights.clear();  // a checkpoint has later ones
   if (!job.program) {
-    PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, find_sizes(job, resolved, options.in_virtual_time));
+    PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, find_sizes(job, resolved, options));
     PACELINE_RETURN_IF_ERROR(check_fits(job, sizes));
     if (!sizes.note.empty() && options.shown != launch::Shown::kNothing)
       launch::print(stderr, sizes.note + "\n");

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "paceline/ps/layout.h"
 
 namespace paceline::launch {
+class ForkServer;
 struct HostProcesses;
 }
 
@@ -24,7 +26,9 @@ struct TrainOptions {
   std::vector<std::string> sets;  // key=value
   std::string resume{};           // a run folder; then job_file is empty
   std::int64_t from = -1;         // the version of its checkpoint to go on from; −1: the newest
-  std::string program{};          // what the job's program says of itself, once checked_job() has asked it
+  // What checked_job() leaves: what the job's program says of itself; a fork server with the job's data.
+  std::string program{};
+  std::shared_ptr<launch::ForkServer> fork_server{};
   bool ui = false;                // pages of the run, while it trains
   bool take_up = false;           // a run of this very job that was cut short, if there is one
   bool again = false;             // that is what `resume` is

@@ -152,7 +152,8 @@ void show_command_line(char* room, std::size_t size, const std::vector<std::stri
 }  // namespace
 
 absl::StatusOr<ForkServer> ForkServer::start(ChildProgram program,
-                                             const std::vector<std::string>& arguments) {
+                                             const std::vector<std::string>& arguments,
+                                             const std::vector<int>& inherited) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return absl::ResourceExhaustedError(fmt::format("cannot make a socket: {}", std::strerror(errno)));
@@ -161,8 +162,10 @@ absl::StatusOr<ForkServer> ForkServer::start(ChildProgram program,
   std::vector<std::string> words = arguments;
   words.push_back(std::to_string(others.get()));
   words.emplace_back(kCommandLineRoom, '.');
-  PACELINE_ASSIGN_OR_RETURN(ChildProcess server, ChildProcess::start(program, kForkServerCommand, words,
-                                                                     "/dev/null", {others.get()}));
+  std::vector<int> kept = inherited;
+  kept.push_back(others.get());
+  PACELINE_ASSIGN_OR_RETURN(ChildProcess server,
+                            ChildProcess::start(program, kForkServerCommand, words, "/dev/null", kept));
   return ForkServer(std::move(server), std::move(own));
 }
 

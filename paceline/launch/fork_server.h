@@ -25,8 +25,10 @@ inline constexpr char kForkServerCommand[] = "fork-server";
 class ForkServer {
  public:
   // Does not wait until the program is loaded. `arguments`: those that make it a fork server; it gets two
-  // words more, for serve_forks(). Errors: as ChildProcess::start().
-  static absl::StatusOr<ForkServer> start(ChildProgram program, const std::vector<std::string>& arguments);
+  // words more, for serve_forks(). `inherited`: descriptors that it and its forks get as they are. Errors: as
+  // ChildProcess::start().
+  static absl::StatusOr<ForkServer> start(ChildProgram program, const std::vector<std::string>& arguments,
+                                          const std::vector<int>& inherited = {});
 
   // As ChildProcess::start(); waits until the program is loaded, or somebody stops this one. Errors:
   // Unavailable if the server is gone or cannot do it: then run the program. Any other: running it would fail

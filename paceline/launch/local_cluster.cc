@@ -152,7 +152,8 @@ LocalCluster::LocalCluster(HostProcesses processes, const config::JobConfig& job
   children_[supervisor::kEvaluator] = {engines, with_job({supervisor::kEvaluator}), {}};
 }
 
-absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const config::JobConfig& job) {
+absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const config::JobConfig& job,
+                                                 std::shared_ptr<ForkServer> fork_server) {
   if (job.devices.size() > config::kMostLiveDevices)
     return absl::InvalidArgumentError(
         fmt::format("device: a live job has at most {} devices, and this one has {}; --virtual takes {}",
@@ -164,13 +165,14 @@ absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const 
   }
   // It loads while the coordinator and the servers start. Without one, each process loads the program itself.
   const bool computes = !cluster.processes_.workers.empty() || cluster.processes_.first;
-  if (computes && cluster.processes_.job_file.empty() && has_torch_program()) {
+  if (computes) cluster.fork_server_ = std::move(fork_server);
+  if (computes && !cluster.fork_server_ && cluster.processes_.job_file.empty() && has_torch_program()) {
     const HostProcesses& all = cluster.processes_;
     const std::string job_file =
         all.asked_file.empty() ? store::RunPaths{all.folder}.job().string() : all.asked_file;
     if (auto server = ForkServer::start(ChildProgram::kWithTorch, {kForkServerCommand, job_file});
         server.ok())
-      cluster.fork_server_.emplace(*std::move(server));
+      cluster.fork_server_ = std::make_shared<ForkServer>(*std::move(server));
   }
   const bool keeps = job.copies > 1 && !job.shared_folder && !cluster.processes_.runs_dir.empty();
   if (keeps && !cluster.processes_.first) cluster.start_keeper(cluster.processes_.run);

@@ -60,7 +60,8 @@ HostProcesses all_processes(const std::string& run, const config::JobConfig& job
 class LocalCluster {
  public:
   // Errors: what a process said when it could not start.
-  static absl::StatusOr<LocalCluster> start(HostProcesses processes, const config::JobConfig& job);
+  static absl::StatusOr<LocalCluster> start(HostProcesses processes, const config::JobConfig& job,
+                                            std::shared_ptr<ForkServer> fork_server = nullptr);
 
   // How the run is, for a terminal of this width; nothing when the coordinator does not answer.
   std::optional<wire::StatusReply> status(int width);
@@ -123,7 +124,7 @@ class LocalCluster {
   std::optional<ListeningSocket> listening_;  // where that of this host does
   peer::PeerOptions reach_;
   rpc::Access access_;
-  std::optional<ForkServer> fork_server_;  // where the built-in models compute, until it dies
+  std::shared_ptr<ForkServer> fork_server_;  // where the built-in models compute, until it dies
   std::optional<ChildProcess> coordinator_;
   std::map<std::string, Child> children_;  // servers, workers, evaluator
   std::unique_ptr<peer::Stub> stub_;       // null: not connected
