@@ -4,8 +4,10 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -393,6 +395,19 @@ TEST_F(Node, AHostThatIsCutOffLeadsNoRunOfItsOwn) {
   expect_said(cut_off.errors, "1 of the 3 hosts that the run had can be reached");
   for (const int rank : {0, 2}) end_of(rank);
   expect_whole(8);
+}
+
+// Its command was stopped, and the run went on all the time.
+TEST_F(Node, AHostWhoseCommandStoodStillLeadsNoRunOfItsOwn) {
+  if (const auto made = set_apart(2); !made.ok()) GTEST_SKIP() << made.message();
+  own_disks_ = true;
+  start_and_wait_for_commit("host_patience_s = 1\n", 2, 4);
+  at(1)->signal(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(5));
+  at(1)->signal(SIGCONT);
+  end_of(0);
+  EXPECT_EQ(end_of(1).errors.find("leads the run"), std::string::npos);
+  expect_whole(4);
 }
 
 // Its own disk says that it leads. The host that was to lead next knows better.

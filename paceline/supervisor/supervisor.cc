@@ -211,10 +211,16 @@ absl::Status Supervisor::end_of_coordinator(const ProcessEnd& end) const {
 // ---- What the coordinator and the run folder say ----
 
 void Supervisor::on(const Answered& answer) {
+  answered_ = true;
   nobody_answers_ = false;
   training_ = training_ || answer.trains;
   latest_ = answer;
   if (failover_) failover_->heard(answer.run, now_);
+}
+
+void Supervisor::on(const NotAnswered& no) {
+  answered_ = false;
+  nobody_answers_ = no.nobody;
 }
 
 void Supervisor::on(const FolderSeen& folder) {
@@ -237,7 +243,8 @@ void Supervisor::on(const FolderSeen& folder) {
 void Supervisor::on(const TimePassed&) {
   if (!begun_) return;
   if (stopping_ && !outcome_) put(AskStop{*stopping_});  // a coordinator between two attempts hears nothing
-  if (!leads_ && !outcome_ && !stopping_ && failover_->wants_to_look(now_))
+  // This process may have stood still; then it has to ask again first.
+  if (!leads_ && !outcome_ && !stopping_ && !answered_ && failover_->wants_to_look(now_))
     put(LookAtFolder{failover_->run()});
   if (!leads_ && !outcome_ && all_ended())
     end(first_error_ ? *first_error_ : failure_.value_or(absl::OkStatus()));
@@ -246,6 +253,7 @@ void Supervisor::on(const TimePassed&) {
     start_again_who_is_missed();
   }
   look_whether_any_replica_is_left();
+  look_whether_it_ended_elsewhere();
 }
 
 // Another attempt at the job wants all places filled.
@@ -263,8 +271,9 @@ void Supervisor::start_again_who_is_missed() {
   const bool waiting = training_ && !latest_.trains;  // the coordinator, for those that are missing
   for (Member& member : members_) {
     const auto& missing = latest_.missing;
-    // One that was started for this attempt may take its time.
-    const bool missed = waiting && member.attempt < attempt_ &&
+    // One that was started for this attempt may take its time, unless it has ended: it came before the end of
+    // the one before it was noticed, and was sent away.
+    const bool missed = waiting && (member.attempt < attempt_ || !member.here) &&
                         std::find(missing.begin(), missing.end(), member.name) != missing.end();
     if (!missed) member.missed_since.reset();
     if (missed && !member.missed_since) member.missed_since = now_;
@@ -284,6 +293,23 @@ void Supervisor::look_whether_any_replica_is_left() {
   }
   any_whole_before_ = any;
   lost_worker_.clear();
+}
+
+// The host that led before came back in the same moment, and the processes here went to that one: they heard
+// how the run ended, and the coordinator here waits for them.
+void Supervisor::look_whether_it_ended_elsewhere() {
+  const bool any_here = std::any_of(members_.begin(), members_.end(), [](const Member& one) {
+    return one.here && one.kind != MemberKind::kEvaluator;
+  });
+  const bool took_over = leads_ && !options_.leads;
+  if (!took_over || outcome_ || any_here || latest_.trains || !(over_ || failure_))
+    return ended_elsewhere_since_.reset();
+  if (!ended_elsewhere_since_) ended_elsewhere_since_ = now_;
+  if (now_ < *ended_elsewhere_since_ + kMissedLimit) return;
+  tell("another host has led the run to its end");
+  put(KillCoordinator{});
+  for (Member& member : members_) kill(member);
+  end(failure_.value_or(absl::OkStatus()));
 }
 
 // ---- The end ----

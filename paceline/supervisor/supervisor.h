@@ -79,7 +79,7 @@ class Supervisor {
   void on(const MemberStarted& started);
   void on(const CoordinatorStarted& started);
   void on(const Answered& answer);
-  void on(const NotAnswered& no) { nobody_answers_ = no.nobody; }
+  void on(const NotAnswered& no);
   void on(const FolderSeen& folder);
   void on(const TimePassed&);
   void on(const StopWanted& wanted) { stop(wanted.why); }
@@ -101,6 +101,7 @@ class Supervisor {
   void look_at_attempt();
   void start_again_who_is_missed();
   void look_whether_any_replica_is_left();
+  void look_whether_it_ended_elsewhere();
   absl::Status end_of_coordinator(const ProcessEnd& end) const;
   bool has_trained_before() const { return options_.resumes || !options_.run.empty() || latest_.attempt > 1; }
   Member* find(const std::string& name);
@@ -126,7 +127,8 @@ class Supervisor {
   std::optional<absl::Status> failure_;                // of the run, as a member heard it
   bool logs_say_more_ = false;
   Answered latest_;
-  bool nobody_answers_ = false;  // when asked last
+  bool answered_ = false;        // when asked last
+  bool nobody_answers_ = false;  // the same: nobody is there
   std::int64_t attempt_ = 0;
   Restarts restarts_;
   Restarts evaluator_restarts_;
@@ -135,9 +137,10 @@ class Supervisor {
   bool over_ = false;                    // the job, as some member heard
   bool given_up_ = false;                // this host, as some member heard
   std::optional<std::string> stopping_;  // why
-  bool any_whole_before_ = false;        // replica, when time passed last
-  std::string lost_worker_;              // since then: one, and why
-  std::string lost_all_;                 // and this one was the last of its replica
+  std::optional<SteadyTime> ended_elsewhere_since_;
+  bool any_whole_before_ = false;  // replica, when time passed last
+  std::string lost_worker_;        // since then: one, and why
+  std::string lost_all_;           // and this one was the last of its replica
 };
 
 }  // namespace paceline::supervisor

@@ -401,6 +401,21 @@ TEST_F(SupervisorTest, StartsAgainWhoDoesNotCome) {
   EXPECT_THAT(take_done(), IsEmpty()) << "it came in between";
 }
 
+// It was started at once, and came before the coordinator saw the end of the one before.
+TEST_F(SupervisorTest, StartsAgainWhoWasSentAwayAndIsMissedThen) {
+  begin_to_train();
+  ends("server0", killed());
+  answer(2, false, {"server0"});
+  pass();
+  ends("server0", said(ExitReason::kPlaceTaken, "server 0 is here already"));
+  pass();
+  take_done();
+  pass(seconds(9));
+  EXPECT_THAT(take_done(), IsEmpty());
+  pass(seconds(1));
+  EXPECT_THAT(take_done(), ElementsAre("server0 did not come and is started again", "start server0"));
+}
+
 TEST_F(SupervisorTest, AStopIsSaidUntilItIsHeard) {
   begin_to_train();
   happens(StopWanted{"interrupted"});
@@ -437,6 +452,7 @@ class OtherHost : public SupervisorTest {
     pass();
     done_.clear();
     folder_ = {{{HostRank(0), "10.0.0.1:1"}}, false, false};
+    happens(NotAnswered{true});
   }
 };
 
@@ -460,6 +476,20 @@ TEST_F(OtherHost, LeadsTheRunWhenNobodyDoes) {
   EXPECT_TRUE(supervisor_->leads());
   coordinator_ends(done());
   EXPECT_EQ(outcome(), "OK");
+}
+
+// Stopped by a signal, for one: the coordinator was there all the time.
+TEST_F(OtherHost, AsksAgainBeforeItLeadsWhenItHasStoodStill) {
+  begin_elsewhere();
+  answer(1, true);
+  pass(seconds(100));
+  EXPECT_THAT(take_done(), IsEmpty());
+  answer(1, true);
+  happens(NotAnswered{true});
+  pass(seconds(11));
+  EXPECT_FALSE(supervisor_->leads());
+  pass(seconds(1));
+  EXPECT_TRUE(supervisor_->leads());
 }
 
 TEST_F(OtherHost, TriesAgainLaterWhereItCannotLead) {
@@ -495,6 +525,23 @@ TEST_F(OtherHost, FollowsWhoLeads) {
   folder_ = {{{HostRank(2), "10.0.0.3:7461"}}, true, false};
   pass(seconds(3));
   EXPECT_THAT(take_done(), ElementsAre("host 2 leads the run, from 10.0.0.3:7461", "follow 10.0.0.3:7461"));
+}
+
+TEST_F(OtherHost, EndsWhereItsProcessesSawTheEndUnderAnotherLeader) {
+  begin_elsewhere();
+  pass(seconds(12));
+  ASSERT_TRUE(supervisor_->leads());
+  answer(2, false);
+  pass();
+  take_done();
+  for (const char* name : {"server0", "w0", "w1"}) ends(name, done());
+  pass(seconds(1));
+  EXPECT_EQ(outcome(), "none") << "this coordinator may end as well";
+  pass(seconds(10));
+  EXPECT_THAT(take_done(),
+              ElementsAre("another host has led the run to its end", "kill coordinator", "kill evaluator"));
+  EXPECT_EQ(outcome(), "OK");
+  EXPECT_TRUE(supervisor_->heard_of_end());
 }
 
 TEST_F(OtherHost, SeesThatTheRunIsOver) {
