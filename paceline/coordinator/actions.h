@@ -72,7 +72,8 @@ struct WakeUp {
 struct OpenCheckpoint {
   Version version;
 };
-// Every shard of it is written: it is to count from now on. CheckpointCounted says whether it does.
+// Every shard of it is written: it is to count from now on. CheckpointCounted says whether it does. While
+// copies are saved (Phase::kSavingCopies) that may come later, as what servers have in memory waits for it.
 struct CountCheckpoint {
   control::ControllerState state;
   Duration elapsed{0};

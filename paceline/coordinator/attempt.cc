@@ -67,6 +67,7 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
       checkpoints_(
           servers_.size(), [this](const auto& order) { servers_.tell(order); }, out_,
           version_of(options_.restart)),
+      awaits_copy_(options_.awaits_copy),
       idle_(options_.job.host_patience_s),
       missing_(options_.job.host_patience_s),
       hearing_(start) {
@@ -274,17 +275,26 @@ void Attempt::take_up_vote() {
   if (!all_awaited_servers_here() && at_ - *vote_found_since_ < kVotePatience) return;
   auto found = vote_->found();
   PACELINE_CHECK(found.ok() && *found, "the vote found a version, and has none");
+  const Version version = (*found)->snapshot.state.version;
+  const bool is_newer = version > version_of(options_.restart).value_or(Version(0));
+  if (!is_newer && awaits_copy_) return;
   vote_.reset();
   vote_found_since_.reset();
-  const Version version = (*found)->snapshot.state.version;
-  if (version <= version_of(options_.restart).value_or(Version(0))) return out_.put(NothingLost{});
+  if (!is_newer) return out_.put(NothingLost{});
   lost_why_ = fmt::format("the servers still had version {}", version);
   enter(Phase::kSavingCopies);
   replication_->take_up(**std::move(found));
 }
 
+void Attempt::on(const RestartKept&) {
+  awaits_copy_ = false;
+  if (phase_ != Phase::kStarting) return;
+  take_up_vote();
+  if (phase_ == Phase::kStarting) start_servers_if_ready();
+}
+
 void Attempt::start_servers_if_ready() {
-  if (saving_copies() || options_.only_look_without) return;
+  if (saving_copies() || options_.only_look_without || awaits_copy_) return;
   if (!servers_.all_here() || !job_facts_) return;
   if (servers_.told_to_start()) return first_weights_.give();
   std::vector<std::string> weights;
@@ -493,6 +503,7 @@ std::string Attempt::phase_in_words() const {
   if (const std::string what = waits_for(); !what.empty()) return "finishing: waiting for " + what;
   if (ending()) return "finishing";
   if (started()) return "training";
+  if (awaits_copy_ && servers_.all_here()) return "starting: another host copies the checkpoint";
   return fmt::format("starting: {} of {} workers are here", workers_.size(), options_.job.devices.size());
 }
 

@@ -66,6 +66,8 @@ struct AttemptOptions {
   std::optional<std::vector<HostRank>> only_look_without{};
   // The only host that sees the run folder; nothing: all do.
   std::optional<HostRank> folder_on{};
+  // Nothing that servers have in memory is dropped for the checkpoint of the restart before RestartKept.
+  bool awaits_copy = false;
   // In the run folder, for the servers of other hosts to find; empty where none should.
   std::string mark_file{};
   std::string mark_text{};
@@ -212,6 +214,7 @@ class Attempt {
   void write_checkpoint(control::ControllerState state);
   void on(const CheckpointOpened& opened);
   void on(const CheckpointCounted& counted);
+  void on(const RestartKept&);
   void checkpoint_failed(const Checkpoints::Failed& failed);
 
   const AttemptOptions options_;
@@ -243,6 +246,7 @@ class Attempt {
   std::optional<Replication> replication_;  // where there are several copies of each shard
   std::optional<RecoveryVote> vote_;  // where there are copies, while servers may have more than the restart
   std::optional<SteadyTime> vote_found_since_;  // those who came have every shard of such a version
+  bool awaits_copy_;                            // of the restart's checkpoint
   std::string lost_why_;                        // the first loss, while what is left is written
   std::vector<HostRank> lost_hosts_;
   std::map<std::string, std::string> wrong_workers_;

@@ -175,6 +175,7 @@ void Attempt::on(const CheckpointOpened& opened) {
 
 void Attempt::on(const CheckpointCounted& counted) {
   if (saving_copies()) return go_on_from_emergency_checkpoint(replication_->counted(counted.status));
+  if (!checkpoints_.writing()) return;  // it was of what servers still had, and the attempt has ended since
   if (const auto failed = checkpoints_.counted(counted.status)) {
     checkpoint_failed(*failed);
   } else {

@@ -778,6 +778,23 @@ TEST_F(AnotherAttempt, BeginsWithoutThoseThatDoNotCome) {
   EXPECT_EQ(take_role(*late), 1);
 }
 
+// What servers still have in memory is gone once they start.
+TEST_F(AnotherAttempt, StartsServersOnceTheCheckpointIsKeptTwice) {
+  AttemptOptions options;
+  options.again = options.awaits_copy = true;
+  start("", std::move(options));
+  const auto one = worker("w0");
+  one->say(attached("path"));
+  const auto serving = server(0);
+  wait();
+  EXPECT_FALSE(serving->next(wire::ServerOrder::kStart).has_start());
+  EXPECT_EQ(attempt().phase_in_words(), "starting: another host copies the checkpoint");
+  world_->happens(RestartKept{});
+  begin_serving(*serving);
+  join(*one, *serving);
+  EXPECT_TRUE(attempt().started());
+}
+
 // What one that was whole had mapped is given back, though it never joined.
 TEST_F(AnotherAttempt, PlansWithoutThoseThatDoNotCome) {
   start_again(

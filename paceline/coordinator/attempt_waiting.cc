@@ -125,7 +125,7 @@ bool Attempt::all_awaited_servers_here() const {
 
 void Attempt::end_look() {
   if (!options_.only_look_without || phase_ != Phase::kStarting) return;
-  if (vote_ && !all_awaited_servers_here()) return;
+  if (awaits_copy_ || (vote_ && !all_awaited_servers_here())) return;
   go_back(vote_ ? kNoWholeVersion : "the servers have nothing newer");
 }
 

@@ -61,6 +61,10 @@ struct CheckpointCounted {
   absl::Status status;
 };
 
+// The checkpoint that this attempt goes on from is on another host's disk as well, or nobody can have it:
+// only where AttemptOptions::awaits_copy.
+struct RestartKept {};
+
 // What the newest SearchPlan gave.
 struct PlanFound {
   control::PlanSearched result;
@@ -70,7 +74,7 @@ struct Event {
   SteadyTime at;  // not before the event before
   std::variant<WorkerSaid, ServerSaid, EvaluatorSaid, WorkerGone, ServerGone, EvaluatorGone, TimePassed,
                WokeUp, StopWanted, EvaluationWanted, RecordingFailed, CheckpointOpened, CheckpointCounted,
-               PlanFound>
+               RestartKept, PlanFound>
       what;
 };
 

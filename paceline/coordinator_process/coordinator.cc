@@ -22,7 +22,9 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
     : loop_(loop),
       options_(std::move(options)),
       attempt_(options_.attempt, std::chrono::steady_clock::now()),
-      timer_(loop, [this] { take(coordinator::WokeUp{}); }) {}
+      timer_(loop, [this] { take(coordinator::WokeUp{}); }) {
+  if (options_.attempt.awaits_copy) after_copy_ = coordinator::RestartKept{};
+}
 
 // ---- What happens ----
 
@@ -93,6 +95,11 @@ void Coordinator::carry_out(std::vector<coordinator::Action> actions) {
   }
 }
 
+void Coordinator::tick() {
+  if (after_copy_ && !options_.awaits_copy()) take(*std::exchange(after_copy_, std::nullopt));
+  take(coordinator::TimePassed{});
+}
+
 template <class Peer, class Stream, class Order>
 void Coordinator::send(const Connections<Peer, Stream>& all, coordinator::Send<Peer, Order>& send) {
   const auto found = all.streams.find(send.to);
@@ -132,7 +139,11 @@ Coordinator::Answer Coordinator::carry_out(coordinator::Action& action) {
             answer = CheckpointOpened{options_.checkpoints->begin(open.version)};
           },
           [&](const coordinator::CountCheckpoint& count) {
-            answer = CheckpointCounted{options_.checkpoints->finish(count.state, count.elapsed)};
+            absl::Status kept = options_.checkpoints->finish(count.state, count.elapsed);
+            // Servers drop what they have in memory after it. So it has to be on as many disks as that was.
+            const bool later =
+                kept.ok() && attempt_.phase() == coordinator::Phase::kSavingCopies && options_.awaits_copy();
+            (later ? after_copy_ : answer) = CheckpointCounted{std::move(kept)};
           },
           [&](const coordinator::DropCheckpoint&) { options_.checkpoints->give_up(); },
           [&](const control::Evaluated& evaluated) { witnesses_->evaluated(evaluated); },

@@ -33,6 +33,9 @@ struct CoordinatorOptions {
   // Makes what they were shown last; an error is the end of the run.
   std::function<absl::Status()> flush_records = [] { return absl::OkStatus(); };
   store::CheckpointSink* checkpoints = nullptr;  // outlives the coordinator
+  // Whether another disk is to have the checkpoint that counted last, and has not. Asked a few times a
+  // second.
+  std::function<bool()> awaits_copy = [] { return false; };
   // What a process says of itself, once a second.
   std::function<void(const store::ProcessReport&)> on_process = [](const auto&) {};
   // Told once the size of the data set is known, before the first fact.
@@ -60,7 +63,7 @@ class Coordinator final : public WorkerStream::Listener,
   void closed(const EvaluatorStream::Pointer& stream) override;
 
   // To be called a few times a second: notices who has gone silent, and when all is over.
-  void tick() { take(coordinator::TimePassed{}); }
+  void tick();
   // A clean stop: a checkpoint of the newest version, then a disconnect to all.
   void ask_stop(const std::string& why) { take(coordinator::StopWanted{why}); }
   // An evaluation out of turn: the version that is measured. Errors: those of Attempt::next_to_measure.
@@ -98,6 +101,7 @@ class Coordinator final : public WorkerStream::Listener,
   coordinator::Attempt attempt_;
   std::optional<control::Witnesses> witnesses_;  // once the data are known
   Timer timer_;
+  Answer after_copy_;  // what happens once a checkpoint is on another disk as well
   std::int64_t next_peer_ = 0;
   Connections<coordinator::WorkerPeer, WorkerStream> workers_;
   Connections<coordinator::ServerPeer, ServerStream> servers_;

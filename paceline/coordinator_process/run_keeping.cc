@@ -134,8 +134,21 @@ void RunKeeping::counted(const std::string& dir, const std::vector<std::string>&
   checkpoint.mutable_files()->Add(files.begin(), files.end());
   const std::lock_guard lock(mutex_);
   newest_ = checkpoint;
+  awaited_.reset();
   if (keeper_ != nullptr) keeper_->checkpoint = std::move(checkpoint);
   changed_.notify_all();
+}
+
+bool RunKeeping::awaits_copy() {
+  const std::lock_guard lock(mutex_);
+  if (!options_.keeper || !newest_) return false;
+  const bool here = keeper_ != nullptr && !keeper_->gone;
+  if (here && keeper_->fetched.dir() == newest_->dir()) return false;
+  const std::int64_t steps = here ? keeper_->steps : -1;
+  const auto now = std::chrono::steady_clock::now();
+  if (!awaited_ || awaited_->steps != steps)
+    awaited_ = Awaited{steps, now + (here ? options_.patience : options_.first_patience)};
+  return now < awaited_->until;
 }
 
 void RunKeeping::over() {
@@ -201,6 +214,15 @@ void RunKeeping::lose(Keeper& keeper) {
 void RunKeeping::hear(Call& call, Keeper& keeper) {
   for (wire::KeeperMessage answer; call.read(answer);) {
     const std::lock_guard lock(mutex_);
+    if (answer.has_fetching() || answer.has_fetched()) {
+      if (answer.has_fetched()) keeper.fetched = answer.fetched();
+      if (!answer.fetched().error().empty())
+        spdlog::warn("host {} has no copy of {}: {}", *options_.keeper,
+                     fs::path(answer.fetched().dir()).filename().string(),
+                     store::printable(answer.fetched().error()));
+      ++keeper.steps;
+      continue;
+    }
     if (answer.has_trouble()) trouble_ = store::printable(answer.trouble());
     if (!answer.has_kept() || answer.kept() > keeper.handed) break;
     trouble_.clear();

@@ -54,6 +54,9 @@ class RunKeeping {
   absl::Status flush();
   // A checkpoint counts from now on.
   void counted(const std::string& dir, const std::vector<std::string>& files);
+  // Whether the checkpoint that counted last is worth waiting for until the keeper has it: it fetches that,
+  // or may still come. Asked again and again, until it is not.
+  bool awaits_copy();
   // The run has ended: the keeper is told, if it still answers.
   void over();
   std::optional<HostRank> keeper() const { return options_.keeper; }
@@ -75,7 +78,13 @@ class RunKeeping {
     std::int64_t kept = 0;
     std::int64_t steps = 0;  // whatever it does: it answers
     std::optional<wire::CheckpointToKeep> checkpoint{};
+    wire::CheckpointFetched fetched{};  // last
     bool over = false;
+  };
+  // A copy of a checkpoint that is waited for.
+  struct Awaited {
+    std::int64_t steps;  // of the keeper; −1: there is none
+    std::chrono::steady_clock::time_point until;
   };
 
   void lose(Keeper& keeper);
@@ -93,6 +102,7 @@ class RunKeeping {
   std::condition_variable changed_;
   std::shared_ptr<Keeper> keeper_;
   std::optional<wire::CheckpointToKeep> newest_;  // checkpoint
+  std::optional<Awaited> awaited_;                // of that
   bool waited_ = false;                           // for the first one
   bool said_nobody_ = false;
   std::string trouble_;  // of the keeper that came last

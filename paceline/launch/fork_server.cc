@@ -151,8 +151,7 @@ void show_command_line(char* room, std::size_t size, const std::vector<std::stri
 
 }  // namespace
 
-absl::StatusOr<ForkServer> ForkServer::start(ChildProgram program,
-                                             const std::vector<std::string>& arguments,
+absl::StatusOr<ForkServer> ForkServer::start(ChildProgram program, const std::vector<std::string>& arguments,
                                              const std::vector<int>& inherited) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)

@@ -134,11 +134,16 @@ bool RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, const std
   rpc::show_token(context, access);
   const auto stream = stub.Keep(&context);
   const std::stop_callback cancel(stop, [&] { context.TryCancel(); });
-  std::jthread fetcher([&](const std::stop_token& done) { fetch(stub, access, done); });
+  std::mutex one_at_a_time;
+  const Say say = [&](const wire::KeeperMessage& message) {
+    const std::lock_guard lock(one_at_a_time);
+    stream->Write(message);
+  };
+  std::jthread fetcher([&](const std::stop_token& done) { fetch(stub, access, done, say); });
   wire::KeeperMessage message;
   message.mutable_keep()->set_host(options_.host.value());
   message.mutable_keep()->set_address(options_.address);
-  stream->Write(message);
+  say(message);
   absl::Status status;
   for (wire::KeepOrder order; status.ok() && stream->Read(&order);) {
     status = take(order);
@@ -148,18 +153,18 @@ bool RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, const std
     } else {
       message.set_trouble(std::string(status.message()));
     }
-    stream->Write(message);
+    say(message);
   }
   incoming_.reset();
   statements_.clear();
+  fetcher.request_stop();
+  changed_.notify_all();
+  fetcher.join();
   if (!status.ok()) {
     stream->WritesDone();
     for (wire::KeepOrder order; stream->Read(&order);) {  // until the leader has heard why
     }
   }
-  fetcher.request_stop();
-  changed_.notify_all();
-  fetcher.join();
   stream->Finish();
   return status.ok();
 }
@@ -250,7 +255,31 @@ absl::Status RunKeeper::take_journal(const wire::KeepOrder& order) {
 
 // ---- Checkpoints ----
 
-void RunKeeper::fetch(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop) {
+namespace {
+
+// Tells each second that more has come.
+class ToldSink final : public store::FileSink {
+ public:
+  ToldSink(store::FileSink& to, std::function<void()> tell) : to_(to), tell_(std::move(tell)) {}
+  absl::Status write(const void* bytes, std::size_t size) override {
+    if (const auto now = std::chrono::steady_clock::now(); now >= next_) {
+      next_ = now + std::chrono::seconds(1);
+      tell_();
+    }
+    return to_.write(bytes, size);
+  }
+  absl::Status commit() override { return to_.commit(); }
+
+ private:
+  store::FileSink& to_;
+  const std::function<void()> tell_;
+  std::chrono::steady_clock::time_point next_{};
+};
+
+}  // namespace
+
+void RunKeeper::fetch(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop,
+                      const Say& say) {
   while (true) {
     wire::CheckpointToKeep checkpoint;
     {
@@ -260,12 +289,17 @@ void RunKeeper::fetch(peer::Stub& stub, const rpc::Access& access, const std::st
       checkpoint = *std::exchange(to_fetch_, std::nullopt);
     }
     // One that cannot be had, as a newer one has taken its place or the disk is full, is followed by others.
-    fetch(checkpoint, stub, access, stop).IgnoreError();
+    const absl::Status fetched = fetch(checkpoint, stub, access, stop, say);
+    if (stop.stop_requested()) return;
+    wire::KeeperMessage message;
+    message.mutable_fetched()->set_dir(checkpoint.dir());
+    message.mutable_fetched()->set_error(std::string(fetched.message()));
+    say(message);
   }
 }
 
 absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::Stub& stub,
-                              const rpc::Access& access, const std::stop_token& stop) const {
+                              const rpc::Access& access, const std::stop_token& stop, const Say& say) const {
   const std::string name = fs::path(checkpoint.dir()).filename().string();
   fs::path folder;
   {
@@ -283,7 +317,12 @@ absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::St
   for (const std::string& file : checkpoint.files()) {
     if (!is_plain_name(file)) return absl::InvalidArgumentError("a file without a plain name");
     PACELINE_ASSIGN_OR_RETURN(auto to, store::AtomicFile::create(partial / file));
-    PACELINE_RETURN_IF_ERROR(files.copy(file, to));
+    ToldSink told(to, [&] {
+      wire::KeeperMessage message;
+      message.set_fetching(true);
+      say(message);
+    });
+    PACELINE_RETURN_IF_ERROR(files.copy(file, told));
   }
   fs::rename(partial, folder / name, error);
   if (error) return store::io_error(partial, "renamed", error.value());

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -67,9 +68,11 @@ class RunKeeper {
   absl::Status take(const wire::KeepOrder& order);
   absl::Status begin(const wire::RunToKeep& run);
   absl::Status take_journal(const wire::KeepOrder& order);
-  void fetch(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop);
+  // To the leader.
+  using Say = std::function<void(const wire::KeeperMessage&)>;
+  void fetch(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop, const Say& say);
   absl::Status fetch(const wire::CheckpointToKeep& checkpoint, peer::Stub& stub, const rpc::Access& access,
-                     const std::stop_token& stop) const;
+                     const std::stop_token& stop, const Say& say) const;
 
   const Options options_;
   mutable std::mutex mutex_;

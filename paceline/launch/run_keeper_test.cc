@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -125,6 +126,9 @@ class RunKeeperTest : public ::testing::Test {
     return reader.ok() ? reader->run()->at("key") : std::string(reader.status().message());
   }
 
+  std::string make_checkpoint(const std::string& name);
+
+  static constexpr char kWeights[] = "weights-1-of-1.safetensors";
   const store::TestDirectory directory_;
   const store::RunPaths run_{directory_ / "disk0" / kRun};
   std::unique_ptr<store::Journal> journal_;
@@ -139,6 +143,7 @@ class RunKeeperTest : public ::testing::Test {
   NoCheckpoints none_;
   FileCalls files_{run_.root, std::nullopt, 1, none_,
                    [this](const auto& dir, const auto& names) { keeping_.counted(dir, names); }};
+  std::unique_ptr<FileCalls> given_;  // of make_checkpoint()
   Service service_;
   std::unique_ptr<rpc::Port> port_;
 };
@@ -172,25 +177,66 @@ TEST_F(RunKeeperTest, ALargeChangeComesWhole) {
   EXPECT_EQ(value_in(kept().journal()), large);
 }
 
+// A checkpoint of that version that counts; the leader has its files for who asks.
+std::string RunKeeperTest::make_checkpoint(const std::string& name) {
+  const fs::path folder = run_.checkpoints() / name;
+  fs::create_directory(folder);
+  EXPECT_TRUE(store::atomic_write(folder / kWeights, name + " weights").ok());
+  // Who is asked knows it as the one that the attempt goes on from.
+  coordinator::Restart restart;
+  restart.checkpoint_dir = folder.string();
+  given_ = std::make_unique<FileCalls>(run_.root, restart, 1, none_);
+  service_.file = [&](auto& call) { return given_->serve(call); };
+  return folder.string();
+}
+
 TEST_F(RunKeeperTest, CheckpointsThatCountAreFetched) {
   const auto host = keeper();
   ASSERT_TRUE(set("a").ok());
   for (const std::string name : {"v000000000010", "v000000000020", "v000000000030"}) {
-    const fs::path folder = run_.checkpoints() / name;
-    fs::create_directory(folder);
-    ASSERT_TRUE(store::atomic_write(folder / "weights-1-of-1.safetensors", name + " weights").ok());
-    // Who is asked knows it as the one that the attempt goes on from.
-    coordinator::Restart restart;
-    restart.checkpoint_dir = folder.string();
-    const FileCalls files(run_.root, restart, 1, none_);
-    service_.file = [&](auto& call) { return files.serve(call); };
-    keeping_.counted(folder.string(), {"weights-1-of-1.safetensors"});
-    EXPECT_TRUE(soon([&] { return fs::exists(kept().checkpoints() / name); })) << name;
-    EXPECT_EQ(*store::read_file(kept().checkpoints() / name / "weights-1-of-1.safetensors", 100),
-              name + " weights");
+    keeping_.counted(make_checkpoint(name), {kWeights});
+    EXPECT_TRUE(soon([&] { return !keeping_.awaits_copy(); })) << name;
+    EXPECT_EQ(*store::read_file(kept().checkpoints() / name / kWeights, 100), name + " weights");
   }
   EXPECT_TRUE(soon([&] { return !fs::exists(kept().checkpoints() / "v000000000010"); })) << "two are kept";
   EXPECT_TRUE(fs::exists(kept().checkpoints() / "v000000000020"));
+}
+
+TEST_F(RunKeeperTest, ACheckpointIsAwaitedWhileItIsFetched) {
+  const auto host = keeper();
+  ASSERT_TRUE(set("a").ok());
+  EXPECT_FALSE(keeping_.awaits_copy()) << "there is none";
+  std::promise<void> goes_on;
+  const std::string folder = make_checkpoint("v000000000010");
+  service_.file = [&, may = goes_on.get_future().share()](auto& call) {
+    may.wait();
+    return given_->serve(call);
+  };
+  keeping_.counted(folder, {kWeights});
+  EXPECT_TRUE(keeping_.awaits_copy());
+  EXPECT_FALSE(fs::exists(kept().checkpoints() / "v000000000010"));
+  goes_on.set_value();
+  EXPECT_TRUE(soon([&] { return !keeping_.awaits_copy(); }));
+  EXPECT_TRUE(fs::exists(kept().checkpoints() / "v000000000010" / kWeights));
+}
+
+// The run goes on, whatever becomes of the copy.
+TEST_F(RunKeeperTest, ACheckpointThatCannotBeKeptIsNotAwaited) {
+  const auto host = keeper();
+  ASSERT_TRUE(set("a").ok());
+  keeping_.counted(make_checkpoint("v000000000010"), {kWeights, "not-there.safetensors"});
+  EXPECT_TRUE(soon([&] { return !keeping_.awaits_copy(); }));
+  EXPECT_FALSE(fs::exists(kept().checkpoints() / "v000000000010"));
+
+  RunKeeping nobody({.run = run_,
+                     .keeper = HostRank(1),
+                     .flush = [] { return absl::OkStatus(); },
+                     .take_log = [] { return std::string(); },
+                     .news = [](const std::string&) {},
+                     .first_patience = std::chrono::milliseconds(50)});
+  nobody.counted(make_checkpoint("v000000000020"), {kWeights});
+  EXPECT_TRUE(nobody.awaits_copy()) << "the keeper may still come";
+  EXPECT_TRUE(soon([&] { return !nobody.awaits_copy(); }));
 }
 
 TEST_F(RunKeeperTest, ARunThatHasEndedLeavesNoMark) {
