@@ -128,8 +128,10 @@ absl::StatusOr<std::string> ask_torch_program(TorchQuestion question, const std:
 absl::StatusOr<ForkedAnswer> ask_fork_server(TorchQuestion question, const std::string& job_toml) {
   PACELINE_ASSIGN_OR_RETURN(const Asked asked, ask(question, job_toml));
   ForkedAnswer forked;
-  if (auto server = launch::ForkServer::start(
-          launch::ChildProgram::kWithTorch, {launch::kForkServerCommand, name_of(asked.job)}, asked.inherited()); server.ok()) {
+  if (auto server =
+          launch::ForkServer::start(launch::ChildProgram::kWithTorch,
+                                    {launch::kForkServerCommand, name_of(asked.job)}, asked.inherited());
+      server.ok()) {
     if (auto child = server->start_child(kTorchProgram, asked.words, "/dev/null"); child.ok()) {
       PACELINE_ASSIGN_OR_RETURN(forked.answer, answer_of(*std::move(child), asked));
       forked.server = std::make_shared<launch::ForkServer>(*std::move(server));

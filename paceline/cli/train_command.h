@@ -16,7 +16,7 @@
 namespace paceline::launch {
 class ForkServer;
 struct HostProcesses;
-}
+}  // namespace paceline::launch
 
 namespace paceline::cli {
 
@@ -29,9 +29,9 @@ struct TrainOptions {
   // What checked_job() leaves: what the job's program says of itself; a fork server with the job's data.
   std::string program{};
   std::shared_ptr<launch::ForkServer> fork_server{};
-  bool ui = false;                // pages of the run, while it trains
-  bool take_up = false;           // a run of this very job that was cut short, if there is one
-  bool again = false;             // that is what `resume` is
+  bool ui = false;       // pages of the run, while it trains
+  bool take_up = false;  // a run of this very job that was cut short, if there is one
+  bool again = false;    // that is what `resume` is
   launch::Shown shown = launch::Shown::kLine;
   bool names_folder = true;                // says where the run's folder is when it begins
   bool in_virtual_time = false;            // modelled time, in this process

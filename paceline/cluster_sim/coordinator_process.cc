@@ -5,6 +5,7 @@
 
 #include <fmt/ranges.h>
 
+#include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/control/observer.h"
 
@@ -13,17 +14,20 @@ namespace paceline::cluster_sim {
 namespace {
 
 constexpr Milliseconds kTick{200};
+// One that has not come yet.
+constexpr Milliseconds kKeeperComes{3000};
 
 absl::Status full_disk() { return absl::ResourceExhaustedError("the disk is full"); }
 
 }  // namespace
 
 CoordinatorProcess::CoordinatorProcess(World& world, const Network& network, const Scenario& scenario,
-                                       RunFolder& folder, Watch& watch, Break broken, Home home)
+                                       Disks& disks, Watch& watch, Break broken, Home home)
     : Process(world, "coordinator", home),
       network_(network),
       scenario_(scenario),
-      folder_(folder),
+      disks_(disks),
+      folder_(disks.of(home.host)),
       watch_(watch),
       break_(broken) {}
 
@@ -39,7 +43,7 @@ absl::Status CoordinatorProcess::lead(const supervisor::StartCoordinator& start)
 
 void CoordinatorProcess::begin() {
   folder_.lock = host();
-  watch_.leads(host());
+  watch_.leads(host(), !disks_.own());
   told_to_stop_ = false;  // who wants it says so again
   begun_ = false;
   job_ = scenario_.job;
@@ -47,6 +51,8 @@ void CoordinatorProcess::begin() {
   attempts_.emplace(coordinator::AttemptsOptions{.job_file = "job.toml",
                                                  .host = HostRank(host()),
                                                  .copies = job_.copies,
+                                                 .hosts = job_.hosts,
+                                                 .shared_folder = !disks_.own(),
                                                  .again = start_.again,
                                                  .lost_host = start_.without});
   taken_up_ = folder_.mark.has_value();
@@ -87,6 +93,7 @@ absl::Status CoordinatorProcess::on(const coordinator::LeaveOut& order) {
   auto job = config::parse_job(job_toml_, "job.toml");
   needs_more_hosts_ = !job.ok();
   if (job.ok()) job_ = *std::move(job);
+  left_out_.insert(order.hosts.begin(), order.hosts.end());
   return job.status();
 }
 
@@ -96,6 +103,7 @@ void CoordinatorProcess::finish(const absl::Status& outcome) {
   outcome_ = outcome;
   // One that could not take the run up has not ended it: another host may take it up.
   if (begun_ || !taken_up_) folder_.mark.reset();
+  if (kept_ && keeps_(*keeper_)) disks_.of(*keeper_).mark.reset();
   end(outcome);
 }
 
@@ -114,12 +122,15 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   std::optional<Version> recorded;
   for (const AttemptInJournal& one : folder_.attempts) recorded = std::max(recorded, one.newest);
   number_ = std::ssize(folder_.attempts) + 1;
-  watch_.goes_on_from(attempt(), newest, recorded);
+  attempt_name_ =
+      disks_.own() ? fmt::format("run {} of host {}", number_, host()) : fmt::format("run {}", number_);
+  watch_.goes_on_from(attempt(), folder_.attempts.empty() ? "" : folder_.attempts.back().name, newest,
+                      recorded);
   const Version from = newest == nullptr ? Version(0) : newest->state.version;
   ordered_ = from;
   std::optional<coordinator::CutShort> before;
   if (const AttemptInJournal* one = folder_.cut_short())
-    before = coordinator::CutShort{fmt::format("run {}", one->number), *one->newest};
+    before = coordinator::CutShort{one->name, *one->newest};
   coordinator::AttemptOptions options;
   options.job = job_;
   options.job_toml = job_toml_;
@@ -131,9 +142,17 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   options.new_key = [] { return std::string("a key"); };
   if (newest != nullptr)
     options.restart = coordinator::Restart{newest->state, newest->elapsed, newest_folder};
-  folder_.attempts.push_back({number_, job_.without});
+  keeper_ = keeper_of_job();
+  kept_ = false;
+  if (disks_.own()) options.folder_on = HostRank(host());
+  options.awaits_copy = keeper_ && newest != nullptr && break_ != Break::kStartBeforeKept;
+  const bool awaits_copy = options.awaits_copy;
+  folder_.attempts.push_back({number_, attempt(), job_.without});
   options.attempt = attempt();
-  if (!std::exchange(begun_, true)) folder_.leader = host();
+  if (!std::exchange(begun_, true)) {
+    folder_.leader = host();
+    see_leading_();
+  }
   world_.trace("attempt {} begins from version {}{}{}", number_, from,
                options.cut_short ? fmt::format("; {} was cut short at {}", options.cut_short->attempt,
                                                options.cut_short->newest)
@@ -147,6 +166,11 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   phase_ = coordinator::Phase::kStarting;
   attempt_ = std::make_unique<coordinator::Attempt>(std::move(options), now());
   tick_later();
+  awaits_copy_ = awaits_copy;
+  if (disks_.own()) keep();
+  after(kKeeperComes, [this, number = number_] {
+    if (number_ == number && !kept_) restart_kept(false);
+  });
 }
 
 void CoordinatorProcess::end_attempt() {
@@ -170,7 +194,7 @@ void CoordinatorProcess::end_attempt() {
   carry_out(attempts_->ended(ended));
 }
 
-std::string CoordinatorProcess::attempt() const { return fmt::format("run {}", number_); }
+std::string CoordinatorProcess::attempt() const { return attempt_name_; }
 
 std::optional<supervisor::Answered> CoordinatorProcess::status(int place) const {
   if (!reached_from(place) || !attempt_) return std::nullopt;
@@ -195,6 +219,7 @@ void CoordinatorProcess::tick() {
     take(coordinator::WokeUp{});
   }
   if (!goes_on()) return;
+  if (disks_.own()) keep();
   if (const absl::Status kept = flush_records(); !kept.ok()) take(coordinator::RecordingFailed{kept});
   if (goes_on()) tick_later();
 }
@@ -203,7 +228,62 @@ absl::Status CoordinatorProcess::flush_records() {
   if (!recorded_) return absl::OkStatus();
   if (folder_.full) return absl::ResourceExhaustedError("the journal cannot be written: the disk is full");
   folder_.attempts.back().newest = recorded_;
+  if (disks_.own()) keep();
+  if (disks_.own() && !kept_) watch_.may_lose();  // commits that are on this disk alone
   return absl::OkStatus();
+}
+
+// The host after this one, of those that the job has left.
+std::optional<int> CoordinatorProcess::keeper_of_job() const {
+  if (!disks_.own() || job_.ranks.size() < 2) return std::nullopt;
+  const auto own = std::find(job_.ranks.begin(), job_.ranks.end(), HostRank(host()));
+  PACELINE_CHECK(own != job_.ranks.end(), "host {} leads a run without itself", host());
+  return (std::next(own) == job_.ranks.end() ? job_.ranks.front() : *std::next(own)).value();
+}
+
+// As RunKeeping and RunKeeper do: what the journal has now is on the keeper's disk, too, or there is no
+// keeper.
+void CoordinatorProcess::keep() {
+  const bool keeps = keeper_ && keeps_(*keeper_);
+  if (!keeps) {
+    if (std::exchange(kept_, false)) world_.trace("nobody keeps a copy of the run any more");
+    folder_.next_leader.reset();
+    return;
+  }
+  RunFolder& copy = disks_.of(*keeper_);
+  copy.attempts = folder_.attempts;
+  copy.leader = host();
+  copy.next_leader = folder_.next_leader = keeper_;
+  if (!copy.mark) copy.mark = ++copy.marks;
+  if (std::exchange(kept_, true)) return;
+  world_.trace("host {} keeps a copy of the run", *keeper_);
+  for (const auto& [name, one] : folder_.checkpoints) {
+    if (&one == folder_.newest()) fetch_checkpoint(name, [this] { restart_kept(true); });
+  }
+}
+
+void CoordinatorProcess::restart_kept(bool kept) {
+  if (!std::exchange(awaits_copy_, false)) return;
+  if (!kept) watch_.may_lose();
+  take(coordinator::RestartKept{});
+}
+
+// It takes a while; then the copy's journal is synced, too.
+void CoordinatorProcess::fetch_checkpoint(const std::string& name, const std::function<void()>& then) {
+  const bool has = disks_.of(*keeper_).checkpoints.contains(name);
+  after(has ? Milliseconds(1) : world_.between(1, 1500), [this, name, then, number = number_] {
+    if (number_ != number) return;
+    const auto found = folder_.checkpoints.find(name);
+    if (!kept_ || !keeps_(*keeper_) || found == folder_.checkpoints.end()) {
+      watch_.may_lose();
+      return then();
+    }
+    RunFolder& copy = disks_.of(*keeper_);
+    copy.checkpoints = {{name, found->second}};
+    copy.sync_journal();
+    world_.trace("host {} has a copy of the checkpoint of version {}", *keeper_, found->second.state.version);
+    then();
+  });
 }
 
 void CoordinatorProcess::heard(coordinator::WorkerPeer peer, wire::WorkerMessage message) {
@@ -291,13 +371,26 @@ void CoordinatorProcess::send(SendOne& one) {
 void CoordinatorProcess::before_sending(const wire::ServerOrder& order) {
   if (!order.has_apply() || Version(order.apply().version()) <= ordered_) return;
   ordered_ = Version(order.apply().version());
-  watch_.commits(order.apply());
+  watch_.commits(attempt(), order.apply());
   if (job_.copies > 1 && break_ != Break::kIgnoreJournal && folder_.attempts.back().newest < ordered_)
     world_.broken(fmt::format("version {} is ordered, and not in the journal", ordered_));
 }
 
+// Where no lock says who leads, a part of the hosts may go on if it has half of those that trained last.
+void CoordinatorProcess::enough_hosts() {
+  std::size_t gone = 0;
+  for (const AttemptInJournal& one : folder_.attempts) {
+    if (one.trained) gone = one.without.size();
+  }
+  const std::size_t all = scenario_.job.ranks.size(), had = all - gone, left = all - job_.without.size();
+  if (2 * left < had) world_.broken(fmt::format("{} of {} hosts train on", left, had));
+  if (left < had && 2 * left == had) watch_.splits();
+}
+
 void CoordinatorProcess::begins_to_train() {
   ever_trained_ = trained_ = true;
+  if (disks_.own()) enough_hosts();
+  folder_.attempts.back().trained = true;
   watch_.trains_from(std::min(folder_.newest_version().value_or(ordered_), ordered_),
                      scenario_.job.copies > 1);
   if (see_training_) see_training_();
@@ -384,7 +477,16 @@ CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::CountCheckp
   saved.parts = static_cast<int>(job_.servers);
   saved.counts = true;
   world_.trace("the checkpoint of version {} counts", count.state.version);
-  watch_.counts(saved);
+  watch_.counts(attempt(), saved);
+  if (disks_.own()) keep();
+  if (disks_.own() && !kept_) watch_.may_lose();
+  if (!kept_) return coordinator::CheckpointCounted{kept};
+  // What servers have in memory is dropped for one that is on two disks.
+  if (attempt_->phase() == coordinator::Phase::kSavingCopies && break_ != Break::kCountBeforeKept) {
+    fetch_checkpoint(open_checkpoint_, [this, kept] { take(coordinator::CheckpointCounted{kept}); });
+    return std::nullopt;
+  }
+  fetch_checkpoint(open_checkpoint_, [] {});
   return coordinator::CheckpointCounted{kept};
 }
 

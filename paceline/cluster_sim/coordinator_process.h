@@ -5,11 +5,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "paceline/cluster_sim/run_folder.h"
+#include "paceline/cluster_sim/disks.h"
 #include "paceline/cluster_sim/scenario.h"
 #include "paceline/cluster_sim/stream.h"
 #include "paceline/cluster_sim/watch.h"
@@ -27,7 +28,7 @@ class CoordinatorProcess final : public Process,
                                  public Host<ServerKind>,
                                  public Host<EvaluatorKind> {
  public:
-  CoordinatorProcess(World& world, const Network& network, const Scenario& scenario, RunFolder& folder,
+  CoordinatorProcess(World& world, const Network& network, const Scenario& scenario, Disks& disks,
                      Watch& watch, Break broken, Home home);
 
   // Errors: why it cannot lead the run.
@@ -68,9 +69,18 @@ class CoordinatorProcess final : public Process,
   // The phases that the attempts were in, each with the one before.
   const Transitions& transitions() const { return transitions_; }
   bool stopped() const { return stopped_; }
+  // Hosts that the run went on without at any time: a later attempt may take them in again.
+  const std::set<HostRank>& left_out() const { return left_out_; }
   // What the hosts that are left cannot be.
   bool needs_more_hosts() const { return needs_more_hosts_; }
   bool ever_trained() const { return ever_trained_; }
+  // Where hosts share no disk: the host that has a copy of the run, and would lead it next.
+  std::optional<int> keeper() const { return attempt_ ? keeper_ : std::nullopt; }
+  std::optional<int> next_leader() const { return attempt_ && kept_ ? keeper_ : std::nullopt; }
+  // Whether that host keeps a copy now, for this one.
+  void on_keeping(std::function<bool(int host)> keeps) { keeps_ = std::move(keeps); }
+  // Told when it has begun an attempt for the first time.
+  void on_leading(std::function<void()> see) { see_leading_ = std::move(see); }
   // Told when an attempt begins to train.
   void on_training(std::function<void()> see) { see_training_ = std::move(see); }
 
@@ -128,13 +138,20 @@ class CoordinatorProcess final : public Process,
   void send(SendOne& one);
   void before_sending(const wire::ServerOrder& order);
   void begins_to_train();
+  void enough_hosts();
   absl::Status flush_records();
   void abandon_all(bool dead);
   void note_phase();
+  // Where hosts share no disk.
+  std::optional<int> keeper_of_job() const;
+  void keep();
+  void restart_kept(bool kept);
+  void fetch_checkpoint(const std::string& name, const std::function<void()>& then);
 
   const Network& network_;
   const Scenario& scenario_;
-  RunFolder& folder_;
+  Disks& disks_;
+  RunFolder& folder_;  // of this host
   Watch& watch_;
   const Break break_;
   supervisor::StartCoordinator start_;
@@ -144,12 +161,18 @@ class CoordinatorProcess final : public Process,
   bool needs_more_hosts_ = false;
   config::JobConfig job_;
   std::string job_toml_;
+  std::set<HostRank> left_out_;
   std::optional<coordinator::Attempts> attempts_;
   std::unique_ptr<coordinator::Attempt> attempt_;
   std::int64_t number_ = 0;  // of it
   std::optional<control::Witnesses> witnesses_;
   std::optional<Version> recorded_;  // of this attempt's commits
   Version ordered_;                  // commits that the watch has heard of
+  std::optional<int> keeper_;
+  bool kept_ = false;
+  bool awaits_copy_ = false;  // the attempt, of the checkpoint that it goes on from
+  std::function<bool(int)> keeps_;
+  std::string attempt_name_;
   std::string open_checkpoint_;
   std::int64_t next_peer_ = 0;
   Streams<WorkerKind> workers_;
@@ -166,7 +189,7 @@ class CoordinatorProcess final : public Process,
   coordinator::Phase phase_ = coordinator::Phase::kStarting;
   Transitions transitions_;
   std::optional<absl::Status> outcome_;
-  std::function<void()> see_training_;
+  std::function<void()> see_leading_, see_training_;
   std::optional<std::pair<std::int64_t, wire::ServerMessage>>
       late_;  // an answer, and to which attempt; of kLateReply
 };

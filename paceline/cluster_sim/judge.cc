@@ -33,8 +33,8 @@ std::optional<std::string> complaint_about_leader(const RunEnd& end, const absl:
 std::optional<std::string> complaint_about(const RunEnd& end) {
   // A disk that is full may be the end; what had not begun to train is not tried again; and one that is asked
   // to stop does so, if a server is lost then.
-  const bool may_fail =
-      end.full_disks || !end.ever_trained || end.stopped || end.killed_at_start || end.needs_more_hosts;
+  const bool may_fail = end.full_disks || !end.ever_trained || end.stopped || end.killed_at_start ||
+                        end.needs_more_hosts || end.nobody_can_lead;
   for (int host = 0; host < std::ssize(end.launchers); ++host) {
     const auto& said = end.launchers[static_cast<std::size_t>(host)];
     if (!said) continue;

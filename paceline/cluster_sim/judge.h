@@ -24,6 +24,7 @@ struct RunEnd {
   bool full_disks = false;
   bool killed_at_start = false;
   bool needs_more_hosts = false;  // the job, than are left
+  bool nobody_can_lead = false;   // no host is left that has the run, and enough others with it
 };
 
 // Why it may not end so; nothing where it may.

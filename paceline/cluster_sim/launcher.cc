@@ -16,7 +16,7 @@ constexpr Milliseconds kLook{100};
 Launcher::Launcher(Cluster& cluster, CoordinatorProcess& coordinator, Members members, bool of_one_host)
     : cluster_(cluster),
       world_(cluster.world),
-      folder_(cluster.folder),
+      folder_(cluster.disks.of(coordinator.host())),
       coordinator_(coordinator),
       members_(std::move(members)),
       of_one_host_(of_one_host) {
@@ -46,7 +46,8 @@ supervisor::SupervisorOptions Launcher::options() const {
   options.leads = host() == 0;
   if (of_one_host_ && unfinished) {
     options.run = "run";
-    options.leads = *folder_.leader == host() && (host() == 0 || !folder_.lock);
+    const int leader = led_by_next().value_or(*folder_.leader);
+    options.leads = leader == host() && (host() == 0 || !folder_.lock);
   }
   options.resumes = options.again = options.leads && unfinished;
   return options;
@@ -57,7 +58,14 @@ void Launcher::start() {
   const supervisor::SupervisorOptions starting = options();
   int& follows = cluster_.follows.at(host());
   follows = starting.leads ? host() : 0;
-  if (!starting.leads && !starting.run.empty() && *folder_.leader != host()) follows = *folder_.leader;
+  if (!starting.leads && !starting.run.empty()) {
+    const int leader = led_by_next().value_or(*folder_.leader);
+    if (leader != host()) follows = leader;
+  } else if (!starting.leads && cluster_.disks.own()) {
+    // Its folder does not say who leads, so who starts it does: --coordinator.
+    follows = cluster_.last_leader;
+  }
+  next_leader_.reset();
   outcome_.reset();
   supervisor_.emplace(starting, coordinator_.now());
   ++life_;
@@ -78,6 +86,7 @@ void Launcher::kill() {
 void Launcher::ask() {
   const CoordinatorProcess& asked = led_by();
   if (const auto answer = asked.status(coordinator_.place())) {
+    hear_of_keeper(asked);
     happens(*answer);
   } else {
     happens(supervisor::NotAnswered{asked.reached_from(coordinator_.place()) || !asked.alive()});
@@ -98,6 +107,8 @@ void Launcher::look() {
   happens(supervisor::TimePassed{});
   if (supervisor_->outcome()) {
     outcome_ = cluster_.broken == Break::kSayDone ? absl::OkStatus() : *supervisor_->outcome();
+    // The run has ended, or goes on without this host.
+    if (cluster_.disks.own() && supervisor_->heard_of_end()) folder_.mark.reset();
     world_.trace("the launcher of host {} ends: {}", host(),
                  outcome_->ok() ? "OK" : std::string(outcome_->message()));
     supervisor_.reset();
@@ -167,11 +178,38 @@ std::optional<Launcher::What> Launcher::on(const supervisor::AskStop& ask) {
 }
 
 std::optional<Launcher::What> Launcher::on(const supervisor::LookAtFolder&) {
+  if (cluster_.disks.own()) return supervisor::FolderSeen{look_around()};
   supervisor::LeaderFailover::Seen seen;
   if (folder_.leader) seen.leader = {HostRank(*folder_.leader), std::to_string(*folder_.leader)};
   seen.led = folder_.lock.has_value() && cluster_.broken != Break::kTwoLeaders;
   seen.over = !folder_.mark;
   return supervisor::FolderSeen{seen};
+}
+
+// ---- Where hosts share no disk: as launch/local_cluster.cc and cli/node_command.cc have it ----
+
+bool Launcher::answers(int leader) const {
+  return cluster_.coordinators.at(static_cast<std::size_t>(leader))->status(coordinator_.place()).has_value();
+}
+
+// Whom this host's folder names as the next leader, if that leads by now.
+std::optional<int> Launcher::led_by_next() const {
+  const auto next = folder_.next_leader;
+  return cluster_.disks.own() && next && *next != host() && answers(*next) ? next : std::nullopt;
+}
+
+void Launcher::hear_of_keeper(const CoordinatorProcess& leader) {
+  if (!cluster_.disks.own() || supervisor_->leads()) return;
+  if (leader.next_leader()) next_leader_ = leader.next_leader();
+  // Another host keeps the run: the copy here is worth nothing.
+  if (leader.keeper() && *leader.keeper() != host()) folder_.mark.reset();
+}
+
+supervisor::LeaderFailover::Seen Launcher::look_around() const {
+  if (next_leader_ && *next_leader_ != host() && answers(*next_leader_))
+    return {{{HostRank(*next_leader_), std::to_string(*next_leader_)}}, true, false};
+  if (!folder_.mark || !folder_.leader) return {};
+  return {{{HostRank(*folder_.leader), std::to_string(*folder_.leader)}}, false, false};
 }
 
 std::optional<Launcher::What> Launcher::on(const supervisor::Tell& tell) {

@@ -51,6 +51,10 @@ class Launcher {
   std::optional<What> on(const supervisor::AskStop& ask);
   std::optional<What> on(const supervisor::LookAtFolder&);
   std::optional<What> on(const supervisor::Tell& tell);
+  bool answers(int leader) const;
+  std::optional<int> led_by_next() const;
+  supervisor::LeaderFailover::Seen look_around() const;
+  void hear_of_keeper(const CoordinatorProcess& leader);
   Process& process(const std::string& name);
   CoordinatorProcess& led_by() {
     return *cluster_.coordinators.at(static_cast<std::size_t>(cluster_.follows.at(host())));
@@ -58,7 +62,7 @@ class Launcher {
 
   Cluster& cluster_;
   World& world_;
-  RunFolder& folder_;
+  RunFolder& folder_;                // as this host sees it
   CoordinatorProcess& coordinator_;  // of this host
   const Members members_;
   const bool of_one_host_;
@@ -67,6 +71,7 @@ class Launcher {
   std::deque<std::pair<std::string, supervisor::ProcessEnd>> ends_;  // of members, not told yet
   std::optional<supervisor::ProcessEnd> coordinator_end_;
   std::optional<absl::Status> outcome_;
+  std::optional<int> next_leader_;  // as the coordinator said, where hosts share no disk
   std::uint64_t life_ = 0;
 };
 

@@ -106,10 +106,11 @@ class Process {
   virtual void begin() = 0;
   // It is gone: whatever others see of that.
   virtual void gone() = 0;
-  // Nobody listens: `connect` is tried again, unless that was for too long.
+  // Nobody listens: `connect` is tried again, unless that was for too long: as peer/peer.h has it.
   void try_again(std::function<void()> connect) {
     if (!nobody_since_) nobody_since_ = world_.now();
-    if (world_.now() > *nobody_since_ + home_.patience) return end(wire::coordinator_lost());
+    if (world_.now() > *nobody_since_ + home_.patience)
+      return end(absl::UnavailableError("no coordinator answers; waited long"));
     after(kAgain, std::move(connect));
   }
   void connected() { nobody_since_.reset(); }

@@ -21,8 +21,9 @@ class Simulation {
       : world_(seed, tracing),
         network_(world_),
         scenario_(scenario_of(world_)),
+        disks_(scenario_.own_disks, static_cast<int>(scenario_.job.hosts)),
         watch_(world_),
-        cluster_{world_, network_, scenario_, folder_, watch_, broken, {}, {}, {}, {}, {}},
+        cluster_{world_, network_, scenario_, disks_, watch_, broken, {}, {}, 0, {}, {}, {}},
         clocks_(static_cast<std::size_t>(hosts())) {
     for (int rank = 0; rank < scenario_.job.servers; ++rank)
       cluster_.servers.push_back(add(std::make_unique<ServerProcess>(cluster_, rank, home(rank))));
@@ -45,7 +46,7 @@ class Simulation {
     if (world_.complaint().empty()) look_at_end();
     outcome.broken = world_.complaint();
     outcome.ended = ended_in_words();
-    outcome.attempts = static_cast<int>(folder_.attempts.size());
+    outcome.attempts = static_cast<int>(folder().attempts.size());
     outcome.faults = scenario_.faults;
     outcome.seconds = std::chrono::duration<double>(world_.now() - start).count();
     outcome.trace = world_.lines();
@@ -76,7 +77,9 @@ class Simulation {
   void add_launcher(int host) {
     Process* const evaluator = add(std::make_unique<EvaluatorProcess>(cluster_, home(host)));
     CoordinatorProcess* const coordinator = add(std::make_unique<CoordinatorProcess>(
-        world_, network_, scenario_, folder_, watch_, cluster_.broken, home(host)));
+        world_, network_, scenario_, disks_, watch_, cluster_.broken, home(host)));
+    coordinator->on_leading([this, host] { cluster_.last_leader = host; });
+    coordinator->on_keeping([this, host](int keeper) { return keeps(keeper, host); });
     coordinator->on_training([this, coordinator] { begins_to_train(*coordinator); });
     Launcher::Members members;
     const auto take = [&](Process* one, supervisor::MemberKind kind) {
@@ -94,12 +97,19 @@ class Simulation {
   Launcher& launcher_of(const Process& process) {
     return *launchers_[static_cast<std::size_t>(process.host())];
   }
-  // The one that has the run, or had it last.
-  CoordinatorProcess& coordinator() {
-    return *cluster_.coordinators[static_cast<std::size_t>(folder_.leader.value_or(0))];
-  }
+  // The one that has the run, or had it last: where hosts share no disk, a part of them may lead it in vain.
+  CoordinatorProcess& coordinator() { return *cluster_.coordinators[static_cast<std::size_t>(leader())]; }
+  int leader() { return disks_.own() ? trains_on_ : disks_.of(0).leader.value_or(0); }
+  // Of the run, where its last leader has it.
+  RunFolder& folder() { return disks_.of(leader()); }
   // The last leader ended the run.
-  bool run_is_over() { return !folder_.mark && coordinator().outcome(); }
+  bool run_is_over() { return !folder().mark && coordinator().outcome(); }
+  // Whether a host keeps a copy of the run for its leader.
+  bool keeps(int keeper, int leader) {
+    const Launcher& launcher = *launchers_[static_cast<std::size_t>(keeper)];
+    return launcher.alive() && !cluster_.coordinators[static_cast<std::size_t>(keeper)]->alive() &&
+           cluster_.follows.at(keeper) == leader && !network_.is_cut(keeper, leader);
+  }
 
   // ---- What goes wrong ----
 
@@ -121,6 +131,7 @@ class Simulation {
     if (run_is_over()) return;
     if (world_.chance(scenario_.hosts_apart ? 0.25 : 0.05))
       return kill_launcher(*launchers_[world_.rng().below(launchers_.size())]);
+    if (scenario_.own_disks && world_.chance(0.2)) return lose_leader_twice();
     Process& process = victim();
     const std::uint64_t what = world_.rng().below(14);
     if (what < 5) {
@@ -135,9 +146,17 @@ class Simulation {
       leap(process.host(), world_.between(50, 8000));
     } else if (!scenario_.full_disks) {
       what == 12 ? cut_servers() : lose_power();
-    } else if (!folder_.full) {
+    } else if (!full_) {
       fill_disk();
     }
+  }
+
+  // The coordinator alone, and its host soon after: maybe before another disk has what the first loss saved.
+  void lose_leader_twice() {
+    kill(coordinator());
+    world_.after(world_.between(100, 2000), [this] {
+      if (!run_is_over()) kill_launcher(*launchers_[static_cast<std::size_t>(leader())]);
+    });
   }
 
   void note_killed() { killed_at_start_ = killed_at_start_ || !ever_trained(); }
@@ -189,19 +208,23 @@ class Simulation {
 
   void fill_disk() {
     world_.trace("the disk is full");
-    folder_.full = true;
+    set_full(true);
     watch_.may_lose();
     world_.after(world_.between(100, 5000), [this] {
       world_.trace("the disk has room again");
-      folder_.full = false;
+      set_full(false);
     });
+  }
+  void set_full(bool full) {
+    full_ = full;
+    for (RunFolder& one : disks_.all()) one.full = full;
   }
 
   // Of all hosts and their disk. What was only in memory is gone.
   void lose_power() {
     world_.trace("the power is lost");
     for (const auto& launcher : launchers_) kill_launcher(*launcher);
-    folder_.lose_power();
+    for (RunFolder& one : disks_.all()) one.lose_power();
     watch_.may_lose();
   }
 
@@ -239,12 +262,13 @@ class Simulation {
 
   // Whatever was lost before, there are as many copies again as servers are here.
   void begins_to_train(const CoordinatorProcess& coordinator) {
+    trains_on_ = coordinator.host();
     servers_lost_ = static_cast<int>(coordinator.job().servers);
     for (const ServerProcess* server : cluster_.servers) {
       if (server->serves(coordinator.attempt())) --servers_lost_;
     }
     const bool once = coordinator.job().copies == 1;
-    if (folder_.full || servers_lost_ > 1 || once) watch_.may_lose();
+    if (full_ || servers_lost_ > 1 || once) watch_.may_lose();
   }
 
   // ---- What people do ----
@@ -287,6 +311,17 @@ class Simulation {
                         [](const auto& process) { return process->alive() && !process->ended(); });
   }
 
+  // A host that is left has the run, and did not see that too few others are left with it.
+  bool somebody_can_lead() {
+    for (const auto& launcher : launchers_) {
+      const bool has_run = disks_.of(launcher->host()).mark && launcher->outcome();
+      const auto& led = cluster_.coordinators[static_cast<std::size_t>(launcher->host())]->outcome();
+      const bool too_few = led && led->message().find("half of them are left") != std::string::npos;
+      if (has_run && !too_few) return true;
+    }
+    return false;
+  }
+
   std::string ended_in_words() const {
     std::string words;
     for (const auto& launcher : launchers_) {
@@ -308,8 +343,12 @@ class Simulation {
     }
     RunEnd end;
     end.run = coordinator().outcome();
-    end.led_by = folder_.leader.value_or(0);
-    end.given_up = coordinator().job().without;
+    end.led_by = leader();
+    for (const CoordinatorProcess* one : cluster_.coordinators) {
+      const auto& out = one->left_out();
+      if (one == &coordinator() || disks_.own())
+        end.given_up.insert(end.given_up.end(), out.begin(), out.end());
+    }
     for (const auto& launcher : launchers_) end.launchers.push_back(launcher->outcome());
     end.ever_trained = ever_trained();
     end.stopped =
@@ -318,14 +357,15 @@ class Simulation {
     end.full_disks = scenario_.full_disks;
     end.killed_at_start = killed_at_start_;
     end.needs_more_hosts = coordinator().needs_more_hosts();
-    if (const SavedCheckpoint* newest = folder_.newest()) end.committed = newest->state.ledger.committed();
+    end.nobody_can_lead = disks_.own() && !somebody_can_lead();
+    if (const SavedCheckpoint* newest = folder().newest()) end.committed = newest->state.ledger.committed();
     if (const auto complaint = complaint_about(end)) world_.broken(*complaint);
   }
 
   World world_;
   Network network_;
   const Scenario scenario_;
-  RunFolder folder_;
+  Disks disks_;
   Watch watch_;
   Cluster cluster_;
   std::vector<Clock> clocks_;  // by host
@@ -335,6 +375,8 @@ class Simulation {
   int to_start_ = 0;                                  // of them, that somebody will
   int servers_lost_ = 0;                              // since the run began to train last
   bool stop_asked_ = false;
+  bool full_ = false;             // the disks
+  int trains_on_ = 0;             // the host whose coordinator began to train last
   bool killed_at_start_ = false;  // some process, before anything was trained: a new run may end with that
 };
 

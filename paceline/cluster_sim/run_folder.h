@@ -31,9 +31,11 @@ struct SavedCheckpoint {
 
 struct AttemptInJournal {
   std::int64_t number = 0;
+  std::string name{};
   std::vector<HostRank> without{};  // hosts
   std::optional<Version> newest{};  // of its commits that the journal has
   std::optional<Version> synced{};  // the same, of those that the disk has
+  bool trained = false;
   bool says_what_was_lost = false;
 };
 
@@ -43,6 +45,7 @@ struct RunFolder {
   bool full = false;                                   // nothing can be written
   std::optional<int> lock;                             // the host whose coordinator has it
   std::optional<int> leader;                           // the host that wrote where the coordinator is
+  std::optional<int> next_leader;                      // where hosts share no disk: who keeps the run
   std::optional<int> mark;                             // of the coordinator that left one
   int marks = 0, opened = 0;                           // so far: of coordinators, of checkpoints
 

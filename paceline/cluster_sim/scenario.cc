@@ -26,7 +26,9 @@ std::string name_of(Break one) {
                               "forget-journal-sync",
                               "two-leaders",
                               "wait-for-nobody",
-                              "say-done"};
+                              "say-done",
+                              "count-unkept",
+                              "start-unkept"};
   static_assert(kNames.size() == kBreaks);
   return kNames[static_cast<std::size_t>(one)];
 }
@@ -53,13 +55,15 @@ Scenario scenario_of(World& world) {
   const bool twice = world.chance(0.5);
   const auto servers = twice ? 2 + world.rng().below(3) : 1 + world.rng().below(3);
   const auto workers = std::max<std::uint64_t>(2 + world.rng().below(3), twice ? servers : 0);
-  scenario.hosts_apart = twice && world.chance(0.5);
+  scenario.hosts_apart = twice && world.chance(0.6);
+  scenario.own_disks = scenario.hosts_apart && world.chance(0.6);
   scenario.job_toml = fmt::format(
       "name = \"small\"\nbatch = 2\nepochs = 1\n[sync]\npolicy = \"{}\"\n[evaluate]\nevery_epochs = {}\n"
       "[checkpoint]\nevery_epochs = {}\n[cluster]\nhost_patience_s = 3\n{}[[device]]\ncount = {}\n",
       policy_for(world, workers, scenario.hosts_apart ? 1 : workers), world.chance(0.5) ? "0.3" : "1",
       world.chance(0.5) ? "0.2" : "1",
-      twice ? fmt::format("hosts = {}\ncopies = 2\nseal = false\nfabric = \"tcp\"\n", servers)
+      twice ? fmt::format("hosts = {}\ncopies = 2\nshared_folder = {}\nseal = false\nfabric = \"tcp\"\n",
+                          servers, !scenario.own_disks)
             : fmt::format("servers = {}\n", servers),
       workers);
   auto job = config::parse_job(scenario.job_toml, "job.toml");

@@ -28,8 +28,10 @@ enum class Break {
   kTwoLeaders,          // the lock of the run folder is given to all that ask
   kWaitForNobody,       // a launcher does not hear that its processes ended
   kSayDone,             // a launcher says of a failed run that all is well
+  kCountBeforeKept,     // what servers had counts as written, and is on one disk alone
+  kStartBeforeKept,     // they start from a checkpoint that is on one disk alone
 };
-inline constexpr int kBreaks = 17;
+inline constexpr int kBreaks = 19;
 std::string name_of(Break one);
 
 // Of the job's data set.
@@ -39,6 +41,7 @@ struct Scenario {
   std::string job_toml;
   config::JobConfig job;
   bool hosts_apart = false;  // each host has a launcher of its own
+  bool own_disks = false;    // and a disk of its own
   int faults = 0;
   bool full_disks = false;  // among them
   bool stopped = false;     // somebody wants it to stop

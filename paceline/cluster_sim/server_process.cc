@@ -66,6 +66,7 @@ void ServerProcess::connect() {
   const auto ballot = log_.ballot();
   if (!ballot) log_ = {}, shards_.clear();
   log_.new_session();
+  disk_ = &cluster_.disks.of(cluster_.coordinator_of(*this).host());
   stream_ = cluster_.coordinator_of(*this).connect<ServerKind>(
       *this, {[this](wire::ServerOrder order) { take(std::move(order)); }, [this] { lost(); }});
   if (stream_ == nullptr) return try_again([this] { connect(); });
@@ -164,7 +165,7 @@ void ServerProcess::start(const wire::ServerStart& order) {
       }
     } else {
       // It may have been written in another number of parts. All of a version are made of the same.
-      one.content = cluster_.folder.checkpoints.at(order.checkpoint_dir()).shards.begin()->second.content;
+      one.content = disk_->checkpoints.at(order.checkpoint_dir()).shards.begin()->second.content;
     }
   }
   log_.start(order);
@@ -319,23 +320,23 @@ void ServerProcess::write(const std::string& folder, int shard, Content content,
   const bool too_soon = cluster_.broken == Break::kCountBeforeWritten;
   const bool unsynced = cluster_.broken == Break::kForgetSync;
   if (too_soon) done("");
-  after(world_.between(1, 30),
-        [this, folder, shard, content, too_soon, unsynced, done = std::move(done), stream = stream_] {
-          const auto found = cluster_.folder.checkpoints.find(folder);
-          const bool full = cluster_.folder.full || found == cluster_.folder.checkpoints.end();
-          const bool tells = !too_soon && stream == stream_;
-          if (full && tells) done("the disk is full");
-          if (full) return;
-          found->second.shards[shard] = {content, false};
-          if (unsynced && tells) done("");
-          world_.after(world_.between(1, unsynced ? 3000 : 10),
-                       happening([this, folder, shard, unsynced, tells, done, stream] {
-                         const auto written = cluster_.folder.checkpoints.find(folder);
-                         const bool there = written != cluster_.folder.checkpoints.end();
-                         if (there) written->second.shards[shard].synced = true;
-                         if (!unsynced && tells && stream == stream_) done(there ? "" : "the folder is gone");
-                       }));
-        });
+  after(world_.between(1, 30), [this, folder, shard, content, too_soon, unsynced, done = std::move(done),
+                                stream = stream_, disk = disk_] {
+    const auto found = disk->checkpoints.find(folder);
+    const bool full = disk->full || found == disk->checkpoints.end();
+    const bool tells = !too_soon && stream == stream_;
+    if (full && tells) done("the disk is full");
+    if (full) return;
+    found->second.shards[shard] = {content, false};
+    if (unsynced && tells) done("");
+    world_.after(world_.between(1, unsynced ? 3000 : 10),
+                 happening([this, folder, shard, unsynced, tells, done, stream, disk] {
+                   const auto written = disk->checkpoints.find(folder);
+                   const bool there = written != disk->checkpoints.end();
+                   if (there) written->second.shards[shard].synced = true;
+                   if (!unsynced && tells && stream == stream_) done(there ? "" : "the folder is gone");
+                 }));
+  });
 }
 
 void ServerProcess::act(const server::WriteCopy& copy) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "paceline/cluster_sim/coordinator_process.h"
+#include "paceline/cluster_sim/disks.h"
 #include "paceline/server/commit_log.h"
 
 namespace paceline::cluster_sim {
@@ -24,11 +25,12 @@ struct Cluster {
   World& world;
   Network& network;
   const Scenario& scenario;
-  RunFolder& folder;
+  Disks& disks;
   Watch& watch;
   Break broken;
   std::vector<CoordinatorProcess*> coordinators;  // by host; one where there is one launcher
   std::map<int, int> follows;                     // the host whose coordinator each host's processes go to
+  int last_leader = 0;                            // the host that began to lead last
   std::map<std::string, std::shared_ptr<GradientMemory>> memory;  // by path
   std::vector<class ServerProcess*> servers;
   std::vector<class WorkerProcess*> workers;
@@ -100,6 +102,7 @@ class ServerProcess final : public Process {
   int place_in_job_ = 0;  // among the hosts that are left
   int shard_count_ = 0;
   std::shared_ptr<Stream<ServerKind>> stream_;
+  RunFolder* disk_ = nullptr;  // where its files of a checkpoint go: the leader's
   server::CommitLog log_;
   std::string attempt_;
   std::map<int, Shard> shards_;  // its own and the copy

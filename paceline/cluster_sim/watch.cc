@@ -12,30 +12,28 @@ Content after_commit(Content before, const wire::Apply& commit) {
   return content;
 }
 
-void Watch::leads(int host) {
+void Watch::leads(int host, bool alone) {
   leaders_.insert(host);
-  if (leaders_.size() > 1) world_.broken("there are two coordinators");
+  if (alone && leaders_.size() > 1) world_.broken("there are two coordinators");
 }
 
-void Watch::goes_on_from(const std::string& attempt, const SavedCheckpoint* checkpoint,
-                         std::optional<Version> recorded) {
+void Watch::goes_on_from(const std::string& attempt, const std::string& before,
+                         const SavedCheckpoint* checkpoint, std::optional<Version> recorded) {
   // What servers still have of the one before may be found until commits take its place.
-  const auto before = lines_.find(attempt_);
-  if (before != lines_.end()) lines_[attempt] = before->second;
-  attempt_ = attempt;
+  if (const auto line = lines_.find(before); line != lines_.end()) lines_[attempt] = line->second;
   if (checkpoint == nullptr) {
-    lines_[attempt_][Version(0)] = kFirstContent;
+    lines_[attempt][Version(0)] = kFirstContent;
     return;
   }
-  is_whole(*checkpoint);
+  is_whole(attempt, *checkpoint);
   if (recorded.value_or(Version(0)) < checkpoint->state.version)
     world_.broken(fmt::format("the run goes on from version {}, and the journal has not all that led to it",
                               checkpoint->state.version));
 }
 
-void Watch::commits(const wire::Apply& commit) {
+void Watch::commits(const std::string& attempt, const wire::Apply& commit) {
   const Version version(commit.version());
-  std::map<Version, Content>& line = lines_[attempt_];
+  std::map<Version, Content>& line = lines_[attempt];
   const auto before = line.find(Version(commit.version() - 1));
   if (before == line.end())
     return world_.broken(fmt::format("version {} is ordered, and not the one before", version));
@@ -51,19 +49,21 @@ void Watch::is_there(const std::string& attempt, const std::string& where, Versi
     world_.broken(fmt::format("{} has something else as version {} than what was committed", where, version));
 }
 
-void Watch::counts(const SavedCheckpoint& checkpoint) { is_whole(checkpoint); }
+void Watch::counts(const std::string& attempt, const SavedCheckpoint& checkpoint) {
+  is_whole(attempt, checkpoint);
+}
 
-void Watch::is_whole(const SavedCheckpoint& checkpoint) {
+void Watch::is_whole(const std::string& attempt, const SavedCheckpoint& checkpoint) {
   const Version version = checkpoint.state.version;
   if (static_cast<int>(checkpoint.shards.size()) != checkpoint.parts)
     world_.broken(fmt::format("the checkpoint of version {} counts with {} of {} shards", version,
                               checkpoint.shards.size(), checkpoint.parts));
   for (const auto& [shard, file] : checkpoint.shards)
-    is_there(attempt_, fmt::format("shard {} of the checkpoint", shard), version, file.content);
+    is_there(attempt, fmt::format("shard {} of the checkpoint", shard), version, file.content);
 }
 
 void Watch::trains_from(Version version, bool twice) {
-  if (twice && !may_lose_ && version < seen_)
+  if (twice && !may_lose_ && !split_ && version < seen_)
     world_.broken(fmt::format("version {} was seen, and the run goes on from {}", seen_, version));
   seen_ = version;
   may_lose_ = false;

@@ -29,34 +29,38 @@ class Watch {
  public:
   explicit Watch(World& world) : world_(world) {}
 
-  void leads(int host);
+  // `alone`: nobody else may, whatever happens.
+  void leads(int host, bool alone);
   void leads_no_more(int host) { leaders_.erase(host); }
-  // This attempt goes on from a checkpoint; null: from the start. `recorded`: the newest commit in the
-  // journal.
-  void goes_on_from(const std::string& attempt, const SavedCheckpoint* checkpoint,
+  // This attempt goes on from a checkpoint; null: from the start. `before`: the attempt before it, empty
+  // where there is none. `recorded`: the newest commit in the journal.
+  void goes_on_from(const std::string& attempt, const std::string& before, const SavedCheckpoint* checkpoint,
                     std::optional<Version> recorded);
-  void commits(const wire::Apply& commit);
+  void commits(const std::string& attempt, const wire::Apply& commit);
   // Somebody read it.
   void seen(Version version) {
     if (version > seen_) seen_ = version;
   }
   // A server's part of it, in that attempt: orders of one before may come late to a host that was given up.
   void is_there(const std::string& attempt, const std::string& where, Version version, Content content);
-  void counts(const SavedCheckpoint& checkpoint);
+  void counts(const std::string& attempt, const SavedCheckpoint& checkpoint);
   // What was seen may be lost with what happens now, until the run trains again.
   void may_lose() { may_lose_ = true; }
   // The run trains again from that version; `twice`: nothing that was seen may be lost.
   void trains_from(Version version, bool twice);
+  // Two parts of the hosts go on, each without the other: what one has seen the other may lose.
+  void splits() { split_ = true; }
+  bool split() const { return split_; }
 
  private:
-  void is_whole(const SavedCheckpoint& checkpoint);
+  void is_whole(const std::string& attempt, const SavedCheckpoint& checkpoint);
 
   World& world_;
   std::map<std::string, std::map<Version, Content>> lines_;  // by attempt
-  std::string attempt_;                                      // the newest
   std::set<int> leaders_;
   Version seen_;
   bool may_lose_ = false;
+  bool split_ = false;
 };
 
 }  // namespace paceline::cluster_sim
