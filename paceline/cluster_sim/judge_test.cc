@@ -44,6 +44,9 @@ TEST(Judge, WantsNoFailureWithoutACause) {
   EXPECT_TRUE(complaint_about(end));
   end.full_disks = true;
   EXPECT_FALSE(complaint_about(end));
+  end.full_disks = false;
+  end.nobody_can_lead = true;
+  EXPECT_FALSE(complaint_about(end));
 }
 
 TEST(Judge, WantsTheStatusOfTheRun) {

@@ -218,7 +218,7 @@ void RunKeeping::hear(Call& call, Keeper& keeper) {
       if (answer.has_fetched()) keeper.fetched = answer.fetched();
       if (!answer.fetched().error().empty())
         spdlog::warn("host {} has no copy of {}: {}", *options_.keeper,
-                     fs::path(answer.fetched().dir()).filename().string(),
+                     store::printable(fs::path(answer.fetched().dir()).filename().string()),
                      store::printable(answer.fetched().error()));
       ++keeper.steps;
       continue;
