@@ -163,7 +163,8 @@ bool Supervisor::could_not_start(const Member& member, const ProcessEnd& end) {
   const bool coordinator_lost = end.exit_reason == ExitReason::kCoordinatorLost;
   const bool own_error = !end.killed && !coordinator_lost;
   if (training_ && (leads_ || !own_error || member.kind == MemberKind::kWorker)) return false;
-  if (!first_error_ && !coordinator_lost) {
+  // Once the run is to stop anyway, one that is killed is no reason for its end.
+  if (!first_error_ && !coordinator_lost && !(stopping_ && end.killed)) {
     first_error_ = end.reason;
     stop("a process could not start");
   }

@@ -276,6 +276,15 @@ TEST_F(SupervisorTest, AProcessThatIsKilledAtTheStartIsNoErrorOfTheJob) {
   EXPECT_TRUE(absl::IsUnavailable(*supervisor_->outcome()));
 }
 
+TEST_F(SupervisorTest, AProcessThatIsKilledWhileTheRunStopsIsNoReasonForItsEnd) {
+  begin(options());
+  answer(1, false);
+  happens(StopWanted{"interrupted"});
+  ends("w0", killed());
+  coordinator_ends(done(), std::nullopt, false);
+  EXPECT_EQ(outcome(), "OK");
+}
+
 // ... but in a run that has trained before it is started again, up to five times without a new checkpoint.
 TEST_F(SupervisorTest, AProcessThatIsKilledWhileTheRunComesBackIsStartedAgain) {
   SupervisorOptions resumed = options();
