@@ -5,7 +5,6 @@
 
 #include <fmt/ranges.h>
 
-#include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/control/observer.h"
 
@@ -142,11 +141,13 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   options.new_key = [] { return std::string("a key"); };
   if (newest != nullptr)
     options.restart = coordinator::Restart{newest->state, newest->elapsed, newest_folder};
-  keeper_ = keeper_of_job();
+  keeper_.reset();
+  if (const auto next = coordinator::keeper_of(job_.ranks, HostRank(host())); next && disks_.own())
+    keeper_ = next->value();
   kept_ = false;
   if (disks_.own()) options.folder_on = HostRank(host());
-  options.awaits_copy = keeper_ && newest != nullptr && break_ != Break::kStartBeforeKept;
-  const bool awaits_copy = options.awaits_copy;
+  awaits_copy_ = keeper_ && newest != nullptr && break_ != Break::kStartBeforeKept;
+  options.awaits_copy = awaits_copy_;
   folder_.attempts.push_back({number_, attempt(), job_.without});
   options.attempt = attempt();
   if (!std::exchange(begun_, true)) {
@@ -166,8 +167,7 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   phase_ = coordinator::Phase::kStarting;
   attempt_ = std::make_unique<coordinator::Attempt>(std::move(options), now());
   tick_later();
-  awaits_copy_ = awaits_copy;
-  if (disks_.own()) keep();
+  keep();
   after(kKeeperComes, [this, number = number_] {
     if (number_ == number && !kept_) restart_kept(false);
   });
@@ -219,7 +219,7 @@ void CoordinatorProcess::tick() {
     take(coordinator::WokeUp{});
   }
   if (!goes_on()) return;
-  if (disks_.own()) keep();
+  keep();
   if (const absl::Status kept = flush_records(); !kept.ok()) take(coordinator::RecordingFailed{kept});
   if (goes_on()) tick_later();
 }
@@ -228,17 +228,9 @@ absl::Status CoordinatorProcess::flush_records() {
   if (!recorded_) return absl::OkStatus();
   if (folder_.full) return absl::ResourceExhaustedError("the journal cannot be written: the disk is full");
   folder_.attempts.back().newest = recorded_;
-  if (disks_.own()) keep();
+  keep();
   if (disks_.own() && !kept_) watch_.may_lose();  // commits that are on this disk alone
   return absl::OkStatus();
-}
-
-// The host after this one, of those that the job has left.
-std::optional<int> CoordinatorProcess::keeper_of_job() const {
-  if (!disks_.own() || job_.ranks.size() < 2) return std::nullopt;
-  const auto own = std::find(job_.ranks.begin(), job_.ranks.end(), HostRank(host()));
-  PACELINE_CHECK(own != job_.ranks.end(), "host {} leads a run without itself", host());
-  return (std::next(own) == job_.ranks.end() ? job_.ranks.front() : *std::next(own)).value();
 }
 
 // As RunKeeping and RunKeeper do: what the journal has now is on the keeper's disk, too, or there is no
@@ -478,7 +470,7 @@ CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::CountCheckp
   saved.counts = true;
   world_.trace("the checkpoint of version {} counts", count.state.version);
   watch_.counts(attempt(), saved);
-  if (disks_.own()) keep();
+  keep();
   if (disks_.own() && !kept_) watch_.may_lose();
   if (!kept_) return coordinator::CheckpointCounted{kept};
   // What servers have in memory is dropped for one that is on two disks.

@@ -143,7 +143,6 @@ class CoordinatorProcess final : public Process,
   void abandon_all(bool dead);
   void note_phase();
   // Where hosts share no disk.
-  std::optional<int> keeper_of_job() const;
   void keep();
   void restart_kept(bool kept);
   void fetch_checkpoint(const std::string& name, const std::function<void()>& then);

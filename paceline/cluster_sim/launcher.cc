@@ -46,8 +46,7 @@ supervisor::SupervisorOptions Launcher::options() const {
   options.leads = host() == 0;
   if (of_one_host_ && unfinished) {
     options.run = "run";
-    const int leader = led_by_next().value_or(*folder_.leader);
-    options.leads = leader == host() && (host() == 0 || !folder_.lock);
+    options.leads = leader_by_folder() == host() && (host() == 0 || !folder_.lock);
   }
   options.resumes = options.again = options.leads && unfinished;
   return options;
@@ -59,8 +58,7 @@ void Launcher::start() {
   int& follows = cluster_.follows.at(host());
   follows = starting.leads ? host() : 0;
   if (!starting.leads && !starting.run.empty()) {
-    const int leader = led_by_next().value_or(*folder_.leader);
-    if (leader != host()) follows = leader;
+    if (leader_by_folder() != host()) follows = leader_by_folder();
   } else if (!starting.leads && cluster_.disks.own()) {
     // Its folder does not say who leads, so who starts it does: --coordinator.
     follows = cluster_.last_leader;
@@ -192,10 +190,10 @@ bool Launcher::answers(int leader) const {
   return cluster_.coordinators.at(static_cast<std::size_t>(leader))->status(coordinator_.place()).has_value();
 }
 
-// Whom this host's folder names as the next leader, if that leads by now.
-std::optional<int> Launcher::led_by_next() const {
+// The one that this host's folder names, or where hosts share no disk the next one, if that leads by now.
+int Launcher::leader_by_folder() const {
   const auto next = folder_.next_leader;
-  return cluster_.disks.own() && next && *next != host() && answers(*next) ? next : std::nullopt;
+  return next && *next != host() && answers(*next) ? *next : *folder_.leader;
 }
 
 void Launcher::hear_of_keeper(const CoordinatorProcess& leader) {

@@ -52,7 +52,7 @@ class Launcher {
   std::optional<What> on(const supervisor::LookAtFolder&);
   std::optional<What> on(const supervisor::Tell& tell);
   bool answers(int leader) const;
-  std::optional<int> led_by_next() const;
+  int leader_by_folder() const;
   supervisor::LeaderFailover::Seen look_around() const;
   void hear_of_keeper(const CoordinatorProcess& leader);
   Process& process(const std::string& name);

@@ -50,7 +50,6 @@ class Watch {
   void trains_from(Version version, bool twice);
   // Two parts of the hosts go on, each without the other: what one has seen the other may lose.
   void splits() { split_ = true; }
-  bool split() const { return split_; }
 
  private:
   void is_whole(const std::string& attempt, const SavedCheckpoint& checkpoint);

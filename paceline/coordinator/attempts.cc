@@ -30,6 +30,12 @@ std::optional<CutShort> cut_short_after(std::optional<CutShort> newest, Version 
   return newest;
 }
 
+std::optional<HostRank> keeper_of(const std::vector<HostRank>& hosts, HostRank leader) {
+  const auto own = std::find(hosts.begin(), hosts.end(), leader);
+  if (own == hosts.end() || hosts.size() < 2) return std::nullopt;
+  return std::next(own) == hosts.end() ? hosts.front() : *std::next(own);
+}
+
 std::vector<AttemptsOrder> Attempts::begin(const FolderBefore& folder) {
   std::vector<HostRank> lost;
   if (options_.lost_host) lost.push_back(*options_.lost_host);

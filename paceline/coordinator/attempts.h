@@ -114,6 +114,10 @@ class Attempts {
   std::vector<AttemptsOrder> orders_;
 };
 
+// Where hosts share no disk, another one keeps a copy of the run, and leads it next: of the hosts that the
+// job has left, the one after the leader. Nothing where that is alone.
+std::optional<HostRank> keeper_of(const std::vector<HostRank>& hosts, HostRank leader);
+
 // What the attempt that goes on from that version is told of one before; `newest`: of those that recorded
 // commits and were cut short.
 std::optional<CutShort> cut_short_after(std::optional<CutShort> newest, Version from);

@@ -316,5 +316,13 @@ TEST(AttemptsOfAJob, HoldInAnyCourse) {
   }
 }
 
+TEST(KeeperOf, IsTheHostAfterTheLeader) {
+  const std::vector<HostRank> hosts{HostRank(0), HostRank(2), HostRank(3)};
+  EXPECT_EQ(keeper_of(hosts, HostRank(0)), HostRank(2));
+  EXPECT_EQ(keeper_of(hosts, HostRank(3)), HostRank(0));
+  EXPECT_EQ(keeper_of(hosts, HostRank(1)), std::nullopt);
+  EXPECT_EQ(keeper_of({HostRank(1)}, HostRank(1)), std::nullopt);
+}
+
 }  // namespace
 }  // namespace paceline::coordinator

@@ -105,10 +105,7 @@ absl::StatusOr<std::optional<coordinator::CutShort>> cut_short(const Job& job,
 // Where hosts share no disk and weights are kept twice, the next host keeps the run as well.
 std::optional<HostRank> keeper_of(const Job& job) {
   if (job.one_folder || job.config.copies == 1) return std::nullopt;
-  const std::vector<HostRank>& ranks = job.config.ranks;
-  const auto own = std::find(ranks.begin(), ranks.end(), job.host);
-  if (own == ranks.end() || ranks.size() < 2) return std::nullopt;
-  return std::next(own) == ranks.end() ? ranks.front() : *std::next(own);
+  return coordinator::keeper_of(job.config.ranks, job.host);
 }
 
 // Each process of the job may come again before the end of its last stream is noticed.

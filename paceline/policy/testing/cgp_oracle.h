@@ -32,7 +32,7 @@ class CgpOracle {
     Clock clock{};
     Version version{};  // released on, base, or the commit's
     std::size_t members = 0;
-    // Of a ready: when its weights were there, and of which version. No time if nobody said.
+    // Of a replica that is ready: when its weights arrived (0: nobody said), and their version.
     Time weights{};
     Version weights_of{};
     bool by_commit = false;  // of a release
