@@ -13,6 +13,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/base/status_message.h"
 #include "paceline/runs/run_origin.h"
+#include "paceline/store/checkpoint.h"
 #include "paceline/store/files.h"
 #include "paceline/store/strict_json.h"
 #include "paceline/wire/wire.h"
@@ -132,6 +133,7 @@ void RunKeeping::counted(const std::string& dir, const std::vector<std::string>&
   wire::CheckpointToKeep checkpoint;
   checkpoint.set_dir(dir);
   checkpoint.mutable_files()->Add(files.begin(), files.end());
+  checkpoint.set_identity(store::checkpoint_identity(dir).value_or(0));
   const std::lock_guard lock(mutex_);
   newest_ = checkpoint;
   awaited_.reset();
@@ -181,6 +183,8 @@ absl::StatusOr<wire::RunToKeep> RunKeeping::run_to_keep() const {
   PACELINE_ASSIGN_OR_RETURN(const runs::Leader leader, runs::read_leader(options_.run));
   run.set_led_by(leader.host);
   run.set_leader(leader.address);
+  const std::lock_guard lock(mutex_);
+  if (newest_) *run.mutable_newest() = *newest_;
   return run;
 }
 

@@ -45,6 +45,19 @@ absl::Status make_folder(const fs::path& path) {
   return error ? store::io_error(path, "made", error.value()) : absl::OkStatus();
 }
 
+std::string name_of(const wire::CheckpointToKeep& checkpoint) {
+  return fs::path(checkpoint.dir()).filename().string();
+}
+
+// Checkpoints that are here from before may be of another history of the run than its leader's. Says whether
+// this one is here.
+absl::StatusOr<bool> follow(const store::RunPaths& paths,
+                            const std::optional<wire::CheckpointToKeep>& newest) {
+  if (!newest) return store::set_aside_other_histories(paths.root, std::nullopt);
+  return store::set_aside_other_histories(paths.root,
+                                          store::NamedCheckpoint{name_of(*newest), newest->identity()});
+}
+
 void erase(const fs::path& path) {
   std::error_code ignored;
   fs::remove(path, ignored);
@@ -234,6 +247,9 @@ absl::Status RunKeeper::take_journal(const wire::KeepOrder& order) {
   }
   if (order.journal_whole() != incoming_crc_)
     return absl::DataLossError("the journal did not come as it was sent");
+  const std::optional<wire::CheckpointToKeep> newest =
+      about_.has_newest() ? std::optional(about_.newest()) : std::nullopt;
+  PACELINE_RETURN_IF_ERROR(follow(paths, newest).status());
   for (const char* end : {"-wal", "-shm"}) erase(paths.journal().string() + end);
   PACELINE_RETURN_IF_ERROR(incoming_->commit());
   incoming_.reset();
@@ -300,15 +316,17 @@ void RunKeeper::fetch(peer::Stub& stub, const rpc::Access& access, const std::st
 
 absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::Stub& stub,
                               const rpc::Access& access, const std::stop_token& stop, const Say& say) const {
-  const std::string name = fs::path(checkpoint.dir()).filename().string();
-  fs::path folder;
+  std::optional<store::RunPaths> run;
   {
     const std::lock_guard lock(mutex_);
-    if (!run_) return absl::FailedPreconditionError("a checkpoint of no run");
-    folder = run_->checkpoints();
+    run = run_;
   }
+  if (!run) return absl::FailedPreconditionError("a checkpoint of no run");
+  PACELINE_ASSIGN_OR_RETURN(const bool here, follow(*run, checkpoint));
+  if (here) return absl::OkStatus();
+  const std::string name = name_of(checkpoint);
+  const fs::path folder = run->checkpoints();
   std::error_code error;
-  if (!is_plain_name(name) || fs::exists(folder / name, error)) return absl::OkStatus();
   const fs::path partial = folder / (name + ".kept.partial");
   fs::remove_all(partial, error);
   PACELINE_RETURN_IF_ERROR(make_folder(partial));
@@ -327,7 +345,7 @@ absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::St
   fs::rename(partial, folder / name, error);
   if (error) return store::io_error(partial, "renamed", error.value());
   PACELINE_RETURN_IF_ERROR(store::sync_directory(folder));
-  return store::remove_older_checkpoints(folder.parent_path(), store::kKeptCheckpoints);
+  return store::remove_older_checkpoints(run->root, store::kKeptCheckpoints);
 }
 
 }  // namespace paceline::launch

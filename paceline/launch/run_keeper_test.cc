@@ -30,8 +30,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using coordinator_process::FileCalls, coordinator_process::RunKeeping;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using ::testing::Contains, ::testing::ElementsAre, ::testing::HasSubstr, ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 constexpr char kRun[] = "small-run";
 const rpc::Access kKeeperAccess{std::nullopt, "a token"};
@@ -182,6 +182,7 @@ std::string RunKeeperTest::make_checkpoint(const std::string& name) {
   const fs::path folder = run_.checkpoints() / name;
   fs::create_directory(folder);
   EXPECT_TRUE(store::atomic_write(folder / kWeights, name + " weights").ok());
+  EXPECT_TRUE(store::atomic_write(folder / "state.json", "as it was then").ok());
   // Who is asked knows it as the one that the attempt goes on from.
   coordinator::Restart restart;
   restart.checkpoint_dir = folder.string();
@@ -218,6 +219,51 @@ TEST_F(RunKeeperTest, ACheckpointIsAwaitedWhileItIsFetched) {
   goes_on.set_value();
   EXPECT_TRUE(soon([&] { return !keeping_.awaits_copy(); }));
   EXPECT_TRUE(fs::exists(kept().checkpoints() / "v000000000010" / kWeights));
+}
+
+// The hosts went on without each other, and this one made more. Then the run is taken up where the other one
+// was: what this host has of its own history does no harm, and is not lost.
+TEST_F(RunKeeperTest, CheckpointsOfAnotherHistoryAreSetAside) {
+  for (const std::string name : {"v000000000010", "v000000000020", "v000000000030"}) {
+    fs::create_directories(kept().checkpoints() / name);
+    ASSERT_TRUE(store::atomic_write(kept().checkpoints() / name / kWeights, "of its own").ok());
+    ASSERT_TRUE(store::atomic_write(kept().checkpoints() / name / "state.json", "as it was here").ok());
+  }
+  keeping_.counted(make_checkpoint("v000000000020"), {kWeights, "state.json"});
+  bool asked = false;
+  service_.file = [&](auto& call) {
+    asked = true;
+    EXPECT_FALSE(fs::exists(kept().checkpoints() / "v000000000030")) << "the journal is the other history's";
+    return given_->serve(call);
+  };
+  const auto host = keeper();
+  ASSERT_TRUE(set("a").ok());
+  EXPECT_THAT(*store::names_in(kept().checkpoints()), Not(Contains("v000000000030")));
+  EXPECT_TRUE(soon([&] { return !keeping_.awaits_copy(); }));
+  EXPECT_TRUE(asked);
+  EXPECT_EQ(*store::read_file(kept().checkpoints() / "v000000000020" / kWeights, 100), "v000000000020 weights");
+  EXPECT_THAT(*store::names_in(kept().checkpoints()),
+              UnorderedElementsAre("v000000000010", "v000000000020", "v000000000020.set-aside",
+                                   "v000000000030.set-aside"));
+  EXPECT_EQ(*store::read_file(kept().checkpoints() / "v000000000020.set-aside" / kWeights, 100), "of its own");
+}
+
+// A keeper that comes back has it, and does not fetch it again.
+TEST_F(RunKeeperTest, ACheckpointThatIsThereIsNotFetchedAgain) {
+  keeping_.counted(make_checkpoint("v000000000020"), {kWeights, "state.json"});
+  auto host = keeper();
+  ASSERT_TRUE(set("a").ok());
+  ASSERT_TRUE(soon([&] { return !keeping_.awaits_copy(); }));
+  host.reset();
+  ASSERT_TRUE(soon([&] { return keeping_.next_leader().empty(); }));
+  service_.file = [&](auto&) { return absl::InternalError("it has that"); };
+  host = keeper();
+  ASSERT_TRUE(soon([&] {
+    EXPECT_TRUE(set("b").ok());
+    return !keeping_.next_leader().empty();
+  }));
+  EXPECT_TRUE(soon([&] { return !keeping_.awaits_copy(); }));
+  EXPECT_THAT(*store::names_in(kept().checkpoints()), ElementsAre("v000000000020"));
 }
 
 // The run goes on, whatever becomes of the copy.

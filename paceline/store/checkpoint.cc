@@ -32,6 +32,7 @@ constexpr const char* kPartial = ".partial";
 constexpr const char* kState = "state.json";
 constexpr int kDeleteTries = 100;
 constexpr std::chrono::milliseconds kDeletePause{30};
+constexpr std::size_t kPiece = 1 << 20;
 
 fs::path folder_of(const fs::path& run) { return run / "checkpoints"; }
 
@@ -187,6 +188,21 @@ absl::StatusOr<Checkpoint> read_whole(const fs::path& directory) {
   return Checkpoint{directory, std::move(state)};
 }
 
+absl::Status set_aside_from(const fs::path& run, Version first) {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
+  bool moved = false;
+  for (const Version version : versions) {
+    if (version < first) break;
+    const fs::path path = final_path(run, version);
+    fs::path aside = path.string() + ".set-aside";
+    std::error_code error;
+    for (int n = 2; fs::exists(aside, error); ++n) aside = fmt::format("{}.set-aside-{}", path.string(), n);
+    PACELINE_RETURN_IF_ERROR(move_to(path, aside));
+    moved = true;
+  }
+  return moved ? sync_directory(folder_of(run)) : absl::OkStatus();
+}
+
 // Of the files themselves. Anything else may be over by the next time.
 bool is_damage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status) ||
@@ -267,16 +283,25 @@ absl::Status remove_partial_checkpoints(const fs::path& run) {
 }
 
 absl::Status set_aside_newer_checkpoints(const fs::path& run, Version version) {
-  PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
-  for (const Version newer : versions) {
-    if (newer <= version) break;
-    const fs::path path = final_path(run, newer);
-    fs::path aside = path.string() + ".set-aside";
-    std::error_code error;
-    for (int n = 2; fs::exists(aside, error); ++n) aside = fmt::format("{}.set-aside-{}", path.string(), n);
-    PACELINE_RETURN_IF_ERROR(move_to(path, aside));
+  return set_aside_from(run, Version(version.value() + 1));
+}
+
+absl::StatusOr<std::uint32_t> checkpoint_identity(const fs::path& directory) {
+  return read_pieces(directory / kState, kPiece, [](std::string&) { return true; });
+}
+
+absl::StatusOr<bool> set_aside_other_histories(const fs::path& run,
+                                               const std::optional<NamedCheckpoint>& newest) {
+  if (!newest) {
+    PACELINE_RETURN_IF_ERROR(set_aside_from(run, Version(0)));
+    return false;
   }
-  return sync_directory(folder_of(run));
+  const std::optional<Version> version = version_in(newest->name);
+  if (!version) return absl::InvalidArgumentError("no checkpoint has such a name");
+  const auto here = checkpoint_identity(final_path(run, *version));
+  const bool same = here.ok() && *here == newest->identity;
+  PACELINE_RETURN_IF_ERROR(set_aside_from(run, Version(version->value() + (same ? 1 : 0))));
+  return same;
 }
 
 }  // namespace paceline::store

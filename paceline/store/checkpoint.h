@@ -9,8 +9,10 @@
 // Symbolic links are not looked at.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -85,5 +87,21 @@ absl::Status remove_partial_checkpoints(const std::filesystem::path& run);
 // Before resuming from `version` although newer checkpoints are there (damaged ones, say): those are renamed
 // to "….set-aside", or the next resume would take up a history that this one leaves.
 absl::Status set_aside_newer_checkpoints(const std::filesystem::path& run, Version version);
+
+// Two histories of one run, after hosts that went on without each other, have checkpoints of the same name.
+// Their states differ: each says to the nanosecond when its version was committed. This is a CRC-32 of that.
+// Errors: NotFound; the disk's.
+absl::StatusOr<std::uint32_t> checkpoint_identity(const std::filesystem::path& directory);
+
+// A checkpoint as another host names it.
+struct NamedCheckpoint {
+  std::string name;
+  std::uint32_t identity;
+};
+// Before the run here follows a history whose newest checkpoint is that one, or that has none: newer ones
+// are set aside, and another one of its name. Says whether it is here. Errors: InvalidArgument, where no
+// checkpoint has such a name; the disk's.
+absl::StatusOr<bool> set_aside_other_histories(const std::filesystem::path& run,
+                                               const std::optional<NamedCheckpoint>& newest);
 
 }  // namespace paceline::store

@@ -19,7 +19,7 @@ namespace paceline::store {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using testing::ElementsAre, testing::HasSubstr;
 
 // Root may delete anything, so the test becomes somebody else for a while, who owns the folder.
 class AsNobody {
@@ -285,6 +285,26 @@ TEST_F(CheckpointTest, NewerOnesCanBeSetAside) {
   ASSERT_TRUE(set_aside_newer_checkpoints(run_, Version(1)).ok());
   EXPECT_EQ(names(), (std::vector<std::string>{"v000000000001", "v000000000002.set-aside",
                                                "v000000000002.set-aside-2"}));
+}
+
+TEST_F(CheckpointTest, CheckpointsOfAnotherHistoryAreSetAside) {
+  make(2);
+  make(3);
+  const std::uint32_t identity = *checkpoint_identity(run_ / "checkpoints" / "v000000000002");
+  EXPECT_NE(identity, *checkpoint_identity(run_ / "checkpoints" / "v000000000003"));
+  const auto follow = [&](std::uint32_t which) {
+    return set_aside_other_histories(run_, NamedCheckpoint{"v000000000002", which});
+  };
+  EXPECT_TRUE(*follow(identity));
+  EXPECT_THAT(names(), ElementsAre("v000000000002", "v000000000003.set-aside"));
+  EXPECT_FALSE(*follow(identity + 1));
+  EXPECT_THAT(names(), ElementsAre("v000000000002.set-aside", "v000000000003.set-aside"));
+  EXPECT_FALSE(*follow(identity)) << "it is not there any more";
+  EXPECT_FALSE(*set_aside_other_histories(run_, std::nullopt));
+  EXPECT_TRUE(absl::IsNotFound(latest_checkpoint(run_).status()));
+  for (const char* name : {"", "..", "v2", "../v000000000002"})
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        set_aside_other_histories(run_, NamedCheckpoint{name, identity}).status()));
 }
 
 }  // namespace
