@@ -36,17 +36,20 @@ endfunction()
 # What the preset asan does not have: the programs, the benchmarks, and the tests beyond the core.
 add_custom_target(unsanitized)
 
-# paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE | FIRST] [SHARDS N] [OPTIMIZED]): a GoogleTest program. Everyday tests
-# carry the label "quick". Those of the core, which ./dev test runs under sanitizers, carry the label "sanitized", but for
-# OPTIMIZED ones: they compute much, and do only a part of it under sanitizers (base/testing/effort.h). ALONE: beside one
-# other of these at most, because its processes need the processors. FIRST: begun before all others; for a long one whose
-# processes mostly wait. SHARDS: N runs of it, each with a part of its tests.
+# paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE | WAITS | FIRST] [SHARDS N] [OPTIMIZED]): a GoogleTest program. Everyday
+# tests carry the label "quick". Those of the core, which ./dev test runs under sanitizers, carry the label "sanitized", but
+# for OPTIMIZED ones: they compute much, and do only a part of it under sanitizers (base/testing/effort.h). SHARDS: N runs of
+# it, each with a part of its tests.
+#
+# How many run at a time: ./dev test gives ctest four places for each processor, and a test takes three of them. A test
+# that starts whole jobs says how much of a processor they keep busy. ALONE: more than half of it, beside one other of these
+# at most. WAITS: less than half, and two places do. FIRST: a third, and one place does. It begins before all others.
 #
 # What a test itself computes is little, so compiling it takes little: with -O1 GCC needs a third less time, and with -O0
 # clang needs a third of it where there are sanitizers. PRECOMPILED_LIKE TARGET: where that library has a precompiled
 # header, the test shares it, and so has to be compiled as that is.
 function(paceline_test name)
-  cmake_parse_arguments(ARG "SLOW;ALONE;FIRST;OPTIMIZED" "TIMEOUT;PRECOMPILED_LIKE;SHARDS" "SOURCES;DEPS;SYSTEM" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW;ALONE;WAITS;FIRST;OPTIMIZED" "TIMEOUT;PRECOMPILED_LIKE;SHARDS" "SOURCES;DEPS;SYSTEM" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE paceline_options GTest::gtest_main GTest::gmock ${ARG_SYSTEM})
   if(ARG_PRECOMPILED_LIKE AND NOT CMAKE_UNITY_BUILD)
@@ -89,19 +92,26 @@ macro(paceline_add_run run name environment)
   add_test(NAME ${run} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${run} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   set(run_environment "${environment}")
+  set(places 3)
+  if(ARG_WAITS)
+    set(places 2)
+    set_tests_properties(${run} PROPERTIES COST 1000)  # begun before those that compute
+  endif()
   if(ARG_ALONE)
-    # In two lanes by turns. COST: begun first, so that the others run beside them.
+    # In two lanes by turns.
     get_property(lane GLOBAL PROPERTY paceline_lane)
     if(NOT lane)
       set(lane 0)
     endif()
     math(EXPR next_lane "1 - ${lane}")
     set_property(GLOBAL PROPERTY paceline_lane ${next_lane})
-    set_tests_properties(${run} PROPERTIES RESOURCE_LOCK processors_${lane} COST 1000)
+    set_tests_properties(${run} PROPERTIES RESOURCE_LOCK processors_${lane} COST 1500)
   endif()
   if(ARG_FIRST)
+    set(places 1)
     set_tests_properties(${run} PROPERTIES COST 2000)
   endif()
+  set_tests_properties(${run} PROPERTIES PROCESSORS ${places})
   if(PACELINE_SANITIZE MATCHES thread)
     # UCX watches memory calls, those at a thread's end too, when ThreadSanitizer has let go of the thread. And
     # peers that tests fork have threads of their own.

@@ -64,7 +64,15 @@ double last_losses(const RecordedRun& recorded, std::size_t count) {
   return sum / static_cast<double>(count);
 }
 
-TEST(PlannedPipeline, TakesAllDevicesAndTrainsToTheSameWeightsInVirtualTime) {
+// Other plans and shares make sums in another order, of the same samples.
+void expect_like_losses(const RecordedRun& recorded, const RecordedRun& expected) {
+  const auto losses = recorded.commit_losses(), others = expected.commit_losses();
+  ASSERT_EQ(losses.size(), others.size());
+  for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], others[i], 1e-2 * others[i]) << i;
+}
+
+// Planned from what the machine measures, so a busy one may cut elsewhere the second time.
+TEST(PlannedPipeline, TakesAllDevicesAndTrainsAsInVirtualTime) {
   const TempFolder folder;
   const std::string keys = "parallel = \"pipeline\"\nmicro_batch = 3\nepochs = 0.3\n";
   const std::string sections = "[[device]]\ncount = 3\nbatch = 4\npace_ms = 8\n";
@@ -76,7 +84,7 @@ TEST(PlannedPipeline, TakesAllDevicesAndTrainsToTheSameWeightsInVirtualTime) {
   EXPECT_THAT(names_joined(recorded), testing::ElementsAre("w0+w1+w2"));
   expect_each_sample_once(recorded, 0.3);
   const Trained in_virtual_time = train(folder, "virtual", keys, sections, {"--virtual"});
-  EXPECT_EQ(checkpoint_weights(in_virtual_time.folder), checkpoint_weights(live.folder));
+  expect_like_losses(recorded, RecordedRun::read(in_virtual_time.folder));
 }
 
 // Five devices hold one of four units each, so two share a stage: the slow ones, whatever a busy machine
@@ -116,11 +124,7 @@ TEST(Joint, PlansWithinMemoryLiveAndInVirtualTime) {
   const Trained in_virtual_time = train(folder, "virtual", keys, four_devices(""), {"--virtual"});
   const RecordedRun virtually = RecordedRun::read(in_virtual_time.folder);
   expect_each_sample_once(virtually, 0.5);
-  // Shares follow measured speeds, so sums are in another order, of the same samples.
-  const auto losses = recorded.commit_losses(), expected = virtually.commit_losses();
-  ASSERT_EQ(losses.size(), expected.size());
-  for (std::size_t i = 0; i < losses.size(); ++i)
-    EXPECT_NEAR(losses[i], expected[i], 1e-2 * expected[i]) << i;
+  expect_like_losses(recorded, virtually);
   EXPECT_EQ(run({"replay", live.folder.string()}).status, 0);
 }
 

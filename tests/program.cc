@@ -63,6 +63,7 @@ void Program::start(std::vector<std::string> words, const std::function<bool()>&
   pid_ = fork();
   if (pid_ != 0) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // also when the test itself is killed
+  for (const int number : {SIGINT, SIGTERM}) ::signal(number, SIG_DFL);  // a shell's "&" makes them ignored
   if (first && !first()) _exit(126);
   become(std::move(words), folder_ / "output", folder_ / "errors");
 }
