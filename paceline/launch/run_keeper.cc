@@ -49,10 +49,9 @@ std::string name_of(const wire::CheckpointToKeep& checkpoint) {
   return fs::path(checkpoint.dir()).filename().string();
 }
 
-// Checkpoints that are here from before may be of another history of the run than its leader's. Says whether
-// this one is here.
-absl::StatusOr<bool> follow(const store::RunPaths& paths,
-                            const std::optional<wire::CheckpointToKeep>& newest) {
+// Checkpoints that are here from before may be of another history of the run than its leader's.
+absl::StatusOr<store::OtherHistories> follow(const store::RunPaths& paths,
+                                             const std::optional<wire::CheckpointToKeep>& newest) {
   if (!newest) return store::set_aside_other_histories(paths.root, std::nullopt);
   return store::set_aside_other_histories(paths.root,
                                           store::NamedCheckpoint{name_of(*newest), newest->identity()});
@@ -249,7 +248,8 @@ absl::Status RunKeeper::take_journal(const wire::KeepOrder& order) {
     return absl::DataLossError("the journal did not come as it was sent");
   const std::optional<wire::CheckpointToKeep> newest =
       about_.has_newest() ? std::optional(about_.newest()) : std::nullopt;
-  PACELINE_RETURN_IF_ERROR(follow(paths, newest).status());
+  PACELINE_ASSIGN_OR_RETURN(const store::OtherHistories others, follow(paths, newest));
+  if (others.set_aside) PACELINE_RETURN_IF_ERROR(store::set_aside_journal(paths.journal()));
   for (const char* end : {"-wal", "-shm"}) erase(paths.journal().string() + end);
   PACELINE_RETURN_IF_ERROR(incoming_->commit());
   incoming_.reset();
@@ -322,8 +322,8 @@ absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::St
     run = run_;
   }
   if (!run) return absl::FailedPreconditionError("a checkpoint of no run");
-  PACELINE_ASSIGN_OR_RETURN(const bool here, follow(*run, checkpoint));
-  if (here) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(const store::OtherHistories others, follow(*run, checkpoint));
+  if (others.newest_is_here) return absl::OkStatus();
   const std::string name = name_of(checkpoint);
   const fs::path folder = run->checkpoints();
   std::error_code error;

@@ -229,6 +229,10 @@ TEST_F(RunKeeperTest, CheckpointsOfAnotherHistoryAreSetAside) {
     ASSERT_TRUE(store::atomic_write(kept().checkpoints() / name / kWeights, "of its own").ok());
     ASSERT_TRUE(store::atomic_write(kept().checkpoints() / name / "state.json", "as it was here").ok());
   }
+  {
+    const auto own = *store::Journal::open(kept().journal(), Version(0), store::PowerLoss::kNothing, true);
+    ASSERT_TRUE(own->set("key", "of its own").ok() && own->flush().ok());
+  }
   keeping_.counted(make_checkpoint("v000000000020"), {kWeights, "state.json"});
   bool asked = false;
   service_.file = [&](auto& call) {
@@ -246,6 +250,8 @@ TEST_F(RunKeeperTest, CheckpointsOfAnotherHistoryAreSetAside) {
               UnorderedElementsAre("v000000000010", "v000000000020", "v000000000020.set-aside",
                                    "v000000000030.set-aside"));
   EXPECT_EQ(*store::read_file(kept().checkpoints() / "v000000000020.set-aside" / kWeights, 100), "of its own");
+  EXPECT_EQ(value_in(kept().journal()), "a");
+  EXPECT_EQ(value_in(kept().journal().string() + ".set-aside"), "of its own");
 }
 
 // A keeper that comes back has it, and does not fetch it again.

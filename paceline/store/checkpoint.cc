@@ -188,19 +188,26 @@ absl::StatusOr<Checkpoint> read_whole(const fs::path& directory) {
   return Checkpoint{directory, std::move(state)};
 }
 
-absl::Status set_aside_from(const fs::path& run, Version first) {
+// A name beside it that nothing has.
+fs::path aside_of(const fs::path& path) {
+  fs::path aside = path.string() + ".set-aside";
+  std::error_code error;
+  for (int n = 2; fs::exists(aside, error); ++n) aside = fmt::format("{}.set-aside-{}", path.string(), n);
+  return aside;
+}
+
+// Says whether there were any.
+absl::StatusOr<bool> set_aside_from(const fs::path& run, Version first) {
   PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
   bool moved = false;
   for (const Version version : versions) {
     if (version < first) break;
     const fs::path path = final_path(run, version);
-    fs::path aside = path.string() + ".set-aside";
-    std::error_code error;
-    for (int n = 2; fs::exists(aside, error); ++n) aside = fmt::format("{}.set-aside-{}", path.string(), n);
-    PACELINE_RETURN_IF_ERROR(move_to(path, aside));
+    PACELINE_RETURN_IF_ERROR(move_to(path, aside_of(path)));
     moved = true;
   }
-  return moved ? sync_directory(folder_of(run)) : absl::OkStatus();
+  if (moved) PACELINE_RETURN_IF_ERROR(sync_directory(folder_of(run)));
+  return moved;
 }
 
 // Of the files themselves. Anything else may be over by the next time.
@@ -283,25 +290,36 @@ absl::Status remove_partial_checkpoints(const fs::path& run) {
 }
 
 absl::Status set_aside_newer_checkpoints(const fs::path& run, Version version) {
-  return set_aside_from(run, Version(version.value() + 1));
+  return set_aside_from(run, Version(version.value() + 1)).status();
 }
 
 absl::StatusOr<std::uint32_t> checkpoint_identity(const fs::path& directory) {
   return read_pieces(directory / kState, kPiece, [](std::string&) { return true; });
 }
 
-absl::StatusOr<bool> set_aside_other_histories(const fs::path& run,
-                                               const std::optional<NamedCheckpoint>& newest) {
-  if (!newest) {
-    PACELINE_RETURN_IF_ERROR(set_aside_from(run, Version(0)));
-    return false;
+absl::StatusOr<OtherHistories> set_aside_other_histories(const fs::path& run,
+                                                         const std::optional<NamedCheckpoint>& newest) {
+  OtherHistories found;
+  Version first(0);
+  if (newest) {
+    const std::optional<Version> version = version_in(newest->name);
+    if (!version) return absl::InvalidArgumentError("no checkpoint has such a name");
+    const auto here = checkpoint_identity(final_path(run, *version));
+    found.newest_is_here = here.ok() && *here == newest->identity;
+    first = Version(version->value() + (found.newest_is_here ? 1 : 0));
   }
-  const std::optional<Version> version = version_in(newest->name);
-  if (!version) return absl::InvalidArgumentError("no checkpoint has such a name");
-  const auto here = checkpoint_identity(final_path(run, *version));
-  const bool same = here.ok() && *here == newest->identity;
-  PACELINE_RETURN_IF_ERROR(set_aside_from(run, Version(version->value() + (same ? 1 : 0))));
-  return same;
+  PACELINE_ASSIGN_OR_RETURN(found.set_aside, set_aside_from(run, first));
+  return found;
+}
+
+absl::Status set_aside_journal(const fs::path& journal) {
+  const fs::path aside = aside_of(journal);
+  for (const char* part : {"", "-wal"}) {  // SQLite finds the one by the name of the other
+    std::error_code error;
+    const fs::path path = journal.string() + part;
+    if (fs::exists(path, error)) PACELINE_RETURN_IF_ERROR(move_to(path, aside.string() + part));
+  }
+  return sync_directory(journal.parent_path());
 }
 
 }  // namespace paceline::store

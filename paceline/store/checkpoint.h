@@ -98,10 +98,16 @@ struct NamedCheckpoint {
   std::string name;
   std::uint32_t identity;
 };
+struct OtherHistories {
+  bool newest_is_here = false;
+  bool set_aside = false;  // there was something of another one
+};
 // Before the run here follows a history whose newest checkpoint is that one, or that has none: newer ones
-// are set aside, and another one of its name. Says whether it is here. Errors: InvalidArgument, where no
-// checkpoint has such a name; the disk's.
-absl::StatusOr<bool> set_aside_other_histories(const std::filesystem::path& run,
-                                               const std::optional<NamedCheckpoint>& newest);
+// are set aside, and another one of its name. Errors: InvalidArgument, where no checkpoint has such a name;
+// the disk's.
+absl::StatusOr<OtherHistories> set_aside_other_histories(const std::filesystem::path& run,
+                                                         const std::optional<NamedCheckpoint>& newest);
+// The journal that goes with those. Nobody has it open.
+absl::Status set_aside_journal(const std::filesystem::path& journal);
 
 }  // namespace paceline::store
