@@ -397,6 +397,51 @@ TEST_F(Node, AHostThatIsCutOffLeadsNoRunOfItsOwn) {
   expect_whole(8);
 }
 
+// The greatest name in that folder.
+std::string newest_in(const fs::path& folder) {
+  std::string newest;
+  for (const auto& entry : fs::directory_iterator(folder))
+    newest = std::max(newest, entry.path().filename().string());
+  return newest;
+}
+
+// Neither of two hosts knows which one is cut off, so both go on. Then the first one's run is taken up with
+// both: what the other one made meanwhile does no harm, and is not lost.
+TEST_F(Node, OneOfTwoHalvesIsTakenUp) {
+  if (const auto made = set_apart(2); !made.ok()) GTEST_SKIP() << made.message();
+  own_disks_ = true;
+  start_and_wait_for_commit("host_patience_s = 2\n", 2, 200);
+  ASSERT_TRUE(apart_->set_link(1, false));
+  const auto goes_on_alone = [&](int rank) {
+    return children(at(rank)->pid(), "coordinator").size() + children(at(rank)->pid(), "evaluator").size() == 2;
+  };
+  ASSERT_TRUE(eventually([&] { return goes_on_alone(1); }));
+  for (const fs::path& runs : {runs_, disk(1)}) {
+    const fs::path checkpoints = only_run(runs) / "checkpoints";
+    const std::string before = newest_in(checkpoints);
+    EXPECT_TRUE(eventually([&] { return newest_in(checkpoints) > before; })) << runs;
+  }
+  for (const int rank : {1, 0}) {
+    at(rank)->signal(SIGINT);
+    EXPECT_EQ(at(rank)->wait().status, 128 + SIGINT);
+  }
+  ASSERT_TRUE(apart_->set_link(1, true));
+  const fs::path other_half = disk(1) / run_folder().filename();
+  const std::string other_newest = newest_in(other_half / "checkpoints");
+  start_host(1);
+  at(0) = std::make_unique<Program>(
+      std::vector<std::string>{"node", "--resume", run_folder().string(), "--rank", "0", "--hosts", "2",
+                               "--coordinator", fmt::format("{}:{}", first_address(), port_)},
+      [this] { return apart_->enter(0); });
+  EXPECT_TRUE(eventually([&] { return fs::exists(other_half / "journal.sqlite.set-aside"); }));
+  expect_goes_on_until_stopped(*at(0), runs_);
+  EXPECT_EQ(at(1)->wait(60).status, 0);
+  EXPECT_TRUE(fs::exists(other_half / "checkpoints" / (other_newest + ".set-aside")));
+  EXPECT_FALSE(fs::exists(other_half / "checkpoints" / other_newest));
+  expect_no_sample_twice(kept_commits(run_folder()));
+  expect_replayed();
+}
+
 // Its command was stopped, and the run went on all the time.
 TEST_F(Node, AHostWhoseCommandStoodStillLeadsNoRunOfItsOwn) {
   if (const auto made = set_apart(2); !made.ok()) GTEST_SKIP() << made.message();

@@ -292,6 +292,17 @@ class ToldSink final : public store::FileSink {
   std::chrono::steady_clock::time_point next_{};
 };
 
+absl::Status copy_files(const wire::CheckpointToKeep& checkpoint, peer::CalledFiles& files,
+                        const fs::path& folder, const std::function<void()>& tell) {
+  for (const std::string& file : checkpoint.files()) {
+    if (!is_plain_name(file)) return absl::InvalidArgumentError("a file without a plain name");
+    PACELINE_ASSIGN_OR_RETURN(auto to, store::AtomicFile::create(folder / file));
+    ToldSink told(to, tell);
+    PACELINE_RETURN_IF_ERROR(files.copy(file, told));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RunKeeper::fetch(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop,
@@ -332,15 +343,14 @@ absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::St
   PACELINE_RETURN_IF_ERROR(make_folder(partial));
   peer::CalledFiles files(stub, access, checkpoint.dir(),
                           {checkpoint.files().begin(), checkpoint.files().end()}, stop);
-  for (const std::string& file : checkpoint.files()) {
-    if (!is_plain_name(file)) return absl::InvalidArgumentError("a file without a plain name");
-    PACELINE_ASSIGN_OR_RETURN(auto to, store::AtomicFile::create(partial / file));
-    ToldSink told(to, [&] {
-      wire::KeeperMessage message;
-      message.set_fetching(true);
-      say(message);
-    });
-    PACELINE_RETURN_IF_ERROR(files.copy(file, told));
+  const absl::Status copied = copy_files(checkpoint, files, partial, [&] {
+    wire::KeeperMessage message;
+    message.set_fetching(true);
+    say(message);
+  });
+  if (!copied.ok()) {
+    fs::remove_all(partial, error);
+    return copied;
   }
   fs::rename(partial, folder / name, error);
   if (error) return store::io_error(partial, "renamed", error.value());
