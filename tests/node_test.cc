@@ -413,7 +413,8 @@ TEST_F(Node, OneOfTwoHalvesIsTakenUp) {
   start_and_wait_for_commit("host_patience_s = 2\n", 2, 200);
   ASSERT_TRUE(apart_->set_link(1, false));
   const auto goes_on_alone = [&](int rank) {
-    return children(at(rank)->pid(), "coordinator").size() + children(at(rank)->pid(), "evaluator").size() == 2;
+    return children(at(rank)->pid(), "coordinator").size() + children(at(rank)->pid(), "evaluator").size() ==
+           2;
   };
   ASSERT_TRUE(eventually([&] { return goes_on_alone(1); }));
   for (const fs::path& runs : {runs_, disk(1)}) {

@@ -245,11 +245,13 @@ TEST_F(RunKeeperTest, CheckpointsOfAnotherHistoryAreSetAside) {
   EXPECT_THAT(*store::names_in(kept().checkpoints()), Not(Contains("v000000000030")));
   EXPECT_TRUE(soon([&] { return !keeping_.awaits_copy(); }));
   EXPECT_TRUE(asked);
-  EXPECT_EQ(*store::read_file(kept().checkpoints() / "v000000000020" / kWeights, 100), "v000000000020 weights");
+  EXPECT_EQ(*store::read_file(kept().checkpoints() / "v000000000020" / kWeights, 100),
+            "v000000000020 weights");
   EXPECT_THAT(*store::names_in(kept().checkpoints()),
               UnorderedElementsAre("v000000000010", "v000000000020", "v000000000020.set-aside",
                                    "v000000000030.set-aside"));
-  EXPECT_EQ(*store::read_file(kept().checkpoints() / "v000000000020.set-aside" / kWeights, 100), "of its own");
+  EXPECT_EQ(*store::read_file(kept().checkpoints() / "v000000000020.set-aside" / kWeights, 100),
+            "of its own");
   EXPECT_EQ(value_in(kept().journal()), "a");
   EXPECT_EQ(value_in(kept().journal().string() + ".set-aside"), "of its own");
 }

@@ -1,20 +1,7 @@
 # Writes page_parts.cc: the page's files as string literals. Run with cmake -P:
 #   SOURCE_DIR, OUTPUT, STYLES and SCRIPTS: the *.css and *.js files, separated by "|", in the order they are joined;
 #   from SOURCE_DIR where a path is not absolute.
-# A literal stays below 16 kB, which every compiler takes; neighbours are one string to the compiler.
-set(chunk 8000)
-
-function(literal variable text)
-  string(LENGTH "${text}" length)
-  set(result "")
-  set(at 0)
-  while(at LESS length)
-    string(SUBSTRING "${text}" ${at} ${chunk} piece)
-    string(APPEND result "R\"PART(${piece})PART\"\n")
-    math(EXPR at "${at} + ${chunk}")
-  endwhile()
-  set(${variable} "${result}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/string_literal.cmake)
 
 file(READ ${SOURCE_DIR}/report.html page)
 function(join variable names)

@@ -306,8 +306,8 @@ TEST_F(CheckpointTest, CheckpointsOfAnotherHistoryAreSetAside) {
   EXPECT_TRUE(set_aside_other_histories(run_, std::nullopt)->set_aside);
   EXPECT_TRUE(absl::IsNotFound(latest_checkpoint(run_).status()));
   for (const char* name : {"", "..", "v2", "../v000000000002"})
-    EXPECT_TRUE(absl::IsInvalidArgument(
-        set_aside_other_histories(run_, NamedCheckpoint{name, identity}).status()));
+    EXPECT_TRUE(
+        absl::IsInvalidArgument(set_aside_other_histories(run_, NamedCheckpoint{name, identity}).status()));
 }
 
 TEST_F(CheckpointTest, AJournalIsSetAsideWithAllThatBelongsToIt) {
@@ -317,8 +317,9 @@ TEST_F(CheckpointTest, AJournalIsSetAsideWithAllThatBelongsToIt) {
     ASSERT_TRUE(set_aside_journal(journal).ok());
   }
   EXPECT_TRUE(set_aside_journal(journal).ok()) << "there is none";
-  EXPECT_THAT(*names_in(run_), UnorderedElementsAre("journal.sqlite.set-aside", "journal.sqlite.set-aside-wal",
-                                                    "journal.sqlite.set-aside-2", "journal.sqlite.set-aside-2-wal"));
+  EXPECT_THAT(*names_in(run_),
+              UnorderedElementsAre("journal.sqlite.set-aside", "journal.sqlite.set-aside-wal",
+                                   "journal.sqlite.set-aside-2", "journal.sqlite.set-aside-2-wal"));
 }
 
 }  // namespace

@@ -1,19 +1,6 @@
 # Writes a source file with the files of the pages as string literals. Run with cmake -P:
 #   OUTPUT, and FILES: NAME=PATH,…, separated by "|"; several paths of a name are joined.
-# A literal stays below 16 kB, which every compiler takes; neighbours are one string to the compiler.
-set(chunk 8000)
-
-function(literal variable text)
-  string(LENGTH "${text}" length)
-  set(result "")
-  set(at 0)
-  while(at LESS length)
-    string(SUBSTRING "${text}" ${at} ${chunk} piece)
-    string(APPEND result "R\"PART(${piece})PART\"\n")
-    math(EXPR at "${at} + ${chunk}")
-  endwhile()
-  set(${variable} "${result}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/string_literal.cmake)
 
 set(source "#include \"paceline/ui/page_files.h\"\n\nnamespace paceline::ui {\n\n")
 string(APPEND source "std::string_view page_file(std::string_view name) {\n")
