@@ -93,6 +93,9 @@ macro(paceline_add_run run name environment)
   set_tests_properties(${run} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   set(run_environment "${environment}")
   set(places 3)
+  if(PACELINE_SANITIZE)
+    set(places 2) # many of them wait for peers or for the disk
+  endif()
   if(ARG_WAITS)
     set(places 2)
     set_tests_properties(${run} PROPERTIES COST 1000)  # begun before those that compute

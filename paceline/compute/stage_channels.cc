@@ -5,6 +5,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "paceline/base/stage_turns.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/channels/ring_channel.h"
 #include "paceline/rpc/link_keys.h"
@@ -64,6 +65,18 @@ absl::Status check_turn(const wire::StageWay& way, std::size_t width) {
       absl::StrCat("the coordinator gave a way to turn ", way.turn(), " of ", width));
 }
 
+// A way to each device of a neighbouring stage that this one has micro-batches in common with.
+absl::Status check_all_met(const std::vector<std::unique_ptr<Channel>>& neighbours, const wire::Role& role) {
+  const auto turn = static_cast<std::size_t>(role.turn());
+  const auto width = static_cast<std::size_t>(role.widths(role.stage()));
+  for (std::size_t other = 0; other < neighbours.size(); ++other) {
+    if (neighbours[other] == nullptr && meet(turn, width, other, neighbours.size()))
+      return absl::InvalidArgumentError(
+          absl::StrCat("the coordinator gave no way to turn ", other, " of ", neighbours.size()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool has_links(const wire::Role& role) {
@@ -83,12 +96,14 @@ absl::StatusOr<StageChannels> StageChannels::open(const wire::Role& role, const 
     PACELINE_ASSIGN_OR_RETURN(made.previous_[static_cast<std::size_t>(way.turn())],
                               opened(way, sizes.previous, links, traffic));
   }
+  PACELINE_RETURN_IF_ERROR(check_all_met(made.previous_, role));
   if (role.stage() + 1 < role.widths_size()) made.next_.resize(width(role.stage() + 1));
   for (const wire::StageWay& way : role.next()) {
     PACELINE_RETURN_IF_ERROR(check_turn(way, made.next_.size()));
     PACELINE_ASSIGN_OR_RETURN(made.next_[static_cast<std::size_t>(way.turn())],
                               created(way, sizes.next, links, traffic, made.next_paths_));
   }
+  PACELINE_RETURN_IF_ERROR(check_all_met(made.next_, role));
   if (role.has_home()) {
     PACELINE_ASSIGN_OR_RETURN(made.home_, opened(role.home(), sizes.gradient, links, traffic));
   }

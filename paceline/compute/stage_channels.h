@@ -38,7 +38,7 @@ class StageChannels {
 
   // `links`: this process's, which outlive the channels; null where the role has none. `traffic` counts what
   // goes over them. Errors: NotFound when a neighbour died this very moment; of memory; Internal when the
-  // coordinator gave no proper keys.
+  // coordinator gave no proper keys; InvalidArgument when it gave no way to a device that this one needs.
   static absl::StatusOr<StageChannels> open(const wire::Role& role, const Sizes& sizes,
                                             links::LinkChannels* links, StageTraffic& traffic,
                                             Interrupted interrupted);

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
+#include "paceline/base/testing/effort.h"
 
 namespace paceline::control {
 namespace {
@@ -207,7 +208,7 @@ void random_run(std::uint64_t seed, std::uint64_t reserves) {
 
 TEST(SampleLedger, DoesWhatTheModelDoes) {
   for (const std::uint64_t reserves : {0, 20, 60, 95}) {
-    for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    for (std::uint64_t seed = 0; seed < paceline::testing::part_of(1000); ++seed) {
       random_run(seed, reserves);
       ASSERT_FALSE(::testing::Test::HasFailure()) << reserves << " reserve, seed " << seed;
     }

@@ -60,7 +60,7 @@ void RunKeeping::look() {
   if (!options_.keeper) return;
   std::string log = options_.take_log();
   const std::lock_guard lock(mutex_);
-  if (keeper_ == nullptr || keeper_->gone) return;
+  if (!here()) return;
   if (!keeper_->begun) {
     auto snapshot = store::JournalSnapshot::take(options_.run.journal());
     if (!snapshot.ok()) {
@@ -94,13 +94,11 @@ absl::Status RunKeeping::flush() {
 
 // Whether somebody has all that was handed on.
 bool RunKeeping::wait_until_kept(std::unique_lock<std::mutex>& lock) {
-  const auto here = [this] { return keeper_ != nullptr && !keeper_->gone; };
   const auto kept = [&] { return here() && keeper_->begun && keeper_->kept == keeper_->handed; };
   // One that comes while nobody waits for it begins at the next look.
   if (!here() && std::exchange(waited_, true)) return false;
   waited_ = true;
-  auto until = std::chrono::steady_clock::now() + (here() ? options_.patience : options_.first_patience);
-  std::int64_t before = -1;
+  std::optional<Awaited> awaited;
   while (!kept()) {
     if (here() && !keeper_->begun) {
       lock.unlock();
@@ -108,10 +106,7 @@ bool RunKeeping::wait_until_kept(std::unique_lock<std::mutex>& lock) {
       lock.lock();
       continue;
     }
-    const std::int64_t now = here() ? keeper_->steps : -1;
-    if (now != before) until = std::chrono::steady_clock::now() + options_.patience;
-    before = now;
-    if (changed_.wait_until(lock, until) == std::cv_status::no_timeout) continue;
+    if (changed_.wait_until(lock, patience_until(awaited)) == std::cv_status::no_timeout) continue;
     if (here()) keeper_->gone = true;
     changed_.notify_all();
     return false;
@@ -144,31 +139,34 @@ void RunKeeping::counted(const std::string& dir, const std::vector<std::string>&
 bool RunKeeping::awaits_copy() {
   const std::lock_guard lock(mutex_);
   if (!options_.keeper || !newest_) return false;
-  const bool here = keeper_ != nullptr && !keeper_->gone;
-  if (here && keeper_->fetched.dir() == newest_->dir()) return false;
-  const std::int64_t steps = here ? keeper_->steps : -1;
-  const auto now = std::chrono::steady_clock::now();
-  if (!awaited_ || awaited_->steps != steps)
-    awaited_ = Awaited{steps, now + (here ? options_.patience : options_.first_patience)};
-  return now < awaited_->until;
+  if (here() && keeper_->fetched.dir() == newest_->dir()) return false;
+  return std::chrono::steady_clock::now() < patience_until(awaited_);
+}
+
+// Longer each time that the keeper has done something.
+std::chrono::steady_clock::time_point RunKeeping::patience_until(std::optional<Awaited>& awaited) const {
+  const std::int64_t steps = here() ? keeper_->steps : -1;
+  if (!awaited || awaited->steps != steps) {
+    const auto patience = here() ? options_.patience : options_.first_patience;
+    awaited = Awaited{steps, std::chrono::steady_clock::now() + patience};
+  }
+  return awaited->until;
 }
 
 void RunKeeping::over() {
   if (!options_.keeper) return;
   look();
   std::unique_lock lock(mutex_);
-  if (keeper_ == nullptr || keeper_->gone || !keeper_->begun) return;
+  if (!here() || !keeper_->begun) return;
   keeper_->over = true;
   ++keeper_->handed;
   changed_.notify_all();
-  changed_.wait_for(lock, options_.patience, [this] {
-    return keeper_ == nullptr || keeper_->gone || keeper_->kept == keeper_->handed;
-  });
+  changed_.wait_for(lock, options_.patience, [this] { return !here() || keeper_->kept == keeper_->handed; });
 }
 
 std::string RunKeeping::next_leader() const {
   const std::lock_guard lock(mutex_);
-  return keeper_ != nullptr && !keeper_->gone && keeper_->kept > 0 ? keeper_->address : "";
+  return here() && keeper_->kept > 0 ? keeper_->address : "";
 }
 
 // ---- A keeper's call ----

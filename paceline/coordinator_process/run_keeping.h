@@ -81,12 +81,14 @@ class RunKeeping {
     wire::CheckpointFetched fetched{};  // last
     bool over = false;
   };
-  // A copy of a checkpoint that is waited for.
+  // What a keeper is to have, or one that has not come.
   struct Awaited {
     std::int64_t steps;  // of the keeper; −1: there is none
     std::chrono::steady_clock::time_point until;
   };
 
+  bool here() const { return keeper_ != nullptr && !keeper_->gone; }
+  std::chrono::steady_clock::time_point patience_until(std::optional<Awaited>& awaited) const;
   void lose(Keeper& keeper);
   void hear(Call& call, Keeper& keeper);
   absl::Status tell(Call& call, Keeper& keeper);
@@ -102,7 +104,7 @@ class RunKeeping {
   std::condition_variable changed_;
   std::shared_ptr<Keeper> keeper_;
   std::optional<wire::CheckpointToKeep> newest_;  // checkpoint
-  std::optional<Awaited> awaited_;                // of that
+  std::optional<Awaited> awaited_;                // a copy of that
   bool waited_ = false;                           // for the first one
   bool said_nobody_ = false;
   std::string trouble_;  // of the keeper that came last

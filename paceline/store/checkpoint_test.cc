@@ -19,7 +19,7 @@ namespace paceline::store {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre, testing::HasSubstr, testing::UnorderedElementsAre;
+using ::testing::ElementsAre, ::testing::HasSubstr, ::testing::UnorderedElementsAre;
 
 // Root may delete anything, so the test becomes somebody else for a while, who owns the folder.
 class AsNobody {
@@ -39,7 +39,7 @@ class AsNobody {
   const uid_t before_;
 };
 
-class CheckpointTest : public testing::Test {
+class CheckpointTest : public ::testing::Test {
  protected:
   CheckpointTest() { layout_.add("w", ps::TensorKind::kParameter, {2}); }
 

@@ -9,7 +9,7 @@
 namespace paceline::store {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(Files, WhatWasWrittenIsRead) {
   const TestDirectory directory;

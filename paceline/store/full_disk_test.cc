@@ -21,7 +21,7 @@
 namespace paceline::store {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Mounts are private to the process, so that nothing of this is left behind whatever happens.
 bool own_mounts() {
@@ -29,7 +29,7 @@ bool own_mounts() {
   return ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
-class FullDiskTest : public testing::Test {
+class FullDiskTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { can_mount_ = own_mounts(); }
 

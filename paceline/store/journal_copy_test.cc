@@ -14,7 +14,7 @@ namespace paceline::store {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Every row of every table.
 std::string rows_of(const fs::path& file) {
@@ -37,7 +37,7 @@ std::string rows_of(const fs::path& file) {
   return rows;
 }
 
-class JournalCopyTest : public testing::Test {
+class JournalCopyTest : public ::testing::Test {
  protected:
   std::unique_ptr<Journal> open(std::int64_t from = 0) {
     return *Journal::open(path_, Version(from), PowerLoss::kNothing, true);

@@ -13,7 +13,7 @@
 namespace paceline::store {
 namespace {
 
-class JournalDamageTest : public testing::Test {
+class JournalDamageTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto journal = Journal::open(path_, Version(0));
@@ -91,7 +91,7 @@ TEST_F(JournalDamageTest, RowsThatCannotBeEventsAreErrors) {
     ASSERT_TRUE(change(sql).ok()) << sql;
     const absl::Status status = replay();
     EXPECT_TRUE(absl::IsDataLoss(status)) << sql << ": " << status;
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(path_.string() + ": damaged"));
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(path_.string() + ": damaged"));
     put_bytes(path_, saved);
   }
 }

@@ -14,9 +14,9 @@
 namespace paceline::store {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
-class JournalTest : public testing::Test {
+class JournalTest : public ::testing::Test {
  protected:
   std::unique_ptr<Journal> open(std::int64_t from = 0) {
     auto journal = Journal::open(path_, Version(from));
@@ -326,7 +326,7 @@ TEST_F(JournalTest, TheFirstErrorStaysAndNothingFollowsIt) {
   tell(only(is_evaluation).front(), *journal);
   const absl::Status first = journal->status();
   EXPECT_THAT(std::string(first.message()),
-              testing::HasSubstr(path_.string() + ": no such table: evaluations"));
+              ::testing::HasSubstr(path_.string() + ": no such table: evaluations"));
   tell(events[1], *journal);
   EXPECT_EQ(journal->flush(), first);
   EXPECT_EQ(journal->flush(), first);

@@ -59,7 +59,7 @@ TEST(LineFile, AFullDiskIsAnErrorThatSaysSo) {
   ASSERT_TRUE(lines.ok());
   const auto status = lines->append_line("a");
   EXPECT_TRUE(absl::IsResourceExhausted(status));
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("/dev/full: the disk is full"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("/dev/full: the disk is full"));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace paceline::store {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(MarkFile, GoesWithItsObject) {
   const TestDirectory directory;

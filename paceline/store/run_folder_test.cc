@@ -15,7 +15,7 @@ namespace paceline::store {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr std::chrono::system_clock::time_point kNoon{
     std::chrono::milliseconds(1'735'732'800'042)};  // 2025-01-01 12:00

@@ -8,13 +8,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/testing/effort.h"
 #include "paceline/store/files.h"
 #include "paceline/store/test_directory.h"
 
 namespace paceline::store {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Bits and not values: NaN must come back as well.
 std::string bits(const SafetensorsFile& file) {
@@ -28,7 +29,7 @@ std::string bits(const SafetensorsFile& file) {
   return all;
 }
 
-class SafetensorsTest : public testing::Test {
+class SafetensorsTest : public ::testing::Test {
  protected:
   // A matrix, a scalar, an empty tensor and a vector.
   absl::Status write_sample() {
@@ -105,8 +106,9 @@ TEST_F(SafetensorsTest, AChangedByteIsAnErrorOrChangesNothing) {
   const std::string whole = *read_file(path_, 10000);
   const std::string expected = bits(*read_bytes(whole));
   int harmless = 0;
+  constexpr int kStep = paceline::testing::kSanitized ? 17 : 1;
   for (std::size_t i = 0; i < whole.size(); ++i) {
-    for (int flip = 1; flip < 256; ++flip) {
+    for (int flip = 1; flip < 256; flip += kStep) {
       std::string bytes = whole;
       bytes[i] = static_cast<char>(bytes[i] ^ flip);
       const auto file = read_bytes(bytes);

@@ -13,7 +13,7 @@
 namespace paceline::store {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ps::Layout sample_layout() {
   ps::Layout layout;
@@ -33,7 +33,7 @@ std::vector<float> flat(const ps::Layout& layout, float first) {
   return values;
 }
 
-class ShardFilesTest : public testing::Test {
+class ShardFilesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(write_shard(directory_.path(), 2, 3, layout_, weights_, optimizer_).ok());
@@ -256,7 +256,7 @@ TEST(LoadShard, GathersWhatWasCutOtherwise) {
       }
       for (const bool evenly_now : {false, true}) {
         for (int now = 1; now <= 4; ++now) {
-          SCOPED_TRACE(testing::Message() << there << evenly << " as " << now << evenly_now);
+          SCOPED_TRACE(::testing::Message() << there << evenly << " as " << now << evenly_now);
           begin = 0;
           const auto wanted = cut(now, evenly_now);
           for (std::size_t i = 0; i < wanted.size(); ++i) {

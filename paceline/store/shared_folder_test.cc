@@ -9,7 +9,7 @@
 namespace paceline::store {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 constexpr std::chrono::milliseconds kAtOnce{0};
 
 TEST(SharedFolder, AMarkIsFoundWhereItIs) {

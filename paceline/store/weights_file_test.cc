@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class WeightsFile : public testing::Test {
+class WeightsFile : public ::testing::Test {
  protected:
   WeightsFile() {
     layout_.add("w", ps::TensorKind::kParameter, {2, 2});
