@@ -45,16 +45,8 @@ absl::Status make_folder(const fs::path& path) {
   return error ? store::io_error(path, "made", error.value()) : absl::OkStatus();
 }
 
-std::string name_of(const wire::CheckpointToKeep& checkpoint) {
-  return fs::path(checkpoint.dir()).filename().string();
-}
-
-// Checkpoints that are here from before may be of another history of the run than its leader's.
-absl::StatusOr<store::OtherHistories> follow(const store::RunPaths& paths,
-                                             const std::optional<wire::CheckpointToKeep>& newest) {
-  if (!newest) return store::set_aside_other_histories(paths.root, std::nullopt);
-  return store::set_aside_other_histories(paths.root,
-                                          store::NamedCheckpoint{name_of(*newest), newest->identity()});
+store::NamedCheckpoint named(const wire::CheckpointToKeep& checkpoint) {
+  return {fs::path(checkpoint.dir()).filename().string(), checkpoint.identity()};
 }
 
 void erase(const fs::path& path) {
@@ -246,9 +238,9 @@ absl::Status RunKeeper::take_journal(const wire::KeepOrder& order) {
   }
   if (order.journal_whole() != incoming_crc_)
     return absl::DataLossError("the journal did not come as it was sent");
-  const std::optional<wire::CheckpointToKeep> newest =
-      about_.has_newest() ? std::optional(about_.newest()) : std::nullopt;
-  PACELINE_ASSIGN_OR_RETURN(const store::OtherHistories others, follow(paths, newest));
+  // What is here from before may be of another history of the run than its leader's.
+  const auto newest = about_.has_newest() ? std::optional(named(about_.newest())) : std::nullopt;
+  PACELINE_ASSIGN_OR_RETURN(const auto others, store::set_aside_other_histories(paths.root, newest));
   if (others.set_aside) PACELINE_RETURN_IF_ERROR(store::set_aside_journal(paths.journal()));
   for (const char* end : {"-wal", "-shm"}) erase(paths.journal().string() + end);
   PACELINE_RETURN_IF_ERROR(incoming_->commit());
@@ -333,12 +325,12 @@ absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::St
     run = run_;
   }
   if (!run) return absl::FailedPreconditionError("a checkpoint of no run");
-  PACELINE_ASSIGN_OR_RETURN(const store::OtherHistories others, follow(*run, checkpoint));
+  const store::NamedCheckpoint newest = named(checkpoint);
+  PACELINE_ASSIGN_OR_RETURN(const auto others, store::set_aside_other_histories(run->root, newest));
   if (others.newest_is_here) return absl::OkStatus();
-  const std::string name = name_of(checkpoint);
   const fs::path folder = run->checkpoints();
   std::error_code error;
-  const fs::path partial = folder / (name + ".kept.partial");
+  const fs::path partial = folder / (newest.name + ".kept.partial");
   fs::remove_all(partial, error);
   PACELINE_RETURN_IF_ERROR(make_folder(partial));
   peer::CalledFiles files(stub, access, checkpoint.dir(),
@@ -352,7 +344,7 @@ absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::St
     fs::remove_all(partial, error);
     return copied;
   }
-  fs::rename(partial, folder / name, error);
+  fs::rename(partial, folder / newest.name, error);
   if (error) return store::io_error(partial, "renamed", error.value());
   PACELINE_RETURN_IF_ERROR(store::sync_directory(folder));
   return store::remove_older_checkpoints(run->root, store::kKeptCheckpoints);
