@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 WARM_UP = 3  # iterations before the first gate
@@ -17,14 +18,18 @@ def iterations(every: int, turns: int) -> int:
 class Gates:
     """The program's side: every so many iterations it says that it is here and waits for its turn."""
 
-    def __init__(self, folder: Path, every: int) -> None:
+    def __init__(self, folder: Path, every: int, finish: Callable[[], object] | None = None) -> None:
+        """finish: before it says so it ends what a GPU still has to do."""
         self._every = every
+        self._finish = finish
         self._at = 0
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(str(folder / "gates"))
 
     def arrive(self) -> None:
         if self._at >= WARM_UP and (self._at - WARM_UP) % self._every == 0:
+            if self._finish is not None:
+                self._finish()
             self._socket.sendall(b".")
             self._socket.recv(1)
         self._at += 1

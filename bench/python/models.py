@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import Dataset
 
-VOCABULARY, CONTEXT = 256, 64
+VOCABULARY = 256
 
 
 class Block(nn.Module):
@@ -43,19 +43,20 @@ def residual(widths: list[int], blocks: int) -> nn.Module:
 
 
 class Transformer(nn.Module):
-    """Eight layers of width 512: 25 million parameters."""
+    """Each layer has 12 × width² parameters."""
 
-    def __init__(self) -> None:
+    def __init__(self, layers: int, width: int, heads: int, context: int) -> None:
         super().__init__()
-        self.tokens = nn.Embedding(VOCABULARY, 512)
-        self.places = nn.Parameter(torch.zeros(CONTEXT, 512))
-        layer = nn.TransformerEncoderLayer(512, 8, 2048, 0.0, "gelu", batch_first=True, norm_first=True)
-        self.layers = nn.TransformerEncoder(layer, 8, enable_nested_tensor=False)
-        self.head = nn.Linear(512, VOCABULARY)
+        self.tokens = nn.Embedding(VOCABULARY, width)
+        self.places = nn.Parameter(torch.zeros(context, width))
+        layer = nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        self.head = nn.Linear(width, VOCABULARY)
+        ahead = torch.full((context, context), float("-inf")).triu(1)
+        self.register_buffer("ahead", ahead, persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        ahead = torch.full((CONTEXT, CONTEXT), float("-inf")).triu(1)
-        scores: torch.Tensor = self.head(self.layers(self.tokens(x) + self.places, ahead))
+        scores: torch.Tensor = self.head(self.layers(self.tokens(x) + self.places, self.ahead, is_causal=True))
         return scores.transpose(1, 2)
 
 
@@ -76,14 +77,15 @@ class Made(Dataset):  # type: ignore[type-arg]
 class Subject:
     title: str
     make: Callable[[], nn.Module]
-    shape: tuple[int, ...]  # of a sample; () for a text
+    shape: tuple[int, ...]  # of a sample; of a text its length alone
     batch: int
     block: int  # iterations that are measured at a time: a second or so
     adam: bool = False
+    text: bool = False
 
     def samples(self, length: int) -> Made:
-        if not self.shape:
-            text = torch.randint(0, VOCABULARY, (256, CONTEXT + 1))
+        if self.text:
+            text = torch.randint(0, VOCABULARY, (256, self.shape[0] + 1))
             return Made(text[:, :-1], text[:, 1:], length)
         return Made(torch.randn(256, *self.shape), torch.randint(0, 10, (256,)), length)
 
@@ -101,5 +103,16 @@ SUBJECTS = {
     "mlp": Subject("MLP, 5 k parameters", perceptron, (64,), 32, 500),
     "resnet20": Subject("ResNet-20, 0.27 M", lambda: residual([16, 32, 64], 3), (3, 32, 32), 16, 15),
     "resnet18": Subject("ResNet-18, 11 M", lambda: residual([64, 128, 256, 512], 2), (3, 32, 32), 16, 2),
-    "transformer": Subject("transformer, 25 M", Transformer, (), 4, 2, adam=True),
+    "transformer": Subject("transformer, 25 M", lambda: Transformer(8, 512, 8, 64), (64,), 4, 2, adam=True, text=True),
+}
+
+# With batches that keep a large GPU busy, in bfloat16.
+GPU_SUBJECTS = {
+    "resnet18": Subject("ResNet-18, 11 M, batch 256", lambda: residual([64, 128, 256, 512], 2), (3, 32, 32), 256, 40),
+    "transformer": Subject(
+        "transformer, 25 M, batch 64 × 256", lambda: Transformer(8, 512, 8, 256), (256,), 64, 30, adam=True, text=True
+    ),
+    "large": Subject(
+        "transformer, 85 M, batch 32 × 512", lambda: Transformer(12, 768, 12, 512), (512,), 32, 10, adam=True, text=True
+    ),
 }

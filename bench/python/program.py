@@ -18,13 +18,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+import torch
+
 from gates import Keeper
-from models import SUBJECTS
+from models import GPU_SUBJECTS, SUBJECTS, Subject
 from places import HERE, environment, executable
 from processes import family, processor_seconds, spent
 from statistics_of import error_of, machine, table, with_error
 
 WORKER = HERE / "program_worker.py"
+
+
+def subjects(gpu: bool) -> dict[str, Subject]:
+    return GPU_SUBJECTS if gpu else SUBJECTS
 
 
 @dataclass
@@ -61,12 +67,13 @@ class Side:
         raise SystemExit(f"bench: {self.name} ended early:\n{(self.folder / 'log').read_text()}")
 
 
-def start(side: str, name: str, turns: int, folder: Path) -> Side:
+def start(side: str, name: str, turns: int, folder: Path, gpu: bool, settings: list[str]) -> Side:
     folder.mkdir()
-    own = [str(WORKER), side, name, str(turns), str(folder)]
+    own = [str(WORKER), side, name, str(turns), str(folder), "cuda" if gpu else "cpu"]
     command = [sys.executable, *own]
     if side == "paceline":
-        command = [executable(), "run", "--python", sys.executable, own[0], "--", *own[1:]]
+        told = [word for setting in settings for word in ("--set", setting)]
+        command = [executable(), "run", "--python", sys.executable, *told, own[0], "--", *own[1:]]
     keeper = Keeper(folder)
     with open(folder / "log", "w") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=log, stderr=log)
@@ -77,25 +84,26 @@ def start(side: str, name: str, turns: int, folder: Path) -> Side:
 class Measured:
     """Of one model, in milliseconds an iteration."""
 
-    plain_wall: float
-    wall: float
-    plain_cpu: list[float]  # one a turn
+    plain_wall: list[float]  # one a turn
+    wall: list[float]
+    plain_cpu: list[float]
     cpu: list[float]
     package: float
     copied: int
     parameters: int
 
-    def ratio(self) -> tuple[float, float]:
-        """Of processor times, and its standard error: of turns that followed each other."""
-        ratio = statistics.mean(self.cpu) / statistics.mean(self.plain_cpu)
-        rest = [ours - ratio * plain for ours, plain in zip(self.cpu, self.plain_cpu)]
-        return ratio, error_of(rest) / statistics.mean(self.plain_cpu)
+    def ratio(self, gpu: bool) -> tuple[float, float]:
+        """Of processor times, or with a GPU of wall times, and its standard error: of turns that followed each other."""
+        all_ours, all_plain = (self.wall, self.plain_wall) if gpu else (self.cpu, self.plain_cpu)
+        ratio = statistics.mean(all_ours) / statistics.mean(all_plain)
+        rest = [ours - ratio * plain for ours, plain in zip(all_ours, all_plain)]
+        return ratio, error_of(rest) / statistics.mean(all_plain)
 
 
-def measure(name: str, turns: int) -> Measured:
-    subject = SUBJECTS[name]
+def measure(name: str, turns: int, gpu: bool, settings: list[str]) -> Measured:
+    subject = subjects(gpu)[name]
     with tempfile.TemporaryDirectory() as temporary:
-        sides = [start(side, name, turns, Path(temporary) / side) for side in ("plain", "paceline")]
+        sides = [start(side, name, turns, Path(temporary) / side, gpu, settings) for side in ("plain", "paceline")]
         try:
             for side in sides:
                 side.expect()
@@ -112,8 +120,8 @@ def measure(name: str, turns: int) -> Measured:
         raise SystemExit("bench: plain PyTorch's weights and gradients were not all found in its own memory")
     each_ms = 1e3 / subject.block
     return Measured(
-        plain_wall=statistics.mean(plain.wall) * each_ms,
-        wall=statistics.mean(ours.wall) * each_ms,
+        plain_wall=[seconds * each_ms for seconds in plain.wall],
+        wall=[seconds * each_ms for seconds in ours.wall],
         plain_cpu=[seconds * each_ms for seconds in plain.cpu],
         cpu=[seconds * each_ms for seconds in ours.cpu],
         package=said["between_ms"] - plain_said["between_ms"],
@@ -122,12 +130,12 @@ def measure(name: str, turns: int) -> Measured:
     )
 
 
-def row(name: str, one: Measured) -> list[str]:
-    ratio, error = one.ratio()
+def row(name: str, one: Measured, gpu: bool) -> list[str]:
+    ratio, error = one.ratio(gpu)
     return [
-        SUBJECTS[name].title,
-        f"{one.plain_wall:.3g}",
-        f"{one.wall:.3g}",
+        subjects(gpu)[name].title,
+        f"{statistics.mean(one.plain_wall):.3g}",
+        f"{statistics.mean(one.wall):.3g}",
         with_error(one.plain_cpu, 2),
         with_error(one.cpu, 2),
         f"{ratio:.3f} ± {error:.3f}",
@@ -151,22 +159,28 @@ HEAD = [
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev bench program", description="an iteration against plain PyTorch")
     parser.add_argument("--turns", type=int, default=8, help="of each side, about a second each (8)")
-    parser.add_argument("--models", default=",".join(SUBJECTS), help="some of " + ",".join(SUBJECTS))
+    parser.add_argument("--models", help=f"some of {','.join(SUBJECTS)}; with --gpu of {','.join(GPU_SUBJECTS)}")
+    parser.add_argument("--gpu", action="store_true", help="on the first GPU; the ratio is of wall times then")
+    parser.add_argument("--set", action="append", default=[], help="KEY=VALUE of Paceline's job; you may repeat it")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    names = arguments.models.split(",")
-    if not set(names) <= SUBJECTS.keys() or arguments.turns < 2:
-        parser.error(f"the models are {', '.join(SUBJECTS)}, and turns are at least 2")
+    gpu, known = arguments.gpu, subjects(arguments.gpu)
+    names = arguments.models.split(",") if arguments.models else list(known)
+    if not set(names) <= known.keys() or arguments.turns < 2:
+        parser.error(f"the models are {', '.join(known)}, and turns are at least 2")
+    if gpu and not torch.cuda.is_available():
+        parser.error("PyTorch finds no GPU here")
     executable()  # or a word that it is missing, before anything starts
     measured = {}
     for name in names:
-        print(f"{SUBJECTS[name].title}: {arguments.turns} turns each", file=sys.stderr, flush=True)
-        measured[name] = measure(name, arguments.turns)
+        print(f"{known[name].title}: {arguments.turns} turns each", file=sys.stderr, flush=True)
+        measured[name] = measure(name, arguments.turns, gpu, arguments.set)
+    on = f"{torch.cuda.get_device_name()}; {machine()}" if gpu else machine()
     if arguments.json:
-        print(json.dumps({"machine": machine(), "models": {name: asdict(one) for name, one in measured.items()}}))
+        print(json.dumps({"machine": on, "models": {name: asdict(one) for name, one in measured.items()}}))
         return
-    print(table(HEAD, [row(name, one) for name, one in measured.items()]))
-    print(f"\nOne iteration; {machine()}.")
+    print(table(HEAD, [row(name, one, gpu) for name, one in measured.items()]))
+    print(f"\nOne iteration; {on}.")
 
 
 if __name__ == "__main__":

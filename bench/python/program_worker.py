@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from gates import WARM_UP, Gates, iterations
-from models import SUBJECTS, Subject
+from models import GPU_SUBJECTS, SUBJECTS, Subject
 
 
 class Stopwatch:
@@ -51,11 +51,18 @@ def outside_shared_memory(model: nn.Module) -> int:
     )
 
 
+def loading(device: torch.device) -> dict[str, Any]:
+    """As a DataLoader has it: a GPU does not wait while Python makes a batch."""
+    return {"num_workers": 4, "pin_memory": True} if device.type == "cuda" else {}
+
+
 class Plain:
     """Batches and steps of plain PyTorch. The watch runs while a batch is loaded."""
 
     def __init__(self, subject: Subject, model: nn.Module, length: int, watch: Stopwatch) -> None:
-        self.batches: Iterable[Any] = DataLoader(subject.samples(length), subject.batch, shuffle=True)
+        device = next(model.parameters()).device
+        loader = DataLoader(subject.samples(length), subject.batch, shuffle=True, **loading(device))
+        self.batches: Iterable[Any] = (tuple(one.to(device, non_blocking=True) for one in batch) for batch in loader)
         self._optimizer = subject.optimizer(model)
         self._watch = watch
 
@@ -72,7 +79,8 @@ class Worker:
         import paceline
 
         optimizer = subject.optimizer(model)
-        job = paceline.join(model, subject.samples(length), optimizer=optimizer, batch_size=subject.batch, epochs=1)
+        options = {"batch_size": subject.batch, "epochs": 1, **loading(next(model.parameters()).device)}
+        job = paceline.join(model, subject.samples(length), optimizer=optimizer, **options)
         self.batches: Iterable[Any] = job
         self._job = job
         self._watch = watch
@@ -83,18 +91,19 @@ class Worker:
 
 
 def main() -> None:
-    side, name, turns, folder = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
-    subject = SUBJECTS[name]
+    side, name, turns, folder, device = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), sys.argv[5]
+    subject = (SUBJECTS if device == "cpu" else GPU_SUBJECTS)[name]
     length = iterations(subject.block, turns) * subject.batch
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    model, watch, outside = subject.make(), Stopwatch(), 0
+    model, watch, outside = subject.make().to(device), Stopwatch(), 0
     training = (Plain if side == "plain" else Worker)(subject, model, length, watch)
-    gates = Gates(folder, subject.block)
+    gates = Gates(folder, subject.block, finish=torch.cuda.synchronize if device != "cpu" else None)
     for iteration, (x, y) in enumerate(training.batches):
         watch.stop()
         gates.arrive()
-        loss = F.cross_entropy(model(x), y)
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=device != "cpu"):
+            loss = F.cross_entropy(model(x), y)
         loss.backward()
         if iteration == 1:
             outside = outside_shared_memory(model)

@@ -199,7 +199,7 @@ std::vector<std::string> LocalCluster::tend() {
     if (!supervisor_.training()) status(kAnyWidth);
     take(supervisor::MemberEnded{name, end_of(process, *ended), runs::newest_checkpoint({run_})});
   }
-  if (coordinator_ && supervisor_.leads()) {
+  if (coordinator_ && supervisor_.leads() && !supervisor_.ending()) {
     if (const auto ended = coordinator_->ended(); ended && !outcome())
       take(supervisor::CoordinatorEnded{end_of(*coordinator_, *ended), runs::newest_checkpoint({run_}),
                                         has_trained(run_)});

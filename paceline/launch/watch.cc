@@ -24,7 +24,9 @@ absl::Status watch(LocalCluster& cluster, Display& display, const std::string& w
     if (stop_signals() > signals_seen) {
       const bool first = signals_seen == 0;
       signals_seen = stop_signals();
-      if (first) {
+      if (cluster.ending()) {
+        cluster.stop(why);
+      } else if (first) {
         cluster.stop(why);
         display.note("stopping with a checkpoint; once more stops at once");
       } else {

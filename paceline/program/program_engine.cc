@@ -19,8 +19,8 @@ using std::chrono::steady_clock;
 // A process that was stopped for so long does not go on by itself.
 constexpr std::chrono::seconds kStandsStill = 2s;
 // A program may save what it likes when the job is over.
-constexpr std::chrono::seconds kWorkerPatience = 30s;
-constexpr std::chrono::seconds kOtherPatience = 2s;
+constexpr std::chrono::seconds kPatience = 30s;
+constexpr std::chrono::seconds kLittlePatience = 2s;
 
 bool always() { return true; }
 
@@ -56,19 +56,19 @@ absl::StatusOr<std::unique_ptr<ProgramEngine>> ProgramEngine::start(const StartO
 
 ProgramEngine::ProgramEngine(const StartOptions& options, Process process)
     : options_(options), name_(options.name), process_(std::move(process)) {
-  process_.set_patience(options.start.role == Role::kWorker ? kWorkerPatience : kOtherPatience);
+  process_.set_patience(options.start.role == Role::kProbe ? kLittlePatience : kPatience);
 }
 
 ProgramEngine::~ProgramEngine() {
   if (over_) {
-    process_.set_patience(kOtherPatience);
+    process_.set_patience(kLittlePatience);
     return;
   }
-  const auto deadline = steady_clock::now() + kOtherPatience;
+  const auto deadline = steady_clock::now() + kLittlePatience;
   const absl::Status said = process_.send(end_line("the job is over", false), [&] {
     return steady_clock::now() < deadline ? absl::OkStatus() : absl::CancelledError("it does not listen");
   });
-  if (!said.ok()) process_.set_patience(kOtherPatience);
+  if (!said.ok()) process_.set_patience(kLittlePatience);
 }
 
 absl::Status ProgramEngine::introduce() {
@@ -85,7 +85,7 @@ absl::Status ProgramEngine::failed(const absl::Status& why) {
   const std::string what(why.message());
   if (!absl::IsUnavailable(why))
     return absl::FailedPreconditionError(fmt::format("{}: the program {}", name_, what));
-  process_.set_patience(kOtherPatience);
+  process_.set_patience(kLittlePatience);
   return absl::FailedPreconditionError(
       fmt::format("{}: the program ended ({})", name_, process_.how_it_ended()));
 }

@@ -13,6 +13,12 @@ namespace {
 // A process that the coordinator waits for so long hangs, or has lost its way.
 constexpr std::chrono::seconds kMissedLimit{10};
 
+// A worker lets its program go on for 30 seconds after the job, and then leaves by itself. One that is still here
+// after this time stands still.
+constexpr std::chrono::seconds kEndingLimit{40};
+// Nobody wonders before this time why nothing happens.
+constexpr std::chrono::seconds kEndingUntold{2};
+
 }  // namespace
 
 Supervisor::Supervisor(SupervisorOptions options, SteadyTime now)
@@ -104,6 +110,7 @@ void Supervisor::on(const MemberEnded& ended) {
   Member* member = find(ended.name);
   if (member == nullptr || !member->here) return;
   member->here = false;
+  if (ending_) return;
   logs_say_more_ |= ended.end.exit_reason == ExitReason::kUnsaid;
   if (ended_in_order(ended) || starts_after_loss(ended) || could_not_start(*member, ended.end)) return;
   const bool own_error = !ended.end.killed && ended.end.exit_reason != ExitReason::kCoordinatorLost;
@@ -177,13 +184,16 @@ void Supervisor::start_after_loss(Member& member, const std::string& lost) {
 }
 
 void Supervisor::on(const CoordinatorEnded& ended) {
-  if (outcome_) return;
+  if (outcome_ || ending_) return;
   const ProcessEnd& end = ended.end;
   // It may have begun to train since somebody asked last.
   training_ = training_ || (end.killed && ended.has_trained);
   // A run that has trained before is not over because its coordinator is killed while it comes back.
   const bool trained = training_ || has_trained_before();
-  if (!trained || stopping_ || first_error_ || !end.killed) return this->end(end_of_coordinator(end));
+  if (!trained || stopping_ || first_error_ || !end.killed) {
+    absl::Status outcome = end_of_coordinator(end);
+    return end.success && outcome.ok() ? end_once_all_left() : this->end(std::move(outcome));
+  }
   if (!restarts_.again(ended.newest)) {
     return this->end(absl::UnavailableError(
         fmt::format("the coordinator was lost ({}), for the {}th time without a new checkpoint", end.in_words,
@@ -243,6 +253,7 @@ void Supervisor::on(const FolderSeen& folder) {
 
 void Supervisor::on(const TimePassed&) {
   if (!begun_) return;
+  if (ending_) return look_whether_all_left();
   if (stopping_ && !outcome_) put(AskStop{*stopping_});  // a coordinator between two attempts hears nothing
   // This process may have stood still; then it has to ask again first.
   if (!leads_ && !outcome_ && !stopping_ && !answered_ && failover_->wants_to_look(now_))
@@ -320,7 +331,13 @@ void Supervisor::stop(const std::string& why) {
   put(AskStop{why});
 }
 
+void Supervisor::on(const StopWanted& wanted) {
+  if (ending_) return end_at_once();
+  stop(wanted.why);
+}
+
 void Supervisor::on(const KillWanted&) {
+  if (ending_) return end_at_once();
   if (!stopping_) stopping_ = "stopped at once";
   if (leads_) return put(KillCoordinator{});
   for (Member& member : members_) kill(member);
@@ -328,6 +345,28 @@ void Supervisor::on(const KillWanted&) {
 
 void Supervisor::end(absl::Status outcome) {
   if (!outcome_) outcome_ = std::move(outcome);
+}
+
+// A program may save what it likes after the job, and what it writes should be whole.
+void Supervisor::end_once_all_left() {
+  ending_ = {.since = now_};
+  look_whether_all_left();
+}
+
+void Supervisor::look_whether_all_left() {
+  if (outcome_) return;
+  std::string names;  // servers have no program
+  for (const Member& member : members_) {
+    if (member.here && member.kind != MemberKind::kServer) names += (names.empty() ? "" : ", ") + member.name;
+  }
+  if (names.empty() || now_ >= ending_->since + kEndingLimit) return end(absl::OkStatus());
+  if (now_ < ending_->since + kEndingUntold || std::exchange(ending_->told, true)) return;
+  tell(fmt::format("trained; waiting for what the program does after that in {} (Ctrl-C ends it)", names));
+}
+
+void Supervisor::end_at_once() {
+  for (Member& member : members_) kill(member);
+  end(absl::OkStatus());
 }
 
 // ---- Who is here ----

@@ -62,6 +62,8 @@ class Supervisor {
   // Some member heard that the run has ended, or goes on without this host.
   bool heard_of_end() const { return over_ || failure_.has_value() || given_up_; }
   bool stopping() const { return stopping_.has_value(); }
+  // The run has ended well, and members here do what their programs want to do after it.
+  bool ending() const { return ending_.has_value() && !outcome_; }
 
  private:
   struct Member {
@@ -72,6 +74,10 @@ class Supervisor {
     std::optional<SteadyTime> missed_since{};
   };
   enum class Start { kFirst, kAgain, kLead };
+  struct Ending {
+    SteadyTime since;
+    bool told = false;
+  };
 
   void on(const Begun&);
   void on(const MemberEnded& ended);
@@ -82,7 +88,7 @@ class Supervisor {
   void on(const NotAnswered& no);
   void on(const FolderSeen& folder);
   void on(const TimePassed&);
-  void on(const StopWanted& wanted) { stop(wanted.why); }
+  void on(const StopWanted& wanted);
   void on(const KillWanted&);
 
   void put(Action action) { actions_.push_back(std::move(action)); }
@@ -93,6 +99,9 @@ class Supervisor {
   void start_coordinator(Start why, StartCoordinator action);
   void stop(const std::string& why);
   void end(absl::Status outcome);
+  void end_once_all_left();
+  void look_whether_all_left();
+  void end_at_once();
   // True where that was all there is to it: it ended as it should, or the run did.
   bool ended_in_order(const MemberEnded& ended);
   bool starts_after_loss(const MemberEnded& ended);
@@ -122,6 +131,7 @@ class Supervisor {
   bool begun_ = false;                      // all members are started
 
   std::optional<absl::Status> outcome_;
+  std::optional<Ending> ending_;
   std::optional<absl::Status> first_error_;            // of a member, before training began
   std::optional<absl::Status> lost_with_coordinator_;  // how a member ended when nobody answered any more
   std::optional<absl::Status> failure_;                // of the run, as a member heard it

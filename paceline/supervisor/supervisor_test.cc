@@ -190,7 +190,54 @@ TEST_F(SupervisorTest, AWorkerThatIsKilledAtTheEndIsNoLoss) {
   pass();
   EXPECT_THAT(take_done(), ElementsAre(StartsWith("w0 was lost")));
   coordinator_ends(done());
+  ends("evaluator", done());
+  pass();
   EXPECT_EQ(outcome(), "OK");
+}
+
+// A program saves its model after the job, say. What it writes should be whole.
+TEST_F(SupervisorTest, ProgramsMayGoOnAfterTheJob) {
+  begin_to_train();
+  coordinator_ends(done());
+  pass(milliseconds(1900));
+  EXPECT_EQ(outcome(), "none");
+  EXPECT_TRUE(supervisor_->ending());
+  EXPECT_THAT(take_done(), IsEmpty());
+  pass();
+  pass();
+  EXPECT_THAT(take_done(), ElementsAre("trained; waiting for what the program does after that in w0, w1, "
+                                       "evaluator (Ctrl-C ends it)"));
+  ends("w1", said(ExitReason::kOwnError, "it ended badly"));
+  ends("w0", killed());
+  pass();
+  EXPECT_EQ(outcome(), "none");
+  ends("evaluator", done());
+  pass();
+  EXPECT_EQ(outcome(), "OK");
+  EXPECT_FALSE(supervisor_->ending());
+  EXPECT_THAT(take_done(), IsEmpty()) << "nothing is started again, and nobody is lost";
+}
+
+TEST_F(SupervisorTest, AWorkerThatStandsStillAfterTheJobIsNotWaitedForForEver) {
+  begin_to_train();
+  coordinator_ends(done());
+  ends("evaluator", done());
+  pass(seconds(39));
+  EXPECT_EQ(outcome(), "none");
+  pass(seconds(1));
+  EXPECT_EQ(outcome(), "OK");
+}
+
+TEST_F(SupervisorTest, AStopAfterTheJobIsOneAtOnce) {
+  for (const bool kills : {false, true}) {
+    begin_to_train();
+    coordinator_ends(done());
+    pass();
+    if (kills) happens(KillWanted{});
+    if (!kills) happens(StopWanted{"interrupted"});
+    EXPECT_THAT(take_done(), ElementsAre("kill server0", "kill w0", "kill w1", "kill evaluator"));
+    EXPECT_EQ(outcome(), "OK");
+  }
 }
 
 TEST_F(SupervisorTest, WhereAnyWorkerWillDoTheLastOneIsTheLast) {
@@ -282,6 +329,9 @@ TEST_F(SupervisorTest, AProcessThatIsKilledWhileTheRunStopsIsNoReasonForItsEnd) 
   happens(StopWanted{"interrupted"});
   ends("w0", killed());
   coordinator_ends(done(), std::nullopt, false);
+  ends("w1", done());
+  ends("evaluator", done());
+  pass();
   EXPECT_EQ(outcome(), "OK");
 }
 
@@ -484,6 +534,8 @@ TEST_F(OtherHost, LeadsTheRunWhenNobodyDoes) {
                                        "start evaluator"));
   EXPECT_TRUE(supervisor_->leads());
   coordinator_ends(done());
+  for (const char* const name : {"w0", "w1", "evaluator"}) ends(name, done());
+  pass();
   EXPECT_EQ(outcome(), "OK");
 }
 

@@ -11,6 +11,7 @@ runs the same code with buffers on the CPU, and that is what the tests do.
 from __future__ import annotations
 
 import contextlib
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -236,7 +237,9 @@ def _in_place(entry: Entry) -> bool:
 
 
 def _checksum(part: torch.Tensor) -> torch.Tensor:
-    return part.view(torch.int32).sum(dtype=torch.int64)
+    """Two sums: one of bits, which sees single ones, and one of numbers, which sees a factor of all of them."""
+    bits = part.view(torch.int32).sum(dtype=torch.int32)
+    return torch.stack((bits, part.sum().view(torch.int32)))
 
 
 class Transfers:
@@ -273,6 +276,7 @@ class CudaTransfers(Transfers):
         self._device = device
         self._side: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._registered: dict[tuple[int, int], tuple[Memory, torch.Tensor, bool]] = {}
+        self._warned = False
 
     def register(self, memory: Memory) -> None:
         key = (memory.number, memory.generation)
@@ -280,9 +284,23 @@ class CudaTransfers(Transfers):
             return
         whole = memory.view(0, memory.size, torch.uint8)
         flags = 0 if memory.writable else self._READ_ONLY
-        result = _driver().cudaHostRegister(whole.data_ptr(), memory.size, flags)
-        # Where the driver cannot, copies go through memory of its own: slower, and as right.
-        self._registered[key] = (memory, whole, int(result) == 0)
+        known = int(_driver().cudaHostRegister(whole.data_ptr(), memory.size, flags)) == 0
+        if not known:
+            self._go_on_without()
+        self._registered[key] = (memory, whole, known)
+
+    def _go_on_without(self) -> None:
+        """Copies go through memory of the driver's own then: slower, and as right."""
+        # The refusal stays the driver's last error, and the program's next kernel would fail with it.
+        with contextlib.suppress(RuntimeError):
+            torch.zeros(1, device=self._device)
+        if not self._warned:
+            self._warned = True
+            print(
+                "paceline: the GPU's driver cannot register shared memory, "
+                "so copies of weights and gradients take about five times as long",
+                file=sys.stderr,
+            )
 
     def forget(self, memories: Memories) -> None:
         for key, (memory, _, _) in list(self._registered.items()):

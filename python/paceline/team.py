@@ -76,14 +76,20 @@ class Team(ABC):
 
     # The collectives.
 
-    def _connect(self, meeting: str) -> None:
+    def _gpu(self) -> str | None:
+        """Its name in all processes, whichever of the host's GPUs each can see."""
+        if self._device.type != "cuda":
+            return None
+        known = torch.cuda.get_device_properties(self._device)
+        return str(getattr(known, "uuid", self._device))  # PyTorch before 2.4 says no UUID
+
+    def _connect(self, meeting: str, backend: str) -> None:
         if dist.is_initialized():
             raise PacelineError(
                 "the program has started torch.distributed by itself; join(processes=...) does that, leave it out"
             )
         # They are all on this host.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        backend = "nccl" if self._device.type == "cuda" else "gloo"
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
         store = dist.FileStore(meeting, self._processes)  # type: ignore[attr-defined]
@@ -151,8 +157,8 @@ class Follower(Team):
 
     def share(self, step: Message) -> Part:
         if not self._connected:
-            self._meet({"tensors": [entry.message() for entry in self._entries]})
-            self._connect(self._meeting)
+            answer = self._meet({"tensors": [entry.message() for entry in self._entries], "gpu": self._gpu()})
+            self._connect(self._meeting, str(answer["backend"]))
         self._share = float(step["share"])
         return self.own_part(tuple(step["samples"]))
 

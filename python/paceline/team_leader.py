@@ -146,11 +146,15 @@ class Leader(Team):
 
     def _meet_first(self) -> None:
         own = [entry.message() for entry in self._entries]
+        gpus = [self._gpu()]
         for follower, said in zip(self._followers, self._hear()):
             if said["tensors"] != own:
                 raise PacelineError(f"process {follower.rank} of this worker has another model than the first one")
-        self._go({})
-        self._connect(self._meeting)
+            gpus.append(said["gpu"])
+        # NCCL refuses two processes on one GPU.
+        backend = "nccl" if None not in gpus and len(set(gpus)) == len(gpus) else "gloo"
+        self._go({"backend": backend})
+        self._connect(self._meeting, backend)
 
     def own_part(self, samples: Part) -> Part:
         return part_of(samples, 0, self._processes)

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from fake_member import Member
+from gpu import ON_CPU, ON_GPU, STAND_IN, needs_gpu
 from scripts import HEAD, LOOP
 
 
 def evaluator(tmp_path: Path, evaluate: str, **more: Any) -> Member:
-    text = HEAD + "model = Net()\n" + evaluate + "\njob = paceline.join(model, Points(), evaluate=evaluate)\n"
-    return Member(tmp_path, text + LOOP + "print('after the loop')", role="evaluator", **more)
+    text = HEAD + "model = Net().to(paceline.device())\n" + evaluate + "\njob = paceline.join(model, Points(), evaluate=evaluate)\n"
+    return Member(tmp_path, text + LOOP + "print('after the loop')", role="evaluator", **{"environment": ON_CPU, **more})
 
 
 def ask(member: Member) -> dict[str, Any]:
@@ -20,7 +21,7 @@ def ask(member: Member) -> dict[str, Any]:
     return member.receive()
 
 
-@pytest.mark.parametrize("environment", [{}, {"PACELINE_DEVICE": "stand-in"}])
+@pytest.mark.parametrize("environment", [ON_CPU, STAND_IN, pytest.param(ON_GPU, marks=needs_gpu)])
 def test_it_measures_the_weights_of_the_message(tmp_path: Path, environment: dict[str, str]) -> None:
     evaluate = """
 def evaluate(net):

@@ -319,6 +319,14 @@ def test_what_a_trainer_may_not_ask_for(options: dict[str, Any], says: str) -> N
     assert says in str(error.value)
 
 
+def test_a_trainer_on_the_cpu_of_a_host_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.integrations.lightning.device", lambda: torch.device("cuda:0"))
+    strategy = PacelineStrategy()
+    assert strategy.root_device == torch.device("cuda:0")
+    trainer = lightning.Trainer(strategy=strategy, accelerator="cpu", logger=False, enable_checkpointing=False)
+    assert trainer.strategy is strategy and strategy.root_device == torch.device("cpu")
+
+
 def test_a_loss_scaler() -> None:
     from lightning.pytorch.plugins import MixedPrecision
 

@@ -53,17 +53,19 @@ import sys
 import paceline
 
 model, x, y = make()
+device = paceline.device()
+model = model.to(device)
 optimizer = make_optimizer(model)
 
 def validate():
-    return {"loss": loss_of(model(x), y)}
+    return {"loss": loss_of(model(x.to(device)), y.to(device))}
 
 job = paceline.join(model, torch.utils.data.TensorDataset(x, y), optimizer=optimizer, evaluate=validate,
                     batch_size=16, epochs=float(sys.argv[1]), num_workers=int(sys.argv[2]),
                     processes=int(sys.argv[3]) if sys.argv[3:] else 1)
 steps = []
 for inputs, targets in job:
-    steps.append((list(job.samples), nn.utils.parameters_to_vector(model.parameters()).detach()))
+    steps.append((list(job.samples), nn.utils.parameters_to_vector(model.parameters()).detach().cpu()))
     loss = loss_of(model(inputs), targets)
     loss.backward()
     job.step(loss)
@@ -245,3 +247,18 @@ def test_statistics_of_any_momentum_follow_what_is_seen(
         moved = 1 - left ** (1 / 10)
         assert least * momentum <= moved <= most * momentum
         assert state[f"norms.{number}.running_var"].item() == pytest.approx(left, rel=1e-3)  # from 1 to 0
+
+
+def test_the_script_goes_on_after_the_job(tmp_path: Path) -> None:
+    """Nothing of it is cut off, in any process: 3 seconds are more than everything else takes to end."""
+    after = """
+import time
+with open(f"after-{job.name}-{job.role}", "w") as file:
+    file.write("begun, ")
+    file.flush()
+    time.sleep(3)
+    file.write("done")
+"""
+    trained(tmp_path, CLASSES + LOOP + after, 2, arguments=["0.2", "1"])
+    written = {path.name: path.read_text() for path in tmp_path.glob("after-*")}
+    assert written == dict.fromkeys(["after-w0-worker", "after-w1-worker", "after-evaluator-evaluator"], "begun, done")

@@ -47,7 +47,7 @@ class Module(lightning.LightningModule):
 
 if __name__ == "__main__":
     data = TensorDataset(x, y)
-    trainer = lightning.Trainer(strategy=PacelineStrategy(), accelerator="cpu", max_epochs=2, gradient_clip_val=0.2)
+    trainer = lightning.Trainer(strategy=PacelineStrategy(), accelerator="auto", max_epochs=2, gradient_clip_val=0.2)
     trainer.fit(Module(), DataLoader(data, 16, shuffle=True, num_workers=1), DataLoader(data, 64))
     job = trainer.strategy.job
     if job.role == "worker":
@@ -78,7 +78,7 @@ class Trainer(PacelineTrainer):
 if __name__ == "__main__":
     options = dict(per_device_train_batch_size=16, num_train_epochs=2, learning_rate=0.01, warmup_steps=3, max_grad_norm=0.5)
     # With a small epsilon Adam makes a step of what is nothing but rounding: the gradient of a key's bias.
-    args = TrainingArguments("out", **options, adam_epsilon=1e-3, weight_decay=0.1, use_cpu=True, disable_tqdm=True)
+    args = TrainingArguments("out", **options, adam_epsilon=1e-3, weight_decay=0.1, disable_tqdm=True)
     trainer = Trainer(model, args, train_dataset=data, eval_dataset=data[:64])
     trainer.train()
     job = trainer.job

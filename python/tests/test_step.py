@@ -8,13 +8,20 @@ from typing import Any
 import pytest
 import torch
 from fake_member import Member, Memory
-from scripts import HEAD, LOOP, PLAIN
+from gpu import ON_CPU, ON_GPU, STAND_IN, agree, device_of, needs_gpu
+from scripts import HEAD, LOOP
 
 MODES = {
-    "view": ({}, {}),
-    "copy": ({"weights": "copy"}, {}),
-    "stand-in": ({}, {"PACELINE_DEVICE": "stand-in"}),
+    "view": ({}, ON_CPU),
+    "copy": ({"weights": "copy"}, ON_CPU),
+    "stand-in": ({}, STAND_IN),
+    "gpu": ({}, ON_GPU),
 }
+in_each_mode = pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=needs_gpu) if mode == "gpu" else mode for mode in MODES]
+)
+
+CPU = torch.device("cpu")
 
 # What a program may do: make() is its model, compute() leaves gradients and returns the loss.
 USUAL = """
@@ -60,6 +67,14 @@ def compute(model, x, y):
         parameter.grad.data.clamp_(-0.01, 0.01)
     return loss
 """,
+    "negated behind autograd's back": """
+def compute(model, x, y):
+    loss = loss_of(model, x, y)
+    loss.backward()
+    for parameter in model.parameters():
+        parameter.grad.data.neg_()
+    return loss
+""",
     "zeroed first": """
 def compute(model, x, y):
     loss_of(model, x, y).mul(5).backward()
@@ -85,7 +100,7 @@ def compute(model, x, y):
 """,
     "autocast": """
 def compute(model, x, y):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast(x.device.type, dtype=torch.bfloat16):
         loss = F.cross_entropy(model(x).float(), y)
     loss.backward()
     return loss
@@ -183,7 +198,7 @@ for x, y in job:
 
 
 def script(program: str, arguments: str = "") -> str:
-    return HEAD + USUAL + program + f"\nmodel = make()\njob = paceline.join(model, Points(), {arguments})\n" + STEPS
+    return HEAD + USUAL + program + f"\nmodel = make().to(paceline.device())\njob = paceline.join(model, Points(), {arguments})\n" + STEPS
 
 
 def same(program: str) -> dict[str, Any]:
@@ -192,35 +207,44 @@ def same(program: str) -> dict[str, Any]:
     return scope
 
 
-def computed(scope: dict[str, Any], state: dict[str, torch.Tensor], samples: list[int]) -> Any:
+def computed(
+    scope: dict[str, Any], state: dict[str, torch.Tensor], samples: list[int], device: torch.device = CPU
+) -> Any:
     """The same program's model after the same step, without Paceline."""
-    model = scope["make"]()
+    model = scope["make"]().to(device)
     model.load_state_dict({**model.state_dict(), **state})
     points = scope["Points"]()
-    x = torch.stack([points[i][0] for i in samples])
-    y = torch.stack([points[i][1] for i in samples])
+    x = torch.stack([points[i][0] for i in samples]).to(device)
+    y = torch.stack([points[i][1] for i in samples]).to(device)
     torch.manual_seed(7)
     loss = scope["compute"](model, x, y)
     return model, loss.item()
 
 
-def check(member: Member, weights: Memory, gradients: Memory, scope: dict[str, Any], samples: list[int]) -> None:
+def check(
+    member: Member,
+    weights: Memory,
+    gradients: Memory,
+    scope: dict[str, Any],
+    samples: list[int],
+    device: torch.device = CPU,
+) -> None:
     state = member.state(weights)
     answer = member.step(samples)
-    model, loss = computed(scope, state, samples)
+    model, loss = computed(scope, state, samples, device)
     assert answer["loss"] == pytest.approx(loss, rel=1e-6) and not answer["skipped"]
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
         if parameter.numel() == 0:
             continue  # there is nothing to send
-        expected = torch.zeros(parameter.shape) if parameter.grad is None else parameter.grad.float()
+        expected = torch.zeros_like(parameter).float() if parameter.grad is None else parameter.grad.float()
         expected = expected.to_dense() if expected.is_sparse else expected
-        assert torch.equal(member.tensor(gradients, name), expected), name
+        assert agree(member.tensor(gradients, name), expected), name
     for tensor in member.tensors:
         if tensor["kind"] == "statistic":
             name = tensor["name"]
-            assert torch.equal(member.tensor(gradients, name), model.state_dict()[name]), name
+            assert agree(member.tensor(gradients, name), model.state_dict()[name]), name
 
 
 def take_step(member: Member, weights: Memory, gradients: Memory) -> None:
@@ -233,7 +257,7 @@ def take_step(member: Member, weights: Memory, gradients: Memory) -> None:
     gradients.floats.fill_(17)  # what lies there is not zero
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_each_mode
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_gradients_are_autograds_own(tmp_path: Path, program: str, mode: str) -> None:
     start, environment = MODES[mode]
@@ -243,7 +267,7 @@ def test_gradients_are_autograds_own(tmp_path: Path, program: str, mode: str) ->
         gradients.floats.fill_(17)
         scope = same(source)
         for step in range(3):
-            check(member, weights, gradients, scope, [step * 8 + i for i in range(8)])
+            check(member, weights, gradients, scope, [step * 8 + i for i in range(8)], device_of(environment))
             take_step(member, weights, gradients)
         assert member.end() == 0, member.log
 
@@ -332,9 +356,11 @@ for x, y in job:
         assert "own storages True" in member.log
 
 
-def test_places_in_several_memories(tmp_path: Path) -> None:
+@in_each_mode
+def test_places_in_several_memories(tmp_path: Path, mode: str) -> None:
     """Runs begin anywhere in a memory, and a memory's number is used again."""
-    with Member(tmp_path, PLAIN) as member:
+    start, environment = MODES[mode]
+    with Member(tmp_path, script(""), environment=environment, **start) as member:
         member.begin()
         scope = same("")
         cut = member.index("last.weight")
@@ -351,19 +377,20 @@ def test_places_in_several_memories(tmp_path: Path) -> None:
             member.step(samples, weights=[[0, a, 4096], [cut, b, 64]], gradients=[[cut, 11, 128], [0, 10, 256]])
             member.memories[99] = whole = Memory(99, len(flat) * 4)
             whole.floats.copy_(flat)
-            model, _ = computed(scope, member.state(whole), samples)
+            model, _ = computed(scope, member.state(whole), samples, device_of(environment))
             whole.floats[:behind] = member.memories[10].floats[64 : 64 + behind]
             whole.floats[behind:] = member.memories[11].floats[32 : 32 + len(flat) - behind]
             for name, parameter in model.named_parameters():
-                assert torch.equal(member.tensor(whole, name), parameter.grad), name
+                assert agree(member.tensor(whole, name), parameter.grad), name
             for number in (a, b):
                 member.send({"type": "unmap", "memory": number})
         assert member.end() == 0
 
 
-def test_unmapped_memory_goes(tmp_path: Path) -> None:
+@in_each_mode
+def test_unmapped_memory_goes(tmp_path: Path, mode: str) -> None:
     body = """
-model = Net()
+model = Net().to(paceline.device())
 job = paceline.join(model, Points())
 for x, y in job:
     loss = loss_of(model, x, y)
@@ -371,7 +398,8 @@ for x, y in job:
     print("mapped", sorted({l.split("memfd:")[1].split()[0] for l in open("/proc/self/maps") if "memfd:memory" in l}))
     job.step(loss)
 """
-    with Member(tmp_path, HEAD + body) as member:
+    start, environment = MODES[mode]
+    with Member(tmp_path, HEAD + body, environment=environment, **start) as member:
         member.begin()
         member.step(range(4))
         member.map(2, write=False).floats.copy_(member.memories[0].floats)
@@ -384,16 +412,18 @@ for x, y in job:
         assert member.log.splitlines()[-1] == "mapped ['memory2', 'memory3']", member.log
 
 
-def test_a_memorys_number_is_used_again(tmp_path: Path) -> None:
+@in_each_mode
+def test_a_memorys_number_is_used_again(tmp_path: Path, mode: str) -> None:
     body = """
-model = Net()
+model = Net().to(paceline.device())
 job = paceline.join(model, Points())
 for x, y in job:
     print("first", model.first.weight.flatten()[0].item())
     loss_of(model, x, y).backward()
     job.step(0.0)
 """
-    with Member(tmp_path, HEAD + body) as member:
+    start, environment = MODES[mode]
+    with Member(tmp_path, HEAD + body, environment=environment, **start) as member:
         member.begin()
         places = {"weights": [[0, 0, 0]], "gradients": [[0, 1, 0]]}
         member.memories[0].floats.fill_(0.5)
@@ -408,7 +438,7 @@ for x, y in job:
 
 
 @pytest.mark.parametrize("clears", ["optimizer.zero_grad()", "pass"])
-@pytest.mark.parametrize("mode", MODES)
+@in_each_mode
 def test_micro_batches_add_up(tmp_path: Path, mode: str, clears: str) -> None:
     """Without batch norm a batch in parts has the gradient of the whole."""
     program = """
@@ -416,7 +446,7 @@ def make():
     return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
 """
     body = f"""
-model = make()
+model = make().to(paceline.device())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 job = paceline.join(model, Points(), optimizer=optimizer)
 for x, y in job:
@@ -431,11 +461,11 @@ for x, y in job:
         weights, gradients = member.begin()
         for samples, micro, parts in (([*range(8)], 4, [4, 4]), ([*range(10)], 4, [4, 4, 2]), ([*range(3)], 8, [3])):
             answer = member.step(samples, micro_batch=micro)
-            model, loss = computed(same(program), member.state(weights), samples)
+            model, loss = computed(same(program), member.state(weights), samples, device_of(environment))
             assert answer["loss"] == pytest.approx(loss, rel=1e-5)
             assert answer["metrics"]["right"] <= 1
             for name, parameter in model.named_parameters():
-                assert torch.allclose(member.tensor(gradients, name), parameter.grad, atol=1e-7), name
+                assert torch.allclose(member.tensor(gradients, name), parameter.grad.cpu(), atol=1e-6), name
             assert [int(line.split()[-1]) for line in member.log.splitlines()][-len(parts) :] == parts
         assert member.end() == 0
 
@@ -612,10 +642,12 @@ print("compiled", compiled)
         assert "compiled 1" in member.log
 
 
-def test_after_the_end_the_model_is_the_programs_own(tmp_path: Path) -> None:
+@in_each_mode
+def test_after_the_end_the_model_is_the_programs_own(tmp_path: Path, mode: str) -> None:
     body = (
         """
-model = Net()
+device = paceline.device()
+model = Net().to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 job = paceline.join(model, Points(), optimizer=optimizer)
 """
@@ -624,7 +656,7 @@ job = paceline.join(model, Points(), optimizer=optimizer)
 optimizer.zero_grad()
 with torch.no_grad():
     model.first.weight.mul_(2)
-loss_of(model, torch.randn(4, 6), torch.zeros(4).long()).backward()
+loss_of(model, torch.randn(4, 6, device=device), torch.zeros(4, device=device).long()).backward()
 optimizer.step()
 model.load_state_dict(Net().state_dict())
 print("went on")
@@ -632,9 +664,9 @@ for _ in job:
     raise AssertionError
 """
     )
-    for environment in ({}, {"PACELINE_DEVICE": "stand-in"}):
-        with Member(tmp_path, HEAD + body, environment=environment) as member:
-            member.begin()
-            member.step(range(4))
-            assert member.end() == 0, member.log
-            assert "went on" in member.log
+    start, environment = MODES[mode]
+    with Member(tmp_path, HEAD + body, environment=environment, **start) as member:
+        member.begin()
+        member.step(range(4))
+        assert member.end() == 0, member.log
+        assert "went on" in member.log

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from fake_member import Ended, Member
+from gpu import ON_CPU, ON_GPU, STAND_IN, needs_gpu
 from scripts import HEAD
 
 # Two processes write to one log: a line at a time.
@@ -18,7 +19,7 @@ def say(*words):
 """
 
 JOINED = """
-model = make()
+model = make().to(paceline.device() if "PACELINE_DEVICE" in os.environ else "cpu")
 job = paceline.join(model, Points(), processes=2, {arguments})
 """
 
@@ -51,7 +52,13 @@ def expected(member: Member, weights: object, samples: list[int]) -> tuple[dict[
 
 
 @pytest.mark.parametrize(
-    "arguments, environment", [("", {}), ("num_workers=1, weights='copy'", {}), ("", {"PACELINE_DEVICE": "stand-in"})]
+    "arguments, environment",
+    [
+        ("", ON_CPU),
+        ("num_workers=1, weights='copy'", ON_CPU),
+        ("", STAND_IN),
+        pytest.param("", ON_GPU, marks=needs_gpu),  # one GPU for both
+    ],
 )
 def test_two_processes_have_the_gradient_of_one(tmp_path: Path, arguments: str, environment: dict[str, str]) -> None:
     with Member(tmp_path, script(arguments=arguments), environment=environment) as member:

@@ -13,6 +13,7 @@ from typing import Any, Callable
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from lightning.pytorch.utilities import rank_zero_only
@@ -45,6 +46,11 @@ class PacelineStrategy(SingleDeviceStrategy):
         self._validates = False
         self._limit_val_batches: Any = 1.0
         self.lr_scheduler_configs: list[Any] = []
+
+    @property
+    def root_device(self) -> torch.device:
+        """What a Trainer with accelerator="cpu" wants goes before device()."""
+        return torch.device("cpu") if isinstance(self.accelerator, CPUAccelerator) else super().root_device
 
     # Who writes: one process of the job, as Lightning has it of rank 0.
 

@@ -1,0 +1,23 @@
+"""What the tests need to run on a GPU too, where there is one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+ON_CPU = {"PACELINE_DEVICE": "cpu"}
+STAND_IN = {"PACELINE_DEVICE": "stand-in"}
+ON_GPU = {"PACELINE_DEVICE": "cuda"}
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no GPU here")
+
+
+def device_of(environment: dict[str, str]) -> torch.device:
+    """Where a program with this environment computes."""
+    return torch.device("cuda" if environment == ON_GPU else "cpu")
+
+
+def agree(ours: torch.Tensor, plain: torch.Tensor) -> bool:
+    """To the last bit on a CPU. On a GPU two runs of the same program may add in another order."""
+    if plain.device.type == "cpu":
+        return torch.equal(ours, plain)
+    return torch.allclose(ours, plain.cpu(), rtol=1e-4, atol=1e-6)
